@@ -30,20 +30,27 @@ const MEMORY_MAX: usize = 64 << 20;
 
 /// Any bytes as a connection's fields.
 pub fn handover(data: &[u8]) {
+    if let Ok(detached) = decode(data)
+        && let Some(mut world) = World::new(detached)
+    {
+        world.live();
+    }
+}
+
+/// The connection of these fields, or why there is none.
+pub fn decode(data: &[u8]) -> Result<DetachedConnection, HandoverError> {
     let mut bytes = b"EXTC\x04\x00".to_vec();
     bytes.extend(((HEAD + data.len()) as u32).to_le_bytes());
     bytes.extend(data);
-    let detached = match DetachedConnection::decode(&bytes) {
-        Ok(detached) => detached,
+    let decoded = DetachedConnection::decode(&bytes);
+    match &decoded {
+        Ok(detached) => assert_eq!(detached.encode(), bytes),
         Err(HandoverError::Version(_)) => {
             panic!("the bytes have a new version, the head here has not")
         }
-        Err(_) => return,
-    };
-    assert_eq!(detached.encode(), bytes);
-    if let Some(mut world) = World::new(detached) {
-        world.live();
+        Err(_) => {}
     }
+    decoded
 }
 
 /// A stack with the connection, and what its peer knows.

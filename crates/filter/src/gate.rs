@@ -32,6 +32,7 @@ pub mod limits;
 pub mod maps;
 mod outgoing;
 mod parse;
+mod record;
 mod share;
 mod splice;
 pub mod tap;

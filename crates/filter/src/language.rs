@@ -34,8 +34,10 @@ mod parser;
 mod primitive;
 mod value;
 
-use crate::filter::Filter;
+use crate::filter::{Filter, TooLarge};
+use exos_wire::Prefix;
 use std::fmt;
+use std::net::IpAddr;
 
 /// A text that is no filter: where, and what was expected there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +77,12 @@ impl fmt::Display for ParseError {
 impl std::error::Error for ParseError {}
 
 impl Filter {
+    /// What `src host` and this address are.
+    pub(crate) fn from_host(source: IpAddr) -> Result<Self, TooLarge> {
+        let network = primitive::network(None, primitive::Direction::Src, Prefix::host(source));
+        network.expect("every address is a host's")
+    }
+
     /// Read a filter. The error points at the place and says what was expected.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         parser::parse(text)

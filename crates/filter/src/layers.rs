@@ -11,14 +11,9 @@
 
 use exos_wire::ipv6::Extensions;
 
-/// Ethertype of IPv4.
-pub const IPV4: u16 = 0x0800;
-/// Ethertype of ARP.
-pub const ARP: u16 = 0x0806;
-/// Ethertype of IPv6.
-pub const IPV6: u16 = 0x86dd;
-/// Ethertype of an 802.1Q tag.
-pub const VLAN: u16 = 0x8100;
+pub use exos_wire::ethernet::{
+    ETHERTYPE_ARP as ARP, ETHERTYPE_IPV4 as IPV4, ETHERTYPE_IPV6 as IPV6, ETHERTYPE_VLAN as VLAN,
+};
 
 /// Where the layers of one packet begin. A layer that is not there is None.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

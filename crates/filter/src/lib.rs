@@ -25,6 +25,7 @@
 //! No I/O here, no unsafe code, no clock: text and bytes in, instructions and answers out.
 #![forbid(unsafe_code)]
 
+mod counters;
 pub mod ebpf;
 pub mod filter;
 pub mod gate;
@@ -34,6 +35,7 @@ pub mod layers;
 pub mod limits;
 pub mod literal;
 mod mirror;
+mod packet;
 pub mod program;
 pub mod rationed;
 mod satisfy;

@@ -30,6 +30,7 @@ mod sections;
 mod switch;
 mod verdicts;
 
+use crate::counters::counters;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Reg, Size, disassemble};
 use crate::filter::Filter;
 use crate::limits::INSNS_MAX;
@@ -69,42 +70,25 @@ pub struct ProgramMaps {
     pub early_drop: Option<EarlyDrop>,
 }
 
-/// What a program counts: one packet each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Counter {
+counters! {
+    /// What a program counts: one packet each.
+    Counter(u32), u32;
     /// Passed to the kernel by a rule or by `otherwise`.
-    Pass = 0,
+    Pass: "xdp_pass",
     /// Dropped by a rule or by `otherwise`.
-    Drop = 1,
+    Drop: "xdp_drop",
     /// Given to a socket.
-    Redirect = 2,
+    Redirect: "xdp_redirect",
     /// Meant for a socket, but the queue had none.
-    NoSocket = 3,
+    NoSocket: "xdp_no_socket",
     /// Answered in the kernel by a [handler](crate::handler).
-    Answered = 4,
+    Answered: "xdp_answered",
     /// Fragments dropped because a quarter of the socket's ring was full.
-    EarlyDropFragment = 5,
+    EarlyDropFragment: "xdp_early_drop_fragment",
     /// Acknowledgements without data dropped because half of it was.
-    EarlyDropAck = 6,
+    EarlyDropAck: "xdp_early_drop_ack",
     /// SYNs dropped because three quarters of it were.
-    EarlyDropSyn = 7,
-}
-
-impl Counter {
-    /// Entries of the counter map.
-    pub const COUNT: u32 = 8;
-    /// All counters with the names that they are shown under.
-    pub const ALL: [(Self, &'static str); Self::COUNT as usize] = [
-        (Self::Pass, "xdp_pass"),
-        (Self::Drop, "xdp_drop"),
-        (Self::Redirect, "xdp_redirect"),
-        (Self::NoSocket, "xdp_no_socket"),
-        (Self::Answered, "xdp_answered"),
-        (Self::EarlyDropFragment, "xdp_early_drop_fragment"),
-        (Self::EarlyDropAck, "xdp_early_drop_ack"),
-        (Self::EarlyDropSyn, "xdp_early_drop_syn"),
-    ];
+    EarlyDropSyn: "xdp_early_drop_syn",
 }
 
 /// Instructions, ready to load.
@@ -211,7 +195,7 @@ pub fn stamping_dispatcher(prog_array_fd: i32, fallback: Action) -> Program {
     asm.alu(Alu::Add, Reg::R3, STAMP_LEN);
     // Never taken: for the verifier.
     asm.jump_if(Reg::R3, Condition::Greater, Reg::R2, unstamped);
-    asm.push(Insn::store(Size::Double, Reg::R1, 0, Reg::R7));
+    asm.store(Size::Double, Reg::R1, 0, Reg::R7);
     asm.jump(stamped);
     asm.bind(unstamped);
     asm.set(Reg::R0, call_verdict(fallback));

@@ -8,7 +8,8 @@
 //! The rations are one value of an array ([`WORDS`] words of 64 bits, by [`admitted`] and [`dropped`]): what was let through
 //! since the reader last set it to zero, and what was dropped for ever.
 
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size, half};
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Reg, Size, half};
+use crate::packet::{Bytes, ETHERTYPE, NETWORK};
 use crate::program::{Program, xdp};
 use exos_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV6};
 use exos_wire::protocol;
@@ -37,8 +38,8 @@ pub const fn dropped(class: Class) -> usize {
 }
 
 /// Where the IPv6 next header and the ICMPv6 type lie in a frame without a tag.
-const NEXT_HEADER: usize = 20;
-const ICMPV6_TYPE: usize = 54;
+const NEXT_HEADER: usize = NETWORK + 6;
+const ICMPV6_TYPE: usize = NETWORK + 40;
 /// Router solicitation to redirect (RFC 4861 §4).
 const DISCOVERY: std::ops::RangeInclusive<i32> = 133..=137;
 /// Where the key of the array lies on the stack.
@@ -53,12 +54,8 @@ pub fn rationed(sockets: i32, rations: i32, ration: i32) -> Program {
     let drop = asm.label();
     asm.set(Reg::R6, Reg::R1);
     classify(&mut asm);
-    asm.push(Insn::store_imm(Size::Word, Reg::R10, KEY, 0));
-    asm.set(Reg::R2, Reg::R10);
-    asm.alu(Alu::Add, Reg::R2, i32::from(KEY));
-    asm.load_map(Reg::R1, rations);
-    asm.call(Helper::MapLookupElem);
-    asm.jump_if(Reg::R0, Condition::Equal, 0, drop);
+    asm.store_imm(Size::Word, Reg::R10, KEY, 0);
+    asm.look_up(rations, KEY, drop);
     // r0 points to the class's word of what was let through; that of what was dropped is two words behind.
     asm.alu(Alu::ShiftLeft, Reg::R7, 3);
     asm.alu(Alu::Add, Reg::R0, Reg::R7);
@@ -87,17 +84,19 @@ pub fn rationed(sockets: i32, rations: i32, ration: i32) -> Program {
 fn classify(asm: &mut Assembler) {
     let [found, six] = [(); 2].map(|()| asm.label());
     asm.set(Reg::R7, Class::Strays as i32);
-    // struct xdp_md: data and data_end are its first words.
-    asm.load(Size::Word, Reg::R2, Reg::R6, 0);
-    asm.load(Size::Word, Reg::R3, Reg::R6, 4);
-    need(asm, 14, found);
-    asm.load(Size::Half, Reg::R5, Reg::R2, 12);
+    let frame = Bytes {
+        start: Reg::R2,
+        end: Reg::R3,
+    };
+    frame.open(asm, Reg::R6);
+    frame.expect(asm, NETWORK, Reg::R4, found);
+    asm.load(Size::Half, Reg::R5, frame.start, ETHERTYPE);
     asm.jump_if(Reg::R5, Condition::Equal, half(ETHERTYPE_IPV6), six);
     asm.jump_if(Reg::R5, Condition::NotEqual, half(ETHERTYPE_ARP), found);
     asm.set(Reg::R7, Class::Neighbours as i32);
     asm.jump(found);
     asm.bind(six);
-    need(asm, ICMPV6_TYPE + 1, found);
+    frame.expect(asm, ICMPV6_TYPE + 1, Reg::R4, found);
     asm.load(Size::Byte, Reg::R5, Reg::R2, NEXT_HEADER);
     asm.jump_if(
         Reg::R5,
@@ -110,11 +109,4 @@ fn classify(asm: &mut Assembler) {
     asm.jump_if(Reg::R5, Condition::Greater, *DISCOVERY.end(), found);
     asm.set(Reg::R7, Class::Neighbours as i32);
     asm.bind(found);
-}
-
-/// Goes to `short` unless the frame has this many bytes.
-fn need(asm: &mut Assembler, bytes: usize, short: Label) {
-    asm.set(Reg::R4, Reg::R2);
-    asm.alu(Alu::Add, Reg::R4, bytes as i32);
-    asm.jump_if(Reg::R4, Condition::Greater, Reg::R3, short);
 }

@@ -411,10 +411,6 @@ pub const POOLS_MAX: usize = 16;
 /// [`CONTROL_FRAMES_MAX`].
 pub const POOL_ANNOUNCED_MAX: u64 = 128;
 
-/// Host bits of a pool that connections make use of: of a larger prefix, which is IPv6's, the first 2^32 addresses. The sum
-/// over all pools, times the ports, is counted in 64 bits.
-pub const POOL_BITS_USED_MAX: u32 = 32;
-
 /// Gateway routes of one link, looked through one by one.
 pub const ROUTES_MAX: usize = 64;
 

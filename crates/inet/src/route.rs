@@ -16,115 +16,14 @@
 
 use crate::limits::{ADDRESSES_MAX, ROUTES_MAX};
 use exos_wire::Mac;
+pub use exos_wire::Prefix;
 use exos_wire::ndp::solicited_node;
+use exos_wire::prefix::{PrefixLengthError, common_bits};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 mod pools;
 use pools::asks_for;
-
-/// An address with the number of its bits that name the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Prefix {
-    /// The address; host bits are kept, because they are an interface's own address.
-    pub addr: IpAddr,
-    /// Leading bits that count: 0 to 32 or 0 to 128.
-    pub len: u8,
-}
-
-impl Prefix {
-    /// The prefix, or why it is none.
-    pub fn new(addr: IpAddr, len: u8) -> Result<Prefix, RouteError> {
-        if u32::from(len) > width(addr) {
-            Err(RouteError::PrefixLength { addr, len })
-        } else {
-            Ok(Prefix { addr, len })
-        }
-    }
-
-    /// Every IPv4 address.
-    pub const ALL_V4: Prefix = Prefix {
-        addr: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        len: 0,
-    };
-
-    /// Every IPv6 address.
-    pub const ALL_V6: Prefix = Prefix {
-        addr: IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        len: 0,
-    };
-
-    /// True for the addresses of this network.
-    pub fn contains(&self, ip: IpAddr) -> bool {
-        common_bits(self.addr, ip).is_some_and(|bits| bits >= u32::from(self.len))
-    }
-
-    /// True when an address is in both.
-    pub fn overlaps(&self, other: &Prefix) -> bool {
-        if self.len <= other.len {
-            self.contains(other.addr)
-        } else {
-            other.contains(self.addr)
-        }
-    }
-
-    /// The network's first address.
-    pub fn first(&self) -> IpAddr {
-        self.with_host_bits(false)
-    }
-
-    /// The network's last address.
-    pub fn last(&self) -> IpAddr {
-        self.with_host_bits(true)
-    }
-
-    fn with_host_bits(&self, set: bool) -> IpAddr {
-        let host_bits = u128::MAX.checked_shr(128 - width(self.addr) + u32::from(self.len));
-        let host_bits = host_bits.unwrap_or(0);
-        let bits = |bits: u128| {
-            if set {
-                bits | host_bits
-            } else {
-                bits & !host_bits
-            }
-        };
-        match self.addr {
-            IpAddr::V4(addr) => Ipv4Addr::from_bits(bits(addr.to_bits().into()) as u32).into(),
-            IpAddr::V6(addr) => Ipv6Addr::from_bits(bits(addr.to_bits())).into(),
-        }
-    }
-
-    /// The directed broadcast address (RFC 922 §7). A /31 (RFC 3021) and a /32 have none, nor has
-    /// IPv6.
-    pub fn broadcast(&self) -> Option<Ipv4Addr> {
-        match self.addr {
-            IpAddr::V4(addr) if self.len < 31 => {
-                let host_bits = u32::MAX >> self.len;
-                Some(Ipv4Addr::from_bits(addr.to_bits() | host_bits))
-            }
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.addr, self.len)
-    }
-}
-
-fn width(ip: IpAddr) -> u32 {
-    if ip.is_ipv4() { 32 } else { 128 }
-}
-
-/// Leading bits in which two addresses of one family agree.
-fn common_bits(a: IpAddr, b: IpAddr) -> Option<u32> {
-    match (a, b) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-        (IpAddr::V6(a), IpAddr::V6(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-        _ => None,
-    }
-}
 
 /// How a destination concerns us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,12 +40,7 @@ pub enum Delivery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteError {
     /// More bits than the address has.
-    PrefixLength {
-        /// The address given.
-        addr: IpAddr,
-        /// The length given.
-        len: u8,
-    },
+    PrefixLength(PrefixLengthError),
     /// Not an address that one interface can have: multicast, broadcast, loopback or unspecified.
     NotUnicast(IpAddr),
     /// There already.
@@ -170,16 +64,16 @@ pub enum RouteError {
     Full(usize),
 }
 
+impl From<PrefixLengthError> for RouteError {
+    fn from(error: PrefixLengthError) -> Self {
+        Self::PrefixLength(error)
+    }
+}
+
 impl fmt::Display for RouteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RouteError::PrefixLength { addr, len } => {
-                write!(
-                    f,
-                    "{addr}/{len}: an address of this family has {} bits",
-                    width(*addr)
-                )
-            }
+            RouteError::PrefixLength(error) => error.fmt(f),
             RouteError::NotUnicast(addr) => {
                 write!(
                     f,

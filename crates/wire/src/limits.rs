@@ -25,3 +25,7 @@ pub const FAST_OPEN_COOKIE_LEN_MAX: usize = 16;
 
 /// The largest window shift (RFC 7323 §2.3): a larger one is read as this.
 pub const WINDOW_SHIFT_MAX: u8 = 14;
+
+/// Host bits of a prefix whose addresses are counted: of a larger one, which is IPv6's, the first 2^32. So sums over many
+/// prefixes, times the ports of each address, stay within 64 bits.
+pub const PREFIX_BITS_COUNTED_MAX: u32 = 32;

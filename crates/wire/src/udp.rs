@@ -124,33 +124,15 @@ impl UdpHeader {
     /// When `out` is too short or the datagram would be longer than 65535 bytes.
     #[inline]
     pub fn emit(&self, payload_len: usize, sum: Sum, out: &mut [u8]) -> usize {
-        let (header, length) = self.emit_fields(payload_len, out);
-        let ports = sum.plus_word(self.src_port).plus_word(self.dst_port);
-        let checksum = ports.plus_word(length).finish();
-        // RFC 768: a computed zero is sent as all ones, because zero says "none".
-        put16::<6, _>(header, if checksum == 0 { 0xffff } else { checksum });
-        LEN
-    }
-
-    /// Writes the header with a checksum for a link that completes it: `pseudo` alone,
-    /// uncomplemented. Returns [`LEN`].
-    ///
-    /// # Panics
-    /// As [`Self::emit`].
-    #[inline]
-    pub fn emit_partial(&self, payload_len: usize, pseudo: Sum, out: &mut [u8]) -> usize {
-        let (header, _) = self.emit_fields(payload_len, out);
-        put16::<6, _>(header, pseudo.value());
-        LEN
-    }
-
-    #[inline]
-    fn emit_fields<'o>(&self, payload_len: usize, out: &'o mut [u8]) -> (&'o mut [u8; LEN], u16) {
         let length = u16::try_from(LEN + payload_len).expect("a UDP datagram within 64 KiB");
         let (header, _) = head_mut::<LEN>(out, "udp");
         put16::<0, _>(header, self.src_port);
         put16::<2, _>(header, self.dst_port);
         put16::<4, _>(header, length);
-        (header, length)
+        let ports = sum.plus_word(self.src_port).plus_word(self.dst_port);
+        let checksum = ports.plus_word(length).finish();
+        // RFC 768: a computed zero is sent as all ones, because zero says "none".
+        put16::<6, _>(header, if checksum == 0 { 0xffff } else { checksum });
+        LEN
     }
 }

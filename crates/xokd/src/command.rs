@@ -11,6 +11,7 @@ use exos_host::error::Result;
 use exos_host::ethtool::STOP_MERGING;
 use exos_host::netns::NetNs;
 use exos_host::{info, say, warn};
+use exos_wire::Prefix;
 
 mod clean;
 mod confinement;
@@ -39,8 +40,8 @@ pub struct DaemonArgs {
     interface: Option<String>,
 
     /// Address for programs to use, which no other host on the network may have (repeatable)
-    #[arg(long, value_name = "ADDRESS/PREFIX", requires = "interface", value_parser = prefixed)]
-    address: Vec<(IpAddr, u8)>,
+    #[arg(long, value_name = "ADDRESS/PREFIX", requires = "interface")]
+    address: Vec<Prefix>,
 
     /// Default gateway (repeatable, one for IPv4 and one for IPv6)
     #[arg(long, value_name = "ADDRESS", requires = "interface")]
@@ -232,11 +233,6 @@ fn say_what_it_does(daemon: &Daemon, args: &DaemonArgs) {
         say!("{rule}");
     }
     say!("listening at {}", args.socket.display());
-}
-
-fn prefixed(text: &str) -> std::result::Result<(IpAddr, u8), String> {
-    let wrong = || format!("{text:?} is not understood; write for example 192.0.2.7/24");
-    policy::prefixed(text).ok_or_else(wrong)
 }
 
 fn rate(text: &str) -> std::result::Result<u64, String> {

@@ -111,12 +111,9 @@ impl Gate {
         let mut grants = Vec::new();
         for key in self.maps.flows.keys()? {
             let value = self.maps.flows.lookup(&key)?;
-            let value = value.and_then(|v| <[u8; FlowValue::LEN]>::try_from(v).ok());
-            let Ok(key) = <[u8; FlowKey::LEN]>::try_from(key) else {
-                continue;
-            };
-            if let Some(value) = value.map(|v| FlowValue::from_bytes(&v))
-                && let Some(claim) = claim_of(&FlowKey::from_bytes(&key), self.config.ifindex)
+            if let Some(value) = value.and_then(|v| FlowValue::from_bytes(&v))
+                && let Some(key) = FlowKey::from_bytes(&key)
+                && let Some(claim) = claim_of(&key, self.config.ifindex)
             {
                 grants.push((value.grant, value.slot, claim));
             }
@@ -142,8 +139,8 @@ impl Gate {
     /// What the table says of a slot.
     pub fn slot(&self, id: SlotId) -> Result<Slot> {
         let bytes = self.maps.slots.lookup(&id.to_ne_bytes())?;
-        let bytes = bytes.and_then(|b| <[u8; Slot::LEN]>::try_from(b).ok());
-        Ok(bytes.map_or_else(Slot::default, |b| Slot::from_bytes(&b)))
+        let slot = bytes.and_then(|bytes| Slot::from_bytes(&bytes));
+        Ok(slot.unwrap_or_default())
     }
 
     /// Changes the share of a slot, both ways. What it has used counts on: nobody wins by a change.
@@ -165,9 +162,8 @@ impl Gate {
         for way in [gate::layout::LINK_RX, gate::layout::LINK_TX] {
             let key = way.to_ne_bytes();
             let bytes = self.maps.link_buckets.lookup(&key)?;
-            let bytes = bytes.and_then(|b| <[u8; Bucket::LEN]>::try_from(b).ok());
-            let before = bytes.map_or_else(Bucket::default, |b| Bucket::from_bytes(&b));
-            let bytes = changed(&before, bucket).to_bytes();
+            let before = bytes.and_then(|bytes| Bucket::from_bytes(&bytes));
+            let bytes = changed(&before.unwrap_or_default(), bucket).to_bytes();
             self.maps.link_buckets.update(&key, &bytes)?;
         }
         Ok(())
@@ -239,8 +235,8 @@ impl Gate {
 
     fn read_config(&self) -> Result<Config> {
         let bytes = self.maps.config.lookup(&[0; 4])?;
-        let bytes = bytes.and_then(|b| <[u8; Config::LEN]>::try_from(b).ok());
-        Ok(bytes.map_or_else(Config::default, |b| Config::from_bytes(&b)))
+        let config = bytes.and_then(|bytes| Config::from_bytes(&bytes));
+        Ok(config.unwrap_or_default())
     }
 
     fn write_config(&self) -> Result<()> {

@@ -10,8 +10,8 @@ use exos_host::ethtool::{Ethtool, Feature};
 use exos_host::multicast::Memberships;
 use exos_host::netlink::{LinkInfo, Netlink};
 use exos_host::netns::NetNs;
-use exos_wire::Mac;
 use exos_wire::ndp::solicited_node;
+use exos_wire::{Mac, Prefix};
 use exos_xok::message::{InterfaceInfo, LocalAddress};
 use exos_xok::tables::{Address, Interface as Row, Neighbour, NeighbourState, Route};
 
@@ -279,7 +279,11 @@ fn addresses(
     let hosts = netlink.addresses(link.index)?;
     let everywhere = netlink.all_addresses()?;
     let mut all = Vec::new();
-    for (ip, prefix) in &policy.addresses {
+    for Prefix {
+        addr: ip,
+        len: prefix,
+    } in &policy.addresses
+    {
         if everywhere.iter().any(|a| a.ip == *ip) {
             return Err(Error::new(format!("{ip} is an address of this host"))
                 .mend("choose one that nobody has, or write share_address = true (--share-address) for the host's own"));

@@ -6,9 +6,9 @@
 //! winning. A packet changes hands only when its owner says so: by a ticket, or by giving back.
 //!
 //! - *Narrow*: a connection out of a claim that one holds. Same owner, so nothing changes hands yet.
-//! - *Export* and *import*: a ticket moves a grant to the slot of the one that presents it.
 //! - *General*: all packets that a filter matches and no exact claim (`generals`).
-//! - *Share*: a ticket adds a holder. Packets go on to the first; when it gives back or dies, to the next.
+//! - *Share* and *import*: a ticket makes the slot of the one that presents it a holder. Packets go on to the first
+//!   holder; when it gives back or dies, to the next. So a grant is handed over by sharing it and giving it back.
 //! - *Await*: what a program promised to its successor is nobody's for a while when it goes (`successors`).
 //!
 //! Commands return what the packet path has to be told ([`Change`]), in order. Which claims exist is kept once, by
@@ -41,8 +41,8 @@ use index::Index;
 use ports::Ports;
 pub use successors::Awaited;
 use successors::Successors;
+pub use tickets::Ticket;
 use tickets::Tickets;
-pub use tickets::{Ticket, TicketKind};
 
 /// The number of a program's place.
 pub type SlotId = u32;
@@ -258,12 +258,11 @@ impl Ledger {
         &mut self,
         slot: SlotId,
         grant: GrantId,
-        kind: TicketKind,
         secret: Secret,
         now: Now,
     ) -> Result<(), Denied> {
         self.of(slot, grant)?;
-        self.tickets.write(slot, grant, kind, secret, now)
+        self.tickets.write(slot, grant, secret, now)
     }
 
     /// What a ticket is for, while it is good.
@@ -285,22 +284,8 @@ impl Ledger {
         self.check_room(slot, &self.grants.get(&id).ok_or(NONE)?.claim)?;
         self.tickets.use_up(secret);
         let grant = self.grants.get_mut(&id).ok_or(NONE)?;
-        match ticket.kind {
-            TicketKind::Share if grant.holders.contains(&slot) => {}
-            TicketKind::Share => grant.holders.push(slot),
-            TicketKind::Move => {
-                let place = grant.holders.iter().position(|holder| *holder == from);
-                grant.holders[place.ok_or(NONE)?] = slot;
-                dedup(&mut grant.holders);
-                if let Some(held) = self.held.get_mut(&from) {
-                    held.remove(&id);
-                }
-                if slot != from {
-                    // A slot that has handed a grant over hands it to nobody else.
-                    self.tickets.forget(from, id);
-                    self.successors.forget(from, id);
-                }
-            }
+        if !grant.holders.contains(&slot) {
+            grant.holders.push(slot);
         }
         self.held.entry(slot).or_default().insert(id);
         Ok(self.change(id))
@@ -433,15 +418,6 @@ impl Ledger {
             slot: next,
         })
     }
-}
-
-fn dedup(holders: &mut Vec<SlotId>) {
-    let mut seen = Vec::new();
-    holders.retain(|holder| {
-        let new = !seen.contains(holder);
-        seen.push(*holder);
-        new
-    });
 }
 
 #[cfg(test)]

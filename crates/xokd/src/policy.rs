@@ -19,10 +19,11 @@ use std::path::Path;
 
 use exos_filter::Filter;
 use exos_host::accounts;
+use exos_wire::Prefix;
 use exos_xok::{Claim, Protocol};
+use serde::{Deserialize, Serialize};
 
 use crate::limits::{COMPARISON_STEPS_MAX, MEMORY_PER_USER, PROGRAMS_PER_USER, UNPRIVILEGED_PORT};
-pub(crate) use file::prefixed;
 pub use file::read;
 pub use rate::parse_rate;
 pub use standing::{Pool, Standing};
@@ -46,7 +47,7 @@ pub struct Interface {
     /// What it carries in bytes per second; `None` for what the device says.
     pub rate: Option<u64>,
     /// Addresses that are ours alone, with prefix lengths.
-    pub addresses: Vec<(IpAddr, u8)>,
+    pub addresses: Vec<Prefix>,
     /// Default routers, for those.
     pub gateways: Vec<IpAddr>,
     /// Programs may use the host's own addresses of this interface.
@@ -192,11 +193,12 @@ impl Rule {
 }
 
 /// Who asks.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Who {
     /// The user.
     pub uid: u32,
     /// The groups, the first one included.
+    #[serde(default)]
     pub groups: Vec<u32>,
 }
 

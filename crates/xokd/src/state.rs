@@ -35,11 +35,9 @@ const FOLDER: &str = "/run/exos";
 pub struct Slot {
     /// Its number.
     pub slot: u32,
-    /// The user.
-    pub uid: u32,
-    /// The user's groups.
-    #[serde(default)]
-    pub groups: Vec<u32>,
+    /// Whose it is.
+    #[serde(flatten)]
+    pub who: Who,
     /// The process.
     pub pid: u32,
     /// When that process began, so that another of the same number is not taken for it.
@@ -76,22 +74,11 @@ impl Slot {
     pub fn since_ns(&self) -> u64 {
         self.since_ms.saturating_mul(1_000_000)
     }
-}
-
-impl Slot {
-    /// The user.
-    pub fn who(&self) -> Who {
-        Who {
-            uid: self.uid,
-            groups: self.groups.clone(),
-        }
-    }
 
     /// What may be left when it goes.
     pub fn leftover(&self) -> Leftover {
         Leftover {
-            uid: self.uid,
-            groups: self.groups.clone(),
+            who: self.who.clone(),
             memory: self.memory,
             namespace: self.namespace,
         }
@@ -101,10 +88,9 @@ impl Slot {
 /// What somebody may have of a slot that has gone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Leftover {
-    /// The user.
-    pub uid: u32,
-    /// The user's groups.
-    pub groups: Vec<u32>,
+    /// Whose it was.
+    #[serde(flatten)]
+    pub who: Who,
     /// Bytes of its memory.
     pub memory: u64,
     /// The number of its namespace, as long as that is there.
@@ -128,7 +114,10 @@ pub struct State {
     #[serde(default)]
     pub groups: Vec<Vec<u32>>,
     /// Tickets that nobody has presented yet.
-    #[serde(default)]
+    ///
+    /// Earlier daemons had others beside them, which moved a grant, and called them all `tickets`: these have run out when
+    /// a daemon follows, or are asked for again.
+    #[serde(default, rename = "shares")]
     pub tickets: Vec<Ticket>,
     /// What slots leave to a successor when they go.
     #[serde(default)]
@@ -205,8 +194,6 @@ pub struct Ticket {
     pub grant: u32,
     /// The slot that gave it.
     pub from: u32,
-    /// It adds a holder, and does not move the grant.
-    pub shares: bool,
     /// Until when it is good, in milliseconds since the machine started.
     pub expires_ms: u64,
 }
@@ -356,8 +343,10 @@ mod tests {
         }
         let slot = Slot {
             slot: 3,
-            uid: 1000,
-            groups: vec![1000, 27],
+            who: Who {
+                uid: 1000,
+                groups: vec![1000, 27],
+            },
             pid: 42,
             began: 7,
             program: "serve".to_owned(),
@@ -387,7 +376,6 @@ mod tests {
                 secret: [8; 16],
                 grant: 5,
                 from: 3,
-                shares: true,
                 expires_ms: 9,
             }],
             promised: vec![Promised {
@@ -406,6 +394,12 @@ mod tests {
         };
         write(&name, state.clone()).expect("it was written before");
         assert_eq!(read(&name).expect("readable"), state);
+        // As earlier daemons wrote it.
+        let slot = serde_json::to_value(&state.slots[0]).expect("an object");
+        assert_eq!(
+            (&slot["uid"], &slot["groups"]),
+            (&1000.into(), &vec![1000, 27].into())
+        );
         let origin = state.origin(&state.passed_on[0]).map(|who| who.groups);
         assert_eq!(origin, Some(vec![27]));
         let mode =

@@ -3,7 +3,9 @@
 
 use std::net::IpAddr;
 
-use crate::status::Prefix;
+use exos::wire::Prefix;
+
+use crate::status::parse_network;
 
 /// One rule of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ impl NetworkRule {
         };
         let network = match whom.trim() {
             "all" => None,
-            network => Some(network.parse()?),
+            network => Some(parse_network(network)?),
         };
         Ok(NetworkRule { allows, network })
     }

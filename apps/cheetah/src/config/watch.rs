@@ -7,7 +7,7 @@ use clap::ValueEnum as _;
 use super::schema::{ClientsTable, LogTable, Number, StatusTable};
 use crate::log::{Format, LogArgs};
 use crate::serve::BoundsArgs;
-use crate::status::{Prefix, StatusArgs, parse_path};
+use crate::status::{StatusArgs, parse_network, parse_path};
 use exos_program::config::Source;
 
 /// `[log]`. A relative path begins in `folder`.
@@ -31,7 +31,7 @@ pub(super) fn status(source: &Source, table: &StatusTable) -> StatusArgs {
     StatusArgs {
         path: path.and_then(|t| source.value(t, parse_path)),
         allow: allow
-            .filter_map(|t| source.value(t, str::parse::<Prefix>))
+            .filter_map(|t| source.value(t, parse_network))
             .collect(),
     }
 }

@@ -1,9 +1,10 @@
 //! What the command line and a configuration say of the status pages.
 
 use exos::Error;
+use exos::wire::Prefix;
 use exos_host::netlink::Netlink;
 
-use super::{Allowed, Prefix, StatusPages, parse_path};
+use super::{Allowed, StatusPages, parse_network, parse_path};
 
 /// Where the status pages are, and who may see them.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct StatusArgs {
     #[arg(long = "status", value_name = "PATH", value_parser = parse_path)]
     pub path: Option<String>,
     /// Clients that may see the status, besides this host: an address or prefix, such as 192.0.2.0/24 (repeatable)
-    #[arg(long = "status-allow", value_name = "PREFIX")]
+    #[arg(long = "status-allow", value_name = "PREFIX", value_parser = parse_network)]
     pub allow: Vec<Prefix>,
 }
 

@@ -22,7 +22,7 @@ use std::net::IpAddr;
 use exos_inet::Instant;
 use exos_program::exposition;
 
-pub use allowed::{Allowed, Prefix};
+pub use allowed::{Allowed, parse_network};
 pub use args::StatusArgs;
 pub use snapshot::{Rates, Row, Snapshot};
 

@@ -4,6 +4,8 @@
 //! instruction goes, and may be jumped to before and after. [`Assembler::finish`] panics when a label that was
 //! jumped to is not bound: that is a bug of the generator.
 
+use std::fmt::Debug;
+
 use super::insn::{Alu, Condition, Helper, Insn, Operand, Reg, Size};
 
 /// A place in a program that is being assembled.
@@ -67,9 +69,41 @@ impl Assembler {
     }
 
     /// `dst = *(size *)(src + offset)`.
-    pub fn load(&mut self, size: Size, dst: Reg, src: Reg, offset: usize) {
-        let offset = i16::try_from(offset).expect("offsets are bounded by limits");
-        self.push(Insn::load(size, dst, src, offset));
+    pub fn load(
+        &mut self,
+        size: Size,
+        dst: Reg,
+        src: Reg,
+        offset: impl TryInto<i16, Error: Debug>,
+    ) {
+        self.push(Insn::load(size, dst, src, short(offset)));
+    }
+
+    /// `*(size *)(dst + offset) = src`.
+    pub fn store(
+        &mut self,
+        size: Size,
+        dst: Reg,
+        offset: impl TryInto<i16, Error: Debug>,
+        src: Reg,
+    ) {
+        self.push(Insn::store(size, dst, short(offset), src));
+    }
+
+    /// `*(size *)(dst + offset) = value`.
+    pub fn store_imm(
+        &mut self,
+        size: Size,
+        dst: Reg,
+        offset: impl TryInto<i16, Error: Debug>,
+        value: i32,
+    ) {
+        self.push(Insn::store_imm(size, dst, short(offset), value));
+    }
+
+    /// The low bits of `dst` from the machine's order into big-endian, or back.
+    pub fn to_big_endian(&mut self, dst: Reg, bits: i32) {
+        self.push(Insn::to_big_endian(dst, bits));
     }
 
     /// `dst = map`.
@@ -80,6 +114,22 @@ impl Assembler {
     /// Call a function of the kernel.
     pub fn call(&mut self, helper: Helper) {
         self.push(Insn::call(helper));
+    }
+
+    /// `r0 = &map[key]`, the key on the stack; to `missing` when the map has none. r1 to r5 are lost.
+    pub fn look_up(&mut self, map_fd: i32, key: i16, missing: Label) {
+        self.set(Reg::R2, Reg::R10);
+        self.alu(Alu::Add, Reg::R2, i32::from(key));
+        self.load_map(Reg::R1, map_fd);
+        self.call(Helper::MapLookupElem);
+        self.jump_if(Reg::R0, Condition::Equal, 0, missing);
+    }
+
+    /// `*(u64 *)(dst + offset) += operand`, where nobody else writes: no atomics. r1 is lost.
+    pub fn add_to(&mut self, dst: Reg, offset: i16, operand: impl Into<Operand>) {
+        self.load(Size::Double, Reg::R1, dst, offset);
+        self.alu(Alu::Add, Reg::R1, operand);
+        self.store(Size::Double, dst, offset, Reg::R1);
     }
 
     /// Return `verdict`.
@@ -139,4 +189,8 @@ impl Assembler {
         }
         Ok(self.insns)
     }
+}
+
+fn short(offset: impl TryInto<i16, Error: Debug>) -> i16 {
+    offset.try_into().expect("offsets are bounded by limits")
 }

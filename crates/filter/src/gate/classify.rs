@@ -117,7 +117,7 @@ impl Code<'_> {
     /// Clear what the shape does not name; the shapes before it have cleared theirs.
     fn mask_key(&mut self, shape: Shape) {
         let mut zero = |size, at| {
-            self.asm.push(Insn::store_imm(size, Reg::R10, KEY + at, 0));
+            self.asm.store_imm(size, Reg::R10, KEY + at, 0);
         };
         match shape {
             Shape::Exact => {}
@@ -155,7 +155,7 @@ impl Code<'_> {
             self.write(Size::Half, FRAGMENT_KEY + 38 + at, Reg::R1);
         }
         self.asm
-            .push(Insn::store_imm(Size::Word, Reg::R10, FRAGMENT_KEY + 44, 0));
+            .store_imm(Size::Word, Reg::R10, FRAGMENT_KEY + 44, 0);
         if local == Local::Source {
             self.hops();
         }
@@ -200,7 +200,7 @@ impl Code<'_> {
             .jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, nothing);
         self.delete_fragment();
         self.asm
-            .push(Insn::store_imm(Size::Byte, Reg::R10, FRAGMENT_KEY + 37, 1));
+            .store_imm(Size::Byte, Reg::R10, FRAGMENT_KEY + 37, 1);
         self.hops();
         self.delete_fragment();
         self.asm.bind(nothing);

@@ -211,29 +211,27 @@ impl<'a> Code<'a> {
 
     /// `field = reg`.
     pub(super) fn put(&mut self, field: i16, reg: Reg) {
-        self.asm
-            .push(Insn::store(Size::Double, Reg::R10, field, reg));
+        self.asm.store(Size::Double, Reg::R10, field, reg);
     }
 
     /// `field = constant`.
     pub(super) fn put_imm(&mut self, field: i16, value: i32) {
-        self.asm
-            .push(Insn::store_imm(Size::Double, Reg::R10, field, value));
+        self.asm.store_imm(Size::Double, Reg::R10, field, value);
     }
 
     /// `reg = *(size *)(stack + at)`.
     pub(super) fn read(&mut self, size: Size, reg: Reg, at: i16) {
-        self.asm.push(Insn::load(size, reg, Reg::R10, at));
+        self.asm.load(size, reg, Reg::R10, at);
     }
 
     /// `*(size *)(stack + at) = reg`.
     pub(super) fn write(&mut self, size: Size, at: i16, reg: Reg) {
-        self.asm.push(Insn::store(size, Reg::R10, at, reg));
+        self.asm.store(size, Reg::R10, at, reg);
     }
 
     /// `reg = *(size *)(pointer + offset)`, of a map's value or the context.
     pub(super) fn load(&mut self, size: Size, reg: Reg, pointer: Reg, offset: i16) {
-        self.asm.push(Insn::load(size, reg, pointer, offset));
+        self.asm.load(size, reg, pointer, offset);
     }
 
     /// Copy 16 bytes of the stack.
@@ -248,8 +246,7 @@ impl<'a> Code<'a> {
     pub(super) fn map_address(&mut self, from: i16, to: i16) {
         self.put_imm(to, 0);
         let prefix = i32::from_ne_bytes([0, 0, 0xff, 0xff]);
-        self.asm
-            .push(Insn::store_imm(Size::Word, Reg::R10, to + 8, prefix));
+        self.asm.store_imm(Size::Word, Reg::R10, to + 8, prefix);
         self.read(Size::Word, Reg::R1, from);
         self.write(Size::Word, to + 12, Reg::R1);
     }
@@ -313,17 +310,12 @@ impl<'a> Code<'a> {
 
     /// `r0 = &map[key]`; to `missing` when it has none.
     pub(super) fn lookup(&mut self, map: i32, key: i16, missing: Label) {
-        self.asm.set(Reg::R2, Reg::R10);
-        self.asm.alu(Alu::Add, Reg::R2, i32::from(key));
-        self.asm.load_map(Reg::R1, map);
-        self.asm.call(Helper::MapLookupElem);
-        self.asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
+        self.asm.look_up(map, key, missing);
     }
 
     /// [`Self::lookup`] with a constant 32-bit key.
     pub(super) fn lookup_index(&mut self, map: i32, index: i32, missing: Label) {
-        self.asm
-            .push(Insn::store_imm(Size::Word, Reg::R10, CELL, index));
+        self.asm.store_imm(Size::Word, Reg::R10, CELL, index);
         self.lookup(map, CELL, missing);
     }
 
@@ -349,8 +341,7 @@ impl<'a> Code<'a> {
                     self.asm.alu(Alu::Add, Reg::R1, Reg::R2);
                 }
             }
-            self.asm
-                .push(Insn::store(Size::Double, Reg::R0, offset, Reg::R1));
+            self.asm.store(Size::Double, Reg::R0, offset, Reg::R1);
         }
         self.asm.bind(missing);
     }
@@ -410,8 +401,7 @@ impl<'a> Code<'a> {
             (PEER, scratch::PEER),
         ] {
             self.get(Reg::R1, field);
-            self.asm
-                .push(Insn::store(Size::Word, Reg::R0, offset, Reg::R1));
+            self.asm.store(Size::Word, Reg::R0, offset, Reg::R1);
         }
         let ifindex = match self.side {
             Side::In => 12,               // struct xdp_md: ingress_ifindex
@@ -419,14 +409,10 @@ impl<'a> Code<'a> {
         };
         self.load(Size::Word, Reg::R1, Reg::R6, ifindex);
         self.asm
-            .push(Insn::store(Size::Word, Reg::R0, scratch::IFINDEX, Reg::R1));
+            .store(Size::Word, Reg::R0, scratch::IFINDEX, Reg::R1);
         let direction = self.side.direction() as i32;
-        self.asm.push(Insn::store_imm(
-            Size::Word,
-            Reg::R0,
-            scratch::DIRECTION,
-            direction,
-        ));
+        self.asm
+            .store_imm(Size::Word, Reg::R0, scratch::DIRECTION, direction);
     }
 
     /// Go on in the first of these programs that there is; comes back when there is none.

@@ -209,7 +209,7 @@ impl Code<'_> {
         if let Some(bits) = bits {
             self.asm.push(Insn::to_little_endian(reg, bits));
         }
-        self.asm.push(Insn::store(size, RECORD, at, reg));
+        self.asm.store(size, RECORD, at, reg);
     }
 
     /// The packet's bytes behind the header.
@@ -234,10 +234,7 @@ impl Code<'_> {
 
     fn count_copy(&mut self, index: u32, offset: i16, missing: Label) {
         self.lookup_index(self.maps.tap_counts, index as i32, missing);
-        self.load(Size::Double, Reg::R1, Reg::R0, offset);
-        self.asm.alu(Alu::Add, Reg::R1, 1);
-        self.asm
-            .push(Insn::store(Size::Double, Reg::R0, offset, Reg::R1));
+        self.asm.add_to(Reg::R0, offset, 1);
     }
 }
 

@@ -3,91 +3,62 @@
 //! The `counters` map has one value for each slot and CPU: an array of u64 in the order of [`Counter::ALL`]. What
 //! belongs to no program (packets passed to the host, malformed ones) is counted at slot 0.
 
-/// One count of a slot. Packets, unless the name says bytes; a super-packet counts as one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Counter {
+use crate::counters::counters;
+
+counters! {
+    /// One count of a slot. Packets, unless the name says bytes; a super-packet counts as one.
+    Counter(u8), usize;
     /// Given to the slot.
-    RxPackets,
+    RxPackets: "rx_packets",
     /// Their bytes, Ethernet header included.
-    RxBytes,
+    RxBytes: "rx_bytes",
     /// Dropped: beyond the slot's share of what arrives, while the link had nothing to spare.
-    RxOverShare,
+    RxOverShare: "rx_over_share",
     /// Dropped: a fragment that came while a quarter of the slot's ring was full.
-    RxEarlyDropFragment,
+    RxEarlyDropFragment: "rx_early_drop_fragment",
     /// Dropped: an acknowledgement without data that came while half of it was.
-    RxEarlyDropAck,
+    RxEarlyDropAck: "rx_early_drop_ack",
     /// Dropped: a SYN that came while three quarters of it were.
-    RxEarlyDropSyn,
+    RxEarlyDropSyn: "rx_early_drop_syn",
     /// Dropped: the slot has no interface, or nobody is bound to the queue.
-    NoRing,
+    NoRing: "no_ring",
     /// Dropped: came in on a queue that belongs to another slot than the packet.
-    WrongQueue,
+    WrongQueue: "wrong_queue",
     /// Sent and found in order, wherever to.
-    TxPackets,
+    TxPackets: "tx_packets",
     /// Their bytes, Ethernet header included.
-    TxBytes,
+    TxBytes: "tx_bytes",
     /// Of [`Self::TxPackets`], those for another slot of this machine.
-    TxToSlot,
+    TxToSlot: "tx_to_slot",
     /// Of [`Self::TxPackets`], those for the host.
-    TxToHost,
+    TxToHost: "tx_to_host",
     /// Refused: source MAC address is not the slot's.
-    TxBadMac,
+    TxBadMac: "tx_bad_mac",
     /// Refused: neither IPv4 nor IPv6, or with a VLAN tag. ARP is here: it is the daemon's.
-    TxBadEthertype,
+    TxBadEthertype: "tx_bad_ethertype",
     /// Refused: neighbour and router discovery, redirects, group membership, all of them the daemon's or the host's.
-    TxNdp,
+    TxNdp: "tx_ndp",
     /// Refused: IP header with a wrong version or length, with options or a routing header, or too many extensions; a
     /// super-packet that asks for tiny segments.
-    TxBadHeader,
+    TxBadHeader: "tx_bad_header",
     /// Refused: source address, protocol and port are not granted to the slot.
-    TxBadSource,
+    TxBadSource: "tx_bad_source",
     /// Refused: the kernel was asked to write a checksum somewhere else than into the transport header's field.
-    TxBadChecksum,
+    TxBadChecksum: "tx_bad_checksum",
     /// Refused: a first fragment without its whole transport header, or a later one of a packet that is not the
     /// slot's (RFC 1858).
-    TxFragment,
+    TxFragment: "tx_fragment",
     /// Dropped: beyond the slot's share of sending, while the link had nothing to spare.
-    TxOverShare,
+    TxOverShare: "tx_over_share",
     /// Left to the host's stack. Slot 0.
-    PassToHost,
+    PassToHost: "pass_to_host",
     /// For an address that is ours alone and nobody's grant: given to the daemon. Slot 0.
-    StrayToDaemon,
+    StrayToDaemon: "stray_to_daemon",
     /// Headers that contradict themselves; left to the host's stack. Slot 0.
-    Malformed,
+    Malformed: "malformed",
 }
 
 impl Counter {
-    /// How many there are.
-    pub const COUNT: usize = 23;
-
-    /// All of them, with the names that they are shown under.
-    pub const ALL: [(Self, &'static str); Self::COUNT] = [
-        (Self::RxPackets, "rx_packets"),
-        (Self::RxBytes, "rx_bytes"),
-        (Self::RxOverShare, "rx_over_share"),
-        (Self::RxEarlyDropFragment, "rx_early_drop_fragment"),
-        (Self::RxEarlyDropAck, "rx_early_drop_ack"),
-        (Self::RxEarlyDropSyn, "rx_early_drop_syn"),
-        (Self::NoRing, "no_ring"),
-        (Self::WrongQueue, "wrong_queue"),
-        (Self::TxPackets, "tx_packets"),
-        (Self::TxBytes, "tx_bytes"),
-        (Self::TxToSlot, "tx_to_slot"),
-        (Self::TxToHost, "tx_to_host"),
-        (Self::TxBadMac, "tx_bad_mac"),
-        (Self::TxBadEthertype, "tx_bad_ethertype"),
-        (Self::TxNdp, "tx_ndp"),
-        (Self::TxBadHeader, "tx_bad_header"),
-        (Self::TxBadSource, "tx_bad_source"),
-        (Self::TxBadChecksum, "tx_bad_checksum"),
-        (Self::TxFragment, "tx_fragment"),
-        (Self::TxOverShare, "tx_over_share"),
-        (Self::PassToHost, "pass_to_host"),
-        (Self::StrayToDaemon, "stray_to_daemon"),
-        (Self::Malformed, "malformed"),
-    ];
-
     /// The name that it is shown under.
     pub const fn name(self) -> &'static str {
         Self::ALL[self as usize].1

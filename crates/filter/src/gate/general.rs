@@ -65,8 +65,7 @@ pub fn sending(filter: &Filter, sources: &[IpAddr]) -> Result<Filter, NoClaim> {
     let mirrored = filter.mirrored().map_err(NoClaim::NoMirror)?;
     let mut from = Filter::nothing();
     for source in sources {
-        let host = Filter::parse(&format!("src host {source}")).expect("an address is a host");
-        from = from.or(&host)?;
+        from = from.or(&Filter::from_host(*source)?)?;
     }
     Ok(present(&mirrored)?.and(&from)?)
 }

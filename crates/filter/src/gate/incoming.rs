@@ -26,7 +26,7 @@ use super::parse::{Faults, OFFSET};
 use super::share::SLOT_RX;
 use super::splice::splice;
 use super::tap::{TapRecord, Verdict};
-use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
 use crate::filter::Filter;
 use crate::layers::{ARP, IPV4, IPV6};
 use crate::program::{CompileError, Program, xdp};
@@ -295,8 +295,7 @@ impl Code<'_> {
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, none);
         self.lookup_index(self.maps.scratch, self.side.scratch_index(), none);
         self.get(Reg::R1, STRAY);
-        self.asm
-            .push(Insn::store(Size::Word, Reg::R0, scratch::STRAY, Reg::R1));
+        self.asm.store(Size::Word, Reg::R0, scratch::STRAY, Reg::R1);
         self.call_any(self.maps.generals, 0..GENERALS_MAX);
         self.asm.bind(none);
     }

@@ -17,50 +17,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// Appends fields in order; what is asked for at the end must have come together.
-struct Bytes<const N: usize> {
-    bytes: [u8; N],
-    at: usize,
-}
-
-impl<const N: usize> Bytes<N> {
-    const fn new() -> Self {
-        Self {
-            bytes: [0; N],
-            at: 0,
-        }
-    }
-
-    fn put(mut self, field: &[u8]) -> Self {
-        self.bytes[self.at..self.at + field.len()].copy_from_slice(field);
-        self.at += field.len();
-        self
-    }
-
-    fn done(self) -> [u8; N] {
-        assert_eq!(self.at, N, "every byte of a layout is written");
-        self.bytes
-    }
-}
-
-/// Takes fields in order.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn take<const M: usize>(&mut self) -> [u8; M] {
-        let (field, rest) = self.0.split_first_chunk().expect("layouts are of one size");
-        self.0 = rest;
-        *field
-    }
-
-    fn u32(&mut self) -> u32 {
-        u32::from_ne_bytes(self.take())
-    }
-
-    fn u64(&mut self) -> u64 {
-        u64::from_ne_bytes(self.take())
-    }
-}
+use super::record::{Field, record};
 
 /// An address as the maps hold it: IPv4 mapped into IPv6.
 pub const fn address_bytes(address: IpAddr) -> [u8; 16] {
@@ -117,10 +74,9 @@ pub struct FlowKey {
     pub protocol: u8,
 }
 
-impl FlowKey {
-    /// Bytes of a key.
-    pub const LEN: usize = 40;
+record!(FlowKey, 40 { local, remote, local_port, remote_port, protocol + 3 });
 
+impl FlowKey {
     /// One connection.
     pub const fn exact(protocol: u8, local: SocketAddr, remote: SocketAddr) -> Self {
         Self {
@@ -187,29 +143,6 @@ impl FlowKey {
         }
         key
     }
-
-    /// As the map holds it.
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        Bytes::new()
-            .put(&self.local)
-            .put(&self.remote)
-            .put(&self.local_port.to_be_bytes())
-            .put(&self.remote_port.to_be_bytes())
-            .put(&[self.protocol, 0, 0, 0])
-            .done()
-    }
-
-    /// From the map.
-    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
-        let mut fields = Fields(bytes);
-        Self {
-            local: fields.take(),
-            remote: fields.take(),
-            local_port: u16::from_be_bytes(fields.take()),
-            remote_port: u16::from_be_bytes(fields.take()),
-            protocol: fields.take::<1>()[0],
-        }
-    }
 }
 
 /// Who has a grant.
@@ -221,27 +154,7 @@ pub struct FlowValue {
     pub grant: u32,
 }
 
-impl FlowValue {
-    /// Bytes of a value.
-    pub const LEN: usize = 8;
-
-    /// As the map holds it.
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        Bytes::new()
-            .put(&self.slot.to_ne_bytes())
-            .put(&self.grant.to_ne_bytes())
-            .done()
-    }
-
-    /// From the map.
-    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
-        let mut fields = Fields(bytes);
-        Self {
-            slot: fields.u32(),
-            grant: fields.u32(),
-        }
-    }
-}
+record!(FlowValue, 8 { slot, grant });
 
 /// Where a slot alone has ports: an address that is ours alone, TCP or UDP. A later fragment that comes before its first one
 /// is that slot's: it names no port.
@@ -253,18 +166,7 @@ pub struct OwnerKey {
     pub protocol: u8,
 }
 
-impl OwnerKey {
-    /// Bytes of a key.
-    pub const LEN: usize = 20;
-
-    /// As the map holds it.
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        Bytes::new()
-            .put(&self.address)
-            .put(&[self.protocol, 0, 0, 0])
-            .done()
-    }
-}
+record!(OwnerKey, 20 { address, protocol + 3 });
 
 /// A packet whose fragments are under way: the key in `fragments`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -286,22 +188,7 @@ pub struct FragmentKey {
     pub hops: u8,
 }
 
-impl FragmentKey {
-    /// Bytes of a key.
-    pub const LEN: usize = 48;
-
-    /// As the map holds it.
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        Bytes::new()
-            .put(&self.source)
-            .put(&self.destination)
-            .put(&self.identifier.to_ne_bytes())
-            .put(&[self.protocol, self.sending.into()])
-            .put(&self.station)
-            .put(&[self.hops, 0, 0, 0])
-            .done()
-    }
-}
+record!(FragmentKey, 48 { source, destination, identifier, protocol, sending, station, hops + 3 });
 
 /// The grant that a first fragment belonged to: the value in `fragments`.
 ///
@@ -315,27 +202,7 @@ pub struct FragmentValue {
     pub grant: u32,
 }
 
-impl FragmentValue {
-    /// Bytes of a value.
-    pub const LEN: usize = 44;
-
-    /// As the map holds it.
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        Bytes::new()
-            .put(&self.flow.to_bytes())
-            .put(&self.grant.to_ne_bytes())
-            .done()
-    }
-
-    /// From the map.
-    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
-        let mut fields = Fields(bytes);
-        Self {
-            flow: FlowKey::from_bytes(&fields.take()),
-            grant: fields.u32(),
-        }
-    }
-}
+record!(FragmentValue, 44 { flow, grant });
 
 /// What an address means: the value in `addresses`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -373,9 +240,13 @@ pub enum SlotKind {
     Daemon = 3,
 }
 
-impl SlotKind {
-    fn from_u32(number: u32) -> Self {
-        match number {
+impl Field for SlotKind {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        (*self as u32).put(bytes);
+    }
+
+    fn take(bytes: &mut &[u8]) -> Self {
+        match u32::take(bytes) {
             1 => Self::Veth,
             2 => Self::Direct,
             3 => Self::Daemon,
@@ -400,10 +271,9 @@ pub struct Bucket {
     pub last: u64,
 }
 
-impl Bucket {
-    /// Bytes of a bucket.
-    pub const LEN: usize = 32;
+record!(Bucket, 32 { rate, burst, tokens, last });
 
+impl Bucket {
     /// A full bucket. Panics when the rate is above [`super::limits::RATE_MAX`].
     pub fn new(rate: u64, burst: u64) -> Self {
         assert!(
@@ -415,27 +285,6 @@ impl Bucket {
             burst,
             tokens: burst as i64,
             last: 0,
-        }
-    }
-
-    /// As the map holds it.
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        Bytes::new()
-            .put(&self.rate.to_ne_bytes())
-            .put(&self.burst.to_ne_bytes())
-            .put(&self.tokens.to_ne_bytes())
-            .put(&self.last.to_ne_bytes())
-            .done()
-    }
-
-    /// From the map.
-    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
-        let mut fields = Fields(bytes);
-        Self {
-            rate: fields.u64(),
-            burst: fields.u64(),
-            tokens: fields.u64() as i64,
-            last: fields.u64(),
         }
     }
 }
@@ -457,33 +306,7 @@ pub struct Share {
     pub since: u64,
 }
 
-impl Share {
-    /// Bytes of a share.
-    pub const LEN: usize = 88;
-
-    /// As the map holds it.
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        Bytes::new()
-            .put(&self.guarantee.to_bytes())
-            .put(&self.ceiling.to_bytes())
-            .put(&self.part.to_ne_bytes())
-            .put(&self.used.to_ne_bytes())
-            .put(&self.since.to_ne_bytes())
-            .done()
-    }
-
-    /// From the map.
-    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
-        let mut fields = Fields(bytes);
-        Self {
-            guarantee: Bucket::from_bytes(&fields.take()),
-            ceiling: Bucket::from_bytes(&fields.take()),
-            part: fields.u64(),
-            used: fields.u64() as i64,
-            since: fields.u64(),
-        }
-    }
-}
+record!(Share, 88 { guarantee, ceiling, part, used, since });
 
 /// A program's place: the value in `slots`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -500,36 +323,7 @@ pub struct Slot {
     pub tx: Share,
 }
 
-impl Slot {
-    /// Bytes of a slot.
-    pub const LEN: usize = 192;
-
-    /// As the map holds it.
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        Bytes::new()
-            .put(&(self.kind as u32).to_ne_bytes())
-            .put(&self.ifindex.to_ne_bytes())
-            .put(&self.mac)
-            .put(&[0; 2])
-            .put(&self.rx.to_bytes())
-            .put(&self.tx.to_bytes())
-            .done()
-    }
-
-    /// From the map.
-    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
-        let mut fields = Fields(bytes);
-        let (kind, ifindex, mac) = (fields.u32(), fields.u32(), fields.take());
-        fields.take::<2>();
-        Self {
-            kind: SlotKind::from_u32(kind),
-            ifindex,
-            mac,
-            rx: Share::from_bytes(&fields.take()),
-            tx: Share::from_bytes(&fields.take()),
-        }
-    }
-}
+record!(Slot, 192 { kind, ifindex, mac + 2, rx, tx });
 
 /// What holds for the whole gate: the one value in `config`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -547,36 +341,7 @@ pub struct Config {
     pub generals: u32,
 }
 
-impl Config {
-    /// Bytes of the value.
-    pub const LEN: usize = 24;
-
-    /// As the map holds it.
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        Bytes::new()
-            .put(&self.shapes.to_ne_bytes())
-            .put(&self.ifindex.to_ne_bytes())
-            .put(&self.mac)
-            .put(&[0; 2])
-            .put(&self.taps.to_ne_bytes())
-            .put(&self.generals.to_ne_bytes())
-            .done()
-    }
-
-    /// From the map.
-    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
-        let mut fields = Fields(bytes);
-        let (shapes, ifindex, mac) = (fields.u32(), fields.u32(), fields.take());
-        fields.take::<2>();
-        Self {
-            shapes,
-            ifindex,
-            mac,
-            taps: fields.u32(),
-            generals: fields.u32(),
-        }
-    }
-}
+record!(Config, 24 { shapes, ifindex, mac + 2, taps, generals });
 
 /// The link's bucket for what arrives, in `link_buckets`.
 pub const LINK_RX: u32 = 0;
@@ -645,14 +410,14 @@ mod tests {
             rx in share(), tx in share(), shapes: u32, taps: u32, generals: u32,
         ) {
             let key = FlowKey { local, remote, local_port, remote_port, protocol };
-            prop_assert_eq!(FlowKey::from_bytes(&key.to_bytes()), key);
+            prop_assert_eq!(FlowKey::from_bytes(&key.to_bytes()), Some(key));
             let value = FlowValue { slot, grant };
-            prop_assert_eq!(FlowValue::from_bytes(&value.to_bytes()), value);
-            let kind = SlotKind::from_u32(kind);
+            prop_assert_eq!(FlowValue::from_bytes(&value.to_bytes()), Some(value));
+            let kind = SlotKind::take(&mut &kind.to_ne_bytes()[..]);
             let slot = Slot { kind, ifindex, mac, rx, tx };
-            prop_assert_eq!(Slot::from_bytes(&slot.to_bytes()), slot);
+            prop_assert_eq!(Slot::from_bytes(&slot.to_bytes()), Some(slot));
             let config = Config { shapes, ifindex, mac, taps, generals };
-            prop_assert_eq!(Config::from_bytes(&config.to_bytes()), config);
+            prop_assert_eq!(Config::from_bytes(&config.to_bytes()), Some(config));
         }
     }
 }

@@ -37,131 +37,79 @@ pub struct MapSpec {
     pub entries: u32,
 }
 
-/// One of each of the gate's maps: specifications, descriptors, or whatever an owner keeps of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Maps<T> {
+/// Declares the maps: the kind of each, the bytes of a key and of a value, and how many entries at most.
+macro_rules! maps {
+    ($($(#[$doc:meta])* $name:ident: $kind:ident, $key:expr => $value:expr; $entries:expr,)*) => {
+        /// One of each of the gate's maps: specifications, descriptors, or whatever an owner keeps of them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Maps<T> { $($(#[$doc])* pub $name: T,)* }
+
+        /// What to create for a gate.
+        pub const SPECS: Maps<MapSpec> = Maps {
+            $($name: MapSpec {
+                name: stringify!($name),
+                kind: MapType::$kind,
+                key_size: $key,
+                value_size: $value,
+                entries: $entries,
+            },)*
+        };
+
+        $(const _: () = assert!(stringify!($name).len() <= 15);)*
+
+        impl<T> Maps<T> {
+            /// The same for each: descriptors from specifications, numbers from descriptors. Stops at the first error.
+            pub fn try_map<U, E>(&self, mut f: impl FnMut(&T) -> Result<U, E>) -> Result<Maps<U>, E> {
+                Ok(Maps { $($name: f(&self.$name)?,)* })
+            }
+        }
+    };
+}
+
+maps! {
     /// Array of one [`Config`].
-    pub config: T,
+    config: Array, 4 => Config::LEN; 1,
     /// Hash table of grants: [`FlowKey`] to [`FlowValue`].
-    pub flows: T,
+    flows: Hash, FlowKey::LEN => FlowValue::LEN; FLOWS_MAX,
     /// Hash table of slots that alone have ports of an address: [`OwnerKey`] to the slot's number.
-    pub sole_owners: T,
+    sole_owners: Hash, OwnerKey::LEN => 4; OWNERS_MAX,
     /// Hash table of addresses: 16 bytes to [`super::AddressFlags`].
-    pub addresses: T,
+    addresses: Hash, 16 => 4; ADDRESSES_MAX,
     /// Array of [`Slot`].
-    pub slots: T,
+    slots: Array, 4 => Slot::LEN; SLOTS,
     /// Hash table: the index of a slot's interface `xokN` to the slot's number.
-    pub by_ifindex: T,
+    by_ifindex: Hash, 4 => 4; SLOTS,
     /// Device map: slot to `xokN`.
-    pub ports: T,
+    ports: Devmap, 4 => 4; SLOTS,
     /// Socket map: queue of the device to the socket of its owner.
-    pub sockets: T,
+    sockets: Xskmap, 4 => 4; QUEUES_MAX,
     /// Array: queue of the device to the slot that it belongs to; 0 is nobody.
-    pub queue_owner: T,
+    queue_owner: Array, 4 => 4; QUEUES_MAX,
     /// Array of two [`Bucket`]: [`super::layout::LINK_RX`], [`super::layout::LINK_TX`].
-    pub link_buckets: T,
+    link_buckets: Array, 4 => Bucket::LEN; 2,
     /// Per-CPU array: slot to [`Counter::COUNT`] u64.
-    pub counters: T,
+    counters: PercpuArray, 4 => Counter::COUNT * 8; SLOTS,
     /// LRU hash table: [`FragmentKey`] to [`FragmentValue`].
-    pub fragments: T,
+    fragments: LruHash, FragmentKey::LEN => FragmentValue::LEN; FRAGMENTS_MAX,
     /// Per-CPU array: what a program leaves to those that it calls.
-    pub scratch: T,
+    scratch: PercpuArray, 4 => SCRATCH_LEN; 2,
     /// XDP programs of general filters.
-    pub generals: T,
+    generals: ProgArray, 4 => 4; GENERALS_MAX,
     /// XDP programs that copy what comes in.
-    pub taps_in: T,
+    taps_in: ProgArray, 4 => 4; TAPS_MAX,
     /// Traffic control programs that copy what goes out.
-    pub taps_out: T,
+    taps_out: ProgArray, 4 => 4; TAPS_MAX,
     /// Per-CPU array: tap to two u64: copies made, copies lost because the client was too slow.
-    pub tap_counts: T,
+    tap_counts: PercpuArray, 4 => 16; TAPS_MAX,
 }
 
 /// Descriptors of the maps, as the instructions name them.
 pub type MapFds = Maps<i32>;
 
-const fn spec(
-    name: &'static str,
-    kind: MapType,
-    key_size: usize,
-    value_size: usize,
-    entries: u32,
-) -> MapSpec {
-    assert!(name.len() <= 15);
-    MapSpec {
-        name,
-        kind,
-        key_size,
-        value_size,
-        entries,
-    }
-}
-
 /// Bytes of a value of `scratch`.
 pub const SCRATCH_LEN: usize = 32;
 
-/// What to create for a gate.
-pub const SPECS: Maps<MapSpec> = Maps {
-    config: spec("config", MapType::Array, 4, Config::LEN, 1),
-    flows: spec(
-        "flows",
-        MapType::Hash,
-        FlowKey::LEN,
-        FlowValue::LEN,
-        FLOWS_MAX,
-    ),
-    sole_owners: spec("sole_owners", MapType::Hash, OwnerKey::LEN, 4, OWNERS_MAX),
-    addresses: spec("addresses", MapType::Hash, 16, 4, ADDRESSES_MAX),
-    slots: spec("slots", MapType::Array, 4, Slot::LEN, SLOTS),
-    by_ifindex: spec("by_ifindex", MapType::Hash, 4, 4, SLOTS),
-    ports: spec("ports", MapType::Devmap, 4, 4, SLOTS),
-    sockets: spec("sockets", MapType::Xskmap, 4, 4, QUEUES_MAX),
-    queue_owner: spec("queue_owner", MapType::Array, 4, 4, QUEUES_MAX),
-    link_buckets: spec("link_buckets", MapType::Array, 4, Bucket::LEN, 2),
-    counters: spec(
-        "counters",
-        MapType::PercpuArray,
-        4,
-        Counter::COUNT * 8,
-        SLOTS,
-    ),
-    fragments: spec(
-        "fragments",
-        MapType::LruHash,
-        FragmentKey::LEN,
-        FragmentValue::LEN,
-        FRAGMENTS_MAX,
-    ),
-    scratch: spec("scratch", MapType::PercpuArray, 4, SCRATCH_LEN, 2),
-    generals: spec("generals", MapType::ProgArray, 4, 4, GENERALS_MAX),
-    taps_in: spec("taps_in", MapType::ProgArray, 4, 4, TAPS_MAX),
-    taps_out: spec("taps_out", MapType::ProgArray, 4, 4, TAPS_MAX),
-    tap_counts: spec("tap_counts", MapType::PercpuArray, 4, 16, TAPS_MAX),
-};
-
 impl<T> Maps<T> {
-    /// Makes something of each map: descriptors from specifications, numbers from descriptors. Stops at the first error.
-    pub fn try_map<U, E>(&self, mut f: impl FnMut(&T) -> Result<U, E>) -> Result<Maps<U>, E> {
-        Ok(Maps {
-            config: f(&self.config)?,
-            flows: f(&self.flows)?,
-            sole_owners: f(&self.sole_owners)?,
-            addresses: f(&self.addresses)?,
-            slots: f(&self.slots)?,
-            by_ifindex: f(&self.by_ifindex)?,
-            ports: f(&self.ports)?,
-            sockets: f(&self.sockets)?,
-            queue_owner: f(&self.queue_owner)?,
-            link_buckets: f(&self.link_buckets)?,
-            counters: f(&self.counters)?,
-            fragments: f(&self.fragments)?,
-            scratch: f(&self.scratch)?,
-            generals: f(&self.generals)?,
-            taps_in: f(&self.taps_in)?,
-            taps_out: f(&self.taps_out)?,
-            tap_counts: f(&self.tap_counts)?,
-        })
-    }
-
     /// As [`Self::try_map`], where nothing fails.
     pub fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> Maps<U> {
         match self.try_map(|one| Ok::<_, std::convert::Infallible>(f(one))) {

@@ -8,19 +8,19 @@ use super::code::{
     fragment, half,
 };
 use super::layout::Shape;
-use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size};
-use crate::limits::EXTENSION_HEADERS_MAX;
-use exos_wire::ipv6::EXTENSION_HEADERS;
-use exos_wire::protocol::{
-    AUTHENTICATION, FRAGMENT as FRAGMENT_HEADER, ICMP, ICMPV6, ROUTING, TCP, UDP,
+use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use crate::packet::{
+    self, ANY_FRAGMENT, FRAGMENT_OFFSET, LATER_FRAGMENT, Walk, WalkEnds, WalksHeaders,
 };
+use exos_wire::ipv6::EXTENSION_HEADERS;
+use exos_wire::protocol::{ICMP, ICMPV6, ROUTING, TCP, UDP};
 
 /// Where the transport header begins, once the network header is read.
 pub(super) const OFFSET: Reg = Reg::R7;
 /// The next header of IPv6, or a number found in a quoted packet.
 const NEXT: Reg = Reg::R8;
 /// Where IP begins.
-const NETWORK: i32 = 14;
+const NETWORK: i32 = packet::NETWORK as i32;
 
 /// Where contradictions lead.
 #[derive(Clone, Copy)]
@@ -36,16 +36,13 @@ impl Code<'_> {
     pub(super) fn parse_v4(&mut self, faults: Faults, located: Label) {
         let [options, whole, first] = [(); 3].map(|()| self.asm.label());
         self.read(Size::Byte, OFFSET, IP);
-        self.asm.alu(Alu::Sub, OFFSET, 0x45);
-        self.asm
-            .jump_if(OFFSET, Condition::Greater, 10, faults.header);
+        packet::ipv4_options(&mut self.asm, OFFSET, faults.header);
         self.asm.jump_if(OFFSET, Condition::Equal, 0, options);
         self.put_imm(ODD, 1);
         self.asm.bind(options);
-        self.asm.alu(Alu::ShiftLeft, OFFSET, 2);
         self.asm.alu(Alu::Add, OFFSET, NETWORK + 20);
         self.read(Size::Half, Reg::R1, IP + 2);
-        self.asm.push(Insn::to_big_endian(Reg::R1, 16));
+        self.asm.to_big_endian(Reg::R1, 16);
         self.end_of_packet(NETWORK, faults.header);
         self.asm
             .jump_if(OFFSET, Condition::Greater, Reg::R1, faults.header);
@@ -54,12 +51,12 @@ impl Code<'_> {
         self.read(Size::Byte, Reg::R1, IP + 9);
         self.put(PROTOCOL, Reg::R1);
         self.read(Size::Half, Reg::R1, IP + 4);
-        self.asm.push(Insn::to_big_endian(Reg::R1, 16));
+        self.asm.to_big_endian(Reg::R1, 16);
         self.put(IDENTIFIER, Reg::R1);
         self.read(Size::Half, Reg::R1, IP + 6);
-        self.asm.alu(Alu::And, Reg::R1, half(0x3fff));
+        self.asm.alu(Alu::And, Reg::R1, half(ANY_FRAGMENT));
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, whole);
-        self.asm.alu(Alu::And, Reg::R1, half(0x1fff));
+        self.asm.alu(Alu::And, Reg::R1, half(FRAGMENT_OFFSET));
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, first);
         self.put_imm(FRAGMENT, fragment::LATER);
         self.asm.jump(located);
@@ -119,11 +116,9 @@ impl Code<'_> {
         self.put_imm(IS_V6, 1);
         self.load_bytes(NETWORK, 40, IP, faults.header);
         self.read(Size::Byte, Reg::R1, IP);
-        self.asm.alu(Alu::And, Reg::R1, 0xf0);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, 0x60, faults.header);
+        packet::expect_ipv6(&mut self.asm, Reg::R1, faults.header);
         self.read(Size::Half, Reg::R1, IP + 4);
-        self.asm.push(Insn::to_big_endian(Reg::R1, 16));
+        self.asm.to_big_endian(Reg::R1, 16);
         self.end_of_packet(NETWORK + 40, faults.header);
         // In the tables they would be IPv4 addresses.
         self.refuse_mapped(IP + 8, faults.header);
@@ -132,14 +127,12 @@ impl Code<'_> {
         self.copy_address(IP + 24, DESTINATION);
         self.read(Size::Byte, NEXT, IP + 6);
         self.asm.set(OFFSET, NETWORK + 40);
-        for count in 0..EXTENSION_HEADERS_MAX {
-            self.extension_header(count == 0, transport, faults.header);
-        }
-        for next in &EXTENSION_HEADERS[1..] {
-            self.asm
-                .jump_if(NEXT, Condition::Equal, i32::from(*next), faults.header);
-        }
-        self.asm.bind(transport);
+        let ends = WalkEnds {
+            transport,
+            later: transport,
+            malformed: faults.header,
+        };
+        packet::walk_extension_headers(self, ends);
         self.put(PROTOCOL, NEXT);
         self.get(Reg::R1, FRAGMENT);
         self.asm
@@ -162,82 +155,6 @@ impl Code<'_> {
             .jump_if(Reg::R1, Condition::Set, 7, faults.fragment);
         self.asm.bind(whole);
         self.parse_transport(ICMPV6, faults, located);
-    }
-
-    /// One extension header, or on to `transport`.
-    fn extension_header(&mut self, first: bool, transport: Label, bad: Label) {
-        let [
-            read,
-            generic,
-            authentication,
-            advance,
-            atomic,
-            unrouted,
-            walked,
-        ] = [(); 7].map(|()| self.asm.label());
-        // RFC 8200 §4.1: hop-by-hop options only directly behind the fixed header.
-        for kind in &EXTENSION_HEADERS[usize::from(!first)..] {
-            self.asm
-                .jump_if(NEXT, Condition::Equal, i32::from(*kind), read);
-        }
-        self.asm.jump(transport);
-        self.asm.bind(read);
-        self.within(OFFSET, 8, bad);
-        self.load_bytes(OFFSET, 8, TRANSPORT, bad);
-        self.read(Size::Byte, Reg::R1, TRANSPORT + 1);
-        self.asm.jump_if(
-            NEXT,
-            Condition::Equal,
-            i32::from(AUTHENTICATION),
-            authentication,
-        );
-        self.asm.jump_if(
-            NEXT,
-            Condition::NotEqual,
-            i32::from(FRAGMENT_HEADER),
-            generic,
-        );
-        self.fragment_header(atomic, transport);
-        self.asm.alu(Alu::Add, OFFSET, 8);
-        self.asm.jump(walked);
-
-        self.asm.bind(generic);
-        self.asm
-            .jump_if(NEXT, Condition::NotEqual, i32::from(ROUTING), unrouted);
-        self.put_imm(ODD, 1);
-        self.asm.bind(unrouted);
-        self.asm.alu(Alu::Add, Reg::R1, 1);
-        self.asm.alu(Alu::ShiftLeft, Reg::R1, 3);
-        self.asm.jump(advance);
-        self.asm.bind(authentication);
-        self.asm.alu(Alu::Add, Reg::R1, 2);
-        self.asm.alu(Alu::ShiftLeft, Reg::R1, 2);
-        self.asm.bind(advance);
-        self.read(Size::Byte, NEXT, TRANSPORT);
-        self.asm.alu(Alu::Add, OFFSET, Reg::R1);
-        self.get(Reg::R2, END);
-        self.asm.jump_if(OFFSET, Condition::Greater, Reg::R2, bad);
-        self.asm.bind(walked);
-    }
-
-    /// The loaded fragment header (RFC 8200 §4.5): to `last` when the packet is a later fragment.
-    fn fragment_header(&mut self, atomic: Label, last: Label) {
-        let not_later = self.asm.label();
-        self.read(Size::Byte, NEXT, TRANSPORT);
-        self.read(Size::Word, Reg::R1, TRANSPORT + 4);
-        self.asm.push(Insn::to_big_endian(Reg::R1, 32));
-        self.put(IDENTIFIER, Reg::R1);
-        self.read(Size::Half, Reg::R1, TRANSPORT + 2);
-        self.asm.set(Reg::R2, Reg::R1);
-        self.asm.alu(Alu::And, Reg::R2, half(0xfff8));
-        self.asm.jump_if(Reg::R2, Condition::Equal, 0, not_later);
-        self.put_imm(FRAGMENT, fragment::LATER);
-        self.asm.jump(last);
-        self.asm.bind(not_later);
-        self.asm.alu(Alu::And, Reg::R1, half(1));
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, atomic);
-        self.put_imm(FRAGMENT, fragment::FIRST);
-        self.asm.bind(atomic);
     }
 
     /// Ports, or what stands for them. `icmp` is the version's.
@@ -325,15 +242,12 @@ impl Code<'_> {
         self.within(OFFSET, 28, unreadable);
         self.load_bytes(OFFSET, 20, IP, unreadable);
         self.read(Size::Byte, Reg::R1, IP);
-        self.asm.alu(Alu::Sub, Reg::R1, 0x45);
-        self.asm
-            .jump_if(Reg::R1, Condition::Greater, 10, unreadable);
-        self.asm.alu(Alu::ShiftLeft, Reg::R1, 2);
+        packet::ipv4_options(&mut self.asm, Reg::R1, unreadable);
         self.asm.alu(Alu::Add, OFFSET, Reg::R1);
         self.asm.alu(Alu::Add, OFFSET, 20);
         self.read(Size::Half, Reg::R1, IP + 6);
         self.asm
-            .jump_if(Reg::R1, Condition::Set, half(0x1fff), unreadable);
+            .jump_if(Reg::R1, Condition::Set, half(FRAGMENT_OFFSET), unreadable);
         self.map_address(IP + 12, QUOTED_SOURCE);
         self.map_address(IP + 16, QUOTED_DESTINATION);
         self.read(Size::Byte, NEXT, IP + 9);
@@ -343,9 +257,7 @@ impl Code<'_> {
         self.within(OFFSET, 48, unreadable);
         self.load_bytes(OFFSET, 40, IP, unreadable);
         self.read(Size::Byte, Reg::R1, IP);
-        self.asm.alu(Alu::And, Reg::R1, 0xf0);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, 0x60, unreadable);
+        packet::expect_ipv6(&mut self.asm, Reg::R1, unreadable);
         self.asm.alu(Alu::Add, OFFSET, 40);
         self.copy_address(IP + 8, QUOTED_SOURCE);
         self.copy_address(IP + 24, QUOTED_DESTINATION);
@@ -393,5 +305,59 @@ impl Code<'_> {
             self.put(field, Reg::R1);
             self.asm.jump(located);
         }
+    }
+}
+
+/// With the open header on the stack.
+impl WalksHeaders for Code<'_> {
+    const WALK: Walk = Walk {
+        next: NEXT,
+        offset: OFFSET,
+        spare: Reg::R1,
+    };
+
+    fn asm(&mut self) -> &mut Assembler {
+        &mut self.asm
+    }
+
+    fn open_header(&mut self, malformed: Label) {
+        self.within(OFFSET, 8, malformed);
+        self.load_bytes(OFFSET, 8, TRANSPORT, malformed);
+    }
+
+    fn read_header(&mut self, size: Size, dst: Reg, at: i16) {
+        self.read(size, dst, TRANSPORT + at);
+    }
+
+    fn fragment_header(&mut self, later: Label) {
+        let [not_later, atomic] = [(); 2].map(|()| self.asm.label());
+        self.read_header(Size::Word, Reg::R1, 4);
+        self.asm.to_big_endian(Reg::R1, 32);
+        self.put(IDENTIFIER, Reg::R1);
+        self.read_header(Size::Half, Reg::R1, 2);
+        self.asm.set(Reg::R2, Reg::R1);
+        self.asm.alu(Alu::And, Reg::R2, half(LATER_FRAGMENT));
+        self.asm.jump_if(Reg::R2, Condition::Equal, 0, not_later);
+        self.put_imm(FRAGMENT, fragment::LATER);
+        self.asm.jump(later);
+        self.asm.bind(not_later);
+        self.asm.alu(Alu::And, Reg::R1, half(1));
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, atomic);
+        self.put_imm(FRAGMENT, fragment::FIRST);
+        self.asm.bind(atomic);
+    }
+
+    fn generic_header(&mut self) {
+        let unrouted = self.asm.label();
+        self.asm
+            .jump_if(NEXT, Condition::NotEqual, i32::from(ROUTING), unrouted);
+        self.put_imm(ODD, 1);
+        self.asm.bind(unrouted);
+    }
+
+    fn expect_offset(&mut self, malformed: Label) {
+        self.get(Reg::R2, END);
+        self.asm
+            .jump_if(OFFSET, Condition::Greater, Reg::R2, malformed);
     }
 }

@@ -42,18 +42,18 @@ pub(super) fn add_words(asm: &mut Assembler, sum: Reg, packet: Reg, at: usize, w
 /// `dst` = the word of the packet at `at`.
 pub(super) fn get(asm: &mut Assembler, dst: Reg, packet: Reg, at: usize) {
     asm.load(Size::Word, dst, packet, at);
-    asm.push(Insn::to_big_endian(dst, 32));
+    asm.to_big_endian(dst, 32);
 }
 
 /// Writes the word `src` into the packet; `src` is lost.
 pub(super) fn put(asm: &mut Assembler, packet: Reg, at: usize, src: Reg) {
-    asm.push(Insn::to_big_endian(src, 32));
-    asm.push(Insn::store(Size::Word, packet, at as i16, src));
+    asm.to_big_endian(src, 32);
+    asm.store(Size::Word, packet, at, src);
 }
 
 /// Writes a word that is known.
 pub(super) fn put_known(asm: &mut Assembler, packet: Reg, at: usize, value: u32) {
-    asm.push(Insn::store_imm(Size::Word, packet, at as i16, word(value)));
+    asm.store_imm(Size::Word, packet, at, word(value));
 }
 
 /// Jumps unless the packet's half word at `at` is `value`.

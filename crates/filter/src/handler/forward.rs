@@ -33,6 +33,7 @@ mod sums;
 
 use super::Handler;
 use crate::ebpf::{Assembler, Helper, Label, Reg};
+use crate::packet::{Bytes, ETHERTYPE, NETWORK as IP};
 use crate::program::{Program, xdp};
 use exos_wire::{Mac, ipv4, ipv6, protocol, tcp, udp};
 use flows::HashKey;
@@ -83,10 +84,6 @@ pub struct Shape {
     pub tcp: bool,
 }
 
-/// Where the type and the network header lie in the frame.
-const TYPE: usize = 12;
-const IP: usize = 14;
-
 /// Where things wait on the stack. Places in arrays, for look-ups:
 const INDEX: i16 = -8;
 const TALLY: i16 = -16;
@@ -111,6 +108,11 @@ const CONTEXT: Reg = Reg::R6;
 const FRAME: Reg = Reg::R7;
 const FLOW: Reg = Reg::R8;
 const END: Reg = Reg::R9;
+/// All of the packet.
+const PACKET: Bytes = Bytes {
+    start: FRAME,
+    end: END,
+};
 
 impl Shape {
     const fn protocol(self) -> u8 {

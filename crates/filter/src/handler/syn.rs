@@ -22,7 +22,8 @@ mod expect;
 mod write;
 
 use super::Handler;
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Assembler, Label, Reg, Size};
+use crate::packet::{Bytes, NETWORK as IP};
 use crate::program::{Counter, Program, xdp};
 use exos_wire::Mac;
 use exos_wire::tcp::cookie::Recipe;
@@ -45,8 +46,6 @@ pub struct SynHandler {
 }
 
 /// Where things lie in the frame.
-const TYPE: usize = 12;
-const IP: usize = 14;
 const SOURCE: usize = IP + 12;
 const DESTINATION: usize = IP + 16;
 const TCP: usize = IP + 20;
@@ -66,6 +65,11 @@ const COUNTER: i16 = -72;
 
 const CONTEXT: Reg = Reg::R6;
 const FRAME: Reg = Reg::R7;
+/// All of the packet.
+const PACKET: Bytes = Bytes {
+    start: FRAME,
+    end: Reg::R9,
+};
 
 /// Don't Fragment, identification 0 (RFC 6864 §4.1).
 const ATOMIC: u32 = 0x4000;
@@ -94,8 +98,8 @@ impl Shape {
         }
     }
 
-    const fn frame_len(self) -> i32 {
-        (TCP + 4 * self.words()) as i32
+    const fn frame_len(self) -> usize {
+        TCP + 4 * self.words()
     }
 
     /// The IPv4 packet's length.
@@ -147,25 +151,19 @@ impl SynHandler {
 }
 
 fn keep(asm: &mut Assembler, at: i16, src: Reg) {
-    asm.push(Insn::store(Size::Double, Reg::R10, at, src));
+    asm.store(Size::Double, Reg::R10, at, src);
 }
 
 fn kept(asm: &mut Assembler, dst: Reg, at: i16) {
-    asm.push(Insn::load(Size::Double, dst, Reg::R10, at));
+    asm.load(Size::Double, dst, Reg::R10, at);
 }
 
 /// The value is this CPU's own and XDP does not nest: no atomics.
 fn count(asm: &mut Assembler, counters_fd: i32) {
     let missing = asm.label();
     let counter = Counter::Answered as i32;
-    asm.push(Insn::store_imm(Size::Word, Reg::R10, COUNTER, counter));
-    asm.set(Reg::R2, Reg::R10);
-    asm.alu(Alu::Add, Reg::R2, i32::from(COUNTER));
-    asm.load_map(Reg::R1, counters_fd);
-    asm.call(Helper::MapLookupElem);
-    asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
-    asm.load(Size::Double, Reg::R1, Reg::R0, 0);
-    asm.alu(Alu::Add, Reg::R1, 1);
-    asm.push(Insn::store(Size::Double, Reg::R0, 0, Reg::R1));
+    asm.store_imm(Size::Word, Reg::R10, COUNTER, counter);
+    asm.look_up(counters_fd, COUNTER, missing);
+    asm.add_to(Reg::R0, 0, 1);
     asm.bind(missing);
 }

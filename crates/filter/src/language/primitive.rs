@@ -4,7 +4,8 @@ use super::names;
 use crate::filter::{Filter, TooLarge};
 use crate::layers::{ARP, IPV4, IPV6, VLAN};
 use crate::literal::{Base, Literal, Test, Width};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use exos_wire::Prefix;
+use std::net::IpAddr;
 
 /// The first word of a primitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,60 +151,65 @@ fn prefix(tests: &[Test], base: Base, offset: usize, bytes: &[u8], bits: usize) 
 pub(super) fn network(
     protocol: Option<Protocol>,
     direction: Direction,
-    address: IpAddr,
-    bits: usize,
+    network: Prefix,
 ) -> Option<Result> {
-    match (protocol, address) {
-        (None, IpAddr::V4(a)) => {
-            Some(ipv4(direction, a, bits).and_then(|ip| ip.or(&arp(direction, a, bits)?)))
+    match (protocol, network.addr) {
+        (None, IpAddr::V4(_)) => {
+            let ip = ADDRESSES_OF_IPV4.in_network(direction, network);
+            Some(ip.and_then(|ip| ip.or(&ADDRESSES_OF_ARP.in_network(direction, network)?)))
         }
-        (Some(Protocol::Ip), IpAddr::V4(a)) => Some(ipv4(direction, a, bits)),
-        (Some(Protocol::Arp), IpAddr::V4(a)) => Some(arp(direction, a, bits)),
-        (None | Some(Protocol::Ip6), IpAddr::V6(a)) => Some(ipv6(direction, a, bits)),
+        (Some(Protocol::Ip), IpAddr::V4(_)) => {
+            Some(ADDRESSES_OF_IPV4.in_network(direction, network))
+        }
+        (Some(Protocol::Arp), IpAddr::V4(_)) => {
+            Some(ADDRESSES_OF_ARP.in_network(direction, network))
+        }
+        (None | Some(Protocol::Ip6), IpAddr::V6(_)) => {
+            Some(ADDRESSES_OF_IPV6.in_network(direction, network))
+        }
         _ => None,
     }
 }
 
-/// RFC 791 §3.1: source address at 12, destination address at 16.
-fn ipv4(direction: Direction, address: Ipv4Addr, bits: usize) -> Result {
-    let field = |at| {
-        prefix(
-            &[Test::ethertype(IPV4)],
-            Base::Network,
-            at,
-            &address.octets(),
-            bits,
-        )
-    };
-    direction.combine(|| field(12), || field(16))
+/// Where a network header has its addresses.
+struct Addresses {
+    ethertype: u16,
+    source: usize,
+    destination: usize,
 }
 
-/// RFC 826: with 6-byte hardware addresses, sender's protocol address at 14, target's at 24.
-fn arp(direction: Direction, address: Ipv4Addr, bits: usize) -> Result {
-    let field = |at| {
-        prefix(
-            &[Test::ethertype(ARP)],
-            Base::Network,
-            at,
-            &address.octets(),
-            bits,
-        )
-    };
-    direction.combine(|| field(14), || field(24))
-}
+/// RFC 791 §3.1.
+const ADDRESSES_OF_IPV4: Addresses = Addresses {
+    ethertype: IPV4,
+    source: 12,
+    destination: 16,
+};
 
-/// RFC 8200 §3: source address at 8, destination address at 24.
-fn ipv6(direction: Direction, address: Ipv6Addr, bits: usize) -> Result {
-    let field = |at| {
-        prefix(
-            &[Test::ethertype(IPV6)],
-            Base::Network,
-            at,
-            &address.octets(),
-            bits,
-        )
-    };
-    direction.combine(|| field(8), || field(24))
+/// RFC 826: with 6-byte hardware addresses, the sender's and the target's protocol address.
+const ADDRESSES_OF_ARP: Addresses = Addresses {
+    ethertype: ARP,
+    source: 14,
+    destination: 24,
+};
+
+/// RFC 8200 §3.
+const ADDRESSES_OF_IPV6: Addresses = Addresses {
+    ethertype: IPV6,
+    source: 8,
+    destination: 24,
+};
+
+impl Addresses {
+    fn in_network(&self, direction: Direction, network: Prefix) -> Result {
+        let field = |at| {
+            let (tests, bits) = ([Test::ethertype(self.ethertype)], network.len.into());
+            match network.addr {
+                IpAddr::V4(a) => prefix(&tests, Base::Network, at, &a.octets(), bits),
+                IpAddr::V6(a) => prefix(&tests, Base::Network, at, &a.octets(), bits),
+            }
+        };
+        direction.combine(|| field(self.source), || field(self.destination))
+    }
 }
 
 /// `ether [direction] host mac`: destination at 0, source at 6.

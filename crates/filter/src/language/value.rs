@@ -6,8 +6,8 @@ use super::parser::{Parser, Qualifiers, Result};
 use super::primitive::{self, Direction, Kind, Protocol};
 use crate::filter::Filter;
 use crate::literal::Test;
-use exos_wire::Mac;
-use std::net::{IpAddr, Ipv4Addr};
+use exos_wire::{Mac, Prefix};
+use std::net::Ipv4Addr;
 
 impl<'a> Parser<'a> {
     pub(super) fn value(&mut self, q: Qualifiers, start: Token<'a>) -> Result<Filter> {
@@ -45,32 +45,31 @@ impl<'a> Parser<'a> {
         } else {
             None
         };
-        let Some((address, bits)) = address(token.text).or(partial) else {
+        let Some(prefix) = address(token.text).or(partial) else {
             return Err(self.cursor.expected(match kind {
                 Some(Kind::Net) => "a network such as `10.0.0.0/8` or `fd10::/64`",
                 Some(_) => "an address such as `10.0.0.1` or `fd10::1` (names are not looked up)",
                 None => "`host`, `net`, `port` or `portrange`, or an address",
             }));
         };
-        let full = if address.is_ipv4() { 32 } else { 128 };
-        if kind == Some(Kind::Host) && bits != full {
+        if kind == Some(Kind::Host) && prefix != Prefix::host(prefix.addr) {
             return Err(self.cursor.error(
                 token,
                 "expected an address without a prefix length; `net` takes one",
             ));
         }
-        if let Some(network) = with_host_bits(address, bits) {
+        let network = Prefix {
+            addr: prefix.first(),
+            ..prefix
+        };
+        if prefix != network {
             let message =
-                format!("the address has bits beyond its prefix: did you mean `{network}/{bits}`?");
+                format!("the address has bits beyond its prefix: did you mean `{network}`?");
             return Err(self.cursor.error(token, message));
         }
         self.cursor.next();
-        match primitive::network(
-            q.protocol,
-            q.direction.unwrap_or(Direction::Either),
-            address,
-            bits,
-        ) {
+        let direction = q.direction.unwrap_or(Direction::Either);
+        match primitive::network(q.protocol, direction, network) {
             Some(filter) => self.sized(token, filter),
             None => Err(self.cursor.error(
                 token,
@@ -198,23 +197,15 @@ pub(super) fn integer(text: &str) -> Option<u32> {
 }
 
 /// An address, or a prefix with its length.
-pub(super) fn address(text: &str) -> Option<(IpAddr, usize)> {
-    let (address, bits) = match text.split_once('/') {
-        Some((address, bits)) => (address, Some(integer(bits)? as usize)),
-        None => (text, None),
-    };
-    let address: IpAddr = address.parse().ok()?;
-    let full = if address.is_ipv4() { 32 } else { 128 };
-    let bits = bits.unwrap_or(full);
-    (bits <= full).then_some((address, bits))
+pub(super) fn address(text: &str) -> Option<Prefix> {
+    let (address, len) = with_length(text)?;
+    let address = address.parse().ok()?;
+    Prefix::new(address, len.unwrap_or(Prefix::host(address).len)).ok()
 }
 
 /// `10`, `10.1` or `10.1.2`, with or without a length: networks of 8, 16 or 24 bits, as in tcpdump.
-pub(super) fn partial_network(text: &str) -> Option<(IpAddr, usize)> {
-    let (address, bits) = match text.split_once('/') {
-        Some((address, bits)) => (address, Some(integer(bits)? as usize)),
-        None => (text, None),
-    };
+pub(super) fn partial_network(text: &str) -> Option<Prefix> {
+    let (address, len) = with_length(text)?;
     let parts: Vec<u8> = address
         .split('.')
         .map(|p| p.parse().ok())
@@ -224,21 +215,14 @@ pub(super) fn partial_network(text: &str) -> Option<(IpAddr, usize)> {
     }
     let mut octets = [0; 4];
     octets[..parts.len()].copy_from_slice(&parts);
-    let bits = bits.unwrap_or(8 * parts.len());
-    (bits <= 32).then_some((Ipv4Addr::from(octets).into(), bits))
+    let len = len.unwrap_or(8 * parts.len() as u8);
+    Prefix::new(Ipv4Addr::from(octets).into(), len).ok()
 }
 
-/// The network that the address lies in, if it is not the address itself.
-pub(super) fn with_host_bits(address: IpAddr, bits: usize) -> Option<IpAddr> {
-    let network: IpAddr = match address {
-        IpAddr::V4(a) => {
-            let mask = u32::MAX.checked_shl(32 - bits as u32).unwrap_or(0);
-            Ipv4Addr::from(u32::from(a) & mask).into()
-        }
-        IpAddr::V6(a) => {
-            let mask = u128::MAX.checked_shl(128 - bits as u32).unwrap_or(0);
-            std::net::Ipv6Addr::from(u128::from(a) & mask).into()
-        }
-    };
-    (network != address).then_some(network)
+/// A text and the prefix length behind it, if there is one.
+fn with_length(text: &str) -> Option<(&str, Option<u8>)> {
+    match text.split_once('/') {
+        Some((address, len)) => Some((address, Some(u8::try_from(integer(len)?).ok()?))),
+        None => Some((text, None)),
+    }
 }

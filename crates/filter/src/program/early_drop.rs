@@ -13,9 +13,10 @@
 
 use super::emit::{CONTEXT, Emitter};
 use super::{Counter, xdp};
-use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size, half};
+use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size, half};
 use crate::gate::Counter as Gate;
 use crate::layers::{IPV4, IPV6};
+use crate::packet::{ANY_FRAGMENT, Bytes, ETHERTYPE, NETWORK};
 use exos_wire::protocol::{FRAGMENT, TCP};
 
 /// What early drop needs.
@@ -124,21 +125,13 @@ impl Emitter<'_> {
     fn count_for(&mut self, counters: SlotCounters) {
         let missing = self.asm.label();
         let slot = counters.slot as i32;
-        self.asm
-            .push(Insn::store_imm(Size::Word, Reg::R10, -4, slot));
-        self.asm.set(Reg::R2, Reg::R10);
-        self.asm.alu(Alu::Add, Reg::R2, -4);
-        self.asm.load_map(Reg::R1, counters.map_fd);
-        self.asm.call(Helper::MapLookupElem);
-        self.asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
+        self.asm.store_imm(Size::Word, Reg::R10, -4, slot);
+        self.asm.look_up(counters.map_fd, -4, missing);
         let before = Gate::RxEarlyDropFragment as i32 - 1;
         self.asm.alu(Alu::Add, CLASS, before);
         self.asm.alu(Alu::ShiftLeft, CLASS, 3);
         self.asm.alu(Alu::Add, Reg::R0, CLASS);
-        self.asm.load(Size::Double, Reg::R1, Reg::R0, 0);
-        self.asm.alu(Alu::Add, Reg::R1, 1);
-        self.asm
-            .push(Insn::store(Size::Double, Reg::R0, 0, Reg::R1));
+        self.asm.add_to(Reg::R0, 0, 1);
         self.asm.bind(missing);
         self.leave();
     }
@@ -146,12 +139,14 @@ impl Emitter<'_> {
     /// The class in its register and to `decide`, or to `go`.
     fn classify(&mut self, decide: Label, go: Label) {
         let [v4, v6, tcp, fragment] = [(); 4].map(|()| self.asm.label());
-        let (frame, end, len, header) = (Reg::R2, Reg::R3, Reg::R4, Reg::R5);
-        // struct xdp_md: data, data_end.
-        self.asm.load(Size::Word, frame, SAVED_CONTEXT, 0);
-        self.asm.load(Size::Word, end, SAVED_CONTEXT, 4);
-        self.room((frame, end, header), 14 + 20 + 20, go);
-        self.asm.load(Size::Half, Reg::R0, frame, 12);
+        let (frame, len, header) = (Reg::R2, Reg::R4, Reg::R5);
+        let packet = Bytes {
+            start: frame,
+            end: Reg::R3,
+        };
+        packet.open(&mut self.asm, SAVED_CONTEXT);
+        packet.expect(&mut self.asm, NETWORK + 20 + 20, header, go);
+        self.asm.load(Size::Half, Reg::R0, frame, ETHERTYPE);
         for (kind, label) in [(IPV4, v4), (IPV6, v6)] {
             self.asm
                 .jump_if(Reg::R0, Condition::Equal, half(kind), label);
@@ -159,44 +154,37 @@ impl Emitter<'_> {
         self.asm.jump(go);
 
         self.asm.bind(v4);
-        self.asm.load(Size::Byte, Reg::R0, frame, 14);
+        self.asm.load(Size::Byte, Reg::R0, frame, NETWORK);
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0x45, go);
-        self.asm.load(Size::Half, Reg::R0, frame, 14 + 6);
+        self.asm.load(Size::Half, Reg::R0, frame, NETWORK + 6);
         self.asm
-            .jump_if(Reg::R0, Condition::Set, half(0x3fff), fragment);
-        self.asm.load(Size::Byte, Reg::R0, frame, 14 + 9);
+            .jump_if(Reg::R0, Condition::Set, half(ANY_FRAGMENT), fragment);
+        self.asm.load(Size::Byte, Reg::R0, frame, NETWORK + 9);
         self.asm
             .jump_if(Reg::R0, Condition::NotEqual, i32::from(TCP), go);
-        self.asm.load(Size::Half, len, frame, 14 + 2);
-        self.asm.push(Insn::to_big_endian(len, 16));
+        self.asm.load(Size::Half, len, frame, NETWORK + 2);
+        self.asm.to_big_endian(len, 16);
         self.asm.alu(Alu::Sub, len, 20);
         self.asm.set(header, frame);
-        self.asm.alu(Alu::Add, header, 14 + 20);
+        self.asm.alu(Alu::Add, header, (NETWORK + 20) as i32);
         self.asm.jump(tcp);
 
         self.asm.bind(v6);
-        self.room((frame, end, header), 14 + 40 + 20, go);
-        self.asm.load(Size::Byte, Reg::R0, frame, 14 + 6);
+        packet.expect(&mut self.asm, NETWORK + 40 + 20, header, go);
+        self.asm.load(Size::Byte, Reg::R0, frame, NETWORK + 6);
         self.asm
             .jump_if(Reg::R0, Condition::Equal, i32::from(FRAGMENT), fragment);
         self.asm
             .jump_if(Reg::R0, Condition::NotEqual, i32::from(TCP), go);
-        self.asm.load(Size::Half, len, frame, 14 + 4);
-        self.asm.push(Insn::to_big_endian(len, 16));
+        self.asm.load(Size::Half, len, frame, NETWORK + 4);
+        self.asm.to_big_endian(len, 16);
         self.asm.set(header, frame);
-        self.asm.alu(Alu::Add, header, 14 + 40);
+        self.asm.alu(Alu::Add, header, (NETWORK + 40) as i32);
 
         self.asm.bind(tcp);
         self.classify_segment((header, len), decide, go);
         self.asm.bind(fragment);
         self.asm.set(CLASS, CLASSES[0].0);
-    }
-
-    /// On when the frame has this many bytes.
-    fn room(&mut self, (frame, end, scratch): (Reg, Reg, Reg), bytes: i32, short: Label) {
-        self.asm.set(scratch, frame);
-        self.asm.alu(Alu::Add, scratch, bytes);
-        self.asm.jump_if(scratch, Condition::Greater, end, short);
     }
 
     /// A segment of `len` bytes.
@@ -218,18 +206,13 @@ impl Emitter<'_> {
     fn backlog(&mut self, ring: &ReceiveRing, go: Label) {
         // struct xdp_md: rx_queue_index.
         self.asm.load(Size::Word, Reg::R1, SAVED_CONTEXT, 16);
-        self.asm
-            .push(Insn::store(Size::Word, Reg::R10, -4, Reg::R1));
-        self.asm.set(Reg::R2, Reg::R10);
-        self.asm.alu(Alu::Add, Reg::R2, -4);
-        self.asm.load_map(Reg::R1, self.maps.xskmap_fd);
-        self.asm.call(Helper::MapLookupElem);
-        self.asm.jump_if(Reg::R0, Condition::Equal, 0, go);
+        self.asm.store(Size::Word, Reg::R10, -4, Reg::R1);
+        self.asm.look_up(self.maps.xskmap_fd, -4, go);
         self.asm.set(Reg::R1, Reg::R0);
         self.asm.set(Reg::R2, ring.socket_type);
         self.asm
             .push(Insn::call_kernel_function(ring.cast_function));
-        let mut read = |size, to, from, at| self.asm.push(Insn::load(size, to, from, at));
+        let mut read = |size, to, from, at| self.asm.load(size, to, from, at);
         read(Size::Double, Reg::R1, Reg::R0, ring.rx);
         read(Size::Word, Reg::R8, Reg::R1, ring.produced);
         read(Size::Word, Reg::R9, Reg::R1, ring.entries);

@@ -8,8 +8,9 @@ use super::plan::{Class, Plan, Version};
 use super::switch::Switch;
 use super::verdicts::Verdict;
 use super::{Action, ProgramMaps, xdp};
-use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::literal::{Base, Literal, Test, Width};
+use crate::packet::NETWORK;
 
 pub(super) const CONTEXT: Reg = Reg::R1;
 /// The frame, moved on by a VLAN tag.
@@ -22,9 +23,6 @@ pub(super) const TRANSPORT: Reg = Reg::R6;
 pub(super) const PROTOCOL: Reg = Reg::R7;
 pub(super) const SCRATCH: Reg = Reg::R0;
 pub(super) const SCRATCH2: Reg = Reg::R8;
-
-/// From [`FRAME`] to the network header.
-pub(super) const NETWORK: usize = 14;
 
 /// Bytes known to be in the packet behind each pointer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -329,7 +327,7 @@ impl<'a> Emitter<'a> {
         }
         if word.host_order && word.width != Width::Byte {
             self.asm
-                .push(Insn::to_big_endian(SCRATCH, 8 * word.width.bytes() as i32));
+                .to_big_endian(SCRATCH, 8 * word.width.bytes() as i32);
         }
         if partial {
             let mask = if word.host_order {

@@ -3,17 +3,23 @@
 //! Computes what [`crate::layers`] computes, and only as far as a plan depends on it.
 
 use super::emit::{
-    CONTEXT, END, Emitter, FRAME, Known, LINK, NETWORK, PROTOCOL, SCRATCH, SCRATCH2, TRANSPORT,
-    TYPE, in_memory_order,
+    CONTEXT, END, Emitter, FRAME, Known, LINK, PROTOCOL, SCRATCH, SCRATCH2, TRANSPORT, TYPE,
 };
 use super::plan::{Class, Part, Plan, Version};
 use super::{Action, CompileError, ProgramMaps, Rule};
-use crate::ebpf::{Alu, Condition, Insn, Label, Operand, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size, half};
 use crate::layers::VLAN;
-use crate::limits::{EXTENSION_HEADERS_MAX, OFFSET_MAX, TRANSPORT_OFFSET_MAX};
-use crate::literal::{Base, Literal, Width};
-use exos_wire::ipv6::EXTENSION_HEADERS;
-use exos_wire::protocol::{AUTHENTICATION, FRAGMENT};
+use crate::limits::{OFFSET_MAX, TRANSPORT_OFFSET_MAX};
+use crate::literal::{Base, Literal};
+use crate::packet::{
+    self, Bytes, FRAGMENT_OFFSET, LATER_FRAGMENT, NETWORK, Walk, WalkEnds, WalksHeaders,
+};
+
+/// The packet from [`FRAME`] on.
+const FROM_FRAME: Bytes = Bytes {
+    start: FRAME,
+    end: END,
+};
 
 /// The plans of all classes.
 struct Plans {
@@ -126,9 +132,7 @@ pub(super) fn program(
     if independent && plans.short.is_decided() {
         e.verdict(plans.short.otherwise);
     } else {
-        // struct xdp_md: data, data_end.
-        e.asm.load(Size::Word, END, CONTEXT, 4);
-        e.asm.load(Size::Word, FRAME, CONTEXT, 0);
+        FROM_FRAME.open(&mut e.asm, CONTEXT);
         if plans.look_at_frame() {
             e.asm.set(LINK, FRAME);
         }
@@ -166,12 +170,12 @@ fn by_type(e: &mut Emitter<'_>, plans: &Plans) {
     let shortest = plans.shortest();
     let short = section(e, Some(&plans.short));
     let untagged = e.asm.label();
-    check_frame(e, shortest, short.label);
+    FROM_FRAME.expect(&mut e.asm, shortest, SCRATCH, short.label);
     e.asm.load(Size::Half, TYPE, FRAME, NETWORK - 2);
     e.asm
         .jump_if32(TYPE, Condition::NotEqual, half(VLAN), untagged);
     e.asm.alu(Alu::Add, FRAME, 4);
-    check_frame(e, shortest, short.label);
+    FROM_FRAME.expect(&mut e.asm, shortest, SCRATCH, short.label);
     e.asm.load(Size::Half, TYPE, FRAME, NETWORK - 2);
     e.asm.bind(untagged);
 
@@ -181,13 +185,6 @@ fn by_type(e: &mut Emitter<'_>, plans: &Plans) {
         e.asm.bind(short.label);
         e.plan(&plans.short, Class::Short, Known::default());
     }
-}
-
-/// Jump to `short` when there are fewer than `length` bytes behind [`FRAME`].
-fn check_frame(e: &mut Emitter<'_>, length: usize, short: Label) {
-    e.asm.set(SCRATCH, FRAME);
-    e.asm.alu(Alu::Add, SCRATCH, length as i32);
-    e.asm.jump_if(SCRATCH, Condition::Greater, END, short);
 }
 
 /// Jump by type, and the three sections.
@@ -247,7 +244,7 @@ fn ip(e: &mut Emitter<'_>, version: Version, parts: &Parts, known: Known) {
     let header = NETWORK + version.header_len();
     let mut inside = known;
     if known.frame < header {
-        check_frame(e, header, malformed.label);
+        FROM_FRAME.expect(&mut e.asm, header, SCRATCH, malformed.label);
         inside.frame = header;
         inside.link = known.link.max(header);
     }
@@ -270,114 +267,83 @@ fn ip(e: &mut Emitter<'_>, version: Version, parts: &Parts, known: Known) {
 
 /// RFC 791 §3.1: version and header length, then the fragment offset. Leaves the transport header in [`TRANSPORT`].
 fn ipv4_header(e: &mut Emitter<'_>, malformed: Label, fragment: Option<Label>) {
-    // 0x45 to 0x4f: what is above 0x45 are words of options.
     e.asm.load(Size::Byte, TRANSPORT, FRAME, NETWORK);
-    e.asm.alu(Alu::Sub, TRANSPORT, 0x45);
-    e.asm.jump_if(TRANSPORT, Condition::Greater, 10, malformed);
-    e.asm.alu(Alu::ShiftLeft, TRANSPORT, 2);
+    packet::ipv4_options(&mut e.asm, TRANSPORT, malformed);
     e.asm.alu(Alu::Add, TRANSPORT, FRAME);
     e.asm.alu(Alu::Add, TRANSPORT, (NETWORK + 20) as i32);
     e.asm.jump_if(TRANSPORT, Condition::Greater, END, malformed);
     if let Some(fragment) = fragment {
         e.asm.load(Size::Half, SCRATCH, FRAME, NETWORK + 6);
-        e.asm
-            .jump_if32(SCRATCH, Condition::Set, half(0x1fff), fragment);
+        let offset = half(FRAGMENT_OFFSET);
+        e.asm.jump_if32(SCRATCH, Condition::Set, offset, fragment);
     }
 }
 
-/// RFC 8200 §4: the walk over extension headers, unrolled. Leaves the protocol in [`PROTOCOL`] and the transport
-/// header in [`TRANSPORT`], which until then is the distance from [`FRAME`]: see [`forget_distance`].
-fn ipv6_headers(e: &mut Emitter<'_>, malformed: Label, fragment: Label) {
+/// RFC 8200 §4: version, then the extension headers. Leaves the protocol in [`PROTOCOL`] and the transport header in
+/// [`TRANSPORT`], which until then is the distance from [`FRAME`]: see [`Emitter::header_walked`].
+fn ipv6_headers(e: &mut Emitter<'_>, malformed: Label, later: Label) {
     e.asm.load(Size::Byte, SCRATCH, FRAME, NETWORK);
-    e.asm.alu32(Alu::And, SCRATCH, 0xf0);
-    e.asm
-        .jump_if32(SCRATCH, Condition::NotEqual, 0x60, malformed);
+    packet::expect_ipv6(&mut e.asm, SCRATCH, malformed);
     e.asm.load(Size::Byte, PROTOCOL, FRAME, NETWORK + 6);
     e.asm.set(TRANSPORT, (NETWORK + 40) as i32);
-    let end = e.asm.label();
-    for count in 0..EXTENSION_HEADERS_MAX {
-        extension_header(e, count == 0, end, malformed, fragment);
-    }
-    for next in &EXTENSION_HEADERS[1..] {
-        e.asm
-            .jump_if32(PROTOCOL, Condition::Equal, i32::from(*next), malformed);
-    }
-    e.asm.bind(end);
+    let transport = e.asm.label();
+    let ends = WalkEnds {
+        transport,
+        later,
+        malformed,
+    };
+    packet::walk_extension_headers(e, ends);
     e.asm.alu(Alu::Add, TRANSPORT, FRAME);
 }
 
-/// One extension header: on to the next, or to `end` when the protocol is none.
-fn extension_header(
-    e: &mut Emitter<'_>,
-    first: bool,
-    end: Label,
-    malformed: Label,
-    fragment: Label,
-) {
-    let [generic, authentication, advance, read, walked] = [(); 5].map(|()| e.asm.label());
-    // RFC 8200 §4.1: hop-by-hop options only directly behind the fixed header.
-    for next in &EXTENSION_HEADERS[usize::from(!first)..] {
-        e.asm
-            .jump_if32(PROTOCOL, Condition::Equal, i32::from(*next), read);
+/// By pointer, with the open header at [`SCRATCH2`].
+impl WalksHeaders for Emitter<'_> {
+    const WALK: Walk = Walk {
+        next: PROTOCOL,
+        offset: TRANSPORT,
+        spare: SCRATCH,
+    };
+
+    fn asm(&mut self) -> &mut Assembler {
+        &mut self.asm
     }
-    e.asm.jump(end);
-    e.asm.bind(read);
-    e.asm.set(SCRATCH2, FRAME);
-    e.asm.alu(Alu::Add, SCRATCH2, TRANSPORT);
-    e.asm.set(SCRATCH, SCRATCH2);
-    e.asm.alu(Alu::Add, SCRATCH, 8);
-    e.asm.jump_if(SCRATCH, Condition::Greater, END, malformed);
 
-    // The header's length comes into the scratch register; its kind is overwritten by the next one's only then.
-    e.asm.load(Size::Byte, SCRATCH, SCRATCH2, 1);
-    e.asm.jump_if32(
-        PROTOCOL,
-        Condition::Equal,
-        i32::from(AUTHENTICATION),
-        authentication,
-    );
-    e.asm
-        .jump_if32(PROTOCOL, Condition::NotEqual, i32::from(FRAGMENT), generic);
-    e.asm.load(Size::Byte, PROTOCOL, SCRATCH2, 0);
-    e.asm.load(Size::Half, SCRATCH, SCRATCH2, 2);
-    e.asm
-        .jump_if32(SCRATCH, Condition::Set, half(0xfff8), fragment);
-    e.asm.alu(Alu::Add, TRANSPORT, 8);
-    e.asm.jump(walked);
-    e.asm.bind(generic);
-    scaled_length(e, 1, 3);
-    e.asm.jump(advance);
-    e.asm.bind(authentication);
-    scaled_length(e, 2, 2);
-    e.asm.bind(advance);
-    e.asm.load(Size::Byte, PROTOCOL, SCRATCH2, 0);
-    e.asm.alu(Alu::Add, TRANSPORT, SCRATCH);
-    e.asm.set(SCRATCH, FRAME);
-    e.asm.alu(Alu::Add, SCRATCH, TRANSPORT);
-    e.asm.jump_if(SCRATCH, Condition::Greater, END, malformed);
-    e.asm.bind(walked);
-    forget_distance(e);
-}
+    fn open_header(&mut self, malformed: Label) {
+        self.asm.set(SCRATCH2, FRAME);
+        self.asm.alu(Alu::Add, SCRATCH2, TRANSPORT);
+        let header = Bytes {
+            start: SCRATCH2,
+            end: END,
+        };
+        header.expect(&mut self.asm, 8, SCRATCH, malformed);
+    }
 
-/// Make the verifier forget what it knows of [`TRANSPORT`] but that it is below 32 KiB, which it always is
-/// ([`TRANSPORT_OFFSET_MAX`]). It follows every distinct state separately, so without this the paths multiply with
-/// each header, and all tests behind are verified once for each. Half a word stored askew in its 8-byte stack slot
-/// is not followed by any version of the verifier.
-fn forget_distance(e: &mut Emitter<'_>) {
-    e.asm.push(Insn::store(Size::Half, Reg::R10, -6, TRANSPORT));
-    e.asm.push(Insn::load(Size::Half, TRANSPORT, Reg::R10, -6));
-    e.asm.alu(Alu::And, TRANSPORT, 0x7fff);
+    fn read_header(&mut self, size: Size, dst: Reg, at: i16) {
+        self.asm.load(size, dst, SCRATCH2, at);
+    }
+
+    fn fragment_header(&mut self, later: Label) {
+        self.read_header(Size::Half, SCRATCH, 2);
+        let offset = half(LATER_FRAGMENT);
+        self.asm.jump_if32(SCRATCH, Condition::Set, offset, later);
+    }
+
+    fn expect_offset(&mut self, malformed: Label) {
+        self.asm.set(SCRATCH, FRAME);
+        self.asm.alu(Alu::Add, SCRATCH, TRANSPORT);
+        self.asm
+            .jump_if(SCRATCH, Condition::Greater, END, malformed);
+    }
+
+    /// Makes the verifier forget what it knows of [`TRANSPORT`] but that it is below 32 KiB, which it always is
+    /// ([`TRANSPORT_OFFSET_MAX`]). It follows every distinct state separately, so without this the paths multiply with
+    /// each header, and all tests behind are verified once for each. Half a word stored askew in its 8-byte stack slot
+    /// is not followed by any version of the verifier.
+    fn header_walked(&mut self) {
+        self.asm.store(Size::Half, Reg::R10, -6, TRANSPORT);
+        self.asm.load(Size::Half, TRANSPORT, Reg::R10, -6);
+        self.asm.alu(Alu::And, TRANSPORT, 0x7fff);
+    }
 }
 
 const _: () = assert!(TRANSPORT_OFFSET_MAX <= 0x7fff && 0x7fff + OFFSET_MAX <= 0xffff);
-
-/// `scratch = (scratch + plus) << shift`.
-fn scaled_length(e: &mut Emitter<'_>, plus: i32, shift: i32) {
-    e.asm.alu(Alu::Add, SCRATCH, plus);
-    e.asm.alu(Alu::ShiftLeft, SCRATCH, shift);
-}
-
-/// A 16-bit constant to compare with a word in memory order.
-fn half(value: u16) -> Operand {
-    Operand::Imm(in_memory_order(Width::Half, value.into()))
-}

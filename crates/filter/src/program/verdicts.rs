@@ -5,7 +5,7 @@
 
 use super::emit::{CONTEXT, Emitter};
 use super::{Action, Counter, xdp};
-use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Condition, Helper, Label, Reg, Size};
 
 /// A verdict's code: emitted where it is first reached without a jump, otherwise at the end.
 #[derive(Default)]
@@ -89,17 +89,9 @@ impl Emitter<'_> {
         self.count = Some(here);
         let missing = self.asm.label();
         let counters = self.maps.counters_fd.expect("asked by the callers");
-        self.asm
-            .push(Insn::store(Size::Word, Reg::R10, -4, Reg::R7));
-        self.asm.set(Reg::R2, Reg::R10);
-        self.asm.alu(Alu::Add, Reg::R2, -4);
-        self.asm.load_map(Reg::R1, counters);
-        self.asm.call(Helper::MapLookupElem);
-        self.asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
-        self.asm.load(Size::Double, Reg::R1, Reg::R0, 0);
-        self.asm.alu(Alu::Add, Reg::R1, 1);
-        self.asm
-            .push(Insn::store(Size::Double, Reg::R0, 0, Reg::R1));
+        self.asm.store(Size::Word, Reg::R10, -4, Reg::R7);
+        self.asm.look_up(counters, -4, missing);
+        self.asm.add_to(Reg::R0, 0, 1);
         self.asm.bind(missing);
         self.asm.set(Reg::R0, Reg::R6);
         self.asm.exit();

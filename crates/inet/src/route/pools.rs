@@ -4,46 +4,12 @@
 //! one address of ours. Both are the same here: anyone who asks for an address of a pool is answered, and what comes to one is
 //! ours. Connections begin from all of them ([`crate::tcp::Source::Pools`]).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 use exos_wire::ndp::solicited_node;
 
-use super::{Prefix, RouteError, Routes, is_link_local, width};
-use crate::limits::{POOL_ANNOUNCED_MAX, POOL_BITS_USED_MAX, POOLS_MAX};
-
-impl Prefix {
-    /// How many addresses connections are opened from, where all are ours: all, of an IPv6 prefix as many as IPv4 has.
-    pub fn addresses(&self) -> u64 {
-        1 << (width(self.addr) - u32::from(self.len)).min(POOL_BITS_USED_MAX)
-    }
-
-    /// These addresses, from the first on.
-    pub fn iter(&self) -> impl Iterator<Item = IpAddr> {
-        let pool = *self;
-        (0..pool.addresses()).map(move |n| pool.nth(n))
-    }
-
-    /// The address of this number, counted from the first.
-    pub(crate) fn nth(&self, n: u64) -> IpAddr {
-        match self.first() {
-            IpAddr::V4(first) => Ipv4Addr::from_bits(first.to_bits() + n as u32).into(),
-            IpAddr::V6(first) => Ipv6Addr::from_bits(first.to_bits() + u128::from(n)).into(),
-        }
-    }
-
-    /// The number of an address; `None` where connections are not opened from it.
-    pub(crate) fn number(&self, ip: IpAddr) -> Option<u64> {
-        let n = match (self.first(), ip) {
-            (IpAddr::V4(first), IpAddr::V4(ip)) => {
-                ip.to_bits().checked_sub(first.to_bits()).map(u128::from)
-            }
-            (IpAddr::V6(first), IpAddr::V6(ip)) => ip.to_bits().checked_sub(first.to_bits()),
-            _ => None,
-        };
-        let n = u64::try_from(n?).ok()?;
-        (n < self.addresses()).then_some(n)
-    }
-}
+use super::{Prefix, RouteError, Routes, is_link_local};
+use crate::limits::{POOL_ANNOUNCED_MAX, POOLS_MAX};
 
 impl Routes {
     /// Take all addresses of a prefix, beside the address by which it is reached. It may be a part of a network on the link,

@@ -100,16 +100,6 @@ fn what_is_for_us() {
 }
 
 #[test]
-fn broadcast_addresses_of_small_networks() {
-    let broadcast = |text, len| Prefix::new(ip(text), len).unwrap().broadcast();
-    assert_eq!(broadcast("10.0.0.5", 30), Some("10.0.0.7".parse().unwrap()));
-    assert_eq!(broadcast("10.0.0.5", 31), None, "RFC 3021");
-    assert_eq!(broadcast("10.0.0.5", 32), None);
-    assert_eq!(broadcast("10.0.0.5", 0), Some(Ipv4Addr::BROADCAST));
-    assert_eq!(broadcast("fd10::1", 64), None);
-}
-
-#[test]
 fn what_cannot_be_is_refused() {
     let mut routes = routes();
     let add = |routes: &mut Routes, addr, len| routes.add_address(ip(addr), len).unwrap_err();
@@ -119,10 +109,10 @@ fn what_cannot_be_is_refused() {
     );
     assert_eq!(
         add(&mut routes, "10.5.0.1", 33),
-        RouteError::PrefixLength {
+        RouteError::PrefixLength(PrefixLengthError {
             addr: ip("10.5.0.1"),
             len: 33
-        }
+        })
     );
     for bad in [
         "0.0.0.0",
@@ -185,8 +175,7 @@ fn link_local_from_mac() {
 }
 
 fn prefix(text: &str) -> Prefix {
-    let (addr, len) = text.split_once('/').unwrap();
-    Prefix::new(ip(addr), len.parse().unwrap()).unwrap()
+    text.parse().unwrap()
 }
 
 /// An address on the link of each family, and these pools.
@@ -320,33 +309,6 @@ fn pools_that_cannot_be() {
     assert!(with_pools(&many[..16]).is_ok());
     // A pool may have the address by which it is reached.
     assert!(with_pools(&["10.0.0.2/31"]).is_ok());
-}
-
-/// Every number is another address of the pool, and every address has one.
-#[test]
-fn numbers_of_a_pool() {
-    for text in ["10.9.1.0/27", "10.9.1.7/32", "fd01::8:0/123"] {
-        let pool = prefix(text);
-        let all: std::collections::HashSet<_> =
-            (0..pool.addresses()).map(|n| pool.nth(n)).collect();
-        assert_eq!(all.len() as u64, pool.addresses());
-        assert_eq!(
-            pool.addresses(),
-            1 << (width(pool.addr) - u32::from(pool.len))
-        );
-        assert!(all.iter().all(|addr| pool.contains(*addr)));
-    }
-    assert_eq!(prefix("fd01::/64").addresses(), 1 << 32);
-    assert_eq!(
-        prefix("fd01::/64").nth((1 << 32) - 1),
-        ip("fd01::ffff:ffff")
-    );
-    let ends = |text: &str| [prefix(text).first(), prefix(text).last()].map(|ip| ip.to_string());
-    assert_eq!(ends("10.1.2.3/8"), ["10.0.0.0", "10.255.255.255"]);
-    assert_eq!(ends("10.1.2.3/0"), ["0.0.0.0", "255.255.255.255"]);
-    assert_eq!(ends("10.1.2.3/32"), ["10.1.2.3", "10.1.2.3"]);
-    assert_eq!(ends("fd01::1/127"), ["fd01::", "fd01::1"]);
-    assert_eq!(ends("ffff::/0")[0], "::");
 }
 
 /// Loopback addresses are somebody else's only where a route says so, and a default route says nothing of them.

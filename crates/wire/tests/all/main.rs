@@ -9,6 +9,7 @@ mod ipv6_extensions;
 mod ndp;
 mod oracle_etherparse;
 mod oracle_smoltcp;
+mod prefix;
 mod round_trip;
 mod tcp_options;
 mod truncation;

@@ -130,8 +130,9 @@ proptest! {
         let view = UdpView::parse(&datagram).unwrap();
         prop_assert_eq!((view.values(), view.payload()), (header, &payload[..]));
         prop_assert!(view.checksum() != 0 && view.checksum_ok(pseudo));
+        // A link that completes a partial checksum sums everything behind the pseudo-header.
         let checksum = view.checksum();
-        header.emit_partial(payload.len(), pseudo, &mut datagram);
+        datagram[6..8].copy_from_slice(&pseudo.value().to_be_bytes());
         let sum = Sum::of(&datagram[..udp::LEN + payload.len()]).finish();
         prop_assert_eq!(if sum == 0 { 0xffff } else { sum }, checksum);
     }

@@ -144,7 +144,7 @@ pub enum Answer {
     },
     /// It is done.
     Done,
-    /// To `Export` and `Share`.
+    /// To `Share`.
     Ticket(Secret),
     /// To `Tap`, with a ring buffer's descriptor.
     Tapped {

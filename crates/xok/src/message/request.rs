@@ -88,13 +88,8 @@ pub enum Request {
         /// Which.
         grant: GrantId,
     },
-    /// Offers a grant to the one that presents the ticket: it moves. Answered by `Ticket`.
-    Export {
-        /// Which.
-        grant: GrantId,
-    },
-    /// Offers another reference to a grant: both hold it, packets go on arriving here until this side releases
-    /// it. Answered by `Ticket`.
+    /// Offers a grant to the one that presents the ticket: both hold it then, and packets go on arriving here until this
+    /// side releases it. Answered by `Ticket`.
     Share {
         /// Which.
         grant: GrantId,
@@ -180,7 +175,7 @@ numbered!(Request {
     4 => Claim { protocol, local, port, remote },
     5 => Narrow { grant, remote, port },
     6 => Release { grant },
-    7 => Export { grant },
+    // 7 was that of a request that moved a grant.
     8 => Share { grant },
     9 => Import { ticket },
     10 => Resolve { ip },

@@ -93,7 +93,6 @@ fn request() -> impl Strategy<Value = Request> {
             }
         }),
         any::<u32>().prop_map(|grant| Request::Release { grant }),
-        any::<u32>().prop_map(|grant| Request::Export { grant }),
         any::<u32>().prop_map(|grant| Request::Share { grant }),
         secret().prop_map(|ticket| Request::Import { ticket }),
         ip().prop_map(|ip| Request::Resolve { ip }),
@@ -276,6 +275,28 @@ fn the_largest_messages_fit() {
         interfaces: vec![full; crate::limits::INTERFACES_MAX],
     };
     assert!(welcome.encode(1).len() <= crate::limits::MESSAGE_BYTES_MAX);
+    let far = Endpoint {
+        ip: IpAddr::V6(Ipv6Addr::LOCALHOST),
+        port: 9,
+    };
+    let connection = Claim {
+        interface: 1,
+        protocol: Protocol::Tcp,
+        local: IpAddr::V6(Ipv6Addr::LOCALHOST),
+        port: 80,
+        remote: Some(far),
+    };
+    let attached = Answer::Attached {
+        slot: 1,
+        token: Secret([1; SECRET_BYTES]),
+        facts: Facts {
+            interface: 1,
+            direct: false,
+            link: [1; LINK_BYTES],
+        },
+        grants: vec![(1, connection); crate::limits::ATTACHED_GRANTS_MAX],
+    };
+    assert!(attached.encode(1).len() <= crate::limits::MESSAGE_BYTES_MAX);
     let entries = vec![0; crate::limits::TIME_WAIT_BYTES_MAX];
     let time_wait = Request::TimeWait { grant: 1, entries };
     assert!(time_wait.encode(1).len() <= crate::limits::MESSAGE_BYTES_MAX);

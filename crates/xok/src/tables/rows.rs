@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use exos_wire::Mac;
+use exos_wire::{Mac, Prefix};
 
 use super::HEADER_WORDS;
 use crate::claim::{Claim, Endpoint, Protocol};
@@ -146,15 +146,8 @@ pub struct Grant {
 impl Route {
     /// True when packets to this address take it.
     pub fn contains(&self, ip: IpAddr) -> bool {
-        let bits = |ip: IpAddr| u128::from_be_bytes(octets(ip));
-        let (width, offset) = match self.destination {
-            IpAddr::V4(_) => (32, 96),
-            IpAddr::V6(_) => (128, 0),
-        };
-        let len = offset + u32::from(self.prefix).min(width);
-        let mask = u128::MAX.checked_shl(128 - len).unwrap_or(0);
-        self.destination.is_ipv4() == ip.is_ipv4()
-            && (bits(ip) ^ bits(self.destination)) & mask == 0
+        let prefix = Prefix::new(self.destination, self.prefix);
+        prefix.is_ok_and(|prefix| prefix.contains(ip))
     }
 }
 

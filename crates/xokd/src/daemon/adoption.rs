@@ -30,7 +30,7 @@ use exos_xok::message::{Farewell, GrantId, LINK_BYTES, Notice, Secret};
 
 use super::{Daemon, now};
 use crate::interface::Interface;
-use crate::ledger::{Change, Grant, Now, SlotId, Ticket, TicketKind};
+use crate::ledger::{Change, Grant, Now, SlotId, Ticket};
 use crate::limits::{AGAIN_AFTER, NOBODY, SAVE_AT_ONCE_BYTES, SAVE_BYTES_PER_SECOND};
 use crate::policy::Who;
 use crate::slot::{self, Place};
@@ -161,10 +161,6 @@ impl Daemon {
             secret: Secret(saved.secret),
             grant: saved.grant,
             from: saved.from,
-            kind: match saved.shares {
-                true => TicketKind::Share,
-                false => TicketKind::Move,
-            },
             expires: Now::from_millis(saved.expires_ms),
         });
     }
@@ -315,7 +311,6 @@ fn saved_ticket(ticket: &Ticket) -> state::Ticket {
         secret: ticket.secret.0,
         grant: ticket.grant,
         from: ticket.from,
-        shares: ticket.kind == TicketKind::Share,
         expires_ms: ticket.expires.as_millis() as u64,
     }
 }

@@ -53,7 +53,7 @@ impl Daemon {
             )
         };
         let (slot, seat) = found
-            .filter(|(_, seat)| seat.record.uid == who.uid)
+            .filter(|(_, seat)| seat.record.who.uid == who.uid)
             .ok_or_else(none)?;
         if seat.connection.is_some() {
             let text = "the slot is held by another connection";

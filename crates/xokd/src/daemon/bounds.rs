@@ -40,9 +40,9 @@ impl Daemon {
             chunks => chunks,
         };
         let seats = self.seats.values().map(|seat| &seat.record);
-        let seats = seats.filter(|r| r.uid == who.uid).map(|r| r.memory);
+        let seats = seats.filter(|r| r.who.uid == who.uid).map(|r| r.memory);
         let left = self.leftovers.records();
-        let left = left.filter(|r| r.uid == who.uid).map(|r| r.memory);
+        let left = left.filter(|r| r.who.uid == who.uid).map(|r| r.memory);
         check_user(rule, chunks, Taken::sum(seats), Taken::sum(left))?;
         self.check_standing(who, chunks)?;
         exos_link::check_chunks(chunks).map_err(|e| refuse(Refusal::BadRequest, e))?;
@@ -61,14 +61,10 @@ impl Daemon {
 
     /// One more program beside those of users like this one, and what is left of others.
     fn check_standing(&self, who: &Who, chunks: u32) -> Result<(), Refused> {
-        let standing_of = |uid: u32, groups: &[u32]| {
-            let groups = groups.to_vec();
-            self.standing(&Who { uid, groups })
-        };
         let seats = self.seats.values().map(|seat| &seat.record);
-        let seats = seats.map(|r| (standing_of(r.uid, &r.groups), r.memory));
+        let seats = seats.map(|r| (self.standing(&r.who), r.memory));
         let left = self.leftovers.records();
-        let left = left.map(|r| (standing_of(r.uid, &r.groups), r.memory));
+        let left = left.map(|r| (self.standing(&r.who), r.memory));
         let all: Vec<(Standing, u64)> = seats.chain(left).collect();
         let standing = self.standing(who);
         let programs = all.iter().map(|(standing, _)| (*standing, 1));
@@ -107,9 +103,8 @@ impl Guests for House<'_> {
     fn awaited(&self) -> Vec<Awaited> {
         let mut users: BTreeMap<u32, Awaited> = BTreeMap::new();
         for seat in self.seats.values().filter(|seat| seat.ends.is_some()) {
-            let uid = seat.record.uid;
-            let groups = seat.record.groups.clone();
-            let standing = self.standing(&Who { uid, groups });
+            let uid = seat.record.who.uid;
+            let standing = self.standing(&seat.record.who);
             let user = users.entry(uid).or_insert(Awaited {
                 uid,
                 standing,
@@ -120,7 +115,7 @@ impl Guests for House<'_> {
             user.away += 1;
         }
         for seat in self.seats.values().filter(|seat| seat.ends.is_none()) {
-            if let Some(user) = users.get_mut(&seat.record.uid) {
+            if let Some(user) = users.get_mut(&seat.record.who.uid) {
                 user.present += 1;
             }
         }

@@ -9,7 +9,7 @@ use exos_xok::{Claim, Endpoint, Protocol};
 use super::requests::{Answered, Refused, plain, refuse};
 use super::{Daemon, now, random};
 use crate::interface::Interface;
-use crate::ledger::{Change, SlotId, TicketKind};
+use crate::ledger::{Change, SlotId};
 use crate::limits::{EPHEMERAL_ATTEMPTS, EPHEMERAL_PORTS};
 use crate::policy::Who;
 
@@ -180,19 +180,15 @@ impl Daemon {
         if self.is_shared(&claim) {
             return Err(refuse(Refusal::Unsupported, HOSTS));
         }
-        let record = &self.seats[&slot].record;
-        let who = Who {
-            uid: record.uid,
-            groups: record.groups.clone(),
-        };
-        let (now, standing) = (now(), self.standing(&who));
-        let room = self.time_waits.room(now, who.uid, standing);
+        let now = now();
+        let (standing, uid) = self.user(&self.seats[&slot].record.who);
+        let room = self.time_waits.room(now, uid, standing);
         let interface = self.interfaces.iter_mut().find(|i| i.link.index == index);
         let Some(responder) = interface.and_then(|i| i.neighbours.responder()) else {
             return Err(refuse(Refusal::Unsupported, HOSTS));
         };
         let kept = responder.keep_time_wait(now, entries, &claim, room);
-        self.time_waits.add(now, who.uid, standing, kept);
+        self.time_waits.add(now, uid, standing, kept);
         plain(Answer::Done)
     }
 
@@ -207,9 +203,10 @@ impl Daemon {
         self.granted(slot, &change)
     }
 
-    pub(super) fn ticket(&mut self, slot: SlotId, grant: GrantId, kind: TicketKind) -> Answered {
+    /// Writes a ticket for another holder.
+    pub(super) fn share(&mut self, slot: SlotId, grant: GrantId) -> Answered {
         let secret = Secret(random());
-        self.ledger.write_ticket(slot, grant, kind, secret, now())?;
+        self.ledger.write_ticket(slot, grant, secret, now())?;
         self.unsaved.insert(self.seats[&slot].interface);
         plain(Answer::Ticket(secret))
     }

@@ -117,7 +117,7 @@ impl Daemon {
             "slot": slot,
             "program": record.program,
             "pid": record.pid,
-            "uid": record.uid,
+            "uid": record.who.uid,
             "mode": if record.queue.is_some() { "direct" } else { "shared" },
             "queue": record.queue,
             "weight": record.weight,
@@ -132,7 +132,7 @@ impl Daemon {
 }
 
 fn report_leftover(left: state::Leftover) -> Value {
-    json!({"uid": left.uid, "memory_bytes": left.memory})
+    json!({"uid": left.who.uid, "memory_bytes": left.memory})
 }
 
 fn counters(interface: &Interface, slot: SlotId) -> Map<String, Value> {

@@ -17,7 +17,7 @@ use super::generals::Change;
 use super::seats::Wanted;
 use super::taps::Wanted as TapWanted;
 use super::{Daemon, now};
-use crate::ledger::{Denied, TicketKind};
+use crate::ledger::Denied;
 use crate::policy::Who;
 use crate::server::ConnectionId;
 
@@ -191,8 +191,7 @@ impl Daemon {
                 self.await_successor(self.slot(id)?, grant, ms)
             }
             Request::Release { grant } => self.release(self.slot(id)?, grant),
-            Request::Export { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Move),
-            Request::Share { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Share),
+            Request::Share { grant } => self.share(self.slot(id)?, grant),
             Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
             Request::Status => {

@@ -72,8 +72,7 @@ impl Daemon {
         };
         let record = state::Slot {
             slot: made.slot,
-            uid: who.uid,
-            groups: who.groups.clone(),
+            who: who.clone(),
             pid,
             began,
             program: wanted.program,
@@ -136,13 +135,9 @@ impl Daemon {
         connection: Option<ConnectionId>,
     ) {
         let slot = record.slot;
-        let who = Who {
-            uid: record.uid,
-            groups: record.groups.clone(),
-        };
         let owner = Owner {
-            standing: self.standing(&who),
-            who: Rc::new(who),
+            standing: self.standing(&record.who),
+            who: Rc::new(record.who.clone()),
             pid: record.pid,
             program: record.program.clone(),
             interface,
@@ -216,7 +211,7 @@ impl Daemon {
         if let Some(queue) = seat.record.queue {
             self.given_back.insert((seat.interface, queue), now());
         }
-        self.retell_taps(seat.record.uid);
+        self.retell_taps(seat.record.who.uid);
         self.forget_filters(seat.interface, slot);
         let Some(interface) = self.interface(seat.interface) else {
             return;
@@ -288,7 +283,7 @@ impl Daemon {
         let mut row = tables::Slot {
             number: slot,
             pid: record.pid,
-            uid: record.uid,
+            uid: record.who.uid,
             interface: seat.interface,
             direct: record.queue.is_some(),
             weight: record.weight,

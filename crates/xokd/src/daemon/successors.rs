@@ -137,7 +137,7 @@ impl Daemon {
             let promised = promised.find(|p| (p.slot, p.grant) == (slot, id))?;
             let left = saved.slots.iter().find(|left| left.slot == slot)?;
             let until = now() + Duration::from_millis(promised.ms);
-            (left.who(), left.pid, &left.program, until)
+            (left.who.clone(), left.pid, &left.program, until)
         };
         let latest = now() + Duration::from_millis(SUCCESSOR_MS_MAX.into());
         let owner = Owner {

@@ -228,7 +228,7 @@ impl Daemon {
     fn slots_of(&self, uid: u32) -> Slots {
         let mut slots = Slots::default();
         for record in self.seats.values().map(|seat| &seat.record) {
-            if record.uid == uid {
+            if record.who.uid == uid {
                 slots[record.slot as usize / 64 % 4] |= 1 << (record.slot % 64);
             }
         }

@@ -1,18 +1,9 @@
-//! Tickets: a secret that moves a grant, or adds a holder, for anyone who presents it. Good once, and for a while.
+//! Tickets: a secret that makes anyone who presents it a holder of a grant. Good once, and for a while.
 
 use exos_xok::message::{GrantId, Secret};
 
 use super::{Denied, Now, SlotId};
 use crate::limits::{TICKET_LIFE, TICKETS_PER_SLOT_MAX};
-
-/// What a ticket does for anyone who presents it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TicketKind {
-    /// The grant moves to them.
-    Move,
-    /// They hold it too.
-    Share,
-}
 
 /// A ticket, as its giver's books have it.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +14,6 @@ pub struct Ticket {
     pub grant: GrantId,
     /// The slot that gave it.
     pub from: SlotId,
-    /// What it does.
-    pub kind: TicketKind,
     /// Until when it is good.
     pub expires: Now,
 }
@@ -38,7 +27,6 @@ impl Tickets {
         &mut self,
         from: SlotId,
         grant: GrantId,
-        kind: TicketKind,
         secret: Secret,
         now: Now,
     ) -> Result<(), Denied> {
@@ -54,7 +42,6 @@ impl Tickets {
             secret,
             grant,
             from,
-            kind,
             expires: now + TICKET_LIFE,
         });
         Ok(())

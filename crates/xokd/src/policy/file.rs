@@ -135,7 +135,8 @@ impl Source<'_> {
         let table = table.into_inner();
         let mut addresses = Vec::new();
         for text in &table.addresses {
-            addresses.push(self.value(text, "write for example \"192.0.2.7/24\"", prefixed)?);
+            let read = |text: &str| text.parse().ok();
+            addresses.push(self.value(text, "write for example \"192.0.2.7/24\"", read)?);
         }
         let mut gateways = Vec::new();
         for text in &table.gateways {
@@ -303,15 +304,6 @@ impl Source<'_> {
 
 fn ip(text: &str) -> Option<IpAddr> {
     text.parse().ok()
-}
-
-/// An address and a prefix length.
-pub(crate) fn prefixed(text: &str) -> Option<(IpAddr, u8)> {
-    let (ip, prefix) = text.split_once('/')?;
-    let ip: IpAddr = ip.parse().ok()?;
-    let prefix = prefix.parse().ok()?;
-    let most = if ip.is_ipv4() { 32 } else { 128 };
-    (prefix <= most).then_some((ip, prefix))
 }
 
 fn range<T: FromStr + PartialOrd>(text: &str) -> Option<RangeInclusive<T>> {

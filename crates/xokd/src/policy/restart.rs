@@ -57,13 +57,14 @@ fn sorted<T: Ord + Clone>(list: &[T]) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use exos_wire::Prefix;
 
     fn wire() -> Interface {
         Interface {
             name: "wire".to_owned(),
             rate: Some(1000),
             addresses: ["10.78.0.7", "10.78.0.8"]
-                .map(|ip| (ip.parse().expect("one"), 24))
+                .map(|ip| Prefix::new(ip.parse().expect("one"), 24).expect("it has 32 bits"))
                 .into(),
             gateways: Vec::new(),
             share_address: false,
@@ -93,7 +94,7 @@ mod tests {
             (wire(), None),
             (other(|w| w.addresses.reverse()), None),
             (other(|w| w.rate = None), Some("rate")),
-            (other(|w| w.addresses[0].1 = 16), Some("addresses")),
+            (other(|w| w.addresses[0].len = 16), Some("addresses")),
             (with_gateway, Some("gateways")),
             (other(|w| w.share_address = true), Some("share_address")),
             (

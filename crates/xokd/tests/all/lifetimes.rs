@@ -215,7 +215,7 @@ fn what_is_passed_on_outlives_the_daemon() {
     };
     let share = ticket(first.ask(&Request::Share { grant: shared }).0);
     port_of(&second.ask(&Request::Import { ticket: share }).0);
-    let export = ticket(first.ask(&Request::Export { grant: moved }).0);
+    let offered = ticket(first.ask(&Request::Share { grant: moved }).0);
     // More answers than a user has in a turn: that of the one before is over, and what it did is written down.
     for _ in 0..=MESSAGES_PER_TURN {
         first.ask(&Request::Hello { version: VERSION });
@@ -228,12 +228,12 @@ fn what_is_passed_on_outlives_the_daemon() {
         assert!(matches!(back, Answer::Attached { .. }), "{back:?}");
         again
     });
-    port_of(&second.ask(&Request::Import { ticket: export }).0);
+    port_of(&second.ask(&Request::Import { ticket: offered }).0);
+    for grant in [shared, moved] {
+        let (answer, _) = first.ask(&Request::Release { grant });
+        assert!(matches!(answer, Answer::Done), "{answer:?}");
+    }
     assert!(receives(&lab, &mut two.link, 5001, "moved"));
-    assert!(matches!(
-        first.ask(&Request::Release { grant: shared }).0,
-        Answer::Done
-    ));
     assert!(receives(&lab, &mut two.link, 5000, "shared"));
 }
 
@@ -329,7 +329,7 @@ fn what_could_not_be_written_down_is_written_later() {
     let before = written();
     let daemon = lab.daemon.as_ref().expect("it runs").id();
     let ticket = with_descriptors_to_spare(daemon, 0, || {
-        let (answer, _) = giver.ask(&Request::Export { grant });
+        let (answer, _) = giver.ask(&Request::Share { grant });
         let Answer::Ticket(ticket) = answer else {
             panic!("no ticket: {answer:?}")
         };

@@ -1,13 +1,11 @@
 //! What a packet looks like that is forwarded: everything else goes on to the filter.
 
-use super::{END, FRAME, ForwardHandler, IP, LENGTH, Shape, TYPE};
-use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
-use crate::handler::arithmetic::{add_words, expect_half, expect_word, fold, half};
+use super::{END, ETHERTYPE, FRAME, ForwardHandler, IP, LENGTH, PACKET, Shape};
+use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use crate::handler::arithmetic::{add_words, fold, half};
+use crate::packet::{ANY_FRAGMENT, expect_ipv6, expect_station};
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use exos_wire::{ipv4, ipv6, udp};
-
-/// Of the flags and the offset of a fragment all but the reserved bit and "don't fragment".
-const FRAGMENT: u16 = 0x3fff;
 
 /// SYN, FIN and RST.
 const CHANGES: i32 = 0x07;
@@ -16,14 +14,10 @@ impl ForwardHandler {
     /// A frame to us, with the family's type.
     pub(super) fn expect_frame(&self, asm: &mut Assembler, families: [Label; 2], other: Label) {
         asm.set(super::CONTEXT, Reg::R1);
-        // struct xdp_md: data, data_end.
-        asm.load(Size::Word, FRAME, Reg::R1, 0);
-        asm.load(Size::Word, END, Reg::R1, 4);
-        expect_room(asm, IP + ipv4::LEN + udp::LEN, other);
-        let [m0, m1, m2, m3, m4, m5] = self.mac.0;
-        expect_word(asm, FRAME, 0, u32::from_be_bytes([m0, m1, m2, m3]), other);
-        expect_half(asm, FRAME, 4, u16::from_be_bytes([m4, m5]), other);
-        asm.load(Size::Half, Reg::R1, FRAME, TYPE);
+        PACKET.open(asm, Reg::R1);
+        PACKET.expect(asm, IP + ipv4::LEN + udp::LEN, Reg::R1, other);
+        expect_station(asm, FRAME, self.mac, other);
+        asm.load(Size::Half, Reg::R1, FRAME, ETHERTYPE);
         for (ethertype, family) in [ETHERTYPE_IPV4, ETHERTYPE_IPV6].into_iter().zip(families) {
             asm.jump_if(Reg::R1, Condition::Equal, half(ethertype), family);
         }
@@ -37,29 +31,28 @@ pub(super) fn expect_header(asm: &mut Assembler, ipv6: bool, other: Label) {
     let (length, header_len) = (Reg::R2, if ipv6 { ipv6::LEN } else { ipv4::LEN });
     let shape = Shape { ipv6, tcp: false };
     if ipv6 {
-        expect_room(asm, IP + ipv6::LEN, other);
+        PACKET.expect(asm, IP + ipv6::LEN, Reg::R1, other);
         asm.load(Size::Byte, Reg::R1, FRAME, IP);
-        asm.alu(Alu::And, Reg::R1, 0xf0);
-        asm.jump_if(Reg::R1, Condition::NotEqual, 0x60, other);
+        expect_ipv6(asm, Reg::R1, other);
         asm.load(Size::Half, length, FRAME, IP + 4);
     } else {
         asm.load(Size::Byte, Reg::R1, FRAME, IP);
         asm.jump_if(Reg::R1, Condition::NotEqual, 0x45, other);
         asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
-        asm.jump_if(Reg::R1, Condition::Set, half(FRAGMENT), other);
+        asm.jump_if(Reg::R1, Condition::Set, half(ANY_FRAGMENT), other);
         expect_header_sum(asm, other);
         asm.load(Size::Half, length, FRAME, IP + 2);
     }
     asm.load(Size::Byte, Reg::R1, FRAME, shape.hops());
     asm.jump_if(Reg::R1, Condition::LessOrEqual, 1, other);
-    asm.push(Insn::to_big_endian(length, 16));
+    asm.to_big_endian(length, 16);
     if !ipv6 {
         asm.jump_if(length, Condition::Less, header_len as i32, other);
         asm.alu(Alu::Sub, length, header_len as i32);
     }
     // For the verifier, which has not followed where it came from.
     asm.alu(Alu::And, length, 0xffff);
-    asm.push(Insn::store(Size::Double, Reg::R10, LENGTH, length));
+    asm.store(Size::Double, Reg::R10, LENGTH, length);
     asm.set(Reg::R1, FRAME);
     asm.alu(Alu::Add, Reg::R1, (IP + header_len) as i32);
     asm.alu(Alu::Add, Reg::R1, length);
@@ -87,19 +80,12 @@ pub(super) fn choose_protocol(asm: &mut Assembler, shapes: &[(Shape, Label)]) {
 
 /// A whole header of TCP or UDP, of a segment that changes nothing of how its connection stands.
 pub(super) fn expect_upper(asm: &mut Assembler, shape: Shape, other: Label) {
-    asm.push(Insn::load(Size::Double, Reg::R2, Reg::R10, LENGTH));
+    asm.load(Size::Double, Reg::R2, Reg::R10, LENGTH);
     let at_least = shape.upper_len() as i32;
     asm.jump_if(Reg::R2, Condition::Less, at_least, other);
-    expect_room(asm, shape.upper() + shape.upper_len(), other);
+    PACKET.expect(asm, shape.upper() + shape.upper_len(), Reg::R1, other);
     if shape.tcp {
         asm.load(Size::Byte, Reg::R1, FRAME, shape.upper() + 13);
         asm.jump_if(Reg::R1, Condition::Set, CHANGES, other);
     }
-}
-
-/// The frame is so long.
-fn expect_room(asm: &mut Assembler, len: usize, other: Label) {
-    asm.set(Reg::R1, FRAME);
-    asm.alu(Alu::Add, Reg::R1, len as i32);
-    asm.jump_if(Reg::R1, Condition::Greater, END, other);
 }

@@ -11,7 +11,7 @@ use super::{
     ADDRESSES, CHANGES, FLOW, FRAME, ForwardHandler, HOP, INDEX, NUMBER, PORTS, SPARE, Shape,
     TALLY, WAY,
 };
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 
 impl ForwardHandler {
@@ -30,7 +30,7 @@ impl ForwardHandler {
         let kind = u16::from_ne_bytes([shape.protocol(), shape.ipv6.into()]);
         asm.load(Size::Half, Reg::R1, FLOW, layout::WHAT);
         asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(kind), other);
-        asm.push(Insn::load(Size::Word, Reg::R1, Reg::R10, WAY));
+        asm.load(Size::Word, Reg::R1, Reg::R10, WAY);
         asm.jump_if(Reg::R1, Condition::NotEqual, 0, back);
         copy_way(asm, shape, 0, other);
         asm.jump(copied);
@@ -43,7 +43,7 @@ impl ForwardHandler {
         self.find_hop(asm, other);
         self.fence(asm);
         asm.load(Size::Double, Reg::R1, FLOW, layout::NUMBER);
-        asm.push(Insn::load(Size::Double, Reg::R2, Reg::R10, NUMBER));
+        asm.load(Size::Double, Reg::R2, Reg::R10, NUMBER);
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
     }
 
@@ -88,8 +88,8 @@ impl ForwardHandler {
         }
         asm.alu(Alu::Mul, Reg::R1, self.buckets as i32);
         asm.alu(Alu::ShiftRight, Reg::R1, 32);
-        asm.push(Insn::store(Size::Word, Reg::R10, INDEX, Reg::R1));
-        self.look_up(asm, self.index_fd, INDEX, other);
+        asm.store(Size::Word, Reg::R10, INDEX, Reg::R1);
+        asm.look_up(self.index_fd, INDEX, other);
         asm.set(tag, FLOW);
         asm.alu(Alu::ShiftRight, tag, 32);
         asm.alu(Alu::Or, tag, 1);
@@ -105,13 +105,13 @@ impl ForwardHandler {
     fn read_entry(&self, asm: &mut Assembler, other: Label) {
         asm.set(Reg::R2, Reg::R1);
         asm.alu(Alu::And, Reg::R2, 1);
-        asm.push(Insn::store(Size::Word, Reg::R10, WAY, Reg::R2));
+        asm.store(Size::Word, Reg::R10, WAY, Reg::R2);
         asm.alu32(Alu::ShiftRight, Reg::R1, 1);
-        asm.push(Insn::store(Size::Word, Reg::R10, INDEX, Reg::R1));
-        self.look_up(asm, self.records_fd, INDEX, other);
+        asm.store(Size::Word, Reg::R10, INDEX, Reg::R1);
+        asm.look_up(self.records_fd, INDEX, other);
         asm.set(FLOW, Reg::R0);
         asm.load(Size::Double, Reg::R1, FLOW, layout::NUMBER);
-        asm.push(Insn::store(Size::Double, Reg::R10, NUMBER, Reg::R1));
+        asm.store(Size::Double, Reg::R10, NUMBER, Reg::R1);
         asm.alu(Alu::And, Reg::R1, 1);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
         self.fence(asm);
@@ -120,29 +120,21 @@ impl ForwardHandler {
     /// The link address that its packets go to, if that is known. The hop is the flow's as long as the record says so; so
     /// it is read before the record's number is read again.
     fn find_hop(&self, asm: &mut Assembler, other: Label) {
-        self.look_up(asm, self.hops_fd, INDEX, other);
+        asm.look_up(self.hops_fd, INDEX, other);
         asm.load(Size::Double, Reg::R1, Reg::R0, 0);
-        asm.push(Insn::store(Size::Double, Reg::R10, HOP, Reg::R1));
+        asm.store(Size::Double, Reg::R10, HOP, Reg::R1);
         let is_known = HOP + layout::IS_KNOWN as i16;
-        asm.push(Insn::load(Size::Byte, Reg::R1, Reg::R10, is_known));
+        asm.load(Size::Byte, Reg::R1, Reg::R10, is_known);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
     }
 
     /// What is read before is read before what is read after. Where processors see to that by themselves, it is nothing.
     fn fence(&self, asm: &mut Assembler) {
         if self.fences {
-            asm.push(Insn::store_imm(Size::Double, Reg::R10, SPARE, 0));
+            asm.store_imm(Size::Double, Reg::R10, SPARE, 0);
             asm.set(Reg::R1, 0);
             asm.push(Insn::fetch_add(Reg::R10, SPARE, Reg::R1));
         }
-    }
-
-    pub(super) fn look_up(&self, asm: &mut Assembler, map_fd: i32, key: i16, missing: Label) {
-        asm.set(Reg::R2, Reg::R10);
-        asm.alu(Alu::Add, Reg::R2, i32::from(key));
-        asm.load_map(Reg::R1, map_fd);
-        asm.call(Helper::MapLookupElem);
-        asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
     }
 }
 
@@ -189,7 +181,7 @@ fn copy_way(asm: &mut Assembler, shape: Shape, way: usize, other: Label) {
     asm.load(Size::Word, Reg::R1, FLOW, layout::PAIR);
     asm.alu32(Alu::ShiftLeft, Reg::R1, 1);
     asm.alu32(Alu::Or, Reg::R1, way as i32);
-    asm.push(Insn::store(Size::Word, Reg::R10, TALLY, Reg::R1));
+    asm.store(Size::Word, Reg::R10, TALLY, Reg::R1);
 }
 
 /// The frame has at `at` what the record has at `field`.
@@ -202,5 +194,5 @@ fn expect_same(asm: &mut Assembler, size: Size, at: usize, field: usize, other: 
 /// From the record to the stack.
 fn keep(asm: &mut Assembler, size: Size, field: usize, at: i16) {
     asm.load(size, Reg::R1, FLOW, field);
-    asm.push(Insn::store(size, Reg::R10, at, Reg::R1));
+    asm.store(size, Reg::R10, at, Reg::R1);
 }

@@ -4,7 +4,7 @@ use super::{
     ADDRESSES, CHANGES, FLOW, FRAME, ForwardHandler, HOP, IP, LENGTH, PORTS, Shape, TALLY, layout,
     sums,
 };
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
 use crate::handler::arithmetic::{half, word};
 
 impl ForwardHandler {
@@ -19,19 +19,17 @@ impl ForwardHandler {
         let step = layout::SEEN_STEP.as_nanos() as i32;
         asm.jump_if(Reg::R2, Condition::Less, step, is_young);
         let seen = layout::SEEN as i16;
-        asm.push(Insn::store(Size::Double, FLOW, seen, Reg::R0));
+        asm.store(Size::Double, FLOW, seen, Reg::R0);
         asm.bind(is_young);
-        self.look_up(asm, self.tallies_fd, TALLY, missing);
+        asm.look_up(self.tallies_fd, TALLY, missing);
         // The value is this CPU's own and XDP does not nest: no atomics.
-        asm.load(Size::Double, Reg::R1, Reg::R0, 0);
-        asm.alu(Alu::Add, Reg::R1, 1);
-        asm.push(Insn::store(Size::Double, Reg::R0, 0, Reg::R1));
+        asm.add_to(Reg::R0, 0, 1);
         asm.load(Size::Double, Reg::R1, Reg::R0, layout::BYTES);
-        asm.push(Insn::load(Size::Double, Reg::R2, Reg::R10, LENGTH));
+        asm.load(Size::Double, Reg::R2, Reg::R10, LENGTH);
         asm.alu(Alu::Add, Reg::R1, Reg::R2);
         asm.alu(Alu::Add, Reg::R1, shape.ip_header_len() as i32);
         let bytes = layout::BYTES as i16;
-        asm.push(Insn::store(Size::Double, Reg::R0, bytes, Reg::R1));
+        asm.store(Size::Double, Reg::R0, bytes, Reg::R1);
         asm.bind(missing);
     }
 
@@ -43,8 +41,8 @@ impl ForwardHandler {
         let [m0, m1, m2, m3, m4, m5] = self.mac.0;
         let first = word(u32::from_be_bytes([m0, m1, m2, m3]));
         let last = half(u16::from_be_bytes([m4, m5]));
-        asm.push(Insn::store_imm(Size::Word, FRAME, 6, first));
-        asm.push(Insn::store_imm(Size::Half, FRAME, 10, last));
+        asm.store_imm(Size::Word, FRAME, 6, first);
+        asm.store_imm(Size::Half, FRAME, 10, last);
         for n in 0..shape.address_words() as i16 {
             let at = shape.addresses() as i16 + 4 * n;
             copy(asm, Size::Word, ADDRESSES + 4 * n, at);
@@ -52,7 +50,7 @@ impl ForwardHandler {
         copy(asm, Size::Word, PORTS, shape.upper() as i16);
         asm.load(Size::Byte, Reg::R1, FRAME, shape.hops());
         asm.alu(Alu::Sub, Reg::R1, 1);
-        asm.push(Insn::store(Size::Byte, FRAME, shape.hops() as i16, Reg::R1));
+        asm.store(Size::Byte, FRAME, shape.hops(), Reg::R1);
         if !shape.ipv6 {
             sums::change(asm, IP + 10, CHANGES + 2, |_| {});
         }
@@ -61,6 +59,6 @@ impl ForwardHandler {
 
 /// From the stack to the frame.
 fn copy(asm: &mut Assembler, size: Size, from: i16, to: i16) {
-    asm.push(Insn::load(size, Reg::R1, Reg::R10, from));
-    asm.push(Insn::store(size, FRAME, to, Reg::R1));
+    asm.load(size, Reg::R1, Reg::R10, from);
+    asm.store(size, FRAME, to, Reg::R1);
 }

@@ -9,7 +9,7 @@
 //! knows; the last one is copied.
 
 use super::{CHANGES, CONTEXT, END, FLOW, FRAME, LENGTH, PART, Shape};
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, fold, half};
 
 /// Bytes of a part. A multiple of 8; with the rest of what is on the stack it has to fit into 512 bytes.
@@ -27,7 +27,7 @@ pub(super) fn change(
 ) {
     asm.load(Size::Half, Reg::R1, FRAME, at);
     asm.alu(Alu::Xor, Reg::R1, 0xffff);
-    asm.push(Insn::load(Size::Half, Reg::R2, Reg::R10, by));
+    asm.load(Size::Half, Reg::R2, Reg::R10, by);
     asm.alu(Alu::Add, Reg::R1, Reg::R2);
     // Of two words: 17 bits, of which one carry is left to be added.
     asm.set(Reg::R2, Reg::R1);
@@ -36,7 +36,7 @@ pub(super) fn change(
     asm.alu(Alu::Add, Reg::R1, Reg::R2);
     asm.alu(Alu::Xor, Reg::R1, 0xffff);
     special(asm);
-    asm.push(Insn::store(Size::Half, FRAME, at as i16, Reg::R1));
+    asm.store(Size::Half, FRAME, at, Reg::R1);
 }
 
 /// Has the checksum follow the change of addresses and ports.
@@ -68,7 +68,7 @@ pub(super) fn expect_finished(asm: &mut Assembler, shape: Shape, unfinished: Lab
     fold(asm, sum, Reg::R2);
     asm.load(Size::Half, Reg::R1, FRAME, shape.checksum());
     asm.jump_if(Reg::R1, Condition::NotEqual, sum, finished);
-    asm.push(Insn::load(Size::Double, Reg::R1, Reg::R10, LENGTH));
+    asm.load(Size::Double, Reg::R1, Reg::R10, LENGTH);
     let most = (PARTS_MAX * PART_LEN) as i32;
     asm.jump_if(Reg::R1, Condition::Greater, most, other);
     asm.jump(unfinished);
@@ -77,8 +77,8 @@ pub(super) fn expect_finished(asm: &mut Assembler, shape: Shape, unfinished: Lab
 
 /// `sum` = the pseudo header's, of the addresses that are in the frame. Loses r2.
 fn pseudo(asm: &mut Assembler, sum: Reg, shape: Shape) {
-    asm.push(Insn::load(Size::Double, sum, Reg::R10, LENGTH));
-    asm.push(Insn::to_big_endian(sum, 16));
+    asm.load(Size::Double, sum, Reg::R10, LENGTH);
+    asm.to_big_endian(sum, 16);
     asm.alu(Alu::Add, sum, half(u16::from(shape.protocol())));
     add_words(asm, sum, FRAME, shape.addresses(), shape.address_words());
 }
@@ -87,17 +87,12 @@ fn pseudo(asm: &mut Assembler, sum: Reg, shape: Shape) {
 pub(super) fn make(asm: &mut Assembler, shape: Shape) {
     let (sum, upper) = (FLOW, shape.upper());
     let [rest, done, wrong] = [asm.label(), asm.label(), asm.label()];
-    asm.push(Insn::store_imm(
-        Size::Half,
-        FRAME,
-        shape.checksum() as i16,
-        0,
-    ));
+    asm.store_imm(Size::Half, FRAME, shape.checksum(), 0);
     asm.set(sum, 0);
     for part in 0..=PARTS_MAX {
         let (from, at) = ((part * PART_LEN) as i32, (upper + part * PART_LEN) as i32);
         let whole = asm.label();
-        asm.push(Insn::load(Size::Double, Reg::R4, Reg::R10, LENGTH));
+        asm.load(Size::Double, Reg::R4, Reg::R10, LENGTH);
         asm.alu(Alu::Sub, Reg::R4, from);
         if part < PARTS_MAX {
             asm.jump_if(Reg::R4, Condition::GreaterOrEqual, PART_LEN as i32, whole);
@@ -121,12 +116,7 @@ pub(super) fn make(asm: &mut Assembler, shape: Shape) {
     fold(asm, Reg::R1, Reg::R2);
     asm.alu(Alu::Xor, Reg::R1, 0xffff);
     some(asm, shape);
-    asm.push(Insn::store(
-        Size::Half,
-        FRAME,
-        shape.checksum() as i16,
-        Reg::R1,
-    ));
+    asm.store(Size::Half, FRAME, shape.checksum(), Reg::R1);
 }
 
 /// Adds a part of the frame where it lies.
@@ -145,7 +135,7 @@ fn add_rest(asm: &mut Assembler, sum: Reg, done: Label, wrong: Label) {
     asm.jump_if(Reg::R4, Condition::Less, 1, done);
     asm.jump_if(Reg::R4, Condition::Greater, PART_LEN as i32, wrong);
     for at in (PART..PART + PART_LEN as i16).step_by(8) {
-        asm.push(Insn::store_imm(Size::Double, Reg::R10, at, 0));
+        asm.store_imm(Size::Double, Reg::R10, at, 0);
     }
     asm.set(Reg::R1, CONTEXT);
     asm.set(Reg::R3, Reg::R10);

@@ -4,7 +4,7 @@ use super::{
     DESTINATION, EPOCH, FRAME, ISS, LOCAL, MILLIS, OPTIONS, PAIR, PORTS, REMOTE, SAID, SOURCE,
     Shape, SynHandler, TCP, keep, kept,
 };
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
 use crate::handler::arithmetic::{get, set_wide};
 use crate::handler::sip;
 use exos_wire::tcp::cookie::{
@@ -34,7 +34,7 @@ impl SynHandler {
         asm.alu(Alu::Or, Reg::R1, Reg::R3);
         keep(asm, REMOTE, Reg::R1);
         asm.load(Size::Half, Reg::R1, FRAME, TCP);
-        asm.push(Insn::to_big_endian(Reg::R1, 16));
+        asm.to_big_endian(Reg::R1, 16);
         asm.alu(Alu::ShiftLeft, Reg::R1, 32);
         set_wide(asm, Reg::R2, u64::from(self.recipe.port) << 48);
         asm.alu(Alu::Or, Reg::R1, Reg::R2);
@@ -81,7 +81,7 @@ impl SynHandler {
     fn mss_index(&self, asm: &mut Assembler, index: Reg) {
         let found = asm.label();
         asm.load(Size::Half, Reg::R1, FRAME, OPTIONS + 2);
-        asm.push(Insn::to_big_endian(Reg::R1, 16));
+        asm.to_big_endian(Reg::R1, 16);
         asm.set(index, 0);
         for (at, &entry) in MSS_TABLE.iter().enumerate().skip(1) {
             asm.jump_if(Reg::R1, Condition::Less, i32::from(entry), found);

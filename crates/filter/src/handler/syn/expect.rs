@@ -1,27 +1,26 @@
 //! What a SYN that is answered looks like: everything else goes on to the filter.
 
 use super::{
-    CHECKSUM, CONTEXT, DESTINATION, FRAME, IP, MSS_OPTION, OPTIONS, SACK_AND_TIMESTAMPS, SCALE_MAX,
-    SCALE_OPTION, SOURCE, Shape, SynHandler, TCP, TYPE,
+    CHECKSUM, CONTEXT, DESTINATION, FRAME, IP, MSS_OPTION, OPTIONS, PACKET, SACK_AND_TIMESTAMPS,
+    SCALE_MAX, SCALE_OPTION, SOURCE, Shape, SynHandler, TCP,
 };
-use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use crate::ebpf::{Assembler, Condition, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, expect_half, expect_word, fold, get, half};
+use crate::layers::IPV4;
+use crate::packet::{ETHERTYPE, expect_station};
 use exos_wire::protocol;
 
 impl SynHandler {
     /// A SYN to us in Ethernet, IPv4 and TCP headers without anything unusual. Leaves the end of the frame in r9.
     pub(super) fn expect_syn(&self, asm: &mut Assembler, other: Label, full: Label) {
         asm.set(CONTEXT, Reg::R1);
-        asm.load(Size::Word, FRAME, CONTEXT, 0);
-        asm.load(Size::Word, Reg::R9, CONTEXT, 4);
+        PACKET.open(asm, CONTEXT);
         expect_room(asm, Shape::Bare, other);
-        let [m0, m1, m2, m3, m4, m5] = self.mac.0;
-        expect_word(asm, FRAME, 0, u32::from_be_bytes([m0, m1, m2, m3]), other);
-        expect_half(asm, FRAME, 4, u16::from_be_bytes([m4, m5]), other);
+        expect_station(asm, FRAME, self.mac, other);
         // From one host, not a group.
         asm.load(Size::Byte, Reg::R1, FRAME, 6);
         asm.jump_if(Reg::R1, Condition::Set, 1, other);
-        expect_half(asm, FRAME, TYPE, 0x0800, other);
+        expect_half(asm, FRAME, ETHERTYPE, IPV4, other);
         asm.load(Size::Byte, Reg::R1, FRAME, IP);
         asm.jump_if(Reg::R1, Condition::NotEqual, 0x45, other);
         // No fragment.
@@ -90,9 +89,7 @@ impl SynHandler {
 
 /// The frame, whose end is in r9, is long enough.
 pub(super) fn expect_room(asm: &mut Assembler, shape: Shape, other: Label) {
-    asm.set(Reg::R1, FRAME);
-    asm.alu(Alu::Add, Reg::R1, shape.frame_len());
-    asm.jump_if(Reg::R1, Condition::Greater, Reg::R9, other);
+    PACKET.expect(asm, shape.frame_len(), Reg::R1, other);
 }
 
 pub(super) fn expect_options(asm: &mut Assembler, shape: Shape, other: Label) {

@@ -4,7 +4,7 @@ use super::{
     ATOMIC, CHECKSUM, DESTINATION, FRAME, IP, ISS, MSS_OPTION, OPTIONS, PORTS, SACK_AND_TIMESTAMPS,
     SAID, SCALE_OPTION, SOURCE, SYN_ACK, Shape, SynHandler, TCP, kept,
 };
-use crate::ebpf::{Alu, Assembler, Insn, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Reg, Size};
 use crate::handler::arithmetic::{fold, get, half, put, put_known, set_wide};
 use exos_wire::protocol;
 
@@ -14,12 +14,12 @@ impl SynHandler {
         let (sum, local, remote) = (Reg::R8, Reg::R4, Reg::R5);
         asm.load(Size::Word, Reg::R1, FRAME, 6);
         asm.load(Size::Half, Reg::R2, FRAME, 10);
-        asm.push(Insn::store(Size::Word, FRAME, 0, Reg::R1));
-        asm.push(Insn::store(Size::Half, FRAME, 4, Reg::R2));
+        asm.store(Size::Word, FRAME, 0, Reg::R1);
+        asm.store(Size::Half, FRAME, 4, Reg::R2);
         let [m0, m1, m2, m3, m4, m5] = self.mac.0;
         put_known(asm, FRAME, 6, u32::from_be_bytes([m0, m1, m2, m3]));
         let last = half(u16::from_be_bytes([m4, m5]));
-        asm.push(Insn::store_imm(Size::Half, FRAME, 10, last));
+        asm.store_imm(Size::Half, FRAME, 10, last);
         let first = 0x4500_0000 | u32::from(self.recipe.class) << 16 | u32::from(shape.total_len());
         let tcp = u32::from(protocol::TCP);
         let hops = u32::from(self.recipe.hop_limit) << 24 | tcp << 16;
@@ -79,8 +79,8 @@ impl SynHandler {
         }
         fold(asm, sum, word);
         asm.alu(Alu::Xor, sum, 0xffff);
-        asm.push(Insn::to_big_endian(sum, 16));
-        asm.push(Insn::store(Size::Half, FRAME, CHECKSUM as i16, sum));
+        asm.to_big_endian(sum, 16);
+        asm.store(Size::Half, FRAME, CHECKSUM, sum);
     }
 }
 

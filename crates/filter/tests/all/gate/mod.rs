@@ -90,12 +90,12 @@ impl Tables {
 
     pub fn slot(&self, slot: u32) -> Slot {
         let bytes = self.0.slots.lookup(&slot.to_ne_bytes()).unwrap().unwrap();
-        Slot::from_bytes(&bytes.try_into().unwrap())
+        Slot::from_bytes(&bytes).unwrap()
     }
 
     pub fn fragment(&self, key: &FragmentKey) -> Option<FragmentValue> {
         let value = self.0.fragments.lookup(&key.to_bytes()).unwrap()?;
-        Some(FragmentValue::from_bytes(&value.try_into().unwrap()))
+        FragmentValue::from_bytes(&value)
     }
 
     pub fn link(&self, index: u32) -> gate::Bucket {
@@ -105,7 +105,7 @@ impl Tables {
             .lookup(&index.to_ne_bytes())
             .unwrap()
             .unwrap();
-        gate::Bucket::from_bytes(&bytes.try_into().unwrap())
+        gate::Bucket::from_bytes(&bytes).unwrap()
     }
 }
 

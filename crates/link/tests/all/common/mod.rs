@@ -232,14 +232,10 @@ pub fn udp_frame(pair: &Addresses, port: u16, payload: &[u8], complete: bool) ->
         src_port: OUR_PORT,
         dst_port: port,
     };
-    if complete {
-        header.emit(
-            payload.len(),
-            pseudo.plus(Sum::of(payload)),
-            &mut frame[34..],
-        );
-    } else {
-        header.emit_partial(payload.len(), pseudo, &mut frame[34..]);
+    let sum = pseudo.plus(Sum::of(payload));
+    header.emit(payload.len(), sum, &mut frame[34..]);
+    if !complete {
+        frame[40..42].copy_from_slice(&pseudo.value().to_be_bytes());
     }
     frame.extend_from_slice(payload);
     frame

@@ -104,7 +104,7 @@ impl Daemon {
         let (seats, taps) = (&self.seats, &mut self.taps);
         let (mut ready, mut waiting) = (Vec::new(), Vec::new());
         for arrival in std::mem::take(&mut taps.arrivals) {
-            let uid = seats.get(&arrival.slot).map(|seat| seat.record.uid);
+            let uid = seats.get(&arrival.slot).map(|seat| seat.record.who.uid);
             match uid.is_none_or(|uid| taps.show_all_of(uid, arrival.slot)) {
                 true => ready.push(arrival),
                 false => waiting.push(arrival),

@@ -1,6 +1,7 @@
 //! What a program leaves to its successor is nobody else's, for as long as it said.
 
 use super::*;
+use crate::limits::{GRANTS, NOBODY};
 
 const WAIT: Duration = Duration::from_secs(5);
 
@@ -96,12 +97,13 @@ fn what_is_not_ones_own_any_more_is_not_promised() {
         ledger.release(1, grant, START).expect("its own");
     };
     let hand_over = |ledger: &mut Ledger, grant| {
-        let ticket = ledger.write_ticket(1, grant, TicketKind::Move, secret, START);
+        let ticket = ledger.write_ticket(1, grant, secret, START);
         ticket.expect("its own");
         ledger.present(2, &secret, START).expect("good");
+        ledger.release(1, grant, START).expect("its own");
     };
     let share = |ledger: &mut Ledger, grant| {
-        let ticket = ledger.write_ticket(1, grant, TicketKind::Share, secret, START);
+        let ticket = ledger.write_ticket(1, grant, secret, START);
         ticket.expect("its own");
         ledger.present(2, &secret, START).expect("good");
     };

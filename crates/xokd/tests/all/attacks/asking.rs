@@ -142,7 +142,6 @@ fn for_more_than_was_granted() {
             let not_ours = [
                 narrow(others, remote, 0),
                 Request::Release { grant: others },
-                Request::Export { grant: others },
                 Request::Share { grant: others },
                 Request::TimeWait {
                     grant: others,
@@ -168,7 +167,7 @@ fn for_more_than_was_granted() {
             let mut attacker = world.attacker();
             attacker.tell(&grant.to_string());
             attacker.must_say("refused");
-            world.daemon_must_count("refused_not_found", 9);
+            world.daemon_must_count("refused_not_found", 8);
             world.daemon_must_count("refused_bad_request", 2);
             world.far.send(&packets::udp(&to_us(OURS, HELD), LAST));
             assert_eq!(holder.receive_up_to(LAST).len(), 1);
@@ -206,7 +205,7 @@ fn with_tickets_and_tokens_that_are_used_up() {
             must_be_refused(&other.connection, Refusal::NotFound, &[import]);
             // A ticket for what was given back meanwhile is good for nothing.
             let grant = connection.must_claim(7001);
-            let (answer, _) = connection.ask(&Request::Export { grant });
+            let (answer, _) = connection.ask(&Request::Share { grant });
             let Answer::Ticket(ticket) = answer else {
                 panic!("{answer:?}")
             };

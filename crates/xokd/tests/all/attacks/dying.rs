@@ -68,7 +68,7 @@ fn go_up_to(hostile: &Hostile, step: &str) {
         _ => {
             let grant = connection.must_claim(PORT);
             if reached("offered") {
-                let (answer, _) = connection.ask(&Request::Export { grant });
+                let (answer, _) = connection.ask(&Request::Share { grant });
                 assert!(matches!(answer, Answer::Ticket(_)), "{answer:?}");
             }
             if reached("watching") {
@@ -139,13 +139,14 @@ fn after_giving_back() {
             let second = program.connection.must_claim(7001);
             program.connection.ask(&Request::Release { grant: first });
             program.send(&packets::udp(&from_us(OURS, PORT), MARK));
-            // Moved to another program: no packets, no sending, no way to give it back.
-            let (answer, _) = program.connection.ask(&Request::Export { grant: second });
+            // Handed over to another program: no packets, no sending, no way to give it back again.
+            let (answer, _) = program.connection.ask(&Request::Share { grant: second });
             let Answer::Ticket(ticket) = answer else {
                 panic!("{answer:?}")
             };
             let heir = hostile.attach();
             heir.connection.ask(&Request::Import { ticket });
+            program.connection.ask(&Request::Release { grant: second });
             program.send(&packets::udp(&from_us(OURS, 7001), MARK));
             let (answer, _) = program.connection.ask(&Request::Release { grant: second });
             assert!(matches!(answer, Answer::Refused { .. }), "{answer:?}");

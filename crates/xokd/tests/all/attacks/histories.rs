@@ -85,10 +85,7 @@ impl Player {
             4 => Request::Release {
                 grant: self.grant(),
             },
-            5 => Request::Export {
-                grant: self.grant(),
-            },
-            6 => Request::Share {
+            5 | 6 => Request::Share {
                 grant: self.grant(),
             },
             7 | 8 => Request::Import {

@@ -118,14 +118,13 @@ fn what_is_asked_back_by_another_hand() {
             let other = hostile.attach();
             let connection = &program.connection;
             let grants = PORTS.map(|port| connection.must_claim(port));
-            let export = |grant: GrantId| Request::Export { grant };
             let share = |grant: GrantId| Request::Share { grant };
-            let before = [export(grants[0]), share(grants[1])];
+            let before = [grants[0], grants[1]].map(share);
             let mut tickets = before.map(|r| ticket(connection, &r)).to_vec();
             assert!(tickets.iter().all(Option::is_some));
             hostile.say("claimed");
             hear_revoked(connection, PORTS.len());
-            let after = [export(grants[2]), share(grants[3])];
+            let after = [grants[2], grants[3]].map(share);
             tickets.extend(after.map(|r| ticket(connection, &r)));
             for ticket in tickets.into_iter().flatten() {
                 must_be_refused(&other.connection, &Request::Import { ticket });
@@ -213,9 +212,11 @@ fn what_is_handed_on_in_good_order_is_not() {
             let Answer::Granted { grant, .. } = answer else {
                 panic!("not granted: {answer:?}")
             };
-            let export = ticket(&root.connection, &Request::Export { grant });
-            worker.tell(&secret_to_hex(&export.expect("a ticket")));
+            let share = ticket(&root.connection, &Request::Share { grant });
+            worker.tell(&secret_to_hex(&share.expect("a ticket")));
             worker.must_say("imported");
+            let (answer, _) = root.connection.ask(&Request::Release { grant });
+            assert!(matches!(answer, Answer::Done), "{answer:?}");
             // What was done is written down when the turn is over.
             world.end_turn();
             worker.tell("narrow");
@@ -305,7 +306,7 @@ fn what_is_asked_back_of_who_stands_still() {
             let _ = rustix::process::kill_process(itself, Signal::STOP);
             hostile.wait_for("go");
             // Whether it was cut off depends on how many answers its socket took; it has no port in any case.
-            let claims = program.connection.try_ask(&Request::Export { grant: 1 });
+            let claims = program.connection.try_ask(&Request::Share { grant: 1 });
             assert!(
                 !matches!(claims, Some((Answer::Ticket(_), _))),
                 "{claims:?}"

@@ -14,8 +14,7 @@ use crate::time::Instant;
 const LOCAL: Local = Local { mss: 1460 };
 
 fn prefix(text: &str) -> Prefix {
-    let (addr, len) = text.split_once('/').unwrap();
-    Prefix::new(addr.parse().unwrap(), len.parse().unwrap()).unwrap()
+    text.parse().unwrap()
 }
 
 /// A stack's connections, with so few ports that they do not suffice.
