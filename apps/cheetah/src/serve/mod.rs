@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `command` | [`options`], what is said of them ([`help`]), whether all that can be ([`check`]), [`bounds`] of clients, where it is found ([`announce`]) |
 //! | `content` | [`sites`] as they were read, [`files`] that change, [`reload`] and its [`exchange`] between cores, one loop's [`documents`], those that are being fetched; [`upkeep`] drives them |
-//! | `cores` | [`station`] is one core's loop, [`worker`] how they speak to one another, [`threads`] the threads of all but the first, [`lead`] what that does for all |
+//! | `cores` | [`server_loop`] is one core's loop, on what carries it ([`on_packets`], [`on_sockets`]), [`worker`] how they speak to one another, [`threads`] the threads of all but the first, [`lead`] what that does for all |
 //! | [`connections`] | what a loop does with connections |
 //!
 //! [`statistics`] is what the server says about itself. This file sets up, and ends in order.
@@ -13,13 +13,14 @@ mod command;
 mod connections;
 mod content;
 mod cores;
+mod on_packets;
 mod on_sockets;
 mod statistics;
 
 use command::{announce, bounds, check, help, options, without};
 use content::{documents, fetching, files, upkeep};
 pub use content::{exchange, reload, sites};
-use cores::{lead, room, station, threads, wait, worker};
+use cores::{lead, room, server_loop, threads, wait, worker};
 
 use std::process::ExitCode;
 use std::thread;
@@ -37,9 +38,9 @@ use crate::site::Tree;
 use announce::{announce, url};
 use files::Feed;
 use lead::{Lead, Reporter};
+use on_packets::Setup;
 use room::Lease;
 use sites::Fresh;
-use station::{Setup, Station};
 use threads::{Ready, Threads};
 use upkeep::Upkeep;
 use worker::Worker;
@@ -76,7 +77,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     }
     let mut attachment = config.attachment()?;
     attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
-    let listen = |exos: &mut Exos| station::listen(exos, &config);
+    let listen = |exos: &mut Exos| on_packets::listen(exos, &config);
     let is_inside = matches!(attachment.link, LinkKind::OwnTap(_));
     let (exos, listener) = config.user.attach(attachment, listen)?;
     let signals = Signals::catch()?;
@@ -122,29 +123,29 @@ impl Program<'_> {
         let first = setups.next().ok_or_else(|| Error::new("no core"))?;
         thread::scope(|scope| {
             let mut threads = Threads::new(scope, first.worker.clone());
-            let mut station = Station::open(exos, listener, first)?;
+            let mut server = on_packets::open(exos, listener, first)?;
             threads.start(self.threads(others, setups))?;
-            announce(&station, &self.config, is_inside, &self.cores)?;
+            announce(&server.served, &self.config, is_inside, &self.cores)?;
             let reporter = Reporter::start(self.args.json)?;
             let lead = Lead {
                 signals: self.signals,
                 reporter: &reporter,
             };
             let mut revoked = false;
-            let served = lead.serve(&mut station, &mut upkeep, |station| {
-                if let Some(why) = station.exos.see_to_handlers() {
+            let served = lead.serve(&mut server, &mut upkeep, |served| {
+                if let Some(why) = served.exos.see_to_handlers() {
                     let why = why.or_mend("leave --syn-handler out there");
                     exos_program::warn!("exos serve: {why}");
                 }
-                revoked = tell_news("serve", &mut station.exos);
+                revoked = tell_news("serve", &mut served.exos);
                 revoked
             });
-            station.worker.ask_others(worker::Asks::STOP);
-            let stopped = served.and_then(|()| lead.end(&mut station));
+            server.worker.ask_others(worker::Asks::STOP);
+            let stopped = served.and_then(|()| lead.end(&mut server));
             let stopped = stopped.and(threads.end());
-            station.exos.leave();
-            let station = station.close();
-            reporter.print(&station);
+            server.served.exos.leave();
+            server.close();
+            reporter.print(&server);
             reporter.finish();
             if revoked {
                 // That the link has gone meanwhile is no other reason.
@@ -200,6 +201,8 @@ impl Program<'_> {
     > {
         let cores = self.cores.iter().skip(1).copied();
         let all = cores.zip(others).zip(setups);
-        all.map(|((number, core), setup)| (number, move |ready| station::serve(core, setup, ready)))
+        all.map(|((number, core), setup)| {
+            (number, move |ready| on_packets::serve(core, setup, ready))
+        })
     }
 }

@@ -205,14 +205,17 @@ impl SocketServer {
         self.cheetah.server_mut()
     }
 
-    /// Lives of connections and ends of waits, by name.
-    pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut counters = vec![
+    /// The server and its connections, to be told what they ask for.
+    pub(crate) fn cheetah_mut(&mut self) -> &mut Cheetah {
+        &mut self.cheetah
+    }
+
+    /// Connections that were taken, and not taken, by name.
+    pub fn lives(&self) -> [(&'static str, u64); 2] {
+        [
             ("sockets_accepted", self.accepted),
             ("sockets_accept_errors", self.accept_errors),
-        ];
-        counters.extend(self.cheetah.counters());
-        counters
+        ]
     }
 }
 

@@ -2,59 +2,10 @@
 
 use std::os::fd::BorrowedFd;
 
-use exos::Exos;
-
-use crate::http::Server;
-use crate::serve::connections::{Cheetah, Packets};
 use crate::serve::exchange::{Exchange, Step};
 use crate::serve::files::Feed;
-use crate::serve::without::Without;
+use crate::serve::server_loop::Carried;
 use crate::serve::worker::{Asks, Worker};
-use crate::site::{Change, SitePath};
-
-/// A server whose documents change while it serves them.
-pub(crate) trait Changing {
-    /// What answers.
-    fn http(&mut self) -> &mut Server;
-
-    /// Changes what a site serves, by its number, and answers requests that waited for that.
-    fn change(&mut self, site: usize, change: Change);
-
-    /// The next document that a request waits for, by the number of its site and its path.
-    fn poll_wanted(&mut self) -> Option<(usize, SitePath)>;
-
-    /// Looks again for all that requests wait for, because everything is served again.
-    fn retry_all(&mut self);
-}
-
-/// The server on its stack.
-pub(in crate::serve) struct OnStack<'a> {
-    pub(in crate::serve) exos: &'a mut Exos,
-    pub(in crate::serve) cheetah: &'a mut Cheetah,
-    pub(in crate::serve) without: Option<&'a mut Without>,
-}
-
-impl Changing for OnStack<'_> {
-    fn http(&mut self) -> &mut Server {
-        self.cheetah.server_mut()
-    }
-
-    fn change(&mut self, site: usize, change: Change) {
-        let now = self.exos.now();
-        let mut packets = Packets::without(&mut self.exos.stack, self.without.as_deref_mut());
-        self.cheetah.change(now, site, change, &mut packets);
-    }
-
-    fn poll_wanted(&mut self) -> Option<(usize, SitePath)> {
-        self.cheetah.poll_wanted()
-    }
-
-    fn retry_all(&mut self) {
-        let now = self.exos.now();
-        let mut packets = Packets::without(&mut self.exos.stack, self.without.as_deref_mut());
-        self.cheetah.retry_all(now, &mut packets);
-    }
-}
 
 pub(in crate::serve) struct Documents {
     /// `None` between an exchange and the feed that tells of changes of the new documents.
@@ -82,7 +33,7 @@ impl Documents {
         &mut self,
         asks: Asks,
         worker: &Worker,
-        served: &mut impl Changing,
+        served: &mut impl Carried,
     ) {
         if asks.contains(Asks::MAIL) {
             let mail = worker.take_mail();
@@ -97,7 +48,7 @@ impl Documents {
         if let Some(feed) = &mut self.feed {
             feed.apply(served);
         }
-        match self.exchange.turn(served.http()) {
+        match self.exchange.turn(served.cheetah_mut().server_mut()) {
             None => {}
             Some(Step::Exchanged) => {
                 // What it tells from now on is of tables that are gone.
@@ -110,7 +61,7 @@ impl Documents {
     }
 
     /// Asks for the documents that requests of this turn wait for, as soon as there is somebody to be asked.
-    pub(in crate::serve) fn ask(&mut self, served: &mut impl Changing) {
+    pub(in crate::serve) fn ask(&mut self, served: &mut impl Carried) {
         if let Some(feed) = &mut self.feed {
             feed.ask(served);
         }

@@ -305,7 +305,7 @@ fn waits_have_an_end() {
     got.clear();
     silent.read_to_string(&mut got).expect("the end");
     assert_eq!(got, "");
-    let counters = server.counters();
+    let counters = server.cheetah().counters();
     for name in ["http_request_timeouts", "http_idle_timeouts"] {
         assert!(counters.contains(&(name, 1)), "{counters:?}");
     }

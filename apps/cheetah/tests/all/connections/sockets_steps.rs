@@ -97,7 +97,7 @@ impl Stepped {
     }
 
     fn counter(&self, name: &str) -> u64 {
-        let counters = self.server.counters();
+        let counters = self.server.cheetah().counters();
         let found = counters.iter().find(|(known, _)| *known == name);
         found.expect(name).1
     }
@@ -256,7 +256,12 @@ fn connections_of_a_peer_are_limited() {
     let first = stepped.connect();
     stepped.turn_until(|server| server.cheetah().connections() == 1);
     let mut second = stepped.connect();
-    stepped.turn_until(|server| !server.counters().contains(&("http_peer_refusals", 0)));
+    stepped.turn_until(|server| {
+        !server
+            .cheetah()
+            .counters()
+            .contains(&("http_peer_refusals", 0))
+    });
     let error = second.read(&mut [0; 1]).expect_err("it is reset");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     drop(first);
