@@ -44,7 +44,7 @@ pub use packets::{
 };
 pub use program::status;
 use program::{
-    answers, checking, control, exporter, keeper, lent, looking, predecessor, run, seeking,
+    answers, busy_poll, checking, control, exporter, keeper, lent, predecessor, run, seeking,
     statistics,
 };
 use settings::{config, names, options, rehearsal, setup, wanted};

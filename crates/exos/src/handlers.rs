@@ -145,8 +145,10 @@ impl Exos {
         }
         let name = link.name().to_owned();
         self.answer_syns_here();
-        let what = format!("nobody came back whose SYN was answered in the kernel by {name}");
-        let mend = "a veth's other end has to have an XDP program too. The program answers them from now on";
+        let what = format!(
+            "nobody came back whose SYN was answered in the kernel by {name}, so the stack answers again"
+        );
+        let mend = "give the veth's other end an XDP program too";
         Some(Error::new(what).mend(mend))
     }
 }

@@ -51,7 +51,7 @@
 //! | run the loop: receive, send, wait | [`Exos`], [`wait`] for when it spins and when it sleeps |
 //! | wait in an event loop of one's own | [`Exos::prepare_sleep`] |
 //! | stop on a signal | [`signals`] |
-//! | run on several cores | [`cores`]; [`among`] for what comes to the wrong one |
+//! | run on several cores | [`cores`]; [`handoff`] for what comes to the wrong one |
 //! | use a part of an interface that the daemon lends | [`via`] |
 //! | forward packets | [`relay`] |
 //! | have the kernel answer or forward packets | [`handlers`] |
@@ -59,11 +59,11 @@
 //! | know how links of the program's own are made | [`attach::pair`], [`attach::user_netns`], [`host_tables`] |
 #![forbid(unsafe_code)]
 
-pub mod among;
 pub mod attach;
 pub mod clock;
 pub mod cores;
 pub mod handlers;
+pub mod handoff;
 pub mod host_tables;
 pub mod limits;
 pub mod node;

@@ -8,11 +8,11 @@ use exos_filter::Rule;
 use exos_inet::{Instant, RxChecksum, Stack, TxChecksum};
 use exos_link::{Link, RxMeta, TxMeta};
 
-use crate::among::Among;
 use crate::attach::pair::Pair;
 use crate::clock;
 use crate::cores::Core;
 use crate::handlers::Handler;
+use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
 use crate::relay::Early;
 use crate::via::{News, Via};
@@ -69,7 +69,7 @@ pub struct Exos {
     /// What is taken of what comes by an interface, for our addresses.
     pub(crate) rules: Vec<Rule>,
     /// Its place among the program's cores, where there are several.
-    pub(crate) among: Option<Among>,
+    pub(crate) handoff: Option<Handoff>,
     /// The other cores, until they are taken.
     pub(crate) cores: Vec<Core>,
     /// What came for us before the link was there.
@@ -105,7 +105,7 @@ impl Exos {
             _reservations: Vec::new(),
             _memberships: None,
             rules: Vec::new(),
-            among: None,
+            handoff: None,
             cores: Vec::new(),
             early: Early::default(),
             now: clock::now(),
@@ -209,19 +209,19 @@ impl Exos {
                 offer.copy(Direction::In, frame, &[]);
             }
         };
-        let mut count = match &mut self.among {
-            Some(among) => among.receive(stack, now),
+        let mut count = match &mut self.handoff {
+            Some(handoff) => handoff.receive(stack, now),
             None => 0,
         };
         for _ in 0..RECEIVE_BATCHES {
-            let batch = match &mut self.among {
+            let batch = match &mut self.handoff {
                 None => self.link.receive(|frame, meta| {
                     show(frame);
                     stack.handle_frame(now, frame, checksum_of(meta));
                 }),
-                Some(among) => self.link.receive(|frame, meta| {
+                Some(handoff) => self.link.receive(|frame, meta| {
                     show(frame);
-                    among.take_in(stack, now, frame, checksum_of(meta));
+                    handoff.take_in(stack, now, frame, checksum_of(meta));
                 }),
             };
             count += batch;
@@ -324,7 +324,7 @@ impl Exos {
         let until = deadline.map_or(latest, |at| at.min(latest));
         let mut fds = others.to_vec();
         fds.extend(descriptors(self.tables.as_ref(), self.via.as_ref()));
-        fds.extend(self.among.as_mut().map(Among::fd_to_sleep_on));
+        fds.extend(self.handoff.as_mut().map(Handoff::fd_to_sleep_on));
         wait::sleep(now, Some(until), &self.link.fds(), &fds)
             .map_err(|e| Error::io("cannot wait for packets", e))?;
         Ok(())
@@ -337,7 +337,10 @@ impl Exos {
     ///
     /// On several cores, where one core wakes another in `wait` alone.
     pub fn prepare_sleep(&mut self) -> Option<Sleep<'_>> {
-        assert!(self.among.is_none(), "another event loop on several cores");
+        assert!(
+            self.handoff.is_none(),
+            "another event loop on several cores"
+        );
         if self.worked {
             return None;
         }
@@ -403,10 +406,10 @@ impl Exos {
             .list()
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value));
-        let among = self.among.iter().flat_map(Among::counters);
-        let among = among.map(|(name, value)| (name.to_owned(), value));
+        let handoff = self.handoff.iter().flat_map(Handoff::counters);
+        let handoff = handoff.map(|(name, value)| (name.to_owned(), value));
         link.chain(stack)
-            .chain(among)
+            .chain(handoff)
             .chain([
                 ("turns".to_owned(), self.turns),
                 ("turns_busy".to_owned(), self.turns_busy),

@@ -88,7 +88,7 @@ impl Exos {
         &mut self,
         mut take: impl FnMut(&mut Stack, Instant, &mut [u8], RxChecksum) -> Passage,
     ) -> usize {
-        assert!(self.among.is_none(), "a relay on several cores");
+        assert!(self.handoff.is_none(), "a relay on several cores");
         let now = self.begin_turn();
         let stack = &mut self.stack;
         let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());

@@ -14,15 +14,6 @@ use crate::packet::Transport;
 use crate::reach::Reach;
 use crate::wanted::{Service, Wanted};
 
-/// Whether the daemon lends the link.
-///
-/// # Errors
-///
-/// The options of the link contradict each other.
-pub fn is_lent(wanted: &Wanted) -> Result<bool, Error> {
-    wanted.link.is_lent()
-}
-
 /// Where no address is named, those are ours that are listened at. How long their networks are the daemon knows.
 pub fn name_addresses(wanted: &mut Wanted) {
     if !wanted.link.address.is_empty() {

@@ -11,7 +11,6 @@ use exos::Error;
 use crate::config::{of_service, trial_stack};
 use crate::exporter::Exporter;
 use crate::keeper;
-use crate::lent;
 use crate::service::{Listen, Services};
 use crate::setup::attachment;
 use crate::wanted::Wanted;
@@ -26,7 +25,7 @@ pub fn rehearse(wanted: &Wanted) -> Result<(), Error> {
     if let (Some(interface), true) = (attachment.link.interface(), wanted.in_kernel) {
         exos::handlers::check_way_out(interface)?;
     }
-    let stack = match lent::is_lent(wanted)? {
+    let stack = match wanted.link.is_lent()? {
         // What the daemon lends it alone knows.
         true => None,
         false => trial_stack(wanted),

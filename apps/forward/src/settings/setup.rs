@@ -6,6 +6,7 @@ use exos::{Attachment, Error, Exos, Role};
 use exos_inet::Stack;
 use exos_program::{LinkArgs, LinkName, Needs};
 
+use crate::lent;
 use crate::limits::PATH_MTU_MIN;
 use crate::options::{Place, Weighted};
 use crate::predecessor::Predecessor;
@@ -13,8 +14,20 @@ use crate::reach::Reach;
 use crate::service::{Affinity, Balance, Listen};
 use crate::wanted::{Service, Wanted};
 
+/// What is wanted fits together, on a link that a daemon lends or not, with the kernel forwarding or not.
+///
+/// # Errors
+///
+/// The first thing that does not.
+pub fn check(wanted: &Wanted, in_kernel: bool, is_lent: bool) -> Result<(), Error> {
+    check_listeners(wanted)?;
+    check_options(wanted, in_kernel, is_lent)
+        .into_iter()
+        .collect()
+}
+
 /// Listeners are at addresses of ours.
-pub fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
+fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
     let ours = |ip: IpAddr| wanted.link.address.iter().any(|a| a.ip == ip);
     let mut listeners = wanted.services.iter().flat_map(|service| &service.listen);
     match listeners.find(|listen| !ours(listen.at.ip())) {
@@ -24,8 +37,21 @@ pub fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
     }
 }
 
+/// What options rule each other out, each for itself.
+pub fn check_options(wanted: &Wanted, in_kernel: bool, is_lent: bool) -> [Result<(), Error>; 3] {
+    let lent = match is_lent {
+        true => lent::check(in_kernel, wanted),
+        false => Ok(()),
+    };
+    [
+        lent,
+        check_kernel(in_kernel, wanted),
+        check_affinity(wanted),
+    ]
+}
+
 /// Only hashing looks at the client.
-pub fn check_affinity(wanted: &Wanted) -> Result<(), Error> {
+fn check_affinity(wanted: &Wanted) -> Result<(), Error> {
     match (wanted.affinity, wanted.balance) {
         (Affinity::Client, Balance::Least | Balance::RoundRobin) => Err(Error::new(
             "a client keeps its server only where servers are chosen by clients",
@@ -36,7 +62,7 @@ pub fn check_affinity(wanted: &Wanted) -> Result<(), Error> {
 }
 
 /// The kernel wraps no packets in others.
-pub fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
+fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
     let mut services = wanted.services.iter();
     match services.find(|service| service.reach == Reach::Tunnel) {
         Some(service) if in_kernel => Err(Error::new(format!(

@@ -180,7 +180,7 @@ impl Network {
         match onward {
             Verdict::Stack => stack.handle_frame(now, &frame, RxChecksum::Unknown),
             Verdict::Onward(to) => stack.pass(now, to, frame),
-            Verdict::Drop | Verdict::Made | Verdict::Answered | Verdict::Held => {}
+            Verdict::Drop | Verdict::Generated | Verdict::Answered | Verdict::Held => {}
         }
     }
 }

@@ -163,41 +163,18 @@ impl<T: Into<LinkKind>> From<T> for Attachment {
     }
 }
 
-impl From<OwnPair> for LinkKind {
-    fn from(pair: OwnPair) -> Self {
-        Self::OwnPair(pair)
-    }
+/// Each kind of link is one, by its own name.
+macro_rules! kinds {
+    ($($kind:ident),*) => {
+        $(impl From<$kind> for LinkKind {
+            fn from(link: $kind) -> Self {
+                Self::$kind(link)
+            }
+        })*
+    };
 }
 
-impl From<OwnTap> for LinkKind {
-    fn from(tap: OwnTap) -> Self {
-        Self::OwnTap(tap)
-    }
-}
-
-impl From<Interface> for LinkKind {
-    fn from(interface: Interface) -> Self {
-        Self::Interface(interface)
-    }
-}
-
-impl From<SharedInterface> for LinkKind {
-    fn from(shared: SharedInterface) -> Self {
-        Self::SharedInterface(shared)
-    }
-}
-
-impl From<Tap> for LinkKind {
-    fn from(tap: Tap) -> Self {
-        Self::Tap(tap)
-    }
-}
-
-impl From<Daemon> for LinkKind {
-    fn from(daemon: Daemon) -> Self {
-        Self::Daemon(daemon)
-    }
-}
+kinds!(OwnPair, OwnTap, Interface, SharedInterface, Tap, Daemon);
 
 impl Exos {
     /// Make the link and a stack on it. Everything made is unmade when the result is dropped, or

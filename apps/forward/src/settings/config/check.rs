@@ -26,7 +26,7 @@ use crate::limits::{CONFIG_LEN_MAX, LINK_MTU};
 use crate::names::{Known, To, look_up};
 use crate::options::ForwardArgs;
 use crate::service::{Listen, Services};
-use crate::setup::{check_affinity, check_kernel, check_link, check_use, listens};
+use crate::setup::{check_link, check_options, check_use, listens};
 use crate::wanted::{Service, Wanted};
 
 /// Whether a forwarder would start with a file and these options.
@@ -39,16 +39,8 @@ pub fn check(file: &Path, args: &ForwardArgs) -> Result<(), ConfigErrors> {
     let mut wanted = parse(file, &text)?.beside(args);
     let source = Source::new(file, &text);
     let tables: File = tables::read(&source);
-    let is_lent = lent::is_lent(&wanted).unwrap_or(false);
-    let whole = [
-        check_affinity(&wanted),
-        check_kernel(wanted.in_kernel, &wanted),
-        if is_lent {
-            lent::check(wanted.in_kernel, &wanted)
-        } else {
-            Ok(())
-        },
-    ];
+    let is_lent = wanted.link.is_lent().unwrap_or(false);
+    let whole = check_options(&wanted, wanted.in_kernel, is_lent);
     for error in whole.into_iter().filter_map(Result::err) {
         source.note_missing_whole(error.to_string());
     }

@@ -171,7 +171,7 @@ pub fn give_any(
 ) -> Result<Vec<(IpAddr, Vec<u8>)>, Verdict> {
     match forwarder.handle_frame(now, &mut frame, RxChecksum::Unknown) {
         Verdict::Onward(to) => Ok(vec![(to, frame)]),
-        Verdict::Made | Verdict::Answered => {
+        Verdict::Generated | Verdict::Answered => {
             Ok(std::iter::from_fn(|| forwarder.poll_made()).collect())
         }
         verdict => Err(verdict),

@@ -127,7 +127,7 @@ impl Path {
         match forwarder.handle_frame(now, &mut frame, RxChecksum::Unknown) {
             Verdict::Stack => stack.handle_frame(now, &frame, RxChecksum::Unknown),
             Verdict::Onward(to) => stack.pass(now, to, frame),
-            Verdict::Drop | Verdict::Made | Verdict::Answered | Verdict::Held => {
+            Verdict::Drop | Verdict::Generated | Verdict::Answered | Verdict::Held => {
                 panic!("the forwarder drops nothing")
             }
         }

@@ -22,15 +22,15 @@ const WAITING_MAX: usize = 256;
 struct Passed {
     frame: Box<[u8]>,
     checksum: RxChecksum,
-    how: How,
+    audience: Audience,
 }
 
 #[derive(Copy, Clone)]
-enum How {
-    /// Everybody gets one.
-    Told,
-    /// For anyone who knows it. This many are still to be asked after this one.
-    Asked(usize),
+enum Audience {
+    /// Every core gets one.
+    All,
+    /// It is for the core that knows it. This many are still to be asked after this one.
+    One(usize),
 }
 
 /// Another core.
@@ -40,8 +40,8 @@ struct Peer {
     wake: Arc<OwnedFd>,
 }
 
-/// One core's place among all.
-pub struct Among {
+/// One core's end of what the cores hand to each other.
+pub struct Handoff {
     frames: Receiver<Passed>,
     wake: Arc<OwnedFd>,
     /// The others, from the next one on.
@@ -52,9 +52,9 @@ pub struct Among {
     lost: u64,
 }
 
-impl Among {
-    /// A place for each of this many cores.
-    pub fn make(cores: usize) -> Result<Vec<Self>, Error> {
+impl Handoff {
+    /// An end for each of this many cores.
+    pub fn between(cores: usize) -> Result<Vec<Self>, Error> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let ends = (0..cores).map(|_| {
             let (sender, receiver) = sync_channel(WAITING_MAX);
@@ -69,7 +69,7 @@ impl Among {
         });
         let ends: Vec<_> = ends.collect::<Result<_, Error>>()?;
         let peers: Vec<Peer> = ends.iter().map(|(_, _, peer)| peer.clone()).collect();
-        let places = ends.into_iter().enumerate().map(|(n, (frames, wake, _))| {
+        let all = ends.into_iter().enumerate().map(|(n, (frames, wake, _))| {
             let others = [&peers[n + 1..], &peers[..n]].concat();
             Self {
                 frames,
@@ -80,7 +80,7 @@ impl Among {
                 lost: 0,
             }
         });
-        Ok(places.collect())
+        Ok(all.collect())
     }
 
     /// Readable when a frame waits. To be asked for before each sleep.
@@ -96,7 +96,7 @@ impl Among {
             Concern::Another => self.ask(frame.into(), checksum, self.others.len()),
             Concern::Everybody => {
                 for n in 0..self.others.len() {
-                    self.pass(n, frame.into(), checksum, How::Told);
+                    self.pass(n, frame.into(), checksum, Audience::All);
                 }
             }
         }
@@ -113,19 +113,19 @@ impl Among {
             && let Ok(Passed {
                 frame,
                 checksum,
-                how,
+                audience,
             }) = self.frames.try_recv()
         {
             count += 1;
-            match how {
-                How::Told => drop(stack.handle_frame_among(now, &frame, checksum)),
-                How::Asked(0) => {
+            match audience {
+                Audience::All => drop(stack.handle_frame_among(now, &frame, checksum)),
+                Audience::One(0) => {
                     // The last of all: when it is not known here either, it is nobody's.
                     if stack.handle_frame_among(now, &frame, checksum) == Concern::Another {
                         stack.handle_frame(now, &frame, checksum);
                     }
                 }
-                How::Asked(left) => {
+                Audience::One(left) => {
                     if stack.handle_frame_among(now, &frame, checksum) == Concern::Another {
                         self.ask(frame, checksum, left);
                     }
@@ -137,15 +137,15 @@ impl Among {
 
     /// Asks the next of `left`, this one not counted.
     fn ask(&mut self, frame: Box<[u8]>, checksum: RxChecksum, left: usize) {
-        self.pass(0, frame, checksum, How::Asked(left - 1));
+        self.pass(0, frame, checksum, Audience::One(left - 1));
     }
 
-    fn pass(&mut self, to: usize, frame: Box<[u8]>, checksum: RxChecksum, how: How) {
+    fn pass(&mut self, to: usize, frame: Box<[u8]>, checksum: RxChecksum, audience: Audience) {
         let peer = &self.others[to];
         let passed = Passed {
             frame,
             checksum,
-            how,
+            audience,
         };
         match peer.frames.try_send(passed) {
             Ok(()) => {

@@ -32,7 +32,7 @@ impl Forwarder {
                 continue;
             };
             if let Verdict::Onward(to) = self.handle_later(now, &packet, &mut frame) {
-                self.made.push(to, frame);
+                self.generated.push(to, frame);
             }
         }
         verdict

@@ -11,13 +11,13 @@ use crate::limits::LOOK_ON_TIME;
 
 /// What decides it.
 #[derive(Debug)]
-pub struct Looking {
+pub struct BusyPoll {
     idle: Idle,
     /// When packets last came.
     last: Option<Instant>,
 }
 
-impl Looking {
+impl BusyPoll {
     /// For a program that does this while it has nothing to do.
     pub fn new(idle: Idle) -> Self {
         Self { idle, last: None }
@@ -45,22 +45,22 @@ mod tests {
 
     #[test]
     fn it_looks_on_while_packets_come_and_some_time_longer() {
-        let mut looking = Looking::new(Idle::Poll);
-        assert!(!looking.goes_on(NOW), "nothing came yet");
-        looking.note(NOW, 0);
-        assert!(!looking.goes_on(NOW));
-        looking.note(NOW, 1);
+        let mut busy_poll = BusyPoll::new(Idle::Poll);
+        assert!(!busy_poll.goes_on(NOW), "nothing came yet");
+        busy_poll.note(NOW, 0);
+        assert!(!busy_poll.goes_on(NOW));
+        busy_poll.note(NOW, 1);
         let end = NOW + LOOK_ON_TIME;
-        looking.note(end, 0);
-        assert!(looking.goes_on(NOW) && !looking.goes_on(end));
-        looking.note(end, 64);
-        assert!(looking.goes_on(end));
+        busy_poll.note(end, 0);
+        assert!(busy_poll.goes_on(NOW) && !busy_poll.goes_on(end));
+        busy_poll.note(end, 64);
+        assert!(busy_poll.goes_on(end));
     }
 
     #[test]
     fn one_that_sleeps_never_does() {
-        let mut looking = Looking::new(Idle::Sleep);
-        looking.note(NOW, 64);
-        assert!(!looking.goes_on(NOW));
+        let mut busy_poll = BusyPoll::new(Idle::Sleep);
+        busy_poll.note(NOW, 64);
+        assert!(!busy_poll.goes_on(NOW));
     }
 }

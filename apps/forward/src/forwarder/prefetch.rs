@@ -43,7 +43,7 @@ struct Shown {
 
 /// Frames that were shown, in order.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
+pub(super) struct Prefetch {
     shown: Vec<Shown>,
     /// The first that was not handled.
     next: usize,
@@ -51,7 +51,7 @@ pub(super) struct Ahead {
     is_read: bool,
 }
 
-impl Ahead {
+impl Prefetch {
     fn show(&mut self, shown: Shown) {
         if std::mem::take(&mut self.is_read) {
             self.shown.clear();
@@ -100,16 +100,16 @@ impl Forwarder {
         let whose = self.whose(&packet);
         self.prefetch_likely(whose);
         let at = place_of(frame);
-        self.ahead.show(Shown { at, packet, whose });
+        self.prefetch.show(Shown { at, packet, whose });
     }
 
     /// Has fetched what handling the frames needs that were shown since the last time. To be called before any are handled,
     /// also when none were shown: what was known of others is forgotten.
     pub fn read_ahead(&mut self, now: Instant) {
-        self.ahead.begin();
+        self.prefetch.begin();
         let tick = tick_of(now);
         const BATCH: usize = 64;
-        for batch in self.ahead.shown.chunks(BATCH) {
+        for batch in self.prefetch.shown.chunks(BATCH) {
             let mut places = [None::<FlowId>; BATCH];
             for (found, shown) in places.iter_mut().zip(batch) {
                 *found = self.likely(shown.whose);
@@ -166,7 +166,7 @@ impl Forwarder {
     /// What a frame is, and whose; `None` for what is not forwarded.
     #[inline]
     pub(super) fn read(&mut self, frame: &[u8]) -> Option<(Packet, Whose)> {
-        if let Some(known) = self.ahead.take(frame) {
+        if let Some(known) = self.prefetch.take(frame) {
             return Some(known);
         }
         let packet = Packet::read(frame, self.mac)?;

@@ -126,8 +126,8 @@ impl Forwarder {
         match (moved, again) {
             (Some(id), Some(frame)) => {
                 let to = self.services.rewrite(self.flows.get(id), true).dst;
-                self.made.push(to.address.into(), frame);
-                Some(Verdict::Made)
+                self.generated.push(to.address.into(), frame);
+                Some(Verdict::Generated)
             }
             // The client sends it again.
             _ => Some(Verdict::Drop),

@@ -19,7 +19,7 @@ use crate::traffic::Course;
 use crate::tunnel::{Paths, TooBig, Tunnel, overhead};
 
 /// Frames that were made, and what that takes.
-pub(super) struct Made {
+pub(super) struct Generated {
     /// Frames without link addresses, and where they go.
     frames: VecDeque<(IpAddr, Vec<u8>)>,
     paths: Paths,
@@ -30,7 +30,7 @@ pub(super) struct Made {
     ident: u16,
 }
 
-impl Default for Made {
+impl Default for Generated {
     fn default() -> Self {
         let start = Instant::START;
         Self {
@@ -43,14 +43,14 @@ impl Default for Made {
     }
 }
 
-impl Made {
+impl Generated {
     fn next_ident(&mut self) -> u16 {
         self.ident = self.ident.wrapping_add(1);
         self.ident
     }
 }
 
-impl Made {
+impl Generated {
     /// A frame goes to this host, after the others.
     pub fn push(&mut self, to: IpAddr, frame: Vec<u8>) {
         self.frames.push_back((to, frame));
@@ -60,19 +60,19 @@ impl Made {
 impl Forwarder {
     /// How long packets may be on the link, from the IP header on.
     pub fn set_mtu(&mut self, mtu: usize) {
-        self.made.paths = Paths::new(mtu);
+        self.generated.paths = Paths::new(mtu);
     }
 
     /// Whether there are frames that were made.
     #[inline]
     pub fn has_made(&self) -> bool {
-        !self.made.frames.is_empty()
+        !self.generated.frames.is_empty()
     }
 
     /// A frame that was made, without link addresses, and the host that it goes to. To be called until there is none, after
     /// each frame that was handled.
     pub fn poll_made(&mut self) -> Option<(IpAddr, Vec<u8>)> {
-        self.made.frames.pop_front()
+        self.generated.frames.pop_front()
     }
 
     /// Sends a packet on to its server within another.
@@ -90,7 +90,7 @@ impl Forwarder {
             from: server.ours,
             to: server.at.address,
         };
-        let room = self.made.paths.mtu(now, tunnel.to) - overhead(tunnel.to.is_ipv6());
+        let room = self.generated.paths.mtu(now, tunnel.to) - overhead(tunnel.to.is_ipv6());
         let fits = packet.ip_len() <= room as u64;
         if !fits && !too_big::may_be_cut(packet, frame) {
             return self.answer(now, packet, frame, packet.dst, Refusal::TooBig(room));
@@ -107,13 +107,13 @@ impl Forwarder {
                 .for_each(|piece| self.push_wrapped(&tunnel, piece));
         }
         self.sent(packet, course);
-        Verdict::Made
+        Verdict::Generated
     }
 
     fn push_wrapped(&mut self, tunnel: &Tunnel, packet: &[u8]) {
-        let ident = self.made.next_ident();
+        let ident = self.generated.next_ident();
         let frame = tunnel.wrap(packet, ident);
-        self.made.frames.push_back((tunnel.to.into(), frame));
+        self.generated.frames.push_back((tunnel.to.into(), frame));
     }
 
     /// Tells a packet's sender why it does not go on, from this address of ours.
@@ -138,10 +138,10 @@ impl Forwarder {
         let is_somebody = self.routes.1.may_send(packet.src.into());
         let answer = refusal.answer(packet, frame, from);
         // Last, so that what must not be sent anyway costs no token.
-        match answer.filter(|_| is_somebody && self.made.errors[errors].take(now)) {
+        match answer.filter(|_| is_somebody && self.generated.errors[errors].take(now)) {
             Some(answer) => {
                 *answered += 1;
-                self.made.frames.push_back((packet.src.into(), answer));
+                self.generated.frames.push_back((packet.src.into(), answer));
                 Verdict::Answered
             }
             None => {
@@ -158,7 +158,7 @@ impl Forwarder {
         };
         let is_ours = self.has_tunnel(tunnel.from, tunnel.to);
         if is_ours {
-            self.made.paths.learn(now, tunnel.to, mtu);
+            self.generated.paths.learn(now, tunnel.to, mtu);
             self.counters.path_mtus_learned += 1;
         }
         is_ours
