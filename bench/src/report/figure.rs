@@ -55,10 +55,13 @@ impl Figure {
     pub fn html(&self) -> String {
         let parts = self.parts.iter();
         let parts = parts.map(|(title, svg)| format!("<h4>{}</h4>\n{svg}", escape(title)));
-        let (title, note) = (escape(self.title), escape(self.note));
-        let legend = &self.legend;
+        let note = match self.note {
+            "" => String::new(),
+            note => format!("<p>{}</p>\n", escape(note)),
+        };
+        let (title, legend) = (escape(self.title), &self.legend);
         format!(
-            "<h3>{title}</h3>\n<p>{note}</p>\n{legend}{}",
+            "<h3>{title}</h3>\n{note}{legend}{}",
             parts.collect::<String>()
         )
     }

@@ -1,10 +1,11 @@
 //! A daemon of an experiment, and what it uses of the machine.
 
-use crate::stage::memory;
-use crate::stage::{Stage, Started};
+use crate::stage::cpu::unreadable;
+use crate::stage::{Stage, Started, memory};
 use exos::via::control::Control;
-use exos_host::{Error, Result, error::Context as _};
+use exos_host::Result;
 use exos_program::status::Status;
+use procfs::process::Process;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -63,11 +64,9 @@ impl<'s> Daemon<'s> {
 
     /// Its processor time so far, in nanoseconds.
     pub fn cpu_ns(&self) -> Result<u64> {
-        let path = format!("/proc/{}/schedstat", self.pid());
-        let text = std::fs::read_to_string(&path).context(|| format!("cannot read {path}"))?;
-        let first = text.split_ascii_whitespace().next();
-        let number = first.and_then(|n| n.parse().ok());
-        number.ok_or_else(|| Error::new(format!("{path} is not understood")))
+        let time = Process::new(self.pid() as i32).and_then(|process| process.schedstat());
+        let time = time.map_err(unreadable("the daemon's processor time"))?;
+        Ok(time.sum_exec_runtime)
     }
 
     /// Its resident memory, in bytes.
