@@ -2,6 +2,7 @@
 //!
 //! Buckets are an eighth of a power of two wide, so a percentile is right within 12.5 %, in constant memory.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Buckets for each power of two.
@@ -19,7 +20,7 @@ pub(super) struct Histogram {
 }
 
 /// What a histogram says, in microseconds: the time by which frames left later than they were due.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lateness {
     /// Half of the frames were no later than this.
     pub p50_us: f64,
