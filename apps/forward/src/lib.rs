@@ -51,3 +51,10 @@ use settings::{config, names, options, rehearsal, setup, wanted};
 
 pub use options::ForwardArgs;
 pub use run::run;
+
+/// What is reported and answered as JSON.
+pub mod json {
+    pub use crate::control::{Answer, Request};
+    pub use crate::splice::Report as Splice;
+    pub use crate::statistics::Report as Statistics;
+}

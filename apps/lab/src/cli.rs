@@ -1,12 +1,13 @@
 //! The command line of `exos lab`.
 
 use crate::build::{Lab, Outcome, find_sides, take_down, up};
+use crate::emulator::Statistics;
 use crate::emulator::background;
 use crate::foreground;
 use crate::options::UpArgs;
 use crate::report;
 use crate::settings::{INTERFACE, Settings, Side};
-use crate::status::{SideStatus, State, Status, list, status};
+use crate::status::{Labs, SideStatus, State, Status, list, status};
 use exos_host::{Error, Result, say};
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -131,6 +132,15 @@ fn exec(name: &str, side: Side, command: &[OsString]) -> Error {
     lab.netns(side).exec(Command::new(program).args(arguments))
 }
 
+/// What `exos lab down` did.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+pub struct Down {
+    /// False when there was nothing.
+    removed: bool,
+    /// What the emulator of its wire did until then; `null` when the sides were joined directly.
+    emulation: Option<Statistics>,
+}
+
 fn run_down(name: &str, json: bool) -> Result<()> {
     let mut inside = Vec::new();
     for netns in find_sides(name)?.iter().flatten() {
@@ -138,8 +148,10 @@ fn run_down(name: &str, json: bool) -> Result<()> {
     }
     let removed = take_down(name)?;
     if json {
-        let json =
-            serde_json::json!({ "removed": removed.was_there, "emulation": removed.statistics });
+        let json = Down {
+            removed: removed.was_there,
+            emulation: removed.statistics,
+        };
         say!(
             "{}",
             serde_json::to_string_pretty(&json).expect("plain data becomes JSON")
@@ -174,7 +186,7 @@ fn run_status(name: Option<&str>, json: bool) -> Result<()> {
         .map(|name| status(name))
         .collect::<Result<_>>()?;
     if json {
-        let labs = serde_json::json!({ "labs": labs });
+        let labs = Labs { labs };
         say!(
             "{}",
             serde_json::to_string_pretty(&labs).expect("plain data becomes JSON")

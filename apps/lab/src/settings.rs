@@ -21,7 +21,7 @@ const QUEUES_MAX: u32 = 64;
 const MTU_MAX: u32 = 65535;
 
 /// One of the two namespaces.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     /// 10.10.0.1 and fd10::1, by convention the server.
@@ -73,7 +73,9 @@ pub fn middle_namespace(lab: &str) -> String {
 }
 
 /// What the kernel may do to packets on their way over the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, schemars::JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum WireKind {
     /// No segmentation, checksum or receive offloads: packets look as on a real wire.

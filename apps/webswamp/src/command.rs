@@ -49,7 +49,7 @@ enum Other {
         old: PathBuf,
         /// File of a later load
         new: PathBuf,
-        /// Print the comparison as JSON (docs/json.md)
+        /// Print the comparison as JSON
         #[arg(long)]
         json: bool,
     },

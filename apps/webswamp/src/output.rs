@@ -40,7 +40,7 @@ impl ShowArgs {
 /// How results are told.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct OutputArgs {
-    /// Print the results as JSON (docs/json.md)
+    /// Print the results as JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// Also write a self-contained HTML page with charts

@@ -197,7 +197,8 @@ pub(super) fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Err
     let listener =
         listener.map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
     if config.syn_handler {
-        exos.answer_syns_in_kernel(listener)?;
+        let answers = exos.answer_syns_in_kernel(listener);
+        answers.map_err(|e| e.or_mend("leave --syn-handler out"))?;
     }
     Ok(listener)
 }

@@ -1,7 +1,7 @@
 //! What the server says about itself: on SIGUSR1 and at its end.
 //!
 //! As text on standard error, with the counters that are not zero; or as one line of JSON on
-//! standard output, with all of them. The schema is in docs/json.md.
+//! standard output, with all of them.
 
 use std::fmt::Write as _;
 

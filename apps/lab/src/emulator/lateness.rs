@@ -1,6 +1,7 @@
 //! How late frames leave: a histogram, and what is read from it.
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is later counts as this: 18 minutes.
@@ -17,7 +18,7 @@ pub(super) struct LatenessHistogram {
 }
 
 /// What a histogram says, in microseconds: the time by which frames left later than they were due.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lateness {
     /// Half of the frames were no later than this.
     pub p50_us: f64,

@@ -23,7 +23,7 @@ use crate::limits::GOODBYE_TIME;
 use crate::run::{failed, local_port, role};
 
 pub use options::CatArgs;
-pub use program::{Cat, Side, Verdict};
+pub use program::{Cat, Report, Side, Verdict};
 pub use streams::Streams;
 
 /// Run until the connection has ended. Success when it ended in order in both directions.

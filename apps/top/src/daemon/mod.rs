@@ -4,7 +4,7 @@
 //! ([`rates`]). [`app`] is what reports change, [`view`] what is seen; both perform no I/O, and are tested without a terminal.
 
 pub mod app;
-mod json;
+pub mod json;
 pub mod rates;
 pub mod view;
 
@@ -84,5 +84,6 @@ pub(crate) fn json_of(path: &Path, interval: Duration) -> Result<Value, Error> {
     let text = daemon.report()?;
     let now = Status::parse(&text)?;
     let report = serde_json::from_str(&text).expect("it was read just now");
-    Ok(json::object(&report, &rates::rows(Some(&before), &now)))
+    let report = json::Report::new(report, &rates::rows(Some(&before), &now));
+    Ok(serde_json::to_value(report).expect("numbers and texts under names"))
 }

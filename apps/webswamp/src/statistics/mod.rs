@@ -81,11 +81,11 @@ pub struct Statistics {
 }
 
 /// A time in which nothing came of a response, though requests were under way or waited for a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Silence {
     /// How long.
     pub secs: f64,
-    /// How many were at its end.
+    /// How many requests were there at its end.
     pub requests: u64,
 }
 

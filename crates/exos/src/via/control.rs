@@ -174,7 +174,7 @@ impl Control {
         }
     }
 
-    /// How everything is: the daemon's report, an object of JSON (`docs/json.md`).
+    /// How everything is: the daemon's report, an object of JSON (`docs/reference/json.md`).
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ pub struct CtlArgs {
     /// The forwarder's control socket
     #[arg(long, global = true, value_name = "PATH", default_value = FORWARD_SOCKET)]
     control: PathBuf,
-    /// Print the answer as JSON (docs/json.md)
+    /// Print the answer as JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
