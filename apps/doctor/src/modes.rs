@@ -9,6 +9,7 @@
 use crate::check::Check;
 use crate::trial;
 use exos::via::{Mode, Via};
+use exos::wire::Prefix;
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::kernel;
 use exos_host::netlink::Netlink;
@@ -184,7 +185,7 @@ fn config(socket: PathBuf) -> Config {
     let interface = policy::Interface {
         name: "near".to_owned(),
         rate: None,
-        addresses: vec![(IpAddr::V4(OURS.0), 24)],
+        addresses: vec![Prefix::new(OURS.0.into(), 24).expect("no longer than an address")],
         gateways: Vec::new(),
         share_address: false,
     };

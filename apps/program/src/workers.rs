@@ -36,15 +36,19 @@ impl Doorbell {
         if self.asked.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        // First the descriptor: what is asked after that wakes again.
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        // Not before the descriptor is readable, or it would stay readable with nothing asked.
+        if rustix::io::read(&self.wake, &mut [0; 8]).is_err() {
+            return 0;
+        }
         self.asked.swap(0, Ordering::Acquire)
     }
 
     fn ring(&self, what: u32) {
-        self.asked.fetch_or(what, Ordering::Release);
-        // It cannot fail but by being full, and then it is readable.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        // Whoever asks first wakes for all until it is heard.
+        if self.asked.fetch_or(what, Ordering::Release) == 0 {
+            // It cannot fail but by being full, and then it is readable.
+            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        }
     }
 }
 
@@ -224,6 +228,18 @@ mod tests {
         assert_eq!((worker.take_asked(), is_awake()), (5, false));
         assert_eq!(worker.take_asked(), 0);
         assert_eq!((workers[0].take_asked(), workers[2].take_asked()), (0, 1));
+    }
+
+    #[test]
+    fn what_is_asked_is_not_heard_before_it_wakes() {
+        let doorbell = Doorbell::new().unwrap();
+        // Another thread is between its two steps.
+        doorbell.asked.store(1, Ordering::Release);
+        assert_eq!(doorbell.take(), 0);
+        rustix::io::write(&doorbell.wake, &1u64.to_ne_bytes()).unwrap();
+        assert_eq!(doorbell.take(), 1);
+        let left = rustix::io::read(&doorbell.wake, &mut [0; 8]);
+        assert_eq!(left, Err(rustix::io::Errno::AGAIN));
     }
 
     #[test]
