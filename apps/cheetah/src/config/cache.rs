@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::schema::CacheTable;
-use super::units::{in_units, size};
+use super::units::in_units;
 use crate::limits::{CACHE_LEN_MIN, CACHE_LEN_WITHOUT_MEMINFO};
 use exos_program::config::Source;
+use exos_program::units::parse_size;
 
 /// How much memory documents may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl FromStr for CacheSize {
                 format!("{text:?} is no share of the memory; write one from \"1%\" to \"90%\"")
             });
         }
-        let bytes = size(text).map_err(|_| {
+        let bytes = parse_size(text).map_err(|_| {
             format!(
                 "{text:?} is no size of a cache; write for example \"512MiB\" (bytes, KiB, MiB or GiB), or \"25%\" of \
                  the memory"
@@ -102,7 +103,7 @@ mod tests {
             ("2.5%", "\"1%\" to \"90%\""),
             ("%", "\"1%\" to \"90%\""),
             ("half", "\"25%\" of the memory"),
-            ("512MB", "\"512MiB\""),
+            ("512 pages", "\"512MiB\""),
             ("1048575", "at least \"1MiB\""),
             ("0", "at least \"1MiB\""),
         ] {

@@ -1,26 +1,10 @@
-//! Values with a unit, as people write them.
+//! Sizes within bounds, and with binary units.
 
-/// A size: a number of bytes, or one with KiB, MiB or GiB behind it.
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match text[digits.len()..].trim() {
-        "" => Some(0),
-        "KiB" => Some(10),
-        "MiB" => Some(20),
-        "GiB" => Some(30),
-        _ => None,
-    };
-    shift
-        .zip(digits.parse::<u64>().ok())
-        .and_then(|(shift, number)| number.checked_mul(1 << shift))
-        .ok_or_else(|| {
-            format!("{text:?} is no size; write for example \"512MiB\" (bytes, KiB, MiB or GiB)")
-        })
-}
+use exos_program::units::parse_size;
 
 /// A size within bounds, which are whole units.
 pub(super) fn size_within(text: &str, from: u64, to: u64) -> Result<u64, String> {
-    let bytes = size(text)?;
+    let bytes = parse_size(text)?;
     if (from..=to).contains(&bytes) {
         return Ok(bytes);
     }
@@ -47,35 +31,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_binary_units() {
-        for (text, want) in [
-            ("0", 0),
-            ("1500", 1500),
-            ("1KiB", 1 << 10),
-            ("512 MiB", 512 << 20),
-            ("3GiB", 3 << 30),
+    fn sizes_have_bounds() {
+        assert_eq!(size_within("3KiB", 1 << 10, 2 << 30), Ok(3 << 10));
+        assert_eq!(size_within("1.5GiB", 1, u64::MAX), Ok(3 << 29));
+        for (text, wanted) in [
+            ("3GiB", "from 1KiB to 2GiB"),
+            ("1000", "from 1KiB to 2GiB"),
+            ("1 page", "64kb"),
+            ("", "64kb"),
         ] {
-            assert_eq!(size(text), Ok(want), "{text}");
+            let error = size_within(text, 1 << 10, 2 << 30).unwrap_err();
+            assert!(error.contains(wanted), "{text}: {error}");
         }
-        for text in [
-            "",
-            "MiB",
-            "-1",
-            "1MB",
-            "1.5GiB",
-            "99999999999GiB",
-            "1 2",
-            "1KiBx",
-            "x1",
-            "é",
-        ] {
-            assert!(size(text).unwrap_err().contains("512MiB"), "{text}");
-        }
-        assert!(
-            size_within("3GiB", 1 << 10, 2 << 30)
-                .unwrap_err()
-                .ends_with("from 1KiB to 2GiB")
-        );
         assert_eq!(in_units(1500), "1500");
     }
 }

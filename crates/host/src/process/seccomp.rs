@@ -1,38 +1,23 @@
 //! Confinement to a list of system calls (seccomp(2), mode filter).
 //!
-//! A list of numbers becomes a program of classic BPF: the wrong architecture and any other call end the process at
-//! once (SIGSYS), because code that asks for something else is not ours any more. Threads that are started afterwards
-//! inherit it; nothing takes it back.
+//! A list of numbers becomes a program of classic BPF, by the crate seccompiler: the wrong architecture and any other call
+//! end the process at once (SIGSYS), because code that asks for something else is not ours any more. Threads that are
+//! started afterwards inherit it; nothing takes it back.
 
-use crate::error::{Context as _, Error, Result};
-use std::io;
-
-/// `AUDIT_ARCH_*` of what this was compiled for: system calls have other numbers elsewhere.
-const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
-    Some(0xc000_003e)
-} else if cfg!(target_arch = "aarch64") {
-    Some(0xc000_00b7)
-} else {
-    None
+use crate::error::{Error, Result};
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
-
-/// Offsets in `struct seccomp_data { int nr; u32 arch; u64 instruction_pointer; u64 args[6]; }`.
-const NR: u32 = 0;
-const ARCH: u32 = 4;
-const ARGUMENTS: u32 = 16;
-
-const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
-const JUMP_IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 /// What an argument of a call has to be, or must not be. Arguments count from 0, and of each the lower half is looked at:
 /// for those that the kernel takes as an `int`, as it does process numbers and commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Guard {
     /// This call, this argument: this value and no other.
-    Only(libc::c_long, u32, u32),
+    Only(libc::c_long, u8, u32),
     /// This call, this argument: any value but this.
-    Never(libc::c_long, u32, u32),
+    Never(libc::c_long, u8, u32),
 }
 
 impl Guard {
@@ -43,79 +28,61 @@ impl Guard {
 }
 
 /// From now on the calling thread, and those that it starts, may make these system calls (`libc::SYS_*`) and no others,
-/// and those that have guards only as all of these say.
-/// Needs "no new privileges" ([`crate::caps::keep_only`] sets it) or `CAP_SYS_ADMIN`. To be called while there is one
-/// thread.
+/// and those that have guards only as all of these say. It can have no new privileges from then on. To be called while
+/// there is one thread.
 pub fn allow_only(calls: &[libc::c_long], guards: &[Guard]) -> Result<()> {
-    let Some(architecture) = ARCHITECTURE else {
-        return Err(Error::new("no confinement is known for this architecture")
-            .mend("use x86-64 or AArch64"));
+    let what = "cannot confine this process (seccomp)";
+    let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(|_| {
+        Error::new("no confinement is known for this architecture").mend("use x86-64 or AArch64")
+    })?;
+    let program = program(architecture, calls, guards);
+    let program = program.map_err(|e| Error::new(format!("{what}: {e}")))?;
+    apply_filter(&program).map_err(|e| match e {
+        seccompiler::Error::Prctl(e) | seccompiler::Error::Seccomp(e) => Error::io(what, e),
+        e => Error::new(format!("{what}: {e}")),
+    })
+}
+
+fn program(
+    architecture: TargetArch,
+    calls: &[libc::c_long],
+    guards: &[Guard],
+) -> Result<BpfProgram, BackendError> {
+    let rule = |call: &libc::c_long| {
+        let guards = guards.iter().filter(|guard| guard.call() == *call);
+        let conditions: Vec<_> = guards
+            .map(|guard| guard.condition())
+            .collect::<Result<_, _>>()?;
+        // A call without guards has no rule: it is allowed.
+        let rules = if conditions.is_empty() {
+            Vec::new()
+        } else {
+            vec![SeccompRule::new(conditions)?]
+        };
+        Ok((*call, rules))
     };
-    let mut program = program(architecture, calls, guards);
-    let what = || "cannot confine this process (seccomp)";
-    let len = program.len().try_into();
-    let len = len.map_err(|_| Error::new("more system calls than a filter holds"))?;
-    let program = libc::sock_fprog {
-        len,
-        filter: program.as_mut_ptr(),
-    };
-    // SAFETY: the kernel reads `len` instructions from `filter`, both of one vector that lives until after the call.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            0,
-            &raw const program,
-        )
-    };
-    if result == 0 {
-        return Ok(());
+    let rules = calls
+        .iter()
+        .map(rule)
+        .collect::<Result<_, BackendError>>()?;
+    let (other, allowed) = (SeccompAction::KillProcess, SeccompAction::Allow);
+    SeccompFilter::new(rules, other, allowed, architecture)?.try_into()
+}
+
+impl Guard {
+    fn call(self) -> libc::c_long {
+        match self {
+            Self::Only(call, ..) | Self::Never(call, ..) => call,
+        }
     }
-    Err(io::Error::last_os_error()).context(what)
-}
 
-fn program(architecture: u32, calls: &[libc::c_long], guards: &[Guard]) -> Vec<libc::sock_filter> {
-    let mut code = vec![
-        instruction(LOAD, ARCH, 0, 0),
-        instruction(JUMP_IF_EQUAL, architecture, 1, 0),
-        instruction(RETURN, libc::SECCOMP_RET_KILL_PROCESS, 0, 0),
-        instruction(LOAD, NR, 0, 0),
-    ];
-    guards.iter().for_each(|it| code.extend(guard(*it)));
-    for call in calls {
-        code.push(instruction(JUMP_IF_EQUAL, number(*call), 0, 1));
-        code.push(instruction(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0));
+    fn condition(self) -> Result<SeccompCondition, BackendError> {
+        let (argument, operator, value) = match self {
+            Self::Only(_, argument, value) => (argument, SeccompCmpOp::Eq, value),
+            Self::Never(_, argument, value) => (argument, SeccompCmpOp::Ne, value),
+        };
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.into())
     }
-    code.push(instruction(RETURN, libc::SECCOMP_RET_KILL_PROCESS, 0, 0));
-    code
-}
-
-/// Ends the process when the call is the guard's and the argument is not as it says. Found and left with the call's
-/// number loaded.
-fn guard(guard: Guard) -> [libc::sock_filter; 5] {
-    let (call, argument, value, (good, bad)) = match guard {
-        Guard::Only(call, argument, value) => (call, argument, value, (1, 0)),
-        Guard::Never(call, argument, value) => (call, argument, value, (0, 1)),
-    };
-    // Both architectures are little-endian: the lower half comes first.
-    let at = ARGUMENTS + 8 * argument;
-    [
-        instruction(JUMP_IF_EQUAL, number(call), 0, 4),
-        instruction(LOAD, at, 0, 0),
-        instruction(JUMP_IF_EQUAL, value, good, bad),
-        instruction(RETURN, libc::SECCOMP_RET_KILL_PROCESS, 0, 0),
-        instruction(LOAD, NR, 0, 0),
-    ]
-}
-
-/// Numbers of the x32 way of calling have bit 30 set and so are in no list.
-fn number(call: libc::c_long) -> u32 {
-    u32::try_from(call).expect("system calls have small numbers")
-}
-
-fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
-    let code = code.try_into().expect("operation codes have 16 bits");
-    libc::sock_filter { code, jt, jf, k }
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ fn the_log_is_in_a_file_or_on_standard_output() {
 fn all_errors_are_told_at_once() {
     let said = complaints(
         "prot = 80\nport = 70000\n[link]\nname = \"eth0\"\naddresses = [\"192.0.2.7\"]\n\
-         [tcp]\nsack = 1\ncongestion = \"vegas\"\n[limits]\ndocument = \"9GB\"\n\
+         [tcp]\nsack = 1\ncongestion = \"vegas\"\n[limits]\ndocument = \"9 pages\"\n\
          [[site]]\nroot = \"/srv\"\nindx = []\n[sites]\n",
     );
     let wanted = [
@@ -115,7 +115,7 @@ fn all_errors_are_told_at_once() {
         ("5: ", "192.0.2.7/24"),
         ("7: ", "write true or false"),
         ("8: ", "cubic"),
-        ("10: ", "512MiB"),
+        ("10: ", "64kb"),
         ("13: ", "no key `indx`"),
         ("14: ", "no key `sites`"),
     ];
