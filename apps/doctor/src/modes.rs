@@ -22,7 +22,7 @@ use exos_xokd::daemon::{Config, Daemon};
 use exos_xokd::policy;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
