@@ -67,12 +67,14 @@ pub enum BenchCommand {
 }
 
 /// All helpers.
-const HELPERS: [Entry; 18] = [
+const HELPERS: [Entry; 20] = [
     entry::<Visit>(),
     entry::<Ask>(),
     entry::<Answer>(),
     entry::<tcp::Listener>(),
     entry::<tcp::Connector>(),
+    entry::<tcp::FrameSender>(),
+    entry::<tcp::FrameReceiver>(),
     entry::<tcp::Syns>(),
     entry::<tcp::Clients>(),
     entry::<tcp::Echo>(),

@@ -12,9 +12,14 @@
 //! To add one, write a file in `experiment` with its options, its contenders, its results (which are the JSON) and, for each kind
 //! of them, the columns that people see ([`report::Case`]); then name it in `cli`.
 //!
-//! `http`: static documents of several sizes, each request on a new connection or many on persistent ones, beside nginx
-//! and others. `load`: load generators beside one another. `forward`: forwarders. `tcp`: the stack beside Linux's under loss, delay and attack. `sharing`: what it costs
-//! to share an interface through the daemon, and who gets how much of it.
+//! | experiment | |
+//! |---|---|
+//! | [`http`] | static documents, each request on a new connection or many on persistent ones, beside nginx and others |
+//! | [`load`] | load generators beside one another |
+//! | [`forward`] | forwarders beside one another |
+//! | [`tcp`] | the stack beside Linux's under loss, delay and attack |
+//! | [`sharing`] | what it costs to share an interface through the daemon, and who gets how much of it |
+//! | [`cost`] | what a segment, a connection and a timer cost, in memory |
 
 #![forbid(unsafe_code)]
 

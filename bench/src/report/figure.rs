@@ -51,6 +51,27 @@ impl Figure {
         (!parts.is_empty()).then(|| Self::drawn(about, series, parts))
     }
 
+    /// Bars of a quantity by that of a peer, with the quantity above them; the line is another case's quantity by the peer's.
+    pub fn by_peer<C>(
+        about: (&'static str, &'static str),
+        (label, peer): (&str, &str),
+        series: &[&str],
+        cases: impl IntoIterator<Item = C>,
+        (kind, name): (impl Fn(&C) -> String, impl Fn(&C) -> String),
+        value: impl Fn(&C, &str) -> Option<f64>,
+        line: impl Fn(&C) -> Option<f64>,
+    ) -> Option<Self> {
+        Self::bars(about, label, series, cases, kind, |case| {
+            let peer = value(case, peer).filter(|value| *value > 0.0);
+            let bar = |contender: &str| {
+                let own = value(case, contender)?;
+                Some((own / peer?, own))
+            };
+            let line = peer.and_then(|peer| Some(line(case)? / peer));
+            group(name(case), series, bar, line)
+        })
+    }
+
     /// As HTML.
     pub fn html(&self) -> String {
         let parts = self.parts.iter();

@@ -47,7 +47,7 @@ pub(crate) fn fixed(value: f64, digits: usize) -> String {
     format!("{value:.digits$}")
 }
 
-/// The same of what may not have been measured.
+/// A number as [`fixed`] writes it, or a dash where nothing was measured.
 pub(crate) fn fixed_or_none(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| fixed(value, digits))
 }

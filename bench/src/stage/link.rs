@@ -39,7 +39,7 @@ pub(crate) fn open_queues(filter: &str, count: u32) -> Result<Vec<Link>> {
     Ok(links.into_iter().map(Link::from).collect())
 }
 
-/// The same for what a filter written as text claims.
+/// The interface of the wire, for sending, and for what a filter written as text claims.
 pub(crate) fn open_text(filter: &str) -> Result<Link> {
     open(parse(filter)?)
 }

@@ -49,13 +49,13 @@ pub struct Idle {
     /// The look-up alone: hash, index, the control block's first line, of a connection drawn at random, each
     /// waiting for the one before.
     pub lookup_ns: f64,
-    /// The same of one of 256 connections: their memory is in a cache, whatever the others'.
+    /// The look-up of one of 256 connections: their memory is in a cache, whatever the others'.
     pub lookup_warm_ns: f64,
     /// Taking in an acknowledgement that says nothing new, for a connection drawn at random.
     pub ack_ns: f64,
-    /// The same for one of 256 connections.
+    /// Taking in such an acknowledgement for one of 256 connections.
     pub ack_warm_ns: f64,
-    /// The same and a request of 100 bytes read and answered, the answer's frame written.
+    /// Taking in a request of 100 bytes, reading and answering it, for a connection drawn at random; the answer's frame is written.
     pub request_ns: f64,
     /// Bytes of the process in huge pages; not zero for the entry that `--huge-pages` adds, where the kernel has any.
     pub huge_bytes: u64,

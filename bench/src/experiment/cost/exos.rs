@@ -25,7 +25,7 @@ const QUEUED_BYTES: usize = 64 * 1024;
 pub(super) enum Role {
     /// Listens, and takes whatever comes.
     Sink,
-    /// The same, and acknowledges each segment.
+    /// Listens, takes whatever comes, and acknowledges each segment.
     EagerSink,
     /// Listens, and sends a document for ever.
     Source,

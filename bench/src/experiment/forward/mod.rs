@@ -35,7 +35,7 @@ use crate::experiment::{in_turn, measure_cells, some_cells};
 use crate::report::{self, Document, Named, Results, Setting};
 use crate::stage::process::available;
 use crate::stage::web::{Connection, Size, WebArgs, WebStage, wrk};
-use exos_host::{Error, Result, kernel};
+use exos_host::{Error, Result};
 use exos_lab::WireKind;
 use network::{Host, Network};
 use schemars::JsonSchema;
@@ -188,7 +188,8 @@ pub fn measure(args: &ForwardArgs) -> Result<Report> {
     for cells in cells.chunk_by(|a, b| a.wire == b.wire) {
         let network = Network::make(&args.web.lab, cells[0].wire)?;
         if setting.is_none() {
-            setting = Some(setting_of(web, &network, &named, &left_out)?);
+            let server = network.netns(Host::Server);
+            setting = Some(web.setting(server, network.mtu()?, &named, &left_out)?);
         }
         let server = load::serve(web, &network)?;
         cases.extend(measure_cells(web, cells, contenders.len(), |&cell| {
@@ -214,27 +215,6 @@ pub fn measure(args: &ForwardArgs) -> Result<Report> {
         forwarder_core: web.cores[0],
         others_core: web.cores[1],
         cases,
-    })
-}
-
-fn setting_of(
-    web: &WebStage,
-    network: &Network,
-    contenders: &[(Contender, String)],
-    left_out: &[String],
-) -> Result<Setting> {
-    let server = network.netns(Host::Server);
-    Ok(Setting {
-        kernel: kernel::release(),
-        exos: web.version()?,
-        congestion_control: server.sysctl("net/ipv4/tcp_congestion_control")?,
-        mtu: network.mtu()?,
-        connections: web.connections,
-        runs: web.runs,
-        duration_secs: web.seconds,
-        servers: Named::all(contenders),
-        left_out: left_out.to_vec(),
-        notes: Vec::new(),
     })
 }
 

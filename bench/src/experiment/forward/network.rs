@@ -1,4 +1,4 @@
-//! The room: three hosts on a switch, each a namespace of its own.
+//! Three hosts on a switch, each a namespace of its own.
 //!
 //! ```text
 //!  exos-N-client     exos-N-forwarder     exos-N-server

@@ -2,7 +2,7 @@
 
 use super::Cell;
 use super::contender::Contender;
-use crate::report::figure::{Figure, group};
+use crate::report::figure::Figure;
 use crate::report::{self, Column, Ratio, Section, fixed, fixed_or_none, limited_by, median_of};
 use crate::stage::cpu::{CoreTime, ticks_to_us};
 use crate::stage::packets::Visited;
@@ -330,29 +330,20 @@ pub(super) fn section(cases: &[Case], series: &[&str]) -> Section {
         .filter(|name| *name != nobody)
         .collect();
     let kind = |case: &&Case| format!("{} wire, {}", case.wire, case.connection.title());
+    let size = |case: &&Case| Size::of_bytes(case.size_bytes).to_string();
     let bars = |about, value: fn(&Outcome) -> Option<f64>, line: fn(&Outcome) -> Option<f64>| {
+        let peer = ("by HAProxy", PEER);
         let as_fast_as_it_goes = cases.iter().filter(|case| case.rate_per_sec.is_none());
-        Figure::bars(
+        let value = |case: &&Case, name: &str| case.result(name).and_then(value);
+        let line = |case: &&Case| case.result(&nobody).and_then(line);
+        Figure::by_peer(
             about,
-            "by HAProxy",
+            peer,
             &series,
             as_fast_as_it_goes,
-            kind,
-            |case| {
-                let baseline = case.result(PEER).and_then(value);
-                let value = |name: &str| {
-                    let own = value(case.result(name)?)?;
-                    Some((own / baseline?, own))
-                };
-                let line = case.result(&nobody).and_then(line);
-                let line = baseline.and_then(|baseline| Some(line? / baseline));
-                group(
-                    Size::of_bytes(case.size_bytes).to_string(),
-                    &series,
-                    value,
-                    line,
-                )
-            },
+            (kind, size),
+            value,
+            line,
         )
     };
     let rate = |r: &Outcome| Some(r.requests_per_sec);

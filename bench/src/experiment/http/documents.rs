@@ -133,12 +133,9 @@ pub(super) fn section(report: &Report) -> Section {
             |name: &str| Ratio::find(&case.ratios, name, PEER).map(|r| (r.median, r.median));
         group(size(case), &series, value, limit_by_peer(report, case))
     });
-    let times = Figure::bars(FIGURE_CPU, "by nginx's", &series, cases, kind, |case| {
-        let time = |name: &str| Some(case.result(name)?.server_cpu_us_per_request);
-        let peer = time(PEER).filter(|us| *us > 0.0);
-        let value = |name: &str| time(name).and_then(|us| Some((us / peer?, us)));
-        group(size(case), &series, value, None)
-    });
+    let time = |case: &&Documents, name: &str| Some(case.result(name)?.server_cpu_us_per_request);
+    let (by, names) = (("by nginx's", PEER), (kind, |case: &&Documents| size(case)));
+    let times = Figure::by_peer(FIGURE_CPU, by, &series, cases, names, time, |_| None);
     Section::of("Documents as fast as they go", NOTE, cases)
         .with_figures([rates, times].into_iter().flatten())
 }

@@ -217,7 +217,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         wrk::find()?;
     }
     web.note_other_load()?;
-    let setting = web.setting(&*web.lab(args.wire[0])?, &servers, &left_out)?;
+    let setting = web.setting_of(&*web.lab(args.wire[0])?, &servers, &left_out)?;
     let session = &Session {
         args,
         servers: servers.into_iter().map(|(server, _)| server).collect(),

@@ -41,13 +41,13 @@ pub struct ReadersOutcome {
     pub server: String,
     /// Requests a second of the fast, alone.
     pub alone_per_sec: f64,
-    /// The same beside the slow.
+    /// Requests a second of the fast, beside the slow.
     pub beside_per_sec: f64,
     /// What is left of it: median of each run's part.
     pub kept: f64,
     /// Resident memory that each slow reader adds to the server's process.
     pub process_bytes_per_reader: f64,
-    /// The same of the kernel, for sockets of the server's side: what is charged to them (pages of files that are being sent
+    /// Memory that each adds to the kernel, for sockets of the server's side: what is charged to them (pages of files being sent
     /// included), and their objects.
     pub kernel_bytes_per_reader: f64,
     /// Errors of the fast, of all runs.
@@ -61,11 +61,11 @@ pub struct ReadersOutcome {
 pub struct ReadersRun {
     /// Requests a second of the fast, alone.
     pub alone_per_sec: f64,
-    /// The same beside the slow.
+    /// Requests a second of the fast, beside the slow.
     pub beside_per_sec: f64,
     /// Resident memory that each slow reader adds to the server's process.
     pub process_bytes_per_reader: f64,
-    /// The same of the kernel, for sockets of the server's side.
+    /// Memory that each adds to the kernel, for sockets of the server's side.
     pub kernel_bytes_per_reader: f64,
     /// Slow readers whose connection stood at the end.
     pub readers_left: u32,

@@ -166,7 +166,7 @@ pub fn measure(args: &LoadArgs) -> Result<Report> {
     }
     web.note_other_load()?;
     let lab = web.lab(WireKind::Plain)?;
-    let setting = web.setting(&lab, &servers, &left_out)?;
+    let setting = web.setting_of(&lab, &servers, &left_out)?;
     let is_there = |cell: &Cell| servers.iter().any(|(server, _)| *server == cell.server);
     let cells: Vec<Cell> = cells.into_iter().filter(is_there).collect();
     let generators: Vec<Generator> = named.iter().map(|(generator, _)| *generator).collect();

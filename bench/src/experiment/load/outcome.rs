@@ -2,7 +2,7 @@
 
 use super::said::Seen;
 use super::{Cell, Generator};
-use crate::report::figure::{Figure, group};
+use crate::report::figure::Figure;
 use crate::report::{self, Column, Ratio, Section, fixed, limited_by, median_of, percent};
 use crate::stage::web::{Connection, Size};
 use schemars::JsonSchema;
@@ -48,7 +48,7 @@ pub struct Outcome {
     pub generator_busy: f64,
     /// Time that the server's side was busy for a request, in microseconds.
     pub server_us_per_request: f64,
-    /// The same of the server: what `exos serve` says (`busy_micros`), of others their core.
+    /// Part of the time that the server had something to do: what `exos serve` says (`busy_micros`), of others their core.
     pub server_busy: f64,
     /// Who had no time left: `generator`, `server` or `neither`.
     pub limited_by: &'static str,
@@ -197,27 +197,21 @@ const FIGURE_COST: (&str, &str) = (
 
 pub(super) fn section(cases: &[Case], series: &[&str]) -> Section {
     let kind = |case: &&Case| format!("{}, {}", case.server, case.connection.title());
+    let size = |case: &&Case| Size::of_bytes(case.size_bytes).to_string();
     let bars = |about, value: fn(&Outcome) -> f64, line: fn(&Case) -> Option<f64>| {
-        Figure::bars(about, "by --sockets", series, cases, kind, |case| {
-            let baseline = case.result(PEERS[0]).map(value);
-            let value = |name: &str| {
-                let own = value(case.result(name)?);
-                Some((own / baseline?, own))
-            };
-            let line = baseline.and_then(|baseline| Some(line(case)? / baseline));
-            group(
-                Size::of_bytes(case.size_bytes).to_string(),
-                series,
-                value,
-                line,
-            )
+        let peer = ("by --sockets", PEERS[0]);
+        let value = |case: &&Case, name: &str| case.result(name).map(value);
+        Figure::by_peer(about, peer, series, cases, (kind, size), value, |case| {
+            line(case)
         })
     };
-    let rate = |r: &Outcome| r.requests_per_sec;
-    let cost = |r: &Outcome| r.generator_us_per_request;
     let figures = [
-        bars(FIGURE_RATE, rate, |case| Some(case.packet_limit_per_sec)),
-        bars(FIGURE_COST, cost, |_| None),
+        bars(
+            FIGURE_RATE,
+            |r| r.requests_per_sec,
+            |case| Some(case.packet_limit_per_sec),
+        ),
+        bars(FIGURE_COST, |r| r.generator_us_per_request, |_| None),
     ];
     Section::of("All generators", NOTE, cases).with_figures(figures.into_iter().flatten())
 }

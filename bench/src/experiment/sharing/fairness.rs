@@ -54,7 +54,7 @@ fn flood(session: &Session<'_>, daemon: &Daemon<'_>, core: usize, port: u16) -> 
     flood_of(session.args.uid, session, daemon, core, port)
 }
 
-/// The same of some user.
+/// A program of some user that sends as fast as it goes.
 fn flood_of(
     uid: u32,
     session: &Session<'_>,

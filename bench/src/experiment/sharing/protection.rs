@@ -109,7 +109,7 @@ fn send(session: &Session<'_>, daemon: Option<&Daemon<'_>>) -> Result<f64> {
     each(session, sender)
 }
 
-/// The same for each frame that a program receives, on the core of the sender at the other side.
+/// Nanoseconds for each frame that a program receives, on the core of the sender at the other side.
 fn receive(session: &Session<'_>, daemon: Option<&Daemon<'_>>) -> Result<f64> {
     let receive = Receive(Own::of(daemon, OURS, PORT));
     let receiver = match daemon {

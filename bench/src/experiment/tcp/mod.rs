@@ -14,13 +14,14 @@
 //!
 //! What segments and connections cost without a wire is `exos bench cost`.
 //!
-//! Each group is a file, with its cells, its results and its columns. `peer` is Linux's side; `syns` and `clients` are who
+//! Each group is a file, with its cells, its results and its columns. `peer` is Linux's side; `frames` are the link's; `syns` and `clients` are who
 //! floods, and who is served meanwhile.
 
 mod bulk;
 mod clients;
 mod fair;
 mod flood;
+mod frames;
 mod peer;
 mod syns;
 mod wire;
@@ -30,6 +31,7 @@ pub use clients::Phase;
 pub(crate) use clients::{Clients, Echo};
 pub use fair::Fair;
 pub use flood::Flood;
+pub(crate) use frames::{FrameReceiver, FrameSender};
 pub(crate) use peer::{Connector, Listener, Role};
 pub(crate) use syns::Syns;
 pub use wire::Wire;

@@ -132,16 +132,10 @@ fn listen(args: &Listener) -> Result<Measured> {
         .map(|_| accept(&listener, args.role))
         .collect::<Result<Vec<_>>>()?;
     std::thread::sleep(Duration::from_secs_f64(args.warmup));
-    let before = flows
-        .iter()
-        .map(Worker::bytes)
-        .collect::<Result<Vec<_>>>()?;
-    let begin = Instant::now();
+    let bytes = || flows.iter().map(Worker::bytes).collect::<Result<Vec<_>>>();
+    let (before, begin) = (bytes()?, Instant::now());
     std::thread::sleep(Duration::from_secs_f64(args.seconds));
-    let after = flows
-        .iter()
-        .map(Worker::bytes)
-        .collect::<Result<Vec<_>>>()?;
+    let after = bytes()?;
     let seconds = begin.elapsed().as_secs_f64();
     let flows = flows.iter().zip(before.iter().zip(&after));
     let flows = flows.map(|(flow, (before, after))| flow.measured(after - before));

@@ -6,10 +6,10 @@
 //! ends have the limit; with segments handed over one by one and several at once. With Linux at the other end Linux may be what
 //! limits: that is what the comparison with Linux at both ends shows.
 
-use super::{EXOS_B, Group, PEER, Role, Session};
+use super::{EXOS_B, FrameReceiver, FrameSender, Group, PEER, Role, Session};
 use crate::experiment::{in_turn, measure_cells};
 use crate::report::{Case, Column, fixed, median};
-use crate::stage::packets::{Exchange, Round};
+use crate::stage::mac_of;
 use exos_host::{Error, Result};
 use exos_lab::{Lab, Side};
 use schemars::JsonSchema;
@@ -18,12 +18,6 @@ use std::slice::from_ref;
 
 /// Data bytes of a full segment with timestamps, at an MTU of 1500.
 const SEGMENT_BYTES: f64 = 1448.0;
-
-/// A receiver of TCP acknowledges this many segments at once (RFC 9293 §3.8.6.3).
-const ACKNOWLEDGED: u16 = 2;
-
-/// Full frames under way at most.
-const WINDOW: u32 = 512;
 
 /// One way of using the wire.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -114,20 +108,15 @@ fn packets_per_sec(session: &Session<'_>, lab: &Lab, name: &str) -> Result<f64> 
     Ok(bits / 8.0 / SEGMENT_BYTES)
 }
 
-/// Full frames that side a sends, as answers to short ones.
+/// What a sender of plain frames on side a gets to a receiver of them.
 fn frames_per_sec(session: &Session<'_>, lab: &Lab) -> Result<f64> {
-    let acknowledgement = Round {
-        ask_len: 66,
-        answers: ACKNOWLEDGED,
-        answer_len: 1514,
-        note_every: 0,
-    };
-    let exchange = Exchange {
-        seconds: session.args.seconds,
-        connections: WINDOW / u32::from(ACKNOWLEDGED),
-        rounds: vec![acknowledgement],
-    };
-    Ok(f64::from(ACKNOWLEDGED) * exchange.measure(session, lab)?.per_sec)
+    let (mac, seconds) = (mac_of(lab, Side::A)?.0, session.args.seconds);
+    let receiver = session.helper(lab, Side::B, &FrameReceiver { mac, seconds })?;
+    let mac = mac_of(lab, Side::B)?.0;
+    let sender = session.helper(lab, Side::A, &FrameSender { mac })?;
+    let rate = receiver.measured(session, seconds)?;
+    sender.stop()?;
+    Ok(rate)
 }
 
 /// Bits a second from our stack on side a to our stack on side b.

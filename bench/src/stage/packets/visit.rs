@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// What is not measured at the beginning: connections are made, the server's caches are warm by then.
 const WARMUP_NS: u64 = 300_000_000;
-/// The same with slow readers, who need longer until they have filled their windows.
+/// What is not measured with slow readers, who need longer until they have filled their windows.
 const SLOW_WARMUP_NS: u64 = 2_000_000_000;
 /// Frames of a burst that are sent without a rest, and the rest.
 const PART: usize = 128;
@@ -50,9 +50,9 @@ pub struct Visited {
     pub latency_us: Vec<(f64, f64)>,
     /// Requests that were due and not answered in time; they are among the latencies with the time that had passed.
     pub unanswered: u64,
-    /// Bytes of the request, and of the head of an answer.
+    /// Bytes of the request.
     pub request_len: usize,
-    /// The same of the answer's head.
+    /// Bytes of the head of an answer.
     pub head_len: usize,
     /// Slow readers that were there at the end.
     pub readers: u32,

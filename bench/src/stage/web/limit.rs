@@ -12,7 +12,7 @@ use exos_lab::Lab;
 
 /// Ethernet, IPv4, TCP with timestamps.
 const HEADERS_LEN: usize = 14 + 20 + 32;
-/// The same of a SYN, with its options.
+/// Headers of a SYN, with its options.
 const SYN_LEN: usize = HEADERS_LEN + 8;
 /// Data of a full segment.
 const SEGMENT_LEN: usize = 1448;

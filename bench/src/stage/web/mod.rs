@@ -25,6 +25,7 @@ use crate::report::{Named, Setting};
 use crate::stage::cpu::{self, CoreTime, ProcessTime};
 use crate::stage::helper::Helping;
 use crate::stage::{Stage, link, mac_of};
+use exos_host::netns::NetNs;
 use exos_host::{Error, Result, kernel};
 use exos_lab::{Guard, INTERFACE, Lab, Settings, Side, State, WireKind};
 use serde_json::Value;
@@ -71,27 +72,38 @@ impl WebStage {
         })
     }
 
-    /// Where and how it is measured, before anything was.
+    /// Where and how it is measured: with the kernel's TCP of the servers' side, on a wire with this MTU. What distorts the
+    /// numbers is known at the end.
     pub fn setting(
+        &self,
+        servers_side: &NetNs,
+        mtu: u32,
+        contenders: &[(impl ToString, String)],
+        left_out: &[String],
+    ) -> Result<Setting> {
+        Ok(Setting {
+            kernel: kernel::release(),
+            exos: self.version()?,
+            congestion_control: servers_side.sysctl("net/ipv4/tcp_congestion_control")?,
+            mtu,
+            connections: self.connections,
+            runs: self.runs,
+            duration_secs: self.seconds,
+            servers: Named::all(contenders),
+            left_out: left_out.to_vec(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// Where and how it is measured in a lab.
+    pub fn setting_of(
         &self,
         lab: &Lab,
         servers: &[(Server, String)],
         left_out: &[String],
     ) -> Result<Setting> {
-        let (netns, mtu) = (lab.netns(Side::A), lab.link(Side::A)?.mtu);
-        Ok(Setting {
-            kernel: kernel::release(),
-            exos: self.version()?,
-            // Of the kernel's TCP on the server's side.
-            congestion_control: netns.sysctl("net/ipv4/tcp_congestion_control")?,
-            mtu,
-            connections: self.connections,
-            runs: self.runs,
-            duration_secs: self.seconds,
-            servers: Named::all(servers),
-            left_out: left_out.to_vec(),
-            notes: Vec::new(),
-        })
+        let (side, mtu) = (lab.netns(Side::A), lab.link(Side::A)?.mtu);
+        self.setting(side, mtu, servers, left_out)
     }
 
     /// A lab of its own, prepared alike for all servers. Who still runs in one that was left behind would distort what
