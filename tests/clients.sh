@@ -399,7 +399,14 @@ if start lab "$site" --sockets --port 8090 --log "$work/sockets.log"; then
     load "on sockets" client http://10.10.0.1:8090
     kill -USR1 "$(pgrep -P "$server" -x exos || echo "$server")"
     check "on sockets, statistics" await grep -q http_responses_200 "$work/err"
+    # Who keeps its side open is given a second, not the half minute of a connection that ends.
+    client bash -c 'exec 3<>/dev/tcp/10.10.0.1/8090 && touch "$0" && exec sleep 60' "$work/open" &
+    stays=$!
+    await [ -e "$work/open" ]
+    begun=$SECONDS
     stop; same "on sockets it stops in order" 0 $?
+    check "whoever keeps its side open" [ $((SECONDS - begun)) -lt 20 ]
+    kill $stays
     check "and has logged" grep -q '"GET /large.bin HTTP/1.1" 200 1000000 ' "$work/sockets.log"
 else
     bad "it starts on sockets" "$(cat "$work/err")"

@@ -174,7 +174,7 @@ pub(super) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error>
     ready.say();
     while !server.heed()?.contains(Asks::STOP) {
         server.turn()?;
-        server.wait(false, &[])?;
+        server.wait(None, &[])?;
     }
     let ended = server.end(&[], |_, _| {});
     server.close();

@@ -102,7 +102,8 @@ pub(super) fn run(
     announce(&server, place_of_addresses(config))?;
     let reporter = Reporter::start(args.json)?;
     let (mut upkeep, mut feeds) = Upkeep::start(args, trees, cores.to_vec(), 1, &signals)?;
-    let worker = Worker::make(&cores[..1])?.remove(0);
+    let core = config.link.core.first().unwrap_or(&cores[0]);
+    let worker = Worker::make(&[*core])?.remove(0);
     let mut server = ServerLoop::new(server, worker, feeds.remove(0))?;
     let lead = Lead {
         signals: &signals,

@@ -63,7 +63,8 @@ impl Lead<'_> {
             if self.signals.take_asked(Ask::Reload) {
                 upkeep.request_reload();
             }
-            server.wait(upkeep.is_busy(), &[self.signals.fd(), upkeep.fd()])?;
+            let now = upkeep.is_busy().then(|| server.served.now());
+            server.wait(now, &[self.signals.fd(), upkeep.fd()])?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! threads is heard in [`ServerLoop::heed`], between turns; in a turn nothing of theirs is touched.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use exos::{Error, clock};
 use exos_inet::Instant;
@@ -142,18 +143,18 @@ impl<S: Carried> ServerLoop<S> {
         served.send()
     }
 
-    /// Waits for something to do; not when `is_busy`. These descriptors wake it too.
+    /// Waits for something to do, until then at the latest. These descriptors wake it too.
     pub(in crate::serve) fn wait(
         &mut self,
-        is_busy: bool,
+        until: Option<Instant>,
         others: &[BorrowedFd<'_>],
     ) -> Result<(), Error> {
-        let is_busy = is_busy || self.documents.is_busy();
-        let now = is_busy.then(|| self.served.now());
+        let now = self.documents.is_busy().then(|| self.served.now());
         let mut fds = others.to_vec();
         fds.push(self.worker.fd());
         fds.extend(self.documents.fd());
-        self.served.wait(now, &fds)
+        self.served
+            .wait([until, now].into_iter().flatten().min(), &fds)
     }
 
     /// Shows the others its numbers as they are now.
@@ -170,16 +171,27 @@ impl<S: Carried> ServerLoop<S> {
     ) -> Result<(), Error> {
         self.documents.end_exchanges();
         self.served.stop();
-        let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
-        while (self.cheetah().is_busy() && clock::now() < busy_until)
-            || (self.cheetah().connections() > 0 && clock::now() < until)
+        let stopped = clock::now();
+        while let Some(patience) = self.patience()
+            && clock::now() < stopped + patience
         {
             let asks = self.heed()?;
             self.turn()?;
             each(self, asks);
-            self.wait(false, fds)?;
+            if let Some(patience) = self.patience() {
+                self.wait(Some(stopped + patience), fds)?;
+            }
         }
         self.served.abort_all()
+    }
+
+    /// For how long after a stop those that are left are waited for.
+    fn patience(&self) -> Option<Duration> {
+        match self.cheetah() {
+            cheetah if cheetah.is_busy() => Some(STOP_TIME),
+            cheetah if cheetah.connections() > 0 => Some(GOODBYE_TIME),
+            _ => None,
+        }
     }
 
     /// The last that it says: its numbers, and what is left of its log. That of the first core waits for the log's thread,
