@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use exos::signals::Signals;
 use exos::via::control::Control;
-use exos_host::Error;
+use exos_host::error::{Error, ErrorKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -221,7 +221,8 @@ const MEND: &str = "start a program (as its user, or root, you see its packets) 
 /// There is no daemon, and no program that this user may watch.
 fn nobody(error: Error, args: &DumpArgs) -> Error {
     match (&args.xokd, args.pid) {
-        (Some(_), _) => error.mend(
+        // All options that help are named here.
+        (Some(_), _) => error.of_kind(ErrorKind::Other).mend(
             "start the daemon (exos daemon --interface NAME), name its socket, or leave --xokd out to see programs without a daemon",
         ),
         (None, Some(pid)) => Error::new(format!("process {pid} shows nobody its packets, and there is no daemon")).mend(MEND),

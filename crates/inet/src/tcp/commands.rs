@@ -17,7 +17,8 @@ pub(super) struct Network {
     routes: Rc<Routes>,
     /// Of the link, in bytes.
     mtu: usize,
-    aborted: Counters,
+    /// Boxed, because it is out of its place while a connection is aborted.
+    aborted: Option<Box<Counters>>,
 }
 
 impl Tcp {
@@ -48,9 +49,9 @@ impl Tcp {
 
     /// Give a connection up: the peer is sent a reset, the program hears that it is over.
     pub fn abort(&mut self, id: ConnectionId) {
-        let mut counters = std::mem::take(&mut self.network.aborted);
+        let mut counters = self.network.aborted.take().unwrap_or_default();
         self.reset(id, &mut counters);
-        self.network.aborted = counters;
+        self.network.aborted = Some(counters);
     }
 
     /// Put a connection that was taken out of another stack ([`take_out`](Self::take_out)) into this one, where it goes on:
@@ -93,7 +94,9 @@ impl Tcp {
 
     /// Adds what commands of the program have led to.
     pub(crate) fn add_counters(&self, all: &mut Counters) {
-        let aborted = &self.network.aborted;
+        let Some(aborted) = &self.network.aborted else {
+            return;
+        };
         all.tcp_aborted += aborted.tcp_aborted;
         all.tcp_resets_sent += aborted.tcp_resets_sent;
         all.drop_tcp_answer_queue_full += aborted.drop_tcp_answer_queue_full;
