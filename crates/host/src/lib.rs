@@ -15,7 +15,6 @@ pub mod bpf;
 pub mod error;
 pub mod kernel;
 pub mod limits;
-pub mod localtime;
 mod mapping;
 pub mod memory;
 pub mod message;
