@@ -184,7 +184,7 @@ impl Connection {
     // Commands of the program.
 
     /// Queue a slice to be sent; false when the connection takes no more data, or not so much at
-    /// once ([`SEND_QUEUE_BYTES_MAX`]).
+    /// once ([`SEND_QUEUE_BYTES_MAX`](crate::limits::SEND_QUEUE_BYTES_MAX)).
     pub fn send(&mut self, slice: Slice) -> bool {
         self.state.can_send() && self.sender.push(slice)
     }

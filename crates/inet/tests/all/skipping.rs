@@ -3,7 +3,7 @@
 //!
 //! A server sends streams of bytes on a few connections, over a wire that loses, delays and repeats. The client wants
 //! some stretches of them, and no more than the length of the others. In every second game the one who skips goes without
-//! the short ways. `EXOS_SEEDS` multiplies how many seeds are tried;
+//! the fast paths. `EXOS_SEEDS` multiplies how many seeds are tried;
 //! a failing one is named.
 
 use std::net::{IpAddr, SocketAddr};

@@ -3,7 +3,7 @@
 //! The in-order bytes are contiguous, so that the program can read a whole request in place. They lie
 //! in a buffer of the stack's (`memory`), which goes back there once all of it was taken: a connection
 //! at rest holds no memory. While more is likely to come soon it may be kept empty, for the next segment
-//! ([`ReceiveQueue::consume_keeping`]); anyone who keeps it sees to it that it goes back. The next one begins
+//! (`consume_keeping`); anyone who keeps it sees to it that it goes back. The next one begins
 //! with a buffer of the size that was of use before. What waits beyond a gap is `reassembly`'s.
 //!
 //! A program that does not want the next bytes has them skipped ([`ReceiveQueue::skip`]): they move everything on as

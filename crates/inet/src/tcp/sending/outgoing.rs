@@ -83,7 +83,11 @@ impl Outgoing {
     }
 
     /// How many segments the wire will see.
+    #[inline]
     pub fn segments(&self) -> usize {
-        self.data.len().div_ceil(usize::from(self.mss)).max(1)
+        match self.data.len() <= usize::from(self.mss) {
+            true => 1,
+            false => self.data.len().div_ceil(usize::from(self.mss)),
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! `poll_segment` is asked until it has none. In order of precedence it gives a SYN, a segment
 //! believed lost, a tail loss probe, a probe of a closed window, new data as far as both windows reach (with the FIN
 //! on the last of it), and an acknowledgement of its own when one is owed. Each of them carries the
-//! newest acknowledgement, so whatever leaves pays what is owed. The sender says what leaves ([`Piece`]), the receiver what
+//! newest acknowledgement, so whatever leaves pays what is owed. The sender says what leaves (`Piece`), the receiver what
 //! is said with it.
 
 use exos_wire::SeqNumber;
@@ -145,6 +145,7 @@ impl Connection {
     }
 
     /// An acknowledgement of its own.
+    #[inline(never)]
     fn poll_ack(&mut self, now: Instant, out: &mut Outgoing) -> bool {
         if !self.receiver.owes_now() {
             return false;
@@ -156,6 +157,7 @@ impl Connection {
     }
 
     /// The values of a segment; it pays what is owed.
+    #[inline(always)]
     fn fill(&mut self, now: Instant, piece: Piece, out: &mut Outgoing) {
         let Piece { seq, data, .. } = piece;
         let agreed = self.sender.agreed();

@@ -117,7 +117,9 @@ impl Queues {
     #[inline]
     fn next_turn(&mut self, again: Option<ConnectionId>) {
         self.sending.pop_front();
-        self.sending.extend(again);
+        if let Some(id) = again {
+            self.sending.push_back(id);
+        }
         self.turn = 0;
     }
 }
@@ -270,7 +272,7 @@ impl Tcp {
         self.replies.pop()
     }
 
-    /// The next segment of a connection, or several in one: whose it is. [`Self::outgoing`] has its values.
+    /// The next segment of a connection, or several in one: whose it is. `outgoing` has its values.
     ///
     /// `data_max` is the most data of one segment that the link cuts up by itself, zero where it does not.
     #[inline(never)]
