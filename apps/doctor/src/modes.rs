@@ -15,12 +15,13 @@ use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result};
 use exos_link::{BOUND_MAPPING_KERNEL, RX_BATCH, TxMeta, XdpLink};
+use exos_wire::Prefix;
 use exos_xok::Protocol;
 use exos_xok::message::PortWish;
 use exos_xokd::daemon::{Config, Daemon};
 use exos_xokd::policy;
 use serde::Serialize;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -177,7 +178,10 @@ fn config(socket: PathBuf) -> Config {
     let interface = policy::Interface {
         name: "near".to_owned(),
         rate: None,
-        addresses: vec![(IpAddr::V4(OURS.0), 24)],
+        addresses: vec![Prefix {
+            addr: OURS.0.into(),
+            len: 24,
+        }],
         gateways: Vec::new(),
         share_address: false,
     };
