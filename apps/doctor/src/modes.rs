@@ -185,7 +185,10 @@ fn config(socket: PathBuf) -> Config {
     let interface = policy::Interface {
         name: "near".to_owned(),
         rate: None,
-        addresses: vec![Prefix::new(OURS.0.into(), 24).expect("no longer than an address")],
+        addresses: vec![Prefix {
+            addr: OURS.0.into(),
+            len: 24,
+        }],
         gateways: Vec::new(),
         share_address: false,
     };
