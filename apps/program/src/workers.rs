@@ -55,7 +55,7 @@ impl Doorbell {
 /// A loop in the eyes of the others. Apart from the others' in memory: a line of the cache belongs to one core.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Place<P> {
+struct WorkerState<P> {
     doorbell: Doorbell,
     shows: P,
 }
@@ -64,7 +64,7 @@ struct Place<P> {
 #[repr(align(128))]
 struct All<P, S> {
     shared: S,
-    places: Box<[Place<P>]>,
+    places: Box<[WorkerState<P>]>,
 }
 
 /// One loop among those of a program; a clone is the same one. Each shows a `P` to the others, and all share an `S`.
@@ -91,7 +91,7 @@ impl<P, S> Worker<P, S> {
     /// The kernel has no descriptors for them.
     pub fn make(shows: impl IntoIterator<Item = P>, shared: S) -> Result<Vec<Self>, Error> {
         let place = |shows| {
-            Ok(Place {
+            Ok(WorkerState {
                 doorbell: Doorbell::new()?,
                 shows,
             })

@@ -15,6 +15,7 @@ pub mod engine;
 pub mod expect;
 pub mod limits;
 mod moment;
+mod option_values;
 mod options;
 mod output;
 pub mod packets;
@@ -31,7 +32,6 @@ pub mod sockets;
 pub mod statistics;
 pub mod target;
 pub mod transport;
-mod words;
 
 pub use command::{LoadCommand, run};
 pub use options::LoadArgs;

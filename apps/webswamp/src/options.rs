@@ -15,13 +15,13 @@ use crate::limits::{
     CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, OPENING_MAX, PIPELINE_MAX, REQUEST_TIME,
 };
 use crate::moment;
+use crate::option_values::{header, range, some_time, token};
 use crate::output::{OutputArgs, ShowArgs};
 use crate::peak::Bound;
 use crate::rate::Step;
 use crate::request::{Content, Version};
 use crate::schedule::{Arrivals, Phase};
 use crate::target;
-use crate::words::{header, range, some_time, token};
 use exos_program::units::parse_duration;
 
 /// A load.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize as _;
 
-use crate::words::some_time;
+use crate::option_values::some_time;
 
 /// A part of `--rate`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

@@ -6,7 +6,7 @@ use http::uri::Authority;
 
 /// Whether more requests come on the connection after this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     /// More may come.
     Between,
     /// None does: the server is told, and closes.
@@ -70,7 +70,7 @@ impl Content {
         }
     }
 
-    fn bytes(&self, place: Place) -> Vec<u8> {
+    fn bytes(&self, place: Position) -> Vec<u8> {
         let version = match self.version {
             Version::Http10 => "1.0",
             Version::Http11 => "1.1",
@@ -90,9 +90,9 @@ impl Content {
         }
         match (self.version, place) {
             _ if self.says(CONNECTION) => (),
-            (Version::Http11, Place::Last) => field(CONNECTION, "close"),
-            (Version::Http10, Place::Between) => field(CONNECTION, "keep-alive"),
-            (Version::Http11, Place::Between) | (Version::Http10, Place::Last) => (),
+            (Version::Http11, Position::Last) => field(CONNECTION, "close"),
+            (Version::Http10, Position::Between) => field(CONNECTION, "keep-alive"),
+            (Version::Http11, Position::Between) | (Version::Http10, Position::Last) => (),
         }
         if let Some(body) = &self.body
             && !self.says(CONTENT_LENGTH)
@@ -132,17 +132,17 @@ impl Request {
     pub fn new(content: &Content) -> Self {
         let slice = |place| Buffer::from(content.bytes(place)).whole();
         Self {
-            between: slice(Place::Between),
-            last: slice(Place::Last),
+            between: slice(Position::Between),
+            last: slice(Position::Last),
             is_head: content.method == "HEAD",
         }
     }
 
     /// Its bytes.
-    pub fn bytes(&self, place: Place) -> &Slice {
+    pub fn bytes(&self, place: Position) -> &Slice {
         match place {
-            Place::Between => &self.between,
-            Place::Last => &self.last,
+            Position::Between => &self.between,
+            Position::Last => &self.last,
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
         Content::get(&"http://a.example:8080/b?c".parse().unwrap())
     }
 
-    fn text(content: &Content, place: Place) -> String {
+    fn text(content: &Content, place: Position) -> String {
         let request = Request::new(content);
         String::from_utf8(request.bytes(place).as_bytes().to_vec()).unwrap()
     }
@@ -168,9 +168,9 @@ mod tests {
     #[test]
     fn says_what_http_needs() {
         let start = "GET /b?c HTTP/1.1\r\nHost: a.example:8080\r\nUser-Agent: exos-load\r\n";
-        assert_eq!(text(&content(), Place::Between), format!("{start}\r\n"));
+        assert_eq!(text(&content(), Position::Between), format!("{start}\r\n"));
         let last = format!("{start}Connection: close\r\n\r\n");
-        assert_eq!(text(&content(), Place::Last), last);
+        assert_eq!(text(&content(), Position::Last), last);
     }
 
     #[test]
@@ -190,9 +190,9 @@ mod tests {
             version: Version::Http10,
             ..content()
         };
-        assert!(text(&content, Place::Between).contains("HTTP/1.0\r\n"));
-        assert!(text(&content, Place::Between).contains("\r\nConnection: keep-alive\r\n"));
-        assert!(!text(&content, Place::Last).contains("Connection"));
+        assert!(text(&content, Position::Between).contains("HTTP/1.0\r\n"));
+        assert!(text(&content, Position::Between).contains("\r\nConnection: keep-alive\r\n"));
+        assert!(!text(&content, Position::Last).contains("Connection"));
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
             body: Some(b"12345".to_vec()),
             ..content()
         };
-        let text = text(&content, Place::Last);
+        let text = text(&content, Position::Last);
         assert!(text.starts_with("POST /b?c HTTP/1.1\r\nUser-Agent: exos-load\r\nhost: b\r\n"));
         assert!(text.ends_with("X-A: 1\r\nconnection: upgrade\r\nContent-Length: 5\r\n\r\n12345"));
         assert_eq!(text.matches("onnection").count(), 1);

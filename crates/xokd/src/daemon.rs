@@ -5,10 +5,11 @@
 //! a place for a program (some 10 ms of the kernel's work); packets do not wait for the daemon, and neither do grants for
 //! much longer than the system calls that enter them.
 //!
-//! [`Seat`] is what the daemon knows of a slot beside what the ledger does: its connection, its record, its place.
+//! [`Attachment`] is what the daemon knows of a slot beside what the ledger does: its connection, its record, its place.
 
 mod adoption;
 mod attach;
+mod attachments;
 mod bounds;
 mod claims;
 mod direct;
@@ -19,7 +20,6 @@ mod report;
 mod requests;
 mod resolving;
 mod revocation;
-mod seats;
 mod successors;
 mod taps;
 mod terms;
@@ -45,7 +45,7 @@ use crate::limits::REATTACH_TIME;
 use crate::policy::Policy;
 use crate::reservations::Reservations;
 use crate::server::{ConnectionId, Server, Turns};
-use crate::slot::Place;
+use crate::slot::SlotPair;
 use crate::state;
 use crate::tables::Tables;
 
@@ -60,7 +60,7 @@ pub struct Config {
 
 /// A program's slot, as far as it is not in the ledger.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Attachment {
     /// What it has, as a successor of this daemon is told.
     record: state::Slot,
     /// Its connection; `None` while an adopted program has not come back.
@@ -68,7 +68,7 @@ pub(crate) struct Seat {
     /// The interface, by index.
     interface: u32,
     /// Its place in the kernel, kept for what it holds; `None` when it has a queue of the interface itself.
-    _place: Option<Place>,
+    _place: Option<SlotPair>,
     /// Tells who has its memory; `None` for what an earlier daemon lent.
     memory: Option<LentMemory>,
     /// When it is taken because its program has not come back.
@@ -87,7 +87,7 @@ pub struct Daemon {
     reservations: Reservations,
     taps: taps::Taps,
     interfaces: Vec<Interface>,
-    seats: BTreeMap<SlotId, Seat>,
+    attachments: BTreeMap<SlotId, Attachment>,
     leftovers: leftovers::Leftovers,
     /// Slots whose filters may be others by now, and from when on that is looked after.
     renewals: BTreeMap<SlotId, Now>,
@@ -134,7 +134,7 @@ impl Daemon {
             taps: taps::Taps::default(),
             ledger: Ledger::new(u64::from_le_bytes(random())),
             reservations: Reservations::default(),
-            seats: BTreeMap::new(),
+            attachments: BTreeMap::new(),
             leftovers: leftovers::Leftovers::default(),
             renewals: BTreeMap::new(),
             unsaved: BTreeSet::new(),
@@ -165,8 +165,11 @@ impl Daemon {
         daemon.server.open()?;
         // From now on programs can come back.
         let ends = now() + REATTACH_TIME;
-        let away = daemon.seats.values_mut().filter(|seat| seat.ends.is_some());
-        away.for_each(|seat| seat.ends = Some(ends));
+        let away = daemon
+            .attachments
+            .values_mut()
+            .filter(|attachment| attachment.ends.is_some());
+        away.for_each(|attachment| attachment.ends = Some(ends));
         Ok(daemon)
     }
 
@@ -186,7 +189,7 @@ impl Daemon {
             let goodbye = Notice::Goodbye(Farewell::Stopping).encode();
             self.server.say(id, goodbye, Vec::new());
         }
-        for slot in self.seats.keys().copied().collect::<Vec<_>>() {
+        for slot in self.attachments.keys().copied().collect::<Vec<_>>() {
             self.remove_seat(slot);
         }
         let netlink = self.netlink;

@@ -21,7 +21,7 @@ use crate::ledger::Now;
 use crate::neighbours::Neighbours;
 use crate::policy;
 use crate::responder::{self, Responder};
-use crate::slot::{self, Place, PlaceConfig};
+use crate::slot::{self, SlotPair, SlotPairConfig};
 use crate::state;
 
 /// An interface that is served.
@@ -94,7 +94,7 @@ impl Interface {
 
     /// Makes slot 0, again each time: nobody but the daemon depends on it.
     fn respond(&self, netlink: &Netlink) -> Result<Responder> {
-        let config = PlaceConfig {
+        let config = SlotPairConfig {
             id: 0,
             ifindex: self.link.index,
             mac: self.mac,
@@ -103,7 +103,7 @@ impl Interface {
             super_packets: false,
             counters: self.gate.slot_counters(0),
         };
-        let place = Place::make(netlink, &config)?;
+        let place = SlotPair::make(netlink, &config)?;
         let entry = Slot {
             kind: SlotKind::Daemon,
             ifindex: place.ifindex,

@@ -8,7 +8,7 @@
 //! would be without bound, so the kernel gives the ring so much of it in a while and drops the rest ([`rationed`]), and
 //! neither it nor ARP takes the other's part.
 
-mod told;
+mod reported;
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -28,7 +28,7 @@ use exos_xok::tables::{Neighbour, NeighbourState};
 use exos_xok::{Claim, Endpoint, Protocol};
 
 use crate::ledger::Now;
-use crate::slot::{Place, PlaceConfig};
+use crate::slot::{SlotPair, SlotPairConfig};
 
 /// Frames of each class ([`Class`]) that it is given before the ration is renewed, with [`RATION_EVERY`] 7,700 in a second:
 /// some hundredths of the daemon's time.
@@ -53,14 +53,14 @@ pub struct Responder {
     stack: Stack,
     link: Link,
     /// Its place in the kernel.
-    pub place: Place,
+    pub place: SlotPair,
     /// What it was given of each class, and what was dropped before ([`rationed`]).
     rations: MappedArray,
     /// When they were renewed.
     renewed: Now,
     interface: u32,
     /// The neighbours as the tables have them.
-    told: told::Told,
+    reported: reported::Reported,
     /// Whether the stack may know them otherwise by now.
     stirred: bool,
 }
@@ -76,8 +76,8 @@ impl std::fmt::Debug for Responder {
 impl Responder {
     /// Begins to answer for these addresses.
     pub fn start(
-        mut place: Place,
-        config: &PlaceConfig,
+        mut place: SlotPair,
+        config: &SlotPairConfig,
         addresses: &[(IpAddr, u8)],
         gateways: &[IpAddr],
         seed: u64,
@@ -104,7 +104,7 @@ impl Responder {
             rations,
             renewed: Now::ZERO,
             interface: config.ifindex,
-            told: told::Told::default(),
+            reported: reported::Reported::default(),
             stirred: true,
         })
     }
@@ -145,7 +145,7 @@ impl Responder {
     /// Finds out about a neighbour, or makes sure of it.
     pub fn resolve(&mut self, now: Now, ip: IpAddr) {
         self.stack.resolve(instant(now), ip);
-        self.told.tell_again(ip);
+        self.reported.tell_again(ip);
         self.stirred = true;
     }
 
@@ -229,7 +229,7 @@ impl Responder {
                 state: worth(state),
                 confirmed_ns: now.as_nanos() as u64,
             });
-        self.told.news(&rows.collect::<Vec<_>>())
+        self.reported.news(&rows.collect::<Vec<_>>())
     }
 
     /// What the stack counted, by name, and what was dropped before it.

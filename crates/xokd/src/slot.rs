@@ -36,7 +36,7 @@ const _: () = assert!(CUT_MSS_MIN as i32 >= SEGMENT_SIZE_MIN);
 
 /// What a place is made for.
 #[derive(Clone, Copy, Debug)]
-pub struct PlaceConfig {
+pub struct SlotPairConfig {
     /// Its slot.
     pub id: SlotId,
     /// The interface that it is a part of.
@@ -55,7 +55,7 @@ pub struct PlaceConfig {
 
 /// A program's place.
 #[derive(Debug)]
-pub struct Place {
+pub struct SlotPair {
     /// Its namespace; none when an earlier daemon made it.
     pub namespace: Option<NetNs>,
     /// Its number in the interface's namespace; none when an earlier daemon gave it none.
@@ -71,9 +71,9 @@ pub fn outer_name(ifindex: u32, id: SlotId) -> String {
     format!("xok{ifindex}-{id}")
 }
 
-impl Place {
+impl SlotPair {
     /// Makes the namespace and the pair in it, both ends up. What an earlier daemon left under the pair's name goes.
-    pub fn make(netlink: &Netlink, config: &PlaceConfig) -> Result<Self> {
+    pub fn make(netlink: &Netlink, config: &SlotPairConfig) -> Result<Self> {
         remove(netlink, config.ifindex, config.id)?;
         let inside = NetNs::anonymous()?;
         let number = NAMESPACE_NUMBERS | u32::from_le_bytes(random()) >> 2;
@@ -93,7 +93,7 @@ impl Place {
     }
 
     /// Makes the ring of this place.
-    pub fn offer(&self, config: &PlaceConfig, feed: Feed<'_>) -> Result<Offer, Error> {
+    pub fn offer(&self, config: &SlotPairConfig, feed: Feed<'_>) -> Result<Offer, Error> {
         let namespace = self.namespace.as_ref();
         Offer::make(&OfferConfig {
             namespace: namespace.expect("rings are made for places that are new"),
@@ -129,7 +129,7 @@ fn take_everything(inner: &Netlink) -> Result<()> {
         .try_for_each(|link| inner.set_promiscuous(link.index))
 }
 
-fn build(netlink: &Netlink, config: &PlaceConfig, inside: &NetNs) -> Result<u32> {
+fn build(netlink: &Netlink, config: &SlotPairConfig, inside: &NetNs) -> Result<u32> {
     // Nothing but programs' own packets shall ever leave by the pair: no router solicitations, no reports of groups.
     for which in ["all", "default"] {
         let _ = inside.set_sysctl(&format!("net/ipv6/conf/{which}/disable_ipv6"), "1");

@@ -42,7 +42,7 @@ impl Server {
                 return Ok(None);
             }
         };
-        let (site, path) = (exchange.place.site, long.file().path());
+        let (site, path) = (exchange.resource.site, long.file().path());
         match long.opened() {
             Some(file) => {
                 let how = exchange.persistence();

@@ -24,7 +24,7 @@ use crate::site::{Change, Document, Sites};
 use crate::status::StatusPages;
 use admission::Admitted;
 use choice::Choice;
-use sending::{Place, what_follows};
+use sending::{Resource, what_follows};
 
 /// The HTTP server of one thread.
 ///
@@ -153,7 +153,7 @@ impl Server {
         let target = Target::parse(request.target);
         let host = target.as_ref().ok().and_then(|target| target.authority);
         let site = self.sites.find(host.or(request.host));
-        let place = Place {
+        let resource = Resource {
             site: site.unwrap_or(self.sites.default_number()),
             // Rules are those of the site that the request is for.
             path: target
@@ -165,7 +165,7 @@ impl Server {
         let exchange = Exchange {
             request,
             answered,
-            place,
+            resource,
             attempt,
         };
         if self.sites.has_access_rules()
@@ -176,7 +176,7 @@ impl Server {
                 Admitted::Yes => {}
                 Admitted::Waits(missing) => return Err(missing),
                 Admitted::No(status, field) => {
-                    let page = self.page(status, place.site);
+                    let page = self.page(status, resource.site);
                     self.send_page(status, &page, Some(field), &exchange, out);
                     return Ok((answered, None));
                 }
@@ -204,8 +204,8 @@ impl Server {
                 answered
             }
             Ok(Choice::Refuse(Status::NotFound)) if self.status_pages.is_some() => {
-                let page = self.status_page(place.path, request);
-                let (status, page) = self.or_refuse(page, Status::NotFound, place.site);
+                let page = self.status_page(resource.path, request);
+                let (status, page) = self.or_refuse(page, Status::NotFound, resource.site);
                 self.send_page(status, &page, None, &exchange, out);
                 answered
             }
@@ -213,16 +213,17 @@ impl Server {
                 let target = target.as_ref().ok();
                 let path = target.filter(|_| self.is_status_host(host.or(request.host)));
                 let page = self.status_page(path.map(|t| &*t.path), request);
-                let (status, page) = self.or_refuse(page, Status::MisdirectedRequest, place.site);
+                let (status, page) =
+                    self.or_refuse(page, Status::MisdirectedRequest, resource.site);
                 self.send_page(status, &page, None, &exchange, out);
                 answered
             }
             Ok(Choice::Wait(path)) => {
                 self.counters.cache_misses += u64::from(is_first_time);
-                return Err(Missing::document(place.site, path));
+                return Err(Missing::document(resource.site, path));
             }
             Ok(choice) => {
-                let (status, page) = self.other(choice, place.site);
+                let (status, page) = self.other(choice, resource.site);
                 self.send_page(status, &page, None, &exchange, out);
                 answered
             }
@@ -245,7 +246,7 @@ impl Server {
     ) -> Answered {
         self.counters.faults[fault as usize] += 1;
         exchange.answered.persistent &= fault.is_survivable();
-        let page = self.page(fault.status(), exchange.place.site);
+        let page = self.page(fault.status(), exchange.resource.site);
         self.send_page(fault.status(), &page, None, &exchange, out);
         exchange.answered
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `command` | [`options`], what is said of them ([`help`]), whether all that can be ([`check`]), [`bounds`] of clients, where it is found ([`announce`]) |
 //! | `content` | [`sites`] as they were read, [`files`] that change, [`reload`] and its [`exchange`] between cores, one loop's [`documents`], those that are being fetched; [`upkeep`] drives them |
-//! | `cores` | [`server_loop`] is one core's loop, on what carries it ([`on_packets`], [`on_sockets`]), [`worker`] how they speak to one another, [`threads`] the threads of all but the first, [`lead`] what that does for all |
+//! | `cores` | [`server_loop`] is one core's loop, on what carries it ([`on_packets`], [`on_sockets`]), [`worker`] how they speak to one another, [`threads`] the threads of all but the first, [`leader`] what that does for all |
 //! | [`connections`] | what a loop does with connections |
 //!
 //! [`statistics`] is what the server says about itself. This file sets up, and ends in order.
@@ -20,7 +20,7 @@ mod statistics;
 use command::{announce, bounds, check, help, options, without};
 use content::{documents, fetching, files, upkeep};
 pub use content::{exchange, reload, sites};
-use cores::{lead, room, server_loop, threads, wait, worker};
+use cores::{connection_limit, leader, server_loop, threads, wait, worker};
 
 use std::process::ExitCode;
 use std::thread;
@@ -36,10 +36,10 @@ use crate::log::Log;
 use crate::site::Tree;
 
 use announce::{announce, url};
+use connection_limit::Lease;
 use files::Feed;
-use lead::{Lead, Reporter};
+use leader::{Leader, Reporter};
 use on_packets::Setup;
-use room::Lease;
 use sites::Fresh;
 use threads::{Ready, Threads};
 use upkeep::Upkeep;
@@ -127,12 +127,12 @@ impl Program<'_> {
             threads.start(self.threads(others, setups))?;
             announce(&server.served, &self.config, is_inside, &self.cores)?;
             let reporter = Reporter::start(self.args.json)?;
-            let lead = Lead {
+            let leader = Leader {
                 signals: self.signals,
                 reporter: &reporter,
             };
             let mut revoked = false;
-            let served = lead.serve(&mut server, &mut upkeep, |served| {
+            let served = leader.serve(&mut server, &mut upkeep, |served| {
                 if let Some(why) = served.exos.see_to_handlers() {
                     let why = why.or_mend("leave --syn-handler out there");
                     exos_program::warn!("exos serve: {why}");
@@ -141,7 +141,7 @@ impl Program<'_> {
                 revoked
             });
             server.worker.ask_others(worker::Asks::STOP);
-            let stopped = served.and_then(|()| lead.end(&mut server));
+            let stopped = served.and_then(|()| leader.end(&mut server));
             let stopped = stopped.and(threads.end());
             server.served.exos.leave();
             server.close();

@@ -7,9 +7,9 @@ use exos_inet::Instant;
 use exos_inet::tcp::{ListenOptions, ListenerId};
 
 use super::bounds::Peers;
+use super::connection_limit::Lease;
 use super::connections::{Cheetah, Packets};
 use super::files::Feed;
-use super::room::Lease;
 use super::server_loop::{Carried, ServerLoop};
 use super::sites::Fresh;
 use super::threads::Ready;
@@ -172,7 +172,7 @@ pub(super) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error>
     let listener = listen(&mut exos, &setup.config)?;
     let mut server = open(exos, listener, setup)?;
     ready.say();
-    while !server.heed()?.contains(Asks::STOP) {
+    while !server.handle_asks()?.contains(Asks::STOP) {
         server.turn()?;
         server.wait(None, &[])?;
     }

@@ -11,7 +11,7 @@ use exos_inet::Instant;
 use exos_program::Stream;
 
 use super::connections::Cheetah;
-use super::lead::{Lead, Reporter};
+use super::leader::{Leader, Reporter};
 use super::options::{self, ServeArgs, place_of_addresses};
 use super::server_loop::{Carried, ServerLoop};
 use super::sites::Fresh;
@@ -105,7 +105,7 @@ pub(super) fn run(
     let core = config.link.core.first().unwrap_or(&cores[0]);
     let worker = Worker::make(&[*core])?.remove(0);
     let mut server = ServerLoop::new(server, worker, feeds.remove(0))?;
-    let lead = Lead {
+    let lead = Leader {
         signals: &signals,
         reporter: &reporter,
     };

@@ -28,7 +28,7 @@ use crate::kernel::Kernel;
 use crate::limits::{LAST_PAUSE, LAST_TURNS_MAX};
 use crate::names::Names;
 use crate::onward::{address_made, send_on};
-use crate::options::{ForwardArgs, Other, Place};
+use crate::options::{ForwardArgs, ListenAddress, Other};
 use crate::seeking::{self, Seeking};
 use crate::statistics;
 
@@ -54,7 +54,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
 }
 
 /// Tells a person, and anyone who waits for it, that it runs.
-pub(crate) fn announce(listen: &[Place]) {
+pub(crate) fn announce(listen: &[ListenAddress]) {
     for place in listen {
         let transport = place.transport.name();
         exos_program::say!("{transport}:{}", place.at);

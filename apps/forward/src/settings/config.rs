@@ -20,7 +20,7 @@ use toml::Spanned;
 use crate::health::{Ask, Codes, HealthArgs};
 use crate::limits::{CHECKS_IN_A_ROW_MAX, CONFIG_LEN_MAX, FLOWS_DEFAULT, FLOWS_MAX, RESOLVE_EVERY};
 use crate::names::{Named, To, interval};
-use crate::options::Place;
+use crate::options::ListenAddress;
 use crate::wanted::{Service, Wanted};
 
 /// The whole file.
@@ -144,7 +144,7 @@ fn service(source: &Source, table: &Spanned<ServiceTable>) -> Service {
         }
     }
     let listen = listen.iter();
-    let listen = listen.filter_map(|text| source.value(text, str::parse::<Place>));
+    let listen = listen.filter_map(|text| source.value(text, str::parse::<ListenAddress>));
     let to = to.iter().filter_map(|text| {
         Some(match source.value(text, str::parse::<To>)? {
             To::Named(named) => To::Named(Named {

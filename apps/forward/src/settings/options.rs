@@ -41,7 +41,7 @@ pub struct ForwardArgs {
     /// Address and port that clients connect to: an address from --address or from the daemon; TCP unless it begins
     /// with udp: (repeatable)
     #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "[tcp:|udp:]ADDRESS:PORT")]
-    pub(crate) listen: Vec<Place>,
+    pub(crate) listen: Vec<ListenAddress>,
     /// Server to forward to; a NAME stands for all its addresses. PORT defaults to the listener's, WEIGHT to 1; a
     /// server of weight 0 gets no new connections (repeatable)
     #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "ADDRESS|NAME[:PORT][,WEIGHT]")]
@@ -106,12 +106,12 @@ pub(crate) enum Other {
 
 /// Where something is listened to.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub struct Place {
+pub struct ListenAddress {
     pub(crate) transport: Transport,
     pub(crate) at: SocketAddr,
 }
 
-impl FromStr for Place {
+impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn places_and_servers() {
-        let place = |text: &str| text.parse::<Place>().unwrap();
+        let place = |text: &str| text.parse::<ListenAddress>().unwrap();
         assert_eq!(place("10.0.0.1:80"), place("tcp:10.0.0.1:80"));
         assert_eq!(place("udp:[fd00::1]:53").transport, Transport::Udp);
         let server = |text: &str| text.parse::<Weighted>().unwrap();
@@ -198,7 +198,7 @@ mod tests {
             "sctp:10.0.0.1:80",
             "224.0.0.1:80",
         ] {
-            let error = bad.parse::<Place>().unwrap_err();
+            let error = bad.parse::<ListenAddress>().unwrap_err();
             assert!(error.contains("192.0.2.7:80"), "{bad}: {error}");
         }
         for bad in [

@@ -8,7 +8,7 @@ use exos_program::{LinkArgs, LinkName, Needs};
 
 use crate::lent;
 use crate::limits::PATH_MTU_MIN;
-use crate::options::{Place, Weighted};
+use crate::options::{ListenAddress, Weighted};
 use crate::predecessor::Predecessor;
 use crate::reach::Reach;
 use crate::service::{Affinity, Balance, Listen};
@@ -32,8 +32,10 @@ fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
     let mut listeners = wanted.services.iter().flat_map(|service| &service.listen);
     match listeners.find(|listen| !ours(listen.at.ip())) {
         None => Ok(()),
-        Some(Place { at, .. }) => Err(Error::new(format!("{} is no address of ours", at.ip()))
-            .mend(format!("give --address {}/PREFIX too", at.ip()))),
+        Some(ListenAddress { at, .. }) => {
+            Err(Error::new(format!("{} is no address of ours", at.ip()))
+                .mend(format!("give --address {}/PREFIX too", at.ip())))
+        }
     }
 }
 
@@ -117,7 +119,7 @@ pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Exos, Erro
 pub fn listens(wanted: &Wanted, stack: &Stack) -> Result<Vec<Listen>, Error> {
     let mut listens = Vec::new();
     for service in &wanted.services {
-        for &Place { transport, at } in &service.listen {
+        for &ListenAddress { transport, at } in &service.listen {
             let mut to = Vec::new();
             for server in service.to.iter().filter(|s| s.ip.is_ipv6() == at.is_ipv6()) {
                 let end = SocketAddr::new(server.ip, server.port.unwrap_or(at.port()));

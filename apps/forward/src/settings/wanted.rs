@@ -11,14 +11,14 @@ use crate::config;
 use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
 use crate::names::{Named, To};
-use crate::options::{ForwardArgs, Place, Weighted};
+use crate::options::{ForwardArgs, ListenAddress, Weighted};
 use crate::reach::Reach;
 use crate::service::{Affinity, Balance};
 
 /// Where clients come to, and the servers there: those of each listener's family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    pub listen: Vec<Place>,
+    pub listen: Vec<ListenAddress>,
     pub reach: Reach,
     /// Servers by their addresses.
     pub to: Vec<Weighted>,
@@ -28,7 +28,11 @@ pub struct Service {
 
 impl Service {
     /// A service with servers as they are written.
-    pub fn new(listen: Vec<Place>, reach: Reach, written: impl Iterator<Item = To>) -> Self {
+    pub fn new(
+        listen: Vec<ListenAddress>,
+        reach: Reach,
+        written: impl Iterator<Item = To>,
+    ) -> Self {
         let (mut to, mut named) = (Vec::new(), Vec::new());
         for server in written {
             match server {

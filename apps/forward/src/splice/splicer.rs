@@ -36,7 +36,7 @@ const EVENTS_MAX: usize = 256;
 /// A place for a connection. Its number is another one each time that it is used: epoll may still tell of who was here
 /// before.
 #[derive(Default)]
-struct Place {
+struct ConnectionSlot {
     uses: u32,
     connection: Option<Connection>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Splicer {
     pub services: Vec<Service>,
     listeners: Vec<OwnedFd>,
     version: Option<Version>,
-    places: Vec<Place>,
+    places: Vec<ConnectionSlot>,
     free: Vec<u32>,
     open: u32,
     open_max: u32,
@@ -238,7 +238,7 @@ impl Splicer {
     /// Has a new connection looked at.
     fn enter(&mut self, mut connection: Connection) {
         let number = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place::default());
+            self.places.push(ConnectionSlot::default());
             self.places.len() as u32 - 1
         });
         let place = &mut self.places[number as usize];

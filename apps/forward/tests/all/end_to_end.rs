@@ -1,7 +1,7 @@
 //! Client, forwarder and servers on one network in memory, which loses, doubles and turns around: what one end says the other
 //! hears, byte for byte, and nothing but the ends acknowledges anything.
 
-mod elsewhere;
+mod failover;
 mod health;
 mod losses;
 mod servers;

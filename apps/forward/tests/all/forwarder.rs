@@ -3,7 +3,7 @@
 mod changes;
 use crate::common;
 mod day;
-mod elsewhere;
+mod failover;
 mod forged;
 mod hops;
 mod life;

@@ -7,7 +7,7 @@ use exos_inet::Instant;
 use super::slot::{Slot, Stage, of_token, token};
 use super::{Engine, Shape};
 use crate::limits::{RETRY_TIME, WAITING_MAX};
-use crate::request::Place;
+use crate::request::Position;
 use crate::statistics::ErrorKind;
 use crate::transport::Transport;
 
@@ -132,7 +132,11 @@ impl Engine {
         let it = &mut self.slots[slot as usize];
         it.used += 1;
         let is_last = it.used >= self.behaviour.requests_per_connection;
-        let place = if is_last { Place::Last } else { Place::Between };
+        let place = if is_last {
+            Position::Last
+        } else {
+            Position::Between
+        };
         let request = &self.driver.requests()[request as usize];
         let id = it.connection.expect("who sends has one");
         transport.send(id, request.bytes(place));

@@ -143,7 +143,7 @@ fn what_is_asked() {
     let request = Request::new(&content.of(&"http://h/p".parse().unwrap()));
     assert!(request.is_head());
     let bytes = request
-        .bytes(crate::request::Place::Last)
+        .bytes(crate::request::Position::Last)
         .as_bytes()
         .to_vec();
     let text = String::from_utf8(bytes).unwrap();

@@ -43,7 +43,7 @@ impl Course<'_> {
     /// A turn of the loop has ended: ends the load when its time is over, and says when the next turn is due; `None` when
     /// there is none, because all is done, here and on the other cores, or somebody has asked to stop.
     pub(super) fn due(&mut self, now: Instant) -> Option<Instant> {
-        self.worker.heed();
+        self.worker.clear_doorbell();
         // What was meant to begin before the end does, also when this turn is late.
         if now >= self.until && !self.engine.is_behind(now) {
             self.engine.end(now);

@@ -9,17 +9,17 @@
 //! | `shown` | what is shown of it while it runs |
 //! | `course` | the load under way on a core, whatever carries it |
 //! | `on_packets` | the loop on a stack of our own |
-//! | `way` | by which link, where none is named |
+//! | `link_choice` | by which link, where none is named |
 //! | `on_sockets` | the loop on the kernel's sockets |
 
 mod course;
+mod link_choice;
 mod on_packets;
 mod on_sockets;
 mod probe;
 mod setup;
 mod shown;
 mod threads;
-mod way;
 mod worker;
 
 use exos::Error;

@@ -16,10 +16,10 @@ use crate::report::Results;
 use crate::target;
 
 use super::course::Course;
+use super::link_choice;
 use super::probe;
 use super::setup::Setup;
 use super::threads::Others;
-use super::way;
 use super::worker::{Beginning, Worker};
 
 /// Attaches, looks whether the server is there, and loads it from the first core.
@@ -73,7 +73,7 @@ pub(super) fn follow(
 /// Until the load begins, or the first core has ended without: what comes by this core's queue is the first one's.
 fn hand_on(exos: &mut Exos, worker: &Worker<'_>) -> Result<Option<Beginning>, Error> {
     loop {
-        worker.heed();
+        worker.clear_doorbell();
         if worker.is_first_gone() {
             return Ok(None);
         }
@@ -100,7 +100,7 @@ fn attach(args: &LoadArgs, setup: &Setup, worker: &Worker<'_>) -> Result<Exos, E
         verify_checksums: !args.no_verify_checksums,
         ..args.link.attachment(&needs)?
     };
-    let attachment = way::lead(args, &needs, attachment, setup.target.addresses())?;
+    let attachment = link_choice::lead(args, &needs, attachment, setup.target.addresses())?;
     let (exos, ()) = args.user.attach(attachment, |_| Ok(()))?;
     Ok(exos)
 }
@@ -205,7 +205,7 @@ impl<'a> Load<'a> {
     fn stop(&mut self) -> Result<(), Error> {
         let now = self.exos.now();
         self.course.stop(now);
-        self.course.worker.heed();
+        self.course.worker.clear_doorbell();
         let is_opening = self.course.engine.is_opening();
         self.give_up()?;
         if is_opening {
@@ -223,10 +223,10 @@ impl<'a> Load<'a> {
         }
         while self.exos.send()? > 0 {}
         // What comes here may be for another core, as long as that has something open.
-        self.course.worker.heed();
+        self.course.worker.clear_doorbell();
         while !self.course.worker.has_left() {
             self.turn_away(self.exos.now() + GOODBYE_TIME)?;
-            self.course.worker.heed();
+            self.course.worker.clear_doorbell();
         }
         // What has come by now is counted, and answered.
         self.exos.receive();

@@ -61,7 +61,7 @@ fn wait(exos: &mut Exos, id: ConnectionId, worker: &Worker<'_>) -> Result<(), Wh
             }
         }
         exos.send().map_err(Why::Error)?;
-        worker.heed();
+        worker.clear_doorbell();
         if worker.stop_requested() {
             return Err(Why::Stopped);
         }
@@ -129,7 +129,7 @@ fn wait_over_sockets(sockets: &mut Sockets, worker: &Worker<'_>) -> Result<(), W
                 });
             }
         }
-        worker.heed();
+        worker.clear_doorbell();
         if worker.stop_requested() {
             return Err(Why::Stopped);
         }

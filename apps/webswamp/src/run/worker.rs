@@ -134,7 +134,7 @@ impl<'a> Worker<'a> {
     // Waiting.
 
     /// To be called before what others say is looked at: what they say after that wakes anyone who waits.
-    pub(super) fn heed(&self) {
+    pub(super) fn clear_doorbell(&self) {
         self.worker.take_asked();
     }
 
@@ -169,7 +169,7 @@ impl<'a> Worker<'a> {
     pub(super) fn get_ready(&self) -> Result<bool, Error> {
         self.count(&self.shared().ready);
         while self.is_first() && !self.are_all(&self.shared().ready) {
-            self.heed();
+            self.clear_doorbell();
             if self.stop_requested() {
                 return Ok(false);
             }
@@ -195,7 +195,7 @@ impl<'a> Worker<'a> {
     /// Waits until it is said; none when there will be no begin.
     pub(super) fn await_beginning(&self) -> Result<Option<Beginning>, Error> {
         loop {
-            self.heed();
+            self.clear_doorbell();
             if let Some(beginning) = self.beginning() {
                 return Ok(Some(beginning.clone()));
             }

@@ -33,7 +33,7 @@ use crate::interface::Interface;
 use crate::ledger::{Change, Grant, Now, SlotId, Ticket};
 use crate::limits::{AGAIN_AFTER, NOBODY, SAVE_AT_ONCE_BYTES, SAVE_BYTES_PER_SECOND};
 use crate::policy::Who;
-use crate::slot::{self, Place};
+use crate::slot::{self, SlotPair};
 use crate::state::{self, GroupLists, Groups, PassedOn, State};
 
 impl Daemon {
@@ -83,7 +83,7 @@ impl Daemon {
         }
     }
 
-    /// Makes a seat of a saved slot; false when there is nothing to keep.
+    /// Makes an attachment of a saved slot; false when there is nothing to keep.
     fn adopt(&mut self, at: usize, saved: &state::Slot) -> bool {
         let interface = &self.interfaces[at];
         let index = interface.link.index;
@@ -91,7 +91,7 @@ impl Daemon {
         let began = state::began(saved.pid).unwrap_or(Some(saved.began));
         let alive = began == Some(saved.began);
         // An earlier daemon may have lent the slot that has to be nobody's.
-        let is_free = saved.slot != NOBODY && !self.seats.contains_key(&saved.slot);
+        let is_free = saved.slot != NOBODY && !self.attachments.contains_key(&saved.slot);
         let whole = saved.link.len() == LINK_BYTES && is_free;
         let place = match saved.queue {
             None => adopt_place(&self.netlink, interface, saved).map(Some),
@@ -102,7 +102,7 @@ impl Daemon {
             },
         };
         match place.filter(|_| alive && whole) {
-            Some(place) => self.seat(index, saved.clone(), (place, None), None),
+            Some(place) => self.attachment(index, saved.clone(), (place, None), None),
             None => return false,
         }
         true
@@ -184,7 +184,7 @@ impl Daemon {
 
     /// What there is to be written.
     fn state_of(&self, index: u32) -> State {
-        let seats = self.seats.values().filter(|s| s.interface == index);
+        let attachments = self.attachments.values().filter(|s| s.interface == index);
         let here = |id: GrantId| {
             self.ledger
                 .grant(id)
@@ -197,7 +197,9 @@ impl Daemon {
         let tickets = self.ledger.tickets().iter().filter(|t| here(t.grant));
         let mut groups = GroupLists::default();
         State {
-            slots: seats.map(|seat| seat.record.clone()).collect(),
+            slots: attachments
+                .map(|attachment| attachment.record.clone())
+                .collect(),
             passed_on: grants
                 .filter(|(_, grant)| self.is_by_another(grant))
                 .map(|(id, grant)| self.passed_on(id, grant, &mut groups))
@@ -316,11 +318,11 @@ fn saved_ticket(ticket: &Ticket) -> state::Ticket {
 }
 
 /// The virtual interface of a slot, when all of it is there. The link of its ring keeps itself by its name.
-fn adopt_place(netlink: &Netlink, interface: &Interface, saved: &state::Slot) -> Option<Place> {
+fn adopt_place(netlink: &Netlink, interface: &Interface, saved: &state::Slot) -> Option<SlotPair> {
     let outer = slot::outer_name(interface.link.index, saved.slot);
     let outer = netlink.find_link(&outer).ok()??;
     let is_whole = outer.index == saved.ifindex && interface.gate.has_ring(saved.slot);
-    is_whole.then(|| Place {
+    is_whole.then(|| SlotPair {
         namespace: None,
         number: saved.namespace,
         ifindex: saved.ifindex,

@@ -6,8 +6,8 @@ use exos_xok::limits::ATTACHED_GRANTS_MAX;
 use exos_xok::message::{Answer, Facts, Refusal, Secret};
 
 use super::Daemon;
-use super::requests::{Answered, Asked, Refused, Said, plain, refuse};
-use super::seats::Wanted;
+use super::attachments::Wanted;
+use super::requests::{AnswerWithFds, Answered, Asked, Refused, plain, refuse};
 use crate::ledger::SlotId;
 use crate::policy::Who;
 use crate::server::ConnectionId;
@@ -20,7 +20,7 @@ impl Daemon {
         who: &Who,
         pid: u32,
         wanted: Wanted,
-    ) -> Result<Option<Said>, Refused> {
+    ) -> Result<Option<AnswerWithFds>, Refused> {
         self.check_seatless(asked.connection)?;
         self.count_attach(who)?;
         let (slot, fds) = self.add_seat(asked.connection, who, pid, wanted)?;
@@ -43,32 +43,32 @@ impl Daemon {
         // Two slots on a connection, and the second would outlive it.
         self.check_seatless(id)?;
         let found = self
-            .seats
+            .attachments
             .iter_mut()
-            .find(|(_, seat)| seat.record.token == token.0);
+            .find(|(_, attachment)| attachment.record.token == token.0);
         let none = || {
             refuse(
                 Refusal::NotFound,
                 "there is no such slot any more; attach again",
             )
         };
-        let (slot, seat) = found
-            .filter(|(_, seat)| seat.record.who.uid == who.uid)
+        let (slot, attachment) = found
+            .filter(|(_, attachment)| attachment.record.who.uid == who.uid)
             .ok_or_else(none)?;
-        if seat.connection.is_some() {
+        if attachment.connection.is_some() {
             let text = "the slot is held by another connection";
             return Err(refuse(Refusal::Held, text));
         }
-        let began = match seat.record.pid == pid {
-            true => seat.record.began,
+        let began = match attachment.record.pid == pid {
+            true => attachment.record.began,
             false => state::began(pid)?.unwrap_or_default(),
         };
-        seat.connection = Some(id);
-        seat.ends = None;
+        attachment.connection = Some(id);
+        attachment.ends = None;
         let slot = *slot;
-        if seat.record.pid != pid {
-            (seat.record.pid, seat.record.began) = (pid, began);
-            let interface = seat.interface;
+        if attachment.record.pid != pid {
+            (attachment.record.pid, attachment.record.began) = (pid, began);
+            let interface = attachment.interface;
             self.ledger.set_process(slot, pid);
             self.write_slot(slot);
             self.save(interface);
@@ -78,15 +78,15 @@ impl Daemon {
 
     /// What a slot has.
     pub(super) fn attached(&self, slot: SlotId) -> Answer {
-        let seat = &self.seats[&slot];
-        let link = seat.record.link[..].try_into();
+        let attachment = &self.attachments[&slot];
+        let link = attachment.record.link[..].try_into();
         let told = self.ledger.held_by(slot).take(ATTACHED_GRANTS_MAX);
         Answer::Attached {
             slot,
-            token: Secret(seat.record.token),
+            token: Secret(attachment.record.token),
             facts: Facts {
-                interface: seat.interface,
-                direct: seat.record.queue.is_some(),
+                interface: attachment.interface,
+                direct: attachment.record.queue.is_some(),
                 link: link.expect("as long as facts are"),
             },
             grants: told.map(|(grant, g)| (grant, g.claim)).collect(),
@@ -94,8 +94,11 @@ impl Daemon {
     }
 
     pub(super) fn slot_of(&self, id: ConnectionId) -> Option<SlotId> {
-        let seat = self.seats.iter().find(|(_, s)| s.connection == Some(id));
-        seat.map(|(slot, _)| *slot)
+        let attachment = self
+            .attachments
+            .iter()
+            .find(|(_, s)| s.connection == Some(id));
+        attachment.map(|(slot, _)| *slot)
     }
 
     fn check_seatless(&self, id: ConnectionId) -> Result<(), Refused> {

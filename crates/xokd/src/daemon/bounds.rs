@@ -9,7 +9,7 @@ use exos_xok::message::Refusal;
 
 use super::requests::{Refused, refuse};
 use super::taps::Taps;
-use super::{Daemon, Seat};
+use super::{Attachment, Daemon};
 use crate::ledger::SlotId;
 use crate::limits::{CHUNKS_DEFAULT, MEMORY_UNNAMED, PROGRAMS};
 use crate::policy::{Policy, Rule, Standing, Who};
@@ -39,11 +39,16 @@ impl Daemon {
             0 => CHUNKS_DEFAULT,
             chunks => chunks,
         };
-        let seats = self.seats.values().map(|seat| &seat.record);
-        let seats = seats.filter(|r| r.who.uid == who.uid).map(|r| r.memory);
+        let attachments = self
+            .attachments
+            .values()
+            .map(|attachment| &attachment.record);
+        let attachments = attachments
+            .filter(|r| r.who.uid == who.uid)
+            .map(|r| r.memory);
         let left = self.leftovers.records();
         let left = left.filter(|r| r.who.uid == who.uid).map(|r| r.memory);
-        check_user(rule, chunks, Taken::sum(seats), Taken::sum(left))?;
+        check_user(rule, chunks, Taken::sum(attachments), Taken::sum(left))?;
         self.check_standing(who, chunks)?;
         exos_link::check_chunks(chunks).map_err(|e| refuse(Refusal::BadRequest, e))?;
         Ok(chunks)
@@ -61,11 +66,14 @@ impl Daemon {
 
     /// One more program beside those of users like this one, and what is left of others.
     fn check_standing(&self, who: &Who, chunks: u32) -> Result<(), Refused> {
-        let seats = self.seats.values().map(|seat| &seat.record);
-        let seats = seats.map(|r| (self.standing(&r.who), r.memory));
+        let attachments = self
+            .attachments
+            .values()
+            .map(|attachment| &attachment.record);
+        let attachments = attachments.map(|r| (self.standing(&r.who), r.memory));
         let left = self.leftovers.records();
         let left = left.map(|r| (self.standing(&r.who), r.memory));
-        let all: Vec<(Standing, u64)> = seats.chain(left).collect();
+        let all: Vec<(Standing, u64)> = attachments.chain(left).collect();
         let standing = self.standing(who);
         let programs = all.iter().map(|(standing, _)| (*standing, 1));
         let room = PROGRAMS.check(standing, "programs", programs);
@@ -86,7 +94,7 @@ impl Daemon {
 /// What the server asks about its connections.
 pub(super) struct House<'a> {
     pub(super) policy: &'a Policy,
-    pub(super) seats: &'a BTreeMap<SlotId, Seat>,
+    pub(super) attachments: &'a BTreeMap<SlotId, Attachment>,
     pub(super) taps: &'a Taps,
 }
 
@@ -96,15 +104,20 @@ impl Guests for House<'_> {
     }
 
     fn holds(&self, id: ConnectionId) -> bool {
-        let mut seats = self.seats.values();
-        seats.any(|seat| seat.connection == Some(id)) || self.taps.are_shown_to(id)
+        let mut attachments = self.attachments.values();
+        attachments.any(|attachment| attachment.connection == Some(id))
+            || self.taps.are_shown_to(id)
     }
 
     fn awaited(&self) -> Vec<Awaited> {
         let mut users: BTreeMap<u32, Awaited> = BTreeMap::new();
-        for seat in self.seats.values().filter(|seat| seat.ends.is_some()) {
-            let uid = seat.record.who.uid;
-            let standing = self.standing(&seat.record.who);
+        for attachment in self
+            .attachments
+            .values()
+            .filter(|attachment| attachment.ends.is_some())
+        {
+            let uid = attachment.record.who.uid;
+            let standing = self.standing(&attachment.record.who);
             let user = users.entry(uid).or_insert(Awaited {
                 uid,
                 standing,
@@ -114,8 +127,12 @@ impl Guests for House<'_> {
             user.standing = user.standing.min(standing);
             user.away += 1;
         }
-        for seat in self.seats.values().filter(|seat| seat.ends.is_none()) {
-            if let Some(user) = users.get_mut(&seat.record.who.uid) {
+        for attachment in self
+            .attachments
+            .values()
+            .filter(|attachment| attachment.ends.is_none())
+        {
+            if let Some(user) = users.get_mut(&attachment.record.who.uid) {
                 user.present += 1;
             }
         }

@@ -23,8 +23,8 @@ pub(super) struct Wish {
 
 impl Daemon {
     pub(super) fn claim(&mut self, slot: SlotId, who: &Who, wish: &Wish) -> Answered {
-        let interface = self.seats[&slot].interface;
-        let seated = self.interface(interface).expect("a seat's interface");
+        let interface = self.attachments[&slot].interface;
+        let seated = self.interface(interface).expect("a attachment's interface");
         let (policy, name) = (&self.config.policy, &seated.link.name);
         let number = match wish.port {
             PortWish::All => 0,
@@ -105,7 +105,7 @@ impl Daemon {
         if self.may_hold(slot, claim, origin) {
             return Ok(());
         }
-        let owner = self.ledger.owner(slot).expect("a seat has an owner");
+        let owner = self.ledger.owner(slot).expect("a attachment has an owner");
         let interface = self
             .interface(claim.interface)
             .expect("a grant's interface");
@@ -181,7 +181,7 @@ impl Daemon {
             return Err(refuse(Refusal::Unsupported, HOSTS));
         }
         let now = now();
-        let (standing, uid) = self.user(&self.seats[&slot].record.who);
+        let (standing, uid) = self.user(&self.attachments[&slot].record.who);
         let room = self.time_waits.room(now, uid, standing);
         let interface = self.interfaces.iter_mut().find(|i| i.link.index == index);
         let Some(responder) = interface.and_then(|i| i.neighbours.responder()) else {
@@ -207,7 +207,7 @@ impl Daemon {
     pub(super) fn share(&mut self, slot: SlotId, grant: GrantId) -> Answered {
         let secret = Secret(random());
         self.ledger.write_ticket(slot, grant, secret, now())?;
-        self.unsaved.insert(self.seats[&slot].interface);
+        self.unsaved.insert(self.attachments[&slot].interface);
         plain(Answer::Ticket(secret))
     }
 }

@@ -20,9 +20,9 @@ use exos_link::{Feed, Offer, OfferConfig};
 use exos_xok::message::Refusal;
 use rustix::io::Errno;
 
+use super::attachments::Made;
 use super::rates::busy;
 use super::requests::{Refused, refuse};
-use super::seats::Made;
 use super::{Daemon, now};
 use crate::interface::Interface;
 use crate::ledger::SlotId;
@@ -105,15 +105,18 @@ impl Daemon {
 
     /// The slot that has a queue.
     fn queue_holder(&self, interface: &Interface, queue: u32) -> Option<SlotId> {
-        let mut seats = self.seats.iter();
-        let holder = seats.find(|(_, seat)| {
-            seat.interface == interface.link.index && seat.record.queue == Some(queue)
+        let mut attachments = self.attachments.iter();
+        let holder = attachments.find(|(_, attachment)| {
+            attachment.interface == interface.link.index && attachment.record.queue == Some(queue)
         });
         holder.map(|(slot, _)| *slot)
     }
 
     fn held_queue(&self, queue: u32, holder: SlotId) -> String {
-        let owner = self.ledger.owner(holder).expect("a seat has an owner");
+        let owner = self
+            .ledger
+            .owner(holder)
+            .expect("a attachment has an owner");
         format!(
             "queue {queue} is held by {owner}, and no other that policy allows is free; ask for shared"
         )

@@ -87,10 +87,10 @@ impl Daemon {
         filter: Result<Filter, ParseError>,
     ) -> Result<(SlotId, GrantId), Refused> {
         let slot = self.slot(asked.connection)?;
-        let owner = self.ledger.owner(slot).expect("a seat has an owner");
+        let owner = self.ledger.owner(slot).expect("a attachment has an owner");
         let who = Rc::clone(&owner.who);
-        let interface = self.seats[&slot].interface;
-        let seated = self.interface(interface).expect("a seat's interface");
+        let interface = self.attachments[&slot].interface;
+        let seated = self.interface(interface).expect("a attachment's interface");
         let filter = filter.map_err(|e| refuse(Refusal::BadRequest, e))?;
         let (policy, name) = (&self.config.policy, &seated.link.name);
         let rule = policy.general(&who, name, &text, &filter);
@@ -108,9 +108,9 @@ impl Daemon {
 
     /// Goes on with what is to become of a slot's filters, unless programs for that are being made.
     fn next_change(&mut self, slot: SlotId) {
-        while let Some(seat) = self.seats.get_mut(&slot)
-            && seat.changes.making.is_none()
-            && let Some(change) = seat.changes.waiting.pop_front()
+        while let Some(attachment) = self.attachments.get_mut(&slot)
+            && attachment.changes.making.is_none()
+            && let Some(change) = attachment.changes.waiting.pop_front()
         {
             self.begin_change(slot, change);
         }
@@ -132,7 +132,7 @@ impl Daemon {
         };
         // What policy takes waits for nobody; the rest is charged to the program.
         let is_asked = matches!(change, Change::Claim(..) | Change::Release(Some(_), _));
-        let owner = self.ledger.owner(slot).expect("a seat has an owner");
+        let owner = self.ledger.owner(slot).expect("a attachment has an owner");
         let owner = is_asked.then(|| (owner.standing, owner.who.uid));
         self.last_change += 1;
         let number = self.last_change;
@@ -152,10 +152,10 @@ impl Daemon {
         filters: &GeneralFilters,
         programs: exos_host::error::Result<GeneralPrograms>,
     ) {
-        let Some(seat) = self.seats.get_mut(&slot) else {
+        let Some(attachment) = self.attachments.get_mut(&slot) else {
             return;
         };
-        if seat
+        if attachment
             .changes
             .making
             .take_if(|making| *making == number)
@@ -183,9 +183,12 @@ impl Daemon {
                     .find(|(id, _)| *id == grant)
                     .map(|(_, g)| g.text.clone());
                 drop(filters);
-                let seat = self.seat_mut(slot);
-                seat.record.filters.extend(text.map(|text| (grant, text)));
-                let interface = seat.interface;
+                let attachment = self.seat_mut(slot);
+                attachment
+                    .record
+                    .filters
+                    .extend(text.map(|text| (grant, text)));
+                let interface = attachment.interface;
                 self.save(interface);
                 self.reply(asked, plain(Answer::GrantedFilter { grant }));
             }
@@ -199,9 +202,12 @@ impl Daemon {
                 for grant in &grants {
                     self.ledger.release_general(slot, *grant);
                 }
-                let seat = self.seat_mut(slot);
-                seat.record.filters.retain(|(id, _)| !grants.contains(id));
-                let interface = seat.interface;
+                let attachment = self.seat_mut(slot);
+                attachment
+                    .record
+                    .filters
+                    .retain(|(id, _)| !grants.contains(id));
+                let interface = attachment.interface;
                 self.save(interface);
                 self.write_slot(slot);
                 if let Some(asked) = asked {
@@ -239,11 +245,11 @@ impl Daemon {
 
     /// The filters of a slot whose programs an earlier daemon left, and the check of what it sends.
     pub(super) fn adopt_filters(&mut self, slot: SlotId) {
-        let seat = &self.seats[&slot];
-        let interface = seat.interface;
-        let owner = self.ledger.owner(slot).expect("a seat has an owner");
+        let attachment = &self.attachments[&slot];
+        let interface = attachment.interface;
+        let owner = self.ledger.owner(slot).expect("a attachment has an owner");
         let origin = Rc::clone(&owner.who);
-        for (grant, text) in seat.record.filters.clone() {
+        for (grant, text) in attachment.record.filters.clone() {
             if let Ok(filter) = Filter::parse(&text) {
                 let general = General {
                     interface,
@@ -285,7 +291,7 @@ impl Daemon {
 
     /// What slots may send by their filters may be another by now.
     pub(super) fn renew_filters_of_all(&mut self) {
-        for slot in self.seats.keys() {
+        for slot in self.attachments.keys() {
             if self.ledger.generals_of(*slot).next().is_some() {
                 self.renewals.insert(*slot, now());
             }
@@ -300,7 +306,7 @@ impl Daemon {
             .map(|(slot, _)| slot)
             .collect();
         for slot in due {
-            if self.seats.contains_key(&slot) {
+            if self.attachments.contains_key(&slot) {
                 self.change_filters(slot, Change::Renew);
             }
         }
@@ -335,7 +341,7 @@ impl Daemon {
         for (_, general) in filters.filter(|(id, _)| !without.contains(id)) {
             let interface = self
                 .interface(general.interface)
-                .expect("a seat's interface");
+                .expect("a attachment's interface");
             // A rule that is gone lets nothing go out, while the grant is asked back.
             let rule = self.rule_for(&general.origin, general);
             let from = rule.map_or_else(Vec::new, |rule| sources(rule, interface));
@@ -357,10 +363,10 @@ impl Daemon {
 
     /// The gate of a slot's interface.
     fn gate_of(&mut self, slot: SlotId) -> &mut Gate {
-        let index = self.seats[&slot].interface;
+        let index = self.attachments[&slot].interface;
         let mut interfaces = self.interfaces.iter_mut();
         let interface = interfaces.find(|i| i.link.index == index);
-        &mut interface.expect("a seat's interface").gate
+        &mut interface.expect("a attachment's interface").gate
     }
 }
 

@@ -73,7 +73,10 @@ impl Daemon {
         let addresses = interface.addresses.iter();
         let addresses = addresses.map(|a| format!("{}/{}", a.ip, a.prefix));
         let index = interface.link.index;
-        let seats = self.seats.iter().filter(|(_, s)| s.interface == index);
+        let attachments = self
+            .attachments
+            .iter()
+            .filter(|(_, s)| s.interface == index);
         let stack = interface.neighbours.responder_ref().map(|r| {
             let counters = r.counters().into_iter().filter(|(_, n)| *n > 0);
             counters
@@ -93,13 +96,13 @@ impl Daemon {
             "leftovers": self.leftovers.of(index).map(report_leftover).collect::<Vec<_>>(),
             "awaited": self.report_awaited(interface),
             "awaited_dropped": dropped(interface),
-            "slots": seats.map(|(slot, _)| self.report_slot(interface, *slot)).collect::<Vec<_>>(),
+            "slots": attachments.map(|(slot, _)| self.report_slot(interface, *slot)).collect::<Vec<_>>(),
         })
     }
 
     fn report_slot(&self, interface: &Interface, slot: SlotId) -> Value {
-        let seat = &self.seats[&slot];
-        let record = &seat.record;
+        let attachment = &self.attachments[&slot];
+        let record = &attachment.record;
         let grants = self.ledger.held_by(slot).map(|(id, grant)| {
             json!({
                 "id": id,
@@ -124,7 +127,7 @@ impl Daemon {
             "rate_max_bits_per_sec": record.rate_max.map(|rate| rate * 8),
             "memory_bytes": record.memory,
             "since_ns": record.since_ns(),
-            "attached": seat.connection.is_some(),
+            "attached": attachment.connection.is_some(),
             "grants": grants.collect::<Vec<_>>(),
             "counters": counters(interface, slot),
         })

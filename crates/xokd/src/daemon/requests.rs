@@ -12,9 +12,9 @@ use std::rc::Rc;
 
 use exos_xok::message::{Answer, Refusal, Request, VERSION};
 
+use super::attachments::Wanted;
 use super::claims::Wish;
 use super::generals::Change;
-use super::seats::Wanted;
 use super::taps::Wanted as TapWanted;
 use super::{Daemon, now};
 use crate::ledger::Denied;
@@ -48,10 +48,10 @@ impl From<exos_host::Error> for Refused {
 }
 
 /// An answer and the descriptors with it, which others may be passed, too.
-pub(super) type Said = (Answer, Vec<Rc<OwnedFd>>);
+pub(super) type AnswerWithFds = (Answer, Vec<Rc<OwnedFd>>);
 
 /// What a request comes to.
-pub(super) type Answered = Result<Said, Refused>;
+pub(super) type Answered = Result<AnswerWithFds, Refused>;
 
 /// Whether the answer passes descriptors, which take places in the daemon's table while it waits to be read.
 fn is_answered_with_descriptors(request: &Request) -> bool {
@@ -108,7 +108,7 @@ impl Daemon {
     }
 
     /// Does what is asked. `None` when it is answered later.
-    fn answer(&mut self, asked: Asked, request: Request) -> Result<Option<Said>, Refused> {
+    fn answer(&mut self, asked: Asked, request: Request) -> Result<Option<AnswerWithFds>, Refused> {
         let id = asked.connection;
         let connection = self.server.connection(id);
         let connection = connection.filter(|connection| !connection.has_hung_up());

@@ -56,10 +56,10 @@ impl Resolves {
 impl Daemon {
     pub(super) fn resolve(&mut self, slot: SlotId, ip: IpAddr) -> Answered {
         let now = now();
-        let owner = self.ledger.owner(slot).expect("a seat has an owner");
+        let owner = self.ledger.owner(slot).expect("a attachment has an owner");
         let counted = self.resolves.count((owner.standing, owner.who.uid), now);
         counted.map_err(|text| refuse(Refusal::Limit, text))?;
-        let index = self.seats[&slot].interface;
+        let index = self.attachments[&slot].interface;
         let (netlink, tables) = (&self.netlink, &mut self.tables);
         if let Some(interface) = self.interfaces.iter_mut().find(|i| i.link.index == index)
             && let Some(known) = interface.resolve(netlink, now, ip)?

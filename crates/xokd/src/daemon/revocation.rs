@@ -16,7 +16,7 @@ use exos_xok::message::{Farewell, GrantId, Notice, Revoked};
 
 use super::bounds::own_user;
 use super::generals::Change;
-use super::{Daemon, Seat, now};
+use super::{Attachment, Daemon, now};
 use crate::ledger::{Now, SlotId};
 use crate::limits::REVOKE_TIME;
 use crate::policy::{Policy, Rule, Who};
@@ -87,7 +87,7 @@ impl Daemon {
     pub(super) fn enforce(&mut self) -> usize {
         let at = now() + REVOKE_TIME;
         let mut asked = 0;
-        for slot in self.seats.keys().copied().collect::<Vec<_>>() {
+        for slot in self.attachments.keys().copied().collect::<Vec<_>>() {
             let refused = self.not_allowed(slot);
             let taken = &mut self.seat_mut(slot).revoked.taken;
             taken.retain(|(what, _)| refused.contains(what));
@@ -133,9 +133,12 @@ impl Daemon {
 
     /// The rule by which a slot is there.
     fn rule_of(&self, slot: SlotId) -> Option<&Rule> {
-        let seat = &self.seats[&slot];
-        let (owner, interface) = (self.ledger.owner(slot)?, self.interface(seat.interface)?);
-        let (policy, direct) = (&self.config.policy, seat.record.queue);
+        let attachment = &self.attachments[&slot];
+        let (owner, interface) = (
+            self.ledger.owner(slot)?,
+            self.interface(attachment.interface)?,
+        );
+        let (policy, direct) = (&self.config.policy, attachment.record.queue);
         policy.attach(&owner.who, &interface.link.name, direct).ok()
     }
 
@@ -146,20 +149,20 @@ impl Daemon {
             return false;
         };
         let rate = self.rate_under(slot, terms);
-        let seat = self.seat_mut(slot);
-        let has = (seat.record.weight, seat.record.rate_max);
-        let asked = seat.revoked.terms.map(|(terms, _)| terms);
+        let attachment = self.seat_mut(slot);
+        let has = (attachment.record.weight, attachment.record.rate_max);
+        let asked = attachment.revoked.terms.map(|(terms, _)| terms);
         match rate {
             Some(rate) if is_more(has, terms) => {
                 if asked == Some(terms) {
                     return false;
                 }
-                seat.revoked.terms = Some((terms, at));
+                attachment.revoked.terms = Some((terms, at));
                 self.tell_revoked(slot, Revoked::Rate(rate), at);
                 true
             }
             _ => {
-                seat.revoked.terms = None;
+                attachment.revoked.terms = None;
                 if has != terms {
                     self.apply_terms(slot, terms);
                 }
@@ -169,16 +172,16 @@ impl Daemon {
     }
 
     fn apply_terms(&mut self, slot: SlotId, (weight, rate_max): Terms) {
-        let seat = self.seat_mut(slot);
-        (seat.record.weight, seat.record.rate_max) = (weight, rate_max);
-        let interface = seat.interface;
+        let attachment = self.seat_mut(slot);
+        (attachment.record.weight, attachment.record.rate_max) = (weight, rate_max);
+        let interface = attachment.interface;
         self.divide(interface);
         self.save(interface);
     }
 
     /// What a slot would be guaranteed; `None` when nothing would hold it back.
     fn rate_under(&self, slot: SlotId, (weight, cap): Terms) -> Option<u64> {
-        let index = self.seats[&slot].interface;
+        let index = self.attachments[&slot].interface;
         let mut parts = self.parts(index);
         parts.retain(|part| part.0 != slot);
         parts.push((slot, weight, cap));
@@ -188,7 +191,7 @@ impl Daemon {
 
     /// Tells a program that has come back what it is to give back.
     pub(super) fn remind(&mut self, slot: SlotId) {
-        let revoked = &self.seats[&slot].revoked;
+        let revoked = &self.attachments[&slot].revoked;
         let mut all = revoked.taken.clone();
         if let Some((terms, at)) = revoked.terms
             && let Some(rate) = self.rate_under(slot, terms)
@@ -206,18 +209,19 @@ impl Daemon {
             deadline_ms: at.saturating_sub(now()).as_millis() as u32,
             reason: REASON.to_owned(),
         };
-        if let Some(id) = self.seats[&slot].connection {
+        if let Some(id) = self.attachments[&slot].connection {
             self.server.say(id, notice.encode(), Vec::new());
         }
     }
 
     /// Takes what was asked for and not given back in time, and what was made of it since.
     pub(super) fn take_revoked(&mut self, now: Now) {
-        let due = |seat: &Seat| seat.revoked.deadline().is_some_and(|at| at <= now);
-        if !self.seats.values().any(due) {
+        let due =
+            |attachment: &Attachment| attachment.revoked.deadline().is_some_and(|at| at <= now);
+        if !self.attachments.values().any(due) {
             return;
         }
-        for slot in self.seats.keys().copied().collect::<Vec<_>>() {
+        for slot in self.attachments.keys().copied().collect::<Vec<_>>() {
             self.take_from(slot, now);
         }
         self.forget_cut();
@@ -225,7 +229,7 @@ impl Daemon {
 
     /// Takes a slot, and with it its connection, which was there for it.
     fn take_slot(&mut self, slot: SlotId) {
-        let connection = self.seats[&slot].connection;
+        let connection = self.attachments[&slot].connection;
         self.remove_seat(slot);
         if let Some(id) = connection {
             let goodbye = Notice::Goodbye(Farewell::Revoked).encode();

@@ -35,7 +35,7 @@ impl Daemon {
         }
         let time = Duration::from_millis(ms.into());
         self.ledger.await_successor(slot, grant, time)?;
-        self.unsaved.insert(self.seats[&slot].interface);
+        self.unsaved.insert(self.attachments[&slot].interface);
         plain(Answer::Done)
     }
 
@@ -43,7 +43,7 @@ impl Daemon {
     pub(super) fn check_promises(&mut self, slot: SlotId) {
         let all = self.ledger.promised().filter(|(of, ..)| *of == slot);
         let promised: Vec<GrantId> = all.map(|(_, grant, _)| grant).collect();
-        if promised.is_empty() || !self.seats.contains_key(&slot) {
+        if promised.is_empty() || !self.attachments.contains_key(&slot) {
             return;
         }
         let refused = self.not_allowed(slot);
@@ -96,7 +96,11 @@ impl Daemon {
 
     /// What slots of an interface have promised, for a successor of this daemon.
     pub(super) fn saved_promises(&self, index: u32) -> Vec<state::Promised> {
-        let is_here = |slot: &SlotId| self.seats.get(slot).is_some_and(|s| s.interface == index);
+        let is_here = |slot: &SlotId| {
+            self.attachments
+                .get(slot)
+                .is_some_and(|s| s.interface == index)
+        };
         let here = self.ledger.promised().filter(|(slot, ..)| is_here(slot));
         let saved = here.map(|(slot, grant, time)| state::Promised {
             slot,

@@ -227,7 +227,11 @@ impl Daemon {
     /// A user's slots, a bit for each.
     fn slots_of(&self, uid: u32) -> Slots {
         let mut slots = Slots::default();
-        for record in self.seats.values().map(|seat| &seat.record) {
+        for record in self
+            .attachments
+            .values()
+            .map(|attachment| &attachment.record)
+        {
             if record.who.uid == uid {
                 slots[record.slot as usize / 64 % 4] |= 1 << (record.slot % 64);
             }

@@ -83,9 +83,9 @@ impl Daemon {
         next = self.saves_at().map_or(next, |at| next.min(at));
         next = self.renewals.values().copied().fold(next, Now::min);
         next = self.ledger.awaited_until().map_or(next, |at| next.min(at));
-        for seat in self.seats.values() {
-            let due = seat.revoked.deadline().into_iter();
-            next = due.chain(seat.ends).fold(next, Now::min);
+        for attachment in self.attachments.values() {
+            let due = attachment.revoked.deadline().into_iter();
+            next = due.chain(attachment.ends).fold(next, Now::min);
         }
         for interface in &mut self.interfaces {
             let responder = interface.neighbours.responder();
@@ -97,7 +97,7 @@ impl Daemon {
     fn let_in(&mut self) {
         let house = House {
             policy: &self.config.policy,
-            seats: &self.seats,
+            attachments: &self.attachments,
             taps: &self.taps,
         };
         self.server.accept(now, &house);
@@ -263,7 +263,10 @@ impl Daemon {
         self.end_awaited(now);
         // One in a turn: each takes long, and others may have come back meanwhile.
         let due = |end: Option<Now>| end.is_some_and(|end| end <= now);
-        let first = self.seats.iter().find(|(_, seat)| due(seat.ends));
+        let first = self
+            .attachments
+            .iter()
+            .find(|(_, attachment)| due(attachment.ends));
         if let Some(slot) = first.map(|(slot, _)| *slot) {
             self.remove_seat(slot);
         }
@@ -275,7 +278,7 @@ impl Daemon {
         }
         self.counted = now;
         self.leftovers.sweep(&self.netlink);
-        for slot in self.seats.keys().copied().collect::<Vec<_>>() {
+        for slot in self.attachments.keys().copied().collect::<Vec<_>>() {
             self.write_slot(slot);
         }
     }
@@ -285,7 +288,11 @@ impl Daemon {
             return;
         };
         let notice = Notice::Changed { generation }.encode();
-        let seated: Vec<_> = self.seats.values().filter_map(|s| s.connection).collect();
+        let seated: Vec<_> = self
+            .attachments
+            .values()
+            .filter_map(|s| s.connection)
+            .collect();
         for id in seated {
             self.server.mention(id, &notice);
         }

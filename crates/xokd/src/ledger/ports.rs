@@ -24,7 +24,7 @@ const WORDS: usize = (LAST - FIRST) as usize / 64 + 1;
 type Bits = [u64; WORDS];
 
 /// Interface, protocol, address: ports are chosen within.
-type Place = (u32, Protocol, IpAddr);
+type SpaceKey = (u32, Protocol, IpAddr);
 
 #[derive(Debug)]
 struct Space {
@@ -33,9 +33,9 @@ struct Space {
 }
 
 pub(super) struct Ports {
-    spaces: BTreeMap<Place, Space>,
+    spaces: BTreeMap<SpaceKey, Space>,
     /// Until when which ports rest, in the order of their release.
-    resting: VecDeque<(Now, Place, u16)>,
+    resting: VecDeque<(Now, SpaceKey, u16)>,
     random: u64,
 }
 
@@ -154,7 +154,7 @@ impl Ports {
     }
 }
 
-fn place(claim: &Claim) -> Place {
+fn place(claim: &Claim) -> SpaceKey {
     (claim.interface, claim.protocol, claim.local)
 }
 

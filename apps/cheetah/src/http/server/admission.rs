@@ -20,7 +20,7 @@ pub(super) enum Admitted {
 impl Server {
     /// Asks the rules of the site that answers.
     pub(super) fn admit(&mut self, path: &[u8], exchange: &Exchange) -> Admitted {
-        let (site, request) = (exchange.place.site, exchange.request);
+        let (site, request) = (exchange.resource.site, exchange.request);
         let settings = self.sites.get(site).settings();
         if settings.access.is_empty() {
             return Admitted::Yes;

@@ -44,7 +44,7 @@ pub(super) fn what_follows(request: &Request) -> Answered {
 
 /// Where a request leads.
 #[derive(Clone, Copy)]
-pub(in crate::http) struct Place<'a> {
+pub(in crate::http) struct Resource<'a> {
     /// The site that answers.
     pub(in crate::http) site: usize,
     /// The path, if its rules count.
@@ -55,7 +55,7 @@ pub(in crate::http) struct Place<'a> {
 pub(in crate::http) struct Exchange<'a, 'b, 'f> {
     pub(in crate::http) request: &'a Request<'b, 'f>,
     pub(in crate::http) answered: Answered,
-    pub(in crate::http) place: Place<'a>,
+    pub(in crate::http) resource: Resource<'a>,
     pub(in crate::http) attempt: Attempt<'a>,
 }
 
@@ -117,14 +117,14 @@ impl Server {
             }
             Decision::PreconditionFailed => {
                 let status = Status::PreconditionFailed;
-                let page = self.page(status, exchange.place.site);
+                let page = self.page(status, exchange.resource.site);
                 self.send_page(status, &page, None, exchange, out);
             }
             Decision::RangeNotSatisfiable => {
                 let status = Status::RangeNotSatisfiable;
                 let field = page::content_range(document.content_len());
                 let field = Some(Buffer::from(field).into());
-                let page = self.page(status, exchange.place.site);
+                let page = self.page(status, exchange.resource.site);
                 self.send_page(status, &page, field, exchange, out);
             }
             Decision::Whole => self.send(Status::Ok, document, exchange, out),
@@ -159,7 +159,7 @@ impl Server {
         exchange: &Exchange,
         out: &mut Vec<Slice>,
     ) {
-        let Place { site, path } = exchange.place;
+        let Resource { site, path } = exchange.resource;
         let rules = path.and_then(|path| self.sites.get_mut(site).rule_fields(path));
         let rest = exchange.without_body(page).unwrap_or_else(|| page.whole());
         let rest = rules.into_iter().chain(field).chain([rest]);

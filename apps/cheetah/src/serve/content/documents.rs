@@ -35,12 +35,12 @@ impl Documents {
         worker: &Worker,
         served: &mut impl Carried,
     ) {
-        if asks.contains(Asks::MAIL) {
-            let mail = worker.take_mail();
-            if let Some(fresh) = mail.fresh.filter(|_| !self.is_ending) {
+        if asks.contains(Asks::INBOX) {
+            let inbox = worker.take_inbox();
+            if let Some(fresh) = inbox.fresh.filter(|_| !self.is_ending) {
                 self.exchange.begin(fresh);
             }
-            if let Some(feed) = mail.feed {
+            if let Some(feed) = inbox.feed {
                 self.feed = Some(feed);
                 self.feeds += 1;
             }

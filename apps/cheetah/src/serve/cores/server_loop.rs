@@ -1,7 +1,7 @@
 //! One core's part of the server: its connections, its tables of documents, and its loop, whatever carries them.
 //!
-//! All cores run this; the first does more between two turns ([`lead`](crate::serve::lead)). What comes from other cores and
-//! threads is heard in [`ServerLoop::heed`], between turns; in a turn nothing of theirs is touched.
+//! All cores run this; the first does more between two turns ([`leader`](crate::serve::leader)). What comes from other cores and
+//! threads is heard in [`ServerLoop::handle_asks`], between turns; in a turn nothing of theirs is touched.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -111,7 +111,7 @@ impl<S: Carried> ServerLoop<S> {
     }
 
     /// Between two turns: what others ask of this core, and documents that change. Gives what it was asked.
-    pub(in crate::serve) fn heed(&mut self) -> Result<Asks, Error> {
+    pub(in crate::serve) fn handle_asks(&mut self) -> Result<Asks, Error> {
         let asks = self.worker.take_asks();
         if asks.contains(Asks::SHOW) {
             self.show();
@@ -175,7 +175,7 @@ impl<S: Carried> ServerLoop<S> {
         while let Some(patience) = self.patience()
             && clock::now() < stopped + patience
         {
-            let asks = self.heed()?;
+            let asks = self.handle_asks()?;
             self.turn()?;
             each(self, asks);
             if let Some(patience) = self.patience() {

@@ -23,8 +23,8 @@ impl Asks {
     pub(in crate::serve) const STOP: Asks = Asks(1);
     /// Show your numbers ([`Worker::show`]).
     pub(in crate::serve) const SHOW: Asks = Asks(2);
-    /// There is mail.
-    pub(in crate::serve) const MAIL: Asks = Asks(4);
+    /// There is something in the inbox.
+    pub(in crate::serve) const INBOX: Asks = Asks(4);
     /// To the first: all others have shown their numbers.
     pub(in crate::serve) const ALL_SHOWN: Asks = Asks(8);
     /// To the first: all cores have exchanged their sites.
@@ -41,7 +41,7 @@ impl Asks {
 
 /// What is brought to a core.
 #[derive(Default)]
-pub(in crate::serve) struct Mail {
+pub(in crate::serve) struct Inbox {
     /// Documents to be served instead of all others.
     pub(in crate::serve) fresh: Option<Fresh>,
     /// From now on, this tells of their changes.
@@ -52,7 +52,7 @@ pub(in crate::serve) struct Mail {
 struct Shows {
     /// The processor that it runs on.
     core: usize,
-    mail: Mutex<Mail>,
+    inbox: Mutex<Inbox>,
     row: Mutex<Row>,
 }
 
@@ -76,7 +76,7 @@ impl Worker {
     pub(in crate::serve) fn make(cores: &[usize]) -> Result<Vec<Worker>, Error> {
         let shows = cores.iter().map(|&core| Shows {
             core,
-            mail: Mutex::default(),
+            inbox: Mutex::default(),
             row: Mutex::default(),
         });
         let workers = workers::Worker::make(shows, Left::default())?;
@@ -122,10 +122,10 @@ impl Worker {
     }
 
     /// Gives something to every core, this one too.
-    fn bring<T>(&self, all: impl IntoIterator<Item = T>, put: impl Fn(&mut Mail, T)) {
+    fn bring<T>(&self, all: impl IntoIterator<Item = T>, put: impl Fn(&mut Inbox, T)) {
         for ((number, core), it) in self.0.all_show().enumerate().zip(all) {
-            put(&mut lock(&core.mail), it);
-            self.0.ask(number, Asks::MAIL.0);
+            put(&mut lock(&core.inbox), it);
+            self.0.ask(number, Asks::INBOX.0);
         }
     }
 
@@ -161,7 +161,7 @@ impl Worker {
         let (left, all) = (self.0.shared(), self.count());
         left.to_exchange.store(all, Ordering::Relaxed);
         left.to_empty.store(all, Ordering::Relaxed);
-        self.bring(vec![fresh; all], |mail, fresh| mail.fresh = Some(fresh));
+        self.bring(vec![fresh; all], |inbox, fresh| inbox.fresh = Some(fresh));
     }
 
     /// This core serves the documents that it was sent.
@@ -176,12 +176,12 @@ impl Worker {
 
     /// Has every core, this one too, hear of changes by its feed.
     pub(in crate::serve) fn send_feeds(&self, feeds: Vec<Feed>) {
-        self.bring(feeds, |mail, feed| mail.feed = Some(feed));
+        self.bring(feeds, |inbox, feed| inbox.feed = Some(feed));
     }
 
     /// What was sent to this core.
-    pub(in crate::serve) fn take_mail(&self) -> Mail {
-        std::mem::take(&mut lock(&self.0.shows().mail))
+    pub(in crate::serve) fn take_inbox(&self) -> Inbox {
+        std::mem::take(&mut lock(&self.0.shows().inbox))
     }
 
     /// This core ends.

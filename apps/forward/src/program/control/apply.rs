@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::request::{Kind, Request};
 use crate::forwarder::Forwarder;
 use crate::limits::WEIGHT_MAX;
-use crate::options::{Place, Weighted};
+use crate::options::{ListenAddress, Weighted};
 use crate::reach::Reach;
 use crate::service::{Listener, Misfit, Server, Services, Standing};
 
@@ -67,7 +67,7 @@ fn with_hint(error: String) -> String {
 /// A server, and behind which listener.
 struct Asked {
     server: Weighted,
-    listener: Option<Place>,
+    listener: Option<ListenAddress>,
 }
 
 impl Asked {

@@ -102,7 +102,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::request::Place;
+    use crate::request::Position;
 
     fn users(list: &str) -> Users {
         let content = Content::get(&"http://h/set/".parse().unwrap());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn target(users: &Users, request: u32) -> String {
-        let bytes = users.requests()[request as usize].bytes(Place::Between);
+        let bytes = users.requests()[request as usize].bytes(Position::Between);
         let text = String::from_utf8(bytes.as_bytes().to_vec()).unwrap();
         text.split(' ').nth(1).unwrap().to_owned()
     }

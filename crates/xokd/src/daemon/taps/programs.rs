@@ -101,10 +101,12 @@ impl Daemon {
 
     /// Answers the programs whose copies are made.
     pub(super) fn answer_arrivals(&mut self) {
-        let (seats, taps) = (&self.seats, &mut self.taps);
+        let (attachments, taps) = (&self.attachments, &mut self.taps);
         let (mut ready, mut waiting) = (Vec::new(), Vec::new());
         for arrival in std::mem::take(&mut taps.arrivals) {
-            let uid = seats.get(&arrival.slot).map(|seat| seat.record.who.uid);
+            let uid = attachments
+                .get(&arrival.slot)
+                .map(|attachment| attachment.record.who.uid);
             match uid.is_none_or(|uid| taps.show_all_of(uid, arrival.slot)) {
                 true => ready.push(arrival),
                 false => waiting.push(arrival),

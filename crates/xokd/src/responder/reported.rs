@@ -8,16 +8,16 @@ use exos_xok::tables::{Neighbour, NeighbourState};
 
 /// What was told last.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     /// By address; none when it is to be told again, though it be the same.
     all: HashMap<IpAddr, Option<(Mac, NeighbourState)>>,
 }
 
-impl Told {
+impl Reported {
     /// Somebody asks for this neighbour: the tables, which have less room than the stack, may not have it any more.
     pub(super) fn tell_again(&mut self, ip: IpAddr) {
-        if let Some(told) = self.all.get_mut(&ip) {
-            *told = None;
+        if let Some(reported) = self.all.get_mut(&ip) {
+            *reported = None;
         }
     }
 
@@ -53,18 +53,18 @@ mod tests {
     #[test]
     fn what_is_new_is_told_once_and_what_is_asked_for_again() {
         use NeighbourState::{Reachable, Stale};
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         let (one, other) = (row(1, Reachable), row(2, Reachable));
-        assert_eq!(told.news(&[one, other]), (vec![one, other], vec![]));
-        assert_eq!(told.news(&[one, other]), (vec![], vec![]));
+        assert_eq!(reported.news(&[one, other]), (vec![one, other], vec![]));
+        assert_eq!(reported.news(&[one, other]), (vec![], vec![]));
         let stale = row(2, Stale);
-        assert_eq!(told.news(&[one, stale]), (vec![stale], vec![]));
-        told.tell_again(one.ip);
-        told.tell_again(row(3, Stale).ip);
-        assert_eq!(told.news(&[one, stale]), (vec![one], vec![]));
+        assert_eq!(reported.news(&[one, stale]), (vec![stale], vec![]));
+        reported.tell_again(one.ip);
+        reported.tell_again(row(3, Stale).ip);
+        assert_eq!(reported.news(&[one, stale]), (vec![one], vec![]));
         // Asked for, and forgotten before it was told again.
-        told.tell_again(one.ip);
-        assert_eq!(told.news(&[stale]), (vec![], vec![one.ip]));
-        assert_eq!(told.news(&[]), (vec![], vec![stale.ip]));
+        reported.tell_again(one.ip);
+        assert_eq!(reported.news(&[stale]), (vec![], vec![one.ip]));
+        assert_eq!(reported.news(&[]), (vec![], vec![stale.ip]));
     }
 }

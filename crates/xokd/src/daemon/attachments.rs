@@ -13,12 +13,12 @@ use exos_xok::tables;
 use super::generals::Changes;
 use super::requests::{Refused, refuse};
 use super::revocation::Revocations;
-use super::{Daemon, Seat, now, random};
+use super::{Attachment, Daemon, now, random};
 use crate::ledger::{Change, Owner, SlotId};
 use crate::limits::{NOBODY, REATTACH_TIME};
 use crate::policy::{Rule, Who};
 use crate::server::ConnectionId;
-use crate::slot::{self, Place, PlaceConfig};
+use crate::slot::{self, SlotPair, SlotPairConfig};
 use crate::state;
 
 /// What a program asks for.
@@ -33,7 +33,7 @@ pub(super) struct Wanted {
 pub(super) struct Made {
     pub(super) slot: SlotId,
     /// None for a queue of the interface itself.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<SlotPair>,
     pub(super) facts: LinkFacts,
     /// Tells who has the memory.
     pub(super) memory: Option<LentMemory>,
@@ -87,7 +87,7 @@ impl Daemon {
             rate_max: rule.rate_max,
             since_ms: now().as_millis() as u64,
         };
-        self.seat(index, record, (made.place, made.memory), Some(id));
+        self.attachment(index, record, (made.place, made.memory), Some(id));
         self.retell_taps(who.uid);
         self.divide(index);
         self.save(index);
@@ -101,7 +101,7 @@ impl Daemon {
         let rule = rule.map_err(|e| refuse(Refusal::NotAllowed, e))?;
         let chunks = self.check_bounds(who, rule, chunks)?;
         let slot = self.free_slot()?;
-        let config = PlaceConfig {
+        let config = SlotPairConfig {
             id: slot,
             ifindex: index,
             mac: interface.mac,
@@ -127,11 +127,11 @@ impl Daemon {
     }
 
     /// Enters a slot into the books.
-    pub(super) fn seat(
+    pub(super) fn attachment(
         &mut self,
         interface: u32,
         record: state::Slot,
-        (place, memory): (Option<Place>, Option<LentMemory>),
+        (place, memory): (Option<SlotPair>, Option<LentMemory>),
         connection: Option<ConnectionId>,
     ) {
         let slot = record.slot;
@@ -142,7 +142,7 @@ impl Daemon {
             program: record.program.clone(),
             interface,
         };
-        let seat = Seat {
+        let attachment = Attachment {
             record,
             connection,
             interface,
@@ -153,17 +153,17 @@ impl Daemon {
             changes: Changes::default(),
         };
         self.ledger.add_slot(slot, owner);
-        self.seats.insert(slot, seat);
+        self.attachments.insert(slot, attachment);
         self.write_slot(slot);
     }
 
     /// The place in the kernel with its ring, checked on its way out before anybody can send.
     fn make_place(
         &self,
-        config: &PlaceConfig,
-    ) -> exos_host::error::Result<(Place, LinkFacts, Vec<OwnedFd>)> {
+        config: &SlotPairConfig,
+    ) -> exos_host::error::Result<(SlotPair, LinkFacts, Vec<OwnedFd>)> {
         let interface = self.interface(config.ifindex).expect("it was chosen");
-        let mut place = Place::make(&self.netlink, config)?;
+        let mut place = SlotPair::make(&self.netlink, config)?;
         let entry = Slot {
             kind: SlotKind::Veth,
             ifindex: place.ifindex,
@@ -194,7 +194,8 @@ impl Daemon {
 
     pub(super) fn free_slot(&self) -> Result<SlotId, Refused> {
         // Not one of which copies are made still for anyone who had it before.
-        let is_free = |slot: &SlotId| !self.seats.contains_key(slot) && !self.taps.show(*slot);
+        let is_free =
+            |slot: &SlotId| !self.attachments.contains_key(slot) && !self.taps.show(*slot);
         let free = (1..NOBODY).find(is_free);
         free.ok_or_else(|| refuse(Refusal::Limit, "all slots are taken; end some program"))
     }
@@ -202,33 +203,34 @@ impl Daemon {
     /// Takes a slot with all that it holds. What the kernel refuses is said, and does not stop the rest.
     pub(super) fn remove_seat(&mut self, slot: SlotId) {
         self.check_promises(slot);
-        let Some(seat) = self.seats.remove(&slot) else {
+        let Some(attachment) = self.attachments.remove(&slot) else {
             return;
         };
         for change in self.ledger.remove_slot(slot, now()) {
             self.apply(&change);
         }
-        if let Some(queue) = seat.record.queue {
-            self.given_back.insert((seat.interface, queue), now());
+        if let Some(queue) = attachment.record.queue {
+            self.given_back.insert((attachment.interface, queue), now());
         }
-        self.retell_taps(seat.record.who.uid);
-        self.forget_filters(seat.interface, slot);
-        let Some(interface) = self.interface(seat.interface) else {
+        self.retell_taps(attachment.record.who.uid);
+        self.forget_filters(attachment.interface, slot);
+        let Some(interface) = self.interface(attachment.interface) else {
             return;
         };
         let done = [
             interface.gate.forget(slot),
-            slot::remove(&self.netlink, seat.interface, slot),
+            slot::remove(&self.netlink, attachment.interface, slot),
         ];
         for error in done.into_iter().filter_map(Result::err) {
             warn!("slot {slot}: {error}");
         }
         self.tables
             .write(|w| w.set::<tables::Slot>(slot as usize, None));
-        let leftover = seat.record.leftover();
-        self.leftovers.add(seat.interface, leftover, seat.memory);
-        self.divide(seat.interface);
-        self.save(seat.interface);
+        let leftover = attachment.record.leftover();
+        self.leftovers
+            .add(attachment.interface, leftover, attachment.memory);
+        self.divide(attachment.interface);
+        self.save(attachment.interface);
     }
 
     /// Tells the packet path and the tables of a change of the ledger. What the kernel refuses is said.
@@ -264,27 +266,29 @@ impl Daemon {
 
     /// How each slot of an interface shares the link: weight and cap.
     pub(super) fn parts(&self, ifindex: u32) -> Vec<crate::shares::Part> {
-        let seats = self.seats.values().filter(|s| s.interface == ifindex);
-        let records = seats.map(|seat| &seat.record);
+        let attachments = self.attachments.values().filter(|s| s.interface == ifindex);
+        let records = attachments.map(|attachment| &attachment.record);
         records.map(|r| (r.slot, r.weight, r.rate_max)).collect()
     }
 
-    /// The seat of a slot that there is.
-    pub(super) fn seat_mut(&mut self, slot: SlotId) -> &mut Seat {
-        self.seats.get_mut(&slot).expect("the slot has a seat")
+    /// The attachment of a slot that there is.
+    pub(super) fn seat_mut(&mut self, slot: SlotId) -> &mut Attachment {
+        self.attachments
+            .get_mut(&slot)
+            .expect("the slot has a attachment")
     }
 
     /// A slot's row of the tables.
     pub(super) fn write_slot(&mut self, slot: SlotId) {
-        let Some(seat) = self.seats.get(&slot) else {
+        let Some(attachment) = self.attachments.get(&slot) else {
             return;
         };
-        let record = &seat.record;
+        let record = &attachment.record;
         let mut row = tables::Slot {
             number: slot,
             pid: record.pid,
             uid: record.who.uid,
-            interface: seat.interface,
+            interface: attachment.interface,
             direct: record.queue.is_some(),
             weight: record.weight,
             grants: (self.ledger.count_held_by(slot) + self.ledger.generals_of(slot).count())
@@ -293,7 +297,7 @@ impl Daemon {
             program: record.program.clone(),
             counters: [0; exos_xok::limits::TABLE_COUNTERS],
         };
-        let interface = self.interface(seat.interface);
+        let interface = self.interface(attachment.interface);
         let counters = interface.and_then(|i| i.gate.counters(slot).ok());
         for (to, from) in row.counters.iter_mut().zip(counters.unwrap_or_default()) {
             *to = from;

@@ -37,12 +37,12 @@ impl Reporter {
     }
 }
 
-pub(in crate::serve) struct Lead<'a> {
+pub(in crate::serve) struct Leader<'a> {
     pub(in crate::serve) signals: &'a Signals,
     pub(in crate::serve) reporter: &'a Reporter,
 }
 
-impl Lead<'_> {
+impl Leader<'_> {
     /// Serves until a signal or another core's end.
     pub(in crate::serve) fn serve<S: Carried>(
         &self,
@@ -53,7 +53,7 @@ impl Lead<'_> {
         server.served.watch(self.signals.fd())?;
         server.served.watch(upkeep.fd())?;
         while !self.signals.stop_requested() {
-            let asks = server.heed()?;
+            let asks = server.handle_asks()?;
             if asks.contains(Asks::ONE_LEFT) || is_over(&mut server.served) {
                 return Ok(());
             }
