@@ -45,6 +45,7 @@ class Author(threading.Thread):
         self.unfinished = set()
         self.ways = collections.Counter()
         self.stopping = threading.Event()
+        self.reader = Reader("the author's", self)
         for document in range(DOCUMENTS):
             self.rename(document, self.next(document))
 
@@ -65,7 +66,13 @@ class Author(threading.Thread):
         os.rename(self.path(document) + ".new", self.path(document))
 
     def in_place(self, document, content):
-        """As others do: the file is emptied and filled again, in some steps."""
+        """As others do: the file is emptied and filled again, in some steps.
+
+        Not before the version that it has is served: a file that is emptied in the moment in which it is read because it
+        came to its name may be served empty until its writer closes it ("When a file is read" in
+        docs/internals/store.md).
+        """
+        self.wait_until_served(document, self.newest[document] - 1)
         began, step = time.monotonic(), max(1, len(content) // 3)
         with open(self.path(document), "wb", buffering=0) as file:
             for at in range(0, len(content), step):
@@ -75,6 +82,11 @@ class Author(threading.Thread):
         # happens to an author who waits for a processor.
         if time.monotonic() - began > 0.8:
             self.unfinished |= {hashlib.sha256(content[:at]).digest() for at in range(0, len(content), step)}
+
+    def wait_until_served(self, document, version):
+        until = time.monotonic() + PATIENCE
+        while self.reader.version_of(document) != version and time.monotonic() < until:
+            time.sleep(0.001)
 
     def link(self, document, content):
         """As a release that is switched over: a link to another file."""
@@ -121,6 +133,11 @@ class Reader(threading.Thread):
                 self.connection = None
                 self.reconnections += 1
         raise OSError(f"{path} cannot be had")
+
+    def version_of(self, document):
+        """The version of a document that is served, None where it is none of them."""
+        _, body = self.request(f"/{document}.bin", {})
+        return self.author.versions[document].get(hashlib.sha256(body).digest())
 
     def fetch(self):
         document = self.random.randrange(DOCUMENTS)
@@ -171,8 +188,7 @@ def settled(author):
     old = set(range(DOCUMENTS))
     while old and time.monotonic() < until:
         for document in sorted(old):
-            _, body = reader.request(f"/{document}.bin", {})
-            if author.versions[document].get(hashlib.sha256(body).digest()) == author.newest[document]:
+            if reader.version_of(document) == author.newest[document]:
                 old.discard(document)
         time.sleep(0.1)
     return old

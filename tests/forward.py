@@ -2,7 +2,9 @@
 
     forward.py serve PORT                            TCP and UDP, IPv4 and IPv6, until it is ended; at the port before it, who
                                                      connects is told from which end
-    forward.py echo ADDRESS PORT BYTES [CONNECTIONS] every byte comes back, and then the end
+    forward.py echo ADDRESS PORT BYTES [CONNECTIONS [FILE]]
+                                                     every byte comes back, and then the end; the bytes again and again until
+                                                     FILE is there
     forward.py slow ADDRESS PORT BYTES FILES         the same in two halves: makes FILES.half after the first, waits for FILES.go
     forward.py proxied ADDRESS PORT v1|v2            the server was told of us by the PROXY protocol
     forward.py seen ADDRESS PORT                     the server names our own end as who it speaks to
@@ -94,28 +96,34 @@ def connect(address, port):
     return socket.create_connection((address, int(port)), timeout=PATIENCE)
 
 
-def one(address, port, data):
-    """Sends and hears at the same time; what was heard."""
-    heard = bytearray()
+def comes_back(address, port, data, until=""):
+    """Sends and hears at the same time, the data over and over until there is a file of this name; whether it comes back."""
+    rounds, heard, same = 0, 0, True
     with connect(address, port) as s:
         def send():
-            s.sendall(data)
+            nonlocal rounds
+            limit = time.monotonic() + PATIENCE
+            while rounds == 0 or (until and not os.path.exists(until) and time.monotonic() < limit):
+                s.sendall(data)
+                rounds += 1
             s.shutdown(socket.SHUT_WR)
         sender = threading.Thread(target=send)
         sender.start()
         while part := s.recv(65536):
-            heard += part
+            at = heard % len(data)
+            same = same and part == (data[at:] + data)[:len(part)]
+            heard += len(part)
         sender.join()
-    return bytes(heard)
+    return same and heard == rounds * len(data)
 
 
-def echo(address, port, length, connections="1"):
+def echo(address, port, length, connections="1", until=""):
     wrong = []
 
     def visit(n):
         data = random.Random(n).randbytes(int(length))
         try:
-            if one(address, port, data) != data:
+            if not comes_back(address, port, data, until):
                 wrong.append(f"connection {n}: other bytes came back")
         except OSError as error:
             wrong.append(f"connection {n}: {error}")

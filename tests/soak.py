@@ -124,12 +124,13 @@ def table_kib(before, after):
 
 def packets(kind, mac):
     """Requests that were answered, and what went wrong."""
-    command = ["bench", "http-packets", "visit", "--mac", mac, "--seconds", str(SECONDS), "--to", f"{SERVER}:80",
-               "--size", "100", "--kind", kind, "--connections", "64"]
+    settings = {"mac": [int(byte, 16) for byte in mac.split(":")], "to": f"{SERVER}:80", "size": 100, "kind": kind,
+                "connections": 64, "queues": 1, "seconds": SECONDS}
+    command = ["bench", "helper", "visit", json.dumps(settings)]
     done = subprocess.run(inside("b", EXOS, *command), capture_output=True, text=True, timeout=PATIENCE)
     if done.returncode:
         return 0, done.stderr
-    said = json.loads(done.stdout)
+    said = json.loads(done.stdout.splitlines()[-1])
     return said["requests"], {name: count for name, count in said["errors"].items() if count and name != "timeout"}
 
 

@@ -1,15 +1,17 @@
 //! The command line of `exos bench`.
 
-use crate::experiment::cost::{self, CostArgs, ReplayArgs};
+use crate::experiment::cost::{self, CostArgs};
 use crate::experiment::forward::{self, ForwardArgs};
-use crate::experiment::http::{self, HttpArgs, PacketsArgs};
+use crate::experiment::http::{self, HttpArgs};
 use crate::experiment::load::{self, LoadArgs};
-use crate::experiment::sharing::{self, ProgramArgs, SharingArgs};
-use crate::experiment::tcp::{self, PeerArgs, RawArgs, TcpArgs};
-use exos_host::Result;
+use crate::experiment::sharing::{self, SharingArgs};
+use crate::experiment::tcp::{self, TcpArgs};
+use crate::stage::helper::{Entry, entry};
+use crate::stage::packets::{Answer, Ask, Visit};
+use exos_host::{Error, Result};
 use std::process::ExitCode;
 
-/// Measure our programs beside their peers.
+/// Measure ExOS programs and compare them with others (nginx, HAProxy, wrk, Linux's TCP and more).
 #[derive(clap::Args, Debug)]
 pub struct BenchArgs {
     #[command(subcommand)]
@@ -19,55 +21,72 @@ pub struct BenchArgs {
 /// The experiments.
 #[derive(clap::Subcommand, Debug)]
 pub enum BenchCommand {
-    /// Static documents over HTTP: exos serve beside nginx, h2o and lighttpd, and beside the packet limit of the link
+    /// Static documents over HTTP: exos serve compared with nginx, h2o, lighttpd, and the packet limit of the link
     ///
-    /// Makes a lab of its own and removes it. Needs root, wrk, two cores or more, and a machine that does nothing else
-    /// meanwhile; servers that are not installed are left out. The whole takes an hour and a half: --quick, --only, --groups,
-    /// --servers, --sizes and others choose.
+    /// Makes a lab of its own and removes it. Needs root, wrk, two cores or more, and an otherwise idle machine; skips
+    /// servers that are not installed. A full run takes an hour and a half; --quick, --only, --groups, --servers,
+    /// --sizes and others select parts of it.
     Http(HttpArgs),
-    /// The client of packets of `exos bench http`, which starts it
-    #[command(hide = true)]
-    HttpPackets(PacketsArgs),
-    /// Load generators: exos load, with its specialisations and without, on sockets, and wrk, ab, httperf
+    /// Load generators: exos load, with and without its optimisations, compared with wrk, ab and httperf
     ///
-    /// The paper's Figure 6: how many requests a second each makes of exos serve and of nginx, and what a request costs it.
-    /// Makes a lab of its own and removes it. Needs root, two cores or more, and a machine that does nothing else
-    /// meanwhile; what is not installed is left out. The whole takes half an hour: --quick, --only and others choose.
+    /// How many requests a second each makes to exos serve and to nginx, and what a request costs it (Figure 6 of the
+    /// paper). Makes a lab of its own and removes it. Needs root, two cores or more, and an otherwise idle machine;
+    /// skips programs that are not installed. A full run takes half an hour; --quick, --only and others select parts of
+    /// it.
     Load(LoadArgs),
-    /// Forwarders: exos forward, packet by packet and by joining sockets, beside HAProxy, nginx and nftables
+    /// Forwarders: exos forward, by packets and by joined sockets, compared with HAProxy, nginx and nftables
     ///
-    /// The paper's Figure 7: how many requests a second come through each, what one costs it, and what time it adds. Makes
-    /// namespaces of its own and removes them. Needs root, two cores or more, wrk for the offload wire, and a machine that does
-    /// nothing else meanwhile; what is not installed is left out. The whole takes an hour: --quick, --only and others choose.
+    /// How many requests a second pass through each, what a request costs it, and how much latency it adds (Figure 7 of
+    /// the paper). Makes namespaces of its own and removes them. Needs root, two cores or more, wrk for the offload
+    /// wire, and an otherwise idle machine; skips programs that are not installed. A full run takes an hour; --quick,
+    /// --only and others select parts of it.
     Forward(ForwardArgs),
-    /// Instructions, memory and time of our stack, beside smoltcp's: segments, connections, timers
+    /// Instructions, memory and time of the TCP/IP stack, compared with smoltcp: segments, connections, timers
     ///
-    /// All in memory: no wire, no privilege. Instructions need valgrind; the machine may do other things meanwhile,
-    /// only nanoseconds suffer.
+    /// Runs in memory, without network or privilege. Counting instructions needs valgrind. Other load on the machine
+    /// affects only the nanoseconds.
     Cost(CostArgs),
-    /// A part of `exos bench cost` that needs a process of its own
-    #[command(hide = true)]
-    CostReplay(ReplayArgs),
-    /// TCP: goodput under delay, loss and reordering, fairness, the packet limit, a SYN flood, beside Linux's stack
+    /// TCP compared with Linux's: goodput under delay, loss and reordering, fairness, packet rate, SYN flood
     ///
-    /// Makes a lab of its own and removes it. Needs root, two cores or more, and a machine that does nothing else
-    /// meanwhile. The whole takes most of an hour: --quick, --only and --groups choose.
+    /// Makes a lab of its own and removes it. Needs root, two cores or more, and an otherwise idle machine. A full run
+    /// takes most of an hour; --quick, --only and --groups select parts of it.
     Tcp(TcpArgs),
-    /// Sharing an interface through the daemon: what protection costs, and who gets how much of the link
+    /// Sharing an interface through the daemon: what protection costs, and how the link is divided
     ///
     /// Makes a lab and daemons of its own and removes them; the programs run as an ordinary user. Needs root, wrk, two
-    /// cores or more, and a machine that does nothing else meanwhile. --quick, --groups and --only choose.
+    /// cores or more, and an otherwise idle machine. --quick, --groups and --only select parts of it.
     Sharing(SharingArgs),
-    /// The programs of `exos bench sharing`, which starts them
+    /// A part of an experiment that needs a process of its own, which starts it
     #[command(hide = true)]
-    SharingProgram(ProgramArgs),
-    /// Linux's side of `exos bench tcp`, which starts it
-    #[command(hide = true)]
-    TcpPeer(PeerArgs),
-    /// The senders and receivers of plain frames of `exos bench tcp`, which starts them
-    #[command(hide = true)]
-    TcpRaw(RawArgs),
+    Helper {
+        /// Which
+        name: String,
+        /// Its settings, as JSON
+        settings: String,
+    },
 }
+
+/// All helpers.
+const HELPERS: [Entry; 18] = [
+    entry::<Visit>(),
+    entry::<Ask>(),
+    entry::<Answer>(),
+    entry::<tcp::Listener>(),
+    entry::<tcp::Connector>(),
+    entry::<tcp::Syns>(),
+    entry::<tcp::Clients>(),
+    entry::<tcp::Echo>(),
+    entry::<sharing::Send>(),
+    entry::<sharing::Receive>(),
+    entry::<sharing::Idle>(),
+    entry::<sharing::Hold>(),
+    entry::<sharing::Claim>(),
+    entry::<sharing::Ping>(),
+    entry::<cost::Replay>(),
+    entry::<cost::IdleConnections>(),
+    entry::<cost::WaitingConnections>(),
+    entry::<cost::ManyTimers>(),
+];
 
 /// Does what the command line says.
 pub fn run(args: BenchArgs) -> Result<ExitCode> {
@@ -75,13 +94,26 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         BenchCommand::Http(args) => http::run(&args),
         BenchCommand::Load(args) => load::run(&args),
         BenchCommand::Forward(args) => forward::run(&args),
-        BenchCommand::HttpPackets(args) => http::packets(&args),
         BenchCommand::Cost(args) => cost::run(&args),
-        BenchCommand::CostReplay(args) => cost::replay(&args),
         BenchCommand::Tcp(args) => tcp::run(&args),
         BenchCommand::Sharing(args) => sharing::run(&args),
-        BenchCommand::SharingProgram(args) => sharing::program(&args),
-        BenchCommand::TcpPeer(args) => tcp::peer(&args),
-        BenchCommand::TcpRaw(args) => tcp::raw(&args),
+        BenchCommand::Helper { name, settings } => {
+            let helper = HELPERS.iter().find(|(known, _)| *known == name);
+            let (_, run) =
+                helper.ok_or_else(|| Error::new(format!("there is no helper {name}")))?;
+            run(&settings).map(|()| ExitCode::SUCCESS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_helper_has_a_name_of_its_own() {
+        let names: HashSet<&str> = HELPERS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.len(), HELPERS.len());
     }
 }

@@ -1,10 +1,16 @@
 //! `exos bench`: the papers' figures and tables, measured here beside peers.
 //!
-//! Three layers: `stage` (cores, processes, the wire, and what they used of the machine), `experiment` (what is measured, a
-//! folder for each), `report` (medians, ratios, where results go).
+//! Three layers, each a folder:
+//!
+//! - [`stage`]: cores, processes, wires, servers and clients to compare with;
+//! - [`experiment`]: what is measured, one after the other below;
+//! - [`report`]: what came of it, from one list of columns as text and as a page, and as JSON (docs/reference/bench.md).
 //!
 //! Each experiment sets up all it needs on a lab wire of its own, runs ours and its peers in turn in the same
-//! session, repeats, and reports medians as a table for people and as JSON (docs/json.md) for programs.
+//! session, repeats, and reports medians.
+//!
+//! To add one, write a file in `experiment` with its options, its contenders, its results (which are the JSON) and, for each kind
+//! of them, the columns that people see ([`report::Case`]); then name it in `cli`.
 //!
 //! `http`: static documents of several sizes, each request on a new connection or many on persistent ones, beside nginx
 //! and others. `load`: load generators beside one another. `forward`: forwarders. `tcp`: the stack beside Linux's under loss, delay and attack. `sharing`: what it costs
@@ -21,3 +27,22 @@ mod stage;
 pub use cli::{BenchArgs, BenchCommand, run};
 pub use experiment::{cost, forward, http, load, sharing, tcp};
 pub use report::Results;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+
+/// The JSON of each experiment, by its command.
+pub fn schemas() -> [(&'static str, Schema); 6] {
+    fn of<R: JsonSchema>() -> Schema {
+        let settings = SchemaSettings::default().for_serialize();
+        settings.into_generator().into_root_schema_for::<R>()
+    }
+    [
+        ("exos bench http", of::<http::Report>()),
+        ("exos bench load", of::<load::Report>()),
+        ("exos bench forward", of::<forward::Report>()),
+        ("exos bench cost", of::<cost::Report>()),
+        ("exos bench tcp", of::<tcp::Report>()),
+        ("exos bench sharing", of::<sharing::Report>()),
+    ]
+}

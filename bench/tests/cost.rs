@@ -5,7 +5,7 @@
 
 use clap::Parser as _;
 use exos_bench::Results as _;
-use exos_bench::cost::{CostArgs, Report, StackKind, measure};
+use exos_bench::cost::{CostArgs, Report, measure};
 use exos_bench::{BenchArgs, run};
 use std::process::ExitCode;
 
@@ -50,7 +50,8 @@ fn memory_and_time() {
     assert!((40.0..1024.0).contains(&waiting.bytes), "{waiting:?}");
     assert_eq!(report.timers.expect("timers").timers, 20_000);
     // A report without instructions has no heading for them.
-    assert!(report.table().starts_with("1000 idle connections"));
+    let table = report.table();
+    assert!(table.contains("Idle connections") && !table.contains("Instructions"));
 }
 
 fn instructions_are_the_same_every_time() {
@@ -71,10 +72,6 @@ fn instructions_are_the_same_every_time() {
     for counted in &report.instructions {
         assert!(counted.instructions > 300.0, "{counted:?}");
         assert!((1.0..counted.instructions).contains(&counted.transmitting));
-        assert_eq!(
-            counted.goal.is_some(),
-            counted.stack == StackKind::Exos && counted.goal == Some(350)
-        );
     }
     let again = measured(&arguments);
     for (first, second) in report.instructions.iter().zip(&again.instructions) {

@@ -196,7 +196,7 @@ impl World {
         if active {
             let from = SocketAddr::new(address(self.ipv6, 1), self.ports.0);
             let to = SocketAddr::new(address(self.ipv6, 2), self.ports.1);
-            let made = self.stack.tcp_connect(self.now, Some(from), to, options);
+            let made = self.stack.tcp.connect(self.now, Some(from), to, options);
             self.id = Some(made.expect("the first connection"));
             self.settle();
             let (flags, seq) = syn(TcpFlags::SYN | TcpFlags::ACK);

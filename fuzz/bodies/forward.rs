@@ -92,7 +92,7 @@ fn give(forwarder: &mut Forwarder, reach: Reach, now: Instant, frame: &[u8]) {
             }
         }
         Verdict::Stack | Verdict::Drop | Verdict::Held => assert_eq!(before, after),
-        Verdict::Made | Verdict::Answered => check_made(forwarder, &before),
+        Verdict::Generated | Verdict::Answered => check_made(forwarder, &before),
     }
 }
 

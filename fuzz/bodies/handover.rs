@@ -39,7 +39,7 @@ pub fn handover(data: &[u8]) {
 
 /// The connection of these fields, or why there is none.
 pub fn decode(data: &[u8]) -> Result<DetachedConnection, HandoverError> {
-    let mut bytes = b"EXTC\x03\x00".to_vec();
+    let mut bytes = b"EXTC\x04\x00".to_vec();
     bytes.extend(((HEAD + data.len()) as u32).to_le_bytes());
     bytes.extend(data);
     let decoded = DetachedConnection::decode(&bytes);
@@ -77,7 +77,7 @@ impl World {
         config.neighbors = Neighbors::External;
         let mut stack = Stack::new(config, 1, now).ok()?;
         stack.set_neighbor(now, remote.ip(), THEIRS);
-        let id = stack.tcp_put_in(now, detached).ok()?;
+        let id = stack.tcp.put_in(now, detached).ok()?;
         Some(Self {
             stack,
             now,
@@ -117,10 +117,10 @@ impl World {
 
     /// Out of the stack and in again, through its bytes.
     fn move_on(&mut self) {
-        let taken = self.stack.tcp_take_out(self.now, self.id);
+        let taken = self.stack.tcp.take_out(self.now, self.id);
         let bytes = taken.expect("it stands").encode();
         let again = DetachedConnection::decode(&bytes).expect("what a stack wrote");
-        self.id = self.stack.tcp_put_in(self.now, again).expect("its place");
+        self.id = self.stack.tcp.put_in(self.now, again).expect("its place");
         self.settle();
     }
 

@@ -38,7 +38,7 @@ pub fn request(data: &[u8]) {
     assert!(!whole.output.windows(6).any(|window| window == b"SECRET"));
 }
 
-/// The same of requests that are nearly right, made by the decisions in the bytes, cut in two at every byte.
+/// Requests that are nearly right, made by the decisions in the bytes, are answered alike when cut in two at every byte.
 pub fn mutations(data: &[u8]) {
     let stream = mutations::stream(data);
     let mut server = Server::new(site(), 784_111_777);

@@ -285,7 +285,7 @@ impl World {
             3 => tcp.finish(id),
             4 => tcp.discard_received(id),
             5 => tcp.acknowledge_now(id),
-            6 if count % 8 == 0 => self.stack.tcp_abort(id),
+            6 if count % 8 == 0 => self.stack.tcp.abort(id),
             _ => {}
         }
     }
@@ -295,7 +295,8 @@ impl World {
         let from = SocketAddr::new(address(self.ipv6, 1), 5000);
         if let Ok(id) = self
             .stack
-            .tcp_connect(self.now, Some(from), to, &Options::default())
+            .tcp
+            .connect(self.now, Some(from), to, &Options::default())
         {
             self.connection = Some(id);
             self.our_port = 5000;

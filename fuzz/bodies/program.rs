@@ -24,7 +24,7 @@ impl World {
             }
             12 => self.stack.tcp.acknowledge_now(id),
             13 => self.stack.tcp.finish(id),
-            14 if count % 4 == 0 => self.stack.tcp_abort(id),
+            14 if count % 4 == 0 => self.stack.tcp.abort(id),
             15 => self.move_on(id),
             _ => {}
         }
@@ -32,11 +32,11 @@ impl World {
 
     /// Out of the stack and in again, as bytes.
     pub(super) fn move_on(&mut self, id: ConnectionId) {
-        let Some(taken) = self.stack.tcp_take_out(self.now, id) else {
+        let Some(taken) = self.stack.tcp.take_out(self.now, id) else {
             return;
         };
         let again = DetachedConnection::decode(&taken.encode()).expect("what a stack wrote");
-        let put = self.stack.tcp_put_in(self.now, again);
+        let put = self.stack.tcp.put_in(self.now, again);
         self.id = Some(put.expect("its place is free"));
         // It acknowledges, and tells again of what it holds beyond gaps.
         self.came += REPORTS_MAX;

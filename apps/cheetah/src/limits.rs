@@ -222,7 +222,7 @@ pub const CHUNK_LEN: usize = 64 * 1024;
 /// Chunks that are read for a response beyond what is under way to its client: one that is sent, and one behind it.
 pub const REACH_MIN: usize = 2;
 
-/// The same where a client has had to wait for the disk again and again: the whole send queue.
+/// Chunks that are read ahead for a client that has had to wait for the disk again and again: the whole send queue.
 pub const REACH_MAX: usize = QUEUE_LEN_MAX / CHUNK_LEN;
 
 /// What all chunks of long files may take by default.

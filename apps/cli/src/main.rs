@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     match run(cli.program) {
         Ok(code) => code,
         Err(error) => {
-            exos_program::error!("exos: {error}");
+            exos_program::error!("exos: {}", exos_program::with_options(error));
             ExitCode::FAILURE
         }
     }

@@ -1,10 +1,11 @@
 //! One finding: what was looked at, what it means, how to mend it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
 /// How a finding is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mark {
     /// As it should be.
@@ -29,17 +30,17 @@ impl fmt::Display for Mark {
 const NEEDS_ROOT: [&str; 5] = ["capability", "af-xdp", "bpf-load", "bpf-xskmap", "trial"];
 
 /// One finding.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Check {
-    /// A stable name for programs, for example `bpf-load`.
+    /// Which check, a name for programs such as `bpf-load`; several checks may share one.
     pub id: &'static str,
     /// How it is.
     pub mark: Mark,
     /// What was found, a phrase.
     pub what: String,
-    /// What that means, a sentence without a full stop.
+    /// What that means for a program of ours.
     pub meaning: String,
-    /// What to do about it, an imperative; always there unless the mark is ok.
+    /// What to do about it; `null` when the mark is `"ok"`.
     pub mend: Option<String>,
 }
 

@@ -7,10 +7,10 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Check what this machine offers, what that means, and how to mend what is missing.
+/// Check what this machine supports, what that means, and how to fix what is missing.
 #[derive(clap::Args, Debug)]
 pub struct DoctorArgs {
-    /// Interfaces to look at; all that are up when left out
+    /// Interfaces to check [default: all that are up]
     interfaces: Vec<String>,
     /// The daemon's socket [default: $EXOS_XOKD, else /run/exos/xokd.sock]
     #[arg(long, value_name = "SOCKET")]

@@ -46,6 +46,7 @@ pub(crate) fn examine(socket: &Path, shown: &[LinkInfo]) -> (Vec<Check>, Option<
     let daemon = match ask(socket) {
         Ok(daemon) => daemon,
         Err(error) => {
+            let error = exos_program::with_options(error);
             let mend = error.mend.clone();
             let mend = mend.unwrap_or_else(|| "start it again: exos daemon as root".to_owned());
             let meaning = "programs of ordinary users get nothing from it";
@@ -177,13 +178,11 @@ mod tests {
             "{checks:?}"
         );
         assert_ne!(checks[0].mark, Mark::Fail);
-        let path = std::env::temp_dir().join(format!("doctor-{}.sock", std::process::id()));
-        // A run that was killed may have had our process's number.
-        let _ = std::fs::remove_file(&path);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("xokd.sock");
         // Bound, and closed at once: nobody listens.
         drop(std::os::unix::net::UnixListener::bind(&path).expect("a free name"));
         let (checks, _) = examine(&path, &[]);
-        std::fs::remove_file(&path).expect("it is ours");
         assert_eq!(checks[0].mark, Mark::Fail, "{checks:?}");
         assert!(checks[0].mend.is_some());
     }

@@ -6,6 +6,7 @@ use exos_host::bpf::ProgInfo;
 use exos_host::ethtool::{Ethtool, Feature, STOP_MERGING};
 use exos_host::kernel::{self, Version};
 use exos_host::netlink::{LinkInfo, XdpFeatures, XdpInfo, XdpMode};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Packets longer than this do not fit one page beside what XDP keeps in it (headroom of 256 bytes and
@@ -32,7 +33,7 @@ const NATIVE_DRIVERS: [&str; 14] = [
 ];
 
 /// What was found about an interface.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct InterfaceReport {
     /// Its name.
     pub name: String,

@@ -27,24 +27,25 @@ pub use modes::ModeMeasure;
 
 use exos_host::Result;
 use exos_host::netlink::Netlink;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
-/// All that was found. Its JSON form is documented in docs/json.md.
-#[derive(Clone, Debug, Serialize)]
+/// All that was found.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// True when nothing failed.
+    /// True when no check failed; the exit status is 0 then and 1 otherwise.
     pub ok: bool,
-    /// True when the user has no privilege, and the daemon would give programs of this user AF_XDP. What takes privilege is
-    /// no failure then.
+    /// True when the user has no privilege and the daemon gives its programs AF_XDP: what takes root is `"warn"` then, not
+    /// `"fail"`.
     pub through_daemon: bool,
     /// What concerns the whole machine.
     pub machine: Vec<Check>,
     /// What concerns the daemon.
     pub daemon: Vec<Check>,
-    /// What was measured of each way of attaching, as the checks of the same name say it.
+    /// What was measured of each way of attaching; empty when not root.
     pub modes: Vec<ModeMeasure>,
-    /// What concerns an interface each.
+    /// Each interface that was asked for, or that is up.
     pub interfaces: Vec<InterfaceReport>,
 }
 

@@ -1,4 +1,4 @@
-//! What each way of attaching measures on this machine.
+//! How fast each way of attaching is on this machine.
 //!
 //! Packets go from a program to the other end of a veth and come back, in a network namespace that is made for it and
 //! goes with it: over a queue that the program opened itself, over one that a daemon lent (`direct`), and over a virtual
@@ -20,6 +20,7 @@ use exos_xok::Protocol;
 use exos_xok::message::PortWish;
 use exos_xokd::daemon::{Config, Daemon};
 use exos_xokd::policy;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd as _;
@@ -46,13 +47,13 @@ const OURS: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 7), 7777);
 const THEIRS: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 9), 8888);
 
 /// What was measured of one way of attaching.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct ModeMeasure {
-    /// `own queue`, `direct` or `shared`.
+    /// `own queue` (AF_XDP without a daemon), `direct` or `shared`.
     pub mode: &'static str,
-    /// Nanoseconds of a lone packet's way there and back, on average.
+    /// A lone packet there and back over a veth, both ends driven by one core, on average.
     pub round_trip_ns: u64,
-    /// Packets there and back in a second, when many are under way.
+    /// Packets there and back in a second, with 64 under way.
     pub round_trips_per_sec: u64,
 }
 
@@ -111,11 +112,13 @@ fn measure_all(netns: &NetNs) -> Result<Vec<ModeMeasure>> {
     let own =
         trial::open("near").and_then(|mut near| measure("own queue", &mut near, &mut far, &frame));
     all.push(own?);
-    let socket = std::env::temp_dir().join(format!("exos-doctor-{}.sock", std::process::id()));
+    let folder = tempfile::Builder::new().prefix(&folder_prefix()).tempdir();
+    let folder = folder.map_err(|e| Error::io("cannot make a folder for a socket", e))?;
+    let socket = folder.path().join("xokd.sock");
     with_daemon(netns, &socket, || {
-        let ways = [("direct", Mode::Direct(None)), ("shared", Mode::Shared)];
+        let modes = [("direct", Mode::Direct(None)), ("shared", Mode::Shared)];
         // What is missing there stands among the machine's checks.
-        let lent = ways.into_iter().skip(usize::from(!lends_queues()));
+        let lent = modes.into_iter().skip(usize::from(!lends_queues()));
         for (name, mode) in lent {
             let (mut via, mut near) = Via::open(&socket, None, mode, "doctor")?;
             let port = PortWish::Number(OURS.1);
@@ -125,6 +128,11 @@ fn measure_all(netns: &NetNs) -> Result<Vec<ModeMeasure>> {
         Ok(())
     })?;
     Ok(all)
+}
+
+/// What the name of the folder of our daemon's socket begins with.
+fn folder_prefix() -> String {
+    format!("exos-doctor-{}-", std::process::id())
 }
 
 /// A pair of interfaces on which nobody speaks but us.
@@ -150,11 +158,11 @@ fn with_daemon(netns: &NetNs, socket: &Path, work: impl FnOnce() -> Result<()>) 
         let daemon = scope.spawn(move || {
             netns.enter()?;
             let started = Daemon::start(config(path));
-            let (told, daemon) = match started {
+            let (result, daemon) = match started {
                 Ok(daemon) => (Ok(()), Some(daemon)),
                 Err(error) => (Err(error), None),
             };
-            let _ = ready.send(told);
+            let _ = ready.send(result);
             let Some(mut daemon) = daemon else {
                 return Ok(());
             };
@@ -169,7 +177,6 @@ fn with_daemon(netns: &NetNs, socket: &Path, work: impl FnOnce() -> Result<()>) 
         done.store(true, Ordering::Relaxed);
         drop(waker); // Ends the daemon's wait.
         let ended = daemon.join().expect("the daemon does not panic");
-        let _ = std::fs::remove_file(socket);
         worked.and(ended)
     })
 }
@@ -207,7 +214,7 @@ fn frame(netlink: &Netlink) -> Result<Vec<u8>> {
     Ok([head.concat(), vec![0xe0; PAYLOAD]].concat())
 }
 
-/// The same datagram on its way back: addresses and ports change places, which leaves the header's sum as it is.
+/// A datagram on its way back: addresses and ports change places, which leaves the header's sum as it is.
 fn turned(frame: &[u8]) -> Vec<u8> {
     let mut back = frame.to_vec();
     for (one, other, len) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
@@ -287,8 +294,10 @@ mod tests {
     #[test]
     fn every_mode_is_measured_by_root() {
         let (checks, measures) = examine();
-        let socket = std::env::temp_dir().join(format!("exos-doctor-{}.sock", std::process::id()));
-        assert!(!socket.exists());
+        let left = std::fs::read_dir(std::env::temp_dir()).expect("there is one");
+        let names = left.flatten().map(|entry| entry.file_name());
+        let mut ours = names.filter(|name| name.to_string_lossy().starts_with(&folder_prefix()));
+        assert_eq!(ours.next(), None);
         if measures.is_empty() {
             assert!(checks[0].mend.is_some(), "{checks:?}");
             eprintln!("SKIPPED: measuring the modes needs root: {checks:?}");

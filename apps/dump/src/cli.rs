@@ -10,54 +10,55 @@ use crate::limits::SNAPLEN_MAX;
 use crate::stamp::{Form, Stamps};
 use crate::text::{Printer, Rows, Style};
 
-/// Show packets that XDP takes and AF_XDP sends, which tcpdump cannot see; or a capture file's.
+/// Show packets of ExOS programs, which tcpdump cannot see (XDP and AF_XDP), or of a capture file.
 ///
-/// Packets are shown as tcpdump shows them: of every program that runs as this user, with a daemon or without; root sees
-/// those of all. What a program has the kernel answer or forward by itself (--syn-handler, --in-kernel) does not reach it
-/// and is not shown.
+/// Prints packets in tcpdump's format: those of all programs that run as this user, with or without a daemon; root sees
+/// those of all users. Packets that the kernel answers or forwards for a program (--syn-handler, --in-kernel) do not
+/// reach it and are not shown.
 #[derive(clap::Args, Debug)]
 pub struct DumpArgs {
-    /// Which packets, in tcpdump's language, such as "tcp port 80 and host 192.0.2.7"
+    /// Packets to show, as a tcpdump filter, such as "tcp port 80 and host 192.0.2.7" [default: all]
     #[arg(value_name = "FILTER", trailing_var_arg = true)]
     filter: Vec<String>,
-    /// Packets of programs on this interface; on any when left out
+    /// Only packets of programs on this interface
     #[arg(short, long, value_name = "INTERFACE")]
     pub(crate) interface: Option<String>,
-    /// Packets of this process
+    /// Only packets of this process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub(crate) pid: Option<u32>,
-    /// Packets of all users' programs and of the host on the daemon's interfaces, where its policy allows that; root sees
-    /// them without
+    /// Also packets of other users' programs and of the host on the daemon's interfaces, if the policy allows it; root
+    /// sees them without this option
     #[arg(long)]
     pub(crate) all: bool,
-    /// Read a pcapng or pcap file, - for standard input
+    /// Read a pcapng or pcap file instead; - for standard input
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["interface", "pid", "all"])]
     pub(crate) read: Option<String>,
-    /// Write a pcapng file, - for standard output, in place of text
+    /// Write a pcapng file instead of text; - for standard output
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "hex", "hex_ascii"])]
     pub(crate) write: Option<String>,
-    /// End after this many packets
+    /// Exit after this many packets
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// Take this many bytes of each packet at most, 0 for all
+    /// Capture at most this many bytes of each packet; 0: all
     #[arg(short, long, value_name = "BYTES", default_value_t = 0)]
     snaplen: u32,
-    /// Say more: program and verdict, IP headers, checksums; twice and thrice: still more
+    /// More detail: program and verdict, IP headers, checksums; -vv and -vvv: still more
     #[arg(short, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Show Ethernet headers
     #[arg(short = 'e')]
     link_header: bool,
-    /// Show sequence numbers as they are, not relative to the connection's first
+    /// Show absolute sequence numbers, not relative to the connection's first
     #[arg(short = 'S')]
     absolute_seq: bool,
-    /// Show each packet's bytes; twice: with the Ethernet header
+    /// Show each packet's bytes in hexadecimal; -xx: with the Ethernet header
     #[arg(short = 'x', action = ArgAction::Count)]
     hex: u8,
-    /// Show each packet's bytes as characters too; twice: with the Ethernet header
+    /// Show each packet's bytes in hexadecimal and ASCII; -XX: with the Ethernet header
     #[arg(short = 'X', action = ArgAction::Count, conflicts_with = "hex")]
     hex_ascii: u8,
-    /// No time; -tt since 1970, -ttt since the last packet, -tttt with date, -ttttt since the first
+    /// No time; -tt: seconds since 1970; -ttt: since the last packet; -tttt: date and time; -ttttt: since the first
+    /// packet
     #[arg(short = 't', action = ArgAction::Count)]
     time: u8,
     /// Numbers in place of names, which is always so
@@ -66,11 +67,11 @@ pub struct DumpArgs {
     /// Lines at once, which is always so
     #[arg(short = 'l', hide = true)]
     lines: bool,
-    /// JSON, an object on a line for each packet
+    /// Print one line of JSON per packet
     #[arg(long)]
     pub(crate) json: bool,
-    /// What the daemon of this socket shows, and nothing else; without it that of $EXOS_XOKD, else /run/exos/xokd.sock, is
-    /// asked, and every program that attaches directly
+    /// Only watch the daemon at this socket [default: the daemon at $EXOS_XOKD, else /run/exos/xokd.sock, and all
+    /// programs that run without it]
     #[arg(long, value_name = "PATH")]
     pub(crate) xokd: Option<PathBuf>,
 }

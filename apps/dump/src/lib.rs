@@ -21,3 +21,4 @@ pub mod text;
 pub use cli::DumpArgs;
 pub use packet::{Direction, Origin, Packet, Verdict};
 pub use run::run;
+pub use sink::Line;

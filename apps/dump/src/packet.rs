@@ -1,27 +1,9 @@
 //! One captured packet, wherever it comes from: a file, or the daemon's tap.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::rc::Rc;
 
-/// Which way a packet went, seen from the programs of this host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the wire.
-    In,
-    /// To the wire.
-    Out,
-}
-
-impl fmt::Display for Direction {
-    /// `In` or `Out`, as tcpdump writes it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::In => "In",
-            Self::Out => "Out",
-        })
-    }
-}
+pub use exos_filter::gate::Direction;
 
 /// What was decided about a packet, by the one that decided it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::rc::Rc;
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::file::pcapng::{Interface, Writer};
 use crate::packet::{Origin, Packet, Verdict};
@@ -68,20 +69,46 @@ impl Text {
         self.printer.print(packet, &mut self.line);
         let origin = &packet.origin;
         let verdict = origin.verdict.as_ref();
-        let object = json!({
-            "time_ns": packet.time_ns,
-            "interface": origin.interface.as_deref(),
-            "direction": origin.direction.map(|d| d.to_string().to_lowercase()),
-            "slot": origin.slot,
-            "program": origin.program.as_deref(),
-            "verdict": verdict.map(|v| v.name.as_ref()),
-            "dropped": verdict.map(|v| v.is_drop),
-            "length": packet.len,
-            "captured": packet.bytes.len(),
-            "text": self.line,
-        });
+        let line = Line {
+            time_ns: packet.time_ns,
+            interface: origin.interface.as_deref(),
+            direction: origin.direction.map(|d| d.to_string().to_lowercase()),
+            slot: origin.slot,
+            program: origin.program.as_deref(),
+            verdict: verdict.map(|v| v.name.as_ref()),
+            dropped: verdict.map(|v| v.is_drop),
+            length: packet.len,
+            captured: packet.bytes.len(),
+            text: &self.line,
+        };
+        let object = serde_json::to_value(line).expect("numbers and texts");
         writeln!(self.out, "{object}")
     }
+}
+
+/// A packet, as an object on a line of its own.
+#[derive(Serialize, JsonSchema)]
+pub struct Line<'a> {
+    /// When, since 1970-01-01 00:00 UTC.
+    time_ns: u64,
+    /// The interface's name; `null` when the capture does not say.
+    interface: Option<&'a str>,
+    /// `"in"` from the wire, `"out"` to it; `null` when it is not known.
+    direction: Option<String>,
+    /// The program's number with the daemon; `null` for packets of the host and of programs without the daemon.
+    slot: Option<u16>,
+    /// The program's name, of its own choosing; with its process for one without the daemon: `serve[4711]`.
+    program: Option<&'a str>,
+    /// What the daemon decided: `"slot"` given to the program, `"host"`, `"daemon"`, `"wire"`; for a drop the counter's name.
+    verdict: Option<&'a str>,
+    /// It went no further; `null`, as the verdict, without the daemon.
+    dropped: Option<bool>,
+    /// Bytes of the packet.
+    length: usize,
+    /// Bytes of it that were captured.
+    captured: usize,
+    /// The line that is shown without `--json`, without its time.
+    text: &'a str,
 }
 
 /// What is known of where a packet comes from, before its text: the direction always, the rest with

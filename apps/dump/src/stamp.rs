@@ -1,9 +1,7 @@
 //! The time before each line, in tcpdump's six forms.
 
-use exos_host::localtime;
-
-const NS_PER_S: u64 = 1_000_000_000;
-const SECS_PER_DAY: i64 = 86_400;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 /// Which form; the number of `-t` chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,9 +37,11 @@ impl Form {
 }
 
 /// Writes times, and remembers what that needs of earlier ones.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Stamps {
     form: Form,
+    /// The local one, as `TZ` or the machine says.
+    zone: TimeZone,
     /// What the next one is relative to.
     base_ns: Option<u64>,
 }
@@ -52,6 +52,7 @@ impl Stamps {
     pub fn new(form: Form) -> Self {
         Self {
             form,
+            zone: TimeZone::system(),
             base_ns: None,
         }
     }
@@ -61,16 +62,11 @@ impl Stamps {
         match self.form {
             Form::None => String::new(),
             Form::Epoch => {
-                let (secs, micros) = (time_ns / NS_PER_S, time_ns % NS_PER_S / 1000);
+                let (secs, micros) = (time_ns / 1_000_000_000, time_ns / 1000 % 1_000_000);
                 format!("{secs}.{micros:06} ")
             }
-            Form::TimeOfDay => format!("{} ", time_of_day(local_secs(time_ns), time_ns)),
-            Form::Date => {
-                let secs = local_secs(time_ns);
-                let (year, month, day) = localtime::date(secs.div_euclid(SECS_PER_DAY));
-                let time = time_of_day(secs, time_ns);
-                format!("{year:04}-{month:02}-{day:02} {time} ")
-            }
+            Form::TimeOfDay => self.local(time_ns, "%H:%M:%S.%6f "),
+            Form::Date => self.local(time_ns, "%Y-%m-%d %H:%M:%S.%6f "),
             Form::SincePrevious => {
                 let base = self.base_ns.replace(time_ns).unwrap_or(time_ns);
                 since(base, time_ns)
@@ -81,19 +77,13 @@ impl Stamps {
             }
         }
     }
-}
 
-fn local_secs(time_ns: u64) -> i64 {
-    // Below 2^34, as a u64 of nanoseconds is.
-    let utc = (time_ns / NS_PER_S).cast_signed();
-    utc + localtime::offset_secs(utc)
-}
-
-fn time_of_day(local_secs: i64, time_ns: u64) -> String {
-    let secs = local_secs.rem_euclid(SECS_PER_DAY);
-    let micros = time_ns % NS_PER_S / 1000;
-    let (hours, minutes, secs) = (secs / 3600, secs / 60 % 60, secs % 60);
-    format!("{hours:02}:{minutes:02}:{secs:02}.{micros:06}")
+    /// Local time in this form (strftime).
+    fn local(&self, time_ns: u64, form: &str) -> String {
+        let time = Timestamp::from_nanosecond(time_ns.into());
+        let time = time.expect("64 bits of nanoseconds end in 2554");
+        time.to_zoned(self.zone.clone()).strftime(form).to_string()
+    }
 }
 
 /// A difference. Where packets of several processors meet, a later one can be earlier.

@@ -44,10 +44,17 @@ pub use packets::{
 };
 pub use program::status;
 use program::{
-    answers, checking, control, exporter, keeper, lent, looking, predecessor, run, seeking,
+    answers, busy_poll, checking, control, exporter, keeper, lent, predecessor, run, seeking,
     statistics,
 };
 use settings::{config, names, options, rehearsal, setup, wanted};
 
 pub use options::ForwardArgs;
 pub use run::run;
+
+/// What is reported and answered as JSON.
+pub mod json {
+    pub use crate::control::{Answer, Request};
+    pub use crate::splice::Report as Splice;
+    pub use crate::statistics::Report as Statistics;
+}

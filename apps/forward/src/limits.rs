@@ -38,8 +38,8 @@ pub const RESET_WINDOWS: [u32; 2] = [1 << 20, 1 << 24];
 /// made has not.
 pub const ASKED_AGAIN_AFTER: u32 = 2;
 
-/// The same where it is known exactly when the SYN came: a client's first wait is a second (RFC 6298 §2), and copies that the
-/// network makes come within its round trips.
+/// A SYN that comes again after this time is the client's own, where it is known exactly when it came: a client's first wait is
+/// a second (RFC 6298 §2), and copies that the network makes come within its round trips.
 pub const ASKED_AGAIN_TIME: Duration = Duration::from_millis(500);
 
 /// How often a connection goes to another server because one refuses it: what is counted in two bits of a flow. With four servers that

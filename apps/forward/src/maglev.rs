@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// The same with weights.
+    /// Few keys move when a server with a weight goes.
     #[test]
     fn few_keys_move_of_a_server_with_a_weight() {
         for count in [12, 40] {

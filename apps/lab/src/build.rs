@@ -164,7 +164,7 @@ pub fn up(settings: &Settings) -> Result<(Lab, Outcome)> {
     Ok((lab, outcome))
 }
 
-/// The same with the emulator in this process: its threads start in this call and end with the value.
+/// Sets up a lab with the emulator in this process: its threads start in this call and end with the value.
 ///
 /// # Panics
 ///
@@ -218,7 +218,7 @@ pub fn down(name: &str) -> Result<bool> {
     take_down(name).map(|removed| removed.was_there)
 }
 
-/// The same; also what its emulator did.
+/// Removes a lab; also what its emulator did.
 pub(crate) fn take_down(name: &str) -> Result<Removed> {
     check_name(name)?;
     if !is_anything_there(name) {

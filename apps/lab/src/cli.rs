@@ -1,17 +1,18 @@
 //! The command line of `exos lab`.
 
 use crate::build::{Lab, Outcome, find_sides, take_down, up};
+use crate::emulator::Statistics;
 use crate::emulator::background;
 use crate::foreground;
 use crate::options::UpArgs;
 use crate::report;
 use crate::settings::{INTERFACE, Settings, Side};
-use crate::status::{SideStatus, State, Status, list, status};
+use crate::status::{Labs, SideStatus, State, Status, list, status};
 use exos_host::{Error, Result, say};
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 
-/// Two network namespaces joined by a wire, to try things in (needs root).
+/// Make two network namespaces joined by a virtual wire, for experiments (needs root).
 #[derive(clap::Args, Debug)]
 pub struct LabArgs {
     #[command(subcommand)]
@@ -23,32 +24,32 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// Make a lab: namespaces a (10.10.0.1, fd10::1) and b (10.10.0.2, fd10::2) joined by a wire
     Up(Box<UpArgs>),
-    /// Run a command inside one side, for example: exos lab exec b -- curl http://10.10.0.1/
+    /// Run a command on one side, for example: exos lab exec b -- curl http://10.10.0.1/
     Exec {
         /// Name of the lab
         #[arg(long, default_value = "lab")]
         name: String,
-        /// Which side
+        /// Side of the lab
         side: Side,
         /// The command and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
-    /// Show what is there, of all labs or of one
+    /// Show all labs, or one
     Status {
-        /// Name of the lab; all of them when left out
+        /// Name of the lab [default: all labs]
         #[arg(long)]
         name: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Remove a lab, also what a crash left of one
+    /// Remove a lab, or what a crash left of one
     Down {
         /// Name of the lab
         #[arg(long, default_value = "lab")]
         name: String,
-        /// Print what the emulator did as JSON
+        /// Print the emulator's statistics as JSON
         #[arg(long)]
         json: bool,
     },
@@ -131,6 +132,15 @@ fn exec(name: &str, side: Side, command: &[OsString]) -> Error {
     lab.netns(side).exec(Command::new(program).args(arguments))
 }
 
+/// What `exos lab down` did.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+pub struct Down {
+    /// False when there was nothing.
+    removed: bool,
+    /// What the emulator of its wire did until then; `null` when the sides were joined directly.
+    emulation: Option<Statistics>,
+}
+
 fn run_down(name: &str, json: bool) -> Result<()> {
     let mut inside = Vec::new();
     for netns in find_sides(name)?.iter().flatten() {
@@ -138,8 +148,10 @@ fn run_down(name: &str, json: bool) -> Result<()> {
     }
     let removed = take_down(name)?;
     if json {
-        let json =
-            serde_json::json!({ "removed": removed.was_there, "emulation": removed.statistics });
+        let json = Down {
+            removed: removed.was_there,
+            emulation: removed.statistics,
+        };
         say!(
             "{}",
             serde_json::to_string_pretty(&json).expect("plain data becomes JSON")
@@ -174,7 +186,7 @@ fn run_status(name: Option<&str>, json: bool) -> Result<()> {
         .map(|name| status(name))
         .collect::<Result<_>>()?;
     if json {
-        let labs = serde_json::json!({ "labs": labs });
+        let labs = Labs { labs };
         say!(
             "{}",
             serde_json::to_string_pretty(&labs).expect("plain data becomes JSON")

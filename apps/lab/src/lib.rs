@@ -29,8 +29,8 @@ mod status;
 mod wiring;
 
 pub use build::{Emulated, Guard, Lab, Outcome, down, emulate, up};
-pub use cli::{LabArgs, LabCommand, run};
+pub use cli::{Down, LabArgs, LabCommand, run};
 pub use emulator::{Conditions, Emulation, Statistics};
 pub use offloads::make_plain;
 pub use settings::{INTERFACE, Settings, Side, WireKind, middle_namespace};
-pub use status::{SideStatus, State, Status, list, status};
+pub use status::{Labs, SideStatus, State, Status, list, status};

@@ -18,7 +18,7 @@ pub(crate) const DELAY_MAX: Duration = Duration::from_secs(3600);
 /// Largest rate: above it a short frame takes less than a nanosecond.
 pub(crate) const RATE_MAX_BITS_PER_SEC: u64 = 100_000_000_000;
 
-/// The queue before a limited rate, when none is asked for, holds so much time of that rate: the order of a
+/// The queue before a limited rate, when none is asked for, holds this much time of that rate: the order of a
 /// round trip across a continent, which is what routers are commonly given.
 pub(crate) const QUEUE_DEFAULT: Duration = Duration::from_millis(50);
 
@@ -29,11 +29,11 @@ pub(crate) const QUEUE_DEFAULT_BYTES_MIN: u64 = 64_000;
 /// 100 Mbit/s, more than the three that TCP takes for a loss (RFC 5681 §3.2).
 pub(crate) const REORDER_BY_MIN: Duration = Duration::from_millis(1);
 
-/// The emulator is woken at most so much before a frame is due, and looks at the clock for the rest: twice what
+/// The emulator is woken at most this long before a frame is due, and looks at the clock for the rest: twice what
 /// falling asleep and waking take on a virtual machine, where an idle core is left to the host.
 pub(crate) const LEAD_MAX: Duration = Duration::from_micros(100);
 
-/// And at least so much: a timer's interrupt and two system calls.
+/// And at least this much: a timer's interrupt and two system calls.
 pub(crate) const LEAD_MIN: Duration = Duration::from_micros(3);
 
 /// Waking from longer sleeps takes longer: the core may have been left to the host meanwhile. Longer than

@@ -11,13 +11,13 @@ pub struct UpArgs {
     /// Name of the lab; labs of different names exist side by side
     #[arg(long, default_value = "lab")]
     name: String,
-    /// plain: no offloads, what crosses looks like a wire; offload: the kernel's defaults
+    /// Kind of wire
     #[arg(long, value_enum, default_value_t)]
     wire: WireKind,
-    /// Longest IP packet on the wire, in bytes
+    /// MTU of the wire: the longest IP packet, in bytes
     #[arg(long, default_value_t = 1500)]
     mtu: u32,
-    /// Queues of the interface at each end, for programs on several cores (exos serve --cores)
+    /// Interface queues at each end, for programs on several cores (exos serve --cores)
     #[arg(long, value_name = "N", default_value_t = 1)]
     queues: u32,
     #[command(flatten)]
@@ -28,48 +28,49 @@ pub struct UpArgs {
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Emulated wire, in each direction (any of these starts an emulator)")]
 struct EmulationArgs {
-    /// Time on the way, one way: a round trip takes twice this, for example 20ms
+    /// Delay in each direction, such as 20ms; a round trip takes twice this
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     delay: Option<Duration>,
-    /// The delay varies by up to this much both ways, uniformly; frames stay in order
+    /// Vary the delay by up to this much more or less, uniformly; frames stay in order
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     jitter: Option<Duration>,
-    /// Share of frames lost, each independently, for example 1%
+    /// Share of frames lost, each independently, such as 1%
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     loss: Option<f64>,
-    /// Loss in bursts (Gilbert-Elliott): 1%:4 loses 1 % of all frames, in bursts of 4 on average; 1%:8:50%
-    /// likewise, with half of the frames lost within a burst
+    /// Loss in bursts (Gilbert-Elliott model): 1%:4 loses 1% of all frames, in bursts of 4 on average; 1%:8:50% loses
+    /// half of the frames within a burst
     #[arg(long, value_name = "SHARE:FRAMES[:SHARE]")]
     burst_loss: Option<BurstLoss>,
-    /// Share of frames held back for TIME on top of the delay, so that others pass; without TIME an eighth of
-    /// the delay, at least 1ms
+    /// Share of frames delayed by TIME more, so that later ones overtake them [default TIME: an eighth of the delay, at
+    /// least 1ms]
     #[arg(long, value_name = "SHARE[:TIME]", value_parser = parse_reorder)]
     reorder: Option<(f64, Option<Duration>)>,
-    /// Share of frames that arrive twice
+    /// Share of frames delivered twice
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     duplicate: Option<f64>,
-    /// Share of IP packets with one wrong bit
+    /// Share of IP packets delivered with one wrong bit
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     corrupt: Option<f64>,
-    /// Bits per second, Ethernet headers counted, for example 100mbit
+    /// Bandwidth, including Ethernet headers, such as 100mbit
     #[arg(long, value_parser = parse_rate)]
     rate: Option<u64>,
-    /// Bytes that may wait for a limited rate, for example 64kb; without it 50 ms of the rate, at least 64kb
+    /// Bytes that may wait for --rate, such as 64kb [default: what --rate sends in 50 ms, at least 64kb]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "rate")]
     queue: Option<u64>,
-    /// While this many bytes wait, ECN-capable packets are marked as having met congestion
+    /// Mark ECN-capable packets (congestion experienced) while this many bytes wait
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "rate")]
     mark: Option<u64>,
-    /// Decides everything random: the same frames meet the same fate again (default 1)
+    /// Seed of all random choices: the same frames meet the same fate [default: 1]
     #[arg(long)]
     seed: Option<u64>,
-    /// Pin the emulator to this core
+    /// Pin the emulator to this CPU core
     #[arg(long)]
     core: Option<usize>,
-    /// Emulate in this process: print statistics on SIGUSR1 and at the end, which is Ctrl-C, and take the lab down
+    /// Run the emulator in this process until Ctrl-C, and remove the lab then; prints statistics on SIGUSR1 and at the
+    /// end
     #[arg(long)]
     foreground: bool,
-    /// Print them as JSON
+    /// Print the statistics as JSON
     #[arg(long, requires = "foreground")]
     json: bool,
 }

@@ -21,12 +21,12 @@ const QUEUES_MAX: u32 = 64;
 const MTU_MAX: u32 = 65535;
 
 /// One of the two namespaces.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// 10.10.0.1 and fd10::1, by custom the server's.
+    /// 10.10.0.1 and fd10::1, by convention the server.
     A,
-    /// 10.10.0.2 and fd10::2, by custom the client's.
+    /// 10.10.0.2 and fd10::2, by convention the client.
     B,
 }
 
@@ -73,13 +73,15 @@ pub fn middle_namespace(lab: &str) -> String {
 }
 
 /// What the kernel may do to packets on their way over the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, schemars::JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum WireKind {
-    /// No segmentation, checksum or receive offload on either side: what crosses looks like a wire.
+    /// No segmentation, checksum or receive offloads: packets look as on a real wire.
     #[default]
     Plain,
-    /// The kernel's defaults: large packets cross whole, checksums are left out.
+    /// The kernel's defaults: large packets cross in one piece, checksums are left out.
     Offload,
 }
 

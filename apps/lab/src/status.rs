@@ -9,11 +9,12 @@ use crate::wiring::{are_tied, find_interface, find_middle};
 use exos_host::Result;
 use exos_host::netlink::LinkInfo;
 use exos_host::netns::NetNs;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
 /// Whether a lab can be used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// All of it is there.
@@ -34,25 +35,32 @@ impl fmt::Display for State {
     }
 }
 
-/// A lab. Its JSON form is documented in docs/json.md.
-#[derive(Clone, Debug, Serialize)]
+/// All labs of which anything is there, or the one that was asked for.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Labs {
+    /// The labs.
+    pub labs: Vec<Status>,
+}
+
+/// A lab.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Status {
     /// Its name.
     pub name: String,
     /// Whether it can be used.
     pub state: State,
-    /// The kind of wire; `None` when it is neither or not there.
+    /// The kind of wire; `null` when it is neither or there is none.
     pub wire: Option<WireKind>,
-    /// What is missing or other than it should be, a phrase each.
+    /// What is missing or other than it should be, a phrase each; empty unless broken.
     pub problems: Vec<String>,
-    /// The namespaces that are there.
+    /// The namespaces that are there, a before b.
     pub sides: Vec<SideStatus>,
-    /// The emulator of its wire, and what it did; `None` when the sides are joined directly.
+    /// The emulator of its wire, and what it did; `null` when the sides are joined directly.
     pub emulation: Option<Statistics>,
 }
 
 /// One side of a lab.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SideStatus {
     /// Which.
     pub side: Side,
@@ -62,7 +70,7 @@ pub struct SideStatus {
     pub interface: &'static str,
     /// True when the interface is up and has its other end.
     pub up: bool,
-    /// The interface's MTU in bytes; `None` when there is no interface.
+    /// The longest IP packet on the wire in bytes; `null` when there is no interface.
     pub mtu: Option<u32>,
     /// The interface's Ethernet address.
     pub mac: Option<String>,

@@ -1,4 +1,4 @@
-//! A question over a forwarder's control socket: an object of JSON on a line, and a line back (docs/json.md).
+//! A question over a forwarder's control socket: an object of JSON on a line, and a line back.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

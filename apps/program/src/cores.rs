@@ -1,11 +1,6 @@
-//! What programs on several cores have in common: on which cores their loops run ([`choose`]), how one loop is asked for
-//! something by another ([`Bell`]), and what became of a loop's thread ([`ended`]).
-
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+//! On which cores the loops of a program run.
 
 use exos::Error;
-use rustix::event::{EventfdFlags, eventfd};
 
 /// The cores for this many loops, of those that this process may use: the first ones; or from the one on that is named; or
 /// those that are named. None for one loop that runs anywhere.
@@ -60,77 +55,9 @@ fn too_few(count: usize, cores: &[usize]) -> Error {
     ))
 }
 
-/// By which other loops ask one for something, of things that are bits of a word. It costs the one that is asked a comparison
-/// each turn, of a word that is written when somebody asks and never otherwise.
-#[derive(Debug)]
-pub struct Bell {
-    asked: AtomicU32,
-    wake: OwnedFd,
-}
-
-impl Bell {
-    /// Nobody has asked for anything.
-    ///
-    /// # Errors
-    ///
-    /// The kernel has no descriptor for it.
-    pub fn new() -> Result<Self, Error> {
-        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
-        let wake = eventfd(0, flags);
-        Ok(Self {
-            asked: AtomicU32::new(0),
-            wake: wake.map_err(|e| Error::io("cannot make an event descriptor", e))?,
-        })
-    }
-
-    /// What was asked since the last call.
-    #[inline]
-    pub fn take(&self) -> u32 {
-        if self.asked.load(Ordering::Relaxed) == 0 {
-            return 0;
-        }
-        // First the descriptor: what is asked after that wakes again.
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
-        self.asked.swap(0, Ordering::Acquire)
-    }
-
-    /// Asks for this.
-    pub fn ring(&self, what: u32) {
-        self.asked.fetch_or(what, Ordering::Release);
-        // It cannot fail but by being full, and then it is readable.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-    }
-}
-
-impl AsFd for Bell {
-    /// Readable when something was asked.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
-    }
-}
-
-/// How a loop on a core ended, whose thread was joined.
-///
-/// # Errors
-///
-/// Its own, or that it has panicked.
-pub fn ended<T>(core: usize, joined: std::thread::Result<Result<T, Error>>) -> Result<T, Error> {
-    let how = joined.unwrap_or_else(|_| {
-        Err(
-            Error::new(format!("the thread on core {core} has panicked"))
-                .mend("report what it says above, it is an error of the program"),
-        )
-    });
-    how.map_err(|e| Error {
-        what: format!("on core {core}: {}", e.what),
-        ..e
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     #[test]
     fn cores_are_the_first_ones_or_those_that_are_named() {
@@ -159,29 +86,5 @@ mod tests {
             let error = choose(count, named, &allowed).unwrap_err().to_string();
             assert!(error.contains(says), "{count} {named:?}: {error}");
         }
-    }
-
-    #[test]
-    fn what_is_asked_is_heard_once_and_wakes() {
-        let bell = Bell::new().unwrap();
-        let is_awake = || {
-            let mut fds = [PollFd::new(&bell, PollFlags::IN)];
-            poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
-        };
-        assert_eq!((bell.take(), is_awake()), (0, false));
-        bell.ring(1);
-        bell.ring(4);
-        assert!(is_awake());
-        assert_eq!((bell.take(), is_awake()), (5, false));
-        assert_eq!(bell.take(), 0);
-    }
-
-    #[test]
-    fn the_end_of_a_thread() {
-        assert_eq!(ended(3, Ok(Ok(7))).unwrap(), 7);
-        let error = ended::<()>(3, Ok(Err(Error::new("no queue")))).unwrap_err();
-        assert_eq!(error.to_string(), "on core 3: no queue");
-        let error = ended::<()>(3, Err(Box::new("of this test"))).unwrap_err();
-        assert!(error.to_string().contains("core 3 has panicked"), "{error}");
     }
 }

@@ -6,9 +6,9 @@ use exos_host::affinity;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Idle {
-    /// It looks on, while something is under way or about to begin.
+    /// Keep polling while traffic is under way or due soon.
     Poll,
-    /// It sleeps.
+    /// Sleep until woken.
     Sleep,
 }
 

@@ -1,8 +1,8 @@
 //! What our programs have in common beside the library: the options that say where packets come from ([`LinkArgs`]) and
-//! how TCP behaves ([`TcpArgs`]), as which user they go on ([`UserArgs`]), what they do while idle ([`Idle`]), loops on several [`cores`], what it says when a daemon takes the link back ([`tell_news`]), messages to the operator ([`message`]) and reports that never wait
+//! how TCP behaves ([`TcpArgs`]), as which user they go on ([`UserArgs`]), what they do while idle ([`Idle`]), loops on several [`cores`] and what these [`workers`] say to one another, what it says when a daemon takes the link back ([`tell_news`]), messages to the operator ([`message`]) and reports that never wait
 //! for their reader ([`Printer`]), the counters' form in them ([`counters`]) and as Prometheus text ([`exposition`]), what
 //! the daemon reports of itself ([`status`]), questions to a program that runs ([`control`]), pages ([`html`]) with figures ([`figure`]), durations,
-//! sizes and rates in options ([`units`]), and configuration files ([`config`]).
+//! sizes and rates in options ([`units`]), configuration files ([`config`]), and connections on the kernel's [`sockets`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `message`.
@@ -13,20 +13,24 @@ pub mod cores;
 pub mod counters;
 pub mod exposition;
 pub mod figure;
+mod hints;
 pub mod html;
 mod idle;
 mod link;
 mod news;
 mod place;
 mod printer;
+pub mod sockets;
 pub mod status;
 mod tcp;
 pub mod units;
 mod user;
+pub mod workers;
 
 pub use exos_host::{error, info, message, say, warn};
+pub use hints::with_options;
 pub use idle::Idle;
-pub use link::{LinkArgs, ViaName, mode};
+pub use link::{LinkArgs, LinkName, Needs, ViaName, mode};
 pub use news::{taken_back, tell_news};
 pub use place::{inside_hint, reachable_addresses};
 pub use printer::{Printer, Stream};

@@ -1,41 +1,124 @@
-//! The options that every program on a stack of its own has: the link, the addresses, the core.
+//! The options that every program on a stack of its own has: the link, the addresses, the core; and what is asked of the
+//! library by them.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use exos::via::{self, Mode};
-use exos::{Attachment, Error, LinkName, Prefixed};
+use exos::{
+    Addresses, Attachment, Daemon, Error, Interface, LinkKind, OwnPair, OwnTap, Prefixed, Queues,
+    Role, SharedInterface, Tap,
+};
+
+/// A link as `--link` names it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LinkName {
+    /// An interface, by AF_XDP.
+    Xdp {
+        /// The interface.
+        interface: String,
+        /// One of its queues; all that are in use when left out.
+        queue: Option<u32>,
+    },
+    /// A TAP device.
+    Tap(String),
+}
+
+impl FromStr for LinkName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help = "write xdp:INTERFACE, xdp:INTERFACE:QUEUE or tap:NAME";
+        let (kind, rest) = text
+            .split_once(':')
+            .ok_or(format!("{text:?} names no kind of link; {help}"))?;
+        match (kind, rest) {
+            (_, "") => Err(format!("{text:?} names no interface; {help}")),
+            ("tap", name) => Ok(Self::Tap(name.to_owned())),
+            ("xdp", rest) => {
+                let Some((interface, queue)) = rest.rsplit_once(':') else {
+                    return Ok(Self::Xdp {
+                        interface: rest.to_owned(),
+                        queue: None,
+                    });
+                };
+                let queue = queue
+                    .parse()
+                    .map(Some)
+                    .map_err(|_| format!("{queue:?} is no queue number; {help}"))?;
+                Ok(Self::Xdp {
+                    interface: interface.to_owned(),
+                    queue,
+                })
+            }
+            _ => Err(format!("{kind:?} is no kind of link; {help}")),
+        }
+    }
+}
+
+/// What a program wants of its link, whichever that is.
+#[derive(Clone, Debug)]
+pub struct Needs {
+    /// What is taken where others use the addresses too.
+    pub role: Role,
+    /// The UDP port of the number that is served too.
+    pub datagrams: bool,
+    /// How many cores the program runs on.
+    pub cores: u32,
+    /// Prefixes from which connections are opened.
+    pub pools: Vec<Prefixed>,
+}
+
+impl Needs {
+    /// This on one core.
+    pub fn new(role: Role) -> Self {
+        Self {
+            role,
+            datagrams: false,
+            cores: 1,
+            pools: Vec::new(),
+        }
+    }
+}
 
 /// Where packets come from, and which addresses are ours.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct LinkArgs {
-    /// Where packets come from: xdp:INTERFACE (all its queues), xdp:INTERFACE:QUEUE (what is steered there) or tap:NAME; when left out, the daemon, or an interface pair of its own where there is none
-    #[arg(long, value_name = "LINK")]
+    /// Where packets come from: xdp:INTERFACE (all its queues), xdp:INTERFACE:QUEUE (one queue, to which you steer
+    /// packets) or tap:NAME [default: the daemon if it runs, else an interface pair made for this program]
+    #[arg(long, help_heading = "Link", value_name = "LINK")]
     pub link: Option<LinkName>,
-    /// Have the daemon lend a part of its interface (xokd, xokd:INTERFACE), or do without it (none) [default: xokd where its socket is there and no --link is given]
-    #[arg(long, value_name = "WHO")]
+    /// Get a link from the daemon (xokd, or xokd:INTERFACE if it has several), or do not ask it (none) [default: xokd
+    /// if its socket exists and there is no --link]
+    #[arg(long, help_heading = "Link", value_name = "WHO")]
     pub via: Option<ViaName>,
-    /// How the daemon is to lend it: shared (an interface of the program's own, checked), direct or direct:QUEUE (a queue of the interface itself, which policy must allow) [default: what policy prefers]
-    #[arg(long, value_name = "MODE", value_parser = mode)]
+    /// Kind of link to get from the daemon: shared (a virtual interface, whose traffic is checked), direct or
+    /// direct:QUEUE (a queue of the real interface, if the policy allows it) [default: what the policy prefers]
+    #[arg(long, help_heading = "Link", value_name = "MODE", value_parser = mode)]
     pub mode: Option<Mode>,
     /// The daemon's socket [default: $EXOS_XOKD, else /run/exos/xokd.sock]
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, help_heading = "Link", value_name = "SOCKET")]
     pub xokd: Option<PathBuf>,
-    /// An address to answer for: one that nobody has, or one of the daemon's (repeatable, IPv4 and IPv6)
-    #[arg(long, value_name = "ADDRESS/PREFIX")]
+    /// Address of this program: an unused one of the network, or one that the daemon offers (repeatable, IPv4 and IPv6)
+    #[arg(long, help_heading = "Link", value_name = "ADDRESS/PREFIX")]
     pub address: Vec<Prefixed>,
-    /// Default router (repeatable, one for each family)
-    #[arg(long, value_name = "ADDRESS")]
+    /// Default gateway (repeatable, one for IPv4 and one for IPv6)
+    #[arg(long, help_heading = "Link", value_name = "ADDRESS")]
     pub gateway: Vec<IpAddr>,
-    /// Use the interface's own addresses: only the program's TCP port is taken from the host
-    #[arg(long)]
+    /// Use the interface's own addresses together with the host: only packets to this program's TCP port come here
+    #[arg(long, help_heading = "Link")]
     pub share_address: bool,
-    /// Send every TCP segment by itself, instead of several at once for the kernel to cut
-    #[arg(long)]
+    /// Send every TCP segment by itself, instead of several in one piece that the kernel cuts (GSO)
+    #[arg(long, help_heading = "Link")]
     pub no_segmentation: bool,
-    /// Run on this core, counted from 0; a program with --cores takes a list, as 0,2,3
-    #[arg(long, value_name = "CORE", value_delimiter = ',')]
+    /// CPU core to run on, counted from 0; with --cores the first core, or a list of all, such as 0,2,3
+    #[arg(
+        long,
+        help_heading = "Link",
+        value_name = "CORE",
+        value_delimiter = ','
+    )]
     pub core: Vec<usize>,
 }
 
@@ -81,56 +164,169 @@ pub fn mode(text: &str) -> Result<Mode, String> {
     known.ok_or_else(|| format!("{text:?} is no mode; write shared, direct or direct:QUEUE"))
 }
 
+/// Which link the options choose.
+enum Chosen<'a> {
+    Named(&'a LinkName),
+    /// A part of the daemon's interface of this name, or of its only one.
+    Daemon(Option<String>),
+    /// One of the program's own.
+    Own,
+}
+
 impl LinkArgs {
-    /// What is asked of the library, for a program with this TCP port, 0 for one that only connects.
+    /// What is asked of the library.
     ///
     /// # Errors
     ///
     /// The options contradict each other.
-    pub fn attachment(&self, port: u16) -> Result<Attachment, Error> {
+    pub fn attachment(&self, needs: &Needs) -> Result<Attachment, Error> {
+        let link = match self.chosen()? {
+            Chosen::Own => self.own(needs)?,
+            Chosen::Daemon(interface) => self.daemon(interface, needs)?.into(),
+            Chosen::Named(LinkName::Tap(name)) => self.tap(name, needs)?.into(),
+            Chosen::Named(LinkName::Xdp { interface, queue }) => {
+                let queues = queues(interface, *queue, needs.cores)?;
+                if self.share_address {
+                    self.shared(interface, queues, needs)?.into()
+                } else {
+                    let name = interface.clone();
+                    let addresses = self.addresses(needs)?;
+                    Interface {
+                        queues,
+                        ..Interface::new(name, addresses)
+                    }
+                    .into()
+                }
+            }
+        };
         Ok(Attachment {
-            addresses: self.address.clone(),
-            gateways: self.gateway.clone(),
-            share_address: self.share_address,
             segmentation: !self.no_segmentation,
-            ..Attachment::new(self.link_name()?, port)
+            ..link.into()
         })
     }
 
-    fn link_name(&self) -> Result<LinkName, Error> {
-        let socket = self.xokd.clone().unwrap_or_else(via::socket_path);
-        let daemon = |interface: Option<String>| LinkName::Daemon {
-            interface,
-            socket: socket.clone(),
-            mode: self.mode.unwrap_or(Mode::Auto),
+    /// Whether a daemon lends the link.
+    ///
+    /// # Errors
+    ///
+    /// The options contradict each other.
+    pub fn is_lent(&self) -> Result<bool, Error> {
+        Ok(matches!(self.chosen()?, Chosen::Daemon(_)))
+    }
+
+    fn chosen(&self) -> Result<Chosen<'_>, Error> {
+        let is_there = || self.xokd.is_some() || via::is_there(&via::socket_path());
+        let chosen = match (&self.link, &self.via) {
+            (Some(_), Some(ViaName::Xokd(_))) => {
+                return Err(Error::new("--link and --via xokd are two links").mend(
+                    "give one of them; an interface of the daemon's is --via xokd:INTERFACE",
+                ));
+            }
+            (Some(link), _) => Chosen::Named(link),
+            (None, Some(ViaName::Xokd(interface))) => Chosen::Daemon(interface.clone()),
+            (None, None) if is_there() => Chosen::Daemon(None),
+            (None, _) => Chosen::Own,
         };
-        let lent = matches!(self.via, Some(ViaName::Xokd(_)))
-            || self.link.is_none()
-                && self.via.is_none()
-                && (self.xokd.is_some() || via::is_there(&socket));
-        if self.mode.is_some() && !lent {
+        if self.mode.is_some() && !matches!(chosen, Chosen::Daemon(_)) {
             return Err(Error::new("--mode is for a link that the daemon lends")
                 .mend("leave it out, or give --via xokd"));
         }
-        match (&self.link, &self.via) {
-            (Some(_), Some(ViaName::Xokd(_))) => {
-                Err(Error::new("--link and --via xokd are two links")
-                    .mend("give one of them; an interface of the daemon's is --via xokd:INTERFACE"))
+        Ok(chosen)
+    }
+
+    fn own(&self, needs: &Needs) -> Result<LinkKind, Error> {
+        if self.share_address || !self.address.is_empty() || !self.gateway.is_empty() {
+            return Err(Error::new("an interface of its own brings its addresses with it")
+                .mend("name the interface with --link xdp:INTERFACE, or leave --address, --gateway and --share-address out"));
+        }
+        let pools = &needs.pools[..];
+        match LinkKind::own() {
+            LinkKind::OwnTap(_) => {
+                one_queue(needs.cores)?;
+                OwnTap::new().with_pools(pools).map(Into::into)
             }
-            (Some(link), _) => Ok(link.clone()),
-            (None, Some(ViaName::Xokd(interface))) => Ok(daemon(interface.clone())),
-            (None, None) if self.xokd.is_some() || via::is_there(&socket) => Ok(daemon(None)),
-            (None, _) => {
-                let named =
-                    self.share_address || !self.address.is_empty() || !self.gateway.is_empty();
-                // With these a link must be named; the check of the pair says so.
-                Ok(if named {
-                    LinkName::OwnPair
-                } else {
-                    LinkName::default_here()
-                })
+            _ => {
+                let pair = OwnPair::new().with_cores(needs.cores);
+                pair.with_pools(pools).map(Into::into)
             }
         }
+    }
+
+    fn daemon(&self, interface: Option<String>, needs: &Needs) -> Result<Daemon, Error> {
+        if self.share_address || !self.gateway.is_empty() {
+            return Err(
+                Error::new("the daemon knows routes and addresses by itself")
+                    .mend("leave --gateway and --share-address out, or do without it (--via none)"),
+            );
+        }
+        if !needs.pools.is_empty() {
+            return Err(Error::new("the daemon lends single addresses, and no pool")
+                .mend("leave --pool out, or do without the daemon (--via none)"));
+        }
+        if needs.cores > 1 {
+            return Err(Error::new("the daemon lends one queue to a program")
+                .mend("start a program for each core, or leave --cores out; or do without the daemon (--via none)"));
+        }
+        let usual = Daemon::new(needs.role.clone());
+        Ok(Daemon {
+            interface,
+            socket: self.xokd.clone().unwrap_or(usual.socket),
+            mode: self.mode.unwrap_or(usual.mode),
+            addresses: self.address.clone(),
+            role: usual.role,
+            datagrams: needs.datagrams,
+        })
+    }
+
+    fn tap(&self, name: &str, needs: &Needs) -> Result<Tap, Error> {
+        if self.share_address {
+            return Err(
+                Error::new("--share-address needs an interface").mend("give --link xdp:INTERFACE")
+            );
+        }
+        one_queue(needs.cores)?;
+        Ok(Tap {
+            name: name.to_owned(),
+            addresses: self.addresses(needs)?,
+        })
+    }
+
+    fn shared(
+        &self,
+        interface: &str,
+        queues: Queues,
+        needs: &Needs,
+    ) -> Result<SharedInterface, Error> {
+        if !self.address.is_empty() || !self.gateway.is_empty() {
+            return Err(Error::new(
+                "with --share-address the addresses and routes are the interface's own",
+            )
+            .mend("leave --address and --gateway out, or leave --share-address out"));
+        }
+        if !needs.pools.is_empty() {
+            return Err(Error::new("a pool is nothing that a host has to share")
+                .mend("give an --address of our own beside --pool, instead of --share-address"));
+        }
+        if matches!(&needs.role, Role::Connect(peers) if peers.is_empty()) {
+            return Err(
+                Error::new("with --share-address it must be known who is connected to")
+                    .mend("give an --address of our own instead"),
+            );
+        }
+        Ok(SharedInterface {
+            queues,
+            ..SharedInterface::new(interface, needs.role.clone())
+        })
+    }
+
+    fn addresses(&self, needs: &Needs) -> Result<Addresses, Error> {
+        let ours = Addresses::new(&self.address[..]).map_err(|e| {
+            e.mend("give --address ADDRESS/PREFIX (one that nobody has), or --share-address for the interface's own")
+        })?;
+        let ours = ours
+            .with_gateways(&self.gateway[..])
+            .map_err(|e| e.mend("give an --address of that family too"))?;
+        ours.with_pools(&needs.pools[..])
     }
 
     /// These options, and those of a file where they say nothing. A link that is named here replaces the file's.
@@ -185,6 +381,24 @@ impl LinkArgs {
     }
 }
 
+fn queues(interface: &str, queue: Option<u32>, cores: u32) -> Result<Queues, Error> {
+    match queue {
+        None => Ok(Queues::All { cores }),
+        Some(queue) if cores == 1 => Ok(Queues::One(queue)),
+        Some(_) => Err(Error::new("one queue is one core's").mend(format!(
+            "write --link xdp:{interface}, without the queue, or leave --cores out"
+        ))),
+    }
+}
+
+fn one_queue(cores: u32) -> Result<(), Error> {
+    match cores {
+        1 => Ok(()),
+        _ => Err(Error::new("a TAP device has one queue here")
+            .mend("give --link xdp:INTERFACE (as root), or leave --cores out")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,35 +412,120 @@ mod tests {
         }
     }
 
+    /// What is wrong with these options for a program on this many cores, with these pools.
+    fn refusal(args: &LinkArgs, cores: u32, pools: &[&str]) -> String {
+        let needs = Needs {
+            cores,
+            pools: pools.iter().map(|pool| pool.parse().unwrap()).collect(),
+            ..Needs::new(Role::Serve(80))
+        };
+        args.attachment(&needs).unwrap_err().to_string()
+    }
+
+    fn link(args: &LinkArgs) -> LinkKind {
+        let needs = Needs::new(Role::Serve(80));
+        args.attachment(&needs).unwrap().link
+    }
+
+    #[test]
+    fn link_names() {
+        let xdp = |interface: &str, queue| LinkName::Xdp {
+            interface: interface.into(),
+            queue,
+        };
+        assert_eq!("xdp:eth0".parse(), Ok(xdp("eth0", None)));
+        assert_eq!("xdp:eth0:0".parse(), Ok(xdp("eth0", Some(0))));
+        assert_eq!("xdp:eth0:3".parse(), Ok(xdp("eth0", Some(3))));
+        assert_eq!("tap:t0".parse(), Ok(LinkName::Tap("t0".into())));
+        for bad in ["", "eth0", "xdp:", "tap:", "foo:eth0", "xdp:eth0:x"] {
+            let error = bad.parse::<LinkName>().unwrap_err();
+            assert!(error.contains("write xdp:INTERFACE"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused_in_the_words_of_the_options() {
+        let none = || args(Some("xdp:eth0"), None, None);
+        let address = || LinkArgs {
+            address: vec!["10.0.0.1/24".parse().unwrap()],
+            ..none()
+        };
+        let refused = |args: LinkArgs, says: &str| {
+            let error = refusal(&args, 1, &[]);
+            assert!(error.contains(says), "{error}");
+        };
+        refused(none(), "give --address ADDRESS/PREFIX");
+        let mut both = address();
+        both.share_address = true;
+        refused(both, "leave --address");
+        let mut family = address();
+        family.gateway.push("fd00::1".parse().unwrap());
+        refused(family, "give an --address of that family");
+        let mut tap = args(Some("tap:t0"), None, None);
+        tap.share_address = true;
+        refused(tap, "--share-address needs an interface");
+        let mut own = args(None, Some("none"), None);
+        assert_eq!(link(&own), LinkKind::own());
+        own.address = address().address;
+        refused(own, "brings its addresses with it");
+        let mut lent = args(None, Some("xokd"), Some("/nowhere"));
+        lent.gateway.push("10.0.0.2".parse().unwrap());
+        refused(lent, "--via none");
+        let shared = LinkArgs {
+            share_address: true,
+            ..none()
+        };
+        let connects = Needs::new(Role::Connect(Vec::new()));
+        let error = shared.attachment(&connects).unwrap_err().to_string();
+        assert!(error.contains("must be known who"), "{error}");
+        assert!(refusal(&shared, 1, &["10.9.0.0/16"]).contains("instead of --share-address"));
+        let lent = args(None, Some("xokd"), Some("/nowhere"));
+        assert!(refusal(&lent, 1, &["10.9.0.0/16"]).contains("--via none"));
+        let pools = Needs {
+            pools: vec!["10.9.0.0/16".parse().unwrap(), "fd01::/64".parse().unwrap()],
+            ..Needs::new(Role::Connect(Vec::new()))
+        };
+        let own = args(None, Some("none"), None);
+        assert!(own.attachment(&pools).is_ok());
+    }
+
+    #[test]
+    fn several_cores_need_a_queue_each() {
+        let with = |link: &str| LinkArgs {
+            address: vec!["192.0.2.7/24".parse().unwrap()],
+            ..args(Some(link), None, None)
+        };
+        assert!(refusal(&with("tap:exos0"), 2, &[]).contains("one queue here"));
+        assert!(refusal(&with("xdp:lo:1"), 2, &[]).contains("without the queue"));
+        let lent = args(None, Some("xokd"), Some("/nowhere"));
+        assert!(refusal(&lent, 2, &[]).contains("one queue to a program"));
+    }
+
     #[test]
     fn who_lends_the_link() {
-        let link = |args: LinkArgs| args.attachment(80).unwrap().link;
-        let daemon = |interface: Option<&str>| LinkName::Daemon {
-            interface: interface.map(str::to_owned),
-            socket: "/nowhere".into(),
-            mode: Mode::Auto,
+        let daemon = |interface: Option<&str>| {
+            LinkKind::from(Daemon {
+                interface: interface.map(str::to_owned),
+                socket: "/nowhere".into(),
+                ..Daemon::new(Role::Serve(80))
+            })
         };
+        let tap = |via: Option<&str>| {
+            let mut tap = args(Some("tap:t0"), via, Some("/nowhere"));
+            tap.address.push("192.0.2.7/24".parse().unwrap());
+            tap
+        };
+        let is_tap = |link: LinkKind| matches!(link, LinkKind::Tap(tap) if tap.name == "t0");
         let there = Some("/nowhere");
-        assert_eq!(link(args(None, Some("xokd"), there)), daemon(None));
+        assert_eq!(link(&args(None, Some("xokd"), there)), daemon(None));
         assert_eq!(
-            link(args(None, Some("xokd:eth1"), there)),
+            link(&args(None, Some("xokd:eth1"), there)),
             daemon(Some("eth1"))
         );
-        assert_eq!(link(args(None, None, there)), daemon(None));
-        assert_eq!(
-            link(args(Some("tap:t0"), None, there)),
-            LinkName::Tap("t0".into())
-        );
-        assert_eq!(
-            link(args(Some("tap:t0"), Some("none"), there)),
-            LinkName::Tap("t0".into())
-        );
-        assert_eq!(
-            link(args(None, Some("none"), there)),
-            LinkName::default_here()
-        );
-        let both = args(Some("tap:t0"), Some("xokd"), there).attachment(80);
-        assert!(both.unwrap_err().to_string().contains("give one of them"));
+        assert_eq!(link(&args(None, None, there)), daemon(None));
+        assert!(is_tap(link(&tap(None))) && is_tap(link(&tap(Some("none")))));
+        assert_eq!(link(&args(None, Some("none"), there)), LinkKind::own());
+        assert!(refusal(&tap(Some("xokd")), 1, &[]).contains("give one of them"));
         for bad in ["", "xok", "xokd:", "none:eth0"] {
             assert!(bad.parse::<ViaName>().is_err(), "{bad}");
         }
@@ -270,11 +569,11 @@ mod tests {
             ..args(None, Some("xokd"), Some("/nowhere"))
         };
         assert!(matches!(
-            lent.attachment(80).unwrap().link,
-            LinkName::Daemon {
+            link(&lent),
+            LinkKind::Daemon(Daemon {
                 mode: Mode::Shared,
                 ..
-            }
+            })
         ));
         for own in [
             args(Some("tap:t0"), None, None),
@@ -284,7 +583,7 @@ mod tests {
                 mode: Some(Mode::Shared),
                 ..own
             };
-            let error = own.attachment(80).unwrap_err().to_string();
+            let error = refusal(&own, 1, &[]);
             assert!(error.contains("--mode"), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! What the daemon reports of itself (`docs/json.md` has the schema), as values.
+//! What the daemon reports of itself, as values. The page of JSON in `docs/reference` is made of these types.
 //!
 //! A daemon may be older or newer than the program that asks: fields that are missing are `None` or
 //! empty, and those that are not known are left out.
@@ -9,7 +9,8 @@ use std::path::Path;
 use exos::Error;
 use exos::via::control::Control;
 use exos_xok::message::{Request, VERSION};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A connection with the daemon, for asking how it is.
 #[derive(Debug)]
@@ -41,11 +42,11 @@ impl Daemon {
     }
 }
 
-/// A daemon's report.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+/// What the daemon tells everybody who may connect to it, and what `exos top --json` carries as `report`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(default)]
 pub struct Status {
-    /// Which schema; see `docs/json.md`.
+    /// `"exos.daemon.status/1"`.
     pub schema: String,
     /// The daemon's process.
     pub pid: Option<u32>,
@@ -55,18 +56,19 @@ pub struct Status {
     pub time_ns: Option<u64>,
     /// Connections to its socket.
     pub connections: Option<u64>,
-    /// What it did to connections and refused, by name.
+    /// What it did to connections, by name: those cut off, with the reason as the name, and requests refused as
+    /// `refused_CODE`.
     pub counters: BTreeMap<String, u64>,
     /// The interfaces that it serves.
     pub interfaces: Vec<InterfaceStatus>,
-    /// Who has copies of packets made.
+    /// Each running dump.
     pub taps: Vec<TapStatus>,
     /// What anyone who asked for the report may.
     pub asker: AskerStatus,
 }
 
 /// What somebody may.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(default)]
 pub struct AskerStatus {
     /// The user.
@@ -76,21 +78,21 @@ pub struct AskerStatus {
 }
 
 /// What a program of somebody's that does not ask for a mode would get on an interface.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(default)]
 pub struct TermsStatus {
     /// The interface.
     pub interface: String,
-    /// `shared` or `direct`; `None` when it would be refused.
+    /// `"shared"` or `"direct"`; `null` when it would be refused.
     pub mode: Option<String>,
-    /// The queue, when direct.
+    /// The queue that it would get; `null` unless direct.
     pub queue: Option<u32>,
-    /// Why.
+    /// The rule of the policy, or what is in the way and what would mend it.
     pub why: String,
 }
 
-/// An interface of the daemon.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+/// An interface that is served.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(default)]
 pub struct InterfaceStatus {
     /// Its name.
@@ -101,18 +103,56 @@ pub struct InterfaceStatus {
     pub mac: Option<String>,
     /// The longest IP packet.
     pub mtu: Option<u32>,
-    /// What the link carries; `None` when that is not limited.
+    /// What is divided between the slots; `null` when nothing is held back.
     pub rate_bits_per_sec: Option<u64>,
-    /// Its addresses, `ADDRESS/PREFIX` each.
+    /// What may be claimed, `ADDRESS/PREFIX` each: addresses of ours alone, and the host's own where they are shared.
     pub addresses: Vec<String>,
-    /// What happened to packets that belong to no program, by name.
+    /// What happened to packets that belong to no program: counters of [the gate](../internals/gate.md) by name.
     pub host: BTreeMap<String, u64>,
+    /// Counters of the daemon's own stack that are not zero; `null` where it has none.
+    pub daemon: Option<BTreeMap<String, u64>>,
+    /// How many programs the kernel has verified for filters of programs since the daemon started.
+    pub filters_verified: Option<u64>,
+    /// What some process has of slots that are gone.
+    pub leftovers: Vec<LeftoverStatus>,
+    /// Grants that are kept for the successor of a program that has ended.
+    pub awaited: Vec<AwaitedStatus>,
+    /// Packets that were dropped meanwhile.
+    pub awaited_dropped: Option<u64>,
     /// The programs on it.
     pub slots: Vec<SlotStatus>,
 }
 
+/// Sockets or memory of a slot that is gone.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
+#[serde(default)]
+pub struct LeftoverStatus {
+    /// Whose.
+    pub uid: Option<u32>,
+    /// The slot's packet memory.
+    pub memory_bytes: Option<u64>,
+}
+
+/// A grant that is kept for a successor.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
+#[serde(default)]
+pub struct AwaitedStatus {
+    /// Its number.
+    pub id: u32,
+    /// What it covers.
+    pub claim: String,
+    /// The program that had it.
+    pub program: String,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Its user, whose programs may claim it.
+    pub uid: Option<u32>,
+    /// When it is nobody's.
+    pub left_ms: Option<u64>,
+}
+
 /// A program with a part of an interface.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(default)]
 pub struct SlotStatus {
     /// The slot's number on its interface.
@@ -123,22 +163,32 @@ pub struct SlotStatus {
     pub pid: Option<u32>,
     /// Its user.
     pub uid: Option<u32>,
-    /// How packets reach it: `shared`, `direct` or `daemon`.
+    /// `"shared"`: an interface of its own; `"direct"`: a queue of the device.
     pub mode: Option<String>,
-    /// Its share of the link, relative to others.
+    /// That queue, counted from 0; `null` when shared.
+    pub queue: Option<u32>,
+    /// Its share of the link beside the others'.
     pub weight: Option<u64>,
-    /// Memory of its ring.
+    /// Never more than this; `null` without a bound.
+    pub rate_max_bits_per_sec: Option<u64>,
+    /// Its packet memory.
     pub memory_bytes: Option<u64>,
+    /// When it attached: nanoseconds of CLOCK_MONOTONIC.
+    pub since_ns: Option<u64>,
+    /// False while the program has not come back to a daemon that was started again.
+    pub attached: Option<bool>,
     /// How full its rings are, by name.
+    #[serde(skip_serializing)]
     pub rings: Option<BTreeMap<String, RingStatus>>,
     /// What it may receive and send from.
     pub grants: Vec<GrantStatus>,
-    /// What happened to its packets, by name.
+    /// What happened to its packets: counters of the gate by name. They belong to the slot's number and go on when another
+    /// program is given it: compare two reports.
     pub counters: BTreeMap<String, u64>,
 }
 
 /// A ring.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(default)]
 pub struct RingStatus {
     /// Its size.
@@ -148,29 +198,35 @@ pub struct RingStatus {
 }
 
 /// A grant.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(default)]
 pub struct GrantStatus {
     /// Its number.
     pub id: u32,
-    /// What is granted, for a person: `tcp 192.0.2.7 port 80`.
+    /// What it covers: `"tcp 192.0.2.7:80"`, or `"filter TEXT"`.
     pub claim: String,
-    /// How many programs hold it.
+    /// How many slots hold it.
     pub holders: Option<u32>,
-    /// For how long a successor of the program is awaited when it ends.
+    /// This slot is the one that gets the packets.
+    pub receives: Option<bool>,
+    /// For how long a successor is awaited when the program ends; `null` for not at all.
     pub successor_ms: Option<u64>,
 }
 
 /// Somebody who has copies of packets made.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(default)]
 pub struct TapStatus {
     /// Its number.
     pub tap: u32,
     /// The filter, as its user wrote it.
     pub filter: String,
-    /// Its user.
+    /// The user who looks.
     pub uid: Option<u32>,
+    /// Packets of all programs are copied.
+    pub all: Option<bool>,
+    /// Bytes that are copied of each packet.
+    pub snap_len: Option<u32>,
     /// Copies made.
     pub copied: u64,
     /// Copies for which there was no room.

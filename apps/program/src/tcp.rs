@@ -5,24 +5,33 @@ use std::str::FromStr;
 use exos_inet::tcp::congestion::Algorithm;
 use exos_inet::tcp::{EcnMode, Options};
 
+use crate::units::parse_size;
+
 /// How the connections of a program behave.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct TcpArgs {
-    /// Congestion control: cubic, newreno or bbr [default: cubic]
-    #[arg(long, value_name = "NAME")]
+    /// Congestion control algorithm: cubic, newreno or bbr [default: cubic]
+    #[arg(long, help_heading = "TCP", value_name = "NAME")]
     pub congestion: Option<Congestion>,
-    /// Explicit congestion notification: off, accept (where the peer asks) or request [default: accept]
-    #[arg(long, value_name = "MODE")]
+    /// Explicit congestion notification (ECN): off, accept (if the peer asks for it) or request [default: accept]
+    #[arg(long, help_heading = "TCP", value_name = "MODE")]
     pub ecn: Option<Ecn>,
-    /// Neither offer nor use selective acknowledgements
-    #[arg(long)]
+    /// Do not use selective acknowledgements (SACK)
+    #[arg(long, help_heading = "TCP")]
     pub no_sack: bool,
-    /// Bytes that a connection may hold unread, which bounds the window it offers
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(2048..=1 << 30))]
+    /// Size of each connection's receive buffer, such as 256KiB, which limits its window
+    #[arg(long, help_heading = "TCP", value_name = "SIZE", value_parser = receive_buffer)]
     pub receive_buffer: Option<u32>,
-    /// Wait with less than a full segment while data is in flight (Nagle)
-    #[arg(long)]
+    /// Hold back partial segments while sent data is unacknowledged (Nagle's algorithm)
+    #[arg(long, help_heading = "TCP")]
     pub nagle: bool,
+}
+
+/// A size that a receive buffer can have.
+fn receive_buffer(text: &str) -> Result<u32, String> {
+    let bytes = u32::try_from(parse_size(text)?).ok();
+    let bytes = bytes.filter(|bytes| (2048..=1 << 30).contains(bytes));
+    bytes.ok_or_else(|| format!("{text:?} is out of bounds; write a size from 2KiB to 1GiB"))
 }
 
 impl TcpArgs {
@@ -132,5 +141,14 @@ mod tests {
         assert!(both.no_sack && both.nagle && both.congestion.is_some() && both.ecn.is_some());
         assert_eq!(both.receive_buffer, Some(60_000));
         assert!("vegas".parse::<Congestion>().unwrap_err().contains("cubic"));
+    }
+
+    #[test]
+    fn receive_buffers_are_sizes_within_bounds() {
+        assert_eq!(receive_buffer("64KiB"), Ok(65_536));
+        assert_eq!(receive_buffer("2048"), Ok(2048));
+        for bad in ["2047", "2GiB", "99999999999", "much"] {
+            assert!(receive_buffer(bad).is_err(), "{bad}");
+        }
     }
 }

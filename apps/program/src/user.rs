@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use exos::{Attachment, Error, Exos, LinkName};
+use exos::{Attachment, Error, Exos, LinkKind};
 use exos_host::accounts::Account;
 use exos_host::bpf::{merging_of, turn_on_again};
 use exos_host::privilege;
@@ -15,7 +15,8 @@ use exos_host::privilege;
 /// The user of a program that is started as root.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserArgs {
-    /// Become this user, for good, once the link or socket is open; files are read and written as this user from the start
+    /// Give up root for this user once the link or socket is open; files are read and written as this user from the
+    /// start
     #[arg(long, value_name = "NAME[:GROUP]")]
     pub user: Option<Account>,
 }
@@ -46,9 +47,9 @@ impl UserArgs {
     /// # Errors
     ///
     /// This process may not become that user.
-    pub fn give_up_for(&self, link: &LinkName) -> Result<(), Error> {
+    pub fn give_up_for(&self, link: &LinkKind) -> Result<(), Error> {
         match link {
-            LinkName::Daemon { .. } => self.give_up(),
+            LinkKind::Daemon(_) => self.give_up(),
             _ => Ok(()),
         }
     }
@@ -60,7 +61,7 @@ impl UserArgs {
     /// Any of that fails.
     pub fn attach<T>(
         &self,
-        attachment: &Attachment,
+        attachment: Attachment,
         open: impl FnOnce(&mut Exos) -> Result<T, Error>,
     ) -> Result<(Exos, T), Error> {
         self.give_up_for(&attachment.link)?;
@@ -98,8 +99,8 @@ impl UserArgs {
 
     /// Says what a program of the interface turns off that this user may not turn on again at the end. To be called before
     /// the link is opened.
-    pub fn warn_of_merging(&self, link: &LinkName) {
-        let (Some(account), LinkName::Xdp { interface, .. }) = (&self.user, link) else {
+    pub fn warn_of_merging(&self, link: &LinkKind) {
+        let (Some(account), Some(interface)) = (&self.user, link.interface()) else {
             return;
         };
         let features = merging_of(interface);

@@ -22,3 +22,4 @@ mod statistics;
 
 pub use options::{ChargenArgs, CommonArgs, DiscardArgs, EchoArgs, LoadArgs};
 pub use run::{chargen, discard, echo};
+pub use statistics::Statistics;

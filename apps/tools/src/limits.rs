@@ -10,7 +10,7 @@ pub const CONNECTIONS_MAX: usize = 16 * 1024;
 /// the receive buffer, whose window then closes. Enough for 1 Gbit/s at 8 ms.
 pub const ECHO_QUEUE_MAX: usize = 1024 * 1024;
 
-/// The same when many connections share [`ECHO_BYTES_MAX`]: a few segments, so that each goes on.
+/// Bytes that one may have queued when many share [`ECHO_BYTES_MAX`]: a few segments, so that each goes on.
 pub const ECHO_QUEUE_MIN: usize = 8 * 1024;
 
 /// Bytes that all echo connections together may have queued, as long as [`ECHO_QUEUE_MIN`] for each is

@@ -15,16 +15,16 @@ pub struct CommonArgs {
     pub(crate) link: LinkArgs,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
-    /// Print the statistics as JSON, a line on standard output
+    /// Print the statistics as one line of JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// Send back whatever arrives (RFC 862), over TCP and UDP.
 ///
-/// A peer that does not take its answers is not read from: the window closes, and what waits is bounded.
-/// Datagrams from ports below 1024 are not answered, lest two services answer each other for ever.
-/// SIGINT and SIGTERM end it. Statistics are printed on SIGUSR1 and at the end.
+/// While a peer does not read its answers, nothing more is read from it: the TCP window closes, and memory stays
+/// bounded. Datagrams from ports below 1024 are not answered, so that two services cannot answer each other forever.
+/// SIGINT and SIGTERM stop it. It prints statistics on SIGUSR1 and at the end.
 #[derive(clap::Args, Clone, Debug)]
 pub struct EchoArgs {
     #[command(flatten)]
@@ -39,16 +39,16 @@ pub struct EchoArgs {
 pub struct LoadArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
-    /// Connect to this server instead of being one, and end when all connections have
+    /// Connect to this server instead of serving, and exit when all connections have ended
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) connect: Option<SocketAddr>,
-    /// With --connect: connections at once
+    /// Number of connections at once, with --connect
     #[arg(long, value_name = "N", default_value_t = 1, requires = "connect", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) connections: u16,
-    /// End each connection after this many bytes, for example 64k or 10mb
+    /// End each connection after this many bytes, such as 64k or 10mb
     #[arg(long, value_name = "SIZE", value_parser = some_bytes)]
     pub(crate) bytes: Option<u64>,
-    /// End each connection after this time, for example 30s; a number alone is seconds
+    /// End each connection after this time, such as 30s; a plain number is seconds
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) seconds: Option<Duration>,
 }
@@ -62,28 +62,28 @@ impl LoadArgs {
     }
 }
 
-/// Throw away whatever arrives and say how fast it came (RFC 863), over TCP and UDP.
+/// Receive data, throw it away, and report the rate (RFC 863), over TCP and UDP.
 ///
-/// With --connect it reads from a server, for example one of chargen.
-/// SIGINT and SIGTERM end it. Statistics are printed on SIGUSR1 and at the end.
+/// With --connect it reads from a server, such as exos chargen. SIGINT and SIGTERM stop it. It prints statistics on
+/// SIGUSR1 and at the end.
 #[derive(clap::Args, Clone, Debug)]
 pub struct DiscardArgs {
     #[command(flatten)]
     pub(crate) load: LoadArgs,
-    /// Port to serve [default: 9]; with --connect the local port [default: any]
+    /// Port to serve [default: 9]; with --connect, the local port [default: any]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
 }
 
-/// Send a pattern of characters as fast as it is taken, and say how fast that was (RFC 864), over TCP.
+/// Send a pattern of characters as fast as the peer reads it, and report the rate (RFC 864), over TCP.
 ///
-/// With --connect it sends to a server, for example one of discard.
-/// SIGINT and SIGTERM end it. Statistics are printed on SIGUSR1 and at the end.
+/// With --connect it sends to a server, such as exos discard. SIGINT and SIGTERM stop it. It prints statistics on
+/// SIGUSR1 and at the end.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ChargenArgs {
     #[command(flatten)]
     pub(crate) load: LoadArgs,
-    /// Port to serve [default: 19]; with --connect the local port [default: any]
+    /// Port to serve [default: 19]; with --connect, the local port [default: any]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
 }

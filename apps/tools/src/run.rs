@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use exos::signals::Signals;
-use exos::{Attachment, Error, Exos, LinkName, clock};
+use exos::{Attachment, Error, Exos, LinkKind, Role, clock};
 use exos_inet::tcp::{ListenOptions, ListenerId, Reason};
-use exos_program::{Printer, Stream, inside_hint, reachable_addresses, taken_back, tell_news};
+use exos_program::{
+    Needs, Printer, Stream, inside_hint, reachable_addresses, taken_back, tell_news,
+};
 
 use crate::limits::GOODBYE_TIME;
 use crate::options::{ChargenArgs, CommonArgs, DiscardArgs, EchoArgs, LoadArgs};
@@ -47,11 +49,15 @@ struct Program<'a> {
 
 /// Take connections until a signal asks to stop.
 fn serve(args: &CommonArgs, kind: Kind, limits: Limits, port: u16) -> Result<ExitCode, Error> {
-    let mut attachment = args.link.attachment(port)?;
-    attachment.datagrams = true;
-    let mut program = Program::start(args, &attachment, kind, limits)?;
+    let needs = Needs {
+        datagrams: true,
+        ..Needs::new(Role::Serve(port))
+    };
+    let attachment = args.link.attachment(&needs)?;
+    let is_inside = matches!(attachment.link, LinkKind::OwnTap(_));
+    let mut program = Program::start(args, attachment, kind, limits)?;
     let listener = program.listen(port)?;
-    program.announce(&attachment, port);
+    program.announce(is_inside, port);
     let mut revoked = false;
     while !program.signals.stop_requested() && !revoked {
         program.turn()?;
@@ -80,8 +86,8 @@ fn connect(
             .mend("leave --port and --share-address out, or --connections"));
     }
     let port = port.map_or_else(|| local_port(link.share_address), |port| Ok(Some(port)))?;
-    let attachment = link.attachment(port.unwrap_or(0))?;
-    let mut program = Program::start(&args.common, &attachment, kind, args.limits())?;
+    let attachment = link.attachment(&Needs::new(role(port)))?;
+    let mut program = Program::start(&args.common, attachment, kind, args.limits())?;
     for _ in 0..args.connections {
         program.open(port, to)?;
     }
@@ -99,6 +105,11 @@ fn connect(
         None => stopped.map(|()| ExitCode::SUCCESS),
         Some(reason) => Err(failed(to, reason)),
     }
+}
+
+/// Connects from this port, or from whichever.
+pub(crate) fn role(port: Option<u16>) -> Role {
+    port.map_or(Role::Connect(Vec::new()), Role::Serve)
 }
 
 /// A port that the host lets us have, where connections come from the host's own address.
@@ -129,7 +140,7 @@ pub(crate) fn failed(peer: SocketAddr, reason: Reason) -> Error {
 impl<'a> Program<'a> {
     fn start(
         args: &'a CommonArgs,
-        attachment: &Attachment,
+        attachment: Attachment,
         kind: Kind,
         limits: Limits,
     ) -> Result<Self, Error> {
@@ -176,13 +187,13 @@ impl<'a> Program<'a> {
             .map_err(|e| Error::new(format!("cannot connect to {to}: {e}")))
     }
 
-    /// Tell a person where the service is.
-    fn announce(&self, attachment: &Attachment, port: u16) {
+    /// Tell a person where the service is, which is inside of a user namespace or not.
+    fn announce(&self, is_inside: bool, port: u16) {
         let addresses = reachable_addresses(&self.exos);
         for &ip in &addresses {
             exos_program::say!("{}", SocketAddr::new(ip, port));
         }
-        if let (LinkName::OwnTap, Some(ip)) = (&attachment.link, addresses.first()) {
+        if let (true, Some(ip)) = (is_inside, addresses.first()) {
             let name = self.service.kind().name();
             let command = inside_hint(&format!("nc {ip} {port}"));
             exos_program::info!("exos {name}: from another terminal of yours:\n    {command}");

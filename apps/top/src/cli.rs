@@ -8,21 +8,22 @@ use exos_program::units::parse_seconds;
 
 use crate::limits::{INTERVAL_MAX, INTERVAL_MIN};
 
-/// Watch the daemon (interfaces, programs, grants, rates, drops by name, rings), or a forwarder (its servers).
+/// Watch the daemon's interfaces and programs, or a forwarder's servers, like top.
 ///
-/// With neither named, the daemon; where there is none and a forwarder listens at its usual socket, that.
+/// For the daemon it shows programs, what they were granted, rates, drops by reason, and rings. Without --xokd and
+/// --forward it watches the daemon, or, if none runs, the forwarder at the usual control socket.
 #[derive(clap::Args, Debug)]
 pub struct TopArgs {
-    /// Time between two reports, for example 500ms; a number alone is seconds
+    /// Time between updates, such as 500ms; a plain number is seconds
     #[arg(short = 'd', long, value_name = "TIME", default_value = "1", value_parser = parse_seconds)]
     interval: Duration,
-    /// Print one report with its rates as JSON, and end
+    /// Print one report with rates as JSON, and exit
     #[arg(long)]
     pub(crate) json: bool,
-    /// The daemon's socket; else $EXOS_XOKD, else /run/exos/xokd.sock
+    /// The daemon's socket [default: $EXOS_XOKD, else /run/exos/xokd.sock]
     #[arg(long, value_name = "PATH", conflicts_with = "forward")]
     pub(crate) xokd: Option<PathBuf>,
-    /// Watch the forwarder that was given this socket by --control
+    /// Watch the forwarder with this control socket
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = FORWARD_SOCKET)]
     pub(crate) forward: Option<PathBuf>,
 }

@@ -1,7 +1,8 @@
 //! `exos top`: who is doing how much, live.
 //!
 //! Two things can be watched: the [`daemon`] with the programs on its interfaces, and a forwarder with its servers
-//! ([`forward`]). [`keys`] is what keys mean in both, `screen` what both show; `run` joins them to a terminal.
+//! ([`forward`]). [`keys`] is what keys mean in both, [`list`] the rows that they sort and
+//! choose, `screen` what both show; `run` joins them to a terminal.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
@@ -10,6 +11,7 @@ pub mod daemon;
 pub mod forward;
 pub mod keys;
 mod limits;
+pub mod list;
 mod run;
 mod screen;
 mod units;

@@ -15,12 +15,12 @@ use crate::peak;
 use crate::report::{Comparison, Results, merge, warning};
 use crate::run::{make, prepare};
 
-/// Load a web server, and say how it does.
+/// Load a web server and report rate, latency and errors.
 ///
-/// Clients ask again when they have been answered (a closed loop), or requests begin at a rate, whatever becomes of
-/// those before (an open loop: --rate). Times are measured from when each request was meant to begin. The exit status is
-/// 0 when the load ran, however the server did, unless --fail-if says otherwise: 2 then. SIGINT and SIGTERM end a load in
-/// order, with the results so far.
+/// A fixed number of clients each send their next request when the last one is answered (closed loop); or, with --rate,
+/// requests start at given times whether or not earlier ones are answered (open loop). Latency counts from the time at
+/// which a request was due. The exit status is 0 if the load ran, however the server did, and 2 if a --fail-if
+/// condition holds. SIGINT and SIGTERM end the load early; the results so far are reported.
 #[derive(clap::Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct LoadCommand {
@@ -33,23 +33,23 @@ pub struct LoadCommand {
 /// What is done with saved results, or before a load.
 #[derive(Subcommand, Clone, Debug)]
 enum Other {
-    /// Add up the results of loads that ran together, on several machines or cores
+    /// Combine the results of loads that ran at the same time on several machines or cores
     Merge {
-        /// Files that exos load --json wrote
+        /// Files written by exos load --json
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Write a set of documents as SURGE has them, to be served and loaded with --surge
+    /// Generate a set of documents by the SURGE model, to serve and to load with --surge
     SurgeFiles(FilesArgs),
-    /// Compare two results, and say which differences are more than noise
+    /// Compare two results and say which differences are more than noise
     Compare {
-        /// A file that exos load --json wrote
+        /// File written by exos load --json
         old: PathBuf,
-        /// Another, of a later load
+        /// File of a later load
         new: PathBuf,
-        /// Print the comparison as JSON (docs/json.md)
+        /// Print the comparison as JSON
         #[arg(long)]
         json: bool,
     },

@@ -7,13 +7,13 @@ use sha2::{Digest as _, Sha256};
 /// What a response is to be; what is `None` may be anything.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Expect {
-    /// Count responses of another status as errors (mismatch)
+    /// Count responses with another status code as errors (mismatch)
     #[arg(id = "expect_status", long = "expect-status", value_name = "CODE", value_parser = clap::value_parser!(u16).range(200..600))]
     pub status: Option<u16>,
-    /// Count responses with more or less content as errors (mismatch)
+    /// Count responses with another content length as errors (mismatch)
     #[arg(id = "expect_length", long = "expect-length", value_name = "BYTES")]
     pub length: Option<u64>,
-    /// Count responses whose content has another SHA-256 as errors (mismatch)
+    /// Count responses whose content has another SHA-256 hash as errors (mismatch)
     #[arg(id = "expect_sha256", long = "expect-sha256", value_name = "HEX")]
     pub sha256: Option<Sum>,
 }

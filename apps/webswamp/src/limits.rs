@@ -67,15 +67,6 @@ pub const PIPELINE_MAX: u32 = 1024;
 /// Requests of an open loop that may wait for a connection. Beyond them they are not begun, and counted.
 pub const WAITING_MAX: usize = 1 << 20;
 
-/// Bytes of a socket that are read at once: as much as a fast server has sent in the meantime.
-pub const READ_LEN: usize = 64 * 1024;
-
-/// Reads of one connection before others have their turn: a megabyte.
-pub const READS_MAX: u32 = 16;
-
-/// Events of sockets that are taken at once.
-pub const EVENTS_MAX: usize = 256;
-
 /// How long before the load begins its cores are told when: they wake up, and make their clients. Where several are to begin
 /// together, none begins late for that.
 pub const START_AHEAD: Duration = Duration::from_millis(10);

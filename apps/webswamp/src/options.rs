@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use exos::{LinkName, Prefixed};
+use exos::Prefixed;
 use exos_host::{Error, Result};
 use exos_program::cores::choose;
 use exos_program::{Idle, LinkArgs, TcpArgs, UserArgs};
@@ -27,96 +27,99 @@ use exos_program::units::parse_duration;
 /// A load.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LoadArgs {
-    /// What to ask for: http://HOST[:PORT]/PATH; beside --urls, the server of its paths
+    /// URL to request: http://HOST[:PORT]/PATH; with --urls, the server of its paths
     #[arg(value_name = "URL", required_unless_present = "urls")]
     pub(crate) url: Option<String>,
     #[command(flatten)]
     pub(crate) driver: DriverArgs,
-    /// Clients of a closed loop; with --rate, connections at most [default: 64; 10000 with --rate]
+    /// Number of clients in a closed loop; with --rate, most connections at once [default: 64; 10000 with --rate]
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub(crate) connections: Option<u32>,
-    /// Requests to begin each second, whether or not earlier ones are answered: RATE, or steps and ramps as RATE:TIME,FROM-TO:TIME,...
+    /// Requests to start per second, whether or not earlier ones are answered: RATE, or steps and ramps as
+    /// RATE:TIME,FROM-TO:TIME,...
     #[arg(short, long, value_name = "RATE", value_delimiter = ',')]
     pub(crate) rate: Vec<Step>,
-    /// Find the highest rate that meets a bound on latency, for example p99<5ms, by loads of 4 s or --duration
+    /// Find the highest rate that meets a latency bound, such as p99<5ms, with loads of 4 s (or --duration) each
     #[arg(long, value_name = "BOUND",
         conflicts_with_all = ["rate", "requests", "think", "replay", "surge", "start_at"])]
     pub(crate) find_peak: Option<Bound>,
-    /// Begin the requests of --rate at random times (a Poisson process) instead of at equal distances
+    /// Start the requests of --rate at random times (Poisson process) instead of evenly spaced
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
     /// How long the load lasts [default: 30s, or as long as the steps of --rate]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Duration>,
-    /// End after this number of requests, if --duration is not over before
+    /// Stop after this many requests, unless --duration ends first
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
-    /// Leave this time at the beginning out of the results
+    /// Time at the start of the load to leave out of the results
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
     pub(crate) warm_up: Duration,
-    /// Begin at this time of day, so that several machines begin together: seconds since 1970, or like 2026-01-31T10:00:00Z
+    /// Start at this time, so that several machines start together: 2026-01-31T10:00:00Z, or seconds since 1970
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     pub(crate) start_at: Option<f64>,
-    /// How long a client thinks between a response and its next request
+    /// How long a client waits between a response and its next request
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s", conflicts_with = "rate")]
     pub(crate) think: Duration,
-    /// Requests on a connection: 1 opens one for each [default: no end]
+    /// Requests per connection; 1 opens a new connection for each [default: no limit]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests_per_connection: Option<u32>,
-    /// Requests that may wait for their answers on a connection at once (HTTP pipelining)
+    /// Most unanswered requests on a connection at once (HTTP pipelining)
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(PIPELINE_MAX)), conflicts_with_all = ["rate", "think", "replay", "surge", "find_peak"])]
     pub(crate) pipeline: u32,
-    /// How long a request may take, its connection included [default: 10s]
+    /// Longest time that a request may take, including connecting [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) timeout: Option<Duration>,
-    /// Method
+    /// Request method
     #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET", value_parser = token)]
     pub(crate) method: String,
-    /// A field of the request (repeatable)
+    /// Request header field (repeatable)
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) header: Vec<(String, String)>,
-    /// Send this file as the request's body
+    /// Send this file as the request body
     #[arg(long, value_name = "FILE")]
     pub(crate) body: Option<std::path::PathBuf>,
-    /// Ask for a part: FIRST-LAST, FIRST- or -COUNT, counted in bytes from 0
+    /// Request this part of the document, in bytes counted from 0: FIRST-LAST, FIRST- or -COUNT
     #[arg(long, value_name = "BYTES", value_parser = range, allow_hyphen_values = true)]
     pub(crate) range: Option<String>,
     #[command(flatten)]
     pub(crate) expect: Expect,
-    /// Speak HTTP/1.0
+    /// Use HTTP/1.0
     #[arg(long)]
     pub(crate) http_1_0: bool,
-    /// Seed of everything that chance decides
+    /// Seed of all random choices
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Acknowledge a SYN-ACK and a FIN in packets of their own, instead of with the data or FIN that is sent next
+    /// Acknowledge SYN-ACKs and FINs in packets of their own, instead of with the next data or FIN
     #[arg(long)]
     pub(crate) no_merging: bool,
-    /// Send the FIN with the last request of a connection, so that TIME-WAIT is on our side and not on the server's
+    /// Send the FIN with the last request of a connection, so that TIME-WAIT is on this side and not on the server's
     #[arg(long)]
     pub(crate) early_finish: bool,
-    /// Begin even if the server accepts no connections yet
+    /// Start even if the server does not accept connections yet
     #[arg(long)]
     pub(crate) no_probe: bool,
-    /// While nothing arrives, keep looking (poll) or sleep until woken [default: poll, if there is a core to spare]
+    /// What to do while nothing arrives [default: poll if there is a core to spare]
     #[arg(long, value_name = "HOW")]
     pub(crate) idle: Option<Idle>,
-    /// Take bodies of responses into memory, instead of counting them where they arrive
+    /// Copy response bodies into memory, instead of counting their bytes as they arrive
     #[arg(long)]
     pub(crate) no_count_only: bool,
-    /// Do not verify TCP checksums of what arrives: damaged data goes unnoticed
+    /// Do not verify TCP checksums of received packets: damaged data goes unnoticed
     #[arg(long)]
     pub(crate) no_verify_checksums: bool,
-    /// Load a server that is neither on this host nor on a network of the interface
+    /// Allow loading a server that is neither on this host nor on a network of the interface
     #[arg(long)]
     pub(crate) yes_i_own_this_target: bool,
-    /// Use the kernel's TCP through sockets instead of a TCP/IP stack of our own: needs no privilege
+    /// Use the kernel's TCP (sockets) instead of the program's own TCP/IP stack; needs no privilege
     #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_count_only", "no_verify_checksums"])]
     pub(crate) sockets: bool,
-    /// Open connections from all addresses of a prefix, which is a part of the network of an --address or routed to us (repeatable, IPv4 and IPv6)
+    /// Connect from all addresses of this prefix, which lies in the network of an --address or is routed to this
+    /// program (repeatable, IPv4 and IPv6)
     #[arg(long, value_name = "PREFIX", conflicts_with = "sockets")]
     pub(crate) pool: Vec<Prefixed>,
-    /// Number of cores to load from, each with a part of the clients, its own TCP/IP stack and queues of the interface. They are the first cores; or those from the one that --core names; or all that --core lists [default: 1]
+    /// Number of CPU cores to use, each with its share of the clients, its own TCP/IP stack and interface queues;
+    /// --core chooses which [default: 1]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cores: Option<u32>,
     #[command(flatten)]
@@ -189,8 +192,7 @@ impl LoadArgs {
 
     /// Whether each load of these options opens a link that takes privilege, which is given up with the first.
     pub(crate) fn opens_links_as_root(&self) -> bool {
-        let link = self.link.attachment(0).map(|attachment| attachment.link);
-        let is_lent = matches!(link, Ok(LinkName::Daemon { .. }));
+        let is_lent = self.link.is_lent().unwrap_or(false);
         self.user.user.is_some() && !self.sockets && !is_lent
     }
 

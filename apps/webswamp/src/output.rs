@@ -18,10 +18,10 @@ const FAILED: u8 = 2;
 /// How a load is shown while it runs.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct ShowArgs {
-    /// Show each second on standard error as a line, where that is no terminal too
+    /// Print a progress line each second to standard error, even if that is not a terminal
     #[arg(long)]
     pub(crate) progress: bool,
-    /// Show nothing while the load runs
+    /// Show no progress while the load runs
     #[arg(short, long, conflicts_with = "progress")]
     pub(crate) quiet: bool,
 }
@@ -40,13 +40,14 @@ impl ShowArgs {
 /// How results are told.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct OutputArgs {
-    /// Print the results as JSON (docs/json.md)
+    /// Print the results as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a page with figures too, which needs nothing else
+    /// Also write a self-contained HTML page with charts
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// End with status 2 if this is so, as 'p99>5ms', 'service:p99.9>1s', 'rate<1000', 'error-share>0.1%', 'peak<10000' with --find-peak (repeatable)
+    /// Exit with status 2 if this condition holds, such as 'p99>5ms', 'service:p99.9>1s', 'rate<1000',
+    /// 'error-share>0.1%', or 'peak<10000' with --find-peak (repeatable)
     #[arg(long, value_name = "CONDITION")]
     pub(crate) fail_if: Vec<Threshold>,
 }

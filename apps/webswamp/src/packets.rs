@@ -32,15 +32,13 @@ pub struct Lent<'a> {
 }
 
 impl Transport for Packets<'_> {
-    type Id = ConnectionId;
-
     fn open(&mut self, token: u64) -> Result<ConnectionId, OpenError> {
         let (now, to, stack) = (self.now, self.to, &mut self.stack);
         let id = match &mut self.lent {
-            None => stack.tcp_connect(now, None, to, self.options)?,
+            None => stack.tcp.connect(now, None, to, self.options)?,
             Some(Lent { via, ports }) => ports.open(
                 || via.claim_ephemeral(to).map_err(|e| e.to_string()),
-                |from| stack.tcp_connect(now, Some(from), to, self.options),
+                |from| stack.tcp.connect(now, Some(from), to, self.options),
             )?,
         };
         stack.tcp.set_token(id, token);
@@ -83,6 +81,6 @@ impl Transport for Packets<'_> {
     }
 
     fn abort(&mut self, id: ConnectionId) {
-        self.stack.tcp_abort(id);
+        self.stack.tcp.abort(id);
     }
 }

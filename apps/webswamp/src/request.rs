@@ -59,7 +59,7 @@ impl Content {
         }
     }
 
-    /// The same of another URL.
+    /// This request for another URL.
     #[must_use]
     pub fn of(&self, url: &Uri) -> Self {
         let Self { target, host, .. } = Self::get(url);

@@ -72,7 +72,7 @@ pub(crate) fn by_way_of(exos: &mut Exos, address: SocketAddr) -> SocketAddr {
         return address;
     };
     let same_family = |ip: &IpAddr| ip.is_ipv4() == address.is_ipv4();
-    let host = pair.host_addresses.iter().map(|(ip, _)| *ip);
+    let host = pair.host_addresses.iter().map(|address| address.ip);
     let ip = host.into_iter().find(same_family);
     SocketAddr::new(ip.expect("a pair has one of each family"), address.port())
 }
@@ -93,7 +93,7 @@ pub(crate) fn refuse_strangers(networks: &[Prefix], to: IpAddr) -> Result<()> {
     )))
 }
 
-/// The same for the kernel's sockets: whatever is on a network of this host's interfaces is near.
+/// Refuses strangers where the kernel's sockets are used: what is on a network of any of this host's interfaces is near.
 ///
 /// # Errors
 ///

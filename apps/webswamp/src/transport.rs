@@ -1,52 +1,49 @@
 //! What the engine asks of whatever carries its connections: a stack of its own, or the kernel's sockets.
 
 use exos_buf::Slice;
-use exos_inet::tcp::OpenError;
+use exos_inet::tcp::{ConnectionId, OpenError};
 
 /// The token of connections that nobody wants to hear of.
 pub const NOBODY: u64 = u32::MAX as u64;
 
 /// Connections. Their events are handed to the engine with the token that it was opened with.
 pub trait Transport {
-    /// A connection's name.
-    type Id: Copy;
-
     /// Opens one.
     ///
     /// # Errors
     ///
     /// There is no room for it.
-    fn open(&mut self, token: u64) -> Result<Self::Id, OpenError>;
+    fn open(&mut self, token: u64) -> Result<ConnectionId, OpenError>;
 
     /// Sends this, all of it.
-    fn send(&mut self, id: Self::Id, bytes: &Slice);
+    fn send(&mut self, id: ConnectionId, bytes: &Slice);
 
     /// Bytes that came in order and were not consumed.
-    fn readable(&self, id: Self::Id) -> &[u8];
+    fn readable(&self, id: ConnectionId) -> &[u8];
 
     /// Takes this many of them.
-    fn consume(&mut self, id: Self::Id, count: usize);
+    fn consume(&mut self, id: ConnectionId, count: usize);
 
     /// Has the next bytes counted where they arrive, and not handed over: gives how many of them are still to come. Their
     /// end is told as an event, or what follows them. A transport that hands all bytes over gives 0 for none.
-    fn skip(&mut self, _id: Self::Id, _count: u32) -> u32 {
+    fn skip(&mut self, _id: ConnectionId, _count: u32) -> u32 {
         0
     }
 
     /// How many of these are still to come; `None` of a connection that is gone.
-    fn skipping(&self, _id: Self::Id) -> Option<u32> {
+    fn skipping(&self, _id: ConnectionId) -> Option<u32> {
         None
     }
 
     /// Acknowledges by itself what has come, instead of with what is sent next.
-    fn acknowledge(&mut self, id: Self::Id);
+    fn acknowledge(&mut self, id: ConnectionId);
 
     /// Sends nothing more.
-    fn finish(&mut self, id: Self::Id);
+    fn finish(&mut self, id: ConnectionId);
 
     /// Ends it in good order; nobody wants to hear of it any more.
-    fn leave(&mut self, id: Self::Id);
+    fn leave(&mut self, id: ConnectionId);
 
     /// Gives it up at once: the peer is reset.
-    fn abort(&mut self, id: Self::Id);
+    fn abort(&mut self, id: ConnectionId);
 }

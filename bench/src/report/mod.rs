@@ -1,20 +1,32 @@
-//! Results: a table for people and, on request, JSON for programs and a page with figures; and what experiments say alike:
-//! medians, ratios, who was the limit, and where and how it was measured.
+//! Results. What was measured is data ([`Results`]), which goes into JSON as it is; text and pages are a [`Document`] of
+//! sections with tables and figures. A [`Case`] has one list of columns for both.
+//!
+//! `setting` is where and how it was measured; here are medians, ratios and who was the limit.
 
+mod document;
+pub(crate) mod figure;
 mod ratio;
 mod setting;
+mod table;
 
+pub use document::Document;
+pub(crate) use document::Section;
 pub use ratio::Ratio;
+pub(crate) use setting::notes;
 #[cfg(test)]
 pub(crate) use setting::tests::setting as setting_of_tests;
 pub use setting::{Named, Setting};
+pub use table::Table;
+pub(crate) use table::{Case, Column, fixed, fixed_or_none, percent};
 
+use crate::stage::args::CommonArgs;
 use exos_host::{Result, error::Context as _};
 use exos_program::message;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Where JSON goes, or a page.
 enum Output {
@@ -61,36 +73,51 @@ fn write(json: Option<Output>, table: &str, text: &str) -> Result<()> {
 
 /// What a session of an experiment measured.
 pub trait Results: Serialize {
-    /// As tables for people.
-    fn table(&self) -> String;
+    /// For people.
+    fn document(&self) -> Document;
 
-    /// As a page of HTML that needs nothing else; empty where an experiment has none.
-    fn html(&self) -> String {
-        String::new()
+    /// As tables for people.
+    fn table(&self) -> String {
+        self.document().text()
     }
 
-    /// As JSON (docs/json.md).
+    /// As a page of HTML that needs nothing else.
+    fn html(&self) -> String {
+        self.document().html()
+    }
+
+    /// As JSON (docs/reference/bench.md).
     fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data becomes JSON")
     }
 }
 
-/// Measures, and writes the table, the JSON and the page with figures as asked for.
+/// Lists the names of the cells where that was asked for; else measures, and writes the table, the JSON and the page with figures.
 pub(crate) fn tell<R: Results>(
+    args: &CommonArgs,
+    names: impl FnOnce() -> Vec<String>,
+    measure: impl FnOnce() -> Result<R>,
+) -> Result<ExitCode> {
+    if args.list {
+        // A reader that went away has seen enough.
+        message::results(&(names().join("\n") + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    write_results((args.json.as_deref(), args.html.as_deref()), measure)
+}
+
+/// Measures, and writes what came of it.
+pub(crate) fn write_results<R: Results>(
     (json, html): (Option<&Path>, Option<&Path>),
     measure: impl FnOnce() -> Result<R>,
-) -> Result<()> {
+) -> Result<ExitCode> {
     // Before the minutes of measuring: a file that cannot be written is told at once.
     let json = open(json)?;
     let html = open(html)?;
     let results = measure()?;
     write(json, &results.table(), &results.json())?;
-    html.map_or(Ok(()), |html| html.write(&results.html()))
-}
-
-/// Writes names, one a line. A reader that went away has seen enough.
-pub(crate) fn list(names: Vec<String>) -> Result<()> {
-    message::results(&(names.join("\n") + "\n"))
+    html.map_or(Ok(()), |html| html.write(&results.html()))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The middle value, or the mean of the two middle ones.
@@ -128,15 +155,6 @@ pub(crate) fn limited_by(server_busy: f64, client_busy: f64) -> &'static str {
         (true, false) => "server",
         (false, false) => "neither",
     }
-}
-
-/// Rows of which the first begins with the name.
-pub(crate) fn named_rows(name: &str, rows: impl Iterator<Item = String>) -> String {
-    let row = |(at, row): (usize, String)| {
-        let name = if at == 0 { name } else { "" };
-        format!("{name:<36} {}\n", row.trim_end())
-    };
-    rows.enumerate().map(row).collect()
 }
 
 #[cfg(test)]

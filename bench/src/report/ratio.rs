@@ -1,10 +1,12 @@
 //! Ratios: of each run, then the median.
 
 use crate::report::{median, ratios};
+use schemars::JsonSchema;
 use serde::Serialize;
+use std::fmt;
 
-/// Ours by theirs: of each run, then the median.
-#[derive(Clone, Debug, Serialize)]
+/// Ours by theirs: of each run, then the median, the least and the most.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Ratio {
     /// The one.
     pub ours: String,
@@ -36,6 +38,11 @@ impl Ratio {
         all.find(|ratio| ratio.ours == ours && ratio.theirs == theirs)
     }
 
+    /// One of some, as tables show it.
+    pub(crate) fn shown(all: &[Self], ours: &str, theirs: &str) -> String {
+        Self::find(all, ours, theirs).map_or("-".to_owned(), Self::to_string)
+    }
+
     pub(crate) fn of(ours: &(String, Vec<f64>), theirs: &(String, Vec<f64>)) -> Self {
         let of_runs = ratios(&ours.1, &theirs.1);
         Self {
@@ -44,6 +51,22 @@ impl Ratio {
             least: of_runs.iter().copied().fold(f64::MAX, f64::min),
             most: of_runs.iter().copied().fold(0.0, f64::max),
             median: median(of_runs),
+        }
+    }
+}
+
+/// The median, and of several runs also the least and the most.
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            median,
+            least,
+            most,
+            ..
+        } = self;
+        match least == most {
+            true => write!(f, "{median:.2}"),
+            false => write!(f, "{median:.2} ({least:.2} to {most:.2})"),
         }
     }
 }

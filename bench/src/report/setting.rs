@@ -1,10 +1,10 @@
 //! Where and how a session measured: what reports of all experiments with web servers begin with.
 
-use exos_program::html::escape;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The machine, the wire, the options, and who was there.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Setting {
     /// The kernel's release.
     pub kernel: String,
@@ -29,7 +29,7 @@ pub struct Setting {
 }
 
 /// A server or a load generator, and what it calls itself.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Named {
     /// Its name in results.
     pub name: String,
@@ -46,45 +46,44 @@ impl Named {
         };
         list.iter().map(named).collect()
     }
+
+    /// Names with versions, for people.
+    pub(crate) fn lines(list: &[Self]) -> Vec<String> {
+        list.iter()
+            .map(|n| format!("{}: {}", n.name, n.version))
+            .collect()
+    }
 }
 
 impl Setting {
-    /// The first line of tables.
-    pub(crate) fn title(&self, what: &str) -> String {
-        let (kernel, control) = (&self.kernel, &self.congestion_control);
-        let (mtu, connections) = (self.mtu, self.connections);
-        let (runs, seconds) = (self.runs, self.duration_secs);
+    /// Where and how, in a line.
+    pub(crate) fn line(&self) -> String {
         format!(
-            "{what}, kernel {kernel}, MTU {mtu}, {control}, {connections} connections; medians of {runs} runs of {seconds} s"
-        )
-    }
-
-    /// The last lines of tables.
-    pub(crate) fn remarks(&self) -> impl Iterator<Item = String> {
-        let left_out = self.left_out.iter().map(|who| format!("left out: {who}"));
-        left_out.chain(self.notes.iter().map(|note| format!("note: {note}")))
-    }
-
-    /// The first paragraphs of pages.
-    pub(crate) fn html(&self, versions: &[String]) -> String {
-        let mut lines = vec![format!(
-            "Kernel {}, {}, MTU {}; {} connections at a time; medians of {} runs of {} s; the server on one core, the \
-             client on another of the same machine.",
+            "kernel {}, {}, MTU {}, {} connections; medians of {} runs of {} s",
             self.kernel,
             self.congestion_control,
             self.mtu,
             self.connections,
             self.runs,
             self.duration_secs
-        )];
-        lines.push(format!("{}.", versions.join("; ")));
-        lines.extend(self.left_out.iter().map(|who| format!("Left out: {who}.")));
-        lines.extend(self.notes.iter().map(|note| format!("Note: {note}.")));
-        lines
-            .iter()
-            .map(|line| format!("<p>{}</p>\n", escape(line)))
-            .collect()
+        )
     }
+
+    /// What was left out, and what distorts the numbers.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let left_out = self.left_out.iter().map(|who| format!("left out: {who}"));
+        left_out.chain(notes(&self.notes)).collect()
+    }
+
+    /// The names of those that are in the results.
+    pub(crate) fn series(&self) -> Vec<&str> {
+        self.servers.iter().map(|s| s.name.as_str()).collect()
+    }
+}
+
+/// What distorts the numbers, as remarks.
+pub(crate) fn notes(notes: &[String]) -> impl Iterator<Item = String> {
+    notes.iter().map(|note| format!("note: {note}"))
 }
 
 /// One for tests.
@@ -108,17 +107,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn begins_tables_and_pages_and_ends_tables() {
+    fn says_where_and_how_and_what_is_missing() {
         let mut setting = setting(&[]);
-        setting.left_out.push("<ab> is not installed".into());
-        let title = "HTTP, kernel 6.1.0, MTU 1500, cubic, 64 connections; medians of 3 runs of 2 s";
-        assert_eq!(setting.title("HTTP"), title);
-        let remarks: Vec<String> = setting.remarks().collect();
-        assert_eq!(
-            remarks,
-            ["left out: <ab> is not installed", "note: core 0 was busy"]
-        );
-        let html = setting.html(&["wrk: 4".into()]);
-        assert!(html.contains("<p>wrk: 4.</p>") && html.contains("&lt;ab&gt;"));
+        setting.left_out.push("ab is not installed".into());
+        let line = "kernel 6.1.0, cubic, MTU 1500, 64 connections; medians of 3 runs of 2 s";
+        assert_eq!(setting.line(), line);
+        let remarks = ["left out: ab is not installed", "note: core 0 was busy"];
+        assert_eq!(setting.remarks(), remarks);
     }
 }

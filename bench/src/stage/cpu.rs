@@ -6,8 +6,10 @@
 //!
 //! Times are in clock ticks of 10 ms usually, so a measurement should last a second or more.
 
-use exos_host::{Error, Result, affinity, error::Context as _};
-use std::ops::{Add, Sub};
+use exos_host::{Error, Result};
+use procfs::process::{Process, Stat, all_processes};
+use procfs::{CpuTime, CurrentSI as _, KernelStats};
+use std::ops::Sub;
 
 /// Processor time of a process, in clock ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,22 +34,9 @@ pub struct CoreTime {
 impl CoreTime {
     /// The part of the time that the core was busy, 0 to 1.
     pub fn busy_share(self) -> f64 {
-        let total = self.busy + self.idle;
-        if total == 0 {
-            0.0
-        } else {
-            self.busy as f64 / total as f64
-        }
-    }
-}
-
-impl Add for ProcessTime {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            user: self.user + other.user,
-            system: self.system + other.system,
+        match self.busy + self.idle {
+            0 => 0.0,
+            total => self.busy as f64 / total as f64,
         }
     }
 }
@@ -76,15 +65,22 @@ impl Sub for CoreTime {
     }
 }
 
-/// Two cores: the first for the server or what is measured, the second for its peer.
-pub fn two_cores() -> Result<(usize, usize)> {
-    match affinity::allowed()?.as_slice() {
-        [server, client, ..] => Ok((*server, *client)),
-        _ => Err(Error::new(
-            "both sides of a measurement need a core each, but this process may use one only",
-        )
-        .mend("give the machine a second core, or lift the restriction (taskset, container)")),
+/// Guest time is part of user time.
+impl From<&CpuTime> for CoreTime {
+    fn from(t: &CpuTime) -> Self {
+        let [irq, softirq, steal, iowait] =
+            [t.irq, t.softirq, t.steal, t.iowait].map(Option::unwrap_or_default);
+        Self {
+            busy: t.user + t.nice + t.system + irq + softirq + steal,
+            softirq,
+            idle: t.idle + iowait,
+        }
     }
+}
+
+/// What could not be read of /proc.
+pub(crate) fn unreadable(what: &str) -> impl Fn(procfs::ProcError) -> Error {
+    move |error| Error::new(format!("cannot read {what}: {error}"))
 }
 
 /// Clock ticks as microseconds.
@@ -94,24 +90,24 @@ pub fn ticks_to_us(ticks: u64) -> f64 {
 
 /// The time of a process and all its descendants, so far.
 pub fn of_family(pid: u32) -> Result<ProcessTime> {
-    let stats = all_processes()?;
-    let mut family = vec![pid];
+    let all = all_processes().map_err(unreadable("the processes"))?;
+    // One that has ended meanwhile has no more time to tell.
+    let stats: Vec<Stat> = all.flatten().filter_map(|p| p.stat().ok()).collect();
+    let mut family = vec![pid as i32];
     // Children may come before their parents in the list; each round finds at least one or is the last.
     loop {
-        let new = stats
-            .iter()
-            .filter(|s| family.contains(&s.parent) && !family.contains(&s.pid));
-        let new: Vec<u32> = new.map(|s| s.pid).collect();
+        let is_new = |s: &&Stat| family.contains(&s.ppid) && !family.contains(&s.pid);
+        let new: Vec<i32> = stats.iter().filter(is_new).map(|s| s.pid).collect();
         if new.is_empty() {
             break;
         }
         family.extend(new);
     }
-    let of_family = stats
-        .iter()
-        .filter(|s| family.contains(&s.pid))
-        .map(|s| s.time);
-    Ok(of_family.fold(ProcessTime::default(), Add::add))
+    let own = || stats.iter().filter(|s| family.contains(&s.pid));
+    Ok(ProcessTime {
+        user: own().map(|s| s.utime).sum(),
+        system: own().map(|s| s.stime).sum(),
+    })
 }
 
 /// Processor time of the threads of one of our programs, in nanoseconds.
@@ -137,93 +133,29 @@ impl ThreadTimes {
 /// The time of a program's threads so far, as the scheduler keeps it: to the nanosecond, but for those that run, whose
 /// time may be a tick old.
 pub fn of_threads(pid: u32) -> Result<ThreadTimes> {
-    let what = || format!("cannot read the threads of process {pid}");
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).context(what)?;
-    let mut numbers: Vec<u32> = tasks
-        .flatten()
-        .filter_map(|task| task.file_name().to_str()?.parse().ok())
-        .collect();
-    numbers.sort_unstable();
-    let mut times = ThreadTimes {
-        loops_ns: Vec::new(),
-        all_ns: 0,
+    let tasks = Process::new(pid as i32).and_then(|process| process.tasks());
+    let tasks = tasks.map_err(unreadable(&format!("the threads of process {pid}")))?;
+    // One that has ended meanwhile has no more time to tell.
+    let told = |task: procfs::process::Task| {
+        let is_loop = task.tid == pid as i32 || task.stat().ok()?.comm.starts_with("core ");
+        Some((task.tid, task.schedstat().ok()?.sum_exec_runtime, is_loop))
     };
-    for number in numbers {
-        // One that has ended meanwhile has no more time to tell.
-        let read = |file| std::fs::read_to_string(format!("/proc/{pid}/task/{number}/{file}"));
-        let (Ok(name), Ok(schedule)) = (read("comm"), read("schedstat")) else {
-            continue;
-        };
-        let first = schedule.split_ascii_whitespace().next();
-        let ns = first.and_then(|ns| ns.parse::<u64>().ok()).ok_or_else(|| {
-            Error::new("/proc/PID/task/TID/schedstat has no times")
-                .mend("use a kernel with CONFIG_SCHED_INFO")
-        })?;
-        times.all_ns += ns;
-        if number == pid || name.starts_with("core ") {
-            times.loops_ns.push(ns);
-        }
-    }
-    Ok(times)
+    let mut threads: Vec<(i32, u64, bool)> = tasks.flatten().filter_map(told).collect();
+    threads.sort_unstable();
+    let loops = threads.iter().filter(|(_, _, is_loop)| *is_loop);
+    Ok(ThreadTimes {
+        loops_ns: loops.map(|(_, ns, _)| *ns).collect(),
+        all_ns: threads.iter().map(|(_, ns, _)| ns).sum(),
+    })
 }
 
 /// The time of one core so far.
 pub fn of_core(core: usize) -> Result<CoreTime> {
-    let text = std::fs::read_to_string("/proc/stat").context(|| "cannot read /proc/stat")?;
-    let found = text.lines().find_map(|line| parse_core(line, core));
-    found.ok_or_else(|| Error::new(format!("/proc/stat does not know core {core}")))
-}
-
-/// What we read of a process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Stat {
-    pid: u32,
-    parent: u32,
-    time: ProcessTime,
-}
-
-fn all_processes() -> Result<Vec<Stat>> {
-    let entries = std::fs::read_dir("/proc").context(|| "cannot list the processes")?;
-    let stats = entries.flatten().filter_map(|entry| {
-        entry.file_name().to_str()?.parse::<u32>().ok()?;
-        parse_stat(&std::fs::read_to_string(entry.path().join("stat")).ok()?)
-    });
-    Ok(stats.collect())
-}
-
-/// `pid (name) state parent ...`, user and system time being fields 14 and 15. The name may contain spaces and
-/// brackets, so fields are counted from the last closing one.
-fn parse_stat(text: &str) -> Option<Stat> {
-    let pid = text.split_once(' ')?.0.parse().ok()?;
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    let number = |field: usize| fields.get(field - 3)?.parse().ok();
-    let time = ProcessTime {
-        user: number(14)?,
-        system: number(15)?,
-    };
-    Some(Stat {
-        pid,
-        parent: number(4)? as u32,
-        time,
-    })
-}
-
-/// `cpuN user nice system idle iowait irq softirq steal guest guest_nice`; guest is part of user.
-fn parse_core(line: &str, core: usize) -> Option<CoreTime> {
-    let mut fields = line.split_ascii_whitespace();
-    if fields.next()? != format!("cpu{core}") {
-        return None;
-    }
-    let times: Vec<u64> = fields
-        .take(8)
-        .map(|f| f.parse().ok())
-        .collect::<Option<_>>()?;
-    let [user, nice, system, idle, iowait, irq, softirq, steal] = times.try_into().ok()?;
-    Some(CoreTime {
-        busy: user + nice + system + irq + softirq + steal,
-        softirq,
-        idle: idle + iowait,
-    })
+    let stats = KernelStats::current().map_err(unreadable("/proc/stat"))?;
+    let found = stats.cpu_time.get(core);
+    found
+        .map(CoreTime::from)
+        .ok_or_else(|| Error::new(format!("/proc/stat does not know core {core}")))
 }
 
 #[cfg(test)]
@@ -231,43 +163,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_a_process_with_a_difficult_name() {
-        let line = "4242 (a (bad) name) S 17 4242 4242 0 -1 4194560 100 0 0 0 123 45 6 7 20 0 1 0 100 1000 10";
-        let time = ProcessTime {
-            user: 123,
-            system: 45,
-        };
-        assert_eq!(
-            parse_stat(line),
-            Some(Stat {
-                pid: 4242,
-                parent: 17,
-                time
-            })
-        );
-        for broken in [
-            "",
-            "1 (x",
-            "1 (x) S 1 2",
-            "x (x) S 17 1 1 0 -1 1 1 0 0 0 1 1 1",
-        ] {
-            assert_eq!(parse_stat(broken), None, "{broken:?}");
-        }
-    }
-
-    #[test]
-    fn a_line_of_a_core() {
-        let line = "cpu1 10 1 20 300 7 2 4 3 0 0";
-        let expected = CoreTime {
-            busy: 10 + 1 + 20 + 2 + 4 + 3,
+    fn the_part_of_the_time_that_a_core_was_busy() {
+        let time = CoreTime {
+            busy: 40,
             softirq: 4,
             idle: 307,
         };
-        assert_eq!(parse_core(line, 1), Some(expected));
-        assert_eq!(parse_core(line, 11), None);
-        assert_eq!(parse_core("cpu1 10 1", 1), None);
-        assert!((expected.busy_share() - 40.0 / 347.0).abs() < 1e-9);
+        assert!((time.busy_share() - 40.0 / 347.0).abs() < 1e-9);
         assert_eq!(CoreTime::default().busy_share(), 0.0);
+        assert!(of_core(100_000).is_err());
     }
 
     #[test]
@@ -298,12 +202,8 @@ mod tests {
             .arg("5")
             .spawn()
             .expect("sleep is everywhere");
-        let pids: Vec<u32> = all_processes()
-            .expect("readable")
-            .iter()
-            .map(|s| s.pid)
-            .collect();
-        assert!(pids.contains(&child.id()));
+        let mut pids = all_processes().expect("readable").flatten().map(|p| p.pid);
+        assert!(pids.any(|pid| pid == child.id() as i32));
         child.kill().expect("ours");
         child.wait().expect("it ends");
         let after = of_family(std::process::id()).expect("readable");

@@ -1,10 +1,11 @@
 //! A daemon of an experiment, and what it uses of the machine.
 
-use crate::stage::memory;
-use crate::stage::{Stage, Started};
+use crate::stage::cpu::unreadable;
+use crate::stage::{Stage, Started, memory};
 use exos::via::control::Control;
-use exos_host::{Error, Result, error::Context as _};
+use exos_host::Result;
 use exos_program::status::Status;
+use procfs::process::Process;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -17,16 +18,25 @@ pub(crate) struct Daemon<'s> {
 }
 
 impl<'s> Daemon<'s> {
-    /// Starts it in a namespace, with a policy.
+    /// Starts it in a namespace, with a policy, on whichever core is free: nobody pins a daemon.
     pub fn start(stage: &'s Stage, namespace: String, policy: &str) -> Result<Self> {
+        Self::start_on(stage, namespace, policy, &stage.cores)
+    }
+
+    /// Starts it on one of some cores.
+    pub fn start_on(
+        stage: &'s Stage,
+        namespace: String,
+        policy: &str,
+        cores: &[usize],
+    ) -> Result<Self> {
         let path = stage.scratch.file("xokd.sock");
         let policy = stage.scratch.write("policy.toml", policy)?;
-        let mut command = Command::new(stage.program());
+        let mut command = Command::new(&stage.program);
         command.arg("daemon").arg("--policy").arg(policy);
         command.arg("--socket").arg(&path);
         command.arg("--namespace").arg(&namespace);
-        // On whichever is free: nobody pins a daemon.
-        let mut started = stage.start_on("daemon", command, &stage.cores)?;
+        let mut started = stage.start_on("daemon", command, cores)?;
         stage.await_said(&mut started, "listening")?;
         Ok(Self {
             stage,
@@ -54,11 +64,9 @@ impl<'s> Daemon<'s> {
 
     /// Its processor time so far, in nanoseconds.
     pub fn cpu_ns(&self) -> Result<u64> {
-        let path = format!("/proc/{}/schedstat", self.pid());
-        let text = std::fs::read_to_string(&path).context(|| format!("cannot read {path}"))?;
-        let first = text.split_ascii_whitespace().next();
-        let number = first.and_then(|n| n.parse().ok());
-        number.ok_or_else(|| Error::new(format!("{path} is not understood")))
+        let time = Process::new(self.pid() as i32).and_then(|process| process.schedstat());
+        let time = time.map_err(unreadable("the daemon's processor time"))?;
+        Ok(time.sum_exec_runtime)
     }
 
     /// Its resident memory, in bytes.
@@ -74,7 +82,7 @@ impl Drop for Daemon<'_> {
             return;
         };
         exos_program::error!("{error}");
-        let mut clean = Command::new(self.stage.program());
+        let mut clean = Command::new(&self.stage.program);
         clean.args(["daemon", "--clean", "--namespace", &self.namespace]);
         clean.arg("--socket").arg(&self.path).stdout(Stdio::null());
         let _ = clean.status();

@@ -1,14 +1,16 @@
 //! The wire itself, for programs of the experiments that write frames of their own.
 
+use super::cpu::unreadable;
 use exos_filter::program::{Action, Rule};
 use exos_filter::{Filter, dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
-use exos_host::error::Context as _;
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result};
 use exos_lab::INTERFACE;
 use exos_link::{Link, XdpConfig, XdpLink};
+use procfs::FromRead as _;
+use procfs::net::InterfaceDeviceStatus;
 
 /// The ethertype for local experiments (IEEE 802).
 pub(crate) const EXPERIMENT: u16 = 0x88b5;
@@ -65,31 +67,8 @@ pub(crate) fn flush(link: &mut Link) -> Result<()> {
 
 /// Packets that an interface of a namespace has received so far.
 pub(crate) fn received(netns: &NetNs, interface: &str) -> Result<u64> {
-    let path = "/proc/thread-self/net/dev";
-    let text = netns.run(|| std::fs::read_to_string(path))?;
-    let text = text.context(|| format!("cannot read {path}"))?;
-    parse_received(&text, interface)
-        .ok_or_else(|| Error::new(format!("{path} does not know {interface}")))
-}
-
-/// `NAME: BYTES PACKETS ...`
-fn parse_received(text: &str, interface: &str) -> Option<u64> {
-    let mut lines = text.lines().filter_map(|line| line.trim().split_once(':'));
-    let (_, numbers) = lines.find(|(name, _)| *name == interface)?;
-    numbers.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packets_of_an_interface() {
-        let text = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    lo: 1 2 3\n  wire: 400 5 0 0\nwire2:6 7 0\n";
-        let of = |name| parse_received(text, name);
-        assert_eq!(
-            [of("lo"), of("wire"), of("wire2"), of("wir")],
-            [Some(2), Some(5), Some(7), None]
-        );
-    }
+    let read = || InterfaceDeviceStatus::from_file("/proc/thread-self/net/dev");
+    let all = netns.run(read)?.map_err(unreadable("the interfaces"))?;
+    let found = all.0.get(interface).map(|status| status.recv_packets);
+    found.ok_or_else(|| Error::new(format!("there is no interface {interface}")))
 }

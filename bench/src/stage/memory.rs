@@ -1,17 +1,16 @@
 //! Who uses how much memory: of processes from /proc/PID/status, of the kernel's TCP from /proc/net/sockstat of its
 //! namespace and from /proc/slabinfo (proc(5), slabinfo(5)).
 
+use super::cpu::unreadable;
 use exos_host::{Error, Result, error::Context as _};
 use exos_lab::{Lab, Side};
+use procfs::process::Process;
 
 /// Resident memory of a process, in bytes.
 pub(crate) fn resident(pid: u32) -> Result<u64> {
-    let path = format!("/proc/{pid}/status");
-    let text = read(&path)?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
-    let none = || Error::new(format!("{path} is not understood"));
-    number.map(|kib| kib * 1024).ok_or_else(none)
+    let status = Process::new(pid as i32).and_then(|process| process.status());
+    let status = status.map_err(unreadable(&format!("the memory of process {pid}")))?;
+    Ok(status.vmrss.unwrap_or(0) * 1024)
 }
 
 /// What the kernel holds for the sockets of one side: buffers that are charged to them, and the objects that a

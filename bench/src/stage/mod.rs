@@ -1,28 +1,40 @@
-//! What all measurements of a session share, whatever is measured: the cores, starting programs on them and ending
-//! them, what they said, and notes on what distorts the numbers.
+//! What experiments stand on: cores, processes, wires, servers and clients to compare with.
 //!
-//! `process` starts and ends programs, `daemon` is xokd, `scratch` their files; `link` is the wire; `cpu` and `memory` tell what
-//! was used of the machine.
+//! | | |
+//! |---|---|
+//! | this file | [`Stage`]: two cores, programs that are started on them and ended, what they said, notes on what distorts the numbers |
+//! | `args` | what the user may choose of every experiment |
+//! | `process`, `scratch`, `helper` | programs, their files, and parts of this program in processes of their own |
+//! | `cpu`, `memory` | what was used of the machine |
+//! | `link`, `daemon` | the wire, and the daemon that shares it |
+//! | `echo` | an echo service and its clients, on Linux's sockets |
+//! | `web` | web servers in a lab, their documents, and wrk |
+//! | `packets` | the client that writes packets itself, and frames without any protocol |
 
+pub(crate) mod args;
 pub(crate) mod cpu;
 pub(crate) mod daemon;
+pub(crate) mod echo;
+pub(crate) mod helper;
 pub(crate) mod link;
 pub(crate) mod memory;
+pub(crate) mod packets;
 pub(crate) mod process;
 pub(crate) mod scratch;
+pub(crate) mod web;
 
 use crate::limits::{
     CLIENT_GRACE, CONNECT_TIMEOUT, OTHER_LOAD_MAX, OTHER_LOAD_WINDOW, POLL_INTERVAL, START_TIMEOUT,
 };
-use exos_host::{Error, Result, error::Context as _};
+use args::CommonArgs;
+use exos_host::{Error, Result, affinity, error::Context as _};
 use exos_lab::{Lab, Side};
 use indicatif::{ProgressBar, ProgressStyle};
-use process::{Interrupt, Running};
+use process::{Interrupt, Running, said_by};
 use scratch::Scratch;
-use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -32,8 +44,13 @@ pub(crate) struct Stage {
     pub scratch: Scratch,
     /// The first for what is measured, the second for its peer.
     pub cores: [usize; 2],
+    /// How often each cell is measured.
+    pub runs: u32,
+    /// The program that is measured.
+    pub program: PathBuf,
+    /// How far the session has come.
+    pub progress: ProgressBar,
     interrupt: Interrupt,
-    program: PathBuf,
     notes: RefCell<BTreeSet<String>>,
     /// Makes the names of files.
     started: Cell<u32>,
@@ -46,18 +63,34 @@ pub(crate) struct Started {
 }
 
 impl Stage {
-    /// With the exos program to measure, this one when it is `None`.
-    pub fn new(exos: Option<&Path>) -> Result<Self> {
-        let (first, second) = cpu::two_cores()?;
-        let program = match exos {
-            Some(path) => path.to_owned(),
-            None => std::env::current_exe().context(|| "cannot tell where this program is")?,
-        };
+    /// With a core each for what is measured and its peer, and the program that the user asks for.
+    pub fn new(args: &CommonArgs, runs: u32) -> Result<Self> {
+        match affinity::allowed()?.as_slice() {
+            [first, second, ..] => Self::on([*first, *second], args.exos.clone(), runs),
+            _ => Err(Error::new(
+                "both sides of a measurement need a core each, but this process may use one only",
+            )
+            .mend("give the machine a second core, or lift the restriction (taskset, container)")),
+        }
+    }
+
+    /// With one core, for what is measured by itself: this program, once.
+    pub fn alone() -> Result<Self> {
+        let core = affinity::allowed()?.first().copied();
+        let core = core.ok_or_else(|| Error::new("this process may use no core"))?;
+        Self::on([core, core], None, 1)
+    }
+
+    fn on(cores: [usize; 2], program: Option<PathBuf>, runs: u32) -> Result<Self> {
+        let own = || std::env::current_exe().context(|| "cannot tell where this program is");
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} left  {msg}");
         Ok(Self {
             scratch: Scratch::new()?,
+            cores,
+            runs,
+            program: program.map_or_else(own, Ok)?,
+            progress: ProgressBar::hidden().with_style(style.expect("a valid template")),
             interrupt: Interrupt::on_signals()?,
-            cores: [first, second],
-            program,
             notes: RefCell::default(),
             started: Cell::new(0),
         })
@@ -68,13 +101,14 @@ impl Stage {
         self.interrupt.check()
     }
 
-    /// A bar for this many steps.
-    pub fn progress(&self, steps: usize) -> ProgressBar {
-        let progress = ProgressBar::new(steps as u64);
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} left  {msg}")
-            .expect("a valid template");
-        progress.set_style(style);
-        progress
+    /// Lets programs run for this long.
+    pub fn pause(&self, time: Duration) -> Result<()> {
+        let end = Instant::now() + time;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            self.go_on()?;
+            std::thread::sleep(POLL_INTERVAL.min(left));
+        }
+        Ok(())
     }
 
     pub fn note(&self, note: String) {
@@ -102,21 +136,9 @@ impl Stage {
         Ok(())
     }
 
-    /// The program that is measured.
-    pub fn program(&self) -> &Path {
-        &self.program
-    }
-
     /// What our program calls itself.
     pub fn version(&self) -> Result<String> {
-        let output = Command::new(&self.program).arg("--version").output();
-        let output = output.context(|| format!("cannot run {}", self.program.display()))?;
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    }
-
-    /// A file for a program to make when it is ready.
-    pub fn ready_file(&self) -> PathBuf {
-        self.new_file("ready")
+        Ok(said_by(&self.program, &["--version"])?.trim().to_owned())
     }
 
     /// A file of the next program that starts.
@@ -165,23 +187,8 @@ impl Stage {
         command.stdout(Stdio::from(file));
         let errors = self.scratch.file(&format!("err-{number}"));
         Ok(Started {
-            running: Running::start_on(name, command, cores, &errors)?,
+            running: Running::start(name, command, cores, &errors)?,
             output,
-        })
-    }
-
-    /// Waits for the end of a helper that measures for so long, and reads what it measured: its last line.
-    pub fn measured<T: serde::de::DeserializeOwned>(
-        &self,
-        started: Started,
-        seconds: f64,
-    ) -> Result<T> {
-        let text = self.said(started, seconds)?;
-        let line = text.lines().rev().find(|line| !line.is_empty());
-        serde_json::from_str(line.unwrap_or_default()).map_err(|e| {
-            Error::new(format!(
-                "a helper did not say what it measured: {e}: {text}"
-            ))
         })
     }
 
@@ -208,29 +215,19 @@ fn last_object(text: &str) -> serde_json::Value {
 impl Started {
     /// Ends one of our programs and reads its statistics; nothing where it said none.
     pub fn statistics(self) -> Result<serde_json::Value> {
+        self.stop_said().map(|text| last_object(&text))
+    }
+
+    /// Ends it; all that it said.
+    pub fn stop_said(self) -> Result<String> {
         self.running.stop()?;
-        let text = std::fs::read_to_string(&self.output).unwrap_or_default();
-        Ok(last_object(&text))
+        Ok(std::fs::read_to_string(&self.output).unwrap_or_default())
     }
 
     /// Ends it.
     pub fn stop(self) -> Result<()> {
         self.running.stop()
     }
-}
-
-/// What a helper measured, as its last line on standard output.
-pub(crate) fn print_measured(measured: &impl Serialize) {
-    let text = serde_json::to_string(measured).expect("plain data becomes JSON");
-    println!("{text}");
-}
-
-/// Makes the file that tells the program that started this helper that it is ready.
-pub(crate) fn say_ready(file: Option<&Path>) -> Result<()> {
-    file.map_or(Ok(()), |file| {
-        let made = std::fs::File::create(file).map(drop);
-        made.context(|| format!("cannot make {}", file.display()))
-    })
 }
 
 /// Nanoseconds of CLOCK_MONOTONIC, which is one for all processes and never goes back.

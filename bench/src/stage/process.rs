@@ -43,13 +43,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a command on one core. What it writes to standard error goes to a file.
-    pub(crate) fn start(name: &str, command: Command, core: usize, errors: &Path) -> Result<Self> {
-        Self::start_on(name, command, &[core], errors)
-    }
-
-    /// The same on any of some cores.
-    pub(crate) fn start_on(
+    /// Starts a command on any of some cores. What it writes to standard error goes to a file.
+    pub(crate) fn start(
         name: &str,
         mut command: Command,
         cores: &[usize],
@@ -197,6 +192,28 @@ pub(crate) fn said_by(program: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
+/// What a program calls itself: the first line that it says to an option that asks for it.
+pub(crate) fn version(program: &Path, option: &str) -> Result<String> {
+    let said = said_by(program, &[option])?;
+    let line = said.lines().next().unwrap_or_default();
+    Ok(line.trim_start_matches("nginx version: ").to_owned())
+}
+
+/// Those of some that are there, with what each calls itself, and why the others are not.
+pub(crate) fn available<T: Copy>(
+    asked: &[T],
+    version: impl Fn(T) -> Result<String>,
+) -> (Vec<(T, String)>, Vec<String>) {
+    let (mut there, mut left_out) = (Vec::new(), Vec::new());
+    for &one in asked {
+        match version(one) {
+            Ok(version) => there.push((one, version)),
+            Err(error) => left_out.push(error.to_string()),
+        }
+    }
+    (there, left_out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,7 +222,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdout(Stdio::piped());
         let core = affinity::allowed().expect("readable")[0];
-        Running::start("the script", command, core, errors).expect("sh is everywhere")
+        Running::start("the script", command, &[core], errors).expect("sh is everywhere")
     }
 
     fn errors(test: &str) -> PathBuf {

@@ -7,7 +7,7 @@ use std::env::args;
 use std::io::Write as _;
 use std::net::SocketAddr;
 
-use exos::{Attachment, Buffer, EventSet, Exos, LinkName, Options, Reason};
+use exos::{Buffer, EventSet, Exos, Options, OwnPair, Reason};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -15,13 +15,12 @@ fn main() -> Result<(), Error> {
     let usage = "usage: client PORT TEXT";
     let port = args().nth(1).ok_or(usage)?.parse()?;
     let text = args().nth(2).ok_or(usage)?;
-    // Port 0: we serve nothing.
-    let mut exos = Exos::attach(&Attachment::new(LinkName::OwnPair, 0))?;
+    let mut exos = Exos::attach(OwnPair::new())?;
     // The host's addresses at its end of the pair: IPv4, then IPv6.
-    let [(host, _), _] = exos.pair().ok_or("no pair")?.host_addresses;
+    let [host, _] = exos.pair().ok_or("no pair")?.host_addresses;
     let mut out = std::io::stdout();
     let show = |bytes: &[u8]| out.write_all(bytes);
-    match run(&mut exos, SocketAddr::new(host, port), &text, show)? {
+    match run(&mut exos, SocketAddr::new(host.ip, port), &text, show)? {
         Reason::Done => Ok(()),
         other => Err(format!("the connection ended: {other:?}").into()),
     }
@@ -36,7 +35,7 @@ pub fn run(
 ) -> Result<Reason, Error> {
     // `None`: the stack chooses our address and port. This only begins; that it stands is an event.
     let options = Options::default();
-    let id = exos.stack.tcp_connect(exos.now(), None, server, &options)?;
+    let id = exos.stack.tcp.connect(exos.now(), None, server, &options)?;
     loop {
         exos.send()?;
         exos.wait(None, &[])?;

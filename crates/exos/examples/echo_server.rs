@@ -5,15 +5,15 @@
 
 use std::os::fd::BorrowedFd;
 
-use exos::{Attachment, Buffer, EventSet, Exos, LinkName, ListenOptions, Stack};
+use exos::{Buffer, EventSet, Exos, LinkKind, ListenOptions, Stack};
 
 type Error = Box<dyn std::error::Error>;
 
 const PORT: u16 = 7;
 
 fn main() -> Result<(), Error> {
-    // An interface pair where we may make one, else a TAP device in a user namespace; "xdp:eth0".parse() is an interface.
-    let mut exos = Exos::attach(&Attachment::new(LinkName::default_here(), PORT))?;
+    // An interface pair where we may make one, else a TAP device in a user namespace. `Interface` would be one that is there.
+    let mut exos = Exos::attach(LinkKind::own())?;
     let signals = exos::signals::Signals::catch()?;
     for address in exos.stack.addresses() {
         println!("{}", address.addr);

@@ -7,18 +7,14 @@
 
 use std::thread;
 
-use exos::{Attachment, Buffer, EventSet, Exos, LinkName, ListenOptions, signals::Signals};
+use exos::{Buffer, EventSet, Exos, ListenOptions, OwnPair, signals::Signals};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 const PORT: u16 = 7;
 
 fn main() -> Result<(), Error> {
-    let wanted = Attachment {
-        cores: 2,
-        ..Attachment::new(LinkName::OwnPair, PORT)
-    };
-    let exos = Exos::attach(&wanted)?;
+    let exos = Exos::attach(OwnPair::new().with_cores(2))?;
     let signals = Signals::catch()?;
     for address in exos.stack.addresses() {
         println!("{}", address.addr);

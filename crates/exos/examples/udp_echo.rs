@@ -3,13 +3,12 @@
 //! `cargo build -p exos --example udp_echo`, then `sudo target/debug/examples/udp_echo`, which prints its addresses;
 //! `nc -u ADDRESS 7` gets back what one types.
 
-use exos::{Attachment, Buffer, Exos, LinkName, signals::Signals};
+use exos::{Buffer, Exos, OwnPair, signals::Signals};
 
 type Error = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Error> {
-    // On a link of our own all ports are ours: the TCP port that an attachment names (0, none) does not matter here.
-    let mut exos = Exos::attach(&Attachment::new(LinkName::OwnPair, 0))?;
+    let mut exos = Exos::attach(OwnPair::new())?;
     let signals = Signals::catch()?;
     for address in exos.stack.addresses() {
         println!("{}", address.addr);
@@ -22,7 +21,7 @@ pub fn run(exos: &mut Exos, is_over: impl Fn() -> bool) -> Result<(), Error> {
     let socket = exos.stack.udp.bind(None, 7)?;
     while !is_over() {
         exos.receive();
-        // Datagrams wait in their socket; there are no events for them.
+        // Datagrams wait in their socket. With several of these, `udp.poll_readable()` says which have some.
         while let Some(datagram) = exos.stack.udp.receive(socket)? {
             let payload = Buffer::from(datagram.payload).into();
             // From the address that was asked: we may have several.

@@ -4,7 +4,7 @@
 //! [`Exos::attach`] opens all queues when [`Attachment::cores`](crate::Attachment) says how many, and gives the first
 //! core's [`Exos`]; the others are taken from it ([`Exos::take_cores`]) and started, each in its own thread. A stack does
 //! not know of the others. The interface spreads connections over its queues, all of which are opened, so that all that
-//! comes is seen; what it brings to the wrong core is handed on ([`crate::among`]).
+//! comes is seen; what it brings to the wrong core is handed on ([`crate::handoff`]).
 //!
 //! All stacks accept connections on the same ports. Those that they open are from pairs of address and port that no other
 //! of them chooses ([`exos_inet::Part`]); what answers them comes by whichever queue the device likes.
@@ -13,9 +13,9 @@ use exos_host::Error;
 use exos_inet::{Config, Offload, Part, Stack};
 use exos_link::{Link, XdpLink};
 
-use crate::among::Among;
 use crate::attach::Attachment;
 use crate::clock;
+use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
 use crate::node::Exos;
 
@@ -26,7 +26,7 @@ pub struct Core {
     pub(crate) seed: u64,
     /// The interface whose host's tables say the next hops, where they do.
     pub(crate) tables: Option<u32>,
-    pub(crate) among: Among,
+    pub(crate) handoff: Handoff,
     /// Of the pairs of address and port.
     pub(crate) part: Part,
 }
@@ -43,7 +43,7 @@ impl Core {
             Link::Xdp(self.link),
         );
         exos.tables = self.tables.map(HostTables::new).transpose()?;
-        exos.among = Some(self.among);
+        exos.handoff = Some(self.handoff);
         Ok(exos)
     }
 }
@@ -78,17 +78,17 @@ pub(crate) fn join(
     if others.is_empty() {
         return Ok(exos);
     }
-    let mut places = Among::make(others.len() + 1)?.into_iter();
-    exos.among = places.next();
-    let core = |((link, among), part)| Core {
+    let mut ends = Handoff::between(others.len() + 1)?.into_iter();
+    exos.handoff = ends.next();
+    let core = |((link, handoff), part)| Core {
         link,
         config: config.clone(),
         seed,
         tables,
-        among,
+        handoff,
         part,
     };
-    let others = others.into_iter().zip(places).zip(parts);
+    let others = others.into_iter().zip(ends).zip(parts);
     exos.cores = others.map(core).collect();
     Ok(exos)
 }

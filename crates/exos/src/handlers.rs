@@ -15,7 +15,7 @@ use exos_inet::Instant;
 use exos_inet::tcp::ListenerId;
 use exos_link::Link;
 
-use crate::{Error, Exos};
+use crate::{Error, ErrorKind, Exos};
 
 /// How often it is looked whether answers arrive, as long as none is known to.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ impl Exos {
     pub fn set_handler(&mut self, handler: &dyn KernelHandler) -> Result<(), Error> {
         match &mut self.link {
             Link::Xdp(link) => link.set_handler(handler),
-            _ => Err(not_xdp()),
+            _ => Err(needs_interface(IN_KERNEL)),
         }
     }
 
@@ -63,7 +63,7 @@ impl Exos {
     pub fn way_out(&self) -> Result<WayOut, Error> {
         match &self.link {
             Link::Xdp(link) => link.way_out(),
-            _ => Err(not_xdp()),
+            _ => Err(needs_interface(IN_KERNEL)),
         }
     }
 
@@ -77,16 +77,15 @@ impl Exos {
     pub fn answer_syns_in_kernel(&mut self, listener: ListenerId) -> Result<(), Error> {
         let now = self.now();
         let Link::Xdp(link) = &mut self.link else {
-            return Err(
-                Error::new("SYNs can be answered in the kernel on AF_XDP only").mend(
-                    "name an interface with --link xdp:INTERFACE, or leave --syn-handler out",
-                ),
-            );
+            return Err(needs_interface(
+                "SYNs can be answered in the kernel on AF_XDP only",
+            ));
         };
-        let recipe = self.stack.answer_elsewhere(now, listener);
+        let recipe = self.stack.offload_syns(now, listener);
         let recipe = recipe.ok_or_else(|| {
             Error::new("SYNs can be answered in the kernel only with all usual TCP options")
-                .mend("leave --no-sack out, or --syn-handler")
+                .mend("offer selective acknowledgements, or have the stack answer")
+                .of_kind(ErrorKind::Invalid)
         })?;
         let ours: Vec<_> = self.stack.addresses_v4().collect();
         let broadcasts = self.stack.broadcasts_v4();
@@ -99,7 +98,7 @@ impl Exos {
             may_be_partial: link.offload().rx_partial_checksum,
         };
         if let Err(e) = link.set_handler(&handler) {
-            self.stack.answer_here(now, listener);
+            self.stack.stop_offloading_syns(now, listener);
             return Err(e);
         }
         let unproven = handler.may_be_partial.then(|| Unproven {
@@ -119,7 +118,8 @@ impl Exos {
         if let Link::Xdp(link) = &mut self.link {
             link.remove_handler();
         }
-        self.stack.answer_here(self.now(), handler.listener);
+        self.stack
+            .stop_offloading_syns(self.now(), handler.listener);
     }
 
     /// Looks now and then whether answers of the handler arrive; to be called once a turn. When they do not, SYNs are
@@ -145,8 +145,10 @@ impl Exos {
         }
         let name = link.name().to_owned();
         self.answer_syns_here();
-        let what = format!("nobody came back whose SYN was answered in the kernel by {name}");
-        let mend = "a veth's other end has to have an XDP program too; leave --syn-handler out there. The program answers them from now on";
+        let what = format!(
+            "nobody came back whose SYN was answered in the kernel by {name}, so the stack answers again"
+        );
+        let mend = "give the veth's other end an XDP program too";
         Some(Error::new(what).mend(mend))
     }
 }
@@ -160,7 +162,10 @@ pub fn check_way_out(interface: &str) -> Result<(), Error> {
     exos_link::way_out_of(interface).map(drop)
 }
 
-fn not_xdp() -> Error {
-    Error::new("packets are dealt with in the kernel on AF_XDP only")
-        .mend("name an interface with --link xdp:INTERFACE")
+const IN_KERNEL: &str = "packets are dealt with in the kernel on AF_XDP only";
+
+pub(crate) fn needs_interface(what: &str) -> Error {
+    Error::new(what)
+        .mend("attach to an interface")
+        .of_kind(ErrorKind::NeedsInterface)
 }

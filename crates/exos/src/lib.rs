@@ -5,25 +5,42 @@
 //! no callback: the program is the event loop, which is what lets acknowledgements ride on answers
 //! and a batch of packets cost one system call.
 //!
+//! An echo server, whole:
+//!
 //! ```no_run
-//! # use exos::{Attachment, Exos, LinkName, signals::Signals};
-//! # fn main() -> Result<(), exos::Error> {
-//! let mut exos = Exos::attach(&Attachment::new(LinkName::OwnPair, 80))?;
-//! let signals = Signals::catch()?;
-//! exos.stack.tcp.listen(None, 80, Default::default()).expect("nobody else is here");
-//! while !signals.stop_requested() {
-//!     exos.receive();
-//!     while let Some(event) = exos.stack.poll_event() {
-//!         // ... the program
+//! use exos::{Buffer, EventSet, Exos, ListenOptions, OwnPair, signals::Signals};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let mut exos = Exos::attach(OwnPair::new())?; // An interface pair of its own.
+//!     let signals = Signals::catch()?;
+//!     exos.stack.tcp.listen(None, 7, ListenOptions::default())?;
+//!     while !signals.stop_requested() {
+//!         exos.receive(); // Takes the time, and all frames that are there.
+//!         while let Some(event) = exos.stack.poll_event() {
+//!             let (id, tcp) = (event.connection, &mut exos.stack.tcp);
+//!             if event.set.contains(EventSet::READABLE) {
+//!                 let bytes = Buffer::from(tcp.readable(id));
+//!                 tcp.consume(id, bytes.len());
+//!                 tcp.send(id, bytes.into());
+//!             }
+//!             if event.set.contains(EventSet::FINISHED) {
+//!                 tcp.finish(id);
+//!             }
+//!         }
+//!         exos.send()?; // Acknowledgements leave on the answers.
+//!         exos.wait(None, &[signals.fd()])?; // Returns at once after a turn that moved frames.
 //!     }
-//!     exos.send()?;
-//!     exos.wait(None, &[signals.fd()])?;
+//!     Ok(())
 //! }
-//! # Ok(()) }
 //! ```
 //!
-//! Whole programs are in `examples/`, each a page that says how to run it: `echo_server`, `client`, `udp_echo`,
+//! All commands of connections are methods of `stack.tcp`: `connect` and `listen` begin them, `readable`, `consume`, `send`,
+//! `finish` and `abort` go on with them, each by the [`ConnectionId`] that events carry. Datagrams are those of `stack.udp`.
+//!
+//! More whole programs are in `examples/`, each a page that says how to run it: `echo_server`, `client`, `udp_echo`,
 //! `several_cores`. The stack without this crate is `examples/own_loop.rs` of `exos-inet`.
+//!
+//! What goes wrong is one [`Error`], a sentence with what mends it; [`ErrorKind`] is there to match on. A `main` may return it.
 //!
 //! What a program needs of the crates below is here too, so that it names this one alone: [`inet`] (the stack, TCP, UDP),
 //! [`buf`] (what is sent), [`wire`] (headers); their most used types are at the root.
@@ -34,40 +51,41 @@
 //! | run the loop: receive, send, wait | [`Exos`], [`wait`] for when it spins and when it sleeps |
 //! | wait in an event loop of one's own | [`Exos::prepare_sleep`] |
 //! | stop on a signal | [`signals`] |
-//! | run on several cores | [`cores`]; [`among`] for what comes to the wrong one |
+//! | run on several cores | [`cores`]; [`handoff`] for what comes to the wrong one |
 //! | use a part of an interface that the daemon lends | [`via`] |
+//! | forward packets | [`relay`] |
 //! | have the kernel answer or forward packets | [`handlers`] |
 //! | show others the packets | [`watch`] |
-//! | know how links of the program's own are made | [`pair`], [`user_netns`], [`host_tables`] |
+//! | know how links of the program's own are made | [`attach::pair`], [`attach::user_netns`], [`host_tables`] |
 #![forbid(unsafe_code)]
 
-pub mod among;
 pub mod attach;
 pub mod clock;
 pub mod cores;
 pub mod handlers;
+pub mod handoff;
 pub mod host_tables;
 pub mod limits;
 pub mod node;
-pub mod pair;
-mod pools;
+pub mod relay;
 mod senders;
-mod shared;
 pub mod signals;
-mod taken;
-pub mod user_netns;
 pub mod via;
 pub mod wait;
 pub mod watch;
 
-pub use attach::{Attachment, LinkName, Prefixed};
+pub use attach::{
+    Addresses, Attachment, Daemon, Interface, LinkKind, OwnPair, OwnTap, Prefixed, Queues, Role,
+    SharedInterface, Tap,
+};
 pub use cores::Core;
 pub use exos_buf::{self as buf, Aggregate, Buffer, Slice};
-pub use exos_host::Error;
+pub use exos_host::error::{Error, ErrorKind};
 pub use exos_inet::tcp::{
     ConnectionId, Event, EventSet, ListenOptions, ListenerId, Options, Reason,
 };
 pub use exos_inet::{self as inet, Duration, Instant, Stack};
 pub use exos_wire as wire;
-pub use node::{Exos, Passage, Sleep};
+pub use node::{Exos, Sleep};
+pub use relay::Passage;
 pub use senders::Sender;

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use exos_filter::Rule;
 use exos_inet::{Instant, RxChecksum, Stack, TxChecksum};
-use exos_link::{Link, Relay, RxMeta, TxMeta};
+use exos_link::{Link, RxMeta, TxMeta};
 
-use crate::among::Among;
+use crate::attach::pair::Pair;
 use crate::clock;
 use crate::cores::Core;
 use crate::handlers::Handler;
+use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
-use crate::pair::Pair;
+use crate::relay::Early;
 use crate::via::{News, Via};
 use crate::wait::{self, Waiting};
 use crate::watch::{Direction, Offer};
-use exos_host::Error;
+use exos_host::error::{Error, ErrorKind};
 use exos_host::multicast::Memberships;
-use exos_host::passing::Passing;
 use exos_host::ports::Reservation;
 
 /// Frames sent before the loop looks for arrivals again. On a veth the peer's answers are there when
@@ -39,18 +39,7 @@ const LOOK_AROUND: Duration = Duration::from_millis(1);
 
 /// Batches taken in before the loop goes on: the answers to all that one turn may have sent, and as
 /// many other frames.
-const RECEIVE_BATCHES: usize = 2 * SEND_BATCH / exos_link::RX_BATCH as usize;
-
-/// What becomes of a frame that a program has looked at ([`Exos::relay`]).
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub enum Passage {
-    /// It leaves by the link as it is now.
-    Onward,
-    /// It is for the stack.
-    Stack,
-    /// It is done with.
-    Done,
-}
+pub(crate) const RECEIVE_BATCHES: usize = 2 * SEND_BATCH / exos_link::RX_BATCH as usize;
 
 /// What another event loop waits for between two turns ([`Exos::prepare_sleep`]).
 #[derive(Debug)]
@@ -70,7 +59,7 @@ pub struct Exos {
     /// The daemon that lends the link, where one does.
     pub(crate) via: Option<Via>,
     /// Its packets for others to look at.
-    offer: Option<Offer>,
+    pub(crate) offer: Option<Offer>,
     /// Our own interface pair, for as long as we run.
     pub(crate) pair: Option<Pair>,
     /// Ports of the host that must not be answered by it.
@@ -80,18 +69,16 @@ pub struct Exos {
     /// What is taken of what comes by an interface, for our addresses.
     pub(crate) rules: Vec<Rule>,
     /// Its place among the program's cores, where there are several.
-    pub(crate) among: Option<Among>,
+    pub(crate) handoff: Option<Handoff>,
     /// The other cores, until they are taken.
     pub(crate) cores: Vec<Core>,
     /// What came for us before the link was there.
-    passed: Vec<Vec<u8>>,
-    /// And of that, what there was no room for.
-    passed_lost: u64,
+    pub(crate) early: Early,
     now: Instant,
     waiting: Waiting,
     /// When the link was last asked whether one may sleep, by a program that does not.
     looked_around: Instant,
-    worked: bool,
+    pub(crate) worked: bool,
     /// Turns, and those of them that moved frames.
     turns: u64,
     turns_busy: u64,
@@ -118,10 +105,9 @@ impl Exos {
             _reservations: Vec::new(),
             _memberships: None,
             rules: Vec::new(),
-            among: None,
+            handoff: None,
             cores: Vec::new(),
-            passed: Vec::new(),
-            passed_lost: 0,
+            early: Early::default(),
             now: clock::now(),
             waiting: Waiting::default(),
             looked_around: Instant::START,
@@ -164,29 +150,6 @@ impl Exos {
         self.pair.as_ref()
     }
 
-    /// Frames that came for us before the link was there and are lost: there was no room to keep them, or they were too long.
-    pub fn passed_lost(&self) -> u64 {
-        self.passed_lost
-    }
-
-    /// Takes in what has passed to the host and was for us.
-    pub(crate) fn take_passed(&mut self, mut passing: Passing) -> Result<(), Error> {
-        // What comes from now on the link brings, and what is there has an end.
-        passing.stop()?;
-        // What is longer, a kernel has put together of several: it is sent again.
-        let mut frame = vec![0; exos_wire::ethernet::LEN + self.stack.config().mtu];
-        let is_ours = |frame: &[u8]| self.rules.iter().any(|rule| rule.filter.matches(frame));
-        let mut passed = Vec::new();
-        while let Some(frame) = passing.next(&mut frame) {
-            if is_ours(frame) {
-                passed.push(frame.to_vec());
-            }
-        }
-        self.passed = passed;
-        self.passed_lost = passing.take_lost();
-        Ok(())
-    }
-
     /// The daemon that lends the link, where one does.
     pub fn via(&mut self) -> Option<&mut Via> {
         self.via.as_mut()
@@ -211,7 +174,9 @@ impl Exos {
         match (port, &mut self.via) {
             (Some(port), _) => {
                 let ours = self.stack.source_for(to.ip());
-                let ours = ours.ok_or_else(|| Error::new(format!("no route leads to {to}")))?;
+                let ours = ours.ok_or_else(|| {
+                    Error::new(format!("no route leads to {to}")).of_kind(ErrorKind::NoRoute)
+                })?;
                 Ok(Some(SocketAddr::new(ours, port)))
             }
             (None, Some(via)) => via.claim_ephemeral(to).map(Some),
@@ -244,19 +209,19 @@ impl Exos {
                 offer.copy(Direction::In, frame, &[]);
             }
         };
-        let mut count = match &mut self.among {
-            Some(among) => among.receive(stack, now),
+        let mut count = match &mut self.handoff {
+            Some(handoff) => handoff.receive(stack, now),
             None => 0,
         };
         for _ in 0..RECEIVE_BATCHES {
-            let batch = match &mut self.among {
+            let batch = match &mut self.handoff {
                 None => self.link.receive(|frame, meta| {
                     show(frame);
                     stack.handle_frame(now, frame, checksum_of(meta));
                 }),
-                Some(among) => self.link.receive(|frame, meta| {
+                Some(handoff) => self.link.receive(|frame, meta| {
                     show(frame);
-                    among.take_in(stack, now, frame, checksum_of(meta));
+                    handoff.take_in(stack, now, frame, checksum_of(meta));
                 }),
             };
             count += batch;
@@ -271,7 +236,7 @@ impl Exos {
     }
 
     /// The turn before is over, and this one's time taken.
-    fn begin_turn(&mut self) -> Instant {
+    pub(crate) fn begin_turn(&mut self) -> Instant {
         let now = clock::now();
         if self.worked {
             self.busy += now - self.now;
@@ -281,77 +246,6 @@ impl Exos {
             offer.look(now);
         }
         now
-    }
-
-    /// Shows the frames that the next [`relay`](Self::relay) takes in first, for a program that does for all of them at once
-    /// what can be done before. There may be more by then; a link that cannot show any shows none.
-    pub fn look(&mut self, mut each: impl FnMut(&[u8])) {
-        let count = RECEIVE_BATCHES as u32 * exos_link::RX_BATCH;
-        self.link.look(count, &mut each);
-    }
-
-    /// The same for a program that forwards packets itself: `take` sees each frame first, may change it, and says
-    /// what becomes of it. What is to leave is queued at once, and leaves with [`send`](Self::send).
-    ///
-    /// # Panics
-    ///
-    /// On several cores, where frames would have to be handed on.
-    pub fn relay(
-        &mut self,
-        mut take: impl FnMut(&mut Stack, Instant, &mut [u8], RxChecksum) -> Passage,
-    ) -> usize {
-        assert!(self.among.is_none(), "a relay on several cores");
-        let now = self.begin_turn();
-        let stack = &mut self.stack;
-        let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
-        let mut show = |direction, frame: &[u8]| {
-            if let Some(offer) = &mut offer {
-                offer.copy(direction, frame, &[]);
-            }
-        };
-        let mut count = self.passed.len();
-        for mut frame in std::mem::take(&mut self.passed) {
-            show(Direction::In, &frame);
-            // A host on a virtual link may have left its checksum unfinished.
-            match take(stack, now, &mut frame, RxChecksum::MaybePartial) {
-                Passage::Onward => {
-                    self.link.transmit(&frame, &[], TxMeta::default());
-                }
-                Passage::Stack => stack.handle_frame(now, &frame, RxChecksum::MaybePartial),
-                Passage::Done => {}
-            }
-        }
-        for _ in 0..RECEIVE_BATCHES {
-            let batch = self.link.relay(|frame, meta| {
-                let checksum = checksum_of(meta);
-                show(Direction::In, frame);
-                match take(stack, now, frame, checksum) {
-                    Passage::Onward => {
-                        show(Direction::Out, frame);
-                        return Relay::Onward;
-                    }
-                    Passage::Stack => stack.handle_frame(now, frame, checksum),
-                    Passage::Done => {}
-                }
-                Relay::Done
-            });
-            count += batch;
-            if batch < exos_link::RX_BATCH as usize {
-                break;
-            }
-        }
-        self.stack.handle_timeout(self.now);
-        self.worked = count > 0;
-        count
-    }
-
-    /// Queues a complete frame of the program's own; one for which the link has no room it counts.
-    pub fn transmit(&mut self, frame: &[u8]) {
-        let queued = self.link.transmit(frame, &[], TxMeta::default());
-        let offer = self.offer.as_mut().filter(|offer| offer.is_watched());
-        if let Some(offer) = offer.filter(|_| queued) {
-            offer.copy(Direction::Out, frame, &[]);
-        }
     }
 
     /// Send what there is to send. Errors are those of an interface that has gone.
@@ -430,7 +324,7 @@ impl Exos {
         let until = deadline.map_or(latest, |at| at.min(latest));
         let mut fds = others.to_vec();
         fds.extend(descriptors(self.tables.as_ref(), self.via.as_ref()));
-        fds.extend(self.among.as_mut().map(Among::fd_to_sleep_on));
+        fds.extend(self.handoff.as_mut().map(Handoff::fd_to_sleep_on));
         wait::sleep(now, Some(until), &self.link.fds(), &fds)
             .map_err(|e| Error::io("cannot wait for packets", e))?;
         Ok(())
@@ -443,7 +337,10 @@ impl Exos {
     ///
     /// On several cores, where one core wakes another in `wait` alone.
     pub fn prepare_sleep(&mut self) -> Option<Sleep<'_>> {
-        assert!(self.among.is_none(), "another event loop on several cores");
+        assert!(
+            self.handoff.is_none(),
+            "another event loop on several cores"
+        );
         if self.worked {
             return None;
         }
@@ -509,10 +406,10 @@ impl Exos {
             .list()
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value));
-        let among = self.among.iter().flat_map(Among::counters);
-        let among = among.map(|(name, value)| (name.to_owned(), value));
+        let handoff = self.handoff.iter().flat_map(Handoff::counters);
+        let handoff = handoff.map(|(name, value)| (name.to_owned(), value));
         link.chain(stack)
-            .chain(among)
+            .chain(handoff)
             .chain([
                 ("turns".to_owned(), self.turns),
                 ("turns_busy".to_owned(), self.turns_busy),
@@ -534,7 +431,7 @@ fn descriptors<'a>(
 }
 
 /// The stack's word for what the link says of a checksum.
-fn checksum_of(meta: RxMeta) -> RxChecksum {
+pub(crate) fn checksum_of(meta: RxMeta) -> RxChecksum {
     match meta.checksum {
         exos_link::RxChecksum::Unknown => RxChecksum::Unknown,
         exos_link::RxChecksum::Verified | exos_link::RxChecksum::Partial => RxChecksum::Verified,

@@ -33,8 +33,9 @@ impl Exos {
         let host = Netlink::new()?.all_addresses()?;
         let host: Vec<IpAddr> = host.iter().map(|address| address.ip).collect();
         let Link::Xdp(link) = &mut self.link else {
-            return Err(Error::new("only an interface brings what is for others")
-                .mend("give --link xdp:INTERFACE"));
+            return Err(crate::handlers::needs_interface(
+                "only an interface brings what is for others",
+            ));
         };
         let mut rules = self.rules.clone();
         for sender in senders {

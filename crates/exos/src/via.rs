@@ -30,7 +30,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use exos_host::Error;
+use exos_host::error::{Error, ErrorKind};
 use exos_inet::{Instant, Stack};
 use exos_link::{Facts, XdpLink};
 pub use exos_xok::Protocol;
@@ -293,7 +293,10 @@ impl Via {
         }
         let name = &self.interface.name;
         Err(refusal.map_or_else(
-            || Error::new(format!("{name} has no address to connect to {to} from")),
+            || {
+                Error::new(format!("{name} has no address to connect to {to} from"))
+                    .of_kind(ErrorKind::NoAddress)
+            },
             Error::from,
         ))
     }
@@ -314,7 +317,9 @@ impl Via {
         match &mut self.state {
             State::There(control) => Ok(control),
             _ => Err(AskError::Failed(
-                Error::new("the daemon is not there now").mend("start it again"),
+                Error::new("the daemon is not there now")
+                    .mend("start it again")
+                    .of_kind(ErrorKind::DaemonFails),
             )),
         }
     }

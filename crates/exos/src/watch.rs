@@ -24,8 +24,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use exos_host::user_memory::places;
+use exos_host::user_memory;
 
+pub use exos_filter::gate::Direction;
 pub(crate) use offer::Offer;
 pub use watcher::{Record, Watchable, Watcher, watchable};
 
@@ -88,22 +89,13 @@ mod place {
 const MEMORY_WORDS: usize = head::WORDS + PLACES * place::WORDS;
 const _: () = assert!(place::FILTER + FILTER_BYTES_MAX / 8 <= place::RING);
 
-/// Which way a packet went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// To the program.
-    In,
-    /// From it.
-    Out,
-}
-
 /// Gives the packets of this process to another user to watch, who the process is about to become. Where it may not, root
 /// alone can watch them.
 pub fn give_to(uid: u32, gid: u32) {
-    for place in places(NAME, Some(std::process::id())) {
-        let is_its = std::fs::metadata(&place.path).is_ok_and(|file| file.uid() == uid);
+    for memory in user_memory::find(NAME, Some(std::process::id())) {
+        let is_its = std::fs::metadata(&memory.path).is_ok_and(|file| file.uid() == uid);
         if !is_its {
-            let _ = std::os::unix::fs::chown(&place.path, Some(uid), Some(gid));
+            let _ = std::os::unix::fs::chown(&memory.path, Some(uid), Some(gid));
         }
     }
 }

@@ -172,7 +172,7 @@ fn call_verdict(fallback: Action) -> i32 {
     }
 }
 
-/// The same, and before each packet, as its metadata, the time at which it came: 8 bytes, nanoseconds of the
+/// A dispatcher that also writes, before each packet as its metadata, the time at which it came: 8 bytes, nanoseconds of the
 /// monotonic clock, in the machine's byte order. Takes `fallback` also for packets of a driver that has no room
 /// for metadata.
 ///

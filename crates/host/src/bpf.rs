@@ -127,11 +127,9 @@ fn failed(what: String, source: io::Error) -> Error {
         Some(libc::EMFILE) => Some("raise the limit on open files (ulimit -n)"),
         _ => None,
     };
-    Error {
-        what,
-        mend: mend.map(str::to_owned),
-        source: Some(source),
-    }
+    let mut error = Error::io(what, source);
+    error.mend = mend.map(str::to_owned);
+    error
 }
 
 /// Whether bpf(2) may load XDP programs here: tries the smallest one.

@@ -2,14 +2,57 @@
 //!
 //! Interface: every fallible operation returns [`Error`]. `what` is a sentence without a full stop, in the
 //! words of the one that asked ("cannot create the namespace exos-lab-a"), `mend` is an imperative that solves it,
-//! `source` is the kernel's answer. `Display` prints all three on one line, ready to be shown as it is.
+//! `source` is the kernel's answer. `Display` prints all three on one line, ready to be shown as it is, and so does `Debug`,
+//! for a `main` that returns it. A program that does something about an error matches on its [`ErrorKind`].
 
 use std::fmt;
 use std::io;
 
+/// Which obstacle an [`Error`] is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// None of those below.
+    #[default]
+    Other,
+    /// The kernel refuses it to this process (EPERM, EACCES).
+    NoPermission,
+    /// The kernel has no descriptor or no memory left. The same may succeed a moment later.
+    Exhausted,
+    /// An interface, file or other thing of that name is not there.
+    NotFound,
+    /// Another program has it: a queue, a port, a name.
+    InUse,
+    /// The kernel, the driver or this kind of link has no such thing.
+    Unsupported,
+    /// What was asked for does not fit together.
+    Invalid,
+    /// An address that is to be ours alone is this host's.
+    AddressOfHost,
+    /// An address or network that is to be ours alone is another's, or has a meaning of its own here.
+    AddressInUse,
+    /// The interface has no address to share, or none for this peer.
+    NoAddress,
+    /// The host's own connections leave too few local ports.
+    TooFewPorts,
+    /// An interface has fewer queues than cores are to run on it.
+    TooFewQueues,
+    /// Only a whole interface, attached to by AF_XDP, does that.
+    NeedsInterface,
+    /// No route leads to the peer.
+    NoRoute,
+    /// No daemon listens at the socket.
+    NoDaemon,
+    /// The daemon refuses, by its policy or since another program has it.
+    DaemonRefuses,
+    /// The daemon does not answer, has closed the connection, or speaks another language.
+    DaemonFails,
+}
+
 /// What could not be done, how to mend it, and the kernel's answer.
-#[derive(Debug)]
 pub struct Error {
+    /// What it is about, to match on.
+    pub kind: ErrorKind,
     /// A sentence without a full stop: what could not be done.
     pub what: String,
     /// What a person can do about it, as an imperative; `None` when nothing better than `what` is known.
@@ -25,6 +68,7 @@ impl Error {
     /// An error of our own finding, without an answer of the kernel.
     pub fn new(what: impl Into<String>) -> Self {
         Self {
+            kind: ErrorKind::Other,
             what: what.into(),
             mend: None,
             source: None,
@@ -39,16 +83,35 @@ impl Error {
                 .to_owned()
         });
         Self {
+            kind: kind_of(&source),
             what: what.into(),
             mend,
             source: Some(source),
         }
     }
 
-    /// The same error with this remedy, in place of any it had.
+    /// This error, as one of this kind.
+    #[must_use]
+    pub fn of_kind(mut self, kind: ErrorKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// This error with this remedy, in place of any it had.
     #[must_use]
     pub fn mend(mut self, mend: impl Into<String>) -> Self {
         self.mend = Some(mend.into());
+        self
+    }
+
+    /// The same error with another remedy beside any it had.
+    #[must_use]
+    pub fn or_mend(mut self, other: impl AsRef<str>) -> Self {
+        let other = other.as_ref();
+        self.mend = Some(match self.mend {
+            Some(mend) => format!("{mend}; or {other}"),
+            None => other.to_owned(),
+        });
         self
     }
 
@@ -73,8 +136,18 @@ impl Error {
     /// True when the kernel had no descriptor or no memory left: it says nothing about what was asked for, and the same
     /// may be done a moment later.
     pub fn has_run_out(&self) -> bool {
-        let errno = self.errno();
-        errno.is_some_and(|e| matches!(e, libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+        self.kind == ErrorKind::Exhausted
+    }
+}
+
+fn kind_of(source: &io::Error) -> ErrorKind {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => ErrorKind::NoPermission,
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => ErrorKind::Exhausted,
+        Some(libc::ENOENT | libc::ENODEV) => ErrorKind::NotFound,
+        Some(libc::EBUSY | libc::EADDRINUSE | libc::EEXIST) => ErrorKind::InUse,
+        Some(libc::EOPNOTSUPP | libc::ENOSYS) => ErrorKind::Unsupported,
+        _ => ErrorKind::Other,
     }
 }
 
@@ -85,6 +158,13 @@ impl fmt::Display for Error {
             write!(f, "; {mend}")?;
         }
         Ok(())
+    }
+}
+
+/// As `Display`, since this is what a program prints whose `main` returns the error.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -129,6 +209,13 @@ mod tests {
             "cannot bind queue 0 of eth0: Device or resource busy; stop the other program"
         );
         assert!(error.is(libc::EBUSY) && !error.is(libc::EPERM));
+        assert_eq!(error.kind, ErrorKind::InUse);
+        assert_eq!(format!("{error:?}"), error.to_string());
+        let error = error.or_mend("wait").of_kind(ErrorKind::Other);
+        let both =
+            "cannot bind queue 0 of eth0: Device or resource busy; stop the other program; or wait";
+        assert_eq!(error.to_string(), both);
+        assert_eq!(Error::new("no").or_mend("wait").to_string(), "no; wait");
     }
 
     #[test]

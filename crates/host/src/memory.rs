@@ -1,6 +1,7 @@
 //! How much memory there is for this process: what the machine has, or what its control group may have. And memory for
 //! large tables.
 
+use procfs::{Current as _, Meminfo};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,12 +10,14 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Bytes of memory that this process may have at most; `None` where the kernel does not tell.
 pub fn total() -> Option<u64> {
-    of_machine("MemTotal:").map(|bytes| bytes.min(of_control_group()))
+    let machine = Meminfo::current().ok()?;
+    Some(machine.mem_total.min(of_control_group()))
 }
 
 /// Bytes of memory that are to be had without anything else being pushed out; `None` where the kernel does not tell.
 pub fn available() -> Option<u64> {
-    of_machine("MemAvailable:").map(|bytes| bytes.min(of_control_group()))
+    let machine = Meminfo::current().ok()?;
+    Some(machine.mem_available?.min(of_control_group()))
 }
 
 /// Asks the kernel to keep a large table in large pages: where it is read here and there, the processor then finds its
@@ -60,18 +63,6 @@ pub fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: no memory that is in use is touched; it locks what it works on.
     let _ = unsafe { libc::malloc_trim(0) };
-}
-
-fn of_machine(key: &str) -> Option<u64> {
-    field(&fs::read_to_string("/proc/meminfo").ok()?, key)
-}
-
-/// A line of `/proc/meminfo`, which has KiB.
-fn field(meminfo: &str, key: &str) -> Option<u64> {
-    let mut lines = meminfo.lines();
-    let value = lines.find_map(|line| line.strip_prefix(key))?;
-    let number = value.trim().strip_suffix("kB")?.trim_end();
-    number.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn of_control_group() -> u64 {
@@ -132,19 +123,11 @@ mod tests {
         );
     }
 
-    #[test]
-    fn lines_of_meminfo_are_in_kib() {
-        let text =
-            "MemTotal:       24634220 kB\nMemFree:        15011392 kB\nHugePages_Total:       0\n";
-        assert_eq!(field(text, "MemTotal:"), Some(24_634_220 << 10));
-        assert_eq!(field(text, "MemAvailable:"), None);
-        assert_eq!(field(text, "HugePages_Total:"), None);
-    }
-
     /// The limit of a group above counts too, and what is not there or has no limit does not.
     #[test]
     fn the_least_limit_counts() {
-        let root = std::env::temp_dir().join(format!("exos-cgroups-{}", std::process::id()));
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
         let write = |path: &str, text: &str| {
             let path = root.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -162,8 +145,7 @@ mod tests {
             ("4:cpu:/d\n0::/\n", u64::MAX),
             ("nonsense\n", u64::MAX),
         ] {
-            assert_eq!(least_limit(&root, groups), least, "{groups:?}");
+            assert_eq!(least_limit(root, groups), least, "{groups:?}");
         }
-        fs::remove_dir_all(root).unwrap();
     }
 }

@@ -35,7 +35,7 @@ pub enum Level {
 /// A pipe that can be written to takes this many bytes at once (pipe(7), `PIPE_BUF`).
 const PIECE_BYTES: usize = 4096;
 
-/// Lines that were lost and not told of.
+/// Lines that were lost and not reported yet.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Writes a message of one or several lines; the macros call it.

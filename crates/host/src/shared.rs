@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(written.raw_os_error(), Some(libc::EPERM));
     }
 
-    /// Who is not its user gets nothing by its mode, and no attribute onto it.
+    /// A user that is not its owner gets nothing by its mode, and no attribute onto it.
     #[test]
     fn every_memory_file_is_its_users_alone() {
         let words = SharedWords::create("exos-test", 8).expect("memory");

@@ -134,7 +134,7 @@ fn lock_of(byte: u64) -> libc::flock {
 
 /// Memory of this name in the process that made it, as far as this process may look into that one.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct FoundMemory {
     /// The process.
     pub pid: u32,
     /// What to [open](UserMemory::open).
@@ -144,29 +144,29 @@ pub struct Place {
 }
 
 /// All memory of this name, in the process `only` or in all.
-pub fn places(name: &str, only: Option<u32>) -> Vec<Place> {
+pub fn find(name: &str, only: Option<u32>) -> Vec<FoundMemory> {
     let pids: Vec<u32> = match only {
         Some(pid) => vec![pid],
         None => numbers_in(Path::new("/proc")),
     };
-    let mut found: Vec<Place> = Vec::new();
+    let mut found: Vec<FoundMemory> = Vec::new();
     for pid in pids {
-        for place in places_of(name, pid) {
+        for memory in of_process(name, pid) {
             // A child has what its parent had open.
-            if found.iter().all(|known| known.inode != place.inode) {
-                found.push(place);
+            if found.iter().all(|known| known.inode != memory.inode) {
+                found.push(memory);
             }
         }
     }
     found
 }
 
-fn places_of(name: &str, pid: u32) -> Vec<Place> {
+fn of_process(name: &str, pid: u32) -> Vec<FoundMemory> {
     // As memfd_create(2) has it.
     let target = format!("/memfd:{name} (deleted)");
     let process = PathBuf::from(format!("/proc/{pid}"));
     let descriptors = numbers_in(&process.join("fd"));
-    let place = |fd: u32| {
+    let memory = |fd: u32| {
         let path = process.join(format!("fd/{fd}"));
         let is_named = fs::read_link(&path).is_ok_and(|to| to == Path::new(&target));
         // Others have it open too, who look at it.
@@ -174,9 +174,9 @@ fn places_of(name: &str, pid: u32) -> Vec<Place> {
             return None;
         }
         let inode = fs::metadata(&path).ok()?.ino();
-        Some(Place { pid, path, inode })
+        Some(FoundMemory { pid, path, inode })
     };
-    descriptors.into_iter().filter_map(place).collect()
+    descriptors.into_iter().filter_map(memory).collect()
 }
 
 /// Whether the owner's lock was taken by this open file: `lock: 1: OFDLCK ADVISORY WRITE -1 00:01:5 START END` (proc(5)).
@@ -205,9 +205,9 @@ mod tests {
 
     fn open(name: &str) -> UserMemory {
         let own = std::process::id();
-        let places = places(name, Some(own));
-        assert_eq!(places.len(), 1, "{places:?}");
-        UserMemory::open(&places[0].path, LEN).expect("it is ours")
+        let found = find(name, Some(own));
+        assert_eq!(found.len(), 1, "{found:?}");
+        UserMemory::open(&found[0].path, LEN).expect("it is ours")
     }
 
     #[test]
@@ -221,9 +221,9 @@ mod tests {
         let mode = ours.file.metadata().expect("a file");
         assert_eq!(mode.mode() & 0o777, 0o600);
         assert!(ours.file.set_len(0).is_err() && theirs.file.set_len(1 << 20).is_err());
-        assert!(places("exos-test-found", None).len() == 1);
+        assert!(find("exos-test-found", None).len() == 1);
         drop((ours, theirs));
-        assert!(places("exos-test-found", Some(std::process::id())).is_empty());
+        assert!(find("exos-test-found", Some(std::process::id())).is_empty());
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn what_has_another_length_or_is_not_sealed_is_refused() {
         let ours = UserMemory::create("exos-test-other", LEN).expect("memory");
-        let path = places("exos-test-other", Some(std::process::id()));
+        let path = find("exos-test-other", Some(std::process::id()));
         let path = path[0].path.clone();
         assert!(UserMemory::open(&path, LEN / 2).is_err());
         drop(ours);

@@ -68,7 +68,7 @@ pub fn run(text: &str) -> String {
     let options = ListenOptions::default();
     server.tcp.listen(None, 7, options).expect("a free port");
     let to = SocketAddr::from(([10, 0, 0, 1], 7));
-    let opened = client.tcp_connect(now, None, to, &Options::default());
+    let opened = client.tcp.connect(now, None, to, &Options::default());
     opened.expect("10.0.0.1 is on its network");
     let mut answer = Vec::new();
     // A turn: frames in, deadlines, events, frames out. A real loop then sleeps until a frame comes or `poll_timeout`.

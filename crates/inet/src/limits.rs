@@ -93,7 +93,7 @@ pub const RACK_STEPS_MAX: u8 = 63;
 /// (RFC 8985 §6.2, step 4).
 pub const RACK_PERSISTS: u8 = 16;
 
-/// A tail loss probe waits so much longer than two round trips: timers and sleeping processors are no
+/// A tail loss probe waits this much longer than two round trips: timers and sleeping processors are no
 /// better (Linux: two ticks of its clock, RFC 8985 §7.2 leaves it to us).
 pub const TAIL_PROBE_SLACK: Duration = Duration::from_millis(2);
 
@@ -110,7 +110,7 @@ pub const PACING_RTT_MAX: Duration = Duration::from_secs(1);
 /// takes.
 pub const PACING_REST_MIN: Duration = Duration::from_micros(500);
 
-/// With data in flight pacing catches up with so much lateness of its timer in any case: most of a slice that a
+/// With data in flight pacing catches up with this much lateness of its timer in any case: most of a slice that a
 /// scheduler gives to another process. Paths of no more than this keep their pace by acknowledgements.
 pub const PACING_LATE_MIN: Duration = Duration::from_millis(2);
 
@@ -233,7 +233,7 @@ pub const RECEIVE_POOL_BYTES_MAX: usize = 4 << 20;
 /// than Linux takes of them (`net.ipv4.tcp_mem`).
 pub const TCP_MEMORY_BYTES_MAX: usize = 512 << 20;
 
-/// While memory is pressed hard, windows are of so many segments: enough for a sender to go on
+/// While memory is pressed hard, windows are of this many segments: enough for a sender to go on
 /// by three duplicate acknowledgements when one is lost.
 pub const WINDOW_UNDER_PRESSURE_SEGMENTS: u32 = 4;
 
@@ -284,7 +284,7 @@ pub const CONNECTIONS_MAX: usize = 1 << 20;
 /// The maximum segment size to assume when the peer's SYN names none (RFC 9293 §3.7.1), IPv4.
 pub const MSS_DEFAULT_V4: u16 = 536;
 
-/// The same for IPv6: 1280 - 40 - 20.
+/// The maximum segment size to assume when the peer's SYN names none, IPv6: 1280 - 40 - 20.
 pub const MSS_DEFAULT_V6: u16 = 1220;
 
 /// A smaller MSS than this is not believed: it would make us send mostly headers. Linux's
@@ -303,7 +303,7 @@ pub const MSS_PATH_MIN_V4: u16 = 512;
 /// loss of a retransmission takes, and as Linux's `tcp_retries1` says.
 pub const BLACK_HOLE_RETRIES: u8 = 3;
 
-/// So many more before IPv4 segments become as short as [`MSS_PATH_MIN_V4`]: few paths are so narrow.
+/// This many more before IPv4 segments become as short as [`MSS_PATH_MIN_V4`]: few paths are so narrow.
 pub const BLACK_HOLE_RETRIES_MORE: u8 = 2;
 
 /// What is sent into a suspected black hole first, IPv4: Linux's `tcp_base_mss`. IPv6 paths carry
@@ -473,15 +473,15 @@ pub const EPHEMERAL_FIRST: u16 = 49_152;
 
 /// Hosts whose link addresses are remembered outside of connections. A server's clients of one moment, and more
 /// than the routers of any link; a miss costs a look at routes and neighbours.
-pub const WAYS_KEPT: usize = 64;
+pub const PATHS_KEPT: usize = 64;
 
-/// Kits of memory (send queue, scoreboard) of ended connections kept for those that come next: as many as end
+/// Memory (send queues, scoreboards) of ended connections kept for those that come next: as many as end
 /// within one turn of a busy program's loop. About 700 bytes each.
-pub const KITS_KEPT: usize = 64;
+pub const RECYCLED_KEPT: usize = 64;
 
 /// Places in a connection's queues of what is in flight while its peer's window is closed: for a probe, and the segment or
 /// two that a slow reader makes room for.
 pub const SLIM_PLACES: usize = 2;
 
-/// Places in a kit's queues: one that had to grow further goes back to the allocator.
-pub const KIT_PLACES_MAX: usize = 32;
+/// Places in the queues of such memory: one that had to grow further goes back to the allocator.
+pub const RECYCLED_PLACES_MAX: usize = 32;

@@ -15,6 +15,9 @@
 //!   also tells the cache that the entry is in use.
 //! - After any `handle_*`, drain `poll_solicit` (or `poll_unresolved`) and `poll_failed`.
 //!
+//! What ARP and Neighbor Discovery say is put into these words by `arp` and `ndp`, and their frames are written by `frames`;
+//! `table` holds the entries, `waiting` the frames of one.
+//!
 //! States are those of RFC 4861 §7.3.2 and one more, `Failed`, which keeps us from shouting for an
 //! absent neighbour with every packet. Simplified from the RFC: reachable time is fixed and not
 //! randomised, and the IsRouter flag is not kept. ARP is put in the same words: a reply to our
@@ -22,25 +25,49 @@
 //! unsolicited one, and a request for one of our addresses is a neighbor solicitation with a source
 //! link-layer address.
 //!
-//! Invariants: `index` holds exactly one slot for each entry; only `Incomplete` entries hold
-//! frames, and `waiting` is what these cost; an entry is in `wanted` exactly when its `asking` flag is set; `deadline_min` is never
-//! later than any entry's deadline; `evictable` holds every entry whose state has an eviction rank.
+//! Invariants: only `Incomplete` entries hold frames, and `waiting` is what these cost; an entry is in `wanted` exactly when
+//! its `asking` flag is set; `deadline_min` is never later than any entry's deadline.
 
+pub(crate) mod arp;
+pub(crate) mod frames;
+pub(crate) mod ndp;
 mod state;
+mod table;
+mod waiting;
 
 pub use state::{Evidence, State};
 
-use crate::limits::{
-    NEIGHBOR_BYTES_MAX, NEIGHBOR_FRAME_OVERHEAD, NEIGHBOR_FRAMES_MIN, NEIGHBORS_BYTES_MAX,
-    NEIGHBORS_MAX, SOLICITS_MAX,
-};
-use crate::siphash::SipKey;
+use crate::limits::SOLICITS_MAX;
 use crate::time::Instant;
 use exos_wire::Mac;
-use hashbrown::HashTable;
 use state::{Action, Event};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
+use table::Table;
+
+/// What a message about neighbours leads to.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    /// Frames that waited for its sender, and can leave.
+    pub released: Vec<Vec<u8>>,
+    /// What it is answered with.
+    pub answer: Option<Answer>,
+    /// Every stack with our addresses should hear of it.
+    pub concerns_all: bool,
+}
+
+/// An answer to a question for one of our addresses.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// A complete frame.
+    Frame(Vec<u8>),
+    /// An ICMPv6 message to a neighbour whose link address has to be found out first.
+    Message {
+        from: std::net::Ipv6Addr,
+        to: std::net::Ipv6Addr,
+        bytes: Vec<u8>,
+    },
+}
 
 /// What the cache knows about an address now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,41 +109,9 @@ pub struct NeighborCounters {
     pub bad_mac: u64,
 }
 
-#[derive(Debug)]
-struct Entry {
-    ip: IpAddr,
-    mac: Mac,
-    state: State,
-    deadline: Option<Instant>,
-    changed: Instant,
-    solicits: u8,
-    asking: bool,
-    frames: VecDeque<Vec<u8>>,
-    /// What they cost, in bytes.
-    waiting: usize,
-}
-
-impl Entry {
-    /// Those that wait, to be sent or given up, and what they cost.
-    fn take_frames(&mut self) -> (Vec<Vec<u8>>, usize) {
-        let frames = std::mem::take(&mut self.frames);
-        (frames.into(), std::mem::take(&mut self.waiting))
-    }
-
-    /// Its place among those that may have to make room.
-    fn eviction_place(&self) -> Option<(u8, Instant, IpAddr)> {
-        let rank = self.state.eviction_rank()?;
-        Some((rank, self.changed, self.ip))
-    }
-}
-
 /// The neighbour cache of one link.
 pub struct NeighborCache {
-    entries: Vec<Entry>,
-    index: HashTable<u32>,
-    /// Who goes first when the table is full: unresolved before stale, the longest unchanged first.
-    evictable: BTreeSet<(u8, Instant, IpAddr)>,
-    key: SipKey,
+    table: Table,
     generation: u64,
     deadline_min: Option<Instant>,
     wanted: VecDeque<IpAddr>,
@@ -134,10 +129,7 @@ impl NeighborCache {
     /// choosing addresses that collide in the table.
     pub fn new(seed: u64) -> NeighborCache {
         NeighborCache {
-            entries: Vec::new(),
-            index: HashTable::new(),
-            evictable: BTreeSet::new(),
-            key: SipKey::from_seed(seed),
+            table: Table::new(seed),
             generation: 0,
             deadline_min: None,
             wanted: VecDeque::new(),
@@ -172,19 +164,20 @@ impl NeighborCache {
 
     /// Entries now, of every state.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.table.len()
     }
 
     /// True when nothing is known and nothing asked for.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.table.len() == 0
     }
 
     /// Every entry, for people to look at.
     pub fn iter(&self) -> impl Iterator<Item = (IpAddr, State, Option<Mac>)> + '_ {
-        self.entries
-            .iter()
-            .map(|e| (e.ip, e.state, e.state.has_mac().then_some(e.mac)))
+        self.table.iter().map(|e| {
+            let mac = e.state().has_mac().then_some(e.mac);
+            (e.ip(), e.state(), mac)
+        })
     }
 
     /// Where to send what goes to `ip`, an on-link unicast address. Unknown addresses begin to be
@@ -194,11 +187,9 @@ impl NeighborCache {
         let Some(slot) = self.find(ip) else {
             return self.begin(now, ip);
         };
-        let entry = &self.entries[slot];
-        match entry.state {
-            State::Reachable | State::Delay | State::Probe | State::Static => {
-                Lookup::Known(entry.mac)
-            }
+        let entry = &self.table[slot];
+        match entry.state() {
+            State::Reachable | State::Delay | State::Probe => Lookup::Known(entry.mac),
             State::Stale => {
                 let mac = entry.mac;
                 self.apply(now, slot, Event::Used);
@@ -213,24 +204,12 @@ impl NeighborCache {
     /// oldest frames of this neighbour go when there are too many.
     pub fn queue(&mut self, ip: IpAddr, frame: Vec<u8>) {
         debug_assert!(frame.len() >= 6, "a frame begins with its destination");
-        let entry = self.find(ip).map(|slot| &mut self.entries[slot]);
-        let Some(entry) = entry.filter(|e| e.state == State::Incomplete) else {
+        let entry = self.find(ip).map(|slot| &mut self.table[slot]);
+        let Some(entry) = entry.filter(|e| e.state() == State::Incomplete) else {
             self.counters.frames_unexpected += 1;
             return;
         };
-        let cost = cost_of(&frame);
-        while entry.frames.len() >= NEIGHBOR_FRAMES_MIN
-            && (entry.waiting + cost > NEIGHBOR_BYTES_MAX
-                || self.waiting + cost > NEIGHBORS_BYTES_MAX)
-            && let Some(oldest) = entry.frames.pop_front()
-        {
-            entry.waiting -= cost_of(&oldest);
-            self.waiting -= cost_of(&oldest);
-            self.counters.frames_overflowed += 1;
-        }
-        entry.waiting += cost;
-        self.waiting += cost;
-        entry.frames.push_back(frame);
+        self.counters.frames_overflowed += entry.frames.push(frame, &mut self.waiting);
     }
 
     /// A MAC was heard. Gives back the frames that waited for it, oldest first, ready to be sent.
@@ -251,8 +230,8 @@ impl NeighborCache {
             Some(slot) => self.hear(now, slot, mac, evidence),
             None if evidence == Evidence::Request => {
                 // Strangers may not push out what is in use.
-                if let Some(slot) = self.insert(now, ip, State::Stale, Some(2)) {
-                    self.entries[slot].mac = mac;
+                if let Some(slot) = self.insert(now, ip, State::Stale, 2) {
+                    self.table[slot].mac = mac;
                 }
                 Vec::new()
             }
@@ -263,38 +242,16 @@ impl NeighborCache {
     /// The outside source of a cache made with [`Self::external`] says who has `ip`, asked for or
     /// not.
     pub fn learn(&mut self, now: Instant, ip: IpAddr, mac: Mac) -> Vec<Vec<u8>> {
-        if self.find(ip).is_none() && self.insert(now, ip, State::Failed, Some(4)).is_none() {
+        if self.find(ip).is_none() && self.insert(now, ip, State::Failed, 4).is_none() {
             return Vec::new();
         }
         self.handle_answer(now, ip, mac, Evidence::Solicited { overriding: true })
     }
 
-    /// Set a neighbour by hand: nothing heard changes it, and it does not expire.
-    pub fn set_static(&mut self, now: Instant, ip: IpAddr, mac: Mac) -> Vec<Vec<u8>> {
-        let Some(slot) = self
-            .find(ip)
-            .or_else(|| self.insert(now, ip, State::Static, Some(4)))
-        else {
-            return Vec::new();
-        };
-        self.generation += 1;
-        self.entries[slot].mac = mac;
-        self.enter(now, slot, State::Static);
-        self.release(slot, mac)
-    }
-
     /// True while an answer of `ip` is waited for: one that nobody waits for confirms nothing.
     pub fn awaits(&self, ip: IpAddr) -> bool {
-        let state = self.find(ip).map(|slot| self.entries[slot].state);
+        let state = self.find(ip).map(|slot| self.table[slot].state());
         matches!(state, Some(State::Incomplete | State::Probe))
-    }
-
-    /// Remove what is known about `ip`; frames that waited for it are dropped.
-    pub fn forget(&mut self, ip: IpAddr) {
-        if let Some(slot) = self.find(ip) {
-            self.counters.frames_unresolved += self.entries[slot].frames.len() as u64;
-            self.remove(slot);
-        }
     }
 
     /// The upper layer heard from `ip` in answer to what we sent (RFC 4861 §7.3.1): it is
@@ -331,14 +288,14 @@ impl NeighborCache {
             return;
         }
         // Backwards, because removal moves the last entry into the hole.
-        for slot in (0..self.entries.len()).rev() {
-            let entry = &self.entries[slot];
+        for slot in (0..self.table.len()).rev() {
+            let entry = &self.table[slot];
             if entry.deadline.is_some_and(|at| at <= now) {
                 let exhausted = entry.solicits >= SOLICITS_MAX;
                 self.apply(now, slot, Event::Timeout { exhausted });
             }
         }
-        self.deadline_min = self.entries.iter().filter_map(|e| e.deadline).min();
+        self.deadline_min = self.table.iter().filter_map(|e| e.deadline).min();
     }
 
     /// The next solicitation to send, `None` when there is none. Nothing in a cache made with
@@ -382,14 +339,14 @@ impl NeighborCache {
     fn next_wanted(&mut self) -> Option<Solicit> {
         let ip = self.wanted.pop_front()?;
         let slot = self.find(ip).expect("who is wanted is in the table");
-        let entry = &mut self.entries[slot];
+        let entry = &mut self.table[slot];
         entry.asking = false;
-        let unicast_to = (entry.state == State::Probe).then_some(entry.mac);
+        let unicast_to = (entry.state() == State::Probe).then_some(entry.mac);
         Some(Solicit { ip, unicast_to })
     }
 
     fn begin(&mut self, now: Instant, ip: IpAddr) -> Lookup {
-        match self.insert(now, ip, State::Incomplete, Some(4)) {
+        match self.insert(now, ip, State::Incomplete, 4) {
             Some(slot) => {
                 self.ask(slot);
                 Lookup::Pending
@@ -399,8 +356,8 @@ impl NeighborCache {
     }
 
     fn hear(&mut self, now: Instant, slot: usize, mac: Mac, evidence: Evidence) -> Vec<Vec<u8>> {
-        let entry = &self.entries[slot];
-        let same = entry.state.has_mac() && entry.mac == mac;
+        let entry = &self.table[slot];
+        let same = entry.state().has_mac() && entry.mac == mac;
         let action = self.apply(now, slot, Event::Heard { evidence, same });
         if action != Action::Record {
             return Vec::new();
@@ -408,13 +365,13 @@ impl NeighborCache {
         if !same {
             self.generation += 1;
         }
-        self.entries[slot].mac = mac;
+        self.table[slot].mac = mac;
         self.release(slot, mac)
     }
 
     /// Let the table decide and carry out what needs no MAC.
     fn apply(&mut self, now: Instant, slot: usize, event: Event) -> Action {
-        let before = self.entries[slot].state;
+        let before = self.table[slot].state();
         let (state, action) = before.on(event);
         if state != before || matches!(event, Event::Confirmed) || action == Action::Record {
             self.enter(now, slot, state);
@@ -435,27 +392,23 @@ impl NeighborCache {
     }
 
     fn enter(&mut self, now: Instant, slot: usize, state: State) {
-        let entry = &mut self.entries[slot];
-        if entry.state != state {
+        let before = self.table[slot].state();
+        if before != state {
+            self.table.set_state(now, slot, state);
+            let entry = &mut self.table[slot];
             entry.solicits = 0;
-            if let Some(place) = entry.eviction_place() {
-                self.evictable.remove(&place);
-            }
-            entry.changed = now;
-            self.evictable
-                .extend(state.eviction_rank().map(|rank| (rank, now, entry.ip)));
             if std::mem::take(&mut entry.asking) {
-                self.wanted.retain(|ip| *ip != entry.ip);
+                let ip = entry.ip();
+                self.wanted.retain(|wanted| *wanted != ip);
             }
         }
         self.verifying += u32::from(state.is_in_doubt());
-        self.verifying -= u32::from(entry.state.is_in_doubt());
-        entry.state = state;
+        self.verifying -= u32::from(before.is_in_doubt());
         self.set_deadline(slot, state.lifetime().map(|after| now + after));
     }
 
     fn set_deadline(&mut self, slot: usize, deadline: Option<Instant>) {
-        self.entries[slot].deadline = deadline;
+        self.table[slot].deadline = deadline;
         self.deadline_min = match (self.deadline_min, deadline) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -463,17 +416,16 @@ impl NeighborCache {
     }
 
     fn ask(&mut self, slot: usize) {
-        let entry = &mut self.entries[slot];
+        let entry = &mut self.table[slot];
         entry.solicits += 1;
         if !std::mem::replace(&mut entry.asking, true) {
-            self.wanted.push_back(entry.ip);
+            self.wanted.push_back(entry.ip());
         }
     }
 
     /// The frames that waited, with their destination written.
     fn release(&mut self, slot: usize, mac: Mac) -> Vec<Vec<u8>> {
-        let (mut frames, cost) = self.entries[slot].take_frames();
-        self.waiting -= cost;
+        let mut frames = self.table[slot].frames.take(&mut self.waiting);
         for frame in &mut frames {
             frame[..6].copy_from_slice(&mac.0);
         }
@@ -481,113 +433,44 @@ impl NeighborCache {
     }
 
     fn give_up(&mut self, slot: usize) {
-        let entry = &mut self.entries[slot];
-        let (frames, cost) = entry.take_frames();
-        self.waiting -= cost;
+        let entry = &mut self.table[slot];
+        let frames = entry.frames.take(&mut self.waiting);
         self.counters.frames_unresolved += frames.len() as u64;
         self.counters.failures += 1;
-        self.failed.push_back((entry.ip, frames));
-    }
-
-    fn hash(key: &SipKey, ip: IpAddr) -> u64 {
-        match ip {
-            IpAddr::V4(v4) => key.hash(&[u64::from(v4.to_bits())]),
-            IpAddr::V6(v6) => key.hash(&[(v6.to_bits() >> 64) as u64, v6.to_bits() as u64]),
-        }
+        self.failed.push_back((entry.ip(), frames));
     }
 
     #[inline]
     fn find(&self, ip: IpAddr) -> Option<usize> {
-        let hash = Self::hash(&self.key, ip);
-        self.index
-            .find(hash, |&slot| self.entries[slot as usize].ip == ip)
-            .map(|&slot| slot as usize)
+        self.table.find(ip)
     }
 
     /// A new entry, evicting one of at most `rank_max` when the table is full.
-    fn insert(
-        &mut self,
-        now: Instant,
-        ip: IpAddr,
-        state: State,
-        rank_max: Option<u8>,
-    ) -> Option<usize> {
-        debug_assert!(self.find(ip).is_none());
-        if self.entries.len() == NEIGHBORS_MAX && !self.evict(rank_max) {
-            self.counters.table_full += 1;
-            return None;
+    fn insert(&mut self, now: Instant, ip: IpAddr, state: State, rank_max: u8) -> Option<usize> {
+        if self.table.is_full() {
+            let Some(slot) = self.table.evictable(rank_max) else {
+                self.counters.table_full += 1;
+                return None;
+            };
+            self.counters.evictions += 1;
+            self.remove(slot);
         }
-        let slot = self.entries.len();
-        let entry = Entry {
-            ip,
-            mac: Mac::ZERO,
-            state,
-            deadline: None,
-            changed: now,
-            solicits: 0,
-            asking: false,
-            frames: VecDeque::new(),
-            waiting: 0,
-        };
-        self.evictable.extend(entry.eviction_place());
-        self.entries.push(entry);
-        let (key, entries) = (&self.key, &self.entries);
-        let rehash = |&slot: &u32| Self::hash(key, entries[slot as usize].ip);
-        self.index
-            .insert_unique(Self::hash(key, ip), slot as u32, rehash);
+        let slot = self.table.insert(now, ip, state);
         self.set_deadline(slot, state.lifetime().map(|after| now + after));
         Some(slot)
     }
 
-    /// Make room by removing the first of `evictable`, when its rank is at most `rank_max`.
-    fn evict(&mut self, rank_max: Option<u8>) -> bool {
-        let first = self.evictable.first();
-        let Some(&(_, _, ip)) = first.filter(|(rank, ..)| Some(*rank) <= rank_max) else {
-            return false;
-        };
-        let slot = self.find(ip).expect("who can be evicted is in the table");
-        self.counters.evictions += 1;
-        self.counters.frames_unresolved += self.entries[slot].frames.len() as u64;
-        self.remove(slot);
-        true
-    }
-
     fn remove(&mut self, slot: usize) {
-        let gone = self.hash_at(slot);
-        self.index
-            .find_entry(gone, |&s| s as usize == slot)
-            .expect("indexed")
-            .remove();
-        let last = self.entries.len() - 1;
-        if slot != last {
-            let moved = self.hash_at(last);
-            *self
-                .index
-                .find_mut(moved, |&s| s as usize == last)
-                .expect("indexed") = slot as u32;
-        }
-        let entry = self.entries.swap_remove(slot);
-        self.waiting -= entry.waiting;
-        if let Some(place) = entry.eviction_place() {
-            self.evictable.remove(&place);
-        }
-        self.verifying -= u32::from(entry.state.is_in_doubt());
+        let mut entry = self.table.remove(slot);
+        self.counters.frames_unresolved += entry.frames.take(&mut self.waiting).len() as u64;
+        self.verifying -= u32::from(entry.state().is_in_doubt());
         if entry.asking {
-            self.wanted.retain(|ip| *ip != entry.ip);
+            self.wanted.retain(|ip| *ip != entry.ip());
         }
-        if entry.state.has_mac() {
+        if entry.state().has_mac() {
             self.generation += 1;
         }
     }
-
-    fn hash_at(&self, slot: usize) -> u64 {
-        Self::hash(&self.key, self.entries[slot].ip)
-    }
-}
-
-/// What a frame costs while it waits, in bytes.
-fn cost_of(frame: &[u8]) -> usize {
-    frame.len() + NEIGHBOR_FRAME_OVERHEAD
 }
 
 #[cfg(test)]

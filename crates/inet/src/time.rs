@@ -16,6 +16,9 @@ impl Instant {
     /// The caller's start of time.
     pub const START: Self = Self(0);
 
+    /// A deadline that never comes.
+    pub(crate) const NEVER: Self = Self(u64::MAX);
+
     /// The moment `micros` microseconds after the start.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)

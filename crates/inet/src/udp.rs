@@ -10,17 +10,21 @@
 //! specific socket gets a datagram; group traffic goes to every socket that fits. Receive queues
 //! are bounded in bytes and drop the newest, by name.
 //!
-//! Invariants: `ports[p]` lists exactly the slots bound to `p`; `queued` of a socket is the sum of
-//! its waiting datagrams' lengths and overheads.
+//! Which sockets have something to read is told by [`UdpTable::poll_readable`].
+//!
+//! Invariants: `ports[p]` lists exactly the slots bound to `p`; a socket is in `readable` exactly when its `is_told` flag is set.
+
+mod socket;
 
 use crate::icmp::{ErrorKind, IcmpError};
-use crate::limits::{EPHEMERAL_FIRST, UDP_DATAGRAM_OVERHEAD, UDP_QUEUE_BYTES_MAX, UDP_SOCKETS_MAX};
+use crate::limits::{EPHEMERAL_FIRST, UDP_SOCKETS_MAX};
 use crate::route::Delivery;
 use crate::siphash::Random;
 use exos_buf::Slice;
 use exos_wire::checksum::Sum;
 use exos_wire::protocol;
 use exos_wire::udp::UdpView;
+use socket::Socket;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -162,46 +166,6 @@ pub fn parse(
     }
 }
 
-#[derive(Debug)]
-struct Socket {
-    local: Option<IpAddr>,
-    port: u16,
-    remote: Option<SocketAddr>,
-    waiting: VecDeque<Received>,
-    queued: usize,
-    dropped: u64,
-    error: Option<(SocketAddr, ErrorKind)>,
-}
-
-impl Socket {
-    /// How well the socket fits; `None`: not at all. More is better.
-    fn fit(&self, from: SocketAddr, to: IpAddr) -> Option<u8> {
-        let local = match self.local {
-            Some(local) if local != to => return None,
-            local => u8::from(local.is_some()),
-        };
-        match self.remote {
-            Some(remote) if remote != from => None,
-            remote => Some(local + 2 * u8::from(remote.is_some())),
-        }
-    }
-
-    fn push(&mut self, from: SocketAddr, to: IpAddr, payload: &[u8]) -> bool {
-        let cost = payload.len() + UDP_DATAGRAM_OVERHEAD;
-        if self.queued + cost > UDP_QUEUE_BYTES_MAX {
-            self.dropped += 1;
-            return false;
-        }
-        self.queued += cost;
-        self.waiting.push_back(Received {
-            from,
-            to,
-            payload: payload.to_vec(),
-        });
-        true
-    }
-}
-
 #[derive(Debug, Default)]
 struct Slot {
     life: u32,
@@ -213,6 +177,8 @@ pub struct UdpTable {
     slots: Vec<Slot>,
     free: Vec<u32>,
     ports: BTreeMap<u16, Vec<u32>>,
+    /// Sockets with news for the program, each at most once.
+    readable: VecDeque<UdpHandle>,
     random: Random,
     counters: UdpCounters,
 }
@@ -224,6 +190,7 @@ impl UdpTable {
             slots: Vec::new(),
             free: Vec::new(),
             ports: BTreeMap::new(),
+            readable: VecDeque::new(),
             random: Random::new(seed),
             counters: UdpCounters::default(),
         }
@@ -248,16 +215,7 @@ impl UdpTable {
         }
         let slot = self.free_slot()?;
         let entry = &mut self.slots[slot as usize];
-        let waiting = VecDeque::new();
-        entry.socket = Some(Socket {
-            local,
-            port,
-            remote: None,
-            waiting,
-            queued: 0,
-            dropped: 0,
-            error: None,
-        });
+        entry.socket = Some(Socket::new(local, port));
         self.ports.entry(port).or_default().push(slot);
         Ok(UdpHandle {
             slot,
@@ -272,22 +230,14 @@ impl UdpTable {
         handle: UdpHandle,
         remote: Option<SocketAddr>,
     ) -> Result<(), UdpError> {
-        let socket = self.socket_mut(handle)?;
-        socket.remote = remote;
-        if let Some(remote) = remote {
-            socket.waiting.retain(|r| r.from == remote);
-            socket.queued = socket
-                .waiting
-                .iter()
-                .map(|r| r.payload.len() + UDP_DATAGRAM_OVERHEAD)
-                .sum();
-        }
+        self.socket_mut(handle)?.connect(remote);
         Ok(())
     }
 
     /// Close a socket; what waits in it is gone.
     pub fn close(&mut self, handle: UdpHandle) -> Result<(), UdpError> {
         let port = self.socket(handle)?.port;
+        self.readable.retain(|other| *other != handle);
         let entry = &mut self.slots[handle.slot as usize];
         entry.socket = None;
         entry.life = entry.life.wrapping_add(1);
@@ -338,14 +288,18 @@ impl UdpTable {
         self.push_to(&fits, from, to.ip(), payload)
     }
 
+    /// A socket into which datagrams have come since it was last told; take them with [`Self::receive`] until there is none.
+    pub fn poll_readable(&mut self) -> Option<UdpHandle> {
+        let handle = self.readable.pop_front()?;
+        if let Ok(socket) = self.socket_mut(handle) {
+            socket.is_told = false;
+        }
+        Some(handle)
+    }
+
     /// The oldest waiting datagram.
     pub fn receive(&mut self, handle: UdpHandle) -> Result<Option<Received>, UdpError> {
-        let socket = self.socket_mut(handle)?;
-        let received = socket.waiting.pop_front();
-        if let Some(r) = &received {
-            socket.queued -= r.payload.len() + UDP_DATAGRAM_OVERHEAD;
-        }
-        Ok(received)
+        Ok(self.socket_mut(handle)?.take())
     }
 
     /// Describe a datagram for the stack to send. `from` answers from the address that a datagram
@@ -426,19 +380,17 @@ impl UdpTable {
         let mut first = None;
         for &(_, slot) in fits {
             let entry = &mut self.slots[slot as usize];
-            if entry
-                .socket
-                .as_mut()
-                .expect("listed sockets are open")
-                .push(from, to, payload)
-            {
-                self.counters.delivered += 1;
-                first = first.or(Some(UdpHandle {
-                    slot,
-                    life: entry.life,
-                }));
-            } else {
+            let socket = entry.socket.as_mut().expect("listed sockets are open");
+            if !socket.push(from, to, payload) {
                 self.counters.queue_full += 1;
+                continue;
+            }
+            self.counters.delivered += 1;
+            let life = entry.life;
+            let handle = UdpHandle { slot, life };
+            first = first.or(Some(handle));
+            if !std::mem::replace(&mut socket.is_told, true) {
+                self.readable.push_back(handle);
             }
         }
         match first {

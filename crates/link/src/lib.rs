@@ -66,44 +66,39 @@ pub enum Link {
     Memory(MemoryLink),
 }
 
+/// A method that all links have.
+macro_rules! on_each {
+    ($self:expr, $link:ident => $call:expr) => {
+        match $self {
+            Link::Xdp($link) => $call,
+            Link::Tap($link) => $call,
+            Link::Memory($link) => $call,
+        }
+    };
+}
+
 impl Link {
     /// The Ethernet address of our end.
     pub fn mac(&self) -> Mac {
-        match self {
-            Self::Xdp(link) => link.mac(),
-            Self::Tap(link) => link.mac(),
-            Self::Memory(link) => link.mac(),
-        }
+        on_each!(self, link => link.mac())
     }
 
     /// Largest IP packet in bytes.
     pub fn mtu(&self) -> usize {
-        match self {
-            Self::Xdp(link) => link.mtu(),
-            Self::Tap(link) => link.mtu(),
-            Self::Memory(link) => link.mtu(),
-        }
+        on_each!(self, link => link.mtu())
     }
 
     /// What the link does for frames that are sent, and may leave undone in
     /// those received.
     pub fn offload(&self) -> Offload {
-        match self {
-            Self::Xdp(link) => link.offload(),
-            Self::Tap(link) => link.offload(),
-            Self::Memory(link) => link.offload(),
-        }
+        on_each!(self, link => link.offload())
     }
 
     /// Calls `take` for each frame that is there, in order, up to [`RX_BATCH`].
     /// Returns how many. That 0 means that there are none is for
     /// [`prepare_wait`](Self::prepare_wait) to say.
     pub fn receive(&mut self, take: impl FnMut(&[u8], RxMeta)) -> usize {
-        match self {
-            Self::Xdp(link) => link.receive(take),
-            Self::Tap(link) => link.receive(take),
-            Self::Memory(link) => link.receive(take),
-        }
+        on_each!(self, link => link.receive(take))
     }
 
     /// Shows up to `count` frames that have arrived and stay, in order. Those that came in several pieces
@@ -116,34 +111,22 @@ impl Link {
         }
     }
 
-    /// The same with frames that may be changed, of which those that `take` says so are queued to leave
+    /// Receives frames that may be changed, of which those that `take` says so are queued to leave
     /// by this link again, behind what is queued already. Where there is no room for one it is lost,
     /// and counted as `tx_no_room`.
     pub fn relay(&mut self, take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
-        match self {
-            Self::Xdp(link) => link.relay(take),
-            Self::Tap(link) => link.relay(take),
-            Self::Memory(link) => link.relay(take),
-        }
+        on_each!(self, link => link.relay(take))
     }
 
     /// How many frames may be queued now.
     pub fn room(&mut self) -> usize {
-        match self {
-            Self::Xdp(link) => link.room(),
-            Self::Tap(link) => link.room(),
-            Self::Memory(link) => link.room(),
-        }
+        on_each!(self, link => link.room())
     }
 
     /// Queues one frame, gathered from a head and pieces of a body; false when
     /// there is no room. It may leave only with [`flush`](Self::flush).
     pub fn transmit(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
-        match self {
-            Self::Xdp(link) => link.transmit(head, body, meta),
-            Self::Tap(link) => link.transmit(head, body, meta),
-            Self::Memory(link) => link.transmit(head, body, meta),
-        }
+        on_each!(self, link => link.transmit(head, body, meta))
     }
 
     /// Sends what is queued, as far as the kernel takes it now.
@@ -210,11 +193,7 @@ impl Link {
 
     /// Events by name, every kind of drop among them.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        match self {
-            Self::Xdp(link) => link.counters(),
-            Self::Tap(link) => link.counters(),
-            Self::Memory(link) => link.counters(),
-        }
+        on_each!(self, link => link.counters())
     }
 }
 

@@ -103,18 +103,10 @@ impl MemoryLink {
 
     /// Calls `take` for each frame that has arrived, up to a batch.
     pub fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
-        let mut count = 0;
-        while count < RX_BATCH as usize {
-            let Some((frame, meta)) = self.incoming.borrow_mut().frames.pop_front() else {
-                break;
-            };
-            self.counters.rx_frames += 1;
-            self.counters.rx_bytes += frame.len() as u64;
-            take(&frame, meta);
-            self.incoming.borrow_mut().spare.push(frame);
-            count += 1;
-        }
-        count
+        self.relay(|frame, meta| {
+            take(frame, meta);
+            Relay::Done
+        })
     }
 
     /// Shows up to `count` frames that have arrived and stay.
@@ -124,7 +116,7 @@ impl MemoryLink {
         shown.for_each(|(frame, _)| each(frame));
     }
 
-    /// The same with frames that may be changed and sent on.
+    /// Calls `take` for each frame that has arrived, up to a batch, which may change it and have it sent on.
     pub fn relay(&mut self, mut take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
         let mut count = 0;
         while count < RX_BATCH as usize {

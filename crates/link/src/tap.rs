@@ -31,7 +31,7 @@ use crate::vnet;
 /// headers and a body of up to this many slices less two.
 const PIECES_MAX: usize = 34;
 
-/// Which TAP device to open, and as whom.
+/// Which TAP device to open, and as which user.
 #[derive(Clone, Debug)]
 pub struct TapConfig {
     /// The interface. It is made when it does not exist.
@@ -157,20 +157,13 @@ impl TapLink {
 
     /// Calls `take` for each frame that is there, up to a batch.
     pub fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
-        let mut count = 0;
-        for _ in 0..RX_BATCH {
-            let Some(frame) = self.read() else {
-                break;
-            };
-            if let Some((len, meta)) = frame {
-                take(&self.buffer[vnet::LEN..len], meta);
-                count += 1;
-            }
-        }
-        count
+        self.relay(|frame, meta| {
+            take(frame, meta);
+            Relay::Done
+        })
     }
 
-    /// The same with frames that may be changed and sent on.
+    /// Calls `take` for each frame that is there, up to a batch, which may change it and have it sent on.
     pub fn relay(&mut self, mut take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
         let mut count = 0;
         for _ in 0..RX_BATCH {

@@ -46,9 +46,9 @@ use exos_filter::handler::Handler;
 use exos_filter::{Action, Counter, Rule};
 use exos_wire::Mac;
 
-use crate::Error;
 use crate::limits::GSO_FRAME_LEN_MAX;
 use crate::meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
+use exos_host::error::{Error, ErrorKind};
 
 pub use facts::{Facts, check_chunks};
 pub use offer::{Feed, Held, Offer, OfferConfig};
@@ -200,7 +200,8 @@ impl XdpLink {
         match &self.program {
             Some(program) => program.set_handler(handler),
             None => Err(Error::new("a link of the daemon has no handlers of ours")
-                .mend("name an interface with --link xdp:INTERFACE")),
+                .mend("attach to the interface itself")
+                .of_kind(ErrorKind::NeedsInterface)),
         }
     }
 
@@ -246,7 +247,7 @@ impl XdpLink {
         }
     }
 
-    /// The same with frames that may be changed and sent on; those are not copied.
+    /// Receives frames that may be changed and sent on; those are not copied.
     pub fn relay(&mut self, mut take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
         let mut count = 0;
         for queue in &mut self.queues {

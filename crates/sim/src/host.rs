@@ -70,7 +70,7 @@ impl Host {
         self.listen_with(port, plan, ListenOptions::default());
     }
 
-    /// The same, with options.
+    /// Take connections to `port` with these options and do as `plan` says with each.
     pub fn listen_with(&mut self, port: u16, plan: Plan, options: ListenOptions) {
         self.stack
             .tcp
@@ -89,7 +89,8 @@ impl Host {
         let from = Some(SocketAddr::new(self.address, port));
         let id = self
             .stack
-            .tcp_connect(self.now, from, to, &Options::default());
+            .tcp
+            .connect(self.now, from, to, &Options::default());
         self.adopt(id.expect("a route and a free port"), plan, true)
     }
 
@@ -97,7 +98,8 @@ impl Host {
     pub fn connect_with(&mut self, to: SocketAddr, plan: Plan, options: &Options) -> Conn {
         let id = self
             .stack
-            .tcp_connect(self.now, None, to, options)
+            .tcp
+            .connect(self.now, None, to, options)
             .expect("a route and a port");
         self.adopt(id, plan, true)
     }
@@ -126,21 +128,16 @@ impl Host {
         &self.endpoints[conn.0]
     }
 
-    /// What the stack calls a connection.
-    pub fn connection_id(&self, conn: Conn) -> ConnectionId {
-        self.endpoints[conn.0].id
-    }
-
     /// Take a connection out of the stack. Its program waits until it is put in again.
     pub fn take_out(&mut self, conn: Conn) -> DetachedConnection {
-        let id = self.connection_id(conn);
-        let taken = self.stack.tcp_take_out(self.now, id);
+        let id = self.id(conn);
+        let taken = self.stack.tcp.take_out(self.now, id);
         taken.expect("a connection that stands")
     }
 
     /// Put a connection into the stack, which may be another one than before.
     pub fn put_in(&mut self, conn: Conn, detached: DetachedConnection) {
-        let put = self.stack.tcp_put_in(self.now, detached);
+        let put = self.stack.tcp.put_in(self.now, detached);
         self.endpoints[conn.0].id = put.expect("room for it");
     }
 
@@ -159,7 +156,7 @@ impl Host {
     }
 
     /// What the stack calls a connection, for commands that a test gives by hand.
-    pub fn id(&self, conn: Conn) -> exos_inet::tcp::ConnectionId {
+    pub fn id(&self, conn: Conn) -> ConnectionId {
         self.endpoints[conn.0].id
     }
 
@@ -204,7 +201,7 @@ impl Host {
 
     /// Give a connection up.
     pub fn abort(&mut self, conn: Conn) {
-        self.stack.tcp_abort(self.endpoints[conn.0].id);
+        self.stack.tcp.abort(self.endpoints[conn.0].id);
     }
 
     /// Read otherwise from now on.

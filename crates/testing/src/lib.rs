@@ -7,10 +7,10 @@
 
 mod corpus;
 pub mod ebpf;
-mod elsewhere;
 pub mod heap;
 mod random;
+mod subprocess;
 
 pub use corpus::{corpus, replay, run};
-pub use elsewhere::{done, is_done, play, role};
 pub use random::Random;
+pub use subprocess::{done, is_done, play, role};

@@ -31,7 +31,7 @@ impl Sum {
         Self::of_inlined(bytes)
     }
 
-    /// The same for headers: unrolled, because the length is known.
+    /// The sum of a header: unrolled, because its length is known.
     #[inline(always)]
     pub(crate) fn of_header<const N: usize>(header: &[u8; N]) -> Self {
         Self::of_inlined(header)

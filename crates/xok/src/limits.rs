@@ -29,10 +29,10 @@ pub const SECRET_BYTES: usize = 16;
 /// Interfaces of one daemon: a machine has a handful, and all of them are described in one message.
 pub const INTERFACES_MAX: usize = 16;
 
-/// Addresses of one interface that are told of.
+/// Addresses of one interface that the tables list.
 pub const ADDRESSES_MAX: usize = 64;
 
-/// Gateways of one interface that are told of.
+/// Gateways of one interface that the tables list.
 pub const GATEWAYS_MAX: usize = 8;
 
 /// Grants that an attached slot is told of: as many as fit into a message, at some 50 bytes each.

@@ -181,7 +181,7 @@ impl<'a> TablesWriter<'a> {
         Self { words }
     }
 
-    /// The same memory, as everybody sees it.
+    /// This memory as its readers see it.
     pub fn tables(&self) -> Tables<'a> {
         Tables { words: self.words }
     }

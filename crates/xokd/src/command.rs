@@ -24,42 +24,42 @@ use crate::policy::{self, Policy};
 use crate::reservations::check_echoes;
 use signals::Signals;
 
-/// Share an interface between programs that need no privilege (xokd).
+/// Share a network interface among programs that run without privilege (xokd).
 ///
-/// Programs find the daemon by its socket and claim addresses and ports; what they send is checked. Runs in the
-/// foreground until it is told to stop (SIGINT, SIGTERM). SIGHUP reads the policy again; what is new in it of the
-/// interfaces takes a restart (--replace).
+/// Programs connect to the daemon's socket and ask for addresses and ports; the kernel checks what they send. Runs in
+/// the foreground until SIGINT or SIGTERM. SIGHUP reloads the policy, but changes to its interfaces need a restart
+/// (--replace).
 #[derive(Args, Debug)]
 pub struct DaemonArgs {
-    /// Who may do what: a policy file. [default: /etc/exos/xokd.toml when it is there]
+    /// Policy file: who may use what [default: /etc/exos/xokd.toml if it exists]
     #[arg(long, value_name = "FILE", conflicts_with = "interface")]
     policy: Option<PathBuf>,
 
-    /// Serve this interface, without a policy file.
+    /// Share this interface, without a policy file
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
 
-    /// An address to give to programs, which nobody else on the link may have.
+    /// Address for programs to use, which no other host on the network may have (repeatable)
     #[arg(long, value_name = "ADDRESS/PREFIX", requires = "interface")]
     address: Vec<Prefix>,
 
-    /// Where packets go that are for no neighbour.
+    /// Default gateway (repeatable, one for IPv4 and one for IPv6)
     #[arg(long, value_name = "ADDRESS", requires = "interface")]
     gateway: Vec<IpAddr>,
 
-    /// Let programs use the interface's own addresses, beside the host.
+    /// Let programs use the interface's own addresses, together with the host
     #[arg(long, requires = "interface")]
     share_address: bool,
 
-    /// What the interface carries, for dividing it fairly: 1gbit, 100mbit.
+    /// Bandwidth of the interface, to divide it fairly, such as 1gbit or 100mbit
     #[arg(long, value_name = "RATE", requires = "interface", value_parser = rate)]
     rate: Option<u64>,
 
-    /// Who may attach, beside root. [default: anyone who called sudo]
+    /// User who may attach, besides root [default: the user who called sudo]
     #[arg(long, value_name = "USER", requires = "interface", value_parser = user)]
     user: Option<u32>,
 
-    /// Where to listen.
+    /// Socket to listen at
     #[arg(
         long,
         value_name = "PATH",
@@ -68,15 +68,15 @@ pub struct DaemonArgs {
     )]
     socket: PathBuf,
 
-    /// Take over from the daemon that is running: programs keep their links.
+    /// Take over from the running daemon; programs keep their links
     #[arg(long)]
     replace: bool,
 
-    /// Remove everything that daemons in this network namespace have left, and end.
+    /// Remove everything that earlier daemons left in this network namespace, and exit
     #[arg(long, conflicts_with_all = ["policy", "interface", "replace"])]
     clean: bool,
 
-    /// The network namespace of the interface.
+    /// Network namespace of the interface [default: this one]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
 }

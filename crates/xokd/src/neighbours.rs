@@ -32,7 +32,7 @@ impl Neighbours {
         self.responder.as_mut()
     }
 
-    /// The same, to be looked at.
+    /// The daemon's own slot, to be looked at.
     pub fn responder_ref(&self) -> Option<&Responder> {
         self.responder.as_ref()
     }

@@ -244,7 +244,7 @@ impl Responder {
 fn worth(state: State) -> NeighbourState {
     match state {
         State::Incomplete => NeighbourState::Incomplete,
-        State::Reachable | State::Static => NeighbourState::Reachable,
+        State::Reachable => NeighbourState::Reachable,
         State::Stale | State::Delay | State::Probe => NeighbourState::Stale,
         State::Failed => NeighbourState::Failed,
     }

@@ -422,7 +422,7 @@ impl Drop for Server {
         for (_, connection) in std::mem::take(&mut self.connections) {
             self.closing.close(connection.socket);
         }
-        // Who has not been let in may have sent something, too.
+        // A connection that has not been let in may have sent something, too.
         if let Ok(listener) = self.listener.try_clone() {
             self.closing.close_listener(listener);
         }

@@ -26,7 +26,7 @@ type Thread<T> = JoinHandle<(T, Duration)>;
 /// What is done.
 #[derive(Debug)]
 pub struct Done<O, T> {
-    /// For whom; `None` for the daemon itself.
+    /// The user that it is for; `None` for the daemon itself.
     pub owner: Option<O>,
     /// What came of it.
     pub made: T,

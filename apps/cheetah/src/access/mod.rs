@@ -34,7 +34,7 @@ pub struct AccessRule {
     pub networks: Option<Vec<NetworkRule>>,
     /// How often; `Some(None)` as often as they like.
     pub rate: Option<Option<Arc<Rate>>>,
-    /// Who has a password; `Some(None)` nobody needs one.
+    /// The users and their passwords; with `Some(None)` nobody needs one.
     pub users: Option<Option<Arc<Users>>>,
 }
 

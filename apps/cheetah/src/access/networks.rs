@@ -1,4 +1,4 @@
-//! Allow and deny by the client's network: of a list of rules the first that matches decides, as in nginx. Whom none is about
+//! Allow and deny by the client's network: of a list of rules the first that matches decides, as in nginx. A client that none is about
 //! may.
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Whom clients are counted as: an address alone, or with IPv6 the network that one subscriber usually has.
+//! What clients are counted by: an address alone, or with IPv6 the network that one subscriber usually has.
 
 use std::net::IpAddr;
 

@@ -40,7 +40,7 @@ pub const DEFAULT_PORT: u16 = 80;
 pub struct Config {
     /// The TCP port.
     pub port: u16,
-    /// As whom it is served.
+    /// The user that serves.
     pub user: UserArgs,
     /// Where packets come from.
     pub link: LinkConfig,

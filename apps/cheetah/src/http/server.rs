@@ -44,7 +44,7 @@ pub struct Server {
     pub(super) status_pages: Option<StatusPages>,
     /// Response heads are made for each response.
     pub(super) heads_afresh: bool,
-    /// Who asks, and since when, where a log, status pages or rules about access want to know.
+    /// The client, and since when it asks, where a log, status pages or rules about access want to know.
     pub(super) peer: IpAddr,
     pub(super) begun: Instant,
 }

@@ -9,10 +9,10 @@ use super::{Format, Log, Target};
 /// Where the log goes, and its form.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogArgs {
-    /// Append a line for each response to this file, or write it to standard output (-)
+    /// Append a line for each response to this file; - for standard output
     #[arg(long = "log", value_name = "FILE|-")]
     pub file: Option<PathBuf>,
-    /// The form of the lines [default: combined]
+    /// Format of the lines [default: combined]
     #[arg(long = "log-format", value_enum, value_name = "FORMAT")]
     pub format: Option<Format>,
 }

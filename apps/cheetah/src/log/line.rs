@@ -25,12 +25,12 @@ use crate::limits::{LOG_FIELD_LEN_MAX, LOG_LINE_LEN_MAX};
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// The Common Log Format of old
+    /// Common Log Format
     Common,
-    /// The same with Referer and User-Agent, as most analysers expect it
+    /// Common Log Format plus Referer and User-Agent, which most log analysers expect
     #[default]
     Combined,
-    /// An object in each line
+    /// A JSON object on each line
     Json,
 }
 
@@ -187,7 +187,7 @@ fn push_field(out: &mut Vec<u8>, asked: &Asked<'_>, name: &str, push: Push) {
     }
 }
 
-/// So much of it, with dots where there is more.
+/// Its first bytes, with dots where there are more.
 fn push_bounded(out: &mut Vec<u8>, bytes: &[u8], len_max: usize, push: Push) {
     push(out, &bytes[..bytes.len().min(len_max)]);
     if bytes.len() > len_max {

@@ -32,7 +32,7 @@ pub(super) struct Sink {
     failing: bool,
     /// It failed in the middle of a line.
     torn: bool,
-    /// Lines left out that were told of, and when.
+    /// Lines left out that were reported, and when.
     told: (u64, Option<Instant>),
 }
 

@@ -1,17 +1,15 @@
 //! The time of day as log lines write it: local time with its difference from UTC, made once a second.
 
-use exos_host::localtime;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::Format;
-
-const SECS_PER_DAY: i64 = 86_400;
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
 
 /// The texts of the current second.
 #[derive(Debug)]
 pub(super) struct Stamp {
+    /// The local one, as `TZ` or the machine says.
+    zone: TimeZone,
     unix_secs: u64,
     /// `22/Nov/2026:14:32:23 +0100`
     common: String,
@@ -21,14 +19,25 @@ pub(super) struct Stamp {
 
 impl Stamp {
     pub(super) fn new(unix_secs: u64) -> Stamp {
-        let utc = i64::try_from(unix_secs).unwrap_or(0);
-        at(unix_secs, localtime::offset_secs(utc))
+        Stamp::at(unix_secs, TimeZone::system())
+    }
+
+    fn at(unix_secs: u64, zone: TimeZone) -> Stamp {
+        let secs = i64::try_from(unix_secs).unwrap_or(i64::MAX);
+        let time = Timestamp::from_second(secs).unwrap_or(Timestamp::MAX);
+        let local = time.to_zoned(zone.clone());
+        Stamp {
+            zone,
+            unix_secs,
+            common: local.strftime("%d/%b/%Y:%H:%M:%S %z").to_string(),
+            iso: local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        }
     }
 
     /// Costs a comparison within the same second.
     pub(super) fn set_time(&mut self, unix_secs: u64) {
         if unix_secs != self.unix_secs {
-            *self = Stamp::new(unix_secs);
+            *self = Stamp::at(unix_secs, self.zone.clone());
         }
     }
 
@@ -40,24 +49,10 @@ impl Stamp {
     }
 }
 
-fn at(unix_secs: u64, offset_secs: i64) -> Stamp {
-    let local = i64::try_from(unix_secs).unwrap_or(0) + offset_secs;
-    let (year, month, day) = localtime::date(local.div_euclid(SECS_PER_DAY));
-    let name = MONTHS[(month - 1) as usize];
-    let secs = local.rem_euclid(SECS_PER_DAY);
-    let (h, m, s) = (secs / 3600, secs / 60 % 60, secs % 60);
-    let sign = if offset_secs < 0 { '-' } else { '+' };
-    let minutes = offset_secs.abs() / 60;
-    let (oh, om) = (minutes / 60, minutes % 60);
-    Stamp {
-        unix_secs,
-        common: format!("{day:02}/{name}/{year:04}:{h:02}:{m:02}:{s:02} {sign}{oh:02}{om:02}"),
-        iso: format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}{sign}{oh:02}:{om:02}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use jiff::tz::Offset;
+
     use super::*;
 
     #[test]
@@ -80,7 +75,8 @@ mod tests {
                 "1994-11-06T08:19:37-00:30",
             ),
         ] {
-            let stamp = at(784_111_777, offset_secs);
+            let offset = Offset::from_seconds(offset_secs).unwrap();
+            let stamp = Stamp::at(784_111_777, offset.to_time_zone());
             assert_eq!(stamp.text(Format::Combined), common);
             assert_eq!(stamp.text(Format::Json), iso);
         }

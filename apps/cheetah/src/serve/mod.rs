@@ -4,27 +4,29 @@
 //! |---|---|
 //! | `command` | [`options`], what is said of them ([`help`]), whether all that can be ([`check`]), [`bounds`] of clients, where it is found ([`announce`]) |
 //! | `content` | [`sites`] as they were read, [`files`] that change, [`reload`] and its [`exchange`] between cores, one loop's [`documents`], those that are being fetched; [`upkeep`] drives them |
-//! | `cores` | [`station`] is one core's loop, [`team`] how they speak to one another, [`crew`] the threads of all but the first, [`lead`] what that does for all |
-//! | [`program`] | what a loop does with connections |
+//! | `cores` | [`server_loop`] is one core's loop, on what carries it ([`on_packets`], [`on_sockets`]), [`worker`] how they speak to one another, [`threads`] the threads of all but the first, [`lead`] what that does for all |
+//! | [`connections`] | what a loop does with connections |
 //!
 //! [`statistics`] is what the server says about itself. This file sets up, and ends in order.
 
 mod command;
+mod connections;
 mod content;
 mod cores;
+mod on_packets;
 mod on_sockets;
-mod program;
 mod statistics;
 
 use command::{announce, bounds, check, help, options, without};
 use content::{documents, fetching, files, upkeep};
 pub use content::{exchange, reload, sites};
-use cores::{crew, lead, room, station, team, wait};
+use cores::{lead, room, server_loop, threads, wait, worker};
 
 use std::process::ExitCode;
+use std::thread;
 
 use exos::signals::{Ask, Signals};
-use exos::{Core, Error, Exos};
+use exos::{Core, Error, Exos, LinkKind};
 use exos_inet::limits::CONNECTIONS_MAX;
 use exos_inet::tcp::ListenerId;
 use exos_program::{taken_back, tell_news};
@@ -34,24 +36,22 @@ use crate::log::Log;
 use crate::site::Tree;
 
 use announce::{announce, url};
-use crew::{Crew, Ready};
 use files::Feed;
 use lead::{Lead, Reporter};
+use on_packets::Setup;
 use room::Lease;
 use sites::Fresh;
-use station::{Setup, Station};
-use team::Seat;
+use threads::{Ready, Threads};
 use upkeep::Upkeep;
+use worker::Worker;
 
+use bounds::Peers;
 pub use bounds::{Bounds, BoundsArgs};
-pub(crate) use bounds::{Pace, Peers};
-pub(crate) use fetching::Fetching;
+pub use connections::{Cheetah, Packets, Transport};
 pub use help::in_sections;
 pub use options::ServeArgs;
-pub use program::Cheetah;
 pub use sites::load;
-pub(crate) use wait::{Ends, Wait};
-pub use without::Specialisation;
+pub use without::{Specialisation, Without};
 
 /// Serve until a signal asks to stop.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
@@ -77,8 +77,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     }
     let mut attachment = config.attachment()?;
     attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
-    let listen = |exos: &mut Exos| station::listen(exos, &config);
-    let (exos, listener) = config.user.attach(&attachment, listen)?;
+    let listen = |exos: &mut Exos| on_packets::listen(exos, &config);
+    let is_inside = matches!(attachment.link, LinkKind::OwnTap(_));
+    let (exos, listener) = config.user.attach(attachment, listen)?;
     let signals = Signals::catch()?;
     let program = Program {
         args,
@@ -87,7 +88,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         cores,
         signals: &signals,
     };
-    program.serve((exos, listener), &attachment, fresh, trees)
+    program.serve((exos, listener), is_inside, fresh, trees)
 }
 
 /// What the parts of a program are set up from.
@@ -105,7 +106,7 @@ impl Program<'_> {
     fn serve(
         self,
         (mut exos, listener): (Exos, ListenerId),
-        attachment: &exos::Attachment,
+        is_inside: bool,
         fresh: Fresh,
         trees: Vec<Tree>,
     ) -> Result<ExitCode, Error> {
@@ -120,35 +121,38 @@ impl Program<'_> {
         let (mut upkeep, feeds) = Upkeep::start(self.args, trees, allowed, count, self.signals)?;
         let mut setups = self.setups(fresh, feeds, logs)?.into_iter();
         let first = setups.next().ok_or_else(|| Error::new("no core"))?;
-        let mut crew = Crew::new(first.seat.clone());
-        let mut station = Station::open(exos, listener, first)?;
-        crew.start(self.crew(others, setups))?;
-        announce(&station, &self.config, attachment, &self.cores)?;
-        let reporter = Reporter::start(self.args.json)?;
-        let lead = Lead {
-            signals: self.signals,
-            reporter: &reporter,
-        };
-        let mut revoked = false;
-        let served = lead.serve(&mut station, &mut upkeep, |station| {
-            if let Some(why) = station.exos.see_to_handlers() {
-                exos_program::warn!("exos serve: {why}");
+        thread::scope(|scope| {
+            let mut threads = Threads::new(scope, first.worker.clone());
+            let mut server = on_packets::open(exos, listener, first)?;
+            threads.start(self.threads(others, setups))?;
+            announce(&server.served, &self.config, is_inside, &self.cores)?;
+            let reporter = Reporter::start(self.args.json)?;
+            let lead = Lead {
+                signals: self.signals,
+                reporter: &reporter,
+            };
+            let mut revoked = false;
+            let served = lead.serve(&mut server, &mut upkeep, |served| {
+                if let Some(why) = served.exos.see_to_handlers() {
+                    let why = why.or_mend("leave --syn-handler out there");
+                    exos_program::warn!("exos serve: {why}");
+                }
+                revoked = tell_news("serve", &mut served.exos);
+                revoked
+            });
+            server.worker.ask_others(worker::Asks::STOP);
+            let stopped = served.and_then(|()| lead.end(&mut server));
+            let stopped = stopped.and(threads.end());
+            server.served.exos.leave();
+            server.close();
+            reporter.print(&server);
+            reporter.finish();
+            if revoked {
+                // That the link has gone meanwhile is no other reason.
+                return Err(taken_back());
             }
-            revoked = tell_news("serve", &mut station.exos);
-            revoked
-        });
-        station.seat.ask_others(team::Asks::STOP);
-        let stopped = served.and_then(|()| lead.end(&mut station));
-        let stopped = stopped.and(crew.end());
-        station.exos.leave();
-        let station = station.close();
-        reporter.print(&station);
-        reporter.finish();
-        if revoked {
-            // That the link has gone meanwhile is no other reason.
-            return Err(taken_back());
-        }
-        stopped.map(|()| ExitCode::SUCCESS)
+            stopped.map(|()| ExitCode::SUCCESS)
+        })
     }
 
     /// What each core begins with.
@@ -163,14 +167,14 @@ impl Program<'_> {
             [] => &self.allowed[..1],
             cores => cores,
         };
-        let seats = Seat::make(cores)?.into_iter();
+        let workers = Worker::make(cores)?.into_iter();
         let most = self.config.bounds.max_connections;
         let most = most.map_or(CONNECTIONS_MAX, |most| most as usize);
         let leases = Lease::make(most, count);
         let mut logs = logs.into_iter().flatten();
         let peers = Peers::default();
-        let all = feeds.into_iter().zip(seats).zip(leases);
-        let setup = |((feed, seat), lease)| Setup {
+        let all = feeds.into_iter().zip(workers).zip(leases);
+        let setup = |((feed, worker), lease)| Setup {
             config: self.config.clone(),
             without: self.args.without.clone(),
             allowed: self.allowed.clone(),
@@ -179,13 +183,13 @@ impl Program<'_> {
             log: logs.next(),
             peers: peers.clone(),
             lease,
-            seat,
+            worker,
         };
         Ok(all.map(setup).collect())
     }
 
     /// The processor and the loop of each core but the first.
-    fn crew(
+    fn threads(
         &self,
         others: Vec<Core>,
         setups: impl Iterator<Item = Setup>,
@@ -197,6 +201,8 @@ impl Program<'_> {
     > {
         let cores = self.cores.iter().skip(1).copied();
         let all = cores.zip(others).zip(setups);
-        all.map(|((number, core), setup)| (number, move |ready| station::serve(core, setup, ready)))
+        all.map(|((number, core), setup)| {
+            (number, move |ready| on_packets::serve(core, setup, ready))
+        })
     }
 }

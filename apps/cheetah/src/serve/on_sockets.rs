@@ -1,7 +1,7 @@
-//! `exos serve --sockets`: the set-up of [`crate::sockets`], its loop, and its end.
+//! `exos serve --sockets`: the set-up of [`crate::sockets`], and its end.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 
 use exos::signals::{Ask, Signals};
@@ -10,34 +10,67 @@ use exos_host::limits::raise_descriptors;
 use exos_inet::Instant;
 use exos_program::Stream;
 
-use super::documents::{Changing, Documents};
-use super::lead::Reporter;
+use super::connections::Cheetah;
+use super::lead::{Lead, Reporter};
 use super::options::{self, ServeArgs, place_of_addresses};
+use super::server_loop::{Carried, ServerLoop};
 use super::sites::Fresh;
-use super::team::{Asks, Seat};
 use super::upkeep::Upkeep;
-use super::{sites, statistics, url};
+use super::worker::Worker;
+use super::{sites, url};
 use crate::config::Config;
 use crate::http::Server;
-use crate::limits::{GOODBYE_TIME, STOP_TIME};
-use crate::site::{Change, SitePath, Tree};
+use crate::site::{Change, Tree};
 use crate::sockets::SocketServer;
 
-impl Changing for SocketServer {
-    fn http(&mut self) -> &mut Server {
-        self.server_mut()
+impl Carried for SocketServer {
+    fn cheetah(&self) -> &Cheetah {
+        SocketServer::cheetah(self)
+    }
+
+    fn cheetah_mut(&mut self) -> &mut Cheetah {
+        SocketServer::cheetah_mut(self)
+    }
+
+    fn now(&self) -> Instant {
+        clock::now()
+    }
+
+    fn answer(&mut self, unix_secs: u64) {
+        self.handle(clock::now(), unix_secs);
+    }
+
+    fn wait(&mut self, until: Option<Instant>, _fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        let waited = SocketServer::wait(self, until);
+        waited.map_err(|e| Error::io("cannot wait for connections", e))
+    }
+
+    fn watch(&self, fd: BorrowedFd<'_>) -> Result<(), Error> {
+        let watched = SocketServer::watch(self, fd);
+        watched.map_err(|e| Error::io("cannot wait for connections", e))
     }
 
     fn change(&mut self, site: usize, change: Change) {
         SocketServer::change(self, clock::now(), site, change);
     }
 
-    fn poll_wanted(&mut self) -> Option<(usize, SitePath)> {
-        SocketServer::poll_wanted(self)
-    }
-
     fn retry_all(&mut self) {
         SocketServer::retry_all(self, clock::now());
+    }
+
+    fn stop(&mut self) {
+        SocketServer::stop(self, clock::now());
+    }
+
+    fn describe(&self) -> String {
+        "the kernel's sockets".to_owned()
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        let counters = self.lives().into_iter();
+        counters
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect()
     }
 }
 
@@ -68,108 +101,19 @@ pub(super) fn run(
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
     announce(&server, place_of_addresses(config))?;
     let reporter = Reporter::start(args.json)?;
-    let (upkeep, mut feeds) = Upkeep::start(args, trees, cores.to_vec(), 1, &signals)?;
-    let mut serving = Serving {
-        seat: Seat::make(&cores[..1])?.remove(0),
-        documents: Documents::new(feeds.remove(0)),
-        feeds: 0,
-        server,
-        upkeep,
-        signals,
-        reporter,
+    let (mut upkeep, mut feeds) = Upkeep::start(args, trees, cores.to_vec(), 1, &signals)?;
+    let worker = Worker::make(&cores[..1])?.remove(0);
+    let mut server = ServerLoop::new(server, worker, feeds.remove(0))?;
+    let lead = Lead {
+        signals: &signals,
+        reporter: &reporter,
     };
-    serving
-        .run()
-        .map_err(|e| Error::io("cannot wait for connections", e))?;
-    serving.reporter.finish();
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The server, with what it has to be told.
-struct Serving {
-    server: SocketServer,
-    seat: Seat,
-    documents: Documents,
-    upkeep: Upkeep,
-    /// How often the documents' descriptor had become another when it was looked at last.
-    feeds: u64,
-    signals: Signals,
-    reporter: Reporter,
-}
-
-impl Serving {
-    /// Serves until a signal asks to stop, then lets responses under way end.
-    fn run(&mut self) -> io::Result<()> {
-        self.server.watch(self.signals.fd())?;
-        self.server.watch(self.seat.fd())?;
-        self.server.watch(self.upkeep.fd())?;
-        self.watch_documents()?;
-        while !self.signals.stop_requested() {
-            self.turn(None)?;
-        }
-        self.documents.end_exchanges();
-        self.server.stop();
-        let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
-        while (self.server.is_busy() && clock::now() < busy_until)
-            || (self.server.clients().open() > 0 && clock::now() < until)
-        {
-            self.turn(Some(clock::now() + GOODBYE_TIME))?;
-            // Another signal changes nothing, but must not keep the loop awake.
-            self.signals.stop_requested();
-        }
-        if let Some(log) = self.server.server_mut().log_mut() {
-            log.finish();
-        }
-        self.print();
-        Ok(())
-    }
-
-    /// Waits, makes the changes that have come, and answers.
-    fn turn(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let is_busy = self.upkeep.is_busy() || self.documents.is_busy();
-        let now = is_busy.then(clock::now);
-        self.server.wait([until, now].into_iter().flatten().min())?;
-        let asks: Asks = self.seat.take_asks();
-        self.documents.turn(asks, &self.seat, &mut self.server);
-        self.upkeep.turn(asks, &self.seat);
-        self.watch_documents()?;
-        statistics::show_sockets(&mut self.server);
-        self.server.handle(clock::now(), clock::unix_secs());
-        self.documents.ask(&mut self.server);
-        self.do_what_is_asked();
-        Ok(())
-    }
-
-    /// Waits for changes too, by a descriptor that becomes another now and then.
-    fn watch_documents(&mut self) -> io::Result<()> {
-        if self.documents.feeds() == self.feeds {
-            return Ok(());
-        }
-        self.feeds = self.documents.feeds();
-        match self.documents.fd() {
-            Some(fd) => self.server.watch(fd),
-            None => Ok(()),
-        }
-    }
-
-    fn do_what_is_asked(&mut self) {
-        if self.signals.take_report_request() {
-            self.print();
-        }
-        if self.signals.take_asked(Ask::Reopen)
-            && let Some(log) = self.server.server_mut().log_mut()
-        {
-            log.reopen();
-        }
-        if self.signals.take_asked(Ask::Reload) {
-            self.upkeep.request_reload();
-        }
-    }
-
-    fn print(&self) {
-        let report = statistics::report_sockets(&self.server, self.reporter.as_json());
-        self.reporter.print_text(report);
-    }
+    let served = lead.serve(&mut server, &mut upkeep, |_| false);
+    let stopped = served.and_then(|()| lead.end(&mut server));
+    server.close();
+    reporter.print(&server);
+    reporter.finish();
+    stopped.map(|()| ExitCode::SUCCESS)
 }
 
 /// Where to listen: at the one address that is given, or at all.

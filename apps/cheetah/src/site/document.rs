@@ -158,7 +158,7 @@ fn heads(tag: u64, charset: &str, len: u64, description: &Description) -> (Strin
     (not_modified, fields)
 }
 
-/// The same of a version, whose content nobody has looked at.
+/// The hash of a version by its metadata, without reading its content.
 fn version_hash(version: &Version, coding: Option<Coding>) -> u64 {
     let &Version {
         identity: (device, inode),
@@ -232,7 +232,7 @@ impl Document {
         Document::made("text/html; charset=utf-8", more_fields, html.as_bytes())
     }
 
-    /// The same of any type; `content_type` is the whole value of the field.
+    /// A document of any type that the server itself made; `content_type` is the whole value of the field.
     pub fn made(content_type: &str, more_fields: &str, content: &[u8]) -> Document {
         let len = content.len();
         let fields =

@@ -1,52 +1,45 @@
 //! `exos serve --sockets`: the same server on the kernel's sockets, to be measured against (the papers' Baseline).
 //!
-//! One thread, epoll, sockets that do not block. HTTP, documents, log and statistics are those of the other way; what
-//! differs is what a general interface makes of them: each connection is accepted by a system call, each request read
-//! by one and copied on the way, each response copied into the kernel by another, which keeps it for retransmission.
-//!
-//! [`client`] is one connection, [`long`] what it sends from disk, [`clients`] all of them with their deadlines, `fetching` what
-//! becomes of those that wait for a document; here is a turn of the loop, which is [`serve`](crate::serve)'s.
+//! One thread, epoll, sockets that do not block. Connections, HTTP, documents, log and statistics are those of the other
+//! way; what differs is what a general interface makes of them: each connection is accepted by a system call, each request
+//! read by one and copied on the way, each response copied into the kernel by another, which keeps it for retransmission.
+//! Long files the kernel sends from its own memory (sendfile), and this thread waits for the disk, as servers of this kind
+//! do.
 
-mod client;
-mod clients;
-mod fetching;
 mod listener;
-mod long;
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 
 use exos::{Error, clock};
+use exos_buf::Slice;
 use exos_inet::Instant;
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, EventData, EventFlags};
+use exos_inet::tcp::{ConnectionId, Event};
+use exos_program::sockets::{File, Sockets};
+use rustix::io::Errno;
 
 use crate::http::Server;
-use crate::limits::ACCEPT_PAUSE;
-use crate::serve::Bounds;
+use crate::limits::{ACCEPT_PAUSE, RECEIVE_BUFFER_LEN};
+use crate::serve::{Bounds, Cheetah, Transport};
+use crate::site::long::OpenFile;
 use crate::site::{Change, SitePath};
-
-use clients::Clients;
-
-/// What epoll says of the listener, and of what others watch; clients have smaller numbers.
-const LISTENER: u64 = u64::MAX;
-const OTHERS: u64 = u64::MAX - 1;
-
-/// Events taken at once: as many connections as are served between two looks at the clock.
-const EVENTS_MAX: usize = 256;
 
 /// The server on sockets.
 pub struct SocketServer {
-    epoll: OwnedFd,
+    cheetah: Cheetah,
+    sockets: Sockets,
     listener: Option<OwnedFd>,
-    /// What epoll tells of the listener.
-    interest: EventFlags,
-    /// No connection is accepted until then.
+    /// Connections may wait to be accepted.
+    has_newcomers: bool,
+    /// None is accepted until then.
     pause_until: Option<Instant>,
-    clients: Clients,
-    started: Instant,
-    events: Vec<epoll::Event>,
+    /// Connections at once.
+    connections_max: usize,
+    accepted: u64,
+    accept_errors: u64,
 }
 
 impl SocketServer {
@@ -56,23 +49,23 @@ impl SocketServer {
     ///
     /// The address is taken, or is none of this host's.
     pub fn listen(address: SocketAddr, server: Server) -> Result<SocketServer, Error> {
-        let what = || format!("cannot listen at {address}");
-        let fail = |e: rustix::io::Errno| {
-            Error::io(what(), e).mend("choose another --port, or an --address of this host")
+        let fail = |e: Errno| {
+            let what = format!("cannot listen at {address}");
+            Error::io(what, e).mend("choose another --port, or an --address of this host")
         };
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?;
+        let mut sockets = Sockets::new(RECEIVE_BUFFER_LEN as usize).map_err(fail)?;
+        sockets.tell_of_taken();
         let listener = listener::listen(address).map_err(fail)?;
-        let data = EventData::new_u64(LISTENER);
-        epoll::add(&epoll, &listener, data, EventFlags::IN).map_err(fail)?;
-        let now = clock::now();
+        sockets.watch(listener.as_fd()).map_err(fail)?;
         Ok(SocketServer {
-            epoll,
+            cheetah: Cheetah::new(server, clock::now()),
+            sockets,
             listener: Some(listener),
-            interest: EventFlags::IN,
+            has_newcomers: false,
             pause_until: None,
-            clients: Clients::new(server, now),
-            started: now,
-            events: Vec::with_capacity(EVENTS_MAX),
+            connections_max: usize::MAX,
+            accepted: 0,
+            accept_errors: 0,
         })
     }
 
@@ -88,8 +81,8 @@ impl SocketServer {
 
     /// Limits clients from now on, each by itself and all together.
     pub fn set_bounds(&mut self, bounds: Bounds, connections_max: Option<u32>) {
-        self.clients.set_bounds(bounds, connections_max);
-        self.listen_where_there_is_room();
+        self.cheetah.set_bounds(bounds);
+        self.connections_max = connections_max.map_or(usize::MAX, |most| most as usize);
     }
 
     /// A turn begins, too, whenever something comes to be read here, for as long as it is open.
@@ -98,14 +91,7 @@ impl SocketServer {
     ///
     /// The kernel has no memory for it.
     pub fn watch(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        // Told once for each time: one that nobody reads any more does not keep the loop awake.
-        let flags = EventFlags::IN | EventFlags::ET;
-        Ok(epoll::add(
-            &self.epoll,
-            fd,
-            EventData::new_u64(OTHERS),
-            flags,
-        )?)
+        Ok(self.sockets.watch(fd)?)
     }
 
     /// Waits for something to do, until `until` at the latest, and does it.
@@ -125,103 +111,169 @@ impl SocketServer {
     ///
     /// The kernel refuses to wait.
     pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let deadline = [until, self.clients.poll_timeout(), self.pause_until];
-        let deadline = deadline.into_iter().flatten().min();
-        let timeout = deadline.map(|at| timespec(at, clock::now()));
-        self.events.clear();
-        let spare = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(e) => Err(e.into()),
-        }
+        let may_accept = self.may_accept().then(clock::now);
+        let pause = self.pause_until.filter(|_| self.has_newcomers);
+        let until = [until, self.cheetah.poll_timeout(), may_accept, pause];
+        Ok(self.sockets.wait(until.into_iter().flatten().min())?)
     }
 
     /// Does what there is to do at a moment: what the last wait told of, and what is due.
     pub fn handle(&mut self, now: Instant, unix_secs: u64) {
-        self.clients.begin(now, unix_secs);
-        for event in &self.events {
-            match event.data.u64() {
-                LISTENER => {
-                    if !self.clients.accept(&self.epoll, self.listener.as_ref()) {
-                        self.pause_until = Some(now + ACCEPT_PAUSE);
-                    }
-                }
-                OTHERS => {}
-                number => self.clients.handle(&self.epoll, number, event.flags),
-            }
-        }
-        self.events.clear();
-        self.clients.end_turn(&self.epoll);
+        self.has_newcomers |= self.sockets.was_told();
         self.pause_until = self.pause_until.filter(|until| *until > now);
-        self.listen_where_there_is_room();
+        self.accept(now);
+        self.cheetah.handle(now, unix_secs, &mut self.sockets);
+        self.answer_what_follows(now);
+        // Where some have ended, there may be room for others.
+        while self.may_accept() {
+            self.accept(now);
+            self.answer_what_follows(now);
+        }
     }
 
-    /// Connections for which there is no room wait in the kernel, which would tell of them in each turn.
-    fn listen_where_there_is_room(&mut self) {
-        let has_room = !self.clients.is_full() && self.pause_until.is_none();
-        let wanted = if has_room {
-            EventFlags::IN
-        } else {
-            EventFlags::empty()
-        };
-        if wanted != self.interest
-            && let Some(listener) = &self.listener
-        {
-            self.interest = wanted;
-            // It cannot fail for a descriptor that was added.
-            let _ = epoll::modify(&self.epoll, listener, EventData::new_u64(LISTENER), wanted);
+    /// What the kernel does with what was sent it says at once.
+    fn answer_what_follows(&mut self, now: Instant) {
+        self.cheetah.handle_events(now, &mut self.sockets);
+    }
+
+    /// Connections may wait for which there is room. Those for which there is none wait in the kernel.
+    fn may_accept(&self) -> bool {
+        let has_room = self.sockets.open() < self.connections_max;
+        self.has_newcomers && has_room && self.pause_until.is_none()
+    }
+
+    /// Takes connections that wait.
+    fn accept(&mut self, now: Instant) {
+        while self.may_accept() {
+            let Some(listener) = &self.listener else {
+                self.has_newcomers = false;
+                return;
+            };
+            let accepted = match listener::accept(listener) {
+                Ok(Some((socket, peer))) => self.sockets.adopt(socket, peer),
+                Ok(None) => {
+                    self.has_newcomers = false;
+                    return;
+                }
+                Err(e) => Err(e),
+            };
+            match accepted {
+                Ok(()) => self.accepted += 1,
+                // The kernel has no room: it is better asked later.
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.accept_errors += 1;
+                    self.pause_until = Some(now + ACCEPT_PAUSE);
+                }
+                // The client has gone again.
+                Err(_) => self.accept_errors += 1,
+            }
         }
     }
 
     /// The next document that a request waits for, by the number of its site and its path. What becomes of it is told by
     /// [`SocketServer::change`].
     pub fn poll_wanted(&mut self) -> Option<(usize, SitePath)> {
-        self.clients.poll_wanted()
+        self.cheetah.poll_wanted()
     }
 
     /// Changes what a site serves, by its number, and answers requests that waited for that.
     pub fn change(&mut self, now: Instant, site: usize, change: Change) {
-        self.clients.begin(now, clock::unix_secs());
-        self.clients.change(&self.epoll, site, change);
+        self.cheetah.change(now, site, change, &mut self.sockets);
+        self.answer_what_follows(now);
     }
 
     /// Looks again for all that requests wait for, because everything is served again.
     pub fn retry_all(&mut self, now: Instant) {
-        self.clients.begin(now, clock::unix_secs());
-        self.clients.retry_all(&self.epoll);
+        self.cheetah.retry_all(now, &mut self.sockets);
+        self.answer_what_follows(now);
     }
 
     /// Takes no new connections or requests; responses under way go on.
-    pub fn stop(&mut self) {
+    pub fn stop(&mut self, now: Instant) {
         self.listener = None;
-        self.clients.stop(&self.epoll);
+        self.cheetah.stop(now, &mut self.sockets);
+        self.answer_what_follows(now);
     }
 
-    /// True while responses are under way.
-    pub fn is_busy(&self) -> bool {
-        self.clients.is_busy()
-    }
-
-    /// Its clients, and what became of them.
-    pub fn clients(&self) -> &Clients {
-        &self.clients
+    /// The server and its connections.
+    pub fn cheetah(&self) -> &Cheetah {
+        &self.cheetah
     }
 
     /// The HTTP server.
     pub fn server_mut(&mut self) -> &mut Server {
-        self.clients.server_mut()
+        self.cheetah.server_mut()
     }
 
-    /// When it began.
-    pub fn started(&self) -> Instant {
-        self.started
+    /// The server and its connections, to be told what they ask for.
+    pub(crate) fn cheetah_mut(&mut self) -> &mut Cheetah {
+        &mut self.cheetah
+    }
+
+    /// Connections that were taken, and not taken, by name.
+    pub fn lives(&self) -> [(&'static str, u64); 2] {
+        [
+            ("sockets_accepted", self.accepted),
+            ("sockets_accept_errors", self.accept_errors),
+        ]
     }
 }
 
-fn timespec(at: Instant, now: Instant) -> Timespec {
-    let left = at.saturating_duration_since(now);
-    Timespec {
-        tv_sec: left.as_secs() as i64,
-        tv_nsec: left.subsec_nanos().into(),
+impl Transport for Sockets {
+    const SENDS_FILES: bool = true;
+
+    fn poll_event(&mut self) -> Option<Event> {
+        Sockets::poll_event(self)
+    }
+
+    fn peer(&self, id: ConnectionId) -> Option<IpAddr> {
+        Sockets::peer(self, id)
+    }
+
+    fn readable(&self, id: ConnectionId) -> &[u8] {
+        Sockets::readable(self, id)
+    }
+
+    fn consume(&mut self, id: ConnectionId, count: usize) {
+        Sockets::consume(self, id, count);
+    }
+
+    fn send(&mut self, id: ConnectionId, bytes: Slice) {
+        Sockets::send(self, id, bytes);
+    }
+
+    fn send_file(&mut self, id: ConnectionId, file: &Rc<OpenFile>, range: Range<u64>) {
+        Sockets::send_file(self, id, file.clone(), range);
+    }
+
+    /// What the kernel has taken counts as taken by the client.
+    fn unacknowledged(&self, id: ConnectionId) -> usize {
+        self.unsent(id)
+    }
+
+    fn unsent(&self, id: ConnectionId) -> usize {
+        Sockets::unsent(self, id)
+    }
+
+    fn finish(&mut self, id: ConnectionId) {
+        Sockets::finish(self, id);
+    }
+
+    fn discard_received(&mut self, id: ConnectionId) {
+        Sockets::discard_received(self, id);
+    }
+
+    fn abort(&mut self, id: ConnectionId) {
+        Sockets::abort(self, id);
+    }
+}
+
+impl File for OpenFile {
+    fn fd(&self) -> BorrowedFd<'_> {
+        OpenFile::fd(self).as_fd()
+    }
+
+    fn is_unchanged(&self) -> bool {
+        OpenFile::is_unchanged(self)
     }
 }

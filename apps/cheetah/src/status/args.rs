@@ -9,10 +9,10 @@ use super::{Allowed, StatusPages, parse_network, parse_path};
 /// Where the status pages are, and who may see them.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusArgs {
-    /// Show at this path how it goes: a page; below it /metrics for Prometheus and /status.json
+    /// Serve a status page at this path, and below it /metrics for Prometheus and /status.json
     #[arg(long = "status", value_name = "PATH", value_parser = parse_path)]
     pub path: Option<String>,
-    /// Who may see them besides this host: addresses that begin so (repeatable)
+    /// Clients that may see the status, besides this host: an address or prefix, such as 192.0.2.0/24 (repeatable)
     #[arg(long = "status-allow", value_name = "PREFIX", value_parser = parse_network)]
     pub allow: Vec<Prefix>,
 }

@@ -24,7 +24,7 @@ use exos_program::exposition;
 
 pub use allowed::{Allowed, parse_network};
 pub use args::StatusArgs;
-pub use snapshot::{Rates, Row, Snapshot};
+pub use snapshot::{Rates, Row, Snapshot, Statistics};
 
 use crate::limits::STATUS_TIME;
 use crate::site::Document;

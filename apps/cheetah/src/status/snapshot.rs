@@ -1,11 +1,12 @@
 //! What is known of the server at one moment, and how fast things go.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use exos_inet::Instant;
-use exos_program::counters;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::limits::RATE_TIME;
 use crate::site::store::cache::Figures;
@@ -114,37 +115,80 @@ impl Snapshot {
         self
     }
 
-    /// As JSON; the schema is in docs/json.md.
+    /// As JSON, in the form of [`Statistics`].
     pub fn json(&self) -> Value {
-        let mut json = self.json_of_all();
-        if !self.cores.is_empty() {
-            let row = |row: &Row| {
-                let columns = row
-                    .columns()
-                    .map(|(name, count)| (name.to_owned(), count.into()));
-                let core = ("core".to_owned(), Value::from(row.core));
-                Value::Object([core].into_iter().chain(columns).collect())
-            };
-            json["cores"] = self.cores.iter().map(row).collect();
-        }
-        json
+        let statistics = Statistics {
+            schema: "exos.serve.statistics/1",
+            uptime_seconds: self.uptime.as_secs_f64(),
+            cpu_seconds: self.cpu.as_secs_f64(),
+            connections: self.connections,
+            time_wait_connections: self.time_wait,
+            documents: self.documents,
+            content_bytes: self.content_bytes,
+            cache_bytes: self.cache.held,
+            cache_limit_bytes: self.cache.limit,
+            cache_leaving_bytes: self.cache.leaving,
+            waiting_requests: self.waiting_requests,
+            counters: self.counters.iter().cloned().collect(),
+            cores: self.cores.iter().map(OnCore::of).collect(),
+        };
+        serde_json::to_value(statistics).expect("numbers under names")
     }
+}
 
-    fn json_of_all(&self) -> Value {
-        json!({
-            "schema": "exos.serve.statistics/1",
-            "uptime_seconds": self.uptime.as_secs_f64(),
-            "cpu_seconds": self.cpu.as_secs_f64(),
-            "connections": self.connections,
-            "time_wait_connections": self.time_wait,
-            "documents": self.documents,
-            "content_bytes": self.content_bytes,
-            "cache_limit_bytes": self.cache.limit,
-            "cache_bytes": self.cache.held,
-            "cache_leaving_bytes": self.cache.leaving,
-            "waiting_requests": self.waiting_requests,
-            "counters": counters::object(self.counters.clone()),
-        })
+/// What the server reports: with `--json` on one line for each SIGUSR1 and at the end, and on its status page.
+#[derive(Serialize, JsonSchema)]
+pub struct Statistics {
+    /// `"exos.serve.statistics/1"`.
+    schema: &'static str,
+    /// Since the start.
+    uptime_seconds: f64,
+    /// Processor time since the start, of all processors.
+    cpu_seconds: f64,
+    /// TCP connections that are open.
+    connections: usize,
+    /// Connections in TIME-WAIT.
+    time_wait_connections: usize,
+    /// Documents in memory.
+    documents: usize,
+    /// Bytes of their contents.
+    content_bytes: u64,
+    /// What documents take of memory with header fields and sums.
+    cache_bytes: u64,
+    /// What they may take.
+    cache_limit_bytes: u64,
+    /// Documents that have gone from the cache and that responses under way still need.
+    cache_leaving_bytes: u64,
+    /// Requests that wait for a document to be read.
+    waiting_requests: usize,
+    /// Every counter by name, all of them growing only, since the start; of all cores together. `link_` are the link's
+    /// (`link_kernel_` the kernel's for its socket, `link_xdp_` the verdicts of the filter program), `cores_` those of a
+    /// program on several cores, `http_` the web server's, `cache_` of its documents, `stream_` of its reading of long files,
+    /// `sockets_` those of `--sockets`; the others are the stack's. `drop_` counts packets that were dropped, each kind by its
+    /// own name. What each means stands beside its declaration in the code.
+    counters: BTreeMap<String, u64>,
+    /// With several cores, each by itself; left out with one. Those of other cores may be a moment older than the sums.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cores: Vec<OnCore>,
+}
+
+/// A core of the server. Beside its number it has its own `connections`, `time_wait_connections`, `responses`,
+/// `response_bytes`, `turns`, `turns_busy` (turns of its loop, and those that moved frames), and `frames_handed_on` (that came
+/// to it and were another's).
+#[derive(Serialize, JsonSchema)]
+struct OnCore {
+    /// Its number.
+    core: usize,
+    #[serde(flatten)]
+    columns: BTreeMap<&'static str, u64>,
+}
+
+impl OnCore {
+    fn of(row: &Row) -> Self {
+        Self {
+            core: row.core,
+            columns: row.columns().into_iter().collect(),
+        }
     }
 }
 
@@ -209,6 +253,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn numbers_of_cores_are_added_by_name_and_shown_apart() {

@@ -88,7 +88,7 @@ impl Disk {
         self.queued.push_back((tag, request));
     }
 
-    /// Starts requests, so many at most that what is copied from memory right here takes no longer than other turns do.
+    /// Starts requests, few enough that what is copied from memory right here takes no longer than other turns do.
     pub fn submit(&mut self) {
         let most = READS_AT_ONCE.min(self.queued.len());
         match &mut self.way {

@@ -279,6 +279,12 @@ impl Streams {
         Done::Lost(self.chunks.lost(slot, memory))
     }
 
+    /// Nothing is asked for, under way, or waited for.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.under_way() == 0 && self.hungry.is_empty()
+    }
+
     /// Requests that the disk has not done yet, or that nobody has looked at since.
     pub fn under_way(&self) -> usize {
         self.jobs.len() - self.free.len()

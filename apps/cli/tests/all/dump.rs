@@ -3,8 +3,9 @@
 //! tcpdump reads the same files and writes the same lines; without it that part is skipped, saying so.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use tempfile::NamedTempFile;
 
 /// A zone with a daylight saving time, written so that no file of zones is needed.
 const ZONE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
@@ -38,25 +39,14 @@ fn capture() -> Vec<u8> {
     file
 }
 
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, content: &[u8]) -> Self {
-        let name = format!("dump-{}-{name}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::write(&path, content).expect("a file to be written");
-        Self(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("a path of text")
-    }
+fn written(content: &[u8]) -> NamedTempFile {
+    let file = NamedTempFile::new().expect("a file");
+    std::fs::write(&file, content).expect("a file to be written");
+    file
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
+fn path(file: &NamedTempFile) -> &str {
+    file.path().to_str().expect("a path of text")
 }
 
 fn exos(args: &[&str]) -> Command {
@@ -96,7 +86,7 @@ fn tcpdump(args: &[&str]) -> Option<String> {
 
 #[test]
 fn times_filters_counts_and_snap_lengths_are_as_tcpdump_has_them() {
-    let file = Scratch::new("times.pcap", &capture());
+    let file = written(&capture());
     let all: [&[&str]; 10] = [
         &[],
         &["-t"],
@@ -110,7 +100,7 @@ fn times_filters_counts_and_snap_lengths_are_as_tcpdump_has_them() {
         &["-t", "-S", "-X", "-c", "2"],
     ];
     for args in all {
-        let args = [&["-r", file.path()], args, &["port", "40000"]].concat();
+        let args = [&["-r", path(&file)], args, &["port", "40000"]].concat();
         let Some(theirs) = tcpdump(&args) else { return };
         assert!(theirs.lines().count() >= 3, "{theirs}");
         assert_eq!(text(&run(&mut exos(&args))), theirs, "{args:?}");
@@ -119,9 +109,9 @@ fn times_filters_counts_and_snap_lengths_are_as_tcpdump_has_them() {
 
 #[test]
 fn what_is_written_to_a_pipe_is_read_from_one() {
-    let file = Scratch::new("pipe.pcap", &capture());
-    let written = run(&mut exos(&["-r", file.path(), "-w", "-", "-s", "20"]));
-    assert!(written.status.success());
+    let file = written(&capture());
+    let again = run(&mut exos(&["-r", path(&file), "-w", "-", "-s", "20"]));
+    assert!(again.status.success());
     let read = |content: &[u8]| {
         let mut child = exos(&["-t", "-r", "-"])
             .stdin(Stdio::piped())
@@ -136,14 +126,14 @@ fn what_is_written_to_a_pipe_is_read_from_one() {
             .expect("it reads");
         text(&child.wait_with_output().expect("it ends"))
     };
-    assert_eq!(read(&written.stdout), "IP  [|ip]\n".repeat(8));
+    assert_eq!(read(&again.stdout), "IP  [|ip]\n".repeat(8));
     assert_eq!(read(&capture()).lines().count(), 8);
 }
 
 #[test]
 fn json_is_an_object_for_each_packet() {
-    let file = Scratch::new("json.pcap", &capture());
-    let json = text(&run(&mut exos(&["--json", "-r", file.path(), "-c", "1"])));
+    let file = written(&capture());
+    let json = text(&run(&mut exos(&["--json", "-r", path(&file), "-c", "1"])));
     let expected = r#"{"captured":46,"direction":null,"dropped":null,"interface":null,"length":46,"program":null,"slot":null,"text":"IP 10.0.0.1.40001 > 10.0.0.2.40000: UDP, length 4","time_ns":1711800000999000000,"verdict":null}"#;
     assert_eq!(json, expected.to_owned() + "\n");
 }
@@ -153,8 +143,8 @@ fn json_is_an_object_for_each_packet() {
 fn a_reader_that_goes_away_ends_it_quietly() {
     let once = capture();
     let many = [&once[..24], &once[24..].repeat(2000)].concat();
-    let file = Scratch::new("head.pcap", &many);
-    let mut child = exos(&["-r", file.path()])
+    let file = written(&many);
+    let mut child = exos(&["-r", path(&file)])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -167,13 +157,13 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 
 #[test]
 fn what_cannot_be_done_is_said() {
-    let damaged = Scratch::new("damaged.pcap", &capture()[..100]);
+    let damaged = written(&capture()[..100]);
     let refused = |args: &[&str]| {
         let output = run(&mut exos(args));
         assert!(!output.status.success(), "{args:?}");
         String::from_utf8(output.stderr).expect("text")
     };
-    let said = refused(&["-r", damaged.path()]);
+    let said = refused(&["-r", path(&damaged)]);
     assert!(
         said.contains("the file ends inside a packet's header; capture files are pcapng or pcap"),
         "{said}"
@@ -183,7 +173,7 @@ fn what_cannot_be_done_is_said() {
         said.contains("cannot read /nowhere/at.all: No such file"),
         "{said}"
     );
-    let said = refused(&["-r", damaged.path(), "port", "ninety"]);
+    let said = refused(&["-r", path(&damaged), "port", "ninety"]);
     assert!(said.contains("the filter is not understood"), "{said}");
     let said = refused(&["--xokd", "/nowhere/at.all"]);
     assert!(

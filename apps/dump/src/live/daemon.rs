@@ -157,7 +157,7 @@ impl Daemon {
     }
 }
 
-/// Who is behind the slots. A courtesy: without it they are shown by number.
+/// The programs behind the slots. A courtesy: without it they are shown by number.
 fn names(control: &mut Control) -> Names {
     let status = status(control);
     status.map(|status| Names::new(&status)).unwrap_or_default()

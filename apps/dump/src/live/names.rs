@@ -7,11 +7,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use exos_filter::gate::Verdict as TapVerdict;
-use exos_filter::gate::tap::{Direction as TapDirection, TapRecord};
+use exos_filter::gate::{TapRecord, Verdict as TapVerdict};
 use exos_program::status::Status;
 
-use crate::packet::{Direction, Origin, Packet, Verdict};
+use crate::packet::{Origin, Packet, Verdict};
 
 /// The daemon's own slot, on each of its interfaces.
 const DAEMON_SLOT: u16 = 0;
@@ -72,10 +71,7 @@ impl Names {
         let interface = interface.or(of_slot.map(|(interface, _)| interface));
         Origin {
             interface: interface.or(self.only()).cloned(),
-            direction: Some(match record.direction {
-                TapDirection::In => Direction::In,
-                TapDirection::Out => Direction::Out,
-            }),
+            direction: Some(record.direction),
             program: match slot {
                 Some(DAEMON_SLOT) => Some(Rc::from("xokd")),
                 _ => of_slot.map(|(_, program)| Rc::clone(program)),
@@ -118,6 +114,7 @@ pub(super) fn packet<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::Direction;
     use exos_filter::gate::Counter;
 
     const REPORT: &str = r#"{"interfaces": [{"name": "eth0", "ifindex": 2, "slots": [
@@ -129,7 +126,7 @@ mod tests {
             length: 60,
             captured: 4,
             slot,
-            direction: TapDirection::Out,
+            direction: Direction::Out,
             verdict,
             ifindex: 2,
         }

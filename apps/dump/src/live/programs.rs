@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use exos::watch::{Direction as Way, Watcher, watchable};
+use exos::watch::{Watcher, watchable};
 use exos_host::Error;
 
 use super::{BATCH, wall_ahead_ns};
 use crate::cli::DumpArgs;
-use crate::packet::{Direction, Origin, Packet};
+use crate::packet::{Origin, Packet};
 use crate::run::Dump;
 
 /// Programs that are watched.
@@ -108,10 +108,7 @@ impl Programs {
                 len: record.length.max(self.bytes.len()),
                 origin: Origin {
                     interface: Some(Rc::clone(&program.interface)),
-                    direction: Some(match record.direction {
-                        Way::In => Direction::In,
-                        Way::Out => Direction::Out,
-                    }),
+                    direction: Some(record.direction),
                     program: Some(Rc::clone(&program.name)),
                     ..Origin::default()
                 },

@@ -4,94 +4,18 @@
 //! Names may be compressed by pointers to earlier ones, and hostile messages point in circles: only
 //! pointers that lead backwards are followed, and a name's length and the records shown are bounded.
 
+mod data;
+mod names;
+
 use super::Line;
 use super::part::{Cut, Part, Printed};
-use crate::limits::{DNS_NAME_MAX, DNS_RECORDS_MAX};
+use crate::limits::DNS_RECORDS_MAX;
+use data::name_end;
+use names::{OPERATIONS, RESPONSES, TYPE_OPT, type_name};
 
 /// Bytes of the header (RFC 1035 §4.1.1).
 const LEN: usize = 12;
 const CLASS_IN: u16 = 1;
-
-const TYPE_A: u16 = 1;
-const TYPE_NS: u16 = 2;
-const TYPE_CNAME: u16 = 5;
-const TYPE_SOA: u16 = 6;
-const TYPE_PTR: u16 = 12;
-const TYPE_MX: u16 = 15;
-const TYPE_TXT: u16 = 16;
-const TYPE_AAAA: u16 = 28;
-const TYPE_SRV: u16 = 33;
-const TYPE_DNAME: u16 = 39;
-const TYPE_OPT: u16 = 41;
-
-const OPERATIONS: [&str; 16] = [
-    "",
-    " inv_q",
-    " stat",
-    " op3",
-    " notify",
-    " update",
-    " op6",
-    " op7",
-    " op8",
-    " updateA",
-    " updateD",
-    " updateDA",
-    " updateM",
-    " updateMA",
-    " zoneInit",
-    " zoneRef",
-];
-
-const RESPONSES: [&str; 16] = [
-    "",
-    " FormErr",
-    " ServFail",
-    " NXDomain",
-    " NotImp",
-    " Refused",
-    " YXDomain",
-    " YXRRSet",
-    " NXRRSet",
-    " NotAuth",
-    " NotZone",
-    " Resp11",
-    " Resp12",
-    " Resp13",
-    " Resp14",
-    " NoChange",
-];
-
-fn type_name(kind: u16) -> Option<&'static str> {
-    Some(match kind {
-        TYPE_A => "A",
-        TYPE_NS => "NS",
-        TYPE_CNAME => "CNAME",
-        TYPE_SOA => "SOA",
-        TYPE_PTR => "PTR",
-        13 => "HINFO",
-        TYPE_MX => "MX",
-        TYPE_TXT => "TXT",
-        TYPE_AAAA => "AAAA",
-        TYPE_SRV => "SRV",
-        35 => "NAPTR",
-        TYPE_DNAME => "DNAME",
-        TYPE_OPT => "OPT",
-        43 => "DS",
-        46 => "RRSIG",
-        47 => "NSEC",
-        48 => "DNSKEY",
-        50 => "NSEC3",
-        52 => "TLSA",
-        64 => "SVCB",
-        65 => "HTTPS",
-        251 => "IXFR",
-        252 => "AXFR",
-        255 => "ANY",
-        257 => "CAA",
-        _ => return None,
-    })
-}
 
 /// The four sections' lengths.
 struct Counts {
@@ -316,7 +240,7 @@ impl Line<'_> {
             self.dns_class(shown);
             write!(self, "{}", if flush { " (Cache flush)" } else { "" });
             if self.style.verbosity > 2 {
-                write!(self, " [{}]", time_to_live(ttl));
+                write!(self, " [{}]", names::time_to_live(ttl));
             }
         }
         self.dns_type(kind);
@@ -325,135 +249,4 @@ impl Line<'_> {
         self.dns_data(message.first(data + len), data, kind, class)?;
         Ok(data + len)
     }
-
-    /// `message` ends with the record, so that its data ends where it says.
-    fn dns_data(&mut self, message: Part<'_>, at: usize, kind: u16, class: u16) -> Printed {
-        match kind {
-            TYPE_A => write!(self, " {}", message.ipv4(at)?),
-            TYPE_AAAA => write!(self, " {}", message.ipv6(at)?),
-            TYPE_NS | TYPE_CNAME | TYPE_PTR | TYPE_DNAME => {
-                write!(self, " ");
-                self.dns_name(message, at)?;
-            }
-            TYPE_MX => {
-                write!(self, " ");
-                self.dns_name(message, at + 2)?;
-                write!(self, " {}", message.be16(at)?);
-            }
-            // RFC 2782.
-            TYPE_SRV => {
-                write!(self, " ");
-                self.dns_name(message, at + 6)?;
-                let numbers = (
-                    message.be16(at + 4)?,
-                    message.be16(at)?,
-                    message.be16(at + 2)?,
-                );
-                write!(self, ":{} {} {}", numbers.0, numbers.1, numbers.2);
-            }
-            TYPE_TXT => self.dns_strings(message, at)?,
-            TYPE_SOA if self.style.verbosity > 0 => self.dns_authority(message, at)?,
-            // RFC 6891 §6.1.2: the class is how much the sender can take.
-            TYPE_OPT => write!(self, " UDPsize={class}"),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn dns_strings(&mut self, message: Part<'_>, mut at: usize) -> Printed {
-        while at < message.len() {
-            let len = usize::from(message.u8(at)?);
-            write!(self, " \"");
-            self.escaped(message.slice(at + 1, len)?);
-            write!(self, "\"");
-            at += 1 + len;
-        }
-        Ok(())
-    }
-
-    fn dns_authority(&mut self, message: Part<'_>, at: usize) -> Printed {
-        write!(self, " ");
-        self.dns_name(message, at)?;
-        write!(self, " ");
-        let at = name_end(message, at)?;
-        self.dns_name(message, at)?;
-        let at = name_end(message, at)?;
-        for i in 0..5 {
-            write!(self, " {}", message.be32(at + 4 * i)?);
-        }
-        Ok(())
-    }
-
-    /// A name, its pointers followed.
-    fn dns_name(&mut self, message: Part<'_>, mut at: usize) -> Printed {
-        let (mut before, mut shown) = (at, 0);
-        loop {
-            let len = message.u8(at)?;
-            match len >> 6 {
-                0 if len == 0 => {
-                    write!(self, "{}", if shown == 0 { "." } else { "" });
-                    return Ok(());
-                }
-                0 => {
-                    self.escaped(message.slice(at + 1, len.into())?);
-                    write!(self, ".");
-                    shown += usize::from(len) + 1;
-                    at += 1 + usize::from(len);
-                }
-                3 => {
-                    // RFC 1035 §4.1.4: to a prior occurrence, so that there are no circles.
-                    at = usize::from(message.be16(at)? & 0x3fff);
-                    if at >= before {
-                        write!(self, "<BAD PTR>");
-                        return Err(Cut("domain"));
-                    }
-                    before = at;
-                }
-                _ => {
-                    write!(self, "<label type {}>", len >> 6);
-                    return Err(Cut("domain"));
-                }
-            }
-            if shown > DNS_NAME_MAX {
-                write!(self, "<too long>");
-                return Err(Cut("domain"));
-            }
-        }
-    }
-}
-
-/// Where what follows a name begins.
-fn name_end(message: Part<'_>, mut at: usize) -> Result<usize, Cut> {
-    loop {
-        let len = message.u8(at)?;
-        match len >> 6 {
-            3 => return message.u8(at + 1).map(|_| at + 2),
-            0 if len == 0 => return Ok(at + 1),
-            0 => at += 1 + usize::from(len),
-            _ => return Err(Cut("domain")),
-        }
-    }
-}
-
-/// Weeks, days, hours, minutes, seconds, without those that are zero.
-fn time_to_live(secs: u32) -> String {
-    if secs == 0 {
-        return "0s".to_owned();
-    }
-    let units = [
-        (604_800, "w"),
-        (86_400, "d"),
-        (3600, "h"),
-        (60, "m"),
-        (1, "s"),
-    ];
-    let mut rest = secs;
-    let mut shown = String::new();
-    for (size, unit) in units {
-        if rest >= size {
-            shown += &format!("{}{unit}", rest / size);
-            rest %= size;
-        }
-    }
-    shown
 }

@@ -33,7 +33,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The same bytes as those of another protocol.
+    /// These bytes under the name of another protocol.
     pub(crate) fn of(self, protocol: &'static str) -> Self {
         Self { protocol, ..self }
     }

@@ -325,9 +325,8 @@ fn tshark_reads_what_we_write() {
         return;
     }
     let packets = some(20);
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("dump-{}.pcapng", std::process::id()));
-    std::fs::write(&path, write(&packets, 3)).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, write(&packets, 3)).unwrap();
     let fields = [
         "frame.interface_name",
         "frame.packet_flags_direction",
@@ -337,12 +336,11 @@ fn tshark_reads_what_we_write() {
     let mut tshark = Command::new("tshark");
     tshark
         .args(["-n", "-T", "fields", "-E", "separator=|", "-r"])
-        .arg(&path);
+        .arg(file.path());
     for field in fields {
         tshark.args(["-e", field]);
     }
     let output = tshark.output().unwrap();
-    std::fs::remove_file(&path).unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let expected: Vec<String> = packets
         .iter()

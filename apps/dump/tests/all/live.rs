@@ -7,14 +7,13 @@ use std::fs::File;
 use std::io::{IoSlice, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::JoinHandle;
 
 use clap::Parser as _;
 use exos_dump::file::CaptureReader;
 use exos_dump::{Direction, DumpArgs, run};
 use exos_filter::ebpf::{Assembler, Condition, Helper, Reg};
-use exos_filter::gate::tap::Direction as TapDirection;
 use exos_filter::gate::{Counter, TapRecord, Verdict};
 use exos_host::bpf::{Map, Prog};
 use exos_xok::message::{Answer, Request, VERSION};
@@ -61,7 +60,7 @@ fn recorder(ring: &Map) -> Prog {
     Prog::load(&words, "dump_test", false).expect("the verifier takes it")
 }
 
-fn record(number: u8, slot: u16, direction: TapDirection, verdict: Verdict) -> Vec<u8> {
+fn record(number: u8, slot: u16, direction: Direction, verdict: Verdict) -> Vec<u8> {
     let head = TapRecord {
         time_ns: u64::from(number),
         length: 1500,
@@ -152,28 +151,20 @@ struct Cli {
     args: DumpArgs,
 }
 
-fn scratch(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("dump-live-{}-{name}", std::process::id()))
-}
-
 #[test]
 fn records_become_packets_with_names_and_losses() {
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: BPF programs need root");
         return;
     }
-    let (socket, file) = (scratch("socket"), scratch("file"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let (socket, file) = (folder.path().join("socket"), folder.path().join("file"));
     let ring = Map::ringbuf("dump_test", RING_BYTES).expect("a ring buffer");
     let records = vec![
-        record(1, 3, TapDirection::In, Verdict::Slot),
-        record(2, TapRecord::NO_SLOT, TapDirection::In, Verdict::Host),
-        record(
-            3,
-            3,
-            TapDirection::Out,
-            Verdict::Dropped(Counter::TxBadSource),
-        ),
-        record(4, 3, TapDirection::Out, Verdict::Wire),
+        record(1, 3, Direction::In, Verdict::Slot),
+        record(2, TapRecord::NO_SLOT, Direction::In, Verdict::Host),
+        record(3, 3, Direction::Out, Verdict::Dropped(Counter::TxBadSource)),
+        record(4, 3, Direction::Out, Verdict::Wire),
     ];
     let daemon = daemon(&socket, ring, records);
     let (socket_text, file_text) = (socket.to_str().expect("text"), file.to_str().expect("text"));
@@ -204,7 +195,6 @@ fn records_become_packets_with_names_and_losses() {
     };
     assert!(asked.contains(&expected), "{asked:?}");
     let content = std::fs::read(&file).expect("a file");
-    let _ = (std::fs::remove_file(&file), std::fs::remove_file(&socket));
     let mut reader = CaptureReader::new(&content[..]).expect("a capture");
     let mut seen = Vec::new();
     while let Some(packet) = reader.next_packet().expect("whole") {

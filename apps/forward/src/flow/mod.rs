@@ -181,7 +181,7 @@ impl FlowTable {
         self.find_hashed(key, self.hash(key))
     }
 
-    /// The same with the key's hash at hand.
+    /// The flow of a client, whose key's hash is at hand.
     #[inline]
     pub fn find_hashed(&self, key: &Key, hash: u32) -> Option<FlowId> {
         let is_it = |place: u32| self.flows[place as usize].key == *key;

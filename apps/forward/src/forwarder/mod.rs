@@ -17,20 +17,20 @@
 //! So it is with address translation. Otherwise ([`Reach`]) the server sees the client, and its answers are found by both
 //! of these; or packets keep their ends, and answers do not come here.
 //!
-//! `begin` is how flows begin, and which end for others; `elsewhere` how they go to another server; `change` what follows when servers change; `ahead` has memory read
-//! before it is needed; `made` are packets that are not those that came; `errors`, `note`
-//! and `unknown` are further steps of that call.
+//! `new_flows` is how flows begin, and which end for others; `failover` how they go to another server; `change` what follows when
+//! servers change; `prefetch` has memory read before it is needed; `generated` are packets that are not those that came; `errors`,
+//! `tracking` and `stateless` are further steps of that call.
 //!
 //! What is for neither is the stack's: it answers echo requests and neighbours, and resets what belongs to no flow.
 
-mod ahead;
-mod begin;
 mod change;
-mod elsewhere;
 mod errors;
-mod made;
-mod note;
-mod unknown;
+mod failover;
+mod generated;
+mod new_flows;
+mod prefetch;
+mod stateless;
+mod tracking;
 
 use std::net::IpAddr;
 
@@ -51,8 +51,8 @@ use crate::rewrite::{Sums, keep_ends};
 use crate::service::Services;
 use crate::syns::Syns;
 use crate::traffic::Course;
-use ahead::{Ahead, Whose};
-use made::Made;
+use generated::Generated;
+use prefetch::{Prefetch, Whose};
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub enum Verdict {
     /// It is rewritten but for the link addresses, and goes to this host.
     Onward(IpAddr),
     /// Others were made of it, which go on in its place: [`Forwarder::poll_made`].
-    Made,
+    Generated,
     /// A copy of it waits for another that has to go first.
     Held,
     /// It is dropped, and counted, and its sender is told by a frame that was made.
@@ -74,17 +74,17 @@ pub enum Verdict {
 impl Verdict {
     /// True when the packet goes on, as it is or in others.
     pub const fn goes_on(self) -> bool {
-        matches!(self, Self::Onward(_) | Self::Made)
+        matches!(self, Self::Onward(_) | Self::Generated)
     }
 }
 
 /// What becomes of first packets while no server is to have any.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoServer {
-    /// They are answered with a reset, or an error of ICMP: the client knows at once
+    /// Answer with a TCP reset or an ICMP error: the client knows at once
     #[default]
     Reset,
-    /// They are dropped: the client asks again for a while
+    /// Drop the packet: the client retries for a while
     Hold,
 }
 
@@ -105,8 +105,8 @@ pub struct Forwarder {
     /// Which server a client belongs to; the same for all forwarders.
     spread: SipKey,
     mac: Mac,
-    ahead: Ahead,
-    made: Made,
+    prefetch: Prefetch,
+    generated: Generated,
 }
 
 /// A packet to a listener that is of no flow.
@@ -149,8 +149,8 @@ impl Forwarder {
             is_seen_elsewhere: false,
             spread: SipKey::from_seed(0),
             mac,
-            ahead: Ahead::default(),
-            made: Made::default(),
+            prefetch: Prefetch::default(),
+            generated: Generated::default(),
         }
     }
 
@@ -308,7 +308,8 @@ impl Forwarder {
         self.handle_timeout_unless(now, |_| None);
     }
 
-    /// The same where packets of flows are also seen elsewhere: `seen` says when a packet of a flow was.
+    /// Does what [`handle_timeout`](Self::handle_timeout) does where packets of flows are also seen elsewhere: `seen` says when
+    /// the last packet of a flow was.
     pub fn handle_timeout_unless(&mut self, now: Instant, seen: impl Fn(FlowId) -> Option<Tick>) {
         if self.is_changing() {
             self.change();

@@ -14,28 +14,29 @@ use crate::limits::{CHECK_INTERVAL_MIN, CHECKS_IN_A_ROW_MAX, PASSIVE_DEFAULT};
 /// How servers are checked.
 #[derive(clap::Args, Clone, Debug, PartialEq, Eq)]
 pub struct HealthArgs {
-    /// Check servers, and give those that do not pass no new connections: tcp (it takes connections) or http:/PATH (it answers). With --config, and without a value: check the file, and start nothing
+    /// Check the health of servers; those that fail get no new connections: tcp (connects) or http:/PATH (answers).
+    /// With --config and without a value: check the file and exit
     #[arg(long, value_name = "tcp|http:/PATH", num_args = 0..=1)]
     pub(crate) check: Option<Option<Ask>>,
-    /// Check at this port, not the server's own; servers of UDP are checked only so
+    /// Port to check [default: the server's own]; servers of UDP are checked only with this option
     #[arg(long, value_name = "PORT", requires = "check", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) check_port: Option<u16>,
-    /// From one check of a server to the next
+    /// Time between checks of a server
     #[arg(long, value_name = "TIME", requires = "check", default_value = "2s", value_parser = parse_duration)]
     pub(crate) check_interval: Duration,
-    /// A check that takes longer has failed [default: half the interval]
+    /// Time after which a check has failed [default: half the interval]
     #[arg(long, value_name = "TIME", requires = "check", value_parser = parse_duration)]
     pub(crate) check_timeout: Option<Duration>,
-    /// A server that is not well has to pass this many in a row
+    /// Checks in a row that a failed server must pass
     #[arg(long, value_name = "N", requires = "check", default_value_t = 2, value_parser = in_a_row())]
     pub(crate) check_rise: u32,
-    /// A server that is well has to fail this many in a row
+    /// Checks in a row that a healthy server must fail
     #[arg(long, value_name = "N", requires = "check", default_value_t = 3, value_parser = in_a_row())]
     pub(crate) check_fall: u32,
-    /// The host that http asks for [default: the server's address and port]
+    /// Host header of http checks [default: the server's address and port]
     #[arg(long, value_name = "NAME", requires = "check", value_parser = word)]
     pub(crate) check_host: Option<String>,
-    /// Status codes of http that are good
+    /// Status codes that pass an http check
     #[arg(
         long,
         value_name = "CODE[-CODE]",
@@ -43,16 +44,16 @@ pub struct HealthArgs {
         default_value = "200-399"
     )]
     pub(crate) check_status: Codes,
-    /// Text that the body has to have in it
+    /// Text that the body must contain to pass an http check
     #[arg(long, value_name = "TEXT", requires = "check", value_parser = text)]
     pub(crate) check_body: Option<String>,
-    /// Give a server a rest when this many connections in a row have failed to begin there, unless it is the last; 0 for never
+    /// Rest a server when this many connections in a row fail to open there, unless it is the last one; 0: never
     #[arg(long, value_name = "N", default_value_t = PASSIVE_DEFAULT, value_parser = clap::value_parser!(u32).range(0..=i64::from(CHECKS_IN_A_ROW_MAX)))]
     pub(crate) passive: u32,
-    /// They count when they began within this time
+    /// Time within which those connections must have begun
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) passive_window: Duration,
-    /// It rests for this time
+    /// How long a server rests: it gets no new connections
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) passive_rest: Duration,
 }

@@ -62,7 +62,7 @@ impl Prober {
         self.under_way.retain(|server, probe| {
             let stays = targets.get(server) == Some(&probe.end);
             if !stays {
-                stack.tcp_abort(probe.connection);
+                stack.tcp.abort(probe.connection);
             }
             stays
         });
@@ -102,7 +102,7 @@ impl Prober {
         let port = CHECK_PORTS.start + (self.tokens % ports) as u16;
         let source = SocketAddr::new(target.ours, port);
         let options = Options::with_receive_buffer(CHECK_BUFFER_LEN);
-        let Ok(connection) = stack.tcp_connect(now, Some(source), target.end, &options) else {
+        let Ok(connection) = stack.tcp.connect(now, Some(source), target.end, &options) else {
             self.end(stack, target.server, Err(Failure::Unreachable));
             return;
         };
@@ -155,7 +155,7 @@ impl Prober {
     /// A check is over, also one that could not begin.
     fn end(&mut self, stack: &mut Stack, server: u16, result: Result<(), Failure>) {
         if let Some(probe) = self.under_way.remove(&server) {
-            stack.tcp_abort(probe.connection);
+            stack.tcp.abort(probe.connection);
         }
         let is_well = self.checks.ended(server, result.is_ok());
         self.outcomes.push(Outcome {

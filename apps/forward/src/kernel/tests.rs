@@ -117,7 +117,7 @@ fn restore(forwarder: &mut Forwarder, client: &str, state: State) -> FlowId {
     restore_by(forwarder, Reach::Nat, client, state, 0)
 }
 
-/// The same by a reach, of one of the servers.
+/// A flow that stands so, by this reach to this server.
 fn restore_by(
     forwarder: &mut Forwarder,
     reach: Reach,

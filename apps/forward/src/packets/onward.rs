@@ -17,7 +17,9 @@ pub fn send_on(
     let to = match verdict {
         Verdict::Onward(to) => to,
         Verdict::Stack => return Passage::Stack,
-        Verdict::Drop | Verdict::Made | Verdict::Answered | Verdict::Held => return Passage::Done,
+        Verdict::Drop | Verdict::Generated | Verdict::Answered | Verdict::Held => {
+            return Passage::Done;
+        }
     };
     let Some(mac) = stack.link_address(now, to) else {
         forwarder.note_late();

@@ -88,7 +88,7 @@ pub struct Fragment {
 /// A packet as it lies in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Who sends it.
+    /// Its sender.
     pub src: Address,
     /// To whom.
     pub dst: Address,

@@ -6,14 +6,16 @@ use crate::packet::Transport;
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reach {
-    /// Servers see an address of ours as their client, and need no settings
+    /// Servers see this program's address as their client, and need no settings
     #[default]
     Nat,
-    /// Servers see the client's own address; their route to clients is to lead through us
+    /// Servers see the client's own address, and must route answers to clients through this program
     Transparent,
-    /// Packets stay as they are and go to the server's link address; it has the listener's address too, and answers clients by itself
+    /// Packets go unchanged to the server's MAC address; the server has the listener's address too, and answers clients
+    /// itself
     Direct,
-    /// The same for servers anywhere: packets go in others to the server's own address (IP in IP), and are unwrapped there
+    /// Packets go to the server's own address wrapped in IP-in-IP, to any network; the server unwraps them, has the
+    /// listener's address too, and answers clients itself
     Tunnel,
 }
 

@@ -1,5 +1,6 @@
 //! What has gone through, each way: packets, and their bytes from the IP header on.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Whose a packet is, and which way it goes.
@@ -14,15 +15,15 @@ pub struct Course {
 }
 
 /// Packets and bytes of a listener or of a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Traffic {
     /// Packets sent on to servers.
     pub packets_to_servers: u64,
-    /// Their bytes, without the link's header.
+    /// Their bytes, from the IP header on.
     pub bytes_to_servers: u64,
     /// Packets sent on to clients.
     pub packets_to_clients: u64,
-    /// Their bytes.
+    /// Their bytes, from the IP header on.
     pub bytes_to_clients: u64,
 }
 

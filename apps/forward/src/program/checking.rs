@@ -61,7 +61,7 @@ impl Checking {
     }
 }
 
-/// Who is checked: connections say nothing of servers of datagrams, unless a port is named for that.
+/// The servers that are checked: connections say nothing of servers of datagrams, unless a port is named for that.
 fn targets(services: &Services, rule: &Rule) -> Vec<Target> {
     let is_checked = |server: &Server| {
         let has_port = server.transport == Transport::Tcp || rule.port.is_some();
@@ -80,7 +80,7 @@ fn targets(services: &Services, rule: &Rule) -> Vec<Target> {
     all.map(target).collect()
 }
 
-/// Who is not checked any more, as servers of UDP without a port for that, is not taken for what it was.
+/// A server that is not checked any more, as servers of UDP without a port for that, is not taken for what it was.
 fn forget_others(services: &mut Services, targets: &[Target]) {
     let targets: HashSet<u16> = targets.iter().map(|target| target.server).collect();
     let servers = services.present();

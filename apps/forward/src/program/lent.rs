@@ -8,21 +8,11 @@
 use std::net::IpAddr;
 
 use exos::via::{Protocol, SUCCESSOR_TIME_MAX};
-use exos::{Error, Exos, LinkName, Prefixed};
+use exos::{Error, Exos, Prefixed};
 
 use crate::packet::Transport;
 use crate::reach::Reach;
 use crate::wanted::{Service, Wanted};
-
-/// Whether the daemon lends the link.
-///
-/// # Errors
-///
-/// The options of the link contradict each other.
-pub fn is_lent(wanted: &Wanted) -> Result<bool, Error> {
-    let link = wanted.link.attachment(0)?.link;
-    Ok(matches!(link, LinkName::Daemon { .. }))
-}
 
 /// Where no address is named, those are ours that are listened at. How long their networks are the daemon knows.
 pub fn name_addresses(wanted: &mut Wanted) {

@@ -17,6 +17,7 @@ use exos_inet::Instant;
 use exos_program::{Printer, taken_back, tell_news};
 
 use crate::answers::Answers;
+use crate::busy_poll::BusyPoll;
 use crate::checking::Checking;
 use crate::config;
 use crate::control::{self, ControlServer};
@@ -25,7 +26,6 @@ use crate::forwarder::Forwarder;
 use crate::keeper::Keeper;
 use crate::kernel::Kernel;
 use crate::limits::{LAST_PAUSE, LAST_TURNS_MAX};
-use crate::looking::Looking;
 use crate::names::Names;
 use crate::onward::{address_made, send_on};
 use crate::options::{ForwardArgs, Other, Place};
@@ -78,7 +78,7 @@ struct Program {
     /// When the program began.
     started: Instant,
     kernel: Option<Kernel>,
-    looking: Looking,
+    busy_poll: BusyPoll,
     signals: Signals,
     printer: Printer,
     json: bool,
@@ -126,7 +126,7 @@ impl Program {
     /// One turn: forward, see to what is due, send, wait.
     fn turn(&mut self) -> Result<(), Error> {
         let count = self.forward();
-        self.looking.note(self.exos.now(), count);
+        self.busy_poll.note(self.exos.now(), count);
         self.handle_timeout();
         if let Some(checks) = &mut self.checks {
             checks.turn(&mut self.exos, &mut self.forwarder);
@@ -198,7 +198,7 @@ impl Program {
 
     /// Until there is something to do, or something is due.
     fn wait(&mut self) -> Result<(), Error> {
-        if self.looking.goes_on(self.exos.now()) {
+        if self.busy_poll.goes_on(self.exos.now()) {
             return self.exos.look_on(None, &[self.signals.fd()]);
         }
         let behind = self.control.as_ref().is_some_and(ControlServer::is_behind);

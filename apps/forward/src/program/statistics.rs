@@ -1,14 +1,16 @@
 //! What the forwarder reports of itself: on SIGUSR1, at its end, and to who asks over the control socket.
 //!
 //! As text on standard error, with the counters that are not zero; or as one line of JSON on standard output, with all of
-//! them. The schema is in docs/json.md.
+//! them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use exos::{Exos, clock};
 use exos_inet::Instant;
 use exos_program::counters;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::flow::Class;
@@ -56,17 +58,31 @@ pub fn report(parts: Parts<'_>, as_json: bool) -> String {
     text + &counters::lines(&all(parts))
 }
 
-/// The same, as JSON has it.
-#[derive(Serialize)]
+/// What the forwarder reports as JSON.
+#[derive(Serialize, JsonSchema)]
 pub struct Report<'a> {
+    /// `"exos.forward.statistics/1"`.
     schema: &'static str,
+    /// Its process.
     pid: u32,
+    /// How long it has been running.
     uptime_ms: u64,
+    /// When this was made: nanoseconds of CLOCK_MONOTONIC.
     time_ns: u64,
+    /// What of a client decides its server: `"connection"` or `"client"`.
     affinity: &'static str,
+    /// How many are `opening`, `one_way` (UDP that nobody has answered), `answered` (one question of UDP to a well-known port
+    /// and its answer), `claimed` (by what clients say of servers that are not heard), `established`, `talking` (UDP both
+    /// ways, or repeated where servers are not heard) and `closing`; `capacity`, how many there may be; with `--in-kernel`
+    /// also how many are `in_kernel`.
+    #[schemars(with = "BTreeMap<String, u32>")]
     flows: Named<&'static str, u32>,
     #[serde(flatten)]
     status: Status<'a>,
+    /// Every counter by name: those of the forwarder, with `--in-kernel` what the kernel forwarded (`kernel_forwarded_`,
+    /// `kernel_bytes_`, which `forwarded_` does not count), the flows that it was given (`kernel_flows_begun`), and how often
+    /// it did not take one (`kernel_flows_refused`), then those of link and stack.
+    #[schemars(with = "BTreeMap<String, u64>")]
     counters: Named<String, u64>,
 }
 

@@ -3,15 +3,20 @@
 
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::service::{Listener, Member, Server, Services, Standing};
 use crate::traffic::Traffic;
 
 /// All listeners and servers of a forwarder.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Status<'a> {
+    /// The listeners.
+    #[schemars(with = "Vec<ListenerRow<'a>>")]
     listeners: Rows<Listeners<'a>>,
+    /// The servers, of whichever listeners.
+    #[schemars(with = "Vec<ServerRow<'a>>")]
     servers: Rows<Servers<'a>>,
 }
 
@@ -48,49 +53,82 @@ impl Serialize for Rows<Servers<'_>> {
 }
 
 /// A listener, with what it says of its servers.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Listener")]
 struct ListenerRow<'a> {
+    /// `"tcp"` or `"udp"`.
     protocol: &'static str,
+    /// Address and port.
     listener: SocketAddr,
+    /// How its packets reach servers.
     reach: &'static str,
+    /// It was removed and has flows yet.
     leaving: bool,
+    /// Flows that it has.
     flows: u32,
+    /// Flows that have begun with it so far.
     flows_begun: u64,
+    /// First packets for which there was no server, no port or no room.
     flows_refused: u64,
+    /// The servers that it chooses from.
     servers: Vec<MemberRow<'a>>,
     #[serde(flatten)]
     traffic: Traffic,
 }
 
 /// What a listener says of a server.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Member")]
 struct MemberRow<'a> {
+    /// Address and port.
     server: SocketAddr,
+    /// The name that stands for it; `null` of one that is written by its address.
     name: Option<&'a str>,
+    /// How many flows it gets beside others.
     weight: u16,
+    /// It gets no new flows.
     draining: bool,
+    /// It is to have new flows, by its checks.
     well: bool,
 }
 
 /// A server, of whichever listeners.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Server")]
 struct ServerRow<'a> {
+    /// `"tcp"` or `"udp"`.
     protocol: &'static str,
+    /// Address and port.
     server: SocketAddr,
+    /// The name that stands for it; `null` of one that is written by its address.
     name: Option<&'a str>,
+    /// How packets reach it.
     reach: &'static str,
+    /// It was removed and has flows yet.
     leaving: bool,
+    /// Flows that it has.
     flows: u32,
+    /// Those of them that are not over.
     flows_open: u32,
+    /// Flows that have begun with it so far.
     flows_begun: u64,
+    /// Flows whose SYN it answered with a reset.
     flows_refused: u64,
+    /// Flows that were forgotten without a word from it.
     flows_unanswered: u64,
+    /// Flows that were refused, or whose SYN came again before it was answered.
     flows_failed: u64,
+    /// It is to have new flows.
     well: bool,
+    /// It has none because flows failed.
     resting: bool,
+    /// How often it has rested.
     rests: u64,
+    /// Checks that it passed.
     checks_passed: u64,
+    /// Checks that it failed.
     checks_failed: u64,
+    /// Why the last one failed; `null` while none has.
     last_failure: Option<String>,
     #[serde(flatten)]
     traffic: Traffic,

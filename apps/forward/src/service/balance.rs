@@ -12,22 +12,23 @@ use super::{Listener, Member, NextTable, Server, Services};
 /// How a server is chosen.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
-    /// By the client's address and port, with Maglev hashing: servers that come and go take few clients along
+    /// By a hash of the client's address and port (Maglev); few clients change servers when servers come and go
     #[default]
     Maglev,
-    /// The server with the fewest connections that are not over, compared with its weight
+    /// The server with the fewest open connections, relative to its weight
     Least,
-    /// Each in turn, as often as its weight says
+    /// Each server in turn, as often as its weight says
     RoundRobin,
 }
 
 /// What of a client decides which server it belongs to.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Affinity {
-    /// Its address and port: each connection by itself, so that load is spread evenly
+    /// Address and port: each connection by itself, which spreads load evenly
     #[default]
     Connection,
-    /// Its address alone: all its connections, of all listeners with the same servers, go to one server, as iperf3 and FTP need it
+    /// Address only: all connections of a client, to all listeners with the same servers, go to one server, as iperf3
+    /// and FTP need it
     Client,
 }
 

@@ -6,15 +6,15 @@
 //! Both have places, which flows name. What is taken away keeps its place while it has flows, which go on as before; then the
 //! place is free for another. `wanted` is what somebody wants and why it cannot be, `change` how it becomes what there is,
 //! also while packets come; a hashing table is then made again beside the old one, a bounded part at a time. `balance` is
-//! how a server is chosen, `places` how places are given out, `health` which servers are well, and `followed` what becomes of
+//! how a server is chosen, `slots` how places are given out, `health` which servers are well, and `names` what becomes of
 //! servers that have names.
 
 mod balance;
 mod change;
-mod followed;
 mod health;
-mod places;
+mod names;
 mod reload;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod wanted;
@@ -176,7 +176,7 @@ pub struct Services {
     /// Servers that see their clients' addresses, and whose answers come to us.
     transparent: usize,
     /// What servers are called.
-    called: followed::Called,
+    called: names::Called,
 }
 
 impl Services {

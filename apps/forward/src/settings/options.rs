@@ -18,12 +18,13 @@ use crate::reach::Reach;
 use crate::service::{Affinity, Balance};
 use crate::splice::Version;
 
-/// Forward connections to servers, packet by packet, so that only client and server acknowledge anything.
+/// Forward connections to servers packet by packet (a layer-4 load balancer).
 ///
-/// What comes to a listener is sent on to one of the servers of its family, as if it came from the address of ours, and
-/// their answers to the client, as if they came from the listener. All packets of a connection go to one server; which, is
-/// decided by the client's address and port (Maglev hashing), as --to says by weights. Echo requests to our addresses are
-/// answered. SIGINT and SIGTERM end it. Statistics are printed on SIGUSR1 and at the end.
+/// Packets to a listener (--listen) are sent on to one of the servers (--to) of its address family, with an address of
+/// this program as the source; answers go back to the client with the listener's address as the source. --reach has
+/// other ways. All packets of a connection go to one server, chosen by a hash of the client's address and port (Maglev)
+/// and by the servers' weights. TCP runs between client and server; this program acknowledges nothing itself. It
+/// answers pings to its addresses. SIGINT and SIGTERM stop it. It prints statistics on SIGUSR1 and at the end.
 #[derive(clap::Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ForwardArgs {
@@ -33,60 +34,66 @@ pub struct ForwardArgs {
     pub(crate) user: UserArgs,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
-    /// What to forward and how, in a file of TOML, and by which link if that is not named here (docs/forward.md); SIGHUP reads it again
+    /// Read listeners, servers and the link from this TOML file (docs/forward.md); link options on the command line
+    /// override it; SIGHUP reloads it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "reach", "flows", "keep", "control", "metrics", "balance", "affinity", "no_server", "passive", "passive_window", "passive_rest", "splice"])]
     pub(crate) config: Option<PathBuf>,
-    /// Where clients come to: an address that --address gives, or one of the daemon's, and a port; tcp unless it says udp (repeatable)
+    /// Address and port that clients connect to: an address from --address or from the daemon; TCP unless it begins
+    /// with udp: (repeatable)
     #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "[tcp:|udp:]ADDRESS:PORT")]
     pub(crate) listen: Vec<Place>,
-    /// A server: its port if it is not the listener's, its weight if it is not 1, 0 for no new connections; a NAME is one for each address that it has (repeatable)
+    /// Server to forward to; a NAME stands for all its addresses. PORT defaults to the listener's, WEIGHT to 1; a
+    /// server of weight 0 gets no new connections (repeatable)
     #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "ADDRESS|NAME[:PORT][,WEIGHT]")]
     pub(crate) to: Vec<To>,
-    /// How often names are resolved, to follow servers that move; 0 for at the start alone
+    /// How often to resolve names, to follow servers that move; 0: only at the start
     #[arg(long, value_name = "TIME", default_value = RESOLVE_EVERY, value_parser = interval, conflicts_with_all = ["config", "splice"])]
     pub(crate) resolve: Duration,
     /// Whose address servers see, and how their answers reach clients
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     pub(crate) reach: Reach,
-    /// Connections to remember at most; each takes some 90 bytes
+    /// Most connections to track at once; each takes about 90 bytes of memory
     #[arg(long, value_name = "N", default_value_t = FLOWS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(FLOWS_MAX)))]
     pub(crate) flows: u32,
-    /// Keep connections in this file, best in memory (/run/NAME): a forwarder that is started after this one goes on with them
+    /// Keep the connection table in this file, best in memory (/run/NAME), so that the next forwarder continues the
+    /// connections
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
-    /// How the server of a new connection is chosen
+    /// How to choose the server of a new connection
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub(crate) balance: Balance,
-    /// What of a client decides its server; client keeps all its connections together
+    /// What part of a client's address chooses its server
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub(crate) affinity: Affinity,
     #[command(flatten)]
     pub(crate) health: HealthArgs,
-    /// What becomes of new connections while no server is to have any
+    /// What to do with new connections while no server is available
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub(crate) no_server: NoServer,
-    /// Listen to exos forward ctl at a socket that its owner may open: servers change while it runs
+    /// Take commands of exos forward ctl at this socket, which only this program's user may open
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = FORWARD_SOCKET)]
     pub(crate) control: Option<PathBuf>,
-    /// Answer Prometheus there (GET /metrics), at a loopback address of the host: all that is counted, as it is now
+    /// Serve all counters to Prometheus (GET /metrics) at this loopback address of the host
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Take over from the forwarder at the same --control, if there is one: it ends when this one is ready; give both the same --keep
+    /// Take over from the forwarder at the same --control, if one runs: it ends when this one is ready. Give both the
+    /// same --keep
     #[arg(long, conflicts_with = "splice")]
     pub(crate) take_over: bool,
-    /// Forward connections that stand in the kernel (the interface's driver), where only their first and last packets come here
+    /// Forward established connections in the kernel (XDP): only their first and last packets come to this program
     #[arg(long)]
     pub(crate) in_kernel: bool,
-    /// Join sockets of the kernel's instead, by splice(2): a proxy. TCP only, at addresses of this host, without a link
+    /// Run as a proxy that joins kernel sockets with splice(2) instead: TCP only, at addresses of this host, without a
+    /// link
     #[arg(long, conflicts_with_all = ["balance", "affinity", "check", "control", "metrics", "in_kernel", "reach", "no_server", "passive", "passive_window", "passive_rest"])]
     pub(crate) splice: bool,
-    /// With --splice: tell servers of their clients by the PROXY protocol, which they must expect
+    /// With --splice: tell servers the client's address by the PROXY protocol, which they must expect
     #[arg(long, value_enum, value_name = "VERSION", requires = "splice")]
     pub(crate) proxy_protocol: Option<Version>,
-    /// Between packets, look on while traffic comes (poll), or sleep and be woken [default: poll, if there is a core left for others]
+    /// What to do while no packets arrive [default: poll if there is a core to spare]
     #[arg(long, value_name = "HOW", conflicts_with = "splice")]
     pub(crate) idle: Option<Idle>,
-    /// Print the statistics as JSON, a line on standard output
+    /// Print the statistics as one line of JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -6,12 +6,11 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use exos::{Error, LinkName};
+use exos::Error;
 
 use crate::config::{of_service, trial_stack};
 use crate::exporter::Exporter;
 use crate::keeper;
-use crate::lent;
 use crate::service::{Listen, Services};
 use crate::setup::attachment;
 use crate::wanted::Wanted;
@@ -23,11 +22,10 @@ use crate::wanted::Wanted;
 /// The first of that.
 pub fn rehearse(wanted: &Wanted) -> Result<(), Error> {
     let attachment = attachment(wanted)?;
-    attachment.check()?;
-    if let (LinkName::Xdp { interface, .. }, true) = (&attachment.link, wanted.in_kernel) {
+    if let (Some(interface), true) = (attachment.link.interface(), wanted.in_kernel) {
         exos::handlers::check_way_out(interface)?;
     }
-    let stack = match lent::is_lent(wanted)? {
+    let stack = match wanted.link.is_lent()? {
         // What the daemon lends it alone knows.
         true => None,
         false => trial_stack(wanted),

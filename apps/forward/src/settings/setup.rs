@@ -2,9 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use exos::{Attachment, Error, Exos, LinkName};
+use exos::{Attachment, Error, Exos, Role};
 use exos_inet::Stack;
+use exos_program::{LinkArgs, LinkName, Needs};
 
+use crate::lent;
 use crate::limits::PATH_MTU_MIN;
 use crate::options::{Place, Weighted};
 use crate::predecessor::Predecessor;
@@ -12,8 +14,20 @@ use crate::reach::Reach;
 use crate::service::{Affinity, Balance, Listen};
 use crate::wanted::{Service, Wanted};
 
+/// What is wanted fits together, on a link that a daemon lends or not, with the kernel forwarding or not.
+///
+/// # Errors
+///
+/// The first thing that does not.
+pub fn check(wanted: &Wanted, in_kernel: bool, is_lent: bool) -> Result<(), Error> {
+    check_listeners(wanted)?;
+    check_options(wanted, in_kernel, is_lent)
+        .into_iter()
+        .collect()
+}
+
 /// Listeners are at addresses of ours.
-pub fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
+fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
     let ours = |ip: IpAddr| wanted.link.address.iter().any(|a| a.ip == ip);
     let mut listeners = wanted.services.iter().flat_map(|service| &service.listen);
     match listeners.find(|listen| !ours(listen.at.ip())) {
@@ -23,8 +37,21 @@ pub fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
     }
 }
 
+/// What options rule each other out, each for itself.
+pub fn check_options(wanted: &Wanted, in_kernel: bool, is_lent: bool) -> [Result<(), Error>; 3] {
+    let lent = match is_lent {
+        true => lent::check(in_kernel, wanted),
+        false => Ok(()),
+    };
+    [
+        lent,
+        check_kernel(in_kernel, wanted),
+        check_affinity(wanted),
+    ]
+}
+
 /// Only hashing looks at the client.
-pub fn check_affinity(wanted: &Wanted) -> Result<(), Error> {
+fn check_affinity(wanted: &Wanted) -> Result<(), Error> {
     match (wanted.affinity, wanted.balance) {
         (Affinity::Client, Balance::Least | Balance::RoundRobin) => Err(Error::new(
             "a client keeps its server only where servers are chosen by clients",
@@ -35,7 +62,7 @@ pub fn check_affinity(wanted: &Wanted) -> Result<(), Error> {
 }
 
 /// The kernel wraps no packets in others.
-pub fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
+fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
     let mut services = wanted.services.iter();
     match services.find(|service| service.reach == Reach::Tunnel) {
         Some(service) if in_kernel => Err(Error::new(format!(
@@ -48,12 +75,9 @@ pub fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
 }
 
 /// The link is one on which packets can be forwarded.
-pub fn check_link(attachment: &Attachment) -> Result<(), Error> {
-    let suits = matches!(
-        attachment.link,
-        LinkName::Xdp { .. } | LinkName::Daemon { .. }
-    );
-    if suits && !attachment.share_address {
+pub fn check_link(link: &LinkArgs) -> Result<(), Error> {
+    let suits = link.is_lent()? || matches!(link.link, Some(LinkName::Xdp { .. }));
+    if suits && !link.share_address {
         return Ok(());
     }
     Err(Error::new("packets are forwarded on an interface by AF_XDP, with addresses of their own")
@@ -66,17 +90,16 @@ pub fn check_link(attachment: &Attachment) -> Result<(), Error> {
 ///
 /// Packets are not forwarded on such a link.
 pub fn attachment(wanted: &Wanted) -> Result<Attachment, Error> {
-    let mut attachment = wanted.link.attachment(0)?;
+    check_link(&wanted.link)?;
+    let mut link = wanted.link.clone();
     // What we say first comes from the first that fits. Servers that have a listener's address hear nothing from there.
     let is_listener_s = |ip: IpAddr| {
         let mut services = wanted.services.iter().filter(|s| !s.reach.hears_servers());
         services.any(|s| s.listen.iter().any(|listen| listen.at.ip() == ip))
     };
-    attachment
-        .addresses
+    link.address
         .sort_by_key(|address| is_listener_s(address.ip));
-    check_link(&attachment)?;
-    Ok(attachment)
+    link.attachment(&Needs::new(Role::Connect(Vec::new())))
 }
 
 /// Makes the link, when a forwarder that is there has given it up.
@@ -84,7 +107,7 @@ pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Exos, Erro
     let attachment = attachment(wanted)?;
     wanted.user.give_up_for(&attachment.link)?;
     wanted.user.warn_of_merging(&attachment.link);
-    Exos::attach_after(&attachment, || match before {
+    Exos::attach_after(attachment, || match before {
         Some(before) => before.hand_over().map(|()| true),
         None => Ok(false),
     })

@@ -201,7 +201,7 @@ pub(super) fn connect(client: &OwnedFd, at: SocketAddr) -> rustix::io::Result<Ow
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let server = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-    // Who sends decides what goes together; we hold nothing back.
+    // The sender decides what goes together; we hold nothing back.
     sockopt::set_tcp_nodelay(client, true)?;
     sockopt::set_tcp_nodelay(&server, true)?;
     match rustix::net::connect(&server, &at) {

@@ -15,9 +15,9 @@ exos_inet::counters! {
     connections_expired,
     /// Clients that got a reset because the server refused.
     connect_refused,
-    /// The same because the server did not answer.
+    /// Clients that got a reset because the server did not answer.
     connect_timed_out,
-    /// The same for other reasons: no route, no port or no descriptor is left.
+    /// Clients that got a reset for other reasons: no route, no port or no descriptor is left.
     connect_failed,
     /// Times that a client had to wait because there was no descriptor or memory.
     accept_failed,

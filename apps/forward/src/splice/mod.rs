@@ -36,6 +36,7 @@ use crate::options::ForwardArgs;
 use splicer::Splicer;
 
 pub use proxy::Version;
+pub use report::Report;
 
 /// The program.
 pub(crate) fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {

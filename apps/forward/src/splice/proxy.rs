@@ -7,9 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 /// Which of its versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Version {
-    /// A line of text.
+    /// Version 1: a line of text.
     V1,
-    /// Bytes of fixed places.
+    /// Version 2: binary.
     V2,
 }
 

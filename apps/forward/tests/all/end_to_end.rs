@@ -116,7 +116,8 @@ impl Network {
         let to = SocketAddr::new(address(FORWARDER, ipv6), 80);
         let options = Options::default();
         self.stacks[CLIENT]
-            .tcp_connect(self.now, None, to, &options)
+            .tcp
+            .connect(self.now, None, to, &options)
             .unwrap()
     }
 
@@ -179,7 +180,7 @@ impl Network {
         match onward {
             Verdict::Stack => stack.handle_frame(now, &frame, RxChecksum::Unknown),
             Verdict::Onward(to) => stack.pass(now, to, frame),
-            Verdict::Drop | Verdict::Made | Verdict::Answered | Verdict::Held => {}
+            Verdict::Drop | Verdict::Generated | Verdict::Answered | Verdict::Held => {}
         }
     }
 }
@@ -274,7 +275,7 @@ fn every_byte_comes_back() {
     }
 }
 
-/// The same where three of a hundred frames are lost on each way, and one is doubled.
+/// Three of a hundred frames are lost on each way, and one is doubled.
 #[test]
 fn every_byte_comes_back_over_bad_wires() {
     for reach in Reach::ALL {

@@ -32,19 +32,19 @@ pub(crate) fn start(lab: &str, emulation: &Emulation) -> Result<()> {
     let mut child = command.spawn().context(what)?;
     let settings = serde_json::to_vec(emulation).expect("plain data becomes JSON");
     let mut stdin = child.stdin.take().expect("piped");
-    let said = match stdin.write_all(&settings) {
+    let answer = match stdin.write_all(&settings) {
         Ok(()) => {
             drop(stdin);
-            hear(&mut child)
+            read_answer(&mut child)
         }
         Err(e) => Err(Error::io(what(), e)),
     };
-    match said.as_deref() {
+    match answer.as_deref() {
         Ok(READY) => Ok(()),
         _ => {
             let _ = child.kill();
             let _ = child.wait();
-            let reason = said?;
+            let reason = answer?;
             Err(Error::new(format!(
                 "{}: {}",
                 what(),
@@ -58,10 +58,10 @@ pub(crate) fn start(lab: &str, emulation: &Emulation) -> Result<()> {
 }
 
 /// What it says until it closes its output.
-fn hear(child: &mut Child) -> Result<String> {
+fn read_answer(child: &mut Child) -> Result<String> {
     let what = || "cannot hear of the emulator in the background";
     let mut stdout = child.stdout.take().expect("piped");
-    let mut said = String::new();
+    let mut answer = String::new();
     let timeout = Timespec {
         tv_sec: START_TIMEOUT.as_secs() as i64,
         tv_nsec: 0,
@@ -74,8 +74,8 @@ fn hear(child: &mut Child) -> Result<String> {
         ))
         .mend("the machine is overloaded: try again"));
     }
-    stdout.read_to_string(&mut said).context(what)?;
-    Ok(said)
+    stdout.read_to_string(&mut answer).context(what)?;
+    Ok(answer)
 }
 
 /// The process itself.

@@ -1,6 +1,6 @@
 //! What an emulated wire does to the frames that cross it: the settings, their bounds and defaults.
 //!
-//! The same conditions hold for each of the two directions, with random numbers of their own. Shares are
+//! The conditions hold for each of the two directions, with random numbers of their own. Shares are
 //! probabilities from 0 to 1 for each frame.
 
 use crate::limits::{
@@ -10,20 +10,23 @@ use exos_host::{Error, Result};
 use exos_program::units::{
     parse_duration, parse_share, show_duration, show_rate, show_share, show_size,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What happens to frames on their way, in each direction. Its JSON form is documented in docs/json.md.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// What happens to frames on their way, in each direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conditions {
     /// Time on the way, in one direction: a round trip takes twice this.
     #[serde(rename = "delay_ns", with = "nanos")]
+    #[schemars(with = "u64")]
     pub delay: Duration,
     /// The delay varies by up to this much in both directions, uniformly; at most the delay. Frames stay in
     /// order.
     #[serde(rename = "jitter_ns", with = "nanos")]
+    #[schemars(with = "u64")]
     pub jitter: Duration,
     /// Share of frames lost, each independently of all others.
     pub loss: f64,
@@ -31,23 +34,24 @@ pub struct Conditions {
     pub burst_loss: Option<BurstLoss>,
     /// Share of frames held back so that others pass them.
     pub reorder: f64,
-    /// How long such frames are held back, on top of the delay; `None`: see [`Conditions::reorder_by`].
+    /// How long such frames are held back, on top of the delay; `null`: an eighth of the delay, at least 1 ms.
     #[serde(rename = "reorder_by_ns", with = "optional_nanos")]
+    #[schemars(with = "Option<u64>")]
     pub reorder_by: Option<Duration>,
     /// Share of frames that arrive twice, the copy right behind.
     pub duplicate: f64,
     /// Share of IP packets with one wrong bit, behind the Ethernet header.
     pub corrupt: f64,
-    /// Bits per second, Ethernet headers counted; `None`: no limit and no queue.
+    /// Bits per second, Ethernet headers counted; `null`: no limit and no queue.
     pub rate_bits_per_sec: Option<u64>,
-    /// Bytes that may wait for the link when it has a rate; `None`: see [`Conditions::queue_bytes`].
+    /// Bytes that may wait for the link when it has a rate; `null`: 50 ms of the rate, at least 64,000.
     pub queue_bytes: Option<u64>,
-    /// When this many bytes wait, ECN-capable packets are marked (RFC 3168 §5); `None`: never.
+    /// When this many bytes wait, ECN-capable packets are marked (RFC 3168 §5); `null`: never.
     pub mark_bytes: Option<u64>,
 }
 
 /// Loss in bursts by the model of Gilbert and Elliott: a good state without and a bad state with loss.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BurstLoss {
     /// Share of all frames that are lost so.
     pub loss: f64,
@@ -224,7 +228,7 @@ mod nanos {
     }
 }
 
-/// The same, or null.
+/// A duration as nanoseconds, or null.
 mod optional_nanos {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
     use std::time::Duration;

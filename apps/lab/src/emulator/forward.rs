@@ -6,7 +6,7 @@
 
 use super::conditions::Conditions;
 use super::direction::Direction;
-use super::lateness::Histogram;
+use super::lateness::LatenessHistogram;
 use super::shared::{Shared, Snapshot};
 use super::statistics::{DirectionReport, OwnLosses};
 use super::urgency::Urgency;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 struct End {
     link: XdpLink,
     direction: Direction,
-    late: Histogram,
+    late: LatenessHistogram,
 }
 
 /// Both ends. Belongs to the thread that drives it.
@@ -47,7 +47,7 @@ impl Forwarder {
             Ok(End {
                 link: open_link(interface)?,
                 direction: Direction::new(conditions, seed, number),
-                late: Histogram::default(),
+                late: LatenessHistogram::default(),
             })
         };
         Ok(Self {

@@ -6,6 +6,9 @@
 
 use crate::settings::{INTERFACE, Side};
 use exos_host::netns::NetNs;
+use procfs::FromRead as _;
+use procfs::net::InterfaceDeviceStatus;
+use std::collections::HashMap;
 
 /// Packets that interfaces could not send, by the side to which they lead or belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,15 +22,15 @@ pub(super) struct Dropped {
 impl Dropped {
     /// As counted since the interfaces were made. What cannot be read counts as nothing: the interface is gone.
     pub(super) fn read(lab: &str, middle: &NetNs) -> Self {
-        let table = drops_table(middle);
+        let of = |table: &HashMap<String, u64>, name| table.get(name).copied().unwrap_or(0);
+        let table = tx_dropped(middle);
         Self {
             at_side: Side::BOTH.map(|side| {
                 // Opened again each time: a handle would keep a side alive that was removed.
                 let netns = NetNs::find(&side.namespace(lab)).ok().flatten();
-                let table = netns.map(|netns| drops_table(&netns));
-                tx_dropped(&table.unwrap_or_default(), INTERFACE)
+                netns.map_or(0, |netns| of(&tx_dropped(&netns), INTERFACE))
             }),
-            in_middle: Side::BOTH.map(|side| tx_dropped(&table, side.middle_interface())),
+            in_middle: Side::BOTH.map(|side| of(&table, side.middle_interface())),
         }
     }
 
@@ -41,43 +44,19 @@ impl Dropped {
     }
 }
 
-/// The kernel's table of interfaces of a namespace (proc(5), /proc/pid/net/dev).
-fn drops_table(netns: &NetNs) -> String {
-    let read = || std::fs::read_to_string("/proc/thread-self/net/dev");
-    netns
-        .run(read)
-        .ok()
-        .and_then(Result::ok)
-        .unwrap_or_default()
-}
-
-/// The twelfth number of the interface's line; 0 when there is none.
-fn tx_dropped(table: &str, interface: &str) -> u64 {
-    let line = table.lines().find_map(|line| {
-        let (name, numbers) = line.split_once(':')?;
-        (name.trim() == interface).then_some(numbers)
-    });
-    let number = line.and_then(|numbers| numbers.split_whitespace().nth(11));
-    number.and_then(|text| text.parse().ok()).unwrap_or(0)
+/// What the interfaces of a namespace could not send, by name (proc(5), /proc/pid/net/dev).
+fn tx_dropped(netns: &NetNs) -> HashMap<String, u64> {
+    let read = || InterfaceDeviceStatus::from_file("/proc/thread-self/net/dev");
+    let table = netns.run(read).ok().and_then(Result::ok);
+    let interfaces = table.into_iter().flat_map(|table| table.0);
+    interfaces
+        .map(|(name, status)| (name, status.sent_drop))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_column_is_found() {
-        let table = "\
-Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
-    lo:       1       2    3    4    5     6          7         8        9      10   11   12   13    14      15         16
-  wire: 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36
-";
-        assert_eq!(tx_dropped(table, "wire"), 32);
-        assert_eq!(tx_dropped(table, "lo"), 12);
-        assert_eq!(tx_dropped(table, "a"), 0);
-        assert_eq!(tx_dropped("", "wire"), 0);
-    }
 
     #[test]
     fn only_what_came_since_counts() {

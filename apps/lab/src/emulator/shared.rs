@@ -1,7 +1,7 @@
 //! What the forwarding thread and those who ask it share: requests one way, statistics the other.
 //!
 //! The forwarding thread looks at one word in each turn and is woken through a descriptor when it sleeps; it
-//! never waits for anybody. Who asks waits, for a bounded time.
+//! never waits for anybody. The asker waits, for a bounded time.
 
 use super::statistics::DirectionReport;
 use crate::limits::ANSWER_TIMEOUT;

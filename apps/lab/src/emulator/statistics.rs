@@ -2,25 +2,27 @@
 //!
 //! Two kinds of loss are kept apart: what the conditions asked for (`lost_*`, `drop_queue_full`), and what the
 //! emulator itself could not carry (`drop_held_full`, `own_*`). Only when the latter are zero was the wire what it
-//! was asked to be. The JSON form is documented in docs/json.md.
+//! was asked to be. For each direction
+//! received + duplicated = delivered + lost_random + lost_burst + drop_queue_full + drop_held_full + held_frames.
 
 use super::conditions::Conditions;
 use super::lateness::Lateness;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The schema of [`Statistics`] as JSON.
 pub const SCHEMA: &str = "exos.lab.emulation/1";
 
 /// An emulator and what it did since it started.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Statistics {
-    /// [`SCHEMA`].
+    /// `"exos.lab.emulation/1"`.
     pub schema: String,
     /// The emulator's process.
     pub pid: u32,
     /// How long it has been running.
     pub seconds: f64,
-    /// The part of that time for which it used a processor.
+    /// The part of that time for which it used a processor, 0 to 1.
     pub cpu_share: f64,
     /// What it was asked for.
     pub settings: Emulation,
@@ -31,18 +33,18 @@ pub struct Statistics {
 }
 
 /// A wire that is emulated: its conditions and how.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Emulation {
     /// What happens to frames, in each direction.
     pub conditions: Conditions,
     /// Decides everything random; the same frames meet the same fate again.
     pub seed: u64,
-    /// The core that the emulator is pinned to; `None`: any.
+    /// The core that the emulator is pinned to; `null`: any.
     pub core: Option<usize>,
 }
 
 /// One direction: what the wire did, and how well the emulator did it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DirectionReport {
     /// What became of frames.
     #[serde(flatten)]
@@ -55,19 +57,19 @@ pub struct DirectionReport {
 }
 
 /// What became of the frames of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DirectionStatistics {
-    /// Frames that came, and their bytes.
+    /// Frames that came.
     pub received: u64,
-    /// See `received`.
+    /// Their bytes, Ethernet headers included.
     pub received_bytes: u64,
-    /// Frames that left towards the other side, copies included, and their bytes.
+    /// Frames that left towards the other side, copies included.
     pub delivered: u64,
-    /// See `delivered`.
+    /// Their bytes.
     pub delivered_bytes: u64,
-    /// Lost at random, each by itself.
+    /// Lost because it was asked for, each by itself.
     pub lost_random: u64,
-    /// Lost in bursts.
+    /// Lost because it was asked for, in bursts.
     pub lost_burst: u64,
     /// Dropped because the queue before the limited rate was full.
     pub drop_queue_full: u64,
@@ -81,9 +83,9 @@ pub struct DirectionStatistics {
     pub corrupted: u64,
     /// Marked as having met congestion.
     pub marked: u64,
-    /// Frames under way now, and their bytes with what keeping them costs.
+    /// Frames under way now.
     pub held_frames: u64,
-    /// See `held_frames`.
+    /// The memory that they take.
     pub held_bytes: u64,
 }
 
@@ -95,7 +97,7 @@ impl DirectionStatistics {
 }
 
 /// Frames that the emulator or the kernel around it lost against its instructions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnLosses {
     /// Came while the receive ring was full: the emulator was kept from the processor for too long.
     pub own_rx_ring_full: u64,

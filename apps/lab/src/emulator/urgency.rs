@@ -1,4 +1,4 @@
-//! Before whom the forwarding thread runs.
+//! How urgent the forwarding thread is: before which others it runs.
 //!
 //! Mostly idle, it has real-time priority: it wakes within microseconds however busy the machine is. The kernel
 //! takes the core from a real-time thread that leaves others nothing, for 50 ms in each second, which would be a

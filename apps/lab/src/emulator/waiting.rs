@@ -90,7 +90,7 @@ impl Waiting {
         Wait::UntilFrame { timeout_ns }
     }
 
-    /// A sleep of `sleep_ns` took so much longer than that.
+    /// A sleep of `sleep_ns` took this much longer than that.
     pub(super) fn woke_late(&mut self, sleep_ns: u64, late_ns: u64) {
         // What is later than this was kept from the processor: no lead would help.
         let late_ns = late_ns.min(LEAD_MAX.as_nanos() as u64) as f64;

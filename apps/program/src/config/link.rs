@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use exos::{LinkName, Prefixed};
+use exos::Prefixed;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Number, Source, Text};
-use crate::{LinkArgs, ViaName, mode};
+use crate::{LinkArgs, LinkName, ViaName, mode};
 
 /// More cores than any machine has.
 pub const CORES_MAX: i64 = 4096;

@@ -17,13 +17,13 @@ use std::process::ExitCode;
 use exos::signals::Signals;
 use exos::{Error, Exos, clock};
 use exos_inet::tcp::ListenOptions;
-use exos_program::{Printer, Stream, reachable_addresses, taken_back, tell_news};
+use exos_program::{Needs, Printer, Stream, reachable_addresses, taken_back, tell_news};
 
 use crate::limits::GOODBYE_TIME;
-use crate::run::{failed, local_port};
+use crate::run::{failed, local_port, role};
 
 pub use options::CatArgs;
-pub use program::{Cat, Side, Verdict};
+pub use program::{Cat, Report, Side, Verdict};
 pub use streams::Streams;
 
 /// Run until the connection has ended. Success when it ended in order in both directions.
@@ -34,7 +34,7 @@ pub fn run(args: &CatArgs) -> Result<ExitCode, Error> {
         (port, _) => port,
     };
     args.link.pin()?;
-    let mut exos = Exos::attach(&args.link.attachment(port.unwrap_or(0))?)?;
+    let mut exos = Exos::attach(args.link.attachment(&Needs::new(role(port)))?)?;
     let signals = Signals::catch()?;
     // Standard output carries the peer's bytes, so all else goes to standard error.
     let printer = Printer::start(Stream::Error)?;
@@ -57,7 +57,8 @@ fn begin(args: &CatArgs, side: Side, port: Option<u16>, exos: &mut Exos) -> Resu
             let source = exos.source(to, port)?;
             let id = exos
                 .stack
-                .tcp_connect(now, source, to, &args.tcp.options())
+                .tcp
+                .connect(now, source, to, &args.tcp.options())
                 .map_err(|e| Error::new(format!("cannot connect to {to}: {e}")))?;
             Ok(Cat::connecting(id, to, now))
         }

@@ -7,34 +7,34 @@ use exos_program::{LinkArgs, TcpArgs};
 
 use super::program::Side;
 
-/// Join standard input and output to a TCP connection, as netcat does.
+/// Connect standard input and output to a TCP connection, like netcat.
 ///
-/// At the end of standard input the sending half is closed (as by `nc -N`). The exit status is 0 when everything was
-/// delivered and both sides finished, else 1 with a line that says why. Statistics are printed on SIGUSR1 and, if asked
-/// for, at the end.
+/// At the end of standard input it closes its half of the connection (like `nc -N`). The exit status is 0 if all data
+/// was delivered and both sides closed, else 1 with a message that says why. It prints statistics on SIGUSR1 and, with
+/// --statistics, at the end.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CatArgs {
-    /// Where to connect to
+    /// Address and port to connect to
     #[arg(
         value_name = "ADDRESS:PORT",
         required_unless_present = "listen",
         conflicts_with = "listen"
     )]
     pub(crate) to: Option<SocketAddr>,
-    /// Take one connection to --port instead
+    /// Accept one connection at --port instead of connecting
     #[arg(long, requires = "port")]
     pub(crate) listen: bool,
-    /// The local port; when connecting, any if left out
+    /// Local port [default when connecting: any]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
-    /// Print the statistics at the end, on standard error
+    /// Print statistics at the end, to standard error
     #[arg(long)]
     pub(crate) statistics: bool,
-    /// Print them as a line of JSON, on standard error
+    /// Print statistics as one line of JSON, to standard error
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -11,7 +11,8 @@ use exos::clock;
 use exos_buf::Buffer;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Info, ListenerId, Reason};
 use exos_inet::{Instant, Stack};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::streams::{Input, Streams};
 use crate::limits::CAT_QUEUE_MAX;
@@ -130,7 +131,7 @@ impl Cat {
                     self.began = now;
                 }
                 // It came before the listener was closed.
-                None => stack.tcp_abort(id),
+                None => stack.tcp.abort(id),
             }
         }
         if self.id != Some(id) {
@@ -178,7 +179,7 @@ impl Cat {
                 Input::Broken(kind) => {
                     self.input_ended = true;
                     self.broken = Some(kind);
-                    stack.tcp_abort(id);
+                    stack.tcp.abort(id);
                 }
             }
         }
@@ -201,7 +202,7 @@ impl Cat {
         let available = bytes.len();
         let Some(taken) = streams.offer(bytes) else {
             // Nobody takes the output any more: the error is told at the end.
-            stack.tcp_abort(id);
+            stack.tcp.abort(id);
             return;
         };
         stack.tcp.consume(id, taken);
@@ -227,7 +228,7 @@ impl Cat {
     /// Give the connection up, if it is not over.
     pub fn abort(&mut self, stack: &mut Stack) {
         if let (None, Some(id)) = (self.verdict, self.id) {
-            stack.tcp_abort(id);
+            stack.tcp.abort(id);
         }
     }
 
@@ -241,7 +242,7 @@ impl Cat {
 pub(super) fn report(cat: &Cat, as_json: bool) -> String {
     let time = clock::now() - cat.began;
     if as_json {
-        format!("{}\n", value(cat, time))
+        statistics::line(&Report::of(cat, time))
     } else {
         text(cat, time)
     }
@@ -270,13 +271,32 @@ fn text(cat: &Cat, time: Duration) -> String {
     )
 }
 
-fn value(cat: &Cat, time: Duration) -> serde_json::Value {
-    json!({
-        "schema": "exos.cat.statistics/1",
-        "peer": cat.peer.map(|p| p.to_string()),
-        "seconds": time.as_secs_f64(),
-        "bytes_sent": cat.sent,
-        "bytes_received": cat.received,
-        "tcp": cat.info.as_ref().map(statistics::tcp_value),
-    })
+/// What `exos cat` reports, on one line of standard error for each SIGUSR1 and at the end.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
+    /// `"exos.cat.statistics/1"`.
+    schema: &'static str,
+    /// Address and port; `null` while nobody has connected.
+    peer: Option<String>,
+    /// Since the connection began (was asked for, or taken).
+    seconds: f64,
+    /// Data acknowledged by the peer.
+    bytes_sent: u64,
+    /// Data taken from it.
+    bytes_received: u64,
+    /// Its state as last seen; `null` before there was any.
+    tcp: Option<statistics::TcpState>,
+}
+
+impl Report {
+    fn of(cat: &Cat, time: Duration) -> Self {
+        Self {
+            schema: "exos.cat.statistics/1",
+            peer: cat.peer.map(|p| p.to_string()),
+            seconds: time.as_secs_f64(),
+            bytes_sent: cat.sent,
+            bytes_received: cat.received,
+            tcp: cat.info.as_ref().map(statistics::TcpState::of),
+        }
+    }
 }

@@ -28,16 +28,16 @@ pub enum Input {
     Broken(ErrorKind),
 }
 
-/// Wakes the loop, once for any number of news: while `rung`, one byte is in the socket or about to be.
+/// Wakes the loop, once for any number of news: while `is_woken`, one byte is in the socket or about to be.
 #[derive(Clone)]
-struct Bell {
-    rung: Arc<AtomicBool>,
+struct Waker {
+    is_woken: Arc<AtomicBool>,
     socket: Arc<UnixStream>,
 }
 
-impl Bell {
-    fn ring(&self) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
+impl Waker {
+    fn wake(&self) {
+        if !self.is_woken.swap(true, Ordering::AcqRel) {
             // A full socket wakes as well; one that is gone has no loop.
             let _ = (&*self.socket).write(&[1]);
         }
@@ -50,7 +50,7 @@ pub struct Streams {
     output: Option<SyncSender<Vec<u8>>>,
     writer: Option<JoinHandle<io::Result<()>>>,
     error: Option<io::Error>,
-    bell: Bell,
+    waker: Waker,
     waiting: UnixStream,
 }
 
@@ -63,21 +63,21 @@ impl Streams {
         let (waiting, socket) = UnixStream::pair()?;
         waiting.set_nonblocking(true)?;
         socket.set_nonblocking(true)?;
-        let bell = Bell {
-            rung: Arc::default(),
+        let waker = Waker {
+            is_woken: Arc::default(),
             socket: Arc::new(socket),
         };
         let (send_input, from_input) = sync_channel(CHUNKS_MAX);
         let (to_output, take_output) = sync_channel(CHUNKS_MAX);
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
-        let ring = bell.clone();
-        thread("input").spawn(move || read_all(input, send_input, &ring))?;
-        let ring = bell.clone();
+        let for_input = waker.clone();
+        thread("input").spawn(move || read_all(input, send_input, &for_input))?;
+        let for_output = waker.clone();
         let writer = thread("output").spawn(move || {
-            let result = write_all(output, &take_output, &ring);
+            let result = write_all(output, &take_output, &for_output);
             // What waits will not be written: anyone who sends more shall notice.
             drop(take_output);
-            ring.ring();
+            for_output.wake();
             result
         })?;
         Ok(Self {
@@ -85,7 +85,7 @@ impl Streams {
             output: Some(to_output),
             writer: Some(writer),
             error: None,
-            bell,
+            waker,
             waiting,
         })
     }
@@ -95,12 +95,12 @@ impl Streams {
         self.waiting.as_fd()
     }
 
-    /// From here on news rings again. Call it before looking at the streams.
+    /// From here on news wakes again. Call it before looking at the streams.
     pub fn listen(&mut self) {
-        // Between ringing and writing its byte a thread may be interrupted: then the byte wakes us later.
-        let rung = self.bell.rung.load(Ordering::Acquire);
-        if rung && (&self.waiting).read(&mut [0]).is_ok_and(|n| n > 0) {
-            self.bell.rung.swap(false, Ordering::AcqRel);
+        // Between saying so and writing its byte a thread may be interrupted: then the byte wakes us later.
+        let is_woken = self.waker.is_woken.load(Ordering::Acquire);
+        if is_woken && (&self.waiting).read(&mut [0]).is_ok_and(|n| n > 0) {
+            self.waker.is_woken.swap(false, Ordering::AcqRel);
         }
     }
 
@@ -156,7 +156,7 @@ impl Streams {
     }
 }
 
-fn read_all(mut input: impl Read, out: SyncSender<io::Result<Vec<u8>>>, bell: &Bell) {
+fn read_all(mut input: impl Read, out: SyncSender<io::Result<Vec<u8>>>, waker: &Waker) {
     loop {
         let mut chunk = vec![0; CHUNK_LEN];
         let read = match input.read(&mut chunk) {
@@ -172,16 +172,16 @@ fn read_all(mut input: impl Read, out: SyncSender<io::Result<Vec<u8>>>, bell: &B
         if out.send(read).is_err() || broken {
             break;
         }
-        bell.ring();
+        waker.wake();
     }
-    // The end is told by the channel's end, which must come before the bell.
+    // The end is told by the channel's end, which must come before the waking.
     drop(out);
-    bell.ring();
+    waker.wake();
 }
 
-fn write_all(mut output: impl Write, chunks: &Receiver<Vec<u8>>, bell: &Bell) -> io::Result<()> {
+fn write_all(mut output: impl Write, chunks: &Receiver<Vec<u8>>, waker: &Waker) -> io::Result<()> {
     for chunk in chunks {
-        bell.ring();
+        waker.wake();
         output.write_all(&chunk)?;
         output.flush()?;
     }

@@ -144,7 +144,7 @@ impl Connection {
     /// No more of what the peer sends is wanted: only a reset says so.
     fn enough(&mut self, now: Instant, stack: &mut Stack) {
         self.end(now);
-        stack.tcp_abort(self.id);
+        stack.tcp.abort(self.id);
     }
 
     fn generate(&mut self, now: Instant, shared: &Shared<'_>, stack: &mut Stack) {
@@ -193,7 +193,7 @@ impl Connection {
     pub fn handle_deadline(&mut self, now: Instant, kind: Kind, stack: &mut Stack) -> bool {
         let reached = !self.finished && self.ends.is_some_and(|at| at <= now);
         match kind {
-            _ if !reached => stack.tcp_abort(self.id),
+            _ if !reached => stack.tcp.abort(self.id),
             Kind::Discard => self.enough(now, stack),
             Kind::Echo | Kind::Chargen => self.finish(now, stack),
         }

@@ -125,7 +125,7 @@ impl Service {
         options: &Options,
         stack: &mut Stack,
     ) -> Result<(), OpenError> {
-        stack.tcp_connect(now, source, to, options)?;
+        stack.tcp.connect(now, source, to, options)?;
         self.opening += 1;
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Service {
     fn accept(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
         if self.open >= CONNECTIONS_MAX {
             self.totals.refused += 1;
-            stack.tcp_abort(id);
+            stack.tcp.abort(id);
         } else {
             self.stands(now, id, stack);
         }
@@ -249,7 +249,7 @@ impl Service {
         let left = self.connections.iter().flatten();
         let ids: Vec<ConnectionId> = left.map(|c| c.id).take(ABORTS_AT_ONCE).collect();
         for &id in &ids {
-            stack.tcp_abort(id);
+            stack.tcp.abort(id);
         }
         while let Some(event) = stack.poll_event() {
             if event.set.contains(EventSet::CLOSED) {

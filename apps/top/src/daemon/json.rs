@@ -1,27 +1,73 @@
 //! `exos top --json`: the daemon's report with rates beside it.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::rates::Row;
 
-/// The object for two reports, `seconds` apart; `report` is the later one, as the daemon wrote it.
-pub(crate) fn object(report: &Value, rows: &[Row]) -> Value {
-    let rates: Vec<Value> = rows.iter().map(rates).collect();
-    json!({ "schema": "exos.top/1", "report": report, "rates": rates })
+/// What `exos top --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
+    /// `"exos.top/1"`.
+    schema: &'static str,
+    /// [The daemon's report](#the-daemons-report), as the daemon wrote it.
+    report: Value,
+    /// Each program on each interface.
+    rates: Vec<Rates>,
 }
 
-fn rates(row: &Row) -> Value {
-    let rates = row.rates.as_ref();
-    json!({
-        "interface": row.interface,
-        "slot": row.slot.slot,
-        "program": row.slot.program,
-        "rx_packets_per_sec": rates.map(|r| r.rx_packets),
-        "rx_bits_per_sec": rates.map(|r| r.rx_bits),
-        "tx_packets_per_sec": rates.map(|r| r.tx_packets),
-        "tx_bits_per_sec": rates.map(|r| r.tx_bits),
-        "drops_per_sec": rates.map(|r| r.drops),
-        "drops": row.drops,
-        "fullest_ring": row.fullest_ring,
-    })
+/// A program on an interface, since the report before, which was asked for `--interval` earlier. Rates are `null` when there
+/// is nothing to compare with.
+#[derive(Serialize, JsonSchema)]
+struct Rates {
+    /// Which interface.
+    interface: String,
+    /// Which slot; 0 with the program `(host)` is what belongs to no program.
+    slot: u16,
+    /// The program's name.
+    program: String,
+    /// Packets received.
+    rx_packets_per_sec: Option<f64>,
+    /// Bits received.
+    rx_bits_per_sec: Option<f64>,
+    /// Packets sent.
+    tx_packets_per_sec: Option<f64>,
+    /// Bits sent.
+    tx_bits_per_sec: Option<f64>,
+    /// Packets dropped, for whatever reason.
+    drops_per_sec: Option<f64>,
+    /// Packets dropped in all.
+    drops: u64,
+    /// The share of the fullest ring that is in use, 0 to 1; `null` when it is not known.
+    fullest_ring: Option<f64>,
+}
+
+impl Report {
+    /// The object for two reports; `report` is the later one.
+    pub(crate) fn new(report: Value, rows: &[Row]) -> Self {
+        Self {
+            schema: "exos.top/1",
+            report,
+            rates: rows.iter().map(Rates::of).collect(),
+        }
+    }
+}
+
+impl Rates {
+    fn of(row: &Row) -> Self {
+        let rates = row.rates.as_ref();
+        Self {
+            interface: row.interface.clone(),
+            slot: row.slot.slot,
+            program: row.slot.program.clone(),
+            rx_packets_per_sec: rates.map(|r| r.rx_packets),
+            rx_bits_per_sec: rates.map(|r| r.rx_bits),
+            tx_packets_per_sec: rates.map(|r| r.tx_packets),
+            tx_bits_per_sec: rates.map(|r| r.tx_bits),
+            drops_per_sec: rates.map(|r| r.drops),
+            drops: row.drops,
+            fullest_ring: row.fullest_ring,
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! The daemon: who is on its interfaces, how much each sends and receives, and what is dropped and why.
 //!
 //! Its report, asked for once in a while, is the only source ([`exos_program::status`]); rates are differences of two of them
-//! ([`rates`]). [`app`] is what keys do, [`view`] what is seen; both perform no I/O, and are tested without a terminal.
+//! ([`rates`]). [`app`] is what reports change, [`view`] what is seen; both perform no I/O, and are tested without a terminal.
 
 pub mod app;
-mod json;
+pub mod json;
 pub mod rates;
 pub mod view;
 
@@ -60,11 +60,11 @@ impl Watch for Watched {
     }
 
     fn is_paused(&self) -> bool {
-        self.app.keys.paused
+        self.app.programs.keys.paused
     }
 
     fn handle_key(&mut self, key: KeyEvent) -> Next {
-        self.app.handle_key(key)
+        self.app.programs.handle_key(key)
     }
 
     fn draw(&self, frame: &mut Frame<'_>) {
@@ -84,5 +84,6 @@ pub(crate) fn json_of(path: &Path, interval: Duration) -> Result<Value, Error> {
     let text = daemon.report()?;
     let now = Status::parse(&text)?;
     let report = serde_json::from_str(&text).expect("it was read just now");
-    Ok(json::object(&report, &rates::rows(Some(&before), &now)))
+    let report = json::Report::new(report, &rates::rows(Some(&before), &now));
+    Ok(serde_json::to_value(report).expect("numbers and texts under names"))
 }

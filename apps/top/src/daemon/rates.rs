@@ -92,7 +92,7 @@ fn seconds_between(before: &Status, now: &Status) -> Option<f64> {
     (ns > 0 && before.pid == now.pid).then(|| ns as f64 / 1e9)
 }
 
-/// The same program's slot in an earlier report.
+/// The slot of this program in an earlier report.
 fn find(before: &Status, interface: &InterfaceStatus, slot: &SlotStatus) -> Option<SlotStatus> {
     let same = |i: &&InterfaceStatus| (i.ifindex, &i.name) == (interface.ifindex, &interface.name);
     let interface = before.interfaces.iter().find(same)?;

@@ -30,12 +30,17 @@ pub fn draw(app: &App, frame: &mut Frame<'_>) {
     ];
     let [title, links, _, body, foot] = Layout::vertical(heights).areas(frame.area());
     let what = daemon(app);
-    draw_title(&what, &app.keys, app.trouble.as_ref(), frame, title);
+    draw_title(
+        &what,
+        &app.programs.keys,
+        app.trouble.as_ref(),
+        frame,
+        title,
+    );
     if let Some(status) = &app.status {
         draw_interfaces(app, status, frame, links);
     }
-    let inside = app.keys.inside.then(|| app.chosen_row()).flatten();
-    match (app.keys.help, inside) {
+    match (app.programs.keys.help, app.programs.inside()) {
         (true, _) => draw_help("program", frame, body),
         (_, Some(row)) => draw_program(row, frame, body),
         _ => draw_programs(app, frame, body),
@@ -63,6 +68,7 @@ fn draw_interfaces(app: &App, status: &Status, frame: &mut Frame<'_>, area: Rect
 /// One interface with the sum of its programs.
 fn interface_line<'a>(app: &App, interface: &InterfaceStatus) -> Line<'a> {
     let rows = app
+        .programs
         .rows
         .iter()
         .filter(|row| row.interface == interface.name);
@@ -102,21 +108,33 @@ const COLUMNS: [(&str, u16, Option<Column>); 12] = [
 ];
 
 fn draw_programs(app: &App, frame: &mut Frame<'_>, area: Rect) {
-    let reasons = app.chosen_row().map_or(0, |row| row.reasons.len().max(1)) as u16;
+    let reasons = app
+        .programs
+        .chosen_row()
+        .map_or(0, |row| row.reasons.len().max(1)) as u16;
     let heights = [
         Constraint::Min(2),
         Constraint::Length(reasons.saturating_add(2).min(area.height / 2)),
     ];
     let [programs, below] = Layout::vertical(heights).areas(area);
-    let titles =
-        COLUMNS.map(|(title, _, sorts)| column_title(title, sorts == Some(app.column), &app.keys));
-    let rows = app.rows.iter().map(|row| TableRow::new(cells(row)));
+    let titles = COLUMNS.map(|(title, _, sorts)| {
+        column_title(
+            title,
+            sorts == Some(app.programs.column),
+            &app.programs.keys,
+        )
+    });
+    let rows = app
+        .programs
+        .rows
+        .iter()
+        .map(|row| TableRow::new(cells(row)));
     let table = Table::new(rows, COLUMNS.map(|(_, width, _)| Constraint::Length(width)))
         .header(TableRow::new(titles).style(BOLD))
         .row_highlight_style(CHOSEN);
-    let mut state = TableState::new().with_selected(app.chosen_at());
+    let mut state = TableState::new().with_selected(app.programs.chosen_at());
     frame.render_stateful_widget(table, programs, &mut state);
-    if let Some(row) = app.chosen_row() {
+    if let Some(row) = app.programs.chosen_row() {
         let title = format!("dropped of {}", plain(&row.slot.program));
         let block = Block::bordered().title(title);
         frame.render_widget(Paragraph::new(reason_lines(row)).block(block), below);

@@ -1,7 +1,7 @@
 //! A forwarder: how many flows there are, what goes through each listener and server, and what does not and why.
 //!
 //! What it answers over its control socket is the only source ([`status`]); rates are differences of two answers ([`rates`]).
-//! [`app`] is what keys do, [`view`] what is seen; both perform no I/O, and are tested without a terminal.
+//! [`app`] is what reports change, [`view`] what is seen; both perform no I/O, and are tested without a terminal.
 
 pub mod app;
 pub mod rates;
@@ -15,7 +15,8 @@ use exos_host::Error;
 use exos_program::control;
 use ratatui::Frame;
 use ratatui::crossterm::event::KeyEvent;
-use serde::Deserialize as _;
+use schemars::JsonSchema;
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 
 use crate::keys::Next;
@@ -53,11 +54,11 @@ impl Watch for Watched {
     }
 
     fn is_paused(&self) -> bool {
-        self.app.keys.paused
+        self.app.servers.keys.paused
     }
 
     fn handle_key(&mut self, key: KeyEvent) -> Next {
-        self.app.handle_key(key)
+        self.app.servers.handle_key(key)
     }
 
     fn draw(&self, frame: &mut Frame<'_>) {
@@ -86,24 +87,60 @@ pub(crate) fn json_of(path: &Path, interval: Duration) -> Result<Value, Error> {
     let (_, before) = ask(path)?;
     std::thread::sleep(interval);
     let (whole, now) = ask(path)?;
-    let rows = |rows: Vec<Row>| rows.iter().map(rates_of).collect::<Vec<_>>();
-    Ok(json!({
-        "schema": "exos.top.forward/1",
-        "status": whole,
-        "listeners": rows(rates::listeners(Some(&before), &now)),
-        "servers": rows(rates::servers(Some(&before), &now)),
-    }))
+    let rows = |rows: Vec<Row>| rows.iter().map(Rates::of).collect::<Vec<_>>();
+    let report = Report {
+        schema: "exos.top.forward/1",
+        status: whole,
+        listeners: rows(rates::listeners(Some(&before), &now)),
+        servers: rows(rates::servers(Some(&before), &now)),
+    };
+    Ok(serde_json::to_value(report).expect("numbers and texts under names"))
 }
 
-fn rates_of(row: &Row) -> Value {
-    let rates = row.rates.as_ref();
-    json!({
-        "name": row.name,
-        "flows_begun_per_sec": rates.map(|r| r.begun),
-        "flows_refused_per_sec": rates.map(|r| r.refused),
-        "packets_to_servers_per_sec": rates.map(|r| r.packets_in),
-        "bits_to_servers_per_sec": rates.map(|r| r.bits_in),
-        "packets_to_clients_per_sec": rates.map(|r| r.packets_out),
-        "bits_to_clients_per_sec": rates.map(|r| r.bits_out),
-    })
+/// What `exos top --forward --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
+    /// `"exos.top.forward/1"`.
+    schema: &'static str,
+    /// The forwarder's status, as [it wrote it](#exos-forward---json).
+    status: Value,
+    /// Its listeners, in the order of the status.
+    listeners: Vec<Rates>,
+    /// Its servers, in the order of the status.
+    servers: Vec<Rates>,
+}
+
+/// A listener or a server, since the status before, which was asked for `--interval` earlier. Rates are `null` when there is
+/// nothing to compare with.
+#[derive(Serialize, JsonSchema)]
+struct Rates {
+    /// Which: `"tcp:ADDRESS:PORT"`.
+    name: String,
+    /// Flows begun.
+    flows_begun_per_sec: Option<f64>,
+    /// Flows refused.
+    flows_refused_per_sec: Option<f64>,
+    /// Packets sent on to servers.
+    packets_to_servers_per_sec: Option<f64>,
+    /// Their bits, from the IP header on.
+    bits_to_servers_per_sec: Option<f64>,
+    /// Packets sent on to clients.
+    packets_to_clients_per_sec: Option<f64>,
+    /// Their bits, from the IP header on.
+    bits_to_clients_per_sec: Option<f64>,
+}
+
+impl Rates {
+    fn of(row: &Row) -> Self {
+        let rates = row.rates.as_ref();
+        Self {
+            name: row.name.clone(),
+            flows_begun_per_sec: rates.map(|r| r.begun),
+            flows_refused_per_sec: rates.map(|r| r.refused),
+            packets_to_servers_per_sec: rates.map(|r| r.packets_in),
+            bits_to_servers_per_sec: rates.map(|r| r.bits_in),
+            packets_to_clients_per_sec: rates.map(|r| r.packets_out),
+            bits_to_clients_per_sec: rates.map(|r| r.bits_out),
+        }
+    }
 }

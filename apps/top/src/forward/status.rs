@@ -1,4 +1,4 @@
-//! What a forwarder says of itself (`docs/json.md` has the schema), as values.
+//! What a forwarder says of itself (`docs/reference/json.md` has the schema), as values.
 //!
 //! It may be older or newer than the program that asks: what is missing is zero or `None`, and what is not known is left out.
 

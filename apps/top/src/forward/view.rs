@@ -31,13 +31,12 @@ pub fn draw(app: &App, frame: &mut Frame<'_>) {
         .status
         .as_ref()
         .map_or("forwarder".to_owned(), forwarder);
-    draw_title(&what, &app.keys, app.trouble.as_ref(), frame, title);
+    draw_title(&what, &app.servers.keys, app.trouble.as_ref(), frame, title);
     if let Some(status) = &app.status {
         frame.render_widget(Line::from(flows_line(status)), flows);
     }
     draw_listeners(app, frame, above);
-    let inside = app.keys.inside.then(|| app.chosen_row()).flatten();
-    match (app.keys.help, inside) {
+    match (app.servers.keys.help, app.servers.inside()) {
         (true, _) => draw_help("server", frame, body),
         (_, Some(row)) => draw_server(row, frame, body),
         _ => draw_servers(app, frame, body),
@@ -102,10 +101,11 @@ fn figures(row: &Row) -> [String; 7] {
 
 /// A table of listeners or of servers.
 fn table<'a>(title: &'static str, rows: &[Row], app: &App, sorts: bool) -> Table<'a> {
-    let is_sorted = |column: Option<Column>| sorts && column == Some(app.column);
+    let is_sorted = |column: Option<Column>| sorts && column == Some(app.servers.column);
     let first = [(title, 28, Some(Column::Server)), ("STANDS", 18, None)];
     let columns = || first.iter().chain(&FIGURES);
-    let titles = columns().map(|(title, _, by)| column_title(title, is_sorted(*by), &app.keys));
+    let titles =
+        columns().map(|(title, _, by)| column_title(title, is_sorted(*by), &app.servers.keys));
     let rows = rows.iter().map(|row| {
         let names = [plain(&row.name), row.standing.clone()];
         TableRow::new(names.into_iter().chain(figures(row)))
@@ -124,8 +124,8 @@ fn draw_listeners(app: &App, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn draw_servers(app: &App, frame: &mut Frame<'_>, area: Rect) {
-    let mut state = TableState::new().with_selected(app.chosen_at());
-    let table = table("SERVER", &app.servers, app, true);
+    let mut state = TableState::new().with_selected(app.servers.chosen_at());
+    let table = table("SERVER", &app.servers.rows, app, true);
     frame.render_stateful_widget(table, area, &mut state);
 }
 

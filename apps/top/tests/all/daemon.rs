@@ -4,10 +4,10 @@ use exos_program::status::Status;
 use exos_top::daemon::app::{App, Column};
 use exos_top::daemon::view::draw;
 use exos_top::keys::Next;
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::KeyCode;
 use serde_json::json;
+
+use crate::screen;
 
 /// A daemon with two programs and itself; everything counts up with the seconds.
 fn report(second: u64, hog_pid: u32) -> Status {
@@ -52,22 +52,11 @@ fn app() -> App {
 }
 
 fn seen(app: &App) -> String {
-    let mut terminal = Terminal::new(TestBackend::new(110, 16)).expect("a terminal in memory");
-    terminal.draw(|frame| draw(app, frame)).expect("drawn");
-    let buffer = terminal.backend().buffer();
-    let mut text = String::new();
-    for y in 0..buffer.area.height {
-        let row: String = (0..buffer.area.width)
-            .map(|x| buffer[(x, y)].symbol())
-            .collect();
-        text += row.trim_end();
-        text.push('\n');
-    }
-    text
+    screen::seen((110, 16), |frame| draw(app, frame))
 }
 
 fn press(app: &mut App, code: KeyCode) -> Next {
-    app.handle_key(KeyEvent::new(code, KeyModifiers::NONE))
+    app.programs.handle_key(screen::key(code))
 }
 
 #[test]
@@ -94,26 +83,30 @@ eth0       0    (host)           -        -      -      1       8.00k   1       
 fn keys_sort_and_choose() {
     let mut app = app();
     press(&mut app, KeyCode::Down);
-    assert_eq!(app.chosen_row().expect("a row").slot.slot, 2);
+    assert_eq!(app.programs.chosen_row().expect("a row").slot.slot, 2);
     press(&mut app, KeyCode::Right);
-    assert_eq!(app.column, Column::Tx);
-    assert_eq!(app.chosen_at(), Some(0));
+    assert_eq!(app.programs.column, Column::Tx);
+    assert_eq!(app.programs.chosen_at(), Some(0));
     assert!(
         seen(&app).contains("tx_bad_source            750      250/s"),
         "{}",
         seen(&app)
     );
     press(&mut app, KeyCode::Char('r'));
-    assert_eq!(app.chosen_at(), Some(2));
+    assert_eq!(app.programs.chosen_at(), Some(2));
     press(&mut app, KeyCode::Char('r'));
     for _ in 0..3 {
         press(&mut app, KeyCode::Left);
     }
-    assert_eq!(app.column, Column::Slot);
-    let order: Vec<u16> = app.rows.iter().map(|row| row.slot.slot).collect();
+    assert_eq!(app.programs.column, Column::Slot);
+    let order: Vec<u16> = app.programs.rows.iter().map(|row| row.slot.slot).collect();
     assert_eq!(order, [0, 1, 2]);
     press(&mut app, KeyCode::Down);
-    assert_eq!(app.chosen_at(), Some(2), "there is nothing further down");
+    assert_eq!(
+        app.programs.chosen_at(),
+        Some(2),
+        "there is nothing further down"
+    );
 }
 
 #[test]
@@ -143,7 +136,8 @@ fn what_cannot_be_compared_has_no_rate() {
     let mut app = app();
     app.handle_status(report(4, 555));
     let rates = |app: &App, slot| {
-        app.rows
+        app.programs
+            .rows
             .iter()
             .find(|row| row.slot.slot == slot)
             .expect("there")
@@ -191,9 +185,6 @@ fn any_window_will_do() {
     press(&mut apps[2], KeyCode::Enter);
     press(&mut apps[3], KeyCode::Char('?'));
     for app in &apps {
-        for (width, height) in [(0, 0), (1, 1), (10, 3), (40, 5), (300, 100)] {
-            let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
-            terminal.draw(|frame| draw(app, frame)).expect("drawn");
-        }
+        screen::draw_on_all_sizes(|frame| draw(app, frame));
     }
 }

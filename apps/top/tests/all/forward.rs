@@ -4,10 +4,10 @@ use exos_top::forward::app::{App, Column};
 use exos_top::forward::status::Status;
 use exos_top::forward::view::draw;
 use exos_top::keys::Next;
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::KeyCode;
 use serde_json::{Value, json};
+
+use crate::screen;
 
 /// A forwarder with two listeners and three servers; everything counts up with the seconds.
 fn status(second: u64) -> Status {
@@ -59,20 +59,11 @@ fn app() -> App {
 }
 
 fn seen(app: &App) -> String {
-    let mut terminal = Terminal::new(TestBackend::new(120, 20)).expect("a terminal in memory");
-    terminal.draw(|frame| draw(app, frame)).expect("drawn");
-    let buffer = terminal.backend().buffer();
-    let row = |y| -> String {
-        (0..buffer.area.width)
-            .map(|x| buffer[(x, y)].symbol())
-            .collect()
-    };
-    let rows = (0..buffer.area.height).map(|y| row(y).trim_end().to_owned() + "\n");
-    rows.collect()
+    screen::seen((120, 20), |frame| draw(app, frame))
 }
 
 fn press(app: &mut App, code: KeyCode) -> Next {
-    app.handle_key(KeyEvent::new(code, KeyModifiers::NONE))
+    app.servers.handle_key(screen::key(code))
 }
 
 #[test]
@@ -113,15 +104,21 @@ flows 12.3k of 1.05M:  opening 3  established 12.3k  talking 0  closing 42  in k
 fn keys_sort_choose_and_look_inside() {
     let mut app = app();
     press(&mut app, KeyCode::Down);
-    assert_eq!(app.chosen_row().expect("a row").name, "tcp:10.0.0.9:80");
+    assert_eq!(
+        app.servers.chosen_row().expect("a row").name,
+        "tcp:10.0.0.9:80"
+    );
     for column in [Column::Flows, Column::Begun, Column::In, Column::Out] {
         press(&mut app, KeyCode::Right);
-        assert_eq!((app.column, app.chosen_at()), (column, Some(0)));
+        assert_eq!(
+            (app.servers.column, app.servers.chosen_at()),
+            (column, Some(0))
+        );
     }
     press(&mut app, KeyCode::Char('r'));
-    assert_eq!(app.chosen_at(), Some(2));
+    assert_eq!(app.servers.chosen_at(), Some(2));
     press(&mut app, KeyCode::Right);
-    assert_eq!(app.column, Column::Server);
+    assert_eq!(app.servers.column, Column::Server);
     press(&mut app, KeyCode::Enter);
     let shown = seen(&app);
     for line in [
@@ -143,6 +140,7 @@ fn keys_sort_choose_and_look_inside() {
 fn what_cannot_be_compared_has_no_rate() {
     let rates = |app: &App| {
         app.servers
+            .rows
             .iter()
             .map(|row| row.rates.is_some())
             .collect::<Vec<_>>()
@@ -188,9 +186,6 @@ fn any_window_will_do() {
     press(&mut apps[3], KeyCode::Enter);
     press(&mut apps[4], KeyCode::Char('?'));
     for app in &apps {
-        for (width, height) in [(0, 0), (1, 1), (10, 3), (40, 5), (300, 100)] {
-            let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
-            terminal.draw(|frame| draw(app, frame)).expect("drawn");
-        }
+        screen::draw_on_all_sizes(|frame| draw(app, frame));
     }
 }

@@ -38,7 +38,7 @@ pub enum NoRequest {
 }
 
 impl NoRequest {
-    /// In results (docs/json.md).
+    /// In results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Format => "format",

@@ -54,7 +54,7 @@ pub trait Driver {
     fn next(&mut self, client: u32) -> Option<Task>;
 }
 
-/// The same request each time.
+/// One request, each time.
 pub struct One {
     request: [Request; 1],
     think: Duration,

@@ -19,20 +19,21 @@ use crate::target;
 /// What clients ask for, when it is not one URL.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct DriverArgs {
-    /// Ask for the documents of a list, a line each: [WEIGHT] URL-OR-PATH, all of one server
+    /// Request the URLs of this file, one per line: [WEIGHT] URL-OR-PATH, all of one server
     #[arg(long, value_name = "FILE")]
     pub(crate) urls: Option<PathBuf>,
-    /// Make the requests of an access log (common or combined format) again, by its times or at a --rate
+    /// Repeat the requests of this access log (common or combined format), at their original times or at --rate
     #[arg(long, value_name = "FILE", requires = "url", conflicts_with_all = ["urls", "method"])]
     pub(crate) replay: Option<PathBuf>,
-    /// Replay in a closed loop: each client makes the next request when it has been answered
+    /// Replay in a closed loop: each client sends its next request when the last one is answered
     #[arg(long, requires = "replay", conflicts_with = "rate")]
     pub(crate) as_fast_as_possible: bool,
-    /// Replay this many times as fast
+    /// Replay this many times as fast as the original
     #[arg(long, value_name = "FACTOR", requires = "replay", value_parser = speed,
         conflicts_with_all = ["as_fast_as_possible", "rate"])]
     pub(crate) speed: Option<f64>,
-    /// Load like users of the documents of this folder or list (exos load surge-files), which are in the URL's folder
+    /// Simulate users (SURGE model) of the documents in this folder or list, which exos load surge-files made and URL
+    /// serves
     #[arg(long, value_name = "FOLDER", requires = "url",
         conflicts_with_all = ["urls", "replay", "rate", "think", "method", "body"])]
     pub(crate) surge: Option<PathBuf>,

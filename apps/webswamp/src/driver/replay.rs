@@ -31,7 +31,7 @@ pub struct Log {
 }
 
 /// What became of a log: what of it was asked for, and what was not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Extent {
     /// Requests in it.
     pub requests: u64,

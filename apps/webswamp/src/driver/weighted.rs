@@ -122,7 +122,7 @@ fn parts(place: &str) -> Result<(Option<String>, String), String> {
     Ok((host, target_of(&uri)))
 }
 
-/// The same server, whether the port that HTTP has anyway is said or not.
+/// Whether these are one server; HTTP's own port may be said or not.
 fn is_same(one: &str, other: &str) -> bool {
     let bare = |text: &str| {
         text.strip_suffix(":80")

@@ -11,9 +11,9 @@ use crate::request::Place;
 use crate::statistics::ErrorKind;
 use crate::transport::Transport;
 
-impl<Id: Copy> Engine<Id> {
+impl Engine {
     /// All whose time has come.
-    pub(super) fn begin_due(&mut self, now: Instant, transport: &mut impl Transport<Id = Id>) {
+    pub(super) fn begin_due(&mut self, now: Instant, transport: &mut impl Transport) {
         while now >= self.start
             && self.may_begin()
             && self.may_open()
@@ -90,7 +90,7 @@ impl<Id: Copy> Engine<Id> {
         slot: u32,
         intended: Instant,
         now: Instant,
-        transport: &mut impl Transport<Id = Id>,
+        transport: &mut impl Transport,
     ) {
         self.busy.push(&mut self.slots, slot);
         if self.busy_count == 0 {
@@ -118,7 +118,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// Sends the slot's request on its connection, and others behind it where several may be under way.
-    fn send_first(&mut self, slot: u32, now: Instant, transport: &mut impl Transport<Id = Id>) {
+    fn send_first(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
         let it = &mut self.slots[slot as usize];
         it.stage = Stage::Head;
         let request = it.request;
@@ -128,12 +128,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// Sends a request on a slot's connection. True when it is the last there.
-    pub(super) fn send(
-        &mut self,
-        slot: u32,
-        request: u32,
-        transport: &mut impl Transport<Id = Id>,
-    ) -> bool {
+    pub(super) fn send(&mut self, slot: u32, request: u32, transport: &mut impl Transport) -> bool {
         let it = &mut self.slots[slot as usize];
         it.used += 1;
         let is_last = it.used >= self.behaviour.requests_per_connection;
@@ -148,12 +143,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// A connection stands, which is opened for a request.
-    pub(super) fn connected(
-        &mut self,
-        slot: u32,
-        now: Instant,
-        transport: &mut impl Transport<Id = Id>,
-    ) {
+    pub(super) fn connected(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
         self.has_opened(slot);
         let it = &self.slots[slot as usize];
         self.statistics.connected(it.begun, now);
@@ -165,11 +155,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// What was put off until acknowledgements had left: those of the turn before have, those of this turn leave at its end.
-    pub(super) fn go_on_with_deferred(
-        &mut self,
-        now: Instant,
-        transport: &mut impl Transport<Id = Id>,
-    ) {
+    pub(super) fn go_on_with_deferred(&mut self, now: Instant, transport: &mut impl Transport) {
         let put_off = std::mem::take(&mut self.deferred);
         for token in std::mem::replace(&mut self.acknowledged, put_off) {
             let (slot, generation) = of_token(token);
@@ -184,12 +170,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// The slot's request is over, well or not: what it does next.
-    pub(super) fn go_on(
-        &mut self,
-        slot: u32,
-        now: Instant,
-        transport: &mut impl Transport<Id = Id>,
-    ) {
+    pub(super) fn go_on(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
         let has_connection = self.slots[slot as usize].connection.is_some();
         match self.shape {
             Shape::Closed => {

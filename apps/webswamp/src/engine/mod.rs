@@ -92,11 +92,11 @@ impl Behaviour {
 }
 
 /// Web clients.
-pub struct Engine<Id> {
+pub struct Engine {
     behaviour: Behaviour,
     shape: Shape,
     driver: Box<dyn Driver>,
-    slots: Vec<Slot<Id>>,
+    slots: Vec<Slot>,
     /// Slots of an open loop without a request; the one used last is used first.
     idle: Vec<u32>,
     /// Requests of an open loop that found no slot: when they were meant to begin, and which they are.
@@ -132,7 +132,7 @@ pub struct Engine<Id> {
     pub statistics: Statistics,
 }
 
-impl<Id: Copy> Engine<Id> {
+impl Engine {
     /// Clients that begin now; what they see is measured from a moment on.
     pub fn new(
         behaviour: Behaviour,
@@ -278,12 +278,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// Gives up what is under way, and connections, this many at a time. True when none is left.
-    pub fn abort(
-        &mut self,
-        now: Instant,
-        most: usize,
-        transport: &mut impl Transport<Id = Id>,
-    ) -> bool {
+    pub fn abort(&mut self, now: Instant, most: usize, transport: &mut impl Transport) -> bool {
         self.end(now);
         let enough = self.connections.saturating_sub(most);
         while let Some(slot) = self.busy.first()
@@ -307,7 +302,7 @@ impl<Id: Copy> Engine<Id> {
         token: u64,
         set: EventSet,
         reason: Reason,
-        transport: &mut impl Transport<Id = Id>,
+        transport: &mut impl Transport,
     ) {
         let (slot, generation) = of_token(token);
         let is_news = self
@@ -337,7 +332,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// Requests whose time has come, and deadlines that have passed.
-    pub fn handle_due(&mut self, now: Instant, transport: &mut impl Transport<Id = Id>) {
+    pub fn handle_due(&mut self, now: Instant, transport: &mut impl Transport) {
         self.go_on_with_deferred(now, transport);
         while let Some(slot) = self.first_since(self.busy, self.behaviour.timeout, now) {
             let is_open = self.slots[slot as usize].stage != Stage::Connecting;
@@ -365,13 +360,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// A connection is over that a slot has.
-    fn closed(
-        &mut self,
-        slot: u32,
-        reason: Reason,
-        now: Instant,
-        transport: &mut impl Transport<Id = Id>,
-    ) {
+    fn closed(&mut self, slot: u32, reason: Reason, now: Instant, transport: &mut impl Transport) {
         let it = &mut self.slots[slot as usize];
         self.connections -= usize::from(it.connection.take().is_some());
         it.generation = it.generation.wrapping_add(1);
@@ -393,13 +382,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// A request has failed; its connection is given up.
-    fn fail(
-        &mut self,
-        slot: u32,
-        kind: ErrorKind,
-        now: Instant,
-        transport: &mut impl Transport<Id = Id>,
-    ) {
+    fn fail(&mut self, slot: u32, kind: ErrorKind, now: Instant, transport: &mut impl Transport) {
         self.drop_connection(slot, transport);
         self.has_opened(slot);
         let intended = self.slots[slot as usize].intended;
@@ -419,7 +402,7 @@ impl<Id: Copy> Engine<Id> {
         self.opening -= u32::from(was_new);
     }
 
-    fn drop_connection(&mut self, slot: u32, transport: &mut impl Transport<Id = Id>) {
+    fn drop_connection(&mut self, slot: u32, transport: &mut impl Transport) {
         let it = &mut self.slots[slot as usize];
         if let Some(id) = it.connection.take() {
             self.connections -= 1;

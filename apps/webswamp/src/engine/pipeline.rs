@@ -20,7 +20,7 @@ struct Waiting {
     is_last: bool,
 }
 
-/// Those behind the first of a connection, in order. Who sends one request at a time has no memory for them.
+/// Those behind the first of a connection, in order. A client that sends one request at a time has no memory for them.
 #[derive(Clone, Debug, Default)]
 #[expect(
     clippy::box_collection,
@@ -42,14 +42,9 @@ impl Behind {
     }
 }
 
-impl<Id: Copy> Engine<Id> {
+impl Engine {
     /// Sends what may be under way on a slot's connection besides its request.
-    pub(super) fn fill(
-        &mut self,
-        slot: u32,
-        now: Instant,
-        transport: &mut impl Transport<Id = Id>,
-    ) {
+    pub(super) fn fill(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
         // In an open loop the schedule says when requests begin, and nothing else.
         let asks_again = matches!(self.shape, Shape::Closed);
         while asks_again
@@ -84,7 +79,7 @@ impl<Id: Copy> Engine<Id> {
         &mut self,
         slot: u32,
         now: Instant,
-        transport: &mut impl Transport<Id = Id>,
+        transport: &mut impl Transport,
     ) -> bool {
         let Some(next) = self.slots[slot as usize].behind.pop() else {
             return false;

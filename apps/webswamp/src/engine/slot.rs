@@ -1,6 +1,7 @@
 //! A client's place: its connection, and the request that is under way on it.
 
 use exos_inet::Instant;
+use exos_inet::tcp::ConnectionId;
 
 use super::order::{Linked, Links};
 use super::pipeline::Behind;
@@ -24,9 +25,9 @@ pub enum Stage {
 
 /// A place.
 #[derive(Clone, Debug)]
-pub struct Slot<Id> {
+pub struct Slot {
     pub(super) stage: Stage,
-    pub(super) connection: Option<Id>,
+    pub(super) connection: Option<ConnectionId>,
     /// Counts connections, so that news of older ones are known.
     pub(super) generation: u32,
     /// Requests begun on the connection.
@@ -57,7 +58,7 @@ pub struct Slot<Id> {
     links: Links,
 }
 
-impl<Id> Default for Slot<Id> {
+impl Default for Slot {
     fn default() -> Self {
         Self {
             stage: Stage::Idle,
@@ -83,14 +84,14 @@ impl<Id> Default for Slot<Id> {
     }
 }
 
-impl<Id> Slot<Id> {
+impl Slot {
     /// A request is under way.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.stage, Stage::Connecting | Stage::Head | Stage::Body(_))
     }
 }
 
-impl<Id> Linked for Slot<Id> {
+impl Linked for Slot {
     fn links(&mut self) -> &mut Links {
         &mut self.links
     }
@@ -109,11 +110,10 @@ pub(super) fn of_token(token: u64) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use exos_inet::tcp::ConnectionId;
 
     /// A million of them have to fit, beside the stack's control blocks (`crates/inet/tests/all/allocations.rs`).
     #[test]
     fn a_slot_has_its_size() {
-        assert_eq!(size_of::<Slot<ConnectionId>>(), 128);
+        assert_eq!(size_of::<Slot>(), 128);
     }
 }

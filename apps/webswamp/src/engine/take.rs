@@ -1,6 +1,7 @@
 //! Responses that come: counted where they lie.
 
 use exos_inet::Instant;
+use exos_inet::tcp::ConnectionId;
 
 use super::Engine;
 use super::slot::{Stage, token};
@@ -8,14 +9,14 @@ use crate::response::{Body, Malformed};
 use crate::statistics::{Answered, ErrorKind};
 use crate::transport::Transport;
 
-impl<Id: Copy> Engine<Id> {
+impl Engine {
     /// Takes what has come on a slot's connection, and the server's end of it.
     pub(super) fn take_in(
         &mut self,
         slot: u32,
         generation: u32,
         now: Instant,
-        transport: &mut impl Transport<Id = Id>,
+        transport: &mut impl Transport,
     ) {
         while self.slots[slot as usize].generation == generation {
             match self.take_some(slot, now, transport) {
@@ -32,7 +33,7 @@ impl<Id: Copy> Engine<Id> {
         &mut self,
         slot: u32,
         now: Instant,
-        transport: &mut impl Transport<Id = Id>,
+        transport: &mut impl Transport,
     ) -> Result<Took, Malformed> {
         let it = &mut self.slots[slot as usize];
         let Some(id) = it.connection else {
@@ -76,7 +77,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// A part of a response was taken. Where nothing needs to look at the rest, it is only counted from now on.
-    fn took(&mut self, slot: u32, id: Id, transport: &mut impl Transport<Id = Id>) -> Took {
+    fn took(&mut self, slot: u32, id: ConnectionId, transport: &mut impl Transport) -> Took {
         let it = &mut self.slots[slot as usize];
         let Stage::Body(body) = it.stage else {
             return Took::Some;
@@ -93,7 +94,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// What has come of content that is only counted.
-    fn take_counted(&mut self, slot: u32, id: Id, transport: &impl Transport<Id = Id>) -> Took {
+    fn take_counted(&mut self, slot: u32, id: ConnectionId, transport: &impl Transport) -> Took {
         let it = &mut self.slots[slot as usize];
         let (Stage::Body(body), Some(left)) = (&mut it.stage, transport.skipping(id)) else {
             return Took::Nothing;
@@ -110,7 +111,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// The server has finished, and nothing of what it sent is left.
-    fn take_end(&mut self, slot: u32, now: Instant, transport: &mut impl Transport<Id = Id>) {
+    fn take_end(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
         let it = &self.slots[slot as usize];
         if !it.is_finished {
             return;
@@ -133,7 +134,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// A response is whole.
-    fn answered(&mut self, slot: u32, now: Instant, transport: &mut impl Transport<Id = Id>) {
+    fn answered(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
         let it = &mut self.slots[slot as usize];
         let expect = &self.behaviour.expect;
         if expect.is_met(it.status, it.content, &mut it.summing) {
@@ -167,7 +168,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// What came is no response, or nobody asked for it.
-    fn spoilt(&mut self, slot: u32, now: Instant, transport: &mut impl Transport<Id = Id>) {
+    fn spoilt(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
         let it = &self.slots[slot as usize];
         if it.is_busy() {
             return self.fail(slot, ErrorKind::Malformed, now, transport);
@@ -182,18 +183,13 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// The last response of a connection has come, and its end: ours follows, and the slot goes on without it.
-    pub(super) fn finish(
-        &mut self,
-        slot: u32,
-        now: Instant,
-        transport: &mut impl Transport<Id = Id>,
-    ) {
+    pub(super) fn finish(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
         self.let_go(slot, transport);
         self.rest(slot, now, transport);
     }
 
     /// The slot's connection ends without it.
-    fn let_go(&mut self, slot: u32, transport: &mut impl Transport<Id = Id>) {
+    fn let_go(&mut self, slot: u32, transport: &mut impl Transport) {
         let it = &mut self.slots[slot as usize];
         if let Some(id) = it.connection.take() {
             self.connections -= 1;
@@ -203,12 +199,7 @@ impl<Id: Copy> Engine<Id> {
     }
 
     /// A slot has no connection any more that it would have to close.
-    pub(super) fn rest(
-        &mut self,
-        slot: u32,
-        now: Instant,
-        transport: &mut impl Transport<Id = Id>,
-    ) {
+    pub(super) fn rest(&mut self, slot: u32, now: Instant, transport: &mut impl Transport) {
         self.closing.remove(&mut self.slots, slot);
         self.slots[slot as usize].stage = Stage::Idle;
         self.go_on(slot, now, transport);

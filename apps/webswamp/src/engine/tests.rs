@@ -8,7 +8,7 @@ mod pipeline;
 use std::time::Duration;
 
 use exos_buf::Slice;
-use exos_inet::tcp::OpenError;
+use exos_inet::tcp::{ConnectionId, OpenError};
 
 use super::*;
 use crate::driver::{One, Task};
@@ -42,9 +42,7 @@ struct Wire {
 }
 
 impl Transport for Wire {
-    type Id = usize;
-
-    fn open(&mut self, token: u64) -> Result<usize, OpenError> {
+    fn open(&mut self, token: u64) -> Result<ConnectionId, OpenError> {
         if self.refusals > 0 {
             self.refusals -= 1;
             return Err(OpenError::NoPort);
@@ -53,53 +51,58 @@ impl Transport for Wire {
         self.received.push(Vec::new());
         self.skipping.push(0);
         self.did.push((self.tokens.len() - 1, Open));
-        Ok(self.tokens.len() - 1)
+        Ok(ConnectionId::from_bits(self.tokens.len() as u64 - 1))
     }
 
-    fn send(&mut self, id: usize, bytes: &Slice) {
+    fn send(&mut self, id: ConnectionId, bytes: &Slice) {
         let text = String::from_utf8(bytes.as_bytes().to_vec()).unwrap();
         let is_last = text.contains("Connection: close");
-        self.did.push((id, Send { is_last }));
+        self.did.push((at(id), Send { is_last }));
     }
 
-    fn readable(&self, id: usize) -> &[u8] {
-        &self.received[id]
+    fn readable(&self, id: ConnectionId) -> &[u8] {
+        &self.received[at(id)]
     }
 
-    fn consume(&mut self, id: usize, count: usize) {
-        self.received[id].drain(..count);
+    fn consume(&mut self, id: ConnectionId, count: usize) {
+        self.received[at(id)].drain(..count);
     }
 
-    fn skip(&mut self, id: usize, count: u32) -> u32 {
-        assert!(self.received[id].is_empty());
-        self.skipping[id] += count;
+    fn skip(&mut self, id: ConnectionId, count: u32) -> u32 {
+        assert!(self.received[at(id)].is_empty());
+        self.skipping[at(id)] += count;
         count
     }
 
-    fn skipping(&self, id: usize) -> Option<u32> {
-        Some(self.skipping[id])
+    fn skipping(&self, id: ConnectionId) -> Option<u32> {
+        Some(self.skipping[at(id)])
     }
 
-    fn acknowledge(&mut self, id: usize) {
-        self.did.push((id, Acknowledge));
+    fn acknowledge(&mut self, id: ConnectionId) {
+        self.did.push((at(id), Acknowledge));
     }
 
-    fn finish(&mut self, id: usize) {
-        self.did.push((id, Finish));
+    fn finish(&mut self, id: ConnectionId) {
+        self.did.push((at(id), Finish));
     }
 
-    fn leave(&mut self, id: usize) {
-        self.did.push((id, Leave));
-        self.tokens[id] = NOBODY;
+    fn leave(&mut self, id: ConnectionId) {
+        self.did.push((at(id), Leave));
+        self.tokens[at(id)] = NOBODY;
     }
 
-    fn abort(&mut self, id: usize) {
-        self.did.push((id, Abort));
+    fn abort(&mut self, id: ConnectionId) {
+        self.did.push((at(id), Abort));
     }
 }
 
+/// Its place.
+fn at(id: ConnectionId) -> usize {
+    id.slot() as usize
+}
+
 struct World {
-    engine: Engine<usize>,
+    engine: Engine,
     wire: Wire,
     now: Instant,
 }
@@ -633,7 +636,7 @@ fn what_is_not_expected() {
 /// A million connections are a million slots.
 #[test]
 fn slots_are_small() {
-    let bytes = size_of::<Slot<exos_inet::tcp::ConnectionId>>();
+    let bytes = size_of::<Slot>();
     assert!(bytes < 160, "{bytes}");
 }
 

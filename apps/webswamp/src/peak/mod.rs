@@ -21,7 +21,8 @@ use std::time::Duration;
 
 use exos::signals::Signals;
 use exos_host::Result;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::options::LoadArgs;
 use crate::report::{POINTS, Results};
@@ -29,6 +30,8 @@ use crate::run::load;
 
 pub use bound::Bound;
 pub use search::Search;
+use step::StepReport;
+
 pub use step::Step;
 
 /// The first rate: what any server does.
@@ -60,7 +63,7 @@ impl Peak {
         steps
     }
 
-    /// The same, of rates that were tried again only the last try, which decided.
+    /// Steps in order of their rates; of a rate that was tried again only the last try, which decided.
     fn deciding(&self) -> Vec<&Step> {
         let mut steps = self.by_rate();
         steps.reverse();
@@ -99,16 +102,31 @@ impl Peak {
 
     /// An object.
     pub fn json(&self) -> String {
-        let steps: Vec<Value> = self.steps.iter().map(Step::json).collect();
-        let object = json!({
-            "schema": "exos.load.peak/1",
-            "bound": self.bound.to_string(),
-            "peak_rate": self.rate,
-            "is_unfinished": self.is_unfinished,
-            "steps": steps,
-        });
-        format!("{object}\n")
+        let report = Report {
+            schema: "exos.load.peak/1",
+            bound: self.bound.to_string(),
+            peak_rate: self.rate,
+            is_unfinished: self.is_unfinished,
+            steps: self.steps.iter().map(Step::report).collect(),
+        };
+        let value = serde_json::to_value(report).expect("names are text");
+        format!("{value}\n")
     }
+}
+
+/// What a search for the peak found.
+#[derive(Serialize, JsonSchema)]
+pub struct Report {
+    /// `"exos.load.peak/1"`.
+    schema: &'static str,
+    /// The bound on latency, as it was written.
+    bound: String,
+    /// The highest rate that holds, in requests a second; `null` when none does.
+    peak_rate: Option<f64>,
+    /// A signal ended the search.
+    is_unfinished: bool,
+    /// The steps, in the order in which they were made.
+    steps: Vec<StepReport>,
 }
 
 /// Searches the peak; each step's line is told.
@@ -178,6 +196,7 @@ mod tests {
     use super::*;
     use crate::report::Threshold;
     use crate::report::tests::results;
+    use serde_json::{Value, json};
 
     /// A peak of two steps.
     pub(super) fn peak() -> Peak {

@@ -1,9 +1,11 @@
 //! A step of the search: a load of its own at one rate, and whether it holds.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::Bound;
 use crate::report::{Limit, POINTS, Results, Verdict, micros};
@@ -67,21 +69,44 @@ impl Step {
         text
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(super) fn report(&self) -> StepReport {
         let points = POINTS.iter().zip(self.points_us);
-        let points = points.map(|((name, _), us)| ((*name).to_owned(), json!(us)));
-        json!({
-            "rate": self.rate,
-            "holds": self.holds,
-            "is_reached": self.is_reached,
-            "bound_value_us": self.value_us,
-            "requests": self.requests,
-            "errors": self.errors,
-            "busy_share": self.busy_share,
-            "limited_by": self.limited_by,
-            "total_us": Value::Object(points.collect()),
-        })
+        StepReport {
+            rate: self.rate,
+            holds: self.holds,
+            is_reached: self.is_reached,
+            bound_value_us: self.value_us,
+            requests: self.requests,
+            errors: self.errors,
+            busy_share: self.busy_share,
+            limited_by: self.limited_by,
+            total_us: points.map(|((name, _), us)| (*name, us)).collect(),
+        }
     }
+}
+
+/// A step of the search.
+#[derive(Serialize, JsonSchema)]
+pub struct StepReport {
+    /// Requests a second.
+    rate: f64,
+    /// The bound was met, without errors, and the rate reached.
+    holds: bool,
+    /// As many requests were begun as the rate says.
+    is_reached: bool,
+    /// What the bound is of; `null` when nothing was answered.
+    bound_value_us: Option<u64>,
+    /// Requests of the measured time.
+    requests: u64,
+    /// Those of them without a whole response.
+    errors: u64,
+    /// The part of the time in which the generator's loop had something to do.
+    busy_share: f64,
+    /// Who was the limit in this step.
+    limited_by: Limit,
+    /// `p50`, `p75`, `p90`, `p99`, `p99.9` and `max` from when requests were meant to begin; each `null` when nothing was
+    /// answered.
+    total_us: BTreeMap<&'static str, Option<u64>>,
 }
 
 /// Requests begin at whole numbers of the rate's area, so that one more or less is none too few.

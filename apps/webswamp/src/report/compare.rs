@@ -7,6 +7,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::text::{micros, plain};
@@ -18,7 +19,7 @@ use crate::statistics::Second;
 const SIGNIFICANT: f64 = 3.0;
 
 /// A quantity of both.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// Its name, with its unit last.
     pub name: String,
@@ -26,17 +27,18 @@ pub struct Row {
     pub old: Option<f64>,
     /// Of the second.
     pub new: Option<f64>,
-    /// The second by the first.
+    /// The second by the first; `null` where it has no value.
     pub ratio: Option<f64>,
-    /// Differences up to this are noise; `None` where nothing is known of it.
+    /// Differences up to this are noise; `null` where nothing is known of it.
     pub noise: Option<f64>,
     /// The difference is more than noise.
     pub is_beyond_noise: Option<bool>,
 }
 
 /// All quantities.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
+    /// `"exos.load.comparison/1"`.
     schema: &'static str,
     /// In order.
     pub rows: Vec<Row>,

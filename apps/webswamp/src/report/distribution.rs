@@ -1,6 +1,7 @@
 //! A histogram in JSON: points of it for people, and all of it, exactly, to be merged and drawn.
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::histogram;
@@ -15,9 +16,10 @@ pub const POINTS: [(&str, f64); 6] = [
     ("max", 1.0),
 ];
 
-/// Times in microseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Times in microseconds. Beside these fields it has `p50`, `p75`, `p90`, `p99`, `p99.9` and `max`, 0 when `count` is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "Form", try_from = "Form")]
+#[schemars(with = "Form")]
 pub struct Distribution(pub Histogram<u64>);
 
 impl Distribution {
@@ -43,14 +45,19 @@ pub(crate) fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
 }
 
 /// As it is written; of what is read only the pairs matter.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Distribution")]
 struct Form {
+    /// How many.
     #[serde(default, skip_deserializing)]
     count: u64,
+    /// Their mean.
     #[serde(default, skip_deserializing)]
     mean: f64,
     #[serde(default, skip_deserializing, flatten)]
     points: serde_json::Map<String, serde_json::Value>,
+    /// Pairs of a time and how often it was seen, in order, exact to a thousandth: each time is the longest of those that it
+    /// stands for.
     histogram: Vec<(u64, u64)>,
 }
 

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use exos_host::localtime;
 use exos_program::figure::{self, Curve, Unit, number};
 use exos_program::html::{escape, page, table};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::text::micros;
 use super::{Distribution, Generator, POINTS, Results, Traffic, Verdict};
@@ -226,17 +227,9 @@ fn time(us: u64) -> String {
 
 /// Local time and how it differs from UTC, as `2026-11-24 12:39:58 +0100`.
 fn date_and_time(utc_secs: i64) -> String {
-    let offset = localtime::offset_secs(utc_secs);
-    let local = utc_secs + offset;
-    let (year, month, day) = localtime::date(local.div_euclid(86_400));
-    let secs = local.rem_euclid(86_400);
-    let (hours, minutes, secs) = (secs / 3600, secs / 60 % 60, secs % 60);
-    let (sign, ahead) = (if offset < 0 { '-' } else { '+' }, offset.abs() / 60);
-    format!(
-        "{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{secs:02} {sign}{:02}{:02}",
-        ahead / 60,
-        ahead % 60
-    )
+    let time = Timestamp::from_second(utc_secs).unwrap_or_default();
+    let local = time.to_zoned(TimeZone::system());
+    local.strftime("%Y-%m-%d %H:%M:%S %z").to_string()
 }
 
 /// Points `[percent, value]`, closer the nearer the tail's end is.

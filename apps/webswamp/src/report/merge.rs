@@ -25,11 +25,13 @@ pub fn merge(parts: Vec<Results>) -> Result<Results> {
 /// They asked for the same documents in the same order, or at the same times.
 pub fn warning(all: &Results) -> Option<String> {
     let seed = |g: &Generator| {
-        let said = |name: &str| g.parameters.get(name).filter(|value| !value.is_null());
-        let is_chance = said("surge").is_some()
-            || said("urls").is_some()
-            || said("arrivals").is_some_and(|arrivals| arrivals == "poisson");
-        said("seed").filter(|_| is_chance).map(ToString::to_string)
+        let parameter = |name: &str| g.parameters.get(name).filter(|value| !value.is_null());
+        let is_chance = parameter("surge").is_some()
+            || parameter("urls").is_some()
+            || parameter("arrivals").is_some_and(|arrivals| arrivals == "poisson");
+        parameter("seed")
+            .filter(|_| is_chance)
+            .map(ToString::to_string)
     };
     let mut seeds: Vec<String> = all.generators.iter().filter_map(seed).collect();
     seeds.sort_unstable();
@@ -176,14 +178,15 @@ mod tests {
             load.generators[0].parameters = object.clone();
             load
         };
-        let said = |parts: [serde_json::Value; 2]| warning(&merge(parts.map(load).into()).unwrap());
+        let warned =
+            |parts: [serde_json::Value; 2]| warning(&merge(parts.map(load).into()).unwrap());
         let surge = |seed: u64| json!({"seed": seed, "surge": "set", "urls": null});
-        assert!(said([surge(7), surge(7)]).unwrap().contains("--seed 7"));
-        assert_eq!(said([surge(7), surge(8)]), None);
+        assert!(warned([surge(7), surge(7)]).unwrap().contains("--seed 7"));
+        assert_eq!(warned([surge(7), surge(8)]), None);
         let even = json!({"seed": 7, "surge": null, "arrivals": "even"});
-        assert_eq!(said([even.clone(), even.clone()]), None);
-        assert_eq!(said([even, surge(7)]), None);
+        assert_eq!(warned([even.clone(), even.clone()]), None);
+        assert_eq!(warned([even, surge(7)]), None);
         let poisson = json!({"seed": 1, "arrivals": "poisson"});
-        assert!(said([poisson.clone(), poisson]).is_some());
+        assert!(warned([poisson.clone(), poisson]).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! What is said of a load: [`Results`], as a summary for people and as JSON for programs (docs/json.md), which is read again
+//! What is said of a load: [`Results`], as a summary for people and as JSON for programs, which is read again
 //! to add several loads up and to compare two.
 //!
 //! | file | what is in it |
@@ -31,6 +31,7 @@ mod verdict;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -52,28 +53,28 @@ pub use verdict::{Finding, Limit, Verdict};
 const SCHEMA: &str = "exos.load/1";
 
 /// A load generator: one of its own, or one of several whose results were merged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Generator {
-    /// What was loaded.
+    /// What was loaded, a URL.
     pub url: String,
-    /// Where that was.
+    /// Where that was, `ADDRESS:PORT`.
     pub address: String,
     /// When the load began, in seconds since 1970.
     pub started_unix_secs: f64,
     /// The machine that it ran on.
     #[serde(default)]
     pub host: String,
-    /// The command, without values of header fields.
+    /// The command, header fields without their values.
     #[serde(default)]
     pub command: String,
-    /// Options that made the load, by name.
+    /// What its options said, by name; header fields without their values.
     pub parameters: Map<String, Value>,
-    /// What became of the log that it replayed; `None` without one.
+    /// What became of the log that it replayed; `null` without one.
     #[serde(default)]
     pub log: Option<Extent>,
     /// Responses that it saw.
     pub responses: u64,
-    /// The part of the time in which its loop had something to do.
+    /// The part of the time in which its loop had something to do; of several cores that of the busiest.
     pub busy_share: f64,
     /// Processor time, in the kernel and outside.
     pub processor_secs: f64,
@@ -83,9 +84,9 @@ pub struct Generator {
 }
 
 /// What one of a generator's loops made, which is on a core of its own where there are several.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OnCore {
-    /// The core, counted from 0; `None` of a loop that runs anywhere.
+    /// The core, counted from 0; `null` of a loop that runs anywhere.
     pub core: Option<usize>,
     /// Responses that it saw.
     pub responses: u64,
@@ -96,7 +97,7 @@ pub struct OnCore {
 }
 
 /// Times by what they are of, in microseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
     /// To the end of the handshake.
     pub connect: Distribution,
@@ -104,7 +105,7 @@ pub struct Times {
     pub first_byte: Distribution,
     /// To the last byte, from when requests were begun.
     pub service: Distribution,
-    /// The same, from when they were meant to.
+    /// To the last byte, from when requests were meant to begin.
     pub total: Distribution,
     /// How late we were ourselves.
     pub slip: Distribution,
@@ -124,10 +125,11 @@ impl Times {
 }
 
 /// The results of a load.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Results {
+    /// `"exos.load/1"`.
     schema: String,
-    /// Who made the load.
+    /// Who made the load: one generator, or those that were merged.
     pub generators: Vec<Generator>,
     /// When it began, in seconds since 1970.
     pub started_unix_secs: f64,
@@ -146,16 +148,16 @@ pub struct Results {
     pub content_bytes: u64,
     /// Responses by status code; 0 for codes that are none.
     pub statuses: BTreeMap<u16, u64>,
-    /// Requests without a whole response, by kind.
+    /// Requests without a whole response, by [kind](../load.md#what-the-times-mean); only kinds that happened.
     pub errors: BTreeMap<String, u64>,
-    /// How long things took.
+    /// [How long things took](../load.md#what-the-times-mean).
     pub times_us: Times,
     /// The longest time in which the server was silent.
     #[serde(default)]
     pub longest_silence: Silence,
     /// Second by second since the begin, the warm-up too.
     pub seconds: Vec<Second>,
-    /// Of link and stack.
+    /// All counters of link and stack, of several cores their sums; none with `--sockets`.
     pub counters: BTreeMap<String, u64>,
 }
 
@@ -253,38 +255,44 @@ impl Results {
 
     /// An object, with what follows from the rest for those who do not want to compute it.
     pub fn json(&self) -> String {
-        let value = serde_json::to_value(self).expect("names are text");
-        let Value::Object(mut object) = value else {
-            unreachable!("results are an object")
-        };
-        let processor: f64 = self.generators.iter().map(|g| g.processor_secs).sum();
-        let verdict = serde_json::to_value(Verdict::of(self)).expect("it is text");
         let traffic = Traffic::of(self);
-        let derived = [
-            ("verdict", verdict),
-            (
-                "requests_per_second",
-                self.per_second(self.responses).into(),
-            ),
-            (
-                "connections_per_second",
-                self.per_second(self.connections).into(),
-            ),
-            ("busy_share", self.busy_share().into()),
-            ("processor_secs", processor.into()),
-            (
-                "retransmissions",
-                traffic.as_ref().map(|t| t.segments_sent_again).into(),
-            ),
-            (
-                "link",
-                serde_json::to_value(&traffic).expect("it is numbers"),
-            ),
-            ("bad_checksums", self.bad_checksums().into()),
-        ];
-        object.extend(derived.map(|(name, value): (&str, Value)| (name.to_owned(), value)));
-        format!("{}\n", Value::Object(object))
+        let report = Report {
+            results: self,
+            requests_per_second: self.per_second(self.responses),
+            connections_per_second: self.per_second(self.connections),
+            verdict: Verdict::of(self),
+            busy_share: self.busy_share(),
+            processor_secs: self.generators.iter().map(|g| g.processor_secs).sum(),
+            retransmissions: traffic.as_ref().map(|t| t.segments_sent_again),
+            bad_checksums: self.bad_checksums(),
+            link: traffic,
+        };
+        let value = serde_json::to_value(report).expect("names are text");
+        format!("{value}\n")
     }
+}
+
+/// What `exos load` prints when the load is over, and `exos load merge`. Times are in microseconds.
+#[derive(Serialize, JsonSchema)]
+pub struct Report<'a> {
+    #[serde(flatten)]
+    results: &'a Results,
+    /// Responses in a second of the measured time.
+    requests_per_second: f64,
+    /// Connections that came to stand, in a second of the measured time.
+    connections_per_second: f64,
+    /// [Who was the limit](../load.md#who-was-the-limit).
+    verdict: Verdict,
+    /// The part of the time in which the busiest loop of all had something to do: near 1, the generator is the limit.
+    busy_share: f64,
+    /// Processor time of all generators, in the kernel and outside.
+    processor_secs: f64,
+    /// Segments that our stack sent again; `null` with `--sockets`.
+    retransmissions: Option<u64>,
+    /// Packets that were dropped because a checksum was wrong; `null` with `--sockets`.
+    bad_checksums: Option<u64>,
+    /// What went over the link; `null` with `--sockets`.
+    link: Option<Traffic>,
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::{Distribution, Generator, POINTS, Results, Traffic, Verdict};
 
 /// What the two ends of a time mean, where they differ.
 const MEANING: &str = "total: from when a request was meant to begin; service: from when it began, which hides what waited before it\n";
-/// The same, where they do not.
+/// What the two ends of a time mean, where they are one.
 const MEANING_CLOSED: &str = "total is service: a closed loop means no request to begin before the one before it has ended\n";
 
 /// Of a load whose requests, or whose time, were over before anything counted.

@@ -4,12 +4,14 @@
 //! belong to no request. They are what the interface's own counters count. What the kernel or the device cuts for us counts
 //! as what it is cut into.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Results;
 
-/// Counts of the link, and of TCP's segments on it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Counts of the link, and of TCP's segments on it, of the whole load: its probe, its warm-up and its end included. Packets
+/// are frames, bytes those of frames with their Ethernet headers; what the kernel cuts for us counts as what it is cut into.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Traffic {
     /// Packets that left.
     pub packets_sent: u64,

@@ -13,6 +13,7 @@
 //! A generator that was the limit says nothing of the server, so it comes first; but for what comes of a server that stood
 //! still. What else was found is told beside it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Results;
@@ -44,7 +45,7 @@ const UNANSWERED: f64 = 0.01;
 const WAITED: u64 = 2;
 
 /// Who was the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
     /// What is loaded.
@@ -73,7 +74,7 @@ impl Limit {
 }
 
 /// Who, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Verdict {
     /// Who.
     pub limited_by: Limit,
@@ -84,7 +85,7 @@ pub struct Verdict {
 }
 
 /// A limit beside the first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     /// Who.
     pub limited_by: Limit,

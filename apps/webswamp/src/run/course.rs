@@ -11,7 +11,7 @@ use crate::report::{Effort, Generator, Live, Moment, OnCore, Results};
 use exos_program::Idle;
 
 use super::shown::Shown;
-use super::team::Seat;
+use super::worker::Worker;
 
 /// What a load that looks on sleeps through no part of: waking takes a tenth of a millisecond, and now and then, on a virtual
 /// machine, a hundred times that.
@@ -21,9 +21,9 @@ const SLEEP_MIN: Duration = Duration::from_millis(20);
 const OVER_SLEEP: Duration = Duration::from_secs(1);
 
 /// A load that runs.
-pub(super) struct Course<'a, Id> {
-    pub(super) engine: Engine<Id>,
-    pub(super) seat: Seat<'a>,
+pub(super) struct Course<'a> {
+    pub(super) engine: Engine,
+    pub(super) worker: Worker<'a>,
     pub(super) start: Instant,
     /// Nothing begins from then on.
     pub(super) until: Instant,
@@ -39,21 +39,21 @@ pub(super) struct Course<'a, Id> {
     pub(super) shown: Shown,
 }
 
-impl<Id: Copy> Course<'_, Id> {
+impl Course<'_> {
     /// A turn of the loop has ended: ends the load when its time is over, and says when the next turn is due; `None` when
     /// there is none, because all is done, here and on the other cores, or somebody has asked to stop.
     pub(super) fn due(&mut self, now: Instant) -> Option<Instant> {
-        self.seat.heed();
+        self.worker.heed();
         // What was meant to begin before the end does, also when this turn is late.
         if now >= self.until && !self.engine.is_behind(now) {
             self.engine.end(now);
         }
         let may_end = self.lasts_until.is_none_or(|until| now >= until);
-        let is_over = self.engine.is_over() && may_end && self.seat.is_over();
-        if is_over || self.seat.stop_requested() {
+        let is_over = self.engine.is_over() && may_end && self.worker.is_over();
+        if is_over || self.worker.stop_requested() {
             return None;
         }
-        if self.seat.take_report_request() {
+        if self.worker.take_report_request() {
             self.live.ask();
         }
         self.show(now);
@@ -63,7 +63,7 @@ impl<Id: Copy> Course<'_, Id> {
             .into_iter()
             .chain(self.live.due())
             .chain(self.lasts_until.filter(|until| now < *until))
-            .chain(self.shown.due(self.start, &self.seat));
+            .chain(self.shown.due(self.start, &self.worker));
         let end = (now < self.until).then_some(self.until);
         // What is under way has a deadline; who has nothing left to do waits for the others.
         Some(due.chain(end).min().unwrap_or(now + OVER_SLEEP))
@@ -81,7 +81,7 @@ impl<Id: Copy> Course<'_, Id> {
             connections: self.engine.connections(),
             busy: self.effort.busy,
         };
-        self.shown.turn(now, &mine, &self.seat, &mut self.live);
+        self.shown.turn(now, &mine, &self.worker, &mut self.live);
     }
 
     /// A turn that moved something took so long.
@@ -108,7 +108,7 @@ impl<Id: Copy> Course<'_, Id> {
             processor_secs,
             log: self.generator.log.map(|log| Extent { begun, ..log }),
             cores: vec![OnCore {
-                core: self.seat.core,
+                core: self.worker.core,
                 responses,
                 busy_share,
                 processor_secs,

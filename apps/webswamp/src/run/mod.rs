@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `probe` | a look whether the server is there |
 //! | `setup` | what is to be done, before anything is opened |
-//! | `crew` | the threads of a load on several cores |
-//! | `team` | what its cores say to one another |
+//! | `threads` | the threads of a load on several cores |
+//! | `worker` | what its cores say to one another |
 //! | `shown` | what is shown of it while it runs |
 //! | `course` | the load under way on a core, whatever carries it |
 //! | `on_packets` | the loop on a stack of our own |
@@ -13,14 +13,14 @@
 //! | `on_sockets` | the loop on the kernel's sockets |
 
 mod course;
-mod crew;
 mod on_packets;
 mod on_sockets;
 mod probe;
 mod setup;
 mod shown;
-mod team;
+mod threads;
 mod way;
+mod worker;
 
 use exos::Error;
 use exos::signals::Signals;
@@ -34,7 +34,7 @@ use crate::report::Results;
 use crate::request::Content;
 
 use setup::Setup;
-use team::Seat;
+use worker::Worker;
 
 /// What a load is to do: read and looked up, and nothing opened yet.
 ///
@@ -54,7 +54,7 @@ pub fn load(args: &LoadArgs, signals: &Signals) -> Result<Results, Error> {
     make(args, Setup::make(args)?, signals)
 }
 
-/// The same with a driver of one's own, until the load is over or SIGINT or SIGTERM asks to stop. The driver is made from a
+/// Runs a load with a driver of one's own, until it is over or SIGINT or SIGTERM asks to stop. The driver is made from a
 /// request as the command line has it, with its host and its fields; where the load is on several cores, on each of them, for
 /// its part of the load.
 ///
@@ -95,28 +95,28 @@ fn on_cores(args: &LoadArgs, setup: &Setup, signals: &Signals) -> Result<Results
     if args.sockets {
         args.user.give_up()?;
     }
-    let mut seats = Seat::make(&cores, signals)?;
+    let mut workers = Worker::make(&cores, signals)?;
     if let [_, _, ..] = cores[..] {
-        return crew::load(args, setup, seats);
+        return threads::load(args, setup, workers);
     }
     if let [core] = cores[..] {
         affinity::pin(core)?;
     }
-    let seat = seats.pop().expect("one loop has a seat");
-    let done = lead(args, setup, seat, crew::Others::none())?;
-    done.ok_or_else(crew::stopped)
+    let worker = workers.pop().expect("one loop has a worker");
+    let done = lead(args, setup, worker, threads::Others::none())?;
+    done.ok_or_else(threads::stopped)
 }
 
 /// Sets the load up, and makes the first core's part of it; none when it has ended before it began.
 fn lead(
     args: &LoadArgs,
     setup: &Setup,
-    seat: Seat<'_>,
-    others: crew::Others,
+    worker: Worker<'_>,
+    others: threads::Others,
 ) -> Result<Option<Results>, Error> {
     if args.sockets {
-        on_sockets::lead(args, setup, seat, others)
+        on_sockets::lead(args, setup, worker, others)
     } else {
-        on_packets::lead(args, setup, seat, others)
+        on_packets::lead(args, setup, worker, others)
     }
 }

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use exos::{Attachment, Core, Error, Exos};
+use exos::{Attachment, Core, Error, Exos, Role};
 use exos_inet::Instant;
-use exos_inet::tcp::{ConnectionId, Options};
-use exos_program::{taken_back, tell_news};
+use exos_inet::tcp::Options;
+use exos_program::{Needs, taken_back, tell_news};
 
 use crate::limits::{ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME, PORTS_AHEAD};
 use crate::options::LoadArgs;
@@ -16,26 +16,26 @@ use crate::report::Results;
 use crate::target;
 
 use super::course::Course;
-use super::crew::Others;
 use super::probe;
 use super::setup::Setup;
-use super::team::{Beginning, Seat};
+use super::threads::Others;
 use super::way;
+use super::worker::{Beginning, Worker};
 
 /// Attaches, looks whether the server is there, and loads it from the first core.
 pub(super) fn lead(
     args: &LoadArgs,
     setup: &Setup,
-    seat: Seat<'_>,
+    worker: Worker<'_>,
     others: Others,
 ) -> Result<Option<Results>, Error> {
-    let mut exos = attach(args, setup, &seat)?;
+    let mut exos = attach(args, setup, &worker)?;
     others.start(exos.take_cores());
-    let driver = setup.driver(&seat);
-    if !seat.get_ready()? {
+    let driver = setup.driver(&worker);
+    if !worker.get_ready()? {
         return Ok(None);
     }
-    let to = settle(args, setup, &mut exos, &seat)?;
+    let to = settle(args, setup, &mut exos, &worker)?;
     let mut ports = Ports::default();
     if let Some(via) = exos.via() {
         let count = PORTS_AHEAD.min(args.behaviour().slots as usize);
@@ -43,9 +43,9 @@ pub(super) fn lead(
     }
     let config = exos.stack.config();
     let ways = (config.routes.clone(), config.gateways.clone());
-    let beginning = setup.beginning(args, to, ways, seat.is_alone());
-    seat.begin(beginning.clone());
-    let course = setup.begin(args, seat, driver, &beginning)?;
+    let beginning = setup.beginning(args, to, ways, worker.is_alone());
+    worker.begin(beginning.clone());
+    let course = setup.begin(args, worker, driver, &beginning)?;
     Load::new(exos, ports, args, to, course).make().map(Some)
 }
 
@@ -53,53 +53,55 @@ pub(super) fn lead(
 pub(super) fn follow(
     args: &LoadArgs,
     setup: &Setup,
-    seat: Seat<'_>,
+    worker: Worker<'_>,
     core: Core,
 ) -> Result<Option<Results>, Error> {
     let mut exos = core.start()?;
-    let driver = setup.driver(&seat);
-    seat.get_ready()?;
-    let Some(beginning) = hand_on(&mut exos, &seat)? else {
+    let driver = setup.driver(&worker);
+    worker.get_ready()?;
+    let Some(beginning) = hand_on(&mut exos, &worker)? else {
         return Ok(None);
     };
     let (routes, gateways) = (beginning.routes.clone(), beginning.gateways.clone());
     let taken = exos.stack.set_routes(routes, gateways);
     taken.map_err(|e| Error::new(format!("no route to {}: {e}", beginning.to)))?;
-    let course = setup.begin(args, seat, driver, &beginning)?;
+    let course = setup.begin(args, worker, driver, &beginning)?;
     let load = Load::new(exos, Ports::default(), args, beginning.to, course);
     load.make().map(Some)
 }
 
 /// Until the load begins, or the first core has ended without: what comes by this core's queue is the first one's.
-fn hand_on(exos: &mut Exos, seat: &Seat<'_>) -> Result<Option<Beginning>, Error> {
+fn hand_on(exos: &mut Exos, worker: &Worker<'_>) -> Result<Option<Beginning>, Error> {
     loop {
-        seat.heed();
-        if seat.is_first_gone() {
+        worker.heed();
+        if worker.is_first_gone() {
             return Ok(None);
         }
-        if let Some(beginning) = seat.beginning() {
+        if let Some(beginning) = worker.beginning() {
             return Ok(Some(beginning.clone()));
         }
         exos.receive();
         while exos.stack.poll_event().is_some() {}
         exos.send()?;
-        exos.wait(None, &[seat.bell()])?;
+        exos.wait(None, &[worker.fd()])?;
     }
 }
 
 /// A stack on the link, for each core.
-fn attach(args: &LoadArgs, setup: &Setup, seat: &Seat<'_>) -> Result<Exos, Error> {
-    // The server may have connections of an earlier load in TIME-WAIT.
-    let attachment = Attachment {
-        seed: Some(args.seed),
+fn attach(args: &LoadArgs, setup: &Setup, worker: &Worker<'_>) -> Result<Exos, Error> {
+    let needs = Needs {
         pools: args.pool.clone(),
-        peers: setup.target.addresses().to_vec(),
-        verify_checksums: !args.no_verify_checksums,
-        cores: seat.part().of(),
-        ..args.link.attachment(0)?
+        cores: worker.part().of(),
+        ..Needs::new(Role::Connect(setup.target.addresses().to_vec()))
     };
-    let attachment = way::lead(args, attachment, setup.target.addresses())?;
-    let (exos, ()) = args.user.attach(&attachment, |_| Ok(()))?;
+    let attachment = Attachment {
+        // The server may have connections of an earlier load in TIME-WAIT.
+        seed: Some(args.seed),
+        verify_checksums: !args.no_verify_checksums,
+        ..args.link.attachment(&needs)?
+    };
+    let attachment = way::lead(args, &needs, attachment, setup.target.addresses())?;
+    let (exos, ()) = args.user.attach(attachment, |_| Ok(()))?;
     Ok(exos)
 }
 
@@ -108,7 +110,7 @@ fn settle(
     args: &LoadArgs,
     setup: &Setup,
     exos: &mut Exos,
-    seat: &Seat<'_>,
+    worker: &Worker<'_>,
 ) -> Result<SocketAddr, Error> {
     let options = args.tcp.options();
     setup.target.settle(|address| {
@@ -118,7 +120,7 @@ fn settle(
             target::refuse_strangers(exos.stack.addresses(), address.ip())?;
         }
         if !args.no_probe {
-            probe::over_packets(exos, address, &options, seat)?;
+            probe::over_packets(exos, address, &options, worker)?;
         }
         Ok(address)
     })
@@ -135,18 +137,12 @@ struct Load<'a> {
     options: Options,
     /// Connections that it resets in one go: its part of those that servers take in.
     aborts_at_once: usize,
-    course: Course<'a, ConnectionId>,
+    course: Course<'a>,
 }
 
 impl<'a> Load<'a> {
-    fn new(
-        exos: Exos,
-        ports: Ports,
-        args: &LoadArgs,
-        to: SocketAddr,
-        course: Course<'a, ConnectionId>,
-    ) -> Self {
-        let aborts_at_once = course.seat.part().count(ABORTS_AT_ONCE as u64).max(1);
+    fn new(exos: Exos, ports: Ports, args: &LoadArgs, to: SocketAddr, course: Course<'a>) -> Self {
+        let aborts_at_once = course.worker.part().count(ABORTS_AT_ONCE as u64).max(1);
         Self {
             busy_before: exos.busy(),
             exos,
@@ -176,7 +172,7 @@ impl<'a> Load<'a> {
             if tell_news("load", &mut self.exos) {
                 return Err(taken_back());
             }
-            let fds = self.course.seat.fds();
+            let fds = self.course.worker.fds();
             if self.course.looks_on(self.exos.now(), due) {
                 self.exos.look_on(Some(due), &fds)?;
             } else {
@@ -209,7 +205,7 @@ impl<'a> Load<'a> {
     fn stop(&mut self) -> Result<(), Error> {
         let now = self.exos.now();
         self.course.stop(now);
-        self.course.seat.heed();
+        self.course.worker.heed();
         let is_opening = self.course.engine.is_opening();
         self.give_up()?;
         if is_opening {
@@ -222,15 +218,15 @@ impl<'a> Load<'a> {
         }
         let left = self.exos.stack.tcp.connections_where(|_| true);
         for some in left.chunks(self.aborts_at_once) {
-            some.iter().for_each(|&id| self.exos.stack.tcp_abort(id));
+            some.iter().for_each(|&id| self.exos.stack.tcp.abort(id));
             self.pause(self.exos.now() + ABORTS_PAUSE)?;
         }
         while self.exos.send()? > 0 {}
         // What comes here may be for another core, as long as that has something open.
-        self.course.seat.heed();
-        while !self.course.seat.has_left() {
+        self.course.worker.heed();
+        while !self.course.worker.has_left() {
             self.turn_away(self.exos.now() + GOODBYE_TIME)?;
-            self.course.seat.heed();
+            self.course.worker.heed();
         }
         // What has come by now is counted, and answered.
         self.exos.receive();
@@ -266,7 +262,7 @@ impl<'a> Load<'a> {
     /// Sends what is to be sent, and takes in what comes. Nobody wants to hear of it any more.
     fn turn_away(&mut self, until: Instant) -> Result<(), Error> {
         while self.exos.send()? > 0 {}
-        self.exos.wait(Some(until), &[self.course.seat.bell()])?;
+        self.exos.wait(Some(until), &[self.course.worker.fd()])?;
         self.exos.receive();
         while self.exos.stack.poll_event().is_some() {}
         Ok(())

@@ -8,25 +8,25 @@ use exos_host::limits::raise_descriptors;
 use crate::driver::Driver;
 use crate::options::LoadArgs;
 use crate::report::Results;
-use crate::sockets::{SocketId, Sockets};
+use crate::sockets::Sockets;
 use crate::target;
 
 use super::course::Course;
-use super::crew::Others;
 use super::probe;
 use super::setup::Setup;
-use super::team::{Beginning, Seat};
+use super::threads::Others;
+use super::worker::{Beginning, Worker};
 
 /// Looks whether the server is there, and loads it from the first core.
 pub(super) fn lead(
     args: &LoadArgs,
     setup: &Setup,
-    seat: Seat<'_>,
+    worker: Worker<'_>,
     others: Others,
 ) -> Result<Option<Results>, Error> {
     others.start_on_sockets();
-    let driver = setup.driver(&seat);
-    if !seat.get_ready()? {
+    let driver = setup.driver(&worker);
+    if !worker.get_ready()? {
         return Ok(None);
     }
     let to = setup.target.settle(|address| {
@@ -34,15 +34,15 @@ pub(super) fn lead(
             target::refuse_strangers_of_host(address.ip())?;
         }
         if !args.no_probe {
-            probe::over_sockets(address, &seat)?;
+            probe::over_sockets(address, &worker)?;
         }
         Ok(address)
     })?;
     raise_descriptors()?;
     let nowhere = (Vec::new(), Vec::new());
-    let beginning = setup.beginning(args, to, nowhere, seat.is_alone());
-    seat.begin(beginning.clone());
-    Load::new(args, setup, seat, driver, &beginning)?
+    let beginning = setup.beginning(args, to, nowhere, worker.is_alone());
+    worker.begin(beginning.clone());
+    Load::new(args, setup, worker, driver, &beginning)?
         .make()
         .map(Some)
 }
@@ -51,14 +51,14 @@ pub(super) fn lead(
 pub(super) fn follow(
     args: &LoadArgs,
     setup: &Setup,
-    seat: Seat<'_>,
+    worker: Worker<'_>,
 ) -> Result<Option<Results>, Error> {
-    let driver = setup.driver(&seat);
-    seat.get_ready()?;
-    let Some(beginning) = seat.await_beginning()? else {
+    let driver = setup.driver(&worker);
+    worker.get_ready()?;
+    let Some(beginning) = worker.await_beginning()? else {
         return Ok(None);
     };
-    Load::new(args, setup, seat, driver, &beginning)?
+    Load::new(args, setup, worker, driver, &beginning)?
         .make()
         .map(Some)
 }
@@ -66,14 +66,14 @@ pub(super) fn follow(
 /// A core's part of a load that runs.
 struct Load<'a> {
     sockets: Sockets,
-    course: Course<'a, SocketId>,
+    course: Course<'a>,
 }
 
 impl<'a> Load<'a> {
     fn new(
         args: &LoadArgs,
         setup: &Setup,
-        seat: Seat<'a>,
+        worker: Worker<'a>,
         driver: Box<dyn Driver>,
         beginning: &Beginning,
     ) -> Result<Self, Error> {
@@ -81,11 +81,11 @@ impl<'a> Load<'a> {
         // shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let sockets = Sockets::new(beginning.to)?;
-        sockets.watch(seat.bell())?;
-        if let Some(signals) = seat.signals() {
+        sockets.watch(worker.fd())?;
+        if let Some(signals) = worker.signals() {
             sockets.watch(signals)?;
         }
-        let course = setup.begin(args, seat, driver, beginning)?;
+        let course = setup.begin(args, worker, driver, beginning)?;
         Ok(Self { sockets, course })
     }
 

@@ -10,7 +10,7 @@ use crate::limits::{GOODBYE_TIME, PROBE_TIME};
 use crate::sockets::Sockets;
 use crate::transport::{NOBODY, Transport as _};
 
-use super::team::Seat;
+use super::worker::Worker;
 
 /// Connects over a stack of our own, and closes.
 ///
@@ -21,16 +21,16 @@ pub(super) fn over_packets(
     exos: &mut Exos,
     to: SocketAddr,
     options: &Options,
-    seat: &Seat<'_>,
+    worker: &Worker<'_>,
 ) -> Result<(), Error> {
     let from = exos.source(to, None)?;
-    let opened = exos.stack.tcp_connect(exos.now(), from, to, options);
+    let opened = exos.stack.tcp.connect(exos.now(), from, to, options);
     let id = opened.map_err(|e| Error::new(format!("{to} is not reached: {e}")))?;
     exos.stack.tcp.set_token(id, NOBODY);
-    let became = wait(exos, id, seat);
+    let became = wait(exos, id, worker);
     match became {
         Ok(()) => exos.stack.tcp.finish(id),
-        Err(_) => exos.stack.tcp_abort(id),
+        Err(_) => exos.stack.tcp.abort(id),
     }
     while exos.send()? > 0 {}
     if matches!(became, Err(Why::Stopped)) {
@@ -40,7 +40,7 @@ pub(super) fn over_packets(
 }
 
 /// Until the connection stands.
-fn wait(exos: &mut Exos, id: ConnectionId, seat: &Seat<'_>) -> Result<(), Why> {
+fn wait(exos: &mut Exos, id: ConnectionId, worker: &Worker<'_>) -> Result<(), Why> {
     let until = exos.now() + PROBE_TIME;
     loop {
         exos.receive();
@@ -61,14 +61,14 @@ fn wait(exos: &mut Exos, id: ConnectionId, seat: &Seat<'_>) -> Result<(), Why> {
             }
         }
         exos.send().map_err(Why::Error)?;
-        seat.heed();
-        if seat.stop_requested() {
+        worker.heed();
+        if worker.stop_requested() {
             return Err(Why::Stopped);
         }
         if exos.now() >= until {
             return Err(silence(exos));
         }
-        let waited = exos.wait(Some(until), &seat.fds());
+        let waited = exos.wait(Some(until), &worker.fds());
         waited.map_err(Why::Error)?;
     }
 }
@@ -100,20 +100,20 @@ fn refuse(exos: &mut Exos, time: Duration) -> Result<(), Error> {
 /// # Errors
 ///
 /// The server does not take it, or a signal asks to stop.
-pub(super) fn over_sockets(to: SocketAddr, seat: &Seat<'_>) -> Result<(), Error> {
+pub(super) fn over_sockets(to: SocketAddr, worker: &Worker<'_>) -> Result<(), Error> {
     let mut sockets = Sockets::new(to)?;
-    for fd in seat.fds() {
+    for fd in worker.fds() {
         sockets.watch(fd)?;
     }
     if let Err(e) = sockets.open(NOBODY) {
         let shortage = sockets.poll_shortage();
         return Err(shortage.unwrap_or_else(|| Error::new(format!("{to} is not reached: {e}"))));
     }
-    wait_over_sockets(&mut sockets, seat).map_err(|why| why.of(to))
+    wait_over_sockets(&mut sockets, worker).map_err(|why| why.of(to))
 }
 
 /// Until the connection stands.
-fn wait_over_sockets(sockets: &mut Sockets, seat: &Seat<'_>) -> Result<(), Why> {
+fn wait_over_sockets(sockets: &mut Sockets, worker: &Worker<'_>) -> Result<(), Why> {
     let until = clock::now() + PROBE_TIME;
     loop {
         while let Some(event) = sockets.poll_event() {
@@ -129,8 +129,8 @@ fn wait_over_sockets(sockets: &mut Sockets, seat: &Seat<'_>) -> Result<(), Why> 
                 });
             }
         }
-        seat.heed();
-        if seat.stop_requested() {
+        worker.heed();
+        if worker.stop_requested() {
             return Err(Why::Stopped);
         }
         if clock::now() >= until {

@@ -24,7 +24,7 @@ use exos_program::Idle;
 
 use super::course::Course;
 use super::shown::Shown;
-use super::team::{Beginning, Seat};
+use super::worker::{Beginning, Worker};
 
 /// What is to be done, on all cores.
 pub(crate) struct Setup {
@@ -63,14 +63,14 @@ impl Setup {
         })
     }
 
-    /// The same with another driver.
+    /// This setup with another driver.
     pub(super) fn with(self, driver: Maker) -> Self {
         Self { driver, ..self }
     }
 
     /// The driver of a core, made in its thread.
-    pub(super) fn driver(&self, seat: &Seat<'_>) -> Box<dyn Driver> {
-        (self.driver)(seat.part())
+    pub(super) fn driver(&self, worker: &Worker<'_>) -> Box<dyn Driver> {
+        (self.driver)(worker.part())
     }
 
     /// The begin of the load of a server, now or when it was said.
@@ -96,18 +96,18 @@ impl Setup {
     }
 
     /// A core's part of it.
-    pub(super) fn begin<'a, Id: Copy>(
+    pub(super) fn begin<'a>(
         &self,
         args: &LoadArgs,
-        seat: Seat<'a>,
+        worker: Worker<'a>,
         driver: Box<dyn Driver>,
         beginning: &Beginning,
-    ) -> Result<Course<'a, Id>, Error> {
-        let (start, part) = (beginning.start, seat.part());
+    ) -> Result<Course<'a>, Error> {
+        let (start, part) = (beginning.start, worker.part());
         let behaviour = args.behaviour().part(part);
-        let shape = self.shape(args, start, &seat);
+        let shape = self.shape(args, start, &worker);
         let measured_from = start + args.warm_up;
-        let style = style(args.show, &seat);
+        let style = style(args.show, &worker);
         Ok(Course {
             engine: Engine::new(behaviour, shape, driver, start, measured_from),
             start,
@@ -118,12 +118,12 @@ impl Setup {
             generator: self.generator(args, beginning),
             live: Live::start(style, start, self.duration)?,
             shown: Shown::default(),
-            seat,
+            worker,
         })
     }
 
     /// When a core's requests begin.
-    fn shape(&self, args: &LoadArgs, start: Instant, seat: &Seat<'_>) -> Shape {
+    fn shape(&self, args: &LoadArgs, start: Instant, worker: &Worker<'_>) -> Shape {
         let schedule = match &self.beats {
             Some((beats, speed)) => Schedule::replay(beats.clone(), *speed, start),
             None if args.is_open() => {
@@ -133,7 +133,7 @@ impl Setup {
             None => return Shape::Closed,
         };
         let end = start + self.duration;
-        Shape::Open(schedule.part(seat.part()).until(end))
+        Shape::Open(schedule.part(worker.part()).until(end))
     }
 
     /// Until when a rate lasts.
@@ -162,8 +162,8 @@ impl Setup {
 }
 
 /// How the load is shown: by the first core alone.
-fn style(show: ShowArgs, seat: &Seat<'_>) -> Style {
-    if seat.is_first() {
+fn style(show: ShowArgs, worker: &Worker<'_>) -> Style {
+    if worker.is_first() {
         show.style(std::io::stderr().is_terminal())
     } else {
         Style::Nothing

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use exos_inet::Instant;
 
-use super::team::{Seat, Seen};
+use super::worker::{Seen, Worker};
 use crate::report::{Live, Moment};
 use crate::statistics::Second;
 
@@ -32,16 +32,16 @@ impl Shown {
         &mut self,
         now: Instant,
         mine: &Moment<'_>,
-        seat: &Seat<'_>,
+        worker: &Worker<'_>,
         live: &mut Live,
     ) {
         if live.due().is_some_and(|due| due <= now) {
-            if seat.is_alone() {
+            if worker.is_alone() {
                 live.show(mine);
                 return;
             }
-            seat.show();
-            match self.look(mine, seat) {
+            worker.show();
+            match self.look(mine, worker) {
                 Some(connections) => live.show(&Moment {
                     seconds: &self.seconds,
                     connections,
@@ -50,8 +50,8 @@ impl Shown {
                 None => live.put_off(now + PATIENCE),
             }
         }
-        if !seat.is_first() && seat.is_shown() && mine.seconds.len() > self.told {
-            seat.tell(Seen {
+        if !worker.is_first() && worker.is_shown() && mine.seconds.len() > self.told {
+            worker.tell(Seen {
                 seconds: mine.seconds[self.told..].to_vec(),
                 connections: mine.connections,
                 busy: mine.busy,
@@ -61,15 +61,15 @@ impl Shown {
     }
 
     /// When a core that is not the first has something to tell, of a load that began then.
-    pub(super) fn due(&self, start: Instant, seat: &Seat<'_>) -> Option<Instant> {
+    pub(super) fn due(&self, start: Instant, worker: &Worker<'_>) -> Option<Instant> {
         let next = start + Duration::from_secs(self.told as u64 + 1);
-        (!seat.is_first() && seat.is_shown()).then_some(next)
+        (!worker.is_first() && worker.is_shown()).then_some(next)
     }
 
     /// Adds up what is over on all cores, and gives how many connections they have; `None` where nothing more is.
-    fn look(&mut self, mine: &Moment<'_>, seat: &Seat<'_>) -> Option<usize> {
+    fn look(&mut self, mine: &Moment<'_>, worker: &Worker<'_>) -> Option<usize> {
         let mut over = mine.seconds.len() - self.seconds.len();
-        seat.see_others(|seen| over = over.min(seen.seconds.len()));
+        worker.see_others(|seen| over = over.min(seen.seconds.len()));
         if over == 0 {
             return None;
         }
@@ -77,7 +77,7 @@ impl Shown {
         self.seconds
             .extend_from_slice(&mine.seconds[from..from + over]);
         let (mut connections, mut busy) = (mine.connections, vec![mine.busy]);
-        seat.see_others(|seen| {
+        worker.see_others(|seen| {
             let its = seen.seconds.drain(..over);
             for (all, second) in self.seconds[from..].iter_mut().zip(its) {
                 all.add(&second);

@@ -7,9 +7,10 @@
 
 use std::net::SocketAddr;
 
-use exos::{Attachment, LinkName};
+use exos::{Attachment, LinkKind, Queues, SharedInterface};
 use exos_host::Result;
 use exos_host::netlink::Netlink;
+use exos_program::Needs;
 
 use crate::options::LoadArgs;
 use crate::target::{is_ours, refuse_strangers_of_host};
@@ -22,11 +23,13 @@ use crate::target::{is_ours, refuse_strangers_of_host};
 /// The host's addresses and routes cannot be read, or no route leads there.
 pub(super) fn lead(
     args: &LoadArgs,
+    needs: &Needs,
     wanted: Attachment,
     servers: &[SocketAddr],
 ) -> Result<Attachment> {
     let first = servers[0].ip();
-    if !is_free(&wanted) || first.is_loopback() || is_ours(first)? {
+    let is_free = matches!(wanted.link, LinkKind::OwnPair(_)) && needs.pools.is_empty();
+    if !is_free || first.is_loopback() || is_ours(first)? {
         return Ok(wanted);
     }
     if !args.yes_i_own_this_target {
@@ -44,18 +47,12 @@ pub(super) fn lead(
         "exos load: {first} is reached by {0}{by}: going beside the host there (--link xdp:{0} --share-address)",
         link.name
     );
+    let shared = SharedInterface {
+        queues: Queues::All { cores: needs.cores },
+        ..SharedInterface::new(link.name, needs.role.clone())
+    };
     Ok(Attachment {
-        link: LinkName::Xdp {
-            interface: link.name,
-            queue: None,
-        },
-        share_address: true,
+        link: shared.into(),
         ..wanted
     })
-}
-
-/// Nothing was said that only a pair, or only another link, can do.
-fn is_free(wanted: &Attachment) -> bool {
-    let addresses = wanted.addresses.len() + wanted.pools.len() + wanted.gateways.len();
-    wanted.link == LinkName::OwnPair && addresses == 0
 }

@@ -58,7 +58,7 @@ pub struct Statistics {
     pub first: Histogram<u64>,
     /// To the last byte, from when the request was begun.
     pub service: Histogram<u64>,
-    /// The same, from when it was meant to.
+    /// To the last byte, from when the request was meant to begin.
     pub total: Histogram<u64>,
     /// How late requests of an open loop were begun by us, though a connection was free.
     pub slip: Histogram<u64>,
@@ -81,11 +81,11 @@ pub struct Statistics {
 }
 
 /// A time in which nothing came of a response, though requests were under way or waited for a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Silence {
     /// How long.
     pub secs: f64,
-    /// How many were at its end.
+    /// How many requests were there at its end.
     pub requests: u64,
 }
 

@@ -2,6 +2,7 @@
 
 use exos_inet::Instant;
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Answered;
@@ -11,7 +12,7 @@ use crate::limits::{HISTOGRAM_MICROS_MAX, SECONDS_WITH_TIMES_MAX};
 const DIGITS: u8 = 2;
 
 /// A second of a load. Times are from the intended start to the last byte, in microseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Second {
     /// Requests that were begun in it.
     #[serde(default)]
@@ -35,7 +36,8 @@ pub struct Second {
     /// The longest.
     #[serde(rename = "max_us")]
     pub max: u64,
-    /// Each time and how often it was seen; `None` beyond [`SECONDS_WITH_TIMES_MAX`].
+    /// Pairs of a time and how often it was seen, exact to a hundredth; `null` after the first hour, where merged seconds have
+    /// the worst of their parts' percentiles.
     #[serde(rename = "histogram")]
     pub times: Option<Vec<(u64, u64)>>,
 }

@@ -1,6 +1,6 @@
 //! Counting instructions: this program once more, under valgrind's callgrind.
 //!
-//! The child replays one exchange (`exos bench cost-replay`), and the tool is told by name which function to
+//! The child replays one exchange (`exos bench helper replay`), and the tool is told by name which function to
 //! look into, so that nothing else is counted: not the start of the program, not the recording. Its output file
 //! holds, for every function, its own cost and that of its calls; two sums are taken from it. One run is enough:
 //! the same program with the same tape executes the same instructions.
@@ -8,14 +8,14 @@
 //! Callgrind counts instructions of a simulated x86-64 with AVX2, without AVX-512: the C library then copies with
 //! 32-byte registers, on some processors a few instructions more than it would otherwise.
 
-use super::options::Exchange;
+use super::{Replay, Replayed};
 use crate::limits::CALLGRIND_TIMEOUT;
-use crate::stage::process::{Interrupt, Running, find_program};
-use crate::stage::scratch::Scratch;
-use exos_host::{Error, Result, affinity, error::Context as _};
+use crate::stage::Stage;
+use crate::stage::process::find_program;
+use exos_host::{Error, Result, error::Context as _};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The function in which everything is counted (`tape::measured_turns`).
 const MEASURED: &str = "*measured_turns*";
@@ -33,60 +33,32 @@ pub(super) struct Counted {
 }
 
 /// The tool, found.
-pub(super) struct Callgrind {
-    program: PathBuf,
-    core: usize,
-}
+pub(super) struct Callgrind(PathBuf);
 
 impl Callgrind {
     /// Looks for it; the error says how to install it.
     pub fn find() -> Result<Self> {
-        let program = find_program("valgrind", "valgrind")?;
-        let core = affinity::allowed()?.first().copied();
-        let core = core.ok_or_else(|| Error::new("this process may use no core"))?;
-        Ok(Self { program, core })
+        find_program("valgrind", "valgrind").map(Self)
     }
 
     /// Runs one exchange. What the child says is returned beside what was counted.
-    pub fn count(
-        &self,
-        exchange: &Exchange,
-        scratch: &Scratch,
-        interrupt: &Interrupt,
-    ) -> Result<(Counted, String)> {
-        let out = scratch.file("callgrind.out");
-        let said = self.run(exchange, &out, scratch, interrupt)?;
-        let text =
-            std::fs::read_to_string(&out).context(|| format!("cannot read {}", out.display()))?;
-        let counted = parse(&text)?;
-        Ok((counted, said))
+    pub fn count(&self, stage: &Stage, replay: &Replay) -> Result<(Counted, Replayed)> {
+        let out = stage.scratch.file("callgrind.out");
+        let done = self.run(stage, replay, &out)?;
+        let text = std::fs::read_to_string(&out);
+        let text = text.context(|| format!("cannot read {}", out.display()))?;
+        Ok((parse(&text)?, done))
     }
 
     /// Runs one exchange and leaves callgrind's file at `out`; returns what the child says.
-    pub fn run(
-        &self,
-        exchange: &Exchange,
-        out: &Path,
-        scratch: &Scratch,
-        interrupt: &Interrupt,
-    ) -> Result<String> {
-        let own = std::env::current_exe().context(|| "cannot find the program itself")?;
-        let mut command = Command::new(&self.program);
-        command
-            .arg("--tool=callgrind")
-            .arg(format!("--callgrind-out-file={}", out.display()))
-            .arg(format!("--toggle-collect={MEASURED}"))
-            .arg(own)
-            .args(["bench", "cost-replay", "exchange"])
-            .args(exchange.to_arguments())
-            .stdout(Stdio::piped());
-        Running::start(
-            "callgrind",
-            command,
-            self.core,
-            &scratch.file("callgrind.err"),
-        )?
-        .output(CALLGRIND_TIMEOUT, interrupt)
+    pub fn run(&self, stage: &Stage, replay: &Replay, out: &Path) -> Result<Replayed> {
+        let mut command = Command::new(&self.0);
+        command.arg("--tool=callgrind");
+        command.arg(format!("--callgrind-out-file={}", out.display()));
+        command.arg(format!("--toggle-collect={MEASURED}"));
+        command.arg(&stage.program);
+        let helping = stage.begin(command, stage.cores[0], replay)?;
+        helping.measured(stage, CALLGRIND_TIMEOUT.as_secs_f64())
     }
 }
 

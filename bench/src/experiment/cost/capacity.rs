@@ -9,13 +9,16 @@
 
 use super::clients::{Crowd, Frame};
 use super::exos::MESSAGE_BYTES;
+use crate::report::{Case, Column, fixed};
+use crate::stage::helper::Helper;
 use exos_buf::Buffer;
 use exos_host::{Error, Result, error::Context as _};
-use exos_inet::tcp::EventSet;
 use exos_inet::tcp::wheel::Wheel;
 use exos_inet::{Duration, Instant};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
+use std::slice::from_ref;
 
 /// Segments in a batch: few enough for their frames to stay in the first cache.
 const BATCH: usize = 64;
@@ -33,11 +36,11 @@ const REST: Duration = Duration::from_secs(10);
 const TIMERS_SPREAD_MS: u64 = 60_000;
 
 /// Idle connections.
-#[derive(Copy, Clone, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Idle {
     /// How many there are.
     pub connections: u32,
-    /// Memory of one that has exchanged nothing but its handshake.
+    /// Memory of one that has exchanged nothing but its handshake; of little meaning below some ten thousand.
     pub bytes_fresh: f64,
     /// Memory of one that has answered a request and rested.
     pub bytes_used: f64,
@@ -46,20 +49,20 @@ pub struct Idle {
     /// The look-up alone: hash, index, the control block's first line, of a connection drawn at random, each
     /// waiting for the one before.
     pub lookup_ns: f64,
-    /// The same of one of [`WARM`] connections: their memory is in a cache, whatever the others'.
+    /// The same of one of 256 connections: their memory is in a cache, whatever the others'.
     pub lookup_warm_ns: f64,
     /// Taking in an acknowledgement that says nothing new, for a connection drawn at random.
     pub ack_ns: f64,
-    /// The same for one of [`WARM`] connections.
+    /// The same for one of 256 connections.
     pub ack_warm_ns: f64,
     /// The same and a request of 100 bytes read and answered, the answer's frame written.
     pub request_ns: f64,
-    /// Bytes of this process that lie in huge pages.
+    /// Bytes of the process in huge pages; not zero for the entry that `--huge-pages` adds, where the kernel has any.
     pub huge_bytes: u64,
 }
 
 /// Connections in TIME-WAIT.
-#[derive(Copy, Clone, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TimeWait {
     /// How many there are.
     pub connections: u32,
@@ -68,7 +71,7 @@ pub struct TimeWait {
 }
 
 /// The timer wheel.
-#[derive(Copy, Clone, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Timers {
     /// Timers armed at once.
     pub timers: u32,
@@ -80,6 +83,110 @@ pub struct Timers {
     pub turnover_ns: f64,
     /// Millions of operations a second: an arming or a coming up each.
     pub millions_per_sec: f64,
+}
+
+/// Keeps this many idle connections.
+#[derive(Copy, Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct IdleConnections(pub u32);
+
+/// Keeps this many connections in TIME-WAIT.
+#[derive(Copy, Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct WaitingConnections(pub u32);
+
+/// Arms and expires this many timers.
+#[derive(Copy, Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ManyTimers(pub u32);
+
+impl Helper for IdleConnections {
+    const NAME: &'static str = "idle-connections";
+    type Measured = Idle;
+
+    fn run(self) -> Result<Idle> {
+        idle(self.0)
+    }
+}
+
+impl Helper for WaitingConnections {
+    const NAME: &'static str = "time-wait";
+    type Measured = TimeWait;
+
+    fn run(self) -> Result<TimeWait> {
+        time_wait(self.0)
+    }
+}
+
+impl Helper for ManyTimers {
+    const NAME: &'static str = "timers";
+    type Measured = Timers;
+
+    fn run(self) -> Result<Timers> {
+        Ok(timers(self.0))
+    }
+}
+
+pub(super) const IDLE_NOTE: &str = "Memory of each in bytes, after its handshake and after a request (goal 512), and time in \
+    nanoseconds: to open one, to look one up, to take in an acknowledgement, and to take in and answer a request; warm: of 256 \
+    that the caches hold.";
+
+impl Case for Idle {
+    type Row = Self;
+    const NAMES: &'static str = "connections";
+    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
+        Column::number("fresh B", |_, r| fixed(r.bytes_fresh, 0)),
+        Column::number("used B", |_, r| fixed(r.bytes_used, 0)),
+        Column::number("open ns", |_, r| fixed(r.open_ns, 0)),
+        Column::number("look-up", |_, r| fixed(r.lookup_ns, 0)),
+        Column::number("warm", |_, r| fixed(r.lookup_warm_ns, 0)),
+        Column::number("ack", |_, r| fixed(r.ack_ns, 0)),
+        Column::number("warm", |_, r| fixed(r.ack_warm_ns, 0)),
+        Column::number("request", |_, r| fixed(r.request_ns, 0)),
+        Column::number("huge MiB", |_, r| (r.huge_bytes >> 20).to_string()),
+    ];
+
+    fn name(&self) -> String {
+        self.connections.to_string()
+    }
+
+    fn rows(&self) -> &[Self] {
+        from_ref(self)
+    }
+}
+
+impl Case for TimeWait {
+    type Row = Self;
+    const NAMES: &'static str = "connections";
+    const COLUMNS: &'static [Column<Self, Self::Row>] =
+        &[Column::number("B", |_, r| fixed(r.bytes, 0))];
+
+    fn name(&self) -> String {
+        self.connections.to_string()
+    }
+
+    fn rows(&self) -> &[Self] {
+        from_ref(self)
+    }
+}
+
+pub(super) const TIMERS_NOTE: &str = "Nanoseconds to arm one, for one to come up or be forgotten, and for both at once; goal: 10 \
+    million operations a second.";
+
+impl Case for Timers {
+    type Row = Self;
+    const NAMES: &'static str = "timers";
+    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
+        Column::number("arm ns", |_, r| fixed(r.arm_ns, 0)),
+        Column::number("expire ns", |_, r| fixed(r.expire_ns, 0)),
+        Column::number("both ns", |_, r| fixed(r.turnover_ns, 0)),
+        Column::number("million/s", |_, r| fixed(r.millions_per_sec, 1)),
+    ];
+
+    fn name(&self) -> String {
+        self.timers.to_string()
+    }
+
+    fn rows(&self) -> &[Self] {
+        from_ref(self)
+    }
 }
 
 /// Draws numbers: the same ones in every run.
@@ -122,11 +229,11 @@ fn ns_each(since: std::time::Instant, count: usize) -> f64 {
 }
 
 /// Keep idle connections, and see what they cost.
-pub(super) fn idle(connections: u32) -> Result<Idle> {
+fn idle(connections: u32) -> Result<Idle> {
     let mut crowd = Crowd::new(connections);
     let before = memory()?;
     let start = std::time::Instant::now();
-    open_all(&mut crowd, |_, _| {});
+    open_all(&mut crowd);
     let open_ns = ns_each(start, connections as usize);
     crowd.pass(REST);
     let bytes_fresh = growth(before, connections)?;
@@ -172,17 +279,13 @@ fn answer() -> Buffer {
     answer
 }
 
-/// Open all connections, a microsecond apart, and tell what was accepted.
-fn open_all(crowd: &mut Crowd, mut accepted: impl FnMut(&mut Crowd, exos_inet::tcp::ConnectionId)) {
+/// Open all connections, a microsecond apart.
+fn open_all(crowd: &mut Crowd) {
     for client in 0..crowd.len() {
         crowd.now += Duration::from_micros(1);
         crowd.open(client);
         crowd.stack.handle_timeout(crowd.now);
-        while let Some(event) = crowd.stack.poll_event() {
-            if event.set.contains(EventSet::ACCEPTED) {
-                accepted(crowd, event.connection);
-            }
-        }
+        while crowd.stack.poll_event().is_some() {}
     }
 }
 
@@ -257,7 +360,7 @@ fn time_requests(crowd: &mut Crowd, answer: &Buffer) -> f64 {
 }
 
 /// Keep connections in TIME-WAIT.
-pub(super) fn time_wait(connections: u32) -> Result<TimeWait> {
+fn time_wait(connections: u32) -> Result<TimeWait> {
     let mut crowd = Crowd::new(connections);
     let before = memory()?;
     for client in 0..connections {
@@ -285,7 +388,7 @@ pub(super) fn time_wait(connections: u32) -> Result<TimeWait> {
 }
 
 /// Arm and expire timers.
-pub(super) fn timers(timers: u32) -> Timers {
+fn timers(timers: u32) -> Timers {
     let mut draw = Draw(13);
     let mut now_ms = 1000;
     let mut wheel = Wheel::new(Instant::from_millis(now_ms));

@@ -133,7 +133,8 @@ impl Exos {
     fn connect(&mut self, now: Instant) {
         let server = SocketAddr::new(address(0, self.family), PORT);
         self.stack
-            .tcp_connect(now, None, server, &options())
+            .tcp
+            .connect(now, None, server, &options())
             .expect("a route and a free port");
     }
 

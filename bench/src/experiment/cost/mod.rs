@@ -10,210 +10,341 @@ mod callgrind;
 mod capacity;
 mod clients;
 mod exos;
-mod options;
-mod report;
 mod scenario;
 mod smoltcp;
 mod tape;
 
 pub use capacity::{Idle, TimeWait, Timers};
-pub use options::{CostArgs, Exchange, ReplayArgs};
-pub use report::{Instructions, Report};
+pub(crate) use capacity::{IdleConnections, ManyTimers, WaitingConnections};
 pub use scenario::{Family, Link, Scenario, StackKind};
 
 use crate::limits::{CAPACITY_TIMEOUT, FEW_CONNECTIONS, TIME_WAIT_ENTRIES};
-use crate::report as output;
-use crate::stage::print_measured;
-use crate::stage::process::{Interrupt, Running};
-use crate::stage::scratch::Scratch;
-use callgrind::Callgrind;
-use exos_host::{Error, Result, affinity, error::Context as _};
-use options::{Part, Replayed};
-use serde::de::DeserializeOwned;
-use std::io::Write as _;
-use std::process::{Command, ExitCode, Stdio};
+use crate::limits::{IDLE_CONNECTIONS_MAX, OPERATIONS_MAX};
+use crate::report::{self, Case, Column, Document, Results, Section, fixed};
+use crate::stage::Stage;
+use crate::stage::helper::Helper;
+use callgrind::{Callgrind, Counted};
+use exos_host::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::slice::from_ref;
 use tape::Side;
+
+/// Options of `exos bench cost`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct CostArgs {
+    /// Scenarios to count instructions of, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Scenario::ALL)]
+    pub scenarios: Vec<Scenario>,
+    /// TCP/IP stacks, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [StackKind::Exos, StackKind::Smoltcp])]
+    pub stacks: Vec<StackKind>,
+    /// Address families, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Family::Ipv4, Family::Ipv6])]
+    pub families: Vec<Family>,
+    /// What the link says about received checksums, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Link::Verified, Link::Unknown])]
+    pub links: Vec<Link>,
+    /// Operations of each scenario to count
+    #[arg(long, default_value_t = 2000)]
+    pub operations: u64,
+    /// Idle connections to hold at once; 0: do not measure memory and time
+    #[arg(long, default_value_t = 1_000_000)]
+    pub connections: u32,
+    /// Also measure the idle connections with an allocator that asks for huge pages
+    #[arg(long)]
+    pub huge_pages: bool,
+    /// Do not count instructions
+    #[arg(long)]
+    pub no_instructions: bool,
+    /// Write the results as JSON to this file; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Only write a callgrind profile of this scenario, with the first of --stacks, --families and --links
+    #[arg(long, value_enum, value_name = "SCENARIO")]
+    pub profile: Option<Scenario>,
+    /// File to write the profile to
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "exos.callgrind",
+        requires = "profile"
+    )]
+    pub profile_file: PathBuf,
+}
+
+impl CostArgs {
+    /// Says what cannot be measured, before anything is started.
+    fn check(&self) -> Result<()> {
+        if !(1..=OPERATIONS_MAX).contains(&self.operations) {
+            return Err(Error::new(format!(
+                "--operations must be from 1 to {OPERATIONS_MAX}"
+            )));
+        }
+        if self.connections > IDLE_CONNECTIONS_MAX {
+            return Err(Error::new(format!(
+                "--connections must be at most {IDLE_CONNECTIONS_MAX}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// All exchanges that were asked for.
+    fn exchanges(&self) -> Vec<Replay> {
+        let mut all = Vec::new();
+        for &scenario in &self.scenarios {
+            for &family in &self.families {
+                for &link in &self.links {
+                    all.extend(self.stacks.iter().map(|&stack| Replay {
+                        stack,
+                        scenario,
+                        family,
+                        link,
+                        operations: self.operations,
+                    }));
+                }
+            }
+        }
+        all
+    }
+}
 
 /// Measures as asked, prints the table, and writes the JSON.
 pub fn run(args: &CostArgs) -> Result<ExitCode> {
     args.check()?;
-    if let Some(scenario) = args.profile {
-        return profile(args, scenario);
+    match args.profile {
+        Some(scenario) => profile(args, scenario),
+        None => report::write_results((args.json.as_deref(), None), || measure(args)),
     }
-    output::tell((args.json.as_deref(), None), || measure(args))?;
-    Ok(ExitCode::SUCCESS)
+}
+
+/// Everything that was measured.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Report {
+    /// What could not be measured, and how to mend that, a sentence each; empty when all was.
+    pub skipped: Vec<String>,
+    /// Instructions of each exchange, family, link and stack; empty without valgrind.
+    pub instructions: Vec<Instructions>,
+    /// Idle connections: a thousand, and as many as `--connections` says.
+    pub idle: Vec<Idle>,
+    /// Connections in TIME-WAIT; `null` with `--connections 0`.
+    pub time_wait: Option<TimeWait>,
+    /// The timer wheel; `null` with `--connections 0`.
+    pub timers: Option<Timers>,
+}
+
+/// What one exchange costs one stack.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Instructions {
+    /// Whose stack.
+    pub stack: StackKind,
+    /// The exchange.
+    pub scenario: Scenario,
+    /// The address family.
+    pub family: Family,
+    /// What the link says about received checksums.
+    pub link: Link,
+    /// How many operations were counted.
+    pub operations: u64,
+    /// Frames received for one operation.
+    pub frames_in: f64,
+    /// Frames sent for one operation.
+    pub frames_out: f64,
+    /// Instructions of one operation, the program's few included.
+    pub instructions: f64,
+    /// Those of them that asked the stack for frames to send.
+    pub transmitting: f64,
+}
+
+impl Case for Instructions {
+    type Row = Self;
+    const NAMES: &'static str = "exchange/IP/checksums";
+    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
+        Column::text("stack", |_, r| r.stack.to_string()),
+        Column::number("instructions", |_, r| fixed(r.instructions, 0)),
+        Column::number("sending", |_, r| fixed(r.transmitting, 0)),
+        Column::number("in", |_, r| fixed(r.frames_in, 1)),
+        Column::number("out", |_, r| fixed(r.frames_out, 1)),
+    ];
+
+    fn name(&self) -> String {
+        format!("{}/{}/{}", self.scenario, self.family, self.link)
+    }
+
+    fn rows(&self) -> &[Self] {
+        from_ref(self)
+    }
+}
+
+const NOTE: &str = "Callgrind, x86-64 with AVX2. sending: those of them that ask for frames; in, out: frames. Checksums are verified by \
+    the link, or unknown to it and verified by the stack.";
+
+impl Results for Report {
+    fn document(&self) -> Document {
+        let waiting: Vec<TimeWait> = self.time_wait.into_iter().collect();
+        let timers: Vec<Timers> = self.timers.into_iter().collect();
+        Document {
+            command: "exos bench cost",
+            title: "What a segment, a connection and a timer cost",
+            lines: self.skipped.clone(),
+            sections: vec![
+                Section::of("Instructions of one operation", NOTE, &self.instructions),
+                Section::of("Idle connections", capacity::IDLE_NOTE, &self.idle),
+                Section::of("Connections in TIME-WAIT", "", &waiting),
+                Section::of("Timers", capacity::TIMERS_NOTE, &timers),
+            ],
+            remarks: Vec::new(),
+        }
+    }
+}
+
+impl Instructions {
+    /// Totals become shares of one operation.
+    fn new(replay: &Replay, done: &Replayed, counted: Counted) -> Self {
+        let each = |total: u64| total as f64 / done.operations as f64;
+        Self {
+            stack: replay.stack,
+            scenario: replay.scenario,
+            family: replay.family,
+            link: replay.link,
+            operations: done.operations,
+            frames_in: each(done.frames_in),
+            frames_out: each(done.frames_out),
+            instructions: each(counted.total),
+            transmitting: each(counted.transmitting),
+        }
+    }
 }
 
 /// Measures as asked. Without valgrind the instructions are left out, and the report says so.
 pub fn measure(args: &CostArgs) -> Result<Report> {
-    let interrupt = Interrupt::on_signals()?;
-    let scratch = Scratch::new()?;
+    let stage = Stage::alone()?;
     let mut report = Report::default();
     match Callgrind::find() {
         _ if args.no_instructions => {}
         Ok(callgrind) => {
-            report.instructions = instructions(args, &callgrind, &scratch, &interrupt)?;
+            for replay in args.exchanges() {
+                let (counted, done) = callgrind.count(&stage, &replay)?;
+                let instructions = Instructions::new(&replay, &done, counted);
+                report.instructions.push(instructions);
+            }
         }
         Err(error) => report
             .skipped
             .push(format!("SKIPPED instructions: {error}")),
     }
-    if args.connections > 0 {
-        for connections in [FEW_CONNECTIONS.min(args.connections), args.connections] {
-            report
-                .idle
-                .push(own_process("idle", connections, &scratch, &interrupt)?);
-        }
-        report.idle.dedup_by_key(|idle| idle.connections);
-        if args.huge_pages {
-            let idle = own_process_with(HUGE_PAGES, "idle", args.connections, &scratch, &interrupt);
-            report.idle.insert(0, idle?);
-        }
-        let waiting = TIME_WAIT_ENTRIES.min(args.connections);
-        report.time_wait = Some(own_process("time-wait", waiting, &scratch, &interrupt)?);
-        report.timers = Some(own_process(
-            "timers",
-            args.connections,
-            &scratch,
-            &interrupt,
-        )?);
+    let connections = args.connections;
+    if connections == 0 {
+        return Ok(report);
     }
+    if args.huge_pages {
+        let mut command = Command::new(&stage.program);
+        command.env(HUGE_PAGES.0, HUGE_PAGES.1);
+        let idle = own_process(&stage, command, &IdleConnections(connections))?;
+        report.idle.push(idle);
+    }
+    for connections in [FEW_CONNECTIONS.min(connections), connections] {
+        let command = Command::new(&stage.program);
+        let idle = own_process(&stage, command, &IdleConnections(connections))?;
+        report.idle.push(idle);
+    }
+    report
+        .idle
+        .dedup_by_key(|idle| (idle.connections, idle.huge_bytes));
+    let waiting = WaitingConnections(TIME_WAIT_ENTRIES.min(connections));
+    let command = || Command::new(&stage.program);
+    report.time_wait = Some(own_process(&stage, command(), &waiting)?);
+    report.timers = Some(own_process(&stage, command(), &ManyTimers(connections))?);
     Ok(report)
-}
-
-/// All exchanges that were asked for.
-fn instructions(
-    args: &CostArgs,
-    callgrind: &Callgrind,
-    scratch: &Scratch,
-    interrupt: &Interrupt,
-) -> Result<Vec<Instructions>> {
-    let mut all = Vec::new();
-    for &scenario in &args.scenarios {
-        for &family in &args.families {
-            for &link in &args.links {
-                for &stack in &args.stacks {
-                    let exchange = Exchange {
-                        stack,
-                        scenario,
-                        family,
-                        link,
-                        operations: args.operations,
-                    };
-                    let (counted, said) = callgrind.count(&exchange, scratch, interrupt)?;
-                    all.push(Instructions::new(&exchange, &parse(&said)?, counted));
-                }
-            }
-        }
-    }
-    Ok(all)
-}
-
-/// One exchange, its profile left in a file.
-fn profile(args: &CostArgs, scenario: Scenario) -> Result<ExitCode> {
-    let (Some(&stack), Some(&family), Some(&link)) = (
-        args.stacks.first(),
-        args.families.first(),
-        args.links.first(),
-    ) else {
-        return Err(Error::new("--profile needs a stack, a family and a link"));
-    };
-    let exchange = Exchange {
-        stack,
-        scenario,
-        family,
-        link,
-        operations: args.operations,
-    };
-    let file = &args.profile_file;
-    let said =
-        Callgrind::find()?.run(&exchange, file, &Scratch::new()?, &Interrupt::on_signals()?)?;
-    let replayed: Replayed = parse(&said)?;
-    let path = file.display();
-    let how = format!(
-        "{path}: {scenario}, {stack}, {family}, checksums {link}; {} operations\n\
-         by function:          callgrind_annotate {path}\n\
-         with what they call:  callgrind_annotate --inclusive=yes {path}\n\
-         by line:              build with CARGO_PROFILE_RELEASE_DEBUG=1, callgrind_annotate --auto=yes {path}\n",
-        replayed.operations
-    );
-    let _ = std::io::stdout().write_all(how.as_bytes());
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Measures one part in a fresh process, so that nothing that was there before is counted.
-fn own_process<T: DeserializeOwned>(
-    part: &str,
-    connections: u32,
-    scratch: &Scratch,
-    interrupt: &Interrupt,
-) -> Result<T> {
-    own_process_with(None, part, connections, scratch, interrupt)
 }
 
 /// The C library's allocator asks for huge pages where it is told to (glibc 2.35); the stack itself knows nothing of
 /// them. Where `/sys/kernel/mm/transparent_hugepage/enabled` says `never`, there are none.
-const HUGE_PAGES: Option<(&str, &str)> = Some(("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"));
+const HUGE_PAGES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 
-/// The same with a variable in its environment.
-fn own_process_with<T: DeserializeOwned>(
-    variable: Option<(&str, &str)>,
-    part: &str,
-    connections: u32,
-    scratch: &Scratch,
-    interrupt: &Interrupt,
-) -> Result<T> {
-    let own = std::env::current_exe().context(|| "cannot find the program itself")?;
-    let mut command = Command::new(own);
-    command
-        .envs(variable)
-        .args(["bench", "cost-replay", part])
-        .arg(format!("--connections={connections}"))
-        .stdout(Stdio::piped());
-    let core = affinity::allowed()?.first().copied();
-    let core = core.ok_or_else(|| Error::new("this process may use no core"))?;
-    let errors = scratch.file("cost-replay.err");
-    let said =
-        Running::start("exos", command, core, &errors)?.output(CAPACITY_TIMEOUT, interrupt)?;
-    parse(&said)
+/// Measures one part in a fresh process, so that nothing that was there before is counted.
+fn own_process<H: Helper>(stage: &Stage, command: Command, helper: &H) -> Result<H::Measured> {
+    let helping = stage.begin(command, stage.cores[0], helper)?;
+    helping.measured(stage, CAPACITY_TIMEOUT.as_secs_f64())
 }
 
-/// What a process of ours says is one line of JSON.
-fn parse<T: DeserializeOwned>(said: &str) -> Result<T> {
-    serde_json::from_str(said).map_err(|e| Error::new(format!("cannot read a part's answer: {e}")))
-}
-
-/// What `exos bench cost` starts itself for.
-pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
-    match &args.part {
-        Part::Exchange(exchange) => print_measured(&replay_exchange(exchange)),
-        Part::Idle(n) => print_measured(&capacity::idle(n.connections)?),
-        Part::TimeWait(n) => print_measured(&capacity::time_wait(n.connections)?),
-        Part::Timers(n) => print_measured(&capacity::timers(n.connections)),
-    }
+/// One exchange, its profile left in a file.
+fn profile(args: &CostArgs, scenario: Scenario) -> Result<ExitCode> {
+    let asked = CostArgs {
+        scenarios: vec![scenario],
+        ..args.clone()
+    };
+    let Some(&replay) = asked.exchanges().first() else {
+        return Err(Error::new("--profile needs a stack, a family and a link"));
+    };
+    let done = Callgrind::find()?.run(&Stage::alone()?, &replay, &args.profile_file)?;
+    let Replay {
+        stack,
+        family,
+        link,
+        ..
+    } = replay;
+    let path = args.profile_file.display();
+    exos_program::message::results(&format!(
+        "{path}: {scenario}, {stack}, {family}, checksums {link}; {} operations\n\
+         by function:          callgrind_annotate {path}\n\
+         with what they call:  callgrind_annotate --inclusive=yes {path}\n\
+         by line:              build with CARGO_PROFILE_RELEASE_DEBUG=1, callgrind_annotate --auto=yes {path}\n",
+        done.operations
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Record an exchange, and replay it.
-fn replay_exchange(exchange: &Exchange) -> Replayed {
-    let Exchange { family, link, .. } = *exchange;
-    let (role, _) = exchange.scenario.roles();
-    match exchange.stack {
-        StackKind::Exos => record_and_replay(exchange, || exos::Exos::new(0, role, family, link)),
-        StackKind::Smoltcp => record_and_replay(exchange, || smoltcp::Smoltcp::new(role, link)),
+/// One exchange, recorded and replayed.
+#[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Replay {
+    stack: StackKind,
+    scenario: Scenario,
+    family: Family,
+    link: Link,
+    operations: u64,
+}
+
+/// What a replay says of itself: how much work the counted instructions were for.
+#[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Replayed {
+    operations: u64,
+    frames_in: u64,
+    frames_out: u64,
+}
+
+impl Helper for Replay {
+    const NAME: &'static str = "replay";
+    type Measured = Replayed;
+
+    fn run(self) -> Result<Replayed> {
+        Ok(self.replay())
     }
 }
 
-fn record_and_replay<S: Side>(exchange: &Exchange, fresh: impl Fn() -> S) -> Replayed {
-    let (_, role) = exchange.scenario.roles();
-    let mut peer = exos::Exos::new(1, role, exchange.family, Link::Verified);
-    let plan = exchange.scenario.plan(exchange.operations);
-    let tape = tape::record(&mut fresh(), &mut peer, &plan);
-    tape.replay(&mut fresh());
-    Replayed {
-        operations: tape.operations,
-        frames_in: tape.frames_in,
-        frames_out: tape.frames_out,
+impl Replay {
+    fn replay(&self) -> Replayed {
+        let Self { family, link, .. } = *self;
+        let (role, _) = self.scenario.roles();
+        match self.stack {
+            StackKind::Exos => self.record(|| exos::Exos::new(0, role, family, link)),
+            StackKind::Smoltcp => self.record(|| smoltcp::Smoltcp::new(role, link)),
+        }
+    }
+
+    fn record<S: Side>(&self, fresh: impl Fn() -> S) -> Replayed {
+        let (_, role) = self.scenario.roles();
+        let mut peer = exos::Exos::new(1, role, self.family, Link::Verified);
+        let plan = self.scenario.plan(self.operations);
+        let tape = tape::record(&mut fresh(), &mut peer, &plan);
+        tape.replay(&mut fresh());
+        Replayed {
+            operations: tape.operations,
+            frames_in: tape.frames_in,
+            frames_out: tape.frames_out,
+        }
     }
 }
 
@@ -228,14 +359,14 @@ mod tests {
         for scenario in Scenario::ALL {
             for family in [Family::Ipv4, Family::Ipv6] {
                 for stack in [StackKind::Exos, StackKind::Smoltcp] {
-                    let exchange = Exchange {
+                    let replay = Replay {
                         stack,
                         scenario,
                         family,
                         link: Link::Unknown,
                         operations: 64,
                     };
-                    let done = replay_exchange(&exchange);
+                    let done = replay.replay();
                     let per_operation = [done.frames_in, done.frames_out]
                         .map(|n| n as f64 / done.operations as f64);
                     let expected = match scenario {
@@ -246,13 +377,89 @@ mod tests {
                         Scenario::Connection => [4.0, 3.0],
                     };
                     for (is, should) in per_operation.into_iter().zip(expected) {
-                        assert!(
-                            (is - should).abs() < 0.15 * should,
-                            "{exchange:?}: {done:?}"
-                        );
+                        assert!((is - should).abs() < 0.15 * should, "{replay:?}: {done:?}");
                     }
                 }
             }
         }
+    }
+
+    fn report() -> Report {
+        let done = Replayed {
+            operations: 200,
+            frames_in: 200,
+            frames_out: 100,
+        };
+        let counted = Counted {
+            total: 70_200,
+            transmitting: 20_000,
+        };
+        let of = |stack| {
+            let replay = Replay {
+                stack,
+                scenario: Scenario::Receive,
+                family: Family::Ipv6,
+                link: Link::Verified,
+                operations: 200,
+            };
+            Instructions::new(&replay, &done, counted)
+        };
+        Report {
+            skipped: vec!["SKIPPED something: why".into()],
+            instructions: vec![of(StackKind::Exos), of(StackKind::Smoltcp)],
+            idle: vec![Idle {
+                connections: 1000,
+                bytes_fresh: 480.4,
+                bytes_used: 500.0,
+                open_ns: 1500.0,
+                lookup_ns: 25.0,
+                lookup_warm_ns: 20.0,
+                ack_ns: 70.0,
+                ack_warm_ns: 60.0,
+                huge_bytes: 4 << 20,
+                request_ns: 300.0,
+            }],
+            time_wait: Some(TimeWait {
+                connections: 500,
+                bytes: 80.0,
+            }),
+            timers: Some(Timers {
+                timers: 1000,
+                arm_ns: 20.0,
+                expire_ns: 30.0,
+                turnover_ns: 55.0,
+                millions_per_sec: 40.0,
+            }),
+        }
+    }
+
+    #[test]
+    fn the_tables_as_people_see_them() {
+        let table = report().table();
+        let mut lines = table
+            .lines()
+            .map(|l| l.split_whitespace().collect::<Vec<_>>());
+        for expected in [
+            "SKIPPED something: why",
+            "receive/ipv6/verified exos 351 100 1.0 0.5",
+            "smoltcp 351 100 1.0 0.5",
+            "1000 480 500 1500 25 20 70 60 300 4",
+            "500 80",
+            "1000 20 30 55 40.0",
+        ] {
+            let words: Vec<&str> = expected.split(' ').collect();
+            assert!(
+                lines.any(|line| line == words),
+                "{expected}\nis not in\n{table}"
+            );
+        }
+    }
+
+    #[test]
+    fn json_names_what_the_table_shows() {
+        let json: serde_json::Value = serde_json::from_str(&report().json()).expect("valid");
+        assert_eq!(json["instructions"][0]["scenario"], "receive");
+        assert_eq!(json["instructions"][1]["stack"], "smoltcp");
+        assert_eq!(json["idle"][0]["connections"], 1000);
     }
 }

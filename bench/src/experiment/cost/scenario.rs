@@ -2,16 +2,19 @@
 
 use super::exos::Role;
 use super::tape::{Plan, Unit};
+use crate::stage::args::shown_as_on_the_command_line;
 use exos_inet::Duration;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Data segments of one turn in the exchanges by turns of several: a quarter of what a ring hands out at most, and a
 /// tenth of the window that both stacks have.
 const SEGMENTS_A_TURN: usize = 16;
 
 /// An address family.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
     /// IPv4.
@@ -21,44 +24,50 @@ pub enum Family {
 }
 
 /// What the link says about the checksums of received frames.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Link {
-    /// They are right: a virtual link, or a device that has verified them.
+    /// They are correct: a virtual link, or a device that has verified them.
     Verified,
     /// Nothing: the stack verifies them.
     Unknown,
 }
 
 /// Whose stack is under test.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum StackKind {
-    /// Ours.
+    /// The ExOS stack.
     Exos,
     /// smoltcp.
     Smoltcp,
 }
 
 /// An exchange.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scenario {
-    /// A full segment received in order, every second one acknowledged
+    /// Receive full segments in order, and acknowledge every second one
     Receive,
-    /// A full segment received in order, sixteen in one turn, which are acknowledged at its end
+    /// Receive full segments in order, sixteen per turn, and acknowledge them at its end
     ReceiveBatch,
-    /// A full segment received in order, each acknowledged
+    /// Receive full segments in order, and acknowledge each
     ReceiveAckEach,
-    /// A full segment sent, and half an acknowledgement received
+    /// Send full segments, and receive half as many acknowledgements
     Send,
-    /// The same, eight acknowledgements received in one turn, in which sixteen segments are sent
+    /// Send full segments, sixteen per turn, in which eight acknowledgements are received
     SendBatch,
-    /// A full segment sent at a round trip of more than a millisecond, where data leaves at a pace
+    /// Send full segments with pacing: the round trip takes more than a millisecond
     SendPaced,
     /// A connection at the server: open, request, response, close
     Connection,
-    /// A request and its response on a connection that stays
+    /// A request and its response on a connection that stays open
     Request,
 }
 
@@ -74,19 +83,6 @@ impl Scenario {
         Self::Connection,
         Self::Request,
     ];
-
-    /// The most instructions that one operation should take, where a limit was set.
-    pub const fn goal(self) -> Option<u32> {
-        match self {
-            Self::Receive
-            | Self::ReceiveBatch
-            | Self::ReceiveAckEach
-            | Self::Send
-            | Self::SendBatch => Some(350),
-            Self::Connection => Some(2500),
-            Self::SendPaced | Self::Request => None,
-        }
-    }
 
     /// What the program of the side under test does, and the peer's.
     pub(super) const fn roles(self) -> (Role, Role) {
@@ -126,17 +122,6 @@ impl Scenario {
             _ => 1,
         }
     }
-}
-
-macro_rules! shown_as_on_the_command_line {
-    ($($kind:ty),*) => {$(
-        impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let value = clap::ValueEnum::to_possible_value(self).expect("every value has a name");
-                f.pad(value.get_name())
-            }
-        }
-    )*};
 }
 
 shown_as_on_the_command_line!(Family, Link, StackKind, Scenario);

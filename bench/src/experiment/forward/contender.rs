@@ -2,11 +2,12 @@
 
 use super::forwarding::Forwarding;
 use super::network::{FORWARDER, Host, Network, OURS, SERVER};
-use crate::stage::process::{find_program, said_by};
-use crate::stage::{Stage, Started};
+use crate::stage::Stage;
+use crate::stage::args::shown_as_on_the_command_line;
+use crate::stage::daemon::Daemon;
+use crate::stage::process::{find_program, version};
 use exos_host::{Error, Result, error::Context as _};
 use exos_lab::INTERFACE;
-use std::fmt;
 use std::io::Write as _;
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
@@ -15,30 +16,27 @@ use std::process::{Command, Stdio};
 /// Who forwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Contender {
-    /// Nobody: the client speaks to the server.
+    /// No forwarder: the client connects to the server.
     Nobody,
     /// exos forward, packet by packet in user space.
     Exos,
-    /// exos forward --in-kernel: connections that stand in the interface's driver.
+    /// exos forward --in-kernel: established connections in the kernel.
     ExosKernel,
-    /// exos forward --via xokd: on a part of the interface that the daemon lends.
+    /// exos forward --via xokd: on a virtual interface from the daemon.
     ExosXokd,
-    /// exos forward --splice: joined sockets.
+    /// exos forward --splice: joined kernel sockets.
     ExosSplice,
-    /// HAProxy, TCP mode.
+    /// HAProxy in TCP mode.
     Haproxy,
-    /// nginx, its stream module.
+    /// nginx with its stream module.
     Nginx,
-    /// Linux's own address translation, by nftables.
+    /// Linux's own NAT, by nftables.
     Nftables,
 }
 
 const HAPROXY_CFG: &str = include_str!("../../../haproxy/haproxy.cfg");
 const NGINX_CONF: &str = include_str!("../../../nginx/stream.conf");
 const NFTABLES: &str = include_str!("../../../nftables/forward.nft");
-
-/// Where the daemon listens, in the session's folder.
-const DAEMON: &str = "xokd.sock";
 
 /// Where distributions put nginx's module.
 const NGINX_MODULES: [&str; 3] = [
@@ -50,20 +48,7 @@ const NGINX_MODULES: [&str; 3] = [
 /// Connections that are over are forgotten at once: the kernel's table would be full of them after some seconds.
 const FORGET: [&str; 4] = ["time_wait", "close", "last_ack", "fin_wait"];
 
-impl fmt::Display for Contender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Nobody => "nobody",
-            Self::Exos => "exos",
-            Self::ExosKernel => "exos-kernel",
-            Self::ExosXokd => "exos-xokd",
-            Self::ExosSplice => "exos-splice",
-            Self::Haproxy => "haproxy",
-            Self::Nginx => "nginx",
-            Self::Nftables => "nftables",
-        })
-    }
-}
+shown_as_on_the_command_line!(Contender);
 
 impl Contender {
     /// All of them, ours first.
@@ -117,18 +102,20 @@ impl Contender {
         if self == Self::Nginx {
             nginx_module()?;
         }
-        let said = said_by(&self.program(exos)?, &[option])?;
-        let line = said.lines().next().unwrap_or_default();
-        Ok(line.trim_start_matches("nginx version: ").to_owned())
+        version(&self.program(exos)?, option)
     }
 
     /// Starts it on its host and core, and waits until it listens.
-    pub(super) fn start<'n>(self, stage: &Stage, network: &'n Network) -> Result<Forwarding<'n>> {
+    pub(super) fn start<'n>(
+        self,
+        stage: &'n Stage,
+        network: &'n Network,
+    ) -> Result<Forwarding<'n>> {
         let mut forwarding = Forwarding::new(network, stage.cores[0]);
         if self == Self::Nobody {
             return Ok(forwarding);
         }
-        let mut command = network.command(Host::Forwarder, self.program(stage.program())?)?;
+        let mut command = network.command(Host::Forwarder, self.program(&stage.program)?)?;
         if self == Self::Nftables {
             forwarding.has_rules = true;
             load_rules(command)?;
@@ -142,9 +129,9 @@ impl Contender {
             forwarding.receiving = Some(network.receive_from_forwarder()?);
         }
         if self == Self::ExosXokd {
-            forwarding.daemon = Some(start_daemon(stage, network)?);
+            forwarding.daemon = Some(self.start_daemon(stage, network)?);
         }
-        self.configure(stage, &mut command)?;
+        self.configure(stage, forwarding.daemon.as_ref(), &mut command)?;
         if matches!(self, Self::Exos | Self::ExosKernel | Self::ExosXokd) {
             let control = stage.scratch.file("control");
             command.arg("--control").arg(&control);
@@ -163,23 +150,39 @@ impl Contender {
         Ok(forwarding)
     }
 
-    fn configure(self, stage: &Stage, command: &mut Command) -> Result<()> {
+    /// The daemon on the forwarder's host, which lends to its own user. It does nothing while packets go by; where it does, it
+    /// is on the forwarder's core.
+    fn start_daemon<'n>(self, stage: &'n Stage, network: &Network) -> Result<Daemon<'n>> {
+        let policy = format!(
+            "[[interface]]\nname = \"{INTERFACE}\"\naddresses = [\"{OURS}/24\"]\n\
+             [[allow]]\nuser = \"root\"\nports = [\"1-65535\"]\n"
+        );
+        let namespace = network.name(Host::Forwarder).to_owned();
+        Daemon::start_on(stage, namespace, &policy, &stage.cores[..1])
+    }
+
+    fn configure(
+        self,
+        stage: &Stage,
+        daemon: Option<&Daemon<'_>>,
+        command: &mut Command,
+    ) -> Result<()> {
         let (at, server) = (self.address().to_string(), SERVER.to_string());
         match self {
-            Self::Exos | Self::ExosKernel => {
-                // It is told to poll: on a core of its own it would take it for the only one that there is.
-                command.args(["forward", "--idle", "poll", "--via", "none", "--link"]);
-                command.arg(format!("xdp:{INTERFACE}"));
-                command.args(["--address", &format!("{OURS}/24")]);
+            // It is told to poll: on a core of its own it would take it for the only one that there is.
+            Self::Exos | Self::ExosKernel | Self::ExosXokd => {
+                command.args(["forward", "--idle", "poll"]);
                 command.args(["--listen", &at, "--to", &server]);
-                if self == Self::ExosKernel {
-                    command.arg("--in-kernel");
+                match daemon {
+                    Some(daemon) => {
+                        command.args(["--via", "xokd", "--xokd", &daemon.socket()]);
+                    }
+                    None => {
+                        command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
+                        command.args(["--address", &format!("{OURS}/24")]);
+                    }
                 }
-            }
-            Self::ExosXokd => {
-                command.args(["forward", "--idle", "poll", "--via", "xokd", "--xokd"]);
-                command.arg(stage.scratch.file(DAEMON));
-                command.args(["--listen", &at, "--to", &server]);
+                command.args((self == Self::ExosKernel).then_some("--in-kernel"));
             }
             Self::ExosSplice => {
                 command.args(["forward", "--splice", "--listen", &at, "--to", &server]);
@@ -200,23 +203,6 @@ impl Contender {
         }
         Ok(())
     }
-}
-
-/// The daemon on the forwarder's host, which lends to its own user.
-fn start_daemon(stage: &Stage, network: &Network) -> Result<Started> {
-    let policy = format!(
-        "[[interface]]\nname = \"{INTERFACE}\"\naddresses = [\"{OURS}/24\"]\n\
-         [[allow]]\nuser = \"root\"\nports = [\"1-65535\"]\n"
-    );
-    let policy = stage.scratch.write("xokd.toml", policy)?;
-    let mut command = network.command(Host::Forwarder, stage.program())?;
-    command.args(["daemon", "--socket"]);
-    command.arg(stage.scratch.file(DAEMON));
-    command.arg("--policy").arg(policy);
-    // It does nothing while packets go by; where it does, it is on the forwarder's core.
-    let mut daemon = stage.start("the daemon", command, stage.cores[0])?;
-    stage.await_said(&mut daemon, "listening at")?;
-    Ok(daemon)
 }
 
 fn load_rules(mut command: Command) -> Result<()> {

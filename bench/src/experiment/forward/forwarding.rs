@@ -5,10 +5,10 @@ use super::network::{Host, Network, Receiving};
 use crate::limits::ANSWER_TIMEOUT;
 use crate::stage::Started;
 use crate::stage::cpu::{self, ticks_to_us};
-use exos_host::{Error, Result, error::Context as _};
-use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::net::UnixStream;
+use crate::stage::daemon::Daemon;
+use exos_host::{Error, Result};
+use exos_program::control::ask;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// A forwarder that runs; it ends with this.
@@ -17,7 +17,7 @@ pub(super) struct Forwarding<'n> {
     core: usize,
     pub started: Option<Started>,
     /// Who lends it its part of the interface.
-    pub daemon: Option<Started>,
+    pub daemon: Option<Daemon<'n>>,
     /// It is a set of rules in the kernel, which go.
     pub has_rules: bool,
     /// Where one of ours says how long it was busy.
@@ -59,8 +59,7 @@ impl<'n> Forwarding<'n> {
 
     /// Ends it.
     pub fn stop(mut self) -> Result<()> {
-        self.started.take().map_or(Ok(()), Started::stop)?;
-        self.daemon.take().map_or(Ok(()), Started::stop)
+        self.started.take().map_or(Ok(()), Started::stop)
     }
 }
 
@@ -80,17 +79,12 @@ impl Drop for Forwarding<'_> {
 
 /// What a forwarder of ours says at its control socket.
 fn busy_of(control: &Path) -> Result<f64> {
-    let what = || "the forwarder does not say how long it was busy";
-    let mut stream = UnixStream::connect(control).context(what)?;
-    stream
-        .set_read_timeout(Some(ANSWER_TIMEOUT))
-        .context(what)?;
-    stream
-        .write_all(b"{\"request\":\"status\"}\n")
-        .context(what)?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).context(what)?;
-    parse_busy(&line).ok_or_else(|| Error::new(format!("{}: {line}", what())))
+    let line = ask(control, &json!({"request": "status"}), ANSWER_TIMEOUT)?;
+    parse_busy(&line).ok_or_else(|| {
+        Error::new(format!(
+            "the forwarder does not say how long it was busy: {line}"
+        ))
+    })
 }
 
 fn parse_busy(line: &str) -> Option<f64> {

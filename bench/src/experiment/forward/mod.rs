@@ -12,54 +12,231 @@
 //!
 //! Set-up: client, forwarder and server in three namespaces on a bridge. Who forwards has one core; client and server share the
 //! other, so that a machine of two cores suffices. On the plain wire they are one program that turns to the one and then to
-//! the other ([`http`](crate::experiment::http)'s client of packets, with a server beside it), so that neither waits for the scheduler, and
+//! the other (the client of [`packets`](crate::stage::packets), with a server beside it), so that neither waits for the scheduler, and
 //! that tells how long both were busy. On the offload wire, where a program of XDP that receives would have super-packets cut up,
 //! they are wrk and `exos serve --sockets`.
 //!
 //! A frame is delivered in the time of who sends it, and an in-kernel forwarder works in that time alone: so what forwarding
 //! costs is what both cores together need for a request more than without a forwarder, wherever it is done.
 //!
-//! `options` is what may be chosen; `network` is the room, `contender` who is in it, `forwarding` one that runs; `session`
-//! measures; `outcome` and `report` are what came of it; `table` and `html` show it.
+//! `network` are the hosts, `contender` who forwards, `forwarding` one that runs; `load` is one load through it and `outcome`
+//! what came of it; here are options and cells.
 
 mod contender;
 mod forwarding;
-mod html;
+mod load;
 mod network;
-mod options;
 mod outcome;
-mod report;
-mod session;
-mod table;
 
 pub use contender::Contender;
-pub use options::ForwardArgs;
 pub use outcome::{Case, Outcome, Run};
-pub use report::Report;
 
-use crate::report as output;
-use exos_host::{Error, Result};
+use crate::experiment::{in_turn, measure_cells, some_cells};
+use crate::report::{self, Document, Named, Results, Setting};
+use crate::stage::process::available;
+use crate::stage::web::{Connection, Size, WebArgs, WebStage, wrk};
+use exos_host::{Error, Result, kernel};
+use exos_lab::WireKind;
+use network::{Host, Network};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fmt;
 use std::process::ExitCode;
 
 /// Connections over which requests at a rate are spread: more than are under way at a time.
 const RATE_CONNECTIONS: u32 = 16;
 
+/// Options of `exos bench forward`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ForwardArgs {
+    /// How servers are loaded, and how cells are chosen and told of.
+    #[command(flatten)]
+    pub web: WebArgs,
+    /// Forwarders to measure, in this order, separated by commas; skips those not installed
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Contender::ALL)]
+    pub contenders: Vec<Contender>,
+    /// Kinds of wire, separated by commas [default: plain,offload, with --quick plain]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub wire: Vec<WireKind>,
+    /// Sizes of the documents in bytes, separated by commas; K is 1024 bytes, M 1024 K [default: 0,100,1K,10K,100K,1M,
+    /// with --quick 100]
+    #[arg(long, value_delimiter = ',')]
+    pub sizes: Vec<Size>,
+    /// Requests per second at which to measure latency; 0: do not measure it
+    #[arg(long, default_value_t = 1000)]
+    pub latency_rate: u32,
+}
+
+/// What is measured together: all who forward, on one wire, with one kind of connection and one document.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Cell {
+    wire: WireKind,
+    connection: Connection,
+    size: Size,
+    /// Requests a second; as many as go where there is none.
+    rate: Option<u32>,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at_a_rate = if self.rate.is_some() { "latency/" } else { "" };
+        let (wire, connection) = (self.wire, self.connection);
+        write!(f, "{at_a_rate}{wire}/{connection}/{}", self.size.name())
+    }
+}
+
+impl ForwardArgs {
+    fn sizes(&self) -> Vec<Size> {
+        const KIB: u64 = 1024;
+        let all = [0, 100, KIB, 10 * KIB, 100 * KIB, KIB * KIB];
+        self.web.sizes(&self.sizes, &all, &[100])
+    }
+
+    fn wires(&self) -> &[WireKind] {
+        match (&self.wire[..], self.web.quick) {
+            ([], true) => &[WireKind::Plain],
+            ([], false) => &[WireKind::Plain, WireKind::Offload],
+            (wires, _) => wires,
+        }
+    }
+
+    /// Everything, in order, wire after wire.
+    fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for &wire in self.wires() {
+            for &connection in &self.web.connection {
+                cells.extend(self.sizes().into_iter().map(|size| Cell {
+                    wire,
+                    connection,
+                    size,
+                    rate: None,
+                }));
+            }
+            if wire == WireKind::Plain && self.latency_rate > 0 {
+                cells.push(Cell {
+                    wire,
+                    connection: Connection::Persistent,
+                    size: self.sizes()[0],
+                    rate: Some(self.latency_rate),
+                });
+            }
+        }
+        cells.retain(|cell| self.web.wants(&cell.to_string()));
+        cells
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.cells().iter().map(Cell::to_string).collect()
+    }
+
+    /// Says what cannot be measured, before anything is made.
+    fn check(&self) -> Result<()> {
+        if self.contenders.is_empty() {
+            return Err(Error::new(
+                "there is nothing to measure: give at least one of --contenders",
+            ));
+        }
+        self.web.check(&self.sizes)
+    }
+}
+
 /// Measures as asked, prints the table, and writes JSON and the page with figures.
 pub fn run(args: &ForwardArgs) -> Result<ExitCode> {
-    if args.room.list {
-        output::list(args.cells().iter().map(ToString::to_string).collect())?;
-        return Ok(ExitCode::SUCCESS);
+    report::tell(&args.web, || args.names(), || measure(args))
+}
+
+/// Everything that a session measured: medians for people, all of it for programs.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report {
+    /// The schema's name: `exos.bench.forward/1`.
+    pub schema: &'static str,
+    /// Where and how it measured; its servers are those that forward.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// The core that the forwarder was pinned to.
+    pub forwarder_core: usize,
+    /// The core that client and server were pinned to.
+    pub others_core: usize,
+    /// What was measured, for each wire, kind of connection and size, and for latency.
+    pub cases: Vec<Case>,
+}
+
+impl Results for Report {
+    fn document(&self) -> Document {
+        let about = ("exos bench forward", "Forwarders");
+        let versions = Named::lines(&self.setting.servers);
+        let sections = vec![outcome::section(&self.cases, &self.setting.series())];
+        Document::of(about, &self.setting, versions, sections)
     }
-    let files = (args.room.json.as_deref(), args.room.html.as_deref());
-    output::tell(files, || measure(args))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Measures as asked.
 pub fn measure(args: &ForwardArgs) -> Result<Report> {
     args.check()?;
-    if args.cells().is_empty() {
-        return Err(Error::new("no cell has such a name").mend("see --list"));
+    let cells = some_cells(args.cells())?;
+    let web = &WebStage::new(&args.web, &args.sizes())?;
+    let (named, left_out) = available(&args.contenders, |c| c.version(&web.program));
+    if named.is_empty() {
+        return Err(Error::new(left_out.join("; ")));
     }
-    session::measure(args)
+    if cells.iter().any(|cell| cell.wire == WireKind::Offload) {
+        wrk::find()?;
+    }
+    web.note_other_load()?;
+    let contenders: Vec<Contender> = named.iter().map(|(contender, _)| *contender).collect();
+    let (mut cases, mut setting) = (Vec::new(), None);
+    for cells in cells.chunk_by(|a, b| a.wire == b.wire) {
+        let network = Network::make(&args.web.lab, cells[0].wire)?;
+        if setting.is_none() {
+            setting = Some(setting_of(web, &network, &named, &left_out)?);
+        }
+        let server = load::serve(web, &network)?;
+        cases.extend(measure_cells(web, cells, contenders.len(), |&cell| {
+            let (_, runs) = in_turn(
+                web,
+                cell,
+                &contenders,
+                |_| Ok(()),
+                |(), contender| load::run(web, &network, cell, *contender),
+            )?;
+            let results = contenders.iter().zip(runs);
+            let results = results.map(|(who, runs)| Outcome::of(*who, runs));
+            Ok(vec![Case::new(cell, results.collect())])
+        })?);
+        server.map_or(Ok(()), |server| server.stop())?;
+    }
+    Ok(Report {
+        schema: "exos.bench.forward/1",
+        setting: Setting {
+            notes: web.notes(),
+            ..setting.expect("there is a cell")
+        },
+        forwarder_core: web.cores[0],
+        others_core: web.cores[1],
+        cases,
+    })
 }
+
+fn setting_of(
+    web: &WebStage,
+    network: &Network,
+    contenders: &[(Contender, String)],
+    left_out: &[String],
+) -> Result<Setting> {
+    let server = network.netns(Host::Server);
+    Ok(Setting {
+        kernel: kernel::release(),
+        exos: web.version()?,
+        congestion_control: server.sysctl("net/ipv4/tcp_congestion_control")?,
+        mtu: network.mtu()?,
+        connections: web.connections,
+        runs: web.runs,
+        duration_secs: web.seconds,
+        servers: Named::all(contenders),
+        left_out: left_out.to_vec(),
+        notes: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,6 @@
 //! A forwarder has one interface, by which both sides reach it, and the kernel's bridge in the middle delivers to it what is
 //! for its link address: the same for all who forward.
 
-use crate::experiment::http::Size;
 use crate::stage::link;
 use exos_host::Result;
 use exos_host::bpf;
@@ -65,7 +64,7 @@ impl Host {
 
 /// The hosts, which go when it is dropped.
 pub(super) struct Network {
-    wire: WireKind,
+    pub wire: WireKind,
     names: Vec<String>,
     hosts: Vec<NetNs>,
     switch: NetNs,
@@ -240,11 +239,6 @@ fn prepare(netns: &NetNs) -> Result<()> {
         netns.set_sysctl(&format!("net/ipv4/{setting}"), value)?;
     }
     netns.set_sysctl("net/core/somaxconn", "4096")
-}
-
-/// The address of a document there.
-pub(super) fn url(at: SocketAddrV4, size: Size) -> String {
-    format!("http://{at}/{}", size.document())
 }
 
 #[cfg(test)]

@@ -1,11 +1,17 @@
 //! What one load through a forwarder showed: a run, the medians of some, and those of all contenders in a case.
 
+use super::Cell;
 use super::contender::Contender;
-use super::options::Cell;
-use crate::experiment::http::{Connection, Measured, Visited};
-use crate::report::{Ratio, limited_by, median_of};
+use crate::report::figure::{Figure, group};
+use crate::report::{self, Column, Ratio, Section, fixed, fixed_or_none, limited_by, median_of};
 use crate::stage::cpu::{CoreTime, ticks_to_us};
+use crate::stage::packets::Visited;
+use crate::stage::web::{Connection, Measured, Size};
+use schemars::JsonSchema;
 use serde::Serialize;
+
+/// Whom ours are compared with in tables and figures.
+const PEER: &str = "haproxy";
 
 /// What forwarding a request costs at least: less is an error of measurement, and would make a ratio of nothing.
 const COST_LEAST_US: f64 = 0.1;
@@ -14,9 +20,9 @@ const COST_LEAST_US: f64 = 0.1;
 const RATE_LEAST: f64 = 0.1;
 
 /// One wire, kind of connection and size; or a rate, at which latency is measured.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Case {
-    /// Its name.
+    /// `WIRE/CONNECTION/SIZE`, or `latency/WIRE/CONNECTION/SIZE`.
     pub name: String,
     /// The kind of wire: `plain` or `offload`.
     pub wire: String,
@@ -28,48 +34,49 @@ pub struct Case {
     pub rate_per_sec: Option<u32>,
     /// What each contender did.
     pub results: Vec<Outcome>,
-    /// Requests a second of ours by those of each other.
+    /// Requests a second, of each of ours by each other contender; without a forwarder is none.
     pub rate_ratios: Vec<Ratio>,
     /// Requests for which a second of a core suffices that does nothing but forward, of ours by those of each other.
     pub capacity_ratios: Vec<Ratio>,
 }
 
 /// One contender in one case: medians over the runs, errors summed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Outcome {
-    /// The contender.
+    /// `nobody`: the client speaks to the server; `exos`: `exos forward`; `exos-kernel`: with `--in-kernel`; `exos-xokd`: with
+    /// `--via xokd`; `exos-splice`: with `--splice`; `haproxy`, `nginx`, `nftables`.
     pub contender: String,
-    /// Median over the runs.
+    /// Answers in a second.
     pub requests_per_sec: f64,
-    /// Median over the runs; a megabyte is 1,000,000 bytes, heads of answers included.
+    /// A megabyte is 1,000,000 bytes, heads of answers included.
     pub megabytes_per_sec: f64,
-    /// Packets that the forwarder's host received in a second: median over the runs.
+    /// Packets that the forwarder's host received in a second, both ways together.
     pub packets_per_sec: f64,
-    /// What both cores together needed for a request more than without a forwarder in the same run, in microseconds: the
-    /// median; `null` where that was not measured.
+    /// What both cores together needed for a request more than without a forwarder in the same run; `null` where that was not
+    /// measured.
     pub forwarding_us_per_request: Option<f64>,
-    /// Of that, on the forwarder's core: median over the runs.
+    /// Of that, on the forwarder's core.
     pub forwarder_core_us_per_request: f64,
-    /// Part of the time that it was busy, 0 to 1: median over the runs.
+    /// Part of the time that it was busy, 0 to 1.
     pub forwarder_core_busy: f64,
-    /// Part of the time that client and server had something to do, 0 to 1: median over the runs.
+    /// Part of the time that client and server had something to do, 0 to 1.
     pub others_busy: f64,
     /// Who had no time left: `forwarder`, `others` or `neither`.
     pub limited_by: &'static str,
-    /// Median over the runs of the median latency, in microseconds.
+    /// The median of the time of requests.
     pub latency_p50_us: f64,
-    /// By how much that is more than without a forwarder in the same run: the median; `null` where that was not measured.
+    /// By how much that is more than without a forwarder in the same run; `null` where that was not measured.
     pub added_p50_us: Option<f64>,
-    /// Median over the runs of the 99th percentile of latency, in microseconds.
+    /// The 99th percentile.
     pub latency_p99_us: f64,
-    /// Errors of all runs.
+    /// Answers that were wrong or did not come, and connections that could not be made, of all runs.
     pub errors: u64,
     /// Every run.
     pub runs: Vec<Run>,
 }
 
 /// One measurement.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Run {
     /// Answers received in a second.
     pub requests_per_sec: f64,
@@ -120,16 +127,15 @@ impl Seen {
         }
     }
 
-    pub fn of_wrk(measured: Measured) -> Self {
-        let latency = measured.latency_us;
+    pub fn of_wrk(measured: &Measured) -> Self {
         Self {
             requests: measured.requests,
-            seconds: measured.duration_us as f64 / 1e6,
+            seconds: measured.seconds(),
             bytes: measured.bytes,
             errors: measured.errors.total(),
             resent: None,
             busy: None,
-            latency_us: [latency.p50 as f64, latency.p99 as f64],
+            latency_us: [measured.p50_us as f64, measured.p99_us as f64],
         }
     }
 }
@@ -257,16 +263,111 @@ impl Case {
     }
 
     /// What a contender did.
-    pub(super) fn result(&self, contender: &str) -> Option<&Outcome> {
+    fn result(&self, contender: &str) -> Option<&Outcome> {
         let mut results = self.results.iter();
         results.find(|result| result.contender == contender)
     }
 }
 
+impl report::Case for Case {
+    type Row = Outcome;
+    const NAMES: &'static str = "wire/connections/size";
+    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
+        Column::text("forwarder", |_, r| r.contender.clone()),
+        Column::number("requests/s", |_, r| fixed(r.requests_per_sec, 0)),
+        Column::number("MB/s", |_, r| fixed(r.megabytes_per_sec, 1)),
+        Column::number("packets/s", |_, r| fixed(r.packets_per_sec, 0)),
+        Column::number("cost us", |_, r| {
+            fixed_or_none(r.forwarding_us_per_request, 1)
+        }),
+        Column::number("core us", |_, r| fixed(r.forwarder_core_us_per_request, 1)),
+        Column::number("busy %", |_, r| fixed(100.0 * r.forwarder_core_busy, 0)),
+        Column::text("limited by", |_, r| r.limited_by.to_owned()),
+        Column::number("p50 us", |_, r| fixed(r.latency_p50_us, 1)),
+        Column::number("p99 us", |_, r| fixed(r.latency_p99_us, 1)),
+        Column::number("added us", |_, r| fixed_or_none(r.added_p50_us, 1)),
+        Column::number("errors", |_, r| r.errors.to_string()),
+        Column::text("x rate", |case, r| {
+            Ratio::shown(&case.rate_ratios, &r.contender, PEER)
+        }),
+        Column::text("x cost", |case, r| {
+            Ratio::shown(&case.capacity_ratios, &r.contender, PEER)
+        }),
+    ];
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn rows(&self) -> &[Outcome] {
+        &self.results
+    }
+}
+
+const NOTE: &str = "Client, forwarder and server are three namespaces on a bridge; who forwards has a core for itself, client and server have \
+    the other. cost us: what both cores need for a request more than without a forwarder; core us: of that, on the forwarder's; \
+    added us: to the median latency without a forwarder; x: by HAProxy's, requests/s and requests for a second of forwarding, median \
+    of the runs' ratios.";
+
+const FIGURE_RATE: (&str, &str) = (
+    "Requests a second, by those of HAProxy",
+    "The paper's Figure 7. The numbers are requests a second. The dashed line across a group is what client and server manage without \
+     anybody between them: they share a core, and where a forwarder comes near it, it is they who limit.",
+);
+
+const FIGURE_COST: (&str, &str) = (
+    "What forwarding a request costs, by HAProxy's",
+    "What both cores together needed for a request more than without a forwarder; the numbers are microseconds. This is what tells \
+     how much more a forwarder could do for faster clients and servers. Frames are delivered in the time of who sends them, and a \
+     forwarder in the kernel works in that time alone: so the core of client and server is looked at as well as the forwarder's.",
+);
+
+pub(super) fn section(cases: &[Case], series: &[&str]) -> Section {
+    let nobody = Contender::Nobody.to_string();
+    let series: Vec<&str> = series
+        .iter()
+        .copied()
+        .filter(|name| *name != nobody)
+        .collect();
+    let kind = |case: &&Case| format!("{} wire, {}", case.wire, case.connection.title());
+    let bars = |about, value: fn(&Outcome) -> Option<f64>, line: fn(&Outcome) -> Option<f64>| {
+        let as_fast_as_it_goes = cases.iter().filter(|case| case.rate_per_sec.is_none());
+        Figure::bars(
+            about,
+            "by HAProxy",
+            &series,
+            as_fast_as_it_goes,
+            kind,
+            |case| {
+                let baseline = case.result(PEER).and_then(value);
+                let value = |name: &str| {
+                    let own = value(case.result(name)?)?;
+                    Some((own / baseline?, own))
+                };
+                let line = case.result(&nobody).and_then(line);
+                let line = baseline.and_then(|baseline| Some(line? / baseline));
+                group(
+                    Size::of_bytes(case.size_bytes).to_string(),
+                    &series,
+                    value,
+                    line,
+                )
+            },
+        )
+    };
+    let rate = |r: &Outcome| Some(r.requests_per_sec);
+    let cost = |r: &Outcome| r.forwarding_us_per_request.map(|us| us.max(0.0));
+    let figures = [
+        bars(FIGURE_RATE, rate, rate),
+        bars(FIGURE_COST, cost, |_| None),
+    ];
+    Section::of("All forwarders", NOTE, cases).with_figures(figures.into_iter().flatten())
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::experiment::http::Size;
+    use crate::stage::web::Size;
     use exos_lab::WireKind;
 
     pub(in crate::experiment::forward) fn run(rate: f64, core_us: f64, p50: f64) -> Run {

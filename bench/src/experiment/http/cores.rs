@@ -12,14 +12,17 @@
 //! With wrk the client is the kernel's TCP, whose segments may change the queue in the middle of a connection. It works on
 //! the same two cores all the time, so that no rate means anything; it is counted how many frames come to the wrong core.
 
-use super::server::{Serving, Setup};
-use super::{Client, Connection, Group, HttpArgs, Server, Session, Size, latency, wrk};
-use crate::report::{Ratio, median_of};
+use super::{Client, Group, HttpArgs, Session, latency};
+use crate::experiment::{in_turn, measure_cells};
+use crate::report::{Case, Column, Ratio, fixed, fixed_or_none, median_of};
 use crate::stage::cpu;
+use crate::stage::web::{Connection, Measured, Server, Serving, Setup, Size};
 use exos_host::Result;
-use exos_lab::{Guard, Lab, Side, WireKind};
+use exos_lab::{Lab, WireKind};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use std::fmt;
 use std::time::Duration;
 
 /// How many cores the server has.
@@ -32,9 +35,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 const DOCUMENT: Size = latency::DOCUMENT;
 
 /// The server on one core and on two.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoresCase {
-    /// Its name.
+    /// `cores/CLIENT/CONNECTION/SIZE`.
     pub name: String,
     /// Who loaded the server.
     pub client: Client,
@@ -44,16 +47,16 @@ pub struct CoresCase {
     pub size_bytes: u64,
     /// On one core, and on two.
     pub results: Vec<CoresOutcome>,
-    /// How many times more requests two cores have time for; `None` of wrk.
+    /// How many times more requests two cores have time for; `null` of wrk.
     pub factor: Option<Ratio>,
 }
 
 /// The server on this many cores: medians over the runs, errors summed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoresOutcome {
     /// Cores of the server.
     pub cores: u32,
-    /// Requests a second that the busiest loop has time for; `None` of wrk.
+    /// Requests a second that the busiest loop has time for: one by `busiest_us_per_request`; `null` of wrk.
     pub capacity_per_sec: Option<f64>,
     /// Processor time of the busiest loop by all requests.
     pub busiest_us_per_request: f64,
@@ -63,14 +66,14 @@ pub struct CoresOutcome {
     pub imbalance: f64,
     /// Part of the frames received that came to another core than their connection's.
     pub handed_on: f64,
-    /// Errors of all runs.
+    /// Answers that were wrong or did not come, and segments that the client could not send, of all runs.
     pub errors: u64,
     /// Every run.
     pub runs: Vec<CoresRun>,
 }
 
 /// One measurement.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoresRun {
     /// Answers received in a second.
     pub requests_per_sec: f64,
@@ -84,7 +87,7 @@ pub struct CoresRun {
     pub frames: u64,
     /// Of these, handed on to another core.
     pub frames_handed_on: u64,
-    /// Segments that our client sent again, which it does when frames are lost; `None` of wrk.
+    /// Segments that our client sent again, which it does when frames are lost; `null` of wrk.
     pub resent: Option<u64>,
     /// What went wrong.
     pub errors: u64,
@@ -137,6 +140,37 @@ impl CoresOutcome {
     }
 }
 
+impl Case for CoresCase {
+    type Row = CoresOutcome;
+    const NAMES: &'static str = "cores/client/connections/size";
+    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
+        Column::number("cores", |_, r| r.cores.to_string()),
+        Column::number("time for", |_, r| fixed_or_none(r.capacity_per_sec, 0)),
+        Column::number("busiest us", |_, r| fixed(r.busiest_us_per_request, 2)),
+        Column::number("all us", |_, r| fixed(r.cpu_us_per_request, 2)),
+        Column::number("uneven", |_, r| fixed(r.imbalance, 3)),
+        Column::number("wrong core %", |_, r| fixed(100.0 * r.handed_on, 4)),
+        Column::number("errors", |_, r| r.errors.to_string()),
+        Column::text("factor", |case, r| {
+            let factor = case.factor.as_ref().filter(|_| r.cores > 1);
+            factor.map_or("-".to_owned(), Ratio::to_string)
+        }),
+    ];
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn rows(&self) -> &[CoresOutcome] {
+        &self.results
+    }
+}
+
+pub(super) const NOTE: &str = "Time for: requests a second that the busiest core has time for; busiest, all: processor time of its loop, and of all threads, \
+     by the requests that all loops answered; uneven: responses of the busiest by the mean; wrong core: of the frames. The client \
+     has to share the server's second core, so no rate is told. Our client sends in bursts, and sleeps while they are answered; \
+     wrk works all the time, and with it only the frames are of interest that came to another core than their connection's.";
+
 impl CoresCase {
     pub(super) fn new(cell: Cell, [one, two]: [Vec<CoresRun>; 2]) -> Self {
         let Cell { client, connection } = cell;
@@ -144,7 +178,7 @@ impl CoresCase {
             .map(|(cores, runs)| CoresOutcome::of(cores, client, runs));
         let factor = || Ratio::of(&two.capacities(), &one.capacities());
         Self {
-            name: cell.name(),
+            name: cell.to_string(),
             client,
             connection,
             size_bytes: DOCUMENT.bytes(),
@@ -161,14 +195,14 @@ pub(super) struct Cell {
     pub connection: Connection,
 }
 
-impl Cell {
-    fn name(self) -> String {
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { client, connection } = self;
-        format!("cores/{client}/{connection}/{}", DOCUMENT.name())
+        write!(f, "cores/{client}/{connection}/{}", DOCUMENT.name())
     }
 }
 
-fn cells(args: &HttpArgs) -> Vec<Cell> {
+pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
     if !args.servers.contains(&Server::Exos) || !args.wire.contains(&WireKind::Plain) {
         return Vec::new();
     }
@@ -176,41 +210,29 @@ fn cells(args: &HttpArgs) -> Vec<Cell> {
         let kinds = args.connection.iter();
         kinds.map(move |&connection| Cell { client, connection })
     };
-    let mut cells: Vec<Cell> = args.clients.iter().flat_map(of).collect();
-    cells.retain(|cell| args.wants(Group::Cores, &cell.name()));
-    cells
-}
-
-/// The names of the cells.
-pub(super) fn names(args: &HttpArgs) -> Vec<String> {
-    cells(args).into_iter().map(Cell::name).collect()
+    args.wanted(Group::Cores, args.clients.iter().flat_map(of))
 }
 
 /// Measures them.
 pub(super) fn measure(session: &Session<'_>) -> Result<Vec<CoresCase>> {
-    let cells = cells(session.args);
-    let progress = session.progress(cells.len() * CORES.len() * session.args.runs() as usize);
-    let mut measured = Vec::new();
-    for cell in cells {
-        let mut all = [Vec::new(), Vec::new()];
-        for _ in 0..session.args.runs() {
-            for (cores, runs) in CORES.into_iter().zip(&mut all) {
-                progress.set_message(format!("{}, {cores}", cell.name()));
+    measure_cells(session, &cells(session.args), CORES.len(), |&cell| {
+        let (_, runs) = in_turn(
+            session,
+            cell,
+            &CORES,
+            |_| Ok(()),
+            |(), &cores| {
                 // Its interface has as many queues as the server has cores.
                 let lab = session.lab_of(WireKind::Plain, cores)?;
-                runs.push(run(session, &lab, cell, cores)?);
-                progress.inc(1);
-            }
-        }
-        let case = CoresCase::new(cell, all);
-        progress.suspend(|| eprint!("{}", case.rows()));
-        measured.push(case);
-    }
-    progress.finish_and_clear();
-    Ok(measured)
+                run(session, &lab, cell, cores)
+            },
+        )?;
+        let runs = runs.try_into().expect("the runs of each number of cores");
+        Ok(vec![CoresCase::new(cell, runs)])
+    })
 }
 
-fn run(session: &Session<'_>, lab: &Guard, cell: Cell, cores: u32) -> Result<CoresRun> {
+fn run(session: &Session<'_>, lab: &Lab, cell: Cell, cores: u32) -> Result<CoresRun> {
     let setup = Setup {
         cores,
         ..Server::Exos.into()
@@ -264,26 +286,19 @@ fn visit(
     connection: Connection,
     cores: u32,
 ) -> Result<Seen> {
-    let seconds = f64::from(session.args.duration());
-    let arguments = [
-        ["visit".to_owned(), "--to".to_owned()],
-        [Server::Exos.address().to_string(), "--kind".to_owned()],
-        [connection.to_string(), "--size".to_owned()],
-        [DOCUMENT.bytes().to_string(), "--connections".to_owned()],
-        [CONNECTIONS.to_string(), "--queues".to_owned()],
-        [cores.to_string(), "--pause".to_owned()],
-    ];
-    let pause = PAUSE.as_millis().to_string();
-    let arguments = [arguments.as_flattened(), &[pause]].concat();
-    let client = session.packets(lab, Side::B, &arguments)?;
+    let mut visit = session.new_visit(lab, Server::Exos, connection, DOCUMENT)?;
+    visit.connections = CONNECTIONS;
+    visit.queues = cores;
+    visit.pause_ms = Some(PAUSE.as_millis() as u64);
+    let client = session.start_visit(lab, &visit)?;
     let before = cpu::of_threads(serving.pid())?;
     let began = std::time::Instant::now();
     // Shorter than it measures: it began when we heard of it, or before.
-    std::thread::sleep(Duration::from_secs_f64(0.9 * seconds));
+    std::thread::sleep(Duration::from_secs_f64(0.9 * visit.seconds));
     let watched = began.elapsed().as_secs_f64();
     let used = cpu::of_threads(serving.pid())?.since(&before);
-    let visited: super::packets::Visited = session.measured(client, seconds)?;
-    let requests_per_sec = visited.requests as f64 / visited.seconds;
+    let visited = client.measured(session, visit.seconds)?;
+    let requests_per_sec = visited.per_sec();
     Ok(Seen {
         requests_per_sec,
         requests_under_watch: requests_per_sec * watched,
@@ -300,14 +315,14 @@ fn load(
     serving: &Serving<'_>,
     connection: Connection,
 ) -> Result<Seen> {
-    let command = wrk::command(session, lab, Server::Exos, connection, DOCUMENT)?;
+    let command = session.wrk(lab, Server::Exos, connection, DOCUMENT)?;
     let before = cpu::of_threads(serving.pid())?;
     let client = session.start("wrk", command, session.cores[1])?;
-    let output = session.said(client, session.args.duration().into())?;
+    let output = session.said(client, session.seconds.into())?;
     let used = cpu::of_threads(serving.pid())?.since(&before);
-    let measured = wrk::measured(&output, Server::Exos, DOCUMENT)?;
+    let measured = Measured::of_answers(&output, Server::Exos)?;
     Ok(Seen {
-        requests_per_sec: measured.requests as f64 * 1e6 / measured.duration_us as f64,
+        requests_per_sec: measured.per_sec(),
         requests_under_watch: measured.requests as f64,
         used,
         resent: None,

@@ -1,131 +1,303 @@
-//! The documents: their sizes, names and contents.
+//! Documents of several sizes, as fast as they go.
+//!
+//! In each run of a cell the servers take turns: each is started, checked to answer with the right document, measured
+//! and stopped before the next, so none disturbs another and drift of the machine meets all alike.
 
-use crate::stage::scratch::write;
+use super::load::{Client, Load, Outcome, Run};
+use super::{Group, HttpArgs, PEER, Report, Session};
+use crate::experiment::{in_turn, measure_cells};
+use crate::report::figure::{Figure, group};
+use crate::report::{Case, Column, Ratio, Section, fixed, fixed_or_none, median, percent};
+use crate::stage::web::{Connection, Server, Size, packet_limit};
 use exos_host::Result;
+use exos_lab::{Guard, WireKind};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt;
-use std::path::Path;
-use std::str::FromStr;
+use std::slice::from_ref;
 
-/// The size of a document.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Size(u64);
+/// One client, wire, kind of connection and size.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Documents {
+    /// `documents/CLIENT/WIRE/CONNECTION/SIZE`.
+    pub name: String,
+    /// Who loaded the servers.
+    pub client: Client,
+    /// The kind of wire: `plain` or `offload`, see `exos lab`.
+    pub wire: String,
+    /// How requests were spread over connections.
+    pub connection: Connection,
+    /// The size of the document in bytes.
+    pub size_bytes: u64,
+    /// What each server did.
+    pub results: Vec<Outcome>,
+    /// Requests a second, of each of ours by each other server.
+    pub ratios: Vec<Ratio>,
+}
 
-impl Size {
-    /// A size of this many bytes.
-    pub const fn of_bytes(bytes: u64) -> Self {
-        Self(bytes)
+/// How many times a second two programs exchange the frames of a visit over the link, neither looking at them. A visit with a
+/// connection of its own is SYN and SYN-ACK, request and answer, FIN and acknowledgement; answers of several frames are
+/// acknowledged at every second one.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Limit {
+    /// The frames of this kind of visit.
+    pub connection: Connection,
+    /// The size of the document in bytes.
+    pub size_bytes: u64,
+    /// Visits a second: median over the runs.
+    pub per_sec: f64,
+    /// Each run.
+    pub runs: Vec<f64>,
+}
+
+impl Case for Documents {
+    type Row = Outcome;
+    const NAMES: &'static str = "documents/client/wire/connections/size";
+    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
+        Column::text("server", |_, r| r.server.clone()),
+        Column::number("requests/s", |_, r| fixed(r.requests_per_sec, 0)),
+        Column::number("MB/s", |_, r| fixed(r.megabytes_per_sec, 1)),
+        Column::number("of limit", |_, r| fixed_or_none(r.of_packet_limit, 2)),
+        Column::number("CPU us", |_, r| fixed(r.server_cpu_us_per_request, 1)),
+        Column::number("core us", |_, r| fixed(r.server_core_us_per_request, 1)),
+        Column::number("busy %", |_, r| {
+            percent([r.server_core_busy, r.client_busy])
+        }),
+        Column::text("limited by", |_, r| r.limited_by.to_owned()),
+        Column::number("p50 us", |_, r| fixed(r.latency_p50_us, 0)),
+        Column::number("p99 us", |_, r| fixed(r.latency_p99_us, 0)),
+        Column::number("errors", |_, r| r.errors.to_string()),
+        Column::text("x nginx", |case, r| {
+            Ratio::shown(&case.ratios, &r.server, PEER)
+        }),
+    ];
+
+    fn name(&self) -> String {
+        self.name.clone()
     }
 
-    /// The number of bytes.
-    pub const fn bytes(self) -> u64 {
-        self.0
-    }
-
-    /// As people write it, and as it is read.
-    pub fn name(self) -> String {
-        let unit = UNITS
-            .iter()
-            .find(|(factor, _)| self.0 > 0 && self.0.is_multiple_of(*factor));
-        unit.map_or(self.0.to_string(), |(factor, unit)| {
-            format!("{}{unit}", self.0 / factor)
-        })
-    }
-
-    /// The name of the document of this size, without a leading slash.
-    pub fn document(self) -> String {
-        format!("{}.html", self.0)
+    fn rows(&self) -> &[Outcome] {
+        &self.results
     }
 }
 
-const UNITS: [(u64, &str); 2] = [(1024 * 1024, "M"), (1024, "K")];
+impl Case for Limit {
+    type Row = Self;
+    const NAMES: &'static str = "connections/size";
+    const COLUMNS: &'static [Column<Self, Self::Row>] =
+        &[Column::number("visits/s", |_, r| fixed(r.per_sec, 0))];
 
-impl FromStr for Size {
-    type Err = String;
+    fn name(&self) -> String {
+        let size = Size::of_bytes(self.size_bytes).name();
+        format!("{}/{size}", self.connection)
+    }
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let with_unit = |&(factor, unit): &(u64, &str)| {
-            let digits = text
-                .strip_suffix(unit)
-                .or_else(|| text.strip_suffix(&unit.to_lowercase()))?;
-            Some((factor, digits))
-        };
-        let (factor, digits) = UNITS.iter().find_map(with_unit).unwrap_or((1, text));
-        let bytes = digits
-            .parse::<u64>()
-            .ok()
-            .and_then(|n| n.checked_mul(factor));
-        bytes.map(Self).ok_or_else(|| {
-            format!("{text:?} is not a size: write a number of bytes, or one with K or M")
-        })
+    fn rows(&self) -> &[Self] {
+        from_ref(self)
     }
 }
 
-impl fmt::Display for Size {
+pub(super) const LIMITS_NOTE: &str = "Visits a second with frames that nobody looks at: nothing that serves with these frames over this link can do more.";
+
+const NOTE: &str = "CPU: time of the server's processes for a request; core: all that its core did, soft interrupts included. \
+    Busy: the server's core and the client; ours looks for packets while it waits, so its core is always busy under load, and it \
+    is the client's time that tells who waits for whom. x nginx: ratio of the rates, median of the runs.";
+
+const FIGURE_RATE: (&str, &str) = (
+    "Requests a second, ours by nginx's",
+    "The paper's Figure 4. The line at 1 is nginx on the same wire; the dashed line across a group is what the link itself could \
+     do with the frames of such a visit (on the plain wire; super-packets, which large documents leave as, may exceed it).",
+);
+
+const FIGURE_CPU: (&str, &str) = (
+    "Processor time for a request, by nginx's",
+    "Of the server's processes; the numbers are microseconds. The kernel delivers packets in the time of the one that sends \
+     them, so part of receiving is the client's time, and of what the client sends part is in here. What a busy server spends \
+     on waiting is in here too.",
+);
+
+pub(super) fn section(report: &Report) -> Section {
+    let cases = &report.documents;
+    let series = report.setting.series();
+    let kind = |case: &&Documents| {
+        format!(
+            "{}, {} wire, {}",
+            case.client,
+            case.wire,
+            case.connection.title()
+        )
+    };
+    let size = |case: &Documents| Size::of_bytes(case.size_bytes).to_string();
+    let rates = Figure::bars(FIGURE_RATE, "times nginx", &series, cases, kind, |case| {
+        let value =
+            |name: &str| Ratio::find(&case.ratios, name, PEER).map(|r| (r.median, r.median));
+        group(size(case), &series, value, limit_by_peer(report, case))
+    });
+    let times = Figure::bars(FIGURE_CPU, "by nginx's", &series, cases, kind, |case| {
+        let time = |name: &str| Some(case.result(name)?.server_cpu_us_per_request);
+        let peer = time(PEER).filter(|us| *us > 0.0);
+        let value = |name: &str| time(name).and_then(|us| Some((us / peer?, us)));
+        group(size(case), &series, value, None)
+    });
+    Section::of("Documents as fast as they go", NOTE, cases)
+        .with_figures([rates, times].into_iter().flatten())
+}
+
+/// The link's packet limit by what nginx did.
+fn limit_by_peer(report: &Report, case: &Documents) -> Option<f64> {
+    let of = |l: &&Limit| (l.connection, l.size_bytes) == (case.connection, case.size_bytes);
+    let limit = report.limits.iter().find(of);
+    let limit = limit.filter(|_| case.wire == WireKind::Plain.to_string())?;
+    Some(limit.per_sec / case.result(PEER)?.requests_per_sec)
+}
+
+impl Documents {
+    pub(super) fn new(load: Load, results: Vec<Outcome>) -> Self {
+        let rates: Vec<_> = results.iter().map(Outcome::rates).collect();
+        Self {
+            name: name(load),
+            client: load.client,
+            wire: load.wire.to_string(),
+            connection: load.connection,
+            size_bytes: load.size.bytes(),
+            ratios: Ratio::all(&rates),
+            results,
+        }
+    }
+
+    fn result(&self, server: &str) -> Option<&Outcome> {
+        self.results.iter().find(|result| result.server == server)
+    }
+}
+
+impl Limit {
+    pub(super) fn new(connection: Connection, size: Size, runs: Vec<f64>) -> Self {
+        Self {
+            connection,
+            size_bytes: size.bytes(),
+            per_sec: median(runs.clone()),
+            runs,
+        }
+    }
+}
+
+fn name(load: Load) -> String {
+    format!("documents/{load}")
+}
+
+/// The sizes to measure.
+pub(super) fn sizes(args: &HttpArgs) -> Vec<Size> {
+    const KIB: u64 = 1024;
+    let all = [0, 100, KIB, 10 * KIB, 100 * KIB, KIB * KIB];
+    args.web.sizes(&args.sizes, &all, &[100, 10 * KIB])
+}
+
+/// What is measured together: the same frames, by each client that was asked for.
+fn cells(args: &HttpArgs) -> Vec<Vec<Load>> {
+    let mut cells = Vec::new();
+    for &wire in &args.wire {
+        for &connection in &args.connection {
+            for size in sizes(args) {
+                let clients = args.clients.iter().filter(|client| client.can_on(wire));
+                let mut loads: Vec<Load> = clients
+                    .map(|&client| Load {
+                        client,
+                        wire,
+                        connection,
+                        size,
+                    })
+                    .collect();
+                loads.retain(|&load| {
+                    args.groups.contains(&Group::Documents) && args.wants(&name(load))
+                });
+                cells.push(loads);
+            }
+        }
+    }
+    cells.retain(|cell| !cell.is_empty());
+    cells
+}
+
+/// The names of the cells.
+pub(super) fn names(args: &HttpArgs) -> Vec<String> {
+    cells(args).concat().into_iter().map(name).collect()
+}
+
+/// Who is loaded, and by whom.
+#[derive(Clone, Copy)]
+struct Contender {
+    load: Load,
+    server: Server,
+}
+
+impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = UNITS
+        write!(f, "{} by {}", self.server, self.load.client)
+    }
+}
+
+/// Measures them.
+pub(super) fn measure(session: &Session<'_>) -> Result<(Vec<Documents>, Vec<Limit>)> {
+    let cells = cells(session.args);
+    let (mut cases, mut limits) = (Vec::new(), Vec::new());
+    for of_wire in cells.chunk_by(|a, b| a[0].wire == b[0].wire) {
+        let lab = session.lab(of_wire[0][0].wire)?;
+        let contenders = session.args.clients.len() * session.servers.len();
+        cases.extend(measure_cells(session, of_wire, contenders, |loads| {
+            measure_cell(session, &lab, loads, &mut limits)
+        })?);
+    }
+    Ok((cases, limits))
+}
+
+fn measure_cell(
+    session: &Session<'_>,
+    lab: &Guard,
+    loads: &[Load],
+    limits: &mut Vec<Limit>,
+) -> Result<Vec<Documents>> {
+    let Load {
+        wire,
+        connection,
+        size,
+        ..
+    } = loads[0];
+    let of = |&load: &Load| {
+        let servers = session.servers.iter().copied();
+        let can = move |server: &Server| load.client == Client::Packets || server.is_for_sockets();
+        servers
+            .filter(can)
+            .map(move |server| Contender { load, server })
+    };
+    let contenders: Vec<Contender> = loads.iter().flat_map(of).collect();
+    let limit = |_| {
+        let is_plain = wire == WireKind::Plain;
+        is_plain
+            .then(|| packet_limit(session, lab, connection, size))
+            .transpose()
+    };
+    let run = |limit: &Option<f64>, contender: &Contender| {
+        let Contender { load, server } = *contender;
+        load.run(session, lab, server.into(), *limit)
+    };
+    let (found, runs) = in_turn(session, name(loads[0]), &contenders, limit, run)?;
+    if wire == WireKind::Plain {
+        limits.push(Limit::new(
+            connection,
+            size,
+            found.into_iter().flatten().collect(),
+        ));
+    }
+    let measured: Vec<(Contender, Vec<Run>)> = contenders.into_iter().zip(runs).collect();
+    let outcomes = |load: &Load| {
+        let own = measured
             .iter()
-            .find(|(factor, _)| self.0 > 0 && self.0.is_multiple_of(*factor));
-        f.pad(&match unit {
-            Some((factor, unit)) => format!("{} {unit}B", self.0 / factor),
-            None => format!("{} B", self.0),
-        })
-    }
-}
-
-/// The contents of the document of a size: text that differs from place to place, so that pieces sent in the
-/// wrong order or twice do not go unnoticed.
-pub fn body(size: Size) -> Vec<u8> {
-    let lines = (0u64..)
-        .flat_map(|n| format!("<p>line {n} of a document of {} bytes\n", size.0).into_bytes());
-    lines.take(size.0 as usize).collect()
-}
-
-/// Writes the documents of these sizes into a directory.
-pub(crate) fn generate(directory: &Path, sizes: &[Size]) -> Result<()> {
-    sizes
+            .filter(|(contender, _)| contender.load == *load);
+        own.map(|(contender, runs)| Outcome::of(contender.server, runs.clone()))
+            .collect()
+    };
+    Ok(loads
         .iter()
-        .try_for_each(|&size| write(&directory.join(size.document()), body(size)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_as_people_write_them() {
-        for (text, bytes, shown) in [
-            ("0", 0, "0 B"),
-            ("100", 100, "100 B"),
-            ("1K", 1024, "1 KB"),
-            ("10k", 10_240, "10 KB"),
-            ("1M", 1_048_576, "1 MB"),
-            ("1536K", 1_572_864, "1536 KB"),
-        ] {
-            let size: Size = text.parse().expect(text);
-            assert_eq!((size.bytes(), size.to_string().as_str()), (bytes, shown));
-            assert_eq!(size.name(), text.to_uppercase());
-        }
-        for text in [
-            "",
-            "K",
-            "-1",
-            "1.5K",
-            "1G",
-            "ßK",
-            "99999999999999999999",
-            "9999999999999999999K",
-            "é",
-        ] {
-            assert!(text.parse::<Size>().is_err(), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn bodies_have_their_size_and_do_not_repeat() {
-        assert!(body(Size(0)).is_empty());
-        let body = body(Size(100_000));
-        assert_eq!(body.len(), 100_000);
-        let pieces: std::collections::HashSet<&[u8]> = body.chunks(1460).collect();
-        assert_eq!(pieces.len(), 100_000usize.div_ceil(1460));
-    }
+        .map(|load| Documents::new(*load, outcomes(load)))
+        .collect())
 }

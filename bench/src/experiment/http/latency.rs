@@ -3,12 +3,18 @@
 //! Requests are meant to begin at times that do not depend on the server, and their time counts from then: one that
 //! had to wait for a connection, because the server was busy with others, has waited.
 
-use super::packets::Visited;
-use super::{Connection, Group, HttpArgs, Server, Session, Size};
-use crate::report::{Ratio, median, median_of};
+use super::{Group, HttpArgs, PEER, Session};
+use crate::experiment::{in_turn, measure_cells};
+use crate::report::figure::Figure;
+use crate::report::{Case, Column, Ratio, Section, fixed, fixed_or_none, median, median_of};
+use crate::stage::packets::Visited;
+use crate::stage::web::{Connection, Server, Size};
 use exos_host::Result;
 use exos_lab::{Guard, WireKind};
+use exos_program::figure::distributions;
+use schemars::JsonSchema;
 use serde::Serialize;
+use std::fmt;
 
 /// The document that is asked for.
 pub(super) const DOCUMENT: Size = Size::of_bytes(1024);
@@ -17,36 +23,84 @@ pub(super) const DOCUMENT: Size = Size::of_bytes(1024);
 const PART: f64 = 0.5;
 
 /// One kind of connection at one rate.
-#[derive(Clone, Debug, Serialize)]
-pub struct LatencyCase {
-    /// Its name.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Latency {
+    /// `latency/CONNECTION/SIZE`.
     pub name: String,
     /// How requests were spread over connections.
     pub connection: Connection,
     /// The size of the document in bytes.
     pub size_bytes: u64,
-    /// Requests a second that were meant to begin: half of nginx's highest rate in the same run; the median.
+    /// Requests a second that were meant to begin, at intervals distributed exponentially: half of nginx's highest rate in the
+    /// same run; the median.
     pub rate_per_sec: f64,
     /// What each server did.
     pub results: Vec<LatencyOutcome>,
-    /// The 99th percentile of ours by that of each other.
+    /// The 99th percentile of ours by that of each other: less than 1 is better.
     pub p99_ratios: Vec<Ratio>,
 }
 
 /// One server at that rate.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LatencyOutcome {
     /// The server.
     pub server: String,
-    /// `[percent, microseconds]`: this share of the requests took at most this time, from when they were meant to begin; medians
-    /// over the runs.
+    /// `[percent, microseconds]`: this share of the requests took at most this time, from when they were meant to begin,
+    /// whether or not a connection was free then; medians over the runs.
     pub curve_us: Vec<(f64, f64)>,
-    /// Requests that were not answered within a second after the end, of all runs.
+    /// Requests that were not answered within a second after the end, of all runs; they count with the time that had passed.
     pub unanswered: u64,
     /// Errors of all runs.
     pub errors: u64,
     /// Every run, as our client told it.
     pub runs: Vec<Visited>,
+}
+
+impl Case for Latency {
+    type Row = LatencyOutcome;
+    const NAMES: &'static str = "latency/connections/size";
+    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
+        Column::text("server", |_, r| r.server.clone()),
+        Column::number("requests/s", |case, _| fixed(case.rate_per_sec, 0)),
+        Column::number("p50", |_, r| r.at(50.0)),
+        Column::number("p90", |_, r| r.at(90.0)),
+        Column::number("p99", |_, r| r.at(99.0)),
+        Column::number("p99.9", |_, r| r.at(99.9)),
+        Column::number("longest", |_, r| r.at(100.0)),
+        Column::number("errors", |_, r| (r.errors + r.unanswered).to_string()),
+        Column::text("p99 x nginx", |case, r| {
+            Ratio::shown(&case.p99_ratios, &r.server, PEER)
+        }),
+    ];
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn rows(&self) -> &[LatencyOutcome] {
+        &self.results
+    }
+}
+
+const NOTE: &str = "Microseconds from when each request was meant to begin, whether or not a connection was free then; errors: also those that \
+     were not answered.";
+
+pub(super) fn section(cases: &[Latency], series: &[&str]) -> Section {
+    let part = |case: &Latency| {
+        let curves: Vec<_> = case.results.iter().map(|r| r.curve_us.clone()).collect();
+        let (size, rate) = (Size::of_bytes(case.size_bytes), case.rate_per_sec);
+        let title = format!(
+            "{}, {size}, {rate:.0} requests a second",
+            case.connection.title()
+        );
+        (
+            title,
+            distributions("time that this part of all requests took at most", &curves),
+        )
+    };
+    let about = ("Distributions", "");
+    let figure = Figure::drawn(about, series, cases.iter().map(part).collect());
+    Section::of("Latency at half of nginx's highest rate", NOTE, cases).with_figures([figure])
 }
 
 impl LatencyOutcome {
@@ -61,121 +115,83 @@ impl LatencyOutcome {
             runs,
         }
     }
+
+    fn at(&self, share: f64) -> String {
+        let found = self.curve_us.iter().find(|(s, _)| *s == share);
+        fixed_or_none(found.map(|(_, us)| *us), 0)
+    }
+
+    fn p99(&self) -> (String, Vec<f64>) {
+        let p99 = self.runs.iter().map(|run| run.latency(99.0));
+        (self.server.clone(), p99.collect())
+    }
 }
 
-impl LatencyCase {
-    pub(super) fn new(
-        name: String,
-        connection: Connection,
-        size: Size,
-        rates: &[f64],
-        results: Vec<LatencyOutcome>,
-    ) -> Self {
-        let p99 = |o: &LatencyOutcome| o.runs.iter().map(|run| run.latency(99.0)).collect();
-        let all: Vec<(String, Vec<f64>)> =
-            results.iter().map(|o| (o.server.clone(), p99(o))).collect();
+impl Latency {
+    pub(super) fn new(cell: Cell, rates: &[f64], results: Vec<LatencyOutcome>) -> Self {
+        let p99: Vec<_> = results.iter().map(LatencyOutcome::p99).collect();
         Self {
-            name,
-            connection,
-            size_bytes: size.bytes(),
+            name: cell.to_string(),
+            connection: cell.0,
+            size_bytes: DOCUMENT.bytes(),
             rate_per_sec: median(rates.to_vec()),
-            p99_ratios: Ratio::all(&all),
+            p99_ratios: Ratio::all(&p99),
             results,
         }
     }
 }
 
-fn name(connection: Connection) -> String {
-    format!("latency/{connection}/{}", DOCUMENT.name())
+/// A kind of connection.
+#[derive(Clone, Copy)]
+pub(super) struct Cell(pub Connection);
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "latency/{}/{}", self.0, DOCUMENT.name())
+    }
 }
 
-/// The names of the cells.
-pub(super) fn names(args: &HttpArgs) -> Vec<String> {
-    let names = args.connection.iter().map(|&connection| name(connection));
-    names
-        .filter(|name| args.wants(Group::Latency, name))
-        .collect()
+pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
+    args.wanted(Group::Latency, args.connection.iter().copied().map(Cell))
 }
 
 /// Measures them, where there is somebody to take the rate of.
-pub(super) fn measure(session: &Session<'_>) -> Result<Vec<LatencyCase>> {
-    let wanted = |c: &&Connection| session.args.wants(Group::Latency, &name(**c));
-    let connections: Vec<_> = session
-        .args
-        .connection
-        .iter()
-        .filter(wanted)
-        .copied()
-        .collect();
-    if connections.is_empty() {
+pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Latency>> {
+    let cells = cells(session.args);
+    if cells.is_empty() {
         return Ok(Vec::new());
     }
-    if !session
-        .servers
-        .iter()
-        .any(|(server, _)| *server == Server::Nginx)
-    {
-        session.note(
-            "latency was not measured: its rate is half of nginx's, which is not there".to_owned(),
-        );
+    if !session.servers.contains(&Server::Nginx) {
+        let why = "latency was not measured: its rate is half of nginx's, which is not there";
+        session.note(why.to_owned());
         return Ok(Vec::new());
     }
     let lab = session.lab(WireKind::Plain)?;
-    connections
-        .into_iter()
-        .map(|c| measure_one(session, &lab, c))
-        .collect()
-}
-
-fn measure_one(session: &Session<'_>, lab: &Guard, connection: Connection) -> Result<LatencyCase> {
-    let runs = session.args.runs();
-    let progress = session.progress(session.servers.len() * runs as usize);
-    let (mut rates, mut all) = (Vec::new(), vec![Vec::new(); session.servers.len()]);
-    for _ in 0..runs {
-        progress.set_message(format!("{}, the rate", name(connection)));
-        let peak = visit(session, lab, Server::Nginx, connection, None)?;
-        let rate = (PART * peak.requests as f64 / peak.seconds).round();
-        rates.push(rate);
-        for ((server, _), visits) in session.servers.iter().zip(&mut all) {
-            progress.set_message(format!("{}, {server}", name(connection)));
-            visits.push(visit(session, lab, *server, connection, Some(rate))?);
-            progress.inc(1);
-        }
-    }
-    progress.finish_and_clear();
-    let servers = session.servers.iter().map(|(server, _)| *server);
-    let results = servers
-        .zip(all)
-        .map(|(server, runs)| LatencyOutcome::of(server, runs));
-    let case = LatencyCase::new(
-        name(connection),
-        connection,
-        DOCUMENT,
-        &rates,
-        results.collect(),
-    );
-    eprint!("{}", case.rows());
-    Ok(case)
+    measure_cells(session, &cells, session.servers.len(), |&cell| {
+        let rate = |_| {
+            let peak = visit(session, &lab, Server::Nginx, cell, None)?;
+            Ok((PART * peak.per_sec()).round())
+        };
+        let (rates, runs) = in_turn(session, cell, &session.servers, rate, |rate, server| {
+            visit(session, &lab, *server, cell, Some(*rate))
+        })?;
+        let outcomes = session.servers.iter().zip(runs);
+        let outcomes = outcomes.map(|(server, runs)| LatencyOutcome::of(*server, runs));
+        Ok(vec![Latency::new(cell, &rates, outcomes.collect())])
+    })
 }
 
 fn visit(
     session: &Session<'_>,
     lab: &Guard,
     server: Server,
-    connection: Connection,
+    cell: Cell,
     rate: Option<f64>,
 ) -> Result<Visited> {
     let serving = session.serve(lab, server, DOCUMENT)?;
-    let mut arguments = vec!["--kind".to_owned(), connection.to_string()];
-    arguments.extend(["--size".to_owned(), DOCUMENT.bytes().to_string()]);
-    arguments.extend([
-        "--connections".to_owned(),
-        session.args.connections.to_string(),
-    ]);
-    if let Some(rate) = rate {
-        arguments.extend(["--rate".to_owned(), rate.to_string()]);
-    }
-    let (visited, _, ()) = session.visit(lab, (server, &serving), &arguments, || Ok(()))?;
-    session.end(WireKind::Plain, server, serving)?;
+    let mut visit = session.new_visit(lab, server, cell.0, DOCUMENT)?;
+    visit.rate = rate;
+    let (visited, _, ()) = session.visit(lab, &serving, &visit, || Ok(()))?;
+    session.end(WireKind::Plain, serving)?;
     Ok(visited)
 }

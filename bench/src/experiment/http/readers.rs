@@ -3,12 +3,16 @@
 //! A slow reader asks for a long document and takes a segment a second of it. So the server has the rest to keep for as
 //! long as it likes: in its cache, once for all, or in a buffer of each connection.
 
-use super::{Group, HttpArgs, Server, Session, Size};
-use crate::report::median_of;
+use super::{Group, HttpArgs, Session};
+use crate::experiment::{in_turn, measure_cells};
+use crate::report::{Case, Column, fixed, median_of};
 use crate::stage::memory;
+use crate::stage::web::{Connection, Server, Size};
 use exos_host::Result;
 use exos_lab::{Guard, Side, WireKind};
+use schemars::JsonSchema;
 use serde::Serialize;
+use std::fmt;
 
 /// What the fast ask for.
 pub(super) const FAST: Size = Size::of_bytes(1024);
@@ -17,12 +21,12 @@ pub(super) const SLOW: Size = Size::of_bytes(1024 * 1024);
 /// How many fast ones there are.
 const FAST_READERS: u32 = 32;
 
-/// This many slow readers.
-#[derive(Clone, Debug, Serialize)]
-pub struct ReadersCase {
-    /// Its name.
+/// A number of slow readers.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Readers {
+    /// `readers/NUMBER`.
     pub name: String,
-    /// Slow readers of a document of 1 MB each.
+    /// Slow readers, which take a segment a second of a document of 1 MB each.
     pub readers: u32,
     /// Fast readers of a document of 1 KB beside them.
     pub fast_readers: u32,
@@ -31,7 +35,7 @@ pub struct ReadersCase {
 }
 
 /// One server with slow readers: medians over the runs, errors summed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ReadersOutcome {
     /// The server.
     pub server: String,
@@ -41,9 +45,10 @@ pub struct ReadersOutcome {
     pub beside_per_sec: f64,
     /// What is left of it: median of each run's part.
     pub kept: f64,
-    /// Resident memory of the server's process for each slow reader.
+    /// Resident memory that each slow reader adds to the server's process.
     pub process_bytes_per_reader: f64,
-    /// The kernel's memory for the sockets of the server's side for each slow reader.
+    /// The same of the kernel, for sockets of the server's side: what is charged to them (pages of files that are being sent
+    /// included), and their objects.
     pub kernel_bytes_per_reader: f64,
     /// Errors of the fast, of all runs.
     pub errors: u64,
@@ -52,21 +57,47 @@ pub struct ReadersOutcome {
 }
 
 /// One measurement with slow readers.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct ReadersRun {
     /// Requests a second of the fast, alone.
     pub alone_per_sec: f64,
     /// The same beside the slow.
     pub beside_per_sec: f64,
-    /// Resident memory of the server's process for each slow reader.
+    /// Resident memory that each slow reader adds to the server's process.
     pub process_bytes_per_reader: f64,
-    /// The kernel's memory for the sockets of the server's side for each slow reader.
+    /// The same of the kernel, for sockets of the server's side.
     pub kernel_bytes_per_reader: f64,
     /// Slow readers whose connection stood at the end.
     pub readers_left: u32,
     /// Errors of the fast.
     pub errors: u64,
 }
+
+impl Case for Readers {
+    type Row = ReadersOutcome;
+    const NAMES: &'static str = "slow readers";
+    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
+        Column::text("server", |_, r| r.server.clone()),
+        Column::number("alone/s", |_, r| fixed(r.alone_per_sec, 0)),
+        Column::number("beside/s", |_, r| fixed(r.beside_per_sec, 0)),
+        Column::number("kept", |_, r| fixed(r.kept, 2)),
+        Column::number("process B", |_, r| fixed(r.process_bytes_per_reader, 0)),
+        Column::number("kernel B", |_, r| fixed(r.kernel_bytes_per_reader, 0)),
+        Column::number("readers", |_, r| r.readers_left().to_string()),
+        Column::number("errors", |_, r| r.errors.to_string()),
+    ];
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn rows(&self) -> &[ReadersOutcome] {
+        &self.results
+    }
+}
+
+pub(super) const NOTE: &str = "Requests a second of fast readers of 1 KB, alone and beside slow readers of 1 MB, which take a segment a second. Bytes are \
+     those that each slow one adds to the server's process, and to the kernel's sockets on its side.";
 
 impl ReadersOutcome {
     pub(super) fn of(server: Server, runs: Vec<ReadersRun>) -> Self {
@@ -82,93 +113,73 @@ impl ReadersOutcome {
             runs,
         }
     }
+
+    fn readers_left(&self) -> u32 {
+        let left = self.runs.iter().map(|run| run.readers_left).min();
+        left.unwrap_or(0)
+    }
 }
 
-fn name(readers: u32) -> String {
-    format!("readers/{readers}")
+/// This many slow readers.
+#[derive(Clone, Copy)]
+pub(super) struct Cell(u32);
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "readers/{}", self.0)
+    }
 }
 
-/// The names of the cells.
-pub(super) fn names(args: &HttpArgs) -> Vec<String> {
-    let names = args.readers().iter().map(|&readers| name(readers));
-    names
-        .filter(|name| args.wants(Group::Readers, name))
-        .collect()
+pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
+    let few = if args.quick { 1 } else { args.readers.len() };
+    args.wanted(
+        Group::Readers,
+        args.readers.iter().take(few).copied().map(Cell),
+    )
 }
 
 /// Measures them.
-pub(super) fn measure(session: &Session<'_>) -> Result<Vec<ReadersCase>> {
-    let wanted = |n: &&u32| session.args.wants(Group::Readers, &name(**n));
-    let numbers: Vec<u32> = session
-        .args
-        .readers()
-        .iter()
-        .filter(wanted)
-        .copied()
-        .collect();
-    if numbers.is_empty() {
+pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Readers>> {
+    let cells = cells(session.args);
+    if cells.is_empty() {
         return Ok(Vec::new());
     }
     let lab = session.lab(WireKind::Plain)?;
-    numbers
-        .into_iter()
-        .map(|n| measure_one(session, &lab, n))
-        .collect()
-}
-
-fn measure_one(session: &Session<'_>, lab: &Guard, readers: u32) -> Result<ReadersCase> {
-    let runs = session.args.runs();
-    let progress = session.progress(session.servers.len() * runs as usize);
-    let mut all = vec![Vec::new(); session.servers.len()];
-    for _ in 0..runs {
-        for ((server, _), runs) in session.servers.iter().zip(&mut all) {
-            progress.set_message(format!("{}, {server}", name(readers)));
-            runs.push(run(session, lab, *server, readers)?);
-            progress.inc(1);
-        }
-    }
-    progress.finish_and_clear();
-    let servers = session.servers.iter().map(|(server, _)| *server);
-    let results = servers
-        .zip(all)
-        .map(|(server, runs)| ReadersOutcome::of(server, runs));
-    let case = ReadersCase {
-        name: name(readers),
-        readers,
-        fast_readers: FAST_READERS,
-        results: results.collect(),
-    };
-    eprint!("{}", case.rows());
-    Ok(case)
+    let servers = &session.servers;
+    measure_cells(session, &cells, servers.len(), |&cell| {
+        let run = |(): &(), server: &Server| run(session, &lab, *server, cell.0);
+        let (_, runs) = in_turn(session, cell, servers, |_| Ok(()), run)?;
+        let results = servers.iter().zip(runs);
+        let results = results.map(|(server, runs)| ReadersOutcome::of(*server, runs));
+        Ok(vec![Readers {
+            name: cell.to_string(),
+            readers: cell.0,
+            fast_readers: FAST_READERS,
+            results: results.collect(),
+        }])
+    })
 }
 
 /// The fast alone, then beside the slow ones, of one and the same process.
 fn run(session: &Session<'_>, lab: &Guard, server: Server, readers: u32) -> Result<ReadersRun> {
     let serving = session.serve(lab, server, FAST)?;
     let memory = || {
-        Ok([
+        let (process, kernel) = (
             memory::resident(serving.pid())?,
             memory::of_sockets(lab, Side::A)?,
-        ])
+        );
+        Ok([process, kernel])
     };
-    let fast = [
-        ["--size".to_owned(), FAST.bytes().to_string()],
-        ["--connections".to_owned(), FAST_READERS.to_string()],
-    ]
-    .concat();
-    let slow = [
-        ["--slow".to_owned(), readers.to_string()],
-        ["--slow-size".to_owned(), SLOW.bytes().to_string()],
-    ]
-    .concat();
-    let who = (server, &serving);
-    let (alone, _, before) = session.visit(lab, who, &fast, memory)?;
-    let (beside, _, after) = session.visit(lab, who, &[fast, slow].concat(), memory)?;
-    session.end(WireKind::Plain, server, serving)?;
+    let mut visit = session.new_visit(lab, server, Connection::Persistent, FAST)?;
+    visit.connections = FAST_READERS;
+    let (alone, _, before) = session.visit(lab, &serving, &visit, memory)?;
+    (visit.slow, visit.slow_size) = (readers, SLOW.bytes());
+    let (beside, _, after) = session.visit(lab, &serving, &visit, memory)?;
+    session.end(WireKind::Plain, serving)?;
     let grown = |at: usize| (after[at] as f64 - before[at] as f64) / f64::from(readers);
     Ok(ReadersRun {
-        alone_per_sec: alone.requests as f64 / alone.seconds,
-        beside_per_sec: beside.requests as f64 / beside.seconds,
+        alone_per_sec: alone.per_sec(),
+        beside_per_sec: beside.per_sec(),
         process_bytes_per_reader: grown(0),
         kernel_bytes_per_reader: grown(1),
         readers_left: beside.readers,

@@ -1,17 +1,14 @@
 //! Medians, ratios and tables of made-up runs.
 
+use super::cores::tests::cores;
+use super::latency::Cell;
+use super::load::Load;
+use super::specialisations::tests::specialised;
 use super::*;
-use crate::experiment::http::Used;
-use crate::experiment::http::cores::tests::cores;
-use crate::experiment::http::outcome::{Outcome, Run};
-use crate::experiment::http::packets::Visited;
-use crate::experiment::http::specialisations::tests::specialised;
-use crate::experiment::http::wrk::{Errors, Measured};
-use crate::experiment::http::{Client, Connection, Server, Size};
-use crate::experiment::http::{LatencyOutcome, LatencyUs, ReadersOutcome, ReadersRun};
 use crate::report::{Ratio, limited_by, setting_of_tests as setting};
 use crate::stage::cpu::{CoreTime, ProcessTime};
-use exos_lab::WireKind;
+use crate::stage::packets::Visited;
+use crate::stage::web::{Connection, Errors, Measured, Used};
 
 fn used() -> Used {
     let core = CoreTime {
@@ -31,25 +28,20 @@ fn used() -> Used {
 }
 
 /// This many answers in two seconds.
-pub(in crate::experiment::http) fn run(requests: u64) -> Run {
+pub(super) fn run(requests: u64) -> Run {
     let errors = Errors {
         timeout: 1,
         ..Errors::default()
-    };
-    let latency_us = LatencyUs {
-        p50: 100,
-        p90: 200,
-        p99: 300,
-        max: 4000,
     };
     let measured = Measured {
         requests,
         duration_us: 2_000_000,
         bytes: requests * 250,
+        p50_us: 100,
+        p99_us: 300,
         errors,
-        latency_us,
     };
-    Run::of_wrk(measured, used(), Some(50_000.0))
+    Run::of_wrk(&measured, used(), Some(50_000.0))
 }
 
 #[test]
@@ -111,15 +103,19 @@ fn visited(us: f64) -> Visited {
 }
 
 /// A report with one of everything.
-pub(in crate::experiment::http) fn report() -> Report {
+fn report() -> Report {
     let results = vec![
         Outcome::of(Server::Exos, vec![run(40_000), run(60_000), run(50_000)]),
         Outcome::of(Server::Nginx, vec![run(20_000), run(10_000), run(30_000)]),
     ];
-    let case = |wire, connection, size| {
-        let (results, size) = (results.clone(), Size::of_bytes(size));
-        let name = format!("documents/wrk/{wire}/{connection}/{}", size.name());
-        Case::new(name, Client::Wrk, wire, connection, size, results)
+    let case = |size| {
+        let load = Load {
+            client: Client::Wrk,
+            wire: WireKind::Plain,
+            connection: Connection::New,
+            size: Size::of_bytes(size),
+        };
+        Documents::new(load, results.clone())
     };
     let latency = vec![
         LatencyOutcome::of(Server::Exos, vec![visited(10.0)]),
@@ -145,24 +141,14 @@ pub(in crate::experiment::http) fn report() -> Report {
         },
         server_core: 0,
         client_core: 1,
-        limits: vec![LimitCase {
-            connection: Connection::New,
-            size_bytes: 1024,
-            per_sec: 50_000.0,
-            runs: vec![50_000.0],
-        }],
-        documents: vec![
-            case(WireKind::Plain, Connection::New, 1024),
-            case(WireKind::Plain, Connection::New, 1 << 20),
-        ],
-        latency: vec![LatencyCase::new(
-            "latency/new/1K".into(),
+        limits: vec![Limit::new(
             Connection::New,
             Size::of_bytes(1024),
-            &[5000.0],
-            latency,
+            vec![50_000.0],
         )],
-        readers: vec![ReadersCase {
+        documents: vec![case(1024), case(1 << 20)],
+        latency: vec![Latency::new(Cell(Connection::New), &[5000.0], latency)],
+        readers: vec![Readers {
             name: "readers/64".into(),
             readers: 64,
             fast_readers: 32,
@@ -176,25 +162,27 @@ pub(in crate::experiment::http) fn report() -> Report {
 #[test]
 fn the_tables_as_people_see_them() {
     let table = report().table();
+    let mut lines = table
+        .lines()
+        .map(|l| l.split_whitespace().collect::<Vec<_>>());
     for line in [
-        "HTTP, kernel 6.1.0, MTU 1500, cubic, 64 connections; medians of 3 runs of 2 s",
+        "Documents over HTTP",
+        "kernel 6.1.0, cubic, MTU 1500, 64 connections; medians of 3 runs of 2 s",
         "exos: exos 0.1.0; nginx: nginx/1.22.1",
-        "documents/wrk/plain/new/1K           exos              25000     6.2    20.0    30.0    75/75  neither   0.50      100      300      3  2.00",
-        "                                     nginx             10000     2.5    50.0    75.0    75/75  neither   0.20      100      300      3",
-        "new/1K                                    50000",
-        "packets/plain/new                                     100",
-        "direct access, by sockets                            2.00",
-        "latency/new/1K                       exos               5000        10                 100                          0  0.25",
-        "readers/64                           exos               1000        900   0.90        700          0       64      0",
-        "cores/packets/persistent/1K          1          200000       5.00     6.00    1.000    0.0000 %      0",
-        "                                     2          370370       2.70     6.00    1.100    0.0500 %      0  1.85 (1.67 to 2.00)",
+        "documents/wrk/plain/new/1K exos 25000 6.2 0.50 20.0 30.0 75/75 neither 100 300 3 2.00 (1.67 to 6.00)",
+        "nginx 10000 2.5 0.20 50.0 75.0 75/75 neither 100 300 3 -",
+        "new/1K 50000",
+        "packets/plain/new 100",
+        "direct access, by sockets 2.00",
+        "latency/new/1K exos 5000 10 - 100 - - 0 0.25",
+        "readers/64 exos 1000 900 0.90 700 0 64 0",
+        "cores/packets/persistent/1K 1 200000 5.00 6.00 1.000 0.0000 0 -",
+        "2 370370 2.70 6.00 1.100 0.0500 0 1.85 (1.67 to 2.00)",
         "left out: h2o is not installed; install it: apt install h2o",
         "note: core 0 was 80 % busy <before>",
     ] {
-        assert!(
-            table.lines().any(|l| l == line),
-            "{line}\nis not in\n{table}"
-        );
+        let words: Vec<&str> = line.split(' ').collect();
+        assert!(lines.any(|l| l == words), "{line}\nis not in\n{table}");
     }
     let json: serde_json::Value = serde_json::from_str(&report().json()).expect("valid");
     let case = &json["documents"][0];
@@ -203,4 +191,35 @@ fn the_tables_as_people_see_them() {
         (&case["connection"], &case["client"]),
         (&"new".into(), &"wrk".into())
     );
+}
+
+#[test]
+fn the_page_has_a_figure_for_each_kind_and_needs_nothing_else() {
+    let html = report().html();
+    // One of documents and one of what they cost, of two sizes, and one of latency.
+    assert_eq!(html.matches("<svg").count(), 3);
+    assert!(html.contains("1 KB</text>") && html.contains("1 MB</text>"));
+    assert!(
+        html.contains("class=\"limit\""),
+        "the packet limit as a line"
+    );
+    assert!(html.contains("&lt;before&gt;") && !html.contains("<before>"));
+    for elsewhere in ["http://", "https://", "<script", "src=", "@import", "url("] {
+        assert!(!html.contains(elsewhere), "{elsewhere}");
+    }
+    for (opened, closed) in [
+        ("<table", "</table"),
+        ("<svg", "</svg"),
+        ("<td", "</td"),
+        ("<p", "</p"),
+    ] {
+        let opened = html.matches(opened).count();
+        // `<p` also begins `<polyline`, which closes itself.
+        let own = if closed == "</p" {
+            html.matches("<polyline").count()
+        } else {
+            0
+        };
+        assert_eq!(opened - own, html.matches(closed).count(), "{closed}");
+    }
 }

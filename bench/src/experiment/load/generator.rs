@@ -1,8 +1,8 @@
 //! The generators: where their programs are, and how each is told to load a server.
 
-use super::options::Cell;
-use crate::experiment::http::{Connection, Room, wrk};
+use super::Cell;
 use crate::stage::process::{find_program, said_by};
+use crate::stage::web::{Connection, WebStage, wrk};
 use exos_host::Result;
 use exos_lab::{INTERFACE, Lab, Side};
 use std::fmt;
@@ -12,15 +12,15 @@ use std::process::Command;
 /// A load generator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Generator {
-    /// exos load, acknowledgements riding on what is sent next.
+    /// exos load, with acknowledgements merged into the next packet.
     Exos,
-    /// The same, acknowledgements by themselves.
+    /// exos load, with acknowledgements in packets of their own.
     Unmerged,
-    /// exos load on the kernel's sockets.
+    /// exos load on kernel sockets.
     Sockets,
     /// wrk, one thread.
     Wrk,
-    /// ab, ApacheBench.
+    /// ab (ApacheBench).
     Ab,
     /// httperf.
     Httperf,
@@ -84,24 +84,24 @@ impl Generator {
         Ok(short(line.unwrap_or_default()).to_owned())
     }
 
-    /// A command that loads for as long as the room's measurements last; `None` of httperf, which counts calls instead.
-    pub(super) fn command(self, room: &Room, lab: &Lab, cell: Cell) -> Result<Option<Command>> {
+    /// A command that loads for as long as the stage's measurements last; `None` of httperf, which counts calls instead.
+    pub(super) fn command(self, web: &WebStage, lab: &Lab, cell: Cell) -> Result<Option<Command>> {
         let Cell {
             server,
             connection,
             size,
         } = cell;
-        let mut command = lab.command(Side::B, self.program(room.program())?)?;
-        let url = format!("http://{}/{}", server.address(), size.document());
+        let mut command = lab.command(Side::B, self.program(&web.program)?)?;
+        let url = server.url(size);
         match self {
-            Generator::Wrk => return wrk::command(room, lab, server, connection, size).map(Some),
+            Generator::Wrk => return web.wrk(lab, server, connection, size).map(Some),
             Generator::Httperf => return Ok(None),
-            Generator::Ab => ab(&mut command, room, connection),
+            Generator::Ab => ab(&mut command, web, connection),
             _ => {
                 command.args(["load", "--quiet", "--json", "--expect-status", "200"]);
                 command.args(["--expect-length", &size.bytes().to_string()]);
-                command.args(["--connections", &room.connections.to_string()]);
-                command.args(["--duration", &format!("{}s", room.seconds)]);
+                command.args(["--connections", &web.connections.to_string()]);
+                command.args(["--duration", &format!("{}s", web.seconds)]);
                 if connection == Connection::New {
                     command.args(["--requests-per-connection", "1"]);
                 }
@@ -122,11 +122,11 @@ impl Generator {
 }
 
 /// ab speaks HTTP/1.0: a connection for each request, unless it asks to keep it.
-fn ab<'c>(command: &'c mut Command, room: &Room, connection: Connection) -> &'c mut Command {
-    command.args(["-q", "-r", "-c", &room.connections.to_string()]);
+fn ab<'c>(command: &'c mut Command, web: &WebStage, connection: Connection) -> &'c mut Command {
+    command.args(["-q", "-r", "-c", &web.connections.to_string()]);
     // The time first, since it sets a number of requests too.
-    command.args(["-t", &room.seconds.to_string()]);
-    command.args(["-n", &(room.seconds * AB_RATE_MAX).to_string()]);
+    command.args(["-t", &web.seconds.to_string()]);
+    command.args(["-n", &(web.seconds * AB_RATE_MAX).to_string()]);
     command.args((connection == Connection::Persistent).then_some("-k"))
 }
 

@@ -8,10 +8,10 @@
 //!
 //! Sessions have a number of calls and no time. What it manages is measured by a few first.
 
-use super::options::Cell;
+use super::Cell;
 use super::said::{Seen, httperf as seen};
-use crate::experiment::http::{Connection, Room};
 use crate::stage::process::find_program;
+use crate::stage::web::{Connection, WebStage};
 use exos_host::Result;
 use exos_lab::{Lab, Side};
 use std::process::Command;
@@ -22,20 +22,13 @@ const FIRST_CALLS: u64 = 50;
 /// How much longer than the measurement it is to run, since it may be faster than at first.
 const LONGER: f64 = 1.5;
 
-/// A command that takes somewhat longer than the room's measurements.
-pub(super) fn command(room: &Room, lab: &Lab, cell: Cell) -> Result<Command> {
-    let first = room.start(
-        "httperf",
-        with_calls(room, lab, cell, FIRST_CALLS)?,
-        room.cores[1],
-    )?;
-    let first = seen(&room.said(first, f64::from(room.seconds))?, cell)?;
-    with_calls(
-        room,
-        lab,
-        cell,
-        calls(first, room.seconds, room.connections),
-    )
+/// A command that takes somewhat longer than a measurement.
+pub(super) fn command(web: &WebStage, lab: &Lab, cell: Cell) -> Result<Command> {
+    let first = with_calls(web, lab, cell, FIRST_CALLS)?;
+    let first = web.start("httperf", first, web.cores[1])?;
+    let first = seen(&web.said(first, f64::from(web.seconds))?, cell)?;
+    let calls = calls(first, web.seconds, web.connections);
+    with_calls(web, lab, cell, calls)
 }
 
 /// Calls of each session that keep it busy for so long, at the rate of some that it has made.
@@ -44,7 +37,7 @@ fn calls(first: Seen, seconds: u32, sessions: u32) -> u64 {
     ((all / f64::from(sessions)) as u64).max(FIRST_CALLS)
 }
 
-fn with_calls(room: &Room, lab: &Lab, cell: Cell, calls: u64) -> Result<Command> {
+fn with_calls(web: &WebStage, lab: &Lab, cell: Cell, calls: u64) -> Result<Command> {
     let address = cell.server.address();
     let mut command = lab.command(Side::B, find_program("httperf", "httperf")?)?;
     // Without --hog, by which it would take ports that are still in TIME-WAIT, and whole sessions would stand still.
@@ -54,7 +47,7 @@ fn with_calls(room: &Room, lab: &Lab, cell: Cell, calls: u64) -> Result<Command>
     command.args(["--uri", &format!("/{}", cell.size.document())]);
     // All sessions at once.
     command.args(["--rate", "100000"]);
-    command.arg(format!("--wsess={},{calls},0", room.connections));
+    command.arg(format!("--wsess={},{calls},0", web.connections));
     if cell.connection == Connection::New {
         command.args(["--http-version", "1.0", "--max-connections", "1"]);
     }

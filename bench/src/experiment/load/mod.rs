@@ -7,49 +7,232 @@
 //! | `exos-sockets` | the same clients on the kernel's sockets: the paper's baseline |
 //! | `wrk`, `ab`, `httperf` | what people use, each with the settings that its documentation advises for speed |
 //!
-//! Set-up: the room of `exos bench http`, on the plain wire: the server on one core, the generator on another. In each
+//! Set-up: the lab of `exos bench http`, on the plain wire: the server on one core, the generator on another. In each
 //! run of a cell the generators take turns on a server that is started again for each, and the ratio of each run is
 //! taken before the median over the runs. How busy both sides were is measured in the middle of each load: a generator
 //! tells of a server only while it has time left itself.
 //!
-//! `options` is what may be chosen; `generator` are the command lines and what was `said`; `httperf` is led by hand;
-//! `session` measures; `outcome` and `report` are what came of it; `table` and `html` show it.
+//! `generator` are the command lines and what was `said`; `httperf` is led by hand; `outcome` is what came of it; here are
+//! options, cells and the session.
 
 mod generator;
-mod html;
 mod httperf;
-mod options;
 mod outcome;
-mod report;
 mod said;
-mod session;
-mod table;
 
 pub use generator::Generator;
-pub use options::LoadArgs;
 pub use outcome::{Case, Outcome, Run};
-pub use report::Report;
 
-use crate::report as output;
+use crate::experiment::{in_turn, measure_cells, some_cells};
+use crate::report::{self, Document, Named, Results, Setting};
+use crate::stage::process::available as available_of;
+use crate::stage::web::{Connection, Server, Serving, Size, WebArgs, WebStage};
+use crate::stage::web::{available, packet_limit};
 use exos_host::{Error, Result};
-use std::process::ExitCode;
+use exos_lab::{Guard, WireKind};
+use outcome::Watched;
+use said::Seen;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fmt;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// When a load is watched, as parts of the time that it takes: it has begun then, and is not about to end.
+const WATCHED: [f64; 2] = [0.25, 0.75];
+
+/// Options of `exos bench load`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct LoadArgs {
+    /// How servers are loaded, and how cells are chosen and told of.
+    #[command(flatten)]
+    pub web: WebArgs,
+    /// Load generators to measure, in this order, separated by commas; skips those not installed
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Generator::ALL)]
+    pub generators: Vec<Generator>,
+    /// Servers to load, separated by commas; skips those not installed
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Server::Exos, Server::Nginx])]
+    pub servers: Vec<Server>,
+    /// Sizes of the documents in bytes, separated by commas; K is 1024 bytes, M 1024 K [default: 0,100,1K,10K,100K, with
+    /// --quick 100]
+    #[arg(long, value_delimiter = ',')]
+    pub sizes: Vec<Size>,
+}
+
+/// What is measured together: all generators on one server, with one kind of connection and one document.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Cell {
+    server: Server,
+    connection: Connection,
+    size: Size,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (server, connection) = (self.server, self.connection);
+        write!(f, "{server}/{connection}/{}", self.size.name())
+    }
+}
+
+impl LoadArgs {
+    fn sizes(&self) -> Vec<Size> {
+        const KIB: u64 = 1024;
+        let all = [0, 100, KIB, 10 * KIB, 100 * KIB];
+        self.web.sizes(&self.sizes, &all, &[100])
+    }
+
+    /// Everything, in order.
+    fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for &server in &self.servers {
+            for &connection in &self.web.connection {
+                cells.extend(self.sizes().into_iter().map(|size| Cell {
+                    server,
+                    connection,
+                    size,
+                }));
+            }
+        }
+        cells.retain(|cell| self.web.wants(&cell.to_string()));
+        cells
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.cells().iter().map(Cell::to_string).collect()
+    }
+
+    /// Says what cannot be measured, before anything is made.
+    fn check(&self) -> Result<()> {
+        if self.servers.is_empty() || self.generators.is_empty() {
+            return Err(Error::new(
+                "there is nothing to measure: give at least one generator and server",
+            ));
+        }
+        if !self.servers.iter().all(|server| server.is_for_sockets()) {
+            return Err(Error::new(
+                "exos-handlers answers in the kernel, where generators on sockets do not hear it",
+            )
+            .mend("leave it out of --servers"));
+        }
+        self.web.check(&self.sizes)
+    }
+}
 
 /// Measures as asked, prints the table, and writes JSON and the page with figures.
 pub fn run(args: &LoadArgs) -> Result<ExitCode> {
-    if args.list {
-        output::list(args.cells().iter().map(ToString::to_string).collect())?;
-        return Ok(ExitCode::SUCCESS);
+    report::tell(&args.web, || args.names(), || measure(args))
+}
+
+/// Everything that a session measured: medians for people, all of it for programs.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report {
+    /// The schema's name: `exos.bench.load/1`.
+    pub schema: &'static str,
+    /// Where and how it measured.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// The core that the server was pinned to.
+    pub server_core: usize,
+    /// The core that the generator was pinned to.
+    pub generator_core: usize,
+    /// The generators, in the order of the results.
+    pub generators: Vec<Named>,
+    /// What was measured, for each server, kind of connection and size.
+    pub cases: Vec<Case>,
+}
+
+impl Results for Report {
+    fn document(&self) -> Document {
+        let series: Vec<&str> = self.generators.iter().map(|g| g.name.as_str()).collect();
+        let serves = |s: &Named| format!("{} serves: {}", s.name, s.version);
+        let mut versions: Vec<String> = self.setting.servers.iter().map(serves).collect();
+        versions.extend(Named::lines(&self.generators));
+        let about = ("exos bench load", "Load generators");
+        let sections = vec![outcome::section(&self.cases, &series)];
+        Document::of(about, &self.setting, versions, sections)
     }
-    let files = (args.json.as_deref(), args.html.as_deref());
-    output::tell(files, || measure(args))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Measures as asked.
 pub fn measure(args: &LoadArgs) -> Result<Report> {
     args.check()?;
-    if args.cells().is_empty() {
-        return Err(Error::new("no cell has such a name").mend("see --list"));
+    let cells = some_cells(args.cells())?;
+    let web = WebStage::new(&args.web, &args.sizes())?;
+    let (servers, mut left_out) = available(&args.servers, &web.program);
+    let (named, others) = available_of(&args.generators, |g| g.version(&web.program));
+    left_out.extend(others);
+    if servers.is_empty() || named.is_empty() {
+        return Err(Error::new(left_out.join("; ")));
     }
-    session::measure(args)
+    web.note_other_load()?;
+    let lab = web.lab(WireKind::Plain)?;
+    let setting = web.setting(&lab, &servers, &left_out)?;
+    let is_there = |cell: &Cell| servers.iter().any(|(server, _)| *server == cell.server);
+    let cells: Vec<Cell> = cells.into_iter().filter(is_there).collect();
+    let generators: Vec<Generator> = named.iter().map(|(generator, _)| *generator).collect();
+    let cases = measure_cells(&web, &cells, generators.len(), |&cell| {
+        let limit = |_| packet_limit(&web, &lab, cell.connection, cell.size);
+        let (limits, runs) = in_turn(&web, cell, &generators, limit, |limit, generator| {
+            load(&web, &lab, cell, *generator, *limit)
+        })?;
+        let results = generators.iter().zip(runs);
+        let results = results.map(|(generator, runs)| Outcome::of(*generator, runs));
+        Ok(vec![Case::new(cell, &limits, results.collect())])
+    })?;
+    Ok(Report {
+        schema: "exos.bench.load/1",
+        setting: Setting {
+            notes: web.notes(),
+            ..setting
+        },
+        server_core: web.cores[0],
+        generator_core: web.cores[1],
+        generators: Named::all(&named),
+        cases,
+    })
 }
+
+/// Starts the server, has it loaded, and stops it.
+fn load(web: &WebStage, lab: &Guard, cell: Cell, generator: Generator, limit: f64) -> Result<Run> {
+    let command = match generator.command(web, lab, cell)? {
+        Some(command) => command,
+        None => after_a_try(web, lab, cell)?,
+    };
+    let serving = web.serve(lab, cell.server, cell.size)?;
+    let mut started = web.start(&generator.to_string(), command, web.cores[1])?;
+    let watched = watch(web, &serving)?;
+    if started.running.check().is_err() {
+        web.note(format!("{generator} was done before it had been watched for long enough ({cell}): it seems less busy than it was"));
+    }
+    let output = web.said(started, web.seconds.into())?;
+    let told = web.end(WireKind::Plain, serving)?;
+    let seen = Seen::of(generator, &output, cell)?;
+    // A server that polls tells itself how long it had something to do: of the time in which it was loaded.
+    let busy_us = told["counters"]["busy_micros"].as_u64();
+    let server_busy = busy_us.map(|us| (us as f64 / 1e6 / seen.seconds).min(1.0));
+    Ok(Run::new(seen, watched, server_busy, limit))
+}
+
+/// httperf's command: what it manages is tried on a server of its own, whose time does not count.
+fn after_a_try(web: &WebStage, lab: &Guard, cell: Cell) -> Result<Command> {
+    let serving = web.serve(lab, cell.server, cell.size)?;
+    let command = httperf::command(web, lab, cell)?;
+    web.end(WireKind::Plain, serving)?;
+    Ok(command)
+}
+
+/// What both cores do in the middle of a load.
+fn watch(web: &WebStage, serving: &Serving<'_>) -> Result<Watched> {
+    let part = |part: f64| Duration::from_secs_f64(part * f64::from(web.seconds));
+    std::thread::sleep(part(WATCHED[0]));
+    let before = web.times(serving)?;
+    std::thread::sleep(part(WATCHED[1] - WATCHED[0]));
+    let used = web.times(serving)?.since(&before);
+    Ok(Watched {
+        generator: used.client.busy_share(),
+        server: used.server.busy_share(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,22 @@
 //! What one load showed: a run, the medians of some, and those of all generators in a case.
 
-use super::Generator;
-use super::options::Cell;
 use super::said::Seen;
-use crate::experiment::http::Connection;
-use crate::report::{Ratio, limited_by, median_of};
+use super::{Cell, Generator};
+use crate::report::figure::{Figure, group};
+use crate::report::{self, Column, Ratio, Section, fixed, limited_by, median_of, percent};
+use crate::stage::web::{Connection, Size};
+use schemars::JsonSchema;
 use serde::Serialize;
 
+/// Whom ours are compared with in the last columns: the paper's baseline, and the generator that most people use.
+const PEERS: [&str; 2] = ["exos-sockets", "wrk"];
+
 /// One server, kind of connection and size.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Case {
-    /// Its name.
+    /// `SERVER/CONNECTION/SIZE`.
     pub name: String,
-    /// Who was loaded.
+    /// Who was loaded: `exos`, `nginx` and the others of `exos bench http`.
     pub server: String,
     /// How requests were spread over connections.
     pub connection: Connection,
@@ -22,28 +26,29 @@ pub struct Case {
     pub packet_limit_per_sec: f64,
     /// What each generator did.
     pub results: Vec<Outcome>,
-    /// Requests a second of ours by those of each other.
+    /// Requests a second, of each of ours by each other generator.
     pub rate_ratios: Vec<Ratio>,
     /// Requests for which a second of the generator's time suffices, of ours by those of each other.
     pub capacity_ratios: Vec<Ratio>,
 }
 
 /// One generator in one case: medians over the runs, errors summed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Outcome {
-    /// The generator.
+    /// `exos`: `exos load`; `exos-unmerged`: with `--no-merging`; `exos-sockets`: with `--sockets`; `wrk`, `ab`, `httperf`.
     pub generator: String,
-    /// Median over the runs.
+    /// Whole answers in a second.
     pub requests_per_sec: f64,
     /// Part of the packet limit that was measured in the same run: the median.
     pub of_packet_limit: f64,
-    /// Time that the generator's side was busy for a request, in microseconds: median over the runs.
+    /// Time that the generator's side was busy for a request, in microseconds.
     pub generator_us_per_request: f64,
-    /// Part of the time that it was busy, 0 to 1: median over the runs.
+    /// Part of the time that it had something to do, 0 to 1: what `exos load` says, of others how busy their core was in the
+    /// middle half of the load.
     pub generator_busy: f64,
-    /// Time that the server's side was busy for a request, in microseconds: median over the runs.
+    /// Time that the server's side was busy for a request, in microseconds.
     pub server_us_per_request: f64,
-    /// Part of the time that it was busy, 0 to 1: median over the runs.
+    /// The same of the server: what `exos serve` says (`busy_micros`), of others their core.
     pub server_busy: f64,
     /// Who had no time left: `generator`, `server` or `neither`.
     pub limited_by: &'static str,
@@ -54,7 +59,7 @@ pub struct Outcome {
 }
 
 /// One measurement.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Run {
     /// Answers received in a second.
     pub requests_per_sec: f64,
@@ -138,17 +143,89 @@ impl Case {
         }
     }
 
+    fn ratio(&self, outcome: &Outcome, theirs: &str) -> String {
+        Ratio::shown(&self.rate_ratios, &outcome.generator, theirs)
+    }
+
     /// What a generator did.
-    pub(super) fn result(&self, generator: &str) -> Option<&Outcome> {
+    fn result(&self, generator: &str) -> Option<&Outcome> {
         let mut results = self.results.iter();
         results.find(|result| result.generator == generator)
     }
 }
 
+impl report::Case for Case {
+    type Row = Outcome;
+    const NAMES: &'static str = "server/connections/size";
+    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
+        Column::text("generator", |_, r| r.generator.clone()),
+        Column::number("requests/s", |_, r| fixed(r.requests_per_sec, 0)),
+        Column::number("of limit", |_, r| fixed(r.of_packet_limit, 2)),
+        Column::number("gen us", |_, r| fixed(r.generator_us_per_request, 1)),
+        Column::number("srv us", |_, r| fixed(r.server_us_per_request, 1)),
+        Column::number("busy %", |_, r| percent([r.generator_busy, r.server_busy])),
+        Column::text("limited by", |_, r| r.limited_by.to_owned()),
+        Column::number("errors", |_, r| r.errors.to_string()),
+        Column::text("x sockets", |case, r| case.ratio(r, PEERS[0])),
+        Column::text("x wrk", |case, r| case.ratio(r, PEERS[1])),
+    ];
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn rows(&self) -> &[Outcome] {
+        &self.results
+    }
+}
+
+const NOTE: &str = "us: time of generator and of server for a request; busy: part of the time that they had something to do; limit: of \
+    the link's packets; x: requests/s by those of --sockets and of wrk, median of the runs' ratios.";
+
+const FIGURE_RATE: (&str, &str) = (
+    "Requests a second, by those of --sockets",
+    "The paper's Figure 6. The numbers are requests a second. The dashed line across a group is what the link could carry of the \
+     frames of such a visit, were nobody to look at them.",
+);
+
+const FIGURE_COST: (&str, &str) = (
+    "What a request costs the generator, by the same of --sockets",
+    "How long the generator's side was busy for a request; the numbers are microseconds. Where a generator has time left, this \
+     tells what it could do with a faster server. The kernel delivers packets in the time of the one that sends them, so a part of \
+     what the server receives is in here, and a part of what the generator receives is not.",
+);
+
+pub(super) fn section(cases: &[Case], series: &[&str]) -> Section {
+    let kind = |case: &&Case| format!("{}, {}", case.server, case.connection.title());
+    let bars = |about, value: fn(&Outcome) -> f64, line: fn(&Case) -> Option<f64>| {
+        Figure::bars(about, "by --sockets", series, cases, kind, |case| {
+            let baseline = case.result(PEERS[0]).map(value);
+            let value = |name: &str| {
+                let own = value(case.result(name)?);
+                Some((own / baseline?, own))
+            };
+            let line = baseline.and_then(|baseline| Some(line(case)? / baseline));
+            group(
+                Size::of_bytes(case.size_bytes).to_string(),
+                series,
+                value,
+                line,
+            )
+        })
+    };
+    let rate = |r: &Outcome| r.requests_per_sec;
+    let cost = |r: &Outcome| r.generator_us_per_request;
+    let figures = [
+        bars(FIGURE_RATE, rate, |case| Some(case.packet_limit_per_sec)),
+        bars(FIGURE_COST, cost, |_| None),
+    ];
+    Section::of("All generators", NOTE, cases).with_figures(figures.into_iter().flatten())
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::experiment::http::{Server, Size};
+    use crate::stage::web::Server;
 
     pub(in crate::experiment::load) fn case() -> Case {
         let run = |rate, generator_busy| Run {

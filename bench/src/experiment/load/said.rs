@@ -1,8 +1,7 @@
 //! What generators say that they did.
 
-use super::Generator;
-use super::options::Cell;
-use crate::experiment::http::wrk;
+use super::{Cell, Generator};
+use crate::stage::web::Measured;
 use exos_host::{Error, Result};
 use serde_json::Value;
 
@@ -28,18 +27,26 @@ impl Seen {
     /// What a generator wrote.
     pub fn of(generator: Generator, output: &str, cell: Cell) -> Result<Self> {
         match generator {
-            Generator::Wrk => {
-                let measured = wrk::measured(output, cell.server, cell.size)?;
-                Ok(Self {
-                    requests: measured.requests,
-                    seconds: measured.duration_us as f64 / 1e6,
-                    errors: measured.errors.total(),
-                    busy: None,
-                })
-            }
+            Generator::Wrk => answered(
+                Some(Measured::read(output)?.into()),
+                generator,
+                output,
+                cell,
+            ),
             Generator::Ab => answered(ab(output), generator, output, cell),
             Generator::Httperf => httperf(output, cell),
             _ => answered(exos(output, generator.polls()), generator, output, cell),
+        }
+    }
+}
+
+impl From<Measured> for Seen {
+    fn from(measured: Measured) -> Self {
+        Self {
+            requests: measured.requests,
+            seconds: measured.seconds(),
+            errors: measured.errors.total(),
+            busy: None,
         }
     }
 }
@@ -159,9 +166,9 @@ mod tests {
     #[test]
     fn who_had_no_answer_has_no_result() {
         let cell = Cell {
-            server: crate::experiment::http::Server::Nginx,
-            connection: crate::experiment::http::Connection::New,
-            size: crate::experiment::http::Size::of_bytes(100),
+            server: crate::stage::web::Server::Nginx,
+            connection: crate::stage::web::Connection::New,
+            size: crate::stage::web::Size::of_bytes(100),
         };
         let none = seen(0, 1.0, 5, None);
         for (seen, said) in [

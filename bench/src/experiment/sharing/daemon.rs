@@ -1,12 +1,13 @@
 //! The daemon of these experiments, its policy, and what it used of the machine.
 
 use super::figure::{Figures, Goal};
-use super::session::{Experiment, OURS, PEER, SINK_PORT, Session};
-use super::web::{self, Kind, Server};
+use super::protection::DOCUMENT;
+use super::session::{Experiment, OURS, Session};
 use crate::stage::Started;
 use crate::stage::daemon::Daemon;
+use crate::stage::web::{Connection, Lent};
 use exos_host::{Error, Result};
-use exos_lab::{INTERFACE, Side};
+use exos_lab::{INTERFACE, Side, WireKind};
 use exos_program::status::{SlotStatus, Status};
 
 /// A user with three times the weight of others, beside them.
@@ -21,7 +22,7 @@ pub(super) const DIRECT_UID: u32 = 65_503;
 
 /// Starts a daemon on side a, with a link of this many Mbit/s, or of what the device says.
 pub(super) fn start<'s>(session: &'s Session<'_>, rate: Option<u64>) -> Result<Daemon<'s>> {
-    let namespace = Side::A.namespace(&session.args.lab);
+    let namespace = Side::A.namespace(&session.args.common.lab);
     Daemon::start(session, namespace, &policy(session.args.uid, rate))
 }
 
@@ -57,37 +58,28 @@ pub(super) fn counter(status: &Status, program: &Started, name: &str) -> Result<
         .ok_or_else(|| Error::new(format!("the daemon does not report {name} of a program")))
 }
 
-pub(super) const EXPERIMENTS: [Experiment; 1] = [Experiment {
-    name: "daemon/busy",
-    run: busy,
-}];
+pub(super) const EXPERIMENTS: [Experiment; 1] = [Experiment::new("daemon/busy", busy)];
 
 /// A web server under load and a sender at full blast, as fast as the machine goes.
 fn busy(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
-    let sink = session.sink()?;
+    let _sink = session.sink()?;
     let daemon = start(session, None)?;
-    let server = Server::start(session, web::Link::Daemon(&daemon))?;
-    let (mac, sink_address) = (session.mac(Side::B)?, format!("{PEER}:{SINK_PORT}"));
-    let from = format!("{OURS}:9000");
-    let send = [
-        "send",
-        "--from",
-        &from,
-        "--to",
-        &sink_address,
-        "--mac",
-        &mac,
-    ];
-    let sender = session.part(&daemon, session.cores[0], &send)?;
+    let lent = Lent {
+        daemon: &daemon,
+        mode: "shared",
+        uid: session.args.uid,
+    };
+    let serving = session.serve_lent(&session.lab, lent, DOCUMENT)?;
+    let sender = session.sender(Some(&daemon), 9000, None)?;
+    let sender = session.as_user(session.cores[0], &sender)?;
     session.settle()?;
     let (cpu, began) = (daemon.cpu_ns()?, std::time::Instant::now());
-    server.load(session, Kind::Persistent)?;
+    session.load(&session.lab, &serving, Connection::Persistent, DOCUMENT)?;
     let used = (daemon.cpu_ns()? - cpu) as f64 / began.elapsed().as_nanos() as f64;
     figures.add_goal("daemon/busy/core", "of a core", Goal::AtMost(0.01), used);
     let resident = daemon.resident()? as f64 / 1e6;
     figures.add_goal("daemon/busy/resident", "MB", Goal::AtMost(20.0), resident);
     sender.stop()?;
-    server.stop()?;
-    drop((daemon, sink));
+    session.end(WireKind::Plain, serving)?;
     Ok(())
 }

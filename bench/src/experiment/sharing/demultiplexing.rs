@@ -9,7 +9,7 @@
 use super::daemon;
 use super::figure::{Figures, Goal};
 use super::frames::{Frame, HEADERS_LEN};
-use super::program::{Claimed, Received};
+use super::program::{Claim, FlowSettings, Hold, Own, Receive, Received};
 use super::session::{Experiment, OURS, PEER, Session};
 use crate::stage::daemon::Daemon;
 use crate::stage::{Started, mac_of};
@@ -20,8 +20,8 @@ use exos_host::{Error, Result};
 use exos_lab::Side;
 use exos_program::status::Status;
 use exos_wire::Mac;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::net::SocketAddrV4;
+use std::path::PathBuf;
 
 /// How many grants.
 const COUNTS: [u32; 5] = [1, 10, 100, 1000, 10_000];
@@ -46,18 +46,11 @@ const LOADS: usize = 5;
 const CLAIMS: u32 = 200;
 
 pub(super) const EXPERIMENTS: [Experiment; 3] = [
-    Experiment {
-        name: "demultiplexing/ports",
-        run: |s, f| among(s, f, "ports"),
-    },
-    Experiment {
-        name: "demultiplexing/connections",
-        run: |s, f| among(s, f, "connections"),
-    },
-    Experiment {
-        name: "demultiplexing/grant",
-        run: grant,
-    },
+    Experiment::new("demultiplexing/ports", |s, f| among(s, f, "ports")),
+    Experiment::new("demultiplexing/connections", |s, f| {
+        among(s, f, "connections")
+    }),
+    Experiment::new("demultiplexing/grant", grant),
 ];
 
 /// The programs of a gate, on the tables of a daemon that runs.
@@ -77,7 +70,7 @@ impl<'s> Gate<'s> {
         let index = status.interfaces.first().map_or(0, |i| i.ifindex);
         let inode = session.lab.netns(Side::A).inode()?;
         let folder = PathBuf::from(format!("/sys/fs/bpf/exos/{inode}-{index}"));
-        let maps = maps(&folder)?;
+        let maps = SPECS.try_map(|spec| Map::open_pinned(&folder.join(spec.name)))?;
         let fds = maps.map(Map::raw_fd);
         Ok(Self {
             session,
@@ -149,16 +142,11 @@ fn not_there() -> Error {
 }
 
 /// Ours with a port, and the peer's.
-fn addresses(port: u16) -> (SocketAddr, SocketAddr) {
-    let ip = |text: &str| text.parse().expect("a constant address");
+const fn addresses(port: u16) -> (SocketAddrV4, SocketAddrV4) {
     (
-        SocketAddr::new(ip(OURS), port),
-        SocketAddr::new(ip(PEER), 50_000),
+        SocketAddrV4::new(OURS, port),
+        SocketAddrV4::new(PEER, 50_000),
     )
-}
-
-fn maps(folder: &Path) -> Result<Maps<Map>> {
-    SPECS.try_map(|spec| Map::open_pinned(&folder.join(spec.name)))
 }
 
 fn least(time: impl Fn() -> Result<u32>) -> Result<f64> {
@@ -168,20 +156,21 @@ fn least(time: impl Fn() -> Result<u32>) -> Result<f64> {
 
 /// A packet for the first of this many grants, and one from it.
 fn among(session: &Session<'_>, figures: &mut Figures, grants: &str) -> Result<()> {
-    let (ours, peer) = addresses(PORT);
-    let (from, to) = (ours.to_string(), peer.to_string());
+    let (_, peer) = addresses(PORT);
     let mut times = [Vec::new(), Vec::new()];
     for count in COUNTS {
         let daemon = daemon::start(session, None)?;
-        let text = count.to_string();
-        let hold = ["hold", "--from", &from, "--to", &to, "--count", &text];
-        let hold = [&hold[..], &["--grants", grants]].concat();
-        let holder = session.part(&daemon, session.cores[1], &hold)?;
+        let hold = Hold {
+            own: Own::of(Some(&daemon), OURS, PORT),
+            count,
+            connections_to: (grants == "connections").then_some(peer),
+        };
+        let holder = session.as_user(session.cores[1], &hold)?;
         let mut least = [f64::INFINITY; 2];
         for _ in 0..LOADS {
             let gate = Gate::of(session, &daemon)?;
             least[0] = least[0].min(gate.incoming_ns(PORT)?);
-            least[1] = least[1].min(gate.outgoing_ns(&holder, PORT)?);
+            least[1] = least[1].min(gate.outgoing_ns(&holder.started, PORT)?);
         }
         times[0].push(least[0]);
         times[1].push(least[1]);
@@ -190,11 +179,11 @@ fn among(session: &Session<'_>, figures: &mut Figures, grants: &str) -> Result<(
     for (times, way) in times.iter().zip(["in", "out"]) {
         let name = format!("demultiplexing/{grants}/{way}");
         for (count, time) in COUNTS.iter().zip(times) {
-            figures.add(&format!("{name}/{count}"), "ns", *time);
+            figures.add(format!("{name}/{count}"), "ns", *time);
         }
         let most = times.iter().copied().fold(0.0, f64::max);
         let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-        figures.add_goal(&format!("{name}/ratio"), "", FLAT, most / least);
+        figures.add_goal(format!("{name}/ratio"), "", FLAT, most / least);
     }
     Ok(())
 }
@@ -203,40 +192,24 @@ fn among(session: &Session<'_>, figures: &mut Figures, grants: &str) -> Result<(
 fn grant(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let daemon = daemon::start(session, None)?;
     let quiet = delays(session, &daemon, || session.wait())?;
-    let from = format!("{OURS}:{PORT}");
-    let mut claimed = Claimed::default();
+    let mut claimed = None;
     let granting = delays(session, &daemon, || {
-        let count = CLAIMS.to_string();
-        let claim = ["claim", "--from", &from, "--count", &count];
-        let program = session.part(&daemon, session.cores[1], &claim)?;
-        claimed = session.measured(program, session.args.seconds())?;
+        let own = Own::of(Some(&daemon), OURS, PORT);
+        let claim = Claim { own, count: CLAIMS };
+        let program = session.as_user(session.cores[1], &claim)?;
+        claimed = Some(program.measured(session, session.args.seconds())?);
         Ok(())
     })?;
+    let claimed = claimed.expect("it was measured");
     let name = "demultiplexing/grant";
-    figures.add(&format!("{name}/answer/p50"), "us", claimed.answer_p50_us);
-    figures.add_goal(
-        &format!("{name}/effect/p50"),
-        "us",
-        SOON,
-        claimed.effect_p50_us,
-    );
-    figures.add_goal(
-        &format!("{name}/effect/worst"),
-        "us",
-        SOON,
-        claimed.effect_max_us,
-    );
+    figures.add(format!("{name}/answer/p50"), "us", claimed.answer_p50_us);
+    let [half, most] = [claimed.effect_p50_us, claimed.effect_max_us];
+    figures.add_goal(format!("{name}/effect/p50"), "us", SOON, half);
+    figures.add_goal(format!("{name}/effect/worst"), "us", SOON, most);
     for (seen, when) in [(quiet, "quiet"), (granting, "granting")] {
-        figures.add(
-            &format!("{name}/others/{when}/p99"),
-            "us",
-            seen.delay_p99_us,
-        );
-        figures.add(
-            &format!("{name}/others/{when}/worst"),
-            "us",
-            seen.delay_max_us,
-        );
+        let name = format!("{name}/others/{when}");
+        figures.add(format!("{name}/p99"), "us", seen.delay_p99_us);
+        figures.add(format!("{name}/worst"), "us", seen.delay_max_us);
     }
     Ok(())
 }
@@ -247,17 +220,15 @@ fn delays(
     daemon: &Daemon<'_>,
     meanwhile: impl FnOnce() -> Result<()>,
 ) -> Result<Received> {
-    let ours = format!("{OURS}:9001");
-    let receiver = session.part(daemon, session.cores[0], &["receive", "--from", &ours])?;
-    let (from, mac) = (format!("{PEER}:50000"), session.mac(Side::A)?);
+    let port = 9001;
+    let receive = Receive(Own::of(Some(daemon), OURS, port));
+    let receiver = session.as_user(session.cores[0], &receive)?;
     // Some 5,000 frames a second of 64 bytes.
-    let paced = ["--to", &ours, "--rate", "2560000", "--bytes", "64"];
-    let send = ["send", "--from", &from, "--mac", &mac];
-    let arguments = [&send[..], &paced].concat();
-    let sender = session.on_side(Side::B, session.cores[1], &arguments)?;
+    let flow = FlowSettings::of(SocketAddrV4::new(OURS, port), Some(2_560_000.0));
+    let mut send = session.sender_to(Side::A, Own::of(None, PEER, 50_000), vec![flow])?;
+    send.bytes = 64;
+    let sender = session.on_side(Side::B, session.cores[1], &send)?;
     meanwhile()?;
     sender.stop()?;
-    let seen = receiver.statistics()?;
-    serde_json::from_value(seen)
-        .map_err(|e| Error::new(format!("a receiver did not say what it saw: {e}")))
+    receiver.stop_measured()
 }

@@ -7,12 +7,14 @@
 
 use super::daemon::{CAP, CAPPED_UID, HEAVY_UID, counter};
 use super::figure::{Figures, Goal};
-use super::ping::Pinged;
-use super::session::{Experiment, OURS, PEER, SINK_PORT, Session};
+use super::program::{FlowSettings, Idle, Own, Ping, Receive};
+use super::session::{Experiment, OURS, PEER, Session};
+use crate::experiment::tcp::{Listener, Role};
 use crate::stage::Started;
 use crate::stage::daemon::Daemon;
 use exos_host::Result;
 use exos_lab::Side;
+use std::net::SocketAddrV4;
 
 /// The part of the link that a victim offers.
 const OFFERED: f64 = 0.6;
@@ -31,89 +33,50 @@ const VICTIM_PORT: u16 = 9001;
 const HOSTILE_PORT: u16 = 9000;
 
 pub(super) const EXPERIMENTS: [Experiment; 10] = [
-    Experiment {
-        name: "fairness/send/ring",
-        run: |s, f| beside_hostile(s, f, "fairness/send/ring", &["--way", "ring"]),
-    },
-    Experiment {
-        name: "fairness/send/packet",
-        run: |s, f| beside_hostile(s, f, "fairness/send/packet", &["--way", "packet"]),
-    },
-    Experiment {
-        name: "fairness/send/tcp",
-        run: transfer,
-    },
-    Experiment {
-        name: "fairness/send/idle",
-        run: beside_idle,
-    },
-    Experiment {
-        name: "fairness/send/capped",
-        run: capped,
-    },
-    Experiment {
-        name: "fairness/send/weights",
-        run: weights,
-    },
-    Experiment {
-        name: "fairness/send/many",
-        run: many,
-    },
-    Experiment {
-        name: "fairness/receive",
-        run: receive,
-    },
-    Experiment {
-        name: "fairness/latency/send",
-        run: latency_beside_sender,
-    },
-    Experiment {
-        name: "fairness/latency/receive",
-        run: latency_beside_flood,
-    },
+    Experiment::new("fairness/send/ring", |s, f| {
+        beside_hostile(s, f, "fairness/send/ring", false)
+    }),
+    Experiment::new("fairness/send/packet", |s, f| {
+        beside_hostile(s, f, "fairness/send/packet", true)
+    }),
+    Experiment::new("fairness/send/tcp", transfer),
+    Experiment::new("fairness/send/idle", beside_idle),
+    Experiment::new("fairness/send/capped", capped),
+    Experiment::new("fairness/send/weights", weights),
+    Experiment::new("fairness/send/many", many),
+    Experiment::new("fairness/receive", receive),
+    Experiment::new("fairness/latency/send", latency_beside_sender),
+    Experiment::new("fairness/latency/receive", latency_beside_flood),
 ];
 
 /// A program that sends as fast as it goes.
-fn flood(
-    session: &Session<'_>,
-    daemon: &Daemon<'_>,
-    core: usize,
-    port: u16,
-    more: &[&str],
-) -> Result<Started> {
-    flood_of(session.args.uid, session, daemon, core, port, more)
+fn flood(session: &Session<'_>, daemon: &Daemon<'_>, core: usize, port: u16) -> Result<Started> {
+    flood_of(session.args.uid, session, daemon, core, port)
 }
 
+/// The same of some user.
 fn flood_of(
     uid: u32,
     session: &Session<'_>,
     daemon: &Daemon<'_>,
     core: usize,
     port: u16,
-    more: &[&str],
 ) -> Result<Started> {
-    let (from, to) = (format!("{OURS}:{port}"), format!("{PEER}:{SINK_PORT}"));
-    let mac = session.mac(Side::B)?;
-    let arguments = ["send", "--from", &from, "--to", &to, "--mac", &mac];
-    session.part_of(uid, daemon, core, &[&arguments[..], more].concat())
+    let send = session.sender(Some(daemon), port, None)?;
+    Ok(session.as_other(uid, core, &send)?.started)
 }
 
 /// A program that offers a victim's part of the link.
 fn offer(session: &Session<'_>, daemon: &Daemon<'_>, core: usize) -> Result<Started> {
-    let (from, to) = (
-        format!("{OURS}:{VICTIM_PORT}"),
-        format!("{PEER}:{SINK_PORT}"),
-    );
-    let (mac, rate) = (session.mac(Side::B)?, rate(session, OFFERED));
-    let arguments = [
-        "send", "--from", &from, "--to", &to, "--rate", &rate, "--mac", &mac,
-    ];
-    session.part(daemon, core, &arguments)
+    let rate = OFFERED * session.link_rate();
+    let send = session.sender(Some(daemon), VICTIM_PORT, Some(rate))?;
+    Ok(session.as_user(core, &send)?.started)
 }
 
-/// A part of the link's rate, or a multiple.
-fn rate(session: &Session<'_>, part: f64) -> String {
-    ((session.link_rate() * part) as u64).to_string()
+/// A program that holds a port and does nothing.
+fn idle(session: &Session<'_>, daemon: &Daemon<'_>, core: usize, port: u16) -> Result<Started> {
+    let idle = Idle(Own::of(Some(daemon), OURS, port));
+    Ok(session.as_user(core, &idle)?.started)
 }
 
 /// What the gate let through of each program while one measurement lasts, as parts of the link.
@@ -148,47 +111,38 @@ fn beside_hostile(
     session: &Session<'_>,
     figures: &mut Figures,
     name: &str,
-    way: &[&str],
+    super_packets: bool,
 ) -> Result<()> {
     let (_sink, daemon) = (session.sink()?, session.daemon()?);
     let victim = offer(session, &daemon, session.cores[0])?;
-    let hostile = flood(session, &daemon, session.cores[1], HOSTILE_PORT, way)?;
+    let mut send = session.sender(Some(&daemon), HOSTILE_PORT, None)?;
+    send.super_packets = super_packets;
+    let hostile = session.as_user(session.cores[1], &send)?.started;
     let shares = sent(session, &daemon, vec![victim, hostile])?;
-    figures.add_goal(&format!("{name}/share"), "of link", HALF, shares[0]);
-    figures.add(&format!("{name}/hostile"), "of link", shares[1]);
+    figures.add_goal(format!("{name}/share"), "of link", HALF, shares[0]);
+    figures.add(format!("{name}/hostile"), "of link", shares[1]);
     Ok(())
 }
 
 /// A TCP connection of ours to Linux, beside a hostile sender.
 fn transfer(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let (_sink, daemon) = (session.sink()?, session.daemon()?);
-    let to = format!("{PEER}:5001");
-    let listen = [
-        "bench",
-        "tcp-peer",
-        "receive",
-        "--listen",
-        &to,
-        "--seconds",
-        "600",
-    ];
-    let mut peer = session.lab.command(Side::B, session.program())?;
-    let ready = session.ready_file();
-    peer.args(listen).arg("--ready").arg(&ready);
-    let mut peer = session.start("tcp-peer", peer, session.cores[0])?;
-    session.await_true(&mut peer, || ready.exists())?;
-    let socket = daemon.socket();
-    let arguments = [
-        "chargen",
-        "--connect",
-        &to,
-        "--via",
-        "xokd",
-        "--xokd",
-        &socket,
-    ];
-    let victim = session.as_user(session.cores[0], &arguments)?;
-    let hostile = flood(session, &daemon, session.cores[1], HOSTILE_PORT, &[])?;
+    let to = SocketAddrV4::new(PEER, 5001);
+    let listener = Listener {
+        role: Role::Receive,
+        address: to.into(),
+        congestion: "cubic".to_owned(),
+        connections: 1,
+        warmup: 0.0,
+        seconds: 600.0,
+    };
+    let peer = session.on_side(Side::B, session.cores[0], &listener)?;
+    let victim = session.program(
+        &daemon,
+        session.cores[0],
+        &format!("chargen --connect {to}"),
+    )?;
+    let hostile = flood(session, &daemon, session.cores[1], HOSTILE_PORT)?;
     session.settle()?;
     let shares = sent(session, &daemon, vec![victim, hostile])?;
     figures.add_goal("fairness/send/tcp/share", "of link", HALF, shares[0]);
@@ -199,9 +153,8 @@ fn transfer(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
 /// Two programs, one of which is silent: the other has the link.
 fn beside_idle(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let (_sink, daemon) = (session.sink()?, session.daemon()?);
-    let from = format!("{OURS}:{VICTIM_PORT}");
-    let idle = session.part(&daemon, session.cores[0], &["idle", "--from", &from])?;
-    let busy = flood(session, &daemon, session.cores[1], HOSTILE_PORT, &[])?;
+    let idle = idle(session, &daemon, session.cores[0], VICTIM_PORT)?;
+    let busy = flood(session, &daemon, session.cores[1], HOSTILE_PORT)?;
     let shares = sent(session, &daemon, vec![idle, busy])?;
     let all = Goal::AtLeast(0.95);
     figures.add_goal("fairness/send/idle/share", "of link", all, shares[1]);
@@ -211,10 +164,9 @@ fn beside_idle(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
 /// A program that policy caps below the link, alone: it has what it is capped at.
 fn capped(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let (_sink, daemon) = (session.sink()?, session.daemon()?);
-    let from = format!("{OURS}:{VICTIM_PORT}");
-    let idle = session.part(&daemon, session.cores[0], &["idle", "--from", &from])?;
+    let idle = idle(session, &daemon, session.cores[0], VICTIM_PORT)?;
     let core = session.cores[1];
-    let busy = flood_of(CAPPED_UID, session, &daemon, core, HOSTILE_PORT, &[])?;
+    let busy = flood_of(CAPPED_UID, session, &daemon, core, HOSTILE_PORT)?;
     let shares = sent(session, &daemon, vec![idle, busy])?;
     let (of_cap, all) = (shares[1] / CAP, Goal::AtLeast(0.95));
     figures.add_goal("fairness/send/capped/share", "of cap", all, of_cap);
@@ -225,8 +177,8 @@ fn capped(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
 fn weights(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let (_sink, daemon) = (session.sink()?, session.daemon()?);
     let [first, second] = [session.cores[0], session.cores[1]];
-    let heavy = flood_of(HEAVY_UID, session, &daemon, first, VICTIM_PORT, &[])?;
-    let light = flood(session, &daemon, second, HOSTILE_PORT, &[])?;
+    let heavy = flood_of(HEAVY_UID, session, &daemon, first, VICTIM_PORT)?;
+    let light = flood(session, &daemon, second, HOSTILE_PORT)?;
     let shares = sent(session, &daemon, vec![heavy, light])?;
     let heavy = Goal::AtLeast(0.75 * 0.9);
     figures.add_goal("fairness/send/weights/heavy", "of link", heavy, shares[0]);
@@ -240,7 +192,7 @@ fn many(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let (_sink, daemon) = (session.sink()?, session.daemon()?);
     let start = |number: usize| {
         let core = session.cores[number % 2];
-        flood(session, &daemon, core, HOSTILE_PORT + number as u16, &[])
+        flood(session, &daemon, core, HOSTILE_PORT + number as u16)
     };
     let programs = (0..MANY).map(start).collect::<Result<Vec<_>>>()?;
     let shares = sent(session, &daemon, programs)?;
@@ -255,28 +207,25 @@ fn many(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
 /// A sender on side b: a flood to one program, and what it offers to the other. Not as much as it could: that overflows
 /// the queue of its own interface, and its neighbours lose packets anyone who is attacked.
 fn flood_from_outside(session: &Session<'_>, victim: bool) -> Result<Started> {
-    let (from, mac) = (format!("{PEER}:50000"), session.mac(Side::A)?);
-    let hostile = format!("{OURS}:{HOSTILE_PORT}");
-    let to = format!("{OURS}:{VICTIM_PORT}");
-    let (flood, offered) = (rate(session, FLOOD), rate(session, OFFERED));
-    let arguments = [
-        "send", "--from", &from, "--mac", &mac, "--to", &hostile, "--rate", &flood,
-    ];
-    let also = ["--also-to", &to, "--also-rate", &offered];
-    let also = if victim { &also[..] } else { &[] };
-    session.on_side(Side::B, session.cores[1], &[&arguments[..], also].concat())
+    let flow = |port, part| {
+        let rate = part * session.link_rate();
+        FlowSettings::of(SocketAddrV4::new(OURS, port), Some(rate))
+    };
+    let mut flows = vec![flow(HOSTILE_PORT, FLOOD)];
+    if victim {
+        flows.insert(0, flow(VICTIM_PORT, OFFERED));
+    }
+    let send = session.sender_to(Side::A, Own::of(None, PEER, 50_000), flows)?;
+    Ok(session.on_side(Side::B, session.cores[1], &send)?.started)
 }
 
 /// A flood from outside to one program, beside what another receives.
 fn receive(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let daemon = session.daemon()?;
-    let (victim, hostile) = (
-        format!("{OURS}:{VICTIM_PORT}"),
-        format!("{OURS}:{HOSTILE_PORT}"),
-    );
     let core = session.cores[0];
-    let victim = session.part(&daemon, core, &["receive", "--from", &victim])?;
-    let attacked = session.part(&daemon, core, &["idle", "--from", &hostile])?;
+    let receive = Receive(Own::of(Some(&daemon), OURS, VICTIM_PORT));
+    let victim = session.as_user(core, &receive)?.started;
+    let attacked = idle(session, &daemon, core, HOSTILE_PORT)?;
     let flood = flood_from_outside(session, true)?;
     let shares = shares(session, &daemon, &[&victim, &attacked], "rx_bytes")?;
     figures.add_goal("fairness/receive/share", "of link", HALF, shares[0]);
@@ -294,15 +243,14 @@ fn latency(
     daemon: &Daemon<'_>,
     beside: impl FnOnce() -> Result<Started>,
 ) -> Result<()> {
-    let (socket, port, core) = (daemon.socket(), ECHO_PORT.to_string(), session.cores[0]);
-    let echo = ["echo", "--port", &port, "--via", "xokd", "--xokd", &socket];
-    let mut echo = session.as_user(core, &echo)?;
+    let core = session.cores[0];
+    let mut echo = session.program(daemon, core, &format!("echo --port {ECHO_PORT}"))?;
     session.await_address(&mut echo)?;
-    let (to, seconds) = (format!("{OURS}:{ECHO_PORT}"), session.args.seconds());
-    let text = seconds.to_string();
-    let ping = || -> Result<Pinged> {
-        let arguments = ["ping", "--to", &to, "--seconds", &text];
-        session.measured(session.on_side(Side::B, core, &arguments)?, seconds)
+    let seconds = session.args.seconds();
+    let to = SocketAddrV4::new(OURS, ECHO_PORT).into();
+    let ping = || {
+        let ping = session.on_side(Side::B, core, &Ping { to, seconds })?;
+        ping.measured(session, seconds)
     };
     let alone = ping()?;
     let hostile = beside()?;
@@ -313,9 +261,9 @@ fn latency(
         ("p50", alone.p50_us, beside.p50_us),
         ("p99", alone.p99_us, beside.p99_us),
     ] {
-        figures.add(&format!("{name}/{what}/alone"), "us", alone);
-        figures.add(&format!("{name}/{what}/beside"), "us", beside);
-        figures.add_goal(&format!("{name}/{what}/ratio"), "", three, beside / alone);
+        figures.add(format!("{name}/{what}/alone"), "us", alone);
+        figures.add(format!("{name}/{what}/beside"), "us", beside);
+        figures.add_goal(format!("{name}/{what}/ratio"), "", three, beside / alone);
     }
     hostile.stop()?;
     echo.stop()
@@ -324,20 +272,16 @@ fn latency(
 fn latency_beside_sender(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let (_sink, daemon) = (session.sink()?, session.daemon()?);
     latency(session, figures, "fairness/latency/send", &daemon, || {
-        flood(session, &daemon, session.cores[1], HOSTILE_PORT, &[])
+        flood(session, &daemon, session.cores[1], HOSTILE_PORT)
     })
 }
 
 fn latency_beside_flood(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let daemon = session.daemon()?;
-    let hostile = format!("{OURS}:{HOSTILE_PORT}");
-    let attacked = session.part(&daemon, session.cores[1], &["idle", "--from", &hostile])?;
-    latency(
-        session,
-        figures,
-        "fairness/latency/receive",
-        &daemon,
-        || flood_from_outside(session, false),
-    )?;
+    let attacked = idle(session, &daemon, session.cores[1], HOSTILE_PORT)?;
+    let name = "fairness/latency/receive";
+    latency(session, figures, name, &daemon, || {
+        flood_from_outside(session, false)
+    })?;
     attacked.stop()
 }

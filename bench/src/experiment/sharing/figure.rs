@@ -1,10 +1,12 @@
 //! What was measured: a value for each run, its median, and what is asked of it.
 
-use crate::report::median;
+use crate::report::{Case, Column, median};
+use schemars::JsonSchema;
 use serde::Serialize;
+use std::slice::from_ref;
 
 /// What is asked of a figure.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
     /// It should be so much or more.
@@ -24,19 +26,20 @@ impl Goal {
 }
 
 /// One figure.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Figure {
-    /// Its name.
+    /// Its name, [see below](#names-of-figures).
     pub name: String,
-    /// What it is counted in; empty for a ratio.
+    /// `req/s`; `ns` or `us` for a packet or a round trip; `MB`; `of link`, `of share`, `of cap`, `of a core` for parts; empty
+    /// for a ratio.
     pub unit: &'static str,
-    /// The median of the runs.
+    /// The median over the runs.
     pub value: f64,
-    /// What is asked of it, of those that something is asked of.
+    /// What is asked of it; `null` for figures that explain others.
     pub goal: Option<Goal>,
-    /// Whether the median is as it should be.
+    /// Whether the median is as asked; `null` where nothing is.
     pub met: Option<bool>,
-    /// The value of each run.
+    /// The value of each run; a ratio's is of one run.
     pub runs: Vec<f64>,
 }
 
@@ -46,20 +49,26 @@ pub(super) struct Figures(Vec<Figure>);
 
 impl Figures {
     /// Notes a value that nothing is asked of.
-    pub fn add(&mut self, name: &str, unit: &'static str, value: f64) {
-        self.put(name, unit, None, value);
+    pub fn add(&mut self, name: impl Into<String>, unit: &'static str, value: f64) {
+        self.put(name.into(), unit, None, value);
     }
 
     /// Notes a value that something is asked of.
-    pub fn add_goal(&mut self, name: &str, unit: &'static str, goal: Goal, value: f64) {
-        self.put(name, unit, Some(goal), value);
+    pub fn add_goal(
+        &mut self,
+        name: impl Into<String>,
+        unit: &'static str,
+        goal: Goal,
+        value: f64,
+    ) {
+        self.put(name.into(), unit, Some(goal), value);
     }
 
-    fn put(&mut self, name: &str, unit: &'static str, goal: Option<Goal>, value: f64) {
+    fn put(&mut self, name: String, unit: &'static str, goal: Option<Goal>, value: f64) {
         let at = self.0.iter().position(|figure| figure.name == name);
         let at = at.unwrap_or_else(|| {
             self.0.push(Figure {
-                name: name.to_owned(),
+                name,
                 unit,
                 value: 0.0,
                 goal,
@@ -81,24 +90,36 @@ impl Figures {
 }
 
 impl Figure {
-    /// A line for people.
-    pub(super) fn row(&self) -> String {
-        let goal = match self.goal {
+    fn of_runs(&self, fold: fn(f64, f64) -> f64) -> String {
+        number(self.runs.iter().copied().reduce(fold).unwrap_or(0.0))
+    }
+}
+
+impl Case for Figure {
+    type Row = Self;
+    const NAMES: &'static str = "figure";
+    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
+        Column::number("median", |_, r| number(r.value)),
+        Column::text("", |_, r| r.unit.to_owned()),
+        Column::number("least", |_, r| r.of_runs(f64::min)),
+        Column::number("most", |_, r| r.of_runs(f64::max)),
+        Column::text("goal", |_, r| match r.goal {
             Some(Goal::AtLeast(least)) => format!(">= {}", number(least)),
             Some(Goal::AtMost(most)) => format!("<= {}", number(most)),
             None => String::new(),
-        };
-        let mark = if self.met == Some(false) { "  <--" } else { "" };
-        let all = |f: fn(f64, f64) -> f64| self.runs.iter().copied().reduce(f).unwrap_or(0.0);
-        let row = format!(
-            "{:<44} {:>10} {:<10} {:>10} {:>10}  {goal}{mark}",
-            self.name,
-            number(self.value),
-            self.unit,
-            number(all(f64::min)),
-            number(all(f64::max)),
-        );
-        row.trim_end().to_owned()
+        }),
+        Column::text("", |_, r| {
+            let is_missed = r.met == Some(false);
+            if is_missed { "<--" } else { "" }.to_owned()
+        }),
+    ];
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn rows(&self) -> &[Self] {
+        from_ref(self)
     }
 }
 
@@ -126,7 +147,8 @@ mod tests {
         assert_eq!((all.len(), all[0].value, all[0].met), (2, 0.5, Some(true)));
         assert_eq!((all[1].value, all[1].met), (500.0, None));
         assert!(!Goal::AtMost(0.4).is_met(all[0].value));
-        let row = all[0].row();
+        let rows = crate::report::Table::of(&all).rows_text();
+        let row = rows.lines().next().expect("a row");
         assert!(
             row.starts_with("a/ratio") && row.ends_with(">= 0.450"),
             "{row}"

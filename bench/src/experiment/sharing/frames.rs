@@ -1,12 +1,12 @@
 //! TCP segments of no connection, as senders that obey nothing send them. Receivers drop them unseen.
 
 use exos_host::{Error, Result};
-use exos_link::{TxChecksum, TxMeta};
+use exos_link::{Link, TxChecksum, TxMeta};
 use exos_wire::ethernet::{ETHERTYPE_IPV4, EthernetHeader};
 use exos_wire::ipv4::Ipv4Header;
 use exos_wire::tcp::{CHECKSUM_FIELD, TcpFlags, TcpHeader, TcpOptions};
 use exos_wire::{Mac, SeqNumber, Sum, protocol};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddrV4;
 
 /// Ethernet, IPv4, TCP without options.
 pub(super) const HEADERS_LEN: usize = 14 + 20 + 20;
@@ -29,14 +29,14 @@ pub(super) struct Frame {
 
 impl Frame {
     /// A complete frame of this many bytes.
-    pub fn segment(macs: Macs, from: SocketAddr, to: SocketAddr, len: usize) -> Result<Self> {
+    pub fn segment(macs: Macs, from: SocketAddrV4, to: SocketAddrV4, len: usize) -> Result<Self> {
         if !(HEADERS_LEN + 8..=1514).contains(&len) {
             return Err(Error::new(format!(
-                "--bytes must be from {} to 1514",
+                "frames have from {} to 1514 bytes",
                 HEADERS_LEN + 8
             )));
         }
-        let (mut bytes, pseudo) = headers(macs, from, to, len - HEADERS_LEN)?;
+        let (mut bytes, pseudo) = headers(macs, from, to, len - HEADERS_LEN);
         exos_wire::tcp::fill_checksum(&mut bytes[34..], pseudo);
         Ok(Self {
             bytes,
@@ -45,8 +45,8 @@ impl Frame {
     }
 
     /// A super-packet for the kernel to cut.
-    pub fn super_packet(macs: Macs, from: SocketAddr, to: SocketAddr) -> Result<Self> {
-        let (mut bytes, pseudo) = headers(macs, from, to, SUPER_PACKET_LEN)?;
+    pub fn super_packet(macs: Macs, from: SocketAddrV4, to: SocketAddrV4) -> Self {
+        let (mut bytes, pseudo) = headers(macs, from, to, SUPER_PACKET_LEN);
         exos_wire::tcp::fill_partial_checksum(&mut bytes[34..], pseudo);
         let meta = TxMeta {
             checksum: TxChecksum::Partial {
@@ -57,20 +57,19 @@ impl Frame {
             ipv6: false,
             header_len: HEADERS_LEN as u16,
         };
-        Ok(Self { bytes, meta })
+        Self { bytes, meta }
     }
 
-    /// Headers, and what follows them.
-    pub fn parts(&self) -> (&[u8], &[u8]) {
-        self.bytes.split_at(HEADERS_LEN)
+    /// Hands it to a link; false when there is no room.
+    pub fn send(&self, link: &mut Link) -> bool {
+        let (head, body) = self.bytes.split_at(HEADERS_LEN);
+        link.transmit(head, &[body], self.meta)
     }
 }
 
 /// The frame without its TCP checksum, and the sum of the pseudo-header.
-fn headers(macs: Macs, from: SocketAddr, to: SocketAddr, data: usize) -> Result<(Vec<u8>, Sum)> {
-    let (IpAddr::V4(src), IpAddr::V4(dst)) = (from.ip(), to.ip()) else {
-        return Err(Error::new("the frames of this experiment are IPv4"));
-    };
+fn headers(macs: Macs, from: SocketAddrV4, to: SocketAddrV4, data: usize) -> (Vec<u8>, Sum) {
+    let (src, dst) = (*from.ip(), *to.ip());
     let ethernet = EthernetHeader {
         dst: macs.1,
         src: macs.0,
@@ -92,7 +91,7 @@ fn headers(macs: Macs, from: SocketAddr, to: SocketAddr, data: usize) -> Result<
     ip.emit(20 + data, &mut bytes[14..]);
     tcp.emit(&TcpOptions::default(), &mut bytes[34..]);
     let pseudo = Sum::pseudo(src.into(), dst.into(), protocol::TCP, 20 + data as u32);
-    Ok((bytes, pseudo))
+    (bytes, pseudo)
 }
 
 #[cfg(test)]
@@ -106,9 +105,15 @@ mod tests {
     fn frames_are_whole_and_super_packets_nearly_so() {
         let macs = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
         let (from, to) = ("10.10.0.10:9000", "10.10.0.2:9");
-        let (from, to): (SocketAddr, SocketAddr) = (from.parse().unwrap(), to.parse().unwrap());
-        let pseudo =
-            |ip: &Ipv4View<'_>| Sum::pseudo(from.ip(), to.ip(), 6, ip.payload().len() as u32);
+        let (from, to): (SocketAddrV4, SocketAddrV4) = (from.parse().unwrap(), to.parse().unwrap());
+        let pseudo = |ip: &Ipv4View<'_>| {
+            Sum::pseudo(
+                (*from.ip()).into(),
+                (*to.ip()).into(),
+                6,
+                ip.payload().len() as u32,
+            )
+        };
         for len in [HEADERS_LEN + 8, 1514] {
             let frame = Frame::segment(macs, from, to, len).unwrap();
             let ip = Ipv4View::parse(EthernetView::parse(&frame.bytes).unwrap().payload()).unwrap();
@@ -119,7 +124,7 @@ mod tests {
                     .checksum_ok(pseudo(&ip))
             );
         }
-        let large = Frame::super_packet(macs, from, to).unwrap();
+        let large = Frame::super_packet(macs, from, to);
         let ip = Ipv4View::parse(EthernetView::parse(&large.bytes).unwrap().payload()).unwrap();
         let tcp = TcpView::parse(ip.payload()).unwrap();
         assert_eq!(tcp.payload().len(), 44 * 1460);

@@ -5,30 +5,34 @@
 
 use super::daemon;
 use super::figure::Figures;
-use super::options::{Group, SharingArgs};
-use crate::limits::POLL_INTERVAL;
+use super::program::{FlowSettings, Own, Send};
+use super::{SharingArgs, protection};
 use crate::stage::daemon::Daemon;
-use crate::stage::{Stage, Started, mac_of};
+use crate::stage::helper::{Helper, Helping};
+use crate::stage::web::{WebArgs, WebStage};
+use crate::stage::{Started, mac_of};
 use exos_filter::Filter;
 use exos_filter::program::{Action, Rule};
-use exos_host::{Error, Result};
-use exos_lab::{Guard, INTERFACE, Settings, Side};
+use exos_host::Result;
+use exos_lab::{Guard, INTERFACE, Side, WireKind};
 use exos_link::{XdpConfig, XdpLink};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The address that programs share.
-pub(super) const OURS: &str = "10.10.0.10";
+pub(super) const OURS: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 10);
 /// The other side's.
-pub(super) const PEER: &str = "10.10.0.2";
+pub(super) const PEER: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 2);
 /// Where senders send to: dropped there unseen.
-pub(super) const SINK_PORT: u16 = 9;
+pub(super) const SINK: SocketAddrV4 = SocketAddrV4::new(PEER, 9);
 
 /// How long programs run before they are measured: buckets are empty and caches warm by then.
 const SETTLING: Duration = Duration::from_millis(300);
 
 /// Something to be measured.
+#[derive(Clone, Copy)]
 pub(super) struct Experiment {
     /// What its figures' names begin with.
     pub name: &'static str,
@@ -36,61 +40,44 @@ pub(super) struct Experiment {
     pub run: fn(&Session<'_>, &mut Figures) -> Result<()>,
 }
 
+impl Experiment {
+    pub const fn new(
+        name: &'static str,
+        run: fn(&Session<'_>, &mut Figures) -> Result<()>,
+    ) -> Self {
+        Self { name, run }
+    }
+}
+
 /// A session.
 pub(super) struct Session<'a> {
     pub args: &'a SharingArgs,
     pub lab: Guard,
-    stage: Stage,
+    web: WebStage,
 }
 
 impl std::ops::Deref for Session<'_> {
-    type Target = Stage;
+    type Target = WebStage;
 
-    fn deref(&self) -> &Stage {
-        &self.stage
+    fn deref(&self) -> &WebStage {
+        &self.web
     }
 }
 
 impl<'a> Session<'a> {
     pub fn new(args: &'a SharingArgs) -> Result<Self> {
-        let stage = Stage::new(args.exos.as_deref())?;
-        let lab = exos_lab::up(&Settings::named(&args.lab))?.0.guard();
-        let there = lab.netns(Side::B);
-        there.set_sysctl("net/ipv4/ip_local_port_range", "1024 65535")?;
-        there.set_sysctl("net/ipv4/tcp_tw_reuse", "1")?;
-        Ok(Self { args, lab, stage })
-    }
-
-    /// Runs the experiments that were asked for, all of them once before the first is repeated.
-    pub fn measure(&self, all: &[(Group, &[Experiment])]) -> Result<Figures> {
-        let only = &self.args.only;
-        let wanted = |e: &&Experiment| {
-            only.is_empty() || only.iter().any(|text| e.name.contains(text.as_str()))
+        let mut common = args.common.clone();
+        common.runs = Some(common.runs(5));
+        let web = WebArgs {
+            common,
+            connection: Vec::new(),
+            connections: 64,
+            duration: Some(args.seconds().ceil() as u32),
+            uid: args.uid,
         };
-        let groups = all
-            .iter()
-            .filter(|(group, _)| self.args.groups.contains(group));
-        let chosen: Vec<&Experiment> = groups.flat_map(|(_, e)| e.iter()).filter(wanted).collect();
-        if chosen.is_empty() {
-            let names: Vec<&str> = all
-                .iter()
-                .flat_map(|(_, e)| e.iter())
-                .map(|e| e.name)
-                .collect();
-            return Err(Error::new("no figure has such a name")
-                .mend(format!("choose of {}", names.join(", "))));
-        }
-        let mut figures = Figures::default();
-        let progress = self.progress(chosen.len() * self.args.runs() as usize);
-        for _ in 0..self.args.runs() {
-            for experiment in &chosen {
-                progress.set_message(experiment.name);
-                (experiment.run)(self, &mut figures)?;
-                progress.inc(1);
-            }
-        }
-        progress.finish_and_clear();
-        Ok(figures)
+        let web = WebStage::new(&web, &[protection::DOCUMENT])?;
+        let lab = web.lab(WireKind::Plain)?;
+        Ok(Self { args, lab, web })
     }
 
     /// Bits a second of the link.
@@ -103,56 +90,61 @@ impl<'a> Session<'a> {
         daemon::start(self, Some(self.args.rate))
     }
 
-    /// A program of the ordinary user on a core.
-    pub fn as_user(&self, core: usize, arguments: &[&str]) -> Result<Started> {
-        self.as_other(self.args.uid, core, arguments)
+    /// One of our programs as the ordinary user, on a core, with a part that the daemon lends.
+    pub fn program(&self, daemon: &Daemon<'_>, core: usize, arguments: &str) -> Result<Started> {
+        let mut command = self.command_of(self.args.uid);
+        command.args(arguments.split(' '));
+        command.args(["--via", "xokd", "--xokd", &daemon.socket()]);
+        self.start(arguments, command, core)
     }
 
-    /// The same of another user.
-    pub fn as_other(&self, uid: u32, core: usize, arguments: &[&str]) -> Result<Started> {
-        let mut command = Command::new(self.program());
-        command.args(arguments).uid(uid).gid(uid).current_dir("/");
-        self.start(arguments[0], command, core)
+    fn command_of(&self, uid: u32) -> Command {
+        let mut command = Command::new(&self.web.program);
+        command.uid(uid).gid(uid).current_dir("/");
+        command
     }
 
-    /// A program of this experiment with a part that the daemon lends, when it has it.
-    pub fn part(&self, daemon: &Daemon<'_>, core: usize, arguments: &[&str]) -> Result<Started> {
-        self.part_of(self.args.uid, daemon, core, arguments)
+    /// A helper as the ordinary user on a core, when it is ready.
+    pub fn as_user<H: Helper>(&self, core: usize, helper: &H) -> Result<Helping<H>> {
+        self.as_other(self.args.uid, core, helper)
     }
 
-    /// The same of another user.
-    pub fn part_of(
+    /// A helper as some user on a core, when it is ready.
+    pub fn as_other<H: Helper>(&self, uid: u32, core: usize, helper: &H) -> Result<Helping<H>> {
+        self.help(self.command_of(uid), core, helper)
+    }
+
+    /// A helper that is root in a namespace, on the wire itself or on Linux's sockets, when it is ready.
+    pub fn on_side<H: Helper>(&self, side: Side, core: usize, helper: &H) -> Result<Helping<H>> {
+        let command = self.lab.command(side, &self.web.program)?;
+        self.help(command, core, helper)
+    }
+
+    /// A sender from our address with a port: what it sends goes to the sink, at a rate or as fast as it goes.
+    pub fn sender(
         &self,
-        uid: u32,
-        daemon: &Daemon<'_>,
-        core: usize,
-        arguments: &[&str],
-    ) -> Result<Started> {
-        let socket = daemon.socket();
-        let common = ["--xokd", socket.as_str()];
-        let arguments = [&["bench", "sharing-program"], arguments, &common].concat();
-        let mut started = self.as_other(uid, core, &arguments)?;
-        self.await_said(&mut started, "ready")?;
-        Ok(started)
+        daemon: Option<&Daemon<'_>>,
+        port: u16,
+        rate: Option<f64>,
+    ) -> Result<Send> {
+        let flows = vec![FlowSettings::of(SINK, rate)];
+        self.sender_to(Side::B, Own::of(daemon, OURS, port), flows)
     }
 
-    /// A program of this experiment that is root in a namespace, on the wire itself or on Linux's sockets.
-    pub fn on_side(&self, side: Side, core: usize, arguments: &[&str]) -> Result<Started> {
-        let mut command = self.lab.command(side, self.program())?;
-        command.args(["bench", "sharing-program"]).args(arguments);
-        let mut started = self.start(arguments[0], command, core)?;
-        self.await_said(&mut started, "ready")?;
-        Ok(started)
-    }
-
-    /// The wire's link address on a side, as text.
-    pub fn mac(&self, side: Side) -> Result<String> {
-        Ok(mac_of(&self.lab, side)?.to_string())
+    /// A sender of full frames to the programs of a side.
+    pub fn sender_to(&self, side: Side, own: Own, flows: Vec<FlowSettings>) -> Result<Send> {
+        Ok(Send {
+            own,
+            flows,
+            mac: mac_of(&self.lab, side)?.0,
+            bytes: 1514,
+            super_packets: false,
+        })
     }
 
     /// What drops on side b what senders send, before Linux sees it.
     pub fn sink(&self) -> Result<XdpLink> {
-        let text = format!("tcp dst port {SINK_PORT}");
+        let text = format!("tcp dst port {}", SINK.port());
         let rules = vec![Rule {
             filter: Filter::parse(&text).expect("a constant filter"),
             action: Action::Drop,
@@ -170,14 +162,5 @@ impl<'a> Session<'a> {
     /// Lets programs run for as long as one measurement takes.
     pub fn wait(&self) -> Result<()> {
         self.pause(Duration::from_secs_f64(self.args.seconds()))
-    }
-
-    fn pause(&self, time: Duration) -> Result<()> {
-        let end = Instant::now() + time;
-        while Instant::now() < end {
-            self.go_on()?;
-            std::thread::sleep(POLL_INTERVAL.min(end - Instant::now().min(end)));
-        }
-        Ok(())
     }
 }

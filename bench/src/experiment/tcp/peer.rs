@@ -6,25 +6,74 @@
 //! connections. Who connects only keeps the other busy until then. So in every comparison one and the same
 //! program measures, whichever stack is at the other end.
 
-use super::options::{PeerArgs, Role};
 use crate::limits::{CONNECT_TIMEOUT, POLL_INTERVAL};
-use crate::stage::{print_measured, say_ready};
+use crate::stage::helper::{Helper, say_ready};
 use exos_host::{Error, Result, error::Context as _, tcp_info};
 use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+/// What a side does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Role {
+    /// Send as fast as it is taken.
+    Send,
+    /// Receive as fast as it comes.
+    Receive,
+}
+
+impl Role {
+    /// What the other side does.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Send => Self::Receive,
+            Self::Receive => Self::Send,
+        }
+    }
+
+    /// The program of ours that does it.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Send => "chargen",
+            Self::Receive => "discard",
+        }
+    }
+}
+
+/// Listens, and measures.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Listener {
+    pub role: Role,
+    pub address: SocketAddr,
+    /// The kernel's congestion control.
+    pub congestion: String,
+    /// Connections to wait for.
+    pub connections: u32,
+    /// Seconds from the last connection's beginning that are not measured.
+    pub warmup: f64,
+    /// Seconds to measure.
+    pub seconds: f64,
+}
+
+/// Connects, and goes on until the other side ends it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Connector {
+    pub role: Role,
+    pub address: SocketAddr,
+    /// The kernel's congestion control.
+    pub congestion: String,
+}
 
 /// Bytes given to or taken from the kernel at once: more than that changes nothing.
 const CHUNK_LEN: usize = 256 * 1024;
 
 /// What a peer measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Measured {
+pub(crate) struct Measured {
     /// How long it measured.
     pub seconds: f64,
     /// Each connection.
@@ -33,7 +82,7 @@ pub(super) struct Measured {
 
 /// One connection, measured by Linux's side.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     /// The other side.
     pub peer: SocketAddr,
     /// Data bytes that came, or were acknowledged.
@@ -44,22 +93,41 @@ pub(super) struct Flow {
     pub timeouts: Option<u16>,
 }
 
-/// Does as the command line says.
-pub fn peer(args: &PeerArgs) -> Result<ExitCode> {
-    match (args.listen, args.connect) {
-        (Some(address), None) => {
-            print_measured(&listen(args, address)?);
-        }
-        (None, Some(address)) => keep_busy(args, connect(args, address)?),
-        _ => return Err(Error::new("a peer either listens or connects")),
+impl Measured {
+    /// Goodput of a connection.
+    pub fn mbit_per_sec(&self, flow: usize) -> f64 {
+        self.flows[flow].bytes as f64 * 8.0 / 1e6 / self.seconds
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-fn listen(args: &PeerArgs, address: SocketAddr) -> Result<Measured> {
+impl Helper for Listener {
+    const NAME: &'static str = "listener";
+    type Measured = Measured;
+
+    fn run(self) -> Result<Measured> {
+        listen(&self)
+    }
+}
+
+impl Helper for Connector {
+    const NAME: &'static str = "connector";
+    type Measured = ();
+
+    fn run(self) -> Result<()> {
+        let stream = connect(&self)?;
+        match self.role {
+            Role::Send => send(stream),
+            Role::Receive => receive(stream, &AtomicU64::new(0)),
+        }
+        Ok(())
+    }
+}
+
+fn listen(args: &Listener) -> Result<Measured> {
+    let address = args.address;
     let listener = TcpListener::bind(address).context(|| format!("cannot listen on {address}"))?;
-    set_congestion(&listener, args)?;
-    say_ready(args.ready.as_deref())?;
+    set_congestion(&listener, &args.congestion)?;
+    say_ready()?;
     let flows = (0..args.connections)
         .map(|_| accept(&listener, args.role))
         .collect::<Result<Vec<_>>>()?;
@@ -164,18 +232,17 @@ fn receive(mut stream: TcpStream, count: &AtomicU64) {
 }
 
 /// Tries until somebody listens there.
-fn connect(args: &PeerArgs, address: SocketAddr) -> Result<TcpStream> {
+fn connect(args: &Connector) -> Result<TcpStream> {
+    let address = args.address;
     let end = Instant::now() + CONNECT_TIMEOUT;
     loop {
-        let family = if address.is_ipv4() {
-            rustix::net::AddressFamily::INET
-        } else {
-            rustix::net::AddressFamily::INET6
-        };
-        let socket = rustix::net::socket(family, rustix::net::SocketType::STREAM, None)
-            .context(|| "cannot make a socket")?;
+        let (family, kind) = (
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::STREAM,
+        );
+        let socket = rustix::net::socket(family, kind, None).context(|| "cannot make a socket")?;
         // Before the handshake, as a listener's connections have it.
-        set_congestion(&socket, args)?;
+        set_congestion(&socket, &args.congestion)?;
         match rustix::net::connect(&socket, &address) {
             Ok(()) => return Ok(socket.into()),
             Err(_) if Instant::now() < end => std::thread::sleep(POLL_INTERVAL),
@@ -187,17 +254,7 @@ fn connect(args: &PeerArgs, address: SocketAddr) -> Result<TcpStream> {
     }
 }
 
-fn keep_busy(args: &PeerArgs, stream: TcpStream) {
-    match args.role {
-        Role::Send => send(stream),
-        Role::Receive => receive(stream, &AtomicU64::new(0)),
-    }
-}
-
-fn set_congestion(socket: impl std::os::fd::AsFd, args: &PeerArgs) -> Result<()> {
-    let Some(name) = &args.congestion else {
-        return Ok(());
-    };
+fn set_congestion(socket: impl std::os::fd::AsFd, name: &str) -> Result<()> {
     sockopt::set_tcp_congestion(socket, name)
         .context(|| format!("this kernel has no congestion control {name} (modprobe tcp_{name}?)"))
 }

@@ -4,37 +4,29 @@
 //! it have; one that only connects claims a port for each connection ([`Via::claim_ephemeral`]).
 
 use std::net::IpAddr;
-use std::path::Path;
 
-use exos_host::Error;
+use exos_host::error::{Error, ErrorKind};
 use exos_inet::route::Prefix;
 use exos_inet::{Config, Neighbors};
 use exos_link::Link;
 use exos_xok::Protocol;
-use exos_xok::message::{LocalAddress, Mode, PortWish, Refusal};
+use exos_xok::message::{LocalAddress, PortWish, Refusal};
 
 use super::Via;
 use super::control::AskError;
-use crate::attach::Attachment;
+use crate::attach::{Attachment, Daemon, Role};
 use crate::cores::join;
 use crate::node::Exos;
 use crate::watch::program_name;
 
-/// A stack on a link of the daemon that listens at `path`.
-pub(crate) fn attach(
-    wanted: &Attachment,
-    interface: Option<&str>,
-    path: &Path,
-    mode: Mode,
-) -> Result<Exos, Error> {
-    let (mut via, link) = Via::open(path, interface, mode, &program_name())?;
-    let addresses = if wanted.port == 0 {
-        usable(
-            &via,
-            &wanted.addresses.iter().map(|a| a.ip).collect::<Vec<_>>(),
-        )?
-    } else {
-        claim_all(&mut via, wanted)?
+/// A stack on a link of the daemon.
+pub(crate) fn attach(daemon: &Daemon, wanted: &Attachment) -> Result<Exos, Error> {
+    let interface = daemon.interface.as_deref();
+    let (mut via, link) = Via::open(&daemon.socket, interface, daemon.mode, &program_name())?;
+    let named: Vec<IpAddr> = daemon.addresses.iter().map(|a| a.ip).collect();
+    let addresses = match daemon.role {
+        Role::Connect(_) => usable(&via, &named)?,
+        Role::Serve(port) => claim_all(&mut via, &named, port, daemon.datagrams)?,
     };
     let config = config(&via, &link, &addresses);
     let mut exos = join(Link::Xdp(link), Vec::new(), config, None, wanted)?;
@@ -48,12 +40,12 @@ fn usable(via: &Via, wanted: &[IpAddr]) -> Result<Vec<LocalAddress>, Error> {
     for ip in wanted {
         if !all.iter().any(|a| a.ip == *ip) {
             let list: Vec<String> = all.iter().map(|a| a.ip.to_string()).collect();
-            return Err(Error::new(format!("the daemon has no address {ip} on {name}")).mend(
-                format!(
+            return Err(Error::new(format!("the daemon has no address {ip} on {name}"))
+                .mend(format!(
                     "choose one of {}, or have it in the daemon's policy (addresses = [\"{ip}/...\"])",
                     list.join(", ")
-                ),
-            ));
+                ))
+                .of_kind(ErrorKind::NoAddress));
         }
     }
     if wanted.is_empty() {
@@ -74,12 +66,16 @@ fn usable(via: &Via, wanted: &[IpAddr]) -> Result<Vec<LocalAddress>, Error> {
 
 /// Claims the port of every address that is meant. What policy does not allow is left out when no
 /// address was named, as long as something remains.
-fn claim_all(via: &mut Via, wanted: &Attachment) -> Result<Vec<LocalAddress>, Error> {
-    let named: Vec<IpAddr> = wanted.addresses.iter().map(|a| a.ip).collect();
+fn claim_all(
+    via: &mut Via,
+    named: &[IpAddr],
+    port: u16,
+    datagrams: bool,
+) -> Result<Vec<LocalAddress>, Error> {
     let mut granted = Vec::new();
     let mut refusal = None;
-    for address in usable(via, &named)? {
-        let port = PortWish::Number(wanted.port);
+    for address in usable(via, named)? {
+        let port = PortWish::Number(port);
         match via.claim(Protocol::Tcp, address.ip, port, None) {
             Ok(_) => granted.push(address),
             Err(AskError::Refused(Refusal::NotAllowed, text)) if named.is_empty() => {
@@ -88,7 +84,7 @@ fn claim_all(via: &mut Via, wanted: &Attachment) -> Result<Vec<LocalAddress>, Er
             }
             Err(e) => return Err(e.into()),
         }
-        if wanted.datagrams {
+        if datagrams {
             match via.claim(Protocol::Udp, address.ip, port, None) {
                 // A service over both does without the one that policy does not allow.
                 Ok(_) | Err(AskError::Refused(Refusal::NotAllowed, _)) => {}
@@ -106,7 +102,8 @@ fn claim_all(via: &mut Via, wanted: &Attachment) -> Result<Vec<LocalAddress>, Er
         .mend(format!(
             "give it one (ip address add ADDRESS/PREFIX dev {}), or have one in the daemon's policy",
             via.interface.name
-        ))),
+        ))
+        .of_kind(ErrorKind::NoAddress)),
     }
 }
 

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
-use exos_host::Error;
+use exos_host::error::{Error, ErrorKind};
 use exos_xok::limits::{MESSAGE_BYTES_MAX, MESSAGE_DESCRIPTORS_MAX};
 use exos_xok::message::{Answer, Farewell, FromDaemon, Notice, Refusal, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -61,7 +61,9 @@ impl From<AskError> for Error {
     fn from(error: AskError) -> Self {
         match error {
             // The daemon's sentence has the remedy in it.
-            AskError::Refused(_, text) => Self::new(format!("the daemon refuses: {text}")),
+            AskError::Refused(_, text) => {
+                Self::new(format!("the daemon refuses: {text}")).of_kind(ErrorKind::DaemonRefuses)
+            }
             AskError::Failed(error) => error,
         }
     }
@@ -172,7 +174,7 @@ impl Control {
         }
     }
 
-    /// How everything is: the daemon's report, an object of JSON (`docs/json.md`).
+    /// How everything is: the daemon's report, an object of JSON (`docs/reference/json.md`).
     ///
     /// # Errors
     ///
@@ -239,9 +241,11 @@ impl Control {
     fn sleep(&self, flags: PollFlags, until: Instant) -> Result<(), AskError> {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            let error = Error::new("the daemon does not answer").mend(
-                "see what it does (`systemctl status`, its standard error), or start it again",
-            );
+            let error = Error::new("the daemon does not answer")
+                .mend(
+                    "see what it does (`systemctl status`, its standard error), or start it again",
+                )
+                .of_kind(ErrorKind::DaemonFails);
             return Err(AskError::Failed(error));
         }
         let timeout = Timespec {
@@ -282,37 +286,46 @@ fn read_lent(fds: Vec<OwnedFd>, bytes: u32) -> Result<String, Error> {
 
 /// Why the daemon has closed the connection, by its last words.
 fn explain_end(farewell: Option<Farewell>) -> Error {
-    match farewell {
-        Some(Farewell::Full) => {
-            Error::new("the daemon has as many connections of this user, or of users like them, as it takes")
-                .mend("end other programs, or have its policy name the user in a rule of their own (user = \"NAME\")")
-        }
-        Some(Farewell::Revoked) => Error::new("the daemon has taken the link back")
-            .mend("its policy must allow it again"),
-        Some(Farewell::Stopping | Farewell::Restarting) | None => {
-            Error::new("the daemon has closed the connection")
-                .mend("see why (its standard error says it), and start it again if it has ended")
-        }
-    }
+    let (kind, what, mend) = match farewell {
+        Some(Farewell::Full) => (
+            ErrorKind::DaemonRefuses,
+            "the daemon has as many connections of this user, or of users like them, as it takes",
+            "end other programs, or have its policy name the user in a rule of their own (user = \"NAME\")",
+        ),
+        Some(Farewell::Revoked) => (
+            ErrorKind::DaemonRefuses,
+            "the daemon has taken the link back",
+            "its policy must allow it again",
+        ),
+        Some(Farewell::Stopping | Farewell::Restarting) | None => (
+            ErrorKind::DaemonFails,
+            "the daemon has closed the connection",
+            "see why (its standard error says it), and start it again if it has ended",
+        ),
+    };
+    Error::new(what).mend(mend).of_kind(kind)
 }
 
 pub(super) fn bad(what: &str) -> Error {
     Error::new(format!("the daemon says what makes no sense: {what}"))
         .mend("use a daemon and a program of the same version of exos")
+        .of_kind(ErrorKind::DaemonFails)
 }
 
 fn explain_connect(path: &Path, error: Errno) -> Error {
     let path = path.display();
-    let start = "start it as root (exos daemon --interface NAME)";
     match error {
         Errno::NOENT | Errno::NOTDIR => Error::new(format!("there is no daemon at {path}"))
-            .mend(format!("{start}, name its socket with --xokd, or do without it (--via none)")),
+            .mend("start it as root, name the socket of one that runs, or do without it")
+            .of_kind(ErrorKind::NoDaemon),
         Errno::CONNREFUSED => Error::new(format!("the daemon of {path} has ended: nobody listens there"))
-            .mend(format!("{start}, or take away what it left (exos daemon --clean)")),
+            .mend("start it again as root, or have it take away what it left")
+            .of_kind(ErrorKind::NoDaemon),
         Errno::ACCESS | Errno::PERM => Error::io(format!("{path} may not be used by this user"), error)
             .mend("who may do what is for the daemon's policy to say: let everybody open its socket (chmod 666)"),
         Errno::PROTOTYPE => Error::new(format!("what listens at {path} is not the daemon"))
-            .mend("name its socket with --xokd"),
+            .mend("name its socket")
+            .of_kind(ErrorKind::NoDaemon),
         _ => Error::io(format!("cannot reach the daemon at {path}"), error),
     }
 }

@@ -96,7 +96,7 @@ impl Via {
                 stack.tcp.connections_where(lost)
             });
             for id in left.drain(left.len().saturating_sub(RESETS_AT_ONCE)..) {
-                stack.tcp_abort(id);
+                stack.tcp.abort(id);
             }
         }
         let over = |e: &mut Ending| {

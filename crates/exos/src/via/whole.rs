@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use exos_host::Error;
+use exos_host::error::{Error, ErrorKind};
 use exos_xok::Protocol;
 use exos_xok::limits::SUCCESSOR_MS_MAX;
 use exos_xok::message::{PortWish, Request};
@@ -30,7 +30,8 @@ impl Via {
             .mend(format!(
                 "have an address in the daemon's policy that nobody has (addresses = [\"ADDRESS/PREFIX\"] of {})",
                 self.interface.name
-            )));
+            ))
+            .of_kind(ErrorKind::AddressInUse));
         }
         let has_all = |p| p == Protocol::Any || p == protocol;
         let is_whole = self.grants_kept().any(|(_, claim)| {

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use exos_host::Error;
-use exos_host::user_memory::{UserMemory, places};
+use exos_host::user_memory::{self, UserMemory};
 
 use super::{
     CLOSED, Direction, FILTER_BYTES_MAX, MAGIC, MEMORY_WORDS, NAME, NAME_BYTES, PLACES,
@@ -28,9 +28,9 @@ pub struct Watchable {
 /// All that this process may watch, of the process `only` or of all.
 pub fn watchable(only: Option<u32>) -> Vec<Watchable> {
     let mut found = Vec::new();
-    for place in places(NAME, only) {
+    for program in user_memory::find(NAME, only) {
         // What cannot be opened has just ended, or is of another version.
-        let Ok(memory) = UserMemory::open(&place.path, MEMORY_WORDS) else {
+        let Ok(memory) = UserMemory::open(&program.path, MEMORY_WORDS) else {
             continue;
         };
         let words = memory.words();
@@ -40,8 +40,8 @@ pub fn watchable(only: Option<u32>) -> Vec<Watchable> {
         }
         let text = |at| text_in(&words[at..][..NAME_BYTES / 8]);
         found.push(Watchable {
-            id: place.inode,
-            pid: place.pid,
+            id: program.inode,
+            pid: program.pid,
             program: text(head::PROGRAM),
             interface: text(head::INTERFACE_NAME),
             memory,

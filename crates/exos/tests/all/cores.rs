@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use exos::{Attachment, Exos, LinkName};
+use exos::{Addresses, ErrorKind, Exos, Interface, OwnPair, Queues};
 use exos_host::netns::NetNs;
 use exos_inet::tcp::{EventSet, ListenOptions, Options};
 
@@ -50,27 +50,23 @@ fn visit(addresses: [SocketAddr; 2]) {
 }
 
 /// An interface pair with a queue for each of two cores, in a namespace that the calling thread is in; none without root.
-fn two_cores(test: &str, port: u16) -> Option<Exos> {
+fn two_cores(test: &str) -> Option<Exos> {
     let here = NetNs::anonymous().and_then(|here| here.enter().map(|()| here));
     if !rustix::process::geteuid().is_root() || here.is_err() {
         eprintln!("SKIPPED: {test} needs root");
         return None;
     }
-    let wanted = Attachment {
-        cores: 2,
-        ..Attachment::new(LinkName::OwnPair, port)
-    };
-    Some(Exos::attach(&wanted).unwrap())
+    Some(Exos::attach(OwnPair::new().with_cores(2)).unwrap())
 }
 
 #[test]
 fn both_cores_accept_and_nobody_outside_sees_that_they_are_two() {
     let test = "both_cores_accept_and_nobody_outside_sees_that_they_are_two";
-    let Some(mut first) = two_cores(test, 80) else {
+    let Some(mut first) = two_cores(test) else {
         return;
     };
     let addresses = first.pair().unwrap().addresses;
-    let addresses = addresses.map(|(ip, _)| SocketAddr::new(ip, 80));
+    let addresses = addresses.map(|ours| SocketAddr::new(ours.ip, 80));
     let second = first.take_cores().pop().unwrap();
     assert!(first.take_cores().is_empty());
     let stop = AtomicBool::new(false);
@@ -103,7 +99,7 @@ fn connect(mut exos: Exos, to: [SocketAddr; 2], done: &AtomicUsize) -> Vec<(Stri
     let options = Options::default();
     for n in 0..CONNECTIONS {
         let now = exos.now();
-        let opened = exos.stack.tcp_connect(now, None, to[n % 2], &options);
+        let opened = exos.stack.tcp.connect(now, None, to[n % 2], &options);
         opened.expect("there are ports");
     }
     let mut open = CONNECTIONS;
@@ -160,12 +156,12 @@ fn comes(listener: &TcpListener) -> bool {
 #[test]
 fn both_cores_connect_and_never_from_the_same_port() {
     let test = "both_cores_connect_and_never_from_the_same_port";
-    let Some(mut first) = two_cores(test, 0) else {
+    let Some(mut first) = two_cores(test) else {
         return;
     };
     let listener = TcpListener::bind("[::]:81").unwrap();
     let hosts = first.pair().unwrap().host_addresses;
-    let to = hosts.map(|(ip, _)| SocketAddr::new(ip, 81));
+    let to = hosts.map(|host| SocketAddr::new(host.ip, 81));
     let second = first.take_cores().pop().unwrap();
     let done = AtomicUsize::new(0);
     let (peers, counters) = thread::scope(|scope| {
@@ -185,25 +181,19 @@ fn both_cores_connect_and_never_from_the_same_port() {
 
 #[test]
 fn several_cores_need_a_queue_each() {
-    let refused = |wanted: &Attachment| match Exos::attach(wanted) {
-        Ok(_) => panic!("it cannot be"),
-        Err(error) => error.to_string(),
-    };
-    let wanted = |link: &str| Attachment {
-        cores: 2,
-        addresses: vec!["192.0.2.7/24".parse().unwrap()],
-        ..Attachment::new(link.parse().unwrap(), 80)
-    };
-    let error = refused(&wanted("tap:exos0"));
-    assert!(error.contains("one queue here"), "{error}");
-    let error = refused(&wanted("xdp:lo:1"));
-    assert!(error.contains("without the queue"), "{error}");
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let error = refused(&wanted("xdp:lo"));
+    let ours = Addresses::new(["192.0.2.7/24".parse().unwrap()]).unwrap();
+    let two_cores = Interface {
+        queues: Queues::All { cores: 2 },
+        ..Interface::new("lo", ours)
+    };
+    let error = Exos::attach(two_cores).map(drop).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TooFewQueues);
+    let error = error.to_string();
     assert!(
-        error.contains("fewer than the 2 cores") && error.contains("--cores 1"),
+        error.contains("fewer than the 2 cores") && error.contains("run on 1 core"),
         "{error}"
     );
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use exos::{Attachment, Exos, LinkName, Reason};
+use exos::{Exos, OwnPair, Reason};
 use exos_host::netns::NetNs;
 
 use crate::common::{PATIENCE, skip_without_root};
@@ -23,22 +23,18 @@ mod several_cores;
 mod udp_echo;
 
 /// What `main` of an example attaches to, in a namespace that the calling thread is in; none without root.
-fn attach(test: &str, port: u16, cores: u32) -> Option<Exos> {
+fn attach(test: &str, cores: u32) -> Option<Exos> {
     if skip_without_root(test) {
         return None;
     }
     NetNs::anonymous().unwrap().enter().unwrap();
-    let wanted = Attachment {
-        cores,
-        ..Attachment::new(LinkName::OwnPair, port)
-    };
-    Some(Exos::attach(&wanted).unwrap())
+    Some(Exos::attach(OwnPair::new().with_cores(cores)).unwrap())
 }
 
 /// Its IPv4 address, with port 7.
 fn echo_port(exos: &Exos) -> SocketAddr {
-    let [(ip, _), _] = exos.pair().unwrap().addresses;
-    SocketAddr::new(ip, 7)
+    let [ours, _] = exos.pair().unwrap().addresses;
+    SocketAddr::new(ours.ip, 7)
 }
 
 /// Says `text` to a server, and returns all that it answers.
@@ -55,7 +51,7 @@ fn visit(server: SocketAddr, text: &str) -> String {
 #[test]
 fn the_echo_server_answers_and_ends_when_it_is_woken() {
     let test = "the_echo_server_answers_and_ends_when_it_is_woken";
-    let Some(mut exos) = attach(test, 7, 1) else {
+    let Some(mut exos) = attach(test, 1) else {
         return;
     };
     let server = echo_port(&exos);
@@ -71,10 +67,10 @@ fn the_echo_server_answers_and_ends_when_it_is_woken() {
 
 #[test]
 fn the_client_shows_what_the_server_answers() {
-    let Some(mut exos) = attach("the_client_shows_what_the_server_answers", 0, 1) else {
+    let Some(mut exos) = attach("the_client_shows_what_the_server_answers", 1) else {
         return;
     };
-    let [(host, _), _] = exos.pair().unwrap().host_addresses;
+    let host = exos.pair().unwrap().host_addresses[0].ip;
     let listener = TcpListener::bind((host, 0)).unwrap();
     let server = listener.local_addr().unwrap();
     let serving = thread::spawn(move || {
@@ -98,7 +94,7 @@ fn the_client_shows_what_the_server_answers() {
 
 #[test]
 fn the_udp_echo_answers() {
-    let Some(mut exos) = attach("the_udp_echo_answers", 0, 1) else {
+    let Some(mut exos) = attach("the_udp_echo_answers", 1) else {
         return;
     };
     let server = echo_port(&exos);
@@ -120,7 +116,7 @@ fn the_udp_echo_answers() {
 
 #[test]
 fn each_of_several_cores_has_connections() {
-    let Some(exos) = attach("each_of_several_cores_has_connections", 7, 2) else {
+    let Some(exos) = attach("each_of_several_cores_has_connections", 2) else {
         return;
     };
     let server = echo_port(&exos);

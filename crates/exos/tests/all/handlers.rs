@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use exos::{Attachment, Exos, LinkName};
+use exos::{Addresses, ErrorKind, Exos, OwnPair, Tap};
 use exos_filter::{Action, dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
 use exos_host::netlink::Netlink;
@@ -40,14 +40,14 @@ fn serve(exos: &mut Exos, stop: &AtomicBool) -> Option<String> {
 }
 
 fn attached() -> (Exos, SocketAddr) {
-    let mut exos = Exos::attach(&Attachment::new(LinkName::OwnPair, 80)).unwrap();
+    let mut exos = Exos::attach(OwnPair::new()).unwrap();
     let listener = exos
         .stack
         .tcp
         .listen(None, 80, ListenOptions::default())
         .unwrap();
     exos.answer_syns_in_kernel(listener).unwrap();
-    let ip = exos.pair().unwrap().addresses[0].0;
+    let ip = exos.pair().unwrap().addresses[0].ip;
     (exos, SocketAddr::new(ip, 80))
 }
 
@@ -134,16 +134,17 @@ fn only_on_links_with_a_program_of_ours() {
     if !enter("only_on_links_with_a_program_of_ours") {
         return;
     }
-    let wanted = Attachment {
-        addresses: vec!["192.0.2.7/24".parse().unwrap()],
-        ..Attachment::new("tap:exos0".parse().unwrap(), 80)
+    let tap = Tap {
+        name: "exos0".into(),
+        addresses: Addresses::new(["192.0.2.7/24".parse().unwrap()]).unwrap(),
     };
-    let mut exos = Exos::attach(&wanted).unwrap();
+    let mut exos = Exos::attach(tap).unwrap();
     let listener = exos
         .stack
         .tcp
         .listen(None, 80, ListenOptions::default())
         .unwrap();
     let error = exos.answer_syns_in_kernel(listener).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NeedsInterface);
     assert!(error.to_string().contains("on AF_XDP only"), "{error}");
 }

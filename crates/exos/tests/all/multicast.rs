@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread;
 
 use common::{skip_without_root, until_so};
-use exos::{Attachment, Exos, LinkName};
+use exos::{Addresses, Exos, Interface, Prefixed};
 use exos_host::netlink::VethEnd;
 use exos_host::netns::NetNs;
 use exos_inet::tcp::ListenOptions;
@@ -56,16 +56,10 @@ fn card(test: &str) -> Option<NetNs> {
 }
 
 fn attach(pools: &[&str]) -> Exos {
-    let link = LinkName::Xdp {
-        interface: "card0".into(),
-        queue: None,
-    };
-    let mut exos = Exos::attach(&Attachment {
-        addresses: vec!["fd79::7/64".parse().unwrap()],
-        pools: pools.iter().map(|pool| pool.parse().unwrap()).collect(),
-        ..Attachment::new(link, 80)
-    })
-    .unwrap();
+    let pools: Vec<Prefixed> = pools.iter().map(|pool| pool.parse().unwrap()).collect();
+    let ours = Addresses::new(["fd79::7/64".parse().unwrap()]);
+    let ours = ours.and_then(|ours| ours.with_pools(pools)).unwrap();
+    let mut exos = Exos::attach(Interface::new("card0", ours)).unwrap();
     exos.stack
         .tcp
         .listen(None, 80, ListenOptions::default())

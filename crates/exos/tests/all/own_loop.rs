@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::skip_without_root;
-use exos::{Attachment, Exos, LinkName, ListenOptions};
+use exos::{Exos, ListenOptions, OwnPair};
 use exos_host::netns::NetNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -40,8 +40,8 @@ fn another_event_loop_wakes_for_every_connection() {
     }
     let here = NetNs::anonymous().unwrap();
     here.enter().unwrap();
-    let mut exos = Exos::attach(&Attachment::new(LinkName::OwnPair, 80)).unwrap();
-    let [(ip, _), _] = exos.pair().unwrap().addresses;
+    let mut exos = Exos::attach(OwnPair::new()).unwrap();
+    let ip = exos.pair().unwrap().addresses[0].ip;
     let options = ListenOptions::default();
     exos.stack.tcp.listen(None, 80, options).unwrap();
     let visitor = thread::spawn(move || {

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::skip_without_root;
-use exos::{Attachment, Exos};
+use exos::{Addresses, Exos, Interface, Queues, Role, SharedInterface};
 use exos_host::ethtool::Channels;
 use exos_host::netlink::VethEnd;
 use exos_host::netns::NetNs;
@@ -56,8 +56,12 @@ fn wire(test: &str) -> Option<NetNs> {
     Some(there)
 }
 
-fn attachment(link: &str, port: u16) -> Attachment {
-    Attachment::new(link.parse().unwrap(), port)
+fn interface(queues: Queues) -> Interface {
+    let ours = Addresses::new(["10.79.0.7/24".parse().unwrap()]).unwrap();
+    Interface {
+        queues,
+        ..Interface::new("wire", ours)
+    }
 }
 
 /// Each says something and gets it back.
@@ -93,15 +97,9 @@ fn a_server_has_what_comes_by_every_queue() {
     let Some(there) = wire("a_server_has_what_comes_by_every_queue") else {
         return;
     };
-    let exos = Exos::attach(&Attachment {
-        addresses: vec!["10.79.0.7/24".parse().unwrap()],
-        ..attachment("xdp:wire", 80)
-    });
+    let exos = Exos::attach(interface(Queues::default()));
     serve(&there, exos.unwrap(), "10.79.0.7");
-    let exos = Exos::attach(&Attachment {
-        share_address: true,
-        ..attachment("xdp:wire", 80)
-    });
+    let exos = Exos::attach(SharedInterface::new("wire", Role::Serve(80)));
     serve(&there, exos.unwrap(), "10.79.0.1");
 }
 
@@ -114,12 +112,8 @@ fn a_client_gets_answers_by_every_queue() {
     let peer: SocketAddr = "10.79.0.2:80".parse().unwrap();
     let listener = there.run(|| TcpListener::bind(peer).unwrap()).unwrap();
     let done = AtomicBool::new(false);
-    let mut exos = Exos::attach(&Attachment {
-        share_address: true,
-        peers: vec![peer],
-        ..attachment("xdp:wire", 0)
-    })
-    .unwrap();
+    let beside = SharedInterface::new("wire", Role::Connect(vec![peer]));
+    let mut exos = Exos::attach(beside).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut sockets = Vec::new();
@@ -134,7 +128,7 @@ fn a_client_gets_answers_by_every_queue() {
         });
         for _ in 0..CONNECTIONS {
             let now = exos.now();
-            let opened = exos.stack.tcp_connect(now, None, peer, &Options::default());
+            let opened = exos.stack.tcp.connect(now, None, peer, &Options::default());
             opened.expect("there are ports");
         }
         let mut greeted = 0;
@@ -160,18 +154,13 @@ fn a_queue_that_is_named_is_taken_at_its_word() {
     let Some(_there) = wire("a_queue_that_is_named_is_taken_at_its_word") else {
         return;
     };
-    let attach = |link: &str| {
-        Exos::attach(&Attachment {
-            addresses: vec!["10.79.0.7/24".parse().unwrap()],
-            ..attachment(link, 80)
-        })
-    };
-    let exos = attach("xdp:wire:2").unwrap();
+    let attach = |queues| Exos::attach(interface(queues));
+    let exos = attach(Queues::One(2)).unwrap();
     assert!(exos.describe_link().contains("queue 2,"));
     drop(exos);
-    let exos = attach("xdp:wire").unwrap();
+    let exos = attach(Queues::default()).unwrap();
     assert!(exos.describe_link().contains("queues 0 to 2,"));
     drop(exos);
-    let refused = attach("xdp:wire:3").err().expect("nothing comes by it");
+    let refused = attach(Queues::One(3)).err().expect("nothing comes by it");
     assert!(refused.to_string().contains("wire uses no queue 3"));
 }

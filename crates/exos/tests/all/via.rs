@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::*;
 use exos::via::{Lost, News};
-use exos::{Attachment, Error, Exos, LinkName};
+use exos::{Daemon, Error, ErrorKind, Exos, Role};
 use exos_buf::Buffer;
 use exos_inet::tcp::EventSet;
 use exos_xok::message::{
@@ -64,7 +64,7 @@ fn a_lent_link_works_and_outlives_the_daemon() {
         return;
     }
     let (listener, wire, lent) = (Listener::new(), Wire::new(), Lent::new());
-    let wanted = Attachment {
+    let wanted = Daemon {
         datagrams: true,
         ..wanted(&listener, 7)
     };
@@ -121,7 +121,7 @@ fn a_lent_link_works_and_outlives_the_daemon() {
             });
             from_test.recv().unwrap();
         });
-        let mut exos = Exos::attach(&wanted).unwrap();
+        let mut exos = Exos::attach(wanted).unwrap();
         let via = exos.via().unwrap();
         assert_eq!((via.slot(), via.grants().len()), (3, 2));
         assert!(exos.describe_link().contains("slot 3 of the daemon"));
@@ -238,13 +238,14 @@ fn a_connection_has_a_port_of_the_daemons_choice() {
             assert_eq!(request, Request::Release { grant: 9 });
             peer.answer(tag, &Answer::Done, &[]);
         });
-        let mut exos = Exos::attach(&wanted(&listener, 0)).unwrap();
+        let mut exos = Exos::attach(wanted(&listener, 0)).unwrap();
         let source = exos.source(to, None).unwrap().unwrap();
         assert_eq!(source, SocketAddr::new(OURS.into(), 50_123));
         let now = exos::clock::now();
         let id = exos
             .stack
-            .tcp_connect(now, Some(source), to, &Default::default())
+            .tcp
+            .connect(now, Some(source), to, &Default::default())
             .unwrap();
         until_so("the connection", || {
             exos.receive();
@@ -278,7 +279,7 @@ fn refusal_of(answers: impl FnOnce(&Listener) + Send, port: u16) -> String {
     let listener = Listener::new();
     thread::scope(|scope| {
         scope.spawn(|| answers(&listener));
-        match Exos::attach(&wanted(&listener, port)) {
+        match Exos::attach(wanted(&listener, port)) {
             Ok(_) => panic!("it was lent a link"),
             Err(error) => error.to_string(),
         }
@@ -295,19 +296,18 @@ fn refused(code: Refusal, text: &str) -> Answer {
 /// Each obstacle is named, with what to do about it.
 #[test]
 fn what_is_in_the_way_is_said() {
-    let no_one = LinkName::Daemon {
-        interface: None,
-        socket: "/nowhere/xokd.sock".into(),
-        mode: Mode::Auto,
+    let at = |socket| Daemon {
+        socket,
+        ..Daemon::new(Role::Serve(80))
     };
-    let error = Exos::attach(&Attachment::new(no_one, 80))
-        .map(drop)
-        .unwrap_err();
+    let error = Exos::attach(at("/nowhere/xokd.sock".into()));
+    let error = error.map(drop).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NoDaemon);
     let error = error.to_string();
     for words in [
         "no daemon at /nowhere/xokd.sock",
-        "exos daemon",
-        "--via none",
+        "start it",
+        "do without it",
     ] {
         assert!(error.contains(words), "{error}");
     }
@@ -316,14 +316,7 @@ fn what_is_in_the_way_is_said() {
     let (path, copy) = (ended.path.clone(), ended.path.with_extension("left"));
     std::fs::hard_link(&path, &copy).unwrap();
     drop(ended);
-    let link = LinkName::Daemon {
-        interface: None,
-        socket: copy.clone(),
-        mode: Mode::Auto,
-    };
-    let error = Exos::attach(&Attachment::new(link, 80))
-        .map(drop)
-        .unwrap_err();
+    let error = Exos::attach(at(copy.clone())).map(drop).unwrap_err();
     std::fs::remove_file(copy).unwrap();
     assert!(
         error.to_string().contains("nobody listens there"),
@@ -399,11 +392,11 @@ fn what_cannot_be_claimed_is_said() {
     let listener = Listener::new();
     thread::scope(|scope| {
         scope.spawn(|| lend(&listener, &|_| {}));
-        let wanted = Attachment {
+        let wanted = Daemon {
             addresses: vec!["10.79.0.9/24".parse().unwrap()],
             ..wanted(&listener, 80)
         };
-        let error = Exos::attach(&wanted).map(drop).unwrap_err().to_string();
+        let error = Exos::attach(wanted).map(drop).unwrap_err().to_string();
         for words in ["no address 10.79.0.9 on lent0", "10.79.0.1"] {
             assert!(error.contains(words), "{error}");
         }
@@ -443,7 +436,7 @@ fn a_farewell_says_whether_to_wait() {
                 let (_, _offer) = peer.lend(&lent, wire);
                 peer.notice(&Notice::Goodbye(farewell));
             });
-            let mut exos = Exos::attach(&wanted(&listener, 0)).unwrap();
+            let mut exos = Exos::attach(wanted(&listener, 0)).unwrap();
             let mut news = None;
             until_so("news", || {
                 echo_turn(&mut exos);

@@ -21,7 +21,7 @@ fn with(lent: Lent, daemon: impl FnOnce(&Peer) + Send, program: impl FnOnce(&mut
             let (_, _offer) = peer.lend(&lent, &wire);
             daemon(&peer);
         });
-        let mut exos = Exos::attach(&wanted(&listener, 0)).unwrap();
+        let mut exos = Exos::attach(wanted(&listener, 0)).unwrap();
         program(&mut exos);
     });
 }

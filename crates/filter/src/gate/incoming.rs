@@ -46,7 +46,7 @@ const ARP_LEN: i32 = 28;
 struct Ends {
     /// Leave it to the host.
     pass: Label,
-    /// The same, counted as malformed.
+    /// Leave it to the host, and count it as malformed.
     malformed: Label,
     /// No grant covers it.
     unclaimed: Label,

@@ -101,7 +101,7 @@ pub fn outgoing(maps: &MapFds, checksum: Option<&Checksum>) -> Program {
     program.expect("without a filter there is nothing to compile")
 }
 
-/// The same for one slot, which may also send what lies in this filter and no exact grant covers.
+/// The traffic control program for one slot, which may also send what lies in this filter and no exact grant covers.
 pub fn outgoing_general(
     maps: &MapFds,
     checksum: Option<&Checksum>,

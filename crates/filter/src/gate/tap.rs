@@ -7,6 +7,7 @@
 //! A ring buffer's record is longer than header and captured bytes: its size is one of a few. What follows is old.
 
 use super::counter::Counter;
+use std::fmt;
 
 /// Which way a packet went, seen from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,6 +17,16 @@ pub enum Direction {
     In = 0,
     /// Sent by a slot.
     Out = 1,
+}
+
+impl fmt::Display for Direction {
+    /// `In` or `Out`, as tcpdump writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::In => "In",
+            Self::Out => "Out",
+        })
+    }
 }
 
 /// What became of a packet.

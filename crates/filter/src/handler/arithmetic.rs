@@ -62,7 +62,7 @@ pub(super) fn expect_half(asm: &mut Assembler, packet: Reg, at: usize, value: u1
     asm.jump_if(Reg::R1, Condition::NotEqual, half(value), other);
 }
 
-/// The same of a word.
+/// Jumps unless the packet's word at `at` is `value`.
 pub(super) fn expect_word(asm: &mut Assembler, packet: Reg, at: usize, value: u32, other: Label) {
     asm.load(Size::Word, Reg::R1, packet, at);
     asm.jump_if32(Reg::R1, Condition::NotEqual, word(value), other);

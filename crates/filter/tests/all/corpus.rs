@@ -24,7 +24,7 @@ fn frames_of_the_corpus_hold() {
     each("filter_matches", bodies::matches);
 }
 
-/// The same checks on generated filters and packets, which reach further than a small corpus.
+/// Checks generated filters and packets, which reach further than a small corpus.
 #[test]
 fn generated_inputs_hold() {
     for seed in 0..3000 {

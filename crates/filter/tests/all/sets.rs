@@ -171,7 +171,7 @@ fn grants_are_compared() {
     }
 }
 
-/// The same packets in different words.
+/// Filters that match the same packets in different words.
 #[test]
 fn equal_filters_contain_each_other() {
     let equal = [

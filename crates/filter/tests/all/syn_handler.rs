@@ -69,7 +69,7 @@ impl Bench {
     fn new(may_be_partial: bool) -> Self {
         let mut stack = stack();
         let listener = listen(&mut stack);
-        let recipe = stack.answer_elsewhere(now(), listener).unwrap();
+        let recipe = stack.offload_syns(now(), listener).unwrap();
         let handler = SynHandler {
             mac: OURS,
             addresses: vec![Ipv4Addr::new(10, 9, 9, 9), ADDRESS],

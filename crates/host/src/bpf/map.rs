@@ -169,22 +169,6 @@ impl Map {
         Self::create(MapKind::Hash, name, key_size, value_size, entries)
     }
 
-    /// A hash table of at most `entries`, that forgets the one not used for longest.
-    pub fn lru_hash(
-        name: &str,
-        key_size: usize,
-        value_size: usize,
-        entries: u32,
-    ) -> Result<Self, Error> {
-        Self::create(MapKind::LruHash, name, key_size, value_size, entries)
-    }
-
-    /// Interface indices by number: targets of XDP redirection. An entry is an interface of the network namespace of
-    /// anyone who stores it, and goes with the interface.
-    pub fn devmap(name: &str, entries: u32) -> Result<Self, Error> {
-        Self::create(MapKind::Devmap, name, 4, 4, entries)
-    }
-
     /// Records from programs to a reader: `bytes` of data, a power of two of at least a page.
     pub fn ringbuf(name: &str, bytes: u32) -> Result<Self, Error> {
         Self::create(MapKind::Ringbuf, name, 0, 0, bytes)

@@ -8,6 +8,7 @@
 
 use super::{Attr, Command, bpf, bpf_fd, failed};
 use crate::error::{Context as _, Error, Result};
+use procfs::process::Process;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -95,19 +96,16 @@ pub fn is_bpffs(directory: &Path) -> bool {
 pub fn is_private(directory: &Path) -> bool {
     let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev).ok();
     let relative = directory.strip_prefix("/").unwrap_or(directory);
-    let theirs = |pid: u32| device(&Path::new(&format!("/proc/{pid}/root")).join(relative));
+    let theirs = |pid: i32| device(&Path::new(&format!("/proc/{pid}/root")).join(relative));
     let ours = device(directory);
     ancestors().any(|pid| theirs(pid).is_some_and(|theirs| Some(theirs) != ours))
 }
 
 /// The processes that this one comes from, the nearest first.
-fn ancestors() -> impl Iterator<Item = u32> {
-    let parent = |pid: &u32| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
-        line?.trim().parse().ok().filter(|pid| *pid != 0)
-    };
-    std::iter::successors(parent(&std::process::id()), parent)
+fn ancestors() -> impl Iterator<Item = i32> {
+    let parent = |pid: i32| Some(Process::new(pid).ok()?.stat().ok()?.ppid).filter(|pid| *pid != 0);
+    let first = parent(std::process::id().cast_signed());
+    std::iter::successors(first, move |pid| parent(*pid))
 }
 
 /// See that `directory`, usually `/sys/fs/bpf`, is a BPF file system: mounts one if none is there.

@@ -104,7 +104,7 @@ impl Prog {
         Self::load_kind(insns, name, kind)
     }
 
-    /// The same for a traffic control program (`BPF_PROG_TYPE_SCHED_CLS`).
+    /// Loads a traffic control program (`BPF_PROG_TYPE_SCHED_CLS`).
     pub fn load_classifier(insns: &[u64], name: &str) -> Result<Self, LoadError> {
         Self::load_kind(insns, name, Kind::Classifier)
     }

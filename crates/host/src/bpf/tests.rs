@@ -318,7 +318,7 @@ fn pinned_objects_are_found_again() {
     };
     let path = pins.0.join("map");
     {
-        let map = Map::lru_hash("kept", 4, 8, 16).unwrap();
+        let map = Map::create(MapKind::LruHash, "kept", 4, 8, 16).unwrap();
         map.update(&[1, 2, 3, 4], &[7; 8]).unwrap();
         map.pin(&path).unwrap();
         let taken = map.pin(&path).unwrap_err();
@@ -341,8 +341,8 @@ fn pinned_objects_are_found_again() {
     let prog = Prog::open_pinned(&path).unwrap();
     assert_eq!(prog.test_run(&[0; 60]).unwrap().verdict, 1);
     assert!(Map::open_pinned(&pins.0.join("nothing")).is_err());
-    let elsewhere = std::env::temp_dir().join(format!("exos-no-bpffs-{}", std::process::id()));
-    let refused = map.pin(&elsewhere).unwrap_err();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let refused = map.pin(&elsewhere.path().join("map")).unwrap_err();
     assert!(refused.to_string().contains("mount -t bpf"), "{refused}");
 }
 

@@ -13,90 +13,16 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-/// Offloads by their everyday names; one name may stand for several features of the kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Offload {
-    /// Receive checksums verified by the device.
-    Rx,
-    /// Transmit checksums filled in by the device.
-    Tx,
-    /// Scatter-gather: a packet may lie in several pieces.
-    Sg,
-    /// Generic segmentation: large packets cut up just before the driver.
-    Gso,
-    /// TCP segmentation by the device.
-    Tso,
-    /// Generic receive offload: packets of one stream merged after the driver.
-    Gro,
-    /// Large receive offload: the same by the device.
-    Lro,
-}
-
-/// The commands that get and set an offload (linux/ethtool.h), and its name for ethtool(8).
-const OFFLOADS: [(Offload, u32, u32, &str); 7] = [
-    // In the order in which they can be turned on: segmentation depends on checksums and scatter-gather.
-    (Offload::Rx, 0x14, 0x15, "rx"),
-    (Offload::Tx, 0x16, 0x17, "tx"),
-    (Offload::Sg, 0x18, 0x19, "sg"),
-    (Offload::Gso, 0x23, 0x24, "gso"),
-    (Offload::Tso, 0x1e, 0x1f, "tso"),
-    (Offload::Gro, 0x2b, 0x2c, "gro"),
-    (Offload::Lro, ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, "lro"),
-];
-
 const ETHTOOL_GSET: u32 = 0x1;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
-const ETHTOOL_GFLAGS: u32 = 0x25;
-const ETHTOOL_SFLAGS: u32 = 0x26;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_SCHANNELS: u32 = 0x3d;
-const ETH_FLAG_LRO: u32 = 1 << 15;
 const ETH_SS_FEATURES: u32 = 4;
 const ETH_GSTRING_LEN: usize = 32;
-
-impl Offload {
-    /// Every offload, in the order in which they can be turned on.
-    pub fn all() -> impl DoubleEndedIterator<Item = Offload> {
-        OFFLOADS.iter().map(|row| row.0)
-    }
-
-    fn row(self) -> &'static (Offload, u32, u32, &'static str) {
-        OFFLOADS
-            .iter()
-            .find(|row| row.0 == self)
-            .expect("every offload has a row")
-    }
-
-    /// Its name for ethtool(8), as in `ethtool -K IFACE tso off`.
-    pub fn name(self) -> &'static str {
-        self.row().3
-    }
-}
-
-/// The state of all offloads of an interface; what [`Ethtool::set_offloads`] puts back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Offloads([bool; OFFLOADS.len()]);
-
-impl Offloads {
-    /// True when this one is on.
-    pub fn get(&self, offload: Offload) -> bool {
-        Offload::all().zip(self.0).any(|(o, on)| o == offload && on)
-    }
-
-    /// The same with this one on or off.
-    #[must_use]
-    pub fn with(mut self, offload: Offload, on: bool) -> Self {
-        let at = Offload::all()
-            .position(|o| o == offload)
-            .expect("every offload has a row");
-        self.0[at] = on;
-        self
-    }
-}
 
 /// A feature of the device by the kernel's own name, for example `tx-tcp-segmentation`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -254,82 +180,6 @@ impl Ethtool {
         Ok(was)
     }
 
-    /// The state of all offloads. What the driver does not know counts as off.
-    pub fn offloads(&self, interface: &str) -> Result<Offloads> {
-        let mut state = [false; OFFLOADS.len()];
-        for (state, offload) in state.iter_mut().zip(Offload::all()) {
-            *state = self.offload(interface, offload)?;
-        }
-        Ok(Offloads(state))
-    }
-
-    /// Makes the offloads as given and returns what they were.
-    pub fn set_offloads(&self, interface: &str, wanted: &Offloads) -> Result<Offloads> {
-        let was = self.offloads(interface)?;
-        // Off from the most dependent on, then on from the least dependent on.
-        for offload in Offload::all().rev().filter(|&o| !wanted.get(o)) {
-            self.set_offload(interface, offload, false)?;
-        }
-        for offload in Offload::all().filter(|&o| wanted.get(o)) {
-            self.set_offload(interface, offload, true)?;
-        }
-        Ok(was)
-    }
-
-    /// True when this offload is at work.
-    pub fn offload(&self, interface: &str, offload: Offload) -> Result<bool> {
-        let &(_, get, _, name) = offload.row();
-        let mut words = [get, 0];
-        match self.request(interface, &mut words) {
-            Ok(()) if get == ETHTOOL_GFLAGS => Ok(words[1] & ETH_FLAG_LRO != 0),
-            Ok(()) => Ok(words[1] != 0),
-            Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(false),
-            Err(e) => Err(Error::io(
-                format!("cannot read whether {name} is on for {interface}"),
-                e,
-            )),
-        }
-    }
-
-    /// Turns one offload on or off and returns what it was. An error when the driver does not let it be changed.
-    pub fn set_offload(&self, interface: &str, offload: Offload, on: bool) -> Result<bool> {
-        let was = self.offload(interface, offload)?;
-        if was == on {
-            return Ok(was);
-        }
-        let &(_, _, set, name) = offload.row();
-        let value = if set == ETHTOOL_SFLAGS {
-            self.flags_with_lro(interface, on)?
-        } else {
-            u32::from(on)
-        };
-        let what = || {
-            format!(
-                "cannot turn {name} {} for {interface}",
-                if on { "on" } else { "off" }
-            )
-        };
-        self.request(interface, &mut [set, value]).context(what)?;
-        // The kernel notes the wish even when the device, or an offload this depends on, does not allow it.
-        if self.offload(interface, offload)? != on {
-            return Err(Error::new(what()).mend(format!(
-                "see what it depends on with `ethtool -k {interface}`"
-            )));
-        }
-        Ok(was)
-    }
-
-    fn flags_with_lro(&self, interface: &str, on: bool) -> Result<u32> {
-        let mut words = [ETHTOOL_GFLAGS, 0];
-        self.request(interface, &mut words)
-            .context(|| format!("cannot read the flags of {interface}"))?;
-        Ok(if on {
-            words[1] | ETH_FLAG_LRO
-        } else {
-            words[1] & !ETH_FLAG_LRO
-        })
-    }
-
     /// All features of a device by the kernel's own names.
     pub fn features(&self, interface: &str) -> Result<Vec<Feature>> {
         let what = || format!("cannot read the features of {interface}");
@@ -465,13 +315,8 @@ mod tests {
     }
 
     #[test]
-    fn offloads_of_loopback_can_be_read() {
+    fn features_of_loopback_can_be_read() {
         let ethtool = Ethtool::new().expect("a socket");
-        let offloads = ethtool.offloads("lo").expect("lo is everywhere");
-        assert!(
-            offloads.get(Offload::Sg),
-            "loopback always has scatter-gather: {offloads:?}"
-        );
         let features = ethtool.features("lo").expect("lo has features");
         let sg = features
             .iter()
@@ -498,16 +343,6 @@ mod tests {
             assert_eq!(feature.merges(), merges, "{feature:?}");
             assert_eq!(feature.merges_for_good(), for_good, "{feature:?}");
         }
-    }
-
-    #[test]
-    fn with_changes_one_only() {
-        let off = Offloads([false; OFFLOADS.len()]);
-        let tso = off.with(Offload::Tso, true);
-        for offload in Offload::all() {
-            assert_eq!(tso.get(offload), offload == Offload::Tso);
-        }
-        assert_eq!(tso.with(Offload::Tso, false), off);
     }
 
     #[test]

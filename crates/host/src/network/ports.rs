@@ -8,6 +8,9 @@
 //! not, for those who are asked by others and must answer soon.
 
 use crate::error::{Context as _, Error, Result};
+use procfs::FromReadSI as _;
+use procfs::net::{TcpNetEntries, TcpNetEntry, TcpState};
+use procfs::process::{FDTarget, Process, all_processes};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -135,65 +138,30 @@ fn taken(transport: Transport, address: SocketAddr, holder: Option<(u32, String)
 /// The process that listens on a port of an address, if we may see it.
 fn holder(address: SocketAddr) -> Option<(u32, String)> {
     let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
-    let inode = tables.iter().find_map(|table| {
-        let text = std::fs::read_to_string(table).ok()?;
-        text.lines()
-            .skip(1)
-            .find_map(|line| listener(line, address))
-    })?;
-    let wanted = format!("socket:[{inode}]");
-    std::fs::read_dir("/proc")
-        .ok()?
-        .flatten()
-        .find_map(|process| {
-            let pid: u32 = process.file_name().to_str()?.parse().ok()?;
-            let mut files = std::fs::read_dir(process.path().join("fd")).ok()?.flatten();
-            files.find(|fd| {
-                std::fs::read_link(fd.path()).is_ok_and(|to| to.as_os_str() == wanted.as_str())
-            })?;
-            let name = std::fs::read_to_string(process.path().join("comm")).ok()?;
-            Some((pid, name.trim_end().to_owned()))
-        })
-}
-
-/// The inode of the socket of a line of /proc/net/tcp, if it listens where `address` would.
-///
-/// `  sl  local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ...`; addresses
-/// are words in memory order, printed as hexadecimal numbers; state 0A is LISTEN.
-fn listener(line: &str, address: SocketAddr) -> Option<u64> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    let (ip, port) = fields.get(1)?.split_once(':')?;
-    let same_port = u16::from_str_radix(port, 16) == Ok(address.port());
-    if !same_port || *fields.get(3)? != "0A" {
-        return None;
-    }
-    let ip = parse_ip(ip)?;
-    let same_ip = ip == address.ip() || ip.is_unspecified() || address.ip().is_unspecified();
-    let reaches = same_ip && (ip.is_ipv4() == address.is_ipv4() || ip == IpAddr::from([0u8; 16]));
-    if reaches {
-        fields.get(9)?.parse().ok()
-    } else {
-        None
-    }
-}
-
-fn parse_ip(hex: &str) -> Option<IpAddr> {
-    let word = |at: usize| {
-        u32::from_str_radix(hex.get(at..at + 8)?, 16)
-            .ok()
-            .map(u32::to_ne_bytes)
+    let entries = tables
+        .into_iter()
+        .filter_map(|table| TcpNetEntries::from_file(table, procfs::current_system_info()).ok())
+        .flat_map(|table| table.0);
+    let listens = |entry: &TcpNetEntry| {
+        entry.state == TcpState::Listen && reaches(entry.local_address, address)
     };
-    match hex.len() {
-        8 => Some(word(0)?.into()),
-        32 => {
-            let mut bytes = [0; 16];
-            for (i, four) in bytes.chunks_mut(4).enumerate() {
-                four.copy_from_slice(&word(8 * i)?);
-            }
-            Some(bytes.into())
-        }
-        _ => None,
-    }
+    let wanted = FDTarget::Socket(entries.into_iter().find(listens)?.inode);
+    let holds = |process: &Process| {
+        let mut files = process.fd().into_iter().flatten().flatten();
+        files.any(|file| file.target == wanted)
+    };
+    let process = all_processes().ok()?.flatten().find(holds)?;
+    let pid = u32::try_from(process.pid).ok()?;
+    Some((pid, process.stat().ok()?.comm))
+}
+
+/// Whether who listens at `at` also has what is sent to `address`.
+fn reaches(at: SocketAddr, address: SocketAddr) -> bool {
+    let any = |address: SocketAddr| address.ip().is_unspecified();
+    let same_ip = at.ip() == address.ip() || any(at) || any(address);
+    // A socket of IPv6 that listens at :: has IPv4 too, unless it says otherwise.
+    let same_family = at.is_ipv4() == address.is_ipv4() || at.ip() == IpAddr::from([0u8; 16]);
+    at.port() == address.port() && same_ip && same_family
 }
 
 #[cfg(test)]
@@ -244,18 +212,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_the_kernel_table() {
-        let address = |text: &str| text.parse().expect("an address");
-        let v4 = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1";
-        assert_eq!(listener(v4, address("127.0.0.1:8080")), Some(4242));
-        assert_eq!(listener(v4, address("127.0.0.2:8080")), None);
-        assert_eq!(listener(v4, address("127.0.0.1:8081")), None);
-        assert_eq!(
-            listener(&v4.replace(" 0A ", " 01 "), address("127.0.0.1:8080")),
-            None
-        );
-        let any = v4.replace("0100007F", "00000000000000000000000000000000");
-        assert_eq!(listener(&any, address("10.0.0.1:8080")), Some(4242));
-        assert_eq!(listener("garbage", address("10.0.0.1:8080")), None);
+    fn who_has_an_address_too() {
+        for (at, address, has) in [
+            ("127.0.0.1:8080", "127.0.0.1:8080", true),
+            ("127.0.0.1:8080", "127.0.0.2:8080", false),
+            ("127.0.0.1:8080", "127.0.0.1:8081", false),
+            ("127.0.0.1:8080", "0.0.0.0:8080", true),
+            ("0.0.0.0:8080", "10.0.0.1:8080", true),
+            ("0.0.0.0:8080", "[::1]:8080", false),
+            ("[::]:8080", "10.0.0.1:8080", true),
+        ] {
+            let parse = |text: &str| text.parse().expect("an address");
+            assert_eq!(reaches(parse(at), parse(address)), has, "{at} {address}");
+        }
     }
 }

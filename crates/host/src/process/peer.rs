@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket, as the kernel knows it (unix(7)).
+//! The process at the other end of a Unix socket, as the kernel knows it (unix(7)).
 //!
 //! Everything is of the moment at which the peer connected, and nothing that it does later changes it; the process
 //! descriptor means that very process, also when its number has been given to another. Before Linux 6.5 the descriptor is of
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 
 /// linux/socket.h; the C library's bindings do not have it yet. Linux 6.5.
 const SO_PEERPIDFD: i32 = 77;
-/// The same, Linux 6.16.
+/// linux/socket.h; the C library's bindings do not have it yet. Linux 6.16.
 const SO_PASSRIGHTS: i32 = 83;
 
 /// Supplementary groups that are looked at: more, and the peer counts as in none. `NGROUPS_MAX` is 65,536, but

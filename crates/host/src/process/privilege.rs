@@ -222,16 +222,14 @@ mod tests {
                 assert!(left.is_some_and(|line| line.starts_with("Uid:")));
             }
             "files" => {
-                let file = std::env::temp_dir().join(format!("exos-files-{}", std::process::id()));
+                // It is root's alone, as temporary files are.
+                let file = tempfile::NamedTempFile::new().expect("root may");
                 fs::write(&file, "root's").expect("root may");
-                let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-                fs::set_permissions(&file, mode).expect("it is ours");
                 let (before, read) = (status(), || fs::read(&file));
                 let refused = files_as(&account, read).expect("root may");
                 let kind = refused.expect_err("it is root's").kind();
                 assert_eq!(kind, std::io::ErrorKind::PermissionDenied);
                 assert_eq!(read().expect("root may again"), b"root's");
-                fs::remove_file(&file).expect("root may");
                 for line in ["Uid:", "Gid:", "Groups:", "CapEff:"] {
                     let of = |status: &str| {
                         status

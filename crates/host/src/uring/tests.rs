@@ -2,6 +2,7 @@ use super::*;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fs::File;
 use std::io::Write as _;
+use tempfile::NamedTempFile;
 
 fn ring() -> Option<FileRing> {
     let ring = FileRing::new(&[]);
@@ -17,16 +18,15 @@ fn directory() -> Arc<OwnedFd> {
 }
 
 /// A file of this many bytes, each a function of its place.
-fn file(name: &str, len: usize) -> (std::path::PathBuf, Arc<OwnedFd>) {
-    let name = format!("exos-uring-{}-{name}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let mut file = File::create(&path).expect("written");
+fn file(len: usize) -> NamedTempFile {
+    let mut file = NamedTempFile::new().expect("made");
     let bytes: Vec<u8> = (0..len).map(byte).collect();
     file.write_all(&bytes).expect("written");
-    (
-        path.clone(),
-        Arc::new(File::open(path).expect("read").into()),
-    )
+    file
+}
+
+fn opened(file: &NamedTempFile) -> Arc<OwnedFd> {
+    Arc::new(file.reopen().expect("read").into())
 }
 
 fn byte(at: usize) -> u8 {
@@ -80,7 +80,7 @@ fn told(outcome: Outcome) -> Result<Vec<u8>, io::ErrorKind> {
 fn reading_is_reading() {
     const LEN: usize = 1_000_003;
     let Some(mut ring) = ring() else { return };
-    let (path, file) = file("reading", LEN);
+    let file = opened(&file(LEN));
     let places: Vec<(u64, usize)> = (0..3 * REQUESTS_MAX)
         .map(|n| ((n * 7919) as u64, 1 + n * 997 % 65_536))
         .chain([
@@ -102,15 +102,15 @@ fn reading_is_reading() {
         }
     }
     assert_eq!(ring.room(), REQUESTS_MAX);
-    std::fs::remove_file(path).expect("removed");
 }
 
 #[test]
 fn opening_stays_below_the_directory() {
     let Some(mut ring) = ring() else { return };
-    let (path, _) = file("opening", 1);
+    let file = file(1);
+    let path = file.path();
     let link = path.with_extension("link");
-    std::os::unix::fs::symlink(&path, &link).expect("linked");
+    std::os::unix::fs::symlink(path, &link).expect("linked");
     let name = |path: &std::path::Path| {
         path.file_name()
             .expect("a name")
@@ -119,7 +119,7 @@ fn opening_stays_below_the_directory() {
             .to_owned()
     };
     let names = [
-        name(&path),
+        name(path),
         name(&link),
         "../etc".into(),
         "/etc".into(),
@@ -136,19 +136,17 @@ fn opening_stays_below_the_directory() {
         assert_eq!(outcome, told(open(&names[n]).perform()), "{}", names[n]);
     }
     std::fs::remove_file(link).expect("removed");
-    std::fs::remove_file(path).expect("removed");
 }
 
 /// A ring may go while the kernel writes: nothing of what it writes to is freed.
 #[test]
 fn a_ring_may_go_with_requests_under_way() {
-    let (path, file) = file("going", 1 << 20);
+    let file = opened(&file(1 << 20));
     for _ in 0..20 {
         let Some(mut ring) = ring() else { return };
         (0..8).for_each(|n| ring.queue(n, read(&file, n << 17, 1 << 17)));
         ring.submit().expect("there is memory");
     }
-    std::fs::remove_file(path).expect("removed");
 }
 
 /// The other end of a pipe hears when a descriptor is closed.

@@ -1,7 +1,6 @@
 //! States of a neighbour, and the one table of what each event does in each of them.
 //!
-//! The table is RFC 4861 appendix C with two rows more: `Failed`, and `Static`, which nothing
-//! moves. It performs nothing; the cache carries the [`Action`] out.
+//! The table is RFC 4861 appendix C with one row more: `Failed`. It performs nothing; the cache carries the [`Action`] out.
 
 use crate::limits::{DELAY_FIRST_PROBE, FAILED_HOLD, REACHABLE_TIME, SOLICIT_INTERVAL};
 use crate::time::Duration;
@@ -25,7 +24,7 @@ pub enum Evidence {
     },
 }
 
-/// Neighbour states, RFC 4861 §7.3.2, and `Failed` and `Static`.
+/// Neighbour states, RFC 4861 §7.3.2, and `Failed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Asked for with multicast or broadcast, MAC unknown.
@@ -40,8 +39,6 @@ pub enum State {
     Probe,
     /// Did not answer; held so that it is not asked for with every packet.
     Failed,
-    /// Set by hand; only [`forget`](super::NeighborCache::forget) removes it.
-    Static,
 }
 
 /// What can happen to an entry. `same`: the MAC heard is the one already recorded.
@@ -75,14 +72,12 @@ pub(super) enum Action {
 }
 
 impl State {
-    /// RFC 4861 appendix C, with the rows for `Failed` and `Static` added.
+    /// RFC 4861 appendix C, with the row for `Failed` added.
     pub(super) const fn on(self, event: Event) -> (State, Action) {
         use Action::*;
         use Evidence::*;
         use State::*;
         match (self, event) {
-            (Static, _) => (Static, Nothing),
-
             (
                 Incomplete | Failed,
                 Event::Heard {
@@ -172,19 +167,18 @@ impl State {
             State::Reachable => Some(REACHABLE_TIME),
             State::Delay => Some(DELAY_FIRST_PROBE),
             State::Failed => Some(FAILED_HOLD),
-            State::Stale | State::Static => None,
+            State::Stale => None,
         }
     }
 
-    /// Who goes first when the table is full; `None` stays.
-    pub(super) const fn eviction_rank(self) -> Option<u8> {
+    /// Which goes first when the table is full.
+    pub(super) const fn eviction_rank(self) -> u8 {
         match self {
-            State::Failed => Some(0),
-            State::Incomplete => Some(1),
-            State::Stale => Some(2),
-            State::Delay | State::Probe => Some(3),
-            State::Reachable => Some(4),
-            State::Static => None,
+            State::Failed => 0,
+            State::Incomplete => 1,
+            State::Stale => 2,
+            State::Delay | State::Probe => 3,
+            State::Reachable => 4,
         }
     }
 

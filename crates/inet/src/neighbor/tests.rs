@@ -2,6 +2,10 @@
 //! events.
 
 use super::*;
+use crate::limits::{
+    NEIGHBOR_BYTES_MAX, NEIGHBOR_FRAME_OVERHEAD, NEIGHBOR_FRAMES_MIN, NEIGHBORS_BYTES_MAX,
+    NEIGHBORS_MAX,
+};
 use crate::time::Duration;
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -65,14 +69,13 @@ fn state(cache: &NeighborCache, ip: IpAddr) -> Option<State> {
     cache.iter().find(|e| e.0 == ip).map(|e| e.1)
 }
 
-const STATES: [State; 7] = [
+const STATES: [State; 6] = [
     State::Incomplete,
     State::Reachable,
     State::Stale,
     State::Delay,
     State::Probe,
     State::Failed,
-    State::Static,
 ];
 
 fn events() -> Vec<(&'static str, Event)> {
@@ -121,23 +124,23 @@ fn transitions() {
     assert_eq!(text.trim(), TRANSITIONS.trim(), "\n{text}");
 }
 
-// Incomplete, Reachable, Stale, Delay, Probe, Failed, Static.
+// Incomplete, Reachable, Stale, Delay, Probe, Failed.
 const TRANSITIONS: &str = "
-used                 .                  .                  Delay              .                  .                  .                  .
-confirmed            .                  .                  Reachable          Reachable          Reachable          .                  .
-suspected            .                  Stale              .                  .                  .                  .                  .
-timeout              Incomplete+solicit Stale              .                  Probe+solicit      Probe+solicit      remove             .
-timeout, last        Failed+give up     Stale              .                  Probe+solicit      remove             remove             .
-request same         Stale+record       .                  .                  .                  .                  Stale+record       .
-request other        Stale+record       Stale+record       Stale+record       Stale+record       Stale+record       Stale+record       .
-solicited O same     Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record   .
-solicited O other    Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record   .
-solicited - same     Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record   .
-solicited - other    Reachable+record   Stale              .                  .                  .                  Reachable+record   .
-unsolicited O same   Stale+record       .                  .                  .                  .                  Stale+record       .
-unsolicited O other  Stale+record       Stale+record       Stale+record       Stale+record       Stale+record       Stale+record       .
-unsolicited - same   Stale+record       .                  .                  .                  .                  Stale+record       .
-unsolicited - other  Stale+record       Stale              .                  .                  .                  Stale+record       .
+used                 .                  .                  Delay              .                  .                  .
+confirmed            .                  .                  Reachable          Reachable          Reachable          .
+suspected            .                  Stale              .                  .                  .                  .
+timeout              Incomplete+solicit Stale              .                  Probe+solicit      Probe+solicit      remove
+timeout, last        Failed+give up     Stale              .                  Probe+solicit      remove             remove
+request same         Stale+record       .                  .                  .                  .                  Stale+record
+request other        Stale+record       Stale+record       Stale+record       Stale+record       Stale+record       Stale+record
+solicited O same     Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record
+solicited O other    Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record
+solicited - same     Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record
+solicited - other    Reachable+record   Stale              .                  .                  .                  Reachable+record
+unsolicited O same   Stale+record       .                  .                  .                  .                  Stale+record
+unsolicited O other  Stale+record       Stale+record       Stale+record       Stale+record       Stale+record       Stale+record
+unsolicited - same   Stale+record       .                  .                  .                  .                  Stale+record
+unsolicited - other  Stale+record       Stale              .                  .                  .                  Stale+record
 ";
 
 #[test]
@@ -353,25 +356,12 @@ fn group_and_zero_macs_are_not_believed() {
     }
 }
 
-#[test]
-fn set_by_hand_stays() {
-    let mut cache = NeighborCache::new(1);
-    cache.lookup(at(0), ip(1));
-    cache.queue(ip(1), frame(1));
-    assert_eq!(cache.set_static(at(0), ip(1), MAC_A).len(), 1);
-    cache.handle_answer(at(0), ip(1), MAC_B, GRATUITOUS);
-    assert_eq!(run(&mut cache, 10_000_000), []);
-    assert_eq!(cache.lookup(at(10_000_000), ip(1)), Lookup::Known(MAC_A));
-    cache.forget(ip(1));
-    assert!(cache.is_empty());
-}
-
 /// Unresolved first, then stale; strangers never push out what is in use.
 #[test]
 fn a_full_table_evicts_the_least_useful() {
     let mut cache = resolved();
     for n in 0..NEIGHBORS_MAX as u32 - 2 {
-        cache.set_static(at(0), ip(1000 + n), MAC_A);
+        cache.learn(at(1), ip(1000 + n), MAC_A);
     }
     assert_eq!(cache.lookup(at(1), ip(2)), Lookup::Pending);
     assert_eq!(cache.len(), NEIGHBORS_MAX);
@@ -427,34 +417,29 @@ fn an_external_source_is_asked_and_answers() {
 }
 
 fn check(cache: &NeighborCache) {
-    assert_eq!(cache.index.len(), cache.entries.len());
-    let doubted = cache
-        .entries
-        .iter()
-        .filter(|e| e.state.is_in_doubt())
-        .count();
-    assert_eq!(cache.verifying as usize, doubted);
-    let waiting: usize = cache.entries.iter().map(|e| e.waiting).sum();
+    cache.table.check();
+    let doubted = cache.table.iter().filter(|e| e.state().is_in_doubt());
+    assert_eq!(cache.verifying as usize, doubted.count());
+    let mut waiting = 0;
+    for entry in cache.table.iter() {
+        let (frames, cost) = entry.frames.check();
+        waiting += cost;
+        assert!(frames == 0 || entry.state() == State::Incomplete);
+        assert!(entry.solicits <= SOLICITS_MAX);
+        assert_eq!(entry.asking, cache.wanted.contains(&entry.ip()));
+        assert!(
+            entry
+                .deadline
+                .is_none_or(|d| cache.deadline_min.is_some_and(|min| min <= d))
+        );
+        assert!(!entry.state().has_mac() || entry.mac.is_unicast() && entry.mac != Mac::ZERO);
+    }
     assert_eq!(cache.waiting, waiting);
     assert!(
         waiting
             <= NEIGHBORS_BYTES_MAX
                 + NEIGHBORS_MAX * NEIGHBOR_FRAMES_MIN * (1518 + NEIGHBOR_FRAME_OVERHEAD)
     );
-    for (slot, entry) in cache.entries.iter().enumerate() {
-        assert_eq!(cache.find(entry.ip), Some(slot));
-        assert!(entry.frames.is_empty() || entry.state == State::Incomplete);
-        let waiting: usize = entry.frames.iter().map(|f| cost_of(f)).sum();
-        assert_eq!(entry.waiting, waiting);
-        assert!(waiting <= NEIGHBOR_BYTES_MAX && entry.solicits <= SOLICITS_MAX);
-        assert_eq!(entry.asking, cache.wanted.contains(&entry.ip));
-        assert!(
-            entry
-                .deadline
-                .is_none_or(|d| cache.deadline_min.is_some_and(|min| min <= d))
-        );
-        assert!(!entry.state.has_mac() || entry.mac.is_unicast() && entry.mac != Mac::ZERO);
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -464,7 +449,6 @@ enum Op {
     Hear(Evidence, bool),
     Confirm,
     Suspect,
-    Forget,
     Wait(u64),
     Drain,
 }
@@ -481,7 +465,6 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (evidence, any::<bool>()).prop_map(|(e, b)| Op::Hear(e, b)),
         1 => Just(Op::Confirm),
         1 => Just(Op::Suspect),
-        1 => Just(Op::Forget),
         3 => (0u64..8_000).prop_map(Op::Wait),
         2 => Just(Op::Drain),
     ]
@@ -505,7 +488,6 @@ proptest! {
                 }
                 Op::Confirm => cache.confirm(now, ip(n)),
                 Op::Suspect => cache.suspect(now, ip(n)),
-                Op::Forget => cache.forget(ip(n)),
                 Op::Wait(millis) => {
                     now += Duration::from_millis(millis);
                     cache.handle_timeout(now);
@@ -518,7 +500,7 @@ proptest! {
             }
             check(&cache);
         }
-        let held: usize = cache.entries.iter().map(|e| e.frames.len()).sum();
+        let held: usize = cache.table.iter().map(|e| e.frames.check().0).sum();
         let c = cache.counters();
         let dropped = c.frames_overflowed + c.frames_unresolved + c.frames_unexpected;
         prop_assert_eq!(given, back + dropped + held as u64);

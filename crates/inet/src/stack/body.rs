@@ -96,7 +96,7 @@ fn sum_of_bytes(queue: &Aggregate, data: Range<usize>) -> Sum {
     sum
 }
 
-/// The same where they are more than one.
+/// The bytes of a range that lies in more than one piece.
 #[inline(never)]
 fn gather_pieces<'a>(queue: &'a Aggregate, data: Range<usize>, copy: &'a mut Vec<u8>) -> Body<'a> {
     let mut pieces = queue.pieces(data.clone()).map(|piece| piece.as_bytes());

@@ -2,23 +2,19 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use exos_wire::arp::{self, ArpView};
+use exos_wire::arp::ArpView;
 use exos_wire::ethernet::{
     ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetView, VLAN_ID_MASK,
 };
-use exos_wire::icmpv4::{Icmpv4, Icmpv4View};
-use exos_wire::icmpv6::{Icmpv6, Icmpv6View};
 use exos_wire::ipv4::Ipv4View;
 use exos_wire::ipv6::{self, Answer, Ipv6View, Upper};
-use exos_wire::ndp::{NeighborAdvertisement, NeighborSolicitation};
 use exos_wire::tcp::{TcpFlags, TcpView};
 use exos_wire::{Sum, protocol};
 
-use super::{EchoReply, Neighbors, RxChecksum, Stack, frames};
+use super::{Neighbors, RxChecksum, Stack};
 use crate::fragment::{Datagram, Fragment, FragmentKey};
-use crate::icmp::{self, ErrorKind, IcmpError, Problem};
-use crate::limits::CONTROL_FRAMES_MAX;
-use crate::neighbor::Evidence;
+use crate::icmp::Problem;
+use crate::neighbor::{self, Heard, arp};
 use crate::route::Delivery;
 use crate::tcp::{Ecn, Flow, Segment};
 use crate::time::Instant;
@@ -26,21 +22,29 @@ use crate::udp::{self, Delivered, UdpDrop};
 
 /// What the way in knows about a packet once its IP header is read.
 #[derive(Copy, Clone)]
-struct Packet<'a> {
-    src: IpAddr,
-    dst: IpAddr,
-    how: Delivery,
+pub(super) struct Packet<'a> {
+    pub src: IpAddr,
+    pub dst: IpAddr,
+    pub how: Delivery,
     protocol: u8,
     /// What is above IP.
-    payload: &'a [u8],
+    pub payload: &'a [u8],
     /// The whole IP packet (or its beginning), for ICMP errors.
-    quote: &'a [u8],
+    pub quote: &'a [u8],
     /// Where the byte lies that names the protocol.
     protocol_field: usize,
     /// The frame was for a group.
-    group: bool,
+    pub group: bool,
     ecn: Ecn,
     checksum: RxChecksum,
+}
+
+impl Packet<'_> {
+    /// What a transport's checksum covers beside its segment.
+    fn pseudo(&self) -> Sum {
+        let len = self.payload.len() as u32;
+        Sum::pseudo(self.src, self.dst, self.protocol, len)
+    }
 }
 
 /// Whom else a frame concerns, where several stacks have an address together.
@@ -86,10 +90,9 @@ impl Stack {
     /// Take in a received Ethernet frame.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) {
         let checksum = self.believed(checksum);
-        if self.handle_expected(now, frame, checksum) || self.handle_syn(now, frame, checksum) {
-            return;
+        if !self.handle_expected(now, frame, checksum) {
+            self.handle_any(now, frame, checksum);
         }
-        self.handle_any(now, frame, checksum);
     }
 
     /// What the link says of checksums; where they are not to be verified, they are taken for right.
@@ -126,7 +129,6 @@ impl Stack {
         }
     }
 
-    /// RFC 826, with the answers of RFC 5227.
     fn handle_arp(&mut self, now: Instant, payload: &[u8]) {
         let Ok(view) = ArpView::parse(payload) else {
             self.counters.drop_arp_malformed += 1;
@@ -135,32 +137,24 @@ impl Stack {
         if self.config.neighbors == Neighbors::External {
             return;
         }
-        let packet = view.packet();
-        if !matches!(packet.operation, arp::REQUEST | arp::REPLY) {
-            self.counters.drop_arp_ignored += 1;
-            return;
+        let us = (self.config.mac, self.routes.as_ref());
+        match arp::handle(&mut self.neighbors, now, us, &view.packet()) {
+            Some(heard) => self.act_on(now, heard),
+            None => self.counters.drop_arp_ignored += 1,
         }
-        let for_us = self.routes.is_local(packet.target_ip.into());
-        let gratuitous = packet.sender_ip == packet.target_ip;
-        self.concerns_all |= packet.operation == arp::REPLY || gratuitous;
-        let evidence = match packet.operation {
-            arp::REQUEST if for_us && !gratuitous => Evidence::Request,
-            arp::REPLY if for_us && self.neighbors.awaits(packet.sender_ip.into()) => {
-                Evidence::Solicited { overriding: true }
+    }
+
+    /// What a message about neighbours leads to.
+    pub(super) fn act_on(&mut self, now: Instant, heard: Heard) {
+        self.concerns_all |= heard.concerns_all;
+        self.queue_frames(heard.released);
+        match heard.answer {
+            Some(neighbor::Answer::Frame(frame)) => self.queue_frame(frame),
+            Some(neighbor::Answer::Message { from, to, bytes }) => {
+                let (from, to) = (from.into(), to.into());
+                self.send_ip_with_hop_limit(now, from, to, protocol::ICMPV6, &bytes, 255);
             }
-            _ => Evidence::Unsolicited { overriding: true },
-        };
-        let sender: IpAddr = packet.sender_ip.into();
-        // Only who may be a next hop is worth remembering.
-        if !self.routes.is_local(sender) && self.routes.next_hop(sender) == Some(sender) {
-            let waiting = self
-                .neighbors
-                .handle_answer(now, sender, packet.sender_mac, evidence);
-            self.queue_frames(waiting);
-        }
-        if for_us && packet.operation == arp::REQUEST && packet.sender_mac.is_unicast() {
-            let answer = frames::arp_answer(self.config.mac, &packet);
-            self.queue_frame(answer);
+            None => {}
         }
     }
 
@@ -350,7 +344,7 @@ impl Stack {
     /// A route leads back to who sent this.
     #[inline]
     pub(super) fn can_answer(&self, src: IpAddr) -> bool {
-        self.ways.get(src, self.path_generation()).is_some() || self.routes.next_hop(src).is_some()
+        self.paths.get(src, self.path_generation()).is_some() || self.routes.next_hop(src).is_some()
     }
 
     fn handle_upper(&mut self, now: Instant, packet: &Packet<'_>) {
@@ -384,15 +378,13 @@ impl Stack {
             self.counters.drop_tcp_group += 1;
             return;
         }
-        let pseudo = Sum::pseudo(
-            packet.src,
-            packet.dst,
-            protocol::TCP,
-            packet.payload.len() as u32,
-        );
-        if !checksum_passes(packet.checksum, view.checksum(), pseudo, || {
-            view.checksum_ok(pseudo)
-        }) {
+        let pseudo = packet.pseudo();
+        let is_right = match packet.checksum {
+            RxChecksum::Verified => true,
+            RxChecksum::MaybePartial if view.checksum() == pseudo.value() => true,
+            RxChecksum::MaybePartial | RxChecksum::Unknown => view.checksum_ok(pseudo),
+        };
+        if !is_right {
             self.counters.drop_tcp_checksum += 1;
             return;
         }
@@ -429,18 +421,8 @@ impl Stack {
     }
 
     fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {
-        let partial = packet.checksum == RxChecksum::MaybePartial && {
-            let pseudo = Sum::pseudo(
-                packet.src,
-                packet.dst,
-                protocol::UDP,
-                packet.payload.len() as u32,
-            );
-            packet
-                .payload
-                .get(6..8)
-                .is_some_and(|c| u16::from_be_bytes([c[0], c[1]]) == pseudo.value())
-        };
+        let partial = packet.checksum == RxChecksum::MaybePartial
+            && packet.payload.get(6..8) == Some(&packet.pseudo().value().to_be_bytes());
         let verified = partial || packet.checksum == RxChecksum::Verified;
         let view = match udp::parse(packet.src, packet.dst, packet.payload, verified) {
             Ok(view) => view,
@@ -464,190 +446,5 @@ impl Stack {
                 self.report(now, packet.quote, Problem::PortUnreachable, packet.group);
             }
         }
-    }
-
-    fn handle_icmpv4(&mut self, now: Instant, packet: &Packet<'_>) {
-        let Some(view) = Icmpv4View::parse(packet.payload)
-            .ok()
-            .filter(Icmpv4View::checksum_ok)
-        else {
-            self.counters.drop_icmp_malformed += 1;
-            return;
-        };
-        if let Icmpv4::EchoReply { ident, seq, .. } = view.message() {
-            self.heard_echo(packet.src, ident, seq);
-        } else if let Some(error) = icmp::received::parse_v4(&view) {
-            self.handle_icmp_error(now, &error);
-        } else {
-            self.answer_echo(now, packet);
-        }
-    }
-
-    fn handle_icmpv6(&mut self, now: Instant, packet: &Packet<'_>) {
-        let (IpAddr::V6(src), IpAddr::V6(dst)) = (packet.src, packet.dst) else {
-            return;
-        };
-        let view = Icmpv6View::parse(packet.payload)
-            .ok()
-            .filter(|v| v.checksum_ok(&src, &dst));
-        let Some((view, Ok(message))) = view.map(|v| (v, v.message())) else {
-            self.counters.drop_icmp_malformed += 1;
-            return;
-        };
-        match message {
-            Icmpv6::NeighborSolicitation(ns) => self.handle_solicitation(now, packet, &ns),
-            Icmpv6::NeighborAdvertisement(na) => self.handle_advertisement(now, packet, &na),
-            // Addresses and routers are configured, not learnt; see ARCHITECTURE.
-            Icmpv6::RouterSolicitation(_) | Icmpv6::RouterAdvertisement(_) => {
-                self.counters.drop_icmp_ignored += 1;
-            }
-            Icmpv6::EchoReply { ident, seq, .. } => self.heard_echo(packet.src, ident, seq),
-            Icmpv6::EchoRequest { .. } => self.answer_echo(now, packet),
-            _ => {
-                if let Some(error) = icmp::received::parse_v6(&view) {
-                    self.handle_icmp_error(now, &error);
-                } else {
-                    self.counters.drop_icmp_ignored += 1;
-                }
-            }
-        }
-    }
-
-    fn answer_echo(&mut self, now: Instant, packet: &Packet<'_>) {
-        let answer = icmp::answer_echo(
-            packet.src,
-            packet.dst,
-            packet.how,
-            packet.payload,
-            &self.routes,
-        );
-        if let Some(answer) = answer {
-            self.counters.icmp_echo_answered += 1;
-            self.send_icmp(now, &answer);
-        } else {
-            self.counters.drop_icmp_ignored += 1;
-        }
-    }
-
-    fn heard_echo(&mut self, from: IpAddr, ident: u16, seq: u16) {
-        if self.echo_replies.len() < CONTROL_FRAMES_MAX {
-            self.echo_replies.push_back(EchoReply { from, ident, seq });
-        }
-    }
-
-    /// RFC 4861 §7.2.3. The hop limit of 255 shows that no router passed it on (§7.1).
-    fn handle_solicitation(
-        &mut self,
-        now: Instant,
-        packet: &Packet<'_>,
-        ns: &NeighborSolicitation,
-    ) {
-        if !self.ndp_is_valid(packet) || !self.routes.is_local(ns.target.into()) {
-            return;
-        }
-        let may_be_next_hop = self.routes.next_hop(packet.src) == Some(packet.src);
-        if let Some(mac) = ns.source_mac.filter(|_| may_be_next_hop) {
-            let waiting = self
-                .neighbors
-                .handle_answer(now, packet.src, mac, Evidence::Request);
-            self.queue_frames(waiting);
-        }
-        let to_mac = ns.source_mac.filter(|m| m.is_unicast());
-        if let Some(frame) = frames::advertise(self.config.mac, ns.target, packet.src, to_mac) {
-            self.queue_frame(frame);
-        } else {
-            // The sender left its link address out: it is in our cache, or is asked for.
-            let message = frames::advertisement(self.config.mac, ns.target, true);
-            let IpAddr::V6(to) = packet.src else { return };
-            let bytes = frames::emit_advertisement(&message, &ns.target, &to);
-            self.send_ip_with_hop_limit(
-                now,
-                ns.target.into(),
-                packet.src,
-                protocol::ICMPV6,
-                &bytes,
-                255,
-            );
-        }
-    }
-
-    /// RFC 4861 §7.2.5.
-    fn handle_advertisement(
-        &mut self,
-        now: Instant,
-        packet: &Packet<'_>,
-        na: &NeighborAdvertisement,
-    ) {
-        if !self.ndp_is_valid(packet) || self.routes.is_local(na.target.into()) {
-            return;
-        }
-        let Some(mac) = na.target_mac else { return };
-        self.concerns_all = true;
-        // A forged answer that nobody waits for is verified like any news, and not believed for as
-        // long as one that was asked for.
-        let asked_for = na.solicited && self.neighbors.awaits(na.target.into());
-        let evidence = if asked_for && packet.how == Delivery::Unicast {
-            Evidence::Solicited {
-                overriding: na.override_,
-            }
-        } else {
-            Evidence::Unsolicited {
-                overriding: na.override_,
-            }
-        };
-        let waiting = self
-            .neighbors
-            .handle_answer(now, na.target.into(), mac, evidence);
-        self.queue_frames(waiting);
-    }
-
-    fn ndp_is_valid(&mut self, packet: &Packet<'_>) -> bool {
-        let valid = packet.quote.get(7) == Some(&255);
-        self.counters.drop_icmp_malformed += u64::from(!valid);
-        valid && self.config.neighbors == Neighbors::Own
-    }
-
-    fn handle_icmp_error(&mut self, now: Instant, error: &IcmpError) {
-        if !self.routes.is_local(error.local) {
-            self.counters.drop_icmp_malformed += 1;
-            return;
-        }
-        self.counters.icmp_errors_received += 1;
-        self.concerns_all = true;
-        if error.protocol == protocol::UDP {
-            self.udp.handle_error(error);
-        }
-        let Some(seq) = error.seq.filter(|_| error.protocol == protocol::TCP) else {
-            return;
-        };
-        let local = SocketAddr::new(error.local, error.local_port);
-        let flow = Flow::new(local, SocketAddr::new(error.remote, error.remote_port));
-        match error.kind {
-            ErrorKind::Hard(reason) => {
-                self.tcp.handle_unreachable(now, &flow, seq, reason, true);
-            }
-            ErrorKind::Soft(reason) => {
-                self.tcp.handle_unreachable(now, &flow, seq, reason, false);
-            }
-            ErrorKind::TooBig { mtu } => {
-                let headers = if error.local.is_ipv6() { 60 } else { 40 };
-                let mss = mtu.saturating_sub(headers).min(u32::from(u16::MAX)) as u16;
-                self.tcp.handle_too_big(now, &flow, seq, mss);
-            }
-        }
-    }
-}
-
-/// Whether a transport checksum passes, computing it only where the link's word does not suffice.
-fn checksum_passes(
-    word: RxChecksum,
-    field: u16,
-    pseudo: Sum,
-    verify: impl FnOnce() -> bool,
-) -> bool {
-    match word {
-        RxChecksum::Verified => true,
-        RxChecksum::MaybePartial => field == pseudo.value() || verify(),
-        RxChecksum::Unknown => verify(),
     }
 }

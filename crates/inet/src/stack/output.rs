@@ -3,19 +3,18 @@
 //!
 //! A segment leaves as a head, written into the stack's scratch space, and a body that refers to
 //! the program's own slices: nothing is copied here, and the sum of the body is taken from the
-//! slices' cached sums. What is small and rare (ARP, NDP, ICMP, UDP) leaves as complete frames.
+//! slices' cached sums. Connections hand out bursts of several segments at once: where the link cannot cut them up, it is
+//! done here, a frame each time. What is small and rare (ARP, NDP, ICMP, UDP) leaves as complete frames.
 
 use std::net::IpAddr;
-use std::num::NonZeroU64;
 
 use exos_wire::{Mac, Sum};
 
+use super::Stack;
 use super::body::{Body, Summing, gather};
-use super::frames::{arp_question, ndp_question};
-use super::segments::write_segment;
-use super::{Stack, syn, usual};
+use crate::neighbor::frames::{arp_question, ndp_question};
 use crate::neighbor::{Lookup, Solicit};
-use crate::tcp::{ConnectionId, IpFields, Leaving, Next, Outgoing, Path, Plain, Reply};
+use crate::tcp::{ConnectionId, Outgoing, Path, Reply};
 use crate::time::Instant;
 
 /// What is left for the link to do with a frame's transport checksum.
@@ -47,12 +46,15 @@ pub struct Transmit<'a> {
     pub ipv6: bool,
 }
 
-/// Where a segment can go.
-pub(super) enum Way {
-    To(Mac),
-    /// To this neighbour, once it is known.
-    Wait(IpAddr),
-    Nowhere,
+/// Where packets for a host go.
+#[derive(Copy, Clone)]
+pub(super) enum NextHop {
+    /// To this link address.
+    Known(Mac),
+    /// To this neighbour, once its link address is known.
+    Pending(IpAddr),
+    /// No route leads there.
+    None,
 }
 
 impl Stack {
@@ -64,235 +66,156 @@ impl Stack {
         if errands {
             return self.poll_errands(now);
         }
-        if self.tcp.is_silent() {
+        if self.tcp.is_silent() && self.burst.is_none() {
             return None;
         }
-        self.poll_usual(now)
+        self.poll_connections(now)
     }
 
-    #[inline(never)]
-    fn poll_usual(&mut self, now: Instant) -> Option<Transmit<'_>> {
-        let generation = self.path_generation();
-        match self.tcp.poll_short(now, self.data_max(), generation) {
-            next @ (Next::Segment | Next::Alike) => {
-                Some(self.plain_segment(generation, next == Next::Alike))
-            }
-            Next::Nothing => None,
-            Next::SynAck => self.syn_ack(now, generation),
-            Next::General => self.poll_any(now),
-        }
-    }
-
-    /// What leaves before any segment of a connection; most often it is the answer of one in TIME-WAIT.
+    /// What leaves before any segment of a connection, and then these.
     #[inline(never)]
     fn poll_errands(&mut self, now: Instant) -> Option<Transmit<'_>> {
-        let others = self.neighbors.has_solicits() || !self.control.is_empty();
-        let Some(len) = (!others).then(|| self.write_plain_reply()).flatten() else {
-            return self.poll_any(now);
-        };
-        self.counters.tcp_segments_sent += 1;
-        self.counters.frames_sent += 1;
-        Some(whole_frame(&self.head[..len]))
+        while let Some(solicit) = self.neighbors.poll_solicit(now) {
+            self.solicit(&solicit);
+        }
+        if let Some(frame) = self.control.pop_front() {
+            self.counters.frames_sent += 1;
+            self.frame = frame;
+            return Some(whole_frame(&self.frame));
+        }
+        while let Some(reply) = self.tcp.poll_reply() {
+            if self.write_reply(now, &reply) {
+                self.counters.frames_sent += 1;
+                return Some(whole_frame(self.head.bytes()));
+            }
+        }
+        self.poll_connections(now)
     }
 
-    /// Write the next stateless answer, if it has timestamps and no other option, and goes where others have gone lately.
-    fn write_plain_reply(&mut self) -> Option<usize> {
-        let generation = self.path_generation();
-        let reply = self.tcp.next_reply()?;
-        let plain = Plain::of_reply(reply)?;
-        let to = self.ways.get(reply.flow.remote_ip(), generation)?;
-        let out = self.head.first_chunk_mut().expect("room for any head");
-        let (macs, sum) = ((self.config.mac, to), Some(Sum::ZERO));
-        let head = usual::write(out, macs, &reply.flow, &plain, sum);
-        self.tcp.reply_is_sent();
-        Some(head.len)
-    }
-
-    #[inline(never)]
-    fn syn_ack(&mut self, now: Instant, generation: NonZeroU64) -> Option<Transmit<'_>> {
-        let remote = self.tcp.next_to_send()?.flow().remote_ip();
-        let Some(mac) = self.ways.get(remote, generation) else {
-            return self.poll_any(now);
-        };
-        let (flow, syn) = self.tcp.poll_syn_ack(now, Path { mac, generation })?;
-        self.counters.tcp_segments_sent += 1;
-        self.counters.frames_sent += 1;
-        let sum = (!self.config.offload.checksum).then_some(Sum::ZERO);
-        let macs = (self.config.mac, mac);
-        let head = syn::write_bare(&mut self.head, macs, flow, &syn, sum);
-        Some(Transmit {
-            head: &self.head[..head.len],
-            body: Body::EMPTY,
-            checksum: head.checksum,
-            segment_size: None,
-            ipv6: flow.is_ipv6(),
-        })
-    }
-
-    /// Count a segment of a connection, and find where it goes; `None` when it goes nowhere now.
-    fn begin_to_send(&mut self, now: Instant, id: ConnectionId, out: &Outgoing) -> Option<Mac> {
-        self.counters.tcp_segments_sent += 1;
-        self.counters.tcp_segments_retransmitted += u64::from(out.again);
-        match self.way_of(now, id) {
-            Way::To(mac) => return Some(mac),
-            Way::Wait(hop) => self.queue_segment(id, out, hop),
-            Way::Nowhere => self.counters.drop_ip_no_route += 1,
+    fn poll_connections(&mut self, now: Instant) -> Option<Transmit<'_>> {
+        if let Some(to) = self.burst.take()
+            && self.tcp.next_of_burst(to.0)
+        {
+            self.fast_paths.in_bursts += u64::from(cfg!(debug_assertions));
+            return Some(self.segment(to, true));
+        }
+        // Segments whose way is not known wait with their neighbour, and the next has its turn.
+        while let Some(id) = self.tcp.poll_output(now, self.data_max()) {
+            match self.path_of(now, id) {
+                NextHop::Known(mac) => return Some(self.segment((id, mac), false)),
+                hop => self.withhold_segment(id, hop),
+            }
+        }
+        if self.neighbors.has_solicits() {
+            // Looking for a way has raised a question: it leaves now, not with the next event.
+            return self.poll_errands(now);
         }
         None
     }
 
-    /// The same, the general way.
-    #[inline(never)]
-    fn poll_any(&mut self, now: Instant) -> Option<Transmit<'_>> {
-        loop {
-            while let Some(solicit) = self.neighbors.poll_solicit(now) {
-                self.solicit(&solicit);
-            }
-            if let Some(frame) = self.control.pop_front() {
-                self.counters.frames_sent += 1;
-                self.frame = frame;
-                return Some(whole_frame(&self.frame));
-            }
-            while let Some(reply) = self.tcp.poll_reply() {
-                if let Some(len) = self.write_reply(now, &reply) {
-                    self.counters.frames_sent += 1;
-                    return Some(whole_frame(&self.head[..len]));
-                }
-            }
-            // Segments whose way is not known wait with their neighbour, and the next has its turn.
-            while let Some((id, out)) = self.tcp.poll_output(now, self.data_max()) {
-                if let Some(mac) = self.begin_to_send(now, id, &out) {
-                    return Some(self.segment(id, &out, mac));
-                }
-            }
-            // Looking for a way may have raised a question: it leaves now, not with the next event.
-            if !self.neighbors.has_solicits() {
-                return None;
-            }
-        }
-    }
-
-    /// The most data that one segment may have; zero: a maximum segment size.
+    /// The most data of a segment that the link cuts up; zero where it does not.
     #[inline]
     fn data_max(&self) -> u32 {
         let segmentation = self.config.offload.segmentation;
         segmentation.map_or(0, |max| max.saturating_sub(100) as u32)
     }
 
-    /// Write a segment's head and refer to its data.
+    /// Hand out the segment that a connection has just given, or the first of several: write its head and refer to its
+    /// data. It `continues` a burst.
     #[inline]
-    fn segment(&mut self, id: ConnectionId, out: &Outgoing, mac: Mac) -> Transmit<'_> {
+    fn segment(&mut self, to: (ConnectionId, Mac), continues: bool) -> Transmit<'_> {
+        let out = self.tcp.outgoing();
+        let several = out.data.len() > usize::from(out.mss);
+        let link_cuts = several && self.config.offload.segmentation.is_some();
+        let data = match link_cuts {
+            true => out.data.clone(),
+            false => out.first(),
+        };
+        self.burst = (several && !link_cuts).then_some(to);
         self.counters.frames_sent += 1;
+        self.counters.tcp_segments_sent += 1;
+        self.counters.tcp_segments_retransmitted += u64::from(out.again);
         let connection = self
             .tcp
-            .connection(id)
+            .connection(to.0)
             .expect("a connection that has just given a segment");
         // What is cut up gets its checksums from the one that cuts it.
-        let cut = out.data.len() > usize::from(out.mss);
-        let partial = self.config.offload.checksum || cut;
-        let queue = connection.queue();
-        let (near, copy) = (&mut self.near, &mut self.gathered);
-        let summing = if partial { Summing::Link } else { self.summing };
-        let (body, sum) = gather(queue, out.data.clone(), near, copy, summing);
-        let flow = connection.flow();
-        let head = write_segment(&mut self.head, self.config.mac, mac, flow, out, sum);
-        Transmit {
-            head: &self.head[..head.len],
-            body,
-            checksum: head.checksum,
-            segment_size: cut.then_some(out.mss),
-            ipv6: flow.is_ipv6(),
-        }
-    }
-
-    /// The same for a segment that goes the short way; `alike` is as for [`Next::Alike`].
-    #[inline]
-    fn plain_segment(&mut self, generation: NonZeroU64, alike: bool) -> Transmit<'_> {
-        self.counters.tcp_segments_sent += 1;
-        self.counters.frames_sent += 1;
-        let Leaving { id, plain, .. } = self.tcp.leaving();
-        let connection = self
-            .tcp
-            .connection(*id)
-            .expect("a connection that has just given a segment");
-        let data = plain.start..plain.start + plain.len;
-        let summing = match self.config.offload.checksum {
+        let summing = match self.config.offload.checksum || link_cuts {
             true => Summing::Link,
             false => self.summing,
         };
         let (near, copy) = (&mut self.near, &mut self.gathered);
+        let len = data.len();
         let (body, sum) = gather(connection.queue(), data, near, copy, summing);
-        let head = &mut self.last_head;
-        let next = match sum.filter(|_| alike) {
-            Some(data) => Some(head.write_alike(plain.seq, data)),
-            None => head.write_next(*id, generation, plain, sum),
+        let head = &mut self.head;
+        let checksum = match sum.filter(|_| continues && head.is_of(to)) {
+            Some(data) => head.write_next(out.seq, data),
+            None => {
+                head.continue_with(to, self.config.mac, connection.flow(), out.ip);
+                head.write_tcp(out, len, sum)
+            }
         };
-        let checksum = next.unwrap_or_else(|| {
-            let path = connection.path.expect("the short way has a path");
-            let macs = (self.config.mac, path.mac);
-            head.write_first((*id, generation), macs, connection.flow(), plain, sum)
-        });
         Transmit {
-            head: self.last_head.bytes(),
+            head: self.head.bytes(),
             body,
             checksum,
-            segment_size: None,
-            ipv6: self.last_head.is_ipv6(),
+            segment_size: link_cuts.then_some(out.mss),
+            ipv6: self.head.is_ipv6(),
         }
     }
 
     /// Where a connection's segments go: what was found last time, unless something has changed.
     #[inline]
-    fn way_of(&mut self, now: Instant, id: ConnectionId) -> Way {
+    fn path_of(&mut self, now: Instant, id: ConnectionId) -> NextHop {
         let generation = self.path_generation();
         let Some(connection) = self.tcp.connection(id) else {
-            return Way::Nowhere;
+            return NextHop::None;
         };
         if let Some(path) = connection.path
             && path.generation == generation
         {
-            return Way::To(path.mac);
+            return NextHop::Known(path.mac);
         }
         let (remote, doubted) = (connection.flow().remote().ip(), connection.doubts_path());
         if doubted && let Some(hop) = self.routes.next_hop(remote) {
             // RFC 1122 §4.2.3.5 (R1): anyone who is to carry it on may be gone.
             self.neighbors.suspect(now, hop);
         }
-        let way = self.way_to(now, remote);
-        if let Way::To(mac) = way {
+        let hop = self.path_to(now, remote);
+        if let NextHop::Known(mac) = hop {
             // Looking up may itself have changed the cache: the path is good for what is there now.
             let generation = self.path_generation();
             self.tcp.set_path(id, Path { mac, generation });
         }
-        way
+        hop
     }
 
     #[inline]
-    pub(super) fn way_to(&mut self, now: Instant, remote: IpAddr) -> Way {
-        match self.ways.get(remote, self.path_generation()) {
-            Some(mac) => Way::To(mac),
-            None => self.find_way(now, remote),
+    pub(super) fn path_to(&mut self, now: Instant, remote: IpAddr) -> NextHop {
+        match self.paths.get(remote, self.path_generation()) {
+            Some(mac) => NextHop::Known(mac),
+            None => self.find_path(now, remote),
         }
     }
 
-    fn find_way(&mut self, now: Instant, remote: IpAddr) -> Way {
+    fn find_path(&mut self, now: Instant, remote: IpAddr) -> NextHop {
         if let Some(mac) = self.group_mac(remote) {
-            return Way::To(mac);
+            return NextHop::Known(mac);
         }
         let Some(hop) = self.routes.next_hop(remote) else {
-            return Way::Nowhere;
+            return NextHop::None;
         };
         match self.neighbors.lookup(now, hop) {
             Lookup::Known(mac) => {
                 // Looking up may itself have changed the cache.
                 let generation = self.path_generation();
                 if self.routes.may_send(remote) {
-                    self.ways.put(remote, generation, mac);
+                    self.paths.put(remote, generation, mac);
                 }
-                Way::To(mac)
+                NextHop::Known(mac)
             }
-            Lookup::Pending => Way::Wait(hop),
-            Lookup::Unreachable => Way::Nowhere,
+            Lookup::Pending => NextHop::Pending(hop),
+            Lookup::Unreachable => NextHop::None,
         }
     }
 
@@ -306,31 +229,54 @@ impl Stack {
         }
     }
 
-    /// Keep a segment until its neighbour is known. One that the link would have to cut up is left
-    /// to retransmission.
-    fn queue_segment(&mut self, id: ConnectionId, out: &Outgoing, hop: IpAddr) {
-        if out.data.len() > usize::from(out.mss) {
-            self.counters.drop_neighbor_unresolved += 1;
-            return;
+    /// A segment, or several in one, cannot leave now. It is kept until its neighbour is known, if there is one; what the link
+    /// would have to cut up is left to retransmission.
+    fn withhold_segment(&mut self, id: ConnectionId, hop: NextHop) {
+        let link_cuts = self.config.offload.segmentation.is_some();
+        loop {
+            let out = self.tcp.outgoing();
+            let several = out.data.len() > usize::from(out.mss);
+            self.counters.tcp_segments_sent += 1;
+            self.counters.tcp_segments_retransmitted += u64::from(out.again);
+            match hop {
+                NextHop::Pending(_) if several && link_cuts => {
+                    self.counters.drop_neighbor_unresolved += 1;
+                }
+                NextHop::Pending(hop) => self.queue_segment(id, hop),
+                NextHop::Known(_) | NextHop::None => self.counters.drop_ip_no_route += 1,
+            }
+            if !several || link_cuts || !self.tcp.next_of_burst(id) {
+                return;
+            }
         }
+    }
+
+    /// Keep a segment until its neighbour is known.
+    fn queue_segment(&mut self, id: ConnectionId, hop: IpAddr) {
+        let out = self.tcp.outgoing();
         let connection = self
             .tcp
             .connection(id)
             .expect("a connection that has just given a segment");
-        let (flow, sum) = (connection.flow(), connection.queue().sum(out.data.clone()));
-        let (from, to) = (self.config.mac, Mac::ZERO);
-        let head = write_segment(&mut self.head, from, to, flow, out, Some(sum));
-        let mut frame = self.head[..head.len].to_vec();
-        frame.extend_from_slice(&connection.queue().to_vec(out.data.clone()));
+        let (queue, data, macs) = (
+            connection.queue(),
+            out.first(),
+            (self.config.mac, Mac::ZERO),
+        );
+        self.head.begin_with(macs, connection.flow(), out.ip);
+        let sum = queue.sum(data.clone());
+        self.head.write_tcp(out, data.len(), Some(sum));
+        let mut frame = self.head.bytes().to_vec();
+        frame.extend_from_slice(&queue.to_vec(data));
         self.neighbors.queue(hop, frame);
     }
 
-    /// Write a stateless answer; `None` when it has nowhere to go.
-    fn write_reply(&mut self, now: Instant, reply: &Reply) -> Option<usize> {
-        let way = self.way_to(now, reply.flow.remote().ip());
-        let to = match way {
-            Way::To(mac) => mac,
-            _ => Mac::ZERO,
+    /// Write a stateless answer; false when it has nowhere to go now.
+    fn write_reply(&mut self, now: Instant, reply: &Reply) -> bool {
+        let hop = self.path_to(now, reply.flow.remote_ip());
+        let to = match hop {
+            NextHop::Known(mac) => mac,
+            NextHop::Pending(_) | NextHop::None => Mac::ZERO,
         };
         let out = Outgoing {
             seq: reply.seq,
@@ -338,21 +284,18 @@ impl Stack {
             flags: reply.flags,
             window: reply.window,
             options: reply.options,
-            data: 0..0,
-            mss: 0,
-            again: false,
-            ect: false,
-            ip: IpFields::default(),
+            ..Outgoing::NONE
         };
-        let (from, sum) = (self.config.mac, Some(Sum::ZERO));
-        let head = write_segment(&mut self.head, from, to, &reply.flow, &out, sum);
+        self.head
+            .begin_with((self.config.mac, to), &reply.flow, out.ip);
+        self.head.write_tcp(&out, 0, Some(Sum::ZERO));
         self.counters.tcp_segments_sent += 1;
-        match way {
-            Way::To(_) => return Some(head.len),
-            Way::Wait(hop) => self.neighbors.queue(hop, self.head[..head.len].to_vec()),
-            Way::Nowhere => self.counters.drop_ip_no_route += 1,
+        match hop {
+            NextHop::Known(_) => return true,
+            NextHop::Pending(hop) => self.neighbors.queue(hop, self.head.bytes().to_vec()),
+            NextHop::None => self.counters.drop_ip_no_route += 1,
         }
-        None
+        false
     }
 
     /// Ask who has an address.

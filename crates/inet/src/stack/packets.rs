@@ -1,20 +1,54 @@
 //! IP packets that leave as complete frames: ICMP and UDP, in fragments where they are longer than the MTU.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use exos_wire::Mac;
+use exos_buf::Slice;
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use exos_wire::ipv4::Ipv4Header;
 use exos_wire::ipv6::{self, Ipv6Header};
+use exos_wire::udp::{self, UdpHeader};
+use exos_wire::{Mac, Sum, protocol};
 
 use super::Stack;
-use super::frames::frame_of;
-use super::output::Way;
+use super::output::NextHop;
 use crate::fragment::{cut_v4, cut_v6};
 use crate::limits::HOP_LIMIT;
+use crate::neighbor::frames::frame_of;
 use crate::time::Instant;
+use crate::udp::{UdpError, UdpHandle};
 
 impl Stack {
+    /// Send a datagram, in fragments where it is longer than the MTU.
+    pub fn udp_send(
+        &mut self,
+        now: Instant,
+        handle: UdpHandle,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+        payload: Slice,
+    ) -> Result<(), UdpError> {
+        let out = self.udp.send(handle, from, to, payload)?;
+        let Some(source) = out.src.or_else(|| self.routes.source_for(to.ip())) else {
+            self.counters.drop_ip_no_route += 1;
+            return Ok(());
+        };
+        let payload = out.payload.as_bytes();
+        let mut datagram = vec![0; udp::LEN + payload.len()];
+        let header = UdpHeader {
+            src_port: out.src_port,
+            dst_port: out.dst.port(),
+        };
+        let pseudo = Sum::pseudo(source, to.ip(), protocol::UDP, datagram.len() as u32);
+        header.emit(
+            payload.len(),
+            pseudo.plus(out.payload.sum(0..payload.len())),
+            &mut datagram,
+        );
+        datagram[udp::LEN..].copy_from_slice(payload);
+        self.send_ip(now, source, to.ip(), protocol::UDP, &datagram);
+        Ok(())
+    }
+
     /// Send an IP packet of ours, in fragments where it is longer than the MTU.
     pub(super) fn send_ip(
         &mut self,
@@ -36,7 +70,7 @@ impl Stack {
         payload: &[u8],
         hops: u8,
     ) {
-        let way = self.way_to(now, dst);
+        let hop = self.path_to(now, dst);
         let ident = self.random.next_u64() as u32;
         let mtu = self.config.mtu;
         let packets: Vec<Vec<u8>> = match (src, dst) {
@@ -80,16 +114,16 @@ impl Stack {
             ETHERTYPE_IPV4
         };
         for packet in packets {
-            let to = if let Way::To(mac) = way {
+            let to = if let NextHop::Known(mac) = hop {
                 mac
             } else {
                 Mac::ZERO
             };
             let frame = frame_of(self.config.mac, to, ethertype, &packet);
-            match way {
-                Way::To(_) => self.queue_frame(frame),
-                Way::Wait(hop) => self.neighbors.queue(hop, frame),
-                Way::Nowhere => self.counters.drop_ip_no_route += 1,
+            match hop {
+                NextHop::Known(_) => self.queue_frame(frame),
+                NextHop::Pending(neighbor) => self.neighbors.queue(neighbor, frame),
+                NextHop::None => self.counters.drop_ip_no_route += 1,
             }
         }
     }

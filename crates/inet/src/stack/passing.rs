@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use exos_wire::Mac;
 
 use super::Stack;
-use super::output::Way;
+use super::output::NextHop;
 use crate::time::Instant;
 
 impl Stack {
@@ -18,9 +18,9 @@ impl Stack {
     /// the neighbour is in use.
     #[inline]
     pub fn link_address(&mut self, now: Instant, to: IpAddr) -> Option<Mac> {
-        match self.way_to(now, to) {
-            Way::To(mac) => Some(mac),
-            Way::Wait(_) | Way::Nowhere => None,
+        match self.path_to(now, to) {
+            NextHop::Known(mac) => Some(mac),
+            NextHop::Pending(_) | NextHop::None => None,
         }
     }
 
@@ -37,17 +37,17 @@ impl Stack {
 
     /// Send a frame to `to`, complete but for the link addresses. It waits while its neighbour is asked for, as ours do.
     pub fn pass(&mut self, now: Instant, to: IpAddr, mut frame: Vec<u8>) {
-        let way = self.way_to(now, to);
-        let mac = match way {
-            Way::To(mac) => mac,
-            Way::Wait(_) | Way::Nowhere => Mac::ZERO,
+        let hop = self.path_to(now, to);
+        let mac = match hop {
+            NextHop::Known(mac) => mac,
+            NextHop::Pending(_) | NextHop::None => Mac::ZERO,
         };
         frame[..6].copy_from_slice(&mac.0);
         frame[6..12].copy_from_slice(&self.config.mac.0);
-        match way {
-            Way::To(_) => self.queue_frame(frame),
-            Way::Wait(hop) => self.neighbors.queue(hop, frame),
-            Way::Nowhere => self.counters.drop_ip_no_route += 1,
+        match hop {
+            NextHop::Known(_) => self.queue_frame(frame),
+            NextHop::Pending(neighbor) => self.neighbors.queue(neighbor, frame),
+            NextHop::None => self.counters.drop_ip_no_route += 1,
         }
     }
 }
@@ -58,9 +58,9 @@ mod tests {
 
     use exos_wire::arp::{self, ArpPacket};
 
-    use super::super::frames::frame_of;
     use super::super::{Config, RxChecksum};
     use super::*;
+    use crate::neighbor::frames::frame_of;
 
     const OURS: Mac = Mac([2, 0, 0, 0, 0, 1]);
     const THEIRS: Mac = Mac([2, 0, 0, 0, 0, 2]);

@@ -1,6 +1,6 @@
 //! What a program hears: news of its connections, why one is over, why one could not be made.
 
-use super::slab::ConnectionId;
+use super::id::ConnectionId;
 
 /// News of a connection.
 #[derive(Copy, Clone, Debug)]

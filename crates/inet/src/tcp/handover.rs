@@ -20,8 +20,8 @@
 //! 4   version, 2 bytes
 //! 6   length of all, 4 bytes
 //! 10  the flow: our address and the peer's, 16 bytes each (IPv4 in its mapped form), our port and theirs
-//! 46  the other fields, in the order of the list in `fields`, each as `bytes` says of its kind;
-//!     the send queue is the last of the list; then the full MSS (2 bytes), congestion control (the name
+//! 46  the other fields, in the order of the list in `fields`, each as `codec` says of its kind;
+//!     the send queue is the last but one of the list; then the full MSS (2 bytes), congestion control (the name
 //!     as a block, four numbers of 8 bytes), the received bytes (a block), what waits beyond gaps:
 //!     how many ranges (4 bytes), of each its first sequence number and the bytes (a block, zeros
 //!     where they are skipped), and how many more bytes are skipped (4 bytes)
@@ -31,7 +31,6 @@
 //! connection of which all holds that this stack relies on, or says what does not. They are not signed:
 //! anyone who can write them can send and read as the program that takes them.
 
-mod bytes;
 mod fields;
 mod silence;
 
@@ -39,25 +38,23 @@ use core::ops::Range;
 
 use exos_wire::SeqNumber;
 
-pub use bytes::HandoverError;
-pub(in crate::tcp) use bytes::{Wire, travel};
+pub use super::codec::HandoverError;
+use super::codec::Wire;
 pub(super) use silence::HandedOver;
 
 use super::congestion::{Algorithm, Congestion};
-use super::connection::{Connection, NEVER, Opening, Owed, TIMESTAMPS_BYTES};
+use super::connection::{Connection, Opening};
 use super::event::EventSet;
 use super::flow::Flow;
-use super::loss::{Flight, Timer};
+use super::id::ConnectionId;
 use super::memory::{Memory, Pressure};
-use super::mtu::PathMtu;
 use super::options::Options;
-use super::slab::ConnectionId;
 use super::state::State;
 use super::{Local, OpenError, Tcp};
 use crate::time::Instant;
 
 /// Of the format. Another one is not read.
-const VERSION: u16 = 3;
+pub(super) const VERSION: u16 = 4;
 
 /// What the bytes begin with.
 const MAGIC: [u8; 4] = *b"EXTC";
@@ -109,8 +106,8 @@ impl DetachedConnection {
             flow: connection.flow,
             state: connection.state,
             token: connection.token,
-            unacknowledged: connection.send.len(),
-            congestion: Some(Box::new(connection.congestion)),
+            unacknowledged: connection.queue().len(),
+            congestion: Some(Box::new(connection.sender.into_congestion())),
             readable,
         }
     }
@@ -160,7 +157,7 @@ fn write(
 ) -> (Vec<u8>, Range<usize>) {
     if connection.state != State::FinWait2 {
         // Only the end of that state is kept; what else may be due follows from the wishes.
-        connection.life_at = NEVER;
+        connection.liveness.disarm();
     }
     let mut wire = Wire::writer(now);
     let mut length = 0;
@@ -222,34 +219,14 @@ impl Connection {
     /// Go on in a stack whose link has this to offer.
     fn go_on(&mut self, now: Instant, local: Local) {
         // The new stack's link may be narrower.
-        let options = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
-        let most = local.mss.saturating_sub(options).max(1);
-        let full = self.mtu.as_ref().map_or(self.mss, |path| path.full());
-        self.mss = self.mss.min(most);
-        self.mtu = PathMtu::resumed(self.mss, full.min(most), now);
-        self.snd_nxt = self.snd_max;
-        self.last_ack_sent = self.rcv_nxt;
+        self.sender.resume(now, local.mss);
         if self.state != State::FinWait2 {
-            self.life_at = NEVER;
+            self.liveness.disarm();
         }
-        // What was owed is paid at once: the peer may have waited, and learns that we are here.
-        self.ack_owed = Owed::Now;
-        (self.loss, self.timer) = (Flight::default(), Timer::Retransmit);
-        self.congestion.get_mut().taken_over(now);
-        self.resume_flight(now);
-        self.resume_life(now);
-    }
-
-    /// What had left another stack is in flight here, and measures nothing.
-    fn resume_flight(&mut self, now: Instant) {
-        if self.snd_max == self.snd_una {
-            return;
-        }
-        self.loss.begin(self.snd_una, now);
-        let departure = self.loss.departure(now);
-        self.loss.board.sent(self.snd_max, departure);
-        self.loss.board.first_is_ambiguous();
-        self.retransmit_at = now + self.rtt.timeout();
+        self.receiver.resume();
+        let retries = self.sender.retries();
+        self.liveness.resume(now, retries > 0);
+        self.liveness.rearm(self.state, retries);
     }
 }
 
@@ -267,16 +244,14 @@ impl Tcp {
         self.unindex(id);
         let mut connection = self.slab.take(id)?;
         let (bytes, readable) = write(&mut connection, now, &mut self.memory);
-        connection.receive.release(&mut self.memory);
+        connection.receiver.queue_mut().release(&mut self.memory);
         self.handed_over.insert(now, flow);
         self.ports.may_have_become_free();
         Some(DetachedConnection::of(connection, bytes, readable))
     }
 
-    /// Put a connection into this stack, where it goes on. On failure it is given back.
-    ///
-    /// News that its program had not heard come out of `poll_event`, as do bytes that it had not read.
-    pub fn put_in(
+    /// Go on with a connection. On failure it is given back.
+    pub(super) fn go_on_with(
         &mut self,
         now: Instant,
         mut detached: DetachedConnection,
@@ -296,11 +271,11 @@ impl Tcp {
         let (mut connection, _) = read(&detached.bytes, now, &mut self.memory, &any)
             .expect("a detached connection was read before, or written here");
         if let Some(congestion) = detached.congestion.take() {
-            connection.congestion = *congestion;
+            *connection.sender.congestion_mut() = *congestion;
         }
         connection.go_on(now, local);
-        connection.pressure = self.memory.pressure();
-        let has_gap = connection.receive.has_gap();
+        connection.receiver.set_pressure(self.memory.pressure());
+        let has_gap = connection.receiver.queue().has_gap();
         if !connection.readable().is_empty() {
             connection.tell(EventSet::READABLE);
         }
@@ -310,7 +285,7 @@ impl Tcp {
             entry.announced = true;
         }
         if has_gap {
-            self.note_holding(id);
+            self.note_prunable(id);
         }
         self.settle(id);
         Ok(id)

@@ -1,54 +1,52 @@
 //! TCP (RFC 9293): the connections of one stack, found by their four-tuple and driven together.
 //!
-//! [`connection`] is the control block, [`state`] the table of transitions. A connection begins in `opening`; what comes in on
+//! [`connection`] is the control block: a sender, a receiver, how long silence may last; [`state`] is the table of transitions. A connection begins in `opening`; what comes in on
 //! it passes `receiving`, what goes out `sending`, which also knows what was lost and how fast to go. It lives in `table`,
-//! also in TIME-WAIT, and hears of time by `timers`. `handover` moves it to another stack. For the program: [`options`] are
+//! also in TIME-WAIT, and hears of time by `timers`. `handover` moves it to another stack, with `codec`. For the program: [`options`] are
 //! what it says of a connection, [`event`] what it hears, `info` what it may look at.
 //!
 //! | room | files |
 //! |---|---|
-//! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`elsewhere`] who answers it for us, [`options`] and `ip` what a program asks for |
-//! | `receiving` | [`input`] the segments, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `window` what we announce, `autotune` how wide it should be, `short_in` and `short_rare` the [short ways](ShortWays) in |
-//! | `sending` | [`output`] the segments, `run` and `short_out` the short ways out, `loss` what was sent and what became of it, `sack` what is said of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion on the way, `mtu` how long a segment may be, `kit` the memory for that, [`reply`] answers that belong to no connection |
-//! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `relief` the memory of all, [`time_wait`] what remains of finished ones |
-//! | `timers` | [`wheel`] all that is due, [`alarms`] in it, [`life`] how long silence lasts |
+//! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`syn_offload`] who answers it for us, [`options`] and `ip` what a program asks for |
+//! | `receiving` | [`input`] the segments, `prediction` those that are expected, `receiver` what is known of what comes, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `sack` what is said of these, `window` what we announce, `autotune` and `tuning` how wide it should be |
+//! | `sending` | `sender` what is known of what is sent, [`output`] the segments, `piece`, `new_data` and `retransmit` what leaves next, `acknowledged` what the peer has, `loss` what was sent and what became of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] and `marks` congestion on the way, `mtu` and `path_mtu` how long a segment may be, `recycling` the memory for that, [`reply`] answers that belong to no connection |
+//! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `delivery` what arrives there, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `pruning` the memory of all, [`time_wait`] what remains of finished ones |
+//! | `timers` | [`wheel`] all that is due, [`alarms`] in it, [`liveness`] how long silence lasts, `timeouts` what is done when time has passed |
 //!
 //! This file holds them together.
 //!
 //! Polling order: `handle_segment` for all that arrived, `handle_timeout`, `poll_event` until there is
 //! none (the program gives its commands), then `poll_output` until there is none.
 
+mod agreed;
+mod codec;
+mod commands;
 pub mod connection;
 pub mod event;
 mod handover;
 mod info;
 mod opening;
 mod receiving;
+pub mod segment;
 mod sending;
-mod short_ways;
 pub mod state;
 mod table;
 mod timers;
 
-use opening::{cookie, ip, listener, passive, ports, short_open};
-pub use opening::{elsewhere, options};
-pub(crate) use receiving::short_in;
-use receiving::{autotune, reassembly, window};
+use opening::{cookie, ip, listener, passive, ports};
+pub use opening::{options, syn_offload};
 pub use receiving::{input, receive};
+use receiving::{reassembly, receiver, sack};
+use sending::{acknowledged, loss, pacing, recycling, sender};
 pub use sending::{congestion, ecn, output, reply, rtt};
-use sending::{kit, loss, mtu, pacing, run, sack, short_out};
 pub use table::{flow, memory, time_wait};
-use table::{index, lookup, relief, slab};
-pub use timers::{alarms, life, wheel};
+use table::{id, index, pruning, queues, slab};
+pub use timers::{alarms, liveness, wheel};
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
 use exos_buf::Slice;
-use exos_wire::SeqNumber;
-use exos_wire::tcp::TcpFlags;
 
 pub use connection::{Connection, Path};
 pub use ecn::{Ecn, EcnMode};
@@ -56,43 +54,37 @@ pub use event::{Event, EventSet, OpenError, Reason};
 pub use flow::Flow;
 pub(crate) use flow::FlowKey;
 pub use handover::{DetachedConnection, HandoverError};
+pub use id::ConnectionId;
 pub use info::Info;
-pub use input::Segment;
 pub use ip::IpFields;
-pub use life::Keepalive;
 pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
+pub use liveness::Keepalive;
 pub use memory::{MemoryInfo, Pressure};
 pub use options::Options;
 pub use output::Outgoing;
-pub use ports::Source;
+pub(crate) use ports::Source;
 pub use reply::Reply;
-pub(crate) use run::Leaving;
-pub(crate) use short_in::{Short, Taken};
-pub(crate) use short_open::Syn;
-pub(crate) use short_out::{Next, Plain};
-pub use short_ways::{ShortWays, Way};
-pub use slab::ConnectionId;
+pub use segment::Segment;
 pub use state::State;
 
 use crate::counters::Counters;
-use crate::icmp::{self, TokenBucket};
+use crate::icmp::TokenBucket;
 use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND};
 use crate::siphash::SipKey;
 use crate::time::{Duration, Instant};
+use commands::Network;
 use handover::HandedOver;
 use index::Index;
-use input::{Context, Outcome};
-use kit::Kits;
 use listener::Listener;
 use memory::Memory;
-use passive::Arrived;
 use ports::Ports;
-use relief::Holding;
+use pruning::Prunable;
+use queues::Queues;
+use recycling::Recycled;
 use reply::Replies;
 use slab::Slab;
 use state::{Action, Event as StateEvent};
 use time_wait::TimeWaitTable;
-use wheel::Wheel;
 
 /// What the stack knows and a new connection needs.
 #[derive(Copy, Clone, Debug)]
@@ -119,48 +111,35 @@ pub struct Tcp {
     index: Index,
     listeners: Vec<Listener>,
     time_wait: TimeWaitTable,
-    wheel: Wheel<ConnectionId>,
-    /// Connections whose pace holds them back, each at most once, with when they go on. Apart from the
-    /// wheel, because its ticks are too coarse.
-    paced: BinaryHeap<Reverse<(Instant, ConnectionId)>>,
-    /// Connections that may have a segment to send, each at most once.
-    sending: VecDeque<ConnectionId>,
-    /// Segments that the first of `sending` has sent in its turn.
-    turn: usize,
-    /// Connections with news for the program, each at most once.
-    telling: VecDeque<ConnectionId>,
+    queues: Queues,
     /// The connection to which the last segment belonged.
     found: Option<ConnectionId>,
-    /// The same of IPv4, with what stood in its headers.
-    found_v4: lookup::FoundV4,
     /// Its end has been told; its last bytes may still be read.
     ending: Option<ConnectionId>,
     replies: Replies,
     cookie_rate: TokenBucket,
     /// Somebody answers SYNs of a listener for us.
-    elsewhere: bool,
+    offloads_syns: bool,
     /// Of the receive queues of all connections.
     memory: Memory,
     /// Connections with data beyond gaps, which can be given up.
-    holding: Holding,
+    prunable: Prunable,
     /// Of ended connections, for new ones.
-    kits: Kits,
+    recycled: Recycled,
     handed_over: HandedOver,
-    due: Vec<ConnectionId>,
     key: SipKey,
     next_listener: NonZeroU32,
     ports: Ports,
+    network: Network,
     connections_max: usize,
     /// The segment at hand may be of another stack's connection ([`Stack::handle_frame_among`](crate::Stack)).
     pub(crate) among_others: bool,
     /// It is of none that is known here.
     pub(crate) unknown: bool,
-    /// What is usual goes the short ways (`short_in`).
-    short_ways: bool,
-    /// The segment that left the short way last, and whether others leave as it did.
-    leaving: Leaving,
-    /// What went the short ways; counted in debug builds only.
-    taken: ShortWays,
+    /// Headers are predicted, and several segments asked of a connection at once.
+    fast_paths: bool,
+    /// The segment that left last, or leaves.
+    outgoing: Outgoing,
 }
 
 impl Tcp {
@@ -172,47 +151,32 @@ impl Tcp {
             index: Index::default(),
             listeners: Vec::new(),
             time_wait: TimeWaitTable::default(),
-            wheel: Wheel::new(now),
-            paced: BinaryHeap::new(),
-            sending: VecDeque::new(),
-            turn: 0,
-            telling: VecDeque::new(),
+            queues: Queues::new(now),
             found: None,
-            found_v4: lookup::FoundV4::default(),
             ending: None,
             replies: Replies::default(),
-            elsewhere: false,
+            offloads_syns: false,
             cookie_rate: TokenBucket::new(SYN_COOKIES_PER_SECOND, SYN_COOKIES_BURST, now),
             memory: Memory::default(),
-            holding: Holding::default(),
-            kits: Kits::default(),
+            prunable: Prunable::default(),
+            recycled: Recycled::default(),
             handed_over: HandedOver::new(key),
-            due: Vec::new(),
             key,
             next_listener: NonZeroU32::MIN,
             ports: Ports::default(),
+            network: Network::default(),
             connections_max,
             among_others: false,
             unknown: false,
-            short_ways: true,
-            leaving: Leaving::NOTHING,
-            taken: ShortWays::default(),
+            fast_paths: true,
+            outgoing: Outgoing::NONE,
         }
-    }
-
-    pub(crate) const fn short_ways_taken(&self) -> ShortWays {
-        self.taken
-    }
-
-    /// Take the general way with everything, to be compared with the short ways.
-    pub(crate) fn without_short_ways(&mut self) {
-        self.short_ways = false;
     }
 
     // Commands.
 
     /// Open a connection from `source` to `remote`.
-    pub fn connect(
+    fn open(
         &mut self,
         now: Instant,
         source: &Source<'_>,
@@ -272,16 +236,16 @@ impl Tcp {
             return;
         };
         let c = &mut entry.connection;
-        let owed = c.ack_owed;
-        c.pressure = self.memory.pressure();
+        let owed = c.receiver.owed();
+        c.receiver.set_pressure(self.memory.pressure());
         // What is kept goes back when the connection rests, which the wheel tells.
-        if entry.armed != connection::NEVER && !entry.closed {
+        if entry.armed != Instant::NEVER && !entry.closed {
             c.consume_keeping(count, &mut self.memory);
         } else {
             c.consume(count, &mut self.memory);
         }
-        if c.ack_owed != owed && !entry.closed {
-            entry.settle_sending(id, &mut self.sending);
+        if c.receiver.owed() != owed && !entry.closed {
+            self.queues.settle_sending(id, entry);
         }
     }
 
@@ -296,7 +260,7 @@ impl Tcp {
         let Some(c) = self.slab.get_mut(id).filter(|_| taken < count) else {
             return 0;
         };
-        c.receive.skip(count - taken);
+        c.receiver.queue_mut().skip(count - taken);
         c.skipping()
     }
 
@@ -333,8 +297,8 @@ impl Tcp {
         }
     }
 
-    /// Give a connection up: the peer is sent a reset, the program hears that it is over.
-    pub fn abort(&mut self, id: ConnectionId, counters: &mut Counters) {
+    /// Give a connection up.
+    fn reset(&mut self, id: ConnectionId, counters: &mut Counters) {
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };
@@ -371,7 +335,7 @@ impl Tcp {
     ) -> Option<R> {
         let entry = self.slab.entry_mut(id).filter(|e| !e.closed)?;
         let result = command(&mut entry.connection);
-        entry.settle_sending(id, &mut self.sending);
+        self.queues.settle_sending(id, entry);
         Some(result)
     }
 
@@ -423,152 +387,6 @@ impl Tcp {
     /// Entries of the timer wheel, those that came too early or for nothing included: at rest about
     /// as many as there are connections with a deadline.
     pub fn timer_entries(&self) -> usize {
-        self.wheel.len()
-    }
-
-    // What arrives.
-
-    /// Take in a segment from `flow.remote()` to `flow.local()`. True when it acknowledges something new:
-    /// then the peer hears us, and so does the neighbour on the way to it.
-    pub fn handle_segment(
-        &mut self,
-        now: Instant,
-        flow: Flow,
-        seg: &Segment<'_>,
-        local: Local,
-        counters: &mut Counters,
-    ) -> bool {
-        counters.tcp_segments_received += 1;
-        let hash = flow.table_hash(&self.key);
-        if let Some(id) = self.find(&flow, hash) {
-            self.found = Some(id);
-            return self.deliver(now, id, seg, counters);
-        }
-        if self.handed_over.has(now, &flow, !seg.has(TcpFlags::SYN)) {
-            counters.drop_tcp_handed_over += 1;
-            return false;
-        }
-        let arrived = Arrived {
-            now,
-            flow,
-            hash,
-            seg,
-            local,
-        };
-        if !self.in_time_wait(arrived, counters) {
-            self.in_listen(arrived, None, counters);
-        }
-        false
-    }
-
-    fn deliver(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        seg: &Segment<'_>,
-        counters: &mut Counters,
-    ) -> bool {
-        if self.elsewhere && self.replaces(now, id, seg, counters) {
-            return false;
-        }
-        let Some(c) = self.slab.get_mut(id) else {
-            return false;
-        };
-        let acknowledged = c.snd_una;
-        let half_open = c.is_half_open();
-        if self.among_others && half_open && !c.is_answered_by(seg) {
-            // A SYN that was repeated may have gone to another stack, which has answered it again.
-            self.unknown = true;
-            return false;
-        }
-        c.pressure = self.memory.pressure();
-        let outcome = c.handle_segment(
-            seg,
-            &mut Context {
-                now,
-                counters,
-                replies: &mut self.replies,
-                memory: &mut self.memory,
-            },
-        );
-        let progress = c.snd_una.gt(acknowledged);
-        let begins_to_hold = c.receive.begins_to_hold();
-        if half_open && c.state() != State::SynReceived {
-            let listener = c.listener;
-            self.half_open_ended(listener);
-        }
-        self.conclude(now, id, outcome, counters);
-        self.see_to_rest(now, id);
-        if begins_to_hold {
-            self.note_holding(id);
-        }
-        if self.memory.wants_relief() {
-            self.relieve(counters);
-        }
-        progress
-    }
-
-    /// Do as the connection's outcome says.
-    #[inline]
-    pub(super) fn conclude(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        outcome: Outcome,
-        counters: &mut Counters,
-    ) {
-        match outcome {
-            Outcome::Keep => {}
-            Outcome::Close(reason) => self.close(id, reason),
-            Outcome::TimeWait => self.start_time_wait(now, id, counters),
-        }
-        self.settle(id);
-    }
-
-    /// An ICMP error says that the peer of `flow` cannot be reached (RFC 1122 §4.2.3.9).
-    ///
-    /// It is heard only when `seq` is in flight (RFC 5927 §4.1). Only a hard error for a connection that
-    /// is not standing yet ends it; any other is remembered, and retransmission goes on.
-    pub fn handle_unreachable(
-        &mut self,
-        now: Instant,
-        flow: &Flow,
-        seq: SeqNumber,
-        reason: icmp::Reason,
-        hard: bool,
-    ) {
-        let Some(id) = self.find(flow, flow.table_hash(&self.key)) else {
-            return;
-        };
-        let Some(c) = self.slab.get_mut(id) else {
-            return;
-        };
-        if !seq.ge(c.snd_una) || !seq.lt(c.snd_max) {
-            return;
-        }
-        if hard && c.state() == State::SynSent {
-            c.follow(StateEvent::GiveUp);
-            self.close(id, Reason::Unreachable);
-            self.settle(id);
-        } else if c.active || c.state().is_synchronized() {
-            c.remember_error(now, reason);
-        } else {
-            // Of a half-open connection nothing more is kept: it may be a stranger's.
-            c.syn_ack_is_unwanted();
-        }
-    }
-
-    /// An ICMP error says that packets to the peer of `flow` must be smaller (RFC 1191, RFC 8201):
-    /// `mss` is what then fits a segment, options not taken off.
-    pub fn handle_too_big(&mut self, now: Instant, flow: &Flow, seq: SeqNumber, mss: u16) {
-        let Some(id) = self.find(flow, flow.table_hash(&self.key)) else {
-            return;
-        };
-        let Some(c) = self.slab.get_mut(id) else {
-            return;
-        };
-        if seq.ge(c.snd_una) && seq.lt(c.snd_max) && c.shrink_segments(now, mss) {
-            self.settle(id);
-        }
+        self.queues.timer_entries()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::icmp::Reason;
+use crate::limits::{UDP_DATAGRAM_OVERHEAD, UDP_QUEUE_BYTES_MAX};
 use exos_buf::Buffer;
 use exos_wire::udp::UdpHeader;
 
@@ -70,6 +71,23 @@ fn group_datagrams_reach_everybody_who_fits() {
     );
     assert_eq!(table.receive(a).unwrap().unwrap().payload, b"all");
     assert_eq!(table.receive(b).unwrap(), None);
+}
+
+/// A program with many sockets asks none of them in vain.
+#[test]
+fn sockets_with_datagrams_are_told_once_for_all_that_came() {
+    let mut table = UdpTable::new(1);
+    let [a, b, closed] = [1, 2, 3].map(|port| table.bind(None, port).unwrap());
+    assert_eq!(table.poll_readable(), None);
+    for to in ["10.0.0.1:3", "10.0.0.1:2", "10.0.0.1:1", "10.0.0.1:2"] {
+        deliver(&mut table, PEER, to, b"x");
+    }
+    table.close(closed).unwrap();
+    assert_eq!(table.poll_readable(), Some(b));
+    // What comes after it was told is told again, whether or not what was there has been taken.
+    deliver(&mut table, PEER, "10.0.0.1:2", b"x");
+    let told = [(); 3].map(|()| table.poll_readable());
+    assert_eq!(told, [Some(a), Some(b), None]);
 }
 
 #[test]

@@ -147,7 +147,7 @@ impl World {
         for _ in 0..count {
             when(side == Side::Client, &mut || {
                 let options = Options::default();
-                let opened = self.client.tcp_connect(self.now, None, at, &options);
+                let opened = self.client.tcp.connect(self.now, None, at, &options);
                 opened.expect("a free port and a route");
             });
         }
@@ -171,7 +171,8 @@ impl World {
         let at = std::net::SocketAddr::new(address(1, ipv6), 80);
         let id = self
             .client
-            .tcp_connect(self.now, None, at, &Options::default())
+            .tcp
+            .connect(self.now, None, at, &Options::default())
             .expect("a free port and a route");
         let before = self.closed;
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
@@ -228,7 +229,7 @@ fn a_slow_reader_costs_little() {
     world.stand_still(Duration::from_secs(1));
     let before = held();
     for _ in 0..READERS {
-        let opened = world.client.tcp_connect(world.now, None, at, &options);
+        let opened = world.client.tcp.connect(world.now, None, at, &options);
         opened.expect("a free port and a route");
     }
     world.stand_still(Duration::from_secs(10));

@@ -156,7 +156,7 @@ fn exchange(wire: &mut Wire, clients: usize) {
     for n in 0..clients {
         let remote: SocketAddr = ["10.0.0.2:80", "[fd00::2]:80"][n % 2].parse().unwrap();
         let options = Options::default();
-        let id = wire.client.tcp_connect(wire.now, None, remote, &options);
+        let id = wire.client.tcp.connect(wire.now, None, remote, &options);
         let id = id.unwrap();
         let request: Vec<u8> = wire.random.bytes(REQUEST);
         wire.client.tcp.send(id, Buffer::from(&request[..]).into());
@@ -233,7 +233,8 @@ fn what_nobody_knows_is_reset_once() {
     let options = Options::default();
     let now = wire.now;
     wire.client
-        .tcp_connect(now, None, closed, &options)
+        .tcp
+        .connect(now, None, closed, &options)
         .unwrap();
     let mut ended = 0;
     wire.run(now + std::time::Duration::from_secs(5), |client| {

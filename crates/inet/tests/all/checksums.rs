@@ -79,7 +79,9 @@ fn damaged_segments() {
     for (family, verify) in [(0, true), (0, false), (1, true), (1, false)] {
         let mut pair = Pair::new(ADDRESSES[family], verify);
         let options = Options::default();
-        let id = pair.stacks[0].tcp_connect(pair.now, None, pair.to, &options);
+        let id = pair.stacks[0]
+            .tcp
+            .connect(pair.now, None, pair.to, &options);
         pair.carry(MARK);
         pair.stacks[0]
             .tcp

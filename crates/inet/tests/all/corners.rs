@@ -81,7 +81,8 @@ impl Pair {
         let server = SocketAddr::new(ADDRESSES[1].parse().unwrap(), 80);
         self.stacks[1].tcp.listen(None, 80, listen).unwrap();
         let client = self.stacks[0]
-            .tcp_connect(self.now, None, server, options)
+            .tcp
+            .connect(self.now, None, server, options)
             .unwrap();
         self.settle();
         let accepted = self.stacks[1].poll_event().unwrap();
@@ -209,7 +210,8 @@ fn a_round_trip_that_grew_beyond_the_timeout_is_measured_again() {
         .unwrap();
     let server = SocketAddr::new(ADDRESSES[1].parse().unwrap(), 80);
     let client = pair.stacks[0]
-        .tcp_connect(pair.now, None, server, &Options::default())
+        .tcp
+        .connect(pair.now, None, server, &Options::default())
         .unwrap();
     let mut wire: Vec<(Instant, usize, Vec<u8>)> = Vec::new();
     let mut sent = 0;
@@ -411,7 +413,8 @@ fn sequence_numbers_go_on_beyond_those_of_a_connection_in_time_wait() {
     let to = SocketAddr::new(ADDRESSES[1].parse().unwrap(), 80);
     pair.now += Duration::from_millis(2);
     pair.stacks[0]
-        .tcp_connect(pair.now, Some(source), to, &Options::default())
+        .tcp
+        .connect(pair.now, Some(source), to, &Options::default())
         .unwrap();
     for frame in pair.frames_of(0) {
         pair.stacks[1].handle_frame(pair.now, &frame, RxChecksum::MaybePartial);

@@ -97,7 +97,8 @@ impl Game {
         ends[0].id = Some(
             ends[0]
                 .stack
-                .tcp_connect(now, None, server, &options)
+                .tcp
+                .connect(now, None, server, &options)
                 .unwrap(),
         );
         Self {
@@ -145,7 +146,7 @@ impl Game {
             end.sent += len;
         }
         if self.aborts && random.below(1000) == 0 {
-            end.stack.tcp_abort(id);
+            end.stack.tcp.abort(id);
             end.aborted = true;
         } else if !end.finished && (healed || random.chance(1)) {
             end.stack.tcp.finish(id);
@@ -196,7 +197,7 @@ impl Game {
         }
     }
 
-    /// Who has sent all that may be sent now, and waits for an answer, has a deadline.
+    /// A connection that has sent all that may be sent now, and waits for an answer, has a deadline.
     fn check_armed(&self, n: usize) {
         let Some(connection) = self.ends[n]
             .id

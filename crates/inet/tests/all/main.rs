@@ -6,7 +6,7 @@ mod checksums;
 mod corners;
 mod corpus;
 mod deadlines;
-mod elsewhere;
+mod fast_paths;
 #[path = "../../../../fuzz/bodies/frames.rs"]
 mod frames;
 mod marked_fragments;
@@ -18,6 +18,6 @@ mod requirements;
 mod runner;
 mod scripts;
 mod sharing;
-mod short_ways;
 mod skipping;
+mod syn_offload;
 mod two_stacks;

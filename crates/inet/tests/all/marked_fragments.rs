@@ -56,7 +56,9 @@ impl World {
         };
         world.stacks[1].tcp.listen(None, 80, listen).unwrap();
         let server = SocketAddr::new(addresses[1].parse().unwrap(), 80);
-        let client = world.stacks[0].tcp_connect(world.now, None, server, &connection);
+        let client = world.stacks[0]
+            .tcp
+            .connect(world.now, None, server, &connection);
         let client = client.unwrap();
         world.run();
         let data = Buffer::from(vec![7; 1400]);

@@ -66,7 +66,7 @@ fn a_program_brings_its_own() {
     };
     let to = SocketAddr::from(([10, 0, 0, 2], 80));
     let mut now = Instant::START;
-    let id = client.tcp_connect(now, None, to, &options).unwrap();
+    let id = client.tcp.connect(now, None, to, &options).unwrap();
     let data = Buffer::from(vec![7; 100_000]);
     assert!(client.tcp.send(id, data.into()));
     let (mut received, mut most) = (0, 0);

@@ -82,7 +82,9 @@ impl Link {
         for _ in 0..CONNECTIONS {
             let remote = SocketAddr::new(ip(to), 80);
             let opened =
-                self.stacks[client].tcp_connect(self.now, None, remote, &Options::default());
+                self.stacks[client]
+                    .tcp
+                    .connect(self.now, None, remote, &Options::default());
             opened.unwrap();
         }
         self.settle();

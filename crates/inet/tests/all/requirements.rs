@@ -130,7 +130,9 @@ fn stack(seed: u64) -> Stack {
 
 fn connect(stack: &mut Stack, to: &str) -> Result<SocketAddr, OpenError> {
     let to = to.parse().expect("an address");
-    let id = stack.tcp_connect(Instant::from_millis(1), None, to, &Options::default())?;
+    let id = stack
+        .tcp
+        .connect(Instant::from_millis(1), None, to, &Options::default())?;
     Ok(stack
         .tcp
         .connection(id)
@@ -241,7 +243,8 @@ fn the_program_may_choose_its_address() {
     let source: SocketAddr = "10.1.0.1:7777".parse().expect("an address");
     let to = "10.0.0.9:80".parse().expect("an address");
     let id = stack
-        .tcp_connect(
+        .tcp
+        .connect(
             Instant::from_millis(1),
             Some(source),
             to,
@@ -279,7 +282,8 @@ fn initial(seed: u64, now: Instant, to: &str) -> u32 {
     let to: SocketAddr = to.parse().expect("an address");
     stack.set_neighbor(now, to.ip(), Mac(wire::MAC_PEER));
     stack
-        .tcp_connect(now, source, to, &Options::default())
+        .tcp
+        .connect(now, source, to, &Options::default())
         .expect("a connection");
     let out = stack.poll_transmit(now).expect("a SYN");
     let frame = [&[out.head], out.body.parts()].concat().concat();
@@ -362,7 +366,7 @@ fn the_program_sets_fields_of_the_ip_header() {
     };
     let to: SocketAddr = "10.0.0.2:80".parse().expect("an address");
     stack.set_neighbor(now, to.ip(), Mac(wire::MAC_PEER));
-    let id = stack.tcp_connect(now, None, to, &options).expect("a way");
+    let id = stack.tcp.connect(now, None, to, &options).expect("a way");
     let sent = |stack: &mut Stack, now| {
         stack.handle_timeout(now);
         let mut of_syns = Vec::new();

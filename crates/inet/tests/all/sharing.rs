@@ -95,7 +95,8 @@ impl Hub {
                 let remote = ["10.0.0.2:80", "[fd00::2]:80"][n % 2].parse().unwrap();
                 let options = Options::default();
                 self.client
-                    .tcp_connect(self.now, None, remote, &options)
+                    .tcp
+                    .connect(self.now, None, remote, &options)
                     .unwrap()
             })
             .collect();

@@ -62,7 +62,7 @@ impl Stream {
         stack.tcp.consume(self.id, count);
     }
 
-    /// The same, of one that skips what it does not want.
+    /// Reads as a program does that skips what it does not want.
     fn read_or_skip(&mut self, stack: &mut Stack) {
         loop {
             let left = stack.tcp.connection(self.id).map_or(0, |c| c.skipping());
@@ -146,7 +146,7 @@ impl Game {
         };
         let (mut client, mut server) = (end(0), end(1));
         if skips && seed % 2 == 1 {
-            client.without_short_ways();
+            client.without_fast_paths();
         }
         let listen = ListenOptions {
             connection: options(&mut random),
@@ -156,7 +156,7 @@ impl Game {
         let to = SocketAddr::new(addresses[1], 80);
         let count = 1 + random.below(3);
         let streams = (0..count).map(|_| {
-            let id = client.tcp_connect(now, None, to, &options(&mut random));
+            let id = client.tcp.connect(now, None, to, &options(&mut random));
             let random = Random(random.next());
             let (done, wanted, unwanted, asked, finished) = (0, 0, 1, 0, false);
             Stream {

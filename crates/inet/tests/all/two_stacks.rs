@@ -77,7 +77,8 @@ fn exchange(family: usize) {
         .unwrap();
     let now = pair.now;
     let client = pair.stacks[0]
-        .tcp_connect(now, None, server, &Options::default())
+        .tcp
+        .connect(now, None, server, &Options::default())
         .unwrap();
     pair.settle();
     let (id, set, _) = pair.event(0).unwrap();
@@ -159,7 +160,8 @@ fn nobody_listens() {
     let mut pair = Pair::new();
     let now = pair.now;
     pair.stacks[0]
-        .tcp_connect(
+        .tcp
+        .connect(
             now,
             None,
             "10.0.0.2:81".parse().unwrap(),
@@ -176,7 +178,8 @@ fn nobody_is_there() {
     let mut pair = Pair::new();
     let now = pair.now;
     pair.stacks[0]
-        .tcp_connect(
+        .tcp
+        .connect(
             now,
             None,
             "10.0.0.77:81".parse().unwrap(),

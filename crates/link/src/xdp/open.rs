@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use exos_filter::{Action, Rule};
 use exos_host::bpf::{ProgInfo, who_holds_xdp};
 use exos_host::caps::{self, CapabilitySet};
+use exos_host::error::ErrorKind;
 use exos_host::ethtool::{Ethtool, Feature};
 use exos_host::kernel::{self, Version};
 use exos_host::limits::raise_memlock;
@@ -237,14 +238,15 @@ fn check_cores(info: &LinkInfo, queues: u32, cores: u32) -> Result<(), Error> {
     let made = format!("ip link add ... numrxqueues {cores} numtxqueues {cores}");
     let command = Ethtool::new()?.command_for_queues(name, cores);
     let command = command.or_else(|| (info.kind.as_deref() == Some(VETH)).then_some(made));
-    let instead = format!("give --cores {queues}");
+    let instead = format!("run on {queues} core(s)");
     Err(Error::new(format!(
         "{name} uses {queues} receive queue(s), fewer than the {cores} cores that are to run on them"
     ))
     .mend(match command {
         Some(command) => format!("have it use more ({command}), or {instead}"),
         None => instead,
-    }))
+    })
+    .of_kind(ErrorKind::TooFewQueues))
 }
 
 /// Whether frames may come from a kernel of this machine, which leaves their

@@ -1,7 +1,7 @@
 //! The data path of a link: a socket's rings and the chunks that go round in them.
 //!
 //! It needs no privilege and knows of no interface: tests drive it against a
-//! kernel of their own (`simulated`).
+//! kernel of their own (`tests`).
 //!
 //! Invariant: each chunk is in one place. Those in the fill and receive rings,
 //! the `in_flight` ones and the free ones are all there are; `owed` of the free
@@ -11,7 +11,7 @@
 mod receive;
 mod relay;
 #[cfg(test)]
-mod simulated;
+mod tests;
 mod transmit;
 
 use std::os::fd::{AsFd as _, BorrowedFd};

@@ -489,7 +489,7 @@ fn what_has_no_room_is_counted() {
     }
 }
 
-/// A frame to us by hand: IPv4 or IPv6, TCP with these flags and so much data, or a later fragment of it.
+/// A frame to us by hand: IPv4 or IPv6, TCP with these flags and this much data, or a later fragment of it.
 fn segment(wire: &Wire, ipv6: bool, flags: u8, data: usize, fragment: bool) -> Vec<u8> {
     let mut frame = [wire.our_mac.0, wire.their_mac.0].concat();
     let len = (20 + data) as u16;

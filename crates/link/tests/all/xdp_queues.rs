@@ -89,11 +89,11 @@ fn queues_that_are_not_in_use_are_refused() {
     assert_eq!(XdpLink::open(&at(1)).unwrap().queues(), [1]);
     let refused = |cores| XdpLink::open_for_cores(&config(), cores).unwrap_err();
     let error = refused(3).to_string();
-    for words in ["3 cores", "ethtool -L va rx 3 tx 3", "--cores 2"] {
+    for words in ["3 cores", "ethtool -L va rx 3 tx 3", "run on 2 core"] {
         assert!(error.contains(words), "{error}");
     }
     let error = refused(5).to_string();
-    assert!(error.contains("numrxqueues 5") && error.contains("--cores 2"));
+    assert!(error.contains("numrxqueues 5") && error.contains("run on 2 core"));
     assert_eq!(wire.xdp_program(), None);
 }
 

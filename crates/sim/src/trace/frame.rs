@@ -1,4 +1,4 @@
-//! One frame as (who to whom, what), the text of a trace's line.
+//! One frame as the text of a trace's line: sender, receiver, content.
 //!
 //! Reads the beginning of a frame with the wire crate's views for quoted packets, which do not mind
 //! that the end is missing; payload lengths come from the IP headers.

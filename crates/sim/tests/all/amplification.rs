@@ -31,7 +31,7 @@ fn world(seed: u64) -> (Sim, Overheard, Vec<u8>) {
     (sim, heard, syn)
 }
 
-/// The same SYN from the `n`th of many that do not exist.
+/// This SYN, as if from the `n`th of many hosts that do not exist.
 fn forged(syn: &[u8], n: u32) -> Vec<u8> {
     let mut frame = syn.to_vec();
     let from = Ipv4Addr::new(10, 10, 0, 100 + (n % 100) as u8);
@@ -114,7 +114,7 @@ fn an_honest_client_needs_no_repetition() {
     assert!(sim.server.stack.counters().drop_tcp_syn_ack_rate_limited > 1000);
 }
 
-/// Who is told by ICMP that nobody is there, or by a reset that nobody asked, says no more.
+/// A host that is told by ICMP that nobody is there, or by a reset that nobody asked, says no more.
 #[test]
 fn what_is_unwanted_is_not_repeated() {
     type Answer = fn(&[u8]) -> Vec<u8>;

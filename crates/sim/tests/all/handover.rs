@@ -172,7 +172,7 @@ fn busy(seed: u64) -> (Sim, Conn, Vec<u8>) {
     let client = sim.client.connect(sim.server.addr());
     sim.run_for(secs(1));
     let server = sim.server.nth(0);
-    let id = sim.server.connection_id(server);
+    let id = sim.server.id(server);
     let keepalive = Keepalive::default();
     sim.server.stack.tcp.set_keepalive(id, Some(keepalive));
     sim.server.stack.tcp.set_user_timeout(id, Some(secs(77)));
@@ -196,8 +196,8 @@ fn the_bytes_survive_a_stay_in_another_stack() {
         let mut twin = sim.server.twin(9);
         let detached = DetachedConnection::decode(&bytes).expect("what was encoded");
         assert_eq!(detached.readable().len(), 3000);
-        let id = twin.tcp_put_in(sim.now(), detached).expect("room for it");
-        let again = twin.tcp_take_out(sim.now(), id).expect("it stands");
+        let id = twin.tcp.put_in(sim.now(), detached).expect("room for it");
+        let again = twin.tcp.take_out(sim.now(), id).expect("it stands");
         let mut expected = bytes;
         // The news of unread bytes is told again, in the byte of the events: behind flow, state and token.
         let events = 10 + 36 + 1 + 8;
@@ -251,7 +251,7 @@ fn no_bytes_do_harm() {
                 continue;
             };
             let (mut twin, mut now) = (sim.server.twin(9), sim.now());
-            let Ok(id) = twin.tcp_put_in(now, detached) else {
+            let Ok(id) = twin.tcp.put_in(now, detached) else {
                 continue;
             };
             taken += 1;
@@ -368,17 +368,17 @@ fn refusals_give_the_connection_back() {
     let mut sim = Sim::new(Seed(7)).latency(ms(10));
     sim.server.listen(80, Plan::ECHO);
     let half_open = sim.client.connect(sim.server.addr());
-    let id = sim.client.connection_id(half_open);
+    let id = sim.client.id(half_open);
     let now = sim.now();
-    assert!(sim.client.stack.tcp_take_out(now, id).is_none());
+    assert!(sim.client.stack.tcp.take_out(now, id).is_none());
     sim.run_for(secs(1));
     let detached = sim.server.take_out(sim.server.nth(0));
     // The client has other addresses.
     let now = sim.now();
-    let (error, detached) = sim.client.stack.tcp_put_in(now, detached).unwrap_err();
+    let (error, detached) = sim.client.stack.tcp.put_in(now, detached).unwrap_err();
     assert_eq!(error, exos_inet::tcp::OpenError::NoRoute);
     let mut twin = sim.server.twin(3);
-    twin.tcp_put_in(now, detached).unwrap();
+    twin.tcp.put_in(now, detached).unwrap();
     let taken = twin.poll_event();
     assert!(taken.is_none_or(|e| !e.set.contains(exos_inet::tcp::EventSet::CLOSED)));
 }
@@ -396,7 +396,7 @@ fn wishes_and_unread_bytes_travel() {
     sim.client.send_pattern(conn, 50_000);
     sim.run_for(secs(2));
     let server = sim.server.nth(0);
-    let id = sim.server.connection_id(server);
+    let id = sim.server.id(server);
     let keepalive = Keepalive {
         idle: secs(10),
         interval: secs(1),

@@ -292,7 +292,7 @@ fn a_full_backlog_drops_syns() {
     assert!(conns.iter().all(|&c| sim.client.is_established(c)));
 }
 
-/// Who has had its time to answer makes room: a flood of SYNs does not shut others out.
+/// A peer that has had its time to answer makes room: a flood of SYNs does not shut others out.
 #[test]
 fn a_full_backlog_gives_up_who_does_not_answer() {
     let mut sim = Sim::new(Seed(7)).latency(ms(10));

@@ -2,7 +2,7 @@
 
 use exos_sim::prelude::*;
 
-/// Wake-ups of both hosts in so much virtual time.
+/// Wake-ups of both hosts in this much virtual time.
 fn wakeups(sim: &mut Sim, time: Duration) -> usize {
     let end = sim.now() + time;
     let mut count = 0;

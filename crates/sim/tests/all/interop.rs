@@ -144,7 +144,8 @@ impl Net {
             let to = (address(THEIRS), 80).into();
             self.our_connection = Some(
                 self.ours
-                    .tcp_connect(self.now, None, to, &Options::default())
+                    .tcp
+                    .connect(self.now, None, to, &Options::default())
                     .unwrap(),
             );
         } else {
@@ -255,7 +256,7 @@ impl Net {
         }
     }
 
-    /// The same with smoltcp's socket.
+    /// The program on smoltcp's socket: it reads all, and echoes or sends `bytes`.
     fn their_program(&mut self) {
         let socket = self.sockets.get_mut::<Socket>(self.handle);
         while socket.can_recv() {

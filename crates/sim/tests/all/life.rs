@@ -105,7 +105,7 @@ fn a_peer_that_is_gone_is_given_up() {
 #[test]
 fn a_lost_question_is_asked_again() {
     let (mut sim, conn) = idle(&Options::default());
-    let id = sim.client.connection_id(conn);
+    let id = sim.client.id(conn);
     sim.client.stack.tcp.set_keepalive(id, Some(KEEPALIVE));
     for _ in 0..20 {
         sim.link().drop_next(2);

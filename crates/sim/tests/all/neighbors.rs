@@ -41,7 +41,7 @@ fn arp_lost_twice_then_connects() {
     );
 }
 
-/// The same for IPv6, by multicast to the server's solicited-node group (RFC 4861 §7.2.2).
+/// A lost question is asked again over IPv6, by multicast to the server's solicited-node group (RFC 4861 §7.2.2).
 #[test]
 fn neighbor_solicitation_lost_then_connects() {
     let mut sim = strangers(true);
@@ -283,7 +283,8 @@ fn with_external_neighbors_the_stack_is_silent() {
     let mut stack = Stack::new(config, 1, now).unwrap();
     assert!(stack.poll_transmit(now).is_none(), "announces nothing");
     stack
-        .tcp_connect(now, None, (theirs, 80).into(), &Options::default())
+        .tcp
+        .connect(now, None, (theirs, 80).into(), &Options::default())
         .unwrap();
     assert!(
         stack.poll_transmit(now).is_none(),

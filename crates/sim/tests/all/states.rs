@@ -362,7 +362,7 @@ fn every_state_and_every_segment() {
     assert_eq!(words(&text), words(TABLE), "\n{text}");
 }
 
-/// The same frames damaged in every way: nothing panics, and nothing but drops comes of a bad
+/// Frames damaged in every way: nothing panics, and nothing but drops comes of a bad
 /// checksum.
 #[test]
 fn damaged_segments_are_dropped() {

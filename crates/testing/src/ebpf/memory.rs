@@ -22,7 +22,7 @@ const VALUES: u64 = 16 << 32;
 pub(super) const STACK_LEN: usize = 512;
 
 /// Where something lies.
-enum Place<'a> {
+enum Target<'a> {
     Packet(usize),
     Stack(usize),
     /// A byte of a word.
@@ -92,10 +92,10 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
 
     /// This many bytes, as a number.
     fn read(&self, run: &Run, address: u64, len: usize) -> u64 {
-        match self.place(run, address, len) {
-            Place::Packet(at) => of_bytes(&run.packet[at..at + len]),
-            Place::Stack(at) => of_bytes(&run.stack[at..at + len]),
-            Place::Shared(word, at) => {
+        match self.target(run, address, len) {
+            Target::Packet(at) => of_bytes(&run.packet[at..at + len]),
+            Target::Stack(at) => of_bytes(&run.stack[at..at + len]),
+            Target::Shared(word, at) => {
                 let bytes = word.load(Ordering::SeqCst).to_ne_bytes();
                 of_bytes(&bytes[at..at + len])
             }
@@ -103,10 +103,10 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
     }
 
     fn write(&self, run: &mut Run, address: u64, len: usize, value: u64) {
-        match self.place(run, address, len) {
-            Place::Packet(at) => put(&mut run.packet[at..at + len], value),
-            Place::Stack(at) => put(&mut run.stack[at..at + len], value),
-            Place::Shared(word, at) => {
+        match self.target(run, address, len) {
+            Target::Packet(at) => put(&mut run.packet[at..at + len], value),
+            Target::Stack(at) => put(&mut run.stack[at..at + len], value),
+            Target::Shared(word, at) => {
                 change(word, |old| {
                     let mut bytes = old.to_ne_bytes();
                     put(&mut bytes[at..at + len], value);
@@ -118,23 +118,23 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
 
     /// Changes a word at once: what it was.
     fn exchange(&self, run: &mut Run, address: u64, new: impl Fn(u64) -> u64) -> u64 {
-        match self.place(run, address, 8) {
-            Place::Packet(_) => run.refuse("an atomic access to the packet"),
-            Place::Stack(at) => {
+        match self.target(run, address, 8) {
+            Target::Packet(_) => run.refuse("an atomic access to the packet"),
+            Target::Stack(at) => {
                 let old = of_bytes(&run.stack[at..at + 8]);
                 put(&mut run.stack[at..at + 8], new(old));
                 old
             }
-            Place::Shared(word, _) => change(word, new),
+            Target::Shared(word, _) => change(word, new),
         }
     }
 
     /// Bytes that a helper reads: of the packet or the stack.
     pub(super) fn bytes<'r>(&self, run: &'r Run, address: u64, len: usize) -> &'r [u8] {
-        match self.place(run, address, len) {
-            Place::Packet(at) => &run.packet[at..at + len],
-            Place::Stack(at) => &run.stack[at..at + len],
-            Place::Shared(..) => run.refuse("a helper that reads a map's value"),
+        match self.target(run, address, len) {
+            Target::Packet(at) => &run.packet[at..at + len],
+            Target::Stack(at) => &run.stack[at..at + len],
+            Target::Shared(..) => run.refuse("a helper that reads a map's value"),
         }
     }
 
@@ -145,26 +145,26 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
         address: u64,
         len: usize,
     ) -> &'r mut [u8] {
-        match self.place(run, address, len) {
-            Place::Stack(at) => &mut run.stack[at..at + len],
+        match self.target(run, address, len) {
+            Target::Stack(at) => &mut run.stack[at..at + len],
             _ => run.refuse("a helper that writes elsewhere than to the stack"),
         }
     }
 
     /// Where these bytes lie, all of them in one of what there is to point at.
-    fn place(&self, run: &Run, address: u64, len: usize) -> Place<'_> {
+    fn target(&self, run: &Run, address: u64, len: usize) -> Target<'_> {
         let at = address as u32 as usize;
         let is_within = |room: usize| at + len <= room;
         match address & !0xffff_ffff {
-            PACKET if is_within(run.packet.len()) => Place::Packet(at),
-            STACK if is_within(STACK_LEN) => Place::Stack(at),
+            PACKET if is_within(run.packet.len()) => Target::Packet(at),
+            STACK if is_within(STACK_LEN) => Target::Stack(at),
             VALUES.. if at % 8 + len <= 8 => {
                 let number = (address - VALUES) >> 32;
                 let Some((_, Map::Array { words, .. })) = self.maps.get(number as usize) else {
                     run.refuse("no such map");
                 };
                 match words.get(at / 8) {
-                    Some(word) => Place::Shared(word.borrow(), at % 8),
+                    Some(word) => Target::Shared(word.borrow(), at % 8),
                     None => run.refuse("beyond a map's values"),
                 }
             }

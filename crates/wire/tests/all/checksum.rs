@@ -28,7 +28,7 @@ fn rfc_1071_example() {
     assert_eq!(Sum::of(&RFC_1071).finish(), 0x220d);
 }
 
-/// The same bytes in two groups, cut at an odd offset (RFC 1071 §2, B: the second is swapped).
+/// The example's bytes in two groups, cut at an odd offset (RFC 1071 §2, B: the second is swapped).
 #[test]
 fn rfc_1071_groups() {
     let (first, second) = (Sum::of(&RFC_1071[..3]), Sum::of(&RFC_1071[3..]));

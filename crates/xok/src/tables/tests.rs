@@ -326,7 +326,7 @@ fn all_neighbours_of_a_prefix_find_places() {
     }
 }
 
-/// Who has just been heard of is not kept out by neighbours who were certain long ago.
+/// A neighbour that has just been heard of is not kept out by neighbours who were certain long ago.
 #[test]
 fn whoever_is_heard_of_finds_a_place_among_the_reachable() {
     let memory = memory();

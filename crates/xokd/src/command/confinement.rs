@@ -149,7 +149,7 @@ const KERNEL: &[c_long] = &[libc::SYS_bpf, libc::SYS_setns, libc::SYS_unshare];
 /// calls that are not here.
 const OLDER_KERNELS: &[c_long] = &[libc::SYS_pidfd_open];
 
-/// The same under older names, which newer architectures do not have.
+/// Calls under older names, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[c_long] = &[
     libc::SYS_access,

@@ -132,7 +132,7 @@ impl Rate {
     fn count(&mut self, user: User, now: Now) -> Result<(), (Whose, Duration)> {
         let pools = self.pools(user);
         self.until.retain(|_, until| *until > now);
-        // Who is refused for one of them uses up nothing of the other.
+        // A user that is refused for one of them uses up nothing of the other.
         for (whose, at_once) in &pools {
             let wait = (self.ahead(*whose, now) + self.every).saturating_sub(*at_once);
             if !wait.is_zero() {

@@ -47,7 +47,7 @@ impl Daemon {
         Ok((newest.len() as u32, newest.lend()?))
     }
 
-    /// The report that `Status` asks for, without what is about who asks. Its shape is described in docs/json.md.
+    /// The report that `Status` asks for, without what is about who asks. `exos_program::status` describes it.
     fn report(&self) -> Value {
         let now = now();
         let interfaces = self.interfaces.iter().map(|i| self.report_interface(i));

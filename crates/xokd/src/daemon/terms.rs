@@ -17,7 +17,7 @@ struct Terms {
 }
 
 impl Daemon {
-    /// The part of the report that is about anyone who asks. Described in docs/json.md.
+    /// The part of the report that is about anyone who asks. `exos_program::status` describes it.
     pub(super) fn report_asker(&self, who: &Who) -> Value {
         let interfaces = self.interfaces.iter().map(|interface| {
             let terms = self.terms(interface, who);

@@ -27,7 +27,7 @@ impl Daemon {
             .ask(user.map(|user| (user, true)), Box::new(job));
     }
 
-    /// The same for what a user has not asked for by itself.
+    /// Has the worker do what a user has not asked for by itself.
     pub(super) fn work_beside(&mut self, user: User, job: Job<End>) {
         self.worker.ask(Some((user, false)), job);
     }

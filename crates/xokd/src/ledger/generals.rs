@@ -1,6 +1,6 @@
 //! General grants: all packets that a filter matches and no exact grant covers.
 //!
-//! The same rule as for exact ones, **granting never takes a packet from another owner**, in both directions: the
+//! The rule is that of exact ones, **granting never takes a packet from another owner**, in both directions: the
 //! packet path looks at exact grants first, so a filter may lie around those of others; and an exact claim that meets
 //! a filter of another's is refused, unless the asker has its packets already. Two owners' filters must be disjoint,
 //! and proven to be: a comparison that takes too long counts as meeting.

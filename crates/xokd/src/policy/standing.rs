@@ -1,4 +1,4 @@
-//! Whom a policy names, and what is kept for them from those whom it does not.
+//! How a policy knows a user, and what is kept for those whom it names.
 //!
 //! A rule for everybody lets in users of whom there is no end: one person may be many (subordinate user numbers). So what
 //! the daemon has of something is divided by standing ([`Pool`]): anyone who is named better always finds some left.

@@ -1,4 +1,4 @@
-//! Letting in, and whom for.
+//! Letting connections in, and making room for them.
 //!
 //! Connections are divided by the standing of their users ([`CONNECTIONS`]). When those of a newcomer's standing are all
 //! taken, one that holds nothing makes room for them, if there is one of their standing or below that has had its time

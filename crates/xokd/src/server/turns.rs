@@ -66,7 +66,7 @@ impl Turns {
         for (user, id) in ready {
             users.entry(user).or_default().push(id);
         }
-        // Who has nothing to say has nothing to wait for.
+        // A user that has nothing to say has nothing to wait for.
         self.last.retain(|user, _| users.contains_key(user));
         for (user, ids) in &mut users {
             ids.sort_unstable();

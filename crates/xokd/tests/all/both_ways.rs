@@ -123,7 +123,7 @@ fn tcp(way: &Way, name: &str) -> Vec<u8> {
     named(way, protocol::TCP, &ports(way), name)
 }
 
-/// The same frame of another network (IEEE 802.1Q).
+/// This frame, of another network (IEEE 802.1Q).
 fn tagged(mut frame: Vec<u8>) -> Vec<u8> {
     frame.splice(12..12, [0x81, 0, 0, 7]);
     frame

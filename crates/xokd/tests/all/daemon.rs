@@ -218,7 +218,7 @@ fn ports_of_a_shared_address_are_the_programs_or_the_hosts() {
     assert!(within(Duration::from_secs(2), || bind_udp(&lab, 5353).is_ok()));
 }
 
-/// Who asks again for what they have keeps it, in the books as in the packet path, although the host took the port while there
+/// A program that asks again for what it has keeps it, in the books as in the packet path, although the host took the port while there
 /// was no daemon.
 #[test]
 fn what_the_host_took_meanwhile_is_not_lost_by_asking_again() {
@@ -332,16 +332,23 @@ fn a_program_of_another_version_is_told_both() {
     assert!(matches!(welcome, Answer::Welcome { .. }), "{welcome:?}");
 }
 
-/// The counters of a slot, as the daemon reports them.
-fn counters(program: &Program, slot: u32) -> serde_json::Value {
+/// The daemon's report, with what it says of the one who asks.
+fn report(program: &Program) -> serde_json::Value {
     let (answer, fds) = program.ask(&Request::Status);
-    let Answer::Report { bytes, .. } = answer else {
+    let Answer::Report { bytes, asker } = answer else {
         panic!("{answer:?}")
     };
     let mut text = vec![0; bytes as usize];
     let file = std::fs::File::from(fds.into_iter().next().expect("a report"));
     std::os::unix::fs::FileExt::read_exact_at(&file, &mut text, 0).expect("all of it");
-    let report: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    let mut report: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    report["asker"] = serde_json::from_str(&asker).expect("JSON");
+    report
+}
+
+/// The counters of a slot, as the daemon reports them.
+fn counters(program: &Program, slot: u32) -> serde_json::Value {
+    let report = report(program);
     let slots = report["interfaces"][0]["slots"].as_array().expect("slots");
     let mine = slots.iter().find(|s| s["slot"] == slot).expect("its slot");
     assert_eq!(mine["program"], "test");
@@ -365,6 +372,30 @@ fn the_report_has_the_counters_of_each_program() {
         let counters = counters(&program, slot);
         counters["rx_packets"] == 1 && counters["tx_bad_mac"] == 1
     }));
+    every_field_is_described(&report(&program));
+}
+
+/// Programs read everything that a report has, by the types that its page is made of.
+pub(crate) fn every_field_is_described(report: &serde_json::Value) {
+    use serde_json::Value;
+    fn compare(report: &Value, read: &Value, at: &str) {
+        match report {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let same = read.get(name);
+                    let same = same.unwrap_or_else(|| panic!("{at}/{name} is not described"));
+                    compare(value, same, &format!("{at}/{name}"));
+                }
+            }
+            Value::Array(values) => {
+                let pairs = values.iter().zip(read.as_array().expect("a list"));
+                pairs.for_each(|(value, same)| compare(value, same, at));
+            }
+            _ => assert_eq!(report, read, "{at}"),
+        }
+    }
+    let read = exos_program::status::Status::parse(&report.to_string()).expect("a report");
+    compare(report, &serde_json::to_value(&read).expect("JSON"), "");
 }
 
 /// The table of the packet path, filled up with what is nobody's, by a hand that is not the daemon's.

@@ -25,7 +25,7 @@ fn allow(filter: &str) -> String {
     format!("[[allow]]\nuser = \"0\"\nfilters = [\"{filter}\"]\n")
 }
 
-/// The same of any UDP.
+/// Starts a daemon that lets root claim any UDP.
 fn start(lab: &mut Lab) {
     lab.start_by(&allow("udp"));
 }

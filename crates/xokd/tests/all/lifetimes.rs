@@ -1,4 +1,4 @@
-//! What begins and ends with whom: slots, grants, what they leave. As root; skipped, and said so, otherwise.
+//! What begins and ends with a program: slots, grants, what they leave. As root; skipped, and said so, otherwise.
 
 use crate::lab;
 

@@ -86,7 +86,7 @@ fn a_slot_that_is_taken_ends_its_connection() {
     assert_eq!(last, Some(Notice::Goodbye(Farewell::Revoked)));
     let end = rustix::net::recv(&program.0, &mut [0; 1][..], RecvFlags::empty());
     assert_eq!(end.map(|(len, _)| len), Ok(0));
-    // Who has no slot is not concerned, and the ring has nobody behind it.
+    // A program that has no slot is not concerned, and the ring has nobody behind it.
     other.tables();
     assert!(!lab.interfaces().iter().any(|name| name.ends_with("-1")));
     drop(has);

@@ -42,6 +42,7 @@ fn report(lab: &Lab) -> Value {
     let (_, fds) = Program::connect(lab).ask(&Request::Status);
     let file = std::fs::File::from(fds.into_iter().next().expect("a report"));
     let mut report: Value = serde_json::from_reader(file).expect("JSON");
+    crate::daemon::every_field_is_described(&report);
     report["interfaces"][0].take()
 }
 

@@ -43,7 +43,7 @@ fn claim_of(program: &Program, protocol: Protocol, ip: &str, port: PortWish) -> 
     program.ask(&request).0
 }
 
-/// The same frame, from another address.
+/// This frame, from another address.
 fn from_other(mut frame: Vec<u8>) -> Vec<u8> {
     // The last byte of the source; the header's checksum is less by as much (RFC 1624).
     frame[29] += 1;

@@ -103,7 +103,7 @@ fn long_passwords_are_refused_at_once() {
     assert_eq!(users().login(Some(&long)), Login::Refused);
 }
 
-/// Who is taken out of the file is refused, and who stays need not be verified again.
+/// A user that is taken out of the file is refused, and one that stays need not be verified again.
 #[test]
 fn a_changed_file_is_read_again() {
     let folder = std::env::temp_dir().join(format!("exos-users-{}", std::process::id()));

@@ -3,23 +3,24 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use exos::{Attachment, Error, Exos, LinkName};
+use exos::{Error, Exos};
 use exos_program::{Stream, inside_hint, reachable_addresses};
 
 use crate::config::Config;
+use crate::serve::on_packets::StackServer;
 use crate::serve::options::place_of_addresses;
+use crate::serve::server_loop::Carried as _;
 use crate::serve::sites;
-use crate::serve::station::Station;
 
-/// Tell a person where the site is.
+/// Tell a person where the site is, which is inside of a user namespace or not.
 pub(in crate::serve) fn announce(
-    station: &Station,
+    server: &StackServer,
     config: &Config,
-    attachment: &Attachment,
+    is_inside: bool,
     cores: &[usize],
 ) -> Result<(), Error> {
-    let (exos, place) = (&station.exos, place_of_addresses(config));
-    for line in sites::describe(config, station.cheetah.server().sites()) {
+    let (exos, place) = (&server.exos, place_of_addresses(config));
+    for line in sites::describe(config, server.cheetah().server().sites()) {
         exos_program::info!("exos serve: {line}");
     }
     if cores.len() > 1 {
@@ -34,7 +35,7 @@ pub(in crate::serve) fn announce(
             Stream::Error => exos_program::info!("exos serve: {url}"),
         }
     }
-    if attachment.link == LinkName::OwnTap {
+    if is_inside {
         show_from_inside(exos, config.port)?;
     }
     Ok(())

@@ -34,10 +34,10 @@ pub struct Bounds {
 /// What the command line and a configuration say of these limits.
 #[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BoundsArgs {
-    /// Connections at once; further SYNs are not answered [default: 1048576]
+    /// Most connections at once; further SYNs are not answered [default: 1048576]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_connections: Option<u32>,
-    /// Connections at once of an IPv4 address or an IPv6 /64; further ones are reset
+    /// Most connections at once from one IPv4 address or IPv6 /64; further ones are reset
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_peer_connections: Option<u32>,
     /// Bytes a second that a client takes of its responses at least; slower ones are reset

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use exos::{Error, LinkName};
+use exos::Error;
 use exos_host::netlink::Netlink;
+use exos_program::LinkName;
 use exos_program::message::results;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 

@@ -16,26 +16,27 @@ use crate::stream::disk::Disk;
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
 ///
-/// Without --link it makes an interface pair of its own and prints addresses that a browser on this machine opens at
-/// once; without root as well, it runs over a TAP device in a user namespace instead. SIGINT and SIGTERM end it.
-/// Statistics are printed on SIGUSR1 and at the end; SIGHUP reads the file and the documents again, SIGUSR2 opens the log
-/// again.
+/// Without --link and without a daemon, it makes a virtual interface pair and prints URLs that a browser on this
+/// machine can open at once; without root, it uses a TAP device in a user namespace instead. SIGINT and SIGTERM stop
+/// it. It prints statistics on SIGUSR1 and at the end. SIGHUP reloads the configuration file and the documents; SIGUSR2
+/// reopens the access log.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ServeArgs {
-    /// The directory to serve; an example site when left out
+    /// Directory to serve [default: an example site]
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// Read the configuration from this TOML file (docs/serve.md); options given here replace those of the file
+    /// Read the configuration from this TOML file (docs/serve.md); options on the command line override it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing"])]
     pub config: Option<PathBuf>,
-    /// Check the configuration, print what would be served or everything that is wrong, and exit
+    /// Check the configuration, print what would be served or all errors, and exit
     #[arg(long)]
     pub check: bool,
     #[command(flatten)]
     pub(in crate::serve) user: UserArgs,
     #[command(flatten)]
     pub(in crate::serve) link: LinkArgs,
-    /// Number of cores to serve on, each with its own TCP/IP stack and queues of the interface. They are the first cores; or those from the one that --core names; or all that --core lists [default: 1]
+    /// Number of CPU cores to use, each with its own TCP/IP stack and interface queues; --core chooses which [default:
+    /// 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cores: Option<u32>,
     #[command(flatten)]
@@ -49,11 +50,11 @@ pub struct ServeArgs {
     /// TCP port to serve [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// Longest document to serve, in MiB; longer ones are left out [default: any]
+    /// Largest document to serve, in MiB; larger ones are left out [default: no limit]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=u64::MAX >> 20))]
     pub document_max: Option<u64>,
-    /// Memory for documents, as 512MiB or 25%; documents beyond it are read when a client asks for them [default: half of the
-    /// available memory]
+    /// Memory for documents, such as 512MiB or 25%; what does not fit is read from disk on request [default: half of
+    /// the available memory]
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<CacheSize>,
     /// Turn off optimisations, to measure what each is worth (docs/internals/serve.md)
@@ -65,13 +66,14 @@ pub struct ServeArgs {
         conflicts_with = "sockets"
     )]
     pub without: Vec<Specialisation>,
-    /// Use the kernel's TCP through sockets instead of a TCP/IP stack of its own, to compare the two
+    /// Use the kernel's TCP (sockets) instead of the program's own TCP/IP stack, for comparison
     #[arg(long, conflicts_with_all = ["cores", "link", "via", "mode", "xokd", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
     pub sockets: bool,
-    /// Answer SYNs by an eBPF program in the kernel, before the server sees them (AF_XDP and IPv4 only; docs/serve.md)
+    /// Answer SYNs in the kernel with an eBPF program, before the server sees them (AF_XDP and IPv4 only;
+    /// docs/serve.md)
     #[arg(long, conflicts_with = "sockets")]
     pub syn_handler: bool,
-    /// List the files of a directory that has no index document
+    /// List the files of directories that have no index document
     #[arg(long)]
     pub listing: bool,
     /// Print the statistics as one line of JSON on standard output

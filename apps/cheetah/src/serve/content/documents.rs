@@ -2,55 +2,10 @@
 
 use std::os::fd::BorrowedFd;
 
-use exos::Exos;
-
-use crate::http::Server;
 use crate::serve::exchange::{Exchange, Step};
 use crate::serve::files::Feed;
-use crate::serve::program::Cheetah;
-use crate::serve::team::{Asks, Seat};
-use crate::site::{Change, SitePath};
-
-/// A server whose documents change while it serves them.
-pub(crate) trait Changing {
-    /// What answers.
-    fn http(&mut self) -> &mut Server;
-
-    /// Changes what a site serves, by its number, and answers requests that waited for that.
-    fn change(&mut self, site: usize, change: Change);
-
-    /// The next document that a request waits for, by the number of its site and its path.
-    fn poll_wanted(&mut self) -> Option<(usize, SitePath)>;
-
-    /// Looks again for all that requests wait for, because everything is served again.
-    fn retry_all(&mut self);
-}
-
-/// The server on its stack.
-pub(in crate::serve) struct OnStack<'a> {
-    pub(in crate::serve) exos: &'a mut Exos,
-    pub(in crate::serve) cheetah: &'a mut Cheetah,
-}
-
-impl Changing for OnStack<'_> {
-    fn http(&mut self) -> &mut Server {
-        self.cheetah.server_mut()
-    }
-
-    fn change(&mut self, site: usize, change: Change) {
-        let (now, stack) = (self.exos.now(), &mut self.exos.stack);
-        self.cheetah.change(now, site, change, stack);
-    }
-
-    fn poll_wanted(&mut self) -> Option<(usize, SitePath)> {
-        self.cheetah.poll_wanted()
-    }
-
-    fn retry_all(&mut self) {
-        let (now, stack) = (self.exos.now(), &mut self.exos.stack);
-        self.cheetah.retry_all(now, stack);
-    }
-}
+use crate::serve::server_loop::Carried;
+use crate::serve::worker::{Asks, Worker};
 
 pub(in crate::serve) struct Documents {
     /// `None` between an exchange and the feed that tells of changes of the new documents.
@@ -74,9 +29,14 @@ impl Documents {
     }
 
     /// Does what there is to do between two turns; `asks` is what this loop was asked.
-    pub(in crate::serve) fn turn(&mut self, asks: Asks, seat: &Seat, served: &mut impl Changing) {
+    pub(in crate::serve) fn turn(
+        &mut self,
+        asks: Asks,
+        worker: &Worker,
+        served: &mut impl Carried,
+    ) {
         if asks.contains(Asks::MAIL) {
-            let mail = seat.take_mail();
+            let mail = worker.take_mail();
             if let Some(fresh) = mail.fresh.filter(|_| !self.is_ending) {
                 self.exchange.begin(fresh);
             }
@@ -88,20 +48,20 @@ impl Documents {
         if let Some(feed) = &mut self.feed {
             feed.apply(served);
         }
-        match self.exchange.turn(served.http()) {
+        match self.exchange.turn(served.cheetah_mut().server_mut()) {
             None => {}
             Some(Step::Exchanged) => {
                 // What it tells from now on is of tables that are gone.
                 self.feed = None;
                 served.retry_all();
-                seat.exchanged();
+                worker.exchanged();
             }
-            Some(Step::Emptied) => seat.emptied(),
+            Some(Step::Emptied) => worker.emptied(),
         }
     }
 
     /// Asks for the documents that requests of this turn wait for, as soon as there is somebody to be asked.
-    pub(in crate::serve) fn ask(&mut self, served: &mut impl Changing) {
+    pub(in crate::serve) fn ask(&mut self, served: &mut impl Carried) {
         if let Some(feed) = &mut self.feed {
             feed.ask(served);
         }

@@ -6,30 +6,24 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use exos_inet::tcp::ConnectionId;
+
 use crate::http::Wanted;
 
-/// What is being fetched, for connections that `Id` names.
-pub(crate) struct Fetching<Id> {
-    waiting: HashMap<Wanted, Vec<Id>>,
+/// What is being fetched, and for whom.
+#[derive(Default)]
+pub(in crate::serve) struct Fetching {
+    waiting: HashMap<Wanted, Vec<ConnectionId>>,
     wanted: VecDeque<Wanted>,
 }
 
-impl<Id> Default for Fetching<Id> {
-    fn default() -> Self {
-        Self {
-            waiting: HashMap::new(),
-            wanted: VecDeque::new(),
-        }
-    }
-}
-
-impl<Id> Fetching<Id> {
+impl Fetching {
     /// A connection waits for a document; `is_waiting` tells which of the others still do. True when it is the first.
-    pub(crate) fn add(
+    pub(in crate::serve) fn add(
         &mut self,
         path: Wanted,
-        id: Id,
-        is_waiting: impl FnMut(&Id) -> bool,
+        id: ConnectionId,
+        is_waiting: impl FnMut(&ConnectionId) -> bool,
     ) -> bool {
         let ids = self.waiting.entry(path).or_default();
         let is_first = ids.is_empty();
@@ -41,29 +35,29 @@ impl<Id> Fetching<Id> {
     }
 
     /// Has a document fetched by the store.
-    pub(crate) fn want(&mut self, path: Wanted) {
+    pub(in crate::serve) fn want(&mut self, path: Wanted) {
         self.wanted.push_back(path);
     }
 
     /// The next document to be fetched.
-    pub(crate) fn poll_wanted(&mut self) -> Option<Wanted> {
+    pub(in crate::serve) fn poll_wanted(&mut self) -> Option<Wanted> {
         self.wanted.pop_front()
     }
 
     /// Gives all who wait.
-    pub(crate) fn take_all(&mut self) -> Vec<Id> {
+    pub(in crate::serve) fn take_all(&mut self) -> Vec<ConnectionId> {
         self.wanted.clear();
         let waiting = self.waiting.drain();
         waiting.flat_map(|(_, ids)| ids).collect()
     }
 
     /// Requests that wait; those whose clients have gone meanwhile may be among them.
-    pub(crate) fn waiting(&self) -> usize {
+    pub(in crate::serve) fn waiting(&self) -> usize {
         self.waiting.values().map(Vec::len).sum()
     }
 
     /// Something has become of a document: gives who waited for it.
-    pub(crate) fn take(&mut self, path: &Wanted) -> Vec<Id> {
+    pub(in crate::serve) fn take(&mut self, path: &Wanted) -> Vec<ConnectionId> {
         if self.waiting.is_empty() {
             return Vec::new(); // As nearly always.
         }

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use exos::Error;
 
-use crate::serve::documents::Changing;
+use crate::serve::server_loop::Carried;
 use crate::site::store::Requests;
 use crate::site::{Changes, Keeper, Omission, SitePath, Tree};
 
@@ -64,7 +64,7 @@ impl Feed {
     }
 
     /// Makes the changes that have come since the last turn.
-    pub(in crate::serve) fn apply(&mut self, served: &mut impl Changing) {
+    pub(in crate::serve) fn apply(&mut self, served: &mut impl Carried) {
         for (site, change) in self.changes.take() {
             served.change(site, change);
         }
@@ -72,8 +72,9 @@ impl Feed {
 
     /// Asks for the documents that requests wait for. Those for which there is no room are asked for when changes have
     /// come, which make some.
-    pub(in crate::serve) fn ask(&mut self, served: &mut impl Changing) {
-        while let Some((site, path)) = self.left.take().or_else(|| served.poll_wanted()) {
+    pub(in crate::serve) fn ask(&mut self, served: &mut impl Carried) {
+        let mut wanted = || served.cheetah_mut().poll_wanted();
+        while let Some((site, path)) = self.left.take().or_else(&mut wanted) {
             if let Err(document) = self.requests.ask(site, path) {
                 self.left = Some(document);
                 return;

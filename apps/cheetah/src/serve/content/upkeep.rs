@@ -17,7 +17,7 @@ use crate::serve::ServeArgs;
 use crate::serve::files::{Feed, Files};
 use crate::serve::reload::Reload;
 use crate::serve::sites::{Fresh, tell_all};
-use crate::serve::team::{Asks, Seat};
+use crate::serve::worker::{Asks, Worker};
 use crate::site::Tree;
 
 pub(in crate::serve) struct Upkeep {
@@ -78,12 +78,12 @@ impl Upkeep {
     }
 
     /// Does what there is to do between two turns; `asks` is what the first core was told.
-    pub(in crate::serve) fn turn(&mut self, asks: Asks, seat: &Seat) {
+    pub(in crate::serve) fn turn(&mut self, asks: Asks, worker: &Worker) {
         if asks.contains(Asks::ALL_EXCHANGED)
             && let Some(trees) = self.coming.take()
         {
             exos_program::info!("exos serve: read again");
-            if let Err(e) = self.follow_others(trees, seat) {
+            if let Err(e) = self.follow_others(trees, worker) {
                 exos_program::warn!("exos serve: {e}; send SIGHUP when files have changed");
             }
         }
@@ -98,7 +98,7 @@ impl Upkeep {
             None => {}
             Some(Ok((fresh, trees))) => {
                 (self.coming, self.is_emptying) = (Some(trees), true);
-                seat.send_fresh(fresh);
+                worker.send_fresh(fresh);
             }
             Some(Err(errors)) => {
                 exos_program::warn!("exos serve: {}; what was served goes on", tell_all(errors));
@@ -126,12 +126,12 @@ impl Upkeep {
         });
     }
 
-    fn follow_others(&mut self, trees: Vec<Tree>, seat: &Seat) -> Result<(), Error> {
+    fn follow_others(&mut self, trees: Vec<Tree>, worker: &Worker) -> Result<(), Error> {
         let ending = self.files.take().map(Files::end_later);
         self.ending = ending.transpose()?;
-        let (files, feeds) = Files::follow(trees, &self.cores, seat.count())?;
+        let (files, feeds) = Files::follow(trees, &self.cores, worker.count())?;
         self.files = Some(files);
-        seat.send_feeds(feeds);
+        worker.send_feeds(feeds);
         Ok(())
     }
 }

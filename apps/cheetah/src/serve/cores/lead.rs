@@ -6,10 +6,10 @@ use exos::Error;
 use exos::signals::{Ask, Signals};
 use exos_program::{Printer, Stream};
 
-use crate::serve::station::Station;
+use crate::serve::server_loop::{Carried, ServerLoop};
 use crate::serve::statistics;
-use crate::serve::team::Asks;
 use crate::serve::upkeep::Upkeep;
+use crate::serve::worker::Asks;
 
 /// Prints the statistics: JSON on standard output, text on standard error.
 pub(in crate::serve) struct Reporter {
@@ -28,16 +28,8 @@ impl Reporter {
         Ok(Self { printer, as_json })
     }
 
-    pub(in crate::serve) fn as_json(&self) -> bool {
-        self.as_json
-    }
-
-    pub(in crate::serve) fn print(&self, station: &Station) {
-        self.print_text(statistics::report(station, self.as_json));
-    }
-
-    pub(in crate::serve) fn print_text(&self, report: String) {
-        self.printer.print(report);
+    pub(in crate::serve) fn print<S: Carried>(&self, server: &ServerLoop<S>) {
+        self.printer.print(statistics::report(server, self.as_json));
     }
 
     pub(in crate::serve) fn finish(self) {
@@ -52,50 +44,55 @@ pub(in crate::serve) struct Lead<'a> {
 
 impl Lead<'_> {
     /// Serves until a signal or another core's end.
-    pub(in crate::serve) fn serve(
+    pub(in crate::serve) fn serve<S: Carried>(
         &self,
-        station: &mut Station,
+        server: &mut ServerLoop<S>,
         upkeep: &mut Upkeep,
-        mut is_over: impl FnMut(&mut Station) -> bool,
+        mut is_over: impl FnMut(&mut S) -> bool,
     ) -> Result<(), Error> {
+        server.served.watch(self.signals.fd())?;
+        server.served.watch(upkeep.fd())?;
         while !self.signals.stop_requested() {
-            let asks = station.heed();
-            if asks.contains(Asks::ONE_LEFT) || is_over(station) {
+            let asks = server.heed()?;
+            if asks.contains(Asks::ONE_LEFT) || is_over(&mut server.served) {
                 return Ok(());
             }
-            upkeep.turn(asks, &station.seat);
-            station.turn()?;
-            self.attend(station, asks);
+            upkeep.turn(asks, &server.worker);
+            server.turn()?;
+            self.attend(server, asks);
             if self.signals.take_asked(Ask::Reload) {
                 upkeep.request_reload();
             }
-            station.wait(upkeep.is_busy(), &[self.signals.fd(), upkeep.fd()])?;
+            server.wait(upkeep.is_busy(), &[self.signals.fd(), upkeep.fd()])?;
         }
         Ok(())
     }
 
     /// Ends in order.
-    pub(in crate::serve) fn end(&self, station: &mut Station) -> Result<(), Error> {
+    pub(in crate::serve) fn end<S: Carried>(
+        &self,
+        server: &mut ServerLoop<S>,
+    ) -> Result<(), Error> {
         let fds: [BorrowedFd<'_>; 1] = [self.signals.fd()];
-        station.end(&fds, |station, asks| {
-            self.attend(station, asks);
+        server.end(&fds, |server, asks| {
+            self.attend(server, asks);
             // Another signal changes nothing, but must not keep the loop awake.
             self.signals.stop_requested();
             self.signals.take_asked(Ask::Reload);
         })
     }
 
-    fn attend(&self, station: &mut Station, asks: Asks) {
-        let is_alone = station.seat.count() == 1;
+    fn attend<S: Carried>(&self, server: &mut ServerLoop<S>, asks: Asks) {
+        let is_alone = server.worker.count() == 1;
         let is_asked = self.signals.take_report_request();
         if is_asked && !is_alone {
-            station.seat.ask_for_rows();
+            server.worker.ask_for_rows();
         }
         if asks.contains(Asks::ALL_SHOWN) || is_asked && is_alone {
-            self.reporter.print(station);
+            self.reporter.print(server);
         }
         if self.signals.take_asked(Ask::Reopen)
-            && let Some(log) = station.cheetah.server_mut().log_mut()
+            && let Some(log) = server.http().log_mut()
         {
             log.reopen();
         }

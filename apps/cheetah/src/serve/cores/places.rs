@@ -1,6 +1,7 @@
 //! On which cores the server runs.
 
-use exos::{Attachment, Error};
+use exos::{Attachment, Error, Role};
+use exos_program::Needs;
 use exos_program::cores::choose;
 
 use crate::config::Config;
@@ -18,12 +19,10 @@ impl Config {
     ///
     /// The options contradict each other.
     pub(in crate::serve) fn attachment(&self) -> Result<Attachment, Error> {
-        let attachment = Attachment {
+        self.link.attachment(&Needs {
             cores: self.core_count() as u32,
-            ..self.link.attachment(self.port)?
-        };
-        attachment.check()?;
-        Ok(attachment)
+            ..Needs::new(Role::Serve(self.port))
+        })
     }
 
     /// The cores to run on, of those that this process may use; none for one loop that runs anywhere.
@@ -48,7 +47,7 @@ impl Config {
         choose(count, named, allowed)
     }
 
-    /// The same on the kernel's sockets, where there is one loop.
+    /// Where a server on the kernel's sockets runs, which has one loop.
     ///
     /// # Errors
     ///

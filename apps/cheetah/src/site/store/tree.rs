@@ -77,7 +77,7 @@ pub struct Tree {
     pub(super) omissions: Vec<Omission>,
 }
 
-/// Who is told of changes: the number of a site, and a change of it.
+/// What hears of changes: it gets the number of a site, and a change of it.
 pub type Sink<'a> = dyn FnMut(usize, Change) + 'a;
 
 impl Tree {

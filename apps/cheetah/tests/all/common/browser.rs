@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use exos_buf::Buffer;
-use exos_cheetah::serve::Cheetah;
+use exos_cheetah::serve::{Cheetah, Packets};
 use exos_cheetah::{Server, Site};
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
 use exos_inet::{Config, Instant, RxChecksum, Stack};
@@ -103,14 +103,15 @@ impl Visit {
     fn connect(&mut self) -> ConnectionId {
         let server = "10.0.0.2:80".parse().unwrap();
         self.stacks[BROWSER]
-            .tcp_connect(self.now, None, server, &Options::default())
+            .tcp
+            .connect(self.now, None, server, &Options::default())
             .unwrap()
     }
 
     /// The connection is no good any more (the server may close one that is silent for long, and its
     /// reset may be lost): what is missing is asked for on another.
     fn retry(&mut self, n: usize) {
-        self.stacks[BROWSER].tcp_abort(self.fetches[n].id);
+        self.stacks[BROWSER].tcp.abort(self.fetches[n].id);
         let id = self.connect();
         let fetch = &mut self.fetches[n];
         (fetch.id, fetch.heard) = (id, self.now);
@@ -167,7 +168,7 @@ impl Visit {
         self.run_beside(|_| {})
     }
 
-    /// The same, while something happens to the server between its turns.
+    /// Run until every fetch is done, while `happens` is called on the server between its turns.
     pub fn run_beside(&mut self, mut happens: impl FnMut(&mut Server)) -> bool {
         while self.now < Instant::from_millis(4 * 3600 * 1000) {
             while let Some(arrival) = self.wire.poll_arrival(self.now) {
@@ -179,7 +180,8 @@ impl Visit {
             }
             self.browse();
             happens(self.cheetah.server_mut());
-            self.cheetah.handle(self.now, 0, &mut self.stacks[SERVER]);
+            let mut packets = Packets::new(&mut self.stacks[SERVER]);
+            self.cheetah.handle(self.now, 0, &mut packets);
             for end in [BROWSER, SERVER] {
                 self.stacks[end].handle_timeout(self.now);
                 while let Some(t) = self.stacks[end].poll_transmit(self.now) {

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use exos_cheetah::Site;
 use exos_cheetah::limits::CHUNK_LEN;
+use exos_cheetah::serve::Packets;
 use exos_cheetah::site::Limits;
 use exos_cheetah::stream::Streams;
 use exos_cheetah::stream::disk::Disk;
@@ -74,9 +75,11 @@ pub fn run(visit: &mut Visit, time: Duration, bytes: usize) {
         let begun = std::time::Instant::now();
         while visit.cheetah.streams().under_way() > 0 {
             let now = visit.now;
-            visit
-                .cheetah
-                .handle(now, super::visit::UNIX_SECS, &mut visit.server);
+            visit.cheetah.handle(
+                now,
+                super::visit::UNIX_SECS,
+                &mut Packets::new(&mut visit.server),
+            );
             if let Some(fd) = visit.cheetah.streams().fd() {
                 let timeout = Timespec {
                     tv_sec: 0,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use exos_buf::Buffer;
-use exos_cheetah::serve::Cheetah;
+use exos_cheetah::serve::{Cheetah, Packets, Specialisation, Without};
 use exos_cheetah::{Server, Site};
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
 use exos_inet::{Config, Instant, RxChecksum, Stack};
@@ -19,6 +19,7 @@ pub struct Visit {
     pub client: Stack,
     pub server: Stack,
     pub cheetah: Cheetah,
+    without: Option<Without>,
     /// The client's connections, and what it has read of each.
     pub connections: Vec<Side>,
 }
@@ -63,8 +64,14 @@ impl Visit {
             client,
             server: stack,
             cheetah: Cheetah::new(server, now),
+            without: None,
             connections: Vec::new(),
         }
+    }
+
+    /// The server does without these from now on.
+    pub fn do_without(&mut self, all: &[Specialisation]) {
+        self.without = Without::these(all, self.cheetah.server_mut(), &mut self.server);
     }
 
     /// Connects from one of the client's addresses and sends a request; returns the connection's place.
@@ -81,7 +88,8 @@ impl Visit {
         let options = Options::with_receive_buffer(64 * 1024);
         let id = self
             .client
-            .tcp_connect(self.now, Some(local), to, &options)
+            .tcp
+            .connect(self.now, Some(local), to, &options)
             .unwrap();
         if !request.is_empty() {
             self.client.tcp.send(id, Buffer::from(request).into());
@@ -118,7 +126,11 @@ impl Visit {
             let unix_secs = UNIX_SECS + self.now.millis() / 1000;
             let mut moved = true;
             while moved {
-                self.cheetah.handle(self.now, unix_secs, &mut self.server);
+                if let Some(without) = &mut self.without {
+                    without.begin_turn(&mut self.server);
+                }
+                let mut packets = Packets::without(&mut self.server, self.without.as_mut());
+                self.cheetah.handle(self.now, unix_secs, &mut packets);
                 moved = Self::carry(&mut self.server, &mut self.client, self.now);
                 moved |= Self::carry(&mut self.client, &mut self.server, self.now);
                 self.now += Duration::from_micros(100);
@@ -146,7 +158,7 @@ impl Visit {
 
     /// Gives a connection up as a client does that is closed in the middle of a download.
     pub fn give_up(&mut self, place: usize) {
-        self.client.tcp_abort(self.connections[place].id);
+        self.client.tcp.abort(self.connections[place].id);
     }
 }
 

@@ -2,6 +2,7 @@
 //! anyone who is to close the connection, and a stop lets it end.
 
 use crate::common::visit;
+use exos_cheetah::serve::Packets;
 
 use std::time::Duration;
 
@@ -93,7 +94,7 @@ fn a_stop_waits_for_responses_that_end_with_the_connection() {
         server,
         ..
     }) = &mut client;
-    cheetah.stop(*now, server);
+    cheetah.stop(*now, &mut Packets::new(server));
     assert!(cheetah.is_busy(), "a response is under way");
 }
 

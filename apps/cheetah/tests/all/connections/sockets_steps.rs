@@ -10,7 +10,7 @@ use common::{arrival, path};
 use exos::clock;
 use exos_cheetah::limits::{FETCH_TIME, HEAD_GRACE_TIME, READ_RATE_TIME};
 use exos_cheetah::serve::Bounds;
-use exos_cheetah::site::{About, Change, Description, Document};
+use exos_cheetah::site::{About, Change, Description, Document, Limits};
 use exos_cheetah::sockets::SocketServer;
 use exos_cheetah::{Server, Site};
 
@@ -97,7 +97,7 @@ impl Stepped {
     }
 
     fn counter(&self, name: &str) -> u64 {
-        let counters = self.server.clients().counters();
+        let counters = self.server.cheetah().counters();
         let found = counters.iter().find(|(known, _)| *known == name);
         found.expect(name).1
     }
@@ -114,19 +114,19 @@ fn requests_wait_for_a_document_and_are_answered_when_it_has_come() {
     let first = stepped.ask(&[LATE, LAST].concat());
     stepped.turn_until_wanted();
     let second = stepped.ask(LATE_LAST);
-    stepped.turn_until(|server| server.clients().open() == 2);
+    stepped.turn_until(|server| server.cheetah().connections() == 2);
     let soon = clock::now() + Duration::from_millis(100);
     stepped.turn_until(|server| server.poll_wanted().is_some() || clock::now() > soon);
     assert_eq!(
         stepped
             .server
-            .clients()
+            .cheetah()
             .server()
             .counters()
             .response_count(),
         0
     );
-    assert!(stepped.server.is_busy());
+    assert!(stepped.server.cheetah().is_busy());
     stepped.change(arrival("/late.txt", "here now"));
     let got = stepped.rest(first);
     let bodies: Vec<&str> = got.split("\r\n\r\n").skip(1).collect();
@@ -172,7 +172,7 @@ fn a_document_that_does_not_come_is_not_waited_for_without_end() {
     assert_eq!(
         stepped
             .server
-            .clients()
+            .cheetah()
             .server()
             .counters()
             .response_count(),
@@ -180,16 +180,46 @@ fn a_document_that_does_not_come_is_not_waited_for_without_end() {
     );
 }
 
+/// A long file that is another version by now: what has become of it will be told, and is waited for.
+#[test]
+fn a_request_for_a_long_file_that_has_changed_waits() {
+    let folder = common::folder::Folder::new();
+    folder.write("long", [b'a'; 10_000]);
+    let limits = Limits {
+        memory_len: 1000,
+        ..Limits::default()
+    };
+    let mut stepped = Stepped::of(Site::load(&folder.0, limits).unwrap());
+    folder.write("long", [b'b'; 9_000]);
+    let request = "GET /long HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    let stream = stepped.ask(request);
+    stepped.turn_until(|server| server.cheetah().waiting() == 1);
+    stepped.change(arrival("/long", "b, short now"));
+    let got = stepped.rest(stream);
+    assert!(got.ends_with("\r\n\r\nb, short now"), "{got}");
+    assert_eq!(stepped.counter("http_fetch_failures"), 0);
+
+    let mut stepped = Stepped::of(Site::load(&folder.0, limits).unwrap());
+    folder.write("long", [b'c'; 8_000]);
+    let stream = stepped.ask(request);
+    stepped.turn_until(|server| server.cheetah().waiting() == 1);
+    stepped
+        .server
+        .handle(clock::now() + FETCH_TIME, clock::unix_secs());
+    let got = stepped.rest(stream);
+    assert!(got.starts_with("HTTP/1.1 503 "), "{got}");
+}
+
 #[test]
 fn a_stop_waits_for_documents_that_are_waited_for() {
     let mut stepped = Stepped::new();
     let stream = stepped.ask(LATE);
     stepped.turn_until_wanted();
-    stepped.server.stop();
-    assert!(stepped.server.is_busy());
+    stepped.server.stop(clock::now());
+    assert!(stepped.server.cheetah().is_busy());
     stepped.change(arrival("/late.txt", "in time"));
     assert!(stepped.rest(stream).ends_with("\r\n\r\nin time"));
-    assert!(!stepped.server.is_busy());
+    assert!(!stepped.server.cheetah().is_busy());
 }
 
 /// One too many waits in the kernel, and gets in when there is room.
@@ -198,13 +228,13 @@ fn connections_are_limited_in_all() {
     let mut stepped = Stepped::new();
     stepped.server.set_bounds(Bounds::default(), Some(1));
     let first = stepped.connect();
-    stepped.turn_until(|server| server.clients().open() == 1);
+    stepped.turn_until(|server| server.cheetah().connections() == 1);
     let second = stepped.ask(LAST);
     let soon = clock::now() + Duration::from_millis(100);
     let mut turns = 0;
     stepped.turn_until(|server| {
         turns += 1;
-        assert_eq!(server.clients().open(), 1);
+        assert_eq!(server.cheetah().connections(), 1);
         clock::now() > soon
     });
     assert!(
@@ -224,18 +254,18 @@ fn connections_of_a_peer_are_limited() {
     };
     stepped.server.set_bounds(bounds, None);
     let first = stepped.connect();
-    stepped.turn_until(|server| server.clients().open() == 1);
+    stepped.turn_until(|server| server.cheetah().connections() == 1);
     let mut second = stepped.connect();
     stepped.turn_until(|server| {
         !server
-            .clients()
+            .cheetah()
             .counters()
             .contains(&("http_peer_refusals", 0))
     });
     let error = second.read(&mut [0; 1]).expect_err("it is reset");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     drop(first);
-    stepped.turn_until(|server| server.clients().open() == 0);
+    stepped.turn_until(|server| server.cheetah().connections() == 0);
     let third = stepped.ask(LAST);
     assert!(stepped.rest(third).ends_with("\r\n\r\ntext a"));
 }
@@ -250,7 +280,7 @@ fn slow_heads_and_slow_readers_are_ended() {
     };
     stepped.server.set_bounds(bounds, None);
     let slow = stepped.ask("GET /a");
-    stepped.turn_until(|server| server.clients().open() == 1);
+    stepped.turn_until(|server| server.cheetah().connections() == 1);
     let mut turns = 0;
     stepped.turn_until(|_| {
         turns += 1;
@@ -264,7 +294,7 @@ fn slow_heads_and_slow_readers_are_ended() {
     assert_eq!(stepped.counter("http_request_timeouts"), 0);
 
     let reader = stepped.ask("GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
-    stepped.turn_until(|server| server.is_busy());
+    stepped.turn_until(|server| server.cheetah().is_busy());
     assert!(taken_at_once(&reader).is_ok());
     // The kernel has room again, but 20 s later. What it takes then is less than what is left.
     let later = clock::now() + READ_RATE_TIME;

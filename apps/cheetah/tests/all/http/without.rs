@@ -12,9 +12,7 @@ const CLOSE: &[u8] = b"GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n
 /// What came of three requests on connections of their own, and the segments that the server sent.
 fn fetch(without: &[Specialisation], len: usize) -> (Vec<Vec<u8>>, u64) {
     let mut visit = Visit::new(big(len), |_| {});
-    for &one in without {
-        visit.cheetah.do_without(one, &mut visit.server);
-    }
+    visit.do_without(without);
     for _ in 0..3 {
         visit.ask("10.0.0.1", CLOSE);
         visit.run(Duration::from_secs(1), 10_000_000);
@@ -49,9 +47,7 @@ fn without_packet_merging_control_information_has_packets_of_its_own() {
 /// How many references there are to a document's buffer while a slow client holds its response.
 fn references(without: &[Specialisation]) -> usize {
     let mut visit = Visit::new(big(1_000_000), |_| {});
-    for &one in without {
-        visit.cheetah.do_without(one, &mut visit.server);
-    }
+    visit.do_without(without);
     let sites = visit.cheetah.server().sites();
     let entry = sites.iter().next().and_then(|site| site.find(b"/big"));
     let buffer = entry

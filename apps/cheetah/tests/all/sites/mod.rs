@@ -485,7 +485,7 @@ fn names_of_indexes_and_types_are_what_is_said() {
     assert_eq!(status(&get(&mut server, "h", "/both/")), "403");
 }
 
-/// The same file has other fields under another name.
+/// A file has other fields under another name.
 #[test]
 fn a_file_under_two_names_has_the_fields_of_each() {
     let folder = Folder::new(&[("www/a/x.txt", "x")]);

@@ -13,6 +13,7 @@ use common::folder::Folder;
 use common::path;
 use exos_cheetah::Site;
 use exos_cheetah::limits::{CACHE_LARGE_PART, CHANGES_QUEUED, FETCHES_QUEUED, SETTLE_TIME};
+use exos_cheetah::serve::Packets;
 use exos_cheetah::site::{Cache, Change, Entry, Keeper, Limits, Settings, SharedCache, Tree};
 use exos_sim::random::{Random, Seed};
 use people::{change_something, picture};
@@ -554,7 +555,7 @@ fn many_clients_get_what_they_ask_for() {
                 ..
             } = &mut visit;
             tree.fetch(&path, Instant::now(), &mut |site, change| {
-                cheetah.change(*now, site, change, server)
+                cheetah.change(*now, site, change, &mut Packets::new(server))
             });
             assert!(cache.lock().held() <= LIMIT);
         }

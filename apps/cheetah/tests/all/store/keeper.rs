@@ -180,7 +180,7 @@ fn passwords_are_verified_for_those_who_wait() {
         );
     }
     assert_eq!(judge(&config, [10, 0, 0, 1], RIGHT), Verdict::Pass);
-    // Who is taken out of the file is soon refused.
+    // A user that is taken out of the file is soon refused.
     folder.write(".users", "# nobody\n");
     let until = Instant::now() + Duration::from_secs(120);
     while judge(&config, [10, 0, 0, 1], RIGHT) == Verdict::Pass {

@@ -124,7 +124,7 @@ fn an_exchanged_release_is_whole_at_all_times() {
     );
 }
 
-/// The same when the directory that is served is itself such a link, or is moved away.
+/// The directory that is served is itself a link that changes, or is moved away.
 #[test]
 fn the_root_may_be_exchanged() {
     let folder = Folder::new();

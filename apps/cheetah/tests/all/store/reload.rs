@@ -141,7 +141,7 @@ fn write_version(folder: &Folder, version: &str) {
     write_version_at_length(folder, version, 1, "");
 }
 
-/// The same with documents that say it so many times, and more in the configuration.
+/// Documents that repeat their version `times` times, and a configuration with `more` in it.
 fn write_version_at_length(folder: &Folder, version: &str, times: usize, more: &str) {
     for n in 0..DOCUMENTS {
         folder.write(&format!("{version}/{n}.txt"), version.repeat(times));

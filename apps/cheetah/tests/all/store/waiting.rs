@@ -10,6 +10,7 @@ use common::{Client, arrival, path};
 use exos_buf::Slice;
 use exos_cheetah::http::{Attempt, Wanted};
 use exos_cheetah::limits::FETCH_TIME;
+use exos_cheetah::serve::Packets;
 use exos_cheetah::site::{About, Change};
 use exos_cheetah::{Next, Server, ServerConnection, Status};
 use visit::Visit;
@@ -187,7 +188,8 @@ impl Visit {
     }
 
     fn change(&mut self, change: Change) {
-        self.cheetah.change(self.now, 0, change, &mut self.server);
+        self.cheetah
+            .change(self.now, 0, change, &mut Packets::new(&mut self.server));
     }
 
     fn received(&self, place: usize) -> String {
@@ -349,7 +351,9 @@ fn a_stop_waits_for_the_store() {
     let mut visit = visit();
     let place = visit.ask("10.0.0.1", &get(1));
     visit.second();
-    visit.cheetah.stop(visit.now, &mut visit.server);
+    visit
+        .cheetah
+        .stop(visit.now, &mut Packets::new(&mut visit.server));
     assert!(visit.cheetah.is_busy());
     visit.change(arrival("/1.txt", "the last one"));
     visit.second();

@@ -14,6 +14,7 @@ use std::time::Duration;
 use common::folder::Folder;
 use exos_cheetah::Site;
 use exos_cheetah::limits::{CHUNK_LEN, FETCH_TIME, READ_TIME, READS_AT_ONCE};
+use exos_cheetah::serve::Packets;
 use exos_cheetah::site::Settings;
 use exos_cheetah::stream::disk::Disk;
 use long::{LEN, byte, content, disks, folder, limits};
@@ -141,7 +142,7 @@ fn a_request_waits_until_the_table_knows_the_file_that_is_there() {
     );
     let (cheetah, stack, now) = (&mut visit.cheetah, &mut visit.server, visit.now);
     tree.poll(std::time::Instant::now(), &mut |_, change| {
-        cheetah.change(now, 0, change, stack)
+        cheetah.change(now, 0, change, &mut Packets::new(stack))
     });
     visit.run(5 * SECOND, usize::MAX);
     assert!(is_whole(&visit, 0, 7));
@@ -151,7 +152,7 @@ fn a_request_waits_until_the_table_knows_the_file_that_is_there() {
     visit.run(SECOND, usize::MAX);
     let (cheetah, stack, now) = (&mut visit.cheetah, &mut visit.server, visit.now);
     tree.poll(std::time::Instant::now(), &mut |_, change| {
-        cheetah.change(now, 0, change, stack)
+        cheetah.change(now, 0, change, &mut Packets::new(stack))
     });
     visit.run(SECOND, usize::MAX);
     assert!(visit.connections[1].received.starts_with(b"HTTP/1.1 404 "));
@@ -246,7 +247,7 @@ fn read(visit: &mut Visit, place: usize) {
 }
 
 /// A file that comes from a slow disk costs the others nothing: they are answered in the turn in which they ask, and no
-/// turn asks for more than so much.
+/// turn asks for more than it may.
 #[test]
 fn others_are_answered_while_a_disk_is_slow() {
     let folder = folder();
@@ -274,7 +275,9 @@ fn others_are_answered_while_a_disk_is_slow() {
         );
         let before = left;
         let now = visit.now;
-        visit.cheetah.handle(now, UNIX_SECS, &mut visit.server);
+        visit
+            .cheetah
+            .handle(now, UNIX_SECS, &mut Packets::new(&mut visit.server));
         left = hand.perform(0);
         assert!(
             left <= before + 2 * READS_AT_ONCE + visit.connections.len(),
@@ -355,7 +358,7 @@ fn a_stop_lets_long_responses_end() {
     let old: Site = Site::new();
     drop(visit.cheetah.server_mut().set_sites(old));
     let (now, stack) = (visit.now, &mut visit.server);
-    visit.cheetah.stop(now, stack);
+    visit.cheetah.stop(now, &mut Packets::new(stack));
     assert!(visit.cheetah.is_busy());
     visit.run(20 * SECOND, 100_000);
     assert!(

@@ -19,7 +19,7 @@ impl From<Vec<u8>> for Captured {
 }
 
 impl Captured {
-    /// The same packet as a capture with this snap length has it.
+    /// This packet as a capture with this snap length has it.
     pub fn cut(&self, snaplen: usize) -> Self {
         let mut cut = self.clone();
         cut.bytes.truncate(snaplen);
@@ -64,19 +64,15 @@ pub fn have(program: &str) -> bool {
 /// What tcpdump says of this file, one text for each packet. `-#` has it number them, so that it is
 /// known where each begins.
 pub fn tcpdump(file: &[u8], options: &[&str]) -> Vec<String> {
-    static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let name = format!("dump-{}-{number}.pcap", std::process::id());
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, file).expect("a file to be written");
+    let capture = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(&capture, file).expect("a file to be written");
     let output = Command::new("tcpdump")
         .args(["-n", "-#"])
         .args(options)
         .arg("-r")
-        .arg(&path)
+        .arg(capture.path())
         .output()
         .expect("tcpdump runs");
-    std::fs::remove_file(&path).expect("the file is there");
     let text = String::from_utf8(output.stdout).expect("tcpdump writes ASCII");
     let mut packets: Vec<String> = Vec::new();
     for line in text.lines() {

@@ -2,8 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use serde_json::{Value, json};
-
 use super::request::{Kind, Request};
 use crate::forwarder::Forwarder;
 use crate::limits::WEIGHT_MAX;
@@ -14,7 +12,8 @@ use crate::service::{Listener, Misfit, Server, Services, Standing};
 /// The address of ours that a server would see by a reach, or why there is none.
 pub type Source<'a> = &'a dyn Fn(IpAddr, Reach) -> Result<IpAddr, String>;
 
-/// Does what is asked, but for the status. What cannot be done as a whole is not done.
+/// Does what is asked, but for the status, and names the listeners behind which a server was changed. What cannot be done as
+/// a whole is not done.
 ///
 /// # Errors
 ///
@@ -23,7 +22,7 @@ pub fn apply(
     forwarder: &mut Forwarder,
     request: &Request,
     source: Source<'_>,
-) -> Result<Value, String> {
+) -> Result<Vec<String>, String> {
     let asked = Asked::of(request)?;
     let changed = match request.request {
         Kind::Status | Kind::Reload | Kind::HandOver => {
@@ -46,7 +45,7 @@ pub fn apply(
         }
     };
     let name = |place: &u16| name(&forwarder.services().listeners[usize::from(*place)]);
-    Ok(json!({ "listeners": changed.iter().map(name).collect::<Vec<_>>() }))
+    Ok(changed.iter().map(name).collect())
 }
 
 /// A listener as it is named in requests and answers.
@@ -223,12 +222,7 @@ mod tests {
             true => Ok("fd00::20".parse().unwrap()),
         };
         let request = Request::parse(line.as_bytes())?;
-        let answer = apply(forwarder, &request, &source)?;
-        let listeners = answer["listeners"].as_array().unwrap().clone();
-        Ok(listeners
-            .iter()
-            .map(|name| name.as_str().unwrap().to_owned())
-            .collect())
+        apply(forwarder, &request, &source)
     }
 
     fn members(forwarder: &Forwarder, listener: usize) -> Vec<(SocketAddr, u16, bool)> {

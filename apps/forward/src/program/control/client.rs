@@ -10,13 +10,13 @@ use exos_program::message::results;
 use super::request::{Kind, Request};
 use super::{metrics, table};
 
-/// Ask a forwarder that runs how it is, or change its servers
+/// Show the status of a running forwarder, or change its servers
 #[derive(clap::Args, Clone, Debug)]
 pub struct CtlArgs {
-    /// The socket that the forwarder was given with --control
+    /// The forwarder's control socket
     #[arg(long, global = true, value_name = "PATH", default_value = FORWARD_SOCKET)]
     control: PathBuf,
-    /// Print the answer as JSON (docs/json.md)
+    /// Print the answer as JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -26,49 +26,53 @@ pub struct CtlArgs {
 /// What is asked.
 #[derive(clap::Subcommand, Clone, Debug)]
 enum Ask {
-    /// Show listeners, servers, and what went through
+    /// Show listeners, servers and traffic
     Status,
-    /// Print all that is counted as Prometheus reads it
+    /// Print all counters in Prometheus format
     Metrics,
-    /// Have the forwarder read its file (--config) again
+    /// Have the forwarder reload its --config file
     Reload,
-    /// Put a server behind the listeners
+    /// Add a server to the listeners
     Add {
-        /// Its port if it is not the listener's, its weight if it is not 1
+        /// The server; PORT defaults to the listener's, WEIGHT to 1
         #[arg(value_name = "ADDRESS[:PORT][,WEIGHT]")]
         server: String,
         #[command(flatten)]
         only: Only,
     },
-    /// Take a server away: it gets no new connections, and those that it has go on until they are over
+    /// Remove a server: it gets no new connections; existing ones continue until they end
     Remove {
+        /// The server
         #[arg(value_name = "ADDRESS[:PORT]")]
         server: String,
         #[command(flatten)]
         only: Only,
-        /// Forget its connections too: what their ends send is answered with resets
+        /// Also drop its connections: both ends get a reset when they next send
         #[arg(long)]
         now: bool,
     },
-    /// Give a server no new connections; those that it has go on
+    /// Give a server no new connections; existing ones continue
     Drain {
+        /// The server
         #[arg(value_name = "ADDRESS[:PORT]")]
         server: String,
         #[command(flatten)]
         only: Only,
     },
-    /// Give a server that was drained new connections again
+    /// Give a drained server new connections again
     Resume {
+        /// The server
         #[arg(value_name = "ADDRESS[:PORT]")]
         server: String,
         #[command(flatten)]
         only: Only,
     },
-    /// Give a server another weight
+    /// Change the weight of a server
     Weigh {
+        /// The server
         #[arg(value_name = "ADDRESS[:PORT]")]
         server: String,
-        /// Compared with those of others; 0 for no new connections
+        /// Weight relative to the other servers; 0: no new connections
         weight: u16,
         #[command(flatten)]
         only: Only,
@@ -78,7 +82,7 @@ enum Ask {
 /// Behind which listener.
 #[derive(clap::Args, Clone, Debug)]
 struct Only {
-    /// Behind this listener alone, not all of the server's family
+    /// Only for this listener [default: all listeners of the server's address family]
     #[arg(long, value_name = "[tcp:|udp:]ADDRESS:PORT")]
     listener: Option<String>,
 }

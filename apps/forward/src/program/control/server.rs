@@ -1,4 +1,4 @@
-//! Who is connected to the control socket: lines in, lines out, and nothing that waits.
+//! The connections of the control socket: lines in, lines out, and nothing that waits.
 //!
 //! Only the socket's owner gets in. They may have several programs connected, and none of them can stop the loop: what they
 //! ask is bounded in length, and nobody is heard who has an answer to take.

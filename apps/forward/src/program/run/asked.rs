@@ -1,19 +1,10 @@
 //! What others ask of a forwarder that runs: over the control socket, and over HTTP for its metrics.
 
-use serde::Serialize;
-use serde_json::json;
-
 use super::Program;
-use crate::control::{self, Kind, Request};
+use crate::control::{self, Fields, Kind, Request};
 use crate::limits::CONTROL_EVERY;
 use crate::setup::source;
 use crate::{lent, statistics};
-
-/// The answer to a request for the status.
-#[derive(Serialize)]
-struct StatusAnswer<'a> {
-    status: statistics::Report<'a>,
-}
 
 impl Program {
     /// Hears the control socket, and who scrapes. Flows have been kept by now, so that no place that is given out has any in the file.
@@ -47,21 +38,34 @@ impl Program {
         self.read_tallies();
         match request.request {
             Kind::Status => {
-                let status = statistics::Report::of(self.parts());
-                control::answer(Ok(StatusAnswer { status }))
+                let status = Some(statistics::Report::of(self.parts()));
+                control::answer(Ok(Fields {
+                    status,
+                    ..Fields::default()
+                }))
             }
             Kind::HandOver => {
                 let done = self.hand_over();
-                control::answer(done.map(|()| json!({ "hands_over": true })))
+                control::answer(done.map(|()| Fields {
+                    hands_over: Some(true),
+                    ..Fields::default()
+                }))
             }
             Kind::Reload => {
                 let said = self.reload().map_err(|e| e.to_string());
-                control::answer(said.map(|said| json!({ "reloaded": said })))
+                control::answer(said.map(|said| Fields {
+                    reloaded: Some(said),
+                    ..Fields::default()
+                }))
             }
             _ => {
                 let stack = &self.exos.stack;
                 let source = |ip, reach| source(stack, ip, reach).map_err(|e| e.to_string());
-                control::answer(control::apply(&mut self.forwarder, &request, &source))
+                let changed = control::apply(&mut self.forwarder, &request, &source);
+                control::answer(changed.map(|listeners| Fields {
+                    listeners: Some(listeners),
+                    ..Fields::default()
+                }))
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::forwarder::Forwarder;
 use crate::health::Rule;
 use crate::lent;
 use crate::service::Changes;
-use crate::setup::{check_affinity, check_kernel, check_listeners, listens};
+use crate::setup::{check, listens};
 use crate::wanted::Wanted;
 
 impl Program {
@@ -39,11 +39,9 @@ impl Program {
         self.read_tallies();
         // The link, the table and the sockets are what they were at the start.
         wanted.link.address.clone_from(&self.addresses);
-        check_listeners(&wanted)?;
-        check_kernel(self.kernel.is_some(), &wanted)?;
-        check_affinity(&wanted)?;
-        if self.exos.via().is_some() {
-            lent::check(false, &wanted)?;
+        let is_lent = self.exos.via().is_some();
+        check(&wanted, self.kernel.is_some(), is_lent)?;
+        if is_lent {
             lent::claim(&mut self.exos, &wanted)?;
             if self.keeper.is_some() {
                 lent::await_successor(&mut self.exos)?;

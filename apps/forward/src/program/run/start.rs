@@ -10,6 +10,7 @@ use exos_program::{Idle, Printer, Stream};
 use super::Program;
 use super::reload::set_rules;
 use crate::answers::Answers;
+use crate::busy_poll::BusyPoll;
 use crate::checking::Checking;
 use crate::control::ControlServer;
 use crate::exporter::Exporter;
@@ -17,14 +18,13 @@ use crate::forwarder::Forwarder;
 use crate::keeper::Keeper;
 use crate::kernel::Kernel;
 use crate::lent;
-use crate::looking::Looking;
 use crate::names::Names;
 use crate::options::ForwardArgs;
 use crate::predecessor::Predecessor;
 use crate::rehearsal::rehearse;
 use crate::seeking::Seeking;
 use crate::service::{Listen, Services};
-use crate::setup::{attach, check_affinity, check_kernel, check_listeners, listens};
+use crate::setup::{attach, check, listens};
 use crate::wanted::Wanted;
 
 impl Program {
@@ -44,10 +44,11 @@ impl Program {
             None => listen(&wanted)?,
             Some(_) => None,
         };
-        let looking = Looking::new(Idle::or_by_room(args.idle, 1));
+        let busy_poll = BusyPoll::new(Idle::or_by_room(args.idle, 1));
         wanted.link.pin()?;
         let mut exos = attach(&wanted, before)?;
-        exos.check_relaying()?;
+        exos.check_relaying()
+            .map_err(|e| e.or_mend("forward on the kernel's sockets (--splice)"))?;
         if control.is_none() {
             control = listen(&wanted)?;
         }
@@ -90,7 +91,7 @@ impl Program {
             hands_over: false,
             started: clock::now(),
             kernel,
-            looking,
+            busy_poll,
             signals,
             printer: Printer::start(stream)?,
             json: args.json,
@@ -109,13 +110,11 @@ impl Program {
 /// What the options and the file want, where it fits together.
 fn checked(args: &ForwardArgs) -> Result<Wanted, Error> {
     let mut wanted = Wanted::of(args)?;
-    if lent::is_lent(&wanted)? {
-        lent::check(wanted.in_kernel, &wanted)?;
+    let is_lent = wanted.link.is_lent()?;
+    if is_lent {
         lent::name_addresses(&mut wanted);
     }
-    check_listeners(&wanted)?;
-    check_kernel(wanted.in_kernel, &wanted)?;
-    check_affinity(&wanted)?;
+    check(&wanted, wanted.in_kernel, is_lent)?;
     if let Some(file) = &args.config {
         wanted.user.warn_of_unreadable("forward", file);
     }
@@ -152,7 +151,8 @@ fn keeper(wanted: &Wanted, forwarder: &mut Forwarder) -> Result<Option<Keeper>, 
 /// The part of the kernel, which forwards packets of known flows.
 fn in_kernel(exos: &mut Exos, forwarder: &mut Forwarder) -> Result<Kernel, Error> {
     let key = HashKey::new([secret()?, secret()?]);
-    let kernel = Kernel::start(exos, forwarder, key).map_err(not_in_kernel)?;
+    let kernel = Kernel::start(exos, forwarder, key);
+    let kernel = kernel.map_err(|e| e.or_mend("leave --in-kernel out"))?;
     forwarder.set_seen_elsewhere();
     Ok(kernel)
 }
@@ -167,13 +167,6 @@ fn predecessor(args: &ForwardArgs, wanted: &Wanted) -> Result<Option<Predecessor
                 .mend("give both --control PATH"),
         ),
     }
-}
-
-/// What is wrong, and what can be done in any case.
-fn not_in_kernel(error: Error) -> Error {
-    let instead = "or leave --in-kernel out";
-    let mend = error.mend.clone();
-    error.mend(mend.map_or(instead.to_owned(), |mend| format!("{mend}; {instead}")))
 }
 
 fn secret() -> Result<u64, Error> {

@@ -9,9 +9,10 @@ use std::ops::Range;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-use exos::{LinkName, clock};
+use exos::{Addresses, clock};
 use exos_host::netlink::Netlink;
-use exos_inet::{Config, Stack};
+use exos_inet::Stack;
+use exos_program::LinkName;
 use exos_program::config::{ConfigErrors, Source, Text, tables, text_of};
 use exos_wire::Mac;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -25,7 +26,7 @@ use crate::limits::{CONFIG_LEN_MAX, LINK_MTU};
 use crate::names::{Known, To, look_up};
 use crate::options::ForwardArgs;
 use crate::service::{Listen, Services};
-use crate::setup::{check_affinity, check_kernel, check_link, check_use, listens};
+use crate::setup::{check_link, check_options, check_use, listens};
 use crate::wanted::{Service, Wanted};
 
 /// Whether a forwarder would start with a file and these options.
@@ -38,16 +39,8 @@ pub fn check(file: &Path, args: &ForwardArgs) -> Result<(), ConfigErrors> {
     let mut wanted = parse(file, &text)?.beside(args);
     let source = Source::new(file, &text);
     let tables: File = tables::read(&source);
-    let is_lent = lent::is_lent(&wanted).unwrap_or(false);
-    let whole = [
-        check_affinity(&wanted),
-        check_kernel(wanted.in_kernel, &wanted),
-        if is_lent {
-            lent::check(wanted.in_kernel, &wanted)
-        } else {
-            Ok(())
-        },
-    ];
+    let is_lent = wanted.link.is_lent().unwrap_or(false);
+    let whole = check_options(&wanted, wanted.in_kernel, is_lent);
     for error in whole.into_iter().filter_map(Result::err) {
         source.note_missing_whole(error.to_string());
     }
@@ -75,16 +68,12 @@ fn note(source: &Source, at: &Range<usize>, what: impl ToString) {
 
 fn look_at_link(source: &Source, tables: &File, wanted: &Wanted) {
     let at = tables.link.name.as_ref().map(Spanned::span);
-    let attachment = wanted.link.attachment(0);
-    let link = attachment.and_then(|attachment| check_link(&attachment).map(|()| attachment.link));
-    match (link, at) {
-        (Ok(LinkName::Xdp { interface, .. }), Some(at)) => {
-            let found = Netlink::new().and_then(|netlink| netlink.link_by_name(&interface));
-            if let Err(error) = found {
-                note(source, &at, error);
-            }
-        }
-        (Ok(_), _) => {}
+    let found = check_link(&wanted.link).and_then(|()| match &wanted.link.link {
+        Some(LinkName::Xdp { interface, .. }) => Netlink::new()?.link_by_name(interface).map(drop),
+        _ => Ok(()),
+    });
+    match (found, at) {
+        (Ok(()), _) => {}
         (Err(error), Some(at)) => note(source, &at, error),
         (Err(error), None) => source.note_missing_whole(error.to_string()),
     }
@@ -179,19 +168,16 @@ pub fn of_service(
 
 /// A stack with the addresses and gateways, which knows where routes lead.
 pub fn trial_stack(wanted: &Wanted) -> Option<Stack> {
-    let link = wanted.link.attachment(0).ok()?;
-    let addresses = link.addresses.iter().map(|a| (a.ip, a.prefix));
-    let config = Config {
-        addresses: addresses.collect(),
-        gateways: link.gateways.clone(),
-        ..Config::new(Mac([2, 0, 0, 0, 0, 1]), mtu_of(&link.link))
-    };
+    let addresses = Addresses::new(&wanted.link.address[..]).ok()?;
+    let addresses = addresses.with_gateways(&wanted.link.gateway[..]).ok()?;
+    let mtu = mtu_of(wanted.link.link.as_ref());
+    let config = addresses.config(&Mac([2, 0, 0, 0, 0, 1]), mtu);
     Stack::new(config, 0, clock::now()).ok()
 }
 
 /// How long packets may be on the link, as far as it is there.
-fn mtu_of(link: &LinkName) -> usize {
-    let LinkName::Xdp { interface, .. } = link else {
+fn mtu_of(link: Option<&LinkName>) -> usize {
+    let Some(LinkName::Xdp { interface, .. }) = link else {
         return LINK_MTU;
     };
     let found = Netlink::new().and_then(|netlink| netlink.link_by_name(interface));

@@ -74,7 +74,7 @@ impl Follower {
     pub fn take(&mut self) -> Option<Vec<Answer>> {
         let answers = self.answers.try_recv().ok()?;
         let _ = self.woken.read(&mut [0; 16]);
-        // Who has answered has taken what it was asked before.
+        // A thread that has answered has taken what it was asked before.
         if let Some(asked) = self.unasked.take() {
             self.ask(asked);
         }

@@ -10,7 +10,7 @@ use etherparse::{
 use exos_forward::packet::{Packet, Transport};
 use exos_wire::{Mac, Sum};
 
-/// Who sends to whom.
+/// Sender and receiver of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ends {
     pub src: SocketAddr,

@@ -41,7 +41,7 @@ pub fn wanted() -> Vec<Listen> {
     wanted_by(Reach::Nat)
 }
 
-/// The same by another reach; where ports stay as they are, the server has the listener's.
+/// TCP and UDP over both families by this reach; where ports stay as they are, the server has the listener's.
 pub fn wanted_by(reach: Reach) -> Vec<Listen> {
     let mut wanted = Vec::new();
     for transport in [Transport::Tcp, Transport::Udp] {
@@ -144,7 +144,7 @@ pub fn give(forwarder: &mut Forwarder, now: Instant, frame: Vec<u8>) -> Result<V
     Ok(frame)
 }
 
-/// The same, with the host that it goes on to, whatever the packet says.
+/// Gives a frame to the forwarder: how it went on and to which host, whatever the packet says.
 pub fn give_to(
     forwarder: &mut Forwarder,
     now: Instant,
@@ -163,7 +163,7 @@ pub fn give_to(
     }
 }
 
-/// The same, also where another packet is made: which, and where it goes.
+/// Gives a frame to the forwarder: all that leaves because of it, with the host that each goes to.
 pub fn give_any(
     forwarder: &mut Forwarder,
     now: Instant,
@@ -171,7 +171,7 @@ pub fn give_any(
 ) -> Result<Vec<(IpAddr, Vec<u8>)>, Verdict> {
     match forwarder.handle_frame(now, &mut frame, RxChecksum::Unknown) {
         Verdict::Onward(to) => Ok(vec![(to, frame)]),
-        Verdict::Made | Verdict::Answered => {
+        Verdict::Generated | Verdict::Answered => {
             Ok(std::iter::from_fn(|| forwarder.poll_made()).collect())
         }
         verdict => Err(verdict),

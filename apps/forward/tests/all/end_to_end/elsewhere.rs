@@ -78,7 +78,7 @@ fn a_server_that_dies_costs_no_client() {
     }
 }
 
-/// The same where two of a hundred frames are lost each way, and some are doubled.
+/// Nor where two of a hundred frames are lost each way, and some are doubled.
 #[test]
 fn nor_does_it_over_bad_wires() {
     for seed in 0..6 {

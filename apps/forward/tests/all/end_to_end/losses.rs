@@ -127,7 +127,7 @@ impl Path {
         match forwarder.handle_frame(now, &mut frame, RxChecksum::Unknown) {
             Verdict::Stack => stack.handle_frame(now, &frame, RxChecksum::Unknown),
             Verdict::Onward(to) => stack.pass(now, to, frame),
-            Verdict::Drop | Verdict::Made | Verdict::Answered | Verdict::Held => {
+            Verdict::Drop | Verdict::Generated | Verdict::Answered | Verdict::Held => {
                 panic!("the forwarder drops nothing")
             }
         }
@@ -181,7 +181,8 @@ fn goodput(seed: u64, lost: usize, with: bool) -> f64 {
     let now = path.now;
     let client = &mut path.stacks[CLIENT];
     let id = client
-        .tcp_connect(now, None, to, &Options::default())
+        .tcp
+        .connect(now, None, to, &Options::default())
         .unwrap();
     let (mut heard, mut began, mut ended) = (Vec::new(), None, None);
     let limit = now + Duration::from_secs(600);

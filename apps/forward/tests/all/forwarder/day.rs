@@ -120,7 +120,7 @@ impl Day {
         let (forwarder, now, frame) = (&mut self.forwarder, self.now, life.packet(step));
         let mut onward = counted(|| give(forwarder, now, frame));
         // It was refused, and another server is asked, which refuses too.
-        while onward == Err(Verdict::Made) {
+        while onward == Err(Verdict::Generated) {
             let syn = counted(|| forwarder.poll_made().map(|(_, syn)| ends_of(&syn)));
             life.went_elsewhere(syn.expect("the SYN once more"));
             let frame = life.packet(step);

@@ -149,7 +149,7 @@ impl Life {
     /// A step's packet has gone on, between these ends.
     pub fn passed(&mut self, step: Step, ends: (SocketAddr, SocketAddr)) {
         match step {
-            // Who has asked once may be forgotten, and begin again.
+            // A client that has asked once may be forgotten, and begin again.
             Question if !self.has_shown => self.known = Some(ends),
             Client(..) | Question => {
                 assert_eq!(

@@ -5,7 +5,7 @@ use exos_forward::flow::State;
 use exos_forward::health::passive::Rule;
 use exos_forward::service::Balance;
 
-/// The same addresses, ports and all else, but a hop less.
+/// A frame as it was, but for a hop less.
 fn a_hop_less(frame: &[u8]) -> Vec<u8> {
     let packet = Packet::read(frame, MAC).unwrap();
     let mut frame = frame.to_vec();

@@ -133,7 +133,7 @@ fn whatever_is_unusual_is_left_or_rewritten_as_in_user_space() {
     }
 }
 
-/// Who has sent a packet that is at its last hop is told by user space.
+/// The sender of a packet that is at its last hop is told by user space.
 #[test]
 fn the_last_hop_is_for_user_space() {
     if !allowed("the_last_hop_is_for_user_space") {

@@ -55,7 +55,8 @@ impl World {
     /// The client opens a connection to this port.
     pub fn connect(&mut self, port: u16) -> exos_inet::tcp::ConnectionId {
         self.client
-            .tcp_connect(self.now, None, server(port), &Options::default())
+            .tcp
+            .connect(self.now, None, server(port), &Options::default())
             .unwrap()
     }
 

@@ -10,13 +10,13 @@ use crate::limits::REQUESTS_MAX;
 /// What is to be written.
 #[derive(clap::Args, Clone, Debug)]
 pub struct FilesArgs {
-    /// Folder for the documents and their list; it is made if it is not there
+    /// Folder for the documents and their list; created if missing
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// How many files
+    /// Number of files
     #[arg(long, value_name = "COUNT", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(2..=REQUESTS_MAX as i64))]
     files: u32,
-    /// Seed: the same set again for the same
+    /// Seed: the same seed gives the same files
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 }

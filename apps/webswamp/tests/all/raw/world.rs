@@ -68,7 +68,7 @@ pub struct Seen {
 struct World {
     now: Instant,
     stack: Stack,
-    engine: Engine<exos_inet::tcp::ConnectionId>,
+    engine: Engine,
     peer: Peer,
     wire: BTreeMap<(Instant, u64), Arrival>,
     frames: u64,
@@ -89,7 +89,7 @@ pub fn run(setting: &Setting, script: Script) -> Seen {
     panic!("a load without end");
 }
 
-fn engine(setting: &Setting) -> Engine<exos_inet::tcp::ConnectionId> {
+fn engine(setting: &Setting) -> Engine {
     let (shape, slots, requests) = match setting.load {
         Load::Closed { clients, requests } => (Shape::Closed, clients, requests),
         Load::Open {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use exos::{Attachment, LinkName};
+use exos::{Daemon, Role};
 use exos_host::netlink::VethEnd;
 use exos_host::netns::NetNs;
 use exos_host::shared::SharedWords;
@@ -15,7 +15,7 @@ use exos_link::{Feed, Offer, OfferConfig};
 use exos_wire::Mac;
 use exos_xok::Claim;
 use exos_xok::message::{
-    Answer, Facts, GrantId, InterfaceInfo, LocalAddress, Mode, Notice, Request, Secret, VERSION,
+    Answer, Facts, GrantId, InterfaceInfo, LocalAddress, Notice, Request, Secret, VERSION,
 };
 use exos_xok::tables::{self, Neighbour, NeighbourState, TablesWriter};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -217,14 +217,17 @@ impl Wire {
     }
 }
 
-/// A program that wants `port` of the daemon's address.
-pub fn wanted(listener: &Listener, port: u16) -> Attachment {
-    let link = LinkName::Daemon {
+/// A program that wants `port` of the daemon's address; one that only connects where it is 0.
+pub fn wanted(listener: &Listener, port: u16) -> Daemon {
+    let role = match port {
+        0 => Role::Connect(Vec::new()),
+        port => Role::Serve(port),
+    };
+    Daemon {
         interface: Some(NAME.to_owned()),
         socket: listener.path.clone(),
-        mode: Mode::Auto,
-    };
-    Attachment::new(link, port)
+        ..Daemon::new(role)
+    }
 }
 
 /// What the daemon has to lend.

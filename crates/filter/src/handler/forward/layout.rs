@@ -82,14 +82,14 @@ pub const fn record_len(ipv6: bool) -> usize {
     len.next_multiple_of(BUCKET_LEN)
 }
 
-/// Who speaks to whom: all of one family.
+/// The ends of a flow, on the client's side and on the server's: all of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ends {
     /// Who began.
     pub client: SocketAddr,
-    /// Whom it speaks to.
+    /// The address that the client speaks to.
     pub listener: SocketAddr,
-    /// As whom the server sees it come.
+    /// The source that the server sees.
     pub ours: SocketAddr,
     /// Who answers.
     pub server: SocketAddr,

@@ -254,21 +254,6 @@ impl Netlink {
         })
     }
 
-    /// Renames an interface, which must be down.
-    pub fn set_name(&self, index: u32, name: &str) -> Result<()> {
-        check_name(name)?;
-        self.set(index, LinkAttribute::IfName(name.to_owned()), || {
-            format!("cannot rename the interface with index {index} to {name}")
-        })
-    }
-
-    /// Moves an interface to another namespace. It goes down and loses its addresses.
-    pub fn move_to_netns(&self, index: u32, netns: BorrowedFd<'_>) -> Result<()> {
-        self.set(index, LinkAttribute::NetNsFd(netns.as_raw_fd()), || {
-            format!("cannot move the interface with index {index} to another namespace")
-        })
-    }
-
     fn set(&self, index: u32, attribute: LinkAttribute, what: impl Fn() -> String) -> Result<()> {
         let mut message = LinkMessage::default();
         message.header.index = index;

@@ -5,7 +5,7 @@
 //! of the thread that opened it, for good; [`crate::netns::NetNs::netlink`] opens one elsewhere.
 //!
 //! The work is divided by what is asked about: `links`, `addresses`, `routes`, `neighbours`, `filters` of traffic control,
-//! `netdev` for what a driver can do with XDP, `nsid` for whether a namespace is there, and `watch` for being told of
+//! `netdev` for what a driver can do with XDP, `nsid` for whether a namespace is there, and `watch` for notices of
 //! changes. This file has the exchange itself.
 //!
 //! Layout of an answer (netlink(7)): a chain of `nlmsghdr { len u32, type u16, flags u16, seq u32, port u32 }`
@@ -30,7 +30,7 @@ pub use watch::{Change, Watch};
 use crate::error::{Context as _, Error, Result};
 use crate::limits::{DUMP_ATTEMPTS, NETLINK_ANSWER_TIMEOUT};
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage, NlasIterator,
     ParseableParametrized as _,
 };
 use netlink_packet_route::RouteNetlinkMessage;
@@ -298,20 +298,16 @@ fn explanation(message: &RawMessage<'_>) -> Option<String> {
     } else {
         request_len.next_multiple_of(4)
     };
-    let mut attributes = message.payload.get(4 + repeated..)?;
-    loop {
-        let header = attributes.first_chunk::<4>()?;
-        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let value = attributes.get(4..len)?;
-        if u16::from_ne_bytes([header[2], header[3]]) == NLMSGERR_ATTR_MSG {
-            return Some(
-                String::from_utf8_lossy(value)
-                    .trim_end_matches('\0')
-                    .to_owned(),
-            );
-        }
-        attributes = attributes.get(len.next_multiple_of(4)..)?;
-    }
+    let words = attribute(message.payload.get(4 + repeated..)?, NLMSGERR_ATTR_MSG)?;
+    let words = String::from_utf8_lossy(&words);
+    Some(words.trim_end_matches('\0').to_owned())
+}
+
+/// The value of the first attribute of a kind. What is broken ends the search.
+fn attribute(attributes: &[u8], kind: u16) -> Option<Vec<u8>> {
+    let mut all = NlasIterator::new(attributes).map_while(Result::ok);
+    let found = all.find(|attribute| attribute.kind() == kind)?;
+    Some(found.value().to_vec())
 }
 
 #[cfg(test)]

@@ -116,16 +116,8 @@ fn ask(
 }
 
 /// The value of the first attribute of a kind, if it has the size that it should have.
-fn attribute<const N: usize>(mut attributes: &[u8], kind: u16) -> Option<[u8; N]> {
-    loop {
-        let header = attributes.first_chunk::<4>()?;
-        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let value = attributes.get(4..len)?;
-        if u16::from_ne_bytes([header[2], header[3]]) == kind {
-            return value.try_into().ok();
-        }
-        attributes = attributes.get(len.next_multiple_of(4)..)?;
-    }
+fn attribute<const N: usize>(attributes: &[u8], kind: u16) -> Option<[u8; N]> {
+    super::attribute(attributes, kind)?.try_into().ok()
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl Netlink {
         self.route_from(ip, None, None)
     }
 
-    /// The same, for packets that leave by interface `oif` or carry the source address `src`.
+    /// Where the host would send a packet that leaves by interface `oif` or carries the source address `src`.
     pub fn route_from(&self, ip: IpAddr, oif: Option<u32>, src: Option<IpAddr>) -> Result<Route> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(ip);
@@ -90,19 +90,6 @@ impl Netlink {
             NLM_F_CREATE | NLM_F_REPLACE,
             what,
         )
-    }
-
-    /// Takes a route away.
-    pub fn delete_route(
-        &self,
-        destination: IpAddr,
-        prefix: u8,
-        gateway: Option<IpAddr>,
-        oif: u32,
-    ) -> Result<()> {
-        let message = unicast(destination, prefix, gateway, oif);
-        let what = || format!("cannot remove the route to {destination}/{prefix}");
-        self.change(RouteNetlinkMessage::DelRoute(message), 0, what)
     }
 }
 

@@ -1,12 +1,12 @@
-//! Being told of changes.
+//! Notices of changes.
 //!
 //! A [`Watch`] is a nonblocking socket: poll its descriptor for reading, then call [`Watch::next`] until it
 //! gives `None`. When more changed than the kernel keeps for us, it says [`Change::Missed`] and the tables must
 //! be read again.
 
 use super::links::{LinkInfo, link_info};
+use super::messages;
 use super::neighbours::{Neighbour, neighbour};
-use super::{Netlink, messages};
 use crate::error::{Context as _, Error, Result};
 use netlink_packet_core::ParseableParametrized as _;
 use netlink_packet_route::RouteNetlinkMessage;
@@ -26,7 +26,7 @@ pub enum Change {
     Link(LinkInfo),
     /// An interface is gone.
     LinkGone(LinkInfo),
-    /// A route came or went: what was learned from [`Netlink::route_to`] may no longer hold.
+    /// A route came or went: what was learned from [`Netlink::route_to`](super::Netlink::route_to) may no longer hold.
     Routes,
     /// An address came or went.
     Addresses,
@@ -110,13 +110,6 @@ impl Watch {
 impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-impl Netlink {
-    /// Subscribes to changes of neighbours in the namespace of the calling thread.
-    pub fn watch_neighbours() -> Result<Watch> {
-        Watch::neighbours()
     }
 }
 

@@ -9,22 +9,16 @@ use std::net::IpAddr;
 
 use exos_buf::{Aggregate, Buffer};
 
-use super::bytes::{HandoverError, Wire, travel};
-use crate::limits::{SEND_QUEUE_BYTES_MAX, WINDOW_BYTES_MAX};
+use crate::tcp::codec::{HandoverError, Wire, travel};
 use crate::tcp::congestion::{Algorithm, Congestion};
-use crate::tcp::connection::{Connection, Received};
+use crate::tcp::connection::Connection;
 use crate::tcp::ecn::EcnMode;
 use crate::tcp::event::EventSet;
 use crate::tcp::flow::Flow;
 use crate::tcp::ip::IpFields;
-use crate::tcp::life::Rare;
 use crate::tcp::memory::Memory;
-use crate::tcp::mtu::PathMtu;
 use crate::tcp::rtt::Rtt;
 use crate::tcp::state::State;
-
-/// The greatest window that can be told, and the least that bounds all others here.
-const WINDOW_MAX: u32 = WINDOW_BYTES_MAX;
 
 type Done = Result<(), HandoverError>;
 
@@ -44,70 +38,29 @@ pub(super) fn travel_all(
         token: u64,
         events: events,
         active: flag,
-        finishing: flag,
-        discarding: flag,
-        nagle: flag,
-        probing: flag,
-        scaling: flag,
-        timestamps: flag,
-        sack: flag,
-        ecn: flag,
-        ecn_echo: flag,
         ecn_mode: ecn_mode,
         ip: ip_fields,
-        retries: u8,
-        snd_scale: u8,
-        rcv_scale: u8,
-        mss: u16,
-        mss_announced: u16,
-        rcv_mss: u16,
-        iss: seq,
-        irs: seq,
-        snd_una: seq,
-        snd_max: seq,
-        snd_wl1: seq,
-        snd_wl2: seq,
-        snd_wnd: u32,
-        snd_wnd_max: u32,
-        rcv_nxt: seq,
-        rcv_edge: seq,
-        peer_fin: seq_option,
-        rcv_buffer: u32,
-        rcv_buffer_first: u32,
-        rcv_buffer_most: u32,
-        rcv_buffer_limit: u32,
-        received: received,
-        ts_recent: u32,
-        ts_offset: clock,
-        heard_at: age,
-        last_sent: age,
-        life_at: until,
-        rtt: rtt,
-        rare: rare,
-        send: aggregate,
     } by_hand {
-        congestion, mtu, receive,
+        sender, receiver, liveness,
     } stay {
-        // What is owed is paid at once in the new stack.
-        ack_owed, ack_at, duplicates_owed, last_ack_sent,
-        // Of the handshake, and of the end.
-        syn_again, reason,
-        // When what is in flight left, and what waits for its timer.
-        snd_nxt, loss, timer, retransmit_at, probe,
-        // The old stack's own.
-        pressure, listener, path,
-        // Measured again.
-        tuning, received_at,
+        // Of the end, and the old stack's own.
+        reason, listener, path,
     });
-    // In place, so that a search for what passes begins again.
-    let mut full = mtu.as_ref().map_or(*mss, |path| path.full());
+    let mut agreed = sender.agreed();
+    agreed.travel(wire)?;
+    sender.agree(agreed);
+    receiver.travel(wire)?;
+    sender.travel(wire)?;
+    liveness.travel(wire)?;
+    let mut full = sender.full_mss();
     wire.u16(&mut full)?;
     if wire.reads() {
-        *mtu = PathMtu::resumed(*mss, full, wire.now());
+        sender.stands(state.awaits_ack_of_fin());
+        sender.resume_search(full, wire.now());
     }
-    wire.congestion(congestion, (*mss).into(), algorithms)?;
-    // Not up to `rcv_edge`: a window that closes may close over what waits beyond a gap.
-    receive.travel(wire, (*rcv_nxt, *rcv_nxt + WINDOW_MAX), memory)
+    let mss = sender.mss().into();
+    wire.congestion(sender.congestion_mut(), mss, algorithms)?;
+    receiver.travel_queue(wire, memory)
 }
 
 impl Wire<'_> {
@@ -170,24 +123,11 @@ impl Wire<'_> {
         check(sent < 64, "dscp")
     }
 
-    fn received(&mut self, value: &mut Received) -> Done {
-        travel!(self, value => Received {
-            out_of_order: u32,
-            last_len: u16,
-            quick: u8,
-        } by_hand {} stay { challenges, });
-        Ok(())
-    }
-
-    fn rtt(&mut self, value: &mut Rtt) -> Done {
+    pub(in crate::tcp) fn rtt(&mut self, value: &mut Rtt) -> Done {
         value.travel(self)
     }
 
-    fn rare(&mut self, value: &mut Option<Box<Rare>>) -> Done {
-        self.option(value, Box::default(), |wire, rare| rare.travel(wire))
-    }
-
-    fn aggregate(&mut self, value: &mut Aggregate) -> Done {
+    pub(in crate::tcp) fn aggregate(&mut self, value: &mut Aggregate) -> Done {
         let queued = value.to_vec(0..value.len());
         let at = self.block(&queued)?;
         if self.reads() {
@@ -232,14 +172,18 @@ fn check(holds: bool, field: &'static str) -> Done {
 /// that is taken out can be put in.
 pub(super) fn check_all(c: &Connection) -> Done {
     check_flow(&c.flow)?;
-    check_sending(c)?;
-    check_receiving(c)?;
-    check(c.snd_scale <= 14 && c.rcv_scale <= 14, "window scale")?;
-    check(c.scaling || c.snd_scale + c.rcv_scale == 0, "window scale")?;
-    check(c.mss > 0 && c.mss_announced >= c.mss, "mss")?;
-    let full = c.mtu.as_ref().map_or(c.mss, |path| path.full());
-    check(full <= c.mss_announced, "full mss")?;
-    check(c.rcv_mss > 0, "rcv_mss")
+    let (sender, receiver) = (&c.sender, &c.receiver);
+    sender.check().map_err(HandoverError::Impossible)?;
+    receiver.check().map_err(HandoverError::Impossible)?;
+    let finishing = sender.is_finishing() == c.state.has_finished();
+    check(finishing, "finishing")?;
+    let empty = c.state != State::FinWait2 || sender.queue().is_empty();
+    check(empty, "send")?;
+    let scales = sender.scale() + receiver.scale() > 0;
+    check(sender.agreed().scaling || !scales, "window scale")?;
+    let announced = receiver.mss_announced();
+    check(announced >= sender.mss(), "mss")?;
+    check(sender.full_mss() <= announced, "full mss")
 }
 
 /// One host speaks to another of its family (RFC 9293 §3.9.2.3).
@@ -252,33 +196,4 @@ fn check_flow(flow: &Flow) -> Done {
         check(host && end.port() != 0, "flow")?;
     }
     check(local != remote, "flow")
-}
-
-fn check_sending(c: &Connection) -> Done {
-    check(c.send.len() <= SEND_QUEUE_BYTES_MAX, "send")?;
-    check(c.finishing == c.state.has_finished(), "finishing")?;
-    let flight = c.snd_max - c.snd_una;
-    let most = c.send.len() + usize::from(c.state.awaits_ack_of_fin());
-    check(flight >= 0 && flight as usize <= most, "snd_max")?;
-    check(c.state != State::FinWait2 || c.send.is_empty(), "send")?;
-    // Only a shut window is probed; while it is, nothing else is sent again.
-    check(!c.probing || (flight > 0 && c.snd_wnd == 0), "probing")?;
-    check(
-        c.snd_wnd <= c.snd_wnd_max && c.snd_wnd_max <= WINDOW_MAX,
-        "snd_wnd",
-    )
-}
-
-fn check_receiving(c: &Connection) -> Done {
-    let window = c.rcv_edge - c.rcv_nxt;
-    // A FIN at the very edge is taken.
-    let edge = -1..=i64::from(WINDOW_MAX);
-    check(edge.contains(&i64::from(window)), "rcv_edge")?;
-    let buffers = [c.rcv_buffer, c.rcv_buffer_first, c.rcv_buffer_limit];
-    let sound = |&bytes: &u32| (1..=WINDOW_MAX).contains(&bytes);
-    check(buffers.iter().all(sound), "rcv_buffer")?;
-    let most = c.rcv_buffer_most;
-    check(sound(&most) && most >= c.rcv_buffer, "rcv_buffer_most")?;
-    // Data beyond the peer's FIN, or a FIN amid its data, is nonsense that a peer can bring about.
-    check(c.receive.readable().len() <= WINDOW_MAX as usize, "receive")
 }

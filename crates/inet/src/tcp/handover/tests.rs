@@ -7,6 +7,7 @@ use exos_wire::tcp::{TcpFlags, TcpOptions};
 
 use super::*;
 use crate::counters::Counters;
+use crate::tcp::codec::travel;
 use crate::tcp::{Ecn, IpFields, ListenOptions, Segment};
 use crate::time::Duration;
 
@@ -16,7 +17,7 @@ fn a_detached_connection_may_cross_threads() {
     is_send::<DetachedConnection>();
 }
 
-/// One of each kind, as the table in `bytes` has them.
+/// One of each kind, as the table in `codec` has them.
 #[derive(Clone, Debug, PartialEq)]
 struct Sample {
     byte: u8,
@@ -88,7 +89,7 @@ fn numbers_are_little_endian() {
         wait: Some(Duration::from_micros(8)),
         past: at(91),
         deadline: at(110),
-        never: NEVER,
+        never: Instant::NEVER,
         clock: 11,
         text: b"ab".to_vec(),
     };
@@ -127,7 +128,7 @@ proptest! {
             wait: options.1.map(|n| Duration::from_micros(n.into())),
             past: at(here - age),
             deadline: at(here + left),
-            never: NEVER,
+            never: Instant::NEVER,
         };
         let bytes = written(&sample, at(here));
         let mut read = EMPTY;
@@ -199,8 +200,8 @@ impl Bench {
         };
         bench.come(0, TcpFlags::SYN, options, &[]);
         bench.seq += 1;
-        let (id, syn_ack) = bench.tcp.poll_output(NOW, 0).expect("a SYN-ACK");
-        (bench.id, bench.ack) = (id, syn_ack.seq + 1);
+        let id = bench.tcp.poll_output(NOW, 0).expect("a SYN-ACK");
+        (bench.id, bench.ack) = (id, bench.tcp.outgoing().seq + 1);
         bench.data(0, &[]);
         bench
     }
@@ -231,9 +232,8 @@ impl Bench {
     }
 
     fn answer(&mut self) {
-        while self.ack != SeqNumber(0)
-            && let Some((_, out)) = self.tcp.poll_output(NOW, 0)
-        {
+        while self.ack != SeqNumber(0) && self.tcp.poll_output(NOW, 0).is_some() {
+            let out = self.tcp.outgoing();
             let fin = u32::from(out.flags.0 & TcpFlags::FIN.0 != 0);
             self.ack = self.ack.max(out.seq + fin);
         }
@@ -242,14 +242,18 @@ impl Bench {
     /// How far the window reaches.
     fn window(&self) -> u32 {
         let c = self.tcp.connection(self.id).expect("it stands");
-        (c.rcv_edge - c.rcv_nxt).max(0) as u32
+        c.receiver.window_left()
     }
 
     /// Taken out, by bytes, and in again.
     fn moved(&mut self) -> Option<ConnectionId> {
         let bytes = self.tcp.take_out(NOW, self.id)?.encode();
         let detached = DetachedConnection::decode(&bytes).expect("what a stack wrote");
-        Some(self.tcp.put_in(NOW, detached, LINK).expect("room for it"))
+        Some(
+            self.tcp
+                .go_on_with(NOW, detached, LINK)
+                .expect("room for it"),
+        )
     }
 }
 
@@ -275,10 +279,13 @@ fn what_waits_beyond_a_closed_window_moves_too() {
     bench.data(5, &[1; 8]);
     bench.data(0, &[1]);
     let c = bench.tcp.connection(bench.id).expect("it stands");
-    assert_eq!((bench.window(), c.receive.beyond_gaps()), (0, (8, 1)));
+    assert_eq!(
+        (bench.window(), c.receiver.queue().beyond_gaps()),
+        (0, (8, 1))
+    );
     let id = bench.moved().expect("it stands");
     let c = bench.tcp.connection(id).expect("it goes on");
-    assert_eq!(c.receive.beyond_gaps(), (8, 1));
+    assert_eq!(c.receiver.queue().beyond_gaps(), (8, 1));
 }
 
 /// What the program has skipped is skipped in the new stack too, also what waits beyond a gap.
@@ -290,7 +297,10 @@ fn what_is_skipped_moves_too() {
     bench.data(800, &[2; 200]);
     let id = bench.moved().expect("it stands");
     let c = bench.tcp.connection(id).expect("it goes on");
-    assert_eq!((c.skipping(), c.receive.beyond_gaps()), (900, (200, 1)));
+    assert_eq!(
+        (c.skipping(), c.receiver.queue().beyond_gaps()),
+        (900, (200, 1))
+    );
     bench.data(0, &[3; 800]);
     assert_eq!(bench.tcp.readable(id), [2; 100]);
     let c = bench.tcp.connection(id).expect("it goes on");

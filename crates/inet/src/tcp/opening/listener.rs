@@ -16,8 +16,8 @@ use std::num::NonZeroU32;
 use crate::limits::{BACKLOG, SYN_COOKIE_EPOCH};
 use crate::siphash::SipKey;
 use crate::tcp::flow::Flow;
+use crate::tcp::id::ConnectionId;
 use crate::tcp::options::Options;
-use crate::tcp::slab::ConnectionId;
 use crate::tcp::{OpenError, Tcp};
 use crate::time::Instant;
 
@@ -110,7 +110,7 @@ pub(in crate::tcp) struct Listener {
     /// When a cookie was handed out last.
     pub cookie_at: Option<Instant>,
     /// Somebody else answers its SYNs, with cookies.
-    pub answered_elsewhere: bool,
+    pub offloaded: bool,
 }
 
 impl Listener {
@@ -128,7 +128,7 @@ impl Listener {
 
     /// True while a cookie of this listener may be on its way back.
     pub fn expects_cookies(&self, now: Instant) -> bool {
-        self.answered_elsewhere
+        self.offloaded
             || self
                 .cookie_at
                 .is_some_and(|at| now - at < SYN_COOKIE_EPOCH.saturating_mul(2))
@@ -140,7 +140,7 @@ pub(in crate::tcp) enum Taker {
     /// That of the listener in this place.
     Listener(usize),
     /// Its port is listened on, but the flow is of another stack's share.
-    Elsewhere,
+    OtherShare,
     /// Nobody listens.
     Nobody,
 }
@@ -180,7 +180,7 @@ impl Tcp {
             half_open: 0,
             begun: VecDeque::new(),
             cookie_at: None,
-            answered_elsewhere: false,
+            offloaded: false,
         });
         // The most specific first, so that the search takes it.
         self.listeners.sort_by_key(|l| l.address.is_none());
@@ -203,7 +203,7 @@ impl Tcp {
         self.listeners[first..]
             .iter()
             .position(|l| l.address == address && l.port == to.port() && l.shares(flow))
-            .map_or(Taker::Elsewhere, |n| Taker::Listener(first + n))
+            .map_or(Taker::OtherShare, |n| Taker::Listener(first + n))
     }
 
     /// A half-open connection of this listener stands, or is over. The listener may be gone.
@@ -285,7 +285,7 @@ mod tests {
                     assert_eq!(tcp.listeners[at].id, own);
                     ours += 1;
                 }
-                Taker::Elsewhere => elsewhere += 1,
+                Taker::OtherShare => elsewhere += 1,
                 Taker::Nobody => panic!("somebody listens"),
             }
             let other = "10.0.0.9:80".parse().unwrap();

@@ -3,7 +3,7 @@
 use crate::tcp::congestion::Algorithm;
 use crate::tcp::ecn::EcnMode;
 use crate::tcp::ip::IpFields;
-use crate::tcp::life::Keepalive;
+use crate::tcp::liveness::Keepalive;
 use crate::time::Duration;
 
 /// What a connection is opened with.

@@ -14,15 +14,17 @@ use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use crate::counters::Counters;
 use crate::limits::{HALF_OPEN_GRACE, ISS_BEYOND, RTO_INITIAL};
-use crate::tcp::connection::{Connection, Owed};
+use crate::tcp::connection::Connection;
 use crate::tcp::cookie::Kept;
 use crate::tcp::event::Reason;
 use crate::tcp::flow::Flow;
-use crate::tcp::input::Segment;
+use crate::tcp::id::ConnectionId;
 use crate::tcp::listener::{SynCookies, Taker};
 use crate::tcp::memory::Pressure;
+use crate::tcp::output::{Burst, Outgoing};
+use crate::tcp::receiver::Owed;
 use crate::tcp::reply::Reply;
-use crate::tcp::slab::ConnectionId;
+use crate::tcp::segment::Segment;
 use crate::tcp::state::{Event as StateEvent, State};
 use crate::tcp::time_wait::Waiting;
 use crate::tcp::{Local, Tcp};
@@ -78,7 +80,7 @@ impl Tcp {
             return;
         }
         let at = match self.taker(&flow) {
-            Taker::Elsewhere => {
+            Taker::OtherShare => {
                 // Another stack has, or makes, the connection: it is not for us to deny it.
                 counters.drop_tcp_other_share += 1;
                 return;
@@ -164,7 +166,7 @@ impl Tcp {
         });
         connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
         connection.learn_ecn_from_syn(seg.asks_for_ecn());
-        self.kits.furnish(&mut connection);
+        self.recycled.reuse(&mut connection);
         let id = self.insert(connection, arrived.hash);
         self.remember_begun(now, at, id);
         self.settle(id);
@@ -207,9 +209,9 @@ impl Tcp {
         let mut embryo = self.embryo(arrived, at, |_| iss);
         embryo.learn_from_syn(now, seg.seq, seg.window, &kept.options);
         embryo.learn_ecn_from_syn(kept.ecn);
-        let syn_ack = embryo
-            .poll_segment(now, 0)
-            .expect("a new half-open connection sends its SYN-ACK");
+        let mut syn_ack = Outgoing::NONE;
+        let sends = embryo.poll_segment(now, Burst::Bytes(0), &mut syn_ack);
+        assert!(sends, "a new half-open connection sends its SYN-ACK");
         let mut options = syn_ack.options;
         if let Some(t) = &mut options.timestamps {
             t.value = kept.timestamp(t.value);
@@ -244,7 +246,7 @@ impl Tcp {
         let mut connection = self.embryo(arrived, at, |_| seg.ack - 1);
         connection.learn_from_syn(now, seg.seq - 1, seg.window, &kept.options);
         connection.learn_ecn_from_syn(kept.ecn);
-        connection.syn_ack_has_left();
+        connection.sender.syn_ack_has_left();
         counters.tcp_syn_cookies_accepted += 1;
         let id = self.insert(connection, arrived.hash);
         // Half open only until the next line.
@@ -377,13 +379,19 @@ impl Tcp {
         let waiting = Waiting {
             flow: *c.flow(),
             hash,
-            snd_nxt: c.snd_nxt.max(c.snd_una),
-            rcv_nxt: c.rcv_nxt,
-            ts_recent: c.timestamps.then_some(c.ts_recent),
-            ts_offset: c.ts_offset,
+            snd_nxt: c.sender.next(),
+            rcv_nxt: c.receiver.rcv_nxt(),
+            ts_recent: c
+                .sender
+                .agreed()
+                .timestamps
+                .then_some(c.receiver.ts_recent()),
+            ts_offset: c.sender.agreed().ts_offset,
             expires_ms: 0,
         };
-        let owed = c.ack_owed != Owed::Nothing || c.last_ack_sent != c.rcv_nxt;
+        let receiver = &c.receiver;
+        let owed =
+            receiver.owed() != Owed::Nothing || receiver.last_ack_sent() != receiver.rcv_nxt();
         if self.time_wait.insert(now, waiting) {
             self.ports.may_have_become_free();
             counters.tcp_time_wait_evicted += 1;

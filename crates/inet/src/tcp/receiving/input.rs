@@ -1,107 +1,19 @@
-//! Segments and time coming in to a connection (RFC 9293 §3.10.7.3, §3.10.7.4 and §3.10.8).
+//! Segments coming in to a connection (RFC 9293 §3.10.7.3 and §3.10.7.4).
 //!
 //! The steps stand in the RFC's order: sequence number, reset, SYN, acknowledgement, data, FIN.
 //! Timestamps are looked at before the first (RFC 7323 §5.3), and resets, SYNs and acknowledgements
 //! are checked as narrowly as RFC 5961 asks.
 
-use exos_wire::SeqNumber;
-use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView, Timestamps};
+use exos_wire::tcp::{TcpFlags, Timestamps};
 
-use crate::counters::Counters;
-use crate::limits::{
-    DATA_RETRIES_MAX, PAWS_IDLE, PAWS_TICKS_BEHIND, SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX,
-};
-use crate::tcp::connection::{Connection, NEVER, Owed};
-use crate::tcp::ecn::Ecn;
+use crate::limits::{PAWS_IDLE, PAWS_TICKS_BEHIND};
+use crate::tcp::acknowledged::Acked;
+use crate::tcp::connection::Connection;
 use crate::tcp::event::{EventSet, Reason};
-use crate::tcp::loss::{Acknowledgement, Timer};
-use crate::tcp::memory::Memory;
-use crate::tcp::reply::{Replies, Reply};
+use crate::tcp::reply::Reply;
+use crate::tcp::segment::{Context, Outcome, Segment};
 use crate::tcp::state::{Action, Event, State};
 use crate::time::Instant;
-
-/// A received segment, parsed once.
-#[derive(Clone)]
-pub struct Segment<'a> {
-    /// Sequence number of the first byte, or of the SYN.
-    pub seq: SeqNumber,
-    /// Acknowledgement number, meaningful with ACK.
-    pub ack: SeqNumber,
-    /// The control bits.
-    pub flags: TcpFlags,
-    /// The window field as it stands.
-    pub window: u16,
-    /// The options.
-    pub options: TcpOptions,
-    /// What its IP header says of congestion.
-    pub ecn: Ecn,
-    /// The data.
-    pub payload: &'a [u8],
-}
-
-impl<'a> Segment<'a> {
-    /// What a parsed header says; nothing of congestion, which the IP header tells.
-    pub fn from_view(view: &TcpView<'a>) -> Self {
-        Self {
-            seq: view.seq(),
-            ack: view.ack(),
-            flags: view.flags(),
-            window: view.window(),
-            options: view.options(),
-            ecn: Ecn::NotEct,
-            payload: view.payload(),
-        }
-    }
-
-    /// True when any of `flags` is set.
-    pub fn has(&self, flags: TcpFlags) -> bool {
-        self.flags.0 & flags.0 != 0
-    }
-
-    /// True when it asks for a connection.
-    pub fn opens(&self) -> bool {
-        self.has(TcpFlags::SYN) && !self.has(TcpFlags::ACK) && !self.has(TcpFlags::RST)
-    }
-
-    /// The sequence numbers it takes: data, SYN and FIN.
-    pub fn len(&self) -> u32 {
-        self.payload.len() as u32
-            + u32::from(self.has(TcpFlags::SYN))
-            + u32::from(self.has(TcpFlags::FIN))
-    }
-
-    /// True when it takes no sequence number.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub(in crate::tcp) fn end(&self) -> SeqNumber {
-        self.seq + self.len()
-    }
-}
-
-/// What the stack lends a connection while it looks at a segment or the time.
-pub struct Context<'a> {
-    /// The time.
-    pub now: Instant,
-    /// Where drops and events are counted.
-    pub counters: &'a mut Counters,
-    /// Where answers that need no connection's state go.
-    pub replies: &'a mut Replies,
-    /// Where room for received data comes from.
-    pub memory: &'a mut Memory,
-}
-
-/// What is to become of a connection after an event.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub enum Outcome {
-    /// It goes on.
-    Keep,
-    /// It is over.
-    Close(Reason),
-    /// It is over for the program; a TIME-WAIT entry stays.
-    TimeWait,
-}
 
 /// What the checks before the acknowledgement decided.
 enum Checked {
@@ -127,15 +39,18 @@ impl Connection {
         if self.state == State::SynReceived && !self.establish(seg, cx) {
             return Outcome::Keep;
         }
-        if !self.ack_is_plausible(seg, cx) {
+        if !self.sender.is_plausible(seg.ack) {
+            cx.counters.drop_tcp_bad_ack += 1;
+            self.challenge(cx);
             return Outcome::Keep;
         }
-        self.heard_at = cx.now;
+        self.liveness.heard(cx.now);
         if let Some(option) = seg.options.user_timeout {
-            self.heed_user_timeout(option);
+            self.liveness.agree(option);
         }
         self.update_ts_recent(seg);
-        let outcome = self.handle_ack(seg, cx);
+        let acked = self.sender.handle_ack(seg, cx);
+        let outcome = self.note_acked(acked, cx);
         if outcome != Outcome::Keep {
             return outcome;
         }
@@ -149,7 +64,7 @@ impl Connection {
     fn in_syn_sent(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
         // First: check the ACK bit.
         let acks = seg.has(TcpFlags::ACK);
-        if acks && (seg.ack.le(self.iss) || seg.ack.gt(self.snd_max)) {
+        if acks && !self.sender.is_answered_by(seg) {
             if !seg.has(TcpFlags::RST) {
                 cx.replies
                     .push(Reply::reset_for(self.flow, seg), cx.now, cx.counters);
@@ -175,8 +90,8 @@ impl Connection {
         if acks {
             self.follow(Event::SynAck);
             self.syn_acknowledged(seg.options.timestamps, cx.now);
-            self.ack_owed = Owed::Now;
-            self.begin_life(cx);
+            self.receiver.owe_now();
+            self.begin_to_listen(cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
             // Data and FIN that ride on the SYN-ACK are taken in like any other.
@@ -190,7 +105,7 @@ impl Connection {
         }
         // Simultaneous open: answer with a SYN-ACK that repeats our SYN.
         self.follow(Event::Syn);
-        self.snd_nxt = self.iss;
+        self.sender.send_syn();
         Outcome::Keep
     }
 
@@ -206,14 +121,14 @@ impl Connection {
             return keep;
         }
         // First: check the sequence number.
-        if !self.is_acceptable(seg) {
+        if !self.receiver.accepts(seg) {
             cx.counters.drop_tcp_out_of_window += 1;
             self.owe_ack_for_unacceptable(seg, cx);
             return keep;
         }
         // Second: check the RST bit, as RFC 5961 §3.2: only at the left edge exactly.
         if seg.has(TcpFlags::RST) {
-            if seg.seq == self.rcv_nxt {
+            if seg.seq == self.receiver.rcv_nxt() {
                 return Checked::Done(self.release(Reason::Reset, cx));
             }
             cx.counters.drop_tcp_reset_challenged += 1;
@@ -234,48 +149,39 @@ impl Connection {
         self.state == State::SynReceived
             && seg.has(TcpFlags::SYN)
             && !seg.has(TcpFlags::RST)
-            && seg.seq == self.irs
+            && seg.seq == self.receiver.irs()
     }
 
     /// It missed our SYN-ACK; or both sides opened and this is its SYN-ACK.
     fn handle_syn_again(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Checked {
-        let answers_ours =
-            seg.has(TcpFlags::ACK) && seg.ack.gt(self.iss) && seg.ack.le(self.snd_max);
+        let answers_ours = seg.has(TcpFlags::ACK) && self.sender.is_answered_by(seg);
         if self.active && answers_ours {
             self.follow(Event::SynAck);
             self.syn_acknowledged(seg.options.timestamps, cx.now);
-            self.set_window(seg.seq, seg.ack, u32::from(seg.window));
-            self.ack_owed = Owed::Now;
-            self.begin_life(cx);
+            self.sender
+                .set_window(seg.seq, seg.ack, u32::from(seg.window));
+            self.receiver.owe_now();
+            self.begin_to_listen(cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
         } else {
-            self.snd_nxt = self.iss;
+            self.sender.send_syn();
             // One that goes without asks no more (RFC 3168 §6.1.1.1).
-            self.ecn &= seg.asks_for_ecn();
+            self.agree_on_ecn(seg.asks_for_ecn());
         }
         Checked::Done(Outcome::Keep)
     }
 
     /// PAWS (RFC 7323 §5.3 R1, but for one tick): true unless the timestamp is from the past, or missing (§3.2).
     fn timestamp_is_fresh(&self, seg: &Segment<'_>, now: Instant) -> bool {
-        if !self.timestamps || seg.has(TcpFlags::RST) {
+        if !self.sender.agreed().timestamps || seg.has(TcpFlags::RST) {
             return true;
         }
         let Some(t) = seg.options.timestamps else {
             return false;
         };
-        let behind = self.ts_recent.wrapping_sub(t.value) as i32;
-        behind <= PAWS_TICKS_BEHIND || now - self.heard_at > PAWS_IDLE
-    }
-
-    /// RFC 9293 §3.10.7.4, first. A segment without data at the very right edge is taken too: a
-    /// peer that filled our window sends its acknowledgements from there.
-    fn is_acceptable(&self, seg: &Segment<'_>) -> bool {
-        if seg.is_empty() {
-            return seg.seq.ge(self.rcv_nxt) && seg.seq.le(self.rcv_edge);
-        }
-        seg.seq.lt(self.rcv_edge) && seg.end().gt(self.rcv_nxt)
+        let behind = self.receiver.ts_recent().wrapping_sub(t.value) as i32;
+        behind <= PAWS_TICKS_BEHIND || now - self.liveness.heard_at() > PAWS_IDLE
     }
 
     /// An unacceptable segment is acknowledged: repeated data always, since its sender waits for
@@ -285,12 +191,9 @@ impl Connection {
         if seg.has(TcpFlags::RST) {
             return;
         }
-        self.handle_old_text(seg, cx);
-        // What lies at most a window back was sent to us, or probes the window that we have shut.
-        let back = self.rcv_nxt - seg.seq;
-        let repeated = back >= 0 && back as u32 <= self.rcv_buffer_most.max(1 << 16);
-        if !seg.is_empty() && repeated {
-            self.ack_owed = Owed::Now;
+        self.receiver.refuse(seg, self.sender.agreed().sack, cx);
+        if !seg.is_empty() && self.receiver.was_sent_to_us(seg) {
+            self.receiver.owe_now();
         } else {
             self.challenge(cx);
         }
@@ -298,10 +201,9 @@ impl Connection {
 
     /// A challenge acknowledgement (RFC 5961 §7: at a bounded rate, of the connection and of the stack).
     fn challenge(&mut self, cx: &mut Context<'_>) {
-        if self.received.challenges.has_room(cx.now) && cx.replies.may_challenge(cx.now) {
-            self.received.challenges.count();
+        if self.receiver.may_challenge(cx.now) && cx.replies.may_challenge(cx.now) {
+            self.receiver.challenge();
             cx.counters.tcp_challenges_sent += 1;
-            self.ack_owed = Owed::Now;
         } else {
             cx.counters.drop_tcp_answer_rate_limited += 1;
         }
@@ -309,7 +211,15 @@ impl Connection {
 
     /// Whether what a segment acknowledges, if it does, is our SYN.
     pub(in crate::tcp) fn is_answered_by(&self, seg: &Segment<'_>) -> bool {
-        !seg.has(TcpFlags::ACK) || seg.ack.gt(self.iss) && seg.ack.le(self.snd_max)
+        !seg.has(TcpFlags::ACK) || self.sender.is_answered_by(seg)
+    }
+
+    /// Our SYN is acknowledged: a wish to finish can be followed.
+    fn syn_acknowledged(&mut self, stamp: Option<Timestamps>, now: Instant) {
+        self.sender.syn_acknowledged(stamp, now);
+        if self.sender.is_finishing() {
+            self.follow(Event::Finish);
+        }
     }
 
     /// SYN-RECEIVED: the ACK must be of our SYN; then the connection stands.
@@ -322,8 +232,9 @@ impl Connection {
         }
         self.follow(Event::AckOfSyn);
         self.syn_acknowledged(seg.options.timestamps, cx.now);
-        self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
-        self.begin_life(cx);
+        let window = self.sender.window_of(seg);
+        self.sender.set_window(seg.seq, seg.ack, window);
+        self.begin_to_listen(cx);
         if self.active {
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
@@ -334,157 +245,31 @@ impl Connection {
         true
     }
 
-    /// Our SYN is acknowledged: data begins behind it, and a wish to finish can be followed.
-    pub(in crate::tcp) fn syn_acknowledged(&mut self, stamp: Option<Timestamps>, now: Instant) {
-        self.snd_una = self.iss + 1;
-        self.snd_nxt = self.snd_nxt.max(self.snd_una);
-        if !self.syn_again {
-            self.rtt.measured(now - self.last_sent);
-            self.rtt.least_of(now.micros_since(self.last_sent));
-        } else if now > self.last_sent
-            && let Some(rtt) = self.round_trip_by_timestamp(stamp, now)
-        {
-            // Karn: what was sent twice measures nothing, unless a timestamp says which one is answered
-            // (RFC 6298 §3). That of a cookie, of which nothing is known but that it has left before
-            // now, says other things too.
-            self.rtt.measured(rtt);
-        }
-        if self.retries > 0 {
-            self.rtt.handshake_lost();
-            self.congestion
-                .get_mut()
-                .handshake_lost(u32::from(self.mss));
-        }
-        self.retries = 0;
-        self.rtt.progressed();
-        self.retransmit_at = NEVER;
-        if self.finishing {
-            self.follow(Event::Finish);
-        }
-    }
-
-    /// RFC 5961 §5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT, else a challenge.
-    fn ack_is_plausible(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> bool {
-        let oldest = self.snd_una - self.snd_wnd_max;
-        let plausible = seg.ack.le(self.snd_max) && seg.ack.ge(oldest);
-        if !plausible {
-            cx.counters.drop_tcp_bad_ack += 1;
-            self.challenge(cx);
-        }
-        plausible
-    }
-
     /// RFC 7323 §4.3: the timestamp of the segment that our next acknowledgement will answer.
     fn update_ts_recent(&mut self, seg: &Segment<'_>) {
-        if let Some(t) = seg.options.timestamps
-            && self.timestamps
-            && seg.seq.le(self.last_ack_sent)
-            && t.value.wrapping_sub(self.ts_recent) as i32 >= 0
+        if let Some(stamp) = seg
+            .options
+            .timestamps
+            .filter(|_| self.sender.agreed().timestamps)
         {
-            self.ts_recent = t.value;
+            self.receiver.stamped(seg.seq, stamp.value);
         }
     }
 
-    /// What an acceptable acknowledgement moves.
-    fn handle_ack(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
-        let window = u32::from(seg.window) << self.snd_scale;
-        let same_window = window == self.snd_wnd;
-        if seg.ack.gt(self.snd_una) {
-            self.update_window(seg, window, cx.now);
-            return self.new_data_acknowledged(seg, cx);
+    /// Something of ours is acknowledged.
+    #[inline]
+    pub(in crate::tcp) fn note_acked(&mut self, acked: Acked, cx: &mut Context<'_>) -> Outcome {
+        if acked.data {
+            self.tell(EventSet::ACKNOWLEDGED);
         }
-        // RFC 5681 §2: a duplicate repeats the number and the window, and carries nothing.
-        let again = seg.ack == self.snd_una && self.snd_max.gt(self.snd_una);
-        let duplicate = again && seg.is_empty() && same_window && self.snd_wnd > 0;
-        if duplicate || (again && !seg.options.sack.is_empty()) {
-            let before = Acknowledgement {
-                una: self.snd_una,
-                in_flight: self.loss.in_flight(),
-                duplicate,
-            };
-            self.take_acknowledgement(seg, before, cx);
-        } else if seg.ack == self.snd_una && !seg.options.sack.is_empty() {
-            self.take_late_report(seg, cx);
+        if acked.fin {
+            return self.fin_acknowledged(cx);
         }
-        self.update_window(seg, window, cx.now);
         Outcome::Keep
     }
 
-    /// RFC 9293 §3.10.7.4, fifth: the window, unless an older segment brings it.
-    fn update_window(&mut self, seg: &Segment<'_>, window: u32, now: Instant) {
-        // One that acknowledges more is newer than all before, whatever its number: else a window that
-        // came with data beyond a gap would move on with SND.UNA, and be more than the peer offered.
-        let newer = seg.ack.gt(self.snd_una)
-            || self.snd_wl1.lt(seg.seq)
-            || (self.snd_wl1 == seg.seq && self.snd_wl2.le(seg.ack));
-        if !newer || seg.ack.lt(self.snd_una) {
-            return;
-        }
-        let opened = window > 0 && self.snd_wnd == 0;
-        self.set_window(seg.seq, seg.ack, window);
-        if self.probing || self.flight() == 0 {
-            // The peer is there, and answers: what fills its window is its own affair.
-            self.retries = 0;
-        }
-        if opened {
-            self.window_opened(now);
-        }
-    }
-
-    /// A closed window opened: what was sent into it, a probe or a FIN, may have been thrown away,
-    /// so it is sent again.
-    fn window_opened(&mut self, now: Instant) {
-        if self.flight() > 0 {
-            self.loss.board.mark_all_lost();
-        }
-        self.probing = false;
-        self.probe = false;
-        self.rtt.progressed();
-        // Whatever is sent now arms it again; but a repair in progress may let nothing out.
-        (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
-        if self.flight() > 0 {
-            self.set_loss_timer(now);
-        }
-    }
-
-    fn new_data_acknowledged(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
-        let before = Acknowledgement {
-            una: self.snd_una,
-            in_flight: self.loss.in_flight(),
-            duplicate: false,
-        };
-        let acked_fin = self.advance_una(seg.ack);
-        if self.mtu.is_some() {
-            self.note_probe_passed(cx.now);
-        }
-        self.retries = 0;
-        if std::mem::take(&mut self.probing) {
-            // What the timer waited for was the window, not the path.
-            self.rtt.progressed();
-        }
-        self.take_acknowledgement(seg, before, cx);
-        if acked_fin {
-            self.fin_acknowledged(cx)
-        } else {
-            Outcome::Keep
-        }
-    }
-
-    /// Move `snd_una` to `ack` and let go of the data before it; true when our FIN is before it too.
-    pub(in crate::tcp) fn advance_una(&mut self, ack: SeqNumber) -> bool {
-        let (queued, advanced) = (self.send.len(), (ack - self.snd_una) as usize);
-        let data = advanced.min(queued);
-        if data > 0 {
-            self.send.advance(data);
-            self.tell(EventSet::ACKNOWLEDGED);
-        }
-        self.snd_una = ack;
-        self.snd_nxt = self.snd_nxt.max(ack);
-        advanced > queued && self.state.awaits_ack_of_fin()
-    }
-
     /// Our FIN is acknowledged.
-    pub(in crate::tcp) fn fin_acknowledged(&mut self, cx: &mut Context<'_>) -> Outcome {
+    fn fin_acknowledged(&mut self, cx: &mut Context<'_>) -> Outcome {
         match self.follow(Event::AckOfFin) {
             Some(Action::StartTimeWait) => {
                 cx.counters.tcp_closed += 1;
@@ -513,131 +298,5 @@ impl Connection {
         } else {
             reason
         })
-    }
-
-    /// Time has passed: see to the deadlines that are over.
-    pub fn handle_timeout(&mut self, cx: &mut Context<'_>) -> Outcome {
-        if cx.now >= self.ack_at {
-            self.ack_at = NEVER;
-            if self.ack_owed == Owed::Later {
-                self.ack_owed = Owed::Now;
-            }
-        }
-        if cx.now >= self.life_at {
-            let outcome = self.life_timeout(cx);
-            if outcome != Outcome::Keep {
-                return outcome;
-            }
-        }
-        if cx.now >= self.retransmit_at {
-            return match self.timer {
-                Timer::Retransmit => self.retransmission_timeout(cx),
-                Timer::Reorder => {
-                    self.reordering_timed_out(cx);
-                    Outcome::Keep
-                }
-                Timer::Tail => {
-                    self.tail_timed_out(cx);
-                    Outcome::Keep
-                }
-            };
-        }
-        Outcome::Keep
-    }
-
-    /// RFC 6298 §5.4 to §5.7; RFC 9293 §3.8.3 for giving up, §3.8.6.1 for probing.
-    fn retransmission_timeout(&mut self, cx: &mut Context<'_>) -> Outcome {
-        let tries = match self.state {
-            State::SynSent => SYN_RETRIES_MAX,
-            State::SynReceived => SYN_ACK_RETRIES_MAX,
-            _ => DATA_RETRIES_MAX,
-        };
-        let by_count = self.retries >= tries && !self.has_user_timeout();
-        if by_count || self.user_timeout_is_over(cx.now) {
-            return self.give_up(cx);
-        }
-        let first = self.retries == 0;
-        self.retries = self.retries.saturating_add(1);
-        if first {
-            self.stalled(cx.now);
-            self.arm_life();
-        }
-        if self.doubts_path() {
-            // R1: the next segment asks for its way again.
-            self.path = None;
-        }
-        self.rtt.timed_out();
-        self.retransmit_at = NEVER;
-        if !self.state.is_synchronized() {
-            cx.counters.tcp_timeouts += 1;
-            self.syn_timed_out(cx);
-            return Outcome::Keep;
-        }
-        if self.snd_wnd == 0 {
-            cx.counters.tcp_window_probes += 1;
-            self.wait_for_window(cx);
-            self.probe = true;
-            return Outcome::Keep;
-        }
-        if self.flight() == 0 {
-            self.wait_for_window(cx);
-            // Less than a segment waited for a window that opened too little: send it now.
-            self.probe = true;
-            return Outcome::Keep;
-        }
-        cx.counters.tcp_timeouts += 1;
-        self.suspect_black_hole(cx);
-        self.data_timed_out(first, cx);
-        Outcome::Keep
-    }
-
-    /// The peer has made no room for a retransmission timeout: gives back what waiting does not need. It may go on like
-    /// this for as long as its reader likes.
-    fn wait_for_window(&mut self, cx: &mut Context<'_>) {
-        self.loss.slim();
-        if self.receive.is_warm() {
-            self.receive.cool(cx.memory);
-        }
-    }
-
-    /// Our SYN again, or a SYN-ACK as far as the rate allows: nobody has proven yet that the peer is where
-    /// its SYN says.
-    fn syn_timed_out(&mut self, cx: &mut Context<'_>) {
-        let unproven = self.state == State::SynReceived && !self.active;
-        if unproven && !cx.replies.may_repeat_syn_ack(cx.now) {
-            cx.counters.drop_tcp_syn_ack_rate_limited += 1;
-            self.retransmit_at = cx.now + self.rtt.timeout();
-        } else {
-            self.snd_nxt = self.iss;
-        }
-    }
-
-    /// The network says that our SYN-ACK cannot arrive: it is not sent again, unless the peer asks.
-    pub(in crate::tcp) fn syn_ack_is_unwanted(&mut self) {
-        self.retries = SYN_ACK_RETRIES_MAX;
-    }
-
-    pub(in crate::tcp) fn give_up(&mut self, cx: &mut Context<'_>) -> Outcome {
-        if self.follow(Event::GiveUp) == Some(Action::SendRstRelease) {
-            cx.replies.push(self.reset(), cx.now, cx.counters);
-        }
-        cx.counters.tcp_timed_out += 1;
-        // RFC 1122 §4.2.3.9: what is known of the cause is for the program.
-        Outcome::Close(match self.soft_error() {
-            Some(_) => Reason::Unreachable,
-            None => Reason::TimedOut,
-        })
-    }
-
-    /// A reset that the peer will accept.
-    pub(in crate::tcp) fn reset(&self) -> Reply {
-        Reply {
-            flow: self.flow,
-            seq: self.bare_seq(),
-            ack: self.rcv_nxt,
-            flags: TcpFlags(TcpFlags::RST.0 | TcpFlags::ACK.0),
-            window: 0,
-            options: TcpOptions::NONE,
-        }
     }
 }

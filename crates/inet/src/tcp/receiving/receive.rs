@@ -17,7 +17,7 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::SackBlocks;
 
 use crate::limits::{RECEIVE_BUFFER_BYTES_MIN, UNREAD_UNDER_PRESSURE_BYTES, WINDOW_BYTES_MAX};
-use crate::tcp::handover::{HandoverError, Wire};
+use crate::tcp::codec::{HandoverError, Wire};
 use crate::tcp::memory::{Memory, Pressure};
 use crate::tcp::reassembly::{Range, Reassembly};
 
@@ -84,11 +84,6 @@ impl ReceiveQueue {
         }
     }
 
-    /// Of this many bytes that are expected next, those that are not skipped.
-    fn kept_of(&self, count: usize) -> usize {
-        count.saturating_sub(self.skipping() as usize)
-    }
-
     /// This many bytes have come: gives how many of them are skipped.
     fn pass_over(&mut self, count: u32) -> u32 {
         let skipped = self.skipping().min(count);
@@ -142,13 +137,6 @@ impl ReceiveQueue {
             self.begin = self.ready.capacity().ilog2() as u8;
             memory.give_parked(std::mem::take(&mut self.ready));
         }
-    }
-
-    /// True when this many bytes that are expected next need only be appended.
-    #[inline]
-    pub(in crate::tcp) fn has_room_for(&self, count: usize) -> bool {
-        let room = self.ready.capacity() - self.ready.len();
-        self.beyond.is_none() && (room >= count || room >= self.kept_of(count))
     }
 
     /// All is taken: the buffer goes back, and its size is remembered if it was of use.

@@ -1,14 +1,28 @@
 //! What a segment brings: data and FIN (RFC 9293 §3.10.7.4, seventh and eighth), and when that is
 //! acknowledged (§3.8.6.3, RFC 5681 §4.2).
 
-use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, MSS_DEFAULT_V4, QUICK_ACKS};
-use crate::tcp::connection::{Connection, Owed};
+use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, MSS_DEFAULT_V4, QUICK_ACKS, RTO_VARIATION_MIN};
+use crate::tcp::agreed::Agreed;
+use crate::tcp::connection::Connection;
 use crate::tcp::event::EventSet;
-use crate::tcp::input::{Context, Outcome, Segment};
 use crate::tcp::receive::Placed;
+use crate::tcp::receiver::{Owed, Receiver};
+use crate::tcp::rtt::Rtt;
+use crate::tcp::segment::{Context, Outcome, Segment};
 use crate::tcp::state::{Action, Event, State};
 use crate::time::Instant;
 use exos_wire::tcp::TcpFlags;
+
+/// What has become of a segment's data.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub(in crate::tcp) enum Taken {
+    /// Some of it was expected next.
+    InOrder,
+    /// The same, and the program has something to read.
+    Readable,
+    /// None of it.
+    Nothing,
+}
 
 impl Connection {
     /// Seventh: process the segment text.
@@ -16,40 +30,90 @@ impl Connection {
         if seg.payload.is_empty() || !self.state.can_receive() {
             return;
         }
+        let taken = self
+            .receiver
+            .take(seg, self.sender.agreed(), self.sender.rtt(), cx);
+        self.note_taken(taken, cx);
+    }
+
+    /// Data has been taken in.
+    #[inline]
+    pub(in crate::tcp) fn note_taken(&mut self, taken: Taken, cx: &mut Context<'_>) {
+        if taken == Taken::Nothing {
+            return;
+        }
+        if self.state == State::FinWait2 && !self.receiver.is_discarding() {
+            // The peer of a half-closed connection is at work.
+            self.wait_for_fin(cx.now);
+        }
+        if taken == Taken::Readable {
+            self.tell(EventSet::READABLE);
+        }
+    }
+
+    /// Eighth: check the FIN bit.
+    pub(in crate::tcp) fn handle_fin(
+        &mut self,
+        seg: &Segment<'_>,
+        cx: &mut Context<'_>,
+    ) -> Outcome {
+        let receives = self.state.can_receive();
+        if seg.has(TcpFlags::FIN) {
+            let sack = self.sender.agreed().sack;
+            self.receiver.note_fin(seg, receives, sack);
+        }
+        if !receives || !self.receiver.fin_is_next() {
+            return Outcome::Keep;
+        }
+        let Some(action) = self.follow(Event::Fin) else {
+            return Outcome::Keep;
+        };
+        self.receiver.take_fin();
+        self.tell(EventSet::FINISHED);
+        if action == Action::SendAckStartTimeWait {
+            cx.counters.tcp_closed += 1;
+            return Outcome::TimeWait;
+        }
+        // Soon: a program that now finishes too answers with one segment.
+        self.receiver.owe_now();
+        Outcome::Keep
+    }
+}
+
+impl Receiver {
+    /// Take in what of a segment's data lies in the window.
+    fn take(
+        &mut self,
+        seg: &Segment<'_>,
+        agreed: Agreed,
+        rtt: &Rtt,
+        cx: &mut Context<'_>,
+    ) -> Taken {
         // Trim to the window.
         let room = (self.rcv_edge - seg.seq).max(0) as usize;
         let bytes = &seg.payload[..seg.payload.len().min(room)];
-        let len = bytes.len().min(usize::from(self.mss_announced)) as u16;
-        if len != self.rcv_mss {
-            self.measure_segments(len, seg.has(TcpFlags::PSH));
-        }
-        self.note_rest_of_data(cx.now);
-        self.received_at = cx.now;
-        let skipping = self.skipping();
-        match self.receive.place(self.rcv_nxt, seg.seq, bytes, cx.memory) {
+        let len = self.note_arrival(seg, bytes.len(), rtt, cx.now);
+        let skipping = self.queue.skipping();
+        let placed = self.queue.place(self.rcv_nxt, seg.seq, bytes, cx.memory);
+        match placed {
             Placed::InOrder {
                 advanced,
                 filled_gap,
                 repeated,
             } => {
-                self.received_in_order(advanced, cx);
-                self.owe_ack_for_data(filled_gap || self.receive.has_gap(), len, cx.now);
-                self.tune(
-                    seg.options.timestamps.map(|t| t.echo),
-                    seg.payload.len(),
-                    cx.now,
-                );
-                self.note_skipped(skipping);
+                let at_once = filled_gap || self.queue.has_gap();
+                let taken = self.advance(seg, (advanced, len), (at_once, skipping), agreed, cx);
                 if let Some((left, right)) = repeated {
-                    self.report_repeated(left, right, cx);
+                    self.report_repeated(left, right, agreed.sack, cx);
                 }
+                return taken;
             }
             Placed::OutOfOrder { repeated } => {
                 cx.counters.tcp_out_of_order += 1;
-                self.received.out_of_order = self.received.out_of_order.wrapping_add(1);
-                self.owe_duplicate_ack();
+                self.out_of_order = self.out_of_order.wrapping_add(1);
+                self.owe_duplicate(agreed.sack);
                 if let Some((left, right)) = repeated {
-                    self.report_repeated(left, right, cx);
+                    self.report_repeated(left, right, agreed.sack, cx);
                 }
             }
             Placed::Duplicate {
@@ -58,7 +122,7 @@ impl Connection {
                 cx.counters.tcp_duplicate_data += 1;
                 self.ack_owed = Owed::Now;
                 self.acknowledge_quickly();
-                self.report_repeated(left, right, cx);
+                self.report_repeated(left, right, agreed.sack, cx);
             }
             Placed::Refused => {
                 cx.counters.drop_tcp_out_of_order_full += 1;
@@ -69,62 +133,93 @@ impl Connection {
                 self.ack_owed = Owed::Now;
             }
         }
+        Taken::Nothing
     }
 
-    /// What was expected next has come, and perhaps what waited behind it.
-    fn received_in_order(&mut self, advanced: u32, cx: &mut Context<'_>) {
-        self.rcv_nxt += advanced;
-        if self.state == State::FinWait2 && !self.discarding {
-            // The peer of a half-closed connection is at work.
-            self.wait_for_fin(cx.now);
+    /// Take in data that is known to be expected next and to fit the window.
+    #[inline]
+    pub(super) fn take_next(
+        &mut self,
+        seg: &Segment<'_>,
+        agreed: Agreed,
+        rtt: &Rtt,
+        cx: &mut Context<'_>,
+    ) -> Taken {
+        let len = self.note_arrival(seg, seg.payload.len(), rtt, cx.now);
+        let skipping = self.queue.skipping();
+        self.queue.append(seg.payload, cx.memory);
+        let advanced = seg.payload.len() as u32;
+        self.advance(seg, (advanced, len), (false, skipping), agreed, cx)
+    }
+
+    /// Data has come, `len` bytes of it within the window: notes what that says of the peer. Gives the segment's size.
+    #[inline]
+    fn note_arrival(&mut self, seg: &Segment<'_>, len: usize, rtt: &Rtt, now: Instant) -> u16 {
+        // The timeout is never shorter than this, which is known without reckoning.
+        const LEAST_US: u64 = RTO_VARIATION_MIN.as_micros() as u64;
+        let len = len.min(usize::from(self.mss_announced)) as u16;
+        if len != self.rcv_mss {
+            self.measure_segments(len, seg.has(TcpFlags::PSH));
         }
+        // After a rest single segments are acknowledged too.
+        let rest_us = now.micros().saturating_sub(self.received_at.micros());
+        if rest_us > LEAST_US && rest_us > rtt.timeout_us() {
+            self.quick = QUICK_ACKS;
+        }
+        self.received_at = now;
+        len
+    }
+
+    /// What was expected next has come, and perhaps what waited behind it: `advanced` numbers with a segment of size `len`.
+    /// `skipping` bytes were to be skipped before.
+    #[inline]
+    fn advance(
+        &mut self,
+        seg: &Segment<'_>,
+        (advanced, len): (u32, u16),
+        (at_once, skipping): (bool, u32),
+        agreed: Agreed,
+        cx: &mut Context<'_>,
+    ) -> Taken {
+        self.rcv_nxt += advanced;
         // What was owed repeats a number that is history now.
         self.duplicates_owed = 0;
+        let mut taken = Taken::InOrder;
         if self.discarding {
-            let unread = self.receive.readable().len();
-            self.receive.consume(unread, cx.memory);
+            let unread = self.queue.readable().len();
+            self.queue.consume(unread, cx.memory);
             cx.counters.drop_tcp_after_close += 1;
-        } else if self.skipping() == 0 {
-            self.tell(EventSet::READABLE);
+        } else if self.queue.skipping() == 0 {
+            taken = Taken::Readable;
         }
-    }
-
-    /// Bytes have come; before, so many were to be skipped.
-    pub(in crate::tcp) fn note_skipped(&mut self, before: u32) {
-        let skipped = before - self.skipping();
+        self.owe_for_data(at_once, len, cx.now);
+        let echo = seg.options.timestamps.filter(|_| agreed.timestamps);
+        self.tune(echo, agreed.ts_offset, seg.payload.len(), cx.now);
+        let skipped = skipping - self.queue.skipping();
         if skipped > 0 {
-            self.consumed(skipped as usize);
+            // Data comes, so it is in a state in which it may.
+            self.consumed(skipped, true);
         }
+        taken
     }
 
     /// What the peer's full-sized segments are: the longest seen, or a shorter length that comes twice
     /// in a row and was not pushed, for the path may have narrowed.
     #[cold]
-    pub(in crate::tcp) fn measure_segments(&mut self, len: u16, pushed: bool) {
-        let narrower = len == self.received.last_len && len >= MSS_DEFAULT_V4 && !pushed;
+    fn measure_segments(&mut self, len: u16, pushed: bool) {
+        let narrower = len == self.last_len && len >= MSS_DEFAULT_V4 && !pushed;
         if len > self.rcv_mss || narrower {
             self.rcv_mss = len;
         }
-        self.received.last_len = len;
-    }
-
-    /// What was owed is paid by a segment of ours, perhaps `with_data`. A program that answers what it
-    /// gets has its acknowledgements carried by the answers: it needs no quick ones.
-    #[inline]
-    pub(in crate::tcp) fn acknowledged(&mut self, with_data: bool) {
-        if self.ack_owed == Owed::Later && with_data {
-            self.received.quick = 0;
-        } else if self.ack_owed == Owed::Now {
-            self.received.quick = self.received.quick.saturating_sub(1);
-        }
+        self.last_len = len;
     }
 
     /// RFC 5681 §4.2: what comes beyond a gap is acknowledged at once, each for itself: the peer counts
     /// these. One that is told which ranges are there counts what is in them, and gets an acknowledgement for
     /// each range that grew.
-    fn owe_duplicate_ack(&mut self) {
+    fn owe_duplicate(&mut self, sack: bool) {
         self.ack_owed = Owed::Now;
-        if !self.sack {
+        if !sack {
             self.duplicates_owed = self.duplicates_owed.saturating_add(1);
         }
     }
@@ -132,12 +227,12 @@ impl Connection {
     /// The peer sent again what has come: our acknowledgements got lost, or came too late for its timer. Its
     /// window is small now, and the next full segments are acknowledged each, as by Linux.
     fn acknowledge_quickly(&mut self) {
-        self.received.quick = QUICK_ACKS;
+        self.quick = QUICK_ACKS;
     }
 
     /// Data that lies outside of the window. What lies before it was received: the peer should know
     /// that it sent it again for nothing (RFC 2883 §4).
-    pub(in crate::tcp) fn handle_old_text(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
+    pub fn refuse(&mut self, seg: &Segment<'_>, sack: bool, cx: &mut Context<'_>) {
         if seg.payload.is_empty() {
             return;
         }
@@ -145,7 +240,7 @@ impl Connection {
         self.acknowledge_quickly();
         let end = (seg.seq + seg.payload.len() as u32).min(self.rcv_nxt);
         if seg.seq.gt(self.irs) {
-            self.report_repeated(seg.seq, end, cx);
+            self.report_repeated(seg.seq, end, sack, cx);
         }
     }
 
@@ -154,9 +249,9 @@ impl Connection {
     /// what is acknowledged. "At once" is when the turn ends: what came in one batch is
     /// acknowledged together, as by hosts whose network interfaces join segments.
     #[inline]
-    pub(in crate::tcp) fn owe_ack_for_data(&mut self, at_once: bool, len: u16, now: Instant) {
+    fn owe_for_data(&mut self, at_once: bool, len: u16, now: Instant) {
         let pending = (self.rcv_nxt - self.last_ack_sent) as u32;
-        let quick = self.received.quick > 0 && len >= self.rcv_mss;
+        let quick = self.quick > 0 && len >= self.rcv_mss;
         let enough = u32::from(ACK_EVERY_SEGMENTS) * u32::from(self.rcv_mss);
         if at_once || quick || pending >= enough {
             self.ack_owed = Owed::Now;
@@ -166,42 +261,26 @@ impl Connection {
         }
     }
 
-    /// Eighth: check the FIN bit.
-    pub(in crate::tcp) fn handle_fin(
-        &mut self,
-        seg: &Segment<'_>,
-        cx: &mut Context<'_>,
-    ) -> Outcome {
+    /// A segment has the FIN bit: it is remembered where it stands, if that is in the window.
+    fn note_fin(&mut self, seg: &Segment<'_>, receives: bool, sack: bool) {
         let fin_at = seg.seq + seg.payload.len() as u32;
-        if seg.has(TcpFlags::FIN) && fin_at.ge(self.rcv_nxt) && fin_at.le(self.rcv_edge) {
+        if fin_at.ge(self.rcv_nxt) && fin_at.le(self.rcv_edge) {
             self.peer_fin = Some(fin_at);
-            if fin_at.gt(self.rcv_nxt) && seg.payload.is_empty() && self.state.can_receive() {
+            if fin_at.gt(self.rcv_nxt) && seg.payload.is_empty() && receives {
                 // RFC 5681 §4.2: like data beyond a gap, it is answered with what is missing.
-                self.owe_duplicate_ack();
+                self.owe_duplicate(sack);
             }
         }
-        // A FIN beyond a gap waits until the gap is filled.
-        if self.peer_fin != Some(self.rcv_nxt) || !self.state.can_receive() {
-            return Outcome::Keep;
-        }
-        self.fin_received(cx)
     }
 
-    /// The peer's FIN has come, and all before it.
-    pub(in crate::tcp) fn fin_received(&mut self, cx: &mut Context<'_>) -> Outcome {
-        let Some(action) = self.follow(Event::Fin) else {
-            return Outcome::Keep;
-        };
+    /// The peer's FIN has come, and all before it. One beyond a gap waits until the gap is filled.
+    fn fin_is_next(&self) -> bool {
+        self.peer_fin == Some(self.rcv_nxt)
+    }
+
+    fn take_fin(&mut self) {
         self.peer_fin = None;
         self.rcv_nxt += 1;
         self.rcv_edge = self.rcv_edge.max(self.rcv_nxt);
-        self.tell(EventSet::FINISHED);
-        if action == Action::SendAckStartTimeWait {
-            cx.counters.tcp_closed += 1;
-            return Outcome::TimeWait;
-        }
-        // Soon: a program that now finishes too answers with one segment.
-        self.ack_owed = Owed::Now;
-        Outcome::Keep
     }
 }

@@ -9,10 +9,10 @@
 use exos_wire::SeqNumber;
 
 use crate::limits::WINDOW_UNDER_PRESSURE_SEGMENTS;
-use crate::tcp::connection::{Connection, Owed};
 use crate::tcp::memory::Pressure;
+use crate::tcp::receiver::{Owed, Receiver};
 
-impl Connection {
+impl Receiver {
     /// The buffer on which the window is reckoned: what the stack's memory allows of ours.
     #[inline]
     fn promised_buffer(&self) -> u32 {
@@ -28,17 +28,17 @@ impl Connection {
 
     /// The right edge that the receive buffer affords now; never left of what was announced.
     #[inline]
-    pub(in crate::tcp) fn affordable_edge(&self) -> SeqNumber {
+    fn affordable_edge(&self) -> SeqNumber {
         let free = self
             .promised_buffer()
-            .saturating_sub(self.receive.readable().len() as u32);
+            .saturating_sub(self.queue.readable().len() as u32);
         self.rcv_edge.max(self.rcv_nxt + free)
     }
 
     /// Receiver's silly-window avoidance (RFC 9293 §3.8.6.2.2): a wider window is announced of
     /// itself only when it is wider by half the buffer, or by a segment where less than one fits.
     #[inline]
-    pub(in crate::tcp) fn should_announce_window(&self) -> bool {
+    fn should_announce_window(&self) -> bool {
         let gain = (self.affordable_edge() - self.rcv_edge) as u32;
         let left = (self.rcv_edge - self.rcv_nxt).max(0) as u32;
         let buffer = self.promised_buffer();
@@ -46,24 +46,45 @@ impl Connection {
         gain >= buffer / 2 || (left < segment && gain >= segment)
     }
 
-    /// Perhaps the window has opened so far that the peer should hear of it now.
+    /// The program has taken `count` bytes, or they came and it has skipped them. Perhaps the window has opened so far that
+    /// the peer should hear of it now, if it may still send.
     #[inline]
-    pub(in crate::tcp) fn owe_window(&mut self) {
-        if self.state.can_receive() && self.should_announce_window() {
+    pub fn consumed(&mut self, count: u32, receives: bool) {
+        if let Some(tuning) = &mut self.tuning {
+            tuning.taken = tuning.taken.saturating_add(count);
+        }
+        self.owe_window(receives);
+    }
+
+    /// Let the peer hear of a wider window, if it is worth it.
+    #[inline]
+    pub(super) fn owe_window(&mut self, receives: bool) {
+        if receives && self.should_announce_window() {
             self.ack_owed = Owed::Now;
         }
     }
 
+    /// The window field of a SYN is not scaled (RFC 7323 §2.2).
+    pub fn syn_window(&self) -> u16 {
+        self.rcv_buffer.min(u32::from(u16::MAX)) as u16
+    }
+
+    /// The window field of a segment that promises nothing new, and acknowledges up to `ack`.
+    pub fn window_promised(&self, ack: SeqNumber) -> u16 {
+        let window = (self.rcv_edge - ack).max(0) as u32 >> self.rcv_scale;
+        window.min(u32::from(u16::MAX)) as u16
+    }
+
     /// The window field, and the right edge that it promises.
     #[inline]
-    pub(in crate::tcp) fn announce_window(&mut self) -> u16 {
+    pub fn announce_window(&mut self) -> u16 {
         let window = (self.affordable_edge() - self.rcv_nxt) as u32;
         let scale = self.rcv_scale;
         // Round down, unless that would take back what was promised (RFC 9293 §3.8.6); but not beyond
         // one step more than the buffer holds: rounding up with every segment would add up.
         let promised = (self.rcv_edge - self.rcv_nxt).max(0) as u32;
         let kept = promised.div_ceil(1 << scale);
-        let free = i64::from(self.rcv_buffer_most) - self.receive.readable().len() as i64;
+        let free = i64::from(self.rcv_buffer_most) - self.queue.readable().len() as i64;
         let fits = i64::from(kept << scale) <= free + (1 << scale);
         let field = (window >> scale)
             .max(if fits { kept } else { 0 })
@@ -76,35 +97,5 @@ impl Connection {
             self.rcv_edge.max(self.rcv_nxt + (field << scale))
         };
         field as u16
-    }
-}
-
-/// The least shift with which the whole buffer can be announced in 16 bits.
-pub(in crate::tcp) const fn window_scale_for(buffer: u32) -> u8 {
-    let mut shift = 0;
-    while shift < 14 && (buffer >> shift) > u16::MAX as u32 {
-        shift += 1;
-    }
-    shift
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn window_scales() {
-        let cases = [
-            (1, 0),
-            (65_535, 0),
-            (65_536, 1),
-            (131_071, 1),
-            (262_144, 3),
-            (1 << 30, 14),
-            (u32::MAX, 14),
-        ];
-        for (buffer, shift) in cases {
-            assert_eq!(window_scale_for(buffer), shift, "{buffer}");
-        }
     }
 }

@@ -1,15 +1,4 @@
-//! Explicit congestion notification (RFC 3168): agreeing on it, telling of marks, heeding them.
-//!
-//! A packet whose IP header says "congestion experienced" has all acknowledgements carry ECE, until
-//! the peer says with CWR that it has slowed down. A sender that hears ECE slows down as at a loss, once
-//! for each window, without sending anything again (`loss`), and says so with its next new data. Only new
-//! data says that it may be marked (§6.1.5): what is sent again, acknowledgements and probes do not.
-
-use exos_wire::tcp::TcpFlags;
-
-use crate::tcp::connection::{Connection, Owed};
-use crate::tcp::input::{Context, Segment};
-use crate::tcp::loss::Phase;
+//! Explicit congestion notification (RFC 3168): what an IP header says, and whether a connection uses it. `marks` is the rest.
 
 /// The ECN field of an IP header (RFC 3168 §5).
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
@@ -57,90 +46,6 @@ pub enum EcnMode {
     Accept,
     /// Also ask for it when opening.
     Request,
-}
-
-const BOTH: u8 = TcpFlags::ECE.0 | TcpFlags::CWR.0;
-
-impl Segment<'_> {
-    /// A SYN that asks for ECN (RFC 3168 §6.1.1). One that comes marked was marked by somebody who
-    /// does not know what the bits mean: then neither may the path.
-    pub(in crate::tcp) fn asks_for_ecn(&self) -> bool {
-        self.flags.0 & BOTH == BOTH && self.ecn == Ecn::NotEct
-    }
-
-    /// A SYN-ACK that grants it. Both bits come from hosts that send back whatever they got.
-    fn grants_ecn(&self) -> bool {
-        self.flags.0 & BOTH == TcpFlags::ECE.0
-    }
-}
-
-impl Connection {
-    /// What a listener's connection learns from a SYN: whether it `asks` for ECN.
-    pub(in crate::tcp) fn learn_ecn_from_syn(&mut self, asks: bool) {
-        self.ecn = self.ecn_mode != EcnMode::Off && asks;
-    }
-
-    /// What the answer to our SYN says. Two SYNs that cross agree on nothing.
-    pub(in crate::tcp) fn learn_ecn_from_answer(&mut self, seg: &Segment<'_>) {
-        self.ecn &= seg.has(TcpFlags::ACK) && seg.grants_ecn();
-    }
-
-    /// The bits of a SYN or SYN-ACK. A SYN that was not answered is sent again without (§6.1.1.1):
-    /// perhaps it was for these bits that it was dropped.
-    pub(in crate::tcp) fn ecn_flags_of_syn(&mut self, answering: bool, again: bool) -> u8 {
-        if !answering {
-            self.ecn &= !again;
-        }
-        match (self.ecn, answering) {
-            (false, _) => 0,
-            (true, true) => TcpFlags::ECE.0,
-            (true, false) => BOTH,
-        }
-    }
-
-    /// The bits of any other segment (§6.1.3), `new_data` or not.
-    pub(in crate::tcp) fn ecn_flags(&mut self, new_data: bool) -> u8 {
-        let echo = if self.ecn_echo { TcpFlags::ECE.0 } else { 0 };
-        if new_data && self.loss.slowed_down {
-            self.loss.slowed_down = false;
-            return echo | TcpFlags::CWR.0;
-        }
-        echo
-    }
-
-    /// The peer says that a router marked a packet of ours (§6.1.2): true when that is news, once for
-    /// each window.
-    pub(in crate::tcp) fn hears_of_congestion(&self, seg: &Segment<'_>) -> bool {
-        self.ecn
-            && seg.has(TcpFlags::ECE)
-            && self.loss.phase == Phase::Open
-            && self.snd_una.gt(self.loss.recover)
-    }
-
-    /// What an acceptable segment says of congestion on its way here.
-    #[inline]
-    pub(in crate::tcp) fn note_ecn(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
-        if self.ecn && (seg.ecn == Ecn::Ce || seg.has(TcpFlags::CWR)) {
-            self.note_congestion(seg, cx);
-        }
-    }
-
-    /// The peer's window may be down to a segment when it slows down, and congestion is no news when
-    /// it comes late: the first mark and its end are acknowledged at once.
-    fn note_congestion(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
-        if seg.has(TcpFlags::CWR) && !seg.is_empty() {
-            // Before the mark: a packet that carries both was marked after the peer slowed down.
-            self.ecn_echo = false;
-            self.ack_owed = Owed::Now;
-        }
-        if seg.ecn == Ecn::Ce && !seg.payload.is_empty() {
-            cx.counters.tcp_congestion_marks += 1;
-            if !self.ecn_echo {
-                self.ecn_echo = true;
-                self.ack_owed = Owed::Now;
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! A connection begins with what the handshake allows, and keeps state here only once that was too
 //! much. Then `mss` is what is believed to pass, and there are three ways on:
 //!
-//! - **A report** ([`shrink_segments`](Connection::shrink_segments)) is believed as far as it may be:
+//! - **A report** ([`shrink_segments`](Sender::shrink_segments)) is believed as far as it may be:
 //!   never below a floor, and only for numbers in flight. After [`PATH_MTU_LIFETIME`] it is doubted.
 //! - **A black hole**: full segments are sent again and again without an answer, and nobody says why.
 //!   After [`BLACK_HOLE_RETRIES`] timeouts they become as short as every path carries. What looked like
@@ -18,73 +18,25 @@
 
 use exos_wire::SeqNumber;
 
+use super::path_mtu::PathMtu;
+use super::piece::Piece;
 use crate::limits::{
     BLACK_HOLE_MSS_V4, BLACK_HOLE_RETRIES, BLACK_HOLE_RETRIES_MORE, MSS_DEFAULT_V6,
-    MSS_PATH_MIN_V4, PATH_MTU_LIFETIME, PATH_MTU_PRECISION, PATH_MTU_PROBE_INTERVAL,
+    MSS_PATH_MIN_V4, PATH_MTU_LIFETIME, PATH_MTU_PROBE_INTERVAL,
 };
-use crate::tcp::connection::{Connection, TIMESTAMPS_BYTES};
-use crate::tcp::input::Context;
-use crate::tcp::output::Outgoing;
+use crate::tcp::segment::Context;
+use crate::tcp::sender::{Sender, Syn, TIMESTAMPS_BYTES};
 use crate::time::Instant;
 
-/// What is known of a path that does not carry full segments, or did not. Sizes are payloads.
-#[derive(Clone, Debug)]
-pub(in crate::tcp) struct PathMtu {
-    /// What the handshake allows.
-    full: u16,
-    /// The least that did not pass in this search; `full + 1` when nothing larger was tried.
-    too_big: u16,
-    /// When the next probe may leave.
-    probe_at: Instant,
-    /// The probe in flight: its first number, the one behind it.
-    probe: Option<(SeqNumber, SeqNumber)>,
-}
-
-impl PathMtu {
-    /// The size of the next probe, where `mss` passes; `None` when the search is over.
-    fn next_size(&self, mss: u16) -> Option<u16> {
-        if self.too_big > self.full {
-            return Some(self.full);
-        }
-        let close = self.too_big - mss <= PATH_MTU_PRECISION;
-        (!close).then(|| mss + (self.too_big - mss) / 2)
-    }
-
-    /// What the handshake allows.
-    pub fn full(&self) -> u16 {
-        self.full
-    }
-
-    /// In another stack: the search begins again, if there is anything to find.
-    pub fn resumed(mss: u16, full: u16, now: Instant) -> Option<Box<Self>> {
-        (mss < full).then(|| {
-            Box::new(Self {
-                full,
-                // What other processes say of it is judged later.
-                too_big: full.saturating_add(1),
-                probe_at: now + PATH_MTU_PROBE_INTERVAL,
-                probe: None,
-            })
-        })
-    }
-
-    /// Begin to search again at `at`.
-    fn search_from(&mut self, at: Instant) {
-        self.too_big = self.full + 1;
-        self.probe_at = at;
-        self.probe = None;
-    }
-}
-
-impl Connection {
+impl Sender {
     /// A router says that segments of more than `mss` bytes, options included, do not pass: what is
     /// in flight is cut again and sent again. False when that is no news.
-    pub(in crate::tcp) fn shrink_segments(&mut self, now: Instant, mss: u16) -> bool {
-        if !self.state.is_synchronized() {
+    pub(in crate::tcp) fn shrink_segments(&mut self, now: Instant, mss: u16, ipv6: bool) -> bool {
+        if self.syn != Syn::Acknowledged {
             // A SYN again is as short as can be, and the peer's own limit is not known yet.
             return false;
         }
-        let least = if self.flow.is_ipv6() {
+        let least = if ipv6 {
             MSS_DEFAULT_V6
         } else {
             MSS_PATH_MIN_V4
@@ -103,7 +55,11 @@ impl Connection {
 
     /// A segment's payload within `mss`.
     fn payload_of(&self, mss: u16) -> u16 {
-        let options = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        let options = if self.agreed.timestamps {
+            TIMESTAMPS_BYTES
+        } else {
+            0
+        };
         mss.saturating_sub(options)
     }
 
@@ -134,12 +90,12 @@ impl Connection {
 
     /// The retransmission timer ran out for data, for the `retries`th time in a row: perhaps the
     /// segments are too long for somebody who does not say so.
-    pub(in crate::tcp) fn suspect_black_hole(&mut self, cx: &mut Context<'_>) {
+    pub(in crate::tcp) fn suspect_black_hole(&mut self, ipv6: bool, cx: &mut Context<'_>) {
         if self.retries < BLACK_HOLE_RETRIES || self.flight() < u32::from(self.mss) {
             return;
         }
         let least = self.retries >= BLACK_HOLE_RETRIES + BLACK_HOLE_RETRIES_MORE;
-        let mss = self.payload_of(match (self.flow.is_ipv6(), least) {
+        let mss = self.payload_of(match (ipv6, least) {
             (true, _) => MSS_DEFAULT_V6,
             (false, false) => BLACK_HOLE_MSS_V4,
             (false, true) => MSS_PATH_MIN_V4,
@@ -154,14 +110,14 @@ impl Connection {
     /// New data in a segment longer than what is known to pass, if it is time for one and the windows
     /// have room for it and for enough behind it to tell a loss by.
     #[cold]
-    pub(in crate::tcp) fn poll_mtu_probe(
+    pub(super) fn poll_mtu_probe(
         &mut self,
         now: Instant,
-        usable: u32,
-        available: u32,
-    ) -> Option<Outgoing> {
+        (usable, available): (u32, u32),
+        mss_now: u16,
+    ) -> Option<Piece> {
         // With blocks that wait to leave it would be longer than it says.
-        let reports = self.mss_now() < self.mss;
+        let reports = mss_now < self.mss;
         let path = self.mtu.as_mut()?;
         if reports || path.probe.is_some() || now < path.probe_at || self.loss.is_repairing() {
             return None;
@@ -177,9 +133,9 @@ impl Connection {
         let seq = self.snd_max;
         path.probe = Some((seq, seq + u32::from(size)));
         let start = (seq - self.data_start()) as usize;
-        let mut out = self.segment(now, seq, start..start + usize::from(size), false);
-        out.mss = size;
-        Some(out)
+        let mut piece = self.piece(now, seq, start..start + usize::from(size), false);
+        piece.mss = Some(size);
+        Some(piece)
     }
 
     /// Something from `start` to `end` is sent again: a probe among it did not pass.
@@ -220,40 +176,5 @@ impl Connection {
     /// The longest payload that the handshake allows; `mss` is what the path is believed to carry of it.
     pub fn full_mss(&self) -> u16 {
         self.mtu.as_ref().map_or(self.mss, |path| path.full)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The search ends close to the truth in a few steps.
-    #[test]
-    fn the_search_finds_what_passes() {
-        for truth in [600u16, 1012, 1100, 1300, 1388, 1440, 1448] {
-            let (mut mss, mut probes) = (524, 0);
-            let mut path = PathMtu {
-                full: 1448,
-                too_big: 1449,
-                probe_at: Instant::START,
-                probe: None,
-            };
-            while mss < path.full
-                && let Some(size) = path.next_size(mss)
-            {
-                assert!(size > mss && size <= path.full);
-                probes += 1;
-                if size <= truth {
-                    mss = size;
-                } else {
-                    path.too_big = size;
-                }
-            }
-            assert!(
-                mss <= truth && truth - mss <= PATH_MTU_PRECISION,
-                "{mss} for {truth}"
-            );
-            assert!(probes <= 7, "{probes} probes for {truth}");
-        }
     }
 }

@@ -3,64 +3,49 @@
 //! `poll_segment` is asked until it has none. In order of precedence it gives a SYN, a segment
 //! believed lost, a tail loss probe, a probe of a closed window, new data as far as both windows reach (with the FIN
 //! on the last of it), and an acknowledgement of its own when one is owed. Each of them carries the
-//! newest acknowledgement, so whatever leaves pays what is owed.
-
-use core::ops::Range;
+//! newest acknowledgement, so whatever leaves pays what is owed. The sender says what leaves ([`Piece`]), the receiver what
+//! is said with it.
 
 use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
-use crate::limits::{ACK_STRETCH_BYTES_MAX, CUT_MSS_MIN};
-use crate::tcp::connection::{Connection, NEVER, Owed};
-use crate::tcp::ip::IpFields;
-use crate::tcp::loss::Timer;
+pub use super::outgoing::{Burst, Outgoing};
+pub(super) use super::piece::Piece;
+use crate::limits::ACK_STRETCH_BYTES_MAX;
+use crate::tcp::connection::Connection;
 use crate::tcp::state::State;
 use crate::time::Instant;
 
-/// A segment to be built: its header's values, and where in the send queue its data lies.
-#[derive(Debug)]
-pub struct Outgoing {
-    /// Sequence number.
-    pub seq: SeqNumber,
-    /// Acknowledgement number.
-    pub ack: SeqNumber,
-    /// Control bits.
-    pub flags: TcpFlags,
-    /// The window field.
-    pub window: u16,
-    /// Options.
-    pub options: TcpOptions,
-    /// The data, as a range of the connection's send queue.
-    pub data: Range<usize>,
-    /// Largest payload of one segment: data longer than this must be cut up by the link.
-    pub mss: u16,
-    /// True when all of it was sent before.
-    pub again: bool,
-    /// Routers may mark it instead of dropping it (RFC 3168 §5): never a SYN, a bare acknowledgement
-    /// or what was sent before (§6.1.1, §6.1.4, §6.1.5).
-    pub ect: bool,
-    /// What the program said of the IP header.
-    pub ip: IpFields,
-}
-
 impl Connection {
-    /// The next segment to send, or `None` when there is nothing to send now.
-    ///
-    /// `data_max` bounds the data of one segment where the link can cut it up by itself; otherwise
-    /// it is zero and the maximum segment size bounds it.
-    pub fn poll_segment(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
-        self.loss.release();
+    /// The next segment to send, or several in one, into `out`; false when there is nothing to send now.
+    #[inline]
+    pub fn poll_segment(&mut self, now: Instant, burst: Burst, out: &mut Outgoing) -> bool {
+        self.sender.release();
         match self.state {
-            State::Closed | State::Listen | State::TimeWait => None,
-            State::SynSent | State::SynReceived => self.poll_syn(now),
-            _ => self
-                .poll_stretch(now)
-                .or_else(|| self.poll_lost(now, data_max))
-                .or_else(|| self.poll_tail(now))
-                .or_else(|| self.poll_probe(now))
-                .or_else(|| self.poll_data(now, data_max))
-                .or_else(|| self.poll_ack(now)),
+            State::Closed | State::Listen | State::TimeWait => return false,
+            State::SynSent | State::SynReceived => return self.poll_syn(now, out),
+            _ if self.is_stretched() => {
+                self.poll_stretch(now, out);
+                return true;
+            }
+            _ => {}
         }
+        let (mss, agreed) = (self.sender.mss(), self.sender.agreed());
+        let mss_now = self.receiver.mss_beside_report(mss, agreed);
+        let Some(piece) = self.sender.poll(now, burst, mss_now) else {
+            return self.poll_ack(now, out);
+        };
+        self.fill(now, piece, out);
+        if let Burst::Frames(most) = burst
+            // Nothing is said by the first that the others would not say (CWR: RFC 3168 §6.1.2).
+            && out.window > 0
+            && self.receiver.is_in_order()
+            && out.flags.0 & TcpFlags::CWR.0 == 0
+        {
+            let behind = self.sender.lengthen(now, &out.data, most as u32 - 1);
+            out.data.end += behind;
+        }
+        true
     }
 
     /// True when `poll_segment` may have something to send without a further event.
@@ -69,28 +54,17 @@ impl Connection {
         match self.state {
             State::Closed | State::Listen | State::TimeWait => false,
             State::SynSent | State::SynReceived => {
-                self.snd_nxt == self.iss || self.ack_owed == Owed::Now
+                self.sender.syn_is_due() || self.receiver.owes_now()
             }
-            _ => {
-                self.ack_owed == Owed::Now
-                    || self.loss.board.lost_bytes() > 0
-                    || self.loss.tail_due
-                    || self.probe
-                    || self.snd_max.lt(self.send_end())
-                    || (self.fin_is_due() && self.snd_max == self.send_end())
-            }
+            _ => self.receiver.owes_now() || self.sender.wants_to_send(),
         }
     }
 
     /// A SYN or SYN-ACK, new or again.
-    fn poll_syn(&mut self, now: Instant) -> Option<Outgoing> {
-        if self.snd_nxt != self.iss {
+    fn poll_syn(&mut self, now: Instant, out: &mut Outgoing) -> bool {
+        if !self.sender.syn_is_due() {
             // Something unacceptable came: SYN-RECEIVED acknowledges, SYN-SENT has nothing to say.
-            return if self.state == State::SynReceived {
-                self.poll_ack(now)
-            } else {
-                None
-            };
+            return self.state == State::SynReceived && self.poll_ack(now, out);
         }
         let answering = self.state == State::SynReceived;
         let flags = if answering {
@@ -98,424 +72,117 @@ impl Connection {
         } else {
             TcpFlags::SYN
         };
+        let agreed = self.sender.agreed();
         let mut options = TcpOptions {
-            mss: Some(self.mss_announced),
-            sack_permitted: self.sack,
+            mss: Some(self.receiver.mss_announced()),
+            sack_permitted: agreed.sack,
             ..TcpOptions::default()
         };
-        options.user_timeout = self.user_timeout_option();
-        if self.scaling {
-            options.window_scale = Some(self.rcv_scale);
+        options.user_timeout = self.liveness.option();
+        if agreed.scaling {
+            options.window_scale = Some(self.receiver.scale());
         }
-        if self.timestamps {
-            options.timestamps = Some(self.timestamps_now(now));
-        }
-        let again = self.snd_max.gt(self.iss);
-        let flags = TcpFlags(flags.0 | self.ecn_flags_of_syn(answering, again));
-        self.snd_nxt = self.iss + 1;
-        self.left(now, self.iss, self.snd_nxt, again);
-        // The window field of a SYN is not scaled (RFC 7323 §2.2).
-        let window = self.rcv_buffer.min(u32::from(u16::MAX)) as u16;
+        options.timestamps = self.timestamps(now);
+        let (again, ecn) = self.sender.syn_leaves(now, answering);
+        let flags = TcpFlags(flags.0 | ecn);
+        let window = self.receiver.syn_window();
         let ack = if answering {
-            self.rcv_nxt
+            self.receiver.rcv_nxt()
         } else {
             SeqNumber(0)
         };
-        Some(Outgoing {
-            seq: self.iss,
+        *out = Outgoing {
+            seq: self.sender.iss(),
             ack,
             flags,
             window,
             options,
             data: 0..0,
-            mss: self.mss,
+            mss: self.sender.mss(),
             again,
             ect: false,
             ip: self.ip,
-        })
-    }
-
-    /// The first segment believed lost, as far as the congestion window allows (RFC 6675 §4).
-    fn poll_lost(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
-        // A window that is shut is asked after with a byte now and then; once it opens, all is lost.
-        if self.loss.board.lost_bytes() == 0 || self.probing {
-            return None;
-        }
-        let window = self.congestion_window();
-        let room = window.saturating_sub(self.loss.in_flight());
-        let forced = self.loss.forced;
-        // What the retransmission timer asks for waits for nothing.
-        if !forced && (room == 0 || self.held_back(now)) {
-            return None;
-        }
-        let (start, end) = self.loss.board.next_lost()?;
-        // It is one segment, whatever the link can cut up (RFC 5681 §3.1); else as many as would leave one by one.
-        let mss = u32::from(self.mss_now());
-        let room = if forced {
-            mss
-        } else {
-            room.next_multiple_of(mss)
         };
-        let len = ((end - start) as u32).min(self.longest(data_max.min(room)));
-        // A window taken back does not keep the first segment from being sent again (§3.8.6).
-        let reach = (self.snd_una + self.snd_wnd - start).max(0) as u32;
-        let len = if start == self.snd_una {
-            len
-        } else {
-            len.min(reach)
-        };
-        if len == 0 {
-            return None;
-        }
-        self.loss.forced = false;
-        if self.mtu.is_some() {
-            self.note_probe_lost(now, start, end);
-        }
-        Some(self.again(now, start, start + len))
-    }
-
-    /// What lies between two sequence numbers, all of it sent before.
-    fn again(&mut self, now: Instant, start: SeqNumber, end: SeqNumber) -> Outgoing {
-        let from = (start - self.data_start()) as usize;
-        let to = ((end - self.data_start()) as usize).min(self.send.len());
-        let fin = end == self.send_end() + 1;
-        self.segment(now, start, from..to, fin)
-    }
-
-    /// A tail loss probe (RFC 8985 §7.3): new data whatever the congestion window, or else the last
-    /// segment again.
-    fn poll_tail(&mut self, now: Instant) -> Option<Outgoing> {
-        if !self.loss.tail_due {
-            return None;
-        }
-        self.loss.tail_due = false;
-        if self.flight() == 0 {
-            return None;
-        }
-        if !self.window_holds_flight() {
-            // It was shut after the timer went off.
-            self.set_loss_timer(now);
-            return None;
-        }
-        let mss = u32::from(self.mss_now());
-        let available = (self.send_end() - self.snd_max).max(0) as u32;
-        let room = self.snd_wnd.saturating_sub(self.flight());
-        let len = available.min(mss).min(room);
-        let out = if len > 0 {
-            let fin = len == available && self.fin_is_due() && room > len;
-            let start = (self.snd_max - self.data_start()) as usize;
-            self.segment(now, self.snd_max, start..start + len as usize, fin)
-        } else {
-            let len = self.flight().min(mss);
-            self.again(now, self.snd_max - len, self.snd_max)
-        };
-        self.loss.tail = Some((self.snd_max, len == 0));
-        self.set_loss_timer(now);
-        Some(out)
-    }
-
-    /// One byte (or the FIN) into a window that is closed, or too small to be worth a segment.
-    fn poll_probe(&mut self, now: Instant) -> Option<Outgoing> {
-        if !std::mem::take(&mut self.probe) {
-            return None;
-        }
-        let most = if self.snd_wnd == 0 {
-            1
-        } else {
-            (self.snd_wnd as usize).min(usize::from(self.mss_now()))
-        };
-        let len = self.send.len().min(most);
-        let fin = self.fin_follows(len);
-        if len == 0 && !fin {
-            return None;
-        }
-        self.probing = self.snd_wnd == 0;
-        Some(self.segment(now, self.snd_una, 0..len, fin))
-    }
-
-    /// New data, as far as the windows reach.
-    fn poll_data(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
-        let end = self.send_end();
-        if self.snd_max.gt(end) || (self.snd_max == end && !self.fin_is_due()) {
-            return None;
-        }
-        let available = (end - self.snd_max) as u32;
-        let flight = self.flight();
-        if flight == 0 {
-            self.loss.begin(self.snd_una, now);
-            self.rested(now);
-        }
-        if self.held_back(now) {
-            return None;
-        }
-        let usable = self.usable_window(flight, available);
-        if self.mtu.is_some()
-            && let Some(probe) = self.poll_mtu_probe(now, usable, available)
-        {
-            return Some(probe);
-        }
-        let most = self.longest(data_max.min(self.loss.pacer.piece(u32::from(self.mss))));
-        let len = self.whole_segments(available.min(usable).min(most), available);
-        let fin = len == available && self.fin_is_due() && (usable > len || flight == 0);
-        if !fin && !self.is_worth_sending(len, available, flight) {
-            self.arm_persist(now, flight);
-            return None;
-        }
-        let seq = self.snd_max;
-        let start = (seq - self.data_start()) as usize;
-        if len == available {
-            self.nothing_more();
-        }
-        Some(self.segment(now, seq, start..start + len as usize, fin))
-    }
-
-    /// True when the pace does not allow anything to leave yet.
-    fn held_back(&mut self, now: Instant) -> bool {
-        let wait = self.loss.pacer.wait(now);
-        if let Some(at) = wait {
-            self.loss.held_until = at;
-        }
-        wait.is_some()
-    }
-
-    /// Nothing was in flight: perhaps for so long that the window means little.
-    fn rested(&mut self, now: Instant) {
-        let (idle, rto) = (now - self.last_sent, self.rtt.timeout());
-        if self.snd_max == self.snd_una && idle > rto {
-            let mss = u32::from(self.mss);
-            self.congestion.get_mut().on_idle(idle, rto, mss);
-            self.set_pace();
-        }
-    }
-
-    /// The program has no more to send: for a while the delivery rate says little of the path.
-    #[inline]
-    pub(in crate::tcp) fn nothing_more(&mut self) {
-        if self.loss.in_flight() < self.congestion_window() {
-            let until = self.loss.delivered.wrapping_add(self.flight());
-            self.loss.app_limited_until = Some(until);
-        }
-    }
-
-    /// Bytes that may follow what is in flight: the lesser of the windows.
-    #[inline]
-    pub(in crate::tcp) fn usable_window(&mut self, flight: u32, available: u32) -> u32 {
-        let window = self.congestion_window();
-        let congestion = window.saturating_sub(self.loss.in_flight());
-        if congestion < available.min(u32::from(self.mss)) || congestion == 0 {
-            self.loss.limited_until = self.snd_max;
-        }
-        congestion.min(self.snd_wnd.saturating_sub(flight))
-    }
-
-    /// The most data that one segment may hold: full segments only where the link cuts it up, and one where they are too
-    /// short for that.
-    fn longest(&self, data_max: u32) -> u32 {
-        let mss = self.mss_now();
-        let several = data_max / u32::from(mss);
-        let count = if mss < CUT_MSS_MIN { 1 } else { several.max(1) };
-        count * u32::from(mss)
-    }
-
-    /// `len` without a segment less than full behind full ones, unless it ends the data.
-    fn whole_segments(&self, len: u32, available: u32) -> u32 {
-        let mss = u32::from(self.mss_now());
-        if len > mss && len < available {
-            len - len % mss
-        } else {
-            len
-        }
-    }
-
-    /// Sender's silly-window avoidance (RFC 9293 §3.8.6.2.1).
-    #[inline]
-    pub(in crate::tcp) fn is_worth_sending(&self, len: u32, available: u32, flight: u32) -> bool {
-        len > 0
-            && (len >= u32::from(self.mss_now())
-                || (len == available && (!self.nagle || flight == 0 || self.finishing))
-                || len >= self.snd_wnd_max / 2)
-    }
-
-    /// Data waits for a window with nothing in flight: only the timer can move things (§3.8.6.1).
-    fn arm_persist(&mut self, now: Instant, flight: u32) {
-        if flight == 0 && self.retransmit_at == NEVER {
-            self.retransmit_at = now + self.rtt.timeout();
-        }
+        true
     }
 
     /// More has come in this turn than one acknowledgement may cover (RFC 9293 §3.8.6.3, MUST-58, -59, lets us
     /// take in all that is queued first; RFC 5681 §4.2 warns of stretching that). It is said in parts, each of as
     /// many whole segments as fit; the last part goes with whatever leaves next.
-    fn poll_stretch(&mut self, now: Instant) -> Option<Outgoing> {
-        if !self.is_stretched() {
-            return None;
-        }
-        let len = u32::from(self.rcv_mss.max(1));
-        let part = self.last_ack_sent + ACK_STRETCH_BYTES_MAX / len * len;
-        let window = (self.rcv_edge - part).max(0) as u32 >> self.rcv_scale;
-        let (seq, at) = (self.bare_seq(), self.send.len());
-        let out = Outgoing {
+    fn poll_stretch(&mut self, now: Instant, out: &mut Outgoing) {
+        let len = u32::from(self.receiver.rcv_mss().max(1));
+        let part = self.receiver.last_ack_sent() + ACK_STRETCH_BYTES_MAX / len * len;
+        let (seq, at) = (self.sender.bare_seq(), self.sender.queue().len());
+        *out = Outgoing {
             seq,
             ack: part,
-            flags: TcpFlags(TcpFlags::ACK.0 | self.ecn_flags(false)),
+            flags: TcpFlags(TcpFlags::ACK.0 | self.ecn_echo()),
             // What was promised stays promised; the last part may promise more.
-            window: window.min(u32::from(u16::MAX)) as u16,
+            window: self.receiver.window_promised(part),
             options: TcpOptions {
-                timestamps: self.timestamps.then(|| self.timestamps_now(now)),
+                timestamps: self.timestamps(now),
                 ..TcpOptions::default()
             },
             data: at..at,
-            mss: self.mss,
+            mss: self.sender.mss(),
             again: false,
             ect: false,
             ip: self.ip,
         };
-        self.last_ack_sent = part;
-        Some(out)
+        self.receiver.acknowledged_in_part(part);
     }
 
     /// One acknowledgement would stretch too far. With something beyond a gap, what is acknowledged is
     /// repeated anyway; and a window all but full is not to look closed for a moment.
     #[inline]
-    pub(in crate::tcp) fn is_stretched(&self) -> bool {
-        let pending = (self.rcv_nxt - self.last_ack_sent).max(0) as u32;
+    fn is_stretched(&self) -> bool {
+        let receiver = &self.receiver;
+        let pending = (receiver.rcv_nxt() - receiver.last_ack_sent()).max(0) as u32;
         pending > ACK_STRETCH_BYTES_MAX
-            && self.ack_owed == Owed::Now
-            && self.receive.beyond().is_none()
-            && !self.owes_report()
-            && (self.rcv_edge - self.rcv_nxt) >> self.rcv_scale > 0
+            && self.receiver.owes_now()
+            && receiver.is_in_order()
+            && receiver.window_left() >> receiver.scale() > 0
     }
 
     /// An acknowledgement of its own.
-    fn poll_ack(&mut self, now: Instant) -> Option<Outgoing> {
-        if self.ack_owed != Owed::Now {
-            return None;
+    fn poll_ack(&mut self, now: Instant, out: &mut Outgoing) -> bool {
+        if !self.receiver.owes_now() {
+            return false;
         }
-        self.duplicates_owed = self.duplicates_owed.saturating_sub(1);
-        let seq = self.bare_seq();
-        let at = self.send.len();
-        Some(self.segment(now, seq, at..at, false))
+        self.receiver.duplicate_sent();
+        let piece = self.sender.nothing();
+        self.fill(now, piece, out);
+        true
     }
 
-    /// The sequence number of a segment that carries none: behind everything sent, also while that is
-    /// sent again from an earlier place. An earlier number would be out of the peer's window, and its
-    /// acknowledgement lost; two sides that both do so only answer each other. A byte that probes
-    /// a closed window does not count, since it is as a rule thrown away.
-    pub(in crate::tcp) fn bare_seq(&self) -> SeqNumber {
-        if self.probing {
-            self.snd_una
-        } else {
-            self.snd_max
-        }
-    }
-
-    /// True when a FIN is wanted right behind the first `len` queued bytes.
-    fn fin_follows(&self, len: usize) -> bool {
-        self.fin_is_due() && len == self.send.len()
-    }
-
-    /// True while a FIN of ours is queued or unacknowledged.
-    #[inline]
-    pub(in crate::tcp) fn fin_is_due(&self) -> bool {
-        self.finishing && self.state.awaits_ack_of_fin()
-    }
-
-    /// Build the values of a segment, and account for its leaving.
-    pub(in crate::tcp) fn segment(
-        &mut self,
-        now: Instant,
-        seq: SeqNumber,
-        data: Range<usize>,
-        fin: bool,
-    ) -> Outgoing {
-        let len = data.len() as u32;
-        let end = seq + len + u32::from(fin);
-        let again = end != seq && seq.lt(self.snd_max);
-        let new_data = len > 0 && !again && !self.probing;
-        let mut flags = TcpFlags(TcpFlags::ACK.0 | self.ecn_flags(new_data));
-        if len > 0 && data.end == self.send.len() {
-            flags = TcpFlags(flags.0 | TcpFlags::PSH.0);
-        }
-        if fin {
-            flags = TcpFlags(flags.0 | TcpFlags::FIN.0);
-        }
-        let window = self.announce_window();
-        let (sack, mss) = self.take_sack(data.len());
-        let mut options = TcpOptions {
+    /// The values of a segment; it pays what is owed.
+    fn fill(&mut self, now: Instant, piece: Piece, out: &mut Outgoing) {
+        let Piece { seq, data, .. } = piece;
+        let agreed = self.sender.agreed();
+        let window = self.receiver.announce_window();
+        let (sack, mss) = self
+            .receiver
+            .take_report(data.len(), self.sender.mss(), agreed);
+        out.options = TcpOptions {
             sack,
-            ..TcpOptions::default()
+            timestamps: self.timestamps(now),
+            ..TcpOptions::NONE
         };
-        if self.timestamps {
-            options.timestamps = Some(self.timestamps_now(now));
-        }
-        if end != seq {
-            self.left(now, seq, end, again);
-        }
-        self.acknowledged(len > 0);
-        self.ack_owed = if self.duplicates_owed > 0 || self.owes_report() {
-            Owed::Now
-        } else {
-            Owed::Nothing
-        };
-        self.ack_at = NEVER;
-        self.last_ack_sent = self.rcv_nxt;
-        Outgoing {
-            seq,
-            ack: self.rcv_nxt,
-            flags,
-            window,
-            options,
-            data,
-            mss,
-            again,
-            ect: self.ecn && new_data,
-            ip: self.ip,
-        }
+        let flags = TcpFlags::ACK.0 | piece.flags | self.ecn_echo();
+        self.receiver.acknowledged(!data.is_empty(), agreed.sack);
+        (out.seq, out.ack) = (seq, self.receiver.rcv_nxt());
+        (out.flags, out.window) = (TcpFlags(flags), window);
+        (out.data, out.mss) = (data, piece.mss.unwrap_or(mss));
+        (out.again, out.ect) = (piece.again, agreed.ecn && piece.new_data);
+        out.ip = self.ip;
     }
 
-    /// `seq` to `end` have left: note it, and see to the timer.
-    fn left(&mut self, now: Instant, seq: SeqNumber, end: SeqNumber, again: bool) {
-        let len = (end - seq) as u32;
-        self.last_sent = now;
-        if !self.state.is_synchronized() {
-            // A SYN: its round trip is measured if it left only once.
-            self.syn_again |= again;
-            self.snd_max = self.snd_max.max(end);
-            self.retransmit_at = now + self.rtt.timeout();
-            return;
-        }
-        self.loss.begin(self.snd_una, now);
-        let departure = self.loss.departure(now);
-        if !again {
-            self.loss.board.sent(end, departure);
-        } else if self.probing {
-            self.loss.board.first_is_ambiguous();
-            if end.gt(self.snd_max) {
-                // A FIN, asked for since the byte left first.
-                self.loss.board.sent(end, departure);
-            }
-        } else {
-            self.loss.board.sent_again(seq, end, departure);
-        }
-        (self.snd_max, self.snd_nxt) = (self.snd_max.max(end), self.snd_max.max(end));
-        if let Some(repair) = &mut self.loss.repair {
-            repair.left(len);
-            if again {
-                repair.left_again(now);
-            }
-        }
-        let rested = self.loss.board.outstanding() == len;
-        self.loss.pacer.left(now, len, rested);
-        if self.retransmit_at == NEVER || (self.timer == Timer::Tail && !again) {
-            self.set_loss_timer(now);
-        }
-    }
-
+    /// The timestamps of a segment that leaves now, where they were agreed on.
     #[inline]
-    pub(in crate::tcp) fn timestamps_now(&self, now: Instant) -> Timestamps {
-        Timestamps {
-            value: self.ts_now(now),
-            echo: self.ts_recent,
-        }
+    pub(in crate::tcp) fn timestamps(&self, now: Instant) -> Option<Timestamps> {
+        self.sender.agreed().timestamps.then(|| Timestamps {
+            value: self.sender.ts_now(now),
+            echo: self.receiver.ts_recent(),
+        })
     }
 }

@@ -16,7 +16,7 @@ use crate::limits::{
     SYN_ACKS_AGAIN_PER_SECOND,
 };
 use crate::tcp::flow::Flow;
-use crate::tcp::input::Segment;
+use crate::tcp::segment::Segment;
 use crate::time::Instant;
 
 /// A segment without data or state.

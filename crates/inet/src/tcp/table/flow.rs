@@ -113,21 +113,6 @@ impl Flow {
         (a == 0 && b >> 32 == 0xffff).then_some((b as u32, d as u32))
     }
 
-    /// Both addresses in words, ours first.
-    #[inline]
-    pub(crate) fn v6(&self) -> ([u32; 4], [u32; 4]) {
-        let words = |address: Address| {
-            let [high, low] = address.words();
-            [
-                (high >> 32) as u32,
-                high as u32,
-                (low >> 32) as u32,
-                low as u32,
-            ]
-        };
-        (words(self.local), words(self.remote))
-    }
-
     /// The keyed hash by which the tables of connections find this flow. Its inputs differ from those of the
     /// hashes below in their length, so nothing that is told to peers (sequence numbers, cookies) says
     /// anything of it.
@@ -208,18 +193,6 @@ impl FlowKey {
             remote: Address(source.try_into().expect("half of 32 bytes")),
             local: Address(destination.try_into().expect("half of 32 bytes")),
             ports,
-        }
-    }
-}
-
-impl FlowKey {
-    /// The same, seen from our side.
-    pub fn flow(&self) -> Flow {
-        Flow {
-            local: self.local,
-            remote: self.remote,
-            local_port: self.ports as u16,
-            remote_port: (self.ports >> 16) as u16,
         }
     }
 }

@@ -13,22 +13,14 @@ use crate::tcp::Tcp;
 use crate::tcp::connection::{Connection, Opening};
 use crate::tcp::event::{EventSet, Reason};
 use crate::tcp::flow::{Flow, FlowKey};
-use crate::tcp::input::Segment;
-use crate::tcp::slab::ConnectionId;
+use crate::tcp::id::ConnectionId;
+use crate::tcp::segment::Segment;
 use crate::time::Instant;
 use exos_wire::SeqNumber;
 use std::net::SocketAddr;
 
 /// Salt of the keyed hash that sequence numbers begin with.
 pub(in crate::tcp) const SALT_SEQUENCE: u32 = 1;
-
-/// The connection that was found last by the words of an IPv4 segment, which are its as long as it stands.
-#[derive(Copy, Clone, Default)]
-pub(in crate::tcp) struct FoundV4 {
-    addresses: u64,
-    ports: u32,
-    id: Option<ConnectionId>,
-}
 
 impl Tcp {
     /// The connection to which segments with that key belong.
@@ -42,33 +34,6 @@ impl Tcp {
             .index
             .find(hash, |slot| self.slab.holds_key(slot, key))?;
         self.slab.id_at(slot)
-    }
-
-    /// The same over IPv4: both addresses, source first, and the first word of the TCP header, which are compared
-    /// with those of the segment before.
-    #[inline]
-    pub(crate) fn find_v4(&mut self, addresses: u64, ports: u32) -> Option<ConnectionId> {
-        let last = &self.found_v4;
-        if last.addresses == addresses
-            && last.ports == ports
-            && let Some(id) = last.id
-            && self.slab.stands(id)
-        {
-            return Some(id);
-        }
-        self.find_another_v4(addresses, ports)
-    }
-
-    #[inline(never)]
-    fn find_another_v4(&mut self, addresses: u64, ports: u32) -> Option<ConnectionId> {
-        let key = FlowKey::v4((addresses >> 32) as u32, addresses as u32, ports);
-        let id = self.find_key(&key)?;
-        self.found_v4 = FoundV4 {
-            addresses,
-            ports,
-            id: Some(id),
-        };
-        Some(id)
     }
 
     /// Take in a segment of a connection that was found by [`Self::find_key`]. True as for
@@ -171,8 +136,12 @@ impl Tcp {
     /// The connection's slot and memory are free.
     pub(in crate::tcp) fn forget(&mut self, id: ConnectionId) {
         if let Some(entry) = self.slab.entry_mut(id) {
-            entry.connection.receive.release(&mut self.memory);
-            self.kits.retire(&mut entry.connection);
+            entry
+                .connection
+                .receiver
+                .queue_mut()
+                .release(&mut self.memory);
+            self.recycled.recycle(&mut entry.connection);
             self.slab.remove(id);
         }
     }

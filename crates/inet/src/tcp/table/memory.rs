@@ -10,7 +10,7 @@
 //!
 //! Use is held against one limit, and the pressure that follows has stages, each with its counter
 //! and its own answer, which is given elsewhere: windows shrink (`window`), data beyond gaps is given
-//! up (`Tcp::relieve`), nothing new is taken (`receive`, `passive`). A stage that was entered is left
+//! up (`Tcp::prune`), nothing new is taken (`receive`, `passive`). A stage that was entered is left
 //! only when use has fallen a sixteenth of the limit below its beginning.
 //!
 //! Invariant: `used` is the sum of `ReceiveQueue::held` over all connections of the stack.
@@ -68,7 +68,7 @@ pub struct Memory {
     /// How often each stage was entered.
     entered: [u64; STAGES],
     /// Use at which data beyond gaps is looked through for something to give up.
-    relief_at: usize,
+    prune_at: usize,
     buffers: [Vec<Vec<u8>>; CLASSES],
     #[expect(
         clippy::vec_box,
@@ -96,7 +96,7 @@ impl Memory {
             lower: 0,
             upper: 0,
             entered: [0; STAGES],
-            relief_at: 0,
+            prune_at: 0,
             buffers: [const { Vec::new() }; CLASSES],
             blocks: Vec::new(),
             pooled: 0,
@@ -109,7 +109,7 @@ impl Memory {
     /// Another limit from now on.
     pub(in crate::tcp) fn set_limit(&mut self, limit: usize) {
         self.limit = limit.max(16);
-        self.relief_at = self.begins(Pressure::High);
+        self.prune_at = self.begins(Pressure::High);
         (self.lower, self.upper) = (0, 0);
         self.account(self.used);
     }
@@ -223,8 +223,8 @@ impl Memory {
     /// True when so much more is used than at the last look that data beyond gaps should be given
     /// up.
     #[inline]
-    pub(in crate::tcp) fn wants_relief(&self) -> bool {
-        self.used >= self.relief_at
+    pub(in crate::tcp) fn wants_pruning(&self) -> bool {
+        self.used >= self.prune_at
     }
 
     /// By how much use lies above the middle of moderate pressure.
@@ -235,8 +235,8 @@ impl Memory {
 
     /// Data was given up as far as there was any: look again when a sixteenth of the limit more is
     /// used.
-    pub(in crate::tcp) fn relieved(&mut self) {
-        self.relief_at = self.begins(Pressure::High).max(self.used + self.limit / 16);
+    pub(in crate::tcp) fn pruned(&mut self) {
+        self.prune_at = self.begins(Pressure::High).max(self.used + self.limit / 16);
     }
 
     #[inline]
@@ -282,7 +282,7 @@ impl Memory {
             self.entered[stage as usize - 1] += 1;
         }
         if stage < Pressure::High {
-            self.relief_at = self.begins(Pressure::High);
+            self.prune_at = self.begins(Pressure::High);
         }
         if stage != Pressure::None {
             self.empty_pool();

@@ -5,60 +5,120 @@
 //! stand in a queue for nothing, it never misses one.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::counters::Counters;
 use crate::limits::SEGMENTS_PER_TURN;
 use crate::tcp::Tcp;
-use crate::tcp::connection::{self, Path};
+use crate::tcp::connection::Path;
 use crate::tcp::event::{Event, EventSet, Reason};
-use crate::tcp::input::{Context, Outcome};
-use crate::tcp::output::Outgoing;
+use crate::tcp::id::ConnectionId;
+use crate::tcp::output::{Burst, Outgoing};
 use crate::tcp::reply::Reply;
-use crate::tcp::slab::{ConnectionId, Entry};
+use crate::tcp::segment::{Context, Outcome};
+use crate::tcp::slab::Entry;
 use crate::tcp::state::Event as StateEvent;
 use crate::tcp::wheel::Wheel;
 use crate::time::Instant;
 
-impl Entry {
-    /// The connection may have something to send now: put it into the queue of those.
-    #[inline]
-    pub(in crate::tcp) fn settle_sending(
-        &mut self,
-        id: ConnectionId,
-        sending: &mut VecDeque<ConnectionId>,
-    ) {
-        if !self.sending && self.connection.wants_to_send() {
-            self.sending = true;
-            sending.push_back(id);
-        }
-    }
+/// The queues.
+pub(in crate::tcp) struct Queues {
+    wheel: Wheel<ConnectionId>,
+    /// Connections whose pace holds them back, each at most once, with when they go on. Apart from the
+    /// wheel, because its ticks are too coarse.
+    paced: BinaryHeap<Reverse<(Instant, ConnectionId)>>,
+    /// Connections that may have a segment to send, each at most once.
+    sending: VecDeque<ConnectionId>,
+    /// Segments that the first of `sending` has sent in its turn.
+    turn: usize,
+    /// Connections with news for the program, each at most once.
+    telling: VecDeque<ConnectionId>,
+    /// What the wheel gave last; the memory is kept.
+    due: Vec<ConnectionId>,
 }
 
-impl Entry {
-    /// As `Tcp::settle`, with what the short way in can have changed; and what memory is now held is given back in time.
-    #[inline(always)]
-    pub(in crate::tcp) fn settle_taken(
-        &mut self,
-        id: ConnectionId,
-        telling: &mut VecDeque<ConnectionId>,
-        sending: &mut VecDeque<ConnectionId>,
-        wheel: &mut Wheel<ConnectionId>,
-    ) {
-        let c = &self.connection;
-        if !self.telling && !c.events.is_empty() {
-            self.telling = true;
-            telling.push_back(id);
+impl Queues {
+    pub fn new(now: Instant) -> Self {
+        Self {
+            wheel: Wheel::new(now),
+            paced: BinaryHeap::new(),
+            sending: VecDeque::new(),
+            turn: 0,
+            telling: VecDeque::new(),
+            due: Vec::new(),
         }
-        let at = c.timer_deadline();
-        if at < self.armed {
-            self.armed = at;
-            wheel.arm(at, id);
-        } else if self.armed == connection::NEVER {
-            self.armed = c.rests_at();
-            wheel.arm(self.armed, id);
+    }
+
+    /// Entries of the wheel, those that came too early or for nothing included.
+    pub fn timer_entries(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// The connection changed: put it into the queues where it belongs.
+    #[inline]
+    pub fn settle(&mut self, id: ConnectionId, entry: &mut Entry) {
+        if !entry.telling && !entry.connection.events.is_empty() {
+            entry.telling = true;
+            self.telling.push_back(id);
         }
-        self.settle_sending(id, sending);
+        if !entry.closed {
+            self.settle_sending(id, entry);
+            self.settle_timer(id, entry);
+        }
+    }
+
+    /// The connection may have something to send now.
+    #[inline]
+    pub fn settle_sending(&mut self, id: ConnectionId, entry: &mut Entry) {
+        if !entry.sending && entry.connection.wants_to_send() {
+            entry.sending = true;
+            self.sending.push_back(id);
+        }
+    }
+
+    /// Arm the wheel if the connection's deadline is earlier than what is armed.
+    #[inline]
+    fn settle_timer(&mut self, id: ConnectionId, entry: &mut Entry) {
+        self.arm(entry.connection.timer_deadline(), id, entry);
+    }
+
+    /// Nothing leaves now: its pace may allow it later.
+    #[inline]
+    fn settle_waiting(&mut self, id: ConnectionId, entry: &mut Entry) {
+        let held = entry.connection.sender.held_until();
+        if !entry.paced && held != Instant::NEVER {
+            entry.paced = true;
+            self.paced.push(Reverse((held, id)));
+        }
+        self.settle_timer(id, entry);
+    }
+
+    #[inline]
+    fn arm(&mut self, at: Instant, id: ConnectionId, entry: &mut Entry) {
+        if at < entry.armed {
+            entry.armed = at;
+            self.wheel.arm(at, id);
+        }
+    }
+
+    /// A connection that holds more memory than it needs to wait has its turn when it rests.
+    #[inline]
+    pub fn see_to_rest(&mut self, now: Instant, id: ConnectionId, entry: &mut Entry) {
+        if entry.armed == Instant::NEVER
+            && !entry.closed
+            && (entry.connection.holds() || !entry.connection.readable().is_empty())
+        {
+            let at = entry.connection.rests_at().max(now);
+            self.arm(at, id, entry);
+        }
+    }
+
+    /// The first connection has had its turn; `again` goes to the end of the queue.
+    #[inline]
+    fn next_turn(&mut self, again: Option<ConnectionId>) {
+        self.sending.pop_front();
+        self.sending.extend(again);
+        self.turn = 0;
     }
 }
 
@@ -67,9 +127,9 @@ impl Tcp {
 
     /// When to call `handle_timeout` next. May be early, is never late.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let paced = self.paced.peek().map(|Reverse((at, _))| *at);
+        let paced = self.queues.paced.peek().map(|Reverse((at, _))| *at);
         let deadlines = [
-            self.wheel.next_deadline(),
+            self.queues.wheel.next_deadline(),
             self.time_wait.poll_timeout(now),
             paced,
         ];
@@ -79,7 +139,7 @@ impl Tcp {
     /// True when `handle_timeout` may have something to do.
     #[inline]
     pub(crate) fn wants_time(&self, now: Instant) -> bool {
-        self.wheel.wants(now) || self.time_wait.wants(now) || !self.paced.is_empty()
+        self.queues.wheel.wants(now) || self.time_wait.wants(now) || !self.queues.paced.is_empty()
     }
 
     /// See to all deadlines that are over.
@@ -90,21 +150,21 @@ impl Tcp {
                 ports.has_become_free(flow.local());
             }
         });
-        if self.wheel.wants(now) {
-            let mut due = std::mem::take(&mut self.due);
-            self.wheel.expire(now, &mut due);
+        if self.queues.wheel.wants(now) {
+            let mut due = std::mem::take(&mut self.queues.due);
+            self.queues.wheel.expire(now, &mut due);
             for id in due.drain(..) {
                 self.expire(now, id, counters);
             }
-            self.due = due;
+            self.queues.due = due;
         }
-        while let Some(&Reverse((at, id))) = self.paced.peek()
+        while let Some(&Reverse((at, id))) = self.queues.paced.peek()
             && at <= now
         {
-            self.paced.pop();
+            self.queues.paced.pop();
             if let Some(entry) = self.slab.entry_mut(id) {
                 entry.paced = false;
-                self.settle(id);
+                self.queues.settle(id, entry);
             }
         }
     }
@@ -118,15 +178,14 @@ impl Tcp {
             // arm another for it would have them grow in number for as long as the connection lives.
             return;
         }
-        entry.armed = connection::NEVER;
+        entry.armed = Instant::NEVER;
         if entry.closed || entry.connection.timer_deadline() > now {
             // It came up for a deadline that has moved: `settle` arms the wheel for the new one. Where
             // nothing is waited for, it comes up once more when nothing has happened for a while.
             if let Some(at) = entry.connection.rest(now, &mut self.memory) {
-                entry.armed = at;
-                self.wheel.arm(at, id);
+                self.queues.arm(at, id, entry);
             }
-            self.settle(id);
+            self.queues.settle(id, entry);
             return;
         }
         let Some(c) = self.slab.get(id) else { return };
@@ -151,19 +210,8 @@ impl Tcp {
             self.half_open_ended(listener);
         }
         self.conclude(now, id, outcome, counters);
-        self.see_to_rest(now, id);
-    }
-
-    /// A connection that holds more memory than it needs to wait has its turn when it rests.
-    #[inline]
-    pub(in crate::tcp) fn see_to_rest(&mut self, now: Instant, id: ConnectionId) {
-        if let Some(entry) = self.slab.entry_mut(id)
-            && entry.armed == connection::NEVER
-            && !entry.closed
-            && (entry.connection.holds() || !entry.connection.readable().is_empty())
-        {
-            entry.armed = entry.connection.rests_at().max(now);
-            self.wheel.arm(entry.armed, id);
+        if let Some(entry) = self.slab.entry_mut(id) {
+            self.queues.see_to_rest(now, id, entry);
         }
     }
 
@@ -174,7 +222,7 @@ impl Tcp {
     /// The received bytes of a connection that is over can be read until the next call.
     #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
-        if self.telling.is_empty() && self.ending.is_none() {
+        if self.queues.telling.is_empty() && self.ending.is_none() {
             return None;
         }
         self.next_event()
@@ -185,7 +233,7 @@ impl Tcp {
             self.forget(id);
         }
         loop {
-            let id = self.telling.pop_front()?;
+            let id = self.queues.telling.pop_front()?;
             let Some(entry) = self.slab.entry_mut(id) else {
                 continue;
             };
@@ -208,7 +256,7 @@ impl Tcp {
     /// True when no connection stands in the queue of those with something to send.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
-        self.sending.is_empty()
+        self.queues.sending.is_empty()
     }
 
     /// True when `poll_reply` has something.
@@ -222,64 +270,71 @@ impl Tcp {
         self.replies.pop()
     }
 
-    /// The same; it stays.
-    #[inline]
-    pub(crate) fn next_reply(&self) -> Option<&Reply> {
-        self.replies.front()
-    }
-
-    /// It has been written.
-    #[inline]
-    pub(crate) fn reply_is_sent(&mut self) {
-        self.replies.drop_front();
-    }
-
-    /// The next segment of a connection, and whose it is.
+    /// The next segment of a connection, or several in one: whose it is. [`Self::outgoing`] has its values.
     ///
-    /// `data_max` is as for `Connection::poll_segment`.
-    pub fn poll_output(&mut self, now: Instant, data_max: u32) -> Option<(ConnectionId, Outgoing)> {
+    /// `data_max` is the most data of one segment that the link cuts up by itself, zero where it does not.
+    #[inline(never)]
+    pub fn poll_output(&mut self, now: Instant, data_max: u32) -> Option<ConnectionId> {
         loop {
-            let &id = self.sending.front()?;
+            let queues = &mut self.queues;
+            let &id = queues.sending.front()?;
             let Some(entry) = self.slab.entry_mut(id) else {
-                self.next_turn(None);
+                queues.next_turn(None);
                 continue;
             };
-            let outgoing = if entry.closed {
-                None
-            } else {
-                entry.connection.pressure = self.memory.pressure();
-                entry.connection.poll_segment(now, data_max)
+            let burst = match data_max {
+                0 if self.fast_paths => Burst::Frames(SEGMENTS_PER_TURN - queues.turn),
+                data_max => Burst::Bytes(data_max),
             };
-            let Some(outgoing) = outgoing else {
+            let out = &mut self.outgoing;
+            let pressure = self.memory.pressure();
+            entry.connection.receiver.set_pressure(pressure);
+            if entry.closed || !entry.connection.poll_segment(now, burst, out) {
                 entry.sending = false;
-                let held = entry.connection.loss.held_until;
-                if !entry.closed && !entry.paced && held != connection::NEVER {
-                    entry.paced = true;
-                    self.paced.push(Reverse((held, id)));
+                queues.next_turn(None);
+                if !entry.closed {
+                    queues.settle_waiting(id, entry);
                 }
-                self.next_turn(None);
-                self.settle_timer(id);
                 continue;
-            };
-            entry.connection.receive.tidy(&mut self.memory);
-            // A super-packet counts for as many as the wire will see.
-            self.turn += outgoing
-                .data
-                .len()
-                .div_ceil(usize::from(outgoing.mss))
-                .max(1);
-            if self.turn >= SEGMENTS_PER_TURN {
-                self.next_turn(Some(id));
             }
-            return Some((id, outgoing));
+            let received = entry.connection.receiver.queue_mut();
+            received.tidy(&mut self.memory);
+            queues.turn += out.segments();
+            if !entry.connection.wants_to_send() {
+                entry.sending = false;
+                queues.next_turn(None);
+                queues.settle_timer(id, entry);
+            } else if queues.turn >= SEGMENTS_PER_TURN {
+                queues.next_turn(Some(id));
+            }
+            return Some(id);
         }
     }
 
-    /// The first connection has had its turn; `again` goes to the end of the queue.
-    pub(in crate::tcp) fn next_turn(&mut self, again: Option<ConnectionId>) {
-        self.sending.pop_front();
-        self.sending.extend(again);
-        self.turn = 0;
+    /// What [`Self::poll_output`] gave last.
+    #[inline]
+    pub(crate) fn outgoing(&self) -> &Outgoing {
+        &self.outgoing
+    }
+
+    /// The first of several segments in one has left: go on to the next, if there is one and its connection, which is
+    /// `id`, still has it. It may have ended meanwhile, or its peer have acknowledged what it has not got.
+    pub(crate) fn next_of_burst(&mut self, id: ConnectionId) -> bool {
+        let out = &mut self.outgoing;
+        if !out.advance() || !self.slab.stands(id) {
+            return false;
+        }
+        let connection = self.slab.get(id);
+        match connection.and_then(|c| c.sender.find_queued(out.seq, out.data.len())) {
+            Some(data) => out.data = data,
+            None => return false,
+        }
+        true
+    }
+
+    /// Let all segments take all steps, and take one after the other from connections, to be compared with the fast paths.
+    pub(crate) fn without_fast_paths(&mut self) {
+        self.fast_paths = false;
     }
 
     /// Remember where segments of a connection go.
@@ -289,44 +344,10 @@ impl Tcp {
         }
     }
 
-    // Keeping the queues.
-
     /// The connection changed: put it into the queues where it belongs.
-    #[inline]
     pub(in crate::tcp) fn settle(&mut self, id: ConnectionId) {
-        let Some(entry) = self.slab.entry_mut(id) else {
-            return;
-        };
-        if !entry.telling && !entry.connection.events.is_empty() {
-            entry.telling = true;
-            self.telling.push_back(id);
-        }
-        if entry.closed {
-            return;
-        }
-        if !entry.sending && entry.connection.wants_to_send() {
-            entry.sending = true;
-            self.sending.push_back(id);
-        }
-        let at = entry.connection.timer_deadline();
-        if at < entry.armed {
-            entry.armed = at;
-            self.wheel.arm(at, id);
-        }
-    }
-
-    /// Arm the wheel if the connection's deadline is earlier than what is armed.
-    fn settle_timer(&mut self, id: ConnectionId) {
-        let Some(entry) = self.slab.entry_mut(id) else {
-            return;
-        };
-        if entry.closed {
-            return;
-        }
-        let at = entry.connection.timer_deadline();
-        if at < entry.armed {
-            entry.armed = at;
-            self.wheel.arm(at, id);
+        if let Some(entry) = self.slab.entry_mut(id) {
+            self.queues.settle(id, entry);
         }
     }
 }

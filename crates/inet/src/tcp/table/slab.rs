@@ -1,28 +1,9 @@
 //! Where control blocks live: slots that never move, named by number and generation.
 
-use crate::tcp::connection::{Connection, NEVER};
+use crate::tcp::connection::Connection;
 use crate::tcp::flow::{Flow, FlowKey};
+use crate::tcp::id::ConnectionId;
 use crate::time::Instant;
-
-/// A connection's identity. One that has been closed is never mistaken for a later one.
-#[derive(Copy, Clone, Debug, Default, Eq, PartialEq, Ord, PartialOrd, Hash)]
-pub struct ConnectionId {
-    slot: u32,
-    generation: u32,
-}
-
-impl ConnectionId {
-    /// Nobody's: no connection lives to that generation.
-    pub(in crate::tcp) const NONE: Self = Self {
-        slot: u32::MAX,
-        generation: u32::MAX,
-    };
-
-    /// The slot's number: small, dense, reused by later connections.
-    pub const fn slot(self) -> u32 {
-        self.slot
-    }
-}
 
 /// A control block with its places in the queues, which lie before it: they are looked at with every segment.
 #[repr(C)]
@@ -60,8 +41,6 @@ const CHUNK: usize = 256;
 pub(in crate::tcp) struct Slab {
     chunks: Vec<Vec<Slot>>,
     free: Vec<u32>,
-    /// How often a control block was asked for to be changed.
-    changes: u64,
 }
 
 impl Slab {
@@ -73,7 +52,7 @@ impl Slab {
             telling: false,
             announced: connection.active,
             closed: false,
-            armed: NEVER,
+            armed: Instant::NEVER,
             connection,
         };
         if let Some(number) = self.free.pop() {
@@ -124,32 +103,6 @@ impl Slab {
 
     #[inline]
     pub fn entry_mut(&mut self, id: ConnectionId) -> Option<&mut Entry> {
-        self.changes = self.changes.wrapping_add(1);
-        self.entry_unnoticed(id)
-    }
-
-    /// The same, and what [`Self::changes`] then says.
-    #[inline]
-    pub fn entry_and_changes(&mut self, id: ConnectionId) -> Option<(&mut Entry, u64)> {
-        self.changes = self.changes.wrapping_add(1);
-        let changes = self.changes;
-        self.entry_unnoticed(id).map(|entry| (entry, changes))
-    }
-
-    /// How often a control block was asked for to be changed: as long as this stays the same, so do all.
-    #[inline]
-    pub const fn changes(&self) -> u64 {
-        self.changes
-    }
-
-    /// A connection to be changed by what knows of all such changes itself (`run`).
-    #[inline]
-    pub fn get_unnoticed(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.entry_unnoticed(id).map(|e| &mut e.connection)
-    }
-
-    #[inline]
-    fn entry_unnoticed(&mut self, id: ConnectionId) -> Option<&mut Entry> {
         let slot = self
             .chunks
             .get_mut(id.slot as usize / CHUNK)?
@@ -258,6 +211,8 @@ impl Slab {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::receiver::Receiver;
+    use crate::tcp::sender::Sender;
     use std::mem::offset_of;
 
     /// With its share of the index (8 to 13 bytes) an idle connection stays below 512 bytes, and a chunk in the
@@ -273,20 +228,15 @@ mod tests {
         assert!(CHUNK * size_of::<Slot>() < 128 << 10);
     }
 
-    /// What every segment reads lies in the first 224 bytes of its slot: four cache lines, wherever it begins.
+    /// What every segment reads lies in two runs: to the first of the sender, in three cache lines, and the first of the
+    /// receiver, in one line's bytes.
     #[test]
     fn what_every_segment_needs_lies_together() {
         let before = offset_of!(Slot, entry) + offset_of!(Entry, connection);
-        let ends = [
-            offset_of!(Connection, snd_max) + 4,
-            offset_of!(Connection, rcv_edge) + 4,
-            offset_of!(Connection, events) + 1,
-            offset_of!(Connection, state) + 1,
-            offset_of!(Connection, life_at) + 8,
-            offset_of!(Connection, heard_at) + 8,
-            offset_of!(Connection, loss) + 8,
-        ];
-        let end = before + ends.into_iter().max().unwrap();
-        assert!(end <= 224, "{end}");
+        let sender = offset_of!(Connection, sender) + Sender::EVERY_SEGMENT_BYTES;
+        assert!(before + sender <= 192, "{}", before + sender);
+        assert!(offset_of!(Connection, liveness) < offset_of!(Connection, sender));
+        let receiver = Receiver::EVERY_SEGMENT_BYTES;
+        assert!(receiver <= 64, "{receiver}");
     }
 }

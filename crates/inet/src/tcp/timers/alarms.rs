@@ -16,9 +16,6 @@
 use crate::tcp::wheel::Wheel;
 use crate::time::Instant;
 
-/// No entry of the slot is waited for.
-const NEVER: Instant = Instant::from_micros(u64::MAX);
-
 /// Deadlines of the objects in slots that are numbered from 0.
 pub struct Alarms {
     wheel: Wheel<u32>,
@@ -40,7 +37,7 @@ impl Alarms {
     pub fn arm(&mut self, at: Instant, slot: u32) {
         let place = slot as usize;
         if place >= self.armed.len() {
-            self.armed.resize(place + 1, NEVER);
+            self.armed.resize(place + 1, Instant::NEVER);
         }
         if at < self.armed[place] {
             self.armed[place] = at;
@@ -63,7 +60,7 @@ impl Alarms {
             let armed = &mut self.armed[slot as usize];
             // Else an earlier entry has come up for it, and the slot is armed for later or not at all.
             if *armed <= now {
-                *armed = NEVER;
+                *armed = Instant::NEVER;
                 due[kept] = slot;
                 kept += 1;
             }

@@ -1,5 +1,7 @@
-//! When something is due: the wheel, alarms in it, and how long a connection lives without a sign of its peer.
+//! When something is due: the wheel, alarms in it, how long a connection lives without a sign of its peer, and what it does
+//! when time has passed.
 
 pub mod alarms;
-pub mod life;
+pub mod liveness;
+mod timeouts;
 pub mod wheel;

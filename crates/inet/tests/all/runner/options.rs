@@ -166,7 +166,8 @@ impl Player {
         let (local, remote) = (flow.local, flow.remote);
         let made = self
             .stack
-            .tcp_connect(self.now, Some(local), remote, &options);
+            .tcp
+            .connect(self.now, Some(local), remote, &options);
         let flow = self.flow(number, true);
         if let Ok(id) = made {
             (flow.id, flow.closed) = (Some(id), None);
@@ -180,7 +181,7 @@ impl Player {
         let id = self.id(number)?;
         match name {
             "finish" => self.stack.tcp.finish(id),
-            "abort" => self.stack.tcp_abort(id),
+            "abort" => self.stack.tcp.abort(id),
             "discard" => self.stack.tcp.discard_received(id),
             "acknowledge" => self.stack.tcp.acknowledge_now(id),
             _ => return Err(format!("`{name}` is no command")),

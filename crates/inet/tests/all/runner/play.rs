@@ -27,7 +27,7 @@ const ADDRESSES: [[&str; 2]; 2] = [["10.0.0.1", "10.0.0.2"], ["fd00::1", "fd00::
 /// How far from its time something may leave, in seconds: timers have a grain of a millisecond.
 const TOLERANCE: f64 = 0.002;
 
-/// The same as a share of the script's time, where that is more: each timer of a row may be late.
+/// How far, as a share of the script's time, where that is more: each timer of a row may be late.
 const TOLERANCE_SHARE: f64 = 0.01;
 
 /// Wakings without progress that are too many: nothing here wakes more often than once a

@@ -1,6 +1,6 @@
 //! A segment as a script writes it: `S. seq 0 ack 1 win 65535 mss 1460`.
 //!
-//! The same words describe what arrives and what is expected to leave. Numbers count from the SYN of
+//! These words describe what arrives and what is expected to leave. Numbers count from the SYN of
 //! their direction. In an arriving segment a word that is missing means the field's natural value;
 //! in an expected one it means that the field is zero or absent, except for the window, which is then
 //! not looked at, and for the options when the line ends with `...`.

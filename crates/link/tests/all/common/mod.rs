@@ -206,7 +206,7 @@ pub fn their_socket(ns: &NetNs) -> UdpSocket {
     socket
 }
 
-/// Whose frame to whom.
+/// Sender and receiver of a frame.
 pub struct Addresses {
     pub from: Mac,
     pub to: Mac,

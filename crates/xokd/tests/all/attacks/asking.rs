@@ -469,7 +469,7 @@ fn reports_without_end(connections: &[Connection], repeats: usize) -> (Vec<Owned
         let report = fds.pop().expect("a report");
         if different.insert(rustix::fs::fstat(&report).expect("a file").st_ino) {
             let again = report.try_clone().expect("a descriptor").into();
-            // Who is slow finds it taken back already.
+            // A slow one finds it taken back already.
             let text: Option<serde_json::Value> = serde_json::from_reader::<File, _>(again).ok();
             made.extend(text.and_then(|text| text["time_ns"].as_u64()));
             kept.push(report);

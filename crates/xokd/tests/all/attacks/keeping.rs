@@ -118,7 +118,7 @@ fn much() -> Request {
     }
 }
 
-/// The same of slots with much memory, until what is kept of that is all that the user may have.
+/// Keeps slots with much memory, until what is kept of that is all that the user may have.
 fn keep_much<T>(hostile: &Hostile, keep: impl Fn(Vec<OwnedFd>) -> T) -> Vec<T> {
     let (kept, text) = until_refused(hostile, &much(), keep);
     assert_eq!(kept.len(), 3, "16 MiB each, and 32 are asked for");

@@ -41,7 +41,7 @@ impl Lab {
         Self::prepared(test, queues, |_| ())
     }
 
-    /// The same, after something was done in the daemon's namespace, whose name is given.
+    /// A lab of this many queues, after `prepare` has run in the daemon's namespace, whose name it is given.
     pub fn prepared(test: &str, queues: u32, prepare: impl FnOnce(&str)) -> Option<Self> {
         let name = format!("xokd-{test}-{}", std::process::id());
         let lab = Self { name, daemon: None };
@@ -218,12 +218,12 @@ impl Lab {
         self.clean_by(&self.socket())
     }
 
-    /// The same, where a daemon would listen elsewhere.
+    /// What `--clean` says where a daemon would listen at `socket`.
     pub fn clean_by(&self, socket: &Path) -> Output {
         clean(&self.side('a'), socket)
     }
 
-    /// The same, in the namespace of this side.
+    /// What `--clean` says in the namespace of this side.
     pub fn clean_from(&self, side: char) -> Output {
         clean(&self.side(side), &self.socket())
     }

@@ -1,4 +1,4 @@
-//! A daemon that can open only so much more.
+//! A daemon that may open few more descriptors.
 
 use std::collections::BTreeSet;
 

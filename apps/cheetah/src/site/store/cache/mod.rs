@@ -99,7 +99,7 @@ impl Cache {
         }
     }
 
-    /// The same with the policy that is taken where no other is given.
+    /// A cache with the default policy, S3-FIFO.
     pub fn new(limit: u64) -> Cache {
         Cache::with_policy(limit, S3Fifo::default())
     }
@@ -308,7 +308,7 @@ fn cost(bytes: &[SharedBytes]) -> u64 {
     lens.map(|len| len + DOCUMENT_OVERHEAD_LEN).sum()
 }
 
-/// The same number for the same document whenever it comes.
+/// A number that stays the same for a document.
 fn name(site: usize, path: &SitePath) -> u64 {
     let mut hasher = DefaultHasher::new();
     (site, path).hash(&mut hasher);

@@ -43,7 +43,7 @@ impl Few {
             _ => Source::Pools(&self.pools),
         };
         let options = Options::default();
-        self.tcp.connect(self.now, &source, remote, LOCAL, &options)
+        self.tcp.open(self.now, &source, remote, LOCAL, &options)
     }
 
     fn local(&self, id: ConnectionId) -> SocketAddr {
@@ -60,7 +60,7 @@ impl Few {
     }
 
     fn end(&mut self, id: ConnectionId) {
-        self.tcp.abort(id, &mut self.counters);
+        self.tcp.reset(id, &mut self.counters);
         while self.tcp.poll_event().is_some() {}
     }
 
@@ -207,9 +207,7 @@ fn a_pair_of_anothers_part_is_left() {
     let others = (40_000..40_010).map(|port| SocketAddr::new(ours, port));
     for pair in others.filter(|pair| mine.iter().all(|(_, its)| its != pair)) {
         let (source, options) = (Source::Exactly(pair), Options::default());
-        let opened = few
-            .tcp
-            .connect(few.now, &source, server(1), LOCAL, &options);
+        let opened = few.tcp.open(few.now, &source, server(1), LOCAL, &options);
         few.end(opened.unwrap());
     }
     assert_eq!(few.open(server(1)).err(), Some(OpenError::NoPort));

@@ -3,14 +3,17 @@
 //! mistaken repair back (RFC 4015).
 //!
 //! [`scoreboard`] holds what was sent, [`rack`] judges it, [`repair`] paces one episode of repairing.
-//! [`Loss`] is their sum; `recovery` drives it with every acknowledgement. All of it exists only
+//! [`Loss`] is their sum; `recovery` drives it with every acknowledgement, with `measure`, `episode` and `timer`. All of it exists only
 //! while the connection is at work ([`Flight`]): one at rest has no memory for it.
 
-mod plain;
+mod episode;
+mod measure;
+mod predicted;
 pub mod rack;
 mod recovery;
 pub mod repair;
 pub mod scoreboard;
+mod timer;
 
 use std::ops::{Deref, DerefMut};
 
@@ -18,7 +21,6 @@ use exos_wire::SeqNumber;
 
 pub(in crate::tcp) use recovery::Acknowledgement;
 
-use crate::tcp::connection::NEVER;
 use crate::tcp::pacing::Pacer;
 use crate::time::Instant;
 use rack::Rack;
@@ -125,7 +127,7 @@ impl Loss {
             delivered_at: now,
             first_at: now,
             pacer: Pacer::new(),
-            held_until: NEVER,
+            held_until: Instant::NEVER,
             app_limited_until: None,
             rate: 0,
             rate_app_limited: false,
@@ -219,7 +221,7 @@ impl Flight {
     #[inline]
     pub fn release(&mut self) {
         if let Some(loss) = &mut self.0 {
-            loss.held_until = NEVER;
+            loss.held_until = Instant::NEVER;
         }
     }
 
@@ -235,13 +237,13 @@ impl Flight {
     }
 
     /// The memory of an ended connection, for the first segment of this one.
-    pub(in crate::tcp) fn furnish(&mut self, room: Box<Loss>) {
+    pub(in crate::tcp) fn reuse(&mut self, room: Box<Loss>) {
         debug_assert!(room.unused && self.0.is_none());
         self.0 = Some(room);
     }
 
     /// The connection has ended: its memory, if there is any that is worth keeping.
-    pub(in crate::tcp) fn retire(&mut self) -> Option<Box<Loss>> {
+    pub(in crate::tcp) fn recycle(&mut self) -> Option<Box<Loss>> {
         let mut loss = self.0.take()?;
         loss.renew().then_some(loss)
     }

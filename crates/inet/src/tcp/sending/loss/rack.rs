@@ -57,6 +57,7 @@ impl Rack {
 
     /// §6.2, steps 2 and 3. `echo_is_older` tells of something that left at a time whether the
     /// timestamp echoed is older than that: then the first sending was acknowledged, not the second.
+    #[inline]
     pub fn update(
         &mut self,
         d: &Delivered,
@@ -65,23 +66,21 @@ impl Rack {
         echo_is_older: impl Fn(Instant) -> bool,
     ) {
         self.reordering_seen |= d.reordered;
-        for sent in [d.newest_once, d.newest_again].into_iter().flatten() {
+        for sent in [&d.newest_once, &d.newest_again] {
+            let Some(sent) = sent else { continue };
             let rtt_us = now.micros_since(sent.at);
             let ambiguous = sent.was_retransmitted();
             if ambiguous && (rtt_us < least_rtt_us || echo_is_older(sent.at)) {
                 continue;
             }
-            if self.newest.is_none_or(|n| sent.left_after(&n)) {
-                self.newest = Some(sent);
-                self.rtt_us = rtt_us;
-            }
+            self.arrived(sent, rtt_us);
         }
     }
 
-    /// The same of what was sent once and arrived in order.
+    /// A segment has arrived, so long after it left.
     #[inline]
-    pub fn update_plainly(&mut self, sent: &Sent, rtt_us: u32) {
-        if self.newest.is_none_or(|n| sent.left_after(&n)) {
+    pub fn arrived(&mut self, sent: &Sent, rtt_us: u32) {
+        if self.newest.as_ref().is_none_or(|n| sent.left_after(n)) {
             self.newest = Some(*sent);
             self.rtt_us = rtt_us;
         }

@@ -37,7 +37,7 @@ use exos_wire::SeqNumber;
 
 use crate::time::Instant;
 
-use crate::limits::{KIT_PLACES_MAX, SACKED_PIECE_BYTES, SACKED_RANGES_MAX, SLIM_PLACES};
+use crate::limits::{RECYCLED_PLACES_MAX, SACKED_PIECE_BYTES, SACKED_RANGES_MAX, SLIM_PLACES};
 use lost::Again;
 pub use record::{Delivered, Departure, Sent};
 use record::{LOST, RETRANSMITTED, SACKED};
@@ -89,7 +89,8 @@ impl Scoreboard {
         );
         records.clear();
         sacked.clear();
-        let small = records.capacity() <= KIT_PLACES_MAX && sacked.capacity() <= KIT_PLACES_MAX;
+        let small =
+            records.capacity() <= RECYCLED_PLACES_MAX && sacked.capacity() <= RECYCLED_PLACES_MAX;
         *self = Self {
             records,
             sacked,
@@ -237,11 +238,11 @@ impl Scoreboard {
         }
     }
 
-    /// The same where nothing is in doubt: whole records, all of them sent once, of which none was lost or arrived
+    /// Everything before `ack` has arrived where nothing is in doubt: whole records, all of them sent once, of which none was lost or arrived
     /// early; and nothing that stays left before `newest` (what has arrived and left last). Gives the last of the
     /// records, and when the first had left. `None`, and nothing is changed, where it is not so plain.
     #[inline]
-    pub fn acknowledge_plainly(
+    pub fn acknowledge_in_order(
         &mut self,
         ack: SeqNumber,
         newest: Option<&Sent>,

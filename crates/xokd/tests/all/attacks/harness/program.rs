@@ -124,7 +124,7 @@ impl Connection {
         self.attach_with(&attach_request())
     }
 
-    /// The same with another request.
+    /// Sends this request, again as long as the daemon has no time for this user.
     pub fn attach_with(&self, request: &Request) -> (Answer, Vec<OwnedFd>) {
         let until = Instant::now() + PATIENCE;
         loop {

@@ -31,17 +31,6 @@ pub struct Departure {
     pub app_limited: bool,
 }
 
-impl Departure {
-    /// That of nothing.
-    pub const NONE: Self = Self {
-        at: Instant::START,
-        delivered: 0,
-        since_delivery_us: 0,
-        since_first_us: 0,
-        app_limited: false,
-    };
-}
-
 /// A segment in flight. 32 bytes.
 #[derive(Copy, Clone, Debug)]
 pub struct Sent {
@@ -118,6 +107,15 @@ pub struct Delivered {
 }
 
 impl Delivered {
+    /// What left last of it.
+    pub fn newest(&self) -> Option<&Sent> {
+        match (&self.newest_once, &self.newest_again) {
+            (Some(a), Some(b)) => Some(if a.left_after(b) { a } else { b }),
+            (a, b) => a.as_ref().or(b.as_ref()),
+        }
+    }
+
+    #[inline]
     pub(super) fn add(&mut self, record: &Sent, len: u32) {
         self.bytes += len;
         let newest = if record.was_retransmitted() {
@@ -130,7 +128,7 @@ impl Delivered {
             });
             &mut self.newest_once
         };
-        if newest.is_none_or(|n| record.left_after(&n)) {
+        if newest.as_ref().is_none_or(|n| record.left_after(n)) {
             *newest = Some(*record);
         }
     }

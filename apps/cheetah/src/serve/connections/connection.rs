@@ -1,0 +1,450 @@
+//! One connection of the server: requests to HTTP, its responses to the transport, what it waits for, and its end.
+
+use std::net::IpAddr;
+
+use exos_buf::Slice;
+use exos_inet::Instant;
+use exos_inet::tcp::{ConnectionId, EventSet};
+
+use super::streaming::Stream;
+use super::transport::Transport;
+use crate::http::{Attempt, Missing, Next, Server, ServerConnection, Status, Wanted};
+use crate::limits::{QUEUE_LEN_MAX, REQUEST_TIME};
+use crate::log::Unfinished;
+use crate::serve::bounds::{Bounds, Pace};
+use crate::serve::wait::{Ends, Wait};
+use crate::stream::Streams;
+
+/// Who was sent away, by name.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) fetch_failures: u64,
+    pub(super) peer_refusals: u64,
+    pub(super) slow_readers: u64,
+    pub(super) slow_heads: u64,
+    pub(super) broken_off: u64,
+}
+
+/// What all connections of a loop share.
+pub(super) struct Shared {
+    pub(super) server: Server,
+    pub(super) streams: Streams,
+    pub(super) bounds: Bounds,
+    pub(super) ends: Ends,
+    pub(super) counters: Counters,
+    /// No further requests are wanted.
+    pub(super) stopping: bool,
+    pub(super) out: Vec<Slice>,
+}
+
+/// What a connection is handled with.
+pub(super) struct Turn<'a, T> {
+    pub(super) now: Instant,
+    pub(super) shared: &'a mut Shared,
+    pub(super) transport: &'a mut T,
+}
+
+/// What became of a connection that was handled.
+pub(super) enum Outcome {
+    /// It goes on, or ends in order.
+    GoesOn,
+    /// Its first request waits for this.
+    Waits(Box<Missing>),
+    /// It is to be reset.
+    Broken,
+}
+
+impl From<Option<Box<Missing>>> for Outcome {
+    fn from(missing: Option<Box<Missing>>) -> Outcome {
+        missing.map_or(Outcome::GoesOn, Outcome::Waits)
+    }
+}
+
+pub(super) struct Connection {
+    id: ConnectionId,
+    http: ServerConnection,
+    wait: Wait,
+    deadline: Instant,
+    /// When the first bytes of the present request came.
+    begun: Instant,
+    /// Bytes queued so far, and how fast the client takes them.
+    pub(super) given: u64,
+    /// Bytes of these that were counted as taken.
+    counted: u64,
+    pace: Pace,
+    /// Who the client is.
+    peer: IpAddr,
+    /// Lines of the log that wait for responses to be taken.
+    unfinished: Unfinished,
+    /// Requests wait to be read for room in the send queue.
+    held: bool,
+    /// The client has finished.
+    client_finished: bool,
+    /// We have finished.
+    finished: bool,
+    /// What it has of a long file, where it has anything.
+    pub(super) stream: Option<Box<Stream>>,
+}
+
+impl Connection {
+    /// A connection on which nothing has been received.
+    pub(super) fn new(id: ConnectionId, peer: IpAddr, now: Instant) -> Connection {
+        let wait = Wait::Request;
+        Connection {
+            id,
+            http: ServerConnection::new(),
+            wait,
+            deadline: now + wait.time(),
+            begun: now,
+            given: 0,
+            counted: 0,
+            pace: Pace::new(now, 0),
+            peer,
+            unfinished: Unfinished::default(),
+            held: false,
+            client_finished: false,
+            finished: false,
+            stream: None,
+        }
+    }
+
+    // Getters.
+
+    #[inline]
+    pub(super) fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    pub(super) fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    pub(super) fn waits_for(&self) -> Wait {
+        self.wait
+    }
+
+    /// A response is under way, or being fetched.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self.wait, Wait::Sending | Wait::Fetching | Wait::Reading)
+    }
+
+    /// A response is under way of which not all is queued.
+    #[inline]
+    pub(super) fn is_streaming(&self) -> bool {
+        self.stream.as_ref().is_some_and(|s| s.is_under_way())
+    }
+
+    /// Requests wait for room, for a document, or behind one that is read while it is sent.
+    fn waits_to_serve(&self) -> bool {
+        self.held || self.wait == Wait::Fetching || self.is_streaming()
+    }
+
+    // Waiting.
+
+    pub(super) fn wait(&mut self, now: Instant, wait: Wait) {
+        self.wait = wait;
+        self.deadline = now + wait.time();
+    }
+
+    // What arrives.
+
+    /// News of it, but that it stands or is over.
+    pub(super) fn handle_event<T: Transport>(
+        &mut self,
+        set: EventSet,
+        turn: &mut Turn<'_, T>,
+    ) -> Outcome {
+        self.client_finished |= set.contains(EventSet::FINISHED);
+        let acknowledged = set.contains(EventSet::ACKNOWLEDGED);
+        let has_stream = self.stream.is_some();
+        // Behind a request that waits for its document, all others wait.
+        let may_serve = !self.finished && self.wait != Wait::Fetching && !self.is_streaming();
+        let arrived = set.contains(EventSet::READABLE) && may_serve;
+        let mut missing = None;
+        if arrived || (acknowledged && self.held) {
+            missing = self.serve(Attempt::default(), turn);
+        }
+        if has_stream && acknowledged {
+            self.release_acknowledged(turn);
+            missing = missing.or(self.send_on(false, turn));
+        }
+        match self.follow(acknowledged, turn) {
+            true => missing.into(),
+            false => Outcome::Broken,
+        }
+    }
+
+    /// What follows from acknowledgements and from the client's end; false when the client takes its responses too slowly.
+    fn follow<T: Transport>(&mut self, acknowledged: bool, turn: &mut Turn<'_, T>) -> bool {
+        let (now, shared) = (turn.now, &mut *turn.shared);
+        let pending = turn.transport.unacknowledged(self.id);
+        if acknowledged && let Some(log) = shared.server.log_mut() {
+            let left = self.stream.as_ref().map_or(0, |s| s.left());
+            log.acknowledged(&mut self.unfinished, pending + left as usize);
+        }
+        let taken = self.given - pending as u64;
+        let new = self.taken(taken);
+        shared.server.count_taken(new);
+        if acknowledged && pending > 0 && self.pace.is_too_slow(&shared.bounds, now, taken) {
+            shared.counters.slow_readers += 1;
+            return false;
+        }
+        if self.finished {
+            // The last response is under way, and its client may take it as slowly as any other.
+            if acknowledged {
+                self.wait_for_the_end(turn);
+            }
+        } else if self.client_finished && !self.waits_to_serve() {
+            // Whatever is queued still goes; nothing more will be asked for.
+            self.finish(turn);
+        } else if self.wait == Wait::Sending && acknowledged {
+            let is_streaming = self.is_streaming();
+            let wait = if pending > 0 {
+                Wait::Sending
+            } else if is_streaming {
+                Wait::Reading
+            } else if self.http.is_between_requests() {
+                Wait::Idle
+            } else {
+                // The next request has begun already, behind the one that was answered.
+                Wait::Request
+            };
+            self.wait(now, wait);
+            if pending == 0 && shared.stopping && !is_streaming {
+                self.finish(turn);
+            }
+        }
+        true
+    }
+
+    /// The client has taken this many bytes of all that it was given; gives how many are new.
+    fn taken(&mut self, bytes: u64) -> u64 {
+        let new = bytes.saturating_sub(self.counted);
+        self.counted += new;
+        new
+    }
+
+    /// What it waits for has not come in time.
+    pub(super) fn end_wait<T: Transport>(&mut self, turn: &mut Turn<'_, T>) -> Outcome {
+        let is_idle = self.http.is_between_requests();
+        // A head that was given less time came too slowly.
+        let is_slow_head = self.wait == Wait::Request
+            && !is_idle
+            && turn.shared.bounds.head_rate.is_some()
+            && turn.now < self.begun + REQUEST_TIME;
+        if is_slow_head {
+            turn.shared.counters.slow_heads += 1;
+        } else {
+            turn.shared.ends.count(self.wait, is_idle);
+        }
+        match self.wait {
+            Wait::Request if !is_idle => self.give_up(Status::RequestTimeout, turn),
+            Wait::Fetching => self.give_up(Status::ServiceUnavailable, turn),
+            Wait::Request | Wait::Idle => self.finish(turn),
+            Wait::Sending | Wait::Reading | Wait::Lingering => return Outcome::Broken,
+        }
+        Outcome::GoesOn
+    }
+
+    // Requests.
+
+    /// Answers a request that has waited, and those behind it; `failed` is what could not be read.
+    pub(super) fn resume<T: Transport>(
+        &mut self,
+        failed: Option<&Wanted>,
+        turn: &mut Turn<'_, T>,
+    ) -> Outcome {
+        self.wait(turn.now, Wait::Sending);
+        let missing = self.serve(Attempt::after_waiting(failed), turn);
+        self.finish_if_the_client_has(turn);
+        missing.into()
+    }
+
+    /// Hands the readable bytes to HTTP, and its responses to the transport. Gives what the first request left waits for.
+    pub(super) fn serve<T: Transport>(
+        &mut self,
+        mut attempt: Attempt,
+        turn: &mut Turn<'_, T>,
+    ) -> Option<Box<Missing>> {
+        loop {
+            match self.serve_some(attempt, turn) {
+                Served::TailQueued => attempt.has_waited = false,
+                Served::AllThereIs => return None,
+                Served::Waits(missing) => return Some(missing),
+            }
+        }
+    }
+
+    /// Hands the readable bytes to HTTP, up to a response whose content is to be read.
+    fn serve_some<T: Transport>(&mut self, attempt: Attempt, turn: &mut Turn<'_, T>) -> Served {
+        let (now, id) = (turn.now, self.id);
+        let (shared, transport) = (&mut *turn.shared, &mut *turn.transport);
+        let queued = transport.unacknowledged(id);
+        let room = QUEUE_LEN_MAX.saturating_sub(queued);
+        let bytes = transport.readable(id);
+        if self.http.is_between_requests() {
+            self.begun = now;
+        }
+        self.begin(&mut shared.server);
+        let bytes_len = bytes.len();
+        let http = &mut self.http;
+        let handled = http.handle_again(&mut shared.server, bytes, room, attempt, &mut shared.out);
+        if queued == 0 {
+            // Nothing was asked of the client until now.
+            self.pace = Pace::new(now, self.given);
+        }
+        self.send_out(&mut shared.out, transport);
+        let left = bytes_len - handled.consumed;
+        transport.consume(id, handled.consumed);
+        if handled.responses > 0 {
+            // What there is of another request came with the last one.
+            self.begun = now;
+            if let Some(log) = shared.server.log_mut() {
+                log.given(&mut self.unfinished);
+            }
+        }
+        let has_tail = matches!(handled.next, Next::Tail(_));
+        let is_last = matches!(handled.next, Next::Close);
+        if is_last || (shared.stopping && handled.responses > 0 && !has_tail) {
+            // The FIN rides on the last data, and this request's acknowledgement on the first.
+            self.finish(turn);
+        }
+        self.held = matches!(handled.next, Next::Send);
+        match handled.next {
+            Next::Tail(tail) => match self.begin_stream(*tail, turn) {
+                true => return Served::TailQueued,
+                false => return Served::AllThereIs,
+            },
+            Next::Wait(missing) if !self.finished => {
+                self.wait(now, Wait::Fetching);
+                return Served::Waits(missing);
+            }
+            _ => {}
+        }
+        if handled.responses > 0 && !self.finished {
+            self.wait(now, Wait::Sending);
+        } else if handled.consumed > 0 || !self.http.is_between_requests() {
+            // Part of a request: its time runs on from where it was, unless it is the first of it.
+            if self.wait == Wait::Idle {
+                self.wait(now, Wait::Request);
+            }
+            let bounds = &turn.shared.bounds;
+            if bounds.head_rate.is_some() && self.wait == Wait::Request && left > 0 {
+                self.deadline = self.begun + bounds.head_time(left);
+            }
+        }
+        Served::AllThereIs
+    }
+
+    /// Tells the server, if it wants to know, whose requests come next.
+    #[inline]
+    fn begin(&self, server: &mut Server) {
+        if server.wants_peer() {
+            server.begin(self.peer, self.begun);
+        }
+    }
+
+    /// Queues what HTTP has given out.
+    #[inline]
+    fn send_out(&mut self, out: &mut Vec<Slice>, transport: &mut impl Transport) {
+        for slice in out.drain(..) {
+            self.send(slice, transport);
+        }
+    }
+
+    #[inline]
+    pub(super) fn send(&mut self, slice: Slice, transport: &mut impl Transport) {
+        self.given += slice.len() as u64;
+        transport.send(self.id, slice);
+    }
+
+    /// Nothing was asked of the client until now.
+    pub(super) fn begin_pace(&mut self, now: Instant) {
+        self.pace = Pace::new(now, self.given);
+    }
+
+    // The end.
+
+    /// Answers a request that is not whole, or whose document does not come, and ends the connection.
+    fn give_up<T: Transport>(&mut self, status: Status, turn: &mut Turn<'_, T>) {
+        let shared = &mut *turn.shared;
+        self.begin(&mut shared.server);
+        let bytes = turn.transport.readable(self.id);
+        shared.server.refuse(status, bytes, &mut shared.out);
+        self.send_out(&mut shared.out, turn.transport);
+        if let Some(log) = shared.server.log_mut() {
+            log.given(&mut self.unfinished);
+        }
+        self.finish(turn);
+    }
+
+    /// No further requests are wanted: it ends now, or after the response that is under way.
+    pub(super) fn stop<T: Transport>(&mut self, turn: &mut Turn<'_, T>) -> Outcome {
+        let pending = turn.transport.unacknowledged(self.id);
+        if pending == 0 && self.wait != Wait::Fetching && !self.is_streaming() {
+            self.finish(turn);
+        }
+        Outcome::GoesOn
+    }
+
+    pub(super) fn finish_if_the_client_has<T: Transport>(&mut self, turn: &mut Turn<'_, T>) {
+        if self.client_finished && !self.waits_to_serve() {
+            self.finish(turn);
+        }
+    }
+
+    /// Nothing more will be sent, and nothing that comes is looked at.
+    fn finish<T: Transport>(&mut self, turn: &mut Turn<'_, T>) {
+        if self.finished {
+            return;
+        }
+        self.finished = true;
+        self.held = false;
+        turn.transport.finish(self.id);
+        turn.transport.discard_received(self.id);
+        self.wait_for_the_end(turn);
+    }
+
+    /// Finished: first the client takes what is sent, then it finishes too.
+    fn wait_for_the_end<T: Transport>(&mut self, turn: &Turn<'_, T>) {
+        let is_taken = turn.transport.unacknowledged(self.id) == 0;
+        let wait = if is_taken {
+            Wait::Lingering
+        } else {
+            Wait::Sending
+        };
+        self.wait(turn.now, wait);
+    }
+
+    /// It is over; `done` when its client has taken everything.
+    pub(super) fn close(mut self, done: bool, shared: &mut Shared) {
+        if done {
+            let new = self.taken(self.given);
+            shared.server.count_taken(new);
+        }
+        if let Some(log) = shared.server.log_mut() {
+            if done {
+                log.acknowledged(&mut self.unfinished, 0);
+            }
+            log.ended(&mut self.unfinished);
+        }
+        if let Some(stream) = self.stream.take() {
+            stream.end(&mut shared.streams);
+        }
+    }
+}
+
+/// What became of readable bytes.
+enum Served {
+    /// They are answered as far as they can be now.
+    AllThereIs,
+    /// A response whose content was to be read is queued whole: there may be more.
+    TailQueued,
+    /// The first request left waits for this.
+    Waits(Box<Missing>),
+}

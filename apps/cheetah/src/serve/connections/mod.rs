@@ -1,0 +1,402 @@
+//! The connections of the server: bytes from a transport to HTTP, slices of documents back.
+//!
+//! A connection's unread bytes stay in the transport's receive buffer, and what is sent refers to the
+//! documents; so a connection costs a control block and the few words here. Every wait of a
+//! connection has an end: see [`wait`](super::wait).
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`transport`] | what carries connections: [`packets`], or the kernel's sockets |
+//! | [`connection`] | one of them: its requests, what it waits for, its end |
+//! | [`streaming`] | content that is read while it is sent |
+//! | [`table`] | all of them, and their deadlines |
+//!
+//! Here is a turn of the loop: connections come and go, and what they wait for comes.
+
+mod connection;
+mod packets;
+mod streaming;
+mod table;
+mod transport;
+
+use exos_inet::Instant;
+use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
+
+use super::bounds::{Bounds, Peers};
+use super::fetching::Fetching;
+use super::wait::{Ends, Wait};
+use crate::http::{Missing, Server, Wanted};
+use crate::limits::ABORTS_AT_ONCE;
+use crate::log::Log;
+use crate::site::Change;
+use crate::stream::{Done, Streams};
+
+use connection::{Connection, Counters, Outcome, Shared, Turn};
+use table::Table;
+
+pub use packets::Packets;
+pub use transport::Transport;
+
+/// The server and its connections.
+pub struct Cheetah {
+    shared: Shared,
+    connections: Table,
+    fetching: Fetching,
+    peers: Peers,
+    started: Instant,
+    expired: Vec<ConnectionId>,
+}
+
+impl Cheetah {
+    /// A server without connections.
+    pub fn new(server: Server, now: Instant) -> Self {
+        Self {
+            shared: Shared {
+                server,
+                streams: Streams::default(),
+                bounds: Bounds::default(),
+                ends: Ends::default(),
+                counters: Counters::default(),
+                stopping: false,
+                out: Vec::new(),
+            },
+            connections: Table::new(now),
+            fetching: Fetching::default(),
+            peers: Peers::default(),
+            started: now,
+            expired: Vec::new(),
+        }
+    }
+
+    // Before there are connections.
+
+    /// Limits clients from now on.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.shared.bounds = bounds;
+    }
+
+    /// Counts the connections of peers in this table, which others may share.
+    pub(in crate::serve) fn share_peers(&mut self, peers: Peers) {
+        self.peers = peers;
+    }
+
+    /// Reads long files in this way from now on.
+    pub fn set_streams(&mut self, streams: Streams) {
+        self.shared.streams = streams;
+    }
+
+    // What arrives.
+
+    /// Answers all that has happened. `unix_secs` is the time of day for the Date field.
+    pub fn handle(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
+        self.shared.server.set_time(unix_secs);
+        if let Some(log) = self.shared.server.log_mut() {
+            log.set_time(now, unix_secs);
+        }
+        self.handle_events(now, transport);
+        self.handle_expired(now, transport);
+        self.turn_streams(now, transport);
+        if let Some(log) = self.shared.server.log_mut() {
+            log.tick();
+        }
+    }
+
+    /// When to call `handle` at the latest.
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        if self.shared.streams.is_waiting() {
+            return Some(Instant::START);
+        }
+        let log = self.server().log().and_then(Log::poll_timeout);
+        [self.connections.next_deadline(), log]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Answers what connections have to tell.
+    pub(crate) fn handle_events(&mut self, now: Instant, transport: &mut impl Transport) {
+        while let Some(event) = transport.poll_event() {
+            self.handle_event(now, &event, transport);
+        }
+    }
+
+    fn handle_event<T: Transport>(&mut self, now: Instant, event: &Event, transport: &mut T) {
+        let (id, set) = (event.connection, event.set);
+        if set.contains(EventSet::ACCEPTED) {
+            self.open(now, id, transport);
+        }
+        if set.contains(EventSet::CLOSED) {
+            self.close(id, event.reason == Reason::Done);
+            return;
+        }
+        self.with(now, id, transport, |connection, turn| {
+            connection.handle_event(set, turn)
+        });
+    }
+
+    /// Handles a connection, if it is still there, and sees to what becomes of it.
+    #[inline]
+    fn with<T: Transport>(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        transport: &mut T,
+        handle: impl FnOnce(&mut Connection, &mut Turn<'_, T>) -> Outcome,
+    ) {
+        let Some(connection) = self.connections.find(id) else {
+            return;
+        };
+        let shared = &mut self.shared;
+        let mut turn = Turn {
+            now,
+            shared,
+            transport,
+        };
+        match handle(connection, &mut turn) {
+            Outcome::GoesOn => self.connections.arm(id),
+            Outcome::Waits(missing) => {
+                self.connections.arm(id);
+                self.fetch(id, *missing);
+            }
+            Outcome::Broken => {
+                transport.abort(id);
+                self.close(id, false);
+            }
+        }
+    }
+
+    fn handle_expired(&mut self, now: Instant, transport: &mut impl Transport) {
+        self.connections.expire(now, &mut self.expired);
+        while let Some(id) = self.expired.pop() {
+            self.with(now, id, transport, Connection::end_wait);
+        }
+    }
+
+    fn open(&mut self, now: Instant, id: ConnectionId, transport: &mut impl Transport) {
+        let Some(peer) = transport.peer(id) else {
+            return;
+        };
+        let most = self.shared.bounds.peer_connections;
+        if most.is_some_and(|most| !self.peers.admit(peer, most)) {
+            self.shared.counters.peer_refusals += 1;
+            transport.abort(id);
+            return;
+        }
+        self.connections.insert(Connection::new(id, peer, now));
+    }
+
+    /// A connection is over; `done` when its client has taken everything.
+    fn close(&mut self, id: ConnectionId, done: bool) {
+        let Some(connection) = self.connections.remove(id) else {
+            return;
+        };
+        if self.shared.bounds.peer_connections.is_some() {
+            self.peers.leave(connection.peer());
+        }
+        connection.close(done, &mut self.shared);
+    }
+
+    // Requests that wait.
+
+    /// Has what a connection waits for read or opened, once however many wait for it.
+    fn fetch(&mut self, id: ConnectionId, missing: Missing) {
+        let Missing { document, unopened } = missing;
+        let connections = &mut self.connections;
+        let is_waiting = |id: &ConnectionId| is_fetching(connections, *id);
+        let is_new = self.fetching.add(document.clone(), id, is_waiting);
+        match unopened {
+            Some(long) => self.shared.streams.open(document, long),
+            None if is_new => self.fetching.want(document),
+            None => {}
+        }
+    }
+
+    /// The next document that a request waits for, by the number of its site and its path. What
+    /// becomes of it is told by [`Cheetah::change`].
+    pub fn poll_wanted(&mut self) -> Option<Wanted> {
+        self.fetching.poll_wanted()
+    }
+
+    /// Requests that wait for a document.
+    pub fn waiting(&self) -> usize {
+        self.fetching.waiting()
+    }
+
+    /// Changes what a site serves, by its number, and answers requests that waited for that.
+    pub fn change<T: Transport>(
+        &mut self,
+        now: Instant,
+        site: usize,
+        change: Change,
+        transport: &mut T,
+    ) {
+        let document = (site, change.path().clone());
+        let has_failed = matches!(change, Change::Failed(_));
+        self.shared.server.change_site(site, change);
+        let failed = has_failed.then_some(&document);
+        for id in self.fetching.take(&document) {
+            self.resume(now, id, failed, transport);
+        }
+    }
+
+    /// Looks again for all that requests wait for, because everything is served again.
+    pub fn retry_all(&mut self, now: Instant, transport: &mut impl Transport) {
+        for id in self.fetching.take_all() {
+            self.resume(now, id, None, transport);
+        }
+    }
+
+    /// Answers a request that waited, and those behind it; `failed` is what could not be read.
+    fn resume<T: Transport>(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        failed: Option<&Wanted>,
+        transport: &mut T,
+    ) {
+        if !is_fetching(&mut self.connections, id) {
+            return; // Its client has gone, or it was given up.
+        }
+        self.shared.counters.fetch_failures += u64::from(failed.is_some());
+        self.with(now, id, transport, |connection, turn| {
+            connection.resume(failed, turn)
+        });
+    }
+
+    /// Takes in what has been read of long files, gives it to those who wait, and starts what they want next.
+    fn turn_streams(&mut self, now: Instant, transport: &mut impl Transport) {
+        if self.shared.streams.is_idle() {
+            return;
+        }
+        self.take_read(now, transport);
+        for _ in 0..self.shared.streams.hungry() {
+            let Some(id) = self.shared.streams.feed() else {
+                break;
+            };
+            self.send_on(now, id, true, transport);
+        }
+        self.shared.streams.submit();
+        // What was in memory is there already.
+        self.take_read(now, transport);
+    }
+
+    fn take_read<T: Transport>(&mut self, now: Instant, transport: &mut T) {
+        while let Some(done) = self.shared.streams.poll() {
+            match done {
+                Done::Opened(place, file) => {
+                    for id in self.fetching.take(&place) {
+                        self.resume(now, id, None, transport);
+                    }
+                    self.shared.streams.put_away(file);
+                }
+                Done::Failed(place) => {
+                    for id in self.fetching.take(&place) {
+                        self.resume(now, id, Some(&place), transport);
+                    }
+                }
+                Done::Filled(ids) => {
+                    for id in ids {
+                        self.send_on(now, id, false, transport);
+                    }
+                }
+                Done::Lost(ids) => {
+                    for id in ids {
+                        self.with(now, id, transport, Connection::break_off);
+                    }
+                }
+            }
+        }
+    }
+
+    fn send_on<T: Transport>(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        is_first: bool,
+        transport: &mut T,
+    ) {
+        self.with(now, id, transport, |connection, turn| {
+            connection.send_on(is_first, turn).into()
+        });
+    }
+
+    // The end.
+
+    /// Takes no new requests: idle connections end now, the others after their responses.
+    pub fn stop(&mut self, now: Instant, transport: &mut impl Transport) {
+        self.shared.stopping = true;
+        let ids: Vec<ConnectionId> = self.connections.iter().map(Connection::id).collect();
+        for id in ids {
+            self.with(now, id, transport, Connection::stop);
+        }
+    }
+
+    /// True while responses are under way.
+    pub fn is_busy(&self) -> bool {
+        self.connections.iter().any(Connection::is_busy)
+    }
+
+    /// Gives up some of what is left, as many as resets can be queued at once; false when none is left.
+    pub fn abort_some(&mut self, transport: &mut impl Transport) -> bool {
+        let ids = self.connections.iter().map(Connection::id);
+        let ids: Vec<ConnectionId> = ids.take(ABORTS_AT_ONCE).collect();
+        for &id in &ids {
+            transport.abort(id);
+            self.close(id, false);
+        }
+        !ids.is_empty()
+    }
+
+    // Getters.
+
+    /// When it began.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Open connections.
+    pub fn connections(&self) -> usize {
+        self.connections.open()
+    }
+
+    /// The HTTP server.
+    pub fn server(&self) -> &Server {
+        &self.shared.server
+    }
+
+    /// The HTTP server, to be told what it asks for.
+    pub fn server_mut(&mut self) -> &mut Server {
+        &mut self.shared.server
+    }
+
+    /// The long files.
+    pub fn streams(&self) -> &Streams {
+        &self.shared.streams
+    }
+
+    /// Ends of waits and of connections, and what long files took, by name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let Counters {
+            fetch_failures,
+            peer_refusals,
+            slow_readers,
+            slow_heads,
+            broken_off,
+        } = self.shared.counters;
+        let own = [
+            ("http_fetch_failures", fetch_failures),
+            ("http_peer_refusals", peer_refusals),
+            ("http_slow_readers", slow_readers),
+            ("http_slow_heads", slow_heads),
+            ("http_broken_off", broken_off),
+        ];
+        let ends = self.shared.ends.list().into_iter();
+        let streams = self.shared.streams.counters();
+        ends.chain(own).chain(streams).collect()
+    }
+}
+
+fn is_fetching(connections: &mut Table, id: ConnectionId) -> bool {
+    let connection = connections.find(id);
+    connection.is_some_and(|connection| connection.waits_for() == Wait::Fetching)
+}

@@ -1,0 +1,52 @@
+//! What the server asks of whatever carries its connections: a stack of its own, or the kernel's sockets.
+
+use std::net::IpAddr;
+use std::ops::Range;
+use std::rc::Rc;
+
+use exos_buf::Slice;
+use exos_inet::tcp::{ConnectionId, Event};
+
+use crate::site::long::OpenFile;
+
+/// Connections. A call about one that is gone does nothing.
+pub trait Transport {
+    /// Whether it sends parts of files by itself, so that nobody has to read them before ([`Transport::send_file`]).
+    const SENDS_FILES: bool = false;
+
+    /// The next news of a connection.
+    fn poll_event(&mut self) -> Option<Event>;
+
+    /// The client's address.
+    fn peer(&self, id: ConnectionId) -> Option<IpAddr>;
+
+    /// Bytes that came in order and were not consumed. There is a limit to them: while a request waits, its client does.
+    fn readable(&self, id: ConnectionId) -> &[u8];
+
+    /// Takes this many of them.
+    fn consume(&mut self, id: ConnectionId, count: usize);
+
+    /// Queues bytes.
+    fn send(&mut self, id: ConnectionId, bytes: Slice);
+
+    /// Queues a part of a file, where [`SENDS_FILES`](Transport::SENDS_FILES) says so. The connection breaks if the file
+    /// changes meanwhile.
+    fn send_file(&mut self, _id: ConnectionId, _file: &Rc<OpenFile>, _range: Range<u64>) {
+        unreachable!("this transport sends bytes only");
+    }
+
+    /// Bytes that were queued and that the client has not taken, as far as is known.
+    fn unacknowledged(&self, id: ConnectionId) -> usize;
+
+    /// Those of them that are not under way to the client either.
+    fn unsent(&self, id: ConnectionId) -> usize;
+
+    /// Ends our side behind what is queued.
+    fn finish(&mut self, id: ConnectionId);
+
+    /// Throws away what has come and still comes.
+    fn discard_received(&mut self, id: ConnectionId);
+
+    /// Resets the client.
+    fn abort(&mut self, id: ConnectionId);
+}

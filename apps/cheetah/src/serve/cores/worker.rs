@@ -1,0 +1,242 @@
+//! The cores of one server: what they ask of one another, and what each says of itself.
+//!
+//! The first one leads: it hears signals, has everything read again, and prints; the others are asked. No request touches
+//! anything here.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use exos::Error;
+use exos_program::workers;
+
+use crate::serve::files::Feed;
+use crate::serve::sites::Fresh;
+use crate::status::Row;
+
+/// What a core may be asked or told, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::serve) struct Asks(u32);
+
+impl Asks {
+    /// End in order.
+    pub(in crate::serve) const STOP: Asks = Asks(1);
+    /// Show your numbers ([`Worker::show`]).
+    pub(in crate::serve) const SHOW: Asks = Asks(2);
+    /// There is mail.
+    pub(in crate::serve) const MAIL: Asks = Asks(4);
+    /// To the first: all others have shown their numbers.
+    pub(in crate::serve) const ALL_SHOWN: Asks = Asks(8);
+    /// To the first: all cores have exchanged their sites.
+    pub(in crate::serve) const ALL_EXCHANGED: Asks = Asks(16);
+    /// To the first: a core has ended.
+    pub(in crate::serve) const ONE_LEFT: Asks = Asks(32);
+    /// To the first: nothing is left on any core of the sites that were exchanged.
+    pub(in crate::serve) const ALL_EMPTIED: Asks = Asks(64);
+
+    pub(in crate::serve) fn contains(self, other: Asks) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// What is brought to a core.
+#[derive(Default)]
+pub(in crate::serve) struct Mail {
+    /// Documents to be served instead of all others.
+    pub(in crate::serve) fresh: Option<Fresh>,
+    /// From now on, this tells of their changes.
+    pub(in crate::serve) feed: Option<Feed>,
+}
+
+/// What the others see of a core.
+struct Shows {
+    /// The processor that it runs on.
+    core: usize,
+    mail: Mutex<Mail>,
+    row: Mutex<Row>,
+}
+
+/// How many cores have not done yet what all were asked.
+#[derive(Default)]
+struct Left {
+    /// Shown their numbers.
+    to_show: AtomicUsize,
+    /// Exchanged their sites.
+    to_exchange: AtomicUsize,
+    /// Taken apart the old ones.
+    to_empty: AtomicUsize,
+}
+
+/// A core among all.
+#[derive(Clone)]
+pub(in crate::serve) struct Worker(workers::Worker<Shows, Left>);
+
+impl Worker {
+    /// One for each of these processors.
+    pub(in crate::serve) fn make(cores: &[usize]) -> Result<Vec<Worker>, Error> {
+        let shows = cores.iter().map(|&core| Shows {
+            core,
+            mail: Mutex::default(),
+            row: Mutex::default(),
+        });
+        let workers = workers::Worker::make(shows, Left::default())?;
+        Ok(workers.into_iter().map(Worker).collect())
+    }
+
+    /// Cores in all.
+    pub(in crate::serve) fn count(&self) -> usize {
+        self.0.count()
+    }
+
+    /// This is the first core's.
+    pub(in crate::serve) fn is_first(&self) -> bool {
+        self.0.is_first()
+    }
+
+    /// Readable when something was asked.
+    pub(in crate::serve) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.fd()
+    }
+
+    /// What was asked since the last call.
+    #[inline]
+    pub(in crate::serve) fn take_asks(&self) -> Asks {
+        Asks(self.0.take_asked())
+    }
+
+    /// Asks all cores but this one.
+    pub(in crate::serve) fn ask_others(&self, what: Asks) {
+        self.0.ask_others(what.0);
+    }
+
+    /// Tells the first core.
+    fn tell_first(&self, what: Asks) {
+        self.0.ask(0, what.0);
+    }
+
+    /// Tells the first core when this was the last one.
+    fn count_down(&self, left: &AtomicUsize, what: Asks) {
+        if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.tell_first(what);
+        }
+    }
+
+    /// Gives something to every core, this one too.
+    fn bring<T>(&self, all: impl IntoIterator<Item = T>, put: impl Fn(&mut Mail, T)) {
+        for ((number, core), it) in self.0.all_show().enumerate().zip(all) {
+            put(&mut lock(&core.mail), it);
+            self.0.ask(number, Asks::MAIL.0);
+        }
+    }
+
+    /// Asks all others for their numbers. The first core is told when they are there.
+    pub(in crate::serve) fn ask_for_rows(&self) {
+        let others = self.count() - 1;
+        self.0.shared().to_show.store(others, Ordering::Relaxed);
+        self.ask_others(Asks::SHOW);
+    }
+
+    /// These are this core's numbers now.
+    pub(in crate::serve) fn show(&self, row: Row) {
+        let Shows {
+            core, row: shown, ..
+        } = self.0.shows();
+        *lock(shown) = Row { core: *core, ..row };
+    }
+
+    /// The numbers were asked for, and are shown.
+    pub(in crate::serve) fn shown(&self) {
+        self.count_down(&self.0.shared().to_show, Asks::ALL_SHOWN);
+    }
+
+    /// The numbers of all cores, as they were shown last.
+    pub(in crate::serve) fn rows(&self) -> Vec<Row> {
+        let rows = self.0.all_show().map(|core| lock(&core.row).clone());
+        rows.collect()
+    }
+
+    /// Has every core, this one too, serve these documents instead of all others. The first one is told when all do, and
+    /// when nothing is left of what was served before; until then nothing else is to be sent.
+    pub(in crate::serve) fn send_fresh(&self, fresh: Fresh) {
+        let (left, all) = (self.0.shared(), self.count());
+        left.to_exchange.store(all, Ordering::Relaxed);
+        left.to_empty.store(all, Ordering::Relaxed);
+        self.bring(vec![fresh; all], |mail, fresh| mail.fresh = Some(fresh));
+    }
+
+    /// This core serves the documents that it was sent.
+    pub(in crate::serve) fn exchanged(&self) {
+        self.count_down(&self.0.shared().to_exchange, Asks::ALL_EXCHANGED);
+    }
+
+    /// Nothing is left on this core of what it served before.
+    pub(in crate::serve) fn emptied(&self) {
+        self.count_down(&self.0.shared().to_empty, Asks::ALL_EMPTIED);
+    }
+
+    /// Has every core, this one too, hear of changes by its feed.
+    pub(in crate::serve) fn send_feeds(&self, feeds: Vec<Feed>) {
+        self.bring(feeds, |mail, feed| mail.feed = Some(feed));
+    }
+
+    /// What was sent to this core.
+    pub(in crate::serve) fn take_mail(&self) -> Mail {
+        std::mem::take(&mut lock(&self.0.shows().mail))
+    }
+
+    /// This core ends.
+    pub(in crate::serve) fn leave(&self) {
+        self.tell_first(Asks::ONE_LEFT);
+    }
+}
+
+/// Nothing is left half done by the one that panics with a lock.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_heard_once_and_wakes() {
+        let workers = Worker::make(&[3, 5]).unwrap();
+        let is_woken = |worker: &Worker| {
+            use rustix::event::{PollFd, PollFlags, Timespec, poll};
+            let fd = worker.fd();
+            let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+            poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
+        };
+        assert_eq!(workers[1].take_asks(), Asks::default());
+        workers[0].ask_others(Asks::STOP);
+        workers[0].ask_others(Asks::SHOW);
+        assert!(is_woken(&workers[1]) && !is_woken(&workers[0]));
+        let asks = workers[1].take_asks();
+        assert!(asks.contains(Asks::STOP) && asks.contains(Asks::SHOW));
+        assert_eq!(workers[1].take_asks(), Asks::default());
+        assert!(!is_woken(&workers[1]));
+    }
+
+    #[test]
+    fn the_first_is_told_when_all_have_shown_their_numbers() {
+        let workers = Worker::make(&[3, 5, 7]).unwrap();
+        workers[0].ask_for_rows();
+        for (worker, is_last) in [(&workers[1], false), (&workers[2], true)] {
+            assert!(worker.take_asks().contains(Asks::SHOW));
+            let row = Row {
+                responses: 10,
+                ..Row::default()
+            };
+            worker.show(row);
+            worker.shown();
+            assert_eq!(workers[0].take_asks().contains(Asks::ALL_SHOWN), is_last);
+        }
+        let rows: Vec<_> = workers[0]
+            .rows()
+            .iter()
+            .map(|r| (r.core, r.responses))
+            .collect();
+        assert_eq!(rows[1..], [(5, 10), (7, 10)]);
+    }
+}

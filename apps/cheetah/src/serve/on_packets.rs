@@ -1,0 +1,204 @@
+//! The server on a stack of its own: what a core begins with, and what carries its connections.
+
+use std::os::fd::BorrowedFd;
+
+use exos::{Core, Error, Exos, clock};
+use exos_inet::Instant;
+use exos_inet::tcp::{ListenOptions, ListenerId};
+
+use super::bounds::Peers;
+use super::connections::{Cheetah, Packets};
+use super::files::Feed;
+use super::room::Lease;
+use super::server_loop::{Carried, ServerLoop};
+use super::sites::Fresh;
+use super::threads::Ready;
+use super::without::Without;
+use super::worker::{Asks, Worker};
+use super::{Specialisation, options};
+use crate::config::Config;
+use crate::http::Server;
+use crate::limits::RECEIVE_BUFFER_LEN;
+use crate::log::Log;
+use crate::site::Change;
+
+/// What a core begins with, made where the program starts.
+pub(super) struct Setup {
+    pub(super) config: Config,
+    pub(super) without: Vec<Specialisation>,
+    /// Where other threads than the loops may run.
+    pub(super) allowed: Vec<usize>,
+    pub(super) fresh: Fresh,
+    pub(super) feed: Feed,
+    pub(super) log: Option<Log>,
+    pub(super) peers: Peers,
+    pub(super) lease: Lease,
+    pub(super) worker: Worker,
+}
+
+/// The server on a stack.
+pub(super) struct StackServer {
+    pub(super) exos: Exos,
+    cheetah: Cheetah,
+    listener: ListenerId,
+    lease: Lease,
+    /// What is measured without something.
+    without: Option<Without>,
+}
+
+impl StackServer {
+    fn cheetah_and_packets(&mut self) -> (&mut Cheetah, Packets<'_>) {
+        let packets = Packets::without(&mut self.exos.stack, self.without.as_mut());
+        (&mut self.cheetah, packets)
+    }
+}
+
+impl Carried for StackServer {
+    fn cheetah(&self) -> &Cheetah {
+        &self.cheetah
+    }
+
+    fn cheetah_mut(&mut self) -> &mut Cheetah {
+        &mut self.cheetah
+    }
+
+    fn now(&self) -> Instant {
+        self.exos.now()
+    }
+
+    fn receive(&mut self) {
+        // The number of connections that this core may have.
+        self.lease.renew(&mut self.exos.stack.tcp);
+        self.exos.receive();
+        if let Some(without) = &mut self.without {
+            without.begin_turn(&mut self.exos.stack);
+        }
+    }
+
+    fn answer(&mut self, unix_secs: u64) {
+        let now = self.now();
+        let (cheetah, mut packets) = self.cheetah_and_packets();
+        cheetah.handle(now, unix_secs, &mut packets);
+    }
+
+    fn send(&mut self) -> Result<(), Error> {
+        self.exos.send().map(|_| ())
+    }
+
+    fn wait(&mut self, until: Option<Instant>, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        let is_without = self.without.as_ref().is_some_and(Without::is_waiting);
+        let now = is_without.then(|| self.now());
+        let until = [until, self.cheetah.poll_timeout(), now];
+        let mut fds = fds.to_vec();
+        fds.extend(self.cheetah.streams().fd());
+        self.exos.wait(until.into_iter().flatten().min(), &fds)
+    }
+
+    fn change(&mut self, site: usize, change: Change) {
+        let now = self.now();
+        let (cheetah, mut packets) = self.cheetah_and_packets();
+        cheetah.change(now, site, change, &mut packets);
+    }
+
+    fn retry_all(&mut self) {
+        let now = self.now();
+        let (cheetah, mut packets) = self.cheetah_and_packets();
+        cheetah.retry_all(now, &mut packets);
+    }
+
+    fn stop(&mut self) {
+        self.exos.answer_syns_here();
+        self.exos.stack.tcp.close_listener(self.listener);
+        let now = self.now();
+        let (cheetah, mut packets) = self.cheetah_and_packets();
+        cheetah.stop(now, &mut packets);
+    }
+
+    fn abort_all(&mut self) -> Result<(), Error> {
+        let Self { cheetah, exos, .. } = self;
+        while cheetah.abort_some(&mut Packets::new(&mut exos.stack)) {
+            while exos.send()? > 0 {}
+        }
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        self.exos.describe_link()
+    }
+
+    fn time_wait(&self) -> usize {
+        self.exos.stack.tcp.time_wait_connections()
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        self.exos.counters()
+    }
+}
+
+/// On a stack that listens; tables and all else that belongs to this thread is made here.
+pub(super) fn open(
+    mut exos: Exos,
+    listener: ListenerId,
+    setup: Setup,
+) -> Result<ServerLoop<StackServer>, Error> {
+    let config = &setup.config;
+    let mut server = Server::new(setup.fresh.into_sites(), clock::unix_secs());
+    if let Some(log) = setup.log {
+        server.set_log(log);
+    }
+    if let Some(pages) = config.status.pages()? {
+        server.set_status_pages(pages);
+    }
+    let without = Without::these(&setup.without, &mut server, &mut exos.stack);
+    let mut cheetah = Cheetah::new(server, clock::now());
+    let is_first = setup.worker.is_first();
+    cheetah.set_streams(options::streams(config, &setup.allowed, is_first)?);
+    cheetah.set_bounds(config.bounds.bounds());
+    cheetah.share_peers(setup.peers);
+    setup.lease.begin(&mut exos.stack.tcp);
+    let served = StackServer {
+        exos,
+        cheetah,
+        listener,
+        lease: setup.lease,
+        without,
+    };
+    ServerLoop::new(served, setup.worker, setup.feed)
+}
+
+/// What the thread of another core than the first does, from its start to its end.
+pub(super) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error> {
+    let mut exos = core.start()?;
+    let listener = listen(&mut exos, &setup.config)?;
+    let mut server = open(exos, listener, setup)?;
+    ready.say();
+    while !server.heed()?.contains(Asks::STOP) {
+        server.turn()?;
+        server.wait(false, &[])?;
+    }
+    let ended = server.end(&[], |_, _| {});
+    server.close();
+    ended
+}
+
+/// Listens on a stack, and has the kernel answer SYNs where that is wanted, which takes privilege.
+pub(super) fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
+    let (port, mut connection) = (config.port, config.tcp.options());
+    if config.tcp.receive_buffer.is_none() {
+        // Requests need no more, and nobody can have us keep more.
+        connection.receive_buffer_bytes = RECEIVE_BUFFER_LEN;
+        connection.receive_buffer_max_bytes = RECEIVE_BUFFER_LEN;
+    }
+    let options = ListenOptions {
+        connection,
+        ..ListenOptions::default()
+    };
+    let listener = exos.stack.tcp.listen(None, port, options);
+    let listener =
+        listener.map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
+    if config.syn_handler {
+        let answers = exos.answer_syns_in_kernel(listener);
+        answers.map_err(|e| e.or_mend("leave --syn-handler out"))?;
+    }
+    Ok(listener)
+}

@@ -1,0 +1,221 @@
+//! One connection: a socket that does not block, and what of its bytes waits.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::io::IoSlice;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use exos_buf::Slice;
+use rustix::io::{Errno, Result};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
+
+use super::Reading;
+
+/// Slices in one call: a response is two or three, a batch of pipelined ones more.
+const PIECES_MAX: usize = 64;
+
+/// Bytes of a file in one call, after which it is looked at again: what a socket's buffer may take.
+const FILE_PIECE_LEN: u64 = 1 << 20;
+
+/// A file of which the kernel sends parts from its own memory.
+pub trait File: Debug {
+    /// It.
+    fn fd(&self) -> BorrowedFd<'_>;
+
+    /// Whether nobody has written to it: else the connection breaks, so that the peer gets no mix of two versions.
+    fn is_unchanged(&self) -> bool;
+}
+
+#[derive(Debug)]
+enum Piece {
+    Bytes(Slice),
+    File(Rc<dyn File>, Range<u64>),
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) socket: OwnedFd,
+    pub(super) peer: IpAddr,
+    /// What its events are told with.
+    pub(super) token: u64,
+    /// The handshake is over.
+    pub(super) stands: bool,
+    /// Bytes that were read and that nobody has consumed.
+    pub(super) rest: Vec<u8>,
+    /// Nothing is read while `rest` is full; goes on with this then.
+    pub(super) paused: Option<Reading>,
+    /// What comes is thrown away.
+    pub(super) discards: bool,
+    /// The peer has finished.
+    pub(super) is_peer_finished: bool,
+    /// It is to be written to before anything else happens.
+    pub(super) is_to_write: bool,
+    /// What the kernel has not taken, the first piece from `sent` on where it is bytes.
+    queue: VecDeque<Piece>,
+    sent: usize,
+    /// Bytes of the queue.
+    queued: u64,
+    /// Our side ends behind that.
+    finishes: bool,
+    /// It has ended.
+    is_shut: bool,
+}
+
+impl Connection {
+    /// On a socket that stands, or is to be connected.
+    pub(super) fn new(socket: OwnedFd, peer: IpAddr, token: u64, stands: bool) -> Connection {
+        Connection {
+            socket,
+            peer,
+            token,
+            stands,
+            rest: Vec::new(),
+            paused: None,
+            discards: false,
+            is_peer_finished: false,
+            is_to_write: false,
+            queue: VecDeque::new(),
+            sent: 0,
+            queued: 0,
+            finishes: false,
+            is_shut: false,
+        }
+    }
+
+    /// Why the connection did not come to stand, or is over.
+    pub(super) fn error(&self) -> Option<Errno> {
+        match sockopt::socket_error(&self.socket) {
+            Ok(Ok(())) => None,
+            Ok(Err(errno)) | Err(errno) => Some(errno),
+        }
+    }
+
+    /// Bytes that the kernel has not taken.
+    pub(super) fn queued(&self) -> usize {
+        self.queued as usize
+    }
+
+    /// Both sides have finished.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_shut && self.is_peer_finished
+    }
+
+    pub(super) fn send(&mut self, bytes: Slice) {
+        if !bytes.is_empty() {
+            self.queued += bytes.len() as u64;
+            self.queue.push_back(Piece::Bytes(bytes));
+        }
+    }
+
+    pub(super) fn send_file(&mut self, file: Rc<dyn File>, range: Range<u64>) {
+        if !range.is_empty() {
+            self.queued += range.end - range.start;
+            self.queue.push_back(Piece::File(file, range));
+        }
+    }
+
+    /// Ends our side, behind what is queued.
+    pub(super) fn finish(&mut self) {
+        self.finishes = true;
+    }
+
+    /// Writes until the kernel takes no more: only then does it tell of room. Returns how much it took.
+    pub(super) fn write(&mut self) -> Result<u64> {
+        let before = self.queued;
+        while let Some(first) = self.queue.front_mut() {
+            let written = match first {
+                Piece::Bytes(_) => self.write_bytes(),
+                Piece::File(file, range) => match send_file(&self.socket, &**file, range) {
+                    Ok(count) => {
+                        self.queued -= count;
+                        if range.is_empty() {
+                            self.queue.pop_front();
+                        }
+                        Ok(())
+                    }
+                    Err(e) => Err(e),
+                },
+            };
+            match written {
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(before - self.queued),
+                Err(e) => return Err(e),
+            }
+        }
+        if self.finishes && !self.is_shut {
+            self.is_shut = true;
+            // A connection that is over says so by its event.
+            let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+        }
+        Ok(before)
+    }
+
+    fn write_bytes(&mut self) -> Result<()> {
+        let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+        let mut count = 0;
+        for (piece, queued) in pieces.iter_mut().zip(&self.queue) {
+            let Piece::Bytes(slice) = queued else {
+                break;
+            };
+            let from = if count == 0 { self.sent } else { 0 };
+            *piece = IoSlice::new(&slice.as_bytes()[from..]);
+            count += 1;
+        }
+        let written = rustix::io::writev(&self.socket, &pieces[..count])?;
+        self.queued -= written as u64;
+        self.sent += written;
+        while let Some(Piece::Bytes(first)) = self.queue.front()
+            && self.sent >= first.len()
+        {
+            self.sent -= first.len();
+            self.queue.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Has the peer reset when the socket is closed.
+    pub(super) fn reset(&self) {
+        reset_on_close(&self.socket);
+    }
+}
+
+/// Sends some of a file; gives how much of the range it was.
+fn send_file(socket: &OwnedFd, file: &dyn File, range: &mut Range<u64>) -> Result<u64> {
+    let most = (range.end - range.start).min(FILE_PIECE_LEN) as usize;
+    let count = rustix::fs::sendfile(socket, file.fd(), Some(&mut range.start), most)? as u64;
+    if count == 0 || !file.is_unchanged() {
+        reset_on_close(socket);
+        return Err(Errno::IO);
+    }
+    Ok(count)
+}
+
+fn reset_on_close(socket: &OwnedFd) {
+    // Where that fails, the connection is over already.
+    let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+}
+
+/// A socket for a connection to there.
+pub(super) fn socket(to: &SocketAddr) -> Result<OwnedFd> {
+    let family = match to {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    // A request behind another on its way does not wait for the acknowledgement of that.
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    Ok(socket)
+}
+
+/// Sends the SYN. The kernel chooses our address and port, a port that other connections have to other servers too.
+pub(super) fn connect(socket: &OwnedFd, to: &SocketAddr) -> Result<()> {
+    match rustix::net::connect(socket, to) {
+        Err(Errno::INPROGRESS) => Ok(()),
+        done => done,
+    }
+}

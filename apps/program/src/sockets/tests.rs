@@ -1,0 +1,345 @@
+//! Sockets of ours, and a listener of the standard library's on loopback that does what a test says.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use exos_buf::Buffer;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+use super::*;
+
+const TOKEN: u64 = 7;
+
+/// As much as a connection may keep.
+const UNREAD_MAX: usize = 100_000;
+
+/// What an event says: the token, what happened, and why.
+type Said = (u64, EventSet, Reason);
+
+struct World {
+    listener: TcpListener,
+    sockets: Sockets,
+}
+
+impl World {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let sockets = Sockets::new(UNREAD_MAX).unwrap();
+        Self { listener, sockets }
+    }
+
+    /// Begins a connection.
+    fn open(&mut self, token: u64) -> ConnectionId {
+        let to = self.listener.local_addr().unwrap();
+        self.sockets.connect(&to, token).unwrap()
+    }
+
+    /// The next event; long waited for, because it must come.
+    fn event(&mut self) -> Said {
+        let deadline = clock::now() + Duration::from_secs(60);
+        loop {
+            if let Some(event) = self.sockets.poll_event() {
+                return (event.token, event.set, event.reason);
+            }
+            assert!(clock::now() < deadline, "nothing happens");
+            self.sockets.wait(Some(deadline)).unwrap();
+        }
+    }
+
+    /// A connection that stands, and the server's end of it.
+    fn connect(&mut self) -> (ConnectionId, TcpStream) {
+        let id = self.open(TOKEN);
+        let (peer, _) = self.listener.accept().unwrap();
+        assert_eq!(self.event(), (TOKEN, EventSet::CONNECTED, Reason::Done));
+        (id, peer)
+    }
+
+    fn read(&mut self, id: ConnectionId) -> Vec<u8> {
+        assert_eq!(self.event().1, EventSet::READABLE);
+        self.sockets.readable(id).to_vec()
+    }
+}
+
+fn slice(bytes: Vec<u8>) -> Slice {
+    Buffer::from(bytes).whole()
+}
+
+/// Bytes of which each tells where it belongs.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect()
+}
+
+fn reset(peer: TcpStream) {
+    sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).unwrap();
+}
+
+/// What was not consumed stands before what comes next, whole or in part.
+#[test]
+fn what_is_left_is_kept() {
+    let mut world = World::new();
+    let (id, mut peer) = world.connect();
+    for (sent, read, consumed) in [
+        ("HTTP/1.1 2", "HTTP/1.1 2", 0),
+        ("00 O", "HTTP/1.1 200 O", 5),
+        ("K", "1.1 200 OK", 10),
+        ("x", "x", 1),
+    ] {
+        peer.write_all(sent.as_bytes()).unwrap();
+        assert_eq!(world.read(id), read.as_bytes());
+        world.sockets.consume(id, consumed);
+    }
+    peer.write_all(b"HTTP").unwrap();
+    assert_eq!(world.read(id), b"HTTP");
+    drop(peer);
+    assert_eq!(world.event().1, EventSet::FINISHED);
+    assert_eq!(world.sockets.readable(id), b"HTTP");
+    world.sockets.leave(id);
+    assert_eq!(world.sockets.readable(ConnectionId::from_bits(99)), b"");
+}
+
+/// What the kernel has no room for goes when it has, in order, and our end behind it.
+#[test]
+fn what_does_not_fit_is_sent_later() {
+    const LEN: usize = 12 << 20;
+    let mut world = World::new();
+    let (id, mut peer) = world.connect();
+    let all = pattern(2 * LEN);
+    world.sockets.send(id, slice(all[..LEN].to_vec()));
+    world.sockets.send(id, slice(all[LEN..].to_vec()));
+    world.sockets.finish(id);
+    let server = std::thread::spawn(move || {
+        let mut received = Vec::new();
+        peer.read_to_end(&mut received).unwrap();
+        received
+    });
+    // The server's end of the connection is the first event: until then its kernel asks for more.
+    assert_eq!(world.event().1, EventSet::FINISHED);
+    assert!(server.join().unwrap() == all, "other bytes came");
+}
+
+/// Who sends all and finishes in one segment is told of in one event.
+#[test]
+fn the_end_comes_with_the_last_bytes() {
+    let mut world = World::new();
+    let (id, mut peer) = world.connect();
+    sockopt::set_tcp_cork(&peer, true).unwrap();
+    peer.write_all(b"all").unwrap();
+    drop(peer);
+    let both = EventSet::READABLE.with(EventSet::FINISHED);
+    assert_eq!(world.event(), (TOKEN, both, Reason::Done));
+    assert_eq!(world.sockets.readable(id), b"all");
+}
+
+/// More than is read in one turn is read to its end all the same.
+#[test]
+fn what_is_long_is_read_in_several_turns() {
+    const LEN: usize = 12 << 20;
+    let mut world = World::new();
+    let (long, mut peer) = world.connect();
+    let all = pattern(LEN);
+    let server = std::thread::spawn(move || peer.write_all(&all).map(|()| all).unwrap());
+    let mut received = Vec::new();
+    let mut is_finished = false;
+    while !is_finished {
+        is_finished = world.event().1.contains(EventSet::FINISHED);
+        let bytes = world.sockets.readable(long);
+        received.extend_from_slice(bytes);
+        let count = bytes.len();
+        world.sockets.consume(long, count);
+    }
+    assert!(server.join().unwrap() == received, "other bytes came");
+}
+
+#[test]
+fn nobody_listens() {
+    let mut world = World::new();
+    // A port that is taken, so that nobody else comes to listen there.
+    let taken = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&taken, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let to = rustix::net::getsockname(&taken).unwrap();
+    let to = to.try_into().unwrap();
+    world.sockets.connect(&to, TOKEN).unwrap();
+    let refused = (TOKEN, EventSet::CLOSED, Reason::Refused);
+    assert_eq!(world.event(), refused);
+}
+
+/// No connection leads to everybody.
+#[test]
+fn no_way_there() {
+    let mut world = World::new();
+    let to = "255.255.255.255:9".parse().unwrap();
+    world.sockets.connect(&to, TOKEN).unwrap();
+    let unreachable = (TOKEN, EventSet::CLOSED, Reason::Unreachable);
+    assert_eq!(world.event(), unreachable);
+}
+
+#[test]
+fn resets() {
+    let mut world = World::new();
+    let closed = (TOKEN, EventSet::CLOSED, Reason::Reset);
+    let (_, peer) = world.connect();
+    reset(peer);
+    assert_eq!(world.event(), closed);
+    // What came before it is there to be read.
+    let (id, mut peer) = world.connect();
+    peer.write_all(b"some").unwrap();
+    assert_eq!(world.read(id), b"some");
+    reset(peer);
+    assert_eq!(world.event(), closed);
+    // A connection that was reset before we looked stood all the same.
+    world.open(TOKEN);
+    reset(world.listener.accept().unwrap().0);
+    let both = EventSet::CONNECTED.with(EventSet::CLOSED);
+    assert_eq!(world.event(), (TOKEN, both, Reason::Reset));
+    // We reset what we give up, and finish what we leave.
+    let (id, mut peer) = world.connect();
+    world.sockets.abort(id);
+    let error = peer.read(&mut [0; 9]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    let (id, mut peer) = world.connect();
+    world.sockets.leave(id);
+    assert_eq!(peer.read(&mut [0; 9]).unwrap(), 0);
+}
+
+/// What epoll told of a connection that has been given up since concerns nobody, its follower on the same place neither.
+#[test]
+fn late_news() {
+    let mut world = World::new();
+    let (old, mut peer) = world.connect();
+    peer.write_all(b"late").unwrap();
+    let soon = Some(clock::now() + Duration::from_secs(60));
+    world.sockets.wait(soon).unwrap();
+    world.sockets.abort(old);
+    let new = world.open(8);
+    assert_ne!(old, new);
+    assert_eq!(world.event(), (8, EventSet::CONNECTED, Reason::Done));
+    world.sockets.send(old, slice(b"nobody's".to_vec()));
+    world.sockets.finish(old);
+    world.sockets.leave(old);
+    let (mut peer, _) = world.listener.accept().unwrap();
+    peer.write_all(b"news").unwrap();
+    assert_eq!(world.read(new), b"news");
+}
+
+/// Its peer sends more than a connection may keep: the rest waits in the kernel until some is consumed.
+#[test]
+fn who_is_not_listened_to_waits() {
+    const LEN: usize = 12 << 20;
+    let mut world = World::new();
+    let (id, mut peer) = world.connect();
+    let all = pattern(LEN);
+    let server = std::thread::spawn(move || peer.write_all(&all).map(|()| all).unwrap());
+    let soon = |ms| Some(clock::now() + Duration::from_millis(ms));
+    let end = clock::now() + Duration::from_secs(60);
+    while world.sockets.readable(id).len() < UNREAD_MAX {
+        assert!(clock::now() < end, "nothing comes");
+        world.sockets.wait(soon(10)).unwrap();
+        while world.sockets.poll_event().is_some() {}
+    }
+    world.sockets.wait(soon(100)).unwrap();
+    assert!(world.sockets.poll_event().is_none());
+    let kept = world.sockets.readable(id).len();
+    assert!(kept < UNREAD_MAX + READ_LEN, "{kept} bytes");
+    assert!(!server.is_finished());
+    // Consumed at another time than at an event of the connection.
+    let mut received = world.sockets.readable(id).to_vec();
+    world.sockets.consume(id, received.len());
+    while !world.event().1.contains(EventSet::FINISHED) {
+        let bytes = world.sockets.readable(id);
+        received.extend_from_slice(bytes);
+        let count = bytes.len();
+        world.sockets.consume(id, count);
+    }
+    received.extend_from_slice(world.sockets.readable(id));
+    assert!(server.join().unwrap() == received, "other bytes came");
+}
+
+/// A connection that was accepted is told of, what the kernel takes of it, and when both sides have finished.
+#[test]
+fn a_connection_of_a_listeners() {
+    let mut world = World::new();
+    world.sockets.tell_of_taken();
+    let mut client = TcpStream::connect(world.listener.local_addr().unwrap()).unwrap();
+    let (socket, from) = world.listener.accept().unwrap();
+    rustix::io::ioctl_fionbio(&socket, true).unwrap();
+    world.sockets.adopt(socket.into(), from.ip()).unwrap();
+    assert_eq!(world.sockets.open(), 1);
+    let event = world.sockets.poll_event().unwrap();
+    assert_eq!(event.set, EventSet::ACCEPTED);
+    let id = event.connection;
+    assert_eq!(world.sockets.peer(id), Some(from.ip()));
+    for bytes in [&b"a"[..], b"", b"bc"] {
+        world.sockets.send(id, slice(bytes.to_vec()));
+    }
+    assert_eq!(world.sockets.unsent(id), 3);
+    assert_eq!(world.event().1, EventSet::ACKNOWLEDGED);
+    assert_eq!(world.sockets.unsent(id), 0);
+    // What comes after our end is nobody's, but the client's end.
+    world.sockets.finish(id);
+    world.sockets.discard_received(id);
+    assert!(world.sockets.poll_event().is_none());
+    let mut got = String::new();
+    client.read_to_string(&mut got).unwrap();
+    assert_eq!(got, "abc");
+    client.write_all(&pattern(1000)).unwrap();
+    drop(client);
+    assert_eq!(world.event().1, EventSet::FINISHED);
+    assert_eq!(world.sockets.readable(id), b"");
+    assert_eq!(world.event(), (0, EventSet::CLOSED, Reason::Done));
+    assert_eq!((world.sockets.open(), world.sockets.peer(id)), (0, None));
+}
+
+/// A file of this test.
+#[derive(Debug)]
+struct Content(std::fs::File);
+
+impl File for Content {
+    fn fd(&self) -> BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.0)
+    }
+
+    fn is_unchanged(&self) -> bool {
+        self.0.metadata().unwrap().len() > 0
+    }
+}
+
+/// Parts of files go out between slices, in order; of a file that changes nothing more does, and the peer is reset.
+#[test]
+fn parts_of_files() {
+    const LEN: usize = 12 << 20;
+    let path = std::env::temp_dir().join(format!("exos-sockets-{}", std::process::id()));
+    let all = pattern(LEN);
+    std::fs::write(&path, &all).unwrap();
+    let file = || Rc::new(Content(std::fs::File::open(&path).unwrap()));
+    let mut world = World::new();
+    let (id, mut peer) = world.connect();
+    world.sockets.send(id, slice(b"head".to_vec()));
+    world.sockets.send_file(id, file(), 5..LEN as u64);
+    world.sockets.send(id, slice(b"between".to_vec()));
+    world.sockets.send_file(id, file(), 0..7);
+    world.sockets.finish(id);
+    let server = std::thread::spawn(move || {
+        let mut received = Vec::new();
+        peer.read_to_end(&mut received).unwrap();
+        received
+    });
+    assert_eq!(world.event().1, EventSet::FINISHED);
+    let wanted = [b"head", &all[5..], b"between", &all[..7]].concat();
+    assert!(server.join().unwrap() == wanted, "other bytes came");
+    assert_eq!(world.event(), (TOKEN, EventSet::CLOSED, Reason::Done));
+
+    let (id, mut peer) = world.connect();
+    world.sockets.send_file(id, file(), 0..LEN as u64);
+    assert!(world.sockets.poll_event().is_none());
+    peer.read_exact(&mut [0; 1000]).unwrap();
+    std::fs::File::create(&path).unwrap();
+    let server = std::thread::spawn(move || peer.read_to_end(&mut Vec::new()).unwrap_err());
+    let closed = (TOKEN, EventSet::CLOSED, Reason::Reset);
+    assert_eq!(world.event(), closed);
+    let error = server.join().unwrap();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    std::fs::remove_file(&path).unwrap();
+}

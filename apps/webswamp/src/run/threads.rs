@@ -1,0 +1,114 @@
+//! The threads of a load on several cores. Each is on its core from its begin to its end, and what it has seen is given when
+//! all have ended.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Scope, scope};
+
+use exos::{Core, Error};
+use exos_program::workers::Thread;
+
+use crate::options::LoadArgs;
+use crate::report::Results;
+
+use super::setup::Setup;
+use super::worker::Worker;
+use super::{on_packets, on_sockets, probe};
+
+/// By what a core loads.
+pub(super) enum Carrier {
+    /// A queue of the interface.
+    Queue(Box<Core>),
+    /// The kernel's sockets.
+    Sockets,
+}
+
+/// The cores but the first, which wait for that by which they load. When this is dropped, those that have not got it end.
+pub(super) struct Others(Vec<Sender<Carrier>>);
+
+impl Others {
+    /// There is one core.
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Gives them queues.
+    pub(super) fn start(self, queues: Vec<Core>) {
+        for (other, queue) in self.0.iter().zip(queues) {
+            // A thread that is not there any more says so elsewhere.
+            let _ = other.send(Carrier::Queue(Box::new(queue)));
+        }
+    }
+
+    /// Has them load over sockets.
+    pub(super) fn start_on_sockets(self) {
+        for other in self.0 {
+            let _ = other.send(Carrier::Sockets);
+        }
+    }
+}
+
+/// What became of a core's part; nothing of a load that ended before it began.
+type Done = Result<Option<Results>, Error>;
+
+/// Loads from several cores, the first of which leads.
+///
+/// # Errors
+///
+/// That of the first core that ended with one.
+pub(super) fn load(
+    args: &LoadArgs,
+    setup: &Setup,
+    workers: Vec<Worker<'_>>,
+) -> Result<Results, Error> {
+    scope(|scope| {
+        let mut workers = workers.into_iter();
+        let first = workers.next().expect("there is a first core");
+        let (mut senders, mut threads) = (Vec::new(), Vec::new());
+        for worker in workers {
+            let (sender, receiver) = channel();
+            senders.push(sender);
+            let work = move |worker| {
+                args.user.give_up_here()?;
+                follow(args, setup, worker, &receiver)
+            };
+            threads.push(start(scope, worker, work)?);
+        }
+        let others = Others(senders);
+        // What is wrong with a load is no matter of a core.
+        let lead = move |first| Ok(super::lead(args, setup, first, others));
+        let lead = start(scope, first, lead)?;
+        // It only waits from here on; the first core's thread gives up its own when it has the link.
+        let given_up = args.user.give_up_here();
+        let mut parts = vec![lead.join().and_then(|done| done)];
+        parts.extend(threads.into_iter().map(Thread::join));
+        given_up?;
+        let parts = parts
+            .into_iter()
+            .collect::<Result<Option<Vec<_>>, Error>>()?;
+        parts.map(Results::of_cores).ok_or_else(stopped)
+    })
+}
+
+/// Why there are no results where nothing went wrong.
+pub(super) fn stopped() -> Error {
+    Error::new(probe::STOPPED)
+}
+
+/// A thread on the worker's core.
+fn start<'scope, 'a: 'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    worker: Worker<'a>,
+    work: impl FnOnce(Worker<'a>) -> Result<T, Error> + Send + 'scope,
+) -> Result<Thread<'scope, T>, Error> {
+    let core = worker.core.expect("one of several is on a core");
+    Thread::start(scope, core, || work(worker))
+}
+
+fn follow(args: &LoadArgs, setup: &Setup, worker: Worker<'_>, carrier: &Receiver<Carrier>) -> Done {
+    match carrier.recv() {
+        Ok(Carrier::Queue(core)) => on_packets::follow(args, setup, worker, *core),
+        Ok(Carrier::Sockets) => on_sockets::follow(args, setup, worker),
+        // The first core has set nothing up, and says why.
+        Err(_) => Ok(None),
+    }
+}

@@ -1,0 +1,72 @@
+//! What people and programs are told of made-up runs.
+
+use super::*;
+use crate::report::setting_of_tests as setting;
+
+fn report() -> Report {
+    Report {
+        schema: "exos.bench.load/1",
+        setting: Setting {
+            left_out: vec!["httperf is not installed".into()],
+            ..setting(&[("exos", "exos 1 <x>".into())])
+        },
+        server_core: 0,
+        generator_core: 1,
+        generators: Named::all(&["exos", "wrk"].map(|name| (name, format!("{name} 1")))),
+        cases: vec![outcome::tests::case()],
+    }
+}
+
+#[test]
+fn the_json_has_what_is_documented() {
+    let json: serde_json::Value = serde_json::from_str(&report().json()).expect("valid");
+    assert_eq!(json["schema"], "exos.bench.load/1");
+    let case = &json["cases"][0];
+    assert_eq!(case["name"], "exos/new/100");
+    assert_eq!(case["connection"], "new");
+    assert_eq!(case["rate_ratios"][0]["theirs"], "wrk");
+    assert_eq!(case["capacity_ratios"][0]["theirs"], "wrk");
+    assert_eq!(case["results"][1]["runs"][2]["requests_per_sec"], 25_000.0);
+}
+
+#[test]
+fn a_row_for_each_generator() {
+    let table = report().table();
+    let mut lines = table
+        .lines()
+        .map(|l| l.split_whitespace().collect::<Vec<_>>());
+    for line in [
+        "exos serves: exos 1 <x>; exos: exos 1; wrk: wrk 1",
+        "server/connections/size generator requests/s of limit gen us srv us busy % limited by errors x sockets x wrk",
+        "exos/new/100 exos 60000 0.60 8.3 10.0 50/60 neither 3 - 3.00 (2.00 to 4.00)",
+        "wrk 20000 0.20 50.0 30.0 100/60 generator 3 - -",
+        "left out: httperf is not installed",
+        "note: core 0 was busy",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert!(lines.any(|l| l == words), "{line}\nis not in\n{table}");
+    }
+}
+
+#[test]
+fn the_page_has_two_figures_for_each_kind_and_needs_nothing_else() {
+    let mut report = report();
+    assert_eq!(
+        report.html().matches("<svg").count(),
+        0,
+        "nothing to compare with"
+    );
+    report.generators[1].name = Generator::Sockets.to_string();
+    report.cases[0].results[1].generator = Generator::Sockets.to_string();
+    let html = report.html();
+    assert_eq!(html.matches("<svg").count(), 2);
+    assert!(
+        html.contains("class=\"limit\""),
+        "the packet limit as a line"
+    );
+    assert!(html.contains("exos, a connection for each request"));
+    assert!(html.contains("&lt;x&gt;") && !html.contains("<x>"));
+    for elsewhere in ["http://", "https://", "<script", "src=", "@import", "url("] {
+        assert!(!html.contains(elsewhere), "{elsewhere}");
+    }
+}

@@ -1,0 +1,75 @@
+//! What the user may choose of every experiment that has a wire.
+
+use exos_host::{Error, Result};
+use std::path::PathBuf;
+
+/// How cells are chosen, how often they are measured, and where the results go.
+#[derive(clap::Args, Clone, Debug)]
+pub struct CommonArgs {
+    /// Measure only a few cells, once and briefly, to check that everything works
+    #[arg(long)]
+    pub quick: bool,
+    /// Measure only cells (combinations) whose name contains this text, such as new/100 or send/20ms; see --list (repeatable)
+    #[arg(long, value_name = "TEXT")]
+    pub only: Vec<String>,
+    /// List the names of all cells, and exit
+    #[arg(long)]
+    pub list: bool,
+    /// How often to measure each cell, each time all competitors one after the other [default: 3, for sharing 5, with
+    /// --quick 1]
+    #[arg(long)]
+    pub runs: Option<u32>,
+    /// Write the results as JSON to this file; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a self-contained HTML report with charts to this file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Name of the lab to make
+    #[arg(long, default_value = "bench")]
+    pub lab: String,
+    /// Measure this exos program instead of the running one
+    #[arg(long, value_name = "PROGRAM")]
+    pub exos: Option<PathBuf>,
+}
+
+impl CommonArgs {
+    /// How often each cell is measured: this often unless the user says otherwise.
+    pub(crate) fn runs(&self, default: u32) -> u32 {
+        self.runs.unwrap_or(if self.quick { 1 } else { default })
+    }
+
+    /// Whether a cell was asked for.
+    pub(crate) fn wants(&self, cell: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|text| cell.contains(text))
+    }
+
+    /// Says what cannot be measured, before anything is made.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.runs {
+            Some(0) => Err(Error::new("--runs must be at least 1")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Shows values as the command line has them.
+macro_rules! shown_as_on_the_command_line {
+    ($($kind:ty),*) => {$(
+        impl std::fmt::Display for $kind {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let value = clap::ValueEnum::to_possible_value(self).expect("every value has a name");
+                f.pad(value.get_name())
+            }
+        }
+    )*};
+}
+pub(crate) use shown_as_on_the_command_line;
+
+/// An error unless a measurement lasts for a time that makes sense.
+pub(crate) fn check_seconds(seconds: f64) -> Result<()> {
+    match (0.1..=600.0).contains(&seconds) {
+        true => Ok(()),
+        false => Err(Error::new("--seconds must be from 0.1 to 600")),
+    }
+}

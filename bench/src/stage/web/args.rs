@@ -1,0 +1,101 @@
+//! What the user may choose of every experiment with web servers.
+
+use super::Size;
+use crate::limits::{CONNECTIONS_MAX, SIZE_MAX};
+use crate::stage::args::{CommonArgs, shown_as_on_the_command_line};
+use exos_host::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How requests are spread over connections.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Connection {
+    /// A new connection for each request: the client sends `Connection: close`.
+    New,
+    /// Many requests on each connection.
+    Persistent,
+}
+
+shown_as_on_the_command_line!(Connection);
+
+impl Connection {
+    /// In titles of figures.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::New => "a connection for each request",
+            Self::Persistent => "standing connections",
+        }
+    }
+}
+
+/// How web servers are loaded.
+#[derive(clap::Args, Clone, Debug)]
+pub struct WebArgs {
+    /// What all experiments have.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Kinds of connection, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Connection::New, Connection::Persistent])]
+    pub connection: Vec<Connection>,
+    /// Connections that the client keeps busy at once
+    #[arg(long, default_value_t = 64)]
+    pub connections: u32,
+    /// Seconds per measurement [default: 2, with --quick 1]
+    #[arg(long)]
+    pub duration: Option<u32>,
+    /// User ID, not root's, that exos runs as when the daemon provides its link
+    #[arg(long, default_value_t = 65534)]
+    pub uid: u32,
+}
+
+impl std::ops::Deref for WebArgs {
+    type Target = CommonArgs;
+
+    fn deref(&self) -> &CommonArgs {
+        &self.common
+    }
+}
+
+impl WebArgs {
+    /// How long one measurement lasts, in seconds.
+    pub(crate) fn duration(&self) -> u32 {
+        self.duration.unwrap_or(if self.quick { 1 } else { 2 })
+    }
+
+    /// Says what cannot be measured, before anything is made.
+    pub(crate) fn check(&self, sizes: &[Size]) -> Result<()> {
+        let wrong = |what: String| Err(Error::new(what));
+        self.common.check()?;
+        if self.connection.is_empty() {
+            return wrong("there is nothing to measure: give a kind of connection".into());
+        }
+        if self.duration == Some(0) {
+            return wrong("--duration must be at least 1".into());
+        }
+        if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
+            return wrong(format!("--connections must be from 1 to {CONNECTIONS_MAX}"));
+        }
+        if let Some(size) = sizes.iter().find(|size| size.bytes() > SIZE_MAX) {
+            let most = Size::of_bytes(SIZE_MAX);
+            return wrong(format!("--sizes: {size} is more than {most}"));
+        }
+        if self.uid == 0 {
+            return wrong(
+                "--uid: programs with a part that the daemon lends are not root's".into(),
+            );
+        }
+        Ok(())
+    }
+
+    /// The sizes that were asked for, or those that are measured when none was: all, or a few with --quick.
+    pub(crate) fn sizes(&self, asked: &[Size], all: &[u64], few: &[u64]) -> Vec<Size> {
+        let default = if self.quick { few } else { all };
+        match asked {
+            [] => default.iter().map(|&bytes| Size::of_bytes(bytes)).collect(),
+            asked => asked.to_vec(),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The documents: their sizes, names and contents.
+
+use crate::stage::scratch::write;
+use exos_host::Result;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+/// The size of a document.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Size(u64);
+
+impl Size {
+    /// A size of this many bytes.
+    pub const fn of_bytes(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// The number of bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+
+    /// As people write it, and as it is read.
+    pub fn name(self) -> String {
+        let unit = UNITS
+            .iter()
+            .find(|(factor, _)| self.0 > 0 && self.0.is_multiple_of(*factor));
+        unit.map_or(self.0.to_string(), |(factor, unit)| {
+            format!("{}{unit}", self.0 / factor)
+        })
+    }
+
+    /// The name of the document of this size, without a leading slash.
+    pub fn document(self) -> String {
+        format!("{}.html", self.0)
+    }
+}
+
+const UNITS: [(u64, &str); 2] = [(1024 * 1024, "M"), (1024, "K")];
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let with_unit = |&(factor, unit): &(u64, &str)| {
+            let digits = text
+                .strip_suffix(unit)
+                .or_else(|| text.strip_suffix(&unit.to_lowercase()))?;
+            Some((factor, digits))
+        };
+        let (factor, digits) = UNITS.iter().find_map(with_unit).unwrap_or((1, text));
+        let bytes = digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|n| n.checked_mul(factor));
+        bytes.map(Self).ok_or_else(|| {
+            format!("{text:?} is not a size: write a number of bytes, or one with K or M")
+        })
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = UNITS
+            .iter()
+            .find(|(factor, _)| self.0 > 0 && self.0.is_multiple_of(*factor));
+        f.pad(&match unit {
+            Some((factor, unit)) => format!("{} {unit}B", self.0 / factor),
+            None => format!("{} B", self.0),
+        })
+    }
+}
+
+/// The contents of the document of a size: text that differs from place to place, so that pieces sent in the
+/// wrong order or twice do not go unnoticed.
+pub fn body(size: Size) -> Vec<u8> {
+    let lines = (0u64..)
+        .flat_map(|n| format!("<p>line {n} of a document of {} bytes\n", size.0).into_bytes());
+    lines.take(size.0 as usize).collect()
+}
+
+/// Writes the documents of these sizes into a directory.
+pub(crate) fn generate(directory: &Path, sizes: &[Size]) -> Result<()> {
+    sizes
+        .iter()
+        .try_for_each(|&size| write(&directory.join(size.document()), body(size)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_as_people_write_them() {
+        for (text, bytes, shown) in [
+            ("0", 0, "0 B"),
+            ("100", 100, "100 B"),
+            ("1K", 1024, "1 KB"),
+            ("10k", 10_240, "10 KB"),
+            ("1M", 1_048_576, "1 MB"),
+            ("1536K", 1_572_864, "1536 KB"),
+        ] {
+            let size: Size = text.parse().expect(text);
+            assert_eq!((size.bytes(), size.to_string().as_str()), (bytes, shown));
+            assert_eq!(size.name(), text.to_uppercase());
+        }
+        for text in [
+            "",
+            "K",
+            "-1",
+            "1.5K",
+            "1G",
+            "ßK",
+            "99999999999999999999",
+            "9999999999999999999K",
+            "é",
+        ] {
+            assert!(text.parse::<Size>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn bodies_have_their_size_and_do_not_repeat() {
+        assert!(body(Size(0)).is_empty());
+        let body = body(Size(100_000));
+        assert_eq!(body.len(), 100_000);
+        let pieces: std::collections::HashSet<&[u8]> = body.chunks(1460).collect();
+        assert_eq!(pieces.len(), 100_000usize.div_ceil(1460));
+    }
+}

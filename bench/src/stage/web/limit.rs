@@ -1,0 +1,92 @@
+//! The packet limit of the link: exchanges of the frames of a visit, with nothing done to them.
+//!
+//! A visit with a connection of its own is three rounds: SYN and SYN-ACK, request and answer, FIN and its
+//! acknowledgement; on a connection that stands it is the second alone. An answer that takes several frames is
+//! acknowledged at every second one, as TCP does. A server that hands the kernel several segments at once may exceed
+//! this limit, which is one of single frames.
+
+use super::{Connection, Size, WebStage};
+use crate::stage::packets::{Exchange, Round};
+use exos_host::Result;
+use exos_lab::Lab;
+
+/// Ethernet, IPv4, TCP with timestamps.
+const HEADERS_LEN: usize = 14 + 20 + 32;
+/// The same of a SYN, with its options.
+const SYN_LEN: usize = HEADERS_LEN + 8;
+/// Data of a full segment.
+const SEGMENT_LEN: usize = 1448;
+/// Our client's request, and the head of an answer: the shortest of those measured.
+const REQUEST_LEN: usize = 64;
+const HEAD_LEN: usize = 230;
+
+/// Frames that the rings hold: more under way would be lost.
+const FRAMES: u32 = 1800;
+
+/// The rounds of a visit.
+fn rounds(connection: Connection, size: Size) -> Vec<Round> {
+    let bytes = HEAD_LEN + size.bytes() as usize;
+    let answers = bytes.div_ceil(SEGMENT_LEN);
+    let request = Round {
+        ask_len: HEADERS_LEN + REQUEST_LEN,
+        answers: answers as u16,
+        // Of about the same length each.
+        answer_len: HEADERS_LEN + bytes.div_ceil(answers),
+        note_every: if answers > 1 { 2 } else { 0 },
+    };
+    let short = |len| Round {
+        ask_len: len,
+        answers: 1,
+        answer_len: len,
+        note_every: 0,
+    };
+    match connection {
+        Connection::Persistent => vec![request],
+        Connection::New => vec![short(SYN_LEN), request, short(HEADERS_LEN)],
+    }
+}
+
+/// Visits a second that the link could carry.
+pub(crate) fn measure(
+    stage: &WebStage,
+    lab: &Lab,
+    connection: Connection,
+    size: Size,
+) -> Result<f64> {
+    let rounds = rounds(connection, size);
+    let longest = rounds.iter().map(|round| round.answers).max();
+    let fit = (FRAMES / u32::from(longest.unwrap_or(1))).max(1);
+    let exchange = Exchange {
+        seconds: stage.seconds.into(),
+        connections: stage.connections.min(fit),
+        rounds,
+    };
+    let exchanged = exchange.measure(stage, lab)?;
+    if exchanged.restarts > 1 {
+        stage.note(format!(
+            "frames were lost in the measurement of the link's limit ({connection}, {size}), which is higher"
+        ));
+    }
+    Ok(exchanged.per_sec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_a_visit() {
+        let of = |connection, bytes| -> Vec<(usize, u16, usize, u16)> {
+            let rounds = rounds(connection, Size::of_bytes(bytes));
+            assert!(rounds.iter().all(Round::is_possible));
+            let numbers = |r: &Round| (r.ask_len, r.answers, r.answer_len, r.note_every);
+            rounds.iter().map(numbers).collect()
+        };
+        assert_eq!(of(Connection::Persistent, 100), [(130, 1, 396, 0)]);
+        assert_eq!(
+            of(Connection::New, 0),
+            [(74, 1, 74, 0), (130, 1, 296, 0), (66, 1, 66, 0)]
+        );
+        assert_eq!(of(Connection::Persistent, 1 << 20), [(130, 725, 1513, 2)]);
+    }
+}

@@ -1,0 +1,300 @@
+//! The servers: where each answers, and how it is started.
+
+use super::{Size, WebStage};
+use crate::stage::Started;
+use crate::stage::daemon::Daemon;
+use crate::stage::process::{self, find_program, said_by, version};
+use crate::stage::scratch::write;
+use exos_host::{Error, Result};
+use exos_lab::{INTERFACE, Lab, Side};
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A server to be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Server {
+    /// exos serve on the interface itself.
+    Exos,
+    /// exos serve with SYNs answered in the kernel; only for the client packets, because wrk's end of the wire has no
+    /// XDP program
+    Handlers,
+    /// exos serve without privilege, on a virtual interface from the daemon.
+    Xokd,
+    /// exos serve on kernel sockets.
+    Sockets,
+    /// nginx.
+    Nginx,
+    /// h2o.
+    H2o,
+    /// lighttpd.
+    Lighttpd,
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Server::Exos => "exos",
+            Server::Handlers => "exos-handlers",
+            Server::Xokd => "exos-xokd",
+            Server::Sockets => "exos-sockets",
+            Server::Nginx => "nginx",
+            Server::H2o => "h2o",
+            Server::Lighttpd => "lighttpd",
+        })
+    }
+}
+
+/// The kernel's address on side a.
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
+/// An address there that the kernel does not have, and so does not answer for.
+const EXOS: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 10);
+const PORT: u16 = 80;
+
+const NGINX_CONF: &str = include_str!("../../../nginx/nginx.conf");
+const H2O_CONF: &str = include_str!("../../../h2o/h2o.conf");
+const LIGHTTPD_CONF: &str = include_str!("../../../lighttpd/lighttpd.conf");
+
+/// A server, and how it is to be set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Setup {
+    pub server: Server,
+    /// The specialisations that it is to do without.
+    pub without: &'static [&'static str],
+    /// Ours: this many cores, of an interface with as many queues.
+    pub cores: u32,
+}
+
+impl From<Server> for Setup {
+    fn from(server: Server) -> Self {
+        Self {
+            server,
+            without: &[],
+            cores: 1,
+        }
+    }
+}
+
+/// A server that runs, with the daemon that lends it its link.
+pub(crate) struct Serving<'s> {
+    pub server: Server,
+    pub started: Started,
+    /// Dropped after it.
+    _daemon: Option<Daemon<'s>>,
+}
+
+impl Serving<'_> {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.started.running.pid()
+    }
+}
+
+impl Server {
+    /// All of them, ours first.
+    pub const ALL: [Self; 7] = [
+        Self::Exos,
+        Self::Handlers,
+        Self::Xokd,
+        Self::Sockets,
+        Self::Nginx,
+        Self::H2o,
+        Self::Lighttpd,
+    ];
+
+    /// A program of ours.
+    pub fn is_ours(self) -> bool {
+        matches!(
+            self,
+            Self::Exos | Self::Handlers | Self::Xokd | Self::Sockets
+        )
+    }
+
+    /// Whether clients on sockets can load it: what a handler answers arrives only where a program of XDP receives.
+    pub(crate) fn is_for_sockets(self) -> bool {
+        self != Self::Handlers
+    }
+
+    /// Where it answers.
+    pub(crate) fn address(self) -> SocketAddrV4 {
+        let has_stack = matches!(self, Self::Exos | Self::Handlers | Self::Xokd);
+        SocketAddrV4::new(if has_stack { EXOS } else { KERNEL }, PORT)
+    }
+
+    /// The address of a document there.
+    pub(crate) fn url(self, size: Size) -> String {
+        format!("http://{}/{}", self.address(), size.document())
+    }
+
+    /// Its program; an error that says how to install it when it is not there.
+    fn program(self, exos: &Path) -> Result<PathBuf> {
+        match self {
+            Server::Nginx => find_program("nginx", "nginx"),
+            Server::H2o => find_program("h2o", "h2o"),
+            Server::Lighttpd => find_program("lighttpd", "lighttpd"),
+            _ => Ok(exos.to_owned()),
+        }
+    }
+
+    /// What the program calls itself, for the report.
+    pub(super) fn version(self, exos: &Path) -> Result<String> {
+        if self == Self::Sockets && !said_by(exos, &["serve", "--help"])?.contains("--sockets") {
+            return Err(Error::new(format!(
+                "{self}: this exos has no `serve --sockets`"
+            )));
+        }
+        let option = if self.is_ours() { "--version" } else { "-v" };
+        version(&self.program(exos)?, option)
+    }
+
+    /// Writes the configuration of a peer, and says where it is.
+    fn configure(self, stage: &WebStage, documents: &str, command: &mut Command) -> Result<()> {
+        let prefix = stage.scratch.directory(&self.to_string())?;
+        let file = prefix.join("configuration");
+        let text = match self {
+            Server::Nginx => NGINX_CONF,
+            Server::H2o => H2O_CONF,
+            _ => LIGHTTPD_CONF,
+        };
+        let fill = [
+            ("@ADDRESS@", self.address().to_string()),
+            ("@HOST@", KERNEL.to_string()),
+            ("@PORT@", PORT.to_string()),
+            ("@DOCUMENTS@", documents.to_owned()),
+            ("@PREFIX@", prefix.to_string_lossy().into_owned()),
+        ];
+        let filled = fill.iter().fold(text.to_owned(), |text, (mark, value)| {
+            text.replace(mark, value)
+        });
+        write(&file, filled)?;
+        match self {
+            Server::Nginx => command.arg("-p").arg(&prefix).arg("-c"),
+            Server::H2o => command.args(["-m", "worker", "-c"]),
+            _ => command.args(["-D", "-f"]),
+        };
+        command.arg(file);
+        Ok(())
+    }
+}
+
+impl Setup {
+    /// Starts it in namespace a on its core, or cores; one that needs a daemon with a daemon of its own.
+    pub(super) fn start<'s>(self, stage: &'s WebStage, lab: &Lab) -> Result<Serving<'s>> {
+        let uid = stage.args.uid;
+        let namespace = || Side::A.namespace(&stage.args.lab);
+        let daemon = (self.server == Server::Xokd)
+            .then(|| Daemon::start(stage, namespace(), &policy(uid)))
+            .transpose()?;
+        let lent = daemon.as_ref().map(|daemon| Lent {
+            daemon,
+            mode: "shared",
+            uid,
+        });
+        Ok(Serving {
+            server: self.server,
+            started: self.launch(stage, lab, lent)?,
+            _daemon: daemon,
+        })
+    }
+
+    fn launch(self, stage: &WebStage, lab: &Lab, lent: Option<Lent<'_>>) -> Result<Started> {
+        let server = self.server;
+        let documents = stage.scratch.directory("documents")?;
+        let documents = documents.to_string_lossy().into_owned();
+        let mut command = match lent {
+            Some(_) => Command::new(&stage.program),
+            None => lab.command(Side::A, server.program(&stage.program)?)?,
+        };
+        if server.is_ours() {
+            command.args(["serve", &documents, "--port", &PORT.to_string(), "--json"]);
+            command.args(self.without.iter().flat_map(|one| ["--without", one]));
+            command.args((server == Server::Handlers).then_some("--syn-handler"));
+            if self.cores > 1 {
+                command.args(["--cores", &self.cores.to_string()]);
+            }
+        }
+        match (server, lent) {
+            (_, Some(lent)) => lent.give(&mut command),
+            (Server::Exos | Server::Handlers, _) => {
+                command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
+                command.args(["--address", &format!("{EXOS}/24")]);
+            }
+            (Server::Sockets, _) => {
+                command.args(["--sockets", "--address", &format!("{KERNEL}/24")]);
+            }
+            _ => server.configure(stage, &documents, &mut command)?,
+        }
+        let cores = &stage.cores[..stage.cores.len().min(self.cores as usize)];
+        stage.start_on(&server.to_string(), command, cores)
+    }
+}
+
+/// A part of the interface that a daemon lends to a user: a virtual interface (`shared`) or the device's queue (`direct`).
+#[derive(Clone, Copy)]
+pub(crate) struct Lent<'d> {
+    pub daemon: &'d Daemon<'d>,
+    pub mode: &'static str,
+    pub uid: u32,
+}
+
+impl Lent<'_> {
+    /// Starts a server on it.
+    pub fn serve<'s>(self, stage: &WebStage, lab: &Lab) -> Result<Serving<'s>> {
+        let server = Server::Xokd;
+        Ok(Serving {
+            server,
+            started: Setup::from(server).launch(stage, lab, Some(self))?,
+            _daemon: None,
+        })
+    }
+
+    /// Makes a command one of that user, which uses it.
+    fn give(self, command: &mut Command) {
+        command.args(["--via", "xokd", "--mode", self.mode, "--xokd"]);
+        command.arg(self.daemon.socket()).current_dir("/");
+        command.uid(self.uid).gid(self.uid);
+    }
+}
+
+/// The user whose program is measured may claim everything.
+fn policy(uid: u32) -> String {
+    format!(
+        "[[interface]]\nname = \"{INTERFACE}\"\naddresses = [\"{EXOS}/24\"]\n\n\
+         [[allow]]\nuser = \"{uid}\"\nports = [\"1-65535\"]\nmemory_max = \"1GiB\"\n"
+    )
+}
+
+/// What is to be measured of what was asked for, with what each calls itself, and why the others are left out.
+pub(crate) fn available(servers: &[Server], exos: &Path) -> (Vec<(Server, String)>, Vec<String>) {
+    process::available(servers, |server| server.version(exos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_configuration_has_all_its_places() {
+        let common = ["@DOCUMENTS@", "@PREFIX@"];
+        for (text, own) in [
+            (NGINX_CONF, &["@ADDRESS@"][..]),
+            (H2O_CONF, &["@HOST@", "@PORT@"]),
+            (LIGHTTPD_CONF, &["@HOST@", "@PORT@"]),
+        ] {
+            for mark in common.iter().chain(own) {
+                let used = |line: &str| !line.starts_with('#') && line.contains(mark);
+                assert!(text.lines().any(used), "{mark}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_this_exos_cannot_do_is_left_out_with_a_reason() {
+        let (there, left_out) = available(&[Server::Exos, Server::Sockets], Path::new("/bin/echo"));
+        let there: Vec<Server> = there.into_iter().map(|(server, _)| server).collect();
+        assert_eq!(there, [Server::Exos]);
+        assert!(left_out[0].contains("--sockets"), "{left_out:?}");
+    }
+}

@@ -1,0 +1,158 @@
+//! An interface by AF_XDP, beside the host, with addresses that the host does not have.
+
+use std::net::IpAddr;
+
+use exos_filter::Filter;
+use exos_filter::program::{Action, Rule};
+use exos_host::bpf;
+use exos_host::error::{Error, ErrorKind};
+use exos_host::netlink::Netlink;
+use exos_host::passing::Passing;
+use exos_link::{Link, XdpConfig, XdpLink};
+
+use super::{Addresses, Attachment, Prefixed, pools, taken};
+use crate::cores::join;
+use crate::node::Exos;
+
+/// An interface, and addresses on it that nobody else has.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Which of its queues.
+    pub queues: Queues,
+    /// What the program answers for.
+    pub addresses: Addresses,
+}
+
+impl Interface {
+    /// All queues of the interface, on one core.
+    pub fn new(name: impl Into<String>, addresses: Addresses) -> Self {
+        Self {
+            name: name.into(),
+            queues: Queues::default(),
+            addresses,
+        }
+    }
+
+    /// The link and a stack. That others have none of the addresses is known where they `are_ours`.
+    pub(super) fn attach(&self, wanted: &Attachment, are_ours: bool) -> Result<Exos, Error> {
+        let addresses = &self.addresses;
+        let rules = rules_for_addresses(addresses)?;
+        let settings = XdpConfig {
+            queue: self.queues.one(),
+            ..XdpConfig::new(&self.name, rules.clone())
+        };
+        let (link, others) = open(&settings, self.queues.cores())?;
+        self.refuse_host_addresses(&Netlink::new()?)?;
+        if !are_ours {
+            taken::refuse(link.interface(), &pools::to_be_asked_for(addresses))?;
+        }
+        let memberships = pools::join_groups(link.interface(), addresses)?;
+        let config = addresses.config(&link.mac(), link.mtu());
+        let mut exos = join(Link::Xdp(link), others, config, None, wanted)?;
+        exos.rules = rules;
+        exos._memberships = Some(memberships);
+        Ok(exos)
+    }
+
+    /// Refuses what `attach` would refuse while the program before is there, and keeps what comes for the addresses from now
+    /// on.
+    pub(super) fn prepare_to_follow(&self) -> Result<Passing, Error> {
+        let netlink = Netlink::new()?;
+        let index = netlink.link_by_name(&self.name)?.index;
+        self.refuse_host_addresses(&netlink)?;
+        bpf::permitted()?;
+        let addresses = self.addresses.ours().iter();
+        let addresses = addresses.map(|address| Prefixed::single(address.ip));
+        let all = addresses.chain(self.addresses.pools().iter().copied());
+        let all: Vec<_> = all.map(|a| (a.ip, a.prefix)).collect();
+        Passing::listen(index, &all)
+    }
+
+    /// An address that the host has too would be answered twice.
+    fn refuse_host_addresses(&self, netlink: &Netlink) -> Result<(), Error> {
+        let host = netlink.all_addresses()?;
+        for address in self.addresses.ours() {
+            if host.iter().any(|theirs| theirs.ip == address.ip) {
+                return Err(
+                    Error::new(format!("{} is an address of this host", address.ip))
+                        .mend(format!(
+                            "choose one that nobody has, or share the host's on {}",
+                            self.name
+                        ))
+                        .of_kind(ErrorKind::AddressOfHost),
+                );
+            }
+        }
+        pools::refuse_host_addresses(netlink, &self.addresses)
+    }
+}
+
+/// Which queues of an interface a program has.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum Queues {
+    /// All that are in use, shared out among this many cores with a stack each ([`Exos::take_cores`]).
+    All {
+        /// How many.
+        cores: u32,
+    },
+    /// This one alone: what is steered to others is not seen.
+    One(u32),
+}
+
+impl Default for Queues {
+    /// All of them, on one core.
+    fn default() -> Self {
+        Self::All { cores: 1 }
+    }
+}
+
+impl Queues {
+    pub(super) fn one(self) -> Option<u32> {
+        match self {
+            Self::All { .. } => None,
+            Self::One(queue) => Some(queue),
+        }
+    }
+
+    pub(super) fn cores(self) -> u32 {
+        match self {
+            Self::All { cores } => cores.max(1),
+            Self::One(_) => 1,
+        }
+    }
+}
+
+/// A link for each core, the first apart.
+pub(super) fn open(settings: &XdpConfig, cores: u32) -> Result<(XdpLink, Vec<XdpLink>), Error> {
+    let mut links = XdpLink::open_for_cores(settings, cores)?;
+    Ok((links.remove(0), links))
+}
+
+/// What is for our addresses alone, with what it takes to be found on the link.
+fn rules_for_addresses(addresses: &Addresses) -> Result<Vec<Rule>, Error> {
+    let mut rules = pools::rules(addresses.pools())?;
+    for address in addresses.ours() {
+        rules.push(rule(&format!("dst host {} and not arp", address.ip))?);
+        match address.ip {
+            // Replies to our own questions come to us by MAC, so every ARP packet about us counts.
+            IpAddr::V4(ip) => rules.push(rule(&format!("arp dst host {ip}"))?),
+            IpAddr::V6(ip) => {
+                let group = exos_wire::ndp::solicited_node(&ip);
+                rules.push(rule(&format!("icmp6 and dst host {group}"))?);
+            }
+        }
+    }
+    Ok(rules)
+}
+
+/// What the text says, of frames of no VLAN: other VLANs of the interface are the host's.
+pub(crate) fn rule(text: &str) -> Result<Rule, Error> {
+    let filter = Filter::parse(&format!("({text}) and (not vlan or vlan 0)"))
+        .map_err(|e| Error::new(format!("a filter of our own is wrong: {e}")))?;
+    Ok(Rule {
+        filter,
+        action: Action::RedirectToSocket,
+    })
+}

@@ -1,0 +1,225 @@
+//! How a program gets its packets: which link, and what is the program's own on it.
+//!
+//! | attach to | what is made | who else is on it |
+//! |---|---|---|
+//! | [`OwnPair`] | an interface pair of the program's own ([`pair`]); takes root | nobody |
+//! | [`OwnTap`] | a TAP device in a user namespace ([`user_netns`]); takes no privilege | nobody |
+//! | [`Interface`] | an AF_XDP socket on each queue, for addresses that nobody else has | the host, and everybody it serves |
+//! | [`SharedInterface`] | that, for one port or some peers on the host's own addresses | the host |
+//! | [`Tap`] | a TAP device | the host |
+//! | [`Daemon`] | a part of an interface that a daemon lends ([`crate::via`]): the addresses and ports claimed from it | everybody else who claims |
+//!
+//! On an interface that the host uses too, only what is for our addresses is taken, and on a shared one only what is for
+//! our ports.
+//!
+//! ```
+//! # use exos::{Addresses, Attachment, Interface, OwnPair, Queues, Role, SharedInterface};
+//! # fn main() -> Result<(), exos::Error> {
+//! let two_cores = OwnPair::new().with_cores(2);
+//! let ours = Addresses::new(["192.0.2.7/24".parse().unwrap()])?.with_gateways(["192.0.2.1".parse().unwrap()])?;
+//! let queue = Interface { queues: Queues::One(3), ..Interface::new("eth0", ours) };
+//! let server = SharedInterface::new("eth0", Role::Serve(80));
+//! let replayed = Attachment { seed: Some(7), ..server.into() };
+//! # Ok(()) }
+//! ```
+
+mod addresses;
+mod describe;
+mod interface;
+mod own;
+pub mod pair;
+mod pools;
+mod shared;
+mod taken;
+pub mod user_netns;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use exos_host::Error;
+use exos_host::caps::{self, CapabilitySet};
+use exos_link::{TapConfig, TapLink};
+
+use crate::cores::join;
+use crate::node::Exos;
+use crate::via;
+pub use addresses::{Addresses, Prefixed};
+pub(crate) use interface::rule;
+pub use interface::{Interface, Queues};
+pub use own::{OwnPair, OwnTap};
+pub use shared::SharedInterface;
+
+/// A link, and how the stack on it behaves.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    /// The link.
+    pub link: LinkKind,
+    /// Hand over large segments to be cut by the link, where it can. Off to measure what it brings.
+    pub segmentation: bool,
+    /// Verify the TCP and UDP checksums of what comes, where the link has not.
+    pub verify_checksums: bool,
+    /// What sequence numbers, timestamps and local ports follow from, where nobody gains by foretelling them: with the
+    /// same seed a peer that still has connections of an earlier run in TIME-WAIT sees ours as later ones (RFC 6191).
+    /// `None` draws a secret (RFC 6528).
+    pub seed: Option<u64>,
+}
+
+/// The kinds of link.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LinkKind {
+    /// An interface pair of the program's own.
+    OwnPair(OwnPair),
+    /// A TAP device in a user namespace of the program's own.
+    OwnTap(OwnTap),
+    /// An interface by AF_XDP, with addresses of the program's own.
+    Interface(Interface),
+    /// An interface by AF_XDP, beside the host on its addresses.
+    SharedInterface(SharedInterface),
+    /// A TAP device.
+    Tap(Tap),
+    /// A part of an interface that a daemon lends.
+    Daemon(Daemon),
+}
+
+/// A TAP device, which is made if it is not there.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Tap {
+    /// Its name.
+    pub name: String,
+    /// What the program answers for.
+    pub addresses: Addresses,
+}
+
+/// A part of an interface that a daemon lends, which knows routes and neighbours.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Daemon {
+    /// The interface; the only one that the daemon serves when left out.
+    pub interface: Option<String>,
+    /// Where the daemon listens.
+    pub socket: PathBuf,
+    /// Which kind of part.
+    pub mode: via::Mode,
+    /// Which of the daemon's addresses; all that policy allows when none is named.
+    pub addresses: Vec<Prefixed>,
+    /// What is claimed at the start.
+    pub role: Role,
+    /// Claim the UDP port of the number that is served too.
+    pub datagrams: bool,
+}
+
+/// What a program does on addresses that others use too.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// It has this TCP port, to listen at or to connect from.
+    Serve(u16),
+    /// It connects, from ports that it gets for each connection. Beside the host it must be said to whom.
+    Connect(Vec<SocketAddr>),
+}
+
+impl Daemon {
+    /// Of the daemon that listens where it is custom.
+    pub fn new(role: Role) -> Self {
+        Self {
+            interface: None,
+            socket: via::socket_path(),
+            mode: via::Mode::Auto,
+            addresses: Vec::new(),
+            role,
+            datagrams: false,
+        }
+    }
+}
+
+impl LinkKind {
+    /// A link of the program's own, of the kind that this process is allowed.
+    pub fn own() -> Self {
+        let needed = CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN;
+        // Who is root in a user namespace only has them there, and BPF asks for them outside.
+        if caps::has(needed) && !user_netns::is_inside() {
+            OwnPair::new().into()
+        } else {
+            OwnTap::new().into()
+        }
+    }
+
+    /// The interface that is attached to by AF_XDP.
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            Self::Interface(interface) => Some(&interface.name),
+            Self::SharedInterface(shared) => Some(&shared.name),
+            _ => None,
+        }
+    }
+}
+
+impl<T: Into<LinkKind>> From<T> for Attachment {
+    fn from(link: T) -> Self {
+        Self {
+            link: link.into(),
+            segmentation: true,
+            verify_checksums: true,
+            seed: None,
+        }
+    }
+}
+
+/// Each kind of link is one, by its own name.
+macro_rules! kinds {
+    ($($kind:ident),*) => {
+        $(impl From<$kind> for LinkKind {
+            fn from(link: $kind) -> Self {
+                Self::$kind(link)
+            }
+        })*
+    };
+}
+
+kinds!(OwnPair, OwnTap, Interface, SharedInterface, Tap, Daemon);
+
+impl Exos {
+    /// Make the link and a stack on it. Everything made is unmade when the result is dropped, or
+    /// the process ends in whatever way.
+    pub fn attach(wanted: impl Into<Attachment>) -> Result<Self, Error> {
+        let wanted = wanted.into();
+        match &wanted.link {
+            LinkKind::OwnPair(pair) => pair.attach(&wanted),
+            LinkKind::OwnTap(tap) => tap.attach(&wanted),
+            LinkKind::Interface(interface) => interface.attach(&wanted, false),
+            LinkKind::SharedInterface(shared) => shared.attach(&wanted),
+            LinkKind::Tap(tap) => tap.attach(&wanted),
+            LinkKind::Daemon(daemon) => via::attach(daemon, &wanted),
+        }
+    }
+
+    /// Makes the link as [`attach`](Self::attach) does, for a program that may follow another at the same interface.
+    /// `hand_over` has the one before give up what it has, and says whether there was one: then nobody is asked whether the
+    /// addresses are free. What comes for them until the link is there is kept where the interface is ours to open, and is
+    /// what [`relay`](Self::relay) takes in first.
+    ///
+    /// # Errors
+    ///
+    /// As `attach`, or those of `hand_over`.
+    pub fn attach_after(
+        wanted: impl Into<Attachment>,
+        hand_over: impl FnOnce() -> Result<bool, Error>,
+    ) -> Result<Self, Error> {
+        let wanted = wanted.into();
+        let LinkKind::Interface(interface) = &wanted.link else {
+            hand_over()?;
+            return Self::attach(wanted);
+        };
+        let passing = interface.prepare_to_follow()?;
+        let are_ours = hand_over()?;
+        let mut exos = interface.attach(&wanted, are_ours)?;
+        exos.take_passed(passing)?;
+        Ok(exos)
+    }
+}
+
+impl Tap {
+    fn attach(&self, wanted: &Attachment) -> Result<Exos, Error> {
+        let link = TapLink::open(&TapConfig::named(&self.name))?;
+        let config = self.addresses.config(&link.mac(), link.mtu());
+        join(exos_link::Link::Tap(link), Vec::new(), config, None, wanted)
+    }
+}

@@ -1,0 +1,167 @@
+//! Frames that came to another core than the one they are for.
+//!
+//! A program on several cores has a stack on each, all with the same addresses, and a share of the interface's queues each
+//! ([`crate::cores`]). The device keeps the segments of a connection together by a hash, nearly; what comes to the wrong
+//! core is handed on here, as [`Stack::handle_frame_among`] says. It is copied, which costs a microsecond, and is rare:
+//! the counters tell how rare.
+//!
+//! What waits for a core is bounded ([`WAITING_MAX`]). A frame for which there is no room is lost like one on a wire.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use exos_host::Error;
+use exos_inet::{Concern, Instant, RxChecksum, Stack};
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Frames that wait for one core. Of the longest, super-packets of 64 KiB, that is 16 MiB.
+const WAITING_MAX: usize = 256;
+
+/// A frame on its way from core to core.
+struct Passed {
+    frame: Box<[u8]>,
+    checksum: RxChecksum,
+    audience: Audience,
+}
+
+#[derive(Copy, Clone)]
+enum Audience {
+    /// Every core gets one.
+    All,
+    /// It is for the core that knows it. This many are still to be asked after this one.
+    One(usize),
+}
+
+/// Another core.
+#[derive(Clone)]
+struct Peer {
+    frames: SyncSender<Passed>,
+    wake: Arc<OwnedFd>,
+}
+
+/// One core's end of what the cores hand to each other.
+pub struct Handoff {
+    frames: Receiver<Passed>,
+    wake: Arc<OwnedFd>,
+    /// The others, from the next one on.
+    others: Vec<Peer>,
+    /// It may have been woken by its descriptor, which is to be read then.
+    slept: bool,
+    handed_on: u64,
+    lost: u64,
+}
+
+impl Handoff {
+    /// An end for each of this many cores.
+    pub fn between(cores: usize) -> Result<Vec<Self>, Error> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let ends = (0..cores).map(|_| {
+            let (sender, receiver) = sync_channel(WAITING_MAX);
+            let wake = eventfd(0, flags)
+                .map_err(|e| Error::io("cannot make an event descriptor", e))?
+                .into();
+            let peer = Peer {
+                frames: sender,
+                wake: Arc::clone(&wake),
+            };
+            Ok((receiver, wake, peer))
+        });
+        let ends: Vec<_> = ends.collect::<Result<_, Error>>()?;
+        let peers: Vec<Peer> = ends.iter().map(|(_, _, peer)| peer.clone()).collect();
+        let all = ends.into_iter().enumerate().map(|(n, (frames, wake, _))| {
+            let others = [&peers[n + 1..], &peers[..n]].concat();
+            Self {
+                frames,
+                wake,
+                others,
+                slept: false,
+                handed_on: 0,
+                lost: 0,
+            }
+        });
+        Ok(all.collect())
+    }
+
+    /// Readable when a frame waits. To be asked for before each sleep.
+    pub fn fd_to_sleep_on(&mut self) -> BorrowedFd<'_> {
+        self.slept = true;
+        self.wake.as_fd()
+    }
+
+    /// Takes in a frame that came by the link.
+    pub fn take_in(&mut self, stack: &mut Stack, now: Instant, frame: &[u8], checksum: RxChecksum) {
+        match stack.handle_frame_among(now, frame, checksum) {
+            Concern::Nobody => {}
+            Concern::Another => self.ask(frame.into(), checksum, self.others.len()),
+            Concern::Everybody => {
+                for n in 0..self.others.len() {
+                    self.pass(n, frame.into(), checksum, Audience::All);
+                }
+            }
+        }
+    }
+
+    /// Takes in what others have handed on; returns how many frames.
+    pub fn receive(&mut self, stack: &mut Stack, now: Instant) -> usize {
+        if std::mem::take(&mut self.slept) {
+            // Before the frames are taken: anyone who hands one on after this wakes us again.
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
+        let mut count = 0;
+        while count < WAITING_MAX
+            && let Ok(Passed {
+                frame,
+                checksum,
+                audience,
+            }) = self.frames.try_recv()
+        {
+            count += 1;
+            match audience {
+                Audience::All => drop(stack.handle_frame_among(now, &frame, checksum)),
+                Audience::One(0) => {
+                    // The last of all: when it is not known here either, it is nobody's.
+                    if stack.handle_frame_among(now, &frame, checksum) == Concern::Another {
+                        stack.handle_frame(now, &frame, checksum);
+                    }
+                }
+                Audience::One(left) => {
+                    if stack.handle_frame_among(now, &frame, checksum) == Concern::Another {
+                        self.ask(frame, checksum, left);
+                    }
+                }
+            }
+        }
+        count
+    }
+
+    /// Asks the next of `left`, this one not counted.
+    fn ask(&mut self, frame: Box<[u8]>, checksum: RxChecksum, left: usize) {
+        self.pass(0, frame, checksum, Audience::One(left - 1));
+    }
+
+    fn pass(&mut self, to: usize, frame: Box<[u8]>, checksum: RxChecksum, audience: Audience) {
+        let peer = &self.others[to];
+        let passed = Passed {
+            frame,
+            checksum,
+            audience,
+        };
+        match peer.frames.try_send(passed) {
+            Ok(()) => {
+                self.handed_on += 1;
+                // It cannot fail but by being full, and then the core is awake.
+                let _ = rustix::io::write(&peer.wake, &1_u64.to_ne_bytes());
+            }
+            Err(_) => self.lost += 1,
+        }
+    }
+
+    /// Frames handed on and lost, by name.
+    pub fn counters(&self) -> [(&'static str, u64); 2] {
+        [
+            ("cores_frames_handed_on", self.handed_on),
+            ("cores_frames_lost", self.lost),
+        ]
+    }
+}

@@ -1,0 +1,144 @@
+//! For programs that forward packets: they look at each frame first, change it, and say what becomes of it.
+
+use exos_host::error::{Error, ErrorKind};
+use exos_host::ethtool::STOP_MERGING;
+use exos_host::passing::Passing;
+use exos_inet::{Instant, RxChecksum, Stack};
+use exos_link::{Link, Merging, Relay, TxMeta};
+
+use crate::node::{Exos, RECEIVE_BATCHES, checksum_of};
+use crate::watch::Direction;
+
+/// What becomes of a frame that a program has looked at ([`Exos::relay`]).
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum Passage {
+    /// It leaves by the link as it is now.
+    Onward,
+    /// It is for the stack.
+    Stack,
+    /// It is done with.
+    Done,
+}
+
+/// What came for our addresses while the link was made, and the host saw.
+#[derive(Debug, Default)]
+pub(crate) struct Early {
+    frames: Vec<Vec<u8>>,
+    /// What there was no room for.
+    lost: u64,
+}
+
+impl Exos {
+    /// Whether packets can be sent on one by one, as they come.
+    ///
+    /// # Errors
+    ///
+    /// The interface's device merges packets, and cannot be told to stop: those are longer than the interface sends.
+    pub fn check_relaying(&self) -> Result<(), Error> {
+        match &self.link {
+            Link::Xdp(link) if link.merging() != Merging::No => Err(Error::new(format!(
+                "the device of {} merges packets, and cannot be told to stop: they cannot be sent on as they come",
+                link.name()
+            ))
+            .mend(STOP_MERGING)
+            .of_kind(ErrorKind::Unsupported)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes in what has passed to the host and was for us.
+    pub(crate) fn take_passed(&mut self, mut passing: Passing) -> Result<(), Error> {
+        // What comes from now on the link brings, and what is there has an end.
+        passing.stop()?;
+        // What is longer, a kernel has put together of several: it is sent again.
+        let mut frame = vec![0; exos_wire::ethernet::LEN + self.stack.config().mtu];
+        let is_ours = |frame: &[u8]| self.rules.iter().any(|rule| rule.filter.matches(frame));
+        let mut passed = Vec::new();
+        while let Some(frame) = passing.next(&mut frame) {
+            if is_ours(frame) {
+                passed.push(frame.to_vec());
+            }
+        }
+        self.early = Early {
+            frames: passed,
+            lost: passing.take_lost(),
+        };
+        Ok(())
+    }
+
+    /// Frames that came for us before the link was there and are lost: there was no room to keep them, or they were too long.
+    pub fn passed_lost(&self) -> u64 {
+        self.early.lost
+    }
+
+    /// Shows the frames that the next [`relay`](Self::relay) takes in first, for a program that does for all of them at once
+    /// what can be done before. There may be more by then; a link that cannot show any shows none.
+    pub fn look(&mut self, mut each: impl FnMut(&[u8])) {
+        let count = RECEIVE_BATCHES as u32 * exos_link::RX_BATCH;
+        self.link.look(count, &mut each);
+    }
+
+    /// [`receive`](Self::receive) for a program that forwards packets itself: `take` sees each frame first, may change it, and says
+    /// what becomes of it. What is to leave is queued at once, and leaves with [`send`](Self::send).
+    ///
+    /// # Panics
+    ///
+    /// On several cores, where frames would have to be handed on.
+    pub fn relay(
+        &mut self,
+        mut take: impl FnMut(&mut Stack, Instant, &mut [u8], RxChecksum) -> Passage,
+    ) -> usize {
+        assert!(self.handoff.is_none(), "a relay on several cores");
+        let now = self.begin_turn();
+        let stack = &mut self.stack;
+        let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
+        let mut show = |direction, frame: &[u8]| {
+            if let Some(offer) = &mut offer {
+                offer.copy(direction, frame, &[]);
+            }
+        };
+        let mut count = self.early.frames.len();
+        for mut frame in std::mem::take(&mut self.early.frames) {
+            show(Direction::In, &frame);
+            // A host on a virtual link may have left its checksum unfinished.
+            match take(stack, now, &mut frame, RxChecksum::MaybePartial) {
+                Passage::Onward => {
+                    self.link.transmit(&frame, &[], TxMeta::default());
+                }
+                Passage::Stack => stack.handle_frame(now, &frame, RxChecksum::MaybePartial),
+                Passage::Done => {}
+            }
+        }
+        for _ in 0..RECEIVE_BATCHES {
+            let batch = self.link.relay(|frame, meta| {
+                let checksum = checksum_of(meta);
+                show(Direction::In, frame);
+                match take(stack, now, frame, checksum) {
+                    Passage::Onward => {
+                        show(Direction::Out, frame);
+                        return Relay::Onward;
+                    }
+                    Passage::Stack => stack.handle_frame(now, frame, checksum),
+                    Passage::Done => {}
+                }
+                Relay::Done
+            });
+            count += batch;
+            if batch < exos_link::RX_BATCH as usize {
+                break;
+            }
+        }
+        self.stack.handle_timeout(now);
+        self.worked = count > 0;
+        count
+    }
+
+    /// Queues a complete frame of the program's own; one for which the link has no room it counts.
+    pub fn transmit(&mut self, frame: &[u8]) {
+        let queued = self.link.transmit(frame, &[], TxMeta::default());
+        let offer = self.offer.as_mut().filter(|offer| offer.is_watched());
+        if let Some(offer) = offer.filter(|_| queued) {
+            offer.copy(Direction::Out, frame, &[]);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! SYNs answered by somebody else, see [`crate::tcp::syn_offload`]: what they have to know of us.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use exos_wire::tcp::cookie::Recipe;
+
+use super::Stack;
+use crate::route::Prefix;
+use crate::tcp::ListenerId;
+use crate::time::Instant;
+
+impl Stack {
+    /// Somebody answers SYNs over IPv4 to a listener from now on, with this. `None` where they could not answer as we do,
+    /// because its connections are not opened with all of MSS, SACK, timestamps and scale, and nothing else.
+    pub fn offload_syns(&mut self, now: Instant, listener: ListenerId) -> Option<Recipe> {
+        let local = self.local(false);
+        self.tcp.offload_syns(now, listener, local)
+    }
+
+    /// Nobody answers for a listener any more.
+    pub fn stop_offloading_syns(&mut self, now: Instant, listener: ListenerId) {
+        self.tcp.stop_offloading_syns(now, listener);
+    }
+
+    /// Addresses of all hosts on our networks (RFC 919), from which no packet comes.
+    pub fn broadcasts_v4(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.addresses().iter().filter_map(Prefix::broadcast)
+    }
+
+    /// Our addresses that are IPv4.
+    pub fn addresses_v4(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.addresses()
+            .iter()
+            .filter_map(|prefix| match prefix.addr {
+                IpAddr::V4(address) => Some(address),
+                IpAddr::V6(_) => None,
+            })
+    }
+}

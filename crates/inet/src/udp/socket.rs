@@ -1,0 +1,88 @@
+//! One bound socket: what fits it, and the datagrams that wait in it, a bounded number of bytes of them.
+//!
+//! Invariant: `queued` is the sum of the waiting datagrams' lengths and overheads.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use super::Received;
+use crate::icmp::ErrorKind;
+use crate::limits::{UDP_DATAGRAM_OVERHEAD, UDP_QUEUE_BYTES_MAX};
+
+#[derive(Debug)]
+pub(super) struct Socket {
+    pub local: Option<IpAddr>,
+    pub port: u16,
+    pub remote: Option<SocketAddr>,
+    waiting: VecDeque<Received>,
+    queued: usize,
+    /// Datagrams for which there was no room.
+    pub dropped: u64,
+    /// The latest ICMP error, and about what was sent to whom.
+    pub error: Option<(SocketAddr, ErrorKind)>,
+    /// The program is yet to hear of it by `UdpTable::poll_readable`.
+    pub is_told: bool,
+}
+
+impl Socket {
+    pub fn new(local: Option<IpAddr>, port: u16) -> Self {
+        Self {
+            local,
+            port,
+            remote: None,
+            waiting: VecDeque::new(),
+            queued: 0,
+            dropped: 0,
+            error: None,
+            is_told: false,
+        }
+    }
+
+    /// How well the socket fits; `None`: not at all. More is better.
+    pub fn fit(&self, from: SocketAddr, to: IpAddr) -> Option<u8> {
+        let local = match self.local {
+            Some(local) if local != to => return None,
+            local => u8::from(local.is_some()),
+        };
+        match self.remote {
+            Some(remote) if remote != from => None,
+            remote => Some(local + 2 * u8::from(remote.is_some())),
+        }
+    }
+
+    /// Hear `remote` alone from now on; what waits from others is dropped.
+    pub fn connect(&mut self, remote: Option<SocketAddr>) {
+        self.remote = remote;
+        if let Some(remote) = remote {
+            self.waiting.retain(|r| r.from == remote);
+            self.queued = self.waiting.iter().map(cost_of).sum();
+        }
+    }
+
+    /// False where there is no room.
+    pub fn push(&mut self, from: SocketAddr, to: IpAddr, payload: &[u8]) -> bool {
+        if self.queued + payload.len() + UDP_DATAGRAM_OVERHEAD > UDP_QUEUE_BYTES_MAX {
+            self.dropped += 1;
+            return false;
+        }
+        let received = Received {
+            from,
+            to,
+            payload: payload.to_vec(),
+        };
+        self.queued += cost_of(&received);
+        self.waiting.push_back(received);
+        true
+    }
+
+    /// The oldest.
+    pub fn take(&mut self) -> Option<Received> {
+        let received = self.waiting.pop_front()?;
+        self.queued -= cost_of(&received);
+        Some(received)
+    }
+}
+
+fn cost_of(received: &Received) -> usize {
+    received.payload.len() + UDP_DATAGRAM_OVERHEAD
+}
