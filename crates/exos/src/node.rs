@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use exos_filter::Rule;
-use exos_inet::{Instant, RxChecksum, Stack, TxChecksum};
-use exos_link::{Link, RxMeta, TxMeta};
+use exos_inet::{Instant, Stack};
+use exos_link::{Link, TxMeta};
 
 use crate::attach::pair::Pair;
 use crate::clock;
@@ -217,11 +217,11 @@ impl Exos {
             let batch = match &mut self.handoff {
                 None => self.link.receive(|frame, meta| {
                     show(frame);
-                    stack.handle_frame(now, frame, checksum_of(meta));
+                    stack.handle_frame(now, frame, meta.checksum);
                 }),
                 Some(handoff) => self.link.receive(|frame, meta| {
                     show(frame);
-                    handoff.take_in(stack, now, frame, checksum_of(meta));
+                    handoff.take_in(stack, now, frame, meta.checksum);
                 }),
             };
             count += batch;
@@ -269,12 +269,7 @@ impl Exos {
                 break;
             };
             let meta = TxMeta {
-                checksum: match t.checksum {
-                    TxChecksum::Complete => exos_link::TxChecksum::None,
-                    TxChecksum::Partial { start, offset } => {
-                        exos_link::TxChecksum::Partial { start, offset }
-                    }
-                },
+                checksum: t.checksum,
                 segment_size: t.segment_size,
                 ipv6: t.ipv6,
                 header_len: t.head.len() as u16,
@@ -428,13 +423,4 @@ fn descriptors<'a>(
 ) -> impl Iterator<Item = BorrowedFd<'a>> {
     let tables = tables.map(HostTables::fd);
     tables.into_iter().chain(via.and_then(Via::fd))
-}
-
-/// The stack's word for what the link says of a checksum.
-pub(crate) fn checksum_of(meta: RxMeta) -> RxChecksum {
-    match meta.checksum {
-        exos_link::RxChecksum::Unknown => RxChecksum::Unknown,
-        exos_link::RxChecksum::Verified | exos_link::RxChecksum::Partial => RxChecksum::Verified,
-        exos_link::RxChecksum::MaybePartial => RxChecksum::MaybePartial,
-    }
 }

@@ -6,7 +6,7 @@ use exos_host::passing::Passing;
 use exos_inet::{Instant, RxChecksum, Stack};
 use exos_link::{Link, Merging, Relay, TxMeta};
 
-use crate::node::{Exos, RECEIVE_BATCHES, checksum_of};
+use crate::node::{Exos, RECEIVE_BATCHES};
 use crate::watch::Direction;
 
 /// What becomes of a frame that a program has looked at ([`Exos::relay`]).
@@ -111,7 +111,7 @@ impl Exos {
         }
         for _ in 0..RECEIVE_BATCHES {
             let batch = self.link.relay(|frame, meta| {
-                let checksum = checksum_of(meta);
+                let checksum = meta.checksum;
                 show(Direction::In, frame);
                 match take(stack, now, frame, checksum) {
                     Passage::Onward => {

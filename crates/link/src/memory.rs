@@ -190,7 +190,7 @@ impl MemoryLink {
     fn check(&self, len: usize, meta: TxMeta) {
         let offload = self.config.offload;
         assert!(
-            offload.tx_checksum || meta.checksum == TxChecksum::None,
+            offload.tx_checksum || meta.checksum == TxChecksum::Complete,
             "a partial checksum on a link without checksum offload"
         );
         let len_max = match meta.segment_size {
@@ -210,7 +210,7 @@ impl MemoryLink {
 /// What was left undone by the sender is undone at the receiver.
 fn seen_by_receiver(meta: TxMeta) -> RxMeta {
     let checksum = match meta.checksum {
-        TxChecksum::None => RxChecksum::Unknown,
+        TxChecksum::Complete => RxChecksum::Unknown,
         TxChecksum::Partial { .. } => RxChecksum::Partial,
     };
     RxMeta {

@@ -5,24 +5,7 @@
 //! checksums unfinished and segments uncut, because nothing can corrupt them on
 //! the way. These types say which.
 
-/// What is known of the transport checksum of a received frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RxChecksum {
-    /// Nothing: the receiver verifies it.
-    #[default]
-    Unknown,
-    /// The link has verified it.
-    Verified,
-    /// The field holds the sum of the pseudo-header only; the sender is the
-    /// kernel of this machine and left the rest to a device that there is not.
-    /// The receiver trusts the data.
-    Partial,
-    /// It may be complete or hold the sum of the pseudo-header only, and the
-    /// link cannot say which: frames of a kernel on this machine that come
-    /// through a veth and AF_XDP, which has no word for it. The receiver accepts
-    /// either.
-    MaybePartial,
-}
+pub use exos_wire::offload::{RxChecksum, TxChecksum};
 
 /// What a link says about a received frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,22 +26,6 @@ pub enum Relay {
     Done,
     /// It leaves by this link as it is now, complete.
     Onward,
-}
-
-/// What is left to do about the transport checksum of a frame that is sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TxChecksum {
-    /// Nothing: the frame is complete.
-    #[default]
-    None,
-    /// The field holds the sum of the pseudo-header; the checksum is of all
-    /// bytes from `start` on.
-    Partial {
-        /// Where the checksummed bytes begin, from the start of the frame.
-        start: u16,
-        /// Where the field is, from `start`.
-        offset: u16,
-    },
 }
 
 /// What a frame needs from a link with offload. [`Default`] is a complete frame.

@@ -64,7 +64,7 @@ pub(crate) fn encode(meta: TxMeta) -> [u8; LEN] {
     }
     if let Some(size) = meta.segment_size {
         assert!(
-            meta.checksum != TxChecksum::None,
+            meta.checksum != TxChecksum::Complete,
             "segmentation without a partial checksum"
         );
         header[1] = if meta.ipv6 { GSO_TCPV6 } else { GSO_TCPV4 };

@@ -273,7 +273,7 @@ impl XdpLink {
             return self.transmit_large(head, body, meta);
         }
         assert!(
-            meta.checksum == TxChecksum::None,
+            meta.checksum == TxChecksum::Complete,
             "offload is asked of a link that has none"
         );
         self.queues[0].transmit(head, body)

@@ -39,4 +39,4 @@ mod values;
 pub use checksum::Sum;
 pub use error::WireError;
 pub use icmp::{icmpv4, icmpv6, ndp, quoted};
-pub use values::{Mac, MacParseError, Prefix, SeqNumber, prefix};
+pub use values::{Mac, MacParseError, Prefix, RxChecksum, SeqNumber, TxChecksum, offload, prefix};

@@ -22,7 +22,7 @@ use exos_host::error::Result;
 use exos_inet::neighbor::State;
 use exos_inet::tcp::flow::Flow;
 use exos_inet::tcp::time_wait::records::RECORD_LEN;
-use exos_inet::{Config, Instant, RxChecksum, Stack};
+use exos_inet::{Config, Instant, Stack};
 use exos_link::{Feed, Link, RX_BATCH, RxMeta, TxMeta, XdpLink};
 use exos_xok::tables::{Neighbour, NeighbourState};
 use exos_xok::{Claim, Endpoint, Protocol};
@@ -158,7 +158,7 @@ impl Responder {
         // No more than there can be: what is given meanwhile is for the next turn.
         for _ in 0..CHUNKS / 2 / RX_BATCH {
             let stack = &mut self.stack;
-            let take = |frame: &[u8], meta| stack.handle_frame(at, frame, checksum(meta));
+            let take = |frame: &[u8], meta: RxMeta| stack.handle_frame(at, frame, meta.checksum);
             if self.link.receive(take) == 0 {
                 self.renew_rations(now);
                 break;
@@ -252,12 +252,4 @@ fn worth(state: State) -> NeighbourState {
 
 fn instant(now: Now) -> Instant {
     Instant::from_micros(now.as_micros() as u64)
-}
-
-fn checksum(meta: RxMeta) -> RxChecksum {
-    match meta.checksum {
-        exos_link::RxChecksum::Unknown => RxChecksum::Unknown,
-        exos_link::RxChecksum::Verified | exos_link::RxChecksum::Partial => RxChecksum::Verified,
-        exos_link::RxChecksum::MaybePartial => RxChecksum::MaybePartial,
-    }
 }

@@ -166,7 +166,7 @@ impl Forwarder {
             return Verdict::Stack;
         };
         let sums = match checksum {
-            RxChecksum::MaybePartial => Sums::MaybePartial,
+            RxChecksum::MaybePartial | RxChecksum::Partial => Sums::MaybePartial,
             RxChecksum::Unknown | RxChecksum::Verified => Sums::Complete,
         };
         match packet.upper {

@@ -8,18 +8,6 @@ use exos_wire::Mac;
 use crate::limits::{CONNECTIONS_MAX, LOCAL_PORTS, TCP_MEMORY_BYTES_MAX};
 use crate::route::{Prefix, RouteError, Routes, link_local};
 
-/// What the link says about a received frame's transport checksum.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub enum RxChecksum {
-    /// Nothing: it is verified here.
-    Unknown,
-    /// It is right, or the bytes never crossed a wire.
-    Verified,
-    /// The link is virtual, and a kernel on its other side may have left only the pseudo header's
-    /// sum in the field: that is taken as well as a right checksum.
-    MaybePartial,
-}
-
 /// What the link can do for what is sent.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Offload {

@@ -380,7 +380,7 @@ impl Stack {
         }
         let pseudo = packet.pseudo();
         let is_right = match packet.checksum {
-            RxChecksum::Verified => true,
+            RxChecksum::Verified | RxChecksum::Partial => true,
             RxChecksum::MaybePartial if view.checksum() == pseudo.value() => true,
             RxChecksum::MaybePartial | RxChecksum::Unknown => view.checksum_ok(pseudo),
         };
@@ -423,7 +423,8 @@ impl Stack {
     fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {
         let partial = packet.checksum == RxChecksum::MaybePartial
             && packet.payload.get(6..8) == Some(&packet.pseudo().value().to_be_bytes());
-        let verified = partial || packet.checksum == RxChecksum::Verified;
+        let trusted = [RxChecksum::Verified, RxChecksum::Partial].contains(&packet.checksum);
+        let verified = partial || trusted;
         let view = match udp::parse(packet.src, packet.dst, packet.payload, verified) {
             Ok(view) => view,
             Err(UdpDrop::Malformed) => {

@@ -49,10 +49,11 @@ use path_cache::PathCache;
 use segments::Template;
 
 pub use body::Body;
-pub use config::{Config, Neighbors, Offload, RouteTo, RxChecksum};
+pub use config::{Config, Neighbors, Offload, RouteTo};
+pub use exos_wire::offload::{RxChecksum, TxChecksum};
 pub use input::Concern;
 pub use messages::EchoReply;
-pub use output::{Transmit, TxChecksum};
+pub use output::Transmit;
 
 /// A stack.
 pub struct Stack {

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use exos_wire::{Mac, Sum};
+use exos_wire::{Mac, Sum, TxChecksum};
 
 use super::Stack;
 use super::body::{Body, Summing, gather};
@@ -16,21 +16,6 @@ use crate::neighbor::frames::{arp_question, ndp_question};
 use crate::neighbor::{Lookup, Solicit};
 use crate::tcp::{ConnectionId, Outgoing, Path, Reply};
 use crate::time::Instant;
-
-/// What is left for the link to do with a frame's transport checksum.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub enum TxChecksum {
-    /// Nothing: it is complete.
-    Complete,
-    /// Sum from `start` to the end and put the complement at `start + offset`; the pseudo header's
-    /// sum stands there. Only on links that said they can.
-    Partial {
-        /// Where the transport header begins in the frame.
-        start: u16,
-        /// Where the field lies in it.
-        offset: u16,
-    },
-}
 
 /// A frame to be sent: head, then body. Borrowed from the stack until the next call.
 pub struct Transmit<'a> {

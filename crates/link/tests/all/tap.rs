@@ -291,7 +291,7 @@ fn relay(source: &mut Link, sink: &mut Link, from: Mac, to: Mac) -> usize {
                 start: 34,
                 offset: 16,
             },
-            _ => TxChecksum::None,
+            _ => TxChecksum::Complete,
         };
         let header_len = 34 + 4 * u16::from(frame[46] >> 4);
         let meta = TxMeta {
