@@ -1,6 +1,5 @@
 //! All integration tests of this crate, in one program: each module has its own first line.
 
-mod book;
 mod http;
 mod load;
 mod sharing;
