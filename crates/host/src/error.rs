@@ -104,7 +104,7 @@ impl Error {
         self
     }
 
-    /// The same error with another remedy beside any it had.
+    /// This error with another remedy beside any it had.
     #[must_use]
     pub fn or_mend(mut self, other: impl AsRef<str>) -> Self {
         let other = other.as_ref();

@@ -68,7 +68,7 @@ impl<O: Copy, T: Send + 'static> Worker<O, T> {
         Some(Done { owner, made, took })
     }
 
-    /// Begins with the next thing, unless one is being done: that of whom `used` is least for. Without a thread to be had it
+    /// Begins with the next thing, unless one is being done: that of the owner for whom `used` is least. Without a thread to be had it
     /// waits for the next call.
     pub fn go_on<U: Ord>(&mut self, used: impl Fn(O) -> U) {
         let next = self.waiting.iter().map(|(owner, _)| owner.map(&used));

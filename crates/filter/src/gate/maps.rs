@@ -58,7 +58,7 @@ macro_rules! maps {
         $(const _: () = assert!(stringify!($name).len() <= 15);)*
 
         impl<T> Maps<T> {
-            /// The same for each: descriptors from specifications, numbers from descriptors. Stops at the first error.
+            /// Makes something of each map: descriptors from specifications, numbers from descriptors. Stops at the first error.
             pub fn try_map<U, E>(&self, mut f: impl FnMut(&T) -> Result<U, E>) -> Result<Maps<U>, E> {
                 Ok(Maps { $($name: f(&self.$name)?,)* })
             }

@@ -219,7 +219,7 @@ impl Connection {
             .consumed(count as u32, self.state.can_receive());
     }
 
-    /// The same; the receive buffer is kept until the connection rests.
+    /// The program has read this many bytes; the receive buffer is kept until the connection rests.
     #[inline]
     pub(super) fn consume_keeping(&mut self, count: usize, memory: &mut Memory) {
         if count == 0 {

@@ -89,7 +89,7 @@ impl DetachedConnection {
         Self::decode_with(bytes, &|_| None)
     }
 
-    /// The same; `algorithms` knows the program's own congestion control by its name.
+    /// As [`decode`](Self::decode), where the program has congestion control of its own: `algorithms` knows it by its name.
     pub fn decode_with(
         bytes: &[u8],
         algorithms: &dyn Fn(&str) -> Option<Algorithm>,

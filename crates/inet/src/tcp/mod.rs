@@ -326,7 +326,7 @@ impl Tcp {
         Some(result)
     }
 
-    /// The same of a command after which there may be something to send, and nothing else is new.
+    /// Gives a connection a command after which there may be something to send, and nothing else is new.
     #[inline]
     fn command_to_send<R>(
         &mut self,

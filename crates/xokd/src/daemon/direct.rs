@@ -58,8 +58,8 @@ impl Daemon {
         Err(soon.unwrap_or(last))
     }
 
-    /// Why a queue that nobody has of us cannot be lent: for a moment after it was given back it is still with anyone who had
-    /// it, and nobody waits for that here. Otherwise somebody has it of whom we do not know.
+    /// Why a queue that the daemon has lent to nobody cannot be lent: for a moment after it was given back it is still with
+    /// the program that had it, and nobody waits for that here. Otherwise a program has it that the daemon does not know.
     fn unlent(&self, interface: &Interface, queue: u32, error: Error) -> Refused {
         let given_back = self.given_back.get(&(interface.link.index, queue));
         let lately = given_back.is_some_and(|at| now() < *at + QUEUE_WAIT);

@@ -1,6 +1,6 @@
 //! How a policy knows a user, and what is kept for those whom it names.
 //!
-//! A rule for everybody lets in users of whom there is no end: one person may be many (subordinate user numbers). So what
+//! A rule for everybody lets in users without end: one person may be many (subordinate user numbers). So what
 //! the daemon has of something is divided by standing ([`Pool`]): anyone who is named better always finds some left.
 
 use super::{Policy, Subject, Who};

@@ -37,7 +37,7 @@ pub trait Guests {
     fn awaited(&self) -> Vec<Awaited>;
 }
 
-/// A user of whom programs are awaited.
+/// A user whose programs are awaited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Awaited {
     /// The user.

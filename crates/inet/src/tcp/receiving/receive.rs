@@ -107,7 +107,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// The same; an emptied buffer is kept for what comes next, unless it was much too large.
+    /// The program has read this many bytes; an emptied buffer is kept for what comes next, unless it was much too large.
     #[inline]
     pub(in crate::tcp) fn consume_keeping(&mut self, count: usize, memory: &mut Memory) {
         let left = self.readable().len();

@@ -18,7 +18,7 @@ use exos_wire::tcp::TcpFlags;
 pub(in crate::tcp) enum Taken {
     /// Some of it was expected next.
     InOrder,
-    /// The same, and the program has something to read.
+    /// Some of it was expected next, and the program has something to read.
     Readable,
     /// None of it.
     Nothing,

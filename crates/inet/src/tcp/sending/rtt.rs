@@ -71,7 +71,7 @@ impl Rtt {
         self.measured_us(micros.saturating_add(u64::from(rtt.subsec_micros())));
     }
 
-    /// The same in microseconds.
+    /// Take in one measured round trip, in microseconds.
     #[inline]
     pub fn measured_us(&mut self, micros: u64) {
         self.backoff = 0;
@@ -137,7 +137,7 @@ impl Rtt {
         Duration::from_micros(self.timeout_us())
     }
 
-    /// The same in microseconds.
+    /// The retransmission timeout now, backed off, in microseconds.
     #[inline]
     pub fn timeout_us(&self) -> u64 {
         const fn micros(d: Duration) -> u64 {

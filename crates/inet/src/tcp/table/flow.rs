@@ -135,7 +135,7 @@ impl Flow {
         key.hash(&[a, b, c, d, ports])
     }
 
-    /// The same of the four-tuple and two words more.
+    /// A keyed hash of the four-tuple and two words more.
     pub(in crate::tcp) fn hash_with(&self, key: &SipKey, salt: u32, more: [u64; 2]) -> u64 {
         let ([a, b], [c, d]) = (self.local.words(), self.remote.words());
         let ports =

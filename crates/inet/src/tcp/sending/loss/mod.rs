@@ -173,7 +173,7 @@ impl Loss {
         self.departure_in_flight(now)
     }
 
-    /// The same where something is in flight already.
+    /// What is noted of a segment that leaves now, where something is in flight already.
     #[inline]
     pub fn departure_in_flight(&self, now: Instant) -> Departure {
         let since = |at: Instant| (now.micros() - at.micros().min(now.micros())) as u32;
