@@ -5,14 +5,18 @@ use exos::{Error, ErrorKind};
 /// The error, with the options that do what it says.
 #[must_use]
 pub fn with_options(error: Error) -> Error {
+    let cores;
     let options = match error.kind {
         ErrorKind::AddressOfHost => "--share-address",
         ErrorKind::NeedsInterface => "--link xdp:INTERFACE",
         ErrorKind::NoAddress | ErrorKind::TooFewPorts => "--address",
-        ErrorKind::NoDaemon => {
-            "exos daemon --interface NAME, exos daemon --clean; --xokd SOCKET, --via none"
+        ErrorKind::NoDaemon => "exos daemon --interface NAME; --xokd SOCKET; --via none",
+        ErrorKind::DaemonEnded => "exos daemon --interface NAME; exos daemon --clean",
+        ErrorKind::NotTheDaemon => "--xokd SOCKET",
+        ErrorKind::TooFewQueues { queues } => {
+            cores = format!("--cores {queues}");
+            &cores
         }
-        ErrorKind::TooFewQueues => "--cores",
         _ => return error,
     };
     match &error.mend {
@@ -41,5 +45,8 @@ mod tests {
             "{said}"
         );
         assert!(said.ends_with("--via none)"), "{said}");
+        let error = Error::new("few queues").mend("run on 2 core(s)");
+        let said = with_options(error.of_kind(ErrorKind::TooFewQueues { queues: 2 })).to_string();
+        assert_eq!(said, "few queues; run on 2 core(s) (--cores 2)");
     }
 }

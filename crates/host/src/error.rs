@@ -36,13 +36,20 @@ pub enum ErrorKind {
     /// The host's own connections leave too few local ports.
     TooFewPorts,
     /// An interface has fewer queues than cores are to run on it.
-    TooFewQueues,
+    TooFewQueues {
+        /// How many it has: the most cores that can run on it.
+        queues: u32,
+    },
     /// Only a whole interface, attached to by AF_XDP, does that.
     NeedsInterface,
     /// No route leads to the peer.
     NoRoute,
-    /// No daemon listens at the socket.
+    /// The daemon's socket is not there.
     NoDaemon,
+    /// The daemon's socket is there, and nobody listens: it has ended.
+    DaemonEnded,
+    /// What listens at the socket is not the daemon.
+    NotTheDaemon,
     /// The daemon refuses, by its policy or since another program has it.
     DaemonRefuses,
     /// The daemon does not answer, has closed the connection, or speaks another language.

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use exos::{Core, Error, Exos, clock};
+use exos::{Core, Error, ErrorKind, Exos, clock};
 use exos_inet::Instant;
 use exos_inet::tcp::{ListenOptions, ListenerId};
 
@@ -198,7 +198,10 @@ pub(super) fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Err
         listener.map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
     if config.syn_handler {
         let answers = exos.answer_syns_in_kernel(listener);
-        answers.map_err(|e| e.or_mend("leave --syn-handler out"))?;
+        answers.map_err(|e| match e.kind {
+            ErrorKind::Invalid => e.mend("leave --no-sack out, or --syn-handler"),
+            _ => e.or_mend("leave --syn-handler out"),
+        })?;
     }
     Ok(listener)
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use exos_host::Error;
 use exos_program::status::{Daemon, Status};
+use exos_program::with_options;
 use ratatui::Frame;
 use ratatui::crossterm::event::KeyEvent;
 use serde_json::Value;
@@ -55,7 +56,7 @@ impl Watch for Watched {
         });
         match asked {
             Ok(status) => self.app.handle_status(status),
-            Err(error) => self.app.handle_trouble(error.to_string()),
+            Err(error) => self.app.handle_trouble(with_options(error).to_string()),
         }
     }
 

@@ -320,12 +320,12 @@ fn explain_connect(path: &Path, error: Errno) -> Error {
             .of_kind(ErrorKind::NoDaemon),
         Errno::CONNREFUSED => Error::new(format!("the daemon of {path} has ended: nobody listens there"))
             .mend("start it again as root, or have it take away what it left")
-            .of_kind(ErrorKind::NoDaemon),
+            .of_kind(ErrorKind::DaemonEnded),
         Errno::ACCESS | Errno::PERM => Error::io(format!("{path} may not be used by this user"), error)
             .mend("who may do what is for the daemon's policy to say: let everybody open its socket (chmod 666)"),
         Errno::PROTOTYPE => Error::new(format!("what listens at {path} is not the daemon"))
             .mend("name its socket")
-            .of_kind(ErrorKind::NoDaemon),
+            .of_kind(ErrorKind::NotTheDaemon),
         _ => Error::io(format!("cannot reach the daemon at {path}"), error),
     }
 }

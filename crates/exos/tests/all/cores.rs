@@ -190,7 +190,7 @@ fn several_cores_need_a_queue_each() {
         ..Interface::new("lo", ours)
     };
     let error = Exos::attach(two_cores).map(drop).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::TooFewQueues);
+    assert_eq!(error.kind, ErrorKind::TooFewQueues { queues: 1 });
     let error = error.to_string();
     assert!(
         error.contains("fewer than the 2 cores") && error.contains("run on 1 core"),

@@ -246,7 +246,7 @@ fn check_cores(info: &LinkInfo, queues: u32, cores: u32) -> Result<(), Error> {
         Some(command) => format!("have it use more ({command}), or {instead}"),
         None => instead,
     })
-    .of_kind(ErrorKind::TooFewQueues))
+    .of_kind(ErrorKind::TooFewQueues { queues }))
 }
 
 /// Whether frames may come from a kernel of this machine, which leaves their
