@@ -260,12 +260,14 @@ impl Exos {
         let mut sent = 0;
         self.blocked = false;
         while sent < SEND_BATCH {
-            if self.link.room() == 0 {
+            let room = self.link.room();
+            if room == 0 {
                 self.blocked = true;
                 self.turns_blocked += 1;
                 break;
             }
-            let Some(t) = self.stack.poll_transmit(self.now) else {
+            let room = room.min(SEND_BATCH - sent);
+            let Some(t) = self.stack.poll_transmit_within(self.now, room) else {
                 break;
             };
             let meta = TxMeta {

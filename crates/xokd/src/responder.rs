@@ -172,10 +172,8 @@ impl Responder {
 
     /// Sends what the stack has to say.
     fn transmit(&mut self, at: Instant) -> Result<()> {
-        while self.link.room() > 0 {
-            let Some(out) = self.stack.poll_transmit(at) else {
-                break;
-            };
+        // It has no more when there is no room either.
+        while let Some(out) = self.stack.poll_transmit_within(at, self.link.room()) {
             // No offload was asked for: everything is whole.
             self.link
                 .transmit(out.head, out.body.parts(), TxMeta::default());

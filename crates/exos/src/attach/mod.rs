@@ -38,6 +38,7 @@ use std::path::PathBuf;
 
 use exos_host::Error;
 use exos_host::caps::{self, CapabilitySet};
+use exos_host::error::ErrorKind;
 use exos_link::{TapConfig, TapLink};
 
 use crate::cores::join;
@@ -150,6 +151,31 @@ impl LinkKind {
             _ => None,
         }
     }
+
+    /// Refuses what cannot be meant, before anything is made or taken from another program.
+    fn check(&self) -> Result<(), Error> {
+        let refused = match self {
+            Self::SharedInterface(SharedInterface {
+                role: Role::Connect(peers),
+                ..
+            }) if peers.is_empty() => {
+                Error::new("beside the host it must be known who is connected to")
+                    .mend("name the peers, or attach with an address of our own")
+            }
+            Self::SharedInterface(SharedInterface {
+                role: Role::Serve(0),
+                ..
+            })
+            | Self::Daemon(Daemon {
+                role: Role::Serve(0),
+                ..
+            }) => {
+                Error::new("nobody can be served at port 0").mend("choose a port from 1 to 65535")
+            }
+            _ => return Ok(()),
+        };
+        Err(refused.of_kind(ErrorKind::Invalid))
+    }
 }
 
 impl<T: Into<LinkKind>> From<T> for Attachment {
@@ -181,6 +207,7 @@ impl Exos {
     /// the process ends in whatever way.
     pub fn attach(wanted: impl Into<Attachment>) -> Result<Self, Error> {
         let wanted = wanted.into();
+        wanted.link.check()?;
         match &wanted.link {
             LinkKind::OwnPair(pair) => pair.attach(&wanted),
             LinkKind::OwnTap(tap) => tap.attach(&wanted),
@@ -205,6 +232,7 @@ impl Exos {
     ) -> Result<Self, Error> {
         let wanted = wanted.into();
         let LinkKind::Interface(interface) = &wanted.link else {
+            wanted.link.check()?;
             hand_over()?;
             return Self::attach(wanted);
         };

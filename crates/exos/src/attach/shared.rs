@@ -59,13 +59,6 @@ impl SharedInterface {
         let mut reservations: Vec<Reservation> = Vec::new();
         let mut local_ports = None;
         let rules = match &self.role {
-            Role::Connect(peers) if peers.is_empty() => {
-                return Err(
-                    Error::new("beside the host it must be known who is connected to")
-                        .mend("name the peers, or attach with an address of our own")
-                        .of_kind(ErrorKind::Invalid),
-                );
-            }
             Role::Connect(peers) => {
                 let range = ports_left(&host_ports()?)?;
                 let rules = rules_for_peers(ours, peers, &range)?;

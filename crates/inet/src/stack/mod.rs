@@ -5,7 +5,7 @@
 //! 1. `handle_frame` for every frame that arrived, then `handle_timeout`;
 //! 2. `poll_event` until there is none, the program giving its commands: those of connections through
 //!    `tcp`, those of datagrams through `udp` and `udp_send`, others by the methods here;
-//! 3. `poll_transmit` until there is none, or the link has no room;
+//! 3. `poll_transmit` until there is none, or `poll_transmit_within` where the link may have no room for all;
 //! 4. sleep until `poll_timeout`, or until frames arrive.
 //!
 //! In another order nothing breaks, but acknowledgements may leave without the data that they could

@@ -43,23 +43,34 @@ pub(super) enum NextHop {
 }
 
 impl Stack {
-    /// The next frame to send, or `None` when there is nothing to send now.
+    /// The next frame to send, or `None` when there is nothing to send now. It is asked for until there is none; a link
+    /// that may have no room before is for [`poll_transmit_within`](Self::poll_transmit_within).
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
+        self.poll_transmit_within(now, usize::MAX)
+    }
+
+    /// The next frame to send, when this many may be sent before the stack is given anything else. Segments that are
+    /// decided on together count as sent with the first of them, so there are no more of these than there is room for.
+    #[inline]
+    pub fn poll_transmit_within(&mut self, now: Instant, room: usize) -> Option<Transmit<'_>> {
+        if room == 0 {
+            return None;
+        }
         let errands =
             self.neighbors.has_solicits() || !self.control.is_empty() || self.tcp.has_replies();
         if errands {
-            return self.poll_errands(now);
+            return self.poll_errands(now, room);
         }
         if self.tcp.is_silent() && self.burst.is_none() {
             return None;
         }
-        self.poll_connections(now)
+        self.poll_connections(now, room)
     }
 
     /// What leaves before any segment of a connection, and then these.
     #[inline(never)]
-    fn poll_errands(&mut self, now: Instant) -> Option<Transmit<'_>> {
+    fn poll_errands(&mut self, now: Instant, room: usize) -> Option<Transmit<'_>> {
         while let Some(solicit) = self.neighbors.poll_solicit(now) {
             self.solicit(&solicit);
         }
@@ -74,10 +85,10 @@ impl Stack {
                 return Some(whole_frame(self.head.bytes()));
             }
         }
-        self.poll_connections(now)
+        self.poll_connections(now, room)
     }
 
-    fn poll_connections(&mut self, now: Instant) -> Option<Transmit<'_>> {
+    fn poll_connections(&mut self, now: Instant, room: usize) -> Option<Transmit<'_>> {
         if let Some(to) = self.burst.take()
             && self.tcp.next_of_burst(to.0)
         {
@@ -85,7 +96,7 @@ impl Stack {
             return Some(self.segment(to, true));
         }
         // Segments whose way is not known wait with their neighbour, and the next has its turn.
-        while let Some(id) = self.tcp.poll_output(now, self.data_max()) {
+        while let Some(id) = self.tcp.poll_output(now, self.data_max(), room) {
             match self.path_of(now, id) {
                 NextHop::Known(mac) => return Some(self.segment((id, mac), false)),
                 hop => self.withhold_segment(id, hop),
@@ -93,7 +104,7 @@ impl Stack {
         }
         if self.neighbors.has_solicits() {
             // Looking for a way has raised a question: it leaves now, not with the next event.
-            return self.poll_errands(now);
+            return self.poll_errands(now, room);
         }
         None
     }

@@ -200,7 +200,7 @@ impl Bench {
         };
         bench.come(0, TcpFlags::SYN, options, &[]);
         bench.seq += 1;
-        let id = bench.tcp.poll_output(NOW, 0).expect("a SYN-ACK");
+        let id = bench.tcp.poll_output(NOW, 0, 1).expect("a SYN-ACK");
         (bench.id, bench.ack) = (id, bench.tcp.outgoing().seq + 1);
         bench.data(0, &[]);
         bench
@@ -232,7 +232,7 @@ impl Bench {
     }
 
     fn answer(&mut self) {
-        while self.ack != SeqNumber(0) && self.tcp.poll_output(NOW, 0).is_some() {
+        while self.ack != SeqNumber(0) && self.tcp.poll_output(NOW, 0, 1).is_some() {
             let out = self.tcp.outgoing();
             let fin = u32::from(out.flags.0 & TcpFlags::FIN.0 != 0);
             self.ack = self.ack.max(out.seq + fin);

@@ -35,8 +35,10 @@ impl Connection {
         let Some(piece) = self.sender.poll(now, burst, mss_now) else {
             return self.poll_ack(now, out);
         };
+        let new_data = piece.new_data;
         self.fill(now, piece, out);
         if let Burst::Frames(most) = burst
+            && new_data
             // Nothing is said by the first that the others would not say (CWR: RFC 3168 §6.1.2).
             && out.window > 0
             && self.receiver.is_in_order()

@@ -274,9 +274,15 @@ impl Tcp {
 
     /// The next segment of a connection, or several in one: whose it is. `outgoing` has its values.
     ///
-    /// `data_max` is the most data of one segment that the link cuts up by itself, zero where it does not.
+    /// `data_max` is the most data of one segment that the link cuts up by itself, zero where it does not. `room` is how
+    /// many segments can be sent, one at least.
     #[inline(never)]
-    pub fn poll_output(&mut self, now: Instant, data_max: u32) -> Option<ConnectionId> {
+    pub fn poll_output(
+        &mut self,
+        now: Instant,
+        data_max: u32,
+        room: usize,
+    ) -> Option<ConnectionId> {
         loop {
             let queues = &mut self.queues;
             let &id = queues.sending.front()?;
@@ -285,7 +291,7 @@ impl Tcp {
                 continue;
             };
             let burst = match data_max {
-                0 if self.fast_paths => Burst::Frames(SEGMENTS_PER_TURN - queues.turn),
+                0 if self.fast_paths => Burst::Frames(room.min(SEGMENTS_PER_TURN - queues.turn)),
                 data_max => Burst::Bytes(data_max),
             };
             let out = &mut self.outgoing;

@@ -207,7 +207,13 @@ impl Game {
         for n in 0..2 {
             let end = &mut self.ends[n];
             end.stack.handle_timeout(self.now);
-            while let Some(t) = end.stack.poll_transmit(self.now) {
+            // A link may have no room for all.
+            let mut room = match self.random.chance(30) {
+                true => self.random.below(20),
+                false => usize::MAX,
+            };
+            while let Some(t) = end.stack.poll_transmit_within(self.now, room) {
+                room -= 1;
                 let mut frame = [&[t.head], t.body.parts()].concat().concat();
                 self.sent.push((n, frame.clone()));
                 let random = &mut self.random;
