@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         return run(args).expect("a part that can be measured");
     }
     memory_and_time();
+    few_connections_are_measured_once_and_with_huge_pages();
     instructions_are_the_same_every_time();
     println!("bench cost: ok");
     ExitCode::SUCCESS
@@ -52,6 +53,13 @@ fn memory_and_time() {
     // A report without instructions has no heading for them.
     let table = report.table();
     assert!(table.contains("Idle connections") && !table.contains("Instructions"));
+}
+
+/// Whether there are huge pages or none.
+fn few_connections_are_measured_once_and_with_huge_pages() {
+    let report = measured(&["--no-instructions", "--huge-pages", "--connections", "500"]);
+    let connections: Vec<u32> = report.idle.iter().map(|idle| idle.connections).collect();
+    assert_eq!(connections, [500, 500], "{report:?}");
 }
 
 fn instructions_are_the_same_every_time() {

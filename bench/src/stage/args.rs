@@ -31,6 +31,9 @@ pub struct CommonArgs {
     /// Measure this exos program instead of the running one
     #[arg(long, value_name = "PROGRAM")]
     pub exos: Option<PathBuf>,
+    /// The program whose helpers measure, instead of the running one: for tests, which are another
+    #[arg(long, value_name = "PROGRAM", hide = true)]
+    pub helpers: Option<PathBuf>,
 }
 
 impl CommonArgs {

@@ -6,9 +6,8 @@
 //!
 //! Times are in clock ticks of 10 ms usually, so a measurement should last a second or more.
 
-use exos_host::{Error, Result};
+use exos_host::{Error, Result, error::Context as _};
 use procfs::process::{Process, Stat, all_processes};
-use procfs::{CpuTime, CurrentSI as _, KernelStats};
 use std::ops::Sub;
 
 /// Processor time of a process, in clock ticks.
@@ -61,19 +60,6 @@ impl Sub for CoreTime {
             busy: self.busy.saturating_sub(before.busy),
             softirq: self.softirq.saturating_sub(before.softirq),
             idle: self.idle.saturating_sub(before.idle),
-        }
-    }
-}
-
-/// Guest time is part of user time.
-impl From<&CpuTime> for CoreTime {
-    fn from(t: &CpuTime) -> Self {
-        let [irq, softirq, steal, iowait] =
-            [t.irq, t.softirq, t.steal, t.iowait].map(Option::unwrap_or_default);
-        Self {
-            busy: t.user + t.nice + t.system + irq + softirq + steal,
-            softirq,
-            idle: t.idle + iowait,
         }
     }
 }
@@ -151,11 +137,25 @@ pub fn of_threads(pid: u32) -> Result<ThreadTimes> {
 
 /// The time of one core so far.
 pub fn of_core(core: usize) -> Result<CoreTime> {
-    let stats = KernelStats::current().map_err(unreadable("/proc/stat"))?;
-    let found = stats.cpu_time.get(core);
-    found
-        .map(CoreTime::from)
+    let text = std::fs::read_to_string("/proc/stat").context(|| "cannot read /proc/stat")?;
+    find_core(&text, core)
         .ok_or_else(|| Error::new(format!("/proc/stat does not know core {core}")))
+}
+
+/// A core's line in /proc/stat, which has none of a core that is offline (so that procfs, which numbers the lines, finds
+/// another's): `cpuN user nice system idle iowait irq softirq steal guest guest_nice`; guest is part of user.
+fn find_core(text: &str, core: usize) -> Option<CoreTime> {
+    let name = format!("cpu{core}");
+    let mut lines = text.lines().map(str::split_ascii_whitespace);
+    let fields = lines.find_map(|mut line| (line.next()? == name).then_some(line))?;
+    let times = fields.take(8).map(|field| field.parse().ok());
+    let times = times.collect::<Option<Vec<u64>>>()?;
+    let [user, nice, system, idle, iowait, irq, softirq, steal] = times.try_into().ok()?;
+    Some(CoreTime {
+        busy: user + nice + system + irq + softirq + steal,
+        softirq,
+        idle: idle + iowait,
+    })
 }
 
 #[cfg(test)]
@@ -163,12 +163,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_part_of_the_time_that_a_core_was_busy() {
+    fn a_core_is_found_by_its_number_where_others_are_offline() {
+        let text = "cpu  30 2 40 600 14 4 8 6 0 0\n\
+                    cpu0 20 1 20 300 7 2 4 3 0 0\n\
+                    cpu2 10 1 20 300 7 2 4 3 5 5\n\
+                    cpu3 10 1\n\
+                    \n\
+                    intr 1 2 3\n";
         let time = CoreTime {
-            busy: 40,
+            busy: 10 + 1 + 20 + 2 + 4 + 3,
             softirq: 4,
             idle: 307,
         };
+        assert_eq!(find_core(text, 2), Some(time));
+        for unknown in [1, 3, 22] {
+            assert_eq!(find_core(text, unknown), None, "{unknown}");
+        }
         assert!((time.busy_share() - 40.0 / 347.0).abs() < 1e-9);
         assert_eq!(CoreTime::default().busy_share(), 0.0);
         assert!(of_core(100_000).is_err());

@@ -1,5 +1,6 @@
 //! Helpers: parts of an experiment that need a process of their own, on another core or in another namespace. Each is this
-//! program once more, as `exos bench helper NAME SETTINGS`, with its settings as JSON.
+//! program once more, as `exos bench helper NAME SETTINGS`, with its settings as JSON; not the program that is measured, which
+//! may be an older one ([`Stage::helpers`]).
 //!
 //! A helper says `ready` on a line of its own when it has what it needs, and what it measured as a line of JSON at its end.
 
@@ -21,7 +22,7 @@ pub(crate) trait Helper: Serialize + DeserializeOwned {
     /// Does it, in the helper's process.
     fn run(self) -> Result<Self::Measured>;
 
-    /// Has a command start it: the command is our program, or one that starts ours.
+    /// Has a command start it: the command is [`Stage::helpers`], or one that starts it.
     fn call(&self, command: &mut Command) {
         let settings = serde_json::to_string(self).expect("plain data becomes JSON");
         command.args(["bench", "helper", Self::NAME, &settings]);
@@ -88,7 +89,7 @@ pub(crate) fn read<H: Helper>(said: &str) -> Result<H::Measured> {
 }
 
 impl Stage {
-    /// Starts a helper on a core, with a command that starts our program, and waits until it is ready.
+    /// Starts a helper on a core, with a command that starts [`Stage::helpers`], and waits until it is ready.
     pub fn help<H: Helper>(&self, command: Command, core: usize, helper: &H) -> Result<Helping<H>> {
         let mut helping = self.begin(command, core, helper)?;
         self.await_said(&mut helping.started, "ready")?;

@@ -28,7 +28,7 @@ use crate::limits::{
 };
 use args::CommonArgs;
 use exos_host::{Error, Result, affinity, error::Context as _};
-use exos_lab::{Lab, Side};
+use exos_lab::{Lab, Side, State};
 use indicatif::{ProgressBar, ProgressStyle};
 use process::{Interrupt, Running, said_by};
 use scratch::Scratch;
@@ -48,6 +48,8 @@ pub(crate) struct Stage {
     pub runs: u32,
     /// The program that is measured.
     pub program: PathBuf,
+    /// The program that helpers are: this one, whichever is measured.
+    pub helpers: PathBuf,
     /// How far the session has come.
     pub progress: ProgressBar,
     interrupt: Interrupt,
@@ -66,7 +68,10 @@ impl Stage {
     /// With a core each for what is measured and its peer, and the program that the user asks for.
     pub fn new(args: &CommonArgs, runs: u32) -> Result<Self> {
         match affinity::allowed()?.as_slice() {
-            [first, second, ..] => Self::on([*first, *second], args.exos.clone(), runs),
+            [first, second, ..] => {
+                let programs = [&args.exos, &args.helpers].map(Option::clone);
+                Self::on([*first, *second], programs, runs)
+            }
             _ => Err(Error::new(
                 "both sides of a measurement need a core each, but this process may use one only",
             )
@@ -78,17 +83,20 @@ impl Stage {
     pub fn alone() -> Result<Self> {
         let core = affinity::allowed()?.first().copied();
         let core = core.ok_or_else(|| Error::new("this process may use no core"))?;
-        Self::on([core, core], None, 1)
+        Self::on([core, core], [None, None], 1)
     }
 
-    fn on(cores: [usize; 2], program: Option<PathBuf>, runs: u32) -> Result<Self> {
-        let own = || std::env::current_exe().context(|| "cannot tell where this program is");
+    /// With the program that is measured and that of helpers, where they are not this one.
+    fn on(cores: [usize; 2], programs: [Option<PathBuf>; 2], runs: u32) -> Result<Self> {
+        let own = std::env::current_exe().context(|| "cannot tell where this program is")?;
+        let [program, helpers] = programs.map(|other| other.unwrap_or_else(|| own.clone()));
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} left  {msg}");
         Ok(Self {
             scratch: Scratch::new()?,
             cores,
             runs,
-            program: program.map_or_else(own, Ok)?,
+            program,
+            helpers,
             progress: ProgressBar::hidden().with_style(style.expect("a valid template")),
             interrupt: Interrupt::on_signals()?,
             notes: RefCell::default(),
@@ -234,6 +242,23 @@ impl Started {
 pub(crate) fn now_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// An error where programs run in a lab that was left behind: they would distort what is measured in it.
+pub(crate) fn check_left_behind(lab: &str) -> Result<()> {
+    let left = exos_lab::status(lab)?;
+    let inside = left.sides.iter().flat_map(|side| &side.processes);
+    let inside: Vec<String> = inside
+        .map(|(pid, name)| format!("{name} ({pid})"))
+        .collect();
+    if left.state == State::Down || inside.is_empty() {
+        return Ok(());
+    }
+    let who = inside.join(", ");
+    Err(
+        Error::new(format!("programs still run in the lab {lab}: {who}"))
+            .mend(format!("stop them, then `exos lab down --name {lab}`")),
+    )
 }
 
 /// The wire's link address on a side of a lab.

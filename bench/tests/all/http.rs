@@ -49,6 +49,8 @@ fn measured(test: &str, arguments: &[&str]) -> Option<Report> {
         &lab,
         "--exos",
         &exos,
+        "--helpers",
+        &exos,
     ];
     let report = measure(&args(&[arguments, &common].concat())).expect("all is there");
     let left = exos_lab::status(&lab).expect("readable").state;

@@ -47,7 +47,9 @@ fn every_generator_is_measured() {
     let _turn = crate::turn();
     let lab = format!("bl{}", std::process::id());
     let exos = exos.to_string_lossy().into_owned();
-    let arguments = ["--quick", "--sizes", "1K", "--lab", &lab, "--exos", &exos];
+    let programs = ["--exos", &exos, "--helpers", &exos];
+    let how = ["--quick", "--sizes", "1K", "--lab", &lab];
+    let arguments = [&how[..], &programs].concat();
     let report = measure(&args(&arguments)).expect("all is there");
     let left = exos_lab::status(&lab).expect("readable").state;
     assert_eq!(left, exos_lab::State::Down);
@@ -146,8 +148,20 @@ fn every_forwarder_is_measured() {
     let name = format!("bf{}", std::process::id());
     let exos = exos.to_string_lossy().into_owned();
     let contenders = "--contenders=nobody,exos,exos-kernel,exos-xokd,exos-splice,haproxy,nginx";
-    let arguments = ["--quick", "--lab", &name, "--exos", &exos, contenders];
-    let report = forward::measure(&forwarders(&arguments)).expect("all is there");
+    let programs = ["--exos", &exos, "--helpers", &exos];
+    let arguments = [&["--quick", "--lab", &name, contenders][..], &programs].concat();
+    let measured = || forward::measure(&forwarders(&arguments)).expect("all is there");
+    let is_empty = |report: &forward::Report| {
+        let mut results = report.cases.iter().flat_map(|case| &case.results);
+        results.any(|result| result.requests_per_sec == 0.0)
+    };
+    let mut report = measured();
+    // A machine with much else to do may let the second of a cell pass without a request; not every time.
+    for _ in 1..3 {
+        if is_empty(&report) {
+            report = measured();
+        }
+    }
     for host in ["client", "forwarder", "server", "switch"] {
         let left = NetNs::find(&format!("exos-{name}-{host}")).expect("readable");
         assert!(left.is_none(), "{host}");

@@ -80,6 +80,8 @@ fn every_group_measures_something_and_leaves_nothing() {
         &lab,
         "--exos",
         &exos,
+        "--helpers",
+        &exos,
     ];
     let report = measure(&args(&[&only[..], &how].concat())).expect("all is there");
     let figure = |name: &str| {

@@ -67,6 +67,8 @@ fn the_helpers_measure_linux_and_plain_frames() {
         &lab,
         "--exos",
         &exos,
+        "--helpers",
+        &exos,
     ]))
     .expect("all is there");
     assert_eq!(report.wire.len(), 2);

@@ -56,7 +56,7 @@ impl Callgrind {
         command.arg("--tool=callgrind");
         command.arg(format!("--callgrind-out-file={}", out.display()));
         command.arg(format!("--toggle-collect={MEASURED}"));
-        command.arg(&stage.program);
+        command.arg(&stage.helpers);
         let helping = stage.begin(command, stage.cores[0], replay)?;
         helping.measured(stage, CALLGRIND_TIMEOUT.as_secs_f64())
     }

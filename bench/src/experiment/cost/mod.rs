@@ -239,22 +239,20 @@ pub fn measure(args: &CostArgs) -> Result<Report> {
     if connections == 0 {
         return Ok(report);
     }
+    let command = || Command::new(&stage.helpers);
     if args.huge_pages {
-        let mut command = Command::new(&stage.program);
+        let mut command = command();
         command.env(HUGE_PAGES.0, HUGE_PAGES.1);
         let idle = own_process(&stage, command, &IdleConnections(connections))?;
         report.idle.push(idle);
     }
-    for connections in [FEW_CONNECTIONS.min(connections), connections] {
-        let command = Command::new(&stage.program);
-        let idle = own_process(&stage, command, &IdleConnections(connections))?;
+    let mut counts = vec![FEW_CONNECTIONS.min(connections), connections];
+    counts.dedup();
+    for count in counts {
+        let idle = own_process(&stage, command(), &IdleConnections(count))?;
         report.idle.push(idle);
     }
-    report
-        .idle
-        .dedup_by_key(|idle| (idle.connections, idle.huge_bytes));
     let waiting = WaitingConnections(TIME_WAIT_ENTRIES.min(connections));
-    let command = || Command::new(&stage.program);
     report.time_wait = Some(own_process(&stage, command(), &waiting)?);
     report.timers = Some(own_process(&stage, command(), &ManyTimers(connections))?);
     Ok(report)

@@ -102,7 +102,7 @@ impl Visits {
             Some(rate) => (RATE_CONNECTIONS, Some(rate.into())),
             None => (web.connections, None),
         };
-        let command = network.command(Host::Client, &web.program)?;
+        let command = network.command(Host::Client, &web.helpers)?;
         let mut client = web.begin(command, web.cores[1], &visit)?;
         web.await_said(&mut client.started, "listening")?;
         Ok(Self { client, go })

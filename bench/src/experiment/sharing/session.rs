@@ -18,6 +18,7 @@ use exos_lab::{Guard, INTERFACE, Side, WireKind};
 use exos_link::{XdpConfig, XdpLink};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -92,16 +93,10 @@ impl<'a> Session<'a> {
 
     /// One of our programs as the ordinary user, on a core, with a part that the daemon lends.
     pub fn program(&self, daemon: &Daemon<'_>, core: usize, arguments: &str) -> Result<Started> {
-        let mut command = self.command_of(self.args.uid);
+        let mut command = command_of(self.args.uid, &self.web.program);
         command.args(arguments.split(' '));
         command.args(["--via", "xokd", "--xokd", &daemon.socket()]);
         self.start(arguments, command, core)
-    }
-
-    fn command_of(&self, uid: u32) -> Command {
-        let mut command = Command::new(&self.web.program);
-        command.uid(uid).gid(uid).current_dir("/");
-        command
     }
 
     /// A helper as the ordinary user on a core, when it is ready.
@@ -111,12 +106,12 @@ impl<'a> Session<'a> {
 
     /// A helper as some user on a core, when it is ready.
     pub fn as_other<H: Helper>(&self, uid: u32, core: usize, helper: &H) -> Result<Helping<H>> {
-        self.help(self.command_of(uid), core, helper)
+        self.help(command_of(uid, &self.helpers), core, helper)
     }
 
     /// A helper that is root in a namespace, on the wire itself or on Linux's sockets, when it is ready.
     pub fn on_side<H: Helper>(&self, side: Side, core: usize, helper: &H) -> Result<Helping<H>> {
-        let command = self.lab.command(side, &self.web.program)?;
+        let command = self.lab.command(side, &self.helpers)?;
         self.help(command, core, helper)
     }
 
@@ -163,4 +158,11 @@ impl<'a> Session<'a> {
     pub fn wait(&self) -> Result<()> {
         self.pause(Duration::from_secs_f64(self.args.seconds()))
     }
+}
+
+/// A command that starts a program as some user.
+fn command_of(uid: u32, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.uid(uid).gid(uid).current_dir("/");
+    command
 }

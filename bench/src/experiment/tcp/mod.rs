@@ -39,7 +39,7 @@ pub use wire::Wire;
 use crate::report::{self, Document, Results, Section, notes};
 use crate::stage::args::{CommonArgs, check_seconds};
 use crate::stage::helper::{Helper, Helping};
-use crate::stage::{Stage, Started};
+use crate::stage::{Stage, Started, check_left_behind};
 use exos_host::{Error, Result, kernel};
 use exos_lab::{Conditions, Emulated, Emulation, Guard, INTERFACE, Lab, Settings, Side};
 use schemars::JsonSchema;
@@ -236,6 +236,7 @@ impl std::ops::Deref for Session<'_> {
 impl Session<'_> {
     /// The plain wire.
     fn plain(&self) -> Result<Guard> {
+        check_left_behind(&self.args.common.lab)?;
         let lab = exos_lab::up(&Settings::named(&self.args.common.lab))?
             .0
             .guard();
@@ -245,6 +246,7 @@ impl Session<'_> {
 
     /// An emulated one.
     fn emulated(&self, conditions: &Conditions, seed: u64) -> Result<Emulated> {
+        check_left_behind(&self.args.common.lab)?;
         let lab = exos_lab::emulate(&Settings {
             emulation: Some(Emulation {
                 conditions: conditions.clone(),
@@ -273,7 +275,7 @@ impl Session<'_> {
 
     /// A helper on a side, when it is ready.
     fn helper<H: Helper>(&self, lab: &Lab, side: Side, helper: &H) -> Result<Helping<H>> {
-        let command = lab.command(side, &self.program)?;
+        let command = lab.command(side, &self.helpers)?;
         self.help(command, self.cores[side as usize], helper)
     }
 
@@ -286,7 +288,7 @@ impl Session<'_> {
             congestion,
         };
         self.begin(
-            lab.command(Side::A, &self.program)?,
+            lab.command(Side::A, &self.helpers)?,
             self.cores[0],
             &connector,
         )

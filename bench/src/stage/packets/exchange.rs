@@ -85,7 +85,7 @@ pub(crate) struct Answer {
 impl Exchange {
     /// Measures it between the sides of a lab: side b asks.
     pub fn measure(self, stage: &Stage, lab: &Lab) -> Result<Exchanged> {
-        let side = |side| lab.command(side, &stage.program);
+        let side = |side| lab.command(side, &stage.helpers);
         let mac = mac_of(lab, Side::B)?.0;
         let answering = stage.help(side(Side::A)?, stage.cores[0], &Answer { mac })?;
         let (mac, seconds) = (mac_of(lab, Side::A)?.0, self.seconds);

@@ -24,10 +24,10 @@ use super::packets::{Visit, Visited};
 use crate::report::{Named, Setting};
 use crate::stage::cpu::{self, CoreTime, ProcessTime};
 use crate::stage::helper::Helping;
-use crate::stage::{Stage, link, mac_of};
+use crate::stage::{Stage, check_left_behind, link, mac_of};
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result, kernel};
-use exos_lab::{Guard, INTERFACE, Lab, Settings, Side, State, WireKind};
+use exos_lab::{Guard, INTERFACE, Lab, Settings, Side, WireKind};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -106,27 +106,14 @@ impl WebStage {
         self.setting(side, mtu, servers, left_out)
     }
 
-    /// A lab of its own, prepared alike for all servers. Who still runs in one that was left behind would distort what
-    /// is measured.
+    /// A lab of its own, prepared alike for all servers.
     pub fn lab(&self, wire: WireKind) -> Result<Guard> {
         self.lab_of(wire, 1)
     }
 
     /// A lab as [`Self::lab`] makes it, with this many queues at each end of the wire.
     pub fn lab_of(&self, wire: WireKind, queues: u32) -> Result<Guard> {
-        let name = &self.args.lab;
-        let left = exos_lab::status(name)?;
-        let inside = left.sides.iter().flat_map(|s| &s.processes);
-        let inside: Vec<String> = inside
-            .map(|(pid, name)| format!("{name} ({pid})"))
-            .collect();
-        if left.state != State::Down && !inside.is_empty() {
-            let who = inside.join(", ");
-            return Err(
-                Error::new(format!("programs still run in the lab {name}: {who}"))
-                    .mend(format!("stop them, then `exos lab down --name {name}`")),
-            );
-        }
+        check_left_behind(&self.args.lab)?;
         let settings = Settings {
             queues,
             ..self.settings(wire)
@@ -237,7 +224,7 @@ impl WebStage {
 
     /// Starts our client; it measures then.
     pub fn start_visit(&self, lab: &Lab, visit: &Visit) -> Result<Helping<Visit>> {
-        let command = lab.command(Side::B, &self.program)?;
+        let command = lab.command(Side::B, &self.helpers)?;
         self.help(command, self.cores[1], visit)
     }
 
