@@ -24,6 +24,8 @@ pub(super) fn listen(address: SocketAddr) -> Result<OwnedFd> {
     if address.ip().is_unspecified() && address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, false)?;
     }
+    // Urgent data is data like any other, as in the other way. Connections inherit it.
+    sockopt::set_socket_oobinline(&socket, true)?;
     net::bind(&socket, &address)?;
     net::listen(&socket, BACKLOG)?;
     Ok(socket)

@@ -178,12 +178,14 @@ impl SocketServer {
 
     /// Changes what a site serves, by its number, and answers requests that waited for that.
     pub fn change(&mut self, now: Instant, site: usize, change: Change) {
+        self.cheetah.set_time(now, clock::unix_secs());
         self.cheetah.change(now, site, change, &mut self.sockets);
         self.answer_what_follows(now);
     }
 
     /// Looks again for all that requests wait for, because everything is served again.
     pub fn retry_all(&mut self, now: Instant) {
+        self.cheetah.set_time(now, clock::unix_secs());
         self.cheetah.retry_all(now, &mut self.sockets);
         self.answer_what_follows(now);
     }
@@ -191,6 +193,7 @@ impl SocketServer {
     /// Takes no new connections or requests; responses under way go on.
     pub fn stop(&mut self, now: Instant) {
         self.listener = None;
+        self.cheetah.set_time(now, clock::unix_secs());
         self.cheetah.stop(now, &mut self.sockets);
         self.answer_what_follows(now);
     }

@@ -3,8 +3,8 @@
 //!
 //! One thread, epoll, sockets that do not block. In each turn: [`Sockets::wait`], then [`Sockets::poll_event`] until there
 //! is none, with commands in between. A socket is registered once, for everything, and told of when something changes
-//! (edge-triggered), so it is read until it is empty: a short read says that, unless the peer has finished, which is told
-//! beside.
+//! (edge-triggered), so it is read until it is empty: a short read says that, unless the peer has finished or there is urgent
+//! data, before which a read stops; both are told beside.
 //!
 //! What is read lies in one buffer for all, until the next event is polled. What of it nobody has consumed by then is
 //! kept with its connection and put before what comes next. A connection that keeps as much as it may is not read until
@@ -50,6 +50,7 @@ const OTHERS: u64 = u64::MAX;
 /// What epoll is to tell of a connection.
 const EVERYTHING: EventFlags = EventFlags::IN
     .union(EventFlags::OUT)
+    .union(EventFlags::PRI)
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
 
@@ -60,6 +61,8 @@ struct Reading {
     /// Reads that it may have before the others' turn.
     left: u32,
     end: End,
+    /// A read may stop before urgent data.
+    is_urgent: bool,
 }
 
 /// What is behind the bytes that are there.
@@ -74,9 +77,19 @@ enum End {
 }
 
 impl Reading {
-    fn new(id: ConnectionId, end: End) -> Reading {
-        let left = READS_MAX;
-        Reading { id, left, end }
+    /// What epoll tells of a connection is to be read.
+    fn new(id: ConnectionId, flags: EventFlags) -> Reading {
+        let end = match () {
+            () if flags.contains(EventFlags::ERR) => End::Failed,
+            () if flags.contains(EventFlags::RDHUP) => End::Finished,
+            () => End::Open,
+        };
+        Reading {
+            id,
+            left: READS_MAX,
+            end,
+            is_urgent: flags.contains(EventFlags::PRI),
+        }
     }
 }
 
@@ -115,7 +128,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Without connections yet, each of which may have some more than so many bytes that nobody has consumed.
+    /// Without connections yet, each of which may have so many bytes that nobody has consumed.
     ///
     /// # Errors
     ///
@@ -133,7 +146,7 @@ impl Sockets {
             to_write: Vec::new(),
             resumed: VecDeque::new(),
             reading: None,
-            buffer: vec![0; unread_max + READ_LEN].into_boxed_slice(),
+            buffer: vec![0; unread_max].into_boxed_slice(),
             held: None,
         })
     }
@@ -290,20 +303,19 @@ impl Sockets {
             return self.did_not_stand(id, errno);
         }
         if flags.intersects(over | EventFlags::IN | EventFlags::RDHUP) {
-            let end = match () {
-                () if flags.contains(EventFlags::ERR) => End::Failed,
-                () if flags.contains(EventFlags::RDHUP) => End::Finished,
-                () => End::Open,
-            };
+            let reading = Reading::new(id, flags);
             match &mut connection.paused {
                 // Nobody waits for what it still has to say.
-                Some(_) if end == End::Failed => {
+                Some(_) if reading.end == End::Failed => {
                     return self.tell(id, EventSet::CLOSED, Reason::Reset);
                 }
-                Some(paused) => paused.end = paused.end.max(end),
+                Some(paused) => {
+                    paused.end = paused.end.max(reading.end);
+                    paused.is_urgent |= reading.is_urgent;
+                }
                 // It has been read to its end.
-                None if connection.is_peer_finished && end != End::Failed => {}
-                None => self.reading = Some(Reading::new(id, end)),
+                None if connection.is_peer_finished && reading.end != End::Failed => {}
+                None => self.reading = Some(reading),
             }
         }
         if flags.contains(EventFlags::OUT) {
@@ -334,7 +346,8 @@ impl Sockets {
             connection.paused = Some(reading);
             return None;
         }
-        let room = &mut self.buffer[before..before + READ_LEN];
+        let most = READ_LEN.min(self.unread_max - before);
+        let room = &mut self.buffer[before..before + most];
         let count = match rustix::io::read(&connection.socket, room) {
             Ok(count) => count,
             Err(Errno::AGAIN) => return None,
@@ -344,6 +357,11 @@ impl Sockets {
             }
             Err(errno) => return self.tell(id, EventSet::CLOSED, reason(errno)),
         };
+        if count == 0 && reading.end == End::Failed {
+            // Its error was told elsewhere, or came behind the peer's end.
+            return self.tell(id, EventSet::CLOSED, Reason::Reset);
+        }
+        let may_be_more = count == most || reading.is_urgent;
         let mut set = EventSet::NONE;
         if count > 0 && !connection.discards {
             let rest = std::mem::take(&mut connection.rest);
@@ -352,13 +370,13 @@ impl Sockets {
             set = EventSet::READABLE;
         }
         // The peer's end is told with its last bytes: who asked again for want of it would ask in vain.
-        if count == 0 || (reading.end == End::Finished && count < READ_LEN) {
+        if count == 0 || (reading.end == End::Finished && !may_be_more) {
             connection.is_peer_finished = true;
             if connection.is_over() {
                 self.news.push_back((id, EventSet::CLOSED, Reason::Done));
             }
             set = set.with(EventSet::FINISHED);
-        } else if count == READ_LEN || reading.end != End::Open {
+        } else if may_be_more || reading.end != End::Open {
             self.read_on(reading);
         }
         match set {
@@ -430,7 +448,7 @@ impl Sockets {
         }
     }
 
-    /// Sends a part of a file. The connection breaks if the file changes meanwhile.
+    /// Sends a part of a file. The connection is given up ([`Reason::Aborted`]) if the file changes meanwhile.
     pub fn send_file(&mut self, id: ConnectionId, file: Rc<dyn File>, range: Range<u64>) {
         if let Some(connection) = self.sending(id) {
             connection.send_file(file, range);
@@ -502,13 +520,14 @@ impl Sockets {
         }
     }
 
-    /// Goes on reading a connection that has room again.
+    /// Goes on reading a connection that has room again, with the reads that it has left: who makes room at once gets no more
+    /// turns than others.
     fn resume_reading(&mut self, id: ConnectionId) {
         if let Some(connection) = self.table.get_mut(id)
             && connection.rest.len() < self.unread_max
             && let Some(paused) = connection.paused.take()
         {
-            self.resumed.push_back(Reading::new(id, paused.end));
+            self.resumed.push_back(paused);
         }
     }
 }
@@ -524,6 +543,8 @@ fn reason(errno: Errno) -> Reason {
         | Errno::NETDOWN
         | Errno::ACCESS
         | Errno::PERM => Reason::Unreachable,
+        // Of a file.
+        Errno::IO => Reason::Aborted,
         _ => Reason::Reset,
     }
 }

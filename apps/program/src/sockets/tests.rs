@@ -189,6 +189,12 @@ fn resets() {
     assert_eq!(world.read(id), b"some");
     reset(peer);
     assert_eq!(world.event(), closed);
+    // Or its end.
+    let (_, peer) = world.connect();
+    peer.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(world.event().1, EventSet::FINISHED);
+    reset(peer);
+    assert_eq!(world.event(), closed);
     // A connection that was reset before we looked stood all the same.
     world.open(TOKEN);
     reset(world.listener.accept().unwrap().0);
@@ -242,7 +248,7 @@ fn who_is_not_listened_to_waits() {
     world.sockets.wait(soon(100)).unwrap();
     assert!(world.sockets.poll_event().is_none());
     let kept = world.sockets.readable(id).len();
-    assert!(kept < UNREAD_MAX + READ_LEN, "{kept} bytes");
+    assert_eq!(kept, UNREAD_MAX);
     assert!(!server.is_finished());
     // Consumed at another time than at an event of the connection.
     let mut received = world.sockets.readable(id).to_vec();
@@ -255,6 +261,59 @@ fn who_is_not_listened_to_waits() {
     }
     received.extend_from_slice(world.sockets.readable(id));
     assert!(server.join().unwrap() == received, "other bytes came");
+}
+
+/// Who makes room again and again in one turn gets no more reads in it than others.
+#[test]
+fn who_makes_room_waits_for_its_turn() {
+    let mut world = World::new();
+    // The kernel keeps more than all these reads take.
+    world.sockets = Sockets::new(1000).unwrap();
+    let (id, mut peer) = world.connect();
+    peer.set_nonblocking(true).unwrap();
+    while peer.write(&[7; 100_000]).is_ok() {}
+    let soon = clock::now() + Duration::from_secs(60);
+    world.sockets.wait(Some(soon)).unwrap();
+    let mut reads = 0;
+    loop {
+        let before = reads;
+        while world.sockets.poll_event().is_some() {
+            reads += 1;
+        }
+        if reads == before {
+            break;
+        }
+        let kept = world.sockets.readable(id).len();
+        world.sockets.consume(id, kept);
+    }
+    assert!((1..=READS_MAX).contains(&reads), "{reads} reads");
+    // The rest comes in later turns.
+    assert_eq!(world.read(id)[0], 7);
+}
+
+/// A read stops before urgent data: what is behind it comes all the same, and the end behind that.
+#[test]
+fn urgent_data_hides_nothing() {
+    let mut world = World::new();
+    for finishes in [false, true] {
+        let (id, mut peer) = world.connect();
+        peer.write_all(b"before").unwrap();
+        rustix::net::send(&peer, b"!", rustix::net::SendFlags::OOB).unwrap();
+        peer.write_all(b"behind").unwrap();
+        if finishes {
+            peer.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+        let (mut received, mut is_finished) = (Vec::new(), !finishes);
+        while received.len() < b"beforebehind".len() || !is_finished {
+            is_finished |= world.event().1.contains(EventSet::FINISHED);
+            let bytes = world.sockets.readable(id);
+            received.extend_from_slice(bytes);
+            let count = bytes.len();
+            world.sockets.consume(id, count);
+        }
+        assert_eq!(received, b"beforebehind");
+        world.sockets.leave(id);
+    }
 }
 
 /// A connection that was accepted is told of, what the kernel takes of it, and when both sides have finished.
@@ -337,7 +396,7 @@ fn parts_of_files() {
     peer.read_exact(&mut [0; 1000]).unwrap();
     std::fs::File::create(&path).unwrap();
     let server = std::thread::spawn(move || peer.read_to_end(&mut Vec::new()).unwrap_err());
-    let closed = (TOKEN, EventSet::CLOSED, Reason::Reset);
+    let closed = (TOKEN, EventSet::CLOSED, Reason::Aborted);
     assert_eq!(world.event(), closed);
     let error = server.join().unwrap();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);

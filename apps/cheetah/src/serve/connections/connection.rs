@@ -287,7 +287,8 @@ impl Connection {
         let queued = transport.unacknowledged(id);
         let room = QUEUE_LEN_MAX.saturating_sub(queued);
         let bytes = transport.readable(id);
-        if self.http.is_between_requests() {
+        let has_waited = attempt.has_waited || self.held;
+        if self.http.is_between_requests() && !has_waited {
             self.begun = now;
         }
         self.begin(&mut shared.server);

@@ -89,15 +89,20 @@ impl Cheetah {
 
     /// Answers all that has happened. `unix_secs` is the time of day for the Date field.
     pub fn handle(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
-        self.shared.server.set_time(unix_secs);
-        if let Some(log) = self.shared.server.log_mut() {
-            log.set_time(now, unix_secs);
-        }
+        self.set_time(now, unix_secs);
         self.handle_events(now, transport);
         self.handle_expired(now, transport);
         self.turn_streams(now, transport);
         if let Some(log) = self.shared.server.log_mut() {
             log.tick();
+        }
+    }
+
+    /// Tells the server and its log what time it is.
+    pub(crate) fn set_time(&mut self, now: Instant, unix_secs: u64) {
+        self.shared.server.set_time(unix_secs);
+        if let Some(log) = self.shared.server.log_mut() {
+            log.set_time(now, unix_secs);
         }
     }
 
@@ -126,7 +131,10 @@ impl Cheetah {
             self.open(now, id, transport);
         }
         if set.contains(EventSet::CLOSED) {
-            self.close(id, event.reason == Reason::Done);
+            let was_open = self.close(id, event.reason == Reason::Done);
+            // What we give up is closed here at once: it is the transport that has, for a file that changed.
+            let is_broken_off = was_open && event.reason == Reason::Aborted;
+            self.shared.counters.broken_off += u64::from(is_broken_off);
             return;
         }
         self.with(now, id, transport, |connection, turn| {
@@ -185,15 +193,16 @@ impl Cheetah {
         self.connections.insert(Connection::new(id, peer, now));
     }
 
-    /// A connection is over; `done` when its client has taken everything.
-    fn close(&mut self, id: ConnectionId, done: bool) {
+    /// A connection is over; `done` when its client has taken everything. False when it was over before.
+    fn close(&mut self, id: ConnectionId, done: bool) -> bool {
         let Some(connection) = self.connections.remove(id) else {
-            return;
+            return false;
         };
         if self.shared.bounds.peer_connections.is_some() {
             self.peers.leave(connection.peer());
         }
         connection.close(done, &mut self.shared);
+        true
     }
 
     // Requests that wait.

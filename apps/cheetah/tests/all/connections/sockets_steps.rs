@@ -9,6 +9,7 @@ use std::time::Duration;
 use common::{arrival, path};
 use exos::clock;
 use exos_cheetah::limits::{FETCH_TIME, HEAD_GRACE_TIME, READ_RATE_TIME};
+use exos_cheetah::log::{Format, Log, Target};
 use exos_cheetah::serve::Bounds;
 use exos_cheetah::site::{About, Change, Description, Document, Limits};
 use exos_cheetah::sockets::SocketServer;
@@ -321,4 +322,66 @@ fn taken_at_once(mut reader: &TcpStream) -> Result<(), ErrorKind> {
             Err(kind) => return Err(kind),
         }
     }
+}
+
+/// The time of a response to a request that has waited, and of its line in the log, is that when it is answered.
+#[test]
+fn who_has_waited_is_answered_with_the_time() {
+    const WAIT: Duration = Duration::from_millis(50);
+    let folder = common::folder::Folder::new();
+    let mut stepped = Stepped::new();
+    let log = Log::open(Target::File(folder.path("log")), Format::Json, 0).unwrap();
+    stepped.server.server_mut().set_log(log);
+    let stream = stepped.ask(LATE_LAST);
+    stepped.turn_until_wanted();
+    // The last turn was long ago.
+    stepped.server.handle(clock::now(), 0);
+    std::thread::sleep(WAIT);
+    stepped.change(arrival("/late.txt", "here now"));
+    let log = stepped.server.server_mut().log_mut();
+    log.expect("it is there").finish();
+    let got = stepped.rest(stream);
+    assert!(got.contains("\r\nDate: ") && !got.contains("1970"), "{got}");
+    let text = std::fs::read_to_string(folder.path("log")).unwrap();
+    assert!(!text.contains("1970"), "{text}");
+    let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let time = line["request_time"].as_f64().expect("a number");
+    assert!(time >= WAIT.as_secs_f64(), "{text}");
+}
+
+/// A long file that changes while it is sent is sent no further, and that is counted.
+#[test]
+fn a_long_file_that_changes_is_broken_off() {
+    let folder = common::folder::Folder::new();
+    let file = std::fs::File::create(folder.path("long")).unwrap();
+    file.set_len(BIG_LEN as u64).unwrap();
+    let limits = Limits {
+        memory_len: 1000,
+        ..Limits::default()
+    };
+    let mut stepped = Stepped::of(Site::load(&folder.0, limits).unwrap());
+    let reader = stepped.ask("GET /long HTTP/1.1\r\nHost: h\r\n\r\n");
+    stepped.turn_until(|server| server.cheetah().is_busy());
+    assert!(taken_at_once(&reader).is_ok());
+    file.set_len(1000).unwrap();
+    let is_broken_off = |server: &mut SocketServer| {
+        let counters = server.cheetah().counters();
+        counters.contains(&("http_broken_off", 1))
+    };
+    stepped.turn_until(is_broken_off);
+    assert_eq!(taken_at_once(&reader), Err(ErrorKind::ConnectionReset));
+    assert_eq!(stepped.server.cheetah().connections(), 0);
+}
+
+/// Urgent data is data like any other.
+#[test]
+fn requests_may_be_urgent() {
+    let mut stepped = Stepped::new();
+    let mut stream = stepped.connect();
+    let (begin, rest) = LAST.split_at(6);
+    let (urgent, end) = rest.split_at(1);
+    stream.write_all(begin.as_bytes()).unwrap();
+    rustix::net::send(&stream, urgent.as_bytes(), rustix::net::SendFlags::OOB).unwrap();
+    stream.write_all(end.as_bytes()).unwrap();
+    assert!(stepped.rest(stream).ends_with("\r\n\r\ntext a"));
 }

@@ -1,6 +1,6 @@
 //! The access log, through the server and its connections: what is written, and when.
 
-use crate::common::visit;
+use crate::common::{self, visit};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use exos_cheetah::Server;
 use exos_cheetah::log::{Answer, Asked, Format, Log, Target, Unfinished};
+use exos_cheetah::serve::Packets;
+use exos_cheetah::site::{About, Change};
 use exos_cheetah::{ServerConnection, Status};
 use visit::{UNIX_SECS, Visit, big};
 
@@ -113,6 +115,27 @@ fn a_line_is_written_when_its_response_has_been_taken() {
     assert_eq!(line["bytes_sent"], visit.connections[0].received.len());
     let time = line["request_time"].as_f64().expect("a number");
     assert!((10.0..20.0).contains(&time), "{time}");
+}
+
+/// A request that waits for its document has begun when it came, not when that did.
+#[test]
+fn waiting_for_a_document_is_part_of_the_time() {
+    let file = LogFile::new("waits");
+    let log = file.open(Format::Json);
+    let mut visit = Visit::new(common::site(), |server| {
+        server.set_log(log);
+        let listed = Change::Listed(common::path("/late.txt"), About::default());
+        server.change_site(0, listed);
+    });
+    visit.ask("10.0.0.1", b"GET /late.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    visit.run(secs(5), usize::MAX);
+    let change = common::arrival("/late.txt", "here now");
+    let mut packets = Packets::new(&mut visit.server);
+    visit.cheetah.change(visit.now, 0, change, &mut packets);
+    visit.run(secs(2), usize::MAX);
+    let line = json(&file.lines(1)[0]);
+    let time = line["request_time"].as_f64().expect("a number");
+    assert!((4.0..7.0).contains(&time), "{time}");
 }
 
 #[test]
