@@ -30,6 +30,8 @@ visit() {
     rm -rf "$work"/access.log "$work"/net.json "$work"/profile
     launch_in_lab --config "$work/serve.toml" --link xdp:wire --address 10.10.0.10/24 --log "$work/access.log" \
         --log-format json || { bad "$name: the server starts" "$(cat "$work/err")"; return; }
+    # A link that comes up later is a change of the network, at which Chromium gives up what it has asked for.
+    await eval 'ip -n "exos-$lab-b" -6 addr show dev wire scope link | grep -q inet6' || { bad "$name: the link comes up"; return; }
     # The host's own name is on the wire too, because browsers offer br and zstd to hosts that they trust.
     "$exos" lab exec --name $lab b -- chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
         --disable-background-networking --disable-component-update --disable-sync --user-data-dir="$work/profile" \
