@@ -112,7 +112,7 @@ expect "the last report agrees with the log" [ "$(number '["counters"]["http_log
 start "$work/site" --max-peer-connections 5 --max-connections 64 --json || { bad "it starts with limits" "$(cat "$work/err")"; exit 1; }
 visit limits 10.0.0.1 5 64
 rm "$work/got"
-fetch --limit-rate 4M -o "$work/got" http://10.0.0.1/large.bin & slow=$!
+fetch --limit-rate 2M -o "$work/got" http://10.0.0.1/large.bin & slow=$!
 await [ -s "$work/got" ]
 kill -TERM "$server"; sleep 0.2; kill -TERM "$server" || bad "it ended too early"; wait "$server"
 expect "a second signal changes nothing" [ $? = 0 ]; server=
