@@ -209,7 +209,7 @@ impl Connection {
         self.receiver.readable()
     }
 
-    /// The program has taken `count` bytes: the window opens. Panics when there are not so many.
+    /// The program has taken `count` bytes: the window opens. Panics when there are fewer.
     pub fn consume(&mut self, count: usize, memory: &mut Memory) {
         if count == 0 {
             return;

@@ -229,7 +229,7 @@ impl Tcp {
         self.slab.get(id).map_or(&[], Connection::readable)
     }
 
-    /// The program has taken `count` of the readable bytes. Panics when there are not so many.
+    /// The program has taken `count` of the readable bytes. Panics when there are fewer.
     pub fn consume(&mut self, id: ConnectionId, count: usize) {
         // Also of a connection that is over: its last bytes are read like all others.
         let Some(entry) = self.slab.entry_mut(id) else {

@@ -35,7 +35,7 @@ impl Prefix {
     ///
     /// # Errors
     ///
-    /// The address has not so many bits.
+    /// `len` is greater than the number of bits of the address.
     pub fn new(addr: IpAddr, len: u8) -> Result<Self, PrefixLengthError> {
         if len > width(addr) {
             return Err(PrefixLengthError { addr, len });

@@ -96,7 +96,7 @@ impl ReceiveQueue {
         next + self.skipping().min(WINDOW_BYTES_MAX)
     }
 
-    /// The program has taken `count` bytes. Panics when there are not so many.
+    /// The program has taken `count` bytes. Panics when there are fewer.
     #[inline]
     pub fn consume(&mut self, count: usize, memory: &mut Memory) {
         let left = self.readable().len();

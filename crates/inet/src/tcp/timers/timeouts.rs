@@ -244,7 +244,7 @@ impl Connection {
         self.liveness.soft_error()
     }
 
-    /// RFC 9293 §3.8.3, R1: so many retransmissions that the next hop is to be doubted.
+    /// RFC 9293 §3.8.3, R1: after this many retransmissions the next hop is doubted.
     pub fn doubts_path(&self) -> bool {
         self.sender.retries() >= PATH_DOUBT_RETRIES
     }

@@ -319,8 +319,8 @@ impl Scoreboard {
         self.highest = self.highest.max(right);
     }
 
-    /// A range as it is; without what lies in parts of records, when there are so many records that a peer must
-    /// be making them: it could have us keep one for each byte, and look through all of them.
+    /// A range as it is; without what lies in parts of records, when there are more records than an honest peer
+    /// makes: it could have us keep one for each byte, and look through all of them.
     fn whole_records(&self, left: SeqNumber, right: SeqNumber) -> (SeqNumber, SeqNumber) {
         let most = SACKED_RANGES_MAX + (self.outstanding() / SACKED_PIECE_BYTES) as usize;
         if self.records.len() <= most {
