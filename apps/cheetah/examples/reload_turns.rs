@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use exos_cheetah::config::{Config, Root};
-use exos_cheetah::serve::exchange::{Exchange, Step};
-use exos_cheetah::serve::reload::Reload;
-use exos_cheetah::serve::sites::Fresh;
+use exos_cheetah::serve::content::exchange::{Exchange, Step};
+use exos_cheetah::serve::content::reload::Reload;
+use exos_cheetah::serve::content::sites::Fresh;
 use exos_cheetah::{Server, serve};
 
 fn main() {
     let directory = std::env::args_os().nth(1).expect("the directory to read");
     let config = Config::of(Root::Directory(PathBuf::from(directory)));
-    let sites = serve::load(&config).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let sites = serve::content::sites::load(&config).unwrap_or_else(|errors| panic!("{errors:?}"));
     println!("{} documents", sites.get(0).document_count());
     let mut server = Server::new(sites, 0);
     let read = Arc::new(move || Fresh::read(config.clone(), false));

@@ -3,14 +3,16 @@
 //! Start with [`site`], the documents in memory, each with its response fields and checksums
 //! made once; then [`http`], which turns the bytes of a connection into slices of those
 //! documents. Both perform no I/O but reading the directory; [`stream`] reads what is too
-//! long for memory while it is sent. [`access`] says who may have what. [`log`] writes a line for each response, [`status`] says how it goes. [`serve`] joins
-//! them to a stack: the event loop of `exos serve`, told by [`config`] what to serve.
+//! long for memory while it is sent. [`access`] says who may have what. [`log`] writes a line for each response, [`status`]
+//! says how it goes. [`connections`] joins these to a stack, or to the kernel's [`sockets`]; [`config`] is what a file or
+//! the command line says is to be served, and [`serve`] the program: `exos serve`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 pub mod access;
 pub mod config;
+pub mod connections;
 pub mod http;
 pub mod limits;
 pub mod log;

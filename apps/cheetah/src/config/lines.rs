@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use exos::Error;
 use exos_program::config::Source;
 
-use super::folder_of;
 use super::schema::{File, SiteTable};
 
 /// Lines from 1; 0 for what the file does not say.
@@ -18,6 +17,11 @@ pub struct Lines {
     /// `name` of `[link]`.
     pub link: usize,
     sites: Vec<SiteLines>,
+}
+
+/// Where a file lies: relative paths in it begin there.
+pub(super) fn folder_of(file: &Path) -> PathBuf {
+    file.parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
 #[derive(Clone, Debug, Default)]

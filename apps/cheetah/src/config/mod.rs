@@ -7,6 +7,7 @@
 mod access;
 mod cache;
 mod lines;
+mod placement;
 mod rules;
 mod schema;
 mod site;
@@ -14,11 +15,11 @@ mod stack;
 mod units;
 mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::connections::BoundsArgs;
 use crate::limits::{CHUNKS_LEN, CONFIG_LEN_MAX};
 use crate::log::LogArgs;
-use crate::serve::BoundsArgs;
 use crate::site::Limits;
 use crate::site::hosts::Unknown;
 use crate::status::StatusArgs;
@@ -26,6 +27,7 @@ use crate::status::StatusArgs;
 pub use cache::CacheSize;
 pub use exos_program::config::{ConfigError, ConfigErrors};
 pub use lines::Lines;
+use lines::folder_of;
 pub use site::{Root, SiteConfig};
 pub use stack::{LinkConfig, TcpConfig};
 
@@ -135,9 +137,4 @@ impl Config {
         };
         source.finish(config)
     }
-}
-
-/// Where a file lies.
-fn folder_of(file: &Path) -> PathBuf {
-    file.parent().map(Path::to_path_buf).unwrap_or_default()
 }

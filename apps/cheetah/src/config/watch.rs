@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum as _;
 
 use super::schema::{ClientsTable, LogTable, Number, StatusTable};
+use crate::connections::BoundsArgs;
 use crate::log::{Format, LogArgs};
-use crate::serve::BoundsArgs;
 use crate::status::{StatusArgs, parse_network, parse_path};
 use exos_program::config::Source;
 

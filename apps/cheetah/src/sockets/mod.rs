@@ -9,22 +9,17 @@
 mod listener;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::ops::Range;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::rc::Rc;
 
 use exos::{Error, clock};
-use exos_buf::Slice;
 use exos_inet::Instant;
-use exos_inet::tcp::{ConnectionId, Event};
-use exos_program::sockets::{File, Sockets};
+use exos_program::sockets::Sockets;
 use rustix::io::Errno;
 
+use crate::connections::{Bounds, Cheetah};
 use crate::http::Server;
 use crate::limits::{ACCEPT_PAUSE, RECEIVE_BUFFER_LEN};
-use crate::serve::{Bounds, Cheetah, Transport};
-use crate::site::long::OpenFile;
 use crate::site::{Change, SitePath};
 
 /// The server on sockets.
@@ -38,6 +33,7 @@ pub struct SocketServer {
     pause_until: Option<Instant>,
     /// Connections at once.
     connections_max: usize,
+    /// Connections that the kernel gave.
     accepted: u64,
     accept_errors: u64,
 }
@@ -178,23 +174,24 @@ impl SocketServer {
 
     /// Changes what a site serves, by its number, and answers requests that waited for that.
     pub fn change(&mut self, now: Instant, site: usize, change: Change) {
-        self.cheetah.set_time(now, clock::unix_secs());
-        self.cheetah.change(now, site, change, &mut self.sockets);
+        let unix_secs = clock::unix_secs();
+        self.cheetah
+            .change(now, unix_secs, site, change, &mut self.sockets);
         self.answer_what_follows(now);
     }
 
     /// Looks again for all that requests wait for, because everything is served again.
     pub fn retry_all(&mut self, now: Instant) {
-        self.cheetah.set_time(now, clock::unix_secs());
-        self.cheetah.retry_all(now, &mut self.sockets);
+        self.cheetah
+            .retry_all(now, clock::unix_secs(), &mut self.sockets);
         self.answer_what_follows(now);
     }
 
     /// Takes no new connections or requests; responses under way go on.
     pub fn stop(&mut self, now: Instant) {
         self.listener = None;
-        self.cheetah.set_time(now, clock::unix_secs());
-        self.cheetah.stop(now, &mut self.sockets);
+        self.cheetah
+            .stop(now, clock::unix_secs(), &mut self.sockets);
         self.answer_what_follows(now);
     }
 
@@ -213,70 +210,13 @@ impl SocketServer {
         &mut self.cheetah
     }
 
-    /// Connections that were taken, and not taken, by name.
-    pub fn lives(&self) -> [(&'static str, u64); 2] {
+    /// Connections that were accepted, and those that the kernel did not give, by name. Those that were reset at once
+    /// because of their peer are `http_peer_refusals`, and not among them.
+    pub fn counters(&self) -> [(&'static str, u64); 2] {
+        let accepted = self.accepted - self.cheetah.peer_refusals();
         [
-            ("sockets_accepted", self.accepted),
+            ("sockets_accepted", accepted),
             ("sockets_accept_errors", self.accept_errors),
         ]
-    }
-}
-
-impl Transport for Sockets {
-    const SENDS_FILES: bool = true;
-
-    fn poll_event(&mut self) -> Option<Event> {
-        Sockets::poll_event(self)
-    }
-
-    fn peer(&self, id: ConnectionId) -> Option<IpAddr> {
-        Sockets::peer(self, id)
-    }
-
-    fn readable(&self, id: ConnectionId) -> &[u8] {
-        Sockets::readable(self, id)
-    }
-
-    fn consume(&mut self, id: ConnectionId, count: usize) {
-        Sockets::consume(self, id, count);
-    }
-
-    fn send(&mut self, id: ConnectionId, bytes: Slice) {
-        Sockets::send(self, id, bytes);
-    }
-
-    fn send_file(&mut self, id: ConnectionId, file: &Rc<OpenFile>, range: Range<u64>) {
-        Sockets::send_file(self, id, file.clone(), range);
-    }
-
-    /// What the kernel has taken counts as taken by the client.
-    fn unacknowledged(&self, id: ConnectionId) -> usize {
-        self.unsent(id)
-    }
-
-    fn unsent(&self, id: ConnectionId) -> usize {
-        Sockets::unsent(self, id)
-    }
-
-    fn finish(&mut self, id: ConnectionId) {
-        Sockets::finish(self, id);
-    }
-
-    fn discard_received(&mut self, id: ConnectionId) {
-        Sockets::discard_received(self, id);
-    }
-
-    fn abort(&mut self, id: ConnectionId) {
-        Sockets::abort(self, id);
-    }
-}
-
-impl File for OpenFile {
-    fn fd(&self) -> BorrowedFd<'_> {
-        OpenFile::fd(self).as_fd()
-    }
-
-    fn is_unchanged(&self) -> bool {
-        OpenFile::is_unchanged(self)
     }
 }

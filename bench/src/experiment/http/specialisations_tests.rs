@@ -18,7 +18,7 @@ fn names_of(line: &str) -> Vec<String> {
 
 #[test]
 fn what_is_taken_away_is_all_that_the_server_can_do_without() {
-    let known = exos_cheetah::serve::Specialisation::value_variants();
+    let known = exos_cheetah::connections::Specialisation::value_variants();
     let known = known.iter().filter_map(clap::ValueEnum::to_possible_value);
     let mut known: Vec<String> = known.map(|value| value.get_name().to_owned()).collect();
     known.sort();

@@ -6,25 +6,26 @@ use std::time::Duration;
 use exos::{Error, Exos};
 use exos_program::{Stream, inside_hint, reachable_addresses};
 
-use crate::config::Config;
-use crate::serve::on_packets::StackServer;
-use crate::serve::options::place_of_addresses;
-use crate::serve::server_loop::Carried as _;
-use crate::serve::sites;
+use super::options::place_of_addresses;
+use crate::config::{Config, Root, SiteConfig};
+use crate::serve::cores::carried::Carried as _;
+use crate::serve::cores::on_packets::StackServer;
+use crate::site::hosts::{HostName, Unknown};
+use crate::site::{Site, Sites};
 
 /// Tell a person where the site is, which is inside of a user namespace or not.
-pub(in crate::serve) fn announce(
+pub(super) fn announce(
     server: &StackServer,
     config: &Config,
     is_inside: bool,
     cores: &[usize],
 ) -> Result<(), Error> {
     let (exos, place) = (&server.exos, place_of_addresses(config));
-    for line in sites::describe(config, server.cheetah().server().sites()) {
+    for line in describe(config, server.cheetah().server().sites()) {
         exos_program::info!("exos serve: {line}");
     }
     if cores.len() > 1 {
-        let cores = sites::list(cores);
+        let cores = list(cores);
         exos_program::info!("exos serve: on cores {cores}, which share the interface's queues");
     }
     exos_program::info!("exos serve: {}", exos.describe_link());
@@ -41,7 +42,44 @@ pub(in crate::serve) fn announce(
     Ok(())
 }
 
-pub(in crate::serve) fn url(ip: std::net::IpAddr, port: u16) -> String {
+/// Numbers for people.
+pub(super) fn list(cores: &[usize]) -> String {
+    let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
+    cores.join(", ")
+}
+
+/// What is served, for people, a line for each site.
+pub(super) fn describe(config: &Config, sites: &Sites) -> Vec<String> {
+    let sites = config.sites.iter().zip(sites.iter()).enumerate();
+    let line = |(at, (site, loaded)): (usize, (&SiteConfig, &Site))| {
+        let is_alone = config.sites.len() == 1 && config.unknown_hosts == Unknown::Default;
+        let names: Vec<String> = site.names.iter().map(HostName::to_string).collect();
+        let default = (at == config.default_site).then(|| "other hosts".to_owned());
+        let default = default.filter(|_| config.unknown_hosts == Unknown::Default);
+        let names: Vec<String> = names.into_iter().chain(default).collect();
+        match is_alone {
+            true => describe_one(site, loaded),
+            false => format!("{}: {}", names.join(", "), describe_one(site, loaded)),
+        }
+    };
+    sites.map(line).collect()
+}
+
+fn describe_one(site: &SiteConfig, loaded: &Site) -> String {
+    let (listed, listed_len) = loaded.listed();
+    let count = loaded.document_count() + listed;
+    let megabytes = (loaded.content_len() + listed_len) as f64 / 1e6;
+    match &site.root {
+        Root::Directory(d) if listed > 0 => format!(
+            "{count} documents of {}, {megabytes:.1} MB; {listed} of them are read when they are asked for",
+            d.display()
+        ),
+        Root::Directory(d) => format!("{count} documents of {}, {megabytes:.1} MB", d.display()),
+        Root::Example => format!("the example site, {count} documents, {megabytes:.1} MB"),
+    }
+}
+
+pub(super) fn url(ip: std::net::IpAddr, port: u16) -> String {
     let host = if ip.is_ipv6() {
         format!("[{ip}]")
     } else {

@@ -9,12 +9,13 @@ use exos_program::LinkName;
 use exos_program::message::results;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
+use super::announce::{describe, list};
 use crate::config::Config;
 use crate::log::Target;
-use crate::serve::sites::{describe, list, load, tell_all};
+use crate::serve::content::sites::{load, tell_all};
 
 /// Says what would be served, or everything that stands in the way.
-pub(in crate::serve) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error> {
+pub(super) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error> {
     let sites = config
         .user
         .as_user(|| Ok(load(config)))

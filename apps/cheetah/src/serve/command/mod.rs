@@ -1,8 +1,15 @@
-//! The command line of `exos serve`: what it takes, what is said of that, whether it can be, and what is said as it starts.
+//! The command `exos serve`: what it takes, whether that can be, what it says as it starts, and how it is put together.
+//!
+//! [`run`](run::run) goes through it: [`options`] with the configuration file, [`check`] for `--check`, then the server
+//! on packets, or [`on_sockets`]; [`announce`] says what is served and where. [`help`] puts the options in sections.
 
-pub(in crate::serve) mod announce;
-pub(in crate::serve) mod bounds;
-pub(in crate::serve) mod check;
-pub(in crate::serve) mod help;
-pub(in crate::serve) mod options;
-pub(in crate::serve) mod without;
+mod announce;
+mod check;
+mod help;
+mod on_sockets;
+mod options;
+mod run;
+
+pub use help::in_sections;
+pub use options::ServeArgs;
+pub use run::run;

@@ -7,12 +7,11 @@ use exos::{Error, clock};
 use exos_program::{LinkArgs, Stream, TcpArgs, UserArgs};
 
 use crate::config::{CacheSize, Config, DEFAULT_PORT, Root};
+use crate::connections::{BoundsArgs, Specialisation};
 use crate::log::{Log, LogArgs, Target};
-use crate::serve::bounds::BoundsArgs;
-use crate::serve::without::Specialisation;
+use crate::serve::content::reload::Read;
+use crate::serve::content::sites::Fresh;
 use crate::status::StatusArgs;
-use crate::stream::Streams;
-use crate::stream::disk::Disk;
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
 ///
@@ -32,21 +31,21 @@ pub struct ServeArgs {
     #[arg(long)]
     pub check: bool,
     #[command(flatten)]
-    pub(in crate::serve) user: UserArgs,
+    pub(super) user: UserArgs,
     #[command(flatten)]
-    pub(in crate::serve) link: LinkArgs,
+    pub(super) link: LinkArgs,
     /// Number of CPU cores to use, each with its own TCP/IP stack and interface queues; --core chooses which [default:
     /// 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cores: Option<u32>,
     #[command(flatten)]
-    pub(in crate::serve) tcp: TcpArgs,
+    pub(super) tcp: TcpArgs,
     #[command(flatten)]
-    pub(in crate::serve) log: LogArgs,
+    pub(super) log: LogArgs,
     #[command(flatten)]
-    pub(in crate::serve) status: StatusArgs,
+    pub(super) status: StatusArgs,
     #[command(flatten)]
-    pub(in crate::serve) bounds: BoundsArgs,
+    pub(super) bounds: BoundsArgs,
     /// TCP port to serve [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
@@ -83,7 +82,7 @@ pub struct ServeArgs {
 
 impl ServeArgs {
     /// What the file and the options say together. What is wrong with the file is said on standard error.
-    pub(in crate::serve) fn configuration(&self) -> Result<Config, Error> {
+    pub(super) fn configuration(&self) -> Result<Config, Error> {
         let config = match &self.config {
             Some(file) => Config::read(file).map_err(|errors| {
                 for line in errors.to_string().lines() {
@@ -117,6 +116,15 @@ impl ServeArgs {
         })
     }
 
+    /// What a reload reads: the file again, and everything that it names.
+    pub(super) fn reader(&self) -> Read {
+        let args = self.clone();
+        Arc::new(move || {
+            let config = args.configuration().map_err(|e| vec![e])?;
+            Fresh::read(config, true)
+        })
+    }
+
     fn without_file(&self) -> Config {
         let directory = self.directory.clone();
         let mut config = Config::of(directory.map_or(Root::Example, Root::Directory));
@@ -131,25 +139,8 @@ impl ServeArgs {
     }
 }
 
-/// What reads long files for the loop of the calling thread: io_uring, or a thread on these cores, which the first loop
-/// says.
-pub(in crate::serve) fn streams(
-    config: &Config,
-    cores: &[usize],
-    is_first: bool,
-) -> Result<Streams, Error> {
-    let started = Disk::start(cores);
-    let (disk, reason) = started.map_err(|e| Error::io("cannot start reading long files", e))?;
-    if let Some(reason) = reason.filter(|_| is_first) {
-        exos_program::warn!(
-            "exos serve: no io_uring ({reason}; see the sysctl kernel.io_uring_disabled): a thread reads long files"
-        );
-    }
-    Ok(Streams::new(disk, config.stream_memory))
-}
-
 /// Opens the access log, if one is wanted, for this many loops; its thread runs on these cores.
-pub(in crate::serve) fn open_logs(
+pub(super) fn open_logs(
     args: &ServeArgs,
     config: &Config,
     cores: &[usize],
@@ -164,7 +155,7 @@ pub(in crate::serve) fn open_logs(
 }
 
 /// Where the addresses of the site are printed: not among the lines of the log.
-pub(in crate::serve) fn place_of_addresses(config: &Config) -> Stream {
+pub(super) fn place_of_addresses(config: &Config) -> Stream {
     match config.log.target() {
         Some(Target::Output) => Stream::Error,
         Some(Target::File(_)) | None => Stream::Output,

@@ -5,9 +5,9 @@
 
 use std::time::Instant;
 
+use super::sites::{Filling, Fresh};
 use crate::http::Server;
 use crate::limits::{CHANGES_AT_ONCE, SLICE_TIME};
-use crate::serve::sites::{Filling, Fresh};
 use crate::site::Entry;
 
 /// The exchange that is under way, if one is.

@@ -5,9 +5,9 @@ use std::thread::JoinHandle;
 
 use exos::Error;
 
-use crate::serve::server_loop::Carried;
+use crate::http::Wanted;
 use crate::site::store::Requests;
-use crate::site::{Changes, Keeper, Omission, SitePath, Tree};
+use crate::site::{Change, Changes, Keeper, Omission, SitePath, Tree};
 
 /// The follower of the directories that are served.
 pub(in crate::serve) struct Files(Keeper);
@@ -63,17 +63,14 @@ impl Feed {
         self.changes.fd()
     }
 
-    /// Makes the changes that have come since the last turn.
-    pub(in crate::serve) fn apply(&mut self, served: &mut impl Carried) {
-        for (site, change) in self.changes.take() {
-            served.change(site, change);
-        }
+    /// The changes that have come since the last turn, each with the number of its site.
+    pub(in crate::serve) fn take(&mut self) -> impl Iterator<Item = (usize, Change)> {
+        self.changes.take()
     }
 
-    /// Asks for the documents that requests wait for. Those for which there is no room are asked for when changes have
-    /// come, which make some.
-    pub(in crate::serve) fn ask(&mut self, served: &mut impl Carried) {
-        let mut wanted = || served.cheetah_mut().poll_wanted();
+    /// Asks for these documents, which requests wait for. Those for which there is no room are asked for when changes
+    /// have come, which make some.
+    pub(in crate::serve) fn ask(&mut self, mut wanted: impl FnMut() -> Option<Wanted>) {
         while let Some((site, path)) = self.left.take().or_else(&mut wanted) {
             if let Err(document) = self.requests.ask(site, path) {
                 self.left = Some(document);

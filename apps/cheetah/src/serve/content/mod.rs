@@ -1,9 +1,7 @@
-//! What is served: the sites as they were read, files that change, reloads, documents that are fetched.
+//! What is served: the [`sites`] as they were read, [`files`] that change, a [`reload`] of all of it, and its
+//! [`exchange`] for what was served before.
 
-pub(in crate::serve) mod documents;
 pub mod exchange;
-pub(in crate::serve) mod fetching;
-pub(in crate::serve) mod files;
+pub(super) mod files;
 pub mod reload;
 pub mod sites;
-pub(in crate::serve) mod upkeep;

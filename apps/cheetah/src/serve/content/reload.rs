@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All that takes long is done on a thread, which hands over nothing before it is whole. What each core has to do, since
-//! buffers belong to its thread, is [`exchange`](crate::serve::exchange). Until its exchange every request is answered by the old
+//! buffers belong to its thread, is [`exchange`](super::exchange). Until its exchange every request is answered by the old
 //! tables, from then on by the new ones; responses under way, and connections, know nothing of it.
 //!
 //! A configuration that cannot stand, or whose directories or error pages are not there, is refused with all that is
@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use exos::Error;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::serve::sites::Fresh;
+use super::sites::Fresh;
 use crate::site::Tree;
 
 /// Everything that there is to be served, and what tells of its changes; or all that stands in the way.

@@ -11,7 +11,6 @@ use std::time::Instant;
 use exos::Error;
 
 use crate::config::{Config, Root, SiteConfig};
-use crate::site::hosts::{HostName, Unknown};
 use crate::site::store::cache::Statistics;
 use crate::site::{Cache, Change, LoadError, SharedCache, Site, Sites, Tree};
 
@@ -229,12 +228,6 @@ impl Filling {
     }
 }
 
-/// Numbers for people.
-pub(in crate::serve) fn list(cores: &[usize]) -> String {
-    let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
-    cores.join(", ")
-}
-
 /// Tells all errors but the last, which is for the caller to tell.
 pub(in crate::serve) fn tell_all(mut errors: Vec<Error>) -> Error {
     let last = errors.pop();
@@ -242,35 +235,4 @@ pub(in crate::serve) fn tell_all(mut errors: Vec<Error>) -> Error {
         exos_program::error!("exos serve: {error}");
     }
     last.unwrap_or_else(|| Error::new("nothing is served"))
-}
-
-/// What is served, for people, a line for each site.
-pub(in crate::serve) fn describe(config: &Config, sites: &Sites) -> Vec<String> {
-    let sites = config.sites.iter().zip(sites.iter()).enumerate();
-    let line = |(at, (site, loaded)): (usize, (&SiteConfig, &Site))| {
-        let is_alone = config.sites.len() == 1 && config.unknown_hosts == Unknown::Default;
-        let names: Vec<String> = site.names.iter().map(HostName::to_string).collect();
-        let default = (at == config.default_site).then(|| "other hosts".to_owned());
-        let default = default.filter(|_| config.unknown_hosts == Unknown::Default);
-        let names: Vec<String> = names.into_iter().chain(default).collect();
-        match is_alone {
-            true => describe_one(site, loaded),
-            false => format!("{}: {}", names.join(", "), describe_one(site, loaded)),
-        }
-    };
-    sites.map(line).collect()
-}
-
-fn describe_one(site: &SiteConfig, loaded: &Site) -> String {
-    let (listed, listed_len) = loaded.listed();
-    let count = loaded.document_count() + listed;
-    let megabytes = (loaded.content_len() + listed_len) as f64 / 1e6;
-    match &site.root {
-        Root::Directory(d) if listed > 0 => format!(
-            "{count} documents of {}, {megabytes:.1} MB; {listed} of them are read when they are asked for",
-            d.display()
-        ),
-        Root::Directory(d) => format!("{count} documents of {}, {megabytes:.1} MB", d.display()),
-        Root::Example => format!("the example site, {count} documents, {megabytes:.1} MB"),
-    }
 }

@@ -6,10 +6,11 @@ use exos::Error;
 use exos::signals::{Ask, Signals};
 use exos_program::{Printer, Stream};
 
-use crate::serve::server_loop::{Carried, ServerLoop};
-use crate::serve::statistics;
-use crate::serve::upkeep::Upkeep;
-use crate::serve::worker::Asks;
+use super::carried::Carried;
+use super::server_loop::ServerLoop;
+use super::statistics;
+use super::upkeep::Upkeep;
+use super::worker::Asks;
 
 /// Prints the statistics: JSON on standard output, text on standard error.
 pub(in crate::serve) struct Reporter {
@@ -29,7 +30,8 @@ impl Reporter {
     }
 
     pub(in crate::serve) fn print<S: Carried>(&self, server: &ServerLoop<S>) {
-        self.printer.print(statistics::report(server, self.as_json));
+        let report = statistics::report(&server.served, &server.worker, self.as_json);
+        self.printer.print(report);
     }
 
     pub(in crate::serve) fn finish(self) {

@@ -1,6 +1,6 @@
 //! One core's part of the server: its connections, its tables of documents, and its loop, whatever carries them.
 //!
-//! All cores run this; the first does more between two turns ([`leader`](crate::serve::leader)). What comes from other cores and
+//! All cores run this; the first does more between two turns ([`leader`](super::leader)). What comes from other cores and
 //! threads is heard in [`ServerLoop::handle_asks`], between turns; in a turn nothing of theirs is touched.
 
 use std::os::fd::BorrowedFd;
@@ -9,76 +9,14 @@ use std::time::Duration;
 use exos::{Error, clock};
 use exos_inet::Instant;
 
+use super::carried::Carried;
+use super::documents::Documents;
+use super::statistics;
+use super::worker::{Asks, Worker};
+use crate::connections::Cheetah;
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, STOP_TIME};
-use crate::serve::connections::Cheetah;
-use crate::serve::documents::Documents;
-use crate::serve::files::Feed;
-use crate::serve::statistics;
-use crate::serve::worker::{Asks, Worker};
-use crate::site::Change;
-
-/// The server on what carries its connections: a stack of its own, or the kernel's sockets.
-pub(in crate::serve) trait Carried {
-    fn cheetah(&self) -> &Cheetah;
-
-    fn cheetah_mut(&mut self) -> &mut Cheetah;
-
-    /// The time of this turn.
-    fn now(&self) -> Instant;
-
-    // A turn, in this order.
-
-    /// Takes in what has come.
-    fn receive(&mut self) {}
-
-    /// Answers it.
-    fn answer(&mut self, unix_secs: u64);
-
-    /// Sends the answers.
-    fn send(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Waits for something to do, until then; what comes on these descriptors ends it.
-    fn wait(&mut self, until: Option<Instant>, fds: &[BorrowedFd<'_>]) -> Result<(), Error>;
-
-    /// What comes on this descriptor ends each wait from now on, where a wait itself cannot be told.
-    fn watch(&self, _fd: BorrowedFd<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    // Between turns.
-
-    /// Changes what a site serves, by its number, and answers requests that waited for that.
-    fn change(&mut self, site: usize, change: Change);
-
-    /// Looks again for all that requests wait for, because everything is served again.
-    fn retry_all(&mut self);
-
-    // The end.
-
-    /// Takes no new connections and no new requests.
-    fn stop(&mut self);
-
-    /// Resets those that are left, if they would not end by themselves.
-    fn abort_all(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    // What it says of itself.
-
-    /// What carries it, for people.
-    fn describe(&self) -> String;
-
-    /// Connections that are remembered in TIME-WAIT.
-    fn time_wait(&self) -> usize {
-        0
-    }
-
-    /// What that counts, by name.
-    fn counters(&self) -> Vec<(String, u64)>;
-}
+use crate::serve::content::files::Feed;
 
 pub(in crate::serve) struct ServerLoop<S> {
     pub(in crate::serve) served: S,

@@ -6,7 +6,7 @@ use std::thread::Scope;
 use exos::Error;
 use exos_program::workers::Thread;
 
-use crate::serve::worker::{Asks, Worker};
+use super::worker::{Asks, Worker};
 
 /// The threads. When this is dropped, however that comes, they are asked to end, and waited for.
 pub(in crate::serve) struct Threads<'scope, 'env> {

@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use exos::Error;
 use exos_program::workers;
 
-use crate::serve::files::Feed;
-use crate::serve::sites::Fresh;
+use crate::serve::content::files::Feed;
+use crate::serve::content::sites::Fresh;
 use crate::status::Row;
 
 /// What a core may be asked or told, as bits.

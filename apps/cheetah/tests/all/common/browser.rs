@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use exos_buf::Buffer;
-use exos_cheetah::serve::{Cheetah, Packets};
+use exos_cheetah::connections::{Cheetah, Packets};
 use exos_cheetah::{Server, Site};
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
 use exos_inet::{Config, Instant, RxChecksum, Stack};

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use exos_cheetah::Site;
+use exos_cheetah::connections::Packets;
 use exos_cheetah::limits::CHUNK_LEN;
-use exos_cheetah::serve::Packets;
 use exos_cheetah::site::Limits;
 use exos_cheetah::stream::Streams;
 use exos_cheetah::stream::disk::Disk;

@@ -4,7 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use exos_buf::Buffer;
-use exos_cheetah::serve::{Cheetah, Packets, Specialisation, Without};
+use exos_cheetah::connections::{Cheetah, Packets, Specialisation, Without};
+use exos_cheetah::site::Change;
 use exos_cheetah::{Server, Site};
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
 use exos_inet::{Config, Instant, RxChecksum, Stack};
@@ -123,7 +124,7 @@ impl Visit {
     pub fn run(&mut self, time: Duration, bytes: usize) {
         let end = self.now + time;
         while self.now < end {
-            let unix_secs = UNIX_SECS + self.now.millis() / 1000;
+            let unix_secs = self.unix_secs();
             let mut moved = true;
             while moved {
                 if let Some(without) = &mut self.without {
@@ -138,6 +139,30 @@ impl Visit {
             self.read(bytes.div_ceil(100));
             self.now = Instant::from_millis((self.now.millis() / 10 + 1) * 10);
         }
+    }
+
+    /// The time of day.
+    pub fn unix_secs(&self) -> u64 {
+        UNIX_SECS + self.now.millis() / 1000
+    }
+
+    /// Changes the site between two turns.
+    pub fn change(&mut self, change: Change) {
+        let (unix_secs, mut packets) = (self.unix_secs(), Packets::new(&mut self.server));
+        self.cheetah
+            .change(self.now, unix_secs, 0, change, &mut packets);
+    }
+
+    /// Looks again for all that requests wait for.
+    pub fn retry_all(&mut self) {
+        let (unix_secs, mut packets) = (self.unix_secs(), Packets::new(&mut self.server));
+        self.cheetah.retry_all(self.now, unix_secs, &mut packets);
+    }
+
+    /// The server is to stop.
+    pub fn stop(&mut self) {
+        let (unix_secs, mut packets) = (self.unix_secs(), Packets::new(&mut self.server));
+        self.cheetah.stop(self.now, unix_secs, &mut packets);
     }
 
     fn read(&mut self, bytes: usize) {

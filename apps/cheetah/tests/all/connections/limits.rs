@@ -4,7 +4,7 @@ use crate::common::visit;
 
 use std::time::Duration;
 
-use exos_cheetah::serve::Bounds;
+use exos_cheetah::connections::Bounds;
 use visit::{Visit, big};
 
 const LEN: usize = 3_000_000;

@@ -2,7 +2,6 @@
 //! anyone who is to close the connection, and a stop lets it end.
 
 use crate::common::visit;
-use exos_cheetah::serve::Packets;
 
 use std::time::Duration;
 
@@ -88,14 +87,9 @@ fn a_client_that_takes_nothing_is_given_up() {
 fn a_stop_waits_for_responses_that_end_with_the_connection() {
     let mut client = Client::new("GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     client.read(2, 50_000);
-    let Client(Visit {
-        cheetah,
-        now,
-        server,
-        ..
-    }) = &mut client;
-    cheetah.stop(*now, &mut Packets::new(server));
-    assert!(cheetah.is_busy(), "a response is under way");
+    let Client(visit) = &mut client;
+    visit.stop();
+    assert!(visit.cheetah.is_busy(), "a response is under way");
 }
 
 /// A request that begins behind an answered one has a request's time, not an idle connection's.

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use common::{arrival, path};
 use exos::clock;
+use exos_cheetah::connections::Bounds;
 use exos_cheetah::limits::{FETCH_TIME, HEAD_GRACE_TIME, READ_RATE_TIME};
 use exos_cheetah::log::{Format, Log, Target};
-use exos_cheetah::serve::Bounds;
 use exos_cheetah::site::{About, Change, Description, Document, Limits};
 use exos_cheetah::sockets::SocketServer;
 use exos_cheetah::{Server, Site};
@@ -265,6 +265,11 @@ fn connections_of_a_peer_are_limited() {
     });
     let error = second.read(&mut [0; 1]).expect_err("it is reset");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    let counters = stepped.server.counters();
+    assert!(
+        counters.contains(&("sockets_accepted", 1)),
+        "one was refused: {counters:?}"
+    );
     drop(first);
     stepped.turn_until(|server| server.cheetah().connections() == 0);
     let third = stepped.ask(LAST);

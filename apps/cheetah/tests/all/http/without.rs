@@ -4,7 +4,7 @@ use crate::common::visit;
 
 use std::time::Duration;
 
-use exos_cheetah::serve::Specialisation;
+use exos_cheetah::connections::Specialisation;
 use visit::{Visit, big};
 
 const CLOSE: &[u8] = b"GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

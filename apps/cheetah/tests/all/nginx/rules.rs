@@ -152,7 +152,7 @@ fn nginx_agrees_or_the_difference_is_explained() {
         return;
     };
     let file = files.unwrap().join("serve.toml");
-    let sites = serve::load(&Config::parse(&file, OURS).unwrap()).unwrap();
+    let sites = serve::content::sites::load(&Config::parse(&file, OURS).unwrap()).unwrap();
     let mut server = Server::new(sites, NOW_SECS);
     let mut surprises = Vec::new();
     for (host, target, differs) in CASES {

@@ -247,5 +247,5 @@ pub(crate) fn answer(server: &mut Server, request: &str) -> String {
 /// Of a configuration beside files.
 pub(crate) fn sites_of(file: &std::path::Path, text: &str) -> exos_cheetah::site::Sites {
     let config = Config::parse(file, text).expect("a configuration");
-    serve::load(&config).expect("sites")
+    serve::content::sites::load(&config).expect("sites")
 }

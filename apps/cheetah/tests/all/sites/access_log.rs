@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use exos_cheetah::Server;
 use exos_cheetah::log::{Answer, Asked, Format, Log, Target, Unfinished};
-use exos_cheetah::serve::Packets;
 use exos_cheetah::site::{About, Change};
 use exos_cheetah::{ServerConnection, Status};
 use visit::{UNIX_SECS, Visit, big};
@@ -129,9 +128,7 @@ fn waiting_for_a_document_is_part_of_the_time() {
     });
     visit.ask("10.0.0.1", b"GET /late.txt HTTP/1.1\r\nHost: a\r\n\r\n");
     visit.run(secs(5), usize::MAX);
-    let change = common::arrival("/late.txt", "here now");
-    let mut packets = Packets::new(&mut visit.server);
-    visit.cheetah.change(visit.now, 0, change, &mut packets);
+    visit.change(common::arrival("/late.txt", "here now"));
     visit.run(secs(2), usize::MAX);
     let line = json(&file.lines(1)[0]);
     let time = line["request_time"].as_f64().expect("a number");

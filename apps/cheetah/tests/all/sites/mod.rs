@@ -47,7 +47,7 @@ impl Folder {
     ) -> Result<exos_cheetah::site::Sites, Vec<String>> {
         let config = Config::parse(&self.0.join("serve.toml"), configuration).unwrap();
         let texts = |errors: Vec<exos::Error>| errors.iter().map(ToString::to_string).collect();
-        serve::load(&config).map_err(texts)
+        serve::content::sites::load(&config).map_err(texts)
     }
 }
 

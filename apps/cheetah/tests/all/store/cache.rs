@@ -13,7 +13,6 @@ use common::folder::Folder;
 use common::path;
 use exos_cheetah::Site;
 use exos_cheetah::limits::{CACHE_LARGE_PART, CHANGES_QUEUED, FETCHES_QUEUED, SETTLE_TIME};
-use exos_cheetah::serve::Packets;
 use exos_cheetah::site::{Cache, Change, Entry, Keeper, Limits, Settings, SharedCache, Tree};
 use exos_sim::random::{Random, Seed};
 use people::{change_something, picture};
@@ -548,15 +547,7 @@ fn many_clients_get_what_they_ask_for() {
             let Some((_, path)) = visit.cheetah.poll_wanted() else {
                 break;
             };
-            let Visit {
-                cheetah,
-                server,
-                now,
-                ..
-            } = &mut visit;
-            tree.fetch(&path, Instant::now(), &mut |site, change| {
-                cheetah.change(*now, site, change, &mut Packets::new(server))
-            });
+            tree.fetch(&path, Instant::now(), &mut |_, change| visit.change(change));
             assert!(cache.lock().held() <= LIMIT);
         }
         if is_done(&visit) {

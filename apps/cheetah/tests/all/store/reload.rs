@@ -11,9 +11,9 @@ use common::NOW_SECS;
 use common::folder::Folder;
 use exos_buf::Slice;
 use exos_cheetah::config::Config;
-use exos_cheetah::serve::exchange::{Exchange, Step};
-use exos_cheetah::serve::reload::{Outcome, Reload};
-use exos_cheetah::serve::sites::{Filling, Fresh};
+use exos_cheetah::serve::content::exchange::{Exchange, Step};
+use exos_cheetah::serve::content::reload::{Outcome, Reload};
+use exos_cheetah::serve::content::sites::{Filling, Fresh};
 use exos_cheetah::site::Tree;
 use exos_cheetah::{Next, Server, ServerConnection};
 

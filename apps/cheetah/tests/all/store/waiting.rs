@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use common::{Client, arrival, path};
 use exos_buf::Slice;
+use exos_cheetah::http::opening::date_text;
 use exos_cheetah::http::{Attempt, Wanted};
 use exos_cheetah::limits::FETCH_TIME;
-use exos_cheetah::serve::Packets;
 use exos_cheetah::site::{About, Change};
 use exos_cheetah::{Next, Server, ServerConnection, Status};
 use visit::Visit;
@@ -187,11 +187,6 @@ impl Visit {
             .collect()
     }
 
-    fn change(&mut self, change: Change) {
-        self.cheetah
-            .change(self.now, 0, change, &mut Packets::new(&mut self.server));
-    }
-
     fn received(&self, place: usize) -> String {
         String::from_utf8(self.connections[place].received.clone()).unwrap()
     }
@@ -351,9 +346,7 @@ fn a_stop_waits_for_the_store() {
     let mut visit = visit();
     let place = visit.ask("10.0.0.1", &get(1));
     visit.second();
-    visit
-        .cheetah
-        .stop(visit.now, &mut Packets::new(&mut visit.server));
+    visit.stop();
     assert!(visit.cheetah.is_busy());
     visit.change(arrival("/1.txt", "the last one"));
     visit.second();
@@ -382,5 +375,28 @@ fn a_waiting_request_may_have_come_in_any_pieces() {
             GET.len(),
             "cut at {cut}"
         );
+    }
+}
+
+/// What waited is answered at the time at which what it waited for comes, and not at that of the turn before.
+#[test]
+fn an_answer_that_waited_has_the_time_of_its_making() {
+    let mut visit = visit();
+    for retried in [false, true] {
+        let place = visit.ask("10.0.0.1", &get(usize::from(retried)));
+        visit.second();
+        // The loop slept meanwhile.
+        visit.now += Duration::from_secs(5);
+        let date = format!("\r\nDate: {}\r\n", date_text(visit.unix_secs()));
+        if retried {
+            let server = visit.cheetah.server_mut();
+            server.change_site(0, arrival("/1.txt", "again"));
+            visit.retry_all();
+        } else {
+            visit.change(arrival("/0.txt", "late"));
+        }
+        visit.second();
+        let got = visit.received(place);
+        assert!(got.contains(&date), "{got} has not{date}");
     }
 }

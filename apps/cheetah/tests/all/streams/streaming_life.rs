@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use common::folder::Folder;
 use exos_cheetah::Site;
+use exos_cheetah::connections::Packets;
 use exos_cheetah::limits::{CHUNK_LEN, FETCH_TIME, READ_TIME, READS_AT_ONCE};
-use exos_cheetah::serve::Packets;
 use exos_cheetah::site::Settings;
 use exos_cheetah::stream::disk::Disk;
 use long::{LEN, byte, content, disks, folder, limits};
@@ -140,9 +140,8 @@ fn a_request_waits_until_the_table_knows_the_file_that_is_there() {
         visit.connections[0].received, b"",
         "nobody knows of the new one yet"
     );
-    let (cheetah, stack, now) = (&mut visit.cheetah, &mut visit.server, visit.now);
     tree.poll(std::time::Instant::now(), &mut |_, change| {
-        cheetah.change(now, 0, change, &mut Packets::new(stack))
+        visit.change(change)
     });
     visit.run(5 * SECOND, usize::MAX);
     assert!(is_whole(&visit, 0, 7));
@@ -150,9 +149,8 @@ fn a_request_waits_until_the_table_knows_the_file_that_is_there() {
     fs::remove_file(folder.path("long.bin")).unwrap();
     visit.ask("10.0.0.1", GET);
     visit.run(SECOND, usize::MAX);
-    let (cheetah, stack, now) = (&mut visit.cheetah, &mut visit.server, visit.now);
     tree.poll(std::time::Instant::now(), &mut |_, change| {
-        cheetah.change(now, 0, change, &mut Packets::new(stack))
+        visit.change(change)
     });
     visit.run(SECOND, usize::MAX);
     assert!(visit.connections[1].received.starts_with(b"HTTP/1.1 404 "));
@@ -357,8 +355,7 @@ fn a_stop_lets_long_responses_end() {
     visit.run(SECOND, 10_000);
     let old: Site = Site::new();
     drop(visit.cheetah.server_mut().set_sites(old));
-    let (now, stack) = (visit.now, &mut visit.server);
-    visit.cheetah.stop(now, &mut Packets::new(stack));
+    visit.stop();
     assert!(visit.cheetah.is_busy());
     visit.run(20 * SECOND, 100_000);
     assert!(

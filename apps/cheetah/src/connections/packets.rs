@@ -7,7 +7,7 @@ use exos_inet::Stack;
 use exos_inet::tcp::{Connection, ConnectionId, Event};
 
 use super::transport::Transport;
-use crate::serve::without::Without;
+use super::without::Without;
 
 /// A stack for the time of a turn.
 pub struct Packets<'a> {

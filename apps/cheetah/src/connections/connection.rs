@@ -6,13 +6,13 @@ use exos_buf::Slice;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
 
+use super::bounds::{Bounds, Pace};
 use super::streaming::Stream;
 use super::transport::Transport;
+use super::wait::{Ends, Wait};
 use crate::http::{Attempt, Missing, Next, Server, ServerConnection, Status, Wanted};
 use crate::limits::{QUEUE_LEN_MAX, REQUEST_TIME};
 use crate::log::Unfinished;
-use crate::serve::bounds::{Bounds, Pace};
-use crate::serve::wait::{Ends, Wait};
 use crate::stream::Streams;
 
 /// Who was sent away, by name.

@@ -60,13 +60,13 @@ impl Without {
     }
 
     /// True when there is something to be done in the next turn.
-    pub(in crate::serve) fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         let unmerged = self.unmerged.as_ref();
         unmerged.is_some_and(|it| !it.heard.is_empty() || !it.finished.is_empty())
     }
 
     /// The next event to be answered in this turn.
-    pub(in crate::serve) fn poll_event(&mut self, stack: &mut Stack) -> Option<Event> {
+    pub(super) fn poll_event(&mut self, stack: &mut Stack) -> Option<Event> {
         match &mut self.unmerged {
             None => stack.poll_event(),
             Some(unmerged) => unmerged.answered.pop_front(),
@@ -74,7 +74,7 @@ impl Without {
     }
 
     /// What a connection gets of what it is sent.
-    pub(in crate::serve) fn kept(&self, bytes: Slice) -> Slice {
+    pub(super) fn kept(&self, bytes: Slice) -> Slice {
         match self.copies {
             true => Buffer::from(bytes.as_bytes()).into(),
             false => bytes,
@@ -82,7 +82,7 @@ impl Without {
     }
 
     /// Ends our side of a connection, in this turn or the next.
-    pub(in crate::serve) fn finish(&mut self, id: ConnectionId, stack: &mut Stack) {
+    pub(super) fn finish(&mut self, id: ConnectionId, stack: &mut Stack) {
         match &mut self.unmerged {
             None => stack.tcp.finish(id),
             Some(unmerged) => unmerged.finished.push(id),

@@ -7,17 +7,15 @@
 //! the next reload does not fill, so that memory grew with each. Only then the next reload is served.
 
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use exos::Error;
 use exos::signals::{Ask, Signals};
 
-use crate::serve::ServeArgs;
-use crate::serve::files::{Feed, Files};
-use crate::serve::reload::Reload;
-use crate::serve::sites::{Fresh, tell_all};
-use crate::serve::worker::{Asks, Worker};
+use super::worker::{Asks, Worker};
+use crate::serve::content::files::{Feed, Files};
+use crate::serve::content::reload::{Read, Reload};
+use crate::serve::content::sites::tell_all;
 use crate::site::Tree;
 
 pub(in crate::serve) struct Upkeep {
@@ -36,24 +34,19 @@ pub(in crate::serve) struct Upkeep {
 
 impl Upkeep {
     /// Follows these files from now on; gives what each of this many loops hears of them. Other threads do that: a program that
-    /// has some may enter no user namespace any more.
+    /// has some may enter no user namespace any more. `read` is what a reload reads.
     pub(in crate::serve) fn start(
-        args: &ServeArgs,
+        read: Read,
         trees: Vec<Tree>,
         cores: Vec<usize>,
         loops: usize,
         signals: &Signals,
     ) -> Result<(Upkeep, Vec<Feed>), Error> {
         signals.catch_also(Ask::Reload)?;
-        let args = args.clone();
-        let read = move || {
-            let config = args.configuration().map_err(|e| vec![e])?;
-            Fresh::read(config, true)
-        };
         let (files, feeds) = Files::follow(trees, &cores, loops)?;
         let upkeep = Upkeep {
             files: Some(files),
-            reload: Reload::new(Arc::new(read), cores.clone())?,
+            reload: Reload::new(read, cores.clone())?,
             coming: None,
             is_emptying: false,
             ending: None,

@@ -1,78 +1,24 @@
 //! `exos serve --sockets`: the set-up of [`crate::sockets`], and its end.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 
 use exos::signals::{Ask, Signals};
 use exos::{Error, clock};
 use exos_host::limits::raise_descriptors;
-use exos_inet::Instant;
 use exos_program::Stream;
 
-use super::connections::Cheetah;
-use super::leader::{Leader, Reporter};
+use super::announce::{describe, url};
 use super::options::{self, ServeArgs, place_of_addresses};
-use super::server_loop::{Carried, ServerLoop};
-use super::sites::Fresh;
-use super::upkeep::Upkeep;
-use super::worker::Worker;
-use super::{sites, url};
 use crate::config::Config;
 use crate::http::Server;
-use crate::site::{Change, Tree};
+use crate::serve::content::sites::Fresh;
+use crate::serve::cores::leader::{Leader, Reporter};
+use crate::serve::cores::server_loop::ServerLoop;
+use crate::serve::cores::upkeep::Upkeep;
+use crate::serve::cores::worker::Worker;
+use crate::site::Tree;
 use crate::sockets::SocketServer;
-
-impl Carried for SocketServer {
-    fn cheetah(&self) -> &Cheetah {
-        SocketServer::cheetah(self)
-    }
-
-    fn cheetah_mut(&mut self) -> &mut Cheetah {
-        SocketServer::cheetah_mut(self)
-    }
-
-    fn now(&self) -> Instant {
-        clock::now()
-    }
-
-    fn answer(&mut self, unix_secs: u64) {
-        self.handle(clock::now(), unix_secs);
-    }
-
-    fn wait(&mut self, until: Option<Instant>, _fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
-        let waited = SocketServer::wait(self, until);
-        waited.map_err(|e| Error::io("cannot wait for connections", e))
-    }
-
-    fn watch(&self, fd: BorrowedFd<'_>) -> Result<(), Error> {
-        let watched = SocketServer::watch(self, fd);
-        watched.map_err(|e| Error::io("cannot wait for connections", e))
-    }
-
-    fn change(&mut self, site: usize, change: Change) {
-        SocketServer::change(self, clock::now(), site, change);
-    }
-
-    fn retry_all(&mut self) {
-        SocketServer::retry_all(self, clock::now());
-    }
-
-    fn stop(&mut self) {
-        SocketServer::stop(self, clock::now());
-    }
-
-    fn describe(&self) -> String {
-        "the kernel's sockets".to_owned()
-    }
-
-    fn counters(&self) -> Vec<(String, u64)> {
-        let counters = self.lives().into_iter();
-        counters
-            .map(|(name, count)| (name.to_owned(), count))
-            .collect()
-    }
-}
 
 pub(super) fn run(
     args: &ServeArgs,
@@ -81,7 +27,7 @@ pub(super) fn run(
     cores: &[usize],
 ) -> Result<ExitCode, Error> {
     let served = fresh.into_sites();
-    for line in sites::describe(config, &served) {
+    for line in describe(config, &served) {
         exos_program::info!("exos serve: {line}");
     }
     let signals = Signals::catch()?;
@@ -101,7 +47,7 @@ pub(super) fn run(
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
     announce(&server, place_of_addresses(config))?;
     let reporter = Reporter::start(args.json)?;
-    let (mut upkeep, mut feeds) = Upkeep::start(args, trees, cores.to_vec(), 1, &signals)?;
+    let (mut upkeep, mut feeds) = Upkeep::start(args.reader(), trees, cores.to_vec(), 1, &signals)?;
     let core = config.link.core.first().unwrap_or(&cores[0]);
     let worker = Worker::make(&[*core])?.remove(0);
     let mut server = ServerLoop::new(server, worker, feeds.remove(0))?;

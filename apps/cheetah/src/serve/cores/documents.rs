@@ -2,10 +2,10 @@
 
 use std::os::fd::BorrowedFd;
 
-use crate::serve::exchange::{Exchange, Step};
-use crate::serve::files::Feed;
-use crate::serve::server_loop::Carried;
-use crate::serve::worker::{Asks, Worker};
+use super::carried::Carried;
+use super::worker::{Asks, Worker};
+use crate::serve::content::exchange::{Exchange, Step};
+use crate::serve::content::files::Feed;
 
 pub(in crate::serve) struct Documents {
     /// `None` between an exchange and the feed that tells of changes of the new documents.
@@ -46,7 +46,9 @@ impl Documents {
             }
         }
         if let Some(feed) = &mut self.feed {
-            feed.apply(served);
+            for (site, change) in feed.take() {
+                served.change(site, change);
+            }
         }
         match self.exchange.turn(served.cheetah_mut().server_mut()) {
             None => {}
@@ -63,7 +65,7 @@ impl Documents {
     /// Asks for the documents that requests of this turn wait for, as soon as there is somebody to be asked.
     pub(in crate::serve) fn ask(&mut self, served: &mut impl Carried) {
         if let Some(feed) = &mut self.feed {
-            feed.ask(served);
+            feed.ask(|| served.cheetah_mut().poll_wanted());
         }
     }
 

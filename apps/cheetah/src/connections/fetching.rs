@@ -12,14 +12,14 @@ use crate::http::Wanted;
 
 /// What is being fetched, and for whom.
 #[derive(Default)]
-pub(in crate::serve) struct Fetching {
+pub(super) struct Fetching {
     waiting: HashMap<Wanted, Vec<ConnectionId>>,
     wanted: VecDeque<Wanted>,
 }
 
 impl Fetching {
     /// A connection waits for a document; `is_waiting` tells which of the others still do. True when it is the first.
-    pub(in crate::serve) fn add(
+    pub(super) fn add(
         &mut self,
         path: Wanted,
         id: ConnectionId,
@@ -35,29 +35,29 @@ impl Fetching {
     }
 
     /// Has a document fetched by the store.
-    pub(in crate::serve) fn want(&mut self, path: Wanted) {
+    pub(super) fn want(&mut self, path: Wanted) {
         self.wanted.push_back(path);
     }
 
     /// The next document to be fetched.
-    pub(in crate::serve) fn poll_wanted(&mut self) -> Option<Wanted> {
+    pub(super) fn poll_wanted(&mut self) -> Option<Wanted> {
         self.wanted.pop_front()
     }
 
     /// Gives all who wait.
-    pub(in crate::serve) fn take_all(&mut self) -> Vec<ConnectionId> {
+    pub(super) fn take_all(&mut self) -> Vec<ConnectionId> {
         self.wanted.clear();
         let waiting = self.waiting.drain();
         waiting.flat_map(|(_, ids)| ids).collect()
     }
 
     /// Requests that wait; those whose clients have gone meanwhile may be among them.
-    pub(in crate::serve) fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.waiting.values().map(Vec::len).sum()
     }
 
     /// Something has become of a document: gives who waited for it.
-    pub(in crate::serve) fn take(&mut self, path: &Wanted) -> Vec<ConnectionId> {
+    pub(super) fn take(&mut self, path: &Wanted) -> Vec<ConnectionId> {
         if self.waiting.is_empty() {
             return Vec::new(); // As nearly always.
         }

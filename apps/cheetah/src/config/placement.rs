@@ -4,11 +4,11 @@ use exos::{Attachment, Error, Role};
 use exos_program::Needs;
 use exos_program::cores::choose;
 
-use crate::config::Config;
+use super::Config;
 
 impl Config {
     /// How many cores are to serve.
-    pub(in crate::serve) fn core_count(&self) -> usize {
+    fn core_count(&self) -> usize {
         let listed = self.link.core.len().max(1);
         self.cores.map_or(listed, |cores| cores as usize)
     }
@@ -18,7 +18,7 @@ impl Config {
     /// # Errors
     ///
     /// The options contradict each other.
-    pub(in crate::serve) fn attachment(&self) -> Result<Attachment, Error> {
+    pub(crate) fn attachment(&self) -> Result<Attachment, Error> {
         self.link.attachment(&Needs {
             cores: self.core_count() as u32,
             ..Needs::new(Role::Serve(self.port))
@@ -30,7 +30,7 @@ impl Config {
     /// # Errors
     ///
     /// There are not as many, or others are named.
-    pub(in crate::serve) fn places(&self, allowed: &[usize]) -> Result<Vec<usize>, Error> {
+    pub(crate) fn places(&self, allowed: &[usize]) -> Result<Vec<usize>, Error> {
         let (count, named) = (self.core_count(), &self.link.core[..]);
         if self.syn_handler && count > 1 {
             return Err(Error::new("the kernel answers SYNs for one core only")
@@ -52,10 +52,7 @@ impl Config {
     /// # Errors
     ///
     /// It may not run where it is to run, or several cores are asked for.
-    pub(in crate::serve) fn place_on_sockets(
-        &self,
-        allowed: &[usize],
-    ) -> Result<Vec<usize>, Error> {
+    pub(crate) fn place_on_sockets(&self, allowed: &[usize]) -> Result<Vec<usize>, Error> {
         let count = self.core_count();
         if count > 1 {
             return Err(Error::new(format!(

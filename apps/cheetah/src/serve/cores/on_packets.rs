@@ -6,39 +6,40 @@ use exos::{Core, Error, ErrorKind, Exos, clock};
 use exos_inet::Instant;
 use exos_inet::tcp::{ListenOptions, ListenerId};
 
-use super::bounds::Peers;
+use super::carried::Carried;
 use super::connection_limit::Lease;
-use super::connections::{Cheetah, Packets};
-use super::files::Feed;
-use super::server_loop::{Carried, ServerLoop};
-use super::sites::Fresh;
+use super::server_loop::ServerLoop;
 use super::threads::Ready;
-use super::without::Without;
 use super::worker::{Asks, Worker};
-use super::{Specialisation, options};
 use crate::config::Config;
+use crate::connections::peers::Peers;
+use crate::connections::{Cheetah, Packets, Specialisation, Without};
 use crate::http::Server;
 use crate::limits::RECEIVE_BUFFER_LEN;
 use crate::log::Log;
+use crate::serve::content::files::Feed;
+use crate::serve::content::sites::Fresh;
 use crate::site::Change;
+use crate::stream::Streams;
+use crate::stream::disk::Disk;
 
 /// What a core begins with, made where the program starts.
-pub(super) struct Setup {
-    pub(super) config: Config,
-    pub(super) without: Vec<Specialisation>,
+pub(in crate::serve) struct Setup {
+    pub(in crate::serve) config: Config,
+    pub(in crate::serve) without: Vec<Specialisation>,
     /// Where other threads than the loops may run.
-    pub(super) allowed: Vec<usize>,
-    pub(super) fresh: Fresh,
-    pub(super) feed: Feed,
-    pub(super) log: Option<Log>,
-    pub(super) peers: Peers,
-    pub(super) lease: Lease,
-    pub(super) worker: Worker,
+    pub(in crate::serve) allowed: Vec<usize>,
+    pub(in crate::serve) fresh: Fresh,
+    pub(in crate::serve) feed: Feed,
+    pub(in crate::serve) log: Option<Log>,
+    pub(in crate::serve) peers: Peers,
+    pub(in crate::serve) lease: Lease,
+    pub(in crate::serve) worker: Worker,
 }
 
 /// The server on a stack.
-pub(super) struct StackServer {
-    pub(super) exos: Exos,
+pub(in crate::serve) struct StackServer {
+    pub(in crate::serve) exos: Exos,
     cheetah: Cheetah,
     listener: ListenerId,
     lease: Lease,
@@ -97,13 +98,13 @@ impl Carried for StackServer {
     fn change(&mut self, site: usize, change: Change) {
         let now = self.now();
         let (cheetah, mut packets) = self.cheetah_and_packets();
-        cheetah.change(now, site, change, &mut packets);
+        cheetah.change(now, clock::unix_secs(), site, change, &mut packets);
     }
 
     fn retry_all(&mut self) {
         let now = self.now();
         let (cheetah, mut packets) = self.cheetah_and_packets();
-        cheetah.retry_all(now, &mut packets);
+        cheetah.retry_all(now, clock::unix_secs(), &mut packets);
     }
 
     fn stop(&mut self) {
@@ -111,7 +112,7 @@ impl Carried for StackServer {
         self.exos.stack.tcp.close_listener(self.listener);
         let now = self.now();
         let (cheetah, mut packets) = self.cheetah_and_packets();
-        cheetah.stop(now, &mut packets);
+        cheetah.stop(now, clock::unix_secs(), &mut packets);
     }
 
     fn abort_all(&mut self) -> Result<(), Error> {
@@ -136,7 +137,7 @@ impl Carried for StackServer {
 }
 
 /// On a stack that listens; tables and all else that belongs to this thread is made here.
-pub(super) fn open(
+pub(in crate::serve) fn open(
     mut exos: Exos,
     listener: ListenerId,
     setup: Setup,
@@ -152,7 +153,7 @@ pub(super) fn open(
     let without = Without::these(&setup.without, &mut server, &mut exos.stack);
     let mut cheetah = Cheetah::new(server, clock::now());
     let is_first = setup.worker.is_first();
-    cheetah.set_streams(options::streams(config, &setup.allowed, is_first)?);
+    cheetah.set_streams(streams(config, &setup.allowed, is_first)?);
     cheetah.set_bounds(config.bounds.bounds());
     cheetah.share_peers(setup.peers);
     setup.lease.begin(&mut exos.stack.tcp);
@@ -166,8 +167,21 @@ pub(super) fn open(
     ServerLoop::new(served, setup.worker, setup.feed)
 }
 
+/// What reads long files for the loop of the calling thread: io_uring, or a thread on these cores, which the first loop
+/// says.
+fn streams(config: &Config, cores: &[usize], is_first: bool) -> Result<Streams, Error> {
+    let started = Disk::start(cores);
+    let (disk, reason) = started.map_err(|e| Error::io("cannot start reading long files", e))?;
+    if let Some(reason) = reason.filter(|_| is_first) {
+        exos_program::warn!(
+            "exos serve: no io_uring ({reason}; see the sysctl kernel.io_uring_disabled): a thread reads long files"
+        );
+    }
+    Ok(Streams::new(disk, config.stream_memory))
+}
+
 /// What the thread of another core than the first does, from its start to its end.
-pub(super) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error> {
+pub(in crate::serve) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error> {
     let mut exos = core.start()?;
     let listener = listen(&mut exos, &setup.config)?;
     let mut server = open(exos, listener, setup)?;
@@ -182,7 +196,7 @@ pub(super) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error>
 }
 
 /// Listens on a stack, and has the kernel answer SYNs where that is wanted, which takes privilege.
-pub(super) fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
+pub(in crate::serve) fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
     let (port, mut connection) = (config.port, config.tcp.options());
     if config.tcp.receive_buffer.is_none() {
         // Requests need no more, and nobody can have us keep more.

@@ -8,15 +8,15 @@ use std::fmt::Write as _;
 use exos::clock;
 use exos_program::counters;
 
-use super::server_loop::{Carried, ServerLoop};
+use super::carried::Carried;
 use super::worker::Worker;
 use crate::site::Site;
 use crate::status::{Row, Snapshot};
 
 /// The statistics of all cores as they are now, as text or as a line of JSON. What others have shown last is theirs.
-pub(super) fn report<S: Carried>(server: &ServerLoop<S>, as_json: bool) -> String {
-    server.show();
-    let snapshot = snapshot(&server.served, &server.worker);
+pub(super) fn report(served: &impl Carried, worker: &Worker, as_json: bool) -> String {
+    worker.show(row(served));
+    let snapshot = snapshot(served, worker);
     if as_json {
         format!("{}\n", snapshot.json())
     } else {

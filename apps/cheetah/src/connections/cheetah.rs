@@ -1,41 +1,20 @@
-//! The connections of the server: bytes from a transport to HTTP, slices of documents back.
-//!
-//! A connection's unread bytes stay in the transport's receive buffer, and what is sent refers to the
-//! documents; so a connection costs a control block and the few words here. Every wait of a
-//! connection has an end: see [`wait`](super::wait).
-//!
-//! | file | what is in it |
-//! |---|---|
-//! | [`transport`] | what carries connections: [`packets`], or the kernel's sockets |
-//! | [`connection`] | one of them: its requests, what it waits for, its end |
-//! | [`streaming`] | content that is read while it is sent |
-//! | [`table`] | all of them, and their deadlines |
-//!
-//! Here is a turn of the loop: connections come and go, and what they wait for comes.
-
-mod connection;
-mod packets;
-mod streaming;
-mod table;
-mod transport;
+//! All connections of a loop: they come and go, are told what arrives, and get what their requests wait for.
 
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 
-use super::bounds::{Bounds, Peers};
+use super::bounds::Bounds;
+use super::connection::{Connection, Counters, Outcome, Shared, Turn};
 use super::fetching::Fetching;
+use super::peers::Peers;
+use super::table::Table;
+use super::transport::Transport;
 use super::wait::{Ends, Wait};
 use crate::http::{Missing, Server, Wanted};
 use crate::limits::ABORTS_AT_ONCE;
 use crate::log::Log;
 use crate::site::Change;
 use crate::stream::{Done, Streams};
-
-use connection::{Connection, Counters, Outcome, Shared, Turn};
-use table::Table;
-
-pub use packets::Packets;
-pub use transport::Transport;
 
 /// The server and its connections.
 pub struct Cheetah {
@@ -76,7 +55,7 @@ impl Cheetah {
     }
 
     /// Counts the connections of peers in this table, which others may share.
-    pub(in crate::serve) fn share_peers(&mut self, peers: Peers) {
+    pub(crate) fn share_peers(&mut self, peers: Peers) {
         self.peers = peers;
     }
 
@@ -87,7 +66,7 @@ impl Cheetah {
 
     // What arrives.
 
-    /// Answers all that has happened. `unix_secs` is the time of day for the Date field.
+    /// Answers all that has happened. `unix_secs` is the time of day, here and below, for the Date field and the log.
     pub fn handle(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
         self.set_time(now, unix_secs);
         self.handle_events(now, transport);
@@ -99,7 +78,7 @@ impl Cheetah {
     }
 
     /// Tells the server and its log what time it is.
-    pub(crate) fn set_time(&mut self, now: Instant, unix_secs: u64) {
+    fn set_time(&mut self, now: Instant, unix_secs: u64) {
         self.shared.server.set_time(unix_secs);
         if let Some(log) = self.shared.server.log_mut() {
             log.set_time(now, unix_secs);
@@ -235,10 +214,12 @@ impl Cheetah {
     pub fn change<T: Transport>(
         &mut self,
         now: Instant,
+        unix_secs: u64,
         site: usize,
         change: Change,
         transport: &mut T,
     ) {
+        self.set_time(now, unix_secs);
         let document = (site, change.path().clone());
         let has_failed = matches!(change, Change::Failed(_));
         self.shared.server.change_site(site, change);
@@ -249,7 +230,8 @@ impl Cheetah {
     }
 
     /// Looks again for all that requests wait for, because everything is served again.
-    pub fn retry_all(&mut self, now: Instant, transport: &mut impl Transport) {
+    pub fn retry_all(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
+        self.set_time(now, unix_secs);
         for id in self.fetching.take_all() {
             self.resume(now, id, None, transport);
         }
@@ -332,7 +314,8 @@ impl Cheetah {
     // The end.
 
     /// Takes no new requests: idle connections end now, the others after their responses.
-    pub fn stop(&mut self, now: Instant, transport: &mut impl Transport) {
+    pub fn stop(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
+        self.set_time(now, unix_secs);
         self.shared.stopping = true;
         let ids: Vec<ConnectionId> = self.connections.iter().map(Connection::id).collect();
         for id in ids {
@@ -381,6 +364,11 @@ impl Cheetah {
     /// The long files.
     pub fn streams(&self) -> &Streams {
         &self.shared.streams
+    }
+
+    /// Connections that were reset because their peer had as many as it may.
+    pub(crate) fn peer_refusals(&self) -> u64 {
+        self.shared.counters.peer_refusals
     }
 
     /// Ends of waits and of connections, and what long files took, by name.

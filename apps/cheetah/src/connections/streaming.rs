@@ -16,9 +16,9 @@ use exos_inet::tcp::ConnectionId;
 
 use super::connection::{Connection, Outcome, Turn};
 use super::transport::Transport;
+use super::wait::Wait;
 use crate::http::{Attempt, Missing, Piece, Tail};
 use crate::limits::{CHUNK_LEN, QUEUE_LEN_MAX, REACH_MAX, REACH_MIN};
-use crate::serve::wait::Wait;
 use crate::site::long::OpenFile;
 use crate::stream::Streams;
 use crate::stream::chunks::Slot;

@@ -6,7 +6,7 @@ use crate::limits::{FETCH_TIME, IDLE_TIME, LINGER_TIME, READ_TIME, REQUEST_TIME,
 
 /// What a connection waits for.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub(in crate::serve) enum Wait {
+pub(super) enum Wait {
     /// The rest of a request, or the first one.
     Request,
     /// Another request, or the end.
@@ -22,7 +22,7 @@ pub(in crate::serve) enum Wait {
 }
 
 impl Wait {
-    pub(in crate::serve) const fn time(self) -> Duration {
+    pub(super) const fn time(self) -> Duration {
         match self {
             Self::Request => REQUEST_TIME,
             Self::Idle => IDLE_TIME,
@@ -36,7 +36,7 @@ impl Wait {
 
 /// Ends of waits.
 #[derive(Debug, Default)]
-pub(in crate::serve) struct Ends {
+pub(super) struct Ends {
     request: u64,
     idle: u64,
     fetch: u64,
@@ -47,7 +47,7 @@ pub(in crate::serve) struct Ends {
 
 impl Ends {
     /// A wait has ended; `is_idle` when no part of a request was there.
-    pub(in crate::serve) fn count(&mut self, wait: Wait, is_idle: bool) {
+    pub(super) fn count(&mut self, wait: Wait, is_idle: bool) {
         *match wait {
             Wait::Request if !is_idle => &mut self.request,
             Wait::Request | Wait::Idle => &mut self.idle,
@@ -59,7 +59,7 @@ impl Ends {
     }
 
     /// All of them, by name.
-    pub(in crate::serve) fn list(&self) -> [(&'static str, u64); 6] {
+    pub(super) fn list(&self) -> [(&'static str, u64); 6] {
         [
             ("http_request_timeouts", self.request),
             ("http_idle_timeouts", self.idle),

@@ -1,0 +1,35 @@
+//! The connections of the server: bytes from a transport to HTTP, slices of documents back.
+//!
+//! A connection's unread bytes stay in the transport's receive buffer, and what is sent refers to the
+//! documents; so a connection costs a control block and the few words here. Every wait of a
+//! connection has an end ([`wait`]).
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`cheetah`] | all connections of a loop: they come and go, and what they wait for comes |
+//! | [`connection`] | one of them: its requests, what it waits for, its end |
+//! | [`streaming`] | content that is read while it is sent |
+//! | [`table`] | the connections by identity, and their deadlines |
+//! | [`fetching`] | documents that requests wait for |
+//! | [`bounds`], [`peers`] | what a client may do, and how many connections it has |
+//! | [`transport`] | what carries connections: [`packets`], or the kernel's [`sockets`] |
+//! | [`without`] | what a server on packets can do without, to measure what that is worth |
+
+pub mod bounds;
+mod cheetah;
+mod connection;
+mod fetching;
+mod packets;
+pub mod peers;
+mod sockets;
+mod streaming;
+mod table;
+mod transport;
+mod wait;
+pub mod without;
+
+pub use bounds::{Bounds, BoundsArgs};
+pub use cheetah::Cheetah;
+pub use packets::Packets;
+pub use transport::Transport;
+pub use without::{Specialisation, Without};
