@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use exos_cheetah::log::{Format, Log, Target, Unfinished};
+use exos_cheetah::log::{Format, Log, Target};
 use exos_cheetah::{Server, ServerConnection, Site};
 
 const REQUESTS: u32 = 1_000_000;
@@ -56,7 +56,6 @@ fn run(bytes: &[u8], requests_at_once: u32, with_log: bool) -> f64 {
         let log = Log::open(target, Format::Combined, 784_111_777);
         server.set_log(log.expect("it can be written"));
     }
-    let mut unfinished = Unfinished::default();
     let mut connection = ServerConnection::new();
     let mut out = Vec::new();
     let begin = Instant::now();
@@ -65,10 +64,7 @@ fn run(bytes: &[u8], requests_at_once: u32, with_log: bool) -> f64 {
         assert_eq!(handled.consumed, bytes.len());
         black_box(&out);
         out.clear();
-        if let Some(log) = server.log_mut() {
-            log.given(&mut unfinished);
-            log.acknowledged(&mut unfinished, 0);
-        }
+        connection.acknowledged(&mut server, 0);
     }
     begin.elapsed().as_nanos() as f64 / f64::from(REQUESTS)
 }

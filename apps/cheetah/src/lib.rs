@@ -1,26 +1,27 @@
 //! Cheetah, the web server: HTTP, the document store, and its event loop.
 //!
-//! Start with [`site`], the documents in memory, each with its response fields and checksums
-//! made once; then [`http`], which turns the bytes of a connection into slices of those
+//! [`message`] is what HTTP messages are made of. Then comes [`site`], the documents in memory, each with its response fields and checksums
+//! made once, with the rules who may have what; then [`http`], which turns the bytes of a connection into slices of those
 //! documents. Both perform no I/O but reading the directory; [`stream`] reads what is too
-//! long for memory while it is sent. [`access`] says who may have what. [`log`] writes a line for each response, [`status`]
+//! long for memory while it is sent. [`log`] writes a line for each response, [`status`]
 //! says how it goes. [`connections`] joins these to a stack, or to the kernel's [`sockets`]; [`config`] is what a file or
 //! the command line says is to be served, and [`serve`] the program: `exos serve`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
-pub mod access;
 pub mod config;
 pub mod connections;
 pub mod http;
 pub mod limits;
 pub mod log;
+pub mod message;
 pub mod serve;
 pub mod site;
 pub mod sockets;
 pub mod status;
 pub mod stream;
 
-pub use http::{Handled, Next, Server, ServerConnection, Status};
+pub use http::{Handled, Next, Server, ServerConnection};
+pub use message::Status;
 pub use site::Site;

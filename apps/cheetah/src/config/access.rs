@@ -6,11 +6,11 @@ use std::sync::Arc;
 use toml::Spanned;
 
 use super::schema::{AccessTable, SiteTable};
-use crate::access::networks::NetworkRule;
-use crate::access::rate::Rate;
-use crate::access::users::Users;
-use crate::access::{AccessRule, AccessRules};
 use crate::limits::{ACCESS_RULES_MAX, RATE_MAX};
+use crate::site::access::networks::NetworkRule;
+use crate::site::access::rate::Rate;
+use crate::site::access::users::Users;
+use crate::site::access::{AccessRule, AccessRules};
 use crate::site::pattern::Pattern;
 use exos_program::config::Source;
 

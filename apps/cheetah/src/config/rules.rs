@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::access;
 use super::schema::{FieldsTable, OneOrMany, RedirectTable, SiteTable, Text};
-use crate::http::Status;
+use crate::message::Status;
 use crate::site::fields::{self, FieldRule, FieldRules};
 use crate::site::pattern::Pattern;
 use crate::site::redirect::{Destination, Redirect, Redirects};

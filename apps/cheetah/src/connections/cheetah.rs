@@ -10,10 +10,11 @@ use super::peers::Peers;
 use super::table::Table;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
-use crate::http::{Missing, Server, Wanted};
+use crate::http::{Missing, Server};
 use crate::limits::ABORTS_AT_ONCE;
 use crate::log::Log;
 use crate::site::Change;
+use crate::site::Wanted;
 use crate::stream::{Done, Streams};
 
 /// The server and its connections.

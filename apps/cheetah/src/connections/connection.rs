@@ -10,9 +10,10 @@ use super::bounds::{Bounds, Pace};
 use super::streaming::Stream;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
-use crate::http::{Attempt, Missing, Next, Server, ServerConnection, Status, Wanted};
+use crate::http::{Attempt, Missing, Next, Server, ServerConnection};
 use crate::limits::{QUEUE_LEN_MAX, REQUEST_TIME};
-use crate::log::Unfinished;
+use crate::message::Status;
+use crate::site::Wanted;
 use crate::stream::Streams;
 
 /// Who was sent away, by name.
@@ -74,8 +75,6 @@ pub(super) struct Connection {
     pace: Pace,
     /// Who the client is.
     peer: IpAddr,
-    /// Lines of the log that wait for responses to be taken.
-    unfinished: Unfinished,
     /// Requests wait to be read for room in the send queue.
     held: bool,
     /// The client has finished.
@@ -100,7 +99,6 @@ impl Connection {
             counted: 0,
             pace: Pace::new(now, 0),
             peer,
-            unfinished: Unfinished::default(),
             held: false,
             client_finished: false,
             finished: false,
@@ -183,9 +181,10 @@ impl Connection {
     fn follow<T: Transport>(&mut self, acknowledged: bool, turn: &mut Turn<'_, T>) -> bool {
         let (now, shared) = (turn.now, &mut *turn.shared);
         let pending = turn.transport.unacknowledged(self.id);
-        if acknowledged && let Some(log) = shared.server.log_mut() {
+        if acknowledged {
             let left = self.stream.as_ref().map_or(0, |s| s.left());
-            log.acknowledged(&mut self.unfinished, pending + left as usize);
+            let left = pending + left as usize;
+            self.http.acknowledged(&mut shared.server, left);
         }
         let taken = self.given - pending as u64;
         let new = self.taken(taken);
@@ -291,7 +290,7 @@ impl Connection {
         if self.http.is_between_requests() && !has_waited {
             self.begun = now;
         }
-        self.begin(&mut shared.server);
+        let attempt = attempt.of(self.peer, self.begun, now);
         let bytes_len = bytes.len();
         let http = &mut self.http;
         let handled = http.handle_again(&mut shared.server, bytes, room, attempt, &mut shared.out);
@@ -305,9 +304,6 @@ impl Connection {
         if handled.responses > 0 {
             // What there is of another request came with the last one.
             self.begun = now;
-            if let Some(log) = shared.server.log_mut() {
-                log.given(&mut self.unfinished);
-            }
         }
         let has_tail = matches!(handled.next, Next::Tail(_));
         let is_last = matches!(handled.next, Next::Close);
@@ -342,14 +338,6 @@ impl Connection {
         Served::AllThereIs
     }
 
-    /// Tells the server, if it wants to know, whose requests come next.
-    #[inline]
-    fn begin(&self, server: &mut Server) {
-        if server.wants_peer() {
-            server.begin(self.peer, self.begun);
-        }
-    }
-
     /// Queues what HTTP has given out.
     #[inline]
     fn send_out(&mut self, out: &mut Vec<Slice>, transport: &mut impl Transport) {
@@ -374,13 +362,11 @@ impl Connection {
     /// Answers a request that is not whole, or whose document does not come, and ends the connection.
     fn give_up<T: Transport>(&mut self, status: Status, turn: &mut Turn<'_, T>) {
         let shared = &mut *turn.shared;
-        self.begin(&mut shared.server);
+        let attempt = Attempt::default().of(self.peer, self.begun, turn.now);
         let bytes = turn.transport.readable(self.id);
-        shared.server.refuse(status, bytes, &mut shared.out);
+        let (server, out) = (&mut shared.server, &mut shared.out);
+        self.http.refuse(server, status, bytes, &attempt, out);
         self.send_out(&mut shared.out, turn.transport);
-        if let Some(log) = shared.server.log_mut() {
-            log.given(&mut self.unfinished);
-        }
         self.finish(turn);
     }
 
@@ -428,12 +414,10 @@ impl Connection {
             let new = self.taken(self.given);
             shared.server.count_taken(new);
         }
-        if let Some(log) = shared.server.log_mut() {
-            if done {
-                log.acknowledged(&mut self.unfinished, 0);
-            }
-            log.ended(&mut self.unfinished);
+        if done {
+            self.http.acknowledged(&mut shared.server, 0);
         }
+        self.http.end(&mut shared.server);
         if let Some(stream) = self.stream.take() {
             stream.end(&mut shared.streams);
         }

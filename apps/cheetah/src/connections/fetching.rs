@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use exos_inet::tcp::ConnectionId;
 
-use crate::http::Wanted;
+use crate::site::Wanted;
 
 /// What is being fetched, and for whom.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::access::peer::Peer;
+use crate::site::access::peer::Peer;
 
 /// Parts of the table of a server on several cores, each with a lock: two cores rarely want the same at once.
 const PARTS: usize = 64;

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::Status;
-use super::request::Request;
+use crate::message::Status;
+use crate::message::request::{self, Request};
 use crate::site::Document;
 
 /// `Ok`, `NotModified` or `PreconditionFailed` for a GET or HEAD of a document.
@@ -60,7 +60,7 @@ pub fn range<'b>(request: &Request<'b, '_>) -> Option<&'b [u8]> {
 fn tags(request: &Request, name: &str, is_match: impl Fn(&[u8]) -> bool) -> Option<bool> {
     let mut values = values(request, name).peekable();
     values.peek()?;
-    Some(values.any(|value| value == b"*" || super::request::list(value).any(&is_match)))
+    Some(values.any(|value| value == b"*" || request::list(value).any(&is_match)))
 }
 
 fn is_unmodified(request: &Request, document: &Document) -> bool {

@@ -5,7 +5,7 @@
 //! The caller hands over the bytes that the connection has received and not yet consumed. What
 //! comes back says how many of them are consumed; the rest stays in the TCP receive buffer and is
 //! presented again, from the same place, with whatever has arrived since. So an unfinished request
-//! is stored once, by TCP, and an idle connection costs the 16 bytes of this type.
+//! is stored once, by TCP, and an idle connection costs the 40 bytes of this type.
 //!
 //! Slices are appended to `out` in the order in which they are to be sent. Requests are taken
 //! only while less than `room` bytes of responses are queued by this call: a client that
@@ -18,17 +18,21 @@
 //!
 //! The content of a long file follows its response as a [`Tail`], which comes with [`Next::Tail`]. When all of it is queued the caller presents the unconsumed bytes again.
 //!
+//! The caller says which of the bytes sent have been taken ([`ServerConnection::acknowledged`]), which is when responses are
+//! logged, and when the connection is over ([`ServerConnection::end`]).
+//!
 //! After [`Next::Close`] the caller sends what is queued and then FIN, and goes on receiving and
 //! dropping for a while: closing at once with unread data would reset the connection and may take
 //! the response with it (RFC 9112 §9.6).
 
 use exos_buf::Slice;
 
-use super::Fault;
-use super::Server;
 use super::missing::{Attempt, Missing};
-use super::request::{FieldStore, as_http_1_1, is_worth_parsing, parse};
+use super::server::Server;
 use super::tail::Tail;
+use crate::log::Unfinished;
+use crate::message::request::{FieldStore, as_http_1_1, is_worth_parsing, parse};
+use crate::message::{Fault, Status};
 
 /// The server's side of one HTTP/1 connection.
 #[derive(Debug, Default)]
@@ -39,6 +43,8 @@ pub struct ServerConnection {
     seen: u32,
     /// The last response has been given out.
     closing: bool,
+    /// Lines of the log that wait for responses to be taken.
+    lines: Unfinished,
 }
 
 /// What became of the bytes presented.
@@ -116,7 +122,7 @@ impl ServerConnection {
                 break Next::Send;
             }
             let before = out.len();
-            let (head_len, tail) = match self.take_request(server, rest, attempt, out) {
+            let (head_len, tail) = match self.take_request(server, rest, &attempt, out) {
                 Taken::Whole(head_len, tail) => (head_len, tail),
                 Taken::Unfinished => {
                     self.seen = rest.len() as u32;
@@ -130,7 +136,7 @@ impl ServerConnection {
             queued += out[before..].iter().map(Slice::len).sum::<usize>();
             responses += 1;
             rest = &rest[head_len..];
-            attempt.has_waited = false;
+            (attempt.has_waited, attempt.begun) = (false, attempt.now);
             if let Some(tail) = tail {
                 break Next::Tail(tail);
             }
@@ -139,6 +145,34 @@ impl ServerConnection {
             consumed: bytes.len() - rest.len(),
             responses,
             next,
+        }
+    }
+
+    /// Answers a request of which this is all that came in time, or whose document did not come. It is the last.
+    pub fn refuse(
+        &mut self,
+        server: &mut Server,
+        status: Status,
+        bytes: &[u8],
+        attempt: &Attempt,
+        out: &mut Vec<Slice>,
+    ) {
+        self.closing = true;
+        server.refuse(status, bytes, attempt, &mut self.lines, out);
+    }
+
+    /// Of all that was given out, `left` bytes are still to be taken by the client.
+    #[inline]
+    pub fn acknowledged(&mut self, server: &mut Server, left: usize) {
+        if let Some(log) = server.log_mut() {
+            log.acknowledged(&mut self.lines, left);
+        }
+    }
+
+    /// It is over: what the client has not taken, it will not take.
+    pub fn end(&mut self, server: &mut Server) {
+        if let Some(log) = server.log_mut() {
+            log.ended(&mut self.lines);
         }
     }
 
@@ -163,14 +197,15 @@ impl ServerConnection {
         &mut self,
         server: &mut Server,
         bytes: &[u8],
-        attempt: Attempt,
+        attempt: &Attempt,
         out: &mut Vec<Slice>,
     ) -> Taken {
         let mut store = FieldStore::new();
         let (head_len, tail) = match parse(bytes, &mut store) {
             Ok(None) => return Taken::Unfinished,
             Ok(Some(request)) => {
-                let (answered, tail) = match server.answer(&request, attempt, out) {
+                let (answered, tail) = match server.answer(&request, attempt, &mut self.lines, out)
+                {
                     Ok(answered) => answered,
                     Err(missing) => return Taken::Waits(missing),
                 };
@@ -182,7 +217,7 @@ impl ServerConnection {
                 return self.take_request(server, &copy, attempt, out);
             }
             Err(fault) => {
-                server.refuse_fault(fault, bytes, out);
+                server.refuse_fault(fault, bytes, attempt, &mut self.lines, out);
                 self.closing = true;
                 (bytes.len(), None)
             }

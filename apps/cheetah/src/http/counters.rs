@@ -1,6 +1,6 @@
 //! What has been answered, by status and by fault.
 
-use super::{Fault, Status};
+use crate::message::{Fault, Status};
 
 /// What has been answered so far.
 #[derive(Debug)]

@@ -10,26 +10,29 @@ use std::rc::Rc;
 
 use exos_buf::Slice;
 
+use super::decision::Decision;
+use super::exchange::Exchange;
 use super::missing::Missing;
 use super::opening::Persistence;
 use super::range;
-use super::request::Method;
-use super::server::{Decision, Exchange};
+use super::sending::Sender;
 use super::tail::{Piece, Tail};
-use super::{Server, Status};
-use crate::site::Document;
+use crate::message::Status;
+use crate::message::request::Method;
 use crate::site::long::{Long, OpenFile};
+use crate::site::{Document, Sites};
 
-impl Server {
-    /// Answers a request for a long file, unless it waits for that to be open. Gives what follows the slices.
+impl Sender {
+    /// Answers a request for a long file, unless it waits for that to be open. Gives its status, and what follows the slices.
     #[inline(never)]
     pub(super) fn send_long(
         &mut self,
         document: &Document,
         long: &Rc<Long>,
         exchange: &Exchange,
+        sites: &mut Sites,
         out: &mut Vec<Slice>,
-    ) -> Result<Option<Box<Tail>>, Box<Missing>> {
+    ) -> Result<(Status, Option<Box<Tail>>), Box<Missing>> {
         let decision = self.decide(document, exchange.request);
         let (status, pieces) = match &decision {
             Decision::Whole if exchange.request.method == Method::Get => {
@@ -38,8 +41,8 @@ impl Server {
             }
             Decision::Parts(parts) => (Status::PartialContent, range::response(document, parts)),
             _ => {
-                self.send_decided(document, decision, exchange, out);
-                return Ok(None);
+                let status = self.send_decided(document, decision, exchange, sites, out);
+                return Ok((status, None));
             }
         };
         let (site, path) = (exchange.resource.site, long.file().path());
@@ -47,12 +50,11 @@ impl Server {
             Some(file) => {
                 let how = exchange.persistence();
                 let tail = self.push_with_tail(status, how, pieces, file, out);
-                Ok(Some(Box::new(tail)))
+                Ok((status, Some(Box::new(tail))))
             }
             None if exchange.attempt.has_failed(site, path) => {
-                let page = self.page(Status::InternalServerError, site);
-                self.send_page(Status::InternalServerError, &page, None, exchange, out);
-                Ok(None)
+                let status = Status::InternalServerError;
+                Ok((self.refuse(status, None, exchange, sites, out), None))
             }
             None => Err(Box::new(Missing {
                 document: (site, path.clone()),

@@ -1,12 +1,12 @@
 //! What a request waits for that is not in memory, and what is known of that when the request is presented again.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
-use crate::site::SitePath;
-use crate::site::long::Long;
+use exos_inet::Instant;
 
-/// The number of a site, and the path of a document in it.
-pub type Wanted = (usize, SitePath);
+use crate::site::long::Long;
+use crate::site::{SitePath, Wanted};
 
 /// What a request waits for.
 #[derive(Debug)]
@@ -28,12 +28,31 @@ impl Missing {
 }
 
 /// What is known of the requests that are presented.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
+    /// Who asks.
+    pub peer: IpAddr,
+    /// When the first bytes of the first of them came. Each of the others begins when the one ahead of it is answered.
+    pub begun: Instant,
+    /// The time of this turn.
+    pub now: Instant,
     /// The first of them has waited for its document: that was a miss, not a hit.
     pub has_waited: bool,
     /// This document could not be read: requests for it are refused rather than kept waiting.
     pub failed: Option<&'a Wanted>,
+}
+
+impl Default for Attempt<'_> {
+    /// The first time, of nobody in particular, at the beginning of time.
+    fn default() -> Self {
+        Attempt {
+            peer: Ipv4Addr::UNSPECIFIED.into(),
+            begun: Instant::START,
+            now: Instant::START,
+            has_waited: false,
+            failed: None,
+        }
+    }
 }
 
 impl<'a> Attempt<'a> {
@@ -42,6 +61,18 @@ impl<'a> Attempt<'a> {
         Attempt {
             has_waited: true,
             failed,
+            ..Attempt::default()
+        }
+    }
+
+    /// Asked by this client: the first of them since `begun`, and it is `now`.
+    #[must_use]
+    pub fn of(self, peer: IpAddr, begun: Instant, now: Instant) -> Attempt<'a> {
+        Attempt {
+            peer,
+            begun,
+            now,
+            ..self
         }
     }
 

@@ -4,12 +4,14 @@
 //!
 //! 1. [`connection`]: bytes of a TCP connection in, slices of buffers out; what is not consumed
 //!    stays in the TCP receive buffer, so a connection holds no bytes of its own;
-//! 2. [`request`]: one head becomes a [`request::Request`] or a [`fault::Fault`];
-//! 3. [`target`]: the request target becomes the path of a document;
-//! 4. [`conditional`]: preconditions (If-Modified-Since and its kin), and [`range`]: parts;
-//! 5. [`server`]: the answer, put together from slices that exist already: an
+//! 2. [`message::request`](crate::message::request): one head becomes a request or a fault; its
+//!    [target](crate::message::target) becomes the path of a document: an [`exchange`];
+//! 3. [`server`]: `admission` and `choice` say what it leads to;
+//! 4. `decision`: preconditions ([`conditional`]: If-Modified-Since and its kin), and parts ([`range`]);
+//! 5. `sending`: the answer, put together from slices that exist already: an
 //!    [`opening`], shared by all responses of the same second, and the document's fields and
-//!    body, made when the site was loaded; else a [`page`]. What is not in memory is a [`tail`], said in `long`.
+//!    body, made when the site was loaded; else a [page](crate::site::page). What is not in memory is a [`tail`], said in
+//!    `long`; what a request waits for is [`missing`].
 //!
 //! # Decisions where the RFCs leave a choice
 //!
@@ -36,27 +38,24 @@
 //! | `Expect: 100-continue` | final answer at once; closed after it if a body was announced |
 //! | status line | `HTTP/1.1` for 1.0 clients too (RFC 9110 §2.5) |
 
-pub mod accept;
+mod admission;
+mod choice;
 pub mod conditional;
 pub mod connection;
 pub mod counters;
-pub mod fault;
-mod logged;
+mod decision;
+mod exchange;
+mod head;
 mod long;
 pub mod missing;
 pub mod opening;
-pub mod page;
 pub mod range;
-pub mod request;
+mod sending;
 pub mod server;
-pub mod status;
 pub mod tail;
-pub mod target;
 
 pub use connection::{Handled, Next, ServerConnection};
 pub use counters::Counters;
-pub use fault::Fault;
-pub use missing::{Attempt, Missing, Wanted};
+pub use missing::{Attempt, Missing};
 pub use server::Server;
-pub use status::Status;
 pub use tail::{Piece, Tail};

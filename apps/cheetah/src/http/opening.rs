@@ -15,11 +15,10 @@
 //! body                                     |
 //! ```
 
-use std::time::{Duration, UNIX_EPOCH};
-
 use exos_buf::{Buffer, Slice};
 
-use super::Status;
+use crate::message::Status;
+use crate::message::date::date_text;
 
 /// What a response says about the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +86,6 @@ pub(super) fn make(now_secs: u64, status: Status, persistence: Persistence) -> S
     Buffer::from(text).into()
 }
 
-/// A time as IMF-fixdate (RFC 9110 §5.6.7), which ends with the year 9999.
-pub fn date_text(unix_secs: u64) -> String {
-    const LAST: u64 = 253_402_300_799; // 9999-12-31 23:59:59.
-    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(unix_secs.min(LAST)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,10 +134,5 @@ mod tests {
                 assert!(text.starts_with(&start) && text.ends_with(end), "{text}");
             }
         }
-    }
-
-    #[test]
-    fn dates_end_with_the_calendar() {
-        assert_eq!(date_text(u64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
     }
 }

@@ -41,7 +41,7 @@ pub fn parse(value: &[u8], len: u64) -> Parts {
     };
     let mut parts = Vec::new();
     let mut members = 0;
-    for member in super::request::list(set) {
+    for member in crate::message::request::list(set) {
         members += 1;
         let Some(range) = one(member, len).filter(|_| members <= RANGES_MAX) else {
             return Parts::Ignored;
@@ -169,6 +169,11 @@ fn content_range(part: &Range<u64>, len: u64) -> String {
 /// Fields are made of text.
 fn text(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The field that a 416 has: how long the document is (RFC 9110 §14.4).
+pub(super) fn length_field(len: u64) -> String {
+    format!("Content-Range: bytes */{len}\r\n")
 }
 
 #[cfg(test)]

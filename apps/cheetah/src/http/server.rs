@@ -1,30 +1,25 @@
-//! What all connections of a thread share: the sites, the openings of this second, the error pages, and the counters. It
-//! turns a request into slices: `admission` says whether its client may have anything, `choice` what the request leads to, `sending` what is sent of that.
-
-mod admission;
-mod choice;
-mod sending;
-
-use std::net::{IpAddr, Ipv4Addr};
+//! What all connections of a thread share: the sites, what is sent for them, the log and the status pages. It turns a
+//! request into slices: `admission` says whether its client may have anything, `choice` what the request leads to,
+//! `sending` what is sent of that.
 
 use exos_buf::Slice;
-use exos_inet::Instant;
 
-pub(super) use sending::{Answered, Decision, Exchange};
-
+use super::admission::{Admitted, admit};
+use super::choice::{Choice, choose};
+use super::counters::Counters;
+use super::exchange::{Answered, Exchange, Resource, what_follows};
+use super::head;
 use super::missing::{Attempt, Missing};
-use super::opening::{Openings, Persistence};
-use super::request::Request;
+use super::opening::Persistence;
+use super::sending::Sender;
 use super::tail::Tail;
-use super::target::Target;
-use super::{Counters, Fault, Status, page};
-use crate::log::{Asked, Log};
+use crate::log::{Answer, Asked, Log, Unfinished};
+use crate::message::request::{Method, Request};
+use crate::message::target::Target;
+use crate::message::{Fault, Status};
 use crate::site::hosts::is_address;
-use crate::site::{Change, Document, Sites};
+use crate::site::{Change, Document, Sites, page};
 use crate::status::StatusPages;
-use admission::Admitted;
-use choice::Choice;
-use sending::{Resource, what_follows};
 
 /// The HTTP server of one thread.
 ///
@@ -33,20 +28,19 @@ use sending::{Resource, what_follows};
 #[derive(Debug)]
 pub struct Server {
     sites: Sites,
-    pub(super) openings: Openings,
-    pages: Box<[Document]>,
+    sender: Sender,
     /// The answer to OPTIONS.
     allowed: Document,
-    counters: Counters,
-    /// The status of the response made last.
-    pub(super) status: Status,
-    pub(super) log: Option<Log>,
-    pub(super) status_pages: Option<StatusPages>,
-    /// Response heads are made for each response.
-    pub(super) heads_afresh: bool,
-    /// The client, and since when it asks, where a log, status pages or rules about access want to know.
-    pub(super) peer: IpAddr,
-    pub(super) begun: Instant,
+    log: Option<Log>,
+    status_pages: Option<StatusPages>,
+}
+
+/// What a request was answered with: the slices are in the caller's list.
+struct Response {
+    status: Status,
+    answered: Answered,
+    /// What follows the slices.
+    tail: Option<Box<Tail>>,
 }
 
 impl Server {
@@ -54,34 +48,37 @@ impl Server {
     pub fn new(sites: impl Into<Sites>, now_secs: u64) -> Server {
         Server {
             sites: sites.into(),
-            openings: Openings::new(now_secs),
-            pages: Status::ALL.into_iter().map(page::of).collect(),
+            sender: Sender::new(now_secs),
             allowed: page::allowed(),
-            counters: Counters::new(),
-            status: Status::Ok,
             log: None,
             status_pages: None,
-            heads_afresh: false,
-            peer: Ipv4Addr::UNSPECIFIED.into(),
-            begun: Instant::START,
         }
     }
+
+    // Before there are connections.
+
+    /// Gives each response to a log from now on.
+    pub fn set_log(&mut self, log: Log) {
+        self.log = Some(log);
+    }
+
+    /// Shows these pages from now on, where a site has nothing at their path.
+    pub fn set_status_pages(&mut self, pages: StatusPages) {
+        self.status_pages = Some(pages);
+    }
+
+    /// Makes the head of each response when it is sent, from now on.
+    pub fn make_heads_afresh(&mut self) {
+        self.sender.make_heads_afresh();
+    }
+
+    // Between turns.
 
     /// Sets the time in seconds since 1970 (UTC) for the Date field; costs a comparison when the
     /// second is the same.
     #[inline]
     pub fn set_time(&mut self, now_secs: u64) {
-        self.openings.set_time(now_secs);
-    }
-
-    /// What is served.
-    pub fn sites(&self) -> &Sites {
-        &self.sites
-    }
-
-    /// What is served, to be changed between turns; responses under way keep what they have.
-    pub fn sites_mut(&mut self) -> &mut Sites {
-        &mut self.sites
+        self.sender.set_time(now_secs);
     }
 
     /// Serves other documents from now on, and returns those until now; responses under way keep theirs.
@@ -96,47 +93,115 @@ impl Server {
         self.sites.get_mut(site).apply(change);
     }
 
-    /// What has been answered so far.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    /// This many bytes of responses have been taken by their clients.
+    #[inline]
+    pub(crate) fn count_taken(&mut self, len: u64) {
+        self.sender.counters.response_bytes += len;
     }
 
-    /// An error response that does not belong to a parsed request, such as 408 when a request
-    /// does not arrive in time or 503 when there are too many connections. Always the last one.
-    /// `bytes` are what came of a request.
-    pub fn refuse(&mut self, status: Status, bytes: &[u8], out: &mut Vec<Slice>) {
+    // Getters.
+
+    /// What is served.
+    pub fn sites(&self) -> &Sites {
+        &self.sites
+    }
+
+    /// What is served, to be changed between turns; responses under way keep what they have.
+    pub fn sites_mut(&mut self) -> &mut Sites {
+        &mut self.sites
+    }
+
+    /// What has been answered so far.
+    pub fn counters(&self) -> &Counters {
+        &self.sender.counters
+    }
+
+    /// The log, if there is one.
+    pub fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
+    }
+
+    /// The log, if there is one.
+    #[inline]
+    pub fn log_mut(&mut self) -> Option<&mut Log> {
+        self.log.as_mut()
+    }
+
+    /// The status pages, if there are any.
+    #[inline]
+    pub fn status_pages_mut(&mut self) -> Option<&mut StatusPages> {
+        self.status_pages.as_mut()
+    }
+
+    // Requests.
+
+    /// An error response that does not belong to a parsed request. Always the last one. `bytes` are what came of a
+    /// request; its line for the log is queued on `lines`.
+    pub(super) fn refuse(
+        &mut self,
+        status: Status,
+        bytes: &[u8],
+        attempt: &Attempt,
+        lines: &mut Unfinished,
+        out: &mut Vec<Slice>,
+    ) {
         let before = out.len();
-        let page = self.page(status, self.sites.default_number());
+        let site = self.sites.get(self.sites.default_number());
+        let page = self.sender.page(status, site);
         // RFC 9110 §9.3.2: no content for HEAD, whatever else is wrong with it.
         let rest = if bytes.starts_with(b"HEAD ") {
             page.fields()
         } else {
             page.whole()
         };
-        self.push(status, Persistence::Close, [rest], out);
-        if self.log.is_some() {
-            self.log_answer(Asked::Bytes(bytes), &out[before..], 0);
+        self.sender.push(status, Persistence::Close, [rest], out);
+        if let Some(log) = &mut self.log {
+            let response = &out[before..];
+            log_answer(
+                log,
+                Asked::Bytes(bytes),
+                status,
+                response,
+                0,
+                attempt,
+                lines,
+            );
         }
     }
 
-    pub(super) fn refuse_fault(&mut self, fault: Fault, bytes: &[u8], out: &mut Vec<Slice>) {
-        self.counters.faults[fault as usize] += 1;
-        self.refuse(fault.status(), bytes, out);
+    pub(super) fn refuse_fault(
+        &mut self,
+        fault: Fault,
+        bytes: &[u8],
+        attempt: &Attempt,
+        lines: &mut Unfinished,
+        out: &mut Vec<Slice>,
+    ) {
+        self.sender.counters.faults[fault as usize] += 1;
+        self.refuse(fault.status(), bytes, attempt, lines, out);
     }
 
-    /// Answers a request whose end is certain, unless it waits for a document. Gives what follows the slices, too.
+    /// Answers a request whose end is certain, unless it waits for a document. Gives what follows the slices, too; the
+    /// line for the log is queued on `lines`.
     #[inline]
     pub(super) fn answer(
         &mut self,
         request: &Request,
-        attempt: Attempt,
+        attempt: &Attempt,
+        lines: &mut Unfinished,
         out: &mut Vec<Slice>,
     ) -> Result<(Answered, Option<Box<Tail>>), Box<Missing>> {
         let before = out.len();
-        let (answered, tail) = self.respond(request, attempt, out)?;
-        if self.log.is_some() {
+        let Response {
+            status,
+            answered,
+            tail,
+        } = self.respond(request, attempt, out)?;
+        if let Some(log) = &mut self.log {
             let tail_len = tail.as_ref().map_or(0, |tail| tail.len());
-            self.log_answer(Asked::of(request), &out[before..], tail_len);
+            let response = &out[before..];
+            let asked = Asked::of(request);
+            log_answer(log, asked, status, response, tail_len, attempt, lines);
         }
         Ok((answered, tail))
     }
@@ -145,11 +210,11 @@ impl Server {
     fn respond(
         &mut self,
         request: &Request,
-        attempt: Attempt,
+        attempt: &Attempt,
         out: &mut Vec<Slice>,
-    ) -> Result<(Answered, Option<Box<Tail>>), Box<Missing>> {
+    ) -> Result<Response, Box<Missing>> {
         let is_first_time = !attempt.has_waited;
-        let answered = what_follows(request);
+        let mut answered = what_follows(request);
         let target = Target::parse(request.target);
         let host = target.as_ref().ok().and_then(|target| target.authority);
         let site = self.sites.find(host.or(request.host));
@@ -172,64 +237,97 @@ impl Server {
             && let Ok(target) = &target
             && (site.is_some() || self.is_status_host(host.or(request.host)))
         {
-            match self.admit(&target.path, &exchange) {
+            let rules = self.sites.get(resource.site);
+            match admit(rules, &target.path, &exchange, &mut self.sender.counters) {
                 Admitted::Yes => {}
                 Admitted::Waits(missing) => return Err(missing),
                 Admitted::No(status, field) => {
-                    let page = self.page(status, resource.site);
-                    self.send_page(status, &page, Some(field), &exchange, out);
-                    return Ok((answered, None));
+                    let status = self.refuse_with(status, Some(field), &exchange, out);
+                    return Ok(Response {
+                        status,
+                        answered,
+                        tail: None,
+                    });
                 }
             }
         }
-        let answered = match self.choose(request, &target, site, attempt) {
+        let mut tail = None;
+        let (sender, sites) = (&mut self.sender, &mut self.sites);
+        let status = match choose(sites, request, &target, site, attempt) {
             Ok(Choice::Send(document)) if let Some(long) = document.long() => {
                 let (document, long) = (document.clone(), long.clone());
-                let tail = self.send_long(&document, &long, &exchange, out)?;
-                return Ok((answered, tail));
-            }
-            Ok(Choice::Send(document)) if !request.conditional => {
-                let document = document.clone();
-                document.buffer().note_use();
-                self.counters.cache_hits += u64::from(is_first_time);
-                self.send(Status::Ok, &document, &exchange, out);
-                answered
+                let sent = sender.send_long(&document, &long, &exchange, sites, out)?;
+                tail = sent.1;
+                sent.0
             }
             Ok(Choice::Send(document)) => {
                 let document = document.clone();
                 document.buffer().note_use();
-                self.counters.cache_hits += u64::from(is_first_time);
-                let decision = self.decide(&document, request);
-                self.send_decided(&document, decision, &exchange, out);
-                answered
+                sender.counters.cache_hits += u64::from(is_first_time);
+                if request.conditional {
+                    let decision = sender.decide(&document, request);
+                    sender.send_decided(&document, decision, &exchange, sites, out)
+                } else {
+                    sender.send(&document, &exchange, out)
+                }
             }
-            Ok(Choice::Refuse(Status::NotFound)) if self.status_pages.is_some() => {
-                let page = self.status_page(resource.path, request);
-                let (status, page) = self.or_refuse(page, Status::NotFound, resource.site);
-                self.send_page(status, &page, None, &exchange, out);
-                answered
-            }
-            Ok(Choice::Refuse(Status::MisdirectedRequest)) if self.status_pages.is_some() => {
-                let target = target.as_ref().ok();
-                let path = target.filter(|_| self.is_status_host(host.or(request.host)));
-                let page = self.status_page(path.map(|t| &*t.path), request);
-                let (status, page) =
-                    self.or_refuse(page, Status::MisdirectedRequest, resource.site);
-                self.send_page(status, &page, None, &exchange, out);
-                answered
+            Ok(Choice::Refuse(status @ (Status::NotFound | Status::MisdirectedRequest)))
+                if self.status_pages.is_some() =>
+            {
+                let may = status == Status::NotFound || self.is_status_host(host.or(request.host));
+                let path = target.as_ref().ok().filter(|_| may).map(|t| &*t.path);
+                match self.status_page(path, &exchange) {
+                    Some(page) => self.send_page(Status::Ok, &page, &exchange, out),
+                    None => self.refuse_with(status, None, &exchange, out),
+                }
             }
             Ok(Choice::Wait(path)) => {
-                self.counters.cache_misses += u64::from(is_first_time);
+                sender.counters.cache_misses += u64::from(is_first_time);
                 return Err(Missing::document(resource.site, path));
             }
-            Ok(choice) => {
-                let (status, page) = self.other(choice, resource.site);
-                self.send_page(status, &page, None, &exchange, out);
-                answered
+            Ok(Choice::Allow) => {
+                let page = self.allowed.clone();
+                self.send_page(Status::Ok, &page, &exchange, out)
             }
-            Err(fault) => self.refuse_request(fault, exchange, out),
+            Ok(Choice::Page(status, page)) => self.send_page(status, &page, &exchange, out),
+            Ok(Choice::Refuse(status)) => self.refuse_with(status, None, &exchange, out),
+            Err(fault) => {
+                sender.counters.faults[fault as usize] += 1;
+                answered.persistent &= fault.is_survivable();
+                let exchange = Exchange {
+                    answered,
+                    ..exchange
+                };
+                self.refuse_with(fault.status(), None, &exchange, out)
+            }
         };
-        Ok((answered, None))
+        Ok(Response {
+            status,
+            answered,
+            tail,
+        })
+    }
+
+    fn refuse_with(
+        &mut self,
+        status: Status,
+        field: Option<Slice>,
+        exchange: &Exchange,
+        out: &mut Vec<Slice>,
+    ) -> Status {
+        self.sender
+            .refuse(status, field, exchange, &mut self.sites, out)
+    }
+
+    fn send_page(
+        &mut self,
+        status: Status,
+        page: &Document,
+        exchange: &Exchange,
+        out: &mut Vec<Slice>,
+    ) -> Status {
+        self.sender
+            .send_page(status, page, None, exchange, &mut self.sites, out)
     }
 
     /// Whether status pages are seen by a host that is no site's: by an address, for which no name of somebody else's stands. The
@@ -238,22 +336,47 @@ impl Server {
         self.status_pages.is_some() && host.is_some_and(is_address)
     }
 
-    fn refuse_request(
-        &mut self,
-        fault: Fault,
-        mut exchange: Exchange,
-        out: &mut Vec<Slice>,
-    ) -> Answered {
-        self.counters.faults[fault as usize] += 1;
-        exchange.answered.persistent &= fault.is_survivable();
-        let page = self.page(fault.status(), exchange.resource.site);
-        self.send_page(fault.status(), &page, None, &exchange, out);
-        exchange.answered
+    /// Where no site has anything, there may be a status page.
+    fn status_page(&mut self, path: Option<&[u8]>, exchange: &Exchange) -> Option<Document> {
+        let pages = self.status_pages.as_mut()?;
+        let page = pages.find(path?, exchange.attempt.peer)?;
+        Some(match exchange.request.method {
+            Method::Options => self.allowed.clone(),
+            _ => page.clone(),
+        })
     }
+}
 
-    /// The page of an error: the site's own, or else the server's.
-    pub(super) fn page(&self, status: Status, site: usize) -> Document {
-        let own = self.sites.get(site).error_page(status);
-        own.unwrap_or(&self.pages[status as usize]).clone()
+impl<'a> Asked<'a> {
+    /// A request with a whole head.
+    fn of(request: &'a Request<'a, 'a>) -> Asked<'a> {
+        Asked::Request {
+            method: request.method_name,
+            target: request.target,
+            minor_version: request.minor_version,
+            fields: request.fields,
+        }
     }
+}
+
+/// Queues the line of a response, behind which this many bytes of a file follow.
+#[inline(never)]
+fn log_answer(
+    log: &mut Log,
+    asked: Asked<'_>,
+    status: Status,
+    response: &[Slice],
+    tail_len: u64,
+    attempt: &Attempt,
+    lines: &mut Unfinished,
+) {
+    let answer = Answer {
+        peer: attempt.peer,
+        begun: attempt.begun,
+        asked,
+        status,
+        head_len: head::len_of(response),
+        len: response.iter().map(Slice::len).sum::<usize>() + tail_len as usize,
+    };
+    log.answered(&answer, lines);
 }

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use exos::Error;
 
-use super::{Format, Log, Target};
+use super::access_log::Log;
+use super::line::Format;
+use super::sink::Target;
 
 /// Where the log goes, and its form.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]

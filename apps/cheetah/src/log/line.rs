@@ -16,11 +16,12 @@
 
 use std::net::IpAddr;
 
+use exos_inet::Instant;
 use httparse::Header;
 
 use super::unfinished::Text;
-use crate::http::Status;
 use crate::limits::{LOG_FIELD_LEN_MAX, LOG_LINE_LEN_MAX};
+use crate::message::Status;
 
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -37,6 +38,10 @@ pub enum Format {
 /// A response, and what of its request is logged.
 #[derive(Debug)]
 pub struct Answer<'a> {
+    /// Who asked.
+    pub peer: IpAddr,
+    /// When the first bytes of the request came.
+    pub begun: Instant,
     /// What was asked.
     pub asked: Asked<'a>,
     /// How it was answered.
@@ -74,11 +79,11 @@ pub(super) struct Numbers {
 }
 
 /// Writes the parts of a line that the request decides.
-pub(super) fn render(format: Format, peer: IpAddr, answer: &Answer<'_>, text: &mut Text) {
+pub(super) fn render(format: Format, answer: &Answer<'_>, text: &mut Text) {
     text.clear();
     match format {
-        Format::Common | Format::Combined => render_common(format, peer, answer, text),
-        Format::Json => render_json(peer, answer, text),
+        Format::Common | Format::Combined => render_common(format, answer, text),
+        Format::Json => render_json(answer, text),
     }
 }
 
@@ -104,8 +109,8 @@ pub(super) fn finish(format: Format, text: &Text, time: &str, n: &Numbers, out: 
     out.extend_from_slice(after);
 }
 
-fn render_common(format: Format, peer: IpAddr, answer: &Answer<'_>, text: &mut Text) {
-    push_address(&mut text.bytes, peer);
+fn render_common(format: Format, answer: &Answer<'_>, text: &mut Text) {
+    push_address(&mut text.bytes, answer.peer);
     text.bytes.extend_from_slice(b" - - [");
     text.end_before();
     text.bytes.extend_from_slice(b"] \"");
@@ -124,11 +129,11 @@ fn render_common(format: Format, peer: IpAddr, answer: &Answer<'_>, text: &mut T
     text.bytes.push(b'\n');
 }
 
-fn render_json(peer: IpAddr, answer: &Answer<'_>, text: &mut Text) {
+fn render_json(answer: &Answer<'_>, text: &mut Text) {
     text.bytes.extend_from_slice(b"{\"time\":\"");
     text.end_before();
     text.bytes.extend_from_slice(b"\",\"peer\":\"");
-    push_address(&mut text.bytes, peer);
+    push_address(&mut text.bytes, answer.peer);
     text.bytes.extend_from_slice(b"\",\"request\":\"");
     push_asked(&mut text.bytes, &answer.asked, push_json);
     text.bytes.extend_from_slice(b"\",\"status\":");
@@ -270,13 +275,15 @@ mod tests {
 
     fn line(format: Format, asked: Asked<'_>) -> String {
         let answer = Answer {
+            peer: "10.0.0.1".parse().unwrap(),
+            begun: Instant::START,
             asked,
             status: Status::Ok,
             head_len: 200,
             len: 1234,
         };
         let mut text = Text::default();
-        render(format, "10.0.0.1".parse().unwrap(), &answer, &mut text);
+        render(format, &answer, &mut text);
         let numbers = Numbers {
             sent: 1234,
             body: 1034,

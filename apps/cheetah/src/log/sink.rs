@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-use super::writer::{Chunk, Shared};
+use super::chunk::{Chunk, Shared};
 use crate::limits::LOG_TELL_TIME;
 
 /// Where lines go.
@@ -147,7 +147,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::writer::Lines;
+    use super::super::chunk::Lines;
     use super::*;
 
     /// A disk that is full in the middle of a line, and has room again.

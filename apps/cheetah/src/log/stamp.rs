@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::Format;
+use super::line::Format;
 
 /// The texts of the current second.
 #[derive(Debug)]

@@ -1,7 +1,5 @@
 //! Lines of responses that are under way: in one pool for all connections, each connection's in a list through it.
 
-use std::collections::VecDeque;
-
 use exos_inet::Instant;
 
 /// The lines that a connection waits to be able to write; 24 bytes.
@@ -85,8 +83,6 @@ const KEPT_LEN: usize = 512;
 pub(super) struct Pool {
     places: Vec<Option<Pending>>,
     free: Vec<u32>,
-    /// Of the connection that is being served.
-    fresh: VecDeque<Pending>,
     /// For the next lines.
     spare: Vec<Pending>,
     bytes: usize,
@@ -103,15 +99,6 @@ impl Pool {
         if pending.text.bytes.capacity() <= KEPT_LEN && self.spare.len() < SPARE_MAX {
             self.spare.push(pending);
         }
-    }
-
-    pub(super) fn push_fresh(&mut self, pending: Pending) {
-        self.fresh.push_back(pending);
-    }
-
-    /// The first of those that were pushed.
-    pub(super) fn take_fresh(&mut self) -> Option<Pending> {
-        self.fresh.pop_front()
     }
 
     /// Bytes that the lines of all connections take.

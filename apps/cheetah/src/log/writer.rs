@@ -6,67 +6,17 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::LAST_LINES_TIME;
+use super::chunk::{Chunk, Lines, Shared};
 use super::sink::{Sink, Target};
 use crate::limits::LOG_CHUNKS_MAX;
 
-/// Some whole lines.
-#[derive(Debug, Default)]
-pub(super) struct Chunk {
-    pub(super) bytes: Vec<u8>,
-    pub(super) lines: u64,
-}
-
-#[cfg(test)]
-impl From<&str> for Chunk {
-    fn from(text: &str) -> Chunk {
-        Chunk {
-            bytes: text.as_bytes().to_vec(),
-            lines: text.lines().count() as u64,
-        }
-    }
-}
-
-/// What the thread and its owners share.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    /// Open the file again before the next lines.
-    pub(super) reopen: AtomicBool,
-    /// Of each owner.
-    pub(super) lines: Box<[Lines]>,
-}
-
-/// What became of an owner's lines.
-#[derive(Debug, Default)]
-pub(super) struct Lines {
-    /// Could not be written.
-    pub(super) lost: AtomicU64,
-    /// Were left out because the thread had too many already.
-    dropped: AtomicU64,
-}
-
-impl Shared {
-    pub(super) fn lost(&self) -> u64 {
-        self.sum(|lines| &lines.lost)
-    }
-
-    pub(super) fn dropped(&self) -> u64 {
-        self.sum(|lines| &lines.dropped)
-    }
-
-    fn sum(&self, of: impl Fn(&Lines) -> &AtomicU64) -> u64 {
-        let counts = self
-            .lines
-            .iter()
-            .map(|lines| of(lines).load(Ordering::Relaxed));
-        counts.sum()
-    }
-}
+/// How long a stop waits for a slow reader of the log.
+const LAST_LINES_TIME: Duration = Duration::from_secs(1);
 
 /// The thread, seen from one of its owners.
 #[derive(Debug)]
@@ -170,7 +120,7 @@ impl Writer {
                 .is_some_and(|thread| !thread.is_finished())
         };
         while is_at_work() && Instant::now() < until {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -224,7 +174,7 @@ mod tests {
         let begin = Instant::now();
         while !is_so() {
             assert!(begin.elapsed().as_secs() < 60, "it does not come to be");
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

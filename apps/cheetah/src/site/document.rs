@@ -31,11 +31,14 @@ use std::sync::Arc;
 
 use exos_buf::{Buffer, SharedBytes, Slice};
 
+use super::hash::content_hash;
 use super::long::{Long, LongFile};
+use super::media_type;
+use super::path::About;
 use super::store::root::Version;
-use super::{About, Coding, content_hash, media_type};
-use crate::http::opening::date_text;
 use crate::limits::{MORE_FIELDS_LEN_MAX, RESPONSE_FIELDS_LEN_MAX};
+use crate::message::coding::Coding;
+use crate::message::date::date_text;
 
 /// The entity tag in `validators()`: after `ETag: `, sixteen digits in quotes.
 const TAG: std::ops::Range<usize> = 6..24;

@@ -3,7 +3,9 @@
 //! Its files lie in the crate's `site/` folder. The mosaic page has one image per tile, so that a
 //! browser opens several connections and one look at the picture shows whether all answers came.
 
-use super::{Description, Document, Site, media_type};
+use super::document::{Description, Document};
+use super::media_type;
+use super::table::Site;
 
 /// The date of all files, 2026-01-01 00:00:00 UTC: fixed, so that every build sends the same.
 const MODIFIED_SECS: u64 = 1_767_225_600;
@@ -92,7 +94,10 @@ impl Site {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::site::{Limits, Tree};
 
     /// Every address that a page of the site links to or embeds is one that the site serves.
     #[test]
@@ -114,7 +119,7 @@ mod tests {
                 } else {
                     directory.to_owned() + link
                 };
-                let known = crate::http::target::Target::parse(target.as_bytes())
+                let known = crate::message::target::Target::parse(target.as_bytes())
                     .is_ok_and(|target| site.find(&target.path).is_some());
                 assert!(
                     known || link == "/missing.html" || link.starts_with('<'),
@@ -127,8 +132,12 @@ mod tests {
     #[test]
     fn every_file_in_the_folder_is_embedded() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/site");
-        let loaded = Site::load(folder.as_ref(), super::super::Limits::default()).unwrap();
-        assert!(loaded.omissions().is_empty(), "{:?}", loaded.omissions());
+        let (limits, settings) = (Limits::default(), Arc::default());
+        let mut tree = Tree::open(folder.as_ref(), limits, settings, false).unwrap();
+        let mut loaded = Site::new();
+        tree.scan(&mut |_, change| loaded.apply(change)).unwrap();
+        let omissions = tree.take_omissions();
+        assert!(omissions.is_empty(), "{omissions:?}");
         assert_eq!(loaded.document_count(), FILES.len());
         assert!(
             FILES

@@ -10,8 +10,9 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use super::entry::Entry;
 use super::store::cache::{Figures, Statistics};
-use super::{Entry, Site};
+use super::table::Site;
 
 /// A name as RFC 1035 bounds it; longer ones are nobody's.
 const NAME_LEN_MAX: usize = 253;

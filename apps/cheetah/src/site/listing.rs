@@ -15,10 +15,12 @@ use std::fmt::Write as _;
 
 use exos_program::html::escape;
 
-use super::{About, Document, Entry, Site};
-use crate::http::opening::date_text;
-use crate::http::target::encode;
+use super::document::Document;
+use super::entry::Entry;
+use super::path::About;
 use crate::limits::LISTING_NAMES_MAX;
+use crate::message::date::date_text;
+use crate::message::target::encode;
 
 /// The names in each directory, by its path, which ends with `/`.
 #[derive(Debug, Default)]
@@ -56,34 +58,39 @@ impl Listings {
             }
         }
     }
+
+    /// The page of a directory, whose path ends with `/`, if that is known; `find` says what is at a path.
+    pub(super) fn page<'s>(
+        &self,
+        path: &[u8],
+        find: impl Fn(&[u8]) -> Option<&'s Entry>,
+    ) -> Option<Document> {
+        let directory = self.0.get(path)?;
+        let page = directory.page.get_or_init(|| make(path, directory, find));
+        Some(page.clone())
+    }
 }
 
-impl Site {
-    /// The listing of a directory, whose path ends with `/`; `None` where there is none.
-    pub fn listing(&self, path: &[u8]) -> Option<Document> {
-        let directory = self.listings.as_ref()?.0.get(path)?;
-        let is_closed = matches!(self.find(path.strip_suffix(b"/")?), Some(Entry::Forbidden));
-        let made = || self.page(path, directory);
-        (!is_closed).then(|| directory.page.get_or_init(made).clone())
-    }
-
-    fn page(&self, path: &[u8], directory: &Directory) -> Document {
-        let (mut directories, mut documents) = (Vec::new(), Vec::new());
-        for name in directory.names.iter().filter(|name| name[0] != b'.') {
-            match self.find(&[path, name].concat()) {
-                Some(Entry::Directory) => directories.push((&name[..], "/", None)),
-                Some(entry) => {
-                    let row = |about| (&name[..], "", Some(about));
-                    documents.extend(entry.about().map(row));
-                }
-                None => {}
+fn make<'s>(
+    path: &[u8],
+    directory: &Directory,
+    find: impl Fn(&[u8]) -> Option<&'s Entry>,
+) -> Document {
+    let (mut directories, mut documents) = (Vec::new(), Vec::new());
+    for name in directory.names.iter().filter(|name| name[0] != b'.') {
+        match find(&[path, name].concat()) {
+            Some(Entry::Directory) => directories.push((&name[..], "/", None)),
+            Some(entry) => {
+                let row = |about| (&name[..], "", Some(about));
+                documents.extend(entry.about().map(row));
             }
+            None => {}
         }
-        let rows = [directories, documents].concat();
-        let page = Document::page("", &html(path, &rows));
-        page.buffer().prepare_sums();
-        page
     }
+    let rows = [directories, documents].concat();
+    let page = Document::page("", &html(path, &rows));
+    page.buffer().prepare_sums();
+    page
 }
 
 /// A name, what follows it in addresses, and what is said of the document if it is one.
@@ -133,7 +140,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::site::{Description, Settings};
+    use crate::site::{Description, Settings, Site};
 
     fn site(paths: &[&[u8]]) -> Site {
         let settings = Settings {
@@ -205,7 +212,7 @@ mod tests {
             let link = links[1].replace("&amp;", "&").replace("&#39;", "'");
             assert!(link.is_ascii() && link.starts_with("./"), "{link}");
             let target = format!("/d/{}", &link[2..]);
-            let target = crate::http::target::Target::parse(target.as_bytes()).unwrap();
+            let target = crate::message::target::Target::parse(target.as_bytes()).unwrap();
             assert_eq!((&*target.path, target.query), (&path[..], None), "{link}");
             assert_eq!(tags(&html), tags(&plain), "{html}");
         }

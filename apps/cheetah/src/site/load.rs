@@ -15,9 +15,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::{Settings, Site, Tree};
 use crate::limits;
 
 /// How much a site may hold.
@@ -113,11 +111,6 @@ pub enum Reason {
         /// The limit in bytes.
         limit: u64,
     },
-    /// The site is full.
-    SiteFull {
-        /// The limit in bytes.
-        limit: u64,
-    },
     /// There are too many files.
     TooManyFiles {
         /// The limit.
@@ -138,57 +131,9 @@ impl fmt::Display for Reason {
             Reason::Cycle => write!(f, "a link to a directory that holds it"),
             Reason::Unreadable(error) => write!(f, "cannot be read: {error}"),
             Reason::TooLong { limit } => write!(f, "longer than {limit} bytes"),
-            Reason::SiteFull { limit } => write!(f, "the site would exceed {limit} bytes"),
             Reason::TooManyFiles { limit } => write!(f, "more than {limit} files"),
             Reason::TooDeep => write!(f, "more than {} levels deep", limits::SITE_DEPTH_MAX),
             Reason::Outdated => write!(f, "older than its original; compress that again"),
         }
     }
-}
-
-impl Site {
-    /// Loads a directory into memory.
-    ///
-    /// # Errors
-    ///
-    /// When the directory itself cannot be opened. What is wrong inside it is listed in
-    /// [`Site::omissions`].
-    pub fn load(directory: &Path, limits: Limits) -> Result<Site, LoadError> {
-        Site::load_with(directory, limits, Arc::default())
-    }
-
-    /// Loads a directory into memory, with settings for its documents.
-    ///
-    /// # Errors
-    ///
-    /// As [`Site::load`].
-    pub fn load_with(
-        directory: &Path,
-        limits: Limits,
-        settings: Arc<Settings>,
-    ) -> Result<Site, LoadError> {
-        let tree = Tree::open(directory, limits, settings.clone(), false)?;
-        scan(tree, settings).map(|(site, _)| site)
-    }
-
-    /// Loads a directory into memory, to be told by the tree of what changes from then on.
-    ///
-    /// # Errors
-    ///
-    /// As [`Site::load`].
-    pub fn load_live(
-        directory: &Path,
-        limits: Limits,
-        settings: Arc<Settings>,
-    ) -> Result<(Site, Tree), LoadError> {
-        let tree = Tree::open(directory, limits, settings.clone(), true)?;
-        scan(tree, settings)
-    }
-}
-
-fn scan(mut tree: Tree, settings: Arc<Settings>) -> Result<(Site, Tree), LoadError> {
-    let mut site = Site::with(settings);
-    tree.scan(&mut |_, change| site.apply(change))?;
-    site.omissions = tree.take_omissions();
-    Ok((site, tree))
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use exos_host::uring::Request;
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, makedev, statx};
 
-use super::SitePath;
+use super::path::SitePath;
 use super::store::root::Version;
 
 /// Which version of which file a document is.

@@ -1,372 +1,44 @@
 //! The documents of a site, in memory, each ready to be sent.
 //!
-//! A site's table maps resolved paths to entries; a request is answered from the table alone, so no
+//! A site's [`table`] maps resolved paths to [entries](entry); a request is answered from the table alone, so no
 //! request, however written, reaches a file that was not loaded. [`load`] says what is loaded from a
 //! directory and what is left out, [`store`] how it follows the files' changes; [`document`] how a
 //! document lies in memory, [`long`] what is known of one that does not; [`example`] is the site built into
 //! the program.
 //!
-//! What a site is told beside its documents, its [`settings`], are rules by path: [`fields`] and
-//! [`redirect`], with [`pattern`]s of paths. They are applied when a document comes into the table. Of
+//! What a site is told beside its documents, its [`settings`], are rules by path: [`fields`], [`redirect`] and
+//! [`access`], with [`pattern`]s of paths. The first two are applied when a document comes into the table. Of
 //! several sites [`hosts`] finds the one that a request is for.
 
-pub mod coding;
+pub mod access;
 pub mod document;
+pub mod entry;
 pub mod example;
 pub mod fields;
+mod hash;
 pub mod hosts;
 pub mod listing;
 pub mod load;
 pub mod long;
 pub mod media_type;
+pub mod page;
 mod pages;
+pub mod path;
 pub mod pattern;
 pub mod redirect;
 pub mod settings;
 pub mod store;
+pub mod table;
 mod totals;
 pub mod variants;
 
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
-use std::sync::Arc;
-
-use hashbrown::HashMap;
-
-pub use coding::Coding;
+pub use crate::message::Coding;
 pub use document::{Description, Document};
+pub use entry::Entry;
 pub use hosts::Sites;
 pub use load::{Limits, LoadError, Omission, Reason};
+pub use path::{About, SitePath, Wanted};
 pub use settings::{MediaTypes, Settings};
-pub use store::{About, Cache, Change, Changes, Keeper, SharedCache, SitePath, Tree};
+pub use store::{Cache, Change, Changes, Keeper, SharedCache, Tree};
+pub use table::Site;
 pub use variants::Variants;
-
-use crate::http::Status;
-use exos_buf::Slice;
-use listing::Listings;
-use pages::Pages;
-use totals::Totals;
-
-/// What a path leads to.
-#[derive(Clone, Debug)]
-pub enum Entry {
-    /// A document, perhaps with coded variants.
-    Document(Variants),
-    /// A document that is not in memory; the store reads it by this path.
-    Listed(SitePath, About),
-    /// A directory without its trailing slash: redirected to the address with it.
-    Directory,
-    /// Something that exists and is not served.
-    Forbidden,
-}
-
-impl Entry {
-    /// Whether a document is there, in memory or not.
-    pub fn is_document(&self) -> bool {
-        matches!(self, Entry::Document(_) | Entry::Listed(..))
-    }
-
-    /// What is said of a document, in memory or not.
-    pub fn about(&self) -> Option<About> {
-        match self {
-            Entry::Document(variants) => Some(variants.plain().about()),
-            Entry::Listed(_, about) => Some(*about),
-            Entry::Directory | Entry::Forbidden => None,
-        }
-    }
-
-    /// The document as it is, without a coding, if it is one.
-    pub fn document(&self) -> Option<&Document> {
-        match self {
-            Entry::Document(variants) => Some(variants.plain()),
-            Entry::Listed(..) | Entry::Directory | Entry::Forbidden => None,
-        }
-    }
-}
-
-/// The documents of a site by path.
-#[derive(Debug)]
-pub struct Site {
-    settings: Arc<Settings>,
-    pages: Pages,
-    /// `None` where directories are not listed.
-    listings: Option<Listings>,
-    entries: HashMap<Box<[u8]>, Entry, BuildHasherDefault<PathHasher>>,
-    totals: Totals,
-    omissions: Vec<Omission>,
-}
-
-impl Default for Site {
-    fn default() -> Site {
-        Site::with(Arc::default())
-    }
-}
-
-impl Site {
-    /// A site without documents, to be filled with [`Site::insert`].
-    pub fn new() -> Site {
-        Site::default()
-    }
-
-    /// A site without documents, with settings for those that come.
-    pub fn with(settings: Arc<Settings>) -> Site {
-        Site {
-            pages: Pages::new(settings.clone()),
-            listings: settings.listing.then(Listings::default),
-            settings,
-            entries: HashMap::default(),
-            totals: Totals::default(),
-            omissions: Vec::new(),
-        }
-    }
-
-    /// How documents are found, named and sent.
-    pub fn settings(&self) -> &Arc<Settings> {
-        &self.settings
-    }
-
-    /// The site's own page of an error.
-    pub fn error_page(&self, status: Status) -> Option<&Document> {
-        self.pages.error(status)
-    }
-
-    /// Makes room for this many paths more, so that none of them has to wait for it.
-    pub fn reserve(&mut self, paths: usize) {
-        self.entries.reserve(paths);
-    }
-
-    /// What is left of a site that is no longer served: to be dropped in parts, since all at once takes long.
-    pub fn take_apart(self) -> impl Iterator<Item = Entry> {
-        self.entries.into_values()
-    }
-
-    /// The answer to requests for a path about which a redirect decides. There are no entries at such paths.
-    pub fn redirect(&self, path: &[u8], query: Option<&[u8]>) -> Option<(Status, Document)> {
-        self.pages.redirect(path, query)
-    }
-
-    /// The lines of header fields that rules add to responses other than documents, which have theirs.
-    #[inline]
-    pub fn rule_fields(&mut self, path: &[u8]) -> Option<Slice> {
-        self.pages.rule_fields(path)
-    }
-
-    /// What is at a resolved path, see [`crate::http::target::Target::path`].
-    #[inline]
-    pub fn find(&self, path: &[u8]) -> Option<&Entry> {
-        self.entries.get(path)
-    }
-
-    /// Puts a document at a path, which begins with `/`. One with the name of an index is also
-    /// its directory's, unless a preferred one is there; the directories above it come into being.
-    pub fn insert(&mut self, path: &[u8], document: impl Into<Variants>) {
-        let document = document.into();
-        self.pages.document_changed(path, document.plain());
-        self.insert_entry(path, Entry::Document(document));
-    }
-
-    /// Puts the document that is at the second path, if one is, at the first, too: it is in memory once.
-    pub fn insert_again(&mut self, path: &[u8], as_path: &[u8]) {
-        if let Some(document) = self.find(as_path).and_then(Entry::document).cloned() {
-            self.totals.share(&document);
-            self.insert(path, document);
-        }
-    }
-
-    /// Makes known that there is a document at a path which is not in memory.
-    pub fn insert_listed(&mut self, path: &SitePath, about: About) {
-        self.insert_entry(path, Entry::Listed(path.clone(), about));
-    }
-
-    fn insert_entry(&mut self, path: &[u8], entry: Entry) {
-        assert!(
-            path.starts_with(b"/") && !path.ends_with(b"/"),
-            "not a document's path"
-        );
-        if !self.find(path).is_some_and(Entry::is_document) {
-            for (at, _) in path.iter().enumerate().filter(|&(_, &byte)| byte == b'/') {
-                self.insert_directory(&path[..=at]);
-            }
-        }
-        self.put_document(path, entry);
-    }
-
-    fn put_document(&mut self, path: &[u8], entry: Entry) {
-        if let Some(directory) = self.directory_of_index(path) {
-            self.put(directory, entry.clone());
-        }
-        self.put(path, entry);
-    }
-
-    /// The directory whose document is the one at a path.
-    fn directory_of_index<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
-        let slash = path.iter().rposition(|&b| b == b'/')?;
-        let (directory, name) = path.split_at(slash + 1);
-        let names = &self.settings.index;
-        let rank = names.iter().position(|index| index.as_bytes() == name)?;
-        let is_there = |index: &String| {
-            let path = [directory, index.as_bytes()].concat();
-            self.find(&path).is_some_and(Entry::is_document)
-        };
-        let is_preferred = !names[..rank].iter().any(is_there);
-        is_preferred.then_some(directory)
-    }
-
-    /// Makes a directory known by its path, which ends with `/`. Without a document of its own
-    /// it is forbidden to read.
-    pub fn insert_directory(&mut self, path: &[u8]) {
-        assert!(
-            path.starts_with(b"/") && path.ends_with(b"/"),
-            "not a directory's path"
-        );
-        if !self.entries.contains_key(path) {
-            self.put(path, Entry::Forbidden);
-        }
-        let name = &path[..path.len() - 1];
-        if !name.is_empty() && !self.entries.contains_key(name) {
-            self.put(name, Entry::Directory);
-        }
-    }
-
-    /// Makes known that something exists at a path and is not served.
-    pub fn insert_forbidden(&mut self, path: &[u8]) {
-        self.remove(path); // It may have been a directory's document.
-        self.put(path, Entry::Forbidden);
-    }
-
-    /// Takes out a document, or what was forbidden. The directories above it stay; one whose document it
-    /// was gets the next that may be its document.
-    pub fn remove(&mut self, path: &[u8]) {
-        self.take(path);
-        self.pages.document_gone(path);
-        let slash = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
-        let (directory, name) = path.split_at(slash + 1);
-        let names = &self.settings.index;
-        if names.iter().any(|index| index.as_bytes() == name) {
-            let entry =
-                |index: &String| self.find(&[directory, index.as_bytes()].concat()).cloned();
-            let mut entries = names.iter().filter_map(entry);
-            let next = entries.find(Entry::is_document);
-            self.put(directory, next.unwrap_or(Entry::Forbidden));
-        }
-    }
-
-    /// Takes out a directory by its path, which ends with `/`; what is in it stays.
-    pub fn remove_directory(&mut self, path: &[u8]) {
-        self.take(path);
-        let name = &path[..path.len() - 1];
-        if matches!(self.find(name), Some(Entry::Directory)) {
-            self.take(name);
-        }
-    }
-
-    fn take(&mut self, path: &[u8]) {
-        if let Some(before) = self.entries.remove(path) {
-            self.totals.remove(path, &before);
-        }
-        if let Some(listings) = &mut self.listings {
-            listings.changed(path, false);
-        }
-    }
-
-    /// A redirect comes before whatever else is at its path.
-    fn put(&mut self, path: &[u8], entry: Entry) {
-        if self.settings.redirects.find(path).is_none() {
-            let about = entry.about();
-            self.totals.add(path, &entry);
-            let before = self.entries.insert(path.into(), entry);
-            if let Some(before) = &before {
-                self.totals.remove(path, before);
-            }
-            // One that comes into memory or leaves it looks the same in a list.
-            let is_same = about.is_some() && before.and_then(|entry| entry.about()) == about;
-            if !is_same && let Some(listings) = &mut self.listings {
-                listings.changed(path, true);
-            }
-        }
-    }
-
-    /// All paths, in no order, and what they lead to.
-    pub fn entries(&self) -> impl Iterator<Item = (&[u8], &Entry)> {
-        self.entries.iter().map(|(path, entry)| (&path[..], entry))
-    }
-
-    /// What was left out when the site was loaded, and why.
-    pub fn omissions(&self) -> &[Omission] {
-        &self.omissions
-    }
-
-    /// Paths whose document is not in memory, and the bytes of these documents.
-    pub fn listed(&self) -> (usize, u64) {
-        let listed = self
-            .paths()
-            .filter(|entry| matches!(entry, Entry::Listed(..)));
-        let lens = listed.filter_map(|entry| Some(entry.about()?.len));
-        lens.fold((0, 0), |(count, sum), len| (count + 1, sum + len))
-    }
-
-    /// Paths with a document in memory, index pages counted once.
-    pub fn document_count(&self) -> usize {
-        self.totals.documents()
-    }
-
-    /// Bytes of all documents in memory, without their header fields; one under several paths counts once, where they were told of
-    /// by [`Site::insert_again`].
-    pub fn content_len(&self) -> u64 {
-        self.totals.content_len()
-    }
-
-    /// What is at all paths but directories', which may have the document of another.
-    fn paths(&self) -> impl Iterator<Item = &Entry> {
-        let entries = self.entries.iter();
-        entries.filter_map(|(path, entry)| (!path.ends_with(b"/")).then_some(entry))
-    }
-}
-
-/// Hashes the paths of the table, eight bytes at a time by multiply and fold.
-///
-/// Not keyed: only the directory's own names are ever inserted, so a client cannot make them
-/// collide, it can only ask for what is not there.
-#[derive(Default)]
-pub struct PathHasher(u64);
-
-impl PathHasher {
-    #[inline]
-    fn mix(&mut self, word: u64) {
-        const ODD: u128 = 0x9e37_79b9_7f4a_7c15;
-        let product = u128::from(self.0 ^ word) * ODD;
-        self.0 = self.0.rotate_left(29) ^ (product as u64) ^ (product >> 64) as u64;
-    }
-}
-
-impl Hasher for PathHasher {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        let mut chunks = bytes.chunks_exact(8);
-        for chunk in chunks.by_ref() {
-            self.mix(u64::from_le_bytes(chunk.try_into().expect("eight bytes")));
-        }
-        let mut last = [0; 8];
-        last[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
-        self.mix(u64::from_le_bytes(last));
-    }
-
-    #[inline]
-    fn write_usize(&mut self, len: usize) {
-        self.mix(len as u64 | 1 << 63); // Slices begin with their length.
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// A hash of content and its coding for entity tags: the same in every run and on every machine.
-pub(crate) fn content_hash(bytes: &[u8], coding: Option<Coding>) -> u64 {
-    let mut hasher = BuildHasherDefault::<PathHasher>::default().build_hasher();
-    hasher.write_usize(bytes.len());
-    hasher.write(bytes);
-    if let Some(coding) = coding {
-        hasher.write(coding.name().as_bytes());
-    }
-    hasher.finish()
-}

@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use exos_buf::{Buffer, Slice};
 
+use super::document::Document;
 use super::fields::RuleSet;
-use super::{Document, Settings};
-use crate::http::{Status, page};
+use super::page;
+use super::settings::Settings;
 use crate::limits::RULE_SETS_MAX;
+use crate::message::Status;
 
 /// What is at hand for responses without a document.
 #[derive(Debug)]

@@ -9,7 +9,7 @@
 //! | `*.css` | every path that ends so |
 //! | `/a/*.css` | those below `/a/` |
 //!
-//! Paths are compared decoded and resolved (see [`crate::http::target`]), to the letter.
+//! Paths are compared decoded and resolved (see [`crate::message::target`]), to the letter.
 //!
 //! Of several patterns that match a path the most specific one decides: one without a star; else the one with
 //! more text before its star; else the one with more text behind it. Two different patterns that match one path

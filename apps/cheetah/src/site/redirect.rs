@@ -9,9 +9,9 @@
 use std::collections::HashMap;
 
 use super::pattern::Pattern;
-use crate::http::Status;
-use crate::http::target::encode;
 use crate::limits::STAR_REDIRECTS_MAX;
+use crate::message::Status;
+use crate::message::target::encode;
 
 /// From paths to an address.
 #[derive(Clone, Debug)]

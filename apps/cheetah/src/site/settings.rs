@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use super::document::Description;
 use super::fields::FieldRules;
+use super::media_type;
 use super::redirect::Redirects;
-use super::{Description, media_type};
-use crate::access::AccessRules;
-use crate::http::Status;
+use crate::message::Status;
+use crate::site::access::AccessRules;
 
 /// How the documents of a site are found, named and sent.
 #[derive(Clone, Debug)]

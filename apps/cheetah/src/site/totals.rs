@@ -9,7 +9,10 @@ use std::hash::BuildHasherDefault;
 
 use hashbrown::HashMap;
 
-use super::{Document, Entry, PathHasher, Variants};
+use super::document::Document;
+use super::entry::Entry;
+use super::hash::PathHasher;
+use super::variants::Variants;
 
 /// What of a site's documents is in memory.
 #[derive(Debug, Default)]

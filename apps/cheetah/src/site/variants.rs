@@ -13,9 +13,9 @@
 use std::cmp::Reverse;
 use std::rc::Rc;
 
-use super::document::Draft;
-use super::{Coding, Description, Document, Entry, Reason, Site};
-use crate::http::accept::Accepted;
+use super::document::Document;
+use crate::message::Coding;
+use crate::message::accept::Accepted;
 
 /// A document and its coded variants, of which most documents have none.
 #[derive(Clone, Debug)]
@@ -37,43 +37,6 @@ impl Variants {
         Variants { plain, coded }
     }
 
-    /// These and one more, made of the content of `file`; all say then that there is a choice.
-    #[must_use]
-    pub fn with(&self, coding: Coding, file: &Document) -> Variants {
-        let mut coded = self.coded().to_vec();
-        coded.retain(|&(known, _)| known != coding);
-        coded.push((coding, self.made_of(file, Some(coding), true)));
-        let plain = match self.plain.varies() {
-            true => self.plain.clone(),
-            false => self.made_of(&self.plain, None, true),
-        };
-        Variants::new(plain, coded)
-    }
-
-    /// These, whose document says that there is a choice only if there is one.
-    #[must_use]
-    pub fn settled(self) -> Variants {
-        match self.coded.is_none() && self.plain.varies() {
-            true => self.made_of(&self.plain, None, false).into(),
-            false => self,
-        }
-    }
-
-    /// A document of the content and the time of another, described as this one is.
-    fn made_of(&self, content: &Document, coding: Option<Coding>, vary: bool) -> Document {
-        let description = Description {
-            media_type: self.plain.content_type(),
-            modified_secs: content.modified_secs(),
-            coding,
-            vary,
-            more_fields: self.plain.more_fields(),
-        };
-        match content.long() {
-            None => Document::new(content.body().as_bytes(), &description),
-            Some(long) => Draft::long(long.file().clone(), &description).into(),
-        }
-    }
-
     /// The document as it is.
     pub fn plain(&self) -> &Document {
         &self.plain
@@ -82,12 +45,6 @@ impl Variants {
     /// The variants other than the document as it is.
     pub fn coded(&self) -> &[(Coding, Document)] {
         self.coded.as_deref().unwrap_or(&[])
-    }
-
-    /// Bytes of all variants, without their header fields.
-    pub fn content_len(&self) -> u64 {
-        let coded = self.coded().iter().map(|(_, document)| document);
-        coded.chain([&self.plain]).map(len).sum()
     }
 
     /// The variant for a client; `accepted` reads what it takes, and is called only if there is a
@@ -100,42 +57,6 @@ impl Variants {
                 .and_then(|accepted| best(coded, &self.plain, &accepted))
                 .unwrap_or(&self.plain),
         }
-    }
-}
-
-impl Site {
-    /// Makes the coded files that lie beside a document its variants, those and no others: to be
-    /// called whenever one of them or the document has changed, of a site that no [`Tree`](super::Tree)
-    /// changes. The bytes of all documents may come
-    /// to `content_len_max`. Gives the files that are no variants, with the reason.
-    pub fn join_variants(&mut self, path: &[u8], content_len_max: u64) -> Vec<(Coding, Reason)> {
-        let Some(Entry::Document(before)) = self.entries.get(path) else {
-            return Vec::new();
-        };
-        let mut content_len = self.content_len().saturating_sub(before.content_len());
-        let mut joined = Variants::from(before.plain().clone());
-        content_len += joined.content_len();
-        let mut left = Vec::new();
-        for coding in Coding::ALL {
-            let coded_path = [path, coding.extension().as_bytes()].concat();
-            let Some(coded) = self.entries.get(&coded_path[..]).and_then(Entry::document) else {
-                continue;
-            };
-            let coded_len = coded.body().len() as u64;
-            if coded.modified_secs() < joined.plain().modified_secs() {
-                left.push((coding, Reason::Outdated));
-            } else if content_len + coded_len > content_len_max {
-                let limit = content_len_max;
-                left.push((coding, Reason::SiteFull { limit }));
-            } else {
-                content_len += coded_len;
-                joined = joined.with(coding, coded);
-            }
-        }
-        let joined = joined.settled();
-        self.pages.document_changed(path, joined.plain());
-        self.put_document(path, Entry::Document(joined));
-        left
     }
 }
 
@@ -259,6 +180,5 @@ mod tests {
         alone.choose(|| unreachable!("there is nothing to choose"));
         let with = variants(&[(Coding::Br, 10)]);
         assert_eq!(with.choose(|| None).body().len(), 100);
-        assert_eq!(with.content_len(), 110);
     }
 }

@@ -4,7 +4,9 @@ use exos::Error;
 use exos::wire::Prefix;
 use exos_host::netlink::Netlink;
 
-use super::{Allowed, StatusPages, parse_network, parse_path};
+use super::allowed::Allowed;
+use super::pages::StatusPages;
+use crate::site::access::networks::parse_network;
 
 /// Where the status pages are, and who may see them.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -41,5 +43,37 @@ impl StatusArgs {
         let own = own.into_iter().map(|address| address.ip).collect();
         let allowed = Allowed::new(own, self.allow.clone());
         Ok(Some(StatusPages::new(path, allowed)))
+    }
+}
+
+/// A path that status pages may have: `/` and names of letters, digits, `-`, `_` and `.`, none of them empty or of dots
+/// alone, so that no encoding of it is another.
+///
+/// # Errors
+///
+/// What it should look like.
+pub fn parse_path(text: &str) -> Result<String, String> {
+    let usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_name = |name: &str| name.chars().all(usual) && !matches!(name, "" | "." | "..");
+    match text.strip_prefix('/') {
+        Some(names) if names.split('/').all(is_name) => Ok(text.to_owned()),
+        _ => Err("it begins with a slash and has names of letters, digits, -, _ and dots: for example /.exos".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_have_one_form() {
+        for path in ["/.exos", "/a/b-c_d.1"] {
+            assert_eq!(parse_path(path).as_deref(), Ok(path));
+        }
+        for path in [
+            "", "/", "a", "/a/", "//a", "/a/../b", "/./a", "/a b", "/%41", "/a?b",
+        ] {
+            parse_path(path).expect_err(path);
+        }
     }
 }

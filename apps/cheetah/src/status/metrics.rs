@@ -5,7 +5,7 @@
 
 use exos_program::exposition::{Exposition, Kind, metric_name};
 
-use super::{Row, Snapshot};
+use super::snapshot::{Row, Snapshot};
 
 const RESPONSES: &str = "http_responses_";
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use exos_program::html::escape;
 
-use super::{Row, Snapshot};
+use super::snapshot::{Row, Snapshot};
 
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
     <meta http-equiv=\"refresh\" content=\"5\">\n\

@@ -28,8 +28,8 @@ use exos_buf::Buffer;
 use exos_host::uring::{Outcome, Request};
 use exos_inet::tcp::ConnectionId;
 
-use crate::http::Wanted;
 use crate::limits::{CHUNK_LEN, CHUNKS_LEN};
+use crate::site::Wanted;
 use crate::site::long::{Long, OpenFile};
 use chunks::{Chunks, Slot, Taken};
 use disk::Disk;

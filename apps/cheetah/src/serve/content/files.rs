@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use exos::Error;
 
-use crate::http::Wanted;
+use crate::site::Wanted;
 use crate::site::store::Requests;
 use crate::site::{Change, Changes, Keeper, Omission, SitePath, Tree};
 

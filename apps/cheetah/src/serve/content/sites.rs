@@ -160,7 +160,7 @@ fn missing_pages<'a>(
     let is_there = |page: &str| changes.iter().any(|change| change.puts_at(page.as_bytes()));
     let pages = site.settings.error_pages.iter();
     let missing = pages.filter(|(_, page)| !is_there(page));
-    let error = |(status, page): &(crate::http::Status, String)| {
+    let error = |(status, page): &(crate::message::Status, String)| {
         let is_long = changes
             .iter()
             .any(|change| change.puts_long_at(page.as_bytes()));

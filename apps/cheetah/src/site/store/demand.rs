@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
+use super::change::Change;
 use super::nodes::Node;
 use super::tree::{Sink, Tree};
-use super::{Change, SitePath};
-use crate::site::Reason;
+use crate::site::load::Reason;
+use crate::site::path::SitePath;
 
 impl Tree {
     /// Reads a document that somebody asks for, and says what becomes of it: it is there, or has gone, or is not served, or

@@ -10,10 +10,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::SitePath;
 use super::root::Version;
 use super::watch::What;
 use crate::limits::{DIRTY_MAX, SETTLE_TIME, SETTLE_TIME_MAX};
+use crate::site::path::SitePath;
 
 /// A path that must be looked at.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use exos_host::caps::{self, CapabilitySet};
 use rustix::fs::Stat;
 
-use super::SitePath;
+use crate::site::path::SitePath;
 
 /// "Others" may read (stat(2), `S_IROTH`).
 const OTHERS_READ: u32 = 0o004;

@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use super::change::Change;
 use super::nodes::Node;
 use super::tree::{Sink, Tree};
-use super::{Change, SitePath};
-use crate::site::{Omission, Reason};
+use crate::site::load::{Omission, Reason};
+use crate::site::path::SitePath;
 
 impl Tree {
     /// What was in a directory and is not among the names in it has gone.

@@ -1,17 +1,20 @@
 //! Which files are the coded variants of which document, when one of them has changed.
 //!
-//! Everything is made here, on the thread that reads: the loop gets a document with all its variants at
-//! once, by the same rules as [`Site::join_variants`](super::super::Site::join_variants).
+//! Everything is made here, on the thread that reads: the loop gets a document with all its variants at once.
 
 use std::sync::Arc;
 
+use super::change::Change;
 use super::nodes::Node;
 use super::root::Version;
 use super::tree::{Sink, Tree};
-use super::{About, Change, SitePath};
+use crate::message::coding::Coding;
+use crate::site::document::Description;
 use crate::site::document::Draft;
+use crate::site::load::Reason;
 use crate::site::long::LongFile;
-use crate::site::{Coding, Description, Reason, media_type};
+use crate::site::media_type;
+use crate::site::path::{About, SitePath};
 
 /// What is in a file.
 enum Content {

@@ -21,12 +21,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
+use super::change::Change;
 use super::passwords::Passwords;
-use super::queue::{Changes, Outlet, SiteChange, queue};
-use super::{Change, SitePath, Tree};
-use crate::access::is_password;
+use super::queue::{Changes, Outlet, queue, say_to_all};
+use super::tree::Tree;
 use crate::limits::{FETCHES_AT_ONCE, FETCHES_QUEUED, REST_TIME_MAX};
-use crate::site::Omission;
+use crate::site::access::is_password;
+use crate::site::load::Omission;
+use crate::site::path::SitePath;
 
 /// What keeps the thread at work: it ends when this is dropped.
 #[derive(Debug)]
@@ -252,13 +254,6 @@ impl<S: Fn(&Omission)> Work<'_, S> {
         }
         true
     }
-}
-
-/// Hands a change over to each who listens, when there is room.
-pub(super) fn say_to_all(outlets: &[Outlet], change: SiteChange) {
-    outlets
-        .iter()
-        .for_each(|outlet| outlet.send(change.clone()));
 }
 
 /// Never shorter than the time given, or the caller would look again too early.

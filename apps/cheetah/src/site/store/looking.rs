@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Stat};
 
-use super::SitePath;
 use super::nodes::Node;
 use super::root::{Version, identity};
 use super::tree::Tree;
 use crate::limits;
-use crate::site::Reason;
+use crate::site::load::Reason;
+use crate::site::path::SitePath;
 
 /// What is at a path.
 pub(super) enum Found {

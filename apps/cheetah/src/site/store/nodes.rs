@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::SitePath;
 use super::root::{Identity, Version};
-use crate::site::Settings;
+use crate::site::path::SitePath;
+use crate::site::settings::Settings;
 
 /// What was last seen at a path.
 #[derive(Debug)]

@@ -10,13 +10,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::keeper::say_to_all;
-use super::queue::Outlet;
-use super::{Change, SitePath, Tree};
-use crate::access::client_of;
-use crate::access::peer::Peer;
+use super::change::Change;
+use super::queue::{Outlet, say_to_all};
+use super::tree::Tree;
 use crate::limits::{PASSWORD_FILE_TIME, PASSWORDS_OF_PEER, PASSWORDS_QUEUED};
-use crate::site::Settings;
+use crate::site::access::client_of;
+use crate::site::access::peer::Peer;
+use crate::site::path::SitePath;
+use crate::site::settings::Settings;
 
 /// Where passwords are handed over: the thread ends when this is dropped.
 #[derive(Debug)]

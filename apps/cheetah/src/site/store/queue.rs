@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::Change;
+use super::change::Change;
 use crate::limits::CHANGES_QUEUED;
 
 /// A change of a site, by its number.
@@ -117,4 +117,11 @@ impl Drop for Changes {
         // Somebody may wait on the descriptor yet, which is open for as long as the keeper has the other end.
         let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
     }
+}
+
+/// Hands a change over to each who listens, when there is room.
+pub(super) fn say_to_all(outlets: &[Outlet], change: SiteChange) {
+    outlets
+        .iter()
+        .for_each(|outlet| outlet.send(change.clone()));
 }

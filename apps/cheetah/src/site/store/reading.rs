@@ -9,15 +9,17 @@ use std::sync::Arc;
 use rustix::fs::Stat;
 
 use super::cache::{Admission, Arrival, Evicted};
+use super::change::Change;
 use super::exposure;
 use super::nodes::Node;
 use super::root::Version;
 use super::tree::{Sink, Tree};
-use super::{About, Change, SitePath};
+use crate::message::coding::Coding;
 use crate::site::document::{CONTENT_LEN_MAX, Draft};
+use crate::site::load::Reason;
 use crate::site::long::LongFile;
+use crate::site::path::{About, SitePath};
 use crate::site::settings::Manner;
-use crate::site::{Coding, Reason};
 
 impl Tree {
     /// Says which document a file is; false when somebody is writing to it.

@@ -17,7 +17,7 @@ use rustix::fs::{
 };
 
 use crate::limits::READS_MAX;
-use crate::site::Reason;
+use crate::site::load::Reason;
 
 /// Device and inode: what a file is whatever its name.
 pub type Identity = (u64, u64);

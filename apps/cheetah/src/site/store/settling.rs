@@ -9,12 +9,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::Stat;
 
-use super::SitePath;
 use super::looking::split;
 use super::nodes::Node;
 use super::root::Version;
 use super::tree::Tree;
 use super::watch::What;
+use crate::site::path::SitePath;
 
 impl Tree {
     /// The version of the file at a path whose name leads nowhere else: a link has nothing to settle, nor has a new name of a

@@ -28,14 +28,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::cache::{Cache, SharedCache};
+use super::change::Change;
 use super::dirty::{Dirty, Due};
 use super::looking::Found;
 use super::nodes::{Directory, Node, Nodes};
 use super::root::{Root, identity, sorted_names};
 use super::watch::{Notice, Watch, What};
-use super::{Cache, Change, SharedCache, SitePath};
 use crate::limits::RESCAN_TIME;
-use crate::site::{Limits, LoadError, Omission, Reason, Settings};
+use crate::site::load::{Limits, LoadError, Omission, Reason};
+use crate::site::path::SitePath;
+use crate::site::settings::Settings;
 
 /// What was last seen of a directory.
 #[derive(Debug)]

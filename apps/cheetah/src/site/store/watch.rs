@@ -14,8 +14,8 @@ use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
-use super::SitePath;
 use crate::limits::NOTICES_LEN;
+use crate::site::path::SitePath;
 
 /// What happened to a name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,10 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::site::{About, Coding, Description, Site};
+use crate::message::coding::Coding;
+use crate::site::document::Description;
+use crate::site::path::About;
+use crate::site::table::Site;
 
 /// Few paths, so that changes meet each other; an index, whose document is its directory's too.
 const PATHS: [&[u8]; 5] = [
@@ -100,7 +103,7 @@ proptest! {
         for path in PATHS {
             site.remove(path);
         }
-        prop_assert!(site.totals.shared.is_empty());
+        prop_assert!(site.totals().shared.is_empty());
         prop_assert_eq!((site.document_count(), site.content_len()), (0, 0));
     }
 }

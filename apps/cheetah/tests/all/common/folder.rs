@@ -3,11 +3,43 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use exos_cheetah::Site;
-use exos_cheetah::site::Limits;
+use exos_cheetah::site::{Limits, LoadError, Omission, Settings, Tree};
+
+/// A directory in memory, what was left out of it, and what tells of its changes if it is followed.
+#[derive(Debug)]
+pub struct Loaded {
+    pub site: Site,
+    pub omissions: Vec<Omission>,
+    pub tree: Tree,
+}
+
+/// Loads a directory as the server does.
+pub fn load(
+    directory: &Path,
+    limits: Limits,
+    settings: Arc<Settings>,
+    is_live: bool,
+) -> Result<Loaded, LoadError> {
+    let mut tree = Tree::open(directory, limits, settings.clone(), is_live)?;
+    let mut site = Site::with(settings);
+    tree.scan(&mut |_, change| site.apply(change))?;
+    Ok(Loaded {
+        site,
+        omissions: tree.take_omissions(),
+        tree,
+    })
+}
+
+/// Loads a directory that is followed.
+pub fn load_live(directory: &Path, limits: Limits, settings: Arc<Settings>) -> (Site, Tree) {
+    let loaded = load(directory, limits, settings, true).unwrap();
+    (loaded.site, loaded.tree)
+}
 
 /// A directory of its own, removed at the end.
 pub struct Folder(pub PathBuf);
@@ -49,7 +81,13 @@ impl Folder {
     }
 
     pub fn load_within(&self, limits: Limits) -> Site {
-        Site::load(&self.0, limits).unwrap()
+        self.load_and_say(limits).0
+    }
+
+    /// The site, and what was left out of it.
+    pub fn load_and_say(&self, limits: Limits) -> (Site, Vec<Omission>) {
+        let loaded = load(&self.0, limits, Arc::default(), false).unwrap();
+        (loaded.site, loaded.omissions)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use exos_cheetah::Site;
 use exos_cheetah::site::{Document, Entry, Limits, Tree};
 
-use super::folder::Folder;
+use super::folder::{self, Folder};
 
 /// A directory and the site that follows it.
 pub struct Live {
@@ -27,7 +27,7 @@ impl Live {
     }
 
     pub fn within(folder: Folder, limits: Limits) -> Live {
-        let (site, tree) = Site::load_live(&folder.0, limits, Arc::default()).unwrap();
+        let (site, tree) = folder::load_live(&folder.0, limits, Arc::default());
         Live {
             folder,
             site,
@@ -67,7 +67,7 @@ impl Live {
 }
 
 pub fn load_live(directory: &Path) -> (Site, Tree) {
-    Site::load_live(directory, Limits::default(), Arc::default()).unwrap()
+    folder::load_live(directory, Limits::default(), Arc::default())
 }
 
 pub fn content(site: &Site, path: &str) -> Option<String> {

@@ -12,6 +12,7 @@ pub mod visit;
 pub mod folder;
 
 use exos_buf::Slice;
+use exos_cheetah::http::Attempt;
 use exos_cheetah::site::document::Draft;
 use exos_cheetah::site::{Change, Description, Document, SitePath};
 use exos_cheetah::{Next, Server, ServerConnection, Site};
@@ -89,6 +90,8 @@ pub struct Client<'s> {
     received: Vec<u8>,
     room: usize,
     outcome: Outcome,
+    /// Who asks, and when.
+    pub attempt: Attempt<'static>,
 }
 
 impl<'s> Client<'s> {
@@ -105,6 +108,7 @@ impl<'s> Client<'s> {
             received: Vec::new(),
             room,
             outcome,
+            attempt: Attempt::default(),
         }
     }
 
@@ -112,9 +116,13 @@ impl<'s> Client<'s> {
         self.received.extend_from_slice(bytes);
         loop {
             let mut out: Vec<Slice> = Vec::new();
-            let handled =
-                self.connection
-                    .handle_bytes(self.server, &self.received, self.room, &mut out);
+            let handled = self.connection.handle_again(
+                self.server,
+                &self.received,
+                self.room,
+                self.attempt,
+                &mut out,
+            );
             let responses = handled.responses;
             assert!(out.len() >= 2 * responses, "an opening and what follows it");
             assert!(handled.consumed <= self.received.len());

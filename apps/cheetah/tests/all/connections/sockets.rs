@@ -194,7 +194,11 @@ fn long_files_are_sent_from_disk() {
         ..Default::default()
     };
     let path = folder.0.clone();
-    let site = move || exos_cheetah::Site::load(&path, limits).unwrap();
+    let site = move || {
+        common::folder::load(&path, limits, Default::default(), false)
+            .unwrap()
+            .site
+    };
     let running = Running::start_with(site);
     let part = b"GET /long HTTP/1.1\r\nHost: a\r\nRange: bytes=5-6,4000000-4000009,-3\r\n\r\n";
     let last = b"GET /long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

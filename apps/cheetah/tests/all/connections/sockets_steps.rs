@@ -190,7 +190,7 @@ fn a_request_for_a_long_file_that_has_changed_waits() {
         memory_len: 1000,
         ..Limits::default()
     };
-    let mut stepped = Stepped::of(Site::load(&folder.0, limits).unwrap());
+    let mut stepped = Stepped::of(folder.load_within(limits));
     folder.write("long", [b'b'; 9_000]);
     let request = "GET /long HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     let stream = stepped.ask(request);
@@ -200,7 +200,7 @@ fn a_request_for_a_long_file_that_has_changed_waits() {
     assert!(got.ends_with("\r\n\r\nb, short now"), "{got}");
     assert_eq!(stepped.counter("http_fetch_failures"), 0);
 
-    let mut stepped = Stepped::of(Site::load(&folder.0, limits).unwrap());
+    let mut stepped = Stepped::of(folder.load_within(limits));
     folder.write("long", [b'c'; 8_000]);
     let stream = stepped.ask(request);
     stepped.turn_until(|server| server.cheetah().waiting() == 1);
@@ -364,7 +364,7 @@ fn a_long_file_that_changes_is_broken_off() {
         memory_len: 1000,
         ..Limits::default()
     };
-    let mut stepped = Stepped::of(Site::load(&folder.0, limits).unwrap());
+    let mut stepped = Stepped::of(folder.load_within(limits));
     let reader = stepped.ask("GET /long HTTP/1.1\r\nHost: h\r\n\r\n");
     stepped.turn_until(|server| server.cheetah().is_busy());
     assert!(taken_at_once(&reader).is_ok());

@@ -6,8 +6,8 @@
 use crate::common;
 
 use common::{Client, Outcome, exchange, exchange_in_pieces, server};
-use exos_cheetah::http::target::{Target, encode};
 use exos_cheetah::limits::HEAD_LEN_MAX;
+use exos_cheetah::message::target::{Target, encode};
 use exos_cheetah::site::Entry;
 use proptest::prelude::*;
 use proptest::sample::Index;

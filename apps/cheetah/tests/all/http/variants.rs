@@ -3,44 +3,25 @@
 
 use crate::common;
 
+use common::folder::Folder;
 use common::{Client, MODIFIED_SECS, NOW_SECS, get};
-use exos_cheetah::site::{Coding, Description, Document, Entry, Reason};
 use exos_cheetah::{Server, Site};
 
 const PLAIN: &str = "<p>a page that is long enough to be worth the while";
 
-/// `/page.html` with three variants, which is also the index of its directory, and `/alone.html`
-/// without any.
+/// `/d/index.html` with three variants, and `/alone.html` without any.
 fn site() -> Site {
-    let mut site = Site::new();
-    for (path, content, media_type, modified_secs) in [
-        ("/d/index.html", PLAIN, "text/html", MODIFIED_SECS),
-        (
-            "/d/index.html.br",
-            "brotli",
-            "application/octet-stream",
-            MODIFIED_SECS,
-        ),
-        (
-            "/d/index.html.zst",
-            "zstandard",
-            "application/zstd",
-            MODIFIED_SECS + 1,
-        ),
-        (
-            "/d/index.html.gz",
-            "gzip, longest",
-            "application/gzip",
-            MODIFIED_SECS + 60,
-        ),
-        ("/alone.html", PLAIN, "text/html", MODIFIED_SECS),
+    let folder = Folder::new();
+    for (name, content, modified_secs) in [
+        ("d/index.html", PLAIN, MODIFIED_SECS),
+        ("d/index.html.br", "brotli", MODIFIED_SECS),
+        ("d/index.html.zst", "zstandard", MODIFIED_SECS + 1),
+        ("d/index.html.gz", "gzip, longest", MODIFIED_SECS + 60),
+        ("alone.html", PLAIN, MODIFIED_SECS),
     ] {
-        let description = Description::plain(media_type, modified_secs);
-        let document = Document::new(content.as_bytes(), &description);
-        site.insert(path.as_bytes(), document);
+        folder.write_at(name, content, modified_secs);
     }
-    assert!(site.join_variants(b"/d/index.html", u64::MAX).is_empty());
-    site
+    folder.load()
 }
 
 fn answer(request: &str) -> String {
@@ -188,88 +169,20 @@ fn parts_are_of_the_bytes_of_the_variant() {
 /// A body of several parts could not say that each of them is coded, and not the whole.
 #[test]
 fn several_parts_of_a_coded_variant_are_the_whole() {
-    let mut site = Site::new();
-    let plain = vec![b'p'; 4000];
-    let coded = vec![b'c'; 2000];
-    let description = Description::plain("text/plain", 0);
-    site.insert(b"/a", Document::new(&plain, &description));
-    site.insert(b"/a.br", Document::new(&coded, &description));
-    site.join_variants(b"/a", u64::MAX);
-    let mut server = Server::new(site, NOW_SECS);
+    let folder = Folder::new();
+    let (plain, coded) = ("p".repeat(4000), "c".repeat(2000));
+    folder.write_at("a.txt", &plain, MODIFIED_SECS);
+    folder.write_at("a.txt.br", &coded, MODIFIED_SECS);
+    let mut server = Server::new(folder.load(), NOW_SECS);
     let mut ask = |fields: &str| {
         let mut client = Client::new(&mut server, usize::MAX);
-        client.send(get("/a", &format!("Range: bytes=0-0,-1\r\n{fields}")).as_bytes());
+        client.send(get("/a.txt", &format!("Range: bytes=0-0,-1\r\n{fields}")).as_bytes());
         client.end().text()
     };
-    assert_eq!(body(&ask("Accept-Encoding: br\r\n")).as_bytes(), coded);
+    assert_eq!(body(&ask("Accept-Encoding: br\r\n")), coded);
     assert!(
         field(&ask(""), "Content-Type")
             .unwrap()
             .starts_with("multipart/byteranges")
     );
-}
-
-/// A document of five bytes.
-fn five(modified_secs: u64) -> Document {
-    Document::new(b"12345", &Description::plain("text/plain", modified_secs))
-}
-
-/// The codings that a document has variants in.
-fn joined(site: &Site, path: &str) -> Vec<Coding> {
-    match site.find(path.as_bytes()) {
-        Some(Entry::Document(variants)) => variants.coded().iter().map(|&(c, _)| c).collect(),
-        _ => panic!("{path} is a document"),
-    }
-}
-
-#[test]
-fn coded_files_are_joined_to_the_document_beside_them() {
-    let mut site = Site::new();
-    for (path, modified_secs) in [
-        ("/a", 1000),
-        ("/a.br", 999),
-        ("/a.zst", 1000),
-        ("/a.gz", 2000),
-        ("/lonely.br", 1000),
-    ] {
-        site.insert(path.as_bytes(), five(modified_secs));
-    }
-    site.insert_forbidden(b"/secret");
-    site.insert(b"/secret.gz", five(1000));
-    for path in ["/lonely", "/lonely.br", "/secret", "/nothing"] {
-        assert!(site.join_variants(path.as_bytes(), 0).is_empty(), "{path}");
-    }
-    assert_eq!(site.content_len(), 30, "nothing has been joined");
-    // There is room for one of those that are of the right version.
-    let left = site.join_variants(b"/a", 39);
-    assert!(matches!(
-        left[..],
-        [
-            (Coding::Br, Reason::Outdated),
-            (Coding::Gzip, Reason::SiteFull { limit: 39 })
-        ]
-    ));
-    assert_eq!(joined(&site, "/a"), [Coding::Zstd]);
-    assert_eq!((site.content_len(), site.document_count()), (35, 6));
-}
-
-/// Joining again follows what has become of the files.
-#[test]
-fn variants_change_with_their_files() {
-    let mut site = Site::new();
-    site.insert(b"/a", five(1000));
-    site.insert(b"/a.br", five(1000));
-    site.join_variants(b"/a", u64::MAX);
-    assert_eq!(joined(&site, "/a"), [Coding::Br]);
-    site.insert(b"/a.gz", five(1000));
-    site.join_variants(b"/a", u64::MAX);
-    assert_eq!(joined(&site, "/a"), [Coding::Br, Coding::Gzip]);
-    for path in [b"/a.br", b"/a.gz"] {
-        site.insert_forbidden(path);
-    }
-    site.join_variants(b"/a", u64::MAX);
-    assert!(joined(&site, "/a").is_empty());
-    let alone = site.find(b"/a").unwrap().document().unwrap();
-    assert!(!alone.varies(), "there is no choice any more");
-    assert_eq!(alone.fields().as_bytes(), five(1000).fields().as_bytes());
 }

@@ -10,7 +10,7 @@ use exos_cheetah::Server;
 use crate::common::NOW_SECS;
 use crate::common::nginx::{self, Nginx};
 use crate::sites::access::{ANN, RIGHT, answer, sites_of};
-use crate::sites::status;
+use crate::sites::{from, status};
 
 const OURS: &str = r#"
     [[site]]
@@ -99,7 +99,7 @@ fn nginx_agrees_about_access() {
     };
     let sites = sites_of(&files.unwrap().join("serve.toml"), OURS);
     let mut server = Server::new(sites, NOW_SECS);
-    server.begin("127.0.0.1".parse().unwrap(), exos_inet::Instant::START);
+    let local = from("127.0.0.1", 0);
     let fields = [
         "",
         RIGHT,
@@ -127,7 +127,7 @@ fn nginx_agrees_about_access() {
                         .contains("\r\nwww-authenticate: basic realm=");
                     (status(answer).to_owned(), asks)
                 };
-                let ours = essence(&answer(&mut server, &request));
+                let ours = essence(&answer(&mut server, local, &request));
                 let theirs = essence(&nginx.answer(&request, |answer| essence(answer) == ours));
                 if ours != theirs {
                     surprises.push(format!("{request:?}: ours {ours:?}, nginx {theirs:?}"));

@@ -5,9 +5,11 @@ use std::fs;
 use exos_buf::Slice;
 use exos_cheetah::config::Config;
 use exos_cheetah::http::Attempt;
+use exos_cheetah::site::{About, Change};
 use exos_cheetah::{Next, Server, ServerConnection, serve};
 
-use crate::sites::{Folder, ask, body, get, status, values};
+use crate::common::{arrival, path};
+use crate::sites::{Folder, ask, ask_as, body, from, get, get_as, status, values};
 
 /// Of `openssl passwd -5 -salt saltstring "Hello world!"`.
 pub(crate) const ANN: &str = "ann:$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5\n";
@@ -31,26 +33,23 @@ fn rules_about_access_decide_before_documents() {
          [[site.access]]\npath = \"/slow/*\"\nrate = 1\nburst = 1\n\
          [[site.access]]\npath = \"/own/*\"\nrules = [\"allow 192.0.2.0/24\", \"deny all\"]\n",
     );
-    let from = |server: &mut Server, peer: &str, ms: u64| {
-        server.begin(peer.parse().unwrap(), exos_inet::Instant::from_millis(ms));
-    };
-    assert!(server.wants_peer());
-    from(&mut server, "10.0.0.1", 1);
-    assert_eq!(body(&get(&mut server, "h", "/")), "open");
-    assert_eq!(status(&get(&mut server, "h", "/own/a")), "403");
-    from(&mut server, "192.0.2.9", 1);
-    assert_eq!(body(&get(&mut server, "h", "/own/a")), "own");
+    let one = from("10.0.0.1", 1);
+    assert_eq!(body(&get_as(&mut server, one, "h", "/")), "open");
+    assert_eq!(status(&get_as(&mut server, one, "h", "/own/a")), "403");
+    let other = from("192.0.2.9", 1);
+    assert_eq!(body(&get_as(&mut server, other, "h", "/own/a")), "own");
     for want in ["200", "200", "429"] {
-        let answer = ask(&mut server, "HEAD /slow/a HTTP/1.1\r\nHost: h\r\n\r\n");
+        let request = "HEAD /slow/a HTTP/1.1\r\nHost: h\r\n\r\n";
+        let answer = ask_as(&mut server, other, request);
         assert_eq!(status(&answer), want);
         assert_eq!(
             values(&answer, "Retry-After").len(),
             usize::from(want == "429")
         );
     }
-    from(&mut server, "192.0.2.9", 1500);
+    let later = from("192.0.2.9", 1500);
     assert_eq!(
-        status(&get(&mut server, "h", "/slow/a")),
+        status(&get_as(&mut server, later, "h", "/slow/a")),
         "200",
         "a second later"
     );
@@ -126,7 +125,7 @@ fn no_kind_of_request_leads_past_a_rule() {
              [[site.fields]]\npath = \"*\"\nset = {{ Cache-Control = \"public, max-age=60\" }}\n\
              [[site.redirect]]\nfrom = \"/in/old/*\"\nto = \"/in/*\"\n"
         ));
-        server.begin("192.0.2.1".parse().unwrap(), exos_inet::Instant::START);
+        let attempt = from("192.0.2.1", 0);
         for (line, fields) in [
             ("GET /in/a.txt", ""),
             ("HEAD /in/a.txt", ""),
@@ -151,7 +150,7 @@ fn no_kind_of_request_leads_past_a_rule() {
             ("GET /in/old/a.txt", ""),
         ] {
             let request = format!("{line} HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
-            let answer = ask(&mut server, &request);
+            let answer = ask_as(&mut server, attempt, &request);
             assert_eq!(status(&answer), want, "{request}");
             assert!(!answer.contains("secret"), "{answer}");
             let caching = values(&answer, "Cache-Control").join(", ");
@@ -215,33 +214,72 @@ fn rules_hold_for_status_pages_by_address() {
     let text = "unknown_hosts = \"refuse\"\n[[site]]\nnames = [\"a.test\"]\nroot = \"www\"\n\
                 [[site.access]]\npath = \"/.exos/*\"\nusers = \"users\"\n";
     let mut server = folder.server(text);
-    let peer = "10.0.0.1".parse().unwrap();
+    let attempt = from("10.0.0.1", 0);
     let prefix = "10.0.0.1/32".parse().unwrap();
     let mut pages = StatusPages::new("/.exos", Allowed::new(Vec::new(), vec![prefix]));
     pages.update(exos_inet::Instant::from_millis(1), Snapshot::default());
     server.set_status_pages(pages);
-    server.begin(peer, exos_inet::Instant::START);
     for host in ["a.test", "192.0.2.7"] {
         assert_eq!(
-            status(&get(&mut server, host, "/.exos/metrics")),
+            status(&get_as(&mut server, attempt, host, "/.exos/metrics")),
             "401",
             "{host}"
         );
     }
-    assert_eq!(status(&get(&mut server, "b.test", "/.exos/metrics")), "421");
-    assert_eq!(status(&get(&mut server, "192.0.2.7", "/a")), "421");
+    for (host, path) in [("b.test", "/.exos/metrics"), ("192.0.2.7", "/a")] {
+        assert_eq!(status(&get_as(&mut server, attempt, host, path)), "421");
+    }
+}
+
+/// A request behind one that has waited begins when that is answered, and is counted then.
+#[test]
+fn what_is_behind_a_request_that_waited_is_counted_at_its_own_time() {
+    let folder = Folder::new(&[("www/late", "late"), ("www/a", "a")]);
+    let text = "[[site]]\nroot = \"www\"\n[[site.access]]\npath = \"*\"\nrate = 1\nburst = 0\n";
+    for (waited_ms, wanted) in [(2000, "200"), (100, "429")] {
+        let mut server = folder.server(text);
+        server.change_site(0, Change::Listed(path("/late"), About::default()));
+        let both = "GET /late HTTP/1.1\r\nHost: h\r\n\r\nGET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+        let mut connection = ServerConnection::new();
+        let mut out = Vec::new();
+        let mut handle = |server: &mut Server, attempt| {
+            out.clear();
+            connection.handle_again(server, both.as_bytes(), usize::MAX, attempt, &mut out);
+            let bytes: Vec<u8> = out.iter().flat_map(Slice::as_bytes).copied().collect();
+            String::from_utf8(bytes).unwrap()
+        };
+        assert_eq!(handle(&mut server, from("10.0.0.1", 1)), "", "it waits");
+        server.change_site(0, arrival("/late", "late"));
+        let mut attempt = Attempt {
+            has_waited: true,
+            ..from("10.0.0.1", 1)
+        };
+        attempt.now += std::time::Duration::from_millis(waited_ms);
+        let answers = handle(&mut server, attempt);
+        let (first, second) = answers.split_once("\r\n\r\nlate").expect("two answers");
+        assert_eq!(
+            (status(first), status(second)),
+            ("200", wanted),
+            "{answers}"
+        );
+    }
 }
 
 /// Verifies whatever password a request waits for.
-pub(crate) fn answer(server: &mut Server, request: &str) -> String {
+pub(crate) fn answer(server: &mut Server, attempt: Attempt<'static>, request: &str) -> String {
     let mut out = Vec::new();
-    let handled =
-        ServerConnection::new().handle_bytes(server, request.as_bytes(), 1 << 20, &mut out);
+    let handled = ServerConnection::new().handle_again(
+        server,
+        request.as_bytes(),
+        1 << 20,
+        attempt,
+        &mut out,
+    );
     if let Next::Wait(missing) = handled.next {
         let (site, wanted) = missing.document;
         server.sites().get(site).settings().access.verify(&wanted);
     }
-    ask(server, request)
+    ask_as(server, attempt, request)
 }
 
 /// Of a configuration beside files.

@@ -229,7 +229,7 @@ fn the_length_of_each_body_is_that_of_the_response() {
         "POST / HTTP/1.1\r\nHost: a\r\n\r\n",
         "HEAD /none HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     ];
-    let (mut connection, mut queue) = (ServerConnection::new(), Unfinished::default());
+    let mut connection = ServerConnection::new();
     let mut bodies = Vec::new();
     for request in requests {
         let mut out = Vec::new();
@@ -238,10 +238,8 @@ fn the_length_of_each_body_is_that_of_the_response() {
         let head = response.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
         bodies.push((response.len() - head, response.len()));
     }
-    let log = server.log_mut().expect("it is there");
-    log.given(&mut queue);
-    log.acknowledged(&mut queue, 0);
-    log.finish();
+    connection.acknowledged(&mut server, 0);
+    server.log_mut().expect("it is there").finish();
     let lines = file.lines(requests.len());
     for (line, (body, whole)) in lines.iter().zip(bodies) {
         let line = json(line);
@@ -269,6 +267,17 @@ fn pipelined_requests_have_a_line_each_in_their_order() {
     assert_eq!(lines.len(), targets.len());
 }
 
+fn answer(target: &[u8], status: Status) -> Answer<'_> {
+    Answer {
+        peer: "10.0.0.1".parse().unwrap(),
+        begun: exos_inet::Instant::START,
+        asked: Asked::Bytes(target),
+        status,
+        head_len: 100,
+        len: 300,
+    }
+}
+
 /// Responses that nobody takes: their lines are bounded, and none is forgotten.
 #[test]
 fn lines_that_wait_are_bounded() {
@@ -277,13 +286,8 @@ fn lines_that_wait_are_bounded() {
     let mut queues: Vec<Unfinished> = (0..10).map(|_| Unfinished::default()).collect();
     let target = [b'/'; 4096];
     for n in 0..COUNT {
-        log.answered(&Answer {
-            asked: Asked::Bytes(&target),
-            status: Status::NotFound,
-            head_len: 100,
-            len: 300,
-        });
-        log.given(&mut queues[n as usize % 10]);
+        let answer = answer(&target, Status::NotFound);
+        log.answered(&answer, &mut queues[n as usize % 10]);
         assert!(log.unfinished_len() <= exos_cheetah::limits::LOG_UNFINISHED_LEN_MAX);
     }
     queues.iter_mut().for_each(|queue| log.ended(queue));
@@ -305,13 +309,7 @@ fn a_slow_reader_stalls_nobody() {
     let target = vec![b'/'; 4000];
     let lines = 4 * exos_cheetah::limits::LOG_CHUNKS_MAX * 16;
     for _ in 0..lines {
-        log.answered(&Answer {
-            asked: Asked::Bytes(&target),
-            status: Status::Ok,
-            head_len: 100,
-            len: 300,
-        });
-        log.given(&mut queue);
+        log.answered(&answer(&target, Status::Ok), &mut queue);
         log.acknowledged(&mut queue, 0);
     }
     let [written, dropped, ..] = log.counters().map(|(_, count)| count);

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use common::Client;
 use common::folder::Folder;
-use exos_cheetah::site::{Entry, Limits, Reason};
+use exos_cheetah::site::{Entry, Limits, Omission, Reason};
 use exos_cheetah::{Server, Site};
 
 fn content(site: &Site, path: &str) -> Option<String> {
@@ -21,8 +21,8 @@ fn is_forbidden(site: &Site, path: &str) -> bool {
     matches!(site.find(path.as_bytes()), Some(Entry::Forbidden))
 }
 
-fn omissions(site: &Site) -> Vec<String> {
-    site.omissions().iter().map(ToString::to_string).collect()
+fn texts(omissions: &[Omission]) -> Vec<String> {
+    omissions.iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn files_are_served_under_their_names() {
     folder.write("a/index.html", "a");
     folder.write("naïve name%.txt", "odd");
     folder.write(".well-known/security.txt", "known");
-    let site = folder.load();
+    let (site, omissions) = folder.load_and_say(Limits::default());
     for (path, want) in [
         ("/", "root"),
         ("/index.html", "root"),
@@ -52,7 +52,7 @@ fn files_are_served_under_their_names() {
         (site.document_count(), site.content_len()),
         (5, 4 + 1 + 1 + 3 + 5)
     );
-    assert_eq!(omissions(&site), [""; 0]);
+    assert_eq!(texts(&omissions), [""; 0]);
 }
 
 #[test]
@@ -61,13 +61,13 @@ fn hidden_files_are_left_out_and_not_admitted() {
     folder.write(".env", "secret");
     folder.write(".git/config", "secret");
     folder.write("a/.htpasswd", "secret");
-    let site = folder.load();
+    let (site, omissions) = folder.load_and_say(Limits::default());
     for path in ["/.env", "/.git", "/.git/", "/.git/config", "/a/.htpasswd"] {
         assert!(site.find(path.as_bytes()).is_none(), "{path}");
     }
-    assert_eq!(site.omissions().len(), 3);
+    assert_eq!(omissions.len(), 3);
     assert!(
-        site.omissions()
+        omissions
             .iter()
             .all(|omission| matches!(omission.reason, Reason::Hidden))
     );
@@ -96,7 +96,7 @@ fn links_count_only_inside() {
         outside.0.file_name().unwrap().display()
     );
     folder.link(sneaky, "sneaky");
-    let site = folder.load();
+    let (site, omissions) = folder.load_and_say(Limits::default());
     for path in [
         "/relative.txt",
         "/absolute.txt",
@@ -119,7 +119,7 @@ fn links_count_only_inside() {
         assert!(is_forbidden(&site, path), "{path}");
     }
     assert!(site.find(b"/leaves/secret.txt").is_none());
-    assert_eq!(site.omissions().len(), out.len(), "{:?}", omissions(&site));
+    assert_eq!(omissions.len(), out.len(), "{:?}", texts(&omissions));
     assert_eq!(
         site.content_len(),
         6,
@@ -134,9 +134,9 @@ fn cycles_of_links_end() {
     folder.link("../..", "a/b/root");
     folder.link(".", "a/here");
     folder.link("b", "a/again");
-    let site = folder.load();
+    let (site, omissions) = folder.load_and_say(Limits::default());
     assert_eq!(content(&site, "/a/again/c.txt").as_deref(), Some("c"));
-    let cycles: Vec<_> = omissions(&site);
+    let cycles: Vec<_> = texts(&omissions);
     assert_eq!(
         cycles,
         [
@@ -162,9 +162,9 @@ fn what_is_not_regular_is_left_out() {
     .unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(folder.path("socket")).unwrap();
     folder.write("a.txt", "a");
-    let site = folder.load();
+    let (site, omissions) = folder.load_and_say(Limits::default());
     assert!(is_forbidden(&site, "/pipe.txt") && is_forbidden(&site, "/socket"));
-    assert_eq!(site.omissions().len(), 2);
+    assert_eq!(omissions.len(), 2);
     assert_eq!(content(&site, "/a.txt").as_deref(), Some("a"));
 }
 
@@ -174,19 +174,19 @@ fn limits_leave_out_and_say_so() {
     for (name, len) in [("a", 10), ("b", 11), ("c", 10), ("d", 5), ("e", 0)] {
         folder.write(name, vec![b'x'; len]);
     }
-    let site = folder.load_within(Limits {
+    let (site, omissions) = folder.load_and_say(Limits {
         document_len: 10,
         files: 100,
         ..Limits::default()
     });
-    assert_eq!(omissions(&site), ["b: longer than 10 bytes"]);
+    assert_eq!(texts(&omissions), ["b: longer than 10 bytes"]);
     assert!(is_forbidden(&site, "/b") && site.find(b"/e").unwrap().document().is_some());
-    let site = folder.load_within(Limits {
+    let (_, omissions) = folder.load_and_say(Limits {
         files: 2,
         ..Limits::default()
     });
     assert_eq!(
-        omissions(&site),
+        texts(&omissions),
         [
             "c: more than 2 files",
             "d: more than 2 files",
@@ -199,9 +199,9 @@ fn limits_leave_out_and_say_so() {
 fn deep_directories_end_at_the_limit() {
     let folder = Folder::new();
     folder.write(&("d/".repeat(70) + "a.txt"), "deep");
-    let site = folder.load();
-    assert_eq!(site.omissions().len(), 1);
-    assert!(matches!(site.omissions()[0].reason, Reason::TooDeep));
+    let (_, omissions) = folder.load_and_say(Limits::default());
+    assert_eq!(omissions.len(), 1);
+    assert!(matches!(omissions[0].reason, Reason::TooDeep));
 }
 
 /// Root may read everything, so this says something only when run as somebody else.
@@ -214,7 +214,7 @@ fn what_cannot_be_read_is_forbidden() {
         fs::set_permissions(folder.path(name), fs::Permissions::from_mode(mode)).unwrap();
     }
     let may_read_all = fs::read(folder.path("locked.txt")).is_ok();
-    let site = folder.load();
+    let (site, omissions) = folder.load_and_say(Limits::default());
     fs::set_permissions(folder.path("locked"), fs::Permissions::from_mode(0o755)).unwrap();
     if may_read_all {
         assert_eq!(site.document_count(), 2);
@@ -222,7 +222,7 @@ fn what_cannot_be_read_is_forbidden() {
     }
     assert!(is_forbidden(&site, "/locked.txt") && is_forbidden(&site, "/locked/"));
     assert!(
-        site.omissions()
+        omissions
             .iter()
             .all(|o| matches!(o.reason, Reason::Unreadable(_)))
     );
@@ -236,9 +236,14 @@ fn a_directory_that_cannot_be_served_says_what_to_do() {
         ("missing", "give the path of a directory that exists"),
         ("file", "give the directory that holds the documents"),
     ] {
-        let error = Site::load(&folder.path(name), Limits::default())
-            .unwrap_err()
-            .to_string();
+        let error = common::folder::load(
+            &folder.path(name),
+            Limits::default(),
+            Default::default(),
+            false,
+        )
+        .unwrap_err()
+        .to_string();
         assert!(
             error.starts_with("cannot serve ") && error.ends_with(want),
             "{error}"
@@ -276,7 +281,7 @@ fn coded_files_are_variants_unless_they_are_older() {
     folder.link("../z/page.zst", "a/page.html.zst");
     folder.write_at("a/lonely.txt.gz", "lonely", 1000);
     folder.write(".gz", "hidden");
-    let site = folder.load();
+    let (site, omissions) = folder.load_and_say(Limits::default());
     let Some(Entry::Document(variants)) = site.find(b"/a/page.html") else {
         panic!("the page is a document");
     };
@@ -289,7 +294,7 @@ fn coded_files_are_variants_unless_they_are_older() {
     // They remain files of their own, the outdated one too.
     assert_eq!(content(&site, "/a/page.html.br").as_deref(), Some("b"));
     assert_eq!(content(&site, "/a/page.html.gz").as_deref(), Some("gz"));
-    let omissions = omissions(&site);
+    let omissions = texts(&omissions);
     assert_eq!(omissions.len(), 2, "{omissions:?}");
     assert!(omissions[1].starts_with("a/page.html.gz: ") && omissions[1].contains("older"));
     // The page, three files that are variants or could be, the lonely one, and again the variants.

@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use common::{Client, NOW_SECS};
+use exos_cheetah::Server;
 use exos_cheetah::config::Config;
+use exos_cheetah::http::Attempt;
 use exos_cheetah::serve;
-use exos_cheetah::{Server, Site};
 
 /// A folder with a configuration and the documents of its sites; removed at the end.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -59,16 +60,35 @@ impl Drop for Folder {
 
 /// The answer to one request, byte by byte the same as at once.
 pub(crate) fn ask(server: &mut Server, request: &str) -> String {
+    ask_as(server, Attempt::default(), request)
+}
+
+/// The answer to one request of a client.
+pub(crate) fn ask_as(server: &mut Server, attempt: Attempt<'static>, request: &str) -> String {
     let mut client = Client::new(server, usize::MAX);
+    client.attempt = attempt;
     client.send(request.as_bytes());
     client.end().text()
 }
 
 pub(crate) fn get(server: &mut Server, host: &str, target: &str) -> String {
-    ask(
-        server,
-        &format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"),
-    )
+    get_as(server, Attempt::default(), host, target)
+}
+
+pub(crate) fn get_as(
+    server: &mut Server,
+    attempt: Attempt<'static>,
+    host: &str,
+    target: &str,
+) -> String {
+    let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    ask_as(server, attempt, &request)
+}
+
+/// What a client asks from an address at this many milliseconds.
+pub(crate) fn from(peer: &str, ms: u64) -> Attempt<'static> {
+    let at = exos_inet::Instant::from_millis(ms);
+    Attempt::default().of(peer.parse().unwrap(), at, at)
 }
 
 pub(crate) fn status(answer: &str) -> &str {
@@ -512,8 +532,8 @@ fn documents_that_change_follow_the_rules() {
          [[site.redirect]]\nfrom = \"/moved\"\nto = \"/new\"";
     let config = Config::parse(&folder.0.join("serve.toml"), configuration).unwrap();
     let settings = config.sites[0].settings.clone();
-    let loaded = Site::load_live(&folder.0.join("www"), config.limits, settings);
-    let (site, mut tree) = loaded.unwrap();
+    let www = folder.0.join("www");
+    let (site, mut tree) = common::folder::load_live(&www, config.limits, settings);
     let mut server = Server::new(site, NOW_SECS);
     let mut follow = |server: &mut Server| {
         let site = server.sites_mut().get_mut(0);

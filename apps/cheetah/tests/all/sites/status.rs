@@ -94,10 +94,16 @@ fn pages_are_seen_by_address_where_unknown_hosts_are_refused() {
         ("10.0.0.1", "192.0.2.7", "/big", 421),
         ("10.0.0.3", "192.0.2.7", "/.exos/metrics", 421),
     ] {
-        server.begin(peer.parse().unwrap(), exos_inet::Instant::START);
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
         let mut out = Vec::new();
-        ServerConnection::new().handle_bytes(&mut server, request.as_bytes(), 1 << 20, &mut out);
+        let attempt = crate::sites::from(peer, 0);
+        ServerConnection::new().handle_again(
+            &mut server,
+            request.as_bytes(),
+            1 << 20,
+            attempt,
+            &mut out,
+        );
         let said = String::from_utf8_lossy(out[0].as_bytes()).into_owned();
         assert!(
             said.starts_with(&format!("HTTP/1.1 {want} ")),

@@ -9,15 +9,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::folder::Folder;
 use exos_cheetah::Site;
-use exos_cheetah::access::{Asks, Verdict};
 use exos_cheetah::config::Config;
 use exos_cheetah::limits::{CHANGES_QUEUED, PASSWORDS_QUEUED};
 use exos_cheetah::serve::content::sites::Fresh;
+use exos_cheetah::site::access::{Asks, Verdict};
 use exos_cheetah::site::{Change, Changes, Keeper, Limits, Omission, Tree};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn load_live(folder: &Folder) -> (Site, Tree) {
-    Site::load_live(&folder.0, Limits::default(), Arc::default()).unwrap()
+    common::folder::load_live(&folder.0, Limits::default(), Arc::default())
 }
 
 fn start(tree: Tree, listeners: usize) -> (Keeper, Vec<Changes>) {

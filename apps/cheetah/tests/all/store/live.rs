@@ -154,8 +154,7 @@ fn what_settings_say_holds_for_what_changes() {
         error_pages: vec![(Status::NotFound, "/404.html".into())],
         ..Settings::default()
     });
-    let loaded = Site::load_live(&folder.0, Limits::default(), settings);
-    let (mut site, mut tree) = loaded.unwrap();
+    let (mut site, mut tree) = common::folder::load_live(&folder.0, Limits::default(), settings);
     let mut follow = |site: &mut Site| {
         tree.poll(Instant::now(), &mut |_, change| site.apply(change));
     };

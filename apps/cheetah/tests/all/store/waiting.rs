@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use common::{Client, arrival, path};
 use exos_buf::Slice;
-use exos_cheetah::http::opening::date_text;
-use exos_cheetah::http::{Attempt, Wanted};
+use exos_cheetah::http::Attempt;
 use exos_cheetah::limits::FETCH_TIME;
-use exos_cheetah::site::{About, Change};
+use exos_cheetah::message::date::date_text;
+use exos_cheetah::site::{About, Change, Wanted};
 use exos_cheetah::{Next, Server, ServerConnection, Status};
 use visit::Visit;
 

@@ -172,8 +172,9 @@ fn long_files_have_names_variants_rules_and_listings() {
         ..Default::default()
     };
     std::fs::remove_file(folder.path("index.html")).unwrap();
-    let site = Site::load_with(&folder.0, limits(), settings.into()).unwrap();
-    assert!(site.omissions().is_empty(), "{:?}", site.omissions());
+    let loaded = crate::common::folder::load(&folder.0, limits(), settings.into(), false).unwrap();
+    let (site, omissions) = (loaded.site, loaded.omissions);
+    assert!(omissions.is_empty(), "{omissions:?}");
     assert_eq!(
         site.content_len(),
         5000 + 1000,

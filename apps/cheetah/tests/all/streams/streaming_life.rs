@@ -131,7 +131,7 @@ fn a_file_that_is_written_to_ends_its_responses() {
 fn a_request_waits_until_the_table_knows_the_file_that_is_there() {
     let folder = folder();
     let settings: Arc<Settings> = Arc::default();
-    let (site, mut tree) = Site::load_live(&folder.0, limits(), settings).unwrap();
+    let (site, mut tree) = common::folder::load_live(&folder.0, limits(), settings);
     let mut visit = long::visit(site, Disk::here(), 64);
     replace(&folder.path("long.bin"), &content(7, LEN));
     visit.ask("10.0.0.1", GET);

@@ -24,9 +24,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exos_buf::SharedBytes;
 
-use super::{About, SitePath};
 use crate::limits::{CACHE_LARGE_PART, DOCUMENT_OVERHEAD_LEN, LEAVING_SWEPT};
-pub use policy::{CachePolicy, Fifo, Key, Newcomer};
+use crate::site::path::{About, SitePath};
+pub use policy::{CachePolicy, Fifo, Newcomer};
+pub use queue::Key;
 pub use s3_fifo::S3Fifo;
 pub use statistics::{Figures, Statistics};
 

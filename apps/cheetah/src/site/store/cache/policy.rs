@@ -6,23 +6,7 @@
 
 use std::fmt::Debug;
 
-use super::queue::{Links, Queue};
-
-/// A document in memory, for as long as it is there. The numbers of those that have gone are given again, so they stay small.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(u32);
-
-impl Key {
-    /// The document with this number; for simulations.
-    pub fn new(number: u32) -> Key {
-        Key(number)
-    }
-
-    /// Its number, for tables.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+use super::queue::{Key, Links, Queue};
 
 /// A document that has come into memory.
 #[derive(Clone, Copy, Debug)]

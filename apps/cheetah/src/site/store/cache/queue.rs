@@ -2,7 +2,21 @@
 //!
 //! All queues of a policy have their links in one table, by key; a document is in one queue or in none.
 
-use super::Key;
+/// A document in memory, for as long as it is there. The numbers of those that have gone are given again, so they stay small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(u32);
+
+impl Key {
+    /// The document with this number; for simulations.
+    pub fn new(number: u32) -> Key {
+        Key(number)
+    }
+
+    /// Its number, for tables.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The neighbours of a document in its queue, and what it weighs there.
 #[derive(Clone, Copy, Debug, Default)]

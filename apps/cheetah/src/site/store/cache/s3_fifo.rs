@@ -19,8 +19,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::policy::{CachePolicy, Key, Newcomer};
-use super::queue::{Links, Queue};
+use super::policy::{CachePolicy, Newcomer};
+use super::queue::{Key, Links, Queue};
 
 /// What the small queue has of all bytes: a tenth, as the paper found best over most of its traces.
 const SMALL_PART: u64 = 10;

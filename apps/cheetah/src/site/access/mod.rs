@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use exos_inet::Instant;
 
-use crate::site::SitePath;
+use super::path::SitePath;
 use crate::site::pattern::Pattern;
 use networks::NetworkRule;
 use peer::Peer;

@@ -1,6 +1,6 @@
 //! What can be wrong with a request, the status that says so, and the counter that remembers.
 
-use super::Status;
+use super::status::Status;
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,15 @@ use std::net::IpAddr;
 
 use exos::wire::Prefix;
 
-use crate::status::parse_network;
+/// Reads `192.0.2.0/24`, `2001:db8::/32`, or an address alone.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn parse_network(text: &str) -> Result<Prefix, String> {
+    let network = Prefix::parse_or_host(text);
+    network.map_err(|error| format!("{text:?} is neither an address nor a network: {error}"))
+}
 
 /// One rule of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +59,19 @@ pub fn allows(rules: &[NetworkRule], ip: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_network_is_refused_with_an_example() {
+        assert_eq!(
+            parse_network("192.0.2.7"),
+            Ok("192.0.2.7/32".parse().unwrap())
+        );
+        assert_eq!(parse_network("fd00::/8"), Ok("fd00::/8".parse().unwrap()));
+        for text in ["", "/8", "a.b", "10.0.0.0/33", "10.0.0.0/"] {
+            let error = parse_network(text).expect_err(text);
+            assert!(error.contains("192.0.2.0/24"), "{error}");
+        }
+    }
 
     fn rules(texts: &[&str]) -> Vec<NetworkRule> {
         let rule = |text: &&str| NetworkRule::parse(text).expect("a rule");

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 
 use httparse::{Error, Header};
 
-use super::Fault;
+use super::fault::Fault;
 use super::target::is_authority;
 use crate::limits::{FIELDS_MAX, HEAD_LEN_MAX, REPARSE_FREELY_LEN, REQUEST_LINE_LEN_MAX};
 
@@ -101,7 +101,7 @@ pub fn parse<'b, 'f>(
 
 /// The head of a request of HTTP/1.2 or later, as HTTP/1.1 has it: that is how it is served (RFC 9110 §2.5). Nobody sends
 /// such requests but those who try, so it may cost a copy.
-pub(super) fn as_http_1_1(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn as_http_1_1(bytes: &[u8]) -> Option<Vec<u8>> {
     let line = first_line(bytes)?;
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let minor_at = line.len().checked_sub(1)?;
@@ -333,7 +333,7 @@ impl<'b> Noted<'b> {
 }
 
 /// The members of a comma-separated list (RFC 9110 §5.6.1).
-pub(super) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value
         .split(|&b| b == b',')
         .map(<[u8]>::trim_ascii)

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::Fault;
+use super::fault::Fault;
 
 /// A request target taken apart.
 #[derive(Debug, PartialEq, Eq)]

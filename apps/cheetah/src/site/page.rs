@@ -1,7 +1,7 @@
 //! Pages that the server makes by itself: of errors, redirects, and the answer to OPTIONS.
 
-use super::Status;
-use crate::site::Document;
+use super::document::Document;
+use crate::message::Status;
 
 /// The methods that documents have.
 const ALLOW: &str = "Allow: GET, HEAD, OPTIONS\r\n";
@@ -24,11 +24,6 @@ pub fn allowed() -> Document {
 /// The page of a redirect.
 pub fn redirect(status: Status, location: &str) -> Document {
     Document::page(&format!("Location: {location}\r\n"), &text(status))
-}
-
-/// The field that a 416 has: how long the document is (RFC 9110 §14.4).
-pub(super) fn content_range(len: u64) -> String {
-    format!("Content-Range: bytes */{len}\r\n")
 }
 
 /// The fields that a status asks for.

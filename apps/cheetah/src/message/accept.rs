@@ -4,8 +4,8 @@
 //! is malformed counts as not there. Where nothing that we have is acceptable, the document is sent
 //! as it is, as if the field had nothing to do with it (§12.4.1 leaves that or 406).
 
+use super::coding::Coding;
 use super::request::Request;
-use crate::site::Coding;
 
 /// A q-value in thousandths: 0 is a refusal (§12.4.2).
 type Weight = u16;

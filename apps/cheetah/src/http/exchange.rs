@@ -1,0 +1,71 @@
+//! A request on its way to the answer, and how its connection goes on behind that.
+
+use exos_buf::Slice;
+
+use super::missing::Attempt;
+use super::opening::Persistence;
+use crate::limits::BODY_SKIP_LEN_MAX;
+use crate::message::request::{Body, Method, Request};
+use crate::site::Document;
+
+/// How the connection goes on after an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answered {
+    /// Another request may follow, after `skip` bytes of body.
+    pub(super) persistent: bool,
+    pub(super) skip: u64,
+}
+
+/// Whether the connection goes on after a request, and how much of a body comes first.
+#[inline]
+pub(super) fn what_follows(request: &Request) -> Answered {
+    match request.body {
+        Body::Length(0) => Answered {
+            persistent: request.persistent,
+            skip: 0,
+        },
+        // A client that waits for leave to send may or may not send after the final answer.
+        Body::Length(skip) if skip <= BODY_SKIP_LEN_MAX => Answered {
+            persistent: request.persistent && !request.expects_continue,
+            skip,
+        },
+        Body::Length(_) | Body::Chunked | Body::UnknownCoding => Answered {
+            persistent: false,
+            skip: 0,
+        },
+    }
+}
+
+/// Where a request leads.
+#[derive(Clone, Copy)]
+pub(super) struct Resource<'a> {
+    /// The site that answers.
+    pub(super) site: usize,
+    /// The path, if its rules count.
+    pub(super) path: Option<&'a [u8]>,
+}
+
+/// A request on its way to the answer.
+pub(super) struct Exchange<'a, 'b, 'f> {
+    pub(super) request: &'a Request<'b, 'f>,
+    pub(super) answered: Answered,
+    pub(super) resource: Resource<'a>,
+    pub(super) attempt: &'a Attempt<'a>,
+}
+
+impl Exchange<'_, '_, '_> {
+    #[inline]
+    pub(super) fn persistence(&self) -> Persistence {
+        match (self.answered.persistent, self.request.minor_version) {
+            (false, _) => Persistence::Close,
+            (true, 0) => Persistence::KeepAlive,
+            (true, _) => Persistence::Implied,
+        }
+    }
+
+    /// What HEAD is answered with.
+    #[inline]
+    pub(super) fn without_body(&self, document: &Document) -> Option<Slice> {
+        (self.request.method == Method::Head).then(|| document.fields())
+    }
+}

@@ -1,0 +1,71 @@
+//! The heads of responses that are made already: where one ends, and one made anew for a response alone.
+
+use exos_buf::{Buffer, Slice};
+
+use super::opening::{self, Persistence};
+use crate::message::Status;
+
+/// Appends a response with a head made for it alone: its first lines formatted, its fields copied behind them.
+#[inline(never)]
+pub(super) fn make_afresh(
+    now_secs: u64,
+    status: Status,
+    how: Persistence,
+    response: &[Slice],
+    out: &mut Vec<Slice>,
+) {
+    let opening = opening::make(now_secs, status, how);
+    let mut head = opening.as_bytes().to_vec();
+    let mut left = len_of(response) - response[0].len();
+    let mut body = Vec::new();
+    for slice in &response[1..] {
+        let of_head = slice.len().min(left);
+        left -= of_head;
+        head.extend_from_slice(&slice.as_bytes()[..of_head]);
+        body.extend((of_head < slice.len()).then(|| slice.sub(of_head..slice.len())));
+    }
+    out.push(Buffer::from(head).into());
+    out.extend(body);
+}
+
+/// The length of a response's head. It ends with an empty line, which is within one slice: the line before it is of
+/// the same document's or part's fields.
+pub(super) fn len_of(response: &[Slice]) -> usize {
+    let mut before = 0;
+    for slice in response {
+        if let Some(end) = end_of_head(slice.as_bytes()) {
+            return before + end;
+        }
+        before += slice.len();
+    }
+    before
+}
+
+/// Where the empty line ends, looking at every fourth byte or so.
+fn end_of_head(bytes: &[u8]) -> Option<usize> {
+    let mut at = 3;
+    loop {
+        at += match bytes.get(at)? {
+            b'\n' if bytes[..=at].ends_with(b"\r\n\r\n") => return Some(at + 1),
+            b'\r' | b'\n' => 1,
+            _ => 4,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_head_is_found_wherever_it_is() {
+        for len in 0..40 {
+            let head = [&vec![b'x'; len][..], b"\r\n\r\n"].concat();
+            for body in [&b""[..], b"\r\n\r\n", b"body"] {
+                let bytes = [&head, body].concat();
+                assert_eq!(end_of_head(&bytes), Some(len + 4), "{bytes:?}");
+            }
+            assert_eq!(end_of_head(&head[..len + 3]), None);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How an answer becomes slices: heads and bodies, of documents, of parts of them, and of pages.
+
+use exos_buf::{Buffer, Slice};
+
+use super::counters::Counters;
+use super::decision::{Decision, decide};
+use super::exchange::{Exchange, Resource};
+use super::head;
+use super::opening::{Openings, Persistence};
+use super::range;
+use super::tail::Piece;
+use crate::message::Status;
+use crate::message::request::Request;
+use crate::site::{Document, Site, Sites, page};
+
+/// What all responses of a thread share, whatever they answer.
+#[derive(Debug)]
+pub(super) struct Sender {
+    openings: Openings,
+    /// Response heads are made for each response.
+    heads_afresh: bool,
+    /// By status, for sites that have none of their own.
+    pages: Box<[Document]>,
+    pub(super) counters: Counters,
+}
+
+impl Sender {
+    pub(super) fn new(now_secs: u64) -> Sender {
+        Sender {
+            openings: Openings::new(now_secs),
+            heads_afresh: false,
+            pages: Status::ALL.into_iter().map(page::of).collect(),
+            counters: Counters::new(),
+        }
+    }
+
+    /// Costs a comparison when the second is the same.
+    #[inline]
+    pub(super) fn set_time(&mut self, now_secs: u64) {
+        self.openings.set_time(now_secs);
+    }
+
+    /// Makes the head of each response when it is sent, from now on.
+    pub(super) fn make_heads_afresh(&mut self) {
+        self.heads_afresh = true;
+    }
+
+    /// Decides about a document, now.
+    pub(super) fn decide(&self, document: &Document, request: &Request) -> Decision {
+        decide(document, request, self.openings.now_secs())
+    }
+
+    /// Sends what was decided, of a document in memory, or of the fields of any.
+    pub(super) fn send_decided(
+        &mut self,
+        document: &Document,
+        decision: Decision,
+        exchange: &Exchange,
+        sites: &mut Sites,
+        out: &mut Vec<Slice>,
+    ) -> Status {
+        match decision {
+            Decision::NotModified => {
+                let rest = [document.validators()];
+                self.push(Status::NotModified, exchange.persistence(), rest, out)
+            }
+            Decision::PreconditionFailed => {
+                self.refuse(Status::PreconditionFailed, None, exchange, sites, out)
+            }
+            Decision::RangeNotSatisfiable => {
+                let field = range::length_field(document.content_len());
+                let field = Some(Buffer::from(field).into());
+                self.refuse(Status::RangeNotSatisfiable, field, exchange, sites, out)
+            }
+            Decision::Whole => self.send(document, exchange, out),
+            Decision::Parts(parts) => {
+                let rest = range::response(document, &parts);
+                let rest = rest.into_iter().filter_map(Piece::into_slice);
+                self.push(Status::PartialContent, exchange.persistence(), rest, out)
+            }
+        }
+    }
+
+    /// The page of an error: the site's own, or else the server's.
+    pub(super) fn page(&self, status: Status, site: &Site) -> Document {
+        let own = site.error_page(status);
+        own.unwrap_or(&self.pages[status as usize]).clone()
+    }
+
+    /// Sends the page of an error, with one field more.
+    pub(super) fn refuse(
+        &mut self,
+        status: Status,
+        field: Option<Slice>,
+        exchange: &Exchange,
+        sites: &mut Sites,
+        out: &mut Vec<Slice>,
+    ) -> Status {
+        let page = self.page(status, sites.get(exchange.resource.site));
+        self.send_page(status, &page, field, exchange, sites, out)
+    }
+
+    /// Sends what is no document, with the fields that rules add where it was asked for, and one field more.
+    pub(super) fn send_page(
+        &mut self,
+        status: Status,
+        page: &Document,
+        field: Option<Slice>,
+        exchange: &Exchange,
+        sites: &mut Sites,
+        out: &mut Vec<Slice>,
+    ) -> Status {
+        let Resource { site, path } = exchange.resource;
+        let rules = path.and_then(|path| sites.get_mut(site).rule_fields(path));
+        let rest = exchange.without_body(page).unwrap_or_else(|| page.whole());
+        let rest = rules.into_iter().chain(field).chain([rest]);
+        self.push(status, exchange.persistence(), rest, out)
+    }
+
+    /// Sends a document in memory.
+    #[inline]
+    pub(super) fn send(
+        &mut self,
+        document: &Document,
+        exchange: &Exchange,
+        out: &mut Vec<Slice>,
+    ) -> Status {
+        let rest = exchange.without_body(document);
+        let rest = rest.unwrap_or_else(|| document.whole());
+        self.push(Status::Ok, exchange.persistence(), [rest], out)
+    }
+
+    /// Appends a response, and gives its status back.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        status: Status,
+        how: Persistence,
+        rest: impl IntoIterator<Item = Slice>,
+        out: &mut Vec<Slice>,
+    ) -> Status {
+        let begin = out.len();
+        out.push(self.openings.get(status, how));
+        out.extend(rest);
+        if self.heads_afresh {
+            let response: Vec<Slice> = out.drain(begin..).collect();
+            head::make_afresh(self.openings.now_secs(), status, how, &response, out);
+        }
+        self.counters.responses[status as usize] += 1;
+        status
+    }
+}

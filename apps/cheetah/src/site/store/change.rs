@@ -1,0 +1,90 @@
+//! A change of a site: what a [`Tree`](super::tree::Tree) tells of its files, and what it does to the table.
+
+use crate::message::Coding;
+use crate::site::document::{Document, Draft};
+use crate::site::path::{About, SitePath};
+use crate::site::table::Site;
+use crate::site::variants::Variants;
+
+/// One change of a site. Cloning it counts references.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A document is there, or another version of it.
+    Document(SitePath, Draft),
+    /// At the first path is the document that the second has.
+    Again(SitePath, SitePath),
+    /// A document is there with its coded variants, which may be none any more.
+    Variants(SitePath, Draft, Vec<(Coding, Draft)>),
+    /// A document is there and not in memory; it is read when it is asked for.
+    Listed(SitePath, About),
+    /// A document that was asked for could not be read this time.
+    Failed(SitePath),
+    /// A password that a request waited for is verified (see [`crate::site::access`]).
+    Verified(SitePath),
+    /// A directory is there.
+    Directory(SitePath),
+    /// Something is there that is not served.
+    Forbidden(SitePath),
+    /// A document, or what was not served, is no longer there.
+    Gone(SitePath),
+    /// A directory is no longer there. What was in it has gone before.
+    GoneDirectory(SitePath),
+}
+
+impl Change {
+    /// True when it puts a document at a path whose content is in memory.
+    pub fn puts_at(&self, path: &[u8]) -> bool {
+        match self {
+            Change::Document(at, draft) | Change::Variants(at, draft, _) => {
+                **at == *path && draft.is_in_memory()
+            }
+            Change::Again(at, _) => **at == *path,
+            Change::Listed(..) | Change::Failed(_) | Change::Verified(_) => false,
+            Change::Directory(_) | Change::Forbidden(_) => false,
+            Change::Gone(_) | Change::GoneDirectory(_) => false,
+        }
+    }
+
+    /// True when it puts a document at a path whose content is read while it is sent.
+    pub fn puts_long_at(&self, path: &[u8]) -> bool {
+        match self {
+            Change::Document(at, draft) | Change::Variants(at, draft, _) => {
+                **at == *path && !draft.is_in_memory()
+            }
+            _ => false,
+        }
+    }
+
+    /// The path that is another from now on.
+    pub fn path(&self) -> &SitePath {
+        match self {
+            Change::Document(path, _) | Change::Again(path, _) => path,
+            Change::Variants(path, ..) => path,
+            Change::Listed(path, _) | Change::Failed(path) | Change::Verified(path) => path,
+            Change::Directory(path) | Change::GoneDirectory(path) => path,
+            Change::Forbidden(path) | Change::Gone(path) => path,
+        }
+    }
+}
+
+impl Site {
+    /// Makes a change. Changes are made in the order in which a [`Tree`] gives them.
+    pub fn apply(&mut self, change: Change) {
+        match change {
+            Change::Document(path, draft) => self.insert(&path, Document::from(draft)),
+            Change::Again(path, as_path) => self.insert_again(&path, &as_path),
+            Change::Variants(path, plain, coded) => {
+                let coded = coded.into_iter();
+                let coded = coded.map(|(coding, draft)| (coding, Document::from(draft)));
+                let variants = Variants::new(Document::from(plain), coded.collect());
+                self.insert(&path, variants);
+            }
+            Change::Listed(path, about) => self.insert_listed(&path, about),
+            Change::Failed(_) | Change::Verified(_) => {}
+            Change::Directory(path) => self.insert_directory(&path),
+            Change::Forbidden(path) => self.insert_forbidden(&path),
+            Change::Gone(path) => self.remove(&path),
+            Change::GoneDirectory(path) => self.remove_directory(&path),
+        }
+    }
+}
