@@ -388,7 +388,7 @@ impl Cheetah {
             ("http_slow_heads", slow_heads),
             ("http_broken_off", broken_off),
         ];
-        let ends = self.shared.ends.list().into_iter();
+        let ends = self.shared.ends.list();
         let streams = self.shared.streams.counters();
         ends.chain(own).chain(streams).collect()
     }

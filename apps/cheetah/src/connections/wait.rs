@@ -21,52 +21,38 @@ pub(super) enum Wait {
     Lingering,
 }
 
+/// For each wait its longest time, and the counter of those that have reached it.
+const ABOUT: [(Duration, &str); 6] = [
+    (REQUEST_TIME, "http_request_timeouts"),
+    (IDLE_TIME, "http_idle_timeouts"),
+    (FETCH_TIME, "http_fetch_timeouts"),
+    (READ_TIME, "http_read_timeouts"),
+    (SEND_TIME, "http_send_timeouts"),
+    (LINGER_TIME, "http_linger_timeouts"),
+];
+
 impl Wait {
     pub(super) const fn time(self) -> Duration {
-        match self {
-            Self::Request => REQUEST_TIME,
-            Self::Idle => IDLE_TIME,
-            Self::Fetching => FETCH_TIME,
-            Self::Reading => READ_TIME,
-            Self::Sending => SEND_TIME,
-            Self::Lingering => LINGER_TIME,
-        }
+        ABOUT[self as usize].0
     }
 }
 
-/// Ends of waits.
+/// How many waits of each kind have ended in vain.
 #[derive(Debug, Default)]
-pub(super) struct Ends {
-    request: u64,
-    idle: u64,
-    fetch: u64,
-    read: u64,
-    send: u64,
-    linger: u64,
-}
+pub(super) struct Ends([u64; ABOUT.len()]);
 
 impl Ends {
     /// A wait has ended; `is_idle` when no part of a request was there.
     pub(super) fn count(&mut self, wait: Wait, is_idle: bool) {
-        *match wait {
-            Wait::Request if !is_idle => &mut self.request,
-            Wait::Request | Wait::Idle => &mut self.idle,
-            Wait::Fetching => &mut self.fetch,
-            Wait::Reading => &mut self.read,
-            Wait::Sending => &mut self.send,
-            Wait::Lingering => &mut self.linger,
-        } += 1;
+        let counted = match wait {
+            Wait::Request if is_idle => Wait::Idle,
+            wait => wait,
+        };
+        self.0[counted as usize] += 1;
     }
 
     /// All of them, by name.
-    pub(super) fn list(&self) -> [(&'static str, u64); 6] {
-        [
-            ("http_request_timeouts", self.request),
-            ("http_idle_timeouts", self.idle),
-            ("http_fetch_timeouts", self.fetch),
-            ("http_read_timeouts", self.read),
-            ("http_send_timeouts", self.send),
-            ("http_linger_timeouts", self.linger),
-        ]
+    pub(super) fn list(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        ABOUT.iter().map(|(_, name)| *name).zip(self.0)
     }
 }

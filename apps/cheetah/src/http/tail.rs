@@ -22,7 +22,7 @@ pub enum Piece {
 
 impl Piece {
     /// Its length in bytes.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         match self {
             Piece::Bytes(slice) => slice.len() as u64,
             Piece::File(range) => range.end - range.start,
@@ -30,16 +30,11 @@ impl Piece {
     }
 
     /// Its bytes, if they are in memory.
-    pub fn into_slice(self) -> Option<Slice> {
+    pub(super) fn into_slice(self) -> Option<Slice> {
         match self {
             Piece::Bytes(slice) => Some(slice),
             Piece::File(_) => None,
         }
-    }
-
-    /// True when there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -54,12 +49,7 @@ pub struct Tail {
 
 impl Tail {
     /// Its length in bytes.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.pieces.iter().map(Piece::len).sum()
-    }
-
-    /// True when nothing is left.
-    pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
     }
 }

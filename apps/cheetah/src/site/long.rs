@@ -60,13 +60,8 @@ impl LongFile {
     }
 
     /// Its length in bytes.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.version.len
-    }
-
-    /// True when there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Which version is meant.

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use crate::connections::{Bounds, Cheetah};
 use crate::http::Server;
 use crate::limits::{ACCEPT_PAUSE, RECEIVE_BUFFER_LEN};
-use crate::site::{Change, SitePath};
+use crate::site::Change;
 
 /// The server on sockets.
 pub struct SocketServer {
@@ -166,12 +166,6 @@ impl SocketServer {
         }
     }
 
-    /// The next document that a request waits for, by the number of its site and its path. What becomes of it is told by
-    /// [`SocketServer::change`].
-    pub fn poll_wanted(&mut self) -> Option<(usize, SitePath)> {
-        self.cheetah.poll_wanted()
-    }
-
     /// Changes what a site serves, by its number, and answers requests that waited for that.
     pub fn change(&mut self, now: Instant, site: usize, change: Change) {
         let unix_secs = clock::unix_secs();
@@ -200,13 +194,8 @@ impl SocketServer {
         &self.cheetah
     }
 
-    /// The HTTP server.
-    pub fn server_mut(&mut self) -> &mut Server {
-        self.cheetah.server_mut()
-    }
-
     /// The server and its connections, to be told what they ask for.
-    pub(crate) fn cheetah_mut(&mut self) -> &mut Cheetah {
+    pub fn cheetah_mut(&mut self) -> &mut Cheetah {
         &mut self.cheetah
     }
 

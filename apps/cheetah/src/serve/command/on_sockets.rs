@@ -41,7 +41,7 @@ pub(super) fn run(
     config.user.give_up()?;
     if let Some(logs) = options::open_logs(args, config, cores, 1)? {
         signals.catch_also(Ask::Reopen)?;
-        let http = server.server_mut();
+        let http = server.cheetah_mut().server_mut();
         logs.into_iter().for_each(|log| http.set_log(log));
     }
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);

@@ -132,11 +132,6 @@ impl Fresh {
         unread.chain(served).collect()
     }
 
-    /// What it was read for.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// Tables of all documents, filled at once.
     pub fn into_sites(self) -> Sites {
         let mut filling = Filling::new(self);

@@ -68,7 +68,7 @@ impl Change {
 }
 
 impl Site {
-    /// Makes a change. Changes are made in the order in which a [`Tree`] gives them.
+    /// Makes a change. Changes are made in the order in which a [`Tree`](super::tree::Tree) gives them.
     pub fn apply(&mut self, change: Change) {
         match change {
             Change::Document(path, draft) => self.insert(&path, Document::from(draft)),

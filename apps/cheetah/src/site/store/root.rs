@@ -83,11 +83,6 @@ impl Root {
         Ok(Root { fd, path })
     }
 
-    /// Which directory it is.
-    pub fn identity(&self) -> io::Result<Identity> {
-        Ok(identity(&fstat(self.fd.as_fd())?))
-    }
-
     /// The directory itself.
     pub fn fd(&self) -> &Arc<OwnedFd> {
         &self.fd

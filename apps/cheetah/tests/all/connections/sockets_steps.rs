@@ -77,7 +77,7 @@ impl Stepped {
     /// Turns until a request waits for its document.
     fn turn_until_wanted(&mut self) {
         let wanted = Some((0, path("/late.txt")));
-        self.turn_until(|server| server.poll_wanted() == wanted);
+        self.turn_until(|server| server.cheetah_mut().poll_wanted() == wanted);
     }
 
     fn change(&mut self, change: Change) {
@@ -117,7 +117,8 @@ fn requests_wait_for_a_document_and_are_answered_when_it_has_come() {
     let second = stepped.ask(LATE_LAST);
     stepped.turn_until(|server| server.cheetah().connections() == 2);
     let soon = clock::now() + Duration::from_millis(100);
-    stepped.turn_until(|server| server.poll_wanted().is_some() || clock::now() > soon);
+    stepped
+        .turn_until(|server| server.cheetah_mut().poll_wanted().is_some() || clock::now() > soon);
     assert_eq!(
         stepped
             .server
@@ -134,7 +135,7 @@ fn requests_wait_for_a_document_and_are_answered_when_it_has_come() {
     assert!(bodies[0].starts_with("here nowHTTP/1.1 200 "), "{got}");
     assert_eq!(bodies[1], "text a", "{got}");
     assert!(stepped.rest(second).ends_with("\r\n\r\nhere now"));
-    assert_eq!(stepped.server.poll_wanted(), None);
+    assert_eq!(stepped.server.cheetah_mut().poll_wanted(), None);
 }
 
 #[test]
@@ -152,6 +153,7 @@ fn requests_for_what_cannot_be_read_are_refused() {
     // Everything is served again, which has it now.
     stepped
         .server
+        .cheetah_mut()
         .server_mut()
         .change_site(0, arrival("/late.txt", "again"));
     stepped.server.retry_all(clock::now());
@@ -336,14 +338,14 @@ fn who_has_waited_is_answered_with_the_time() {
     let folder = common::folder::Folder::new();
     let mut stepped = Stepped::new();
     let log = Log::open(Target::File(folder.path("log")), Format::Json, 0).unwrap();
-    stepped.server.server_mut().set_log(log);
+    stepped.server.cheetah_mut().server_mut().set_log(log);
     let stream = stepped.ask(LATE_LAST);
     stepped.turn_until_wanted();
     // The last turn was long ago.
     stepped.server.handle(clock::now(), 0);
     std::thread::sleep(WAIT);
     stepped.change(arrival("/late.txt", "here now"));
-    let log = stepped.server.server_mut().log_mut();
+    let log = stepped.server.cheetah_mut().server_mut().log_mut();
     log.expect("it is there").finish();
     let got = stepped.rest(stream);
     assert!(got.contains("\r\nDate: ") && !got.contains("1970"), "{got}");

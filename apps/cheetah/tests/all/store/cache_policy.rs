@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use exos_cheetah::limits::CACHE_LARGE_PART;
-use exos_cheetah::site::store::cache::{CachePolicy, Fifo, Key, Newcomer, S3Fifo};
+use exos_cheetah::site::store::cache::queue::{Links, Queue};
+use exos_cheetah::site::store::cache::{Key, Newcomer, S3Fifo};
 use exos_sim::random::{Random, Seed};
 
 const DOCUMENTS: usize = 10_000;
@@ -58,6 +59,53 @@ fn requests(random: &mut Random, has_walks: bool) -> Vec<Request> {
     requests
 }
 
+/// What the server's policy is asked and told.
+trait Policy {
+    fn admitted(&mut self, document: Newcomer);
+
+    fn victim(&mut self, uses: &mut dyn FnMut(Key) -> u8) -> Option<Key>;
+
+    fn removed(&mut self, document: Key);
+}
+
+impl Policy for S3Fifo {
+    fn admitted(&mut self, document: Newcomer) {
+        S3Fifo::admitted(self, document);
+    }
+
+    fn victim(&mut self, uses: &mut dyn FnMut(Key) -> u8) -> Option<Key> {
+        S3Fifo::victim(self, uses)
+    }
+
+    fn removed(&mut self, document: Key) {
+        S3Fifo::removed(self, document);
+    }
+}
+
+/// First in, first out: what has been there for longest goes, whether it is used or not. To be measured against.
+#[derive(Debug, Default)]
+struct Fifo {
+    links: Links,
+    queue: Queue,
+}
+
+impl Policy for Fifo {
+    fn admitted(&mut self, document: Newcomer) {
+        self.queue
+            .push(&mut self.links, document.key, document.bytes);
+    }
+
+    fn victim(&mut self, _: &mut dyn FnMut(Key) -> u8) -> Option<Key> {
+        let oldest = self.queue.oldest()?;
+        self.queue.remove(&mut self.links, oldest);
+        Some(oldest)
+    }
+
+    fn removed(&mut self, document: Key) {
+        self.queue.remove(&mut self.links, document);
+    }
+}
+
 trait Cache {
     /// True when the document is there.
     fn ask(&mut self, document: usize, bytes: u64) -> bool;
@@ -74,7 +122,7 @@ struct Decided<P> {
     free: Vec<Key>,
 }
 
-fn decided<P: CachePolicy>(policy: P, limit: u64) -> Decided<P> {
+fn decided<P: Policy>(policy: P, limit: u64) -> Decided<P> {
     Decided {
         policy,
         limit,
@@ -85,7 +133,7 @@ fn decided<P: CachePolicy>(policy: P, limit: u64) -> Decided<P> {
     }
 }
 
-impl<P: CachePolicy> Cache for Decided<P> {
+impl<P: Policy> Cache for Decided<P> {
     fn ask(&mut self, document: usize, bytes: u64) -> bool {
         if let Some(key) = self.keys.get(&document) {
             let uses = &mut self.there[key.index()].2;
@@ -225,7 +273,7 @@ fn walks_through_everything_cost_little() {
 /// Documents that go for another reason, in any state, leave a policy whole.
 #[test]
 fn whatever_goes_is_forgotten() {
-    fn check(mut policy: impl CachePolicy) {
+    fn check(mut policy: impl Policy) {
         let mut random = Random::new(Seed(7), 0);
         let mut there: Vec<Option<u64>> = vec![None; 50];
         for _ in 0..50_000 {

@@ -1,7 +1,7 @@
 //! What is in memory of the documents of all sites, within a bound.
 //!
 //! The ledger of the store's threads: which document is held under which paths, what it takes, and whose turn it is to
-//! go when there is no room ([`policy`]). It reads no file and changes no table: a [`Tree`](super::Tree) does, by what it
+//! go when there is no room ([`s3_fifo`]). It reads no file and changes no table: a [`Tree`](super::Tree) does, by what it
 //! is told here.
 //!
 //! # What counts
@@ -12,7 +12,6 @@
 //! store's thread. But such documents take no more than half of the room away, or clients that read slowly could have
 //! everything thrown out.
 
-pub mod policy;
 pub mod queue;
 mod s3_fifo;
 mod statistics;
@@ -26,9 +25,8 @@ use exos_buf::SharedBytes;
 
 use crate::limits::{CACHE_LARGE_PART, DOCUMENT_OVERHEAD_LEN, LEAVING_SWEPT};
 use crate::site::path::{About, SitePath};
-pub use policy::{CachePolicy, Fifo, Newcomer};
 pub use queue::Key;
-pub use s3_fifo::S3Fifo;
+pub use s3_fifo::{Newcomer, S3Fifo};
 pub use statistics::{Figures, Statistics};
 
 /// A document in memory.
@@ -72,7 +70,7 @@ pub struct Evicted {
 pub struct Cache {
     limit: u64,
     held: u64,
-    policy: Box<dyn CachePolicy>,
+    policy: S3Fifo,
     units: Vec<Option<Unit>>,
     free: Vec<Key>,
     by_path: HashMap<(usize, SitePath), Key>,
@@ -82,12 +80,12 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Nothing yet, and later no more than this many bytes, of which the policy decides.
-    pub fn with_policy(limit: u64, policy: impl CachePolicy + 'static) -> Cache {
+    /// Nothing yet, and later no more than this many bytes.
+    pub fn new(limit: u64) -> Cache {
         Cache {
             limit,
             held: 0,
-            policy: Box::new(policy),
+            policy: S3Fifo::default(),
             units: Vec::new(),
             free: Vec::new(),
             by_path: HashMap::new(),
@@ -98,11 +96,6 @@ impl Cache {
                 ..Statistics::default()
             }),
         }
-    }
-
-    /// A cache with the default policy, S3-FIFO.
-    pub fn new(limit: u64) -> Cache {
-        Cache::with_policy(limit, S3Fifo::default())
     }
 
     /// What it says of itself.
