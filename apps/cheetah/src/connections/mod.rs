@@ -13,9 +13,11 @@
 //! | [`fetching`] | documents that requests wait for |
 //! | [`bounds`], [`peers`] | what a client may do, and how many connections it has |
 //! | [`transport`] | what carries connections: [`packets`], or the kernel's [`sockets`] |
+//! | [`carried`] | the server together with what carries it, as a loop drives it |
 //! | [`without`] | what a server on packets can do without, to measure what that is worth |
 
 pub mod bounds;
+mod carried;
 mod cheetah;
 mod connection;
 mod fetching;
@@ -29,6 +31,7 @@ mod wait;
 pub mod without;
 
 pub use bounds::{Bounds, BoundsArgs};
+pub use carried::Carried;
 pub use cheetah::Cheetah;
 pub use packets::Packets;
 pub use transport::Transport;

@@ -249,14 +249,14 @@ impl Site {
         self.totals.content_len()
     }
 
-    #[cfg(test)]
-    pub(super) fn totals(&self) -> &Totals {
-        &self.totals
-    }
-
     /// What is at all paths but directories', which may have the document of another.
     fn paths(&self) -> impl Iterator<Item = &Entry> {
         let entries = self.entries.iter();
         entries.filter_map(|(path, entry)| (!path.ends_with(b"/")).then_some(entry))
+    }
+
+    #[cfg(test)]
+    pub(super) fn totals(&self) -> &Totals {
+        &self.totals
     }
 }

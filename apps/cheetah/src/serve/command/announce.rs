@@ -8,7 +8,7 @@ use exos_program::{Stream, inside_hint, reachable_addresses};
 
 use super::options::place_of_addresses;
 use crate::config::{Config, Root, SiteConfig};
-use crate::serve::cores::carried::Carried as _;
+use crate::connections::Carried as _;
 use crate::serve::cores::on_packets::StackServer;
 use crate::site::hosts::{HostName, Unknown};
 use crate::site::{Site, Sites};

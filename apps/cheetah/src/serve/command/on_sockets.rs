@@ -11,6 +11,7 @@ use exos_program::Stream;
 use super::announce::{describe, url};
 use super::options::{self, ServeArgs, place_of_addresses};
 use crate::config::Config;
+use crate::connections::Carried as _;
 use crate::http::Server;
 use crate::serve::content::sites::Fresh;
 use crate::serve::cores::leader::{Leader, Reporter};

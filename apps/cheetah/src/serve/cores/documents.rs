@@ -2,8 +2,8 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::carried::Carried;
 use super::worker::{Asks, Worker};
+use crate::connections::Carried;
 use crate::serve::content::exchange::{Exchange, Step};
 use crate::serve::content::files::Feed;
 

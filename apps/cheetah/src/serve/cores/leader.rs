@@ -6,11 +6,11 @@ use exos::Error;
 use exos::signals::{Ask, Signals};
 use exos_program::{Printer, Stream};
 
-use super::carried::Carried;
 use super::server_loop::ServerLoop;
 use super::statistics;
 use super::upkeep::Upkeep;
 use super::worker::Asks;
+use crate::connections::Carried;
 
 /// Prints the statistics: JSON on standard output, text on standard error.
 pub(in crate::serve) struct Reporter {

@@ -6,12 +6,12 @@ use exos::{Core, Error, ErrorKind, Exos, clock};
 use exos_inet::Instant;
 use exos_inet::tcp::{ListenOptions, ListenerId};
 
-use super::carried::Carried;
 use super::connection_limit::Lease;
 use super::server_loop::ServerLoop;
 use super::threads::Ready;
 use super::worker::{Asks, Worker};
 use crate::config::Config;
+use crate::connections::Carried;
 use crate::connections::peers::Peers;
 use crate::connections::{Cheetah, Packets, Specialisation, Without};
 use crate::http::Server;

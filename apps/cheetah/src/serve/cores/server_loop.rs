@@ -9,10 +9,10 @@ use std::time::Duration;
 use exos::{Error, clock};
 use exos_inet::Instant;
 
-use super::carried::Carried;
 use super::documents::Documents;
 use super::statistics;
 use super::worker::{Asks, Worker};
+use crate::connections::Carried;
 use crate::connections::Cheetah;
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, STOP_TIME};

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use exos::clock;
 use exos_program::counters;
 
-use super::carried::Carried;
 use super::worker::Worker;
+use crate::connections::Carried;
 use crate::site::Site;
 use crate::status::{Row, Snapshot};
 

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use exos::clock;
+use exos_cheetah::connections::Carried as _;
 use exos_cheetah::site::{Description, Document, Sites};
 use exos_cheetah::sockets::SocketServer;
 use exos_cheetah::{Server, Status};
@@ -59,7 +60,7 @@ impl Running {
                     .turn(Some(clock::now() + Duration::from_millis(10)))
                     .unwrap();
             }
-            server.stop(clock::now());
+            server.stop();
             let until = clock::now() + Duration::from_secs(30);
             while server.cheetah().connections() > 0 && clock::now() < until {
                 server

@@ -9,6 +9,7 @@ use std::time::Duration;
 use common::{arrival, path};
 use exos::clock;
 use exos_cheetah::connections::Bounds;
+use exos_cheetah::connections::Carried as _;
 use exos_cheetah::limits::{FETCH_TIME, HEAD_GRACE_TIME, READ_RATE_TIME};
 use exos_cheetah::log::{Format, Log, Target};
 use exos_cheetah::site::{About, Change, Description, Document, Limits};
@@ -42,11 +43,7 @@ impl Stepped {
         let server = Server::new(site, clock::unix_secs());
         let address = "127.0.0.1:0".parse().unwrap();
         let mut server = SocketServer::listen(address, server).expect("loopback has free ports");
-        server.change(
-            clock::now(),
-            0,
-            Change::Listed(path("/late.txt"), About::default()),
-        );
+        server.change(0, Change::Listed(path("/late.txt"), About::default()));
         let address = server.address().expect("it listens");
         Self { server, address }
     }
@@ -81,7 +78,7 @@ impl Stepped {
     }
 
     fn change(&mut self, change: Change) {
-        self.server.change(clock::now(), 0, change);
+        self.server.change(0, change);
     }
 
     /// All that a client gets until the end, which it has asked for.
@@ -156,7 +153,7 @@ fn requests_for_what_cannot_be_read_are_refused() {
         .cheetah_mut()
         .server_mut()
         .change_site(0, arrival("/late.txt", "again"));
-    stepped.server.retry_all(clock::now());
+    stepped.server.retry_all();
     assert!(stepped.rest(stream).ends_with("\r\n\r\nagain"));
 }
 
@@ -218,7 +215,7 @@ fn a_stop_waits_for_documents_that_are_waited_for() {
     let mut stepped = Stepped::new();
     let stream = stepped.ask(LATE);
     stepped.turn_until_wanted();
-    stepped.server.stop(clock::now());
+    stepped.server.stop();
     assert!(stepped.server.cheetah().is_busy());
     stepped.change(arrival("/late.txt", "in time"));
     assert!(stepped.rest(stream).ends_with("\r\n\r\nin time"));
@@ -269,7 +266,7 @@ fn connections_of_a_peer_are_limited() {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     let counters = stepped.server.counters();
     assert!(
-        counters.contains(&("sockets_accepted", 1)),
+        counters.contains(&("sockets_accepted".to_owned(), 1)),
         "one was refused: {counters:?}"
     );
     drop(first);
@@ -310,7 +307,7 @@ fn slow_heads_and_slow_readers_are_ended() {
     while stepped.counter("http_slow_readers") == 0 {
         assert!(clock::now() < end, "the reader is not ended");
         let soon = Some(clock::now() + Duration::from_millis(10));
-        stepped.server.wait(soon).unwrap();
+        stepped.server.wait(soon, &[]).unwrap();
         stepped.server.handle(later, clock::unix_secs());
     }
     assert_eq!(taken_at_once(&reader), Err(ErrorKind::ConnectionReset));

@@ -5,13 +5,15 @@ use std::os::fd::BorrowedFd;
 use exos::Error;
 use exos_inet::Instant;
 
-use crate::connections::Cheetah;
+use super::cheetah::Cheetah;
 use crate::site::Change;
 
 /// The server on what carries its connections: a stack of its own, or the kernel's sockets.
-pub(in crate::serve) trait Carried {
+pub trait Carried {
+    /// The server and its connections.
     fn cheetah(&self) -> &Cheetah;
 
+    /// The server and its connections, to be told what they ask for.
     fn cheetah_mut(&mut self) -> &mut Cheetah;
 
     /// The time of this turn.

@@ -1,0 +1,212 @@
+//! The rules of a site, and what becomes of a request by them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use exos_inet::Instant;
+
+use super::networks::{self, NetworkRule};
+use super::peer::Peer;
+use super::rate::Rate;
+use super::users::{Login, Users};
+use crate::site::path::SitePath;
+use crate::site::pattern::Pattern;
+
+/// What a rule says about some paths; `None` where it says nothing.
+#[derive(Clone, Debug)]
+pub struct AccessRule {
+    /// Which paths.
+    pub pattern: Pattern,
+    /// Which clients may.
+    pub networks: Option<Vec<NetworkRule>>,
+    /// How often; `Some(None)` as often as they like.
+    pub rate: Option<Option<Arc<Rate>>>,
+    /// The users and their passwords; with `Some(None)` nobody needs one.
+    pub users: Option<Option<Arc<Users>>>,
+}
+
+/// All rules of a site.
+#[derive(Clone, Debug, Default)]
+pub struct AccessRules(Vec<AccessRule>);
+
+/// A request, as far as it is asked about.
+#[derive(Debug)]
+pub struct Asks<'a> {
+    /// The resolved path.
+    pub path: &'a [u8],
+    /// Who asks.
+    pub peer: IpAddr,
+    /// When.
+    pub now: Instant,
+    /// It was not asked about before.
+    pub is_new: bool,
+    /// The value of its Authorization field.
+    pub authorization: Option<&'a [u8]>,
+}
+
+/// What becomes of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may pass.
+    Pass,
+    /// Its client may not.
+    Denied,
+    /// It comes too early by this many seconds.
+    Limited(u64),
+    /// It needs a password; the field that says so.
+    NeedsLogin(String),
+    /// Its password has to be verified: what [`AccessRules::verify`] is to be told.
+    Verify(SitePath),
+}
+
+/// What is to be verified begins so, and no path does. Behind it stand the number of the rule, whom the client is counted as,
+/// and what was sent.
+const VERIFY: u8 = 0;
+
+/// Whether something that a request waits for is a password to be verified, and no document.
+pub fn is_password(wanted: &SitePath) -> bool {
+    wanted.first() == Some(&VERIFY)
+}
+
+/// Whom the client of a password to be verified is counted as.
+pub(crate) fn client_of(wanted: &SitePath) -> Option<Peer> {
+    let (_, rest) = wanted.split_first_chunk::<3>()?;
+    rest.first_chunk().map(|bytes| Peer::of_bytes(*bytes))
+}
+
+impl AccessRules {
+    /// Puts rules in the order in which they decide.
+    pub fn new(mut rules: Vec<AccessRule>) -> AccessRules {
+        rules.sort_by_key(|rule| std::cmp::Reverse(rule.pattern.precedence()));
+        AccessRules(rules)
+    }
+
+    /// True when everybody may have everything.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All who have a password.
+    pub fn users(&self) -> impl Iterator<Item = &Arc<Users>> {
+        self.0
+            .iter()
+            .filter_map(|rule| rule.users.as_ref()?.as_ref())
+    }
+
+    /// What becomes of a request; `index` has the names of documents that directories are answered with.
+    pub fn judge(&self, asks: &Asks, index: &[String]) -> Verdict {
+        let is_directory = asks.path.ends_with(b"/");
+        let index = index.iter().filter(|_| is_directory);
+        let below = index.map(|name| [asks.path, name.as_bytes()].concat());
+        let paths: Vec<Vec<u8>> = [asks.path.to_vec()].into_iter().chain(below).collect();
+        if !paths.iter().all(|path| self.allows(path, asks.peer)) {
+            return Verdict::Denied;
+        }
+        if asks.is_new
+            && let Some(rate) = self.first(asks.path, |rule| rule.rate.as_ref())
+            && let Some(Err(secs)) = rate.1.as_ref().map(|rate| rate.take(asks.peer, asks.now))
+        {
+            return Verdict::Limited(secs);
+        }
+        let mut logins = paths.iter().map(|path| self.login(path, asks));
+        logins
+            .find(|verdict| *verdict != Verdict::Pass)
+            .unwrap_or(Verdict::Pass)
+    }
+
+    /// Finds out about a password, as a verdict says. Takes long.
+    pub fn verify(&self, wanted: &SitePath) {
+        let Some(([VERIFY, low, high], rest)) = wanted.split_first_chunk() else {
+            return;
+        };
+        let Some((_, sent)) = rest.split_first_chunk::<{ Peer::LEN }>() else {
+            return;
+        };
+        let rule = self.0.get(usize::from(u16::from_le_bytes([*low, *high])));
+        if let Some(Some(users)) = rule.and_then(|rule| rule.users.as_ref()) {
+            users.verify(sent);
+        }
+    }
+
+    /// What the most specific rule that says something about an aspect says, and its number.
+    fn first<T>(
+        &self,
+        path: &[u8],
+        aspect: impl Fn(&AccessRule) -> Option<&T>,
+    ) -> Option<(usize, &T)> {
+        let rules = self.0.iter().enumerate();
+        let mut matching = rules.filter(|(_, rule)| rule.pattern.matches(path));
+        matching.find_map(|(at, rule)| Some((at, aspect(rule)?)))
+    }
+
+    fn allows(&self, path: &[u8], peer: IpAddr) -> bool {
+        let rules = self.first(path, |rule| rule.networks.as_ref());
+        rules.is_none_or(|(_, rules)| networks::allows(rules, peer))
+    }
+
+    fn login(&self, path: &[u8], asks: &Asks) -> Verdict {
+        let Some((at, Some(users))) = self.first(path, |rule| rule.users.as_ref()) else {
+            return Verdict::Pass;
+        };
+        match users.login(asks.authorization) {
+            Login::Right => Verdict::Pass,
+            Login::Refused => Verdict::NeedsLogin(users.challenge()),
+            Login::Unknown(sent) => {
+                let [low, high] = (at as u16).to_le_bytes();
+                let peer = Peer::of(asks.peer).to_bytes();
+                Verdict::Verify([&[VERIFY, low, high][..], &peer, &sent].concat().into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(pattern: &str, networks: Option<&[&str]>, rate: Option<u32>) -> AccessRule {
+        let parse = |text: &&str| NetworkRule::parse(text).expect("a rule");
+        AccessRule {
+            pattern: Pattern::parse(pattern).expect("a pattern"),
+            networks: networks.map(|texts| texts.iter().map(parse).collect()),
+            rate: rate.map(|rate| (rate > 0).then(|| Arc::new(Rate::new(rate, 0)))),
+            users: None,
+        }
+    }
+
+    fn asks(path: &str) -> Asks<'_> {
+        Asks {
+            path: path.as_bytes(),
+            peer: "192.0.2.1".parse().expect("an address"),
+            now: Instant::from_millis(1),
+            is_new: true,
+            authorization: None,
+        }
+    }
+
+    #[test]
+    fn the_most_specific_rule_about_each_aspect_decides() {
+        let rules = AccessRules::new(vec![
+            rule("*", Some(&["deny all"]), Some(1)),
+            rule("/open/*", Some(&["allow all"]), None),
+            rule("/open/often/*", None, Some(0)),
+            rule("/open/dir/index.html", Some(&["deny all"]), None),
+        ]);
+        let judge = |path| rules.judge(&asks(path), &["index.html".to_owned()]);
+        assert_eq!(judge("/a"), Verdict::Denied);
+        assert_eq!(judge("/open/a"), Verdict::Pass);
+        assert_eq!(
+            judge("/open/b"),
+            Verdict::Limited(1),
+            "the rate is that of all"
+        );
+        assert_eq!(judge("/open/often/a"), Verdict::Pass);
+        assert_eq!(judge("/open/dir/"), Verdict::Denied, "its document is");
+        let again = Asks {
+            is_new: false,
+            ..asks("/open/b")
+        };
+        assert_eq!(rules.judge(&again, &[]), Verdict::Pass, "it was counted");
+    }
+}

@@ -1,0 +1,206 @@
+//! The server on sockets: accepts connections, waits for what happens on them, and has it answered.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use exos::{Error, clock};
+use exos_inet::Instant;
+use exos_program::sockets::Sockets;
+use rustix::io::Errno;
+
+use super::listener;
+
+use crate::connections::{Bounds, Carried, Cheetah};
+use crate::http::Server;
+use crate::limits::{ACCEPT_PAUSE, RECEIVE_BUFFER_LEN};
+use crate::site::Change;
+
+/// The server on sockets.
+pub struct SocketServer {
+    cheetah: Cheetah,
+    sockets: Sockets,
+    listener: Option<OwnedFd>,
+    /// Connections may wait to be accepted.
+    has_newcomers: bool,
+    /// None is accepted until then.
+    pause_until: Option<Instant>,
+    /// Connections at once.
+    connections_max: usize,
+    /// Connections that the kernel gave.
+    accepted: u64,
+    accept_errors: u64,
+}
+
+impl SocketServer {
+    /// Listens; `server` answers.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, or is none of this host's.
+    pub fn listen(address: SocketAddr, server: Server) -> Result<SocketServer, Error> {
+        let fail = |e: Errno| {
+            let what = format!("cannot listen at {address}");
+            Error::io(what, e).mend("choose another --port, or an --address of this host")
+        };
+        let mut sockets = Sockets::new(RECEIVE_BUFFER_LEN as usize).map_err(fail)?;
+        sockets.tell_of_taken();
+        let listener = listener::listen(address).map_err(fail)?;
+        sockets.watch(listener.as_fd()).map_err(fail)?;
+        Ok(SocketServer {
+            cheetah: Cheetah::new(server, clock::now()),
+            sockets,
+            listener: Some(listener),
+            has_newcomers: false,
+            pause_until: None,
+            connections_max: usize::MAX,
+            accepted: 0,
+            accept_errors: 0,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    ///
+    /// It has stopped.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        let listener = self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        listener::address(listener)
+    }
+
+    /// Limits clients from now on, each by itself and all together.
+    pub fn set_bounds(&mut self, bounds: Bounds, connections_max: Option<u32>) {
+        self.cheetah.set_bounds(bounds);
+        self.connections_max = connections_max.map_or(usize::MAX, |most| most as usize);
+    }
+
+    /// Waits for something to do, until `until` at the latest, and does it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses to wait.
+    pub fn turn(&mut self, until: Option<Instant>) -> Result<(), Error> {
+        self.wait(until, &[])?;
+        self.handle(clock::now(), clock::unix_secs());
+        Ok(())
+    }
+
+    /// Does what there is to do at a moment: what the last wait told of, and what is due.
+    pub fn handle(&mut self, now: Instant, unix_secs: u64) {
+        self.has_newcomers |= self.sockets.was_told();
+        self.pause_until = self.pause_until.filter(|until| *until > now);
+        self.accept(now);
+        self.cheetah.handle(now, unix_secs, &mut self.sockets);
+        self.answer_what_follows(now);
+        // Where some have ended, there may be room for others.
+        while self.may_accept() {
+            self.accept(now);
+            self.answer_what_follows(now);
+        }
+    }
+
+    /// What the kernel does with what was sent it says at once.
+    fn answer_what_follows(&mut self, now: Instant) {
+        self.cheetah.handle_events(now, &mut self.sockets);
+    }
+
+    /// Connections may wait for which there is room. Those for which there is none wait in the kernel.
+    fn may_accept(&self) -> bool {
+        let has_room = self.sockets.open() < self.connections_max;
+        self.has_newcomers && has_room && self.pause_until.is_none()
+    }
+
+    /// Takes connections that wait.
+    fn accept(&mut self, now: Instant) {
+        while self.may_accept() {
+            let Some(listener) = &self.listener else {
+                self.has_newcomers = false;
+                return;
+            };
+            let accepted = match listener::accept(listener) {
+                Ok(Some((socket, peer))) => self.sockets.adopt(socket, peer),
+                Ok(None) => {
+                    self.has_newcomers = false;
+                    return;
+                }
+                Err(e) => Err(e),
+            };
+            match accepted {
+                Ok(()) => self.accepted += 1,
+                // The kernel has no room: it is better asked later.
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.accept_errors += 1;
+                    self.pause_until = Some(now + ACCEPT_PAUSE);
+                }
+                // The client has gone again.
+                Err(_) => self.accept_errors += 1,
+            }
+        }
+    }
+}
+
+impl Carried for SocketServer {
+    fn cheetah(&self) -> &Cheetah {
+        &self.cheetah
+    }
+
+    fn cheetah_mut(&mut self) -> &mut Cheetah {
+        &mut self.cheetah
+    }
+
+    fn now(&self) -> Instant {
+        clock::now()
+    }
+
+    fn answer(&mut self, unix_secs: u64) {
+        self.handle(clock::now(), unix_secs);
+    }
+
+    fn wait(&mut self, until: Option<Instant>, _: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        let may_accept = self.may_accept().then(clock::now);
+        let pause = self.pause_until.filter(|_| self.has_newcomers);
+        let until = [until, self.cheetah.poll_timeout(), may_accept, pause];
+        let waited = self.sockets.wait(until.into_iter().flatten().min());
+        waited.map_err(|e| Error::io("cannot wait for connections", e))
+    }
+
+    fn watch(&self, fd: BorrowedFd<'_>) -> Result<(), Error> {
+        let watched = self.sockets.watch(fd);
+        watched.map_err(|e| Error::io("cannot wait for connections", e))
+    }
+
+    fn change(&mut self, site: usize, change: Change) {
+        let (now, unix_secs) = (clock::now(), clock::unix_secs());
+        self.cheetah
+            .change(now, unix_secs, site, change, &mut self.sockets);
+        self.answer_what_follows(now);
+    }
+
+    fn retry_all(&mut self) {
+        let (now, unix_secs) = (clock::now(), clock::unix_secs());
+        self.cheetah.retry_all(now, unix_secs, &mut self.sockets);
+        self.answer_what_follows(now);
+    }
+
+    fn stop(&mut self) {
+        self.listener = None;
+        let (now, unix_secs) = (clock::now(), clock::unix_secs());
+        self.cheetah.stop(now, unix_secs, &mut self.sockets);
+        self.answer_what_follows(now);
+    }
+
+    fn describe(&self) -> String {
+        "the kernel's sockets".to_owned()
+    }
+
+    /// Connections that were accepted, and those that the kernel did not give. Those that were reset at once because of
+    /// their peer are `http_peer_refusals`, and not among them.
+    fn counters(&self) -> Vec<(String, u64)> {
+        let accepted = self.accepted - self.cheetah.peer_refusals();
+        vec![
+            ("sockets_accepted".to_owned(), accepted),
+            ("sockets_accept_errors".to_owned(), self.accept_errors),
+        ]
+    }
+}
