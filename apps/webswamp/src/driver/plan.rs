@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use exos_host::{Error, Result};
 
+use super::one::One;
 use super::replay::{Extent, Log, Replay};
 use super::surge::{Documents, Users, documents};
+use super::task::{Driver, Maker};
 use super::weighted::{List, Weighted};
-use super::{Driver, Maker, One};
 use crate::request::{Content, Request};
 use crate::schedule::Beat;
 use crate::target;

@@ -16,10 +16,12 @@
 //! | `slot` | a client's place |
 //! | `order` | whose deadline comes first |
 //! | `begin` | requests that begin |
+//! | `behind` | what was sent on a connection behind its first request |
 //! | `pipeline` | requests sent behind others |
 //! | `take` | responses that come |
 
 mod begin;
+mod behind;
 mod order;
 mod pipeline;
 mod slot;

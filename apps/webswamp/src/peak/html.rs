@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use exos_program::figure::{self, Marks, Point, Points, number};
 use exos_program::html::{escape, page, table};
 
-use super::{Peak, Step};
+use super::result::Peak;
+use super::step::Step;
 use crate::report::{POINTS, micros};
 
 /// How the figure is to be read.

@@ -7,8 +7,11 @@ use exos_program::html::{escape, page, table};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::text::micros;
-use super::{Distribution, Generator, POINTS, Results, Traffic, Verdict};
+use super::distribution::{Distribution, POINTS};
+use super::numbers::micros;
+use super::results::{Generator, Results};
+use super::traffic::Traffic;
+use super::verdict::Verdict;
 use crate::statistics::Second;
 
 /// How the two times are to be read.
