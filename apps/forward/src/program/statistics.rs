@@ -16,8 +16,8 @@ use serde::{Serialize, Serializer};
 use crate::flow::Class;
 use crate::forwarder::Forwarder;
 use crate::kernel::Kernel;
+use crate::program::status::Status;
 use crate::service::Listener;
-use crate::status::Status;
 
 /// What is reported of.
 #[derive(Clone, Copy)]

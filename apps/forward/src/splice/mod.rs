@@ -31,8 +31,8 @@ use exos::{Error, clock};
 use exos_host::limits::raise_descriptors;
 use exos_program::{Printer, Stream};
 
-use crate::names::To;
-use crate::options::ForwardArgs;
+use crate::settings::options::ForwardArgs;
+use crate::settings::written::To;
 use splicer::Splicer;
 
 pub use proxy::Version;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     };
     let printer = Printer::start(stream)?;
     exos_program::info!("exos forward: on the kernel's sockets, by splicing");
-    crate::run::announce(&args.listen);
+    crate::program::run::announce(&args.listen);
     let ended = turn(splicer, &signals, &printer, args.json);
     printer.finish();
     ended.map_err(|e| Error::io("cannot wait for connections", e))?;
