@@ -12,6 +12,7 @@ mod cli;
 pub mod file;
 pub mod limits;
 mod live;
+mod output;
 mod packet;
 mod run;
 mod sink;

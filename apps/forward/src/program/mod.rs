@@ -1,5 +1,6 @@
 //! The program around the forwarder: its loop, who it follows and who follows it, checks, reports and control.
 
+pub(crate) mod announce;
 pub(crate) mod answers;
 pub(crate) mod busy_poll;
 pub(crate) mod checking;

@@ -17,7 +17,7 @@ use crate::service::{Affinity, Balance};
 use crate::settings::config;
 use crate::settings::wanted::{Service, Wanted};
 use crate::settings::written::{ListenAddress, To, interval};
-use crate::splice::Version;
+use crate::splice::proxy::Version;
 
 /// Forward connections to servers packet by packet (a layer-4 load balancer).
 ///

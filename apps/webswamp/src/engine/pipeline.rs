@@ -3,9 +3,10 @@
 
 use exos_inet::Instant;
 
+use super::behaviour::Shape;
 use super::behind::Waiting;
+use super::clients::Engine;
 use super::slot::Stage;
-use super::{Engine, Shape};
 use crate::statistics::ErrorKind;
 use crate::transport::Transport;
 

@@ -23,8 +23,6 @@ use crate::settings::check;
 use crate::settings::options::{ForwardArgs, Other};
 use program::Program;
 
-pub(crate) use start::announce;
-
 /// `exos forward`.
 ///
 /// # Errors

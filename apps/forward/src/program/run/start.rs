@@ -11,6 +11,7 @@ use super::program::Program;
 use super::reload::set_rules;
 use crate::forwarder::Forwarder;
 use crate::kernel::Kernel;
+use crate::program::announce::announce;
 use crate::program::answers::Answers;
 use crate::program::busy_poll::BusyPoll;
 use crate::program::checking::Checking;
@@ -26,7 +27,6 @@ use crate::settings::options::ForwardArgs;
 use crate::settings::rehearsal::rehearse;
 use crate::settings::setup::{attach, check, listens};
 use crate::settings::wanted::Wanted;
-use crate::settings::written::ListenAddress;
 
 impl Program {
     /// A forwarder that has all it needs, and has given up the privilege that it needed for that.
@@ -105,14 +105,6 @@ impl Program {
             announce(&service.listen);
         }
         Ok(program)
-    }
-}
-
-/// Tells a person, and anyone who waits for it, that it runs.
-pub(crate) fn announce(listen: &[ListenAddress]) {
-    for place in listen {
-        let transport = place.transport.name();
-        exos_program::say!("{transport}:{}", place.at);
     }
 }
 
