@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use exos_program::figure::{self, Curve, Unit, number};
 use exos_program::html::{escape, page, table};
+use exos_program::zone;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use super::distribution::{Distribution, POINTS};
 use super::numbers::micros;
@@ -231,7 +231,7 @@ fn time(us: u64) -> String {
 /// Local time and how it differs from UTC, as `2026-11-24 12:39:58 +0100`.
 fn date_and_time(utc_secs: i64) -> String {
     let time = Timestamp::from_second(utc_secs).unwrap_or_default();
-    let local = time.to_zoned(TimeZone::system());
+    let local = time.to_zoned(zone::local());
     local.strftime("%Y-%m-%d %H:%M:%S %z").to_string()
 }
 
