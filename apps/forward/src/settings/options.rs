@@ -22,8 +22,8 @@ use crate::splice::proxy::Version;
 /// Forward connections to servers packet by packet (a layer-4 load balancer).
 ///
 /// Packets to a listener (--listen) are sent on to one of the servers (--to) of its address family, with an address of
-/// this program as the source; answers go back to the client with the listener's address as the source. --reach has
-/// other ways. All packets of a connection go to one server, chosen by a hash of the client's address and port (Maglev)
+/// this program as the source; answers go back to the client with the listener's address as the source. --reach offers
+/// other modes. All packets of a connection go to one server, chosen by a hash of the client's address and port (Maglev)
 /// and by the servers' weights. TCP runs between client and server; this program acknowledges nothing itself. It
 /// answers pings to its addresses. SIGINT and SIGTERM stop it. It prints statistics on SIGUSR1 and at the end.
 #[derive(clap::Args, Clone, Debug)]
