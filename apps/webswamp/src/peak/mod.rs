@@ -100,6 +100,7 @@ fn step_times(warm_up: Duration, duration: Option<Duration>) -> (Duration, Durat
 mod tests {
     use super::step::tests::step;
     use super::*;
+    use crate::output::Found as _;
     use crate::report::Threshold;
     use crate::report::tests::results;
     use serde_json::{Value, json};

@@ -51,35 +51,6 @@ impl Peak {
     pub fn best(&self) -> Option<(f64, &Results)> {
         self.rate.zip(self.results.as_ref())
     }
-
-    /// A table.
-    pub fn text(&self) -> String {
-        let mut text = format!("{:>12}", "requests/s");
-        for (name, _) in POINTS {
-            let _ = write!(text, "{name:>10}");
-        }
-        let _ = writeln!(text, "{:>8}{:>8}", "errors", "we busy");
-        let steps = self.by_rate();
-        steps.iter().for_each(|step| text.push_str(&step.line()));
-        let _ = writeln!(text, "\n{}", self.found());
-        if self.is_unfinished {
-            text.push_str("the search was ended before it was over\n");
-        }
-        text
-    }
-
-    /// An object.
-    pub fn json(&self) -> String {
-        let report = Report {
-            schema: "exos.load.peak/1",
-            bound: self.bound.to_string(),
-            peak_rate: self.rate,
-            is_unfinished: self.is_unfinished,
-            steps: self.steps.iter().map(Step::report).collect(),
-        };
-        let value = serde_json::to_value(report).expect("names are text");
-        format!("{value}\n")
-    }
 }
 
 /// What a search for the peak found.
@@ -98,16 +69,35 @@ pub struct Report {
 }
 
 impl Found for Peak {
-    fn html(&self) -> String {
-        self.html()
+    fn text(&self) -> String {
+        let mut text = format!("{:>12}", "requests/s");
+        for (name, _) in POINTS {
+            let _ = write!(text, "{name:>10}");
+        }
+        let _ = writeln!(text, "{:>8}{:>8}", "errors", "we busy");
+        let steps = self.by_rate();
+        steps.iter().for_each(|step| text.push_str(&step.line()));
+        let _ = writeln!(text, "\n{}", self.found());
+        if self.is_unfinished {
+            text.push_str("the search was ended before it was over\n");
+        }
+        text
     }
 
     fn json(&self) -> String {
-        self.json()
+        let report = Report {
+            schema: "exos.load.peak/1",
+            bound: self.bound.to_string(),
+            peak_rate: self.rate,
+            is_unfinished: self.is_unfinished,
+            steps: self.steps.iter().map(Step::report).collect(),
+        };
+        let value = serde_json::to_value(report).expect("names are text");
+        format!("{value}\n")
     }
 
-    fn text(&self) -> String {
-        self.text()
+    fn html(&self) -> String {
+        self.page()
     }
 
     fn meets(&self, condition: &Threshold) -> Option<String> {
