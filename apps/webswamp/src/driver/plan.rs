@@ -33,8 +33,8 @@ pub struct DriverArgs {
     #[arg(long, value_name = "FACTOR", requires = "replay", value_parser = speed,
         conflicts_with_all = ["as_fast_as_possible", "rate"])]
     pub(crate) speed: Option<f64>,
-    /// Simulate users (SURGE model) of the documents in this folder or list, which exos load surge-files made and URL
-    /// serves
+    /// Simulate users (SURGE model) who browse a set of documents: the folder that exos load surge-files wrote, or its
+    /// list alone; URL must serve them
     #[arg(long, value_name = "FOLDER", requires = "url",
         conflicts_with_all = ["urls", "replay", "rate", "think", "method", "body"])]
     pub(crate) surge: Option<PathBuf>,
