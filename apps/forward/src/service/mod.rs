@@ -1,10 +1,11 @@
 //! Listeners and the servers behind them: what is forwarded, and to whom it may go.
 //!
-//! A server is one for each protocol, end, address of ours and [`Reach`], whichever listeners it is behind: its ports are its
-//! own.
+//! A server is one for each protocol, end, address of ours and [`Reach`](crate::packets::reach::Reach), whichever listeners
+//! it is behind: its ports are its own.
 //!
 //! Both have places, which flows name. What is taken away keeps its place while it has flows, which go on as before; then the
-//! place is free for another. What is wanted becomes what there is also while packets come; a hashing table is then made again beside the old one, a bounded part at a time.
+//! place is free for another. What is wanted becomes what there is also while packets come; a hashing table is then made again
+//! beside the old one, a bounded part at a time.
 //!
 //! | file | what is in it |
 //! |---|---|

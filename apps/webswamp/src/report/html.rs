@@ -150,11 +150,7 @@ impl Results {
             .into_iter()
             .chain(POINTS.map(|(name, _)| name))
             .collect();
-        let measured = self
-            .times_us
-            .list()
-            .into_iter()
-            .filter(|(_, times)| !times.0.is_empty());
+        let measured = self.times_us.measured();
         let rows = measured.map(|(name, times)| {
             let mut row = vec![
                 name.replace('_', " "),

@@ -83,6 +83,12 @@ impl Times {
             ("slip", &self.slip),
         ]
     }
+
+    /// Those of which there are any, with their names.
+    pub fn measured(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
+        let all = self.list().into_iter();
+        all.filter(|(_, times)| !times.0.is_empty())
+    }
 }
 
 /// The results of a load.

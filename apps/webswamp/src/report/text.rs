@@ -130,11 +130,7 @@ impl Results {
             let _ = write!(text, "{name:>10}");
         }
         text.push('\n');
-        let measured = self
-            .times_us
-            .list()
-            .into_iter()
-            .filter(|(_, times)| !times.0.is_empty());
+        let measured = self.times_us.measured();
         for (name, times) in measured {
             let _ = write!(
                 text,

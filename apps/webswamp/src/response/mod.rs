@@ -1,4 +1,4 @@
-//! Responses, taken in where they lie and counted: [`head`] says how long a body is, [`chunks`] where one ends that
+//! Responses, taken in where they lie and counted: [`Heads`] says how long a [`Body`] is, [`Chunks`] where one ends that
 //! says so itself. Nothing is kept of them.
 
 mod body;
