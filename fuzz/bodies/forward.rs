@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use exos_forward::forwarder::{Forwarder, Verdict};
-use exos_forward::packet::{Packet, Transport, Upper};
-use exos_forward::reach::Reach;
+use exos_forward::packets::packet::{Packet, Transport, Upper};
+use exos_forward::packets::reach::Reach;
 use exos_forward::service::{Listen, Services};
 use exos_inet::{Duration, Instant, RxChecksum};
 use exos_wire::{Mac, Sum};

@@ -42,7 +42,7 @@ pub struct DumpArgs {
     /// Capture at most this many bytes of each packet; 0: all
     #[arg(short, long, value_name = "BYTES", default_value_t = 0)]
     snaplen: u32,
-    /// More detail: program and verdict, IP headers, checksums; -vv and -vvv: still more
+    /// More detail: the program, what became of the packet, IP headers and checksums; -vv and -vvv: still more
     #[arg(short, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Show Ethernet headers

@@ -4,7 +4,7 @@
 //! listens on. Programs that attach directly copy both into a ring for this command while it runs; of those that the
 //! daemon lends a part of an interface, programs in the kernel's packet path do.
 //!
-//! [`text`] turns a packet into tcpdump's line; [`file`] reads and writes captures.
+//! [`text`] turns a packet into tcpdump's line; [`mod@file`] reads and writes captures.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
@@ -12,6 +12,7 @@ mod cli;
 pub mod file;
 pub mod limits;
 mod live;
+mod output;
 mod packet;
 mod run;
 mod sink;

@@ -35,3 +35,6 @@ pub const FILE_INTERFACES_MAX: usize = 4096;
 
 /// Bytes taken of a packet unless asked for fewer; more than any packet has.
 pub const SNAPLEN_MAX: u32 = CAPTURED_BYTES_MAX as u32;
+
+/// Packets taken before the output is handed on and signals are looked at.
+pub const BATCH: usize = 256;

@@ -6,6 +6,7 @@
 //! rings are looked at a hundred times a second. It ends by a signal, after `--count` packets, when nobody reads the output
 //! any more, when the daemon goes, or the process that was asked for.
 
+mod clock;
 mod daemon;
 mod names;
 mod programs;
@@ -18,15 +19,11 @@ use exos::signals::Signals;
 use exos::via::control::Control;
 use exos_host::error::{Error, ErrorKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::cli::DumpArgs;
-use crate::run::Dump;
+use crate::output::Output;
 use daemon::Daemon;
 use programs::Programs;
-
-/// Packets taken before the output is handed on and signals are looked at.
-const BATCH: usize = 256;
 
 /// How often the rings of programs are looked at: their 8 MiB hold what comes in that time at 6 Gbit/s.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -34,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How often programs are looked for that have begun, and those let go that have ended.
 const REFRESH_EVERY: Duration = Duration::from_millis(500);
 
-pub(crate) fn run(args: &DumpArgs, mut dump: Dump) -> Result<ExitCode, Error> {
+pub(crate) fn run(args: &DumpArgs, mut output: Output) -> Result<ExitCode, Error> {
     let signals = Signals::catch()?;
     let mut live = Live::open(args)?;
     exos_program::info!(
@@ -42,10 +39,10 @@ pub(crate) fn run(args: &DumpArgs, mut dump: Dump) -> Result<ExitCode, Error> {
         live.sources(args).join(", "),
         args.snaplen()
     );
-    let ended = live.turns(&mut dump, &signals);
-    let lost = live.lost(dump.has_enough());
-    dump.finish(lost.map_or(0, |lost| lost.packets))?;
-    exos_program::info!("exos dump: {}", counts(dump.captured, lost));
+    let ended = live.turns(&mut output, &signals);
+    let lost = live.lost(output.has_enough());
+    output.finish(lost.map_or(0, |lost| lost.packets))?;
+    exos_program::info!("exos dump: {}", counts(output.captured, lost));
     ended.map(|()| ExitCode::SUCCESS)
 }
 
@@ -122,18 +119,18 @@ impl Live {
         daemon.chain(programs).collect()
     }
 
-    fn turns(&mut self, dump: &mut Dump, signals: &Signals) -> Result<(), Error> {
+    fn turns(&mut self, output: &mut Output, signals: &Signals) -> Result<(), Error> {
         while !signals.stop_requested() {
-            match self.take(dump)? {
+            match self.take(output)? {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(true) => continue,
                 ControlFlow::Continue(false) => {}
             }
-            if dump.flush()?.is_break() {
+            if output.flush()?.is_break() {
                 return Ok(());
             }
             if signals.take_report_request() {
-                exos_program::info!("exos dump: {}", counts(dump.captured, self.lost(false)));
+                exos_program::info!("exos dump: {}", counts(output.captured, self.lost(false)));
             }
             if let Some(daemon) = &mut self.daemon {
                 daemon.listen()?;
@@ -147,16 +144,16 @@ impl Live {
     }
 
     /// Puts out what is there; true when there may be more.
-    fn take(&mut self, dump: &mut Dump) -> Result<ControlFlow<(), bool>, Error> {
+    fn take(&mut self, output: &mut Output) -> Result<ControlFlow<(), bool>, Error> {
         let mut more = false;
         if let Some(daemon) = &mut self.daemon {
-            match daemon.take(dump)? {
+            match daemon.take(output)? {
                 ControlFlow::Continue(some) => more |= some,
                 ended => return Ok(ended),
             }
         }
         if let Some(programs) = &mut self.programs {
-            match programs.take(dump)? {
+            match programs.take(output)? {
                 ControlFlow::Continue(some) => more |= some,
                 ended => return Ok(ended),
             }
@@ -228,19 +225,4 @@ fn nobody(error: Error, args: &DumpArgs) -> Error {
         (None, Some(pid)) => Error::new(format!("process {pid} shows nobody its packets, and there is no daemon")).mend(MEND),
         (None, None) => Error::new("there is no program and no daemon that shows packets").mend(MEND),
     }
-}
-
-/// Nanoseconds that the wall clock is ahead of the monotonic one.
-fn wall_ahead_ns() -> u64 {
-    clock_ns(ClockId::Realtime).saturating_sub(monotonic_ns())
-}
-
-fn monotonic_ns() -> u64 {
-    clock_ns(ClockId::Monotonic)
-}
-
-/// Neither clock is before its zero.
-fn clock_ns(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
-    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }

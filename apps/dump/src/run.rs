@@ -1,114 +1,28 @@
-//! `exos dump`: packets from a source, through the filter, to the output.
+//! `exos dump`: packets of a file, or as they come, to the output.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
-use std::ops::ControlFlow;
+use std::io::{self, Read};
 use std::process::ExitCode;
 
-use exos_filter::Filter;
 use exos_host::Error;
 
 use crate::cli::DumpArgs;
 use crate::file::{CaptureReader, FileError};
-use crate::packet::Packet;
-use crate::sink::{Pcapng, Sink, Text};
+use crate::output::Output;
 
 /// Does what the command line says.
 ///
 /// # Errors
 /// The filter is not understood, a file cannot be read or written, or there is nobody whose packets are to be seen.
 pub fn run(args: &DumpArgs) -> Result<ExitCode, Error> {
-    let dump = Dump::new(args)?;
+    let output = Output::new(args)?;
     match &args.read {
-        Some(path) => read_file(path, dump),
-        None => crate::live::run(args, dump),
+        Some(path) => read_file(path, output),
+        None => crate::live::run(args, output),
     }
 }
 
-/// What is done with every packet.
-pub(crate) struct Dump {
-    filter: Filter,
-    snaplen: usize,
-    sink: Sink,
-    /// Packets put out.
-    pub(crate) captured: u64,
-    /// How many are wanted.
-    count: u64,
-}
-
-impl Dump {
-    fn new(args: &DumpArgs) -> Result<Self, Error> {
-        let text = || Text::new(args.printer(), args.stamps(), args.verbose);
-        let sink = match &args.write {
-            Some(path) => {
-                let pcapng = Pcapng::create(path, args.snaplen(), &args.filter_text())
-                    .map_err(|e| Error::io(format!("cannot write {path}"), e))?;
-                Sink::Pcapng(Box::new(pcapng))
-            }
-            None if args.json => Sink::Json(text()),
-            None => Sink::Text(text()),
-        };
-        Ok(Self {
-            filter: args.filter()?,
-            snaplen: args.snaplen() as usize,
-            sink,
-            captured: 0,
-            count: args.count.unwrap_or(u64::MAX),
-        })
-    }
-
-    /// Puts a packet of a file out if the filter wants it, cut to the snap length. `Break` as for
-    /// [`Self::put`].
-    fn filter_and_put(&mut self, packet: &Packet<'_>) -> Result<ControlFlow<()>, Error> {
-        if !self.filter.matches(packet.bytes) {
-            return Ok(ControlFlow::Continue(()));
-        }
-        let cut = Packet {
-            bytes: packet.bytes.get(..self.snaplen).unwrap_or(packet.bytes),
-            ..packet.clone()
-        };
-        self.put(&cut)
-    }
-
-    /// Puts a packet out. `Break` when there have been enough, or when nobody reads any more.
-    pub(crate) fn put(&mut self, packet: &Packet<'_>) -> Result<ControlFlow<()>, Error> {
-        let done = self.sink.packet(packet);
-        if written(done)?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        self.captured += 1;
-        Ok(match self.has_enough() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        })
-    }
-
-    /// As many packets as were wanted have been put out.
-    pub(crate) fn has_enough(&self) -> bool {
-        self.captured >= self.count
-    }
-
-    /// Hands on what was put out. `Break` when nobody reads any more.
-    pub(crate) fn flush(&mut self) -> Result<ControlFlow<()>, Error> {
-        written(self.sink.flush())
-    }
-
-    /// Ends the output.
-    pub(crate) fn finish(&mut self, lost: u64) -> Result<(), Error> {
-        written(self.sink.finish(lost)).map(|_| ())
-    }
-}
-
-/// A reader that went away has seen enough.
-fn written(result: io::Result<()>) -> Result<ControlFlow<()>, Error> {
-    match result {
-        Ok(()) => Ok(ControlFlow::Continue(())),
-        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
-        Err(e) => Err(Error::io("cannot write packets", e)),
-    }
-}
-
-fn read_file(path: &str, mut dump: Dump) -> Result<ExitCode, Error> {
+fn read_file(path: &str, mut output: Output) -> Result<ExitCode, Error> {
     let unreadable = |e: FileError| match e {
         FileError::Io(e) => Error::io(format!("cannot read {path}"), e),
         bad @ FileError::Bad { .. } => Error::new(format!("cannot read {path}: {bad}"))
@@ -122,13 +36,13 @@ fn read_file(path: &str, mut dump: Dump) -> Result<ExitCode, Error> {
     let mut reader = CaptureReader::new(from).map_err(unreadable)?;
     let damage = loop {
         match reader.next_packet() {
-            Ok(Some(packet)) if dump.filter_and_put(&packet)?.is_continue() => {}
+            Ok(Some(packet)) if output.filter_and_put(&packet)?.is_continue() => {}
             Ok(_) => break None,
             Err(error) => break Some(error),
         }
     };
     // What came before the damage is good.
-    dump.finish(reader.lost())?;
+    output.finish(reader.lost())?;
     if reader.lost() > 0 {
         exos_program::info!(
             "exos dump: {path} lacks {} packets, which were lost when it was made",

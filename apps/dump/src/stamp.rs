@@ -1,5 +1,6 @@
 //! The time before each line, in tcpdump's six forms.
 
+use exos_program::zone;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -52,7 +53,7 @@ impl Stamps {
     pub fn new(form: Form) -> Self {
         Self {
             form,
-            zone: TimeZone::system(),
+            zone: zone::local(),
             base_ns: None,
         }
     }

@@ -5,8 +5,8 @@
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
 
-use exos_forward::packet::Transport;
-use exos_forward::reach::Reach;
+use exos_forward::packets::packet::Transport;
+use exos_forward::packets::reach::Reach;
 use exos_forward::service::{Listen, Services};
 use exos_forward::status::Status;
 

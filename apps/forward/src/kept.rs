@@ -21,11 +21,11 @@
 
 use std::fmt;
 
-use crate::endpoint::{Address, Endpoint};
 use crate::flow::{Flow, State};
 use crate::limits::{FLOWS_MAX, LISTENERS_MAX, SERVERS_MAX};
-use crate::packet::Transport;
-use crate::reach::Reach;
+use crate::packets::endpoint::{Address, Endpoint};
+use crate::packets::packet::Transport;
+use crate::packets::reach::Reach;
 use crate::service::{Services, Standing};
 
 const MAGIC: &[u8; 8] = b"exosflow";

@@ -38,7 +38,7 @@ use exos_inet::{Instant, Stack};
 use crate::flow::{FlowId, Tick};
 use crate::forwarder::Forwarder;
 use crate::limits::{FIT_AGAIN_AFTER, SWEEP_STEP, SWEEP_TIME, WAY_OUT_EVERY};
-use crate::packet::Transport;
+use crate::packets::packet::Transport;
 use crate::service::Services;
 use table::Table;
 

@@ -6,7 +6,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | `packets` | one packet: what is looked at ([`packet`], [`endpoint`]), what becomes of it ([`rewrite`], [`fragments`], [`tunnel`], [`too_big`], [`reach`], `onward`), of errors about it ([`icmp`]) and of those of our own ([`refusal`]), how much has gone through ([`traffic`]) |
+//! | [`packets`] | one packet: what is looked at, what becomes of it, and errors about it |
 //! | [`flow`] | the flows under way, how they stand, and when they are forgotten |
 //! | [`syns`] | SYNs that wait for an answer, to be sent to another server if there is none |
 //! | [`service`], [`maglev`], [`ports`] | what is listened to, which server, and which of our ports it sees |
@@ -14,7 +14,7 @@
 //! | [`forwarder`] | all of that together, for one frame after the other |
 //! | [`kernel`] | flows that the kernel forwards |
 //! | [`kept`] | flows that outlive the program |
-//! | `settings` | what the command line (`options`) or a file (`config`) wants (`wanted`), the addresses of `names`, what the link says to it (`setup`), and whether a successor could begin (`rehearsal`) |
+//! | `settings` | what the command line or a file wants, and whether that can be |
 //! | `program` | `exos forward`: its loop (`run`), on what the daemon lends (`lent`), in place of another (`predecessor`, `keeper`); it checks and seeks servers (`checking`, `seeking`), and reports ([`status`], `statistics`, `exporter`, `control`) |
 //! | `splice` | the other forwarder, on sockets: `exos forward --splice` |
 //!
@@ -30,7 +30,7 @@ pub mod kept;
 pub mod kernel;
 pub mod limits;
 pub mod maglev;
-mod packets;
+pub mod packets;
 pub mod ports;
 mod program;
 pub mod service;
@@ -38,23 +38,13 @@ mod settings;
 mod splice;
 pub mod syns;
 
-use packets::onward;
-pub use packets::{
-    endpoint, fragments, icmp, packet, reach, refusal, rewrite, too_big, traffic, tunnel,
-};
+pub use program::run::run;
 pub use program::status;
-use program::{
-    answers, busy_poll, checking, control, exporter, keeper, lent, predecessor, run, seeking,
-    statistics,
-};
-use settings::{config, names, options, rehearsal, setup, wanted};
-
-pub use options::ForwardArgs;
-pub use run::run;
+pub use settings::options::ForwardArgs;
 
 /// What is reported and answered as JSON.
 pub mod json {
-    pub use crate::control::{Answer, Request};
+    pub use crate::program::control::{Answer, Request};
+    pub use crate::program::statistics::Report as Statistics;
     pub use crate::splice::Report as Splice;
-    pub use crate::statistics::Report as Statistics;
 }

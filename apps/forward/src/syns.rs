@@ -8,7 +8,7 @@ use exos_inet::Instant;
 
 use crate::flow::{FlowId, Key};
 use crate::limits::{SYN_LEN_MAX, SYNS_MAX};
-use crate::rewrite::Sums;
+use crate::packets::rewrite::Sums;
 
 /// A SYN as it came.
 #[derive(Clone, Debug)]

@@ -5,27 +5,19 @@
 
 use crate::emulator::Statistics;
 use crate::emulator::running::Running;
+use crate::lab::{Lab, find_sides};
 use crate::offloads;
 use crate::settings::{INTERFACE, Settings, Side, WireKind, check_name, middle_namespace};
 use crate::wiring;
 use exos_host::caps::{self, CapabilitySet};
-use exos_host::netlink::{LinkInfo, Netlink};
+use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
-use exos_host::{Error, Result, error::Context as _};
+use exos_host::{Result, error::Context as _};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
-use std::ffi::OsStr;
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::Command;
-
-/// A lab that is up.
-#[derive(Debug)]
-pub struct Lab {
-    name: String,
-    sides: [NetNs; 2],
-}
 
 /// What [`up`] had to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,51 +51,6 @@ pub(crate) struct Removed {
 }
 
 impl Lab {
-    /// Opens a lab that is up.
-    pub fn open(name: &str) -> Result<Self> {
-        check_name(name)?;
-        match find_sides(name)? {
-            [Some(a), Some(b)] => Ok(Self {
-                name: name.to_owned(),
-                sides: [a, b],
-            }),
-            _ => {
-                let option = if name == Settings::default().name {
-                    String::new()
-                } else {
-                    format!(" --name {name}")
-                };
-                Err(Error::new(format!("the lab {name} is not up"))
-                    .mend(format!("make it with `exos lab up{option}`")))
-            }
-        }
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The namespace of one side.
-    pub fn netns(&self, side: Side) -> &NetNs {
-        match side {
-            Side::A => &self.sides[0],
-            Side::B => &self.sides[1],
-        }
-    }
-
-    /// The state of one side's end of the wire.
-    pub fn link(&self, side: Side) -> Result<LinkInfo> {
-        self.netns(side).netlink()?.link_by_name(INTERFACE)
-    }
-
-    /// A command that will start inside one side.
-    pub fn command(&self, side: Side, program: impl AsRef<OsStr>) -> Result<Command> {
-        let mut command = Command::new(program);
-        self.netns(side).place(&mut command)?;
-        Ok(command)
-    }
-
     /// Has the lab taken down when the returned value is dropped.
     pub fn guard(self) -> Guard {
         Guard(self)
@@ -233,12 +180,6 @@ pub(crate) fn take_down(name: &str) -> Result<Removed> {
     )?;
     let _lock = lock()?;
     remove(name)
-}
-
-/// The namespaces of a lab that are there.
-pub(crate) fn find_sides(name: &str) -> Result<[Option<NetNs>; 2]> {
-    let [a, b] = Side::BOTH.map(|side| NetNs::find(&side.namespace(name)));
-    Ok([a?, b?])
 }
 
 /// True when there is a namespace of the lab, or a file that a crash left in the place of one.

@@ -1,12 +1,13 @@
 //! The command line of `exos lab`.
 
-use crate::build::{Lab, Outcome, find_sides, take_down, up};
+use crate::build::{Outcome, take_down, up};
 use crate::emulator::Statistics;
 use crate::emulator::background;
 use crate::foreground;
+use crate::lab::{Lab, find_sides};
 use crate::options::UpArgs;
 use crate::report;
-use crate::settings::{INTERFACE, Settings, Side};
+use crate::settings::{Settings, Side};
 use crate::status::{Labs, SideStatus, State, Status, list, status};
 use exos_host::{Error, Result, say};
 use std::ffi::OsString;
@@ -87,7 +88,7 @@ fn run_up(args: &UpArgs) -> Result<()> {
         Outcome::Unchanged => "was up already",
         Outcome::Changed => "is now as asked for",
     };
-    announce(&lab, &settings, verb);
+    report::announce(&lab, &settings, verb);
     if outcome == Outcome::Made {
         let name = lab.name();
         let option = if *name == Settings::default().name {
@@ -98,26 +99,6 @@ fn run_up(args: &UpArgs) -> Result<()> {
         say!("try: exos lab exec {option}b -- ping -c 1 10.10.0.1");
     }
     Ok(())
-}
-
-/// What there is now.
-pub(crate) fn announce(lab: &Lab, settings: &Settings, verb: &str) {
-    let (name, wire, mtu) = (lab.name(), settings.wire, settings.mtu);
-    say!("lab {name} {verb}: {wire} wire, MTU {mtu}");
-    if let Some(emulation) = &settings.emulation {
-        let (conditions, seed) = (&emulation.conditions, emulation.seed);
-        say!("  emulated, in each direction: {conditions}, seed {seed}");
-    }
-    for side in Side::BOTH {
-        let addresses = side
-            .addresses()
-            .map(|(ip, prefix)| format!("{ip}/{prefix}"))
-            .join(" ");
-        say!(
-            "  {side}  {}  {INTERFACE}  {addresses}",
-            side.namespace(name)
-        );
-    }
 }
 
 /// Becomes the command: its exit code, signals and standard streams are those of this process.

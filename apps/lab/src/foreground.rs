@@ -1,7 +1,6 @@
 //! `exos lab up --foreground`: a lab that lives as long as the command, its emulator in this process.
 
 use crate::build::emulate;
-use crate::cli::announce;
 use crate::emulator::Statistics;
 use crate::limits::SIGNAL_INTERVAL;
 use crate::options::UpArgs;
@@ -18,7 +17,7 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
     let settings = args.settings();
     let lab = emulate(&settings)?;
     if !args.json() {
-        announce(&lab, &settings, "is up until Ctrl-C");
+        report::announce(&lab, &settings, "is up until Ctrl-C");
     }
     loop {
         for signal in signals.pending() {

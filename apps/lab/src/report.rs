@@ -1,7 +1,30 @@
-//! An emulator's statistics as a person reads them.
+//! A lab and its emulator's statistics as a person reads them.
 
 use crate::emulator::{DirectionReport, Statistics};
+use crate::lab::Lab;
+use crate::settings::{INTERFACE, Settings, Side};
+use exos_host::say;
 use std::fmt::Write as _;
+
+/// What there is now.
+pub(crate) fn announce(lab: &Lab, settings: &Settings, verb: &str) {
+    let (name, wire, mtu) = (lab.name(), settings.wire, settings.mtu);
+    say!("lab {name} {verb}: {wire} wire, MTU {mtu}");
+    if let Some(emulation) = &settings.emulation {
+        let (conditions, seed) = (&emulation.conditions, emulation.seed);
+        say!("  emulated, in each direction: {conditions}, seed {seed}");
+    }
+    for side in Side::BOTH {
+        let addresses = side
+            .addresses()
+            .map(|(ip, prefix)| format!("{ip}/{prefix}"))
+            .join(" ");
+        say!(
+            "  {side}  {}  {INTERFACE}  {addresses}",
+            side.namespace(name)
+        );
+    }
+}
 
 /// Some lines, without an end of line after the last.
 pub(crate) fn text(statistics: &Statistics) -> String {

@@ -1,8 +1,8 @@
 //! What is there of a lab, read from the kernel.
 
-use crate::build::find_sides;
 use crate::emulator::Statistics;
 use crate::emulator::control::{Request, ask};
+use crate::lab::find_sides;
 use crate::offloads;
 use crate::settings::{INTERFACE, Side, WireKind, check_name};
 use crate::wiring::{are_tied, find_interface, find_middle};

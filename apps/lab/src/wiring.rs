@@ -8,9 +8,9 @@
 //! In both cases each side has one end, called `wire`. Everything here compares with what is there and changes
 //! what differs.
 
-use crate::build::Lab;
 use crate::emulator::control::{Request, ask};
 use crate::emulator::{Emulation, Statistics, background};
+use crate::lab::Lab;
 use crate::offloads;
 use crate::settings::{INTERFACE, Settings, Side, WireKind, middle_namespace};
 use exos_host::Result;

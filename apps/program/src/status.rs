@@ -177,24 +177,11 @@ pub struct SlotStatus {
     pub since_ns: Option<u64>,
     /// False while the program has not come back to a daemon that was started again.
     pub attached: Option<bool>,
-    /// How full its rings are, by name.
-    #[serde(skip_serializing)]
-    pub rings: Option<BTreeMap<String, RingStatus>>,
     /// What it may receive and send from.
     pub grants: Vec<GrantStatus>,
     /// What happened to its packets: counters of the gate by name. They belong to the slot's number and go on when another
     /// program is given it: compare two reports.
     pub counters: BTreeMap<String, u64>,
-}
-
-/// A ring.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
-#[serde(default)]
-pub struct RingStatus {
-    /// Its size.
-    pub entries: u64,
-    /// How many are in use.
-    pub used: u64,
 }
 
 /// A grant.

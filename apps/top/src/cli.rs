@@ -10,7 +10,7 @@ use crate::limits::{INTERVAL_MAX, INTERVAL_MIN};
 
 /// Watch the daemon's interfaces and programs, or a forwarder's servers, like top.
 ///
-/// For the daemon it shows programs, what they were granted, rates, drops by reason, and rings. Without --xokd and
+/// For the daemon it shows programs, what they were granted, rates, and drops by reason. Without --xokd and
 /// --forward it watches the daemon, or, if none runs, the forwarder at the usual control socket.
 #[derive(clap::Args, Debug)]
 pub struct TopArgs {

@@ -7,25 +7,14 @@ use exos::signals::Signals;
 use exos_host::Error;
 use exos_program::control::FORWARD_SOCKET;
 use exos_program::message;
-use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
-use ratatui::{DefaultTerminal, Frame};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::cli::TopArgs;
 use crate::keys::Next;
 use crate::limits::KEY_PAUSE;
+use crate::watch::Watch;
 use crate::{daemon, forward};
-
-/// Something that is watched.
-pub(crate) trait Watch {
-    /// Asks for a report and takes it in.
-    fn refresh(&mut self);
-    /// Whether reports are not asked for.
-    fn is_paused(&self) -> bool;
-    /// A key was pressed.
-    fn handle_key(&mut self, key: KeyEvent) -> Next;
-    /// Draws all of it.
-    fn draw(&self, frame: &mut Frame<'_>);
-}
 
 /// Does what the command line says.
 ///

@@ -9,8 +9,8 @@ use exos_host::{Error, Result};
 use exos_program::message::results;
 
 use crate::driver::surge::files::{self, FilesArgs};
-use crate::options::LoadArgs;
-use crate::output::OutputArgs;
+use crate::options::{LoadArgs, OutputArgs};
+use crate::output::Output;
 use crate::peak;
 use crate::report::{Comparison, Results, merge, warning};
 use crate::run::{make, prepare};
@@ -69,7 +69,7 @@ pub fn run(command: &LoadCommand) -> Result<ExitCode> {
             if let Some(warning) = warning(&all) {
                 exos_program::warn!("exos load: {warning}");
             }
-            output.open()?.tell(&all)
+            Output::open(output)?.tell(&all)
         }
         Some(Other::Compare { old, new, json }) => {
             let both = Comparison::new(&Results::read(old)?, &Results::read(new)?);
@@ -92,7 +92,7 @@ fn run_load(args: &LoadArgs) -> Result<ExitCode> {
                 return Err(Error::new("--find-peak opens the link for each of its steps, and --user takes the right to")
                     .mend("leave --user out, or load through the daemon (--via xokd) or over --sockets"));
             }
-            let output = args.user.as_user(|| args.output.open_for_peak())?;
+            let output = args.user.as_user(|| Output::open_for_peak(&args.output))?;
             let signals = Signals::catch()?;
             let told = |line: &str| {
                 if !args.show.quiet {
@@ -102,7 +102,7 @@ fn run_load(args: &LoadArgs) -> Result<ExitCode> {
             output.tell(&peak::find(args, bound, &signals, told)?)
         }
         None => {
-            let output = args.user.as_user(|| args.output.open())?;
+            let output = args.user.as_user(|| Output::open(&args.output))?;
             // Until here a signal ends the program where it stands: reading a log and finding an address may take long.
             let setup = args.user.as_user(|| prepare(args))?;
             output.tell(&make(args, setup, &Signals::catch()?)?)

@@ -9,10 +9,13 @@
 
 use std::io::Read;
 
+use super::error::FileError;
 use super::input::Input;
-use super::{FileError, LINKTYPE_ETHERNET};
 use crate::limits::CAPTURED_BYTES_MAX;
 use crate::packet::{Origin, Packet};
+
+/// The link type of Ethernet, the only one that is read and written.
+pub const LINKTYPE_ETHERNET: u16 = 1;
 
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read};
 
-use super::FileError;
+use super::error::FileError;
 
 /// A reader with its position, and the bytes of the item under way.
 pub(super) struct Input<R> {

@@ -11,10 +11,11 @@ use exos_host::bpf::RingbufReader;
 use exos_program::status::Status;
 use exos_xok::message::{Answer, Notice, Refusal, Request, VERSION};
 
+use super::clock::{monotonic_ns, wall_ahead_ns};
 use super::names::{Names, packet};
-use super::{BATCH, monotonic_ns, wall_ahead_ns};
 use crate::cli::DumpArgs;
-use crate::run::Dump;
+use crate::limits::BATCH;
+use crate::output::Output;
 
 /// How often the daemon is asked again who is behind the slots, when one is not known. Programs come
 /// and go seldom; a report costs the daemon a fraction of a millisecond.
@@ -73,7 +74,7 @@ impl Daemon {
     }
 
     /// Puts out what the ring holds; true when there may be more.
-    pub(super) fn take(&mut self, dump: &mut Dump) -> Result<ControlFlow<(), bool>, Error> {
+    pub(super) fn take(&mut self, output: &mut Output) -> Result<ControlFlow<(), bool>, Error> {
         let wall_ns = wall_ahead_ns();
         for _ in 0..BATCH {
             if !self.ring.read(&mut self.record)? {
@@ -87,7 +88,7 @@ impl Daemon {
                         Some(pid) if !self.names.is_of_process(&head, pid) => {
                             Ok(ControlFlow::Continue(()))
                         }
-                        _ => dump.put(&packet(&head, bytes, &self.names, wall_ns)),
+                        _ => output.put(&packet(&head, bytes, &self.names, wall_ns)),
                     }
                 }
                 // A daemon of another version; nothing else writes here.

@@ -6,10 +6,11 @@ use std::rc::Rc;
 use exos::watch::{Watcher, watchable};
 use exos_host::Error;
 
-use super::{BATCH, wall_ahead_ns};
+use super::clock::wall_ahead_ns;
 use crate::cli::DumpArgs;
+use crate::limits::BATCH;
+use crate::output::Output;
 use crate::packet::{Origin, Packet};
-use crate::run::Dump;
 
 /// Programs that are watched.
 pub(super) struct Programs {
@@ -85,7 +86,7 @@ impl Programs {
     }
 
     /// Puts out what the rings hold, the oldest first; true when there may be more.
-    pub(super) fn take(&mut self, dump: &mut Dump) -> Result<ControlFlow<(), bool>, Error> {
+    pub(super) fn take(&mut self, output: &mut Output) -> Result<ControlFlow<(), bool>, Error> {
         let wall_ns = wall_ahead_ns();
         for _ in 0..BATCH {
             let mut first: Option<(u64, &mut Program)> = None;
@@ -113,7 +114,7 @@ impl Programs {
                     ..Origin::default()
                 },
             };
-            if dump.put(&packet)?.is_break() {
+            if output.put(&packet)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

@@ -4,7 +4,7 @@ use exos_wire::Mac;
 use exos_wire::WireError;
 use exos_wire::arp::{self, ArpPacket, ArpView};
 
-use super::Line;
+use super::line::Line;
 use super::part::{Cut, Part, Printed};
 
 impl Line<'_> {

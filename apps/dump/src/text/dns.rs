@@ -7,7 +7,7 @@
 mod data;
 mod names;
 
-use super::Line;
+use super::line::Line;
 use super::part::{Cut, Part, Printed};
 use crate::limits::DNS_RECORDS_MAX;
 use data::name_end;

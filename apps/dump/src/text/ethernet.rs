@@ -6,7 +6,7 @@ use exos_wire::ethernet::{
     VLAN_ID_MASK, VLAN_TAG_LEN,
 };
 
-use super::Line;
+use super::line::Line;
 use super::part::{Part, Printed};
 
 /// The tag that was used for stacking before 802.1ad.

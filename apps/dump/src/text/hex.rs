@@ -1,6 +1,6 @@
 //! Bytes as hexadecimal numbers and as characters, and text that came from outside.
 
-use super::Line;
+use super::line::Line;
 
 /// Bytes in one row.
 const ROW: usize = 16;

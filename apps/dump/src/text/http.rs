@@ -2,7 +2,7 @@
 //!
 //! Only what begins like a request or a response is shown; the middle of a body is not.
 
-use super::Line;
+use super::line::Line;
 use super::part::Part;
 
 /// Where HTTP is looked for.

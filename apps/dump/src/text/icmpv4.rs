@@ -9,7 +9,8 @@ use exos_wire::icmpv4::{
 };
 use exos_wire::{Sum, protocol};
 
-use super::Line;
+use super::ip::right_checksum;
+use super::line::Line;
 use super::part::{Part, Printed};
 
 const SOURCE_QUENCH: u8 = 4;
@@ -68,7 +69,7 @@ impl Line<'_> {
     fn icmpv4_checksum(&mut self, part: Part<'_>) {
         let sum = Sum::of(part.bytes());
         if let (true, false, Ok(field)) = (part.is_whole(), sum.is_intact(), part.be16(2)) {
-            let right = super::right_checksum(sum, field);
+            let right = right_checksum(sum, field);
             write!(self, " (wrong icmp cksum {field:x} (->{right:x})!)");
         }
     }

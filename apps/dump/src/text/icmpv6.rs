@@ -8,8 +8,9 @@ use exos_wire::icmpv6::{
 use exos_wire::ndp::{OPTION_MTU, OPTION_PREFIX, OPTION_SOURCE_MAC, OPTION_TARGET_MAC};
 use exos_wire::{Mac, ipv6, protocol};
 
+use super::ip::{Upper, right_checksum};
+use super::line::Line;
 use super::part::{Cut, Part, Printed};
-use super::{Line, Upper};
 
 const LISTENER_QUERY: u8 = 130;
 const LISTENER_REPORT: u8 = 131;
@@ -87,7 +88,7 @@ impl Line<'_> {
         if sum.is_intact() {
             write!(self, "[icmp6 sum ok] ");
         } else {
-            let right = super::right_checksum(sum, field);
+            let right = right_checksum(sum, field);
             write!(self, "[bad icmp6 cksum {field:#06x} -> {right:#06x}!] ");
         }
     }

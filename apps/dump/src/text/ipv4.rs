@@ -3,8 +3,9 @@
 use exos_wire::ipv4::{Ipv4View, LEN};
 use exos_wire::{Sum, WireError, protocol};
 
+use super::ip::{Addresses, Upper, protocol_name, right_checksum};
+use super::line::Line;
 use super::part::{Cut, Part, Printed};
-use super::{Addresses, Line, Upper, protocol_name};
 
 /// The addresses are written with the ports.
 fn has_ports(protocol: u8) -> bool {
@@ -153,7 +154,7 @@ impl Line<'_> {
         let sum = Sum::of(view.header());
         if !sum.is_intact() {
             let field = view.header_checksum();
-            let right = super::right_checksum(sum, field);
+            let right = right_checksum(sum, field);
             write!(self, ", bad cksum {field:x} (->{right:x})!");
         }
         write!(self, ")\n    ");

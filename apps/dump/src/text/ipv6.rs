@@ -3,8 +3,9 @@
 use exos_wire::ipv6::{FRAGMENT_LEN, Ipv6View, LEN};
 use exos_wire::protocol;
 
+use super::ip::{Addresses, Upper, protocol_name};
+use super::line::Line;
 use super::part::{Cut, Part, Printed};
-use super::{Addresses, Line, Upper, protocol_name};
 use crate::limits::EXTENSION_HEADERS_MAX;
 
 impl Line<'_> {

@@ -9,8 +9,10 @@ use exos_wire::tcp::{
 use exos_wire::{SeqNumber, protocol};
 
 use super::conversations::Bases;
+use super::http;
+use super::ip::{Upper, right_checksum};
+use super::line::Line;
 use super::part::{Cut, Part, Printed};
-use super::{Line, Upper, http};
 use crate::limits::RESET_REASON_SHOWN;
 
 /// What the fixed header says.
@@ -117,11 +119,7 @@ impl Line<'_> {
         if sum.is_intact() {
             write!(self, " (correct)");
         } else {
-            write!(
-                self,
-                " (incorrect -> {:#06x})",
-                super::right_checksum(sum, field)
-            );
+            write!(self, " (incorrect -> {:#06x})", right_checksum(sum, field));
         }
         Ok(())
     }

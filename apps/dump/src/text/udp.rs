@@ -3,8 +3,9 @@
 use exos_wire::protocol;
 use exos_wire::udp::LEN;
 
+use super::ip::{Upper, right_checksum};
+use super::line::Line;
 use super::part::{Part, Printed};
-use super::{Line, Upper};
 
 /// DNS.
 const PORT_DOMAIN: u16 = 53;
@@ -56,7 +57,7 @@ impl Line<'_> {
         if sum.is_intact() {
             write!(self, "[udp sum ok] ");
         } else {
-            let right = super::right_checksum(sum, field);
+            let right = right_checksum(sum, field);
             write!(self, "[bad udp cksum {field:#06x} -> {right:#06x}!] ");
         }
     }

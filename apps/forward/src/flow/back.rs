@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use super::entry::FlowId;
 use super::index::Index;
-use super::{FlowId, FlowTable};
-use crate::endpoint::Endpoint;
+use super::table::FlowTable;
+use crate::packets::endpoint::Endpoint;
 
 impl FlowTable {
     /// The flow of a server's packet to this client, where servers see their clients.

@@ -15,7 +15,7 @@
 //!
 //! Where the client alone is heard, its own numbers are all there is: a reset has to go on from where its last segment was.
 
-use super::Flow;
+use super::entry::{Flow, Marks};
 use crate::limits::{REFUSALS_MAX, RESET_WINDOWS};
 
 /// An end of a connection.
@@ -51,11 +51,6 @@ pub enum Reset {
     /// It does not, or nothing shows that it does.
     Doubtful,
 }
-
-/// What is known of a flow beside the numbers themselves: for each end, whether its acknowledgement was heard, and whether it has
-/// reset the connection with the exact number; whether the server's SYN was seen, and the flow has failed to begin; and how many servers have refused it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks(u8);
 
 const HAS_RESET: u8 = 2;
 const ANSWERED: u8 = 1 << 4;

@@ -19,8 +19,8 @@ use std::time::Duration;
 use crate::limits::{
     ANSWERED_TIME, CLOSING_TIME, ESTABLISHED_TIME, OPENING_TIME, TALKING_TIME, WELL_KNOWN_PORTS,
 };
-use crate::packet::Transport;
-use crate::reach::Reach;
+use crate::packets::packet::Transport;
+use crate::packets::reach::Reach;
 
 /// How a flow stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

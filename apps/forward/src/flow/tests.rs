@@ -4,7 +4,11 @@ use std::collections::HashMap;
 
 use exos_testing::Random;
 
+use super::index::Index;
+use super::table::ticks;
 use super::*;
+use crate::packets::endpoint::Endpoint;
+use crate::packets::reach::Reach;
 
 fn key(n: u32) -> Key {
     let address: std::net::Ipv4Addr = n.into();

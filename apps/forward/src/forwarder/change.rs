@@ -1,19 +1,12 @@
 //! What changes between packets: servers at run time, and what follows from that, a bounded part each turn.
 
-use super::Forwarder;
+use super::ending::Ending;
+use super::frames::Forwarder;
 use crate::flow::FlowId;
 use crate::limits::{ENTRIES_AT_ONCE, FLOWS_AT_ONCE};
+use crate::packets::reach::Reach;
 use crate::ports::PAGES;
-use crate::reach::Reach;
 use crate::service::Services;
-
-/// Flows that are to end, whatever their ends think: those of a server that came to a listener.
-pub(super) struct Ending {
-    listener: u16,
-    server: u16,
-    /// The next page of the server's ports, or of all flows where the server sees none of our ports.
-    page: usize,
-}
 
 impl Forwarder {
     /// Listeners and servers, to be changed.

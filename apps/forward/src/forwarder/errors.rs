@@ -2,12 +2,14 @@
 
 use exos_inet::Instant;
 
-use super::{Forwarder, Verdict, Way, course};
+use super::frames::Forwarder;
+use super::verdict::Verdict;
+use super::way::{Way, course};
 use crate::flow::Key;
-use crate::icmp::Quote;
-use crate::packet::Packet;
-use crate::reach::Reach;
-use crate::rewrite::{Rewrite, Sums};
+use crate::packets::icmp::Quote;
+use crate::packets::packet::Packet;
+use crate::packets::reach::Reach;
+use crate::packets::rewrite::{Rewrite, Sums};
 
 impl Forwarder {
     /// An error about a packet that we sent on: to the one that sent it.

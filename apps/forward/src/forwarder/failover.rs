@@ -4,19 +4,21 @@
 //! which was kept, at once. Nothing has been said to the client yet, so it cannot tell. A SYN that nobody has answered when the client
 //! sends it again goes to another server too. What comes of the first server later finds no flow, and is answered with a reset.
 //!
-//! This is for servers that are heard ([`Reach::hears_servers`](crate::reach::Reach::hears_servers)): of others nobody knows here
+//! This is for servers that are heard ([`Reach::hears_servers`](crate::packets::reach::Reach::hears_servers)): of others nobody knows here
 //! whether they have answered.
 
 use exos_inet::Instant;
 use exos_wire::tcp::TcpFlags;
 
-use super::{Forwarder, Verdict, Way, course, tick_of};
+use super::frames::Forwarder;
+use super::verdict::Verdict;
+use super::way::{Way, course, tick_of};
 use crate::flow::{Begun, End, FlowId, State, Tick};
-use crate::fragments::Onward;
-use crate::icmp::Quote;
 use crate::limits::{ASKED_AGAIN_AFTER, ASKED_AGAIN_TIME, REFUSALS_MAX, SYN_LEN_MAX};
-use crate::packet::{Packet, Segment};
-use crate::rewrite::Sums;
+use crate::packets::fragments::Onward;
+use crate::packets::icmp::Quote;
+use crate::packets::packet::{Packet, Segment};
+use crate::packets::rewrite::Sums;
 use crate::service::Affinity;
 
 impl Forwarder {

@@ -3,14 +3,16 @@
 use exos_inet::Instant;
 use exos_wire::tcp::TcpFlags;
 
-use super::{Forwarder, NoFlow, NoServer, Verdict, tick_of};
-use crate::endpoint::Endpoint;
+use super::frames::Forwarder;
+use super::verdict::{NoFlow, NoServer, Verdict};
+use super::way::tick_of;
 use crate::flow::{Begun, Class, Flow, FlowId, Key, Tick};
 use crate::kept::KeptFlow;
 use crate::limits::{DATAGRAM_SHARE, EVICTABLE_AFTER, OPENING_SHARE};
-use crate::packet::{Segment, Transport};
+use crate::packets::endpoint::Endpoint;
+use crate::packets::packet::{Segment, Transport};
+use crate::packets::reach::Reach;
 use crate::ports::Found;
-use crate::reach::Reach;
 use crate::service::{Affinity, is_unanswered};
 
 impl Forwarder {

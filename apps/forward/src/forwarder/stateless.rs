@@ -3,12 +3,13 @@
 
 use exos_inet::Instant;
 
-use super::{Forwarder, Verdict};
+use super::frames::Forwarder;
+use super::verdict::Verdict;
 use crate::flow::Key;
-use crate::fragments::Onward;
-use crate::packet::Packet;
-use crate::rewrite::{Rewrite, Sums};
-use crate::traffic::Course;
+use crate::packets::fragments::Onward;
+use crate::packets::packet::Packet;
+use crate::packets::rewrite::{Rewrite, Sums};
+use crate::packets::traffic::Course;
 
 impl Forwarder {
     /// The first fragment of a packet goes on if it can, and after it those that have waited for it.

@@ -2,11 +2,12 @@
 
 use exos_wire::tcp::TcpFlags;
 
-use super::{Forwarder, Way};
+use super::frames::Forwarder;
+use super::way::Way;
 use crate::flow::state::Event;
 use crate::flow::{End, Flow, FlowId, Reset, State, Tick};
 use crate::limits::{ASKED_AGAIN_AFTER, PROOF_WINDOW};
-use crate::packet::{Segment, Transport};
+use crate::packets::packet::{Segment, Transport};
 
 impl Forwarder {
     /// Notes what a packet says of its flow.

@@ -18,7 +18,7 @@ pub struct HealthArgs {
     /// With --config and without a value: check the file and exit
     #[arg(long, value_name = "tcp|http:/PATH", num_args = 0..=1)]
     pub(crate) check: Option<Option<Ask>>,
-    /// Port to check [default: the server's own]; servers of UDP are checked only with this option
+    /// Port to check [default: the server's own]; UDP servers are checked only with this option
     #[arg(long, value_name = "PORT", requires = "check", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) check_port: Option<u16>,
     /// Time between checks of a server
@@ -47,13 +47,14 @@ pub struct HealthArgs {
     /// Text that the body must contain to pass an http check
     #[arg(long, value_name = "TEXT", requires = "check", value_parser = text)]
     pub(crate) check_body: Option<String>,
-    /// Rest a server when this many connections in a row fail to open there, unless it is the last one; 0: never
+    /// Rest a server (no new connections) after this many connections in a row failed to open there, unless no other
+    /// server is left; 0: never
     #[arg(long, value_name = "N", default_value_t = PASSIVE_DEFAULT, value_parser = clap::value_parser!(u32).range(0..=i64::from(CHECKS_IN_A_ROW_MAX)))]
     pub(crate) passive: u32,
-    /// Time within which those connections must have begun
+    /// Count only connections that began within this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) passive_window: Duration,
-    /// How long a server rests: it gets no new connections
+    /// How long such a server rests
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) passive_rest: Duration,
 }

@@ -9,7 +9,6 @@ use exos_host::bpf::{Map, MappedArray};
 use exos_wire::Mac;
 
 use super::hops::Addresses;
-use super::tallies::Tally;
 use crate::limits::{KERNEL_HOPS_MAX, KERNEL_PAIRS_MAX};
 
 /// What the program reads and writes.
@@ -22,6 +21,14 @@ pub(super) struct Maps {
     pub(super) buckets: u32,
     record_len: usize,
     pub(super) key: HashKey,
+}
+
+/// What one way of a pair of listener and server has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) packets: u64,
+    /// From the IP header on.
+    pub(super) bytes: u64,
 }
 
 impl Maps {

@@ -18,8 +18,8 @@ use super::tallies::Tallies;
 use crate::flow::{Class, Flow, FlowId, Tick};
 use crate::forwarder::Forwarder;
 use crate::limits::SWEEP_STEP;
-use crate::packet::Transport;
-use crate::reach::Reach;
+use crate::packets::packet::Transport;
+use crate::packets::reach::Reach;
 use crate::service::Services;
 
 /// The flows in the kernel.

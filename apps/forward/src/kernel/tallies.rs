@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
-use super::maps::Maps;
+use super::maps::{Maps, Tally};
 use crate::forwarder::Forwarder;
 use crate::limits::KERNEL_PAIRS_MAX;
-use crate::traffic::Course;
+use crate::packets::traffic::Course;
 
 /// All pairs that have an entry.
 #[derive(Default)]
@@ -28,14 +28,6 @@ struct Pair {
     users: u32,
     /// What was read of it, each way.
     read: [Tally; 2],
-}
-
-/// What one way has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) packets: u64,
-    /// From the IP header on.
-    pub(super) bytes: u64,
 }
 
 impl Tallies {

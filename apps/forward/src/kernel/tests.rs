@@ -15,11 +15,11 @@ use exos_wire::Mac;
 
 use super::table::{Table, packets};
 use super::*;
-use crate::endpoint::Endpoint;
 use crate::flow::{Class, Flow, State};
 use crate::kept::KeptFlow;
 use crate::limits::{ESTABLISHED_TIME, KERNEL_PAIRS_MAX};
-use crate::reach::Reach;
+use crate::packets::endpoint::Endpoint;
+use crate::packets::reach::Reach;
 use crate::service::Listen;
 
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);

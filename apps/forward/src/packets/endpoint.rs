@@ -1,7 +1,7 @@
 //! Addresses as the tables keep them: 128 bits, IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2).
 //!
 //! On a wire mapped addresses mean nothing, so that no packet of one family is taken for one of the other:
-//! [`packet`](crate::packet) reads none that has one.
+//! [`packet`](crate::packets::packet) reads none that has one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

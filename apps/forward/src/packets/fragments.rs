@@ -15,15 +15,15 @@ use std::collections::VecDeque;
 
 use exos_inet::Instant;
 
-use crate::endpoint::Address;
 use crate::limits::{
     FRAGMENTED_MAX, FRAGMENTED_TIME, FRAGMENTS_HELD_LEN_MAX, FRAGMENTS_HELD_MAX,
     FRAGMENTS_HELD_TIME,
 };
-use crate::packet::{Packet, Transport, Upper};
-use crate::reach::Reach;
-use crate::rewrite::Rewrite;
-use crate::traffic::Course;
+use crate::packets::endpoint::Address;
+use crate::packets::packet::{Packet, Transport, Upper};
+use crate::packets::reach::Reach;
+use crate::packets::rewrite::Rewrite;
+use crate::packets::traffic::Course;
 
 /// What all fragments of a packet have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

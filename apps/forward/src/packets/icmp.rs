@@ -14,9 +14,9 @@ use exos_wire::ipv4::Ipv4View;
 use exos_wire::ipv6::Ipv6View;
 use exos_wire::{Sum, icmpv4, icmpv6, protocol};
 
-use crate::endpoint::{Address, Endpoint};
-use crate::packet::{Packet, Transport, Upper};
-use crate::rewrite::{Rewrite, Sums, changed, get16, put16, some};
+use crate::packets::endpoint::{Address, Endpoint};
+use crate::packets::packet::{Packet, Transport, Upper};
+use crate::packets::rewrite::{Rewrite, Sums, changed, get16, put16, some};
 
 /// Bytes before what a message quotes.
 const QUOTE_AT: usize = 8;

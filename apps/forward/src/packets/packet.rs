@@ -12,7 +12,7 @@ use exos_wire::ipv6::{self, Ipv6View};
 use exos_wire::tcp::TcpFlags;
 use exos_wire::{Mac, SeqNumber, protocol};
 
-use crate::endpoint::{Address, Endpoint};
+use crate::packets::endpoint::{Address, Endpoint};
 
 /// A transport protocol that is forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! How packets reach servers, and how answers reach clients.
 
-use crate::packet::Transport;
+use crate::packets::packet::Transport;
 
 /// How the packets of a listener reach its servers.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -13,9 +13,9 @@ use exos_wire::ipv4::{self, Ipv4Header};
 use exos_wire::ipv6::{self, Ipv6Header};
 use exos_wire::protocol;
 
-use crate::endpoint::Address;
 use crate::limits::{ICMP_ERROR_LEN_MAX, TUNNEL_HOPS};
-use crate::packet::{Packet, Upper};
+use crate::packets::endpoint::Address;
+use crate::packets::packet::{Packet, Upper};
 
 /// Bytes of an Ethernet header.
 const LINK_LEN: usize = 14;

@@ -19,8 +19,8 @@
 
 use exos_wire::{Sum, checksum};
 
-use crate::endpoint::{Address, Endpoint};
-use crate::packet::{Packet, Transport, Upper};
+use crate::packets::endpoint::{Address, Endpoint};
+use crate::packets::packet::{Packet, Transport, Upper};
 
 /// What the link says of checksums of TCP and UDP in the frames that it brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

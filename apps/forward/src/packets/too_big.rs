@@ -1,13 +1,13 @@
 //! Packets that do not fit where they are to go: cut, where they may be.
 //!
-//! A sender that has a packet not cut (IPv4's don't fragment, IPv6 always) is told how long it may be ([`refusal`](crate::refusal)); it
+//! A sender that has a packet not cut (IPv4's don't fragment, IPv6 always) is told how long it may be ([`refusal`](crate::packets::refusal)); it
 //! sends shorter ones then. Others are cut as routers cut them (RFC 791 §3.2).
 
 use exos_wire::Sum;
 use exos_wire::ipv4::{self, Ipv4View};
 
-use crate::packet::Packet;
-use crate::rewrite::{get16, put16};
+use crate::packets::packet::Packet;
+use crate::packets::rewrite::{get16, put16};
 
 /// Where flags and offset of a fragment are in an IPv4 header, and what is in the upper bits.
 const PLACE_AT: usize = 6;

@@ -23,9 +23,9 @@ use exos_wire::ipv4::{self, Ipv4Header, Ipv4View};
 use exos_wire::ipv6::{self, Ipv6Header, Ipv6View};
 use exos_wire::protocol::{IPV4_IN_IP, IPV6_IN_IP};
 
-use crate::endpoint::Address;
 use crate::limits::{PATH_MTU_MIN, PATH_MTU_TIME, TUNNEL_HOPS};
-use crate::packet::{Packet, Upper};
+use crate::packets::endpoint::Address;
+use crate::packets::packet::{Packet, Upper};
 
 /// Bytes of an Ethernet header.
 const LINK_LEN: usize = 14;

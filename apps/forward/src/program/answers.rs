@@ -2,8 +2,8 @@
 
 use exos::{Error, Exos, Sender};
 
-use crate::packet::Transport;
-use crate::reach::Reach;
+use crate::packets::packet::Transport;
+use crate::packets::reach::Reach;
 use crate::service::{Server, Services};
 
 /// Whose packets are taken.

@@ -8,7 +8,7 @@ use exos_inet::Instant;
 
 use crate::forwarder::Forwarder;
 use crate::health::{Outcome, Prober, Rule, Target};
-use crate::packet::Transport;
+use crate::packets::packet::Transport;
 use crate::service::{Server, Services, Standing};
 
 /// The checks of all servers that are to have flows.

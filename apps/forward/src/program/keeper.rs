@@ -223,8 +223,8 @@ fn end_of_data(file: &File) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Transport;
-    use crate::reach::Reach;
+    use crate::packets::packet::Transport;
+    use crate::packets::reach::Reach;
     use crate::service::{Listen, Services};
     use exos_inet::RxChecksum;
     use exos_wire::Mac;

@@ -10,9 +10,9 @@ use std::net::IpAddr;
 use exos::via::{Protocol, SUCCESSOR_TIME_MAX};
 use exos::{Error, Exos, Prefixed};
 
-use crate::packet::Transport;
-use crate::reach::Reach;
-use crate::wanted::{Service, Wanted};
+use crate::packets::packet::Transport;
+use crate::packets::reach::Reach;
+use crate::settings::wanted::{Service, Wanted};
 
 /// Where no address is named, those are ours that are listened at. How long their networks are the daemon knows.
 pub fn name_addresses(wanted: &mut Wanted) {

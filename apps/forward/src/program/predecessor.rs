@@ -10,8 +10,8 @@ use std::path::Path;
 use exos::Error;
 use exos_program::control;
 
-use crate::control::{Kind, Request};
 use crate::limits::HAND_OVER_TIME;
+use crate::program::control::{Kind, Request};
 
 /// A forwarder that is alive.
 pub struct Predecessor {

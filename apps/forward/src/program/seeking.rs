@@ -69,8 +69,8 @@ mod tests {
     use exos_wire::Mac;
 
     use super::*;
-    use crate::packet::Transport;
-    use crate::reach::Reach;
+    use crate::packets::packet::Transport;
+    use crate::packets::reach::Reach;
     use crate::service::Listen;
 
     /// Of three servers one is there; the others are told once, and again only when they were there meanwhile.

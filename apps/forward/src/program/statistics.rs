@@ -1,11 +1,10 @@
 //! What the forwarder reports of itself: on SIGUSR1, at its end, and to who asks over the control socket.
 //!
-//! As text on standard error, with the counters that are not zero; or as one line of JSON on standard output, with all of
+//! As text on standard error, with listeners and servers as `exos forward ctl status` shows them and the counters that are not zero; or as one line of JSON on standard output, with all of
 //! them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 
 use exos::{Exos, clock};
 use exos_inet::Instant;
@@ -16,8 +15,8 @@ use serde::{Serialize, Serializer};
 use crate::flow::Class;
 use crate::forwarder::Forwarder;
 use crate::kernel::Kernel;
-use crate::service::Listener;
-use crate::status::Status;
+use crate::program::control::status_text;
+use crate::program::status::Status;
 
 /// What is reported of.
 #[derive(Clone, Copy)]
@@ -31,31 +30,20 @@ pub struct Parts<'a> {
 
 /// A report, for people or as a line of JSON.
 pub fn report(parts: Parts<'_>, as_json: bool) -> String {
+    let report = Report::of(parts);
     if as_json {
-        return line(&Report::of(parts));
+        return line(&report);
     }
-    let Parts {
-        forwarder, kernel, ..
-    } = parts;
     let mut text = String::from("exos forward:\n");
-    for (name, count) in gauges(forwarder) {
-        let _ = writeln!(text, "  {count} flows {name}");
+    let flows = report.flows.0.iter();
+    for (name, count) in flows.filter(|(name, _)| *name != "capacity") {
+        let _ = writeln!(text, "  {count} flows {}", name.replace('_', " "));
     }
-    if let Some(kernel) = kernel {
-        let _ = writeln!(text, "  {} flows in the kernel", kernel.flows());
+    let status = serde_json::to_value(&report).expect("numbers and texts under names");
+    for line in status_text(&status).lines() {
+        let _ = writeln!(text, "  {line}");
     }
-    for (_, listener) in forwarder.services().open_listeners() {
-        let Listener { flows, begun, .. } = listener;
-        let (name, at) = (listener.transport.name(), SocketAddr::from(listener.at));
-        let _ = writeln!(text, "  {name}:{at}: {flows} flows, {begun} begun");
-    }
-    for (_, server) in forwarder.services().present() {
-        let at = forwarder.services().in_words(server.at);
-        let name = server.transport.name();
-        let (flows, begun) = (server.flows, server.begun);
-        let _ = writeln!(text, "  to {name}:{at}: {flows} flows, {begun} begun");
-    }
-    text + &counters::lines(&all(parts))
+    text + &counters::lines(&report.counters.0)
 }
 
 /// What the forwarder reports as JSON.
@@ -127,13 +115,10 @@ fn all(parts: Parts<'_>) -> Vec<(String, u64)> {
     own.chain(parts.exos.counters()).collect()
 }
 
-fn gauges(forwarder: &Forwarder) -> [(&'static str, u32); Class::ALL.len()] {
-    Class::ALL.map(|class| (class.name(), forwarder.flows().count(class)))
-}
-
 fn flows(forwarder: &Forwarder, kernel: Option<&Kernel>) -> Named<&'static str, u32> {
-    let mut all = gauges(forwarder).to_vec();
-    all.push(("capacity", forwarder.flows().capacity()));
-    all.extend(kernel.map(|kernel| ("in_kernel", kernel.flows())));
-    Named(all)
+    let classes = Class::ALL.iter();
+    let classes = classes.map(|class| (class.name(), forwarder.flows().count(*class)));
+    let capacity = [("capacity", forwarder.flows().capacity())];
+    let in_kernel = kernel.map(|kernel| ("in_kernel", kernel.flows()));
+    Named(classes.chain(capacity).chain(in_kernel).collect())
 }

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use crate::packets::traffic::Traffic;
 use crate::service::{Listener, Member, Server, Services, Standing};
-use crate::traffic::Traffic;
 
 /// All listeners and servers of a forwarder.
 #[derive(Serialize, JsonSchema)]

@@ -7,14 +7,18 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{
-    Balance, Listen, Listener, Member, Misfit, NextTable, Server, Services, Standing, Table,
-};
-use crate::endpoint::{Address, Endpoint};
+use super::end::Standing;
+use super::listener::{Listener, Member};
+use super::policy::Balance;
+use super::server::Server;
+use super::services::Services;
+use super::table::{NextTable, Table};
+use super::wanted::{Listen, Misfit};
 use crate::limits::{LISTENERS_MAX, SERVERS_MAX, SERVERS_PER_LISTENER_MAX};
 use crate::maglev::{Building, Candidate, Maglev};
-use crate::packet::Transport;
-use crate::reach::Reach;
+use crate::packets::endpoint::{Address, Endpoint};
+use crate::packets::packet::Transport;
+use crate::packets::reach::Reach;
 
 impl Services {
     /// What is wanted, if it fits together.

@@ -1,39 +1,11 @@
 //! Which servers are well, by checks and by what becomes of the flows that they are given.
 
-use super::{Member, Services, Standing};
+use super::end::Standing;
+use super::listener::Member;
+use super::services::Services;
 use crate::flow::Tick;
-use crate::health::passive::{Record, Rule};
-use crate::health::{Failure, Outcome};
-
-/// What is known of a server's health.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Health {
-    /// It has failed checks.
-    pub has_failed: bool,
-    /// Checks that it has passed so far.
-    pub passed: u64,
-    /// And failed.
-    pub failed: u64,
-    /// Why it failed the last one that it did not pass.
-    pub failure: Option<Failure>,
-    /// Flows that failed to begin: refused, or a SYN sent again that was not answered.
-    pub flows_failed: u64,
-    /// How often it was made to rest for that.
-    pub rests: u64,
-    pub(crate) record: Record,
-}
-
-impl Health {
-    /// True when it is to have new flows.
-    pub fn is_well(&self) -> bool {
-        !self.has_failed && !self.is_resting()
-    }
-
-    /// True while it rests because it has answered nobody.
-    pub fn is_resting(&self) -> bool {
-        self.record.rests_until.is_some()
-    }
-}
+use crate::health::Outcome;
+use crate::health::passive::Rule;
 
 impl Services {
     /// Makes servers rest by this rule from now on.

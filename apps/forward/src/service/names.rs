@@ -3,29 +3,28 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Listen, Listener, Services, Standing};
-use crate::endpoint::{Address, Endpoint};
-
-/// Whose name is whose.
-#[derive(Clone, Debug, Default)]
-pub struct Called(HashMap<Address, String>);
+use super::end::Standing;
+use super::listener::Listener;
+use super::services::Services;
+use super::wanted::Listen;
+use crate::packets::endpoint::{Address, Endpoint};
 
 impl Services {
     /// Servers at these addresses are called so from now on; what is leaving keeps its name.
     pub fn set_names<'a>(&mut self, names: impl Iterator<Item = (IpAddr, &'a str)>) {
         let mut called = HashMap::new();
         for (_, server) in self.present() {
-            if let Some(name) = self.called.0.get(&server.at.address) {
+            if let Some(name) = self.called.get(&server.at.address) {
                 called.insert(server.at.address, name.clone());
             }
         }
         called.extend(names.map(|(ip, name)| (ip.into(), name.to_owned())));
-        self.called = Called(called);
+        self.called = called;
     }
 
     /// The name by which a server at this address is known.
     pub fn name_of(&self, address: Address) -> Option<&str> {
-        self.called.0.get(&address).map(String::as_str)
+        self.called.get(&address).map(String::as_str)
     }
 
     /// A server as people are told of it: its end, and its name.
@@ -76,8 +75,8 @@ impl Services {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Transport;
-    use crate::reach::Reach;
+    use crate::packets::packet::Transport;
+    use crate::packets::reach::Reach;
 
     fn end(n: u8) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, n], 80))

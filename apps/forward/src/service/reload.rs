@@ -1,8 +1,13 @@
 //! From what is listened to now to what is wanted, without anything of what stays.
 
-use super::{Balance, Listen, Listener, Misfit, Server, Services, Standing};
-use crate::endpoint::Endpoint;
+use super::end::Standing;
+use super::listener::Listener;
+use super::policy::Balance;
+use super::server::Server;
+use super::services::Services;
+use super::wanted::{Listen, Misfit};
 use crate::limits::{LISTENERS_MAX, SERVERS_MAX};
+use crate::packets::endpoint::Endpoint;
 
 /// What has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,16 @@
 //! Places of listeners and servers: given out, and free again.
 
-use super::{Health, Listener, NextTable, Server, Services, Standing, hash};
-use crate::endpoint::{Address, Endpoint};
+use super::end::{Standing, hash};
+use super::listener::Listener;
+use super::server::{Health, Server};
+use super::services::Services;
+use super::table::NextTable;
 use crate::maglev::Maglev;
-use crate::packet::Transport;
+use crate::packets::endpoint::{Address, Endpoint};
+use crate::packets::packet::Transport;
+use crate::packets::reach::Reach;
+use crate::packets::traffic::Traffic;
 use crate::ports::Ports;
-use crate::reach::Reach;
-use crate::traffic::Traffic;
 
 impl Services {
     pub(super) fn place_for_listener(

@@ -5,8 +5,12 @@ use std::net::SocketAddr;
 use proptest::prelude::*;
 
 use super::*;
+use crate::flow::FlowId;
 use crate::limits::{ENTRIES_AT_ONCE, LISTENERS_MAX};
+use crate::packets::packet::Transport;
+use crate::packets::reach::Reach;
 use crate::ports::Found;
+use exos_inet::siphash::SipKey;
 
 mod reaches;
 

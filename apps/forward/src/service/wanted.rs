@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::limits::{LISTENERS_MAX, SERVERS_MAX, SERVERS_PER_LISTENER_MAX};
-use crate::packet::Transport;
-use crate::reach::Reach;
+use crate::packets::packet::Transport;
+use crate::packets::reach::Reach;
 
 /// What somebody wants forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]

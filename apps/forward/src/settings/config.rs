@@ -3,8 +3,6 @@
 //! It becomes the same [`Wanted`] as the command line does. Every error names its line; all are told at once.
 //! `dist/forward.toml` has every key, and `docs/forward.md` what they mean.
 
-mod check;
-
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -19,34 +17,33 @@ use toml::Spanned;
 
 use crate::health::{Ask, Codes, HealthArgs};
 use crate::limits::{CHECKS_IN_A_ROW_MAX, CONFIG_LEN_MAX, FLOWS_DEFAULT, FLOWS_MAX, RESOLVE_EVERY};
-use crate::names::{Named, To, interval};
-use crate::options::ListenAddress;
-use crate::wanted::{Service, Wanted};
+use crate::settings::wanted::{Service, Wanted};
+use crate::settings::written::{ListenAddress, Named, To, interval};
 
 /// The whole file.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-struct File {
+pub(super) struct File {
     flows: Option<Number>,
-    keep: Option<Text>,
-    control: Option<Text>,
+    pub(super) keep: Option<Text>,
+    pub(super) control: Option<Text>,
     in_kernel: bool,
     user: Option<Text>,
-    metrics: Option<Text>,
+    pub(super) metrics: Option<Text>,
     balance: Option<Text>,
     affinity: Option<Text>,
     no_server: Option<Text>,
     resolve: Option<Text>,
-    link: LinkTable,
+    pub(super) link: LinkTable,
     check: Option<Spanned<CheckTable>>,
     passive: PassiveTable,
-    service: Vec<Spanned<ServiceTable>>,
+    pub(super) service: Vec<Spanned<ServiceTable>>,
 }
 
 /// `[check]`: how servers are checked.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default, expecting = "a table: [check]")]
-struct CheckTable {
+pub(super) struct CheckTable {
     how: Option<Text>,
     port: Option<Number>,
     interval: Option<Text>,
@@ -61,7 +58,7 @@ struct CheckTable {
 /// `[passive]`: when servers rest.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default, expecting = "a table: [passive]")]
-struct PassiveTable {
+pub(super) struct PassiveTable {
     failures: Option<Number>,
     window: Option<Text>,
     rest: Option<Text>,
@@ -70,13 +67,11 @@ struct PassiveTable {
 /// `[[service]]`: where clients come to, and the servers there.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default, expecting = "a table: [[service]]")]
-struct ServiceTable {
-    listen: Vec<Text>,
+pub(super) struct ServiceTable {
+    pub(super) listen: Vec<Text>,
     reach: Option<Text>,
-    to: Vec<Text>,
+    pub(super) to: Vec<Text>,
 }
-
-pub use check::{check, of_service, trial_stack};
 
 /// What a file wants.
 ///
@@ -94,7 +89,7 @@ pub fn of_text(text: &str) -> Result<Wanted, ConfigErrors> {
 }
 
 /// What the text of a file wants.
-fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
+pub(super) fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
     let source = Source::new(file, text);
     let tables: File = tables::read(&source);
     let flows = tables.flows.as_ref();
@@ -248,7 +243,7 @@ fn health(
 mod tests {
     use super::*;
     use crate::forwarder::NoServer;
-    use crate::reach::Reach;
+    use crate::packets::reach::Reach;
     use crate::service::Balance;
 
     const EXAMPLE: &str = include_str!("../../../../dist/forward.toml");

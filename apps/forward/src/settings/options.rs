@@ -1,28 +1,29 @@
-//! The command line of `exos forward`.
+//! The command line of `exos forward`, and what it wants: itself, or by the file that it names.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
+use exos::Error;
 use exos_program::control::FORWARD_SOCKET;
 use exos_program::{Idle, LinkArgs, UserArgs};
 
-use crate::control::CtlArgs;
 use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
-use crate::limits::{FLOWS_DEFAULT, FLOWS_MAX, RESOLVE_EVERY, WEIGHT_MAX};
-use crate::names::{To, interval};
-use crate::packet::Transport;
-use crate::reach::Reach;
+use crate::limits::{FLOWS_DEFAULT, FLOWS_MAX, RESOLVE_EVERY};
+use crate::packets::reach::Reach;
+use crate::program::control::CtlArgs;
 use crate::service::{Affinity, Balance};
-use crate::splice::Version;
+use crate::settings::config;
+use crate::settings::wanted::{Service, Wanted};
+use crate::settings::written::{ListenAddress, To, interval};
+use crate::splice::proxy::Version;
 
 /// Forward connections to servers packet by packet (a layer-4 load balancer).
 ///
 /// Packets to a listener (--listen) are sent on to one of the servers (--to) of its address family, with an address of
-/// this program as the source; answers go back to the client with the listener's address as the source. --reach has
-/// other ways. All packets of a connection go to one server, chosen by a hash of the client's address and port (Maglev)
+/// this program as the source; answers go back to the client with the listener's address as the source. --reach offers
+/// other modes. All packets of a connection go to one server, chosen by a hash of the client's address and port (Maglev)
 /// and by the servers' weights. TCP runs between client and server; this program acknowledges nothing itself. It
 /// answers pings to its addresses. SIGINT and SIGTERM stop it. It prints statistics on SIGUSR1 and at the end.
 #[derive(clap::Args, Clone, Debug)]
@@ -98,119 +99,91 @@ pub struct ForwardArgs {
     pub(crate) json: bool,
 }
 
+impl ForwardArgs {
+    /// What the options say, or the file that they name. Of the link, an option comes before the file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot stand, with all that is wrong with it.
+    pub(crate) fn wanted(&self) -> Result<Wanted, Error> {
+        if let Some(file) = &self.config {
+            if let Some(Some(_)) = &self.health.check {
+                return Err(Error::new("the file says how servers are checked")
+                    .mend("write it under [check] there; --check alone checks the file"));
+            }
+            let wanted = config::read(file).map_err(|errors| Error::new(errors.to_string()))?;
+            return Ok(self.over(wanted));
+        }
+        Ok(Wanted {
+            user: self.user.clone(),
+            link: self.link.clone(),
+            flows: self.flows,
+            keep: self.keep.clone(),
+            control: self.control.clone(),
+            in_kernel: self.in_kernel,
+            balance: self.balance,
+            affinity: self.affinity,
+            metrics: self.metrics,
+            no_server: self.no_server,
+            health: self.health.clone(),
+            resolve: self.resolve,
+            services: vec![Service::new(
+                self.listen.clone(),
+                self.reach,
+                self.to.iter().cloned(),
+            )],
+        })
+    }
+
+    /// What these options say over what a file says.
+    pub(crate) fn over(&self, file: Wanted) -> Wanted {
+        Wanted {
+            user: self.user.clone().or(file.user),
+            link: self.link.clone().or(file.link),
+            // Of the options beside a file this one says only yes.
+            in_kernel: self.in_kernel || file.in_kernel,
+            ..file
+        }
+    }
+}
+
 /// What is done with a forwarder that runs.
 #[derive(clap::Subcommand, Clone, Debug)]
 pub(crate) enum Other {
     Ctl(CtlArgs),
 }
 
-/// Where something is listened to.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub struct ListenAddress {
-    pub(crate) transport: Transport,
-    pub(crate) at: SocketAddr,
-}
-
-impl FromStr for ListenAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (transport, at) = match text.split_once(':') {
-            Some(("tcp", at)) => (Transport::Tcp, at),
-            Some(("udp", at)) => (Transport::Udp, at),
-            _ => (Transport::Tcp, text),
-        };
-        let help = "write for example 192.0.2.7:80, udp:192.0.2.7:53 or [2001:db8::7]:80";
-        Ok(Self {
-            transport,
-            at: end(at).ok_or_else(|| format!("{text:?} is no place to listen at; {help}"))?,
-        })
-    }
-}
-
-/// A server with its weight.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub struct Weighted {
-    pub(crate) ip: IpAddr,
-    /// The listener's where it says none.
-    pub(crate) port: Option<u16>,
-    pub(crate) weight: u16,
-}
-
-impl FromStr for Weighted {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let help =
-            "write for example 192.0.2.8, 192.0.2.8:8080, or [2001:db8::8]:80,3 for a weight of 3";
-        let (at, weight) = match text.split_once(',') {
-            Some((at, weight)) => (at, weight.parse().ok().filter(|w| *w <= WEIGHT_MAX)),
-            None => (text, Some(1)),
-        };
-        let (ip, port) = match at.parse::<IpAddr>() {
-            Ok(ip) => (Some(ip).filter(is_host), None),
-            Err(_) => (end(at).map(|e| e.ip()), end(at).map(|e| e.port())),
-        };
-        Ok(Self {
-            ip: ip.ok_or_else(|| format!("{at:?} is no server; {help}"))?,
-            port,
-            weight: weight.ok_or_else(|| {
-                format!("the weight of {text:?} is not from 0 to {WEIGHT_MAX}; {help}")
-            })?,
-        })
-    }
-}
-
-fn end(text: &str) -> Option<SocketAddr> {
-    let end: SocketAddr = text.parse().ok()?;
-    (end.port() != 0 && is_host(&end.ip())).then_some(end)
-}
-
-pub(crate) fn is_host(ip: &IpAddr) -> bool {
-    !ip.is_unspecified() && !ip.is_multicast()
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ForwardArgs,
+    }
+
+    /// An option of the link beside a file takes effect, also where it does not name the link.
     #[test]
-    fn places_and_servers() {
-        let place = |text: &str| text.parse::<ListenAddress>().unwrap();
-        assert_eq!(place("10.0.0.1:80"), place("tcp:10.0.0.1:80"));
-        assert_eq!(place("udp:[fd00::1]:53").transport, Transport::Udp);
-        let server = |text: &str| text.parse::<Weighted>().unwrap();
-        assert_eq!(
-            (server("10.0.0.1:80").weight, server("10.0.0.1:80").port),
-            (1, Some(80))
-        );
-        assert_eq!(
-            (server("fd00::1,5").weight, server("fd00::1,5").port),
-            (5, None)
-        );
-        assert_eq!(server("[fd00::1]:80,7").weight, 7);
-        for bad in [
-            "",
-            "80",
-            "10.0.0.1",
-            "10.0.0.1:0",
-            "0.0.0.0:80",
-            "sctp:10.0.0.1:80",
-            "224.0.0.1:80",
-        ] {
-            let error = bad.parse::<ListenAddress>().unwrap_err();
-            assert!(error.contains("192.0.2.7:80"), "{bad}: {error}");
-        }
-        for bad in [
-            "10.0.0.1:80,",
-            "10.0.0.1:80,x",
-            "10.0.0.1:80,1001",
-            "10.0.0.1:0",
-            "0.0.0.0",
-            ",1",
-        ] {
-            let error = bad.parse::<Weighted>().unwrap_err();
-            assert!(error.contains("192.0.2.8:8080"), "{bad}: {error}");
-        }
+    fn options_of_the_link_come_before_the_file() {
+        let file = std::env::temp_dir().join(format!("wanted-{}.toml", std::process::id()));
+        let text = "[link]\nname = \"xdp:eth0\"\naddresses = [\"10.0.0.1/24\"]\ngateways = [\"10.0.0.254\"]\n\
+                    [[service]]\nlisten = [\"10.0.0.1:80\"]\nto = [\"10.0.0.2\"]\n";
+        std::fs::write(&file, text).unwrap();
+        let of = |more: &[&str]| {
+            let words = ["forward", "--config", file.to_str().unwrap()];
+            let line = Line::try_parse_from(words.iter().chain(more)).unwrap();
+            line.args.wanted().unwrap().link
+        };
+        let (plain, changed) = (of(&[]), of(&["--address", "10.0.0.9/24", "--core", "1"]));
+        assert_eq!(changed.address, ["10.0.0.9/24".parse().unwrap()]);
+        assert_eq!(changed.core, [1]);
+        assert_eq!((changed.link, changed.gateway), (plain.link, plain.gateway));
+        let other = of(&["--link", "xdp:eth1"]);
+        assert_eq!(other.link, Some("xdp:eth1".parse().unwrap()));
+        assert_eq!(other.address, plain.address);
+        std::fs::remove_file(&file).unwrap();
     }
 }

@@ -8,12 +8,11 @@ use std::path::Path;
 
 use exos::Error;
 
-use crate::config::{of_service, trial_stack};
-use crate::exporter::Exporter;
-use crate::keeper;
-use crate::service::{Listen, Services};
-use crate::setup::attachment;
-use crate::wanted::Wanted;
+use crate::program::exporter::Exporter;
+use crate::program::keeper;
+use crate::service::Services;
+use crate::settings::setup::{attachment, listens, trial_stack};
+use crate::settings::wanted::Wanted;
 
 /// Refuses what a start would be refused for once the one before has gone.
 ///
@@ -30,10 +29,7 @@ pub fn rehearse(wanted: &Wanted) -> Result<(), Error> {
         true => None,
         false => trial_stack(wanted),
     };
-    let mut listens: Vec<Listen> = Vec::new();
-    for service in &wanted.services {
-        listens.extend(of_service(wanted, service, stack.as_ref())?);
-    }
+    let listens = listens(&wanted.services, stack.as_ref())?;
     Services::new(&listens).map_err(|misfit| Error::new(misfit.to_string()))?;
     wanted.metrics.map_or(Ok(()), Exporter::check)?;
     wanted.user.as_user(|| look_at_files(wanted))

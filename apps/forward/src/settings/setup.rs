@@ -2,17 +2,19 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use exos::{Attachment, Error, Exos, Role};
+use exos::{Addresses, Attachment, Error, Exos, Role, clock};
+use exos_host::netlink::Netlink;
 use exos_inet::Stack;
 use exos_program::{LinkArgs, LinkName, Needs};
+use exos_wire::Mac;
 
-use crate::lent;
-use crate::limits::PATH_MTU_MIN;
-use crate::options::{ListenAddress, Weighted};
-use crate::predecessor::Predecessor;
-use crate::reach::Reach;
+use crate::limits::{LINK_MTU, PATH_MTU_MIN};
+use crate::packets::reach::Reach;
+use crate::program::lent;
+use crate::program::predecessor::Predecessor;
 use crate::service::{Affinity, Balance, Listen};
-use crate::wanted::{Service, Wanted};
+use crate::settings::wanted::{Service, Wanted};
+use crate::settings::written::{ListenAddress, Weighted};
 
 /// What is wanted fits together, on a link that a daemon lends or not, with the kernel forwarding or not.
 ///
@@ -115,15 +117,19 @@ pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Exos, Erro
     })
 }
 
-/// What is listened to, each with the servers of its family.
-pub fn listens(wanted: &Wanted, stack: &Stack) -> Result<Vec<Listen>, Error> {
+/// What is listened to, each with the servers of its family. Without a stack, servers see the listener's address, as they do
+/// where a daemon lends the addresses.
+pub fn listens(services: &[Service], stack: Option<&Stack>) -> Result<Vec<Listen>, Error> {
     let mut listens = Vec::new();
-    for service in &wanted.services {
+    for service in services {
         for &ListenAddress { transport, at } in &service.listen {
             let mut to = Vec::new();
             for server in service.to.iter().filter(|s| s.ip.is_ipv6() == at.is_ipv6()) {
                 let end = SocketAddr::new(server.ip, server.port.unwrap_or(at.port()));
-                let ours = source(stack, server.ip, service.reach)?;
+                let ours = match stack {
+                    Some(stack) => source(stack, server.ip, service.reach)?,
+                    None => at.ip(),
+                };
                 to.push((end, server.weight, ours));
             }
             listens.push(Listen {
@@ -139,7 +145,7 @@ pub fn listens(wanted: &Wanted, stack: &Stack) -> Result<Vec<Listen>, Error> {
 }
 
 /// Each server is of a family that is listened for.
-pub fn check_use(service: &Service) -> Result<(), Error> {
+fn check_use(service: &Service) -> Result<(), Error> {
     let is_used = |to: &&Weighted| {
         let mut listeners = service.listen.iter();
         listeners.any(|listen| listen.at.is_ipv6() == to.ip.is_ipv6())
@@ -177,4 +183,22 @@ pub fn source(stack: &Stack, server: IpAddr, reach: Reach) -> Result<IpAddr, Err
         Error::new(format!("no route leads to {server}"))
             .mend("give an --address in its network, or a --gateway")
     })
+}
+
+/// A stack with the addresses and gateways, which knows where routes lead.
+pub fn trial_stack(wanted: &Wanted) -> Option<Stack> {
+    let addresses = Addresses::new(&wanted.link.address[..]).ok()?;
+    let addresses = addresses.with_gateways(&wanted.link.gateway[..]).ok()?;
+    let mtu = mtu_of(wanted.link.link.as_ref());
+    let config = addresses.config(&Mac([2, 0, 0, 0, 0, 1]), mtu);
+    Stack::new(config, 0, clock::now()).ok()
+}
+
+/// How long packets may be on the link, as far as it is there.
+fn mtu_of(link: Option<&LinkName>) -> usize {
+    let Some(LinkName::Xdp { interface, .. }) = link else {
+        return LINK_MTU;
+    };
+    let found = Netlink::new().and_then(|netlink| netlink.link_by_name(interface));
+    found.map_or(LINK_MTU, |found| found.mtu as usize)
 }

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use exos_host::Error;
 use exos_inet::siphash::SipKey;
 
-use crate::endpoint::Endpoint;
 use crate::limits::{LISTENERS_MAX, SERVERS_PER_LISTENER_MAX};
 use crate::maglev::{Candidate, Maglev};
-use crate::names::To;
-use crate::options::{ForwardArgs, Weighted};
-use crate::packet::Transport;
+use crate::packets::endpoint::Endpoint;
+use crate::packets::packet::Transport;
+use crate::settings::options::ForwardArgs;
+use crate::settings::written::{To, Weighted};
 
 /// A server, behind one listener.
 pub(super) struct Server {
@@ -130,7 +130,7 @@ fn hash(at: SocketAddr) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reach::Reach;
+    use crate::packets::reach::Reach;
     use crate::service::{Listen, Services};
     use clap::Parser;
 

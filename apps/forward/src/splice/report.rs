@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::choice::Server;
 use super::splicer::Splicer;
-use crate::statistics;
+use crate::program::statistics;
 
 /// A report, for people or as a line of JSON.
 pub(super) fn report(splicer: &Splicer, as_json: bool) -> String {

@@ -11,7 +11,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use exos::Error;
 use exos_inet::Instant;
-use rustix::event::Timespec;
+use exos_inet::tcp::ConnectionId;
+use exos_program::sockets::{Table, timespec};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -23,23 +24,12 @@ use super::pipe::Pool;
 use super::proxy::{self, Version};
 use crate::limits::{ACCEPT_AT_ONCE, ACCEPT_PAUSE};
 
-/// What epoll says of listeners (from here on), and of what others watch; connections have smaller numbers.
+/// What epoll says of listeners (from here on), and of what others watch; sockets of connections have smaller numbers.
 const LISTENERS: u64 = u64::MAX - (1 << 16);
 const OTHERS: u64 = u64::MAX;
 
-/// How often a place is used before its uses are counted again.
-const USES: u32 = 1 << 30;
-
 /// Events taken at once.
 const EVENTS_MAX: usize = 256;
-
-/// A place for a connection. Its number is another one each time that it is used: epoll may still tell of who was here
-/// before.
-#[derive(Default)]
-struct ConnectionSlot {
-    uses: u32,
-    connection: Option<Connection>,
-}
 
 /// The forwarder on sockets.
 pub(super) struct Splicer {
@@ -47,17 +37,15 @@ pub(super) struct Splicer {
     pub services: Vec<Service>,
     listeners: Vec<OwnedFd>,
     version: Option<Version>,
-    places: Vec<ConnectionSlot>,
-    free: Vec<u32>,
-    open: u32,
+    connections: Table<Connection>,
     open_max: u32,
     /// Whether listeners are looked at, and if not for a while, until when.
     accepting: bool,
     pause_until: Option<Instant>,
     /// Connections by when it is seen to their time.
-    due: BTreeSet<(Instant, u32)>,
-    /// Connections that have something to do, each once: how often their places were used, and these.
-    to_go_on: Vec<(u32, u32)>,
+    due: BTreeSet<(Instant, ConnectionId)>,
+    /// Connections that have something to do, each once.
+    to_go_on: Vec<ConnectionId>,
     pub pool: Pool,
     pub counters: Counters,
     events: Vec<epoll::Event>,
@@ -89,9 +77,7 @@ impl Splicer {
             services,
             listeners,
             version,
-            places: Vec::new(),
-            free: Vec::new(),
-            open: 0,
+            connections: Table::default(),
             open_max,
             accepting: true,
             pause_until: None,
@@ -120,7 +106,7 @@ impl Splicer {
 
     /// Connections that are open.
     pub fn open(&self) -> u32 {
-        self.open
+        self.connections.open() as u32
     }
 
     /// How many may be.
@@ -131,7 +117,10 @@ impl Splicer {
     /// Through the connections that are open, both ways.
     #[cfg(test)]
     pub fn bytes_moved(&self) -> u64 {
-        let open = self.places.iter().flat_map(|place| &place.connection);
+        let open = self
+            .due
+            .iter()
+            .flat_map(|(_, id)| self.connections.get(*id));
         open.flat_map(Connection::bytes).sum()
     }
 
@@ -147,13 +136,7 @@ impl Splicer {
             .into_iter()
             .flatten()
             .min();
-        let timeout = at.map(|at| {
-            let left = at.saturating_duration_since(now);
-            Timespec {
-                tv_sec: left.as_secs() as i64,
-                tv_nsec: left.subsec_nanos().into(),
-            }
-        });
+        let timeout = at.map(|at| timespec(at, now));
         self.events.clear();
         let spare = rustix::buffer::spare_capacity(&mut self.events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
@@ -176,8 +159,7 @@ impl Splicer {
         // Only now: so each moves no more in a turn, however often it was told of.
         let turn = self.to_go_on.len();
         for at in 0..turn {
-            let (uses, number) = self.to_go_on[at];
-            self.go_on(now, uses, number);
+            self.go_on(now, self.to_go_on[at]);
         }
         self.to_go_on.drain(..turn);
         self.expire(now);
@@ -188,7 +170,7 @@ impl Splicer {
     fn accept(&mut self, now: Instant, service: usize) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         for _ in 0..ACCEPT_AT_ONCE {
-            if self.open == self.open_max {
+            if self.open() == self.open_max {
                 return;
             }
             match rustix::net::acceptfrom_with(&self.listeners[service], flags) {
@@ -237,68 +219,69 @@ impl Splicer {
 
     /// Has a new connection looked at.
     fn enter(&mut self, mut connection: Connection) {
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.places.push(ConnectionSlot::default());
-            self.places.len() as u32 - 1
-        });
-        let place = &mut self.places[number as usize];
-        place.uses = (place.uses + 1) % USES;
-        for side in [Side::Client, Side::Server] {
-            let data = EventData::new_u64(data_of(place.uses, number, side));
-            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-            if let Err(error) = epoll::add(&self.epoll, connection.socket(side), data, flags) {
-                self.free.push(number);
-                self.note(connection.to, Fault::Connect(error));
-                connection.abort();
-                return;
-            }
+        connection.listed = connection.deadline();
+        let (to, listed) = (connection.to, connection.listed);
+        let id = self.connections.insert(connection);
+        if let Err(error) = self.register(id) {
+            self.note(to, Fault::Connect(error));
+            self.connections
+                .take(id)
+                .into_iter()
+                .for_each(Connection::abort);
+            return;
         }
-        let server = &mut self.services[connection.to.0].servers[connection.to.1];
+        self.due.insert((listed, id));
+        let server = &mut self.services[to.0].servers[to.1];
         server.begun += 1;
         server.open += 1;
-        connection.listed = connection.deadline();
-        self.due.insert((connection.listed, number));
-        self.open += 1;
-        place.connection = Some(connection);
+    }
+
+    fn register(&self, id: ConnectionId) -> rustix::io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        let connection = self.connections.get(id).expect("it was put in just now");
+        [Side::Client, Side::Server]
+            .into_iter()
+            .try_for_each(|side| {
+                let data = EventData::new_u64(data_of(id, side));
+                epoll::add(&self.epoll, connection.socket(side), data, flags)
+            })
     }
 
     /// What epoll tells of a connection's socket.
     fn hear(&mut self, data: u64, flags: EventFlags) {
-        let (uses, number, side) = of_data(data);
-        let place = &mut self.places[number as usize];
-        if let Some(connection) = place.connection.as_mut().filter(|_| place.uses == uses) {
+        let (id, side) = of_data(data);
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.hear(side, flags);
             if !std::mem::replace(&mut connection.is_to_go_on, true) {
-                self.to_go_on.push((uses, number));
+                self.to_go_on.push(id);
             }
         }
     }
 
     /// Has a connection do what it can.
-    fn go_on(&mut self, now: Instant, uses: u32, number: u32) {
-        let place = &mut self.places[number as usize];
-        let Some(connection) = place.connection.as_mut().filter(|_| place.uses == uses) else {
+    fn go_on(&mut self, now: Instant, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
         let outcome = connection.go_on(now, &mut self.pool);
         connection.is_to_go_on = connection.is_unfinished();
         // Its time may be shorter than when it was listed. A longer one is seen when that has come.
         if connection.deadline() < connection.listed {
-            self.due.remove(&(connection.listed, number));
+            self.due.remove(&(connection.listed, id));
             connection.listed = connection.deadline();
-            self.due.insert((connection.listed, number));
+            self.due.insert((connection.listed, id));
         }
         match outcome {
             Ok(()) if connection.state == State::Over => {
                 self.counters.connections_closed += 1;
-                self.end(number);
+                self.end(id);
             }
-            Ok(()) if connection.is_to_go_on => self.to_go_on.push((uses, number)),
+            Ok(()) if connection.is_to_go_on => self.to_go_on.push(id),
             Ok(()) => {}
             Err(fault) => {
                 let to = connection.to;
                 self.note(to, fault);
-                self.end(number).abort();
+                self.end(id).abort();
             }
         }
     }
@@ -318,13 +301,10 @@ impl Splicer {
     }
 
     /// Takes a connection out.
-    fn end(&mut self, number: u32) -> Connection {
-        let place = &mut self.places[number as usize];
-        let mut connection = place.connection.take().expect("there is one");
+    fn end(&mut self, id: ConnectionId) -> Connection {
+        let mut connection = self.connections.take(id).expect("it is there");
         connection.give_back(&mut self.pool);
-        self.due.remove(&(connection.listed, number));
-        self.free.push(number);
-        self.open -= 1;
+        self.due.remove(&(connection.listed, id));
         let (service, server) = connection.to;
         self.services[service].servers[server].open -= 1;
         let [there, back] = connection.bytes();
@@ -335,18 +315,17 @@ impl Splicer {
 
     /// Ends connections whose time is over. One that was heard of since it was listed is listed again.
     fn expire(&mut self, now: Instant) {
-        while let Some(&(at, number)) = self.due.first()
+        while let Some(&(at, id)) = self.due.first()
             && at <= now
         {
             self.due.pop_first();
-            let place = &mut self.places[number as usize];
-            let connection = place.connection.as_mut().expect("it is listed");
+            let connection = self.connections.get_mut(id).expect("it is listed");
             connection.listed = connection.deadline();
-            self.due.insert((connection.listed, number));
+            self.due.insert((connection.listed, id));
             if connection.listed > now {
                 continue;
             }
-            let ended = self.end(number);
+            let ended = self.end(id);
             if ended.state == State::Connecting {
                 self.note(ended.to, Fault::Connect(Errno::TIMEDOUT));
             } else {
@@ -358,7 +337,7 @@ impl Splicer {
 
     /// Clients for which there is no room wait in the kernel, which would tell of them in each turn.
     fn listen_where_there_is_room(&mut self) {
-        let has_room = self.open < self.open_max && self.pause_until.is_none();
+        let has_room = self.open() < self.open_max && self.pause_until.is_none();
         if has_room == self.accepting {
             return;
         }
@@ -393,29 +372,38 @@ fn address_of(listener: &OwnedFd) -> Result<SocketAddr, Error> {
     at.map_err(|e| Error::io("cannot tell where it listens", e))
 }
 
-/// What epoll is to say of a connection's socket: below 2^63, as listeners are not.
-const fn data_of(uses: u32, number: u32, side: Side) -> u64 {
-    (uses as u64) << 33 | (number as u64) << 1 | side as u64
+/// Slots of connections are fewer, so this bit of an identity says which of the two sockets it is.
+const SERVER: u64 = 1 << 31;
+
+/// What epoll is to say of a connection's socket.
+const fn data_of(id: ConnectionId, side: Side) -> u64 {
+    match side {
+        Side::Client => id.to_bits(),
+        Side::Server => id.to_bits() | SERVER,
+    }
 }
 
-const fn of_data(data: u64) -> (u32, u32, Side) {
-    let side = if data & 1 == 0 {
-        Side::Client
-    } else {
-        Side::Server
-    };
-    ((data >> 33) as u32, (data >> 1) as u32, side)
+const fn of_data(data: u64) -> (ConnectionId, Side) {
+    let id = ConnectionId::from_bits(data & !SERVER);
+    match data & SERVER {
+        0 => (id, Side::Client),
+        _ => (id, Side::Server),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{accept_all, splicer};
     use super::*;
+    use crate::limits::FLOWS_MAX;
 
     impl Splicer {
         /// True while a server has not answered.
         pub(in crate::splice) fn is_connecting(&self) -> bool {
-            let mut connections = self.places.iter().filter_map(|p| p.connection.as_ref());
+            let mut connections = self
+                .due
+                .iter()
+                .filter_map(|(_, id)| self.connections.get(*id));
             connections.any(|connection| connection.state == State::Connecting)
         }
     }
@@ -428,29 +416,30 @@ mod tests {
         let _client = std::net::TcpStream::connect(splicer.services[0].at).unwrap();
         accept_all(&mut splicer, 1);
         splicer.to_go_on.clear();
-        let place = &mut splicer.places[0];
-        let uses = place.uses;
-        place.connection.as_mut().unwrap().is_to_go_on = false;
+        let id = splicer.due.first().unwrap().1;
+        splicer.connections.get_mut(id).unwrap().is_to_go_on = false;
         for side in [Side::Client, Side::Server, Side::Client] {
-            splicer.hear(data_of(uses, 0, side), EventFlags::IN);
-            assert_eq!(splicer.to_go_on, [(uses, 0)]);
+            splicer.hear(data_of(id, side), EventFlags::IN);
+            assert_eq!(splicer.to_go_on, [id]);
         }
         splicer.handle(exos::clock::now());
         assert_eq!(splicer.to_go_on, []);
-        splicer.hear(data_of(uses, 0, Side::Client), EventFlags::IN);
-        assert_eq!(splicer.to_go_on, [(uses, 0)], "and again in the next");
+        splicer.hear(data_of(id, Side::Client), EventFlags::IN);
+        assert_eq!(splicer.to_go_on, [id], "and again in the next");
         // Nobody goes on for one who is there no more.
         splicer.to_go_on.clear();
-        splicer.hear(data_of(uses + 1, 0, Side::Client), EventFlags::IN);
+        let another = ConnectionId::from_bits(id.to_bits() + (1 << 32));
+        splicer.hear(data_of(another, Side::Client), EventFlags::IN);
         assert_eq!(splicer.to_go_on, []);
     }
 
     #[test]
     fn what_epoll_says_is_understood() {
         for side in [Side::Client, Side::Server] {
-            for (uses, number) in [(0, 0), (1, 2), (USES - 1, u32::MAX)] {
-                let data = data_of(uses, number, side);
-                assert_eq!(of_data(data), (uses, number, side));
+            for (generation, slot) in [(0, 0), (1, 2), (u32::MAX, FLOWS_MAX)] {
+                let id = ConnectionId::from_bits(u64::from(generation) << 32 | u64::from(slot));
+                let data = data_of(id, side);
+                assert_eq!(of_data(data), (id, side));
                 assert!(data < LISTENERS);
             }
         }

@@ -22,8 +22,8 @@ use exos_forward::forwarder::{Forwarder, Verdict};
 use exos_forward::limits::{
     CHECK_PORTS, CLOSING_TIME, ESTABLISHED_TIME, EVICTABLE_AFTER, OPENING_TIME, READ_AHEAD_FROM,
 };
-use exos_forward::packet::{Packet, Transport};
-use exos_forward::reach::Reach;
+use exos_forward::packets::packet::{Packet, Transport};
+use exos_forward::packets::reach::Reach;
 use exos_forward::service::{Affinity, Listen, Services, Standing};
 use exos_inet::RxChecksum;
 

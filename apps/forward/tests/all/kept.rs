@@ -8,8 +8,8 @@ use common::steps::*;
 use exos_forward::flow::Class;
 use exos_forward::forwarder::Forwarder;
 use exos_forward::kept::{self, KeptFlow, RECORD_LEN, RECORDS_AT, Unreadable};
-use exos_forward::packet::Transport;
-use exos_forward::reach::Reach;
+use exos_forward::packets::packet::Transport;
+use exos_forward::packets::reach::Reach;
 use exos_forward::service::{Listen, Services};
 use exos_testing::Random;
 

@@ -11,8 +11,8 @@ use common::{Ends, Shape, build};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use exos_forward::forwarder::{Forwarder, Verdict};
 use exos_forward::limits::{FRAGMENTS_HELD_LEN_MAX, FRAGMENTS_HELD_MAX, FRAGMENTS_HELD_TIME};
-use exos_forward::packet::{Packet, Transport};
-use exos_forward::reach::Reach;
+use exos_forward::packets::packet::{Packet, Transport};
+use exos_forward::packets::reach::Reach;
 
 /// Parts of a datagram go where its first part goes, under a number of their own; parts of another sender do not.
 #[test]

@@ -4,8 +4,8 @@ use crate::common;
 mod in_kernel;
 
 use common::{Ends, Shape, build, mapped, receive};
-use exos_forward::packet::{Packet, Transport, Upper};
-use exos_forward::rewrite::{Rewrite, Sums, keep_ends};
+use exos_forward::packets::packet::{Packet, Transport, Upper};
+use exos_forward::packets::rewrite::{Rewrite, Sums, keep_ends};
 use exos_wire::Mac;
 use proptest::prelude::*;
 

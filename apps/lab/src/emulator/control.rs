@@ -5,7 +5,7 @@
 //! A request is one line, `statistics` or `stop`; the answer is [`Statistics`] as JSON, or `{"error": "..."}`,
 //! and the end of the stream. After `stop` the answer is the last one.
 
-use super::running::Reporter;
+use super::reporter::Reporter;
 use super::statistics::Statistics;
 use crate::limits::{ANSWER_LEN_MAX, ANSWER_TIMEOUT};
 use exos_host::netns::NetNs;

@@ -8,7 +8,7 @@
 //! | `forward` | the thread that moves frames between two AF_XDP rings |
 //! | `waiting`, `urgency` | when that thread sleeps, and before whom it runs |
 //! | `interfaces`, `lateness`, `statistics` | what the kernel lost around it, how late frames leave, and everything else that is counted |
-//! | `shared`, `control`, `running` | its threads, and how others ask them |
+//! | `shared`, `reporter`, `control`, `running` | its threads, and how others ask them |
 //! | `background` | the same in a process of its own |
 //!
 //! Why it is made so, and how exact it is: docs/internals/emulator.md.
@@ -23,6 +23,7 @@ mod forward;
 mod interfaces;
 mod lateness;
 mod random;
+mod reporter;
 pub(crate) mod running;
 mod shared;
 mod statistics;

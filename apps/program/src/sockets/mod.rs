@@ -33,7 +33,7 @@ use rustix::io::{Errno, Result};
 
 use connection::Connection;
 pub use connection::File;
-use table::Table;
+pub use table::Table;
 
 /// Bytes of a socket that are read at once: as much as a fast peer has sent in the meantime.
 const READ_LEN: usize = 64 * 1024;
@@ -105,7 +105,7 @@ pub enum Shortage {
 /// Connections.
 pub struct Sockets {
     epoll: OwnedFd,
-    table: Table,
+    table: Table<Connection>,
     /// Bytes that a connection may have received and not consumed.
     unread_max: usize,
     /// That the kernel has taken something is told.
@@ -549,7 +549,8 @@ fn reason(errno: Errno) -> Reason {
     }
 }
 
-fn timespec(at: Instant, now: Instant) -> Timespec {
+/// How long epoll is to wait until a moment.
+pub fn timespec(at: Instant, now: Instant) -> Timespec {
     let left = at.saturating_duration_since(now);
     Timespec {
         tv_sec: left.as_secs() as i64,

@@ -1,42 +1,53 @@
-//! All connections, by a slot that is used again and a generation that tells apart who used it.
+//! Connections, by a slot that is used again and a generation that tells apart who used it.
 
 use exos_inet::tcp::ConnectionId;
 
-use super::connection::Connection;
-
-#[derive(Debug, Default)]
-struct Slot {
+#[derive(Debug)]
+struct Slot<T> {
     /// How many connections it had before, so that what epoll told of an older one concerns nobody.
     generation: u32,
-    connection: Option<Connection>,
+    connection: Option<T>,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Table {
-    slots: Vec<Slot>,
+/// Connections.
+#[derive(Debug)]
+pub struct Table<T> {
+    slots: Vec<Slot<T>>,
     /// Slots without a connection; the one used last is used first.
     free: Vec<u32>,
 }
 
-impl Table {
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<T> Table<T> {
     /// How many there are.
-    pub(super) fn open(&self) -> usize {
+    pub fn open(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    pub(super) fn get(&self, id: ConnectionId) -> Option<&Connection> {
+    /// A connection, if it is still there.
+    pub fn get(&self, id: ConnectionId) -> Option<&T> {
         let slot = self.slots.get(id.slot() as usize)?;
         let is_it = identity(id.slot(), slot.generation) == id;
         slot.connection.as_ref().filter(|_| is_it)
     }
 
-    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+    /// A connection, to be changed, if it is still there.
+    pub fn get_mut(&mut self, id: ConnectionId) -> Option<&mut T> {
         let slot = self.slots.get_mut(id.slot() as usize)?;
         let is_it = identity(id.slot(), slot.generation) == id;
         slot.connection.as_mut().filter(|_| is_it)
     }
 
-    pub(super) fn take(&mut self, id: ConnectionId) -> Option<Connection> {
+    /// Takes a connection out, if it is still there. What epoll tells of it from now on concerns nobody.
+    pub fn take(&mut self, id: ConnectionId) -> Option<T> {
         self.get(id)?;
         let slot = &mut self.slots[id.slot() as usize];
         slot.generation = slot.generation.wrapping_add(1);
@@ -44,9 +55,13 @@ impl Table {
         slot.connection.take()
     }
 
-    pub(super) fn insert(&mut self, connection: Connection) -> ConnectionId {
+    /// Takes a connection in.
+    pub fn insert(&mut self, connection: T) -> ConnectionId {
         let number = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(Slot {
+                generation: 0,
+                connection: None,
+            });
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[number as usize];

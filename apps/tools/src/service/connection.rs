@@ -10,8 +10,8 @@ use exos_inet::tcp::alarms::Alarms;
 use exos_inet::tcp::{ConnectionId, Flow};
 use exos_inet::{Instant, Stack};
 
+use super::kind::{Kind, Limits};
 use super::totals::{Moved, Summary};
-use super::{Kind, Limits};
 use crate::limits::{
     CHARGEN_AHEAD_MIN, CHARGEN_SLICE_MAX, ECHO_SLICES_MAX, IDLE_TIME, LINGER_TIME,
 };

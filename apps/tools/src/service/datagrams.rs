@@ -11,7 +11,7 @@ use exos_buf::Buffer;
 use exos_inet::udp::{Received, UdpError, UdpHandle};
 use exos_inet::{Instant, Stack};
 
-use super::Kind;
+use super::kind::Kind;
 use super::totals::Totals;
 use crate::limits::{DATAGRAMS_PER_TURN, WELL_KNOWN_PORTS};
 

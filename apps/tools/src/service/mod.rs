@@ -13,11 +13,11 @@
 
 mod connection;
 mod datagrams;
+mod kind;
 mod pattern;
 mod totals;
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use exos_buf::Buffer;
 use exos_inet::tcp::alarms::Alarms;
@@ -31,51 +31,9 @@ use crate::limits::{
 use connection::{Connection, Shared};
 use datagrams::Datagrams;
 
+pub use kind::{Kind, Limits};
 pub use pattern::pattern;
 pub use totals::{Ended, Summary, Totals};
-
-/// Which service.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub enum Kind {
-    /// Send back whatever arrives (RFC 862).
-    Echo,
-    /// Throw away whatever arrives (RFC 863).
-    Discard,
-    /// Send a pattern for as long as it is taken, and throw away whatever arrives (RFC 864).
-    Chargen,
-}
-
-impl Kind {
-    /// How a connection to this service is opened: what echo has not sent back stays in the receive buffer, so
-    /// that does not grow.
-    pub fn options(self, options: Options) -> Options {
-        match self {
-            Self::Echo => Options {
-                receive_buffer_max_bytes: options.receive_buffer_bytes,
-                ..options
-            },
-            Self::Discard | Self::Chargen => options,
-        }
-    }
-
-    /// The name of the service and of its program.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Echo => "echo",
-            Self::Discard => "discard",
-            Self::Chargen => "chargen",
-        }
-    }
-}
-
-/// When a connection is ended by us.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Limits {
-    /// After this many bytes, received or sent according to the service.
-    pub bytes: Option<u64>,
-    /// After so long.
-    pub time: Option<Duration>,
-}
 
 /// A service and its connections.
 pub struct Service {

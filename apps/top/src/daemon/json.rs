@@ -39,8 +39,6 @@ struct Rates {
     drops_per_sec: Option<f64>,
     /// Packets dropped in all.
     drops: u64,
-    /// The share of the fullest ring that is in use, 0 to 1; `null` when it is not known.
-    fullest_ring: Option<f64>,
 }
 
 impl Report {
@@ -67,7 +65,6 @@ impl Rates {
             tx_bits_per_sec: rates.map(|r| r.tx_bits),
             drops_per_sec: rates.map(|r| r.drops),
             drops: row.drops,
-            fullest_ring: row.fullest_ring,
         }
     }
 }

@@ -19,7 +19,7 @@ use ratatui::crossterm::event::KeyEvent;
 use serde_json::Value;
 
 use crate::keys::Next;
-use crate::run::Watch;
+use crate::watch::Watch;
 use app::App;
 
 /// A daemon that is watched.

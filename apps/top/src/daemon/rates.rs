@@ -46,8 +46,6 @@ pub struct Row {
     pub drops: u64,
     /// Why, with its counter's total and rate; only those that are not zero.
     pub reasons: Vec<Reason>,
-    /// The share of the fullest ring that is in use.
-    pub fullest_ring: Option<f64>,
 }
 
 /// A reason for drops.
@@ -133,7 +131,6 @@ fn row(interface: &InterfaceStatus, slot: &SlotStatus, earlier: Option<&(SlotSta
         rates: rates(),
         drops: reasons.iter().map(|reason| reason.total).sum(),
         reasons,
-        fullest_ring: fullest(slot),
     }
 }
 
@@ -144,12 +141,4 @@ fn drops(slot: &SlotStatus) -> impl Iterator<Item = (&str, u64)> {
         .iter()
         .map(|(name, total)| (name.as_str(), *total));
     counters.filter(|(name, _)| !NO_DROPS.contains(name))
-}
-
-fn fullest(slot: &SlotStatus) -> Option<f64> {
-    let rings = slot.rings.as_ref()?.values();
-    let shares = rings
-        .filter(|ring| ring.entries > 0)
-        .map(|ring| ring.used as f64 / ring.entries as f64);
-    shares.max_by(f64::total_cmp)
 }

@@ -92,7 +92,7 @@ fn interface_line<'a>(app: &App, interface: &InterfaceStatus) -> Line<'a> {
 }
 
 /// Titles, the width of each, and by what it sorts.
-const COLUMNS: [(&str, u16, Option<Column>); 12] = [
+const COLUMNS: [(&str, u16, Option<Column>); 11] = [
     ("IFACE", 10, None),
     ("SLOT", 4, Some(Column::Slot)),
     ("PROGRAM", 16, Some(Column::Program)),
@@ -104,7 +104,6 @@ const COLUMNS: [(&str, u16, Option<Column>); 12] = [
     ("TX pkt", 7, None),
     ("TX bit", 7, Some(Column::Tx)),
     ("DROPS", 7, Some(Column::Drops)),
-    ("RING", 5, None),
 ];
 
 fn draw_programs(app: &App, frame: &mut Frame<'_>, area: Rect) {
@@ -141,7 +140,7 @@ fn draw_programs(app: &App, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-fn cells(row: &Row) -> [String; 12] {
+fn cells(row: &Row) -> [String; 11] {
     let of = |of: fn(&Rates) -> f64| rate(row.rates.as_ref().map(of));
     let slot = &row.slot;
     [
@@ -156,8 +155,6 @@ fn cells(row: &Row) -> [String; 12] {
         of(|r| r.tx_packets),
         of(|r| r.tx_bits),
         of(|r| r.drops),
-        row.fullest_ring
-            .map_or_else(|| "-".to_owned(), |share| format!("{:.0}%", share * 100.0)),
     ]
 }
 
@@ -184,7 +181,7 @@ fn draw_program(row: &Row, frame: &mut Frame<'_>, area: Rect) {
     let block = Block::bordered().title(title);
     let inside = block.inner(area);
     frame.render_widget(block, area);
-    let [head, body] = Layout::vertical([Constraint::Length(3), Constraint::Min(1)]).areas(inside);
+    let [head, body] = Layout::vertical([Constraint::Length(2), Constraint::Min(1)]).areas(inside);
     frame.render_widget(Paragraph::new(facts(row)), head);
     let [left, right] =
         Layout::horizontal([Constraint::Percentage(55), Constraint::Percentage(45)]).areas(body);
@@ -210,15 +207,6 @@ fn grant_line(grant: &GrantStatus) -> Line<'static> {
 fn facts(row: &Row) -> Text<'static> {
     let slot = &row.slot;
     let of = |of: fn(&Rates) -> f64| rate(row.rates.as_ref().map(of));
-    let rings = slot.rings.iter().flatten();
-    let rings: Vec<String> = rings
-        .map(|(name, ring)| format!("{} {}/{}", plain(name), ring.used, ring.entries))
-        .collect();
-    let rings = if rings.is_empty() {
-        "-".to_owned()
-    } else {
-        rings.join("  ")
-    };
     Text::from(vec![
         Line::from(format!(
             "pid {}  uid {}  mode {}  weight {}  memory {}",
@@ -236,6 +224,5 @@ fn facts(row: &Row) -> Text<'static> {
             bits(row.rates.as_ref().map(|r| r.tx_bits)),
             of(|r| r.drops),
         )),
-        Line::from(format!("rings: {rings}")),
     ])
 }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::keys::Next;
 use crate::limits::ANSWER_TIME;
-use crate::run::Watch;
+use crate::watch::Watch;
 use app::App;
 use rates::Row;
 use status::Status;

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use exos_host::{Error, Result};
 
+use super::one::One;
 use super::replay::{Extent, Log, Replay};
 use super::surge::{Documents, Users, documents};
+use super::task::{Driver, Maker};
 use super::weighted::{List, Weighted};
-use super::{Driver, Maker, One};
 use crate::request::{Content, Request};
 use crate::schedule::Beat;
 use crate::target;
@@ -32,8 +33,8 @@ pub struct DriverArgs {
     #[arg(long, value_name = "FACTOR", requires = "replay", value_parser = speed,
         conflicts_with_all = ["as_fast_as_possible", "rate"])]
     pub(crate) speed: Option<f64>,
-    /// Simulate users (SURGE model) of the documents in this folder or list, which exos load surge-files made and URL
-    /// serves
+    /// Simulate users (SURGE model) who browse a set of documents: the folder that exos load surge-files wrote, or its
+    /// list alone; URL must serve them
     #[arg(long, value_name = "FOLDER", requires = "url",
         conflicts_with_all = ["urls", "replay", "rate", "think", "method", "body"])]
     pub(crate) surge: Option<PathBuf>,

@@ -12,7 +12,7 @@ use exos_inet::Part;
 use serde::{Deserialize, Serialize};
 
 use super::log_line::{LogLine, NoRequest};
-use super::{Driver, Task};
+use super::task::{Driver, Task};
 use crate::limits::{LOG_LINE_LEN_MAX, LOG_LINES_MAX, LOG_SPAN_MAX, REQUESTS_MAX};
 use crate::request::Request;
 use crate::schedule::Beat;

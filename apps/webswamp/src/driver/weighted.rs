@@ -19,7 +19,7 @@ use rand_distr::weighted::WeightedAliasIndex;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng as _;
 
-use super::{Driver, Task};
+use super::task::{Driver, Task};
 use crate::limits::REQUESTS_MAX;
 use crate::request::{Request, target_of};
 

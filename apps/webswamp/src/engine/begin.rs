@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 
 use exos_inet::Instant;
 
+use super::behaviour::Shape;
+use super::clients::Engine;
 use super::slot::{Slot, Stage, of_token, token};
-use super::{Engine, Shape};
 use crate::limits::{RETRY_TIME, WAITING_MAX};
 use crate::request::Position;
 use crate::statistics::ErrorKind;

@@ -1,46 +1,14 @@
 //! Requests that are sent before those before them have been answered (RFC 9112 §9.3.2). Responses come in order, so a slot
 //! is at the first of them, and knows of the others only that they are behind it.
 
-use std::collections::VecDeque;
-
 use exos_inet::Instant;
 
+use super::behaviour::Shape;
+use super::behind::Waiting;
+use super::clients::Engine;
 use super::slot::Stage;
-use super::{Engine, Shape};
 use crate::statistics::ErrorKind;
 use crate::transport::Transport;
-
-/// A request behind the first.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    /// By its place in the driver's table.
-    request: u32,
-    begun: Instant,
-    /// Nothing follows it on the connection.
-    is_last: bool,
-}
-
-/// Those behind the first of a connection, in order. A client that sends one request at a time has no memory for them.
-#[derive(Clone, Debug, Default)]
-#[expect(
-    clippy::box_collection,
-    reason = "a slot without any is 24 bytes smaller"
-)]
-pub(super) struct Behind(Option<Box<VecDeque<Waiting>>>);
-
-impl Behind {
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn len(&self) -> usize {
-        self.0.as_ref().map_or(0, |all| all.len())
-    }
-
-    fn pop(&mut self) -> Option<Waiting> {
-        self.0.as_mut()?.pop_front()
-    }
-}
 
 impl Engine {
     /// Sends what may be under way on a slot's connection besides its request.
@@ -56,8 +24,7 @@ impl Engine {
             self.busy_count += 1;
             self.statistics.seconds.began(now);
             let is_last = self.send(slot, task.request, transport);
-            let behind = self.slots[slot as usize].behind.0.get_or_insert_default();
-            behind.push_back(Waiting {
+            self.slots[slot as usize].behind.push(Waiting {
                 request: task.request,
                 begun: now,
                 is_last,
@@ -68,8 +35,10 @@ impl Engine {
     /// Another request may follow those on a slot's connection.
     fn has_room(&self, slot: u32) -> bool {
         let it = &self.slots[slot as usize];
-        let newest = it.behind.0.as_ref().and_then(|all| all.back());
-        let ends = newest.map_or(it.is_last, |newest| newest.is_last);
+        let ends = it
+            .behind
+            .newest()
+            .map_or(it.is_last, |newest| newest.is_last);
         let under_way = 1 + it.behind.len();
         !ends && !it.is_finished && under_way < self.behaviour.pipeline as usize
     }

@@ -3,8 +3,8 @@
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 
+use super::behind::Behind;
 use super::order::{Linked, Links};
-use super::pipeline::Behind;
 use crate::expect::Summing;
 use crate::response::Body;
 

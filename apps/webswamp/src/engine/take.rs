@@ -3,7 +3,7 @@
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 
-use super::Engine;
+use super::clients::Engine;
 use super::slot::{Stage, token};
 use crate::response::{Body, Malformed};
 use crate::statistics::{Answered, ErrorKind};

@@ -10,12 +10,18 @@ use std::time::Duration;
 use exos_buf::Slice;
 use exos_inet::tcp::{ConnectionId, OpenError};
 
+use exos_inet::tcp::{EventSet, Reason};
+use exos_inet::{Instant, Part};
+
+use super::slot::Slot;
 use super::*;
-use crate::driver::{One, Task};
+use crate::driver::{Driver, One, Task};
+use crate::expect::Expect;
 use crate::limits::OPENING_MAX;
 use crate::request::{Content, Request};
-use crate::schedule::{Arrivals, Phase};
-use crate::transport::NOBODY;
+use crate::schedule::{Arrivals, Phase, Schedule};
+use crate::statistics::ErrorKind;
+use crate::transport::{NOBODY, Transport};
 
 /// What the engine did with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use exos_program::figure::{self, Marks, Point, Points, number};
-use exos_program::html::{escape, page, table};
+use exos_program::html::{self, escape, table};
 
-use super::{Peak, Step};
+use super::result::Peak;
+use super::step::Step;
 use crate::report::{POINTS, micros};
 
 /// How the figure is to be read.
@@ -18,7 +19,7 @@ const SHOWN: [(usize, &str); 4] = [(0, "p50"), (4, "p90"), (1, "p99"), (3, "max"
 
 impl Peak {
     /// The page.
-    pub fn html(&self) -> String {
+    pub(super) fn page(&self) -> String {
         let title = format!("exos load --find-peak {} {}", self.bound, self.url);
         let mut body = format!("<h1>{}</h1>\n", escape(&title));
         let _ = writeln!(body, "<p>{}.</p>", escape(&self.found()));
@@ -32,7 +33,7 @@ impl Peak {
             let _ = writeln!(body, "<h1>The load at the peak, {rate} requests/s</h1>");
             results.sections(&mut body);
         }
-        page(&title, &body)
+        html::page(&title, &body)
     }
 
     fn figure(&self, out: &mut String) {
@@ -97,7 +98,7 @@ mod tests {
         let mut it = peak();
         it.url = "http://h/<script>".to_owned();
         it.results = Some(results(1e9, 500));
-        let html = it.html();
+        let html = it.page();
         // The curve of the steps, and the three figures of the load at the peak.
         assert_eq!(html.matches("<svg").count(), 4);
         assert!(html.contains("p99&lt;5ms up to 100.0 requests/s"));
@@ -110,7 +111,7 @@ mod tests {
         assert!(!html.contains("NaN") && !html.contains(">inf"));
         it.steps.insert(0, step(200.0, false));
         assert_eq!(
-            it.html().matches("<circle").count(),
+            it.page().matches("<circle").count(),
             6,
             "of two tries the last"
         );
@@ -126,7 +127,7 @@ mod tests {
         let mut it = peak();
         (it.rate, it.is_unfinished) = (None, true);
         it.steps.clear();
-        let html = it.html();
+        let html = it.page();
         assert_eq!(html.matches("<svg").count(), 1);
         assert!(html.contains("at no rate") && html.contains("ended before it was over"));
         assert!(!html.contains("NaN") && !html.contains(">inf"));

@@ -2,36 +2,30 @@
 //!
 //! A step is a load of its own at one rate. It holds when the bound does, when no request went without its response, and
 //! when as many requests were begun as the rate says: a generator that falls behind finds no peaks.
-
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `bound` | the bound, as a person writes it |
 //! | `search` | which rate is next |
 //! | `step` | what a step saw, and whether it holds |
+//! | `result` | the peak and its steps |
 //! | `html` | a page with the curve |
 
-mod bound;
 mod html;
+mod result;
 mod search;
 mod step;
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use exos::signals::Signals;
 use exos_host::Result;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::options::LoadArgs;
-use crate::report::{POINTS, Results};
+use crate::report::Bound;
 use crate::run::load;
 
-pub use bound::Bound;
+pub use result::{Peak, Report};
 pub use search::Search;
-use step::StepReport;
-
 pub use step::Step;
 
 /// The first rate: what any server does.
@@ -40,94 +34,6 @@ const FIRST_RATE: f64 = 100.0;
 /// The measured time of a step, and before it, when nothing else is said.
 const STEP_TIME: Duration = Duration::from_secs(3);
 const STEP_WARM_UP: Duration = Duration::from_secs(1);
-
-/// A peak, and the steps that found it.
-#[derive(Clone, Debug)]
-pub struct Peak {
-    /// What was loaded.
-    url: String,
-    bound: Bound,
-    rate: Option<f64>,
-    steps: Vec<Step>,
-    /// Of the step at the peak.
-    results: Option<Results>,
-    /// A signal ended the search before it was over.
-    is_unfinished: bool,
-}
-
-impl Peak {
-    /// Steps in order of their rates.
-    fn by_rate(&self) -> Vec<&Step> {
-        let mut steps: Vec<&Step> = self.steps.iter().collect();
-        steps.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-        steps
-    }
-
-    /// Steps in order of their rates; of a rate that was tried again only the last try, which decided.
-    fn deciding(&self) -> Vec<&Step> {
-        let mut steps = self.by_rate();
-        steps.reverse();
-        steps.dedup_by_key(|step| step.rate);
-        steps.reverse();
-        steps
-    }
-
-    fn found(&self) -> String {
-        match self.rate {
-            Some(rate) => format!("{} up to {rate:.1} requests/s", self.bound),
-            None => format!("{} at no rate", self.bound),
-        }
-    }
-
-    /// The highest rate that holds, and the load that did.
-    pub fn best(&self) -> Option<(f64, &Results)> {
-        self.rate.zip(self.results.as_ref())
-    }
-
-    /// A table.
-    pub fn text(&self) -> String {
-        let mut text = format!("{:>12}", "requests/s");
-        for (name, _) in POINTS {
-            let _ = write!(text, "{name:>10}");
-        }
-        let _ = writeln!(text, "{:>8}{:>8}", "errors", "we busy");
-        let steps = self.by_rate();
-        steps.iter().for_each(|step| text.push_str(&step.line()));
-        let _ = writeln!(text, "\n{}", self.found());
-        if self.is_unfinished {
-            text.push_str("the search was ended before it was over\n");
-        }
-        text
-    }
-
-    /// An object.
-    pub fn json(&self) -> String {
-        let report = Report {
-            schema: "exos.load.peak/1",
-            bound: self.bound.to_string(),
-            peak_rate: self.rate,
-            is_unfinished: self.is_unfinished,
-            steps: self.steps.iter().map(Step::report).collect(),
-        };
-        let value = serde_json::to_value(report).expect("names are text");
-        format!("{value}\n")
-    }
-}
-
-/// What a search for the peak found.
-#[derive(Serialize, JsonSchema)]
-pub struct Report {
-    /// `"exos.load.peak/1"`.
-    schema: &'static str,
-    /// The bound on latency, as it was written.
-    bound: String,
-    /// The highest rate that holds, in requests a second; `null` when none does.
-    peak_rate: Option<f64>,
-    /// A signal ended the search.
-    is_unfinished: bool,
-    /// The steps, in the order in which they were made.
-    steps: Vec<StepReport>,
-}
 
 /// Searches the peak; each step's line is told.
 ///
@@ -194,6 +100,7 @@ fn step_times(warm_up: Duration, duration: Option<Duration>) -> (Duration, Durat
 mod tests {
     use super::step::tests::step;
     use super::*;
+    use crate::output::Found as _;
     use crate::report::Threshold;
     use crate::report::tests::results;
     use serde_json::{Value, json};

@@ -7,8 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Bound;
-use crate::report::{Limit, POINTS, Results, Verdict, micros};
+use crate::report::{Bound, Limit, POINTS, Results, Verdict, micros};
 
 /// How far the requests of a step may be from the rate: a thousandth.
 const OFFERED_ERROR_MAX: f64 = 1e-3;

@@ -10,8 +10,9 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::text::{micros, plain};
-use super::{Results, Traffic};
+use super::numbers::{micros, plain};
+use super::results::Results;
+use super::traffic::Traffic;
 use crate::limits::SECONDS_FOR_NOISE;
 use crate::statistics::Second;
 

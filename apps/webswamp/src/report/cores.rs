@@ -1,7 +1,7 @@
 //! The results of one generator's cores as its own. They are added up as those of several generators are
 //! ([`super::merge`]), but for what is said of the generator: it is one, and as busy as its busiest core.
 
-use super::{Generator, Results};
+use super::results::{Generator, Results};
 
 impl Results {
     /// Those of a generator, of those that each of its cores has seen; the first core's come first.

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::histogram;
+use crate::statistics::{histogram, pairs};
 
 /// Points of a distribution that are reported, and their names.
 pub const POINTS: [(&str, f64); 6] = [
@@ -34,14 +34,6 @@ impl Distribution {
             .add(&other.0)
             .expect("all have the same bounds and digits");
     }
-}
-
-/// Values and how often each was seen, in order; each value stands for the range that the histogram has as one.
-pub(crate) fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
-    let recorded = histogram.iter_recorded();
-    recorded
-        .map(|at| (at.value_iterated_to(), at.count_at_value()))
-        .collect()
 }
 
 /// As it is written; of what is read only the pairs matter.

@@ -4,11 +4,14 @@ use std::fmt::Write as _;
 
 use exos_program::figure::{self, Curve, Unit, number};
 use exos_program::html::{escape, page, table};
+use exos_program::zone;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
-use super::text::micros;
-use super::{Distribution, Generator, POINTS, Results, Traffic, Verdict};
+use super::distribution::{Distribution, POINTS};
+use super::numbers::micros;
+use super::results::{Generator, Results};
+use super::traffic::Traffic;
+use super::verdict::Verdict;
 use crate::statistics::Second;
 
 /// How the two times are to be read.
@@ -147,11 +150,7 @@ impl Results {
             .into_iter()
             .chain(POINTS.map(|(name, _)| name))
             .collect();
-        let measured = self
-            .times_us
-            .list()
-            .into_iter()
-            .filter(|(_, times)| !times.0.is_empty());
+        let measured = self.times_us.measured();
         let rows = measured.map(|(name, times)| {
             let mut row = vec![
                 name.replace('_', " "),
@@ -228,7 +227,7 @@ fn time(us: u64) -> String {
 /// Local time and how it differs from UTC, as `2026-11-24 12:39:58 +0100`.
 fn date_and_time(utc_secs: i64) -> String {
     let time = Timestamp::from_second(utc_secs).unwrap_or_default();
-    let local = time.to_zoned(TimeZone::system());
+    let local = time.to_zoned(zone::local());
     local.strftime("%Y-%m-%d %H:%M:%S %z").to_string()
 }
 

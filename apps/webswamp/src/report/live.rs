@@ -11,7 +11,7 @@ use exos::Error;
 use exos_inet::Instant;
 use exos_program::{Printer, Stream};
 
-use super::text::micros;
+use super::numbers::micros;
 use crate::statistics::Second;
 
 /// How it is shown.

@@ -2,7 +2,8 @@
 
 use exos_host::{Error, Result};
 
-use super::{Generator, Results, Second};
+use super::results::{Generator, Results};
+use crate::statistics::Second;
 
 /// Adds them up: counts and histograms exactly, seconds by the time of day at which they began. The measured time is from
 /// the first one's begin to the last one's end.

@@ -3,6 +3,8 @@
 //!
 //! | file | what is in it |
 //! |---|---|
+//! | `results` | the results of a load |
+//! | `json` | these as JSON, with what follows from them |
 //! | `effort` | what a load cost us |
 //! | `cores` | the results of one generator's cores as its own |
 //! | `distribution` | histograms in JSON |
@@ -10,290 +12,43 @@
 //! | `merge` | the results of several generators as those of one |
 //! | `compare` | two results, and which differences are more than noise |
 //! | `verdict` | who was the limit |
+//! | `bound` | what `--find-peak` keeps to |
 //! | `threshold` | conditions under which a load has failed |
 //! | `traffic` | what went over the link |
+//! | `numbers` | numbers as a person reads them |
 //! | `text` | the summary |
 //! | `html` | a page with figures |
 //! | `live` | what is seen while a load runs |
 
+mod bound;
 mod compare;
 mod cores;
 mod distribution;
 mod effort;
 mod html;
+mod json;
 mod live;
 mod merge;
+mod numbers;
 mod read;
+mod results;
 mod text;
 mod threshold;
 mod traffic;
 mod verdict;
 
-use std::collections::BTreeMap;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-
-use crate::driver::replay::Extent;
-use crate::statistics::{Second, Silence, Statistics};
-
+pub use bound::Bound;
 pub use compare::Comparison;
-pub(crate) use distribution::pairs;
 pub use distribution::{Distribution, POINTS};
 pub use effort::Effort;
+pub use json::Report;
 pub use live::{Live, Moment, Style};
 pub use merge::{merge, warning};
-pub(crate) use text::micros;
+pub(crate) use numbers::micros;
+pub use results::{Generator, OnCore, Results, Times};
 pub use threshold::Threshold;
 pub use traffic::Traffic;
 pub use verdict::{Finding, Limit, Verdict};
-
-/// What the JSON says it is. Its meaning does not change without another number.
-const SCHEMA: &str = "exos.load/1";
-
-/// A load generator: one of its own, or one of several whose results were merged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Generator {
-    /// What was loaded, a URL.
-    pub url: String,
-    /// Where that was, `ADDRESS:PORT`.
-    pub address: String,
-    /// When the load began, in seconds since 1970.
-    pub started_unix_secs: f64,
-    /// The machine that it ran on.
-    #[serde(default)]
-    pub host: String,
-    /// The command, header fields without their values.
-    #[serde(default)]
-    pub command: String,
-    /// What its options said, by name; header fields without their values.
-    pub parameters: Map<String, Value>,
-    /// What became of the log that it replayed; `null` without one.
-    #[serde(default)]
-    pub log: Option<Extent>,
-    /// Responses that it saw.
-    pub responses: u64,
-    /// The part of the time in which its loop had something to do; of several cores that of the busiest.
-    pub busy_share: f64,
-    /// Processor time, in the kernel and outside.
-    pub processor_secs: f64,
-    /// What each of its cores made of it.
-    #[serde(default)]
-    pub cores: Vec<OnCore>,
-}
-
-/// What one of a generator's loops made, which is on a core of its own where there are several.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OnCore {
-    /// The core, counted from 0; `null` of a loop that runs anywhere.
-    pub core: Option<usize>,
-    /// Responses that it saw.
-    pub responses: u64,
-    /// The part of the time in which it had something to do.
-    pub busy_share: f64,
-    /// Processor time, in the kernel and outside.
-    pub processor_secs: f64,
-}
-
-/// Times by what they are of, in microseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Times {
-    /// To the end of the handshake.
-    pub connect: Distribution,
-    /// To the first byte.
-    pub first_byte: Distribution,
-    /// To the last byte, from when requests were begun.
-    pub service: Distribution,
-    /// To the last byte, from when requests were meant to begin.
-    pub total: Distribution,
-    /// How late we were ourselves.
-    pub slip: Distribution,
-}
-
-impl Times {
-    /// With their names.
-    pub fn list(&self) -> [(&'static str, &Distribution); 5] {
-        [
-            ("connect", &self.connect),
-            ("first_byte", &self.first_byte),
-            ("service", &self.service),
-            ("total", &self.total),
-            ("slip", &self.slip),
-        ]
-    }
-}
-
-/// The results of a load.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Results {
-    /// `"exos.load/1"`.
-    schema: String,
-    /// Who made the load: one generator, or those that were merged.
-    pub generators: Vec<Generator>,
-    /// When it began, in seconds since 1970.
-    pub started_unix_secs: f64,
-    /// The time before the measured time.
-    pub warm_up_secs: f64,
-    /// The measured time.
-    pub measured_secs: f64,
-    /// Whole responses to requests that were meant to begin in it.
-    pub responses: u64,
-    /// Connections that came to stand, begun in it.
-    pub connections: u64,
-    /// Bytes of responses, heads and framing included.
-    #[serde(default)]
-    pub response_bytes: u64,
-    /// Bytes of content.
-    pub content_bytes: u64,
-    /// Responses by status code; 0 for codes that are none.
-    pub statuses: BTreeMap<u16, u64>,
-    /// Requests without a whole response, by [kind](../load.md#what-the-times-mean); only kinds that happened.
-    pub errors: BTreeMap<String, u64>,
-    /// [How long things took](../load.md#what-the-times-mean).
-    pub times_us: Times,
-    /// The longest time in which the server was silent.
-    #[serde(default)]
-    pub longest_silence: Silence,
-    /// Second by second since the begin, the warm-up too.
-    pub seconds: Vec<Second>,
-    /// All counters of link and stack, of several cores their sums; none with `--sockets`.
-    pub counters: BTreeMap<String, u64>,
-}
-
-impl Results {
-    /// Of what a generator saw, and the counters of its link and stack.
-    pub fn new(
-        generator: Generator,
-        statistics: &Statistics,
-        counters: impl IntoIterator<Item = (String, u64)>,
-    ) -> Self {
-        let s = statistics;
-        let distribution =
-            |histogram: &hdrhistogram::Histogram<u64>| Distribution(histogram.clone());
-        let errors = s.errors.list();
-        Self {
-            schema: SCHEMA.to_owned(),
-            started_unix_secs: generator.started_unix_secs,
-            warm_up_secs: (s.from - s.seconds.start()).as_secs_f64(),
-            measured_secs: (s.until - s.from).as_secs_f64(),
-            responses: s.responses,
-            connections: s.connections,
-            response_bytes: s.bytes,
-            content_bytes: s.content,
-            statuses: s.statuses().collect(),
-            errors: errors
-                .map(|(kind, count)| (kind.name().to_owned(), count))
-                .collect(),
-            times_us: Times {
-                connect: distribution(&s.connect),
-                first_byte: distribution(&s.first),
-                service: distribution(&s.service),
-                total: distribution(&s.total),
-                slip: distribution(&s.slip),
-            },
-            longest_silence: s.silence,
-            seconds: s.seconds.done().to_vec(),
-            counters: counters.into_iter().collect(),
-            generators: vec![generator],
-        }
-    }
-
-    /// A rate of what happened so often in the measured time.
-    pub fn per_second(&self, count: u64) -> f64 {
-        if self.measured_secs > 0.0 {
-            count as f64 / self.measured_secs
-        } else {
-            0.0
-        }
-    }
-
-    /// Requests without a whole response.
-    pub fn errors_all(&self) -> u64 {
-        self.errors.values().sum()
-    }
-
-    /// Requests of which the measured time is told.
-    pub fn requests(&self) -> u64 {
-        self.responses + self.errors_all()
-    }
-
-    /// The busiest generator's share of the time in which it had something to do: that of the busiest of its cores.
-    pub fn busy_share(&self) -> f64 {
-        self.generators
-            .iter()
-            .map(|g| g.busy_share)
-            .fold(0.0, f64::max)
-    }
-
-    /// A counter of link and stack, 0 where there is none of the name.
-    pub fn counter(&self, name: &str) -> u64 {
-        self.counters.get(name).copied().unwrap_or(0)
-    }
-
-    /// Packets that were dropped because a checksum was wrong; `None` where our stack did not see them.
-    pub fn bad_checksums(&self) -> Option<u64> {
-        let names = [
-            "drop_ipv4_checksum",
-            "drop_tcp_checksum",
-            "drop_udp_checksum",
-        ];
-        let counts = names.map(|name| self.counters.get(name));
-        counts
-            .iter()
-            .any(Option::is_some)
-            .then(|| counts.into_iter().flatten().sum())
-    }
-
-    /// Whole seconds of the measured time.
-    pub fn measured_seconds(&self) -> &[Second] {
-        let first = self.warm_up_secs.ceil() as usize;
-        let end = (self.warm_up_secs + self.measured_secs).floor() as usize;
-        let end = end.min(self.seconds.len());
-        &self.seconds[first.min(end)..end]
-    }
-
-    /// An object, with what follows from the rest for those who do not want to compute it.
-    pub fn json(&self) -> String {
-        let traffic = Traffic::of(self);
-        let report = Report {
-            results: self,
-            requests_per_second: self.per_second(self.responses),
-            connections_per_second: self.per_second(self.connections),
-            verdict: Verdict::of(self),
-            busy_share: self.busy_share(),
-            processor_secs: self.generators.iter().map(|g| g.processor_secs).sum(),
-            retransmissions: traffic.as_ref().map(|t| t.segments_sent_again),
-            bad_checksums: self.bad_checksums(),
-            link: traffic,
-        };
-        let value = serde_json::to_value(report).expect("names are text");
-        format!("{value}\n")
-    }
-}
-
-/// What `exos load` prints when the load is over, and `exos load merge`. Times are in microseconds.
-#[derive(Serialize, JsonSchema)]
-pub struct Report<'a> {
-    #[serde(flatten)]
-    results: &'a Results,
-    /// Responses in a second of the measured time.
-    requests_per_second: f64,
-    /// Connections that came to stand, in a second of the measured time.
-    connections_per_second: f64,
-    /// [Who was the limit](../load.md#who-was-the-limit).
-    verdict: Verdict,
-    /// The part of the time in which the busiest loop of all had something to do: near 1, the generator is the limit.
-    busy_share: f64,
-    /// Processor time of all generators, in the kernel and outside.
-    processor_secs: f64,
-    /// Segments that our stack sent again; `null` with `--sockets`.
-    retransmissions: Option<u64>,
-    /// Packets that were dropped because a checksum was wrong; `null` with `--sockets`.
-    bad_checksums: Option<u64>,
-    /// What went over the link; `null` with `--sockets`.
-    link: Option<Traffic>,
-}
 
 #[cfg(test)]
 pub(crate) mod tests;

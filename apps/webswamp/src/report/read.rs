@@ -6,7 +6,7 @@ use std::path::Path;
 use exos_host::{Error, Result};
 use serde_json::Value;
 
-use super::{Generator, OnCore, Results, SCHEMA};
+use super::results::{Generator, OnCore, Results, SCHEMA};
 use crate::limits::{COUNTS_MAX, LOAD_SECS_MAX, PROCESSOR_SECS_MAX, RESULTS_LEN_MAX};
 use crate::statistics::Second;
 

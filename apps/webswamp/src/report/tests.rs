@@ -1,6 +1,7 @@
 use super::*;
-use crate::statistics::{Answered, ErrorKind};
+use crate::statistics::{Answered, ErrorKind, Statistics};
 use exos_inet::Instant;
+use serde_json::{Map, Value};
 use std::path::Path;
 use std::time::Duration;
 

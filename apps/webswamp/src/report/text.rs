@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Distribution, Generator, POINTS, Results, Traffic, Verdict};
+use super::distribution::{Distribution, POINTS};
+use super::numbers::micros;
+use super::results::{Generator, Results};
+use super::traffic::Traffic;
+use super::verdict::Verdict;
 
 /// What the two ends of a time mean, where they differ.
 const MEANING: &str = "total: from when a request was meant to begin; service: from when it began, which hides what waited before it\n";
@@ -126,11 +130,7 @@ impl Results {
             let _ = write!(text, "{name:>10}");
         }
         text.push('\n');
-        let measured = self
-            .times_us
-            .list()
-            .into_iter()
-            .filter(|(_, times)| !times.0.is_empty());
+        let measured = self.times_us.measured();
         for (name, times) in measured {
             let _ = write!(
                 text,
@@ -197,24 +197,6 @@ fn bar(count: u64, most: u64) -> String {
     let eighths = eighths.max(usize::from(count > 0));
     let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
     "█".repeat(eighths / 8) + rest
-}
-
-/// A time as a person reads it.
-pub(crate) fn micros(micros: u64) -> String {
-    let it = micros as f64;
-    match micros {
-        0..1000 => format!("{micros} us"),
-        1000..1_000_000 => format!("{:.2} ms", it / 1e3),
-        _ => format!("{:.2} s", it / 1e6),
-    }
-}
-
-/// A number as a person reads it.
-pub(crate) fn plain(value: f64) -> String {
-    match value.abs() {
-        100.0.. => format!("{value:.0}"),
-        _ => format!("{value:.2}"),
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@
 
 use std::str::FromStr;
 
-use super::text::{micros, plain};
-use super::{Distribution, Results};
+use super::distribution::Distribution;
+use super::numbers::{micros, plain};
+use super::results::Results;
 use exos_program::units::parse_duration;
 
 /// How it is written, for anyone who wrote it otherwise.

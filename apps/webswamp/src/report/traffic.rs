@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Results;
+use super::results::Results;
 
 /// Counts of the link, and of TCP's segments on it, of the whole load: its probe, its warm-up and its end included. Packets
 /// are frames, bytes those of frames with their Ethernet headers; what the kernel cuts for us counts as what it is cut into.

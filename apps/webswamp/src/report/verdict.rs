@@ -16,8 +16,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Results;
-use super::text::micros;
+use super::numbers::micros;
+use super::results::Results;
 
 /// From here on a loop has no time left: bursts of a millisecond fill what remains.
 const BUSY: f64 = 0.9;

@@ -1,6 +1,22 @@
 //! The chunked coding (RFC 9112 §7.1), as it comes: sizes, content, trailers.
 
-use super::{Malformed, Taken};
+use super::malformed::Malformed;
+
+/// What of some bytes belonged to a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Bytes, those of framing included.
+    pub bytes: usize,
+    /// Bytes of content.
+    pub content: u64,
+}
+
+impl Taken {
+    pub(super) fn all(bytes: usize) -> Self {
+        let content = bytes as u64;
+        Self { bytes, content }
+    }
+}
 
 /// Where in the coding we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,9 @@
 
 use httparse::{EMPTY_HEADER, Header, Status};
 
-use super::{Body, Chunks, Malformed};
+use super::body::Body;
+use super::chunks::Chunks;
+use super::malformed::Malformed;
 use crate::limits::{FIELDS_MAX, HEAD_LEN_MAX};
 
 /// What a head says.

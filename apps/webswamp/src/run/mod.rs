@@ -5,6 +5,7 @@
 //! | `probe` | a look whether the server is there |
 //! | `setup` | what is to be done, before anything is opened |
 //! | `threads` | the threads of a load on several cores |
+//! | `others` | what the first core hands to the others |
 //! | `worker` | what its cores say to one another |
 //! | `shown` | what is shown of it while it runs |
 //! | `course` | the load under way on a core, whatever carries it |
@@ -16,6 +17,7 @@ mod course;
 mod link_choice;
 mod on_packets;
 mod on_sockets;
+mod others;
 mod probe;
 mod setup;
 mod shown;
@@ -33,6 +35,7 @@ use crate::options::LoadArgs;
 use crate::report::Results;
 use crate::request::Content;
 
+use others::Others;
 use setup::Setup;
 use worker::Worker;
 
@@ -103,20 +106,6 @@ fn on_cores(args: &LoadArgs, setup: &Setup, signals: &Signals) -> Result<Results
         affinity::pin(core)?;
     }
     let worker = workers.pop().expect("one loop has a worker");
-    let done = lead(args, setup, worker, threads::Others::none())?;
+    let done = threads::lead(args, setup, worker, Others::none())?;
     done.ok_or_else(threads::stopped)
-}
-
-/// Sets the load up, and makes the first core's part of it; none when it has ended before it began.
-fn lead(
-    args: &LoadArgs,
-    setup: &Setup,
-    worker: Worker<'_>,
-    others: threads::Others,
-) -> Result<Option<Results>, Error> {
-    if args.sockets {
-        on_sockets::lead(args, setup, worker, others)
-    } else {
-        on_packets::lead(args, setup, worker, others)
-    }
 }

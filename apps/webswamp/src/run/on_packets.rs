@@ -17,9 +17,9 @@ use crate::target;
 
 use super::course::Course;
 use super::link_choice;
+use super::others::Others;
 use super::probe;
 use super::setup::Setup;
-use super::threads::Others;
 use super::worker::{Beginning, Worker};
 
 /// Attaches, looks whether the server is there, and loads it from the first core.

@@ -12,9 +12,9 @@ use crate::sockets::Sockets;
 use crate::target;
 
 use super::course::Course;
+use super::others::Others;
 use super::probe;
 use super::setup::Setup;
-use super::threads::Others;
 use super::worker::{Beginning, Worker};
 
 /// Looks whether the server is there, and loads it from the first core.

@@ -1,51 +1,19 @@
 //! The threads of a load on several cores. Each is on its core from its begin to its end, and what it has seen is given when
 //! all have ended.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Scope, scope};
 
-use exos::{Core, Error};
+use exos::Error;
 use exos_program::workers::Thread;
 
 use crate::options::LoadArgs;
 use crate::report::Results;
 
+use super::others::{Carrier, Others};
 use super::setup::Setup;
 use super::worker::Worker;
 use super::{on_packets, on_sockets, probe};
-
-/// By what a core loads.
-pub(super) enum Carrier {
-    /// A queue of the interface.
-    Queue(Box<Core>),
-    /// The kernel's sockets.
-    Sockets,
-}
-
-/// The cores but the first, which wait for that by which they load. When this is dropped, those that have not got it end.
-pub(super) struct Others(Vec<Sender<Carrier>>);
-
-impl Others {
-    /// There is one core.
-    pub(super) fn none() -> Self {
-        Self(Vec::new())
-    }
-
-    /// Gives them queues.
-    pub(super) fn start(self, queues: Vec<Core>) {
-        for (other, queue) in self.0.iter().zip(queues) {
-            // A thread that is not there any more says so elsewhere.
-            let _ = other.send(Carrier::Queue(Box::new(queue)));
-        }
-    }
-
-    /// Has them load over sockets.
-    pub(super) fn start_on_sockets(self) {
-        for other in self.0 {
-            let _ = other.send(Carrier::Sockets);
-        }
-    }
-}
 
 /// What became of a core's part; nothing of a load that ended before it began.
 type Done = Result<Option<Results>, Error>;
@@ -75,8 +43,8 @@ pub(super) fn load(
         }
         let others = Others(senders);
         // What is wrong with a load is no matter of a core.
-        let lead = move |first| Ok(super::lead(args, setup, first, others));
-        let lead = start(scope, first, lead)?;
+        let work = move |first| Ok(lead(args, setup, first, others));
+        let lead = start(scope, first, work)?;
         // It only waits from here on; the first core's thread gives up its own when it has the link.
         let given_up = args.user.give_up_here();
         let mut parts = vec![lead.join().and_then(|done| done)];
@@ -104,6 +72,16 @@ fn start<'scope, 'a: 'scope, T: Send + 'scope>(
     Thread::start(scope, core, || work(worker))
 }
 
+/// Sets the load up, and makes the first core's part of it; none when it has ended before it began.
+pub(super) fn lead(args: &LoadArgs, setup: &Setup, worker: Worker<'_>, others: Others) -> Done {
+    if args.sockets {
+        on_sockets::lead(args, setup, worker, others)
+    } else {
+        on_packets::lead(args, setup, worker, others)
+    }
+}
+
+/// Makes another core's part, by what the first core says.
 fn follow(args: &LoadArgs, setup: &Setup, worker: Worker<'_>, carrier: &Receiver<Carrier>) -> Done {
     match carrier.recv() {
         Ok(Carrier::Queue(core)) => on_packets::follow(args, setup, worker, *core),

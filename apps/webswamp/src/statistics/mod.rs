@@ -14,36 +14,20 @@
 //! not tell, because they are not begun; total does ("coordinated omission"). In a closed loop nobody means a request to
 //! begin before the one before it has ended, and both are the same.
 
+mod answered;
 mod errors;
+mod histogram;
 mod seconds;
 
 use exos_inet::Instant;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{HISTOGRAM_DIGITS, HISTOGRAM_MICROS_MAX};
-
+pub use answered::Answered;
 pub use errors::{ErrorKind, Errors};
+pub use histogram::histogram;
+pub(crate) use histogram::pairs;
 pub use seconds::{Second, Seconds};
-
-/// A request that was answered.
-#[derive(Clone, Copy, Debug)]
-pub struct Answered {
-    /// When it was meant to begin.
-    pub intended: Instant,
-    /// When it did.
-    pub begun: Instant,
-    /// The first byte of its response.
-    pub first: Instant,
-    /// And the last.
-    pub last: Instant,
-    /// Status code.
-    pub status: u16,
-    /// Its bytes, heads and framing included.
-    pub bytes: u64,
-    /// Bytes of content.
-    pub content: u64,
-}
 
 /// Everything about the measured time.
 #[derive(Clone, Debug)]
@@ -95,12 +79,6 @@ impl Silence {
     pub fn or(self, other: Self) -> Self {
         if other.secs > self.secs { other } else { self }
     }
-}
-
-/// For times in microseconds.
-pub fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, HISTOGRAM_MICROS_MAX, HISTOGRAM_DIGITS)
-        .expect("the bounds are in order")
 }
 
 fn record(histogram: &mut Histogram<u64>, from: Instant, to: Instant) {

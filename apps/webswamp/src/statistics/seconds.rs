@@ -5,7 +5,8 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Answered;
+use super::answered::Answered;
+use super::histogram::pairs;
 use crate::limits::{HISTOGRAM_MICROS_MAX, SECONDS_WITH_TIMES_MAX};
 
 /// Digits of the times within a second: they are a curve's points.
@@ -72,7 +73,7 @@ impl Second {
                 all.saturating_record_n(value, count);
             }
             *self = std::mem::take(self).with(&all);
-            self.times = Some(crate::report::pairs(&all));
+            self.times = Some(pairs(&all));
         }
     }
 
@@ -154,7 +155,7 @@ impl Seconds {
         while self.done.len() < over {
             let keeps_times = self.done.len() < SECONDS_WITH_TIMES_MAX;
             let mut second = std::mem::take(&mut self.current).with(&self.times);
-            second.times = keeps_times.then(|| crate::report::pairs(&self.times));
+            second.times = keeps_times.then(|| pairs(&self.times));
             self.done.push(second);
             self.times.reset();
         }

@@ -1,6 +1,6 @@
 //! Options of blocks, read and written.
 
-use super::padding;
+use super::format::padding;
 
 /// Byte order of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

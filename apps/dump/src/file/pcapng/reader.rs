@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::rc::Rc;
 
-use super::options::{Options, Order};
-use super::{
+use super::comment;
+use super::format::{
     BLOCK_FRAME, BYTE_ORDER_MAGIC, ENHANCED_PACKET, EPB_DROPCOUNT, EPB_FLAGS, EPB_VERDICT, IF_NAME,
     IF_TSOFFSET, IF_TSRESOL, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, ISB_OSDROP, OPT_COMMENT,
-    SECTION_HEADER, SIMPLE_PACKET, VERDICT_BY_TC, VERDICT_BY_XDP, comment,
+    SECTION_HEADER, SIMPLE_PACKET, VERDICT_BY_TC, VERDICT_BY_XDP, padding,
 };
+use super::options::{Options, Order};
 use crate::file::input::Input;
 use crate::file::{FileError, LINKTYPE_ETHERNET};
 use crate::limits::{BLOCK_BYTES_MAX, FILE_INTERFACES_MAX};
@@ -197,7 +198,7 @@ impl Sections {
                 body.len()
             )));
         };
-        let options = after.get(super::padding(captured)..).unwrap_or_default();
+        let options = after.get(padding(captured)..).unwrap_or_default();
         let time = u64::from(word(1)) << 32 | u64::from(word(2));
         let mut packet = Packet {
             time_ns: interface.time_ns(time),

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::{
+use super::format::{
     BLOCK_FRAME, BYTE_ORDER_MAGIC, ENHANCED_PACKET, EPB_FLAGS, EPB_VERDICT, IF_FILTER, IF_NAME,
     IF_TSRESOL, INTERFACE_DESCRIPTION, INTERFACE_STATISTICS, ISB_FILTERACCEPT, ISB_OSDROP,
     ISB_USRDELIV, OPT_COMMENT, SECTION_HEADER, SHB_OS, SHB_USERAPPL, VERDICT_BY_TC, VERDICT_BY_XDP,
-    comment, options, padding,
+    padding,
 };
+use super::{comment, options};
 use crate::file::LINKTYPE_ETHERNET;
 use crate::packet::{Direction, Packet, Verdict};
 

@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use super::request::{Kind, Request};
 use crate::forwarder::Forwarder;
 use crate::limits::WEIGHT_MAX;
-use crate::options::{ListenAddress, Weighted};
-use crate::reach::Reach;
+use crate::packets::reach::Reach;
 use crate::service::{Listener, Misfit, Server, Services, Standing};
+use crate::settings::written::{ListenAddress, Weighted};
 
 /// The address of ours that a server would see by a reach, or why there is none.
 pub type Source<'a> = &'a dyn Fn(IpAddr, Reach) -> Result<IpAddr, String>;
@@ -193,7 +193,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Transport;
+    use crate::packets::packet::Transport;
     use crate::service::Listen;
     use exos_wire::Mac;
 

@@ -16,3 +16,4 @@ pub use client::{CtlArgs, run};
 pub use metrics::text as metrics_text;
 pub use request::{Answer, Fields, Kind, Request, answer, refuse};
 pub use server::Server as ControlServer;
+pub use table::status_text;

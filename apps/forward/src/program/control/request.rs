@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::statistics;
+use crate::program::statistics;
 
 /// The schema of answers.
 const SCHEMA: &str = "exos.forward.control/1";

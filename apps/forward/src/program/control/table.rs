@@ -26,7 +26,8 @@ fn word(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
-fn status_text(status: &Value) -> String {
+/// Listeners, their servers, and servers that are leaving.
+pub fn status_text(status: &Value) -> String {
     let servers = list(&status["servers"]).map(|s| ((word(&s["protocol"]), word(&s["server"])), s));
     let servers: HashMap<_, _> = servers.collect();
     let mut text = String::new();

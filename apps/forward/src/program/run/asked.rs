@@ -1,10 +1,10 @@
 //! What others ask of a forwarder that runs: over the control socket, and over HTTP for its metrics.
 
-use super::Program;
-use crate::control::{self, Fields, Kind, Request};
+use super::program::Program;
 use crate::limits::CONTROL_EVERY;
-use crate::setup::source;
-use crate::{lent, statistics};
+use crate::program::control::{self, Fields, Kind, Request};
+use crate::program::{lent, statistics};
+use crate::settings::setup::source;
 
 impl Program {
     /// Hears the control socket, and who scrapes. Flows have been kept by now, so that no place that is given out has any in the file.

@@ -2,10 +2,11 @@
 
 use exos::Error;
 
-use super::{Program, reload};
-use crate::names::News;
+use super::program::Program;
+use super::reload;
 use crate::service::Changes;
-use crate::setup::listens;
+use crate::settings::names::News;
+use crate::settings::setup::listens;
 
 impl Program {
     /// Hears of names. Servers that a name stands for no longer get nothing new, and keep their flows; others come. What was
@@ -51,7 +52,7 @@ impl Program {
 
     fn change_addresses(&mut self) -> Result<Changes, Error> {
         let wanted = self.names.filled(&self.addresses)?;
-        let listens = listens(&wanted, &self.exos.stack)?;
+        let listens = listens(&wanted.services, Some(&self.exos.stack))?;
         if listens == self.names.in_force {
             return Ok(Changes::default());
         }

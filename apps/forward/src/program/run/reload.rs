@@ -2,14 +2,14 @@
 
 use exos::Error;
 
-use super::Program;
-use crate::checking::Checking;
+use super::program::Program;
 use crate::forwarder::Forwarder;
 use crate::health::Rule;
-use crate::lent;
+use crate::program::checking::Checking;
+use crate::program::lent;
 use crate::service::Changes;
-use crate::setup::{check, listens};
-use crate::wanted::Wanted;
+use crate::settings::setup::{check, listens};
+use crate::settings::wanted::Wanted;
 
 impl Program {
     /// Reads the file again: what it says takes the place of what was, or nothing changes. The file is short, so packets wait for
@@ -19,7 +19,7 @@ impl Program {
             return Err(Error::new("there is no file to read again")
                 .mend("start the forwarder with --config FILE"));
         }
-        self.names.pend(Wanted::of(&self.args)?);
+        self.names.pend(self.args.wanted()?);
         let said = match self.names.take_pending() {
             Some(wanted) => self
                 .become_wanted(wanted?)
@@ -31,6 +31,11 @@ impl Program {
         // Those that are known too: that they have moved may be why somebody asks.
         self.names.ask()?;
         said
+    }
+
+    /// Reads the file again because a signal asks for it, and tells a person what has become of that.
+    pub(super) fn reload_and_tell(&mut self) {
+        tell(self.reload());
     }
 
     /// Does what is wanted now, with the addresses of its names that are known.
@@ -48,7 +53,7 @@ impl Program {
             }
         }
         let filled = self.names.known().filled(&wanted)?;
-        let listens = listens(&filled, &self.exos.stack)?;
+        let listens = listens(&filled.services, Some(&self.exos.stack))?;
         let rule = wanted.health.rule()?;
         let services = self.forwarder.services_mut();
         let changed = services.become_these(&listens);

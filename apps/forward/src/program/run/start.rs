@@ -7,25 +7,26 @@ use exos::{Error, Exos, clock};
 use exos_filter::handler::forward::flows::HashKey;
 use exos_program::{Idle, Printer, Stream};
 
-use super::Program;
+use super::program::Program;
 use super::reload::set_rules;
-use crate::answers::Answers;
-use crate::busy_poll::BusyPoll;
-use crate::checking::Checking;
-use crate::control::ControlServer;
-use crate::exporter::Exporter;
 use crate::forwarder::Forwarder;
-use crate::keeper::Keeper;
 use crate::kernel::Kernel;
-use crate::lent;
-use crate::names::Names;
-use crate::options::ForwardArgs;
-use crate::predecessor::Predecessor;
-use crate::rehearsal::rehearse;
-use crate::seeking::Seeking;
+use crate::program::announce::announce;
+use crate::program::answers::Answers;
+use crate::program::busy_poll::BusyPoll;
+use crate::program::checking::Checking;
+use crate::program::control::ControlServer;
+use crate::program::exporter::Exporter;
+use crate::program::keeper::Keeper;
+use crate::program::lent;
+use crate::program::predecessor::Predecessor;
+use crate::program::seeking::Seeking;
 use crate::service::{Listen, Services};
-use crate::setup::{attach, check, listens};
-use crate::wanted::Wanted;
+use crate::settings::names::Names;
+use crate::settings::options::ForwardArgs;
+use crate::settings::rehearsal::rehearse;
+use crate::settings::setup::{attach, check, listens};
+use crate::settings::wanted::Wanted;
 
 impl Program {
     /// A forwarder that has all it needs, and has given up the privilege that it needed for that.
@@ -53,7 +54,7 @@ impl Program {
             control = listen(&wanted)?;
         }
         let exporter = wanted.metrics.map(Exporter::listen).transpose()?;
-        names.in_force = listens(&wanted, &exos.stack)?;
+        names.in_force = listens(&wanted.services, Some(&exos.stack))?;
         let mut services = services(&names.in_force)?;
         services.set_names(names.known().by_address());
         lent::claim(&mut exos, &wanted)?;
@@ -101,7 +102,7 @@ impl Program {
             answers,
         };
         for service in &wanted.services {
-            super::announce(&service.listen);
+            announce(&service.listen);
         }
         Ok(program)
     }
@@ -109,7 +110,7 @@ impl Program {
 
 /// What the options and the file want, where it fits together.
 fn checked(args: &ForwardArgs) -> Result<Wanted, Error> {
-    let mut wanted = Wanted::of(args)?;
+    let mut wanted = args.wanted()?;
     let is_lent = wanted.link.is_lent()?;
     if is_lent {
         lent::name_addresses(&mut wanted);

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::time::Duration;
 
-use super::Answer;
+use super::known::Answer;
 
 /// What is to be resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,8 @@ use std::path::Path;
 
 use exos::Error;
 
-use super::Named;
-use crate::options::{Weighted, is_host};
-use crate::wanted::{Service, Wanted};
+use crate::settings::wanted::{Service, Wanted};
+use crate::settings::written::{Named, Weighted, is_host};
 
 /// A name, and what the resolver says of it.
 pub type Answer = (String, Result<Vec<IpAddr>, String>);
@@ -161,7 +160,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
+    use crate::settings::config;
 
     fn ips(texts: &[&str]) -> Vec<IpAddr> {
         texts.iter().map(|text| text.parse().unwrap()).collect()

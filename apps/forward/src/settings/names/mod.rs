@@ -6,7 +6,6 @@
 
 mod follower;
 mod known;
-mod written;
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -14,10 +13,9 @@ use std::path::Path;
 use exos::{Error, Prefixed};
 
 use crate::service::Listen;
-use crate::wanted::Wanted;
+use crate::settings::wanted::Wanted;
 use follower::{Asked, Follower};
-pub use known::{Answer, Known, News};
-pub use written::{Named, To, interval};
+pub use known::{Known, News};
 
 /// Resolves a name as the host does: /etc/hosts and nsswitch.conf count.
 ///

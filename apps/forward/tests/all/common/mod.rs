@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use etherparse::{
     IpHeaders, Ipv4Options, LaxPacketHeaders, PacketBuilder, TransportHeader, ip_number,
 };
-use exos_forward::packet::{Packet, Transport};
+use exos_forward::packets::packet::{Packet, Transport};
 use exos_wire::{Mac, Sum};
 
 /// Sender and receiver of a packet.

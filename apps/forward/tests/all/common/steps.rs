@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::PacketBuilder;
 use exos_forward::forwarder::{Forwarder, Verdict};
-use exos_forward::packet::{Packet, Transport};
-use exos_forward::reach::Reach;
+use exos_forward::packets::packet::{Packet, Transport};
+use exos_forward::packets::reach::Reach;
 use exos_forward::service::{Listen, Services};
 use exos_inet::{Instant, RxChecksum};
 use exos_wire::Mac;

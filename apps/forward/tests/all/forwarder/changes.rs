@@ -2,7 +2,7 @@
 
 use super::*;
 use exos_forward::health::passive::Rule;
-use exos_forward::traffic::Traffic;
+use exos_forward::packets::traffic::Traffic;
 
 const OTHER: &str = "10.0.0.12:8080";
 

@@ -2,7 +2,7 @@
 
 use etherparse::{Icmpv4Type, Icmpv6Type, PacketBuilder, icmpv4, icmpv6};
 use exos_forward::limits::{ASKED_AGAIN_TIME, REFUSALS_MAX, SYNS_MAX};
-use exos_forward::packet::Segment;
+use exos_forward::packets::packet::Segment;
 
 use super::forged::{TWO, service};
 use super::*;

@@ -9,7 +9,11 @@ use exos_forward::service::Balance;
 fn a_hop_less(frame: &[u8]) -> Vec<u8> {
     let packet = Packet::read(frame, MAC).unwrap();
     let mut frame = frame.to_vec();
-    exos_forward::rewrite::keep_ends(&packet, &mut frame, exos_forward::rewrite::Sums::Complete);
+    exos_forward::packets::rewrite::keep_ends(
+        &packet,
+        &mut frame,
+        exos_forward::packets::rewrite::Sums::Complete,
+    );
     frame
 }
 

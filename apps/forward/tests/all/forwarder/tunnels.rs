@@ -3,7 +3,7 @@
 use super::*;
 use etherparse::{IpNumber, Ipv4Header, Ipv6Header, PacketBuilder};
 use exos_forward::limits::{PATH_MTU_MIN, PATH_MTU_TIME};
-use exos_forward::rewrite::{Sums, keep_ends};
+use exos_forward::packets::rewrite::{Sums, keep_ends};
 
 /// The bytes of a frame's packet, with a hop less.
 fn within(frame: &[u8]) -> Vec<u8> {

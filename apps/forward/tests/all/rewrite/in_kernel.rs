@@ -8,9 +8,9 @@ mod bench;
 #[path = "in_kernel_memory.rs"]
 mod memory;
 
-use exos_forward::packet::{Packet, Transport};
-use exos_forward::reach::Reach;
-use exos_forward::rewrite::Sums;
+use exos_forward::packets::packet::{Packet, Transport};
+use exos_forward::packets::reach::Reach;
+use exos_forward::packets::rewrite::Sums;
 use exos_testing::Random;
 use proptest::prelude::*;
 

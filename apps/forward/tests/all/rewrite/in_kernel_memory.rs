@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use exos_forward::packet::Transport;
-use exos_forward::rewrite::Sums;
+use exos_forward::packets::packet::Transport;
+use exos_forward::packets::rewrite::Sums;
 use exos_host::bpf::TestRun;
 use exos_testing::Random;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use exos_host::{Error, Result};
 
-use super::Documents;
+use super::documents::Documents;
 use crate::limits::REQUESTS_MAX;
 
 /// What is to be written.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::Documents;
+use super::documents::Documents;
 use super::parameters::*;
 use super::stream::Stream;
 use rand_pcg::Pcg64Mcg;

@@ -1,8 +1,8 @@
 //! User equivalents: clients that ask for a page, then one after the other for the files embedded in it, and then read.
 
+use super::documents::{self, Documents};
 use super::parameters::Distributions;
 use super::stream::Stream;
-use super::{Documents, documents};
 use crate::driver::{Driver, Task};
 use crate::request::{Content, Request};
 use exos_inet::Part;

@@ -1,14 +1,8 @@
-//! The program: starts, runs its loop, stops in order.
+//! A forwarder that runs: its loop, and how it ends.
 //!
 //! Each frame is shown to the forwarder first, where it lies in the link's memory. One that goes on gets the link address
 //! of its next hop and leaves from where it is; only while a neighbour is asked for is it copied, to wait.
 
-mod asked;
-mod follow;
-mod reload;
-mod start;
-
-use std::io::Write;
 use std::process::ExitCode;
 
 use exos::signals::{Ask, Signals};
@@ -16,83 +10,53 @@ use exos::{Error, Exos, Prefixed};
 use exos_inet::Instant;
 use exos_program::{Printer, taken_back, tell_news};
 
-use crate::answers::Answers;
-use crate::busy_poll::BusyPoll;
-use crate::checking::Checking;
-use crate::config;
-use crate::control::{self, ControlServer};
-use crate::exporter::Exporter;
 use crate::forwarder::Forwarder;
-use crate::keeper::Keeper;
 use crate::kernel::Kernel;
 use crate::limits::{LAST_PAUSE, LAST_TURNS_MAX};
-use crate::names::Names;
-use crate::onward::{address_made, send_on};
-use crate::options::{ForwardArgs, ListenAddress, Other};
-use crate::seeking::{self, Seeking};
-use crate::statistics;
-
-/// `exos forward`.
-///
-/// # Errors
-///
-/// What is wanted does not fit together, or the link cannot be had or has gone.
-pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
-    if let Some(Other::Ctl(args)) = &args.other {
-        return control::run(args);
-    }
-    if args.splice {
-        return crate::splice::run(args);
-    }
-    if let (Some(file), Some(None)) = (&args.config, &args.health.check) {
-        config::check(file, args).map_err(|errors| Error::new(errors.to_string()))?;
-        // Nobody may be reading; the status says it too.
-        let _ = writeln!(std::io::stdout(), "{}: good", file.display());
-        return Ok(ExitCode::SUCCESS);
-    }
-    Program::start(args)?.run()
-}
-
-/// Tells a person, and anyone who waits for it, that it runs.
-pub(crate) fn announce(listen: &[ListenAddress]) {
-    for place in listen {
-        let transport = place.transport.name();
-        exos_program::say!("{transport}:{}", place.at);
-    }
-}
+use crate::packets::onward::{address_made, send_on};
+use crate::program::answers::Answers;
+use crate::program::busy_poll::BusyPoll;
+use crate::program::checking::Checking;
+use crate::program::control::ControlServer;
+use crate::program::exporter::Exporter;
+use crate::program::keeper::Keeper;
+use crate::program::seeking::{self, Seeking};
+use crate::program::statistics;
+use crate::settings::names::Names;
+use crate::settings::options::ForwardArgs;
 
 /// A forwarder that runs.
-struct Program {
-    exos: Exos,
-    forwarder: Forwarder,
-    keeper: Option<Keeper>,
-    checks: Option<Checking>,
-    seeking: Seeking,
-    names: Names,
-    control: Option<ControlServer>,
-    exporter: Option<Exporter>,
+pub(super) struct Program {
+    pub(super) exos: Exos,
+    pub(super) forwarder: Forwarder,
+    pub(super) keeper: Option<Keeper>,
+    pub(super) checks: Option<Checking>,
+    pub(super) seeking: Seeking,
+    pub(super) names: Names,
+    pub(super) control: Option<ControlServer>,
+    pub(super) exporter: Option<Exporter>,
     /// When the control socket is looked at next.
-    control_due: Instant,
+    pub(super) control_due: Instant,
     /// Another takes its place now.
-    hands_over: bool,
+    pub(super) hands_over: bool,
     /// When the program began.
-    started: Instant,
-    kernel: Option<Kernel>,
-    busy_poll: BusyPoll,
-    signals: Signals,
-    printer: Printer,
-    json: bool,
+    pub(super) started: Instant,
+    pub(super) kernel: Option<Kernel>,
+    pub(super) busy_poll: BusyPoll,
+    pub(super) signals: Signals,
+    pub(super) printer: Printer,
+    pub(super) json: bool,
     /// What the command line says: it may name a file that is read again.
-    args: ForwardArgs,
+    pub(super) args: ForwardArgs,
     /// Addresses that may be listened at.
-    addresses: Vec<Prefixed>,
+    pub(super) addresses: Vec<Prefixed>,
     /// Frames that the forwarder has made in this turn.
-    made: Vec<Vec<u8>>,
-    answers: Answers,
+    pub(super) made: Vec<Vec<u8>>,
+    pub(super) answers: Answers,
 }
 
 impl Program {
-    fn run(mut self) -> Result<ExitCode, Error> {
+    pub(super) fn run(mut self) -> Result<ExitCode, Error> {
         let mut ended = Ok(ExitCode::SUCCESS);
         while !self.signals.stop_requested() && !self.hands_over {
             if let Err(error) = self.turn() {
@@ -135,8 +99,7 @@ impl Program {
         self.tell_of_changes();
         self.serve_askers();
         if self.signals.take_asked(Ask::Reload) {
-            let said = self.reload();
-            reload::tell(said);
+            self.reload_and_tell();
         }
         self.follow_names();
         self.take_answers();
@@ -246,7 +209,7 @@ impl Program {
     }
 
     /// What the kernel has forwarded so far is to be in what is reported.
-    fn read_tallies(&mut self) {
+    pub(super) fn read_tallies(&mut self) {
         if let Some(kernel) = &mut self.kernel {
             kernel.read_tallies(&mut self.forwarder);
         }
@@ -271,7 +234,7 @@ impl Program {
             .print(statistics::report(self.parts(), self.json));
     }
 
-    fn parts(&self) -> statistics::Parts<'_> {
+    pub(super) fn parts(&self) -> statistics::Parts<'_> {
         statistics::Parts {
             exos: &self.exos,
             forwarder: &self.forwarder,

@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::report::Results;
 use exos_program::units::parse_duration;
+
+use super::results::Results;
 
 /// This many of all requests take no longer than that, from when they were meant to begin.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,79 @@
-//! Servers as they are written, by address or by name, and the interval at which names are resolved.
+//! Listeners and servers as they are written, by address or by name, and the interval at which names are resolved.
 
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
 use exos_program::units::parse_duration;
 
 use crate::limits::{HOST_NAME_LEN_MAX, RESOLVE_EVERY_MIN, WEIGHT_MAX};
-use crate::options::Weighted;
+use crate::packets::packet::Transport;
+
+/// Where something is listened to.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct ListenAddress {
+    pub(crate) transport: Transport,
+    pub(crate) at: SocketAddr,
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (transport, at) = match text.split_once(':') {
+            Some(("tcp", at)) => (Transport::Tcp, at),
+            Some(("udp", at)) => (Transport::Udp, at),
+            _ => (Transport::Tcp, text),
+        };
+        let help = "write for example 192.0.2.7:80, udp:192.0.2.7:53 or [2001:db8::7]:80";
+        Ok(Self {
+            transport,
+            at: end(at).ok_or_else(|| format!("{text:?} is no place to listen at; {help}"))?,
+        })
+    }
+}
+
+/// A server with its weight.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct Weighted {
+    pub(crate) ip: IpAddr,
+    /// The listener's where it says none.
+    pub(crate) port: Option<u16>,
+    pub(crate) weight: u16,
+}
+
+impl FromStr for Weighted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help =
+            "write for example 192.0.2.8, 192.0.2.8:8080, or [2001:db8::8]:80,3 for a weight of 3";
+        let (at, weight) = match text.split_once(',') {
+            Some((at, weight)) => (at, weight.parse().ok().filter(|w| *w <= WEIGHT_MAX)),
+            None => (text, Some(1)),
+        };
+        let (ip, port) = match at.parse::<IpAddr>() {
+            Ok(ip) => (Some(ip).filter(is_host), None),
+            Err(_) => (end(at).map(|e| e.ip()), end(at).map(|e| e.port())),
+        };
+        Ok(Self {
+            ip: ip.ok_or_else(|| format!("{at:?} is no server; {help}"))?,
+            port,
+            weight: weight.ok_or_else(|| {
+                format!("the weight of {text:?} is not from 0 to {WEIGHT_MAX}; {help}")
+            })?,
+        })
+    }
+}
+
+fn end(text: &str) -> Option<SocketAddr> {
+    let end: SocketAddr = text.parse().ok()?;
+    (end.port() != 0 && is_host(&end.ip())).then_some(end)
+}
+
+pub(crate) fn is_host(ip: &IpAddr) -> bool {
+    !ip.is_unspecified() && !ip.is_multicast()
+}
 
 /// A server as it is written.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -88,6 +155,46 @@ pub fn interval(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_and_servers() {
+        let place = |text: &str| text.parse::<ListenAddress>().unwrap();
+        assert_eq!(place("10.0.0.1:80"), place("tcp:10.0.0.1:80"));
+        assert_eq!(place("udp:[fd00::1]:53").transport, Transport::Udp);
+        let server = |text: &str| text.parse::<Weighted>().unwrap();
+        assert_eq!(
+            (server("10.0.0.1:80").weight, server("10.0.0.1:80").port),
+            (1, Some(80))
+        );
+        assert_eq!(
+            (server("fd00::1,5").weight, server("fd00::1,5").port),
+            (5, None)
+        );
+        assert_eq!(server("[fd00::1]:80,7").weight, 7);
+        for bad in [
+            "",
+            "80",
+            "10.0.0.1",
+            "10.0.0.1:0",
+            "0.0.0.0:80",
+            "sctp:10.0.0.1:80",
+            "224.0.0.1:80",
+        ] {
+            let error = bad.parse::<ListenAddress>().unwrap_err();
+            assert!(error.contains("192.0.2.7:80"), "{bad}: {error}");
+        }
+        for bad in [
+            "10.0.0.1:80,",
+            "10.0.0.1:80,x",
+            "10.0.0.1:80,1001",
+            "10.0.0.1:0",
+            "0.0.0.0",
+            ",1",
+        ] {
+            let error = bad.parse::<Weighted>().unwrap_err();
+            assert!(error.contains("192.0.2.8:8080"), "{bad}: {error}");
+        }
+    }
 
     #[test]
     fn servers_by_address_and_by_name() {

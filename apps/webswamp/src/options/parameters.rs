@@ -1,12 +1,13 @@
-//! What made a load, for its results: nothing of it is secret.
+//! What made a load, as its results say it: the options by name, and the command line. Nothing of it is secret.
 
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::options::LoadArgs;
 use exos_program::Idle;
+
+use super::load::LoadArgs;
 
 impl LoadArgs {
     /// Options that made the load, by name; values of header fields are left out, because some are secret.

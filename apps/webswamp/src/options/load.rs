@@ -1,4 +1,4 @@
-//! The command line of `exos load`.
+//! The options of a load.
 
 use std::time::Duration;
 
@@ -15,14 +15,15 @@ use crate::limits::{
     CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, OPENING_MAX, PIPELINE_MAX, REQUEST_TIME,
 };
 use crate::moment;
-use crate::option_values::{header, range, some_time, token};
-use crate::output::{OutputArgs, ShowArgs};
-use crate::peak::Bound;
-use crate::rate::Step;
+use crate::report::Bound;
 use crate::request::{Content, Version};
 use crate::schedule::{Arrivals, Phase};
 use crate::target;
 use exos_program::units::parse_duration;
+
+use super::output::{OutputArgs, ShowArgs};
+use super::rate::Step;
+use super::values::{header, range, some_time, token};
 
 /// A load.
 #[derive(clap::Args, Clone, Debug)]

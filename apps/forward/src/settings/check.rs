@@ -4,30 +4,28 @@
 //! What the text says wrong is told first, and alone: the rest would follow from it. Then what it names is looked at: the interface,
 //! addresses and routes, names, whether services fit together, and files. Nothing is made, and nobody but the host's resolver is asked.
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::ops::Range;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-use exos::{Addresses, clock};
 use exos_host::netlink::Netlink;
-use exos_inet::Stack;
 use exos_program::LinkName;
 use exos_program::config::{ConfigErrors, Source, Text, tables, text_of};
-use exos_wire::Mac;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::net::SocketAddrUnix;
 use toml::Spanned;
 
-use super::{File, ServiceTable, parse};
 use crate::kept;
-use crate::lent;
-use crate::limits::{CONFIG_LEN_MAX, LINK_MTU};
-use crate::names::{Known, To, look_up};
-use crate::options::ForwardArgs;
-use crate::service::{Listen, Services};
-use crate::setup::{check_link, check_options, check_use, listens};
-use crate::wanted::{Service, Wanted};
+use crate::limits::CONFIG_LEN_MAX;
+use crate::program::lent;
+use crate::service::Services;
+use crate::settings::config::{File, ServiceTable, parse};
+use crate::settings::names::{Known, look_up};
+use crate::settings::options::ForwardArgs;
+use crate::settings::setup::{check_link, check_options, listens, trial_stack};
+use crate::settings::wanted::Wanted;
+use crate::settings::written::To;
 
 /// Whether a forwarder would start with a file and these options.
 ///
@@ -36,7 +34,7 @@ use crate::wanted::{Service, Wanted};
 /// All that would keep it from that.
 pub fn check(file: &Path, args: &ForwardArgs) -> Result<(), ConfigErrors> {
     let text = text_of(file, CONFIG_LEN_MAX)?;
-    let mut wanted = parse(file, &text)?.beside(args);
+    let mut wanted = args.over(parse(file, &text)?);
     let source = Source::new(file, &text);
     let tables: File = tables::read(&source);
     let is_lent = wanted.link.is_lent().unwrap_or(false);
@@ -121,7 +119,7 @@ fn look_at_services(
                 source.note(&text.span(), what);
             }
         }
-        match of_service(wanted, service, stack.as_ref()) {
+        match listens(std::slice::from_ref(service), stack.as_ref()) {
             Ok(listens) => {
                 for (text, listen) in listen.iter().zip(listens) {
                     if let Err(misfit) = services.add_listener(&listen) {
@@ -132,56 +130,6 @@ fn look_at_services(
             Err(error) => note(source, &table.span(), error),
         }
     }
-}
-
-/// The listeners of a service; without a stack servers see the listener's address, as is so on lent addresses.
-pub fn of_service(
-    wanted: &Wanted,
-    service: &Service,
-    stack: Option<&Stack>,
-) -> Result<Vec<Listen>, exos::Error> {
-    if let Some(stack) = stack {
-        let services = vec![service.clone()];
-        let one = Wanted {
-            services,
-            ..wanted.clone()
-        };
-        return listens(&one, stack);
-    }
-    check_use(service)?;
-    let listen = service.listen.iter().map(|place| {
-        let to = service.to.iter();
-        let of_family = to.filter(|server| server.ip.is_ipv6() == place.at.is_ipv6());
-        let end =
-            |ip: IpAddr, port: Option<u16>| SocketAddr::new(ip, port.unwrap_or(place.at.port()));
-        Listen {
-            transport: place.transport,
-            at: place.at,
-            reach: service.reach,
-            to: of_family
-                .map(|server| (end(server.ip, server.port), server.weight, place.at.ip()))
-                .collect(),
-        }
-    });
-    Ok(listen.collect())
-}
-
-/// A stack with the addresses and gateways, which knows where routes lead.
-pub fn trial_stack(wanted: &Wanted) -> Option<Stack> {
-    let addresses = Addresses::new(&wanted.link.address[..]).ok()?;
-    let addresses = addresses.with_gateways(&wanted.link.gateway[..]).ok()?;
-    let mtu = mtu_of(wanted.link.link.as_ref());
-    let config = addresses.config(&Mac([2, 0, 0, 0, 0, 1]), mtu);
-    Stack::new(config, 0, clock::now()).ok()
-}
-
-/// How long packets may be on the link, as far as it is there.
-fn mtu_of(link: Option<&LinkName>) -> usize {
-    let Some(LinkName::Xdp { interface, .. }) = link else {
-        return LINK_MTU;
-    };
-    let found = Netlink::new().and_then(|netlink| netlink.link_by_name(interface));
-    found.map_or(LINK_MTU, |found| found.mtu as usize)
 }
 
 fn look_at_files(source: &Source, tables: &File, wanted: &Wanted) {

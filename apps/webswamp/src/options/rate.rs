@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize as _;
 
-use crate::option_values::some_time;
+use super::values::some_time;
 
 /// A part of `--rate`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

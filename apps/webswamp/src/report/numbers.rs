@@ -1,0 +1,19 @@
+//! Numbers as a person reads them.
+
+/// A time as a person reads it.
+pub(crate) fn micros(micros: u64) -> String {
+    let it = micros as f64;
+    match micros {
+        0..1000 => format!("{micros} us"),
+        1000..1_000_000 => format!("{:.2} ms", it / 1e3),
+        _ => format!("{:.2} s", it / 1e6),
+    }
+}
+
+/// A number as a person reads it.
+pub(crate) fn plain(value: f64) -> String {
+    match value.abs() {
+        100.0.. => format!("{value:.0}"),
+        _ => format!("{value:.2}"),
+    }
+}
