@@ -6,8 +6,8 @@ use exos_xok::limits::ATTACHED_GRANTS_MAX;
 use exos_xok::message::{Answer, Facts, Refusal, Secret};
 
 use super::Daemon;
-use super::attachments::Wanted;
-use super::requests::{AnswerWithFds, Answered, Asked, Refused, plain, refuse};
+use super::answers::{AnswerWithFds, Answered, Asked, Refused, plain, refuse};
+use super::slots::Wanted;
 use crate::ledger::SlotId;
 use crate::policy::Who;
 use crate::server::ConnectionId;
@@ -22,7 +22,8 @@ impl Daemon {
         wanted: Wanted,
     ) -> Result<Option<AnswerWithFds>, Refused> {
         self.check_seatless(asked.connection)?;
-        self.count_attach(who)?;
+        let user = self.user(who);
+        self.rates.count_attach(user)?;
         let (slot, fds) = self.add_seat(asked.connection, who, pid, wanted)?;
         let fds = fds.into_iter().map(Rc::new).collect();
         if self.taps.show_all_of(who.uid, slot) {

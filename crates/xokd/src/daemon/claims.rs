@@ -6,12 +6,14 @@ use std::ops::RangeInclusive;
 use exos_xok::message::{Answer, GrantId, PortWish, Refusal, Secret};
 use exos_xok::{Claim, Endpoint, Protocol};
 
-use super::requests::{Answered, Refused, plain, refuse};
-use super::{Daemon, now, random};
+use super::Daemon;
+use super::answers::{Answered, Refused, plain, refuse};
+use crate::clock::now;
 use crate::interface::Interface;
 use crate::ledger::{Change, SlotId};
 use crate::limits::{EPHEMERAL_ATTEMPTS, EPHEMERAL_PORTS};
 use crate::policy::Who;
+use crate::random::random;
 
 /// What a program wants to have.
 pub(super) struct Wish {

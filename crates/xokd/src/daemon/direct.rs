@@ -20,10 +20,10 @@ use exos_link::{Feed, Offer, OfferConfig};
 use exos_xok::message::Refusal;
 use rustix::io::Errno;
 
-use super::attachments::Made;
-use super::rates::busy;
-use super::requests::{Refused, refuse};
-use super::{Daemon, now};
+use super::Daemon;
+use super::answers::{Refused, busy, refuse};
+use super::slots::Made;
+use crate::clock::now;
 use crate::interface::Interface;
 use crate::ledger::SlotId;
 use crate::limits::{QUEUE_RETRY, QUEUE_WAIT};

@@ -8,7 +8,6 @@
 //! To take a filter back takes descriptors and memory, too, for the program of what is left. A filter that the packet path
 //! has still is nobody else's: when the kernel has run out of something, it stays the holder's, and is taken later.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -17,42 +16,15 @@ use exos_filter::{Filter, ParseError};
 use exos_host::warn;
 use exos_xok::message::{Answer, GrantId, Refusal, Revoked};
 
-use super::requests::{Asked, Refused, plain, refuse};
-use super::{Daemon, now};
+use super::Daemon;
+use super::answers::{Asked, Refused, plain, refuse};
+use super::attachment::Change;
+use crate::clock::{Now, now};
 use crate::gate::{Gate, GeneralFilters, GeneralPrograms};
 use crate::interface::Interface;
-use crate::ledger::{General, Now, SlotId};
+use crate::ledger::{General, SlotId};
 use crate::limits::{AGAIN_AFTER, FILTER_WORDS_MAX};
 use crate::policy::{Rule, Who};
-
-/// What becomes of a slot's filters.
-#[derive(Debug)]
-pub(super) enum Change {
-    /// One that the ledger has comes into force, and the asker is told.
-    Claim(Asked, GrantId),
-    /// These go, and anyone who asked for it is told: the program, or nobody when policy took them.
-    Release(Option<Asked>, Vec<GrantId>),
-    /// They are as policy says now.
-    Renew,
-}
-
-impl Change {
-    /// What is to go.
-    fn released(&self) -> &[GrantId] {
-        match self {
-            Self::Release(_, grants) => grants,
-            Self::Claim(..) | Self::Renew => &[],
-        }
-    }
-}
-
-/// Changes of a slot's filters that are not done yet.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
-    /// The programs of a change are being made: the number tells them from those of a slot that had this one's.
-    making: Option<u64>,
-    waiting: VecDeque<Change>,
-}
 
 impl Daemon {
     /// A program asks for a filter. It is answered when that is in force, or refused.
@@ -63,8 +35,8 @@ impl Daemon {
         text: String,
     ) -> Result<(), Refused> {
         self.slot(asked.connection)?;
-        self.count_filter(who)?;
         let owner = self.user(who);
+        self.rates.count_filter(owner)?;
         self.work_for_filter(Some(owner), move || {
             let filter = Filter::parse(&text);
             Box::new(move |daemon| daemon.claim_parsed(asked, text, filter))

@@ -14,10 +14,11 @@
 use exos_xok::Claim;
 use exos_xok::message::{Farewell, GrantId, Notice, Revoked};
 
+use super::Daemon;
+use super::attachment::{Attachment, Change, Terms};
 use super::bounds::own_user;
-use super::generals::Change;
-use super::{Attachment, Daemon, now};
-use crate::ledger::{Now, SlotId};
+use crate::clock::{Now, now};
+use crate::ledger::SlotId;
 use crate::limits::REVOKE_TIME;
 use crate::policy::{Policy, Rule, Who};
 use crate::server::Cut;
@@ -25,18 +26,6 @@ use crate::shares;
 
 /// What a person is told.
 const REASON: &str = "policy does not allow it any more";
-
-/// What a slot is asked to give back, and when it is taken.
-#[derive(Debug, Default)]
-pub(super) struct Revocations {
-    /// The slot, or grants of it.
-    taken: Vec<(Revoked, Now)>,
-    /// Its share becomes this.
-    terms: Option<(Terms, Now)>,
-}
-
-/// How a slot shares the link: its weight, and its cap in bytes per second.
-type Terms = (u32, Option<u64>);
 
 fn terms_of(rule: &Rule) -> Terms {
     (rule.weight, rule.rate_max)
@@ -46,19 +35,6 @@ fn terms_of(rule: &Rule) -> Terms {
 fn is_more((weight, cap): Terms, (other_weight, other_cap): Terms) -> bool {
     let rate = |cap: Option<u64>| cap.unwrap_or(u64::MAX);
     weight > other_weight || rate(cap) > rate(other_cap)
-}
-
-impl Revocations {
-    /// When the next thing is taken.
-    pub(super) fn deadline(&self) -> Option<Now> {
-        let taken = self.taken.iter().map(|(_, at)| *at);
-        taken.chain(self.terms.map(|(_, at)| at)).min()
-    }
-
-    /// What could not be taken is taken then.
-    pub(super) fn take_later(&mut self, what: impl Iterator<Item = Revoked>, at: Now) {
-        self.taken.extend(what.map(|what| (what, at)));
-    }
 }
 
 impl Daemon {

@@ -7,9 +7,9 @@ use exos_host::error::Result;
 use exos_xok::message::Notice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::Daemon;
 use super::bounds::House;
-use super::{Daemon, now};
-use crate::ledger::Now;
+use crate::clock::{Now, now};
 use crate::limits::COUNTERS_EVERY;
 use crate::neighbours::{host_news, of_host};
 use crate::server::{ConnectionId, Cut, Heard, Turn, User, goes_on};

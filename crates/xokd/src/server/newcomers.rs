@@ -20,7 +20,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 
 use super::closing::Next;
 use super::{Connection, ConnectionId, Cut, Server};
-use crate::ledger::Now;
+use crate::clock::Now;
 use crate::limits::{
     ACCEPT_PAUSE, CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME,
     UNSEATED_TIME,

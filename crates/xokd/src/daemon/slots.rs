@@ -10,13 +10,14 @@ use exos_link::{Facts as LinkFacts, Feed};
 use exos_xok::message::{Mode, Refusal};
 use exos_xok::tables;
 
-use super::generals::Changes;
-use super::requests::{Refused, refuse};
-use super::revocation::Revocations;
-use super::{Attachment, Daemon, now, random};
+use super::Daemon;
+use super::answers::{Refused, refuse};
+use super::attachment::{Attachment, Changes, Revocations};
+use crate::clock::now;
 use crate::ledger::{Change, Owner, SlotId};
 use crate::limits::{NOBODY, REATTACH_TIME};
 use crate::policy::{Rule, Who};
+use crate::random::random;
 use crate::server::ConnectionId;
 use crate::slot::{self, SlotPair, SlotPairConfig};
 use crate::state;
