@@ -1,7 +1,7 @@
 //! What comes of compiling: instructions, ready to load, and what they count and say.
 
 use crate::counters::counters;
-use crate::ebpf::{Insn, disassemble};
+use crate::ebpf::Insn;
 use crate::limits::INSNS_MAX;
 use std::fmt;
 
@@ -49,11 +49,6 @@ impl Program {
     /// The instructions as bpf(2) takes them.
     pub fn words(&self) -> Vec<u64> {
         self.insns.iter().map(|insn| insn.to_word()).collect()
-    }
-
-    /// The instructions as text.
-    pub fn disassemble(&self) -> String {
-        disassemble(&self.insns)
     }
 }
 
