@@ -13,6 +13,7 @@ mod bounds;
 mod claims;
 mod direct;
 mod generals;
+mod host;
 mod leftovers;
 mod quotas;
 mod report;
@@ -29,12 +30,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use exos_host::error::Result;
-use exos_host::netlink::{Address, Netlink, RouteEntry, Watch};
+use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use exos_xok::message::{Farewell, Notice};
-use exos_xok::tables::Route;
 
 use attachment::Attachment;
+use host::Host;
 use leftovers::Leftovers;
 use quotas::{Rates, Reports, Resolves, TimeWaits};
 use taps::Taps;
@@ -77,13 +78,7 @@ pub struct Daemon {
     save_after: Now,
     tables: Tables,
     netlink: Netlink,
-    watch: Watch,
-    /// Addresses and routes of the host as they were last told of.
-    host_seen: Option<(Vec<Address>, Vec<RouteEntry>)>,
-    /// There may be others by now.
-    host_due: bool,
-    /// The routes that are in the tables.
-    routes: Vec<Route>,
+    host: Host,
     refusals: BTreeMap<&'static str, u64>,
     reports: Reports,
     turns: Turns,
@@ -120,10 +115,7 @@ impl Daemon {
             unsaved: BTreeSet::new(),
             save_after: Now::ZERO,
             tables: Tables::new()?,
-            watch: Watch::everything()?,
-            host_seen: None,
-            host_due: false,
-            routes: Vec::new(),
+            host: Host::new()?,
             netlink,
             refusals: BTreeMap::new(),
             reports: Reports::default(),
@@ -139,7 +131,9 @@ impl Daemon {
             replaced: false,
             config,
         };
-        daemon.write_tables()?;
+        daemon
+            .host
+            .write(&daemon.netlink, &daemon.interfaces, &mut daemon.tables)?;
         daemon.adopt_all()?;
         daemon.enforce();
         daemon.server.open()?;
@@ -170,29 +164,11 @@ impl Daemon {
             self.server.say(id, goodbye, Vec::new());
         }
         for slot in self.attachments.keys().copied().collect::<Vec<_>>() {
-            self.remove_seat(slot);
+            self.remove_slot(slot);
         }
         let netlink = self.netlink;
         let closed = self.interfaces.into_iter().map(|i| i.close(&netlink));
         closed.collect()
-    }
-
-    /// Writes all of the tables that follows from the interfaces.
-    fn write_tables(&mut self) -> Result<()> {
-        let interfaces: Vec<_> = self.interfaces.iter().map(Interface::row).collect();
-        let addresses = self.interfaces.iter().flat_map(Interface::address_rows);
-        let addresses: Vec<_> = addresses.collect();
-        let mut routes = Vec::new();
-        for interface in &self.interfaces {
-            routes.extend(interface.routes(&self.netlink)?);
-        }
-        self.tables.write(|w| {
-            w.replace(&interfaces);
-            w.replace(&addresses);
-            w.replace(&routes);
-        });
-        self.routes = routes;
-        Ok(())
     }
 
     fn interface(&self, index: u32) -> Option<&Interface> {

@@ -21,10 +21,10 @@ impl Daemon {
         pid: u32,
         wanted: Wanted,
     ) -> Result<Option<AnswerWithFds>, Refused> {
-        self.check_seatless(asked.connection)?;
+        self.check_has_none(asked.connection)?;
         let user = self.user(who);
         self.rates.count_attach(user)?;
-        let (slot, fds) = self.add_seat(asked.connection, who, pid, wanted)?;
+        let (slot, fds) = self.give_slot(asked.connection, who, pid, wanted)?;
         let fds = fds.into_iter().map(Rc::new).collect();
         if self.taps.show_all_of(who.uid, slot) {
             return Ok(Some((self.attached(slot), fds)));
@@ -42,7 +42,7 @@ impl Daemon {
         token: &Secret,
     ) -> Answered {
         // Two slots on a connection, and the second would outlive it.
-        self.check_seatless(id)?;
+        self.check_has_none(id)?;
         let found = self
             .attachments
             .iter_mut()
@@ -102,7 +102,7 @@ impl Daemon {
         attachment.map(|(slot, _)| *slot)
     }
 
-    fn check_seatless(&self, id: ConnectionId) -> Result<(), Refused> {
+    fn check_has_none(&self, id: ConnectionId) -> Result<(), Refused> {
         if self.slot_of(id).is_some() {
             let text = "this connection has a slot already; connect again for another";
             return Err(refuse(Refusal::BadRequest, text));

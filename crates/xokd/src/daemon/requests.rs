@@ -17,6 +17,7 @@ use super::claims::Wish;
 use super::slots::Wanted;
 use super::taps::Wanted as TapWanted;
 use crate::clock::now;
+use crate::interface::Interface;
 use crate::ledger::SlotId;
 use crate::policy::Who;
 use crate::server::ConnectionId;
@@ -182,13 +183,7 @@ impl Daemon {
         }
         // What the host has said until now, and nothing is asked: it may have many routes.
         self.serve_host(now())?;
-        let info = |i: &crate::interface::Interface| {
-            let index = i.link.index;
-            let routes = self.routes.iter().filter(|r| r.interface == index);
-            let gateways = routes.filter(|r| r.prefix == 0);
-            let gateways = gateways.filter_map(|r| r.gateway);
-            i.info(gateways.take(exos_xok::limits::GATEWAYS_MAX).collect())
-        };
+        let info = |i: &Interface| i.info(self.host.gateways(i.link.index));
         let welcome = Answer::Welcome {
             version: VERSION,
             pid: std::process::id(),
@@ -200,15 +195,15 @@ impl Daemon {
     /// Finds a neighbour for a slot.
     fn resolve(&mut self, slot: SlotId, ip: IpAddr) -> Answered {
         let now = now();
-        let owner = self.ledger.owner(slot).expect("a attachment has an owner");
-        self.resolves.count((owner.standing, owner.who.uid), now)?;
+        let owner = self.owner(slot);
+        let user = (owner.standing, owner.who.uid);
+        self.resolves.count(user, now)?;
         let index = self.attachments[&slot].interface;
         let (netlink, tables) = (&self.netlink, &mut self.tables);
         if let Some(interface) = self.interfaces.iter_mut().find(|i| i.link.index == index)
             && let Some(known) = interface.resolve(netlink, now, ip)?
-            && tables.write_quietly(|w| w.set_neighbour(&known))
         {
-            tables.news();
+            tables.set_neighbour(&known);
         }
         plain(Answer::Done)
     }

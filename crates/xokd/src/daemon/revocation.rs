@@ -65,7 +65,7 @@ impl Daemon {
         let mut asked = 0;
         for slot in self.attachments.keys().copied().collect::<Vec<_>>() {
             let refused = self.not_allowed(slot);
-            let taken = &mut self.seat_mut(slot).revoked.taken;
+            let taken = &mut self.attachment_mut(slot).revoked.taken;
             taken.retain(|(what, _)| refused.contains(what));
             let known: Vec<Revoked> = taken.iter().map(|(what, _)| *what).collect();
             let new: Vec<Revoked> = refused.into_iter().filter(|w| !known.contains(w)).collect();
@@ -125,7 +125,7 @@ impl Daemon {
             return false;
         };
         let rate = self.rate_under(slot, terms);
-        let attachment = self.seat_mut(slot);
+        let attachment = self.attachment_mut(slot);
         let has = (attachment.record.weight, attachment.record.rate_max);
         let asked = attachment.revoked.terms.map(|(terms, _)| terms);
         match rate {
@@ -148,7 +148,7 @@ impl Daemon {
     }
 
     fn apply_terms(&mut self, slot: SlotId, (weight, rate_max): Terms) {
-        let attachment = self.seat_mut(slot);
+        let attachment = self.attachment_mut(slot);
         (attachment.record.weight, attachment.record.rate_max) = (weight, rate_max);
         let interface = attachment.interface;
         self.divide(interface);
@@ -206,7 +206,7 @@ impl Daemon {
     /// Takes a slot, and with it its connection, which was there for it.
     fn take_slot(&mut self, slot: SlotId) {
         let connection = self.attachments[&slot].connection;
-        self.remove_seat(slot);
+        self.remove_slot(slot);
         if let Some(id) = connection {
             let goodbye = Notice::Goodbye(Farewell::Revoked).encode();
             self.server.say(id, goodbye, Vec::new());
@@ -218,7 +218,7 @@ impl Daemon {
     /// to come. What was allowed again meanwhile stays.
     fn take_from(&mut self, slot: SlotId, now: Now) {
         let mut refused = self.not_allowed(slot);
-        let revoked = &mut self.seat_mut(slot).revoked;
+        let revoked = &mut self.attachment_mut(slot).revoked;
         revoked.taken.retain(|(_, at)| *at > now);
         refused.retain(|what| revoked.taken.iter().all(|(later, _)| later != what));
         let terms = revoked.terms.take_if(|(_, at)| *at <= now);
