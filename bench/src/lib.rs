@@ -10,7 +10,7 @@
 //! session, repeats, and reports medians.
 //!
 //! To add one, write a file in `experiment` with its options, its contenders, its results (which are the JSON) and, for each kind
-//! of them, the columns that people see ([`report::Case`]); then name it in `cli`.
+//! of them, the columns that people see ([`report::Tabular`]); then name it in `cli`.
 //!
 //! | experiment | |
 //! |---|---|

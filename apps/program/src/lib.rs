@@ -23,12 +23,11 @@ mod reachable;
 pub mod sockets;
 pub mod status;
 mod tcp;
-pub mod units;
 mod user;
 pub mod workers;
 pub mod zone;
 
-pub use exos_host::{error, info, message, say, warn};
+pub use exos_host::{error, info, message, say, units, warn};
 pub use hints::with_options;
 pub use idle::Idle;
 pub use link::{LinkArgs, LinkName, Needs, ViaName, mode};

@@ -10,7 +10,7 @@ pub mod load;
 pub mod sharing;
 pub mod tcp;
 
-use crate::report::{Case, Table};
+use crate::report::{Table, Tabular};
 use crate::stage::Stage;
 use exos_host::{Error, Result};
 use indicatif::ProgressDrawTarget;
@@ -25,7 +25,7 @@ pub(crate) fn some_cells<C>(cells: Vec<C>) -> Result<Vec<C>> {
 }
 
 /// Measures cell after cell, with this many contenders in each, and shows what came of each when it is done.
-pub(crate) fn measure_cells<T, C: Case>(
+pub(crate) fn measure_cells<T, C: Tabular>(
     stage: &Stage,
     cells: &[T],
     contenders: usize,

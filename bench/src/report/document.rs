@@ -1,7 +1,8 @@
 //! What a session measured, for people: as text, and as a page of HTML that needs nothing else.
 
 use super::figure::Figure;
-use super::{Case, Setting, Table};
+use super::setting::Setting;
+use super::table::{Table, Tabular};
 use exos_program::html::{escape, page};
 
 /// A report for people.
@@ -29,7 +30,7 @@ pub(crate) struct Section {
 
 impl Section {
     /// A section with a table of cases.
-    pub fn of<C: Case>(title: impl Into<String>, note: &'static str, cases: &[C]) -> Self {
+    pub fn of<C: Tabular>(title: impl Into<String>, note: &'static str, cases: &[C]) -> Self {
         Self {
             title: title.into(),
             note,

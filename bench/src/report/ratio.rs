@@ -1,6 +1,6 @@
 //! Ratios: of each run, then the median.
 
-use crate::report::{median, ratios};
+use super::median::{median, ratios};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;

@@ -3,7 +3,7 @@
 use exos_program::html;
 
 /// What was measured together, shown as some rows of a table.
-pub(crate) trait Case: Sized + 'static {
+pub(crate) trait Tabular: Sized + 'static {
     /// What a row shows: what one contender did.
     type Row;
     /// What the names in the first column are.
@@ -70,7 +70,7 @@ pub struct Table {
 
 impl Table {
     /// Of cases, by their columns.
-    pub(crate) fn of<C: Case>(cases: &[C]) -> Self {
+    pub(crate) fn of<C: Tabular>(cases: &[C]) -> Self {
         let row = |case: &C, row: &C::Row| {
             let values = C::COLUMNS.iter().map(|column| (column.value)(case, row));
             [case.name()].into_iter().chain(values).collect()
@@ -157,7 +157,7 @@ mod tests {
 
     struct Fruit(&'static str, Vec<(&'static str, f64)>);
 
-    impl Case for Fruit {
+    impl Tabular for Fruit {
         type Row = (&'static str, f64);
         const NAMES: &'static str = "fruit";
         const COLUMNS: &'static [Column<Self, Self::Row>] = &[

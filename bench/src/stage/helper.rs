@@ -65,7 +65,7 @@ pub(crate) struct Helping<H> {
 impl<H: Helper> Helping<H> {
     /// Waits for its end, when it measures for this long; what it measured.
     pub fn measured(self, stage: &Stage, seconds: f64) -> Result<H::Measured> {
-        read::<H>(&stage.said(self.started, seconds)?)
+        read::<H>(&stage.output_of(self.started, seconds)?)
     }
 
     /// Ends it; what it measured until then.

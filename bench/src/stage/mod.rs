@@ -20,6 +20,7 @@ pub(crate) mod link;
 pub(crate) mod memory;
 pub(crate) mod packets;
 pub(crate) mod process;
+pub(crate) mod request;
 pub(crate) mod scratch;
 pub(crate) mod web;
 
@@ -30,7 +31,7 @@ use args::CommonArgs;
 use exos_host::{Error, Result, affinity, error::Context as _};
 use exos_lab::{Lab, Side, State};
 use indicatif::{ProgressBar, ProgressStyle};
-use process::{Interrupt, Running, said_by};
+use process::{Interrupt, Running, output_of};
 use scratch::Scratch;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -146,7 +147,7 @@ impl Stage {
 
     /// What our program calls itself.
     pub fn version(&self) -> Result<String> {
-        Ok(said_by(&self.program, &["--version"])?.trim().to_owned())
+        Ok(output_of(&self.program, &["--version"])?.trim().to_owned())
     }
 
     /// A file of the next program that starts.
@@ -201,7 +202,7 @@ impl Stage {
     }
 
     /// Waits for the end of a program that runs for so long; all that it said.
-    pub fn said(&self, started: Started, seconds: f64) -> Result<String> {
+    pub fn output_of(&self, started: Started, seconds: f64) -> Result<String> {
         let timeout = Duration::from_secs_f64(seconds) + CONNECT_TIMEOUT + CLIENT_GRACE;
         started.running.output(timeout, &self.interrupt)?;
         std::fs::read_to_string(&started.output).context(|| "cannot read what was measured")
@@ -209,7 +210,8 @@ impl Stage {
 
     /// Waits for the end of one of our programs that runs for so long; its statistics.
     pub fn ended(&self, started: Started, seconds: f64) -> Result<serde_json::Value> {
-        self.said(started, seconds).map(|text| last_object(&text))
+        self.output_of(started, seconds)
+            .map(|text| last_object(&text))
     }
 }
 

@@ -182,7 +182,7 @@ pub(crate) fn find_program(name: &str, package: &str) -> Result<PathBuf> {
 }
 
 /// What a program says, on either output.
-pub(crate) fn said_by(program: &Path, arguments: &[&str]) -> Result<String> {
+pub(crate) fn output_of(program: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -194,7 +194,7 @@ pub(crate) fn said_by(program: &Path, arguments: &[&str]) -> Result<String> {
 
 /// What a program calls itself: the first line that it says to an option that asks for it.
 pub(crate) fn version(program: &Path, option: &str) -> Result<String> {
-    let said = said_by(program, &[option])?;
+    let said = output_of(program, &[option])?;
     let line = said.lines().next().unwrap_or_default();
     Ok(line.trim_start_matches("nginx version: ").to_owned())
 }

@@ -95,19 +95,23 @@ fn both_clients_measure_beside_the_limit_of_the_link() {
         assert_eq!(case.results.len(), 2, "{case:?}");
         assert_eq!(case.ratios.len(), 1, "{case:?}");
         for result in &case.results {
-            assert!(result.requests_per_sec > 1.0, "{}: {result:?}", case.name);
+            assert!(
+                result.requests_per_sec > 1.0,
+                "{}: {result:?}",
+                case.load.name
+            );
             let bytes = result.megabytes_per_sec * 1e6;
-            assert!(bytes > result.requests_per_sec * case.size_bytes as f64 * 0.99);
+            assert!(bytes > result.requests_per_sec * case.load.size_bytes as f64 * 0.99);
             assert!(
                 result.server_core_us_per_request > 0.0,
                 "{}: {result:?}",
-                case.name
+                case.load.name
             );
-            assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
+            assert_eq!(result.errors, 0, "{}: {result:?}", case.load.name);
             assert!(result.of_packet_limit.expect("the plain wire") > 0.0);
             assert_eq!(
                 result.runs[0].resent.is_some(),
-                case.client == Client::Packets
+                case.load.client == Client::Packets
             );
         }
     }

@@ -1,5 +1,5 @@
 //! What we ask the host kernel for: bpf(2), netlink, ethtool, namespaces, capabilities, files without waiting; and how a
-//! program speaks to its operator ([`message`]).
+//! program speaks to its operator ([`message`], [`units`]).
 //!
 //! Everything that changes or reads the state of the machine, rather than packets, goes through here, so that
 //! the other crates hold no ioctl numbers and no netlink attributes. Rules of the interface:
@@ -22,6 +22,7 @@ mod network;
 mod process;
 pub mod shared;
 pub mod tcp_info;
+pub mod units;
 pub mod uring;
 pub mod user_memory;
 

@@ -23,6 +23,7 @@
 //!
 //! Source: Linux Documentation/bpf/standardization/instruction-set.rst (RFC 9669).
 
+mod disassembly;
 mod helpers;
 mod insn;
 mod memory;
@@ -32,6 +33,7 @@ mod tests;
 use std::borrow::Borrow;
 use std::sync::atomic::AtomicU64;
 
+pub use disassembly::disassemble;
 use insn::{Insn, class, source};
 use memory::{CONTEXT, MAPS, STACK, STACK_LEN};
 

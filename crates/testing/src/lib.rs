@@ -1,6 +1,6 @@
 //! What the tests of several crates share: random choices that a seed repeats, the replay of fuzzing corpora,
 //! parts that run in a process of their own, an allocator that counts ([`heap`]), and an interpreter for programs of the
-//! kernel ([`ebpf`]).
+//! kernel, which it shows as text, too ([`ebpf`]).
 //!
 //! Only tests depend on it. It depends on nothing, so that a seed means the same choices whatever is updated. The
 //! simulator has random numbers of its own (`exos_sim::Random`), because it is a library for programs too.

@@ -4,3 +4,4 @@ pub mod icmpv4;
 pub mod icmpv6;
 pub mod ndp;
 pub mod quoted;
+mod view;

@@ -35,7 +35,7 @@ use exos_host::error::{Error, Result};
 use exos_wire::Mac;
 use exos_xok::Claim;
 
-use crate::daemon::now;
+use crate::clock::now;
 use crate::ledger::{Change, SlotId};
 use crate::limits::FILTER_INSNS_MAX;
 pub use generals::{GeneralFilters, GeneralPrograms, GeneralWork};

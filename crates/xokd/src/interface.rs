@@ -15,11 +15,11 @@ use exos_wire::{Mac, Prefix};
 use exos_xok::message::{InterfaceInfo, LocalAddress};
 use exos_xok::tables::{Address, Interface as Row, Neighbour, NeighbourState, Route};
 
-use crate::daemon::random;
+use crate::clock::Now;
 use crate::gate::Gate;
-use crate::ledger::Now;
 use crate::neighbours::Neighbours;
 use crate::policy;
+use crate::random::random;
 use crate::responder::{self, Responder};
 use crate::slot::{self, SlotPair, SlotPairConfig};
 use crate::state;

@@ -17,6 +17,7 @@
 //! - [`daemon`]: all of it together, one loop, one thread.
 #![forbid(unsafe_code)]
 
+mod clock;
 mod command;
 pub mod daemon;
 pub mod gate;
@@ -25,6 +26,7 @@ pub mod ledger;
 pub mod limits;
 pub mod neighbours;
 pub mod policy;
+mod random;
 pub mod reservations;
 pub mod responder;
 pub mod server;

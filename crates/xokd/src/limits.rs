@@ -20,7 +20,7 @@ pub const CONNECTIONS_UNNAMED_MAX: usize = 16;
 
 /// How long a connection that holds nothing is left alone when others wait to be let in: longer than a program takes to
 /// attach, and a look at a report.
-pub const UNSEATED_TIME: Duration = Duration::from_secs(5);
+pub const SLOTLESS_TIME: Duration = Duration::from_secs(5);
 
 /// Programs: of those whom no rule names as many as of three users, who have connections left then; and for the daemon's
 /// own user one user's are kept. The slots are numbered; number 0 is the daemon's own, and the last one nobody's.

@@ -8,7 +8,7 @@ use exos_host::netlink::{Change, NeighbourState as HostState, Netlink, Watch};
 use exos_wire::Mac;
 use exos_xok::tables::{Neighbour, NeighbourState};
 
-use crate::ledger::Now;
+use crate::clock::Now;
 use crate::responder::Responder;
 
 /// The neighbours of one interface.

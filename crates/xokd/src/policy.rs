@@ -8,7 +8,6 @@
 //! needed. Nothing here looks at the machine except for the names of users and groups.
 
 mod file;
-mod rate;
 mod restart;
 mod standing;
 
@@ -24,8 +23,7 @@ use exos_xok::{Claim, Protocol};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{COMPARISON_STEPS_MAX, MEMORY_PER_USER, PROGRAMS_PER_USER, UNPRIVILEGED_PORT};
-pub use file::read;
-pub use rate::parse_rate;
+pub use file::{parse_rate, read};
 pub use standing::{Pool, Standing};
 
 /// What the file says.

@@ -27,7 +27,7 @@ use exos_link::{Feed, Link, RX_BATCH, RxMeta, TxMeta, XdpLink};
 use exos_xok::tables::{Neighbour, NeighbourState};
 use exos_xok::{Claim, Endpoint, Protocol};
 
-use crate::ledger::Now;
+use crate::clock::{Now, now};
 use crate::slot::{SlotPair, SlotPairConfig};
 
 /// Frames of each class ([`Class`]) that it is given before the ration is renewed, with [`RATION_EVERY`] 7,700 in a second:
@@ -92,7 +92,7 @@ impl Responder {
         wanted.gateways = gateways.to_vec();
         // It opens none and accepts none; the table is not to take memory.
         wanted.connections_max = 1024;
-        let stack = Stack::new(wanted, seed, instant(crate::daemon::now())).map_err(|e| {
+        let stack = Stack::new(wanted, seed, instant(now())).map_err(|e| {
             Error::new(format!(
                 "the addresses and gateways do not fit together: {e}"
             ))

@@ -29,7 +29,7 @@ use rustix::net::{
     SocketFlags, SocketType,
 };
 
-use crate::ledger::Now;
+use crate::clock::Now;
 use crate::limits::{ANSWERS_WAITING_MAX, HELLO_TIME, NEWCOMERS_WAITING_MAX};
 use crate::policy::{Standing, Who};
 

@@ -21,8 +21,8 @@ use exos_inet::limits::CUT_MSS_MIN;
 use exos_link::{Feed, Held, Offer, OfferConfig};
 use exos_wire::Mac;
 
-use crate::daemon::random;
 use crate::ledger::SlotId;
+use crate::random::random;
 
 /// The program's end.
 pub const INNER: &str = "exos0";

@@ -1,6 +1,7 @@
 //! The daemon's side of the shared tables: memory, and what is written where.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 
@@ -8,7 +9,7 @@ use exos_filter::gate::Counter;
 use exos_host::error::{Context as _, Result};
 use exos_host::shared::SharedWords;
 use exos_xok::limits::TABLE_COUNTERS;
-use exos_xok::tables::{Grant, TablesWriter, WORDS};
+use exos_xok::tables::{Grant, Neighbour, TablesWriter, WORDS};
 
 use crate::ledger::{Change, Ledger};
 
@@ -58,6 +59,18 @@ impl Tables {
     /// Writes something that nobody is told of: counters, and what is looked at before it is.
     pub fn write_quietly<T>(&mut self, write: impl FnOnce(&TablesWriter<'_>) -> T) -> T {
         write(&self.writer())
+    }
+
+    /// Enters a neighbour, as it is known now.
+    pub fn set_neighbour(&mut self, neighbour: &Neighbour) {
+        if self.writer().set_neighbour(neighbour) {
+            self.news();
+        }
+    }
+
+    /// A neighbour is not known any more.
+    pub fn remove_neighbour(&mut self, interface: u32, ip: IpAddr) {
+        self.write(|w| w.remove_neighbour(interface, ip));
     }
 
     fn writer(&self) -> TablesWriter<'_> {

@@ -9,7 +9,7 @@
 
 use super::clients::{Crowd, Frame};
 use super::exos::MESSAGE_BYTES;
-use crate::report::{Case, Column, fixed};
+use crate::report::{Column, Tabular, fixed};
 use crate::stage::helper::Helper;
 use exos_buf::Buffer;
 use exos_host::{Error, Result, error::Context as _};
@@ -128,7 +128,7 @@ pub(super) const IDLE_NOTE: &str = "Memory of each in bytes, after its handshake
     nanoseconds: to open one, to look one up, to take in an acknowledgement, and to take in and answer a request; warm: of 256 \
     that the caches hold.";
 
-impl Case for Idle {
+impl Tabular for Idle {
     type Row = Self;
     const NAMES: &'static str = "connections";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[
@@ -152,7 +152,7 @@ impl Case for Idle {
     }
 }
 
-impl Case for TimeWait {
+impl Tabular for TimeWait {
     type Row = Self;
     const NAMES: &'static str = "connections";
     const COLUMNS: &'static [Column<Self, Self::Row>] =
@@ -170,7 +170,7 @@ impl Case for TimeWait {
 pub(super) const TIMERS_NOTE: &str = "Nanoseconds to arm one, for one to come up or be forgotten, and for both at once; goal: 10 \
     million operations a second.";
 
-impl Case for Timers {
+impl Tabular for Timers {
     type Row = Self;
     const NAMES: &'static str = "timers";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[

@@ -20,7 +20,7 @@ pub use scenario::{Family, Link, Scenario, StackKind};
 
 use crate::limits::{CAPACITY_TIMEOUT, FEW_CONNECTIONS, TIME_WAIT_ENTRIES};
 use crate::limits::{IDLE_CONNECTIONS_MAX, OPERATIONS_MAX};
-use crate::report::{self, Case, Column, Document, Results, Section, fixed};
+use crate::report::{self, Column, Document, Results, Section, Tabular, fixed};
 use crate::stage::Stage;
 use crate::stage::helper::Helper;
 use callgrind::{Callgrind, Counted};
@@ -158,7 +158,7 @@ pub struct Instructions {
     pub transmitting: f64,
 }
 
-impl Case for Instructions {
+impl Tabular for Instructions {
     type Row = Self;
     const NAMES: &'static str = "exchange/IP/checksums";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[

@@ -1,10 +1,10 @@
 //! One load through a forwarder: client and server, what they saw, and what was used meanwhile.
 
+use super::cell::Cell;
 use super::contender::Contender;
 use super::forwarding::Forwarding;
 use super::network::{Host, Network, SERVER};
 use super::outcome::{Run, Seen, Used};
-use super::{Cell, RATE_CONNECTIONS};
 use crate::stage::helper::Helping;
 use crate::stage::packets::{BesideSettings, Visit};
 use crate::stage::web::{Measured, WebStage, WrkLoad, await_document, wrk};
@@ -13,6 +13,9 @@ use exos_host::Result;
 use exos_lab::{INTERFACE, WireKind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+/// Connections over which requests at a rate are spread: more than are under way at a time.
+const RATE_CONNECTIONS: u32 = 16;
 
 /// The part of a load that is watched, after it has begun and before it ends.
 const WATCHED: f64 = 0.8;
@@ -59,7 +62,7 @@ pub(super) fn run(web: &WebStage, network: &Network, cell: Cell, who: Contender)
     std::thread::sleep(Duration::from_secs_f64(WATCHED * seconds));
     let used = Times::of(web, network, &forwarding)?.since(&before);
     let seen = match client {
-        Client::Wrk(client) => Seen::of_wrk(&Measured::read(&web.said(client, seconds)?)?),
+        Client::Wrk(client) => Seen::of_wrk(&Measured::read(&web.output_of(client, seconds)?)?),
         Client::Packets(client) => Seen::of_packets(&client.measured(web, seconds)?),
     };
     if seen.requests == 0 {

@@ -22,6 +22,7 @@
 //! `network` are the hosts, `contender` who forwards, `forwarding` one that runs; `load` is one load through it and `outcome`
 //! what came of it; here are options and cells.
 
+mod cell;
 mod contender;
 mod forwarding;
 mod load;
@@ -29,22 +30,20 @@ mod network;
 mod outcome;
 
 pub use contender::Contender;
-pub use outcome::{Case, Outcome, Run};
+pub use outcome::{CellResults, Outcome, Run};
 
 use crate::experiment::{in_turn, measure_cells, some_cells};
 use crate::report::{self, Document, Named, Results, Setting};
 use crate::stage::process::available;
-use crate::stage::web::{Connection, Size, WebArgs, WebStage, wrk};
+use crate::stage::request::{Connection, Size};
+use crate::stage::web::{WebArgs, WebStage, wrk};
+use cell::Cell;
 use exos_host::{Error, Result};
 use exos_lab::WireKind;
 use network::{Host, Network};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::fmt;
 use std::process::ExitCode;
-
-/// Connections over which requests at a rate are spread: more than are under way at a time.
-const RATE_CONNECTIONS: u32 = 16;
 
 /// Options of `exos bench forward`.
 #[derive(clap::Args, Clone, Debug)]
@@ -65,24 +64,6 @@ pub struct ForwardArgs {
     /// Requests per second at which to measure latency; 0: do not measure it
     #[arg(long, default_value_t = 1000)]
     pub latency_rate: u32,
-}
-
-/// What is measured together: all who forward, on one wire, with one kind of connection and one document.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Cell {
-    wire: WireKind,
-    connection: Connection,
-    size: Size,
-    /// Requests a second; as many as go where there is none.
-    rate: Option<u32>,
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at_a_rate = if self.rate.is_some() { "latency/" } else { "" };
-        let (wire, connection) = (self.wire, self.connection);
-        write!(f, "{at_a_rate}{wire}/{connection}/{}", self.size.name())
-    }
 }
 
 impl ForwardArgs {
@@ -158,7 +139,7 @@ pub struct Report {
     /// The core that client and server were pinned to.
     pub others_core: usize,
     /// What was measured, for each wire, kind of connection and size, and for latency.
-    pub cases: Vec<Case>,
+    pub cases: Vec<CellResults>,
 }
 
 impl Results for Report {
@@ -202,7 +183,7 @@ pub fn measure(args: &ForwardArgs) -> Result<Report> {
             )?;
             let results = contenders.iter().zip(runs);
             let results = results.map(|(who, runs)| Outcome::of(*who, runs));
-            Ok(vec![Case::new(cell, results.collect())])
+            Ok(vec![CellResults::new(cell, results.collect())])
         })?);
         server.map_or(Ok(()), |server| server.stop())?;
     }

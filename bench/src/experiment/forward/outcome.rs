@@ -1,12 +1,13 @@
 //! What one load through a forwarder showed: a run, the medians of some, and those of all contenders in a case.
 
-use super::Cell;
+use super::cell::Cell;
 use super::contender::Contender;
 use crate::report::figure::Figure;
 use crate::report::{self, Column, Ratio, Section, fixed, fixed_or_none, limited_by, median_of};
 use crate::stage::cpu::{CoreTime, ticks_to_us};
 use crate::stage::packets::Visited;
-use crate::stage::web::{Connection, Measured, Size};
+use crate::stage::request::{Connection, Size};
+use crate::stage::web::Measured;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,7 +22,7 @@ const RATE_LEAST: f64 = 0.1;
 
 /// One wire, kind of connection and size; or a rate, at which latency is measured.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Case {
+pub struct CellResults {
     /// `WIRE/CONNECTION/SIZE`, or `latency/WIRE/CONNECTION/SIZE`.
     pub name: String,
     /// The kind of wire: `plain` or `offload`.
@@ -230,7 +231,7 @@ impl Outcome {
     }
 }
 
-impl Case {
+impl CellResults {
     pub(super) fn new(cell: Cell, mut results: Vec<Outcome>) -> Self {
         // Nobody forwarding is no contender.
         let nobody = Contender::Nobody.to_string();
@@ -269,7 +270,7 @@ impl Case {
     }
 }
 
-impl report::Case for Case {
+impl report::Tabular for CellResults {
     type Row = Outcome;
     const NAMES: &'static str = "wire/connections/size";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[
@@ -322,20 +323,20 @@ const FIGURE_COST: (&str, &str) = (
      forwarder in the kernel works in that time alone: so the core of client and server is looked at as well as the forwarder's.",
 );
 
-pub(super) fn section(cases: &[Case], series: &[&str]) -> Section {
+pub(super) fn section(cases: &[CellResults], series: &[&str]) -> Section {
     let nobody = Contender::Nobody.to_string();
     let series: Vec<&str> = series
         .iter()
         .copied()
         .filter(|name| *name != nobody)
         .collect();
-    let kind = |case: &&Case| format!("{} wire, {}", case.wire, case.connection.title());
-    let size = |case: &&Case| Size::of_bytes(case.size_bytes).to_string();
+    let kind = |case: &&CellResults| format!("{} wire, {}", case.wire, case.connection.title());
+    let size = |case: &&CellResults| Size::of_bytes(case.size_bytes).to_string();
     let bars = |about, value: fn(&Outcome) -> Option<f64>, line: fn(&Outcome) -> Option<f64>| {
         let peer = ("by HAProxy", PEER);
         let as_fast_as_it_goes = cases.iter().filter(|case| case.rate_per_sec.is_none());
-        let value = |case: &&Case, name: &str| case.result(name).and_then(value);
-        let line = |case: &&Case| case.result(&nobody).and_then(line);
+        let value = |case: &&CellResults, name: &str| case.result(name).and_then(value);
+        let line = |case: &&CellResults| case.result(&nobody).and_then(line);
         Figure::by_peer(
             about,
             peer,
@@ -358,7 +359,6 @@ pub(super) fn section(cases: &[Case], series: &[&str]) -> Section {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::stage::web::Size;
     use exos_lab::WireKind;
 
     pub(in crate::experiment::forward) fn run(rate: f64, core_us: f64, p50: f64) -> Run {
@@ -377,7 +377,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::experiment::forward) fn case() -> Case {
+    pub(in crate::experiment::forward) fn case() -> CellResults {
         let cell = Cell {
             wire: WireKind::Plain,
             connection: Connection::New,
@@ -387,7 +387,7 @@ pub(super) mod tests {
         let of = |who, runs: [(f64, f64, f64); 3]| {
             Outcome::of(who, runs.map(|(rate, us, p50)| run(rate, us, p50)).to_vec())
         };
-        Case::new(
+        CellResults::new(
             cell,
             vec![
                 of(
@@ -480,7 +480,7 @@ pub(super) mod tests {
             (Contender::Exos, &silent),
             (Contender::ExosKernel, &other),
         ];
-        let case = Case::new(cell, all.map(|(who, run)| of(who, run)).to_vec());
+        let case = CellResults::new(cell, all.map(|(who, run)| of(who, run)).to_vec());
         let medians: Vec<f64> = case.rate_ratios.iter().map(|ratio| ratio.median).collect();
         assert_eq!(medians, [1e-4, 1e4], "{:?}", case.rate_ratios);
     }

@@ -12,11 +12,15 @@
 //! With wrk the client is the kernel's TCP, whose segments may change the queue in the middle of a connection. It works on
 //! the same two cores all the time, so that no rate means anything; it is counted how many frames come to the wrong core.
 
-use super::{Client, Group, HttpArgs, Session, latency};
+use super::args::Client;
+use super::args::{Group, HttpArgs};
+use super::latency;
+use super::session::Session;
 use crate::experiment::{in_turn, measure_cells};
-use crate::report::{Case, Column, Ratio, fixed, fixed_or_none, median_of};
+use crate::report::{Column, Ratio, Tabular, fixed, fixed_or_none, median_of};
 use crate::stage::cpu;
-use crate::stage::web::{Connection, Measured, Server, Serving, Setup, Size};
+use crate::stage::request::{Connection, Size};
+use crate::stage::web::{Measured, Server, Serving, Setup};
 use exos_host::Result;
 use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
@@ -36,7 +40,7 @@ const DOCUMENT: Size = latency::DOCUMENT;
 
 /// The server on one core and on two.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct CoresCase {
+pub struct CoresResults {
     /// `cores/CLIENT/CONNECTION/SIZE`.
     pub name: String,
     /// Who loaded the server.
@@ -140,7 +144,7 @@ impl CoresOutcome {
     }
 }
 
-impl Case for CoresCase {
+impl Tabular for CoresResults {
     type Row = CoresOutcome;
     const NAMES: &'static str = "cores/client/connections/size";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[
@@ -171,7 +175,7 @@ pub(super) const NOTE: &str = "Time for: requests a second that the busiest core
      has to share the server's second core, so no rate is told. Our client sends in bursts, and sleeps while they are answered; \
      wrk works all the time, and with it only the frames are of interest that came to another core than their connection's.";
 
-impl CoresCase {
+impl CoresResults {
     pub(super) fn new(cell: Cell, [one, two]: [Vec<CoresRun>; 2]) -> Self {
         let Cell { client, connection } = cell;
         let [one, two] = [(CORES[0], one), (CORES[1], two)]
@@ -214,7 +218,7 @@ pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
 }
 
 /// Measures them.
-pub(super) fn measure(session: &Session<'_>) -> Result<Vec<CoresCase>> {
+pub(super) fn measure(session: &Session<'_>) -> Result<Vec<CoresResults>> {
     measure_cells(session, &cells(session.args), CORES.len(), |&cell| {
         let (_, runs) = in_turn(
             session,
@@ -228,7 +232,7 @@ pub(super) fn measure(session: &Session<'_>) -> Result<Vec<CoresCase>> {
             },
         )?;
         let runs = runs.try_into().expect("the runs of each number of cores");
-        Ok(vec![CoresCase::new(cell, runs)])
+        Ok(vec![CoresResults::new(cell, runs)])
     })
 }
 
@@ -318,7 +322,7 @@ fn load(
     let command = session.wrk(lab, Server::Exos, connection, DOCUMENT)?;
     let before = cpu::of_threads(serving.pid())?;
     let client = session.start("wrk", command, session.cores[1])?;
-    let output = session.said(client, session.seconds.into())?;
+    let output = session.output_of(client, session.seconds.into())?;
     let used = cpu::of_threads(serving.pid())?.since(&before);
     let measured = Measured::of_answers(&output, Server::Exos)?;
     Ok(Seen {

@@ -17,7 +17,7 @@ fn run(loops_us: &[f64], responses: &[u64]) -> CoresRun {
 }
 
 /// One core takes 5 us for a request, of two the busiest 2.7.
-pub(in crate::experiment::http) fn cores() -> CoresCase {
+pub(in crate::experiment::http) fn cores() -> CoresResults {
     let cell = Cell {
         client: Client::Packets,
         connection: Connection::Persistent,
@@ -25,7 +25,7 @@ pub(in crate::experiment::http) fn cores() -> CoresCase {
     let one = vec![run(&[5.0], &[100]); 3];
     let two = [[2.7, 2.3], [2.0, 3.0], [2.5, 2.5]];
     let two = two.map(|loops| run(&loops, &[55, 45])).to_vec();
-    CoresCase::new(cell, [one, two])
+    CoresResults::new(cell, [one, two])
 }
 
 /// The busiest loop is what counts, and a core that did all the work would be worth nothing more.
@@ -43,7 +43,7 @@ fn two_cores_are_worth_what_the_busiest_has_time_for() {
         connection: Connection::New,
     };
     let all_on_one = vec![run(&[5.0, 0.0], &[100, 0])];
-    let case = CoresCase::new(cell, [vec![run(&[5.0], &[100])], all_on_one]);
+    let case = CoresResults::new(cell, [vec![run(&[5.0], &[100])], all_on_one]);
     assert_eq!(case.factor.expect("of our client").median, 1.0);
     assert_eq!(case.results[1].imbalance, 2.0);
 }
@@ -55,7 +55,7 @@ fn nothing_is_said_of_capacity_with_wrk() {
         client: Client::Wrk,
         connection: Connection::New,
     };
-    let case = CoresCase::new(
+    let case = CoresResults::new(
         cell,
         [vec![run(&[5.0], &[1])], vec![run(&[2.0, 2.0], &[1, 1])]],
     );

@@ -3,12 +3,15 @@
 //! In each run of a cell the servers take turns: each is started, checked to answer with the right document, measured
 //! and stopped before the next, so none disturbs another and drift of the machine meets all alike.
 
-use super::load::{Client, Load, Outcome, Run};
-use super::{Group, HttpArgs, PEER, Report, Session};
+use super::args::Client;
+use super::args::{Group, HttpArgs, PEER};
+use super::load::{Load, Loaded, Outcome, Run};
+use super::session::Session;
 use crate::experiment::{in_turn, measure_cells};
 use crate::report::figure::{Figure, group};
-use crate::report::{Case, Column, Ratio, Section, fixed, fixed_or_none, median, percent};
-use crate::stage::web::{Connection, Server, Size, packet_limit};
+use crate::report::{Column, Ratio, Section, Tabular, fixed, fixed_or_none, median, percent};
+use crate::stage::request::{Connection, Size};
+use crate::stage::web::{Server, packet_limit};
 use exos_host::Result;
 use exos_lab::{Guard, WireKind};
 use schemars::JsonSchema;
@@ -19,16 +22,9 @@ use std::slice::from_ref;
 /// One client, wire, kind of connection and size.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Documents {
-    /// `documents/CLIENT/WIRE/CONNECTION/SIZE`.
-    pub name: String,
-    /// Who loaded the servers.
-    pub client: Client,
-    /// The kind of wire: `plain` or `offload`, see `exos lab`.
-    pub wire: String,
-    /// How requests were spread over connections.
-    pub connection: Connection,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
+    /// `documents/CLIENT/WIRE/CONNECTION/SIZE`, and what that says.
+    #[serde(flatten)]
+    pub load: Loaded,
     /// What each server did.
     pub results: Vec<Outcome>,
     /// Requests a second, of each of ours by each other server.
@@ -50,7 +46,7 @@ pub struct Limit {
     pub runs: Vec<f64>,
 }
 
-impl Case for Documents {
+impl Tabular for Documents {
     type Row = Outcome;
     const NAMES: &'static str = "documents/client/wire/connections/size";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[
@@ -73,7 +69,7 @@ impl Case for Documents {
     ];
 
     fn name(&self) -> String {
-        self.name.clone()
+        self.load.name.clone()
     }
 
     fn rows(&self) -> &[Outcome] {
@@ -81,7 +77,7 @@ impl Case for Documents {
     }
 }
 
-impl Case for Limit {
+impl Tabular for Limit {
     type Row = Self;
     const NAMES: &'static str = "connections/size";
     const COLUMNS: &'static [Column<Self, Self::Row>] =
@@ -116,35 +112,34 @@ const FIGURE_CPU: (&str, &str) = (
      on waiting is in here too.",
 );
 
-pub(super) fn section(report: &Report) -> Section {
-    let cases = &report.documents;
-    let series = report.setting.series();
+pub(super) fn section(cases: &[Documents], limits: &[Limit], series: &[&str]) -> Section {
     let kind = |case: &&Documents| {
         format!(
             "{}, {} wire, {}",
-            case.client,
-            case.wire,
-            case.connection.title()
+            case.load.client,
+            case.load.wire,
+            case.load.connection.title()
         )
     };
-    let size = |case: &Documents| Size::of_bytes(case.size_bytes).to_string();
-    let rates = Figure::bars(FIGURE_RATE, "times nginx", &series, cases, kind, |case| {
+    let size = |case: &Documents| Size::of_bytes(case.load.size_bytes).to_string();
+    let rates = Figure::bars(FIGURE_RATE, "times nginx", series, cases, kind, |case| {
         let value =
             |name: &str| Ratio::find(&case.ratios, name, PEER).map(|r| (r.median, r.median));
-        group(size(case), &series, value, limit_by_peer(report, case))
+        group(size(case), series, value, limit_by_peer(limits, case))
     });
     let time = |case: &&Documents, name: &str| Some(case.result(name)?.server_cpu_us_per_request);
     let (by, names) = (("by nginx's", PEER), (kind, |case: &&Documents| size(case)));
-    let times = Figure::by_peer(FIGURE_CPU, by, &series, cases, names, time, |_| None);
+    let times = Figure::by_peer(FIGURE_CPU, by, series, cases, names, time, |_| None);
     Section::of("Documents as fast as they go", NOTE, cases)
         .with_figures([rates, times].into_iter().flatten())
 }
 
 /// The link's packet limit by what nginx did.
-fn limit_by_peer(report: &Report, case: &Documents) -> Option<f64> {
-    let of = |l: &&Limit| (l.connection, l.size_bytes) == (case.connection, case.size_bytes);
-    let limit = report.limits.iter().find(of);
-    let limit = limit.filter(|_| case.wire == WireKind::Plain.to_string())?;
+fn limit_by_peer(limits: &[Limit], case: &Documents) -> Option<f64> {
+    let of =
+        |l: &&Limit| (l.connection, l.size_bytes) == (case.load.connection, case.load.size_bytes);
+    let limit = limits.iter().find(of);
+    let limit = limit.filter(|_| case.load.wire == WireKind::Plain.to_string())?;
     Some(limit.per_sec / case.result(PEER)?.requests_per_sec)
 }
 
@@ -152,11 +147,7 @@ impl Documents {
     pub(super) fn new(load: Load, results: Vec<Outcome>) -> Self {
         let rates: Vec<_> = results.iter().map(Outcome::rates).collect();
         Self {
-            name: name(load),
-            client: load.client,
-            wire: load.wire.to_string(),
-            connection: load.connection,
-            size_bytes: load.size.bytes(),
+            load: load.named(name(load)),
             ratios: Ratio::all(&rates),
             results,
         }

@@ -3,12 +3,14 @@
 //! Requests are meant to begin at times that do not depend on the server, and their time counts from then: one that
 //! had to wait for a connection, because the server was busy with others, has waited.
 
-use super::{Group, HttpArgs, PEER, Session};
+use super::args::{Group, HttpArgs, PEER};
+use super::session::Session;
 use crate::experiment::{in_turn, measure_cells};
 use crate::report::figure::Figure;
-use crate::report::{Case, Column, Ratio, Section, fixed, fixed_or_none, median, median_of};
+use crate::report::{Column, Ratio, Section, Tabular, fixed, fixed_or_none, median, median_of};
 use crate::stage::packets::Visited;
-use crate::stage::web::{Connection, Server, Size};
+use crate::stage::request::{Connection, Size};
+use crate::stage::web::Server;
 use exos_host::Result;
 use exos_lab::{Guard, WireKind};
 use exos_program::figure::distributions;
@@ -56,7 +58,7 @@ pub struct LatencyOutcome {
     pub runs: Vec<Visited>,
 }
 
-impl Case for Latency {
+impl Tabular for Latency {
     type Row = LatencyOutcome;
     const NAMES: &'static str = "latency/connections/size";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[

@@ -1,37 +1,18 @@
 //! One load of one server: started, checked to answer with the right document, measured and stopped. What it showed: a run,
 //! and the medians of some.
 
-use super::Session;
+use super::args::Client;
+use super::session::Session;
 use crate::report::{limited_by, median, median_of};
-use crate::stage::args::shown_as_on_the_command_line;
 use crate::stage::cpu::ticks_to_us;
 use crate::stage::packets::Visited;
-use crate::stage::web::{Connection, Errors, Measured, Setup, Size, Used};
+use crate::stage::request::{Connection, Errors, Size};
+use crate::stage::web::{Measured, Setup, Used};
 use exos_host::Result;
 use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
-
-/// Who loads the server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Client {
-    /// wrk, on kernel sockets.
-    Wrk,
-    /// A client that writes packets itself, with as little TCP as the protocol allows; plain wire only.
-    Packets,
-}
-
-shown_as_on_the_command_line!(Client);
-
-impl Client {
-    /// Whether it can load servers on such a wire: where a program of XDP receives, as ours is, the kernel does not hand
-    /// over super-packets.
-    pub(super) fn can_on(self, wire: WireKind) -> bool {
-        self == Self::Wrk || wire == WireKind::Plain
-    }
-}
 
 /// What is asked of a server, and by whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +21,21 @@ pub(super) struct Load {
     pub wire: WireKind,
     pub connection: Connection,
     pub size: Size,
+}
+
+/// What was loaded, by whom and how.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Loaded {
+    /// `GROUP/CLIENT/WIRE/CONNECTION/SIZE`; the group is `documents` or `specialisations`.
+    pub name: String,
+    /// Who loaded the servers.
+    pub client: Client,
+    /// The kind of wire: `plain` or `offload`, see `exos lab`.
+    pub wire: String,
+    /// How requests were spread over connections.
+    pub connection: Connection,
+    /// The size of the document in bytes.
+    pub size_bytes: u64,
 }
 
 /// As it stands in the names of cells.
@@ -51,6 +47,17 @@ impl fmt::Display for Load {
 }
 
 impl Load {
+    /// As results of a group tell it, with the cell's name.
+    pub fn named(self, name: String) -> Loaded {
+        Loaded {
+            name,
+            client: self.client,
+            wire: self.wire.to_string(),
+            connection: self.connection,
+            size_bytes: self.size.bytes(),
+        }
+    }
+
     /// Starts a server, checks it, has it loaded, and stops it. `limit` is the link's packet limit for such visits.
     pub fn run(
         self,

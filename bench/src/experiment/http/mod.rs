@@ -17,130 +17,49 @@
 //! Clients are wrk, and where that is what limits, one that writes packets itself
 //! ([`packets`](crate::stage::packets)). Who had no time left is said with each result.
 //!
-//! Each group is a file, with its cells, its results and its columns; `load` is one load of one server, which two of them make.
+//! Each group is a file, with its cells, its results and its columns; `load` is one load of one server, which two of them make,
+//! and `args` and `session` are what all of them are given.
 
+mod args;
 mod cores;
 mod documents;
 mod latency;
 mod load;
 mod readers;
+mod session;
 mod specialisations;
 
-pub use cores::{CoresCase, CoresOutcome, CoresRun};
+pub use args::{Client, Group, HttpArgs};
+pub use cores::{CoresOutcome, CoresResults, CoresRun};
 pub use documents::{Documents, Limit};
 pub use latency::{Latency, LatencyOutcome};
-pub use load::{Client, Outcome, Run};
+pub use load::{Loaded, Outcome, Run};
 pub use readers::{Readers, ReadersOutcome, ReadersRun};
 pub use specialisations::{Specialised, Worth};
 
+use session::Session;
+
 use super::some_cells;
 use crate::report::{self, Document, Named, Results, Section, Setting};
-use crate::stage::web::{Server, Size, WebArgs, WebStage, available, wrk};
+use crate::stage::web::{WebStage, available, wrk};
 use exos_host::{Error, Result};
-use exos_lab::WireKind;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// Whom everybody is compared with in tables and figures.
-const PEER: &str = "nginx";
-
-/// Groups of cells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Group {
-    /// Documents of several sizes at full speed, compared with the packet limit of the link
-    Documents,
-    /// What each optimisation of exos serve is worth: without each one, without all, and on kernel sockets
-    Specialisations,
-    /// Latency at half of nginx's highest rate
-    Latency,
-    /// Fast clients next to many slow ones, and what the slow ones cost
-    Readers,
-    /// exos serve on two cores compared with one: what a request costs on each, and packets that arrive at the wrong
-    /// core
-    Cores,
-}
-
-/// Options of `exos bench http`.
-#[derive(clap::Args, Clone, Debug)]
-pub struct HttpArgs {
-    /// How servers are loaded, and how cells are chosen and told of.
-    #[command(flatten)]
-    pub web: WebArgs,
-    /// Groups to measure, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores])]
-    pub groups: Vec<Group>,
-    /// Servers to measure, in this order, separated by commas; skips those not installed
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Server::ALL)]
-    pub servers: Vec<Server>,
-    /// Clients that load the servers, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Client::Wrk, Client::Packets])]
-    pub clients: Vec<Client>,
-    /// Sizes of the documents in bytes, separated by commas; K is 1024 bytes, M 1024 K [default:
-    /// 0,100,1K,10K,100K,1M, with --quick 100,10K; of specialisations 0,100,1K,10K,100K, with --quick 100,100K]
-    #[arg(long, value_delimiter = ',')]
-    pub sizes: Vec<Size>,
-    /// Numbers of slow clients, separated by commas
-    #[arg(long, value_delimiter = ',', default_values_t = [64, 1000, 4000])]
-    pub readers: Vec<u32>,
-    /// Kinds of wire, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [WireKind::Plain, WireKind::Offload])]
-    pub wire: Vec<WireKind>,
-}
-
-/// Most slow readers: a server of the kernel's has a descriptor for each.
-const READERS_MAX: u32 = 8000;
-
-impl std::ops::Deref for HttpArgs {
-    type Target = WebArgs;
-
-    fn deref(&self) -> &WebArgs {
-        &self.web
-    }
-}
-
-impl HttpArgs {
-    /// Of the cells of a group those that were asked for.
-    fn wanted<C: ToString>(&self, group: Group, cells: impl IntoIterator<Item = C>) -> Vec<C> {
-        let is_wanted = |cell: &C| self.groups.contains(&group) && self.wants(&cell.to_string());
-        cells.into_iter().filter(is_wanted).collect()
-    }
-
-    fn names(&self) -> Vec<String> {
-        let mut names = documents::names(self);
-        names.extend(specialisations::cells(self).iter().map(ToString::to_string));
-        names.extend(latency::cells(self).iter().map(ToString::to_string));
-        names.extend(readers::cells(self).iter().map(ToString::to_string));
-        names.extend(cores::cells(self).iter().map(ToString::to_string));
-        names
-    }
-
-    /// Says what cannot be measured, before anything is made.
-    fn check(&self) -> Result<()> {
-        let is_empty = [
-            self.servers.is_empty(),
-            self.groups.is_empty(),
-            self.clients.is_empty(),
-            self.wire.is_empty(),
-        ];
-        if is_empty.contains(&true) {
-            return Err(Error::new(
-                "there is nothing to measure: give at least one group, server, client and wire",
-            ));
-        }
-        self.web.check(&self.sizes)?;
-        if self.readers.iter().any(|n| !(1..=READERS_MAX).contains(n)) {
-            return Err(Error::new(format!(
-                "--readers must be from 1 to {READERS_MAX}"
-            )));
-        }
-        some_cells(self.names()).map(drop)
-    }
+/// The names of all cells that were asked for.
+fn names(args: &HttpArgs) -> Vec<String> {
+    let mut names = documents::names(args);
+    names.extend(specialisations::cells(args).iter().map(ToString::to_string));
+    names.extend(latency::cells(args).iter().map(ToString::to_string));
+    names.extend(readers::cells(args).iter().map(ToString::to_string));
+    names.extend(cores::cells(args).iter().map(ToString::to_string));
+    names
 }
 
 /// Measures as asked, prints the tables, and writes JSON and the page with figures.
 pub fn run(args: &HttpArgs) -> Result<ExitCode> {
-    report::tell(args, || args.names(), || measure(args))
+    report::tell(args, || names(args), || measure(args))
 }
 
 /// Everything that a session measured: medians for people, all of it for programs.
@@ -166,13 +85,13 @@ pub struct Report {
     /// What each specialisation is worth, for each client, wire, kind of connection and size.
     pub specialisations: Vec<Specialised>,
     /// The server on two cores against one, for each client and kind of connection.
-    pub cores: Vec<CoresCase>,
+    pub cores: Vec<CoresResults>,
 }
 
 impl Results for Report {
     fn document(&self) -> Document {
         let sections = vec![
-            documents::section(self),
+            documents::section(&self.documents, &self.limits, &self.setting.series()),
             Section::of("Packet limit", documents::LIMITS_NOTE, &self.limits),
             specialisations::section(&self.specialisations),
             latency::section(&self.latency, &self.setting.series()),
@@ -185,24 +104,10 @@ impl Results for Report {
     }
 }
 
-/// A session: servers in a lab, with what each calls itself.
-struct Session<'a> {
-    args: &'a HttpArgs,
-    web: WebStage,
-    servers: Vec<Server>,
-}
-
-impl std::ops::Deref for Session<'_> {
-    type Target = WebStage;
-
-    fn deref(&self) -> &WebStage {
-        &self.web
-    }
-}
-
 /// Measures as asked.
 pub fn measure(args: &HttpArgs) -> Result<Report> {
     args.check()?;
+    some_cells(names(args))?;
     let sizes = [
         documents::sizes(args),
         specialisations::sizes(args),

@@ -3,11 +3,13 @@
 //! A slow reader asks for a long document and takes a segment a second of it. So the server has the rest to keep for as
 //! long as it likes: in its cache, once for all, or in a buffer of each connection.
 
-use super::{Group, HttpArgs, Session};
+use super::args::{Group, HttpArgs};
+use super::session::Session;
 use crate::experiment::{in_turn, measure_cells};
-use crate::report::{Case, Column, fixed, median_of};
+use crate::report::{Column, Tabular, fixed, median_of};
 use crate::stage::memory;
-use crate::stage::web::{Connection, Server, Size};
+use crate::stage::request::{Connection, Size};
+use crate::stage::web::Server;
 use exos_host::Result;
 use exos_lab::{Guard, Side, WireKind};
 use schemars::JsonSchema;
@@ -73,7 +75,7 @@ pub struct ReadersRun {
     pub errors: u64,
 }
 
-impl Case for Readers {
+impl Tabular for Readers {
     type Row = ReadersOutcome;
     const NAMES: &'static str = "slow readers";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[

@@ -8,7 +8,9 @@ use super::*;
 use crate::report::{Ratio, limited_by, setting_of_tests as setting};
 use crate::stage::cpu::{CoreTime, ProcessTime};
 use crate::stage::packets::Visited;
-use crate::stage::web::{Connection, Errors, Measured, Used};
+use crate::stage::request::{Connection, Errors, Size};
+use crate::stage::web::{Measured, Server, Used};
+use exos_lab::WireKind;
 
 fn used() -> Used {
     let core = CoreTime {

@@ -5,11 +5,14 @@
 //! ratio of measured rates, and so is their total. They need not multiply to it: what one saves may be what another
 //! would have saved, or what nobody was waiting for.
 
-use super::load::{Client, Load, Outcome, Run};
-use super::{Group, HttpArgs, Session};
+use super::args::Client;
+use super::args::{Group, HttpArgs};
+use super::load::{Load, Loaded, Outcome, Run};
+use super::session::Session;
 use crate::experiment::{in_turn, measure_cells};
-use crate::report::{Case, Column, Ratio, Section, Table, fixed};
-use crate::stage::web::{Connection, Server, Setup, Size};
+use crate::report::{Column, Ratio, Section, Table, Tabular, fixed};
+use crate::stage::request::Size;
+use crate::stage::web::{Server, Setup};
 use exos_host::Result;
 use exos_lab::WireKind;
 use schemars::JsonSchema;
@@ -89,16 +92,9 @@ impl fmt::Display for Variant {
 /// One client, wire, kind of connection and size, with and without each specialisation.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Specialised {
-    /// `specialisations/CLIENT/WIRE/CONNECTION/SIZE`.
-    pub name: String,
-    /// Who loaded the server.
-    pub client: Client,
-    /// The kind of wire: `plain` or `offload`.
-    pub wire: String,
-    /// How requests were spread over connections.
-    pub connection: Connection,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
+    /// `specialisations/CLIENT/WIRE/CONNECTION/SIZE`, and what that says.
+    #[serde(flatten)]
+    pub load: Loaded,
     /// What the server did, set up in each way.
     pub results: Vec<Outcome>,
     /// What that says of each specialisation: the rows of the paper's Table 2.
@@ -119,7 +115,7 @@ pub struct Worth {
 }
 
 /// As people see them who wait: a row for each way in which the server was set up.
-impl Case for Specialised {
+impl Tabular for Specialised {
     type Row = Outcome;
     const NAMES: &'static str = "specialisations/client/wire/connections/size";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[
@@ -135,7 +131,7 @@ impl Case for Specialised {
     ];
 
     fn name(&self) -> String {
-        self.name.clone()
+        self.load.name.clone()
     }
 
     fn rows(&self) -> &[Outcome] {
@@ -148,11 +144,7 @@ impl Specialised {
         let outcome = |(variant, runs): (Variant, Vec<Run>)| Outcome::of(variant, runs);
         let results: Vec<Outcome> = measured.into_iter().map(outcome).collect();
         Self {
-            name: Cell(load).to_string(),
-            client: load.client,
-            wire: load.wire.to_string(),
-            connection: load.connection,
-            size_bytes: load.size.bytes(),
+            load: load.named(Cell(load).to_string()),
             worth: worth(&results),
             results,
         }
@@ -202,7 +194,13 @@ const NOTE: &str = "How many times more requests a second the server answers wit
 
 /// Table 2: what each is worth down, sizes across.
 pub(super) fn section(cases: &[Specialised]) -> Section {
-    let kind = |case: &Specialised| (case.client, case.connection, case.wire.clone());
+    let kind = |case: &Specialised| {
+        (
+            case.load.client,
+            case.load.connection,
+            case.load.wire.clone(),
+        )
+    };
     let of_a_kind = cases.chunk_by(|a, b| kind(a) == kind(b));
     Section {
         title: "What each specialisation is worth".to_owned(),
@@ -242,10 +240,10 @@ pub(super) fn matrix(cases: &[Specialised]) -> Table {
             .sum::<u64>()
             .to_string()
     });
-    let first = &cases[0];
+    let first = &cases[0].load;
     let sizes = cases
         .iter()
-        .map(|case| Size::of_bytes(case.size_bytes).name());
+        .map(|case| Size::of_bytes(case.load.size_bytes).name());
     let kind = format!("{}/{}/{}", first.client, first.wire, first.connection);
     Table {
         title: String::new(),

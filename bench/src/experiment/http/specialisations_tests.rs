@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::experiment::http::report_tests::run;
+use crate::stage::request::Connection;
 use clap::{Parser as _, ValueEnum as _};
 
 #[derive(clap::Parser)]

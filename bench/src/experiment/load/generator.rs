@@ -1,8 +1,9 @@
 //! The generators: where their programs are, and how each is told to load a server.
 
-use super::Cell;
-use crate::stage::process::{find_program, said_by};
-use crate::stage::web::{Connection, WebStage, wrk};
+use super::cell::Cell;
+use crate::stage::process::{find_program, output_of};
+use crate::stage::request::Connection;
+use crate::stage::web::{WebStage, wrk};
 use exos_host::Result;
 use exos_lab::{INTERFACE, Lab, Side};
 use std::fmt;
@@ -79,7 +80,7 @@ impl Generator {
             Generator::Ab => "-V",
             _ => "--version",
         };
-        let said = said_by(&self.program(exos)?, &[option])?;
+        let said = output_of(&self.program(exos)?, &[option])?;
         let line = said.lines().find(|line| !line.contains("warning"));
         Ok(short(line.unwrap_or_default()).to_owned())
     }

@@ -8,10 +8,11 @@
 //!
 //! Sessions have a number of calls and no time. What it manages is measured by a few first.
 
-use super::Cell;
-use super::said::{Seen, httperf as seen};
+use super::cell::Cell;
+use super::output::{Reported, httperf as seen};
 use crate::stage::process::find_program;
-use crate::stage::web::{Connection, WebStage};
+use crate::stage::request::Connection;
+use crate::stage::web::WebStage;
 use exos_host::Result;
 use exos_lab::{Lab, Side};
 use std::process::Command;
@@ -26,13 +27,13 @@ const LONGER: f64 = 1.5;
 pub(super) fn command(web: &WebStage, lab: &Lab, cell: Cell) -> Result<Command> {
     let first = with_calls(web, lab, cell, FIRST_CALLS)?;
     let first = web.start("httperf", first, web.cores[1])?;
-    let first = seen(&web.said(first, f64::from(web.seconds))?, cell)?;
+    let first = seen(&web.output_of(first, f64::from(web.seconds))?, cell)?;
     let calls = calls(first, web.seconds, web.connections);
     with_calls(web, lab, cell, calls)
 }
 
 /// Calls of each session that keep it busy for so long, at the rate of some that it has made.
-fn calls(first: Seen, seconds: u32, sessions: u32) -> u64 {
+fn calls(first: Reported, seconds: u32, sessions: u32) -> u64 {
     let all = first.per_sec() * f64::from(seconds) * LONGER;
     ((all / f64::from(sessions)) as u64).max(FIRST_CALLS)
 }
@@ -60,7 +61,7 @@ mod tests {
 
     #[test]
     fn as_many_calls_as_take_the_time() {
-        let first = |requests| Seen {
+        let first = |requests| Reported {
             requests,
             seconds: 0.1,
             errors: 0,

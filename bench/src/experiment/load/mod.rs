@@ -12,29 +12,31 @@
 //! taken before the median over the runs. How busy both sides were is measured in the middle of each load: a generator
 //! tells of a server only while it has time left itself.
 //!
-//! `generator` are the command lines and what was `said`; `httperf` is led by hand; `outcome` is what came of it; here are
+//! `generator` are the command lines, and `output` reads what they print; `httperf` is led by hand; `outcome` is what came of it; here are
 //! options, cells and the session.
 
+mod cell;
 mod generator;
 mod httperf;
 mod outcome;
-mod said;
+mod output;
 
 pub use generator::Generator;
-pub use outcome::{Case, Outcome, Run};
+pub use outcome::{CellResults, Outcome, Run};
 
 use crate::experiment::{in_turn, measure_cells, some_cells};
 use crate::report::{self, Document, Named, Results, Setting};
 use crate::stage::process::available as available_of;
-use crate::stage::web::{Connection, Server, Serving, Size, WebArgs, WebStage};
+use crate::stage::request::Size;
+use crate::stage::web::{Server, Serving, WebArgs, WebStage};
 use crate::stage::web::{available, packet_limit};
+use cell::Cell;
 use exos_host::{Error, Result};
 use exos_lab::{Guard, WireKind};
 use outcome::Watched;
-use said::Seen;
+use output::Reported;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::fmt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -57,21 +59,6 @@ pub struct LoadArgs {
     /// --quick 100]
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
-}
-
-/// What is measured together: all generators on one server, with one kind of connection and one document.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Cell {
-    server: Server,
-    connection: Connection,
-    size: Size,
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (server, connection) = (self.server, self.connection);
-        write!(f, "{server}/{connection}/{}", self.size.name())
-    }
 }
 
 impl LoadArgs {
@@ -138,7 +125,7 @@ pub struct Report {
     /// The generators, in the order of the results.
     pub generators: Vec<Named>,
     /// What was measured, for each server, kind of connection and size.
-    pub cases: Vec<Case>,
+    pub cases: Vec<CellResults>,
 }
 
 impl Results for Report {
@@ -177,7 +164,7 @@ pub fn measure(args: &LoadArgs) -> Result<Report> {
         })?;
         let results = generators.iter().zip(runs);
         let results = results.map(|(generator, runs)| Outcome::of(*generator, runs));
-        Ok(vec![Case::new(cell, &limits, results.collect())])
+        Ok(vec![CellResults::new(cell, &limits, results.collect())])
     })?;
     Ok(Report {
         schema: "exos.bench.load/1",
@@ -204,9 +191,9 @@ fn load(web: &WebStage, lab: &Guard, cell: Cell, generator: Generator, limit: f6
     if started.running.check().is_err() {
         web.note(format!("{generator} was done before it had been watched for long enough ({cell}): it seems less busy than it was"));
     }
-    let output = web.said(started, web.seconds.into())?;
+    let output = web.output_of(started, web.seconds.into())?;
     let told = web.end(WireKind::Plain, serving)?;
-    let seen = Seen::of(generator, &output, cell)?;
+    let seen = Reported::of(generator, &output, cell)?;
     // A server that polls tells itself how long it had something to do: of the time in which it was loaded.
     let busy_us = told["counters"]["busy_micros"].as_u64();
     let server_busy = busy_us.map(|us| (us as f64 / 1e6 / seen.seconds).min(1.0));

@@ -1,10 +1,11 @@
 //! What one load showed: a run, the medians of some, and those of all generators in a case.
 
-use super::said::Seen;
-use super::{Cell, Generator};
+use super::cell::Cell;
+use super::generator::Generator;
+use super::output::Reported;
 use crate::report::figure::Figure;
 use crate::report::{self, Column, Ratio, Section, fixed, limited_by, median_of, percent};
-use crate::stage::web::{Connection, Size};
+use crate::stage::request::{Connection, Size};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ const PEERS: [&str; 2] = ["exos-sockets", "wrk"];
 
 /// One server, kind of connection and size.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Case {
+pub struct CellResults {
     /// `SERVER/CONNECTION/SIZE`.
     pub name: String,
     /// Who was loaded: `exos`, `nginx` and the others of `exos bench http`.
@@ -83,7 +84,7 @@ pub(super) struct Watched {
 impl Run {
     /// Of what the generator saw, what the cores did, and what the server says of itself. Who polls keeps a core busy all
     /// the time, so where it tells for which part it had something to do, that counts.
-    pub(super) fn new(seen: Seen, watched: Watched, server: Option<f64>, limit: f64) -> Self {
+    pub(super) fn new(seen: Reported, watched: Watched, server: Option<f64>, limit: f64) -> Self {
         Self {
             requests_per_sec: seen.per_sec(),
             of_packet_limit: seen.per_sec() / limit,
@@ -125,7 +126,7 @@ impl Outcome {
     }
 }
 
-impl Case {
+impl CellResults {
     pub(super) fn new(cell: Cell, limits: &[f64], results: Vec<Outcome>) -> Self {
         let all = |value: fn(&Run) -> f64| {
             let of = |o: &Outcome| (o.generator.clone(), o.runs.iter().map(value).collect());
@@ -154,7 +155,7 @@ impl Case {
     }
 }
 
-impl report::Case for Case {
+impl report::Tabular for CellResults {
     type Row = Outcome;
     const NAMES: &'static str = "server/connections/size";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[
@@ -195,12 +196,12 @@ const FIGURE_COST: (&str, &str) = (
      what the server receives is in here, and a part of what the generator receives is not.",
 );
 
-pub(super) fn section(cases: &[Case], series: &[&str]) -> Section {
-    let kind = |case: &&Case| format!("{}, {}", case.server, case.connection.title());
-    let size = |case: &&Case| Size::of_bytes(case.size_bytes).to_string();
-    let bars = |about, value: fn(&Outcome) -> f64, line: fn(&Case) -> Option<f64>| {
+pub(super) fn section(cases: &[CellResults], series: &[&str]) -> Section {
+    let kind = |case: &&CellResults| format!("{}, {}", case.server, case.connection.title());
+    let size = |case: &&CellResults| Size::of_bytes(case.size_bytes).to_string();
+    let bars = |about, value: fn(&Outcome) -> f64, line: fn(&CellResults) -> Option<f64>| {
         let peer = ("by --sockets", PEERS[0]);
-        let value = |case: &&Case, name: &str| case.result(name).map(value);
+        let value = |case: &&CellResults, name: &str| case.result(name).map(value);
         Figure::by_peer(about, peer, series, cases, (kind, size), value, |case| {
             line(case)
         })
@@ -221,7 +222,7 @@ pub(super) mod tests {
     use super::*;
     use crate::stage::web::Server;
 
-    pub(in crate::experiment::load) fn case() -> Case {
+    pub(in crate::experiment::load) fn case() -> CellResults {
         let run = |rate, generator_busy| Run {
             requests_per_sec: rate,
             of_packet_limit: rate / 100_000.0,
@@ -241,7 +242,7 @@ pub(super) mod tests {
             Outcome::of(Generator::Exos, exos),
             Outcome::of(Generator::Wrk, wrk),
         ];
-        Case::new(cell, &[100_000.0, 90_000.0, 110_000.0], results)
+        CellResults::new(cell, &[100_000.0, 90_000.0, 110_000.0], results)
     }
 
     #[test]
@@ -276,7 +277,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_polls_is_as_busy_as_it_says() {
-        let seen = |busy| Seen {
+        let seen = |busy| Reported {
             requests: 100,
             seconds: 2.0,
             errors: 0,

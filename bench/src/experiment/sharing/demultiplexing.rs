@@ -6,7 +6,6 @@
 //! another receives: from the request to the first packet by the grant. Whether anybody waits is seen by the other: each of
 //! its packets carries when it was handed over.
 
-use super::daemon;
 use super::figure::{Figures, Goal};
 use super::frames::{Frame, HEADERS_LEN};
 use super::program::{Claim, FlowSettings, Hold, Own, Receive, Received};
@@ -159,7 +158,7 @@ fn among(session: &Session<'_>, figures: &mut Figures, grants: &str) -> Result<(
     let (_, peer) = addresses(PORT);
     let mut times = [Vec::new(), Vec::new()];
     for count in COUNTS {
-        let daemon = daemon::start(session, None)?;
+        let daemon = session.daemon_of(None)?;
         let hold = Hold {
             own: Own::of(Some(&daemon), OURS, PORT),
             count,
@@ -190,7 +189,7 @@ fn among(session: &Session<'_>, figures: &mut Figures, grants: &str) -> Result<(
 
 /// Claims beside a program that receives, and the same without.
 fn grant(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
-    let daemon = daemon::start(session, None)?;
+    let daemon = session.daemon_of(None)?;
     let quiet = delays(session, &daemon, || session.wait())?;
     let mut claimed = None;
     let granting = delays(session, &daemon, || {

@@ -1,6 +1,6 @@
 //! What was measured: a value for each run, its median, and what is asked of it.
 
-use crate::report::{Case, Column, median};
+use crate::report::{Column, Tabular, median};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::slice::from_ref;
@@ -95,7 +95,7 @@ impl Figure {
     }
 }
 
-impl Case for Figure {
+impl Tabular for Figure {
     type Row = Self;
     const NAMES: &'static str = "figure";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[

@@ -12,44 +12,33 @@
 //! senders send before its stack sees it. All figures are measured once, then all again, so that drift of the machine
 //! meets all alike; ratios are of one run, medians over the runs.
 //!
-//! `session` is what experiments share, `program` the programs and `frames` what they send; `protection`, `demultiplexing`,
+//! `args` and `session` are what experiments share, `policy` is the daemon's, `program` the programs and `frames` what they send; `protection`, `demultiplexing`,
 //! `fairness` and `daemon` measure, and note what they measure as a `figure`.
 
+mod args;
 mod daemon;
 mod demultiplexing;
 mod fairness;
 mod figure;
 mod frames;
+mod policy;
 mod program;
 mod protection;
 mod session;
 
+pub use args::{Group, SharingArgs};
 pub use figure::{Figure, Goal};
 pub(crate) use program::{Claim, Hold, Idle, Ping, Receive, Send};
 
 use crate::experiment::some_cells;
 use crate::report::{self, Document, Results, Section, Table, notes};
-use crate::stage::args::{CommonArgs, check_seconds};
-use exos_host::{Error, Result, kernel};
+use exos_host::{Result, kernel};
 use figure::Figures;
 use indicatif::ProgressDrawTarget;
 use schemars::JsonSchema;
 use serde::Serialize;
 use session::{Experiment, Session};
 use std::process::ExitCode;
-
-/// Groups of figures.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Group {
-    /// A web server through the daemon compared with one on the interface itself, and where the time of a packet goes
-    Protection,
-    /// Packets among 1 to 10,000 grants, and how soon a new grant takes effect
-    Demultiplexing,
-    /// How the link is divided, and latency next to a hostile sender
-    Fairness,
-    /// Processor time and memory of the daemon
-    Daemon,
-}
 
 const ALL: [(Group, &[Experiment]); 4] = [
     (Group::Protection, &protection::EXPERIMENTS),
@@ -58,68 +47,21 @@ const ALL: [(Group, &[Experiment]); 4] = [
     (Group::Daemon, &daemon::EXPERIMENTS),
 ];
 
-/// Options of `exos bench sharing`.
-#[derive(clap::Args, Clone, Debug)]
-pub struct SharingArgs {
-    /// How figures are chosen and told of.
-    #[command(flatten)]
-    pub common: CommonArgs,
-    /// Groups to measure, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Protection, Group::Demultiplexing, Group::Fairness, Group::Daemon])]
-    pub groups: Vec<Group>,
-    /// Seconds per measurement [default: 3, with --quick 1]
-    #[arg(long)]
-    pub seconds: Option<f64>,
-    /// Bandwidth of the shared link in Mbit/s; it must be less than one core can send through the daemon, or the core
-    /// is shared instead of the link
-    #[arg(long, default_value_t = 500)]
-    pub rate: u64,
-    /// User ID, not root's, that the programs run as
-    #[arg(long, default_value_t = 65534)]
-    pub uid: u32,
+/// What was asked for.
+fn experiments(args: &SharingArgs) -> Vec<Experiment> {
+    let groups = ALL.iter().filter(|(group, _)| args.groups.contains(group));
+    let all = groups.flat_map(|(_, experiments)| experiments.iter().copied());
+    all.filter(|e| args.common.wants(e.name)).collect()
 }
 
-impl SharingArgs {
-    /// How long one measurement lasts.
-    fn seconds(&self) -> f64 {
-        let default = if self.common.quick { 1.0 } else { 3.0 };
-        self.seconds.unwrap_or(default)
-    }
-
-    /// What was asked for.
-    fn experiments(&self) -> Vec<Experiment> {
-        let groups = ALL.iter().filter(|(group, _)| self.groups.contains(group));
-        let all = groups.flat_map(|(_, experiments)| experiments.iter().copied());
-        all.filter(|e| self.common.wants(e.name)).collect()
-    }
-
-    fn names(&self) -> Vec<String> {
-        let names = self.experiments().into_iter().map(|e| e.name.to_owned());
-        names.collect()
-    }
-
-    /// Says what cannot be measured, before anything is made.
-    fn check(&self) -> Result<()> {
-        let wrong = |what: &str| Err(Error::new(what));
-        if self.groups.is_empty() {
-            return wrong("there is nothing to measure: give a group");
-        }
-        if !(1..=100_000).contains(&self.rate) {
-            return wrong("--rate must be from 1 to 100000 Mbit/s");
-        }
-        if self.uid == 0 {
-            return wrong(
-                "--uid must not be root's: what is measured is programs without privilege",
-            );
-        }
-        self.common.check()?;
-        check_seconds(self.seconds())
-    }
+fn names(args: &SharingArgs) -> Vec<String> {
+    let names = experiments(args).into_iter().map(|e| e.name.to_owned());
+    names.collect()
 }
 
 /// Measures as asked, prints the table, and writes JSON and the page.
 pub fn run(args: &SharingArgs) -> Result<ExitCode> {
-    report::tell(&args.common, || args.names(), || measure(args))
+    report::tell(&args.common, || names(args), || measure(args))
 }
 
 /// Everything that a session measured.
@@ -176,7 +118,7 @@ impl Results for Report {
 /// Measures as asked: everything once before the first is repeated.
 pub fn measure(args: &SharingArgs) -> Result<Report> {
     args.check()?;
-    let experiments = some_cells(args.experiments())?;
+    let experiments = some_cells(experiments(args))?;
     let session = Session::new(args)?;
     session.note_other_load()?;
     let progress = &session.progress;

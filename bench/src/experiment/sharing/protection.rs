@@ -6,20 +6,18 @@
 //! a veth run there), so its time is that core's by the number of packets. The gate's programs are timed by the kernel
 //! itself (`BPF_PROG_TEST_RUN`); what is left is the second veth and the redirection to it.
 
-use super::daemon::{self, DIRECT_UID};
 use super::demultiplexing::Gate;
 use super::figure::{Figures, Goal};
+use super::policy::DIRECT_UID;
 use super::program::{FlowSettings, Idle, Own, Receive, Send};
-use super::session::{Experiment, OURS, PEER, Session};
+use super::session::{DOCUMENT, Experiment, OURS, PEER, Session};
 use crate::stage::daemon::Daemon;
 use crate::stage::helper::Helping;
-use crate::stage::web::{Connection, Lent, Server, Serving, Size};
+use crate::stage::request::Connection;
+use crate::stage::web::{Lent, Server, Serving};
 use exos_host::Result;
 use exos_lab::{Side, WireKind};
 use std::net::SocketAddrV4;
-
-/// What the web server is asked for.
-pub(super) const DOCUMENT: Size = Size::of_bytes(100);
 
 /// The least part of the device's requests a second that are to be had through the daemon.
 const WANTED: Goal = Goal::AtLeast(0.85);
@@ -51,7 +49,7 @@ fn web(
         session.end(WireKind::Plain, serving)?;
         Ok(measured.per_sec())
     };
-    let daemon = daemon::start(session, None)?;
+    let daemon = session.daemon_of(None)?;
     let lent = |mode, uid| Lent {
         daemon: &daemon,
         mode,
@@ -72,7 +70,7 @@ fn web(
 
 fn packet(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let device = [send(session, None)?, receive(session, None)?];
-    let daemon = daemon::start(session, None)?;
+    let daemon = session.daemon_of(None)?;
     let through = [
         send(session, Some(&daemon))?,
         receive(session, Some(&daemon))?,

@@ -3,19 +3,21 @@
 //! Namespace a is the daemon's host, on its wire is 10.10.0.10, which programs share; namespace b is the rest of the
 //! world, 10.10.0.2. Programs of an ordinary user are started in neither: they need nothing but the daemon's socket.
 
-use super::daemon;
+use super::args::SharingArgs;
 use super::figure::Figures;
+use super::policy::policy;
 use super::program::{FlowSettings, Own, Send};
-use super::{SharingArgs, protection};
 use crate::stage::daemon::Daemon;
 use crate::stage::helper::{Helper, Helping};
+use crate::stage::request::Size;
 use crate::stage::web::{WebArgs, WebStage};
 use crate::stage::{Started, mac_of};
 use exos_filter::Filter;
 use exos_filter::program::{Action, Rule};
-use exos_host::Result;
+use exos_host::{Error, Result};
 use exos_lab::{Guard, INTERFACE, Side, WireKind};
 use exos_link::{XdpConfig, XdpLink};
+use exos_program::status::{SlotStatus, Status};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -28,6 +30,9 @@ pub(super) const OURS: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 10);
 pub(super) const PEER: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 2);
 /// Where senders send to: dropped there unseen.
 pub(super) const SINK: SocketAddrV4 = SocketAddrV4::new(PEER, 9);
+
+/// What web servers are asked for.
+pub(super) const DOCUMENT: Size = Size::of_bytes(100);
 
 /// How long programs run before they are measured: buckets are empty and caches warm by then.
 const SETTLING: Duration = Duration::from_millis(300);
@@ -76,7 +81,7 @@ impl<'a> Session<'a> {
             duration: Some(args.seconds().ceil() as u32),
             uid: args.uid,
         };
-        let web = WebStage::new(&web, &[protection::DOCUMENT])?;
+        let web = WebStage::new(&web, &[DOCUMENT])?;
         let lab = web.lab(WireKind::Plain)?;
         Ok(Self { args, lab, web })
     }
@@ -88,7 +93,13 @@ impl<'a> Session<'a> {
 
     /// A daemon that divides the link of `--rate`.
     pub fn daemon(&self) -> Result<Daemon<'_>> {
-        daemon::start(self, Some(self.args.rate))
+        self.daemon_of(Some(self.args.rate))
+    }
+
+    /// A daemon on side a, with a link of this many Mbit/s, or of what the device says.
+    pub fn daemon_of(&self, rate: Option<u64>) -> Result<Daemon<'_>> {
+        let namespace = Side::A.namespace(&self.args.common.lab);
+        Daemon::start(self, namespace, &policy(self.args.uid, OURS, rate))
     }
 
     /// One of our programs as the ordinary user, on a core, with a part that the daemon lends.
@@ -165,4 +176,14 @@ fn command_of(uid: u32, program: &Path) -> Command {
     let mut command = Command::new(program);
     command.uid(uid).gid(uid).current_dir("/");
     command
+}
+
+/// A counter of a program's slot.
+pub(super) fn counter(status: &Status, program: &Started, name: &str) -> Result<u64> {
+    let slots = status.interfaces.iter().flat_map(|i| &i.slots);
+    let mut own = slots.filter(|slot| slot.pid == Some(program.running.pid()));
+    let count = |slot: &SlotStatus| slot.counters.get(name).copied();
+    own.next()
+        .and_then(count)
+        .ok_or_else(|| Error::new(format!("the daemon does not report {name} of a program")))
 }

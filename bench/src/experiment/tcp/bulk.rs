@@ -1,8 +1,10 @@
 //! Goodput of one connection over the emulated wire, both ways.
 
-use super::{EXOS, Group, PEER, Role, Session, TcpArgs};
+use super::args::{Group, TcpArgs};
+use super::peer::Role;
+use super::session::{EXOS, PEER, Session};
 use crate::experiment::{in_turn, measure_cells};
-use crate::report::{Case, Column, fixed, fixed_or_none, median, median_of, ratios};
+use crate::report::{Column, Tabular, fixed, fixed_or_none, median, median_of, ratios};
 use exos_host::Result;
 use exos_lab::emulator::BurstLoss;
 use exos_lab::{Conditions, Emulated, Side, Statistics};
@@ -76,7 +78,7 @@ pub struct Retransmissions {
     pub timeouts: Option<u64>,
 }
 
-impl Case for Bulk {
+impl Tabular for Bulk {
     type Row = Self;
     const NAMES: &'static str = "who sends/round trip/loss";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[

@@ -1,8 +1,10 @@
 //! Two flows through one bottleneck: what share each gets.
 
-use super::{EXOS, Group, Listener, PEER, Role, Session};
+use super::args::Group;
+use super::peer::{Listener, Role};
+use super::session::{EXOS, PEER, Session};
 use crate::experiment::{in_turn, measure_cells};
-use crate::report::{Case, Column, fixed, median_of};
+use crate::report::{Column, Tabular, fixed, median_of};
 use crate::stage::Started;
 use exos_host::Result;
 use exos_lab::{Conditions, Side};
@@ -40,7 +42,7 @@ pub struct Fair {
     pub jain_index: f64,
 }
 
-impl Case for Fair {
+impl Tabular for Fair {
     type Row = Self;
     const NAMES: &'static str = "who sends";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[

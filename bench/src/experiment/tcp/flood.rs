@@ -5,10 +5,13 @@
 //! clients' own core, which they share with its sender, from what it takes from the server. The sender has a lower
 //! priority than the clients.
 
-use super::{Clients, EXOS, Echo, Group, Phase, Session, Syns};
+use super::args::Group;
+use super::clients::{Clients, Echo, Phase};
+use super::session::{EXOS, Session};
+use super::syns::Syns;
 use crate::experiment::measure_cells;
 use crate::limits::CONNECT_TIMEOUT;
-use crate::report::{Case, Column, fixed};
+use crate::report::{Column, Tabular, fixed};
 use crate::stage::{Started, mac_of};
 use exos_host::Result;
 use exos_lab::{INTERFACE, Lab, Side};
@@ -52,7 +55,7 @@ pub(crate) enum When {
     Flooded,
 }
 
-impl Case for Flood {
+impl Tabular for Flood {
     type Row = When;
     const NAMES: &'static str = "server";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[

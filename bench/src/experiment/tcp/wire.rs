@@ -6,9 +6,12 @@
 //! ends have the limit; with segments handed over one by one and several at once. With Linux at the other end Linux may be what
 //! limits: that is what the comparison with Linux at both ends shows.
 
-use super::{EXOS_B, FrameReceiver, FrameSender, Group, PEER, Role, Session};
+use super::args::Group;
+use super::frames::{FrameReceiver, FrameSender};
+use super::peer::Role;
+use super::session::{EXOS_B, PEER, Session};
 use crate::experiment::{in_turn, measure_cells};
-use crate::report::{Case, Column, fixed, median};
+use crate::report::{Column, Tabular, fixed, median};
 use crate::stage::mac_of;
 use exos_host::{Error, Result};
 use exos_lab::{Lab, Side};
@@ -34,7 +37,7 @@ pub struct Wire {
     pub runs: Vec<f64>,
 }
 
-impl Case for Wire {
+impl Tabular for Wire {
     type Row = Self;
     const NAMES: &'static str = "from-to";
     const COLUMNS: &'static [Column<Self, Self::Row>] = &[

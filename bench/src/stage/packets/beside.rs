@@ -5,33 +5,21 @@
 //! waits for nobody but anyone who is in the middle. The server is our stack, with the least of a web server on it: what ends
 //! with an empty line is a request, and gets the document.
 
-use super::{Kind, Visit};
+use super::settings::{BesideSettings, Visit};
 use crate::stage::helper::say;
-use crate::stage::web::{Size, body};
+use crate::stage::request::{Connection, Size, body};
 use exos::{Addresses, Exos, Interface, Prefixed, clock};
 use exos_buf::{Buffer, Slice};
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result};
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions};
 use exos_lab::INTERFACE;
-use serde::{Deserialize, Serialize};
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// How often it is looked whether the client may begin.
 const GO_EVERY: Duration = Duration::from_millis(1);
-
-/// Where the server is, and when the client begins.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct BesideSettings {
-    /// The namespace whose wire it is on.
-    pub netns: String,
-    /// Where it listens.
-    pub at: SocketAddrV4,
-    /// The client begins when this file is there.
-    pub go: PathBuf,
-}
 
 /// The server, where there is one.
 pub(super) struct Beside {
@@ -103,8 +91,8 @@ fn listen(at: SocketAddrV4) -> Result<Exos> {
 }
 
 impl Answering {
-    fn new(size: Size, kind: Kind) -> Self {
-        let once = kind == Kind::New;
+    fn new(size: Size, kind: Connection) -> Self {
+        let once = kind == Connection::New;
         let close = if once { "Connection: close\r\n" } else { "" };
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n{close}\r\n",

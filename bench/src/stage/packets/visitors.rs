@@ -4,11 +4,11 @@ use super::connection::{Connection, News, Reply, Segment, State, closing_reply};
 use super::frames::{Request, Wire};
 use super::response::{Expected, Fault};
 use super::schedule::Schedule;
+use super::settings::Visit;
 use super::tuples::{TUPLES, Tuple};
-use super::visit::{DRAIN_NS, Visited, shares};
-use super::{Kind, Visit};
+use super::visited::{Visited, shares};
 use crate::stage::now_ns;
-use crate::stage::web::{Errors, Size, body};
+use crate::stage::request::{self, Errors, Size, body};
 use std::collections::VecDeque;
 
 /// How often it is looked for what must be sent again.
@@ -22,6 +22,9 @@ const SLOW_WINDOW: u16 = 8 * SEGMENT_LEN as u16;
 const SLOW_READ: u16 = SEGMENT_LEN as u16;
 /// Slow readers that connect in a millisecond.
 const SLOW_OPENED_PER_MS: u64 = 20;
+
+/// How long requests that were due may be answered after the end, at a given rate.
+const DRAIN_NS: u64 = 1_000_000_000;
 
 /// Times that are kept; more are only counted.
 const LATENCIES_MAX: usize = 1 << 21;
@@ -111,7 +114,7 @@ pub(super) struct Visitors {
 
 impl Visitors {
     pub fn new(args: &Visit, now: u64) -> Self {
-        let once = args.kind == Kind::New;
+        let once = args.kind == request::Connection::New;
         let fast = args.connections.max(1);
         let window = (SEGMENTS / fast * SEGMENT_LEN).clamp(4 * SEGMENT_LEN, u16::MAX.into()) as u16;
         let mut connections = vec![Connection::new(window, false, once); fast as usize];

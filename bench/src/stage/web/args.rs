@@ -1,35 +1,9 @@
 //! What the user may choose of every experiment with web servers.
 
-use super::Size;
 use crate::limits::{CONNECTIONS_MAX, SIZE_MAX};
-use crate::stage::args::{CommonArgs, shown_as_on_the_command_line};
+use crate::stage::args::CommonArgs;
+use crate::stage::request::{Connection, Size};
 use exos_host::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// How requests are spread over connections.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Connection {
-    /// A new connection for each request: the client sends `Connection: close`.
-    New,
-    /// Many requests on each connection.
-    Persistent,
-}
-
-shown_as_on_the_command_line!(Connection);
-
-impl Connection {
-    /// In titles of figures.
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            Self::New => "a connection for each request",
-            Self::Persistent => "standing connections",
-        }
-    }
-}
 
 /// How web servers are loaded.
 #[derive(clap::Args, Clone, Debug)]

@@ -5,8 +5,9 @@
 //! acknowledged at every second one, as TCP does. A server that hands the kernel several segments at once may exceed
 //! this limit, which is one of single frames.
 
-use super::{Connection, Size, WebStage};
+use super::WebStage;
 use crate::stage::packets::{Exchange, Round};
+use crate::stage::request::{Connection, Size};
 use exos_host::Result;
 use exos_lab::Lab;
 

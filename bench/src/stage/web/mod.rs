@@ -1,29 +1,27 @@
 //! Web servers in a lab: the server on one core, its client on the other, and one load of one server.
 //!
-//! `server` starts servers and `check` sees that they answer rightly, with the documents of `documents`; `wrk` and the client of
+//! `server` starts servers and `check` sees that they answer rightly; `wrk` and the client of
 //! packets ([`super::packets`]) load them; `limit` is what the link could carry of such a load.
 
 mod args;
 mod check;
-mod documents;
 mod limit;
 mod server;
 pub(crate) mod wrk;
 
-pub use args::{Connection, WebArgs};
+pub use args::WebArgs;
 pub(crate) use check::await_document;
-pub(crate) use documents::generate;
-pub use documents::{Size, body};
 pub(crate) use limit::measure as packet_limit;
 pub use server::Server;
 pub(crate) use server::{Lent, Serving, Setup, available};
-pub use wrk::Errors;
 pub(crate) use wrk::{Measured, WrkLoad};
 
 use super::packets::{Visit, Visited};
 use crate::report::{Named, Setting};
 use crate::stage::cpu::{self, CoreTime, ProcessTime};
 use crate::stage::helper::Helping;
+use crate::stage::request::{Connection, Size, body};
+use crate::stage::scratch::write;
 use crate::stage::{Stage, check_left_behind, link, mac_of};
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result, kernel};
@@ -63,7 +61,10 @@ impl WebStage {
     /// With documents of these sizes.
     pub fn new(args: &WebArgs, sizes: &[Size]) -> Result<Self> {
         let stage = Stage::new(args, args.runs(3))?;
-        generate(&stage.scratch.directory("documents")?, sizes)?;
+        let documents = stage.scratch.directory("documents")?;
+        for size in sizes {
+            write(&documents.join(size.document()), body(*size))?;
+        }
         Ok(Self {
             stage,
             args: args.clone(),
@@ -203,7 +204,7 @@ impl WebStage {
         let command = self.wrk(lab, serving.server, connection, size)?;
         let before = self.times(serving)?;
         let client = self.start("wrk", command, self.cores[1])?;
-        let output = self.said(client, self.seconds.into())?;
+        let output = self.output_of(client, self.seconds.into())?;
         let used = self.times(serving)?.since(&before);
         Ok((Measured::of_answers(&output, serving.server)?, used))
     }

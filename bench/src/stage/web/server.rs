@@ -1,9 +1,10 @@
 //! The servers: where each answers, and how it is started.
 
-use super::{Size, WebStage};
+use super::WebStage;
 use crate::stage::Started;
 use crate::stage::daemon::Daemon;
-use crate::stage::process::{self, find_program, said_by, version};
+use crate::stage::process::{self, find_program, output_of, version};
+use crate::stage::request::Size;
 use crate::stage::scratch::write;
 use exos_host::{Error, Result};
 use exos_lab::{INTERFACE, Lab, Side};
@@ -140,7 +141,7 @@ impl Server {
 
     /// What the program calls itself, for the report.
     pub(super) fn version(self, exos: &Path) -> Result<String> {
-        if self == Self::Sockets && !said_by(exos, &["serve", "--help"])?.contains("--sockets") {
+        if self == Self::Sockets && !output_of(exos, &["serve", "--help"])?.contains("--sockets") {
             return Err(Error::new(format!(
                 "{self}: this exos has no `serve --sockets`"
             )));

@@ -1,11 +1,10 @@
 //! wrk: how it is told to load a server, and what it reports.
 
-use super::Connection;
 use crate::stage::process::find_program;
+use crate::stage::request::{Connection, Errors};
 use crate::stage::{Stage, Started};
 use exos_host::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::Command;
@@ -36,28 +35,6 @@ pub(crate) struct Measured {
     pub p99_us: u64,
     /// What went wrong.
     pub errors: Errors,
-}
-
-/// Numbers of what went wrong.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Errors {
-    /// Connections that could not be made.
-    pub connect: u64,
-    /// Failed reads; of our client also answers that were not the document.
-    pub read: u64,
-    /// Failed writes.
-    pub write: u64,
-    /// Answers that did not come within two seconds.
-    pub timeout: u64,
-    /// Answers with another status than 2xx and 3xx; of our client than 200.
-    pub status: u64,
-}
-
-impl Errors {
-    /// All of them.
-    pub fn total(self) -> u64 {
-        self.connect + self.read + self.write + self.timeout + self.status
-    }
 }
 
 /// The program.

@@ -1,6 +1,7 @@
 //! The assembler: encodings, jumps, and programs as text.
 
 use super::*;
+use exos_testing::ebpf::disassemble;
 use proptest::prelude::*;
 
 #[test]
@@ -128,7 +129,9 @@ fn every_form_is_readable() {
     asm.jump(end);
     asm.bind(end);
     asm.exit();
-    insta::assert_snapshot!(disassemble(&asm.finish().unwrap()), @r"
+    let insns = asm.finish().unwrap();
+    let words: Vec<u64> = insns.iter().map(|insn| insn.to_word()).collect();
+    insta::assert_snapshot!(disassemble(&words), @r"
        0: r0 = *(u8 *)(r2 +14)
        1: r0 = *(u64 *)(r2 +0)
        2: *(u16 *)(r10 -8) = r0

@@ -29,14 +29,17 @@ mod find;
 pub mod flows;
 pub mod layout;
 mod rewrite;
+mod shape;
 mod sums;
 
 use super::Handler;
 use crate::ebpf::{Assembler, Helper, Label, Reg};
-use crate::packet::{Bytes, ETHERTYPE, NETWORK as IP};
 use crate::program::{Program, xdp};
-use exos_wire::{Mac, ipv4, ipv6, protocol, tcp, udp};
+use exos_wire::Mac;
 use flows::HashKey;
+use shape::CONTEXT;
+
+pub use shape::Shape;
 
 /// What is forwarded, and where the program finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,94 +76,6 @@ pub enum WayOut {
     /// A redirection to this interface, itself. On a veth, what is redirected arrives where the other end has an XDP
     /// program or GRO; what leaves by `XDP_TX` only where it has a program.
     Redirect(u32),
-}
-
-/// What a packet looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// IPv6, or IPv4.
-    pub ipv6: bool,
-    /// TCP, or UDP.
-    pub tcp: bool,
-}
-
-/// Where things wait on the stack. Places in arrays, for look-ups:
-const INDEX: i16 = -8;
-const TALLY: i16 = -16;
-/// Which way of a flow a packet goes.
-const WAY: i16 = -4;
-/// What the sums grow by, the upper one and IPv4's.
-const CHANGES: i16 = -12;
-const HOP: i16 = -24;
-/// The length of what the IP packet carries.
-const LENGTH: i16 = -32;
-/// The record's number.
-const NUMBER: i16 = -40;
-/// What fences are made with.
-const SPARE: i16 = -48;
-/// The new ends.
-const PORTS: i16 = -56;
-const ADDRESSES: i16 = PORTS - 32;
-/// A part of a packet that is summed.
-const PART: i16 = ADDRESSES - sums::PART_LEN as i16;
-
-const CONTEXT: Reg = Reg::R6;
-const FRAME: Reg = Reg::R7;
-const FLOW: Reg = Reg::R8;
-const END: Reg = Reg::R9;
-/// All of the packet.
-const PACKET: Bytes = Bytes {
-    start: FRAME,
-    end: END,
-};
-
-impl Shape {
-    const fn protocol(self) -> u8 {
-        if self.tcp {
-            protocol::TCP
-        } else {
-            protocol::UDP
-        }
-    }
-
-    const fn ip_header_len(self) -> usize {
-        if self.ipv6 { ipv6::LEN } else { ipv4::LEN }
-    }
-
-    /// Where what the IP packet carries begins.
-    const fn upper(self) -> usize {
-        IP + self.ip_header_len()
-    }
-
-    /// Bytes of its header at least.
-    const fn upper_len(self) -> usize {
-        if self.tcp { tcp::LEN } else { udp::LEN }
-    }
-
-    /// Where the checksum of TCP or UDP lies.
-    const fn checksum(self) -> usize {
-        let field = if self.tcp {
-            tcp::CHECKSUM_FIELD
-        } else {
-            udp::CHECKSUM_FIELD
-        };
-        self.upper() + field
-    }
-
-    /// Where the sender's address lies, and the receiver's behind it.
-    const fn addresses(self) -> usize {
-        if self.ipv6 { IP + 8 } else { IP + 12 }
-    }
-
-    /// Words of both addresses.
-    const fn address_words(self) -> usize {
-        if self.ipv6 { 8 } else { 2 }
-    }
-
-    /// Where the hops that are left lie.
-    const fn hops(self) -> usize {
-        if self.ipv6 { IP + 7 } else { IP + 8 }
-    }
 }
 
 impl Handler for ForwardHandler {

@@ -19,15 +19,16 @@
 
 mod cookie;
 mod expect;
+mod shape;
 mod write;
 
 use super::Handler;
 use crate::ebpf::{Assembler, Label, Reg, Size};
-use crate::packet::{Bytes, NETWORK as IP};
 use crate::program::{Counter, Program, xdp};
 use exos_wire::Mac;
 use exos_wire::tcp::cookie::Recipe;
 use expect::{expect_options, expect_room};
+use shape::{CONTEXT, COUNTER, Shape};
 use std::net::Ipv4Addr;
 
 /// Whose SYNs are answered, and how.
@@ -43,69 +44,6 @@ pub struct SynHandler {
     pub recipe: Recipe,
     /// Frames may come with the checksum left to a device: only the pseudo header's sum is in its field.
     pub may_be_partial: bool,
-}
-
-/// Where things lie in the frame.
-const SOURCE: usize = IP + 12;
-const DESTINATION: usize = IP + 16;
-const TCP: usize = IP + 20;
-const CHECKSUM: usize = TCP + 16;
-const OPTIONS: usize = TCP + 20;
-
-/// Where things wait on the stack: words of eight bytes.
-const LOCAL: i16 = -8;
-const REMOTE: i16 = -16;
-const PORTS: i16 = -24;
-const EPOCH: i16 = -32;
-const SAID: i16 = -40;
-const PAIR: i16 = -48;
-const MILLIS: i16 = -56;
-const ISS: i16 = -64;
-const COUNTER: i16 = -72;
-
-const CONTEXT: Reg = Reg::R6;
-const FRAME: Reg = Reg::R7;
-/// All of the packet.
-const PACKET: Bytes = Bytes {
-    start: FRAME,
-    end: Reg::R9,
-};
-
-/// Don't Fragment, identification 0 (RFC 6864 §4.1).
-const ATOMIC: u32 = 0x4000;
-const SYN_ACK: u32 = 0x12;
-const MSS_OPTION: u32 = 0x0204_0000;
-const SACK_AND_TIMESTAMPS: u32 = 0x0402_080a;
-const SCALE_OPTION: u32 = 0x0103_0300;
-
-const SCALE_MAX: i32 = 14;
-
-/// The two shapes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    /// An MSS and nothing else.
-    Bare,
-    /// Linux's.
-    Full,
-}
-
-impl Shape {
-    /// Words of the TCP header.
-    const fn words(self) -> usize {
-        match self {
-            Self::Bare => 6,
-            Self::Full => 10,
-        }
-    }
-
-    const fn frame_len(self) -> usize {
-        TCP + 4 * self.words()
-    }
-
-    /// The IPv4 packet's length.
-    const fn total_len(self) -> u16 {
-        (20 + 4 * self.words()) as u16
-    }
 }
 
 impl Handler for SynHandler {
@@ -148,14 +86,6 @@ impl SynHandler {
         asm.set(Reg::R0, xdp::TX);
         asm.exit();
     }
-}
-
-fn keep(asm: &mut Assembler, at: i16, src: Reg) {
-    asm.store(Size::Double, Reg::R10, at, src);
-}
-
-fn kept(asm: &mut Assembler, dst: Reg, at: i16) {
-    asm.load(Size::Double, dst, Reg::R10, at);
 }
 
 /// The value is this CPU's own and XDP does not nest: no atomics.

@@ -3,7 +3,7 @@
 //! A token is a word (letters, digits, and what addresses and ranges consist of) or a symbol. A backslash before a
 //! word is skipped: tcpdump users quote keywords with it (`proto \tcp`).
 
-use super::ParseError;
+use super::error::ParseError;
 
 /// A piece of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

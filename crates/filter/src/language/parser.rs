@@ -2,8 +2,8 @@
 //!
 //! What stands behind qualifiers is read in `value`, comparisons of bytes in `comparison`.
 
-use super::ParseError;
 use super::cursor::{Cursor, Token};
+use super::error::ParseError;
 use super::names;
 use super::primitive::{self, Direction, Kind, Protocol};
 use super::value::address;

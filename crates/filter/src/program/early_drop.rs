@@ -11,72 +11,14 @@
 //!
 //! Registers: r6 context, r7 the class, which is its limit in quarters; all others are lost.
 
-use super::emit::{CONTEXT, Emitter};
-use super::{Counter, xdp};
+use super::compiled::{Counter, xdp};
+use super::emitter::{CONTEXT, Emitter};
+use super::rules::{EarlyDrop, ReceiveRing, SlotCounters};
 use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size, half};
 use crate::gate::Counter as Gate;
 use crate::layers::{IPV4, IPV6};
 use crate::packet::{ANY_FRAGMENT, Bytes, ETHERTYPE, NETWORK};
 use exos_wire::protocol::{FRAGMENT, TCP};
-
-/// What early drop needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EarlyDrop {
-    /// Where to look.
-    pub ring: ReceiveRing,
-    /// Where to count. None: among the program's verdicts.
-    pub count: Option<SlotCounters>,
-}
-
-/// A slot's counters in a map of the gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotCounters {
-    /// The descriptor of the gate's `counters`.
-    pub map_fd: i32,
-    /// The slot.
-    pub slot: u32,
-}
-
-/// Where the running kernel keeps how full the receive ring of an AF_XDP socket is: numbers and offsets from its type
-/// information.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReceiveRing {
-    /// The kernel's number of `bpf_rdonly_cast`.
-    pub cast_function: i32,
-    /// The number of `struct xdp_sock`.
-    pub socket_type: i32,
-    /// Offset of `rx` in it: a pointer to `struct xsk_queue`.
-    pub rx: i16,
-    /// Offset of `nentries` there.
-    pub entries: i16,
-    /// Offset of `cached_prod` there: what the kernel has put into the ring.
-    pub produced: i16,
-    /// Offset of `ring` there: a pointer to `struct xdp_ring`.
-    pub ring: i16,
-    /// Offset of `consumer` there: what the program has taken.
-    pub consumed: i16,
-}
-
-impl ReceiveRing {
-    /// From the numbers of the function and of the structure, and the offset of a structure's member in bits. None when one
-    /// is missing.
-    pub fn from_layout(
-        cast_function: i32,
-        socket_type: i32,
-        member: impl Fn(&str, &str) -> Option<u32>,
-    ) -> Option<Self> {
-        let at = |structure, name| i16::try_from(member(structure, name)? / 8).ok();
-        Some(Self {
-            cast_function,
-            socket_type,
-            rx: at("xdp_sock", "rx")?,
-            entries: at("xsk_queue", "nentries")?,
-            produced: at("xsk_queue", "cached_prod")?,
-            ring: at("xsk_queue", "ring")?,
-            consumed: at("xdp_ring", "consumer")?,
-        })
-    }
-}
 
 /// Classes by their limits, in quarters of the ring, and what is counted of each.
 const CLASSES: [(i32, Counter, Gate); 3] = [

@@ -3,7 +3,7 @@
 //! A [`Class`] fixes which layers a packet has. In it many literals are constant: `Protocol = 6` is false in an ARP
 //! packet, `not Type = IPv6` true. [`Plan::new`] drops those, and with them whole conjunctions.
 
-use super::{Action, Rule};
+use super::rules::{Action, Rule};
 use crate::layers::{IPV4, IPV6};
 use crate::literal::{Base, Literal};
 

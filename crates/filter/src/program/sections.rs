@@ -2,11 +2,12 @@
 //!
 //! Computes what [`crate::layers`] computes, and only as far as a plan depends on it.
 
-use super::emit::{
+use super::compiled::CompileError;
+use super::emitter::{
     CONTEXT, END, Emitter, FRAME, Known, LINK, PROTOCOL, SCRATCH, SCRATCH2, TRANSPORT, TYPE,
 };
 use super::plan::{Class, Part, Plan, Version};
-use super::{Action, CompileError, ProgramMaps, Rule};
+use super::rules::{Action, ProgramMaps, Rule};
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size, half};
 use crate::layers::VLAN;
 use crate::limits::{OFFSET_MAX, TRANSPORT_OFFSET_MAX};

@@ -3,9 +3,9 @@
 //! A listener's port, an address, a protocol: neighbouring conjunctions often differ only in the value that one word
 //! must have. Such values exclude each other, so their order does not matter, and a thousand take ten comparisons.
 
-use super::Action;
-use super::emit::{Emitter, Known, Word};
+use super::emitter::{Emitter, Known, Word};
 use super::plan::Class;
+use super::rules::Action;
 use crate::ebpf::{Condition, Label, Reg};
 use crate::literal::Literal;
 

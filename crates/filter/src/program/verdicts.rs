@@ -3,16 +3,10 @@
 //! The context is in [`CONTEXT`] until here; every other register is free. With counters, r6 holds the verdict and r7
 //! the counter while the counter is looked up.
 
-use super::emit::{CONTEXT, Emitter};
-use super::{Action, Counter, xdp};
+use super::compiled::{Counter, xdp};
+use super::emitter::{CONTEXT, Emitter};
+use super::rules::Action;
 use crate::ebpf::{Condition, Helper, Label, Reg, Size};
-
-/// A verdict's code: emitted where it is first reached without a jump, otherwise at the end.
-#[derive(Default)]
-pub(super) struct Verdict {
-    label: Option<Label>,
-    emitted: bool,
-}
 
 impl Emitter<'_> {
     /// Where an action's code is, for a conditional jump.

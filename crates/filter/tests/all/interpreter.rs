@@ -7,7 +7,7 @@ use crate::common;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::Random;
-use exos_filter::ebpf::{Alu, Assembler, Condition, Helper, Insn, Operand, Reg, Size, disassemble};
+use exos_filter::ebpf::{Alu, Assembler, Condition, Helper, Insn, Operand, Reg, Size};
 use exos_host::bpf::{Map, MappedArray, Prog, permitted};
 use exos_testing::ebpf;
 
@@ -209,7 +209,7 @@ fn compare(insns: &[Insn], maps: (&MappedArray, &Map), value_len: usize, packet:
     let (array, slots) = maps;
     let words: Vec<u64> = insns.iter().map(|insn| insn.to_word()).collect();
     let prog = Prog::load(&words, "random", false)
-        .unwrap_or_else(|e| panic!("{}\n{}\n{e}", disassemble(insns), e.log));
+        .unwrap_or_else(|e| panic!("{}\n{}\n{e}", ebpf::disassemble(&words), e.log));
     let copy = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
     let memory: Vec<AtomicU64> = array.words().iter().map(copy).collect();
     let known = vec![
@@ -233,7 +233,7 @@ fn compare(insns: &[Insn], maps: (&MappedArray, &Map), value_len: usize, packet:
         (verdict, ours.packet(), after(&memory)),
         (theirs.verdict, &*theirs.packet, after(array.words())),
         "of {packet:02x?}\n{}",
-        disassemble(insns)
+        ebpf::disassemble(&words)
     );
     verdict
 }

@@ -8,6 +8,7 @@ use exos_filter::{
     Action, Counter, Filter, Program, ProgramMaps, Rule, compile, dispatcher, stamping_dispatcher,
 };
 use exos_host::bpf::{Map, Prog, permitted};
+use exos_testing::ebpf::disassemble;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 
@@ -34,7 +35,7 @@ fn allowed(test: &str) -> bool {
 
 fn load(program: &Program, what: &dyn std::fmt::Display) -> Prog {
     Prog::load(&program.words(), "agreement", true)
-        .unwrap_or_else(|e| panic!("{what}\n{}\n{}\n{e}", program.disassemble(), e.log))
+        .unwrap_or_else(|e| panic!("{what}\n{}\n{}\n{e}", disassemble(&program.words()), e.log))
 }
 
 fn drop_rule(filter: &Filter) -> Vec<Rule> {
@@ -62,7 +63,7 @@ fn compare(filter: &Filter, program: &Program, prog: &Prog, packet: &[u8], what:
         "{what}\nfilter {filter}\npacket {}\nexpected {expected}, the kernel says {}\n{}",
         hex(packet),
         run.verdict,
-        program.disassemble()
+        disassemble(&program.words())
     );
 }
 
@@ -173,7 +174,7 @@ fn rule_lists_agree() {
                 expected,
                 "seed {seed} {}\n{}",
                 hex(&packet),
-                program.disassemble()
+                disassemble(&program.words())
             );
         }
     }
@@ -210,7 +211,7 @@ fn lists_of_values_agree() {
                 expected,
                 "seed {seed} {}\n{}",
                 hex(&packet),
-                program.disassemble()
+                disassemble(&program.words())
             );
         }
     }

@@ -1,6 +1,7 @@
 //! The generated programs as text: what they do is readable, and small ones stay small.
 
 use exos_filter::{Action, Filter, ProgramMaps, Rule, compile, dispatcher, stamping_dispatcher};
+use exos_testing::ebpf::disassemble;
 
 fn program(text: &str, otherwise: Action, counters_fd: Option<i32>) -> String {
     let rule = Rule {
@@ -12,7 +13,7 @@ fn program(text: &str, otherwise: Action, counters_fd: Option<i32>) -> String {
         counters_fd,
         early_drop: None,
     };
-    compile(&[rule], otherwise, &maps).unwrap().disassemble()
+    disassemble(&compile(&[rule], otherwise, &maps).unwrap().words())
 }
 
 /// The listener of a web server: 35 instructions and the redirection.
@@ -43,12 +44,12 @@ fn verdicts_are_counted_at_the_end() {
 
 #[test]
 fn the_dispatcher_calls_slot_zero() {
-    insta::assert_snapshot!(dispatcher(9, Action::Pass).disassemble());
+    insta::assert_snapshot!(disassemble(&dispatcher(9, Action::Pass).words()));
 }
 
 #[test]
 fn the_stamping_dispatcher_notes_the_time_first() {
-    insta::assert_snapshot!(stamping_dispatcher(9, Action::Pass).disassemble());
+    insta::assert_snapshot!(disassemble(&stamping_dispatcher(9, Action::Pass).words()));
 }
 
 /// A verdict that does not depend on the packet is all there is.
@@ -65,7 +66,12 @@ fn constant_rules_are_constant_programs() {
             action: Action::Pass,
         };
         let program = compile(&[rule], Action::Pass, &maps).unwrap();
-        assert_eq!(program.insns().len(), 2, "{}", program.disassemble());
+        assert_eq!(
+            program.insns().len(),
+            2,
+            "{}",
+            disassemble(&program.words())
+        );
     }
 }
 

@@ -10,6 +10,7 @@ use exos_filter::handler::{Handler as _, SynHandler};
 use exos_host::bpf::{Map, Prog, permitted};
 use exos_inet::tcp::{ListenOptions, SynCookies};
 use exos_inet::{Config, Instant, Neighbors, RxChecksum, Stack};
+use exos_testing::ebpf::disassemble;
 use exos_wire::{Mac, Sum};
 use std::net::Ipv4Addr;
 
@@ -81,7 +82,7 @@ impl Bench {
         let counters = Map::percpu_array("test", 8, Counter::COUNT).unwrap();
         let code = handler.program(slots.raw_fd(), counters.raw_fd());
         let prog = Prog::load(&code.words(), "syn", false)
-            .unwrap_or_else(|e| panic!("{}\n{}\n{e}", code.disassemble(), e.log));
+            .unwrap_or_else(|e| panic!("{}\n{}\n{e}", disassemble(&code.words()), e.log));
         Self {
             prog,
             counters,

@@ -1,6 +1,5 @@
 //! Messages of ICMP and ICMPv6: echo, neighbours, and errors about what we sent; and what is reported to others.
 
-use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use exos_wire::icmpv4::{Icmpv4, Icmpv4View};
@@ -8,35 +7,12 @@ use exos_wire::icmpv6::{Icmpv6, Icmpv6View};
 use exos_wire::protocol;
 
 use super::input::Packet;
+use super::pings::EchoReply;
 use super::{Neighbors, Stack};
 use crate::icmp::{self, Echo, ErrorKind, IcmpError, IcmpPacket};
-use crate::limits::CONTROL_FRAMES_MAX;
 use crate::neighbor::ndp;
 use crate::tcp::Flow;
 use crate::time::Instant;
-
-/// An answer to an echo request of ours.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub struct EchoReply {
-    /// Who answered.
-    pub from: IpAddr,
-    /// The identifier of the request.
-    pub ident: u16,
-    /// The sequence number of the request.
-    pub seq: u16,
-}
-
-/// Answers that the program has not taken yet, a bounded number.
-#[derive(Debug, Default)]
-pub(super) struct Pings(VecDeque<EchoReply>);
-
-impl Pings {
-    fn heard(&mut self, reply: EchoReply) {
-        if self.0.len() < CONTROL_FRAMES_MAX {
-            self.0.push_back(reply);
-        }
-    }
-}
 
 impl Stack {
     /// Send an echo request. The answer comes out of `poll_echo_reply`.
@@ -51,7 +27,7 @@ impl Stack {
 
     /// An answer to a `ping`.
     pub fn poll_echo_reply(&mut self) -> Option<EchoReply> {
-        self.pings.0.pop_front()
+        self.pings.take()
     }
 
     fn send_icmp(&mut self, now: Instant, packet: &IcmpPacket) {

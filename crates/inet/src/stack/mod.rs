@@ -10,7 +10,7 @@
 //!
 //! In another order nothing breaks, but acknowledgements may leave without the data that they could
 //! have ridden on. [`input`] holds the way in, `header_prediction` what it does with the headers that nearly all
-//! segments have, `messages` ICMP; [`output`] the way out, `segments` the heads of segments, `body` their data; `packets`
+//! segments have, `messages` and `pings` ICMP; [`output`] the way out, `segments` the heads of segments, `body` their data; `packets`
 //! what is no segment, `passing` what others forward, `path_cache` link addresses looked up lately. `config` is what a
 //! stack is made with.
 
@@ -23,6 +23,7 @@ mod output;
 mod packets;
 mod passing;
 mod path_cache;
+mod pings;
 mod segments;
 mod syn_offload;
 
@@ -44,16 +45,16 @@ use crate::tcp::{self, Tcp};
 use crate::time::Instant;
 use crate::udp::UdpTable;
 use body::Summing;
-use messages::Pings;
 use path_cache::PathCache;
+use pings::Pings;
 use segments::Template;
 
 pub use body::Body;
 pub use config::{Config, Neighbors, Offload, RouteTo};
 pub use exos_wire::offload::{RxChecksum, TxChecksum};
 pub use input::Concern;
-pub use messages::EchoReply;
 pub use output::Transmit;
+pub use pings::EchoReply;
 
 /// A stack.
 pub struct Stack {

@@ -9,10 +9,10 @@ use std::net::IpAddr;
 use exos_wire::ethernet::{self, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetHeader};
 use exos_wire::ipv4::{self, Ipv4Header};
 use exos_wire::ipv6::{self, Ipv6Header};
+use exos_wire::offload::TxChecksum;
 use exos_wire::tcp::{self as wire_tcp, TcpOptions, Timestamps};
 use exos_wire::{Mac, SeqNumber, Sum, protocol};
 
-use super::TxChecksum;
 use crate::limits::HEAD_BYTES;
 use crate::tcp::{ConnectionId, Ecn, Flow, IpFields, Outgoing};
 

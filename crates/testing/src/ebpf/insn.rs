@@ -63,7 +63,7 @@ impl Insn {
     }
 
     /// The operation, of arithmetic and jumps.
-    const fn operation(self) -> u8 {
+    pub(super) const fn operation(self) -> u8 {
         self.code & 0xf0
     }
 

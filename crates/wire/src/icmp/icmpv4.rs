@@ -10,12 +10,12 @@
 //! an error quotes the packet that caused it, cut short: read it with [`crate::quoted`].
 
 use std::net::Ipv4Addr;
+use std::ops::Deref;
 
-use crate::bytes::{be16, be32, head, head_mut, put, put16, put32};
+use super::view::echo;
+pub use super::view::{IcmpView, LEN};
+use crate::bytes::{head_mut, put, put16, put32};
 use crate::{Sum, WireError};
-
-/// Bytes before the body.
-pub const LEN: usize = 8;
 
 /// Type: answer to an echo request.
 pub const ECHO_REPLY: u8 = 0;
@@ -43,9 +43,15 @@ pub const TIME_EXCEEDED_REASSEMBLY: u8 = 1;
 
 /// A received message.
 #[derive(Clone, Copy, Debug)]
-pub struct Icmpv4View<'a> {
-    header: &'a [u8; LEN],
-    body: &'a [u8],
+pub struct Icmpv4View<'a>(IcmpView<'a>);
+
+impl<'a> Deref for Icmpv4View<'a> {
+    type Target = IcmpView<'a>;
+
+    #[inline]
+    fn deref(&self) -> &IcmpView<'a> {
+        &self.0
+    }
 }
 
 impl<'a> Icmpv4View<'a> {
@@ -55,64 +61,16 @@ impl<'a> Icmpv4View<'a> {
     /// [`WireError::Truncated`].
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, WireError> {
-        let (header, body) = head::<LEN>(message, "icmp")?;
-        Ok(Self { header, body })
-    }
-
-    /// The message's type.
-    #[inline]
-    #[must_use]
-    pub fn kind(&self) -> u8 {
-        self.header[0]
-    }
-
-    /// The type's finer distinction.
-    #[inline]
-    #[must_use]
-    pub fn code(&self) -> u8 {
-        self.header[1]
-    }
-
-    /// The checksum's field.
-    #[inline]
-    #[must_use]
-    pub fn checksum(&self) -> u16 {
-        be16::<2, _>(self.header)
+        IcmpView::parse(message, "icmp").map(Self)
     }
 
     /// True when the message is intact.
     #[inline]
     #[must_use]
     pub fn checksum_ok(&self) -> bool {
-        Sum::of(self.header).plus(Sum::of(self.body)).is_intact()
-    }
-
-    /// The second half of the header, whose meaning depends on the type.
-    #[inline]
-    #[must_use]
-    pub fn rest(&self) -> u32 {
-        be32::<4, _>(self.header)
-    }
-
-    /// Identifier, of an echo.
-    #[inline]
-    #[must_use]
-    pub fn ident(&self) -> u16 {
-        be16::<4, _>(self.header)
-    }
-
-    /// Sequence number, of an echo.
-    #[inline]
-    #[must_use]
-    pub fn seq(&self) -> u16 {
-        be16::<6, _>(self.header)
-    }
-
-    /// What follows the header.
-    #[inline]
-    #[must_use]
-    pub fn body(&self) -> &'a [u8] {
-        self.body
+        Sum::of(self.header())
+            .plus(Sum::of(self.body()))
+            .is_intact()
     }
 
     /// The packet that an error is about, cut short; empty for what is no error.
@@ -120,7 +78,7 @@ impl<'a> Icmpv4View<'a> {
     #[must_use]
     pub fn quoted(&self) -> &'a [u8] {
         match self.kind() {
-            UNREACHABLE | REDIRECT | TIME_EXCEEDED | PARAMETER_PROBLEM => self.body,
+            UNREACHABLE | REDIRECT | TIME_EXCEEDED | PARAMETER_PROBLEM => self.body(),
             _ => &[],
         }
     }
@@ -128,17 +86,17 @@ impl<'a> Icmpv4View<'a> {
     /// The message as a value.
     #[must_use]
     pub fn message(&self) -> Icmpv4<'a> {
-        let (code, quoted) = (self.code(), self.body);
+        let (code, quoted) = (self.code(), self.body());
         match (self.kind(), code) {
             (ECHO_REQUEST, 0) => Icmpv4::EchoRequest {
                 ident: self.ident(),
                 seq: self.seq(),
-                data: self.body,
+                data: self.body(),
             },
             (ECHO_REPLY, 0) => Icmpv4::EchoReply {
                 ident: self.ident(),
                 seq: self.seq(),
-                data: self.body,
+                data: self.body(),
             },
             (UNREACHABLE, _) => Icmpv4::Unreachable {
                 code,
@@ -148,7 +106,7 @@ impl<'a> Icmpv4View<'a> {
             (TIME_EXCEEDED, _) => Icmpv4::TimeExceeded { code, quoted },
             (PARAMETER_PROBLEM, _) => Icmpv4::ParameterProblem {
                 code,
-                pointer: self.header[4],
+                pointer: self.header()[4],
                 quoted,
             },
             (REDIRECT, _) => Icmpv4::Redirect {
@@ -160,14 +118,14 @@ impl<'a> Icmpv4View<'a> {
                 kind,
                 code,
                 rest: self.rest(),
-                body: self.body,
+                body: self.body(),
             },
         }
     }
 
     /// RFC 1191 §4: routers older than it leave the field zero.
     fn mtu(&self) -> Option<u16> {
-        let mtu = be16::<6, _>(self.header);
+        let mtu = self.seq();
         (self.code() == UNREACHABLE_FRAGMENTATION_NEEDED && mtu != 0).then_some(mtu)
     }
 }
@@ -265,7 +223,6 @@ impl<'a> Icmpv4<'a> {
 
     /// Type, code, second half of the header, body.
     fn parts(&self) -> (u8, u8, u32, &'a [u8]) {
-        let echo = |ident: u16, seq: u16| u32::from(ident) << 16 | u32::from(seq);
         match *self {
             Self::EchoRequest { ident, seq, data } => (ECHO_REQUEST, 0, echo(ident, seq), data),
             Self::EchoReply { ident, seq, data } => (ECHO_REPLY, 0, echo(ident, seq), data),

@@ -10,16 +10,16 @@
 //! with [`crate::quoted`].
 
 use std::net::Ipv6Addr;
+use std::ops::Deref;
 
-use crate::bytes::{be16, be32, head, head_mut, put, put16, put32};
+use super::view::echo;
+pub use super::view::{IcmpView, LEN};
+use crate::bytes::{head_mut, put, put16, put32};
 pub use crate::ndp;
 use crate::ndp::{
     NeighborAdvertisement, NeighborSolicitation, RouterAdvertisement, RouterSolicitation,
 };
 use crate::{Sum, WireError, protocol};
-
-/// Bytes before the body.
-pub const LEN: usize = 8;
 
 /// Type: the packet could not be delivered; the code says why.
 pub const UNREACHABLE: u8 = 1;
@@ -59,8 +59,16 @@ pub const PARAMETER_OPTION: u8 = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct Icmpv6View<'a> {
     whole: &'a [u8],
-    header: &'a [u8; LEN],
-    body: &'a [u8],
+    view: IcmpView<'a>,
+}
+
+impl<'a> Deref for Icmpv6View<'a> {
+    type Target = IcmpView<'a>;
+
+    #[inline]
+    fn deref(&self) -> &IcmpView<'a> {
+        &self.view
+    }
 }
 
 impl<'a> Icmpv6View<'a> {
@@ -70,33 +78,11 @@ impl<'a> Icmpv6View<'a> {
     /// [`WireError::Truncated`].
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Self, WireError> {
-        let (header, body) = head::<LEN>(message, "icmp6")?;
+        let view = IcmpView::parse(message, "icmp6")?;
         Ok(Self {
             whole: message,
-            header,
-            body,
+            view,
         })
-    }
-
-    /// The message's type.
-    #[inline]
-    #[must_use]
-    pub fn kind(&self) -> u8 {
-        self.header[0]
-    }
-
-    /// The type's finer distinction.
-    #[inline]
-    #[must_use]
-    pub fn code(&self) -> u8 {
-        self.header[1]
-    }
-
-    /// The checksum's field.
-    #[inline]
-    #[must_use]
-    pub fn checksum(&self) -> u16 {
-        be16::<2, _>(self.header)
     }
 
     /// True when the message is intact and was sent between these addresses.
@@ -106,34 +92,6 @@ impl<'a> Icmpv6View<'a> {
         pseudo(src, dst, self.whole.len())
             .plus(Sum::of(self.whole))
             .is_intact()
-    }
-
-    /// The second half of the header, whose meaning depends on the type.
-    #[inline]
-    #[must_use]
-    pub fn rest(&self) -> u32 {
-        be32::<4, _>(self.header)
-    }
-
-    /// Identifier, of an echo.
-    #[inline]
-    #[must_use]
-    pub fn ident(&self) -> u16 {
-        be16::<4, _>(self.header)
-    }
-
-    /// Sequence number, of an echo.
-    #[inline]
-    #[must_use]
-    pub fn seq(&self) -> u16 {
-        be16::<6, _>(self.header)
-    }
-
-    /// What follows the header.
-    #[inline]
-    #[must_use]
-    pub fn body(&self) -> &'a [u8] {
-        self.body
     }
 
     /// True for errors, which must never be answered with an error (RFC 4443 §2.1, §2.4 e.1).
@@ -147,7 +105,7 @@ impl<'a> Icmpv6View<'a> {
     #[inline]
     #[must_use]
     pub fn quoted(&self) -> &'a [u8] {
-        if self.is_error() { self.body } else { &[] }
+        if self.is_error() { self.body() } else { &[] }
     }
 
     /// The message as a value.
@@ -155,8 +113,8 @@ impl<'a> Icmpv6View<'a> {
     /// # Errors
     /// Those of [`ndp`]'s parsers. Nothing else fails.
     pub fn message(&self) -> Result<Icmpv6<'a>, WireError> {
-        let (code, quoted, rest) = (self.code(), self.body, self.rest());
-        let (ident, seq, data) = (self.ident(), self.seq(), self.body);
+        let (code, quoted, rest) = (self.code(), self.body(), self.rest());
+        let (ident, seq, data) = (self.ident(), self.seq(), self.body());
         Ok(match (self.kind(), code) {
             (ECHO_REQUEST, 0) => Icmpv6::EchoRequest { ident, seq, data },
             (ECHO_REPLY, 0) => Icmpv6::EchoReply { ident, seq, data },
@@ -185,7 +143,7 @@ impl<'a> Icmpv6View<'a> {
                 kind,
                 code,
                 rest,
-                body: self.body,
+                body: self.body(),
             },
         })
     }
@@ -286,7 +244,6 @@ impl Icmpv6<'_> {
     /// # Panics
     /// When `out` is shorter than [`Self::message_len`].
     pub fn emit(&self, src: &Ipv6Addr, dst: &Ipv6Addr, out: &mut [u8]) -> usize {
-        let echo = |ident: u16, seq: u16| u32::from(ident) << 16 | u32::from(seq);
         let (kind, code, rest, body) = match *self {
             Self::EchoRequest { ident, seq, data } => (ECHO_REQUEST, 0, echo(ident, seq), data),
             Self::EchoReply { ident, seq, data } => (ECHO_REPLY, 0, echo(ident, seq), data),

@@ -28,9 +28,10 @@ use exos_xok::Claim;
 use exos_xok::limits::SLOTS_MAX;
 use exos_xok::message::{Farewell, GrantId, LINK_BYTES, Notice, Secret};
 
-use super::{Daemon, now};
+use super::Daemon;
+use crate::clock::{Now, now};
 use crate::interface::Interface;
-use crate::ledger::{Change, Grant, Now, SlotId, Ticket};
+use crate::ledger::{Change, Grant, SlotId, Ticket};
 use crate::limits::{AGAIN_AFTER, NOBODY, SAVE_AT_ONCE_BYTES, SAVE_BYTES_PER_SECOND};
 use crate::policy::Who;
 use crate::slot::{self, SlotPair};

@@ -6,8 +6,8 @@ use exos_xok::limits::ATTACHED_GRANTS_MAX;
 use exos_xok::message::{Answer, Facts, Refusal, Secret};
 
 use super::Daemon;
-use super::attachments::Wanted;
-use super::requests::{AnswerWithFds, Answered, Asked, Refused, plain, refuse};
+use super::answers::{AnswerWithFds, Answered, Asked, Refused, plain, refuse};
+use super::slots::Wanted;
 use crate::ledger::SlotId;
 use crate::policy::Who;
 use crate::server::ConnectionId;
@@ -21,9 +21,10 @@ impl Daemon {
         pid: u32,
         wanted: Wanted,
     ) -> Result<Option<AnswerWithFds>, Refused> {
-        self.check_seatless(asked.connection)?;
-        self.count_attach(who)?;
-        let (slot, fds) = self.add_seat(asked.connection, who, pid, wanted)?;
+        self.check_has_none(asked.connection)?;
+        let user = self.user(who);
+        self.rates.count_attach(user)?;
+        let (slot, fds) = self.give_slot(asked.connection, who, pid, wanted)?;
         let fds = fds.into_iter().map(Rc::new).collect();
         if self.taps.show_all_of(who.uid, slot) {
             return Ok(Some((self.attached(slot), fds)));
@@ -41,7 +42,7 @@ impl Daemon {
         token: &Secret,
     ) -> Answered {
         // Two slots on a connection, and the second would outlive it.
-        self.check_seatless(id)?;
+        self.check_has_none(id)?;
         let found = self
             .attachments
             .iter_mut()
@@ -101,7 +102,7 @@ impl Daemon {
         attachment.map(|(slot, _)| *slot)
     }
 
-    fn check_seatless(&self, id: ConnectionId) -> Result<(), Refused> {
+    fn check_has_none(&self, id: ConnectionId) -> Result<(), Refused> {
         if self.slot_of(id).is_some() {
             let text = "this connection has a slot already; connect again for another";
             return Err(refuse(Refusal::BadRequest, text));

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use exos_xok::message::Refusal;
 
-use super::requests::{Refused, refuse};
+use super::Daemon;
+use super::answers::{Refused, refuse};
+use super::attachment::Attachment;
 use super::taps::Taps;
-use super::{Attachment, Daemon};
 use crate::ledger::SlotId;
 use crate::limits::{CHUNKS_DEFAULT, MEMORY_UNNAMED, PROGRAMS};
 use crate::policy::{Policy, Rule, Standing, Who};

@@ -6,12 +6,14 @@ use std::ops::RangeInclusive;
 use exos_xok::message::{Answer, GrantId, PortWish, Refusal, Secret};
 use exos_xok::{Claim, Endpoint, Protocol};
 
-use super::requests::{Answered, Refused, plain, refuse};
-use super::{Daemon, now, random};
+use super::Daemon;
+use super::answers::{Answered, Refused, plain, refuse};
+use crate::clock::now;
 use crate::interface::Interface;
 use crate::ledger::{Change, SlotId};
 use crate::limits::{EPHEMERAL_ATTEMPTS, EPHEMERAL_PORTS};
 use crate::policy::Who;
+use crate::random::random;
 
 /// What a program wants to have.
 pub(super) struct Wish {
@@ -23,19 +25,18 @@ pub(super) struct Wish {
 
 impl Daemon {
     pub(super) fn claim(&mut self, slot: SlotId, who: &Who, wish: &Wish) -> Answered {
-        let interface = self.attachments[&slot].interface;
-        let seated = self.interface(interface).expect("a attachment's interface");
-        let (policy, name) = (&self.config.policy, &seated.link.name);
+        let interface = self.interface_of(slot);
+        let (policy, name) = (&self.config.policy, &interface.link.name);
         let number = match wish.port {
             PortWish::All => 0,
             // In place of the one that will be chosen.
             PortWish::Ephemeral => *EPHEMERAL_PORTS.start(),
             PortWish::Number(port) => port,
         };
-        let claims = local_addresses(seated, wish)?
+        let claims = local_addresses(interface, wish)?
             .into_iter()
             .map(|local| Claim {
-                interface,
+                interface: interface.link.index,
                 protocol: wish.protocol,
                 local,
                 port: number,
@@ -105,10 +106,7 @@ impl Daemon {
         if self.may_hold(slot, claim, origin) {
             return Ok(());
         }
-        let owner = self.ledger.owner(slot).expect("a attachment has an owner");
-        let interface = self
-            .interface(claim.interface)
-            .expect("a grant's interface");
+        let (owner, interface) = (self.owner(slot), self.served(claim.interface));
         let name = &interface.link.name;
         if !interface.has(claim.local) {
             let text = format!("{name} has not the address {} any more", claim.local);

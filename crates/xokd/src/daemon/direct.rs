@@ -20,10 +20,10 @@ use exos_link::{Feed, Offer, OfferConfig};
 use exos_xok::message::Refusal;
 use rustix::io::Errno;
 
-use super::attachments::Made;
-use super::rates::busy;
-use super::requests::{Refused, refuse};
-use super::{Daemon, now};
+use super::Daemon;
+use super::answers::{Refused, busy, refuse};
+use super::slots::Made;
+use crate::clock::now;
 use crate::interface::Interface;
 use crate::ledger::SlotId;
 use crate::limits::{QUEUE_RETRY, QUEUE_WAIT};
@@ -38,7 +38,7 @@ impl Daemon {
         chunks: u32,
         asked: Option<u32>,
     ) -> Result<(Made, Rule), Refused> {
-        let interface = self.interface(index).expect("it was chosen");
+        let interface = self.served(index);
         let queues = self.queues(interface, who, asked)?;
         let first = queues[0];
         let rule = self.direct_rule(interface, who, first)?;
@@ -113,10 +113,7 @@ impl Daemon {
     }
 
     fn held_queue(&self, queue: u32, holder: SlotId) -> String {
-        let owner = self
-            .ledger
-            .owner(holder)
-            .expect("a attachment has an owner");
+        let owner = self.owner(holder);
         format!(
             "queue {queue} is held by {owner}, and no other that policy allows is free; ask for shared"
         )

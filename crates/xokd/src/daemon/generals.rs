@@ -8,7 +8,6 @@
 //! To take a filter back takes descriptors and memory, too, for the program of what is left. A filter that the packet path
 //! has still is nobody else's: when the kernel has run out of something, it stays the holder's, and is taken later.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -17,42 +16,15 @@ use exos_filter::{Filter, ParseError};
 use exos_host::warn;
 use exos_xok::message::{Answer, GrantId, Refusal, Revoked};
 
-use super::requests::{Asked, Refused, plain, refuse};
-use super::{Daemon, now};
+use super::Daemon;
+use super::answers::{Asked, Refused, plain, refuse};
+use super::attachment::Change;
+use crate::clock::{Now, now};
 use crate::gate::{Gate, GeneralFilters, GeneralPrograms};
 use crate::interface::Interface;
-use crate::ledger::{General, Now, SlotId};
+use crate::ledger::{General, SlotId};
 use crate::limits::{AGAIN_AFTER, FILTER_WORDS_MAX};
 use crate::policy::{Rule, Who};
-
-/// What becomes of a slot's filters.
-#[derive(Debug)]
-pub(super) enum Change {
-    /// One that the ledger has comes into force, and the asker is told.
-    Claim(Asked, GrantId),
-    /// These go, and anyone who asked for it is told: the program, or nobody when policy took them.
-    Release(Option<Asked>, Vec<GrantId>),
-    /// They are as policy says now.
-    Renew,
-}
-
-impl Change {
-    /// What is to go.
-    fn released(&self) -> &[GrantId] {
-        match self {
-            Self::Release(_, grants) => grants,
-            Self::Claim(..) | Self::Renew => &[],
-        }
-    }
-}
-
-/// Changes of a slot's filters that are not done yet.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
-    /// The programs of a change are being made: the number tells them from those of a slot that had this one's.
-    making: Option<u64>,
-    waiting: VecDeque<Change>,
-}
 
 impl Daemon {
     /// A program asks for a filter. It is answered when that is in force, or refused.
@@ -63,8 +35,8 @@ impl Daemon {
         text: String,
     ) -> Result<(), Refused> {
         self.slot(asked.connection)?;
-        self.count_filter(who)?;
         let owner = self.user(who);
+        self.rates.count_filter(owner)?;
         self.work_for_filter(Some(owner), move || {
             let filter = Filter::parse(&text);
             Box::new(move |daemon| daemon.claim_parsed(asked, text, filter))
@@ -87,22 +59,19 @@ impl Daemon {
         filter: Result<Filter, ParseError>,
     ) -> Result<(SlotId, GrantId), Refused> {
         let slot = self.slot(asked.connection)?;
-        let owner = self.ledger.owner(slot).expect("a attachment has an owner");
-        let who = Rc::clone(&owner.who);
-        let interface = self.attachments[&slot].interface;
-        let seated = self.interface(interface).expect("a attachment's interface");
+        let (owner, interface) = (self.owner(slot), self.interface_of(slot));
         let filter = filter.map_err(|e| refuse(Refusal::BadRequest, e))?;
-        let (policy, name) = (&self.config.policy, &seated.link.name);
-        let rule = policy.general(&who, name, &text, &filter);
+        let (policy, name) = (&self.config.policy, &interface.link.name);
+        let rule = policy.general(&owner.who, name, &text, &filter);
         let rule = rule.map_err(|e| refuse(Refusal::NotAllowed, e))?;
-        sending(&filter, &sources(rule, seated)).map_err(|e| refuse(Refusal::BadRequest, e))?;
+        sending(&filter, &sources(rule, interface)).map_err(|e| refuse(Refusal::BadRequest, e))?;
         check_words(&filter)?;
         Ok((slot, self.ledger.claim_general(slot, text, filter)?))
     }
 
     /// Has a slot's filters changed when the changes before are done.
     pub(super) fn change_filters(&mut self, slot: SlotId, change: Change) {
-        self.seat_mut(slot).changes.waiting.push_back(change);
+        self.attachment_mut(slot).changes.waiting.push_back(change);
         self.next_change(slot);
     }
 
@@ -132,11 +101,11 @@ impl Daemon {
         };
         // What policy takes waits for nobody; the rest is charged to the program.
         let is_asked = matches!(change, Change::Claim(..) | Change::Release(Some(_), _));
-        let owner = self.ledger.owner(slot).expect("a attachment has an owner");
+        let owner = self.owner(slot);
         let owner = is_asked.then(|| (owner.standing, owner.who.uid));
         self.last_change += 1;
         let number = self.last_change;
-        self.seat_mut(slot).changes.making = Some(number);
+        self.attachment_mut(slot).changes.making = Some(number);
         self.work_for_filter(owner, move || {
             let programs = work.make();
             Box::new(move |daemon| daemon.end_change(slot, number, change, &filters, programs))
@@ -166,7 +135,7 @@ impl Daemon {
         let wanted = self.filters_of(slot, change.released());
         if !wanted.is_ok_and(|wanted| wanted.as_ref() == Some(filters)) {
             // Policy says something else by now.
-            self.seat_mut(slot).changes.waiting.push_front(change);
+            self.attachment_mut(slot).changes.waiting.push_front(change);
         } else {
             let put = programs.and_then(|made| self.gate_of(slot).put_general(slot, filters, made));
             self.changed(slot, change, put.map_err(Refused::from));
@@ -183,7 +152,7 @@ impl Daemon {
                     .find(|(id, _)| *id == grant)
                     .map(|(_, g)| g.text.clone());
                 drop(filters);
-                let attachment = self.seat_mut(slot);
+                let attachment = self.attachment_mut(slot);
                 attachment
                     .record
                     .filters
@@ -202,7 +171,7 @@ impl Daemon {
                 for grant in &grants {
                     self.ledger.release_general(slot, *grant);
                 }
-                let attachment = self.seat_mut(slot);
+                let attachment = self.attachment_mut(slot);
                 attachment
                     .record
                     .filters
@@ -219,7 +188,7 @@ impl Daemon {
                 warn!("slot {slot}: {}", refused.text);
                 let again = grants.into_iter().map(Revoked::Grant);
                 let at = now() + AGAIN_AFTER;
-                self.seat_mut(slot).revoked.take_later(again, at);
+                self.attachment_mut(slot).revoked.take_later(again, at);
             }
             (Change::Renew, Ok(())) => {}
             (Change::Renew, Err(refused)) => {
@@ -247,8 +216,7 @@ impl Daemon {
     pub(super) fn adopt_filters(&mut self, slot: SlotId) {
         let attachment = &self.attachments[&slot];
         let interface = attachment.interface;
-        let owner = self.ledger.owner(slot).expect("a attachment has an owner");
-        let origin = Rc::clone(&owner.who);
+        let origin = Rc::clone(&self.owner(slot).who);
         for (grant, text) in attachment.record.filters.clone() {
             if let Ok(filter) = Filter::parse(&text) {
                 let general = General {
@@ -274,7 +242,7 @@ impl Daemon {
         warn!("slot {slot}: {}", refused.text);
         if let Err(error) = self.gate_of(slot).end_general(slot) {
             warn!("slot {slot}: {error}");
-            self.remove_seat(slot);
+            self.remove_slot(slot);
         }
     }
 
@@ -339,9 +307,7 @@ impl Daemon {
         let mut all: Option<GeneralFilters> = None;
         let filters = self.ledger.generals_of(slot);
         for (_, general) in filters.filter(|(id, _)| !without.contains(id)) {
-            let interface = self
-                .interface(general.interface)
-                .expect("a attachment's interface");
+            let interface = self.served(general.interface);
             // A rule that is gone lets nothing go out, while the grant is asked back.
             let rule = self.rule_for(&general.origin, general);
             let from = rule.map_or_else(Vec::new, |rule| sources(rule, interface));
@@ -366,7 +332,9 @@ impl Daemon {
         let index = self.attachments[&slot].interface;
         let mut interfaces = self.interfaces.iter_mut();
         let interface = interfaces.find(|i| i.link.index == index);
-        &mut interface.expect("a attachment's interface").gate
+        &mut interface
+            .expect("slots are on interfaces that are served")
+            .gate
     }
 }
 

@@ -1,50 +1,27 @@
-//! How everything is, as JSON.
-//!
-//! Made when somebody asks, at most ten times a second, and lent to everybody who asks until the next ([`Reports`]): one
-//! text for all, so that asking costs the daemon little however often it is done and by however many, and nobody's
-//! report is taken back for another's. However many are kept, the memory of old ones is taken back.
+//! How everything is, as JSON: made when somebody asks and the last one (`Reports`) is old.
 
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 use exos_filter::gate::Counter;
 use exos_host::error::Result;
-use exos_host::shared::LentText;
 use serde_json::{Map, Value, json};
 
+use super::Daemon;
 use super::successors::dropped;
-use super::{Daemon, now};
+use crate::clock::now;
 use crate::interface::Interface;
-use crate::ledger::{Now, SlotId};
-use crate::limits::{REPORT_EVERY, REPORT_TIME_PART, REPORTS_MAX};
+use crate::ledger::SlotId;
 use crate::state;
-
-/// The reports that can be read.
-#[derive(Debug, Default)]
-pub(super) struct Reports {
-    /// Until when the newest is new enough.
-    fresh: Now,
-    /// All of them, the newest last.
-    lent: VecDeque<LentText>,
-}
 
 impl Daemon {
     /// The report for anyone who asks: its length in bytes and a descriptor.
     pub(super) fn lend_report(&mut self) -> Result<(u32, OwnedFd)> {
         let asked = now();
-        if asked >= self.reports.fresh {
-            let text = LentText::new("exos-report", &self.report().to_string())?;
-            let made = now();
-            self.reports.fresh = made + REPORT_EVERY.max((made - asked) * REPORT_TIME_PART);
-            self.reports.lent.push_back(text);
-            if self.reports.lent.len() > REPORTS_MAX
-                && let Some(oldest) = self.reports.lent.pop_front()
-            {
-                oldest.take_back();
-            }
+        if self.reports.is_due(asked) {
+            let text = self.report().to_string();
+            self.reports.add(&text, asked)?;
         }
-        let newest = self.reports.lent.back().expect("one was made");
-        Ok((newest.len() as u32, newest.lend()?))
+        self.reports.lend()
     }
 
     /// The report that `Status` asks for, without what is about who asks. `exos_program::status` describes it.

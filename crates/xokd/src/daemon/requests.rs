@@ -6,69 +6,26 @@
 //! Nothing asks whether Hello came before, or was refused. It tells a newcomer early that versions differ, and protects
 //! nothing: every request is checked by itself, and a program of another version that holds a slot comes back by it.
 
-use std::fmt::Display;
-use std::os::fd::OwnedFd;
-use std::rc::Rc;
+use std::net::IpAddr;
 
 use exos_xok::message::{Answer, Refusal, Request, VERSION};
 
-use super::attachments::Wanted;
+use super::Daemon;
+use super::answers::{AnswerWithFds, Answered, Asked, Refused, plain, refuse};
+use super::attachment::Change;
 use super::claims::Wish;
-use super::generals::Change;
+use super::slots::Wanted;
 use super::taps::Wanted as TapWanted;
-use super::{Daemon, now};
-use crate::ledger::Denied;
+use crate::clock::now;
+use crate::interface::Interface;
+use crate::ledger::SlotId;
 use crate::policy::Who;
 use crate::server::ConnectionId;
-
-/// Why a request is refused.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) code: Refusal,
-    pub(super) text: String,
-}
-
-pub(super) fn refuse(code: Refusal, text: impl Display) -> Refused {
-    Refused {
-        code,
-        text: text.to_string(),
-    }
-}
-
-impl From<Denied> for Refused {
-    fn from(denied: Denied) -> Self {
-        refuse(denied.code(), denied)
-    }
-}
-
-impl From<exos_host::Error> for Refused {
-    fn from(error: exos_host::Error) -> Self {
-        refuse(Refusal::System, error)
-    }
-}
-
-/// An answer and the descriptors with it, which others may be passed, too.
-pub(super) type AnswerWithFds = (Answer, Vec<Rc<OwnedFd>>);
-
-/// What a request comes to.
-pub(super) type Answered = Result<AnswerWithFds, Refused>;
 
 /// Whether the answer passes descriptors, which take places in the daemon's table while it waits to be read.
 fn is_answered_with_descriptors(request: &Request) -> bool {
     use Request::{Attach, Hello, Status, Tap};
     matches!(request, Hello { .. } | Attach { .. } | Status | Tap { .. })
-}
-
-/// An answer without descriptors.
-pub(super) fn plain(answer: Answer) -> Answered {
-    Ok((answer, Vec::new()))
-}
-
-/// A request that is to be answered.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) connection: ConnectionId,
-    pub(super) tag: u32,
 }
 
 impl Daemon {
@@ -226,18 +183,28 @@ impl Daemon {
         }
         // What the host has said until now, and nothing is asked: it may have many routes.
         self.serve_host(now())?;
-        let info = |i: &crate::interface::Interface| {
-            let index = i.link.index;
-            let routes = self.routes.iter().filter(|r| r.interface == index);
-            let gateways = routes.filter(|r| r.prefix == 0);
-            let gateways = gateways.filter_map(|r| r.gateway);
-            i.info(gateways.take(exos_xok::limits::GATEWAYS_MAX).collect())
-        };
+        let info = |i: &Interface| i.info(self.host.gateways(i.link.index));
         let welcome = Answer::Welcome {
             version: VERSION,
             pid: std::process::id(),
             interfaces: self.interfaces.iter().map(info).collect(),
         };
         Ok((welcome, vec![self.tables.descriptor()]))
+    }
+
+    /// Finds a neighbour for a slot.
+    fn resolve(&mut self, slot: SlotId, ip: IpAddr) -> Answered {
+        let now = now();
+        let owner = self.owner(slot);
+        let user = (owner.standing, owner.who.uid);
+        self.resolves.count(user, now)?;
+        let index = self.attachments[&slot].interface;
+        let (netlink, tables) = (&self.netlink, &mut self.tables);
+        if let Some(interface) = self.interfaces.iter_mut().find(|i| i.link.index == index)
+            && let Some(known) = interface.resolve(netlink, now, ip)?
+        {
+            tables.set_neighbour(&known);
+        }
+        plain(Answer::Done)
     }
 }

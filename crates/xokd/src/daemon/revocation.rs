@@ -14,10 +14,11 @@
 use exos_xok::Claim;
 use exos_xok::message::{Farewell, GrantId, Notice, Revoked};
 
+use super::Daemon;
+use super::attachment::{Attachment, Change, Terms};
 use super::bounds::own_user;
-use super::generals::Change;
-use super::{Attachment, Daemon, now};
-use crate::ledger::{Now, SlotId};
+use crate::clock::{Now, now};
+use crate::ledger::SlotId;
 use crate::limits::REVOKE_TIME;
 use crate::policy::{Policy, Rule, Who};
 use crate::server::Cut;
@@ -25,18 +26,6 @@ use crate::shares;
 
 /// What a person is told.
 const REASON: &str = "policy does not allow it any more";
-
-/// What a slot is asked to give back, and when it is taken.
-#[derive(Debug, Default)]
-pub(super) struct Revocations {
-    /// The slot, or grants of it.
-    taken: Vec<(Revoked, Now)>,
-    /// Its share becomes this.
-    terms: Option<(Terms, Now)>,
-}
-
-/// How a slot shares the link: its weight, and its cap in bytes per second.
-type Terms = (u32, Option<u64>);
 
 fn terms_of(rule: &Rule) -> Terms {
     (rule.weight, rule.rate_max)
@@ -46,19 +35,6 @@ fn terms_of(rule: &Rule) -> Terms {
 fn is_more((weight, cap): Terms, (other_weight, other_cap): Terms) -> bool {
     let rate = |cap: Option<u64>| cap.unwrap_or(u64::MAX);
     weight > other_weight || rate(cap) > rate(other_cap)
-}
-
-impl Revocations {
-    /// When the next thing is taken.
-    pub(super) fn deadline(&self) -> Option<Now> {
-        let taken = self.taken.iter().map(|(_, at)| *at);
-        taken.chain(self.terms.map(|(_, at)| at)).min()
-    }
-
-    /// What could not be taken is taken then.
-    pub(super) fn take_later(&mut self, what: impl Iterator<Item = Revoked>, at: Now) {
-        self.taken.extend(what.map(|what| (what, at)));
-    }
 }
 
 impl Daemon {
@@ -89,7 +65,7 @@ impl Daemon {
         let mut asked = 0;
         for slot in self.attachments.keys().copied().collect::<Vec<_>>() {
             let refused = self.not_allowed(slot);
-            let taken = &mut self.seat_mut(slot).revoked.taken;
+            let taken = &mut self.attachment_mut(slot).revoked.taken;
             taken.retain(|(what, _)| refused.contains(what));
             let known: Vec<Revoked> = taken.iter().map(|(what, _)| *what).collect();
             let new: Vec<Revoked> = refused.into_iter().filter(|w| !known.contains(w)).collect();
@@ -149,7 +125,7 @@ impl Daemon {
             return false;
         };
         let rate = self.rate_under(slot, terms);
-        let attachment = self.seat_mut(slot);
+        let attachment = self.attachment_mut(slot);
         let has = (attachment.record.weight, attachment.record.rate_max);
         let asked = attachment.revoked.terms.map(|(terms, _)| terms);
         match rate {
@@ -172,7 +148,7 @@ impl Daemon {
     }
 
     fn apply_terms(&mut self, slot: SlotId, (weight, rate_max): Terms) {
-        let attachment = self.seat_mut(slot);
+        let attachment = self.attachment_mut(slot);
         (attachment.record.weight, attachment.record.rate_max) = (weight, rate_max);
         let interface = attachment.interface;
         self.divide(interface);
@@ -230,7 +206,7 @@ impl Daemon {
     /// Takes a slot, and with it its connection, which was there for it.
     fn take_slot(&mut self, slot: SlotId) {
         let connection = self.attachments[&slot].connection;
-        self.remove_seat(slot);
+        self.remove_slot(slot);
         if let Some(id) = connection {
             let goodbye = Notice::Goodbye(Farewell::Revoked).encode();
             self.server.say(id, goodbye, Vec::new());
@@ -242,7 +218,7 @@ impl Daemon {
     /// to come. What was allowed again meanwhile stays.
     fn take_from(&mut self, slot: SlotId, now: Now) {
         let mut refused = self.not_allowed(slot);
-        let revoked = &mut self.seat_mut(slot).revoked;
+        let revoked = &mut self.attachment_mut(slot).revoked;
         revoked.taken.retain(|(_, at)| *at > now);
         refused.retain(|what| revoked.taken.iter().all(|(later, _)| later != what));
         let terms = revoked.terms.take_if(|(_, at)| *at <= now);

@@ -14,10 +14,11 @@ use exos_xok::limits::SUCCESSOR_MS_MAX;
 use exos_xok::message::{Answer, GrantId, Refusal, Revoked};
 use serde_json::{Value, json};
 
-use super::requests::{Answered, plain, refuse};
-use super::{Daemon, now};
+use super::Daemon;
+use super::answers::{Answered, plain, refuse};
+use crate::clock::{Now, now};
 use crate::interface::Interface;
-use crate::ledger::{Awaited, Now, Owner, SlotId};
+use crate::ledger::{Awaited, Owner, SlotId};
 use crate::limits::NOBODY;
 use crate::policy::Who;
 use crate::state::{self, GroupLists, State};

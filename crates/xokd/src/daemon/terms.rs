@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Daemon;
-use super::requests::{Refused, refuse};
+use super::answers::{Refused, refuse};
 use crate::interface::Interface;
 use crate::policy::{Mode, Who};
 use exos_xok::limits::TEXT_BYTES_MAX;

@@ -7,11 +7,10 @@ use exos_host::error::Result;
 use exos_xok::message::Notice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::Daemon;
 use super::bounds::House;
-use super::{Daemon, now};
-use crate::ledger::Now;
+use crate::clock::{Now, now};
 use crate::limits::COUNTERS_EVERY;
-use crate::neighbours::{host_news, of_host};
 use crate::server::{ConnectionId, Cut, Heard, Turn, User, goes_on};
 
 /// Whose descriptor is ready.
@@ -53,7 +52,7 @@ impl Daemon {
         let mut whose = Vec::new();
         let mut fds = vec![
             PollFd::from_borrowed_fd(signals, PollFlags::IN),
-            PollFd::new(&self.watch, PollFlags::IN),
+            PollFd::new(&self.host, PollFlags::IN),
             PollFd::new(&self.worker, PollFlags::IN),
         ];
         for interface in &self.interfaces {
@@ -165,7 +164,7 @@ impl Daemon {
     fn forget(&mut self, id: ConnectionId) {
         self.forget_taps(id);
         if let Some(slot) = self.slot_of(id) {
-            self.remove_seat(slot);
+            self.remove_slot(slot);
         }
     }
 
@@ -178,12 +177,10 @@ impl Daemon {
             let (known, gone) = responder.news(now);
             let index = interface.link.index;
             for neighbour in known {
-                if self.tables.write_quietly(|w| w.set_neighbour(&neighbour)) {
-                    self.tables.news();
-                }
+                self.tables.set_neighbour(&neighbour);
             }
             for ip in gone {
-                self.tables.write(|w| w.remove_neighbour(index, ip));
+                self.tables.remove_neighbour(index, ip);
             }
         }
         Ok(())
@@ -192,65 +189,8 @@ impl Daemon {
     /// What the host says of its neighbours, addresses and routes, where they are shared.
     pub(super) fn serve_host(&mut self, now: Now) -> Result<()> {
         let interfaces = &self.interfaces;
-        let served = |index| interfaces.iter().any(|i| i.link.index == index);
-        let news = host_news(&mut self.watch, now, served)?;
-        for neighbour in news.neighbours {
-            let mut all = self.interfaces.iter().filter(|i| i.policy.share_address);
-            if all.any(|i| i.link.index == neighbour.interface)
-                && self.tables.write_quietly(|w| w.set_neighbour(&neighbour))
-            {
-                self.tables.news();
-            }
-        }
-        for (interface, ip) in news.gone {
-            self.tables.write(|w| w.remove_neighbour(interface, ip));
-        }
-        if news.missed {
-            self.tell_neighbours(now)?;
-        }
-        // What an error kept from being told is told next time.
-        self.host_due |= news.rest;
-        if self.host_due {
-            self.tell_host()?;
-            self.host_due = false;
-        }
-        Ok(())
-    }
-
-    /// All neighbours that the host knows, where its addresses are shared, and no others.
-    fn tell_neighbours(&mut self, now: Now) -> Result<()> {
-        let shared = self.interfaces.iter().filter(|i| i.policy.share_address);
-        for interface in shared {
-            let index = interface.link.index;
-            let known = self.netlink.neighbours(index)?;
-            let known: Vec<_> = known.iter().filter_map(|n| of_host(n, now)).collect();
-            self.tables.write(|w| {
-                let told = w.tables().neighbours();
-                let gone = told.filter(|n| n.interface == index);
-                let gone = gone.filter(|n| known.iter().all(|k| k.ip != n.ip));
-                for neighbour in gone.collect::<Vec<_>>() {
-                    w.remove_neighbour(index, neighbour.ip);
-                }
-                for neighbour in &known {
-                    w.set_neighbour(neighbour);
-                }
-            });
-        }
-        Ok(())
-    }
-
-    /// Addresses and routes, when they are others than were told last. What cannot be read is taken for others.
-    fn tell_host(&mut self) -> Result<()> {
-        let addresses = self.netlink.all_addresses().ok();
-        let seen = addresses.zip(self.netlink.routes().ok());
-        if seen.is_none() || seen != self.host_seen {
-            for interface in &self.interfaces {
-                interface.tell_addresses(&self.netlink)?;
-            }
-            self.write_tables()?;
-            self.host_seen = seen;
-        }
-        Ok(())
+        self.host
+            .serve(now, &self.netlink, interfaces, &mut self.tables)
     }
 
     fn end_what_is_due(&mut self, now: Now) {
@@ -268,7 +208,7 @@ impl Daemon {
             .iter()
             .find(|(_, attachment)| due(attachment.ends));
         if let Some(slot) = first.map(|(slot, _)| *slot) {
-            self.remove_seat(slot);
+            self.remove_slot(slot);
         }
     }
 
@@ -288,12 +228,12 @@ impl Daemon {
             return;
         };
         let notice = Notice::Changed { generation }.encode();
-        let seated: Vec<_> = self
+        let attached: Vec<_> = self
             .attachments
             .values()
             .filter_map(|s| s.connection)
             .collect();
-        for id in seated {
+        for id in attached {
             self.server.mention(id, &notice);
         }
     }

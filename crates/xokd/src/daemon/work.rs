@@ -3,7 +3,8 @@
 //! A thing that takes long is a closure for the [`Worker`]. It returns what the loop is to do with what came of it, in a turn
 //! of the daemon: by then the one that it was for may have gone, and policy may say something else.
 
-use super::{Daemon, now};
+use super::Daemon;
+use crate::clock::now;
 use crate::server::User;
 use crate::worker::{Job, Worker};
 

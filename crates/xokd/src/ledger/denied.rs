@@ -7,7 +7,7 @@ use exos_xok::claim::ClaimError;
 use exos_xok::limits::SUCCESSOR_MS_MAX;
 use exos_xok::message::Refusal;
 
-use super::Owner;
+use super::grant::Owner;
 
 /// Why something is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -8,18 +8,16 @@
 //! An ICMP error belongs to the flow that it is about, and fragments to that of their first: who holds those exactly has
 //! them, whatever filter lies around.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use exos_filter::Filter;
 use exos_xok::message::GrantId;
 use exos_xok::{Claim, Protocol};
 
-use super::{Denied, Ledger, SlotId};
-use crate::limits::{
-    COMPARISON_STEPS_MAX, FILTERING, FILTERING_PER_USER_MAX, FILTERS_PER_SLOT_MAX,
-};
-use crate::policy::{Standing, Who};
+use super::grant::SlotId;
+use crate::limits::COMPARISON_STEPS_MAX;
+use crate::policy::Who;
 
 /// A filter that is somebody's.
 #[derive(Clone, Debug)]
@@ -46,6 +44,29 @@ impl Generals {
         self.0.values()
     }
 
+    pub(super) fn insert(&mut self, id: GrantId, general: General) {
+        self.0.insert(id, general);
+    }
+
+    /// Takes the one of this number and slot out.
+    pub(super) fn remove(&mut self, slot: SlotId, id: GrantId) -> Option<General> {
+        let held = self.0.get(&id);
+        held.filter(|general| general.slot == slot)?;
+        self.0.remove(&id)
+    }
+
+    /// Those of a slot.
+    pub(super) fn of(&self, slot: SlotId) -> impl Iterator<Item = (GrantId, &General)> {
+        let all = self.0.iter().map(|(id, general)| (*id, general));
+        all.filter(move |(_, general)| general.slot == slot)
+    }
+
+    /// The slots that have any on an interface.
+    pub(super) fn slots_on(&self, interface: u32) -> BTreeSet<SlotId> {
+        let here = self.0.values().filter(|g| g.interface == interface);
+        here.map(|general| general.slot).collect()
+    }
+
     pub(super) fn contains(&self, id: GrantId) -> bool {
         self.0.contains_key(&id)
     }
@@ -55,7 +76,7 @@ impl Generals {
     }
 
     /// Those of other slots that may meet these packets.
-    fn meeting(&self, slot: SlotId, interface: u32, packets: &Filter) -> Vec<&General> {
+    pub(super) fn meeting(&self, slot: SlotId, interface: u32, packets: &Filter) -> Vec<&General> {
         let others = self
             .0
             .values()
@@ -94,87 +115,4 @@ fn filter_of(claim: &Claim) -> Filter {
         }
     }
     Filter::parse(&text).expect("a claim is a filter")
-}
-
-impl Ledger {
-    /// Grants a filter.
-    pub fn claim_general(
-        &mut self,
-        slot: SlotId,
-        text: String,
-        filter: Filter,
-    ) -> Result<GrantId, Denied> {
-        let owner = self.owner(slot).ok_or(Denied::NotFound("slot"))?;
-        let (interface, origin) = (owner.interface, Rc::clone(&owner.who));
-        self.check_general_room(slot, interface)?;
-        if let Some(other) = self.generals.meeting(slot, interface, &filter).first() {
-            return Err(self.held_general(other));
-        }
-        let id = self.next_id();
-        let general = General {
-            interface,
-            slot,
-            text,
-            filter,
-            origin,
-        };
-        self.generals.0.insert(id, general);
-        Ok(id)
-    }
-
-    /// The filters of a slot.
-    pub fn generals_of(&self, slot: SlotId) -> impl Iterator<Item = (GrantId, &General)> {
-        let all = self.generals.0.iter().map(|(id, general)| (*id, general));
-        all.filter(move |(_, general)| general.slot == slot)
-    }
-
-    /// Gives a filter back; `None` when there is none of this number and slot.
-    pub fn release_general(&mut self, slot: SlotId, grant: GrantId) -> Option<General> {
-        let held = self.generals.0.get(&grant);
-        held.filter(|general| general.slot == slot)?;
-        self.generals.0.remove(&grant)
-    }
-
-    /// Takes over a filter from the books of an earlier daemon, or one that could not be given back.
-    pub fn adopt_general(&mut self, id: GrantId, general: General) {
-        self.last_id = self.last_id.max(id);
-        self.generals.0.insert(id, general);
-    }
-
-    pub(super) fn held_general(&self, general: &General) -> Denied {
-        let owner = self
-            .owner(general.slot)
-            .expect("filters go with their slots");
-        Denied::HeldByFilter(general.text.clone(), owner.clone())
-    }
-
-    fn check_general_room(&self, slot: SlotId, interface: u32) -> Result<(), Denied> {
-        let mine = self.generals_of(slot).count();
-        if mine >= FILTERS_PER_SLOT_MAX {
-            let text = format!("the program has {mine} filters already; release some");
-            return Err(Denied::Limit(text));
-        }
-        let here = self
-            .generals
-            .0
-            .values()
-            .filter(|g| g.interface == interface);
-        let mut slots: Vec<SlotId> = here.map(|general| general.slot).collect();
-        slots.sort_unstable();
-        slots.dedup();
-        if slots.contains(&slot) {
-            return Ok(());
-        }
-        let asker = self.owner(slot).ok_or(Denied::NotFound("slot"))?;
-        let owners = || slots.iter().filter_map(|slot| self.owner(*slot));
-        let things = "programs with filters on an interface";
-        let mine = owners().filter(|owner| owner.who.uid == asker.who.uid);
-        if asker.standing < Standing::Own && mine.count() >= FILTERING_PER_USER_MAX {
-            let text = format!("this user has {FILTERING_PER_USER_MAX} {things}; end some");
-            return Err(Denied::Limit(text));
-        }
-        let taken = owners().map(|owner| (owner.standing, 1));
-        let room = FILTERING.check(asker.standing, things, taken);
-        room.map_err(Denied::Limit)
-    }
 }

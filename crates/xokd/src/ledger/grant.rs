@@ -6,8 +6,10 @@ use std::rc::Rc;
 use exos_xok::Claim;
 use exos_xok::message::GrantId;
 
-use super::SlotId;
 use crate::policy::{Standing, Who};
+
+/// The number of a program's place.
+pub type SlotId = u32;
 
 /// Whose a slot is.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 
 use exos_xok::{Claim, Protocol};
 
-use super::Now;
+use crate::clock::Now;
 use crate::limits::{EPHEMERAL_PORTS, PORT_REST, PORTS_RESTING_MAX};
 
 const FIRST: u16 = *EPHEMERAL_PORTS.start();

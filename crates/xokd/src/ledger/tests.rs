@@ -2,12 +2,17 @@
 //! history of it ([`histories`]).
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+use std::time::Duration;
 
 use exos_filter::Filter;
-use exos_xok::Protocol;
-use exos_xok::message::Refusal;
+use exos_xok::message::{GrantId, Refusal, Secret};
+use exos_xok::{Claim, Endpoint, Protocol};
 
 use super::*;
+use crate::clock::Now;
+use crate::policy::{Standing, Who};
 
 mod bounds;
 mod histories;

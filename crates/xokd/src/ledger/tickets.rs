@@ -2,7 +2,9 @@
 
 use exos_xok::message::{GrantId, Secret};
 
-use super::{Denied, Now, SlotId};
+use super::denied::Denied;
+use super::grant::SlotId;
+use crate::clock::Now;
 use crate::limits::{TICKET_LIFE, TICKETS_PER_SLOT_MAX};
 
 /// A ticket, as its giver's books have it.

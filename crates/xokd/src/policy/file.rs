@@ -5,12 +5,13 @@ use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::str::FromStr;
 
+use exos_filter::gate::limits::RATE_MAX;
 use exos_filter::{Filter, ParseError};
+use exos_host::units;
 use exos_xok::Protocol;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::rate::{parse_rate, parse_size};
 use super::{Dump, Interface, Mode, Policy, PolicyError, Rule, Subject, accounts};
 use crate::limits::{POLICY_BYTES_MAX, UNPRIVILEGED_PORT};
 
@@ -313,3 +314,42 @@ fn range<T: FromStr + PartialOrd>(text: &str) -> Option<RangeInclusive<T>> {
 }
 
 const _: () = assert!(UNPRIVILEGED_PORT > 0);
+
+/// A rate in bytes per second, from "1gbit" or "125MB": one that the packet path can hold to.
+pub fn parse_rate(text: &str) -> Option<u64> {
+    let rate = units::parse_byte_rate(text).ok()?;
+    (1..=RATE_MAX).contains(&rate).then_some(rate)
+}
+
+/// A size in bytes, from "64MiB" or "1GiB"; not none.
+fn parse_size(text: &str) -> Option<u64> {
+    units::parse_size(text).ok().filter(|size| *size > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_sizes() {
+        assert_eq!(parse_rate("1gbit"), Some(125_000_000));
+        assert_eq!(parse_rate("100 Mbit"), Some(12_500_000));
+        assert_eq!(parse_rate("3MB"), Some(3_000_000));
+        assert_eq!(parse_size("64MiB"), Some(64 << 20));
+        for bad in [
+            "",
+            "gbit",
+            "1",
+            "1mib",
+            "-1gbit",
+            "7bit",
+            "0gbit",
+            "99999999gbit",
+        ] {
+            assert_eq!(parse_rate(bad), None, "{bad}");
+        }
+        assert_eq!(parse_size("1gbit"), None);
+        assert_eq!(parse_size("0MiB"), None);
+        assert_eq!(parse_size("99999999999999999999GiB"), None);
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! Connections are divided by the standing of their users ([`CONNECTIONS`]). When those of a newcomer's standing are all
 //! taken, one that holds nothing makes room for them, if there is one of their standing or below that has had its time
-//! ([`UNSEATED_TIME`]): first of the least standing, and of these anyone who has said nothing for longest. So who wants to
+//! ([`SLOTLESS_TIME`]): first of the least standing, and of these anyone who has said nothing for longest. So who wants to
 //! attach gets in after a while, however many have connected and do not. Nobody is turned away without a word, but
 //! for those who have too many themselves.
 //!
@@ -20,10 +20,10 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 
 use super::closing::Next;
 use super::{Connection, ConnectionId, Cut, Server};
-use crate::ledger::Now;
+use crate::clock::Now;
 use crate::limits::{
     ACCEPT_PAUSE, CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME,
-    UNSEATED_TIME,
+    SLOTLESS_TIME,
 };
 use crate::policy::{Standing, Who};
 
@@ -114,7 +114,7 @@ impl Server {
             return true;
         }
         let idle = |(id, c): &(&ConnectionId, &Connection)| {
-            let has_had_its_time = now.saturating_sub(c.since) >= UNSEATED_TIME;
+            let has_had_its_time = now.saturating_sub(c.since) >= SLOTLESS_TIME;
             c.standing <= standing && has_had_its_time && !guests.holds(**id)
         };
         let idle = self.connections.iter().filter(idle);

@@ -7,7 +7,7 @@ use rustix::net::SocketAddrUnix;
 
 use super::*;
 use crate::limits::{
-    CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME, UNSEATED_TIME,
+    CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME, SLOTLESS_TIME,
 };
 
 const START: Now = Now::ZERO;
@@ -338,10 +338,10 @@ fn makes_room(server: Make) {
     send(&crowd[1], &Request::Status.encode(1));
     server.receive(ids[1], START + Now::from_secs(1));
     let early = connect(&path);
-    server.accept(|| START + UNSEATED_TIME - Now::from_millis(1), &guests);
+    server.accept(|| START + SLOTLESS_TIME - Now::from_millis(1), &guests);
     assert_eq!(last_words(&early), Some(FULL));
     let _newcomer = connect(&path);
-    server.accept(|| START + UNSEATED_TIME, &guests);
+    server.accept(|| START + SLOTLESS_TIME, &guests);
     assert_eq!(server.len(), most);
     assert!(server.connection(ids[2]).is_none() && server.connection(ids[1]).is_some());
     assert_eq!(last_words(&crowd[2]), Some(FULL));
@@ -350,13 +350,13 @@ fn makes_room(server: Make) {
     // When all hold something nobody makes room; and nobody does for one whom the policy knows less.
     guests.holding = server.ids();
     let late = connect(&path);
-    server.accept(|| START + UNSEATED_TIME, &guests);
+    server.accept(|| START + SLOTLESS_TIME, &guests);
     assert_eq!(last_words(&late), Some(FULL));
     server.set_standings(|_| Standing::Named);
     let more = CONNECTIONS.most(Standing::Named) - server.len();
     let _named = fill(&mut server, &path, more, Standing::Named);
     let late = connect(&path);
-    let later = START + UNSEATED_TIME * 2;
+    let later = START + SLOTLESS_TIME * 2;
     server.accept(|| later, &Everybody::of(Standing::Unnamed));
     assert_eq!(last_words(&late), Some(FULL));
     assert_eq!(count(&server, "connections_cut_made_room"), 1);

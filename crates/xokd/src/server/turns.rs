@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::ConnectionId;
-use crate::ledger::Now;
+use crate::clock::Now;
 use crate::limits::{MESSAGES_PER_TURN, STANDING_TURN_TIME, TURN_TIME};
 use crate::policy::Standing;
 

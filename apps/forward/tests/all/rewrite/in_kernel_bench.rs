@@ -96,7 +96,7 @@ impl Bench {
         let code = handler.program(slots.raw_fd(), -1);
         let words = code.words();
         let prog = Prog::load(&words, handler.name(), false)
-            .unwrap_or_else(|e| panic!("{}\n{}\n{e}", code.disassemble(), e.log));
+            .unwrap_or_else(|e| panic!("{}\n{}\n{e}", ebpf::disassemble(&code.words()), e.log));
         let bench = Self {
             index,
             records,

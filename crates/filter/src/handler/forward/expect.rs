@@ -1,9 +1,10 @@
 //! What a packet looks like that is forwarded: everything else goes on to the filter.
 
-use super::{END, ETHERTYPE, FRAME, ForwardHandler, IP, LENGTH, PACKET, Shape};
+use super::ForwardHandler;
+use super::shape::{CONTEXT, END, FRAME, LENGTH, PACKET, Shape};
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, fold, half};
-use crate::packet::{ANY_FRAGMENT, expect_ipv6, expect_station};
+use crate::packet::{ANY_FRAGMENT, ETHERTYPE, NETWORK as IP, expect_ipv6, expect_station};
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use exos_wire::{ipv4, ipv6, udp};
 
@@ -13,7 +14,7 @@ const CHANGES: i32 = 0x07;
 impl ForwardHandler {
     /// A frame to us, with the family's type.
     pub(super) fn expect_frame(&self, asm: &mut Assembler, families: [Label; 2], other: Label) {
-        asm.set(super::CONTEXT, Reg::R1);
+        asm.set(CONTEXT, Reg::R1);
         PACKET.open(asm, Reg::R1);
         PACKET.expect(asm, IP + ipv4::LEN + udp::LEN, Reg::R1, other);
         expect_station(asm, FRAME, self.mac, other);

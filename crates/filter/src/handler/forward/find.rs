@@ -5,11 +5,11 @@
 //! ([`super::flows`]). Everything that is read is bounded: indices by the arrays that they are of, so that whatever is
 //! in that memory, the worst is that a packet goes to user space.
 
+use super::ForwardHandler;
 use super::flows::STIR;
 use super::layout::{self, BUCKET_ENTRIES};
-use super::{
-    ADDRESSES, CHANGES, FLOW, FRAME, ForwardHandler, HOP, INDEX, NUMBER, PORTS, SPARE, Shape,
-    TALLY, WAY,
+use super::shape::{
+    ADDRESSES, CHANGES, FLOW, FRAME, HOP, INDEX, NUMBER, PORTS, SPARE, Shape, TALLY, WAY,
 };
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;

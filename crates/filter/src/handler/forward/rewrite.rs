@@ -1,11 +1,10 @@
 //! A packet counted, and changed as its flow says, by what was copied of that to the stack.
 
-use super::{
-    ADDRESSES, CHANGES, FLOW, FRAME, ForwardHandler, HOP, IP, LENGTH, PORTS, Shape, TALLY, layout,
-    sums,
-};
+use super::shape::{ADDRESSES, CHANGES, FLOW, FRAME, HOP, LENGTH, PORTS, Shape, TALLY};
+use super::{ForwardHandler, layout, sums};
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
 use crate::handler::arithmetic::{half, word};
+use crate::packet::NETWORK as IP;
 
 impl ForwardHandler {
     /// Notes that a packet of the flow has come now, and counts it. Where another flow has the record by now, it has just

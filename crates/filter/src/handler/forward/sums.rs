@@ -8,12 +8,9 @@
 //! The sum of a packet is taken in parts, since a part that is read where it lies has to have a length that the verifier
 //! knows; the last one is copied.
 
-use super::{CHANGES, CONTEXT, END, FLOW, FRAME, LENGTH, PART, Shape};
+use super::shape::{CHANGES, CONTEXT, END, FLOW, FRAME, LENGTH, PART, PART_LEN, Shape};
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, fold, half};
-
-/// Bytes of a part. A multiple of 8; with the rest of what is on the stack it has to fit into 512 bytes.
-pub(super) const PART_LEN: usize = 256;
 
 /// Parts of a packet at most: the longest that native XDP takes in one buffer, 4 KiB with what surrounds it.
 const PARTS_MAX: usize = 16;

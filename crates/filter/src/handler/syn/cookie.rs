@@ -1,8 +1,9 @@
 //! The initial sequence number and the timestamp of an answer: the stack's SYN cookie, by the stack's recipe.
 
-use super::{
+use super::SynHandler;
+use super::shape::{
     DESTINATION, EPOCH, FRAME, ISS, LOCAL, MILLIS, OPTIONS, PAIR, PORTS, REMOTE, SAID, SOURCE,
-    Shape, SynHandler, TCP, keep, kept,
+    Shape, TCP, keep, kept,
 };
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
 use crate::handler::arithmetic::{get, set_wide};

@@ -1,13 +1,14 @@
 //! What a SYN that is answered looks like: everything else goes on to the filter.
 
-use super::{
-    CHECKSUM, CONTEXT, DESTINATION, FRAME, IP, MSS_OPTION, OPTIONS, PACKET, SACK_AND_TIMESTAMPS,
-    SCALE_MAX, SCALE_OPTION, SOURCE, Shape, SynHandler, TCP,
+use super::SynHandler;
+use super::shape::{
+    CHECKSUM, CONTEXT, DESTINATION, FRAME, MSS_OPTION, OPTIONS, PACKET, SACK_AND_TIMESTAMPS,
+    SCALE_MAX, SCALE_OPTION, SOURCE, Shape, TCP,
 };
 use crate::ebpf::{Assembler, Condition, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, expect_half, expect_word, fold, get, half};
 use crate::layers::IPV4;
-use crate::packet::{ETHERTYPE, expect_station};
+use crate::packet::{ETHERTYPE, NETWORK as IP, expect_station};
 use exos_wire::protocol;
 
 impl SynHandler {

@@ -1,11 +1,13 @@
 //! The answer, written over the SYN in its frame.
 
-use super::{
-    ATOMIC, CHECKSUM, DESTINATION, FRAME, IP, ISS, MSS_OPTION, OPTIONS, PORTS, SACK_AND_TIMESTAMPS,
-    SAID, SCALE_OPTION, SOURCE, SYN_ACK, Shape, SynHandler, TCP, kept,
+use super::SynHandler;
+use super::shape::{
+    ATOMIC, CHECKSUM, DESTINATION, FRAME, ISS, MSS_OPTION, OPTIONS, PORTS, SACK_AND_TIMESTAMPS,
+    SAID, SCALE_OPTION, SOURCE, SYN_ACK, Shape, TCP, kept,
 };
 use crate::ebpf::{Alu, Assembler, Reg, Size};
 use crate::handler::arithmetic::{fold, get, half, put, put_known, set_wide};
+use crate::packet::NETWORK as IP;
 use exos_wire::protocol;
 
 impl SynHandler {

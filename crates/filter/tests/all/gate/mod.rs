@@ -8,6 +8,7 @@ use exos_filter::gate::{Counter, FlowKey, FlowValue, FragmentKey, FragmentValue,
 use exos_filter::{Filter, Program, gate};
 use exos_host::bpf::{Map, MapKind, Prog};
 use exos_host::netlink::Netlink;
+use exos_testing::ebpf::disassemble;
 use model::Model;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -111,12 +112,12 @@ impl Tables {
 
 pub fn load_xdp(program: &Program) -> Prog {
     Prog::load(&program.words(), "gate_in", false)
-        .unwrap_or_else(|e| panic!("{}\n{}\n{e}", program.disassemble(), tail(&e.log)))
+        .unwrap_or_else(|e| panic!("{}\n{}\n{e}", disassemble(&program.words()), tail(&e.log)))
 }
 
 pub fn load_tc(program: &Program) -> Prog {
     Prog::load_classifier(&program.words(), "gate_out")
-        .unwrap_or_else(|e| panic!("{}\n{}\n{e}", program.disassemble(), tail(&e.log)))
+        .unwrap_or_else(|e| panic!("{}\n{}\n{e}", disassemble(&program.words()), tail(&e.log)))
 }
 
 fn tail(log: &str) -> &str {

@@ -7,10 +7,10 @@ use exos_filter::{Filter, gate};
 use exos_host::error::{Context as _, Error};
 use exos_xok::message::{Answer, Refusal};
 
-use super::{Arrival, Slots};
+use super::state::{Arrival, Slots};
 use crate::daemon::Daemon;
+use crate::daemon::answers::{Asked, Refused, refuse};
 use crate::daemon::generals::check_words;
-use crate::daemon::requests::{Asked, Refused, refuse};
 use crate::daemon::work::End;
 use crate::gate::TapPrograms;
 use crate::interface::Interface;

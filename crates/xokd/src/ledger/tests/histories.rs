@@ -1,5 +1,7 @@
 //! Any history of the books: no packet changes hands unless its owner says so.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::ledger::index::{Key, key};
 use crate::limits::NOBODY;

@@ -1,13 +1,14 @@
-//! What generators say that they did.
+//! What generators print of what they did.
 
-use super::{Cell, Generator};
+use super::cell::Cell;
+use super::generator::Generator;
 use crate::stage::web::Measured;
 use exos_host::{Error, Result};
 use serde_json::Value;
 
-/// What a generator saw.
+/// What a generator reports.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Seen {
+pub(super) struct Reported {
     /// Whole answers.
     pub requests: u64,
     /// How long it took.
@@ -18,7 +19,7 @@ pub(super) struct Seen {
     pub busy: Option<f64>,
 }
 
-impl Seen {
+impl Reported {
     /// Answers a second.
     pub fn per_sec(self) -> f64 {
         self.requests as f64 / self.seconds
@@ -40,7 +41,7 @@ impl Seen {
     }
 }
 
-impl From<Measured> for Seen {
+impl From<Measured> for Reported {
     fn from(measured: Measured) -> Self {
         Self {
             requests: measured.requests,
@@ -52,12 +53,12 @@ impl From<Measured> for Seen {
 }
 
 /// What httperf wrote.
-pub(super) fn httperf(output: &str, cell: Cell) -> Result<Seen> {
+pub(super) fn httperf(output: &str, cell: Cell) -> Result<Reported> {
     answered(parse_httperf(output), Generator::Httperf, output, cell)
 }
 
 /// An error where nothing is said, or nothing was answered.
-fn answered(seen: Option<Seen>, who: Generator, output: &str, cell: Cell) -> Result<Seen> {
+fn answered(seen: Option<Reported>, who: Generator, output: &str, cell: Cell) -> Result<Reported> {
     let seen =
         seen.ok_or_else(|| Error::new(format!("{who} did not report what it measured: {output}")))?;
     if seen.requests == 0 || seen.seconds <= 0.0 {
@@ -70,20 +71,20 @@ fn answered(seen: Option<Seen>, who: Generator, output: &str, cell: Cell) -> Res
 }
 
 /// The object of `exos load --json`.
-fn exos(output: &str, polls: bool) -> Option<Seen> {
-    let said: Value = serde_json::from_str(output).ok()?;
-    let errors = said["errors"].as_object()?;
-    let busy = said["busy_share"].as_f64()?;
-    Some(Seen {
-        requests: said["responses"].as_u64()?,
-        seconds: said["measured_secs"].as_f64()?,
+fn exos(output: &str, polls: bool) -> Option<Reported> {
+    let printed: Value = serde_json::from_str(output).ok()?;
+    let errors = printed["errors"].as_object()?;
+    let busy = printed["busy_share"].as_f64()?;
+    Some(Reported {
+        requests: printed["responses"].as_u64()?,
+        seconds: printed["measured_secs"].as_f64()?,
         errors: errors.values().filter_map(Value::as_u64).sum(),
         busy: polls.then_some(busy),
     })
 }
 
 /// The lines of ab's summary: `Complete requests:      27` and the like. What is not there is none.
-fn ab(output: &str) -> Option<Seen> {
+fn ab(output: &str) -> Option<Reported> {
     let line = |name: &str| {
         let mut lines = output.lines();
         let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -91,7 +92,7 @@ fn ab(output: &str) -> Option<Seen> {
     };
     let count = |name: &str| line(name).and_then(|n| n.parse::<u64>().ok());
     let errors = ["Failed requests", "Non-2xx responses", "Write errors"];
-    Some(Seen {
+    Some(Reported {
         requests: count("Complete requests")?,
         seconds: line("Time taken for tests")?.parse().ok()?,
         errors: errors.into_iter().filter_map(count).sum(),
@@ -101,7 +102,7 @@ fn ab(output: &str) -> Option<Seen> {
 
 /// Of httperf's summary `Total: connections C requests R replies N test-duration T s`, `Errors: total E ...` and the
 /// replies by status.
-fn parse_httperf(output: &str) -> Option<Seen> {
+fn parse_httperf(output: &str) -> Option<Reported> {
     let after = |start: &str, word: &str| {
         let mut lines = output.lines().filter_map(|line| line.strip_prefix(start));
         lines.find_map(|line| {
@@ -113,7 +114,7 @@ fn parse_httperf(output: &str) -> Option<Seen> {
     let count = |start, word| after(start, word)?.parse::<u64>().ok();
     let good = count("Reply status:", "2xx")?;
     let replies = count("Total:", "replies")?;
-    Some(Seen {
+    Some(Reported {
         requests: good,
         seconds: after("Total:", "test-duration")?.parse().ok()?,
         errors: count("Errors:", "total")? + replies.saturating_sub(good),
@@ -125,8 +126,8 @@ fn parse_httperf(output: &str) -> Option<Seen> {
 mod tests {
     use super::*;
 
-    fn seen(requests: u64, seconds: f64, errors: u64, busy: Option<f64>) -> Option<Seen> {
-        Some(Seen {
+    fn seen(requests: u64, seconds: f64, errors: u64, busy: Option<f64>) -> Option<Reported> {
+        Some(Reported {
             requests,
             seconds,
             errors,
@@ -167,8 +168,8 @@ mod tests {
     fn who_had_no_answer_has_no_result() {
         let cell = Cell {
             server: crate::stage::web::Server::Nginx,
-            connection: crate::stage::web::Connection::New,
-            size: crate::stage::web::Size::of_bytes(100),
+            connection: crate::stage::request::Connection::New,
+            size: crate::stage::request::Size::of_bytes(100),
         };
         let none = seen(0, 1.0, 5, None);
         for (seen, said) in [

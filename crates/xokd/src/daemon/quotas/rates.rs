@@ -11,21 +11,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use exos_xok::message::Refusal;
-
-use super::requests::{Refused, refuse};
-use super::{Daemon, now};
-use crate::ledger::Now;
+use crate::clock::{Now, now};
+use crate::daemon::answers::{Refused, busy};
 use crate::limits::{
     ATTACH_EVERY, ATTACHES_AT_ONCE, ATTACHES_OF_MANY, FILTER_EVERY, FILTER_TIME_PART,
     FILTERS_AT_ONCE, FILTERS_OF_MANY,
 };
-use crate::policy::{Standing, Who};
+use crate::policy::Standing;
 use crate::server::User;
 
 /// What each user has asked for lately.
 #[derive(Debug)]
-pub(super) struct Rates {
+pub(in crate::daemon) struct Rates {
     attaches: Rate,
     filters: Rate,
 }
@@ -39,31 +36,27 @@ impl Default for Rates {
     }
 }
 
-impl Daemon {
+impl Rates {
     /// Counts an attachment that is asked for, and refuses it when there are too many.
-    pub(super) fn count_attach(&mut self, who: &Who) -> Result<(), Refused> {
-        let asker = (self.standing(who), who.uid);
-        self.rates.attaches.ask(asker, "attach too often")
+    pub(in crate::daemon) fn count_attach(&mut self, user: User) -> Result<(), Refused> {
+        self.attaches.ask(user, "attach too often")
     }
 
     /// Counts a filter that is asked for, to claim it or for copies, and refuses it when there are too many.
-    pub(super) fn count_filter(&mut self, who: &Who) -> Result<(), Refused> {
-        let asker = (self.standing(who), who.uid);
+    pub(in crate::daemon) fn count_filter(&mut self, user: User) -> Result<(), Refused> {
         let what = "ask for filters too often (several can be one, with \"or\")";
-        self.rates.filters.ask(asker, what)
+        self.filters.ask(user, what)
     }
-}
 
-impl Rates {
     /// Charges a user with what was done for filters of theirs, as measured: beyond the time that is paid for by asking, or all.
-    pub(super) fn charge_filter(&mut self, user: User, took: Duration, paid: bool) {
+    pub(in crate::daemon) fn charge_filter(&mut self, user: User, took: Duration, paid: bool) {
         let takes = took * FILTER_TIME_PART;
         let paid = if paid { FILTER_EVERY } else { Duration::ZERO };
         self.filters.charge(user, takes.saturating_sub(paid), now());
     }
 
     /// How much a user has had of the time for filters lately: together with those like them, and themselves.
-    pub(super) fn filters_used(&self, user: User, now: Now) -> [Duration; 2] {
+    pub(in crate::daemon) fn filters_used(&self, user: User, now: Now) -> [Duration; 2] {
         let own = self.filters.ahead(Whose::User(user.1), now);
         let all = self.filters.ahead(Whose::All(user.0), now);
         [own.max(all), own]
@@ -155,12 +148,6 @@ impl Rate {
         let until = self.until.get(&whose).copied();
         until.unwrap_or(now).saturating_sub(now)
     }
-}
-
-/// What a program is told that has to wait.
-pub(super) fn busy(why: &str, wait: Duration) -> Refused {
-    let text = format!("{why}; try again in {} ms", wait.as_millis() + 1);
-    refuse(Refusal::Busy, text)
 }
 
 #[cfg(test)]

@@ -4,21 +4,19 @@
 //! names have some together, as have those with them whom rules name by a group, and so on.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::time::Duration;
 
-use exos_xok::message::{Answer, Refusal};
+use exos_xok::message::Refusal;
 
-use super::requests::{Answered, plain, refuse};
-use super::{Daemon, now};
-use crate::ledger::{Now, SlotId};
+use crate::clock::Now;
+use crate::daemon::answers::{Refused, refuse};
 use crate::limits::{RESOLVES, RESOLVES_PER_SECOND};
 use crate::policy::Standing;
 use crate::server::User;
 
 /// What users have asked for lately.
 #[derive(Debug, Default)]
-pub(super) struct Resolves(BTreeMap<u32, Lately>);
+pub(in crate::daemon) struct Resolves(BTreeMap<u32, Lately>);
 
 /// What a user has asked for in the second that began then.
 #[derive(Clone, Copy, Debug)]
@@ -30,19 +28,25 @@ struct Lately {
 
 impl Resolves {
     /// Counts one more of a user's, or says why that is too many.
-    fn count(&mut self, (standing, uid): User, now: Now) -> Result<(), String> {
+    pub(in crate::daemon) fn count(
+        &mut self,
+        (standing, uid): User,
+        now: Now,
+    ) -> Result<(), Refused> {
         // Of those that asked nothing for a second there is nothing to remember.
         let second = Duration::from_secs(1);
         self.0
             .retain(|_, lately| now.saturating_sub(lately.since) < second);
         let own = self.0.get(&uid).map_or(0, |lately| lately.count);
         if own >= RESOLVES_PER_SECOND {
-            return Err(format!(
+            let text = format!(
                 "programs of this user asked for {own} neighbours within a second; wait until it is over"
-            ));
+            );
+            return Err(refuse(Refusal::Limit, text));
         }
         let taken = self.0.values().map(|l| (l.standing, l.count));
-        RESOLVES.check(standing, "neighbours asked for within a second", taken)?;
+        let room = RESOLVES.check(standing, "neighbours asked for within a second", taken);
+        room.map_err(|text| refuse(Refusal::Limit, text))?;
         let lately = self.0.entry(uid).or_insert(Lately {
             since: now,
             standing,
@@ -50,24 +54,6 @@ impl Resolves {
         });
         lately.count += 1;
         Ok(())
-    }
-}
-
-impl Daemon {
-    pub(super) fn resolve(&mut self, slot: SlotId, ip: IpAddr) -> Answered {
-        let now = now();
-        let owner = self.ledger.owner(slot).expect("a attachment has an owner");
-        let counted = self.resolves.count((owner.standing, owner.who.uid), now);
-        counted.map_err(|text| refuse(Refusal::Limit, text))?;
-        let index = self.attachments[&slot].interface;
-        let (netlink, tables) = (&self.netlink, &mut self.tables);
-        if let Some(interface) = self.interfaces.iter_mut().find(|i| i.link.index == index)
-            && let Some(known) = interface.resolve(netlink, now, ip)?
-            && tables.write_quietly(|w| w.set_neighbour(&known))
-        {
-            tables.news();
-        }
-        plain(Answer::Done)
     }
 }
 

@@ -98,6 +98,24 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     Ok(scaled(text, &units, "100mbit")?.round() as u64)
 }
 
+/// `100mbit`, `1gbit`, or `125MB` (powers of 1000): bytes per second.
+///
+/// # Errors
+///
+/// What to write instead.
+pub fn parse_byte_rate(text: &str) -> Result<u64, String> {
+    let units = [
+        ("bit", 1.0 / 8.0),
+        ("kbit", 1e3 / 8.0),
+        ("mbit", 1e6 / 8.0),
+        ("gbit", 1e9 / 8.0),
+        ("kb", 1e3),
+        ("mb", 1e6),
+        ("gb", 1e9),
+    ];
+    Ok(scaled(text, &units, "100mbit")? as u64)
+}
+
 /// `64kb`, `1mb`, `1gb` (powers of 1000), `64kib`, `1mib`, `1gib` or `64k`, `1m`, `1g` (powers of 1024), `1500b` or `1500`:
 /// bytes.
 ///
@@ -200,6 +218,8 @@ mod tests {
         }
         assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
         assert_eq!(parse_rate("10 Mbit"), Ok(10_000_000));
+        assert_eq!(parse_byte_rate("100 Mbit"), Ok(12_500_000));
+        assert_eq!(parse_byte_rate("3MB"), Ok(3_000_000));
     }
 
     #[test]
@@ -221,6 +241,7 @@ mod tests {
             (parse_share("101%").unwrap_err(), "more than all"),
             (parse_rate("100").unwrap_err(), "100mbit"),
             (parse_rate("100mb").unwrap_err(), "100mbit"),
+            (parse_byte_rate("1mib").unwrap_err(), "100mbit"),
             (parse_size("99999999999g").unwrap_err(), "1 EB"),
             (parse_size("64t").unwrap_err(), "64kb"),
             (parse_size("").unwrap_err(), "number"),

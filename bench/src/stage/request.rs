@@ -1,10 +1,10 @@
-//! The documents: their sizes, names and contents.
+//! What is asked of a server: a document of some size, over connections of some kind; and what can go wrong.
 
-use crate::stage::scratch::write;
-use exos_host::Result;
+use crate::stage::args::shown_as_on_the_command_line;
+use exos_program::units::parse_size;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
 /// The size of a document.
@@ -40,24 +40,12 @@ impl Size {
 
 const UNITS: [(u64, &str); 2] = [(1024 * 1024, "M"), (1024, "K")];
 
+/// The syntax of sizes that all commands have.
 impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let with_unit = |&(factor, unit): &(u64, &str)| {
-            let digits = text
-                .strip_suffix(unit)
-                .or_else(|| text.strip_suffix(&unit.to_lowercase()))?;
-            Some((factor, digits))
-        };
-        let (factor, digits) = UNITS.iter().find_map(with_unit).unwrap_or((1, text));
-        let bytes = digits
-            .parse::<u64>()
-            .ok()
-            .and_then(|n| n.checked_mul(factor));
-        bytes.map(Self).ok_or_else(|| {
-            format!("{text:?} is not a size: write a number of bytes, or one with K or M")
-        })
+        parse_size(text).map(Self)
     }
 }
 
@@ -81,11 +69,50 @@ pub fn body(size: Size) -> Vec<u8> {
     lines.take(size.0 as usize).collect()
 }
 
-/// Writes the documents of these sizes into a directory.
-pub(crate) fn generate(directory: &Path, sizes: &[Size]) -> Result<()> {
-    sizes
-        .iter()
-        .try_for_each(|&size| write(&directory.join(size.document()), body(size)))
+/// How requests are spread over connections.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Connection {
+    /// A new connection for each request: the client sends `Connection: close`.
+    New,
+    /// Many requests on each connection.
+    Persistent,
+}
+
+shown_as_on_the_command_line!(Connection);
+
+impl Connection {
+    /// In titles of figures.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::New => "a connection for each request",
+            Self::Persistent => "standing connections",
+        }
+    }
+}
+
+/// Numbers of what went wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Errors {
+    /// Connections that could not be made.
+    pub connect: u64,
+    /// Failed reads; of our client also answers that were not the document.
+    pub read: u64,
+    /// Failed writes.
+    pub write: u64,
+    /// Answers that did not come within two seconds.
+    pub timeout: u64,
+    /// Answers with another status than 2xx and 3xx; of our client than 200.
+    pub status: u64,
+}
+
+impl Errors {
+    /// All of them.
+    pub fn total(self) -> u64 {
+        self.connect + self.read + self.write + self.timeout + self.status
+    }
 }
 
 #[cfg(test)]
@@ -110,8 +137,6 @@ mod tests {
             "",
             "K",
             "-1",
-            "1.5K",
-            "1G",
             "ßK",
             "99999999999999999999",
             "9999999999999999999K",

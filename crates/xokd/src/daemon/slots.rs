@@ -10,13 +10,15 @@ use exos_link::{Facts as LinkFacts, Feed};
 use exos_xok::message::{Mode, Refusal};
 use exos_xok::tables;
 
-use super::generals::Changes;
-use super::requests::{Refused, refuse};
-use super::revocation::Revocations;
-use super::{Attachment, Daemon, now, random};
+use super::Daemon;
+use super::answers::{Refused, refuse};
+use super::attachment::{Attachment, Changes, Revocations};
+use crate::clock::now;
+use crate::interface::Interface;
 use crate::ledger::{Change, Owner, SlotId};
 use crate::limits::{NOBODY, REATTACH_TIME};
 use crate::policy::{Rule, Who};
+use crate::random::random;
 use crate::server::ConnectionId;
 use crate::slot::{self, SlotPair, SlotPairConfig};
 use crate::state;
@@ -43,7 +45,7 @@ pub(super) struct Made {
 
 impl Daemon {
     /// Makes a slot for a program; returns its number and the descriptors to pass.
-    pub(super) fn add_seat(
+    pub(super) fn give_slot(
         &mut self,
         id: ConnectionId,
         who: &Who,
@@ -96,7 +98,7 @@ impl Daemon {
 
     /// A virtual interface for a newcomer, with the rule that allows it.
     fn make_shared(&self, index: u32, who: &Who, chunks: u32) -> Result<(Made, Rule), Refused> {
-        let interface = self.interface(index).expect("it was chosen");
+        let interface = self.served(index);
         let rule = self.config.policy.attach(who, &interface.link.name, None);
         let rule = rule.map_err(|e| refuse(Refusal::NotAllowed, e))?;
         let chunks = self.check_bounds(who, rule, chunks)?;
@@ -162,7 +164,7 @@ impl Daemon {
         &self,
         config: &SlotPairConfig,
     ) -> exos_host::error::Result<(SlotPair, LinkFacts, Vec<OwnedFd>)> {
-        let interface = self.interface(config.ifindex).expect("it was chosen");
+        let interface = self.served(config.ifindex);
         let mut place = SlotPair::make(&self.netlink, config)?;
         let entry = Slot {
             kind: SlotKind::Veth,
@@ -180,7 +182,7 @@ impl Daemon {
         Ok((place, offer.facts, fds.into_iter().flatten().collect()))
     }
 
-    fn choose_interface(&self, name: &str) -> Result<&crate::interface::Interface, Refused> {
+    fn choose_interface(&self, name: &str) -> Result<&Interface, Refused> {
         let all = &self.interfaces;
         match (name, &all[..]) {
             ("", [only]) => Ok(only),
@@ -201,7 +203,7 @@ impl Daemon {
     }
 
     /// Takes a slot with all that it holds. What the kernel refuses is said, and does not stop the rest.
-    pub(super) fn remove_seat(&mut self, slot: SlotId) {
+    pub(super) fn remove_slot(&mut self, slot: SlotId) {
         self.check_promises(slot);
         let Some(attachment) = self.attachments.remove(&slot) else {
             return;
@@ -272,10 +274,26 @@ impl Daemon {
     }
 
     /// The attachment of a slot that there is.
-    pub(super) fn seat_mut(&mut self, slot: SlotId) -> &mut Attachment {
-        self.attachments
-            .get_mut(&slot)
-            .expect("the slot has a attachment")
+    pub(super) fn attachment_mut(&mut self, slot: SlotId) -> &mut Attachment {
+        let attachment = self.attachments.get_mut(&slot);
+        attachment.expect("every slot has an attachment")
+    }
+
+    /// Whose a slot is that there is.
+    pub(super) fn owner(&self, slot: SlotId) -> &Owner {
+        let owner = self.ledger.owner(slot);
+        owner.expect("every slot has an owner")
+    }
+
+    /// The interface of a slot that there is.
+    pub(super) fn interface_of(&self, slot: SlotId) -> &Interface {
+        self.served(self.attachments[&slot].interface)
+    }
+
+    /// An interface that has slots.
+    pub(super) fn served(&self, index: u32) -> &Interface {
+        let interface = self.interface(index);
+        interface.expect("slots are on interfaces that are served")
     }
 
     /// A slot's row of the tables.

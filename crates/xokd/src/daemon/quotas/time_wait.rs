@@ -6,20 +6,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::ledger::Now;
+use crate::clock::Now;
 use crate::limits::{TIME_WAIT_LIFE, TIME_WAIT_PER_USER_MAX, TIME_WAITS};
 use crate::policy::Standing;
 
 /// What was taken lately.
 #[derive(Debug, Default)]
-pub(super) struct TimeWaits {
+pub(in crate::daemon) struct TimeWaits {
     /// By second and user.
     taken: BTreeMap<(u64, u32), (Standing, usize)>,
 }
 
 impl TimeWaits {
     /// How many more may be taken of a user.
-    pub(super) fn room(&mut self, now: Now, uid: u32, standing: Standing) -> usize {
+    pub(in crate::daemon) fn room(&mut self, now: Now, uid: u32, standing: Standing) -> usize {
         let oldest = now.saturating_sub(TIME_WAIT_LIFE + Duration::from_secs(1));
         self.taken = self.taken.split_off(&(oldest.as_secs(), 0));
         let of_user = self.taken.iter().filter(|((_, user), _)| *user == uid);
@@ -31,7 +31,7 @@ impl TimeWaits {
     }
 
     /// This many were taken.
-    pub(super) fn add(&mut self, now: Now, uid: u32, standing: Standing, count: usize) {
+    pub(in crate::daemon) fn add(&mut self, now: Now, uid: u32, standing: Standing, count: usize) {
         let taken = self.taken.entry((now.as_secs(), uid));
         taken.or_insert((standing, 0)).1 += count;
     }

@@ -1,0 +1,120 @@
+//! What the user may choose of `exos bench http`.
+
+use crate::stage::args::shown_as_on_the_command_line;
+use crate::stage::request::Size;
+use crate::stage::web::{Server, WebArgs};
+use exos_host::{Error, Result};
+use exos_lab::WireKind;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Whom everybody is compared with in tables and figures.
+pub(super) const PEER: &str = "nginx";
+
+/// Groups of cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Group {
+    /// Documents of several sizes at full speed, compared with the packet limit of the link
+    Documents,
+    /// What each optimisation of exos serve is worth: without each one, without all, and on kernel sockets
+    Specialisations,
+    /// Latency at half of nginx's highest rate
+    Latency,
+    /// Fast clients next to many slow ones, and what the slow ones cost
+    Readers,
+    /// exos serve on two cores compared with one: what a request costs on each, and packets that arrive at the wrong
+    /// core
+    Cores,
+}
+
+/// Who loads the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Client {
+    /// wrk, on kernel sockets.
+    Wrk,
+    /// A client that writes packets itself, with as little TCP as the protocol allows; plain wire only.
+    Packets,
+}
+
+shown_as_on_the_command_line!(Client);
+
+impl Client {
+    /// Whether it can load servers on such a wire: where a program of XDP receives, as ours is, the kernel does not hand
+    /// over super-packets.
+    pub(super) fn can_on(self, wire: WireKind) -> bool {
+        self == Self::Wrk || wire == WireKind::Plain
+    }
+}
+
+/// Options of `exos bench http`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct HttpArgs {
+    /// How servers are loaded, and how cells are chosen and told of.
+    #[command(flatten)]
+    pub web: WebArgs,
+    /// Groups to measure, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores])]
+    pub groups: Vec<Group>,
+    /// Servers to measure, in this order, separated by commas; skips those not installed
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Server::ALL)]
+    pub servers: Vec<Server>,
+    /// Clients that load the servers, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Client::Wrk, Client::Packets])]
+    pub clients: Vec<Client>,
+    /// Sizes of the documents in bytes, separated by commas; K is 1024 bytes, M 1024 K [default:
+    /// 0,100,1K,10K,100K,1M, with --quick 100,10K; of specialisations 0,100,1K,10K,100K, with --quick 100,100K]
+    #[arg(long, value_delimiter = ',')]
+    pub sizes: Vec<Size>,
+    /// Numbers of slow clients, separated by commas
+    #[arg(long, value_delimiter = ',', default_values_t = [64, 1000, 4000])]
+    pub readers: Vec<u32>,
+    /// Kinds of wire, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [WireKind::Plain, WireKind::Offload])]
+    pub wire: Vec<WireKind>,
+}
+
+/// Most slow readers: a server of the kernel's has a descriptor for each.
+const READERS_MAX: u32 = 8000;
+
+impl std::ops::Deref for HttpArgs {
+    type Target = WebArgs;
+
+    fn deref(&self) -> &WebArgs {
+        &self.web
+    }
+}
+
+impl HttpArgs {
+    /// Of the cells of a group those that were asked for.
+    pub(super) fn wanted<C: ToString>(
+        &self,
+        group: Group,
+        cells: impl IntoIterator<Item = C>,
+    ) -> Vec<C> {
+        let is_wanted = |cell: &C| self.groups.contains(&group) && self.wants(&cell.to_string());
+        cells.into_iter().filter(is_wanted).collect()
+    }
+
+    /// Says what cannot be measured, before anything is made.
+    pub(super) fn check(&self) -> Result<()> {
+        let is_empty = [
+            self.servers.is_empty(),
+            self.groups.is_empty(),
+            self.clients.is_empty(),
+            self.wire.is_empty(),
+        ];
+        if is_empty.contains(&true) {
+            return Err(Error::new(
+                "there is nothing to measure: give at least one group, server, client and wire",
+            ));
+        }
+        self.web.check(&self.sizes)?;
+        if self.readers.iter().any(|n| !(1..=READERS_MAX).contains(n)) {
+            return Err(Error::new(format!(
+                "--readers must be from 1 to {READERS_MAX}"
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! What the user may choose of `exos bench sharing`.
+
+use crate::stage::args::{CommonArgs, check_seconds};
+use exos_host::{Error, Result};
+
+/// Groups of figures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Group {
+    /// A web server through the daemon compared with one on the interface itself, and where the time of a packet goes
+    Protection,
+    /// Packets among 1 to 10,000 grants, and how soon a new grant takes effect
+    Demultiplexing,
+    /// How the link is divided, and latency next to a hostile sender
+    Fairness,
+    /// Processor time and memory of the daemon
+    Daemon,
+}
+
+/// Options of `exos bench sharing`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct SharingArgs {
+    /// How figures are chosen and told of.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Groups to measure, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Protection, Group::Demultiplexing, Group::Fairness, Group::Daemon])]
+    pub groups: Vec<Group>,
+    /// Seconds per measurement [default: 3, with --quick 1]
+    #[arg(long)]
+    pub seconds: Option<f64>,
+    /// Bandwidth of the shared link in Mbit/s; it must be less than one core can send through the daemon, or the core
+    /// is shared instead of the link
+    #[arg(long, default_value_t = 500)]
+    pub rate: u64,
+    /// User ID, not root's, that the programs run as
+    #[arg(long, default_value_t = 65534)]
+    pub uid: u32,
+}
+
+impl SharingArgs {
+    /// How long one measurement lasts.
+    pub(super) fn seconds(&self) -> f64 {
+        let default = if self.common.quick { 1.0 } else { 3.0 };
+        self.seconds.unwrap_or(default)
+    }
+
+    /// Says what cannot be measured, before anything is made.
+    pub(super) fn check(&self) -> Result<()> {
+        let wrong = |what: &str| Err(Error::new(what));
+        if self.groups.is_empty() {
+            return wrong("there is nothing to measure: give a group");
+        }
+        if !(1..=100_000).contains(&self.rate) {
+            return wrong("--rate must be from 1 to 100000 Mbit/s");
+        }
+        if self.uid == 0 {
+            return wrong(
+                "--uid must not be root's: what is measured is programs without privilege",
+            );
+        }
+        self.common.check()?;
+        check_seconds(self.seconds())
+    }
+}

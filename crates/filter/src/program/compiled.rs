@@ -1,0 +1,73 @@
+//! What comes of compiling: instructions, ready to load, and what they count and say.
+
+use crate::counters::counters;
+use crate::ebpf::Insn;
+use crate::limits::INSNS_MAX;
+use std::fmt;
+
+counters! {
+    /// What a program counts: one packet each.
+    Counter(u32), u32;
+    /// Passed to the kernel by a rule or by `otherwise`.
+    Pass: "xdp_pass",
+    /// Dropped by a rule or by `otherwise`.
+    Drop: "xdp_drop",
+    /// Given to a socket.
+    Redirect: "xdp_redirect",
+    /// Meant for a socket, but the queue had none.
+    NoSocket: "xdp_no_socket",
+    /// Answered in the kernel by a [handler](crate::handler).
+    Answered: "xdp_answered",
+    /// Fragments dropped because a quarter of the socket's ring was full.
+    EarlyDropFragment: "xdp_early_drop_fragment",
+    /// Acknowledgements without data dropped because half of it was.
+    EarlyDropAck: "xdp_early_drop_ack",
+    /// SYNs dropped because three quarters of it were.
+    EarlyDropSyn: "xdp_early_drop_syn",
+}
+
+/// Instructions, ready to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    insns: Vec<Insn>,
+}
+
+/// The program would have more than [`INSNS_MAX`] instructions, or jumps further than an instruction can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompileError;
+
+impl Program {
+    pub(crate) const fn new(insns: Vec<Insn>) -> Self {
+        Self { insns }
+    }
+
+    /// The instructions.
+    pub fn insns(&self) -> &[Insn] {
+        &self.insns
+    }
+
+    /// The instructions as bpf(2) takes them.
+    pub fn words(&self) -> Vec<u64> {
+        self.insns.iter().map(|insn| insn.to_word()).collect()
+    }
+}
+
+/// Verdicts of XDP programs (`enum xdp_action`).
+pub(crate) mod xdp {
+    pub(crate) const DROP: i32 = 1;
+    pub(crate) const PASS: i32 = 2;
+    /// Out by the interface that it came in by.
+    pub(crate) const TX: i32 = 3;
+    pub(crate) const REDIRECT: i32 = 4;
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the rules need more than {INSNS_MAX} instructions: use fewer or simpler rules"
+        )
+    }
+}
+
+impl std::error::Error for CompileError {}
