@@ -168,12 +168,14 @@ fn helper(number: i32) -> String {
         39 => "skb_pull_data",
         51 => "redirect_map",
         54 => "xdp_adjust_meta",
+        65 => "xdp_adjust_tail",
         131 => "ringbuf_reserve",
         132 => "ringbuf_submit",
         133 => "ringbuf_discard",
         160 => "ktime_get_coarse_ns",
         188 => "xdp_get_buff_len",
         189 => "xdp_load_bytes",
+        190 => "xdp_store_bytes",
         other => return format!("helper {other}"),
     };
     format!("bpf_{name}")
