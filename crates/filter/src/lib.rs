@@ -39,6 +39,7 @@ mod packet;
 pub mod program;
 pub mod rationed;
 mod satisfy;
+pub mod transmit;
 
 pub use filter::{Conjunction, Filter, TooLarge};
 pub use language::ParseError;

@@ -17,6 +17,7 @@
 mod btf;
 mod info;
 mod link;
+mod live;
 mod map;
 mod mapped;
 mod merging;
@@ -28,6 +29,7 @@ mod tcx;
 pub use btf::{KernelTypes, Member};
 pub use info::{ProgInfo, XdpHolder, map_exists, who_holds_xdp};
 pub use link::{Link, XdpMode};
+pub use live::{FRAMES_MAX as LIVE_FRAMES_MAX, LiveProg};
 pub use map::{Map, MapKind, possible_cpus};
 pub use mapped::MappedArray;
 pub use merging::{merging_of, turn_on_again};

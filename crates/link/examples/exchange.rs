@@ -22,7 +22,7 @@ use exos_filter::{Action, Filter, Rule};
 use exos_host::netlink::VethEnd;
 use exos_host::netns::NetNs;
 use exos_host::{Error, affinity};
-use exos_link::{Link, RX_BATCH, TxMeta, XdpConfig, XdpLink};
+use exos_link::{Link, RX_BATCH, TransmitChoice, TxMeta, XdpConfig, XdpLink};
 
 const INTERFACE: &str = "ve";
 
@@ -151,7 +151,14 @@ fn open(ns: &NetNs, end: usize) -> Result<XdpLink, Error> {
         filter: Filter::everything(),
         action: Action::RedirectToSocket,
     }];
-    XdpLink::open(&XdpConfig::new(INTERFACE, rules))
+    XdpLink::open(&XdpConfig {
+        transmit: match std::env::var("BY").as_deref() {
+            Ok("ring") => TransmitChoice::Ring,
+            Ok("live") => TransmitChoice::LiveFrames,
+            _ => TransmitChoice::Cheaper,
+        },
+        ..XdpConfig::new(INTERFACE, rules)
+    })
 }
 
 /// Answers each packet by one; first sends a window, and again when all is lost.

@@ -53,7 +53,7 @@ pub use memory::{MemoryConfig, MemoryLink};
 pub use meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
 pub use tap::{TapConfig, TapLink};
 pub use xdp::{Facts, Feed, Held, Offer, OfferConfig, RingLock, check_chunks};
-pub use xdp::{Merging, Mode, ModeChoice, XdpConfig, XdpLink, way_out_of};
+pub use xdp::{Merging, Mode, ModeChoice, TransmitChoice, XdpConfig, XdpLink, way_out_of};
 
 /// Something that carries Ethernet frames.
 #[derive(Debug)]

@@ -87,6 +87,10 @@ pub const KICKS_MAX: u32 = 2 * TX_RING_SIZE / 32;
 /// transmit ring through before the kernel says EAGAIN.
 pub const SEND_BUFFER_LEN: i32 = 8 << 20;
 
+/// How often an interface is asked, while many frames at once are redirected to it, whether it takes them: the other end of a
+/// veth may lose its XDP program and its GRO at any time, and until the next question such frames are lost.
+pub const LIVE_RECHECK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Packets handled per busy poll, where that is asked for: the batch.
 pub const BUSY_POLL_BUDGET: i32 = RX_BATCH as i32;
 

@@ -29,6 +29,7 @@
 mod adopt;
 mod calls;
 mod facts;
+mod live;
 mod offer;
 mod open;
 mod program;
@@ -52,7 +53,7 @@ use exos_host::error::{Error, ErrorKind};
 
 pub use facts::{Facts, check_chunks};
 pub use offer::{Feed, Held, Offer, OfferConfig};
-pub use open::XdpConfig;
+pub use open::{TransmitChoice, XdpConfig};
 pub use program::{Mode, ModeChoice};
 pub use super_packets::RingLock;
 pub use way_out::way_out_of;
@@ -79,6 +80,8 @@ pub struct XdpLink {
     interface: Interface,
     zero_copy: bool,
     merging: Merging,
+    /// Why no frames leave in live frame mode, where they were to.
+    live_refusal: Option<Error>,
 }
 
 /// Whether the device merges what comes into packets longer than the MTU, which keeps its driver from running XDP programs
@@ -149,6 +152,11 @@ impl XdpLink {
     /// Why native mode was not to be had, when the mode is generic by necessity.
     pub fn native_refusal(&self) -> Option<&Error> {
         self.program.as_ref()?.native_refusal()
+    }
+
+    /// Why no frames leave in live frame mode, where they were to.
+    pub fn live_refusal(&self) -> Option<&Error> {
+        self.live_refusal.as_ref()
     }
 
     /// Whether the device merges packets for good, and what becomes of them.

@@ -122,6 +122,8 @@ pub enum Helper {
     RedirectMap = 51,
     /// `long bpf_xdp_adjust_meta(ctx, delta)`: room before the packet; all packet pointers become invalid.
     XdpAdjustMeta = 54,
+    /// `long bpf_xdp_adjust_tail(ctx, delta)`: a longer or shorter packet; all packet pointers become invalid.
+    XdpAdjustTail = 65,
     /// `void *bpf_ringbuf_reserve(ringbuf, size, flags)`
     RingbufReserve = 131,
     /// `void bpf_ringbuf_submit(data, flags)`
@@ -134,6 +136,8 @@ pub enum Helper {
     XdpGetBuffLen = 188,
     /// `long bpf_xdp_load_bytes(xdp_md, offset, buf, len)`: across buffers; negative when the bytes are not there.
     XdpLoadBytes = 189,
+    /// `long bpf_xdp_store_bytes(xdp_md, offset, buf, len)`: across buffers; negative when there is no such place.
+    XdpStoreBytes = 190,
 }
 
 /// One instruction; the second half of a 64-bit load counts as one.

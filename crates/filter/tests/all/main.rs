@@ -15,3 +15,4 @@ mod programs;
 mod sets;
 mod syn_handler;
 mod tcpdump_oracle;
+mod transmit;

@@ -10,6 +10,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
+/// The array can be mapped (Linux 5.5).
+const BPF_F_MMAPABLE: u32 = 1 << 10;
+
 /// Which kind of map (`enum bpf_map_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -142,6 +145,24 @@ impl Map {
     /// Never pass this map's descriptor to a process without privilege: it is writable by the one that holds it.
     pub fn xskmap(queues: u32) -> Result<Self, Error> {
         Self::create(MapKind::Xskmap, "exos_sockets", 4, 4, queues)
+    }
+
+    /// Interfaces that programs redirect to, by their index.
+    pub fn devmap(entries: u32) -> Result<Self, Error> {
+        Self::create(MapKind::Devmap, "exos_out", 4, 4, entries)
+    }
+
+    /// An array whose values lie in memory one after the other, where its descriptor is mapped: `value_size` is a multiple
+    /// of 8. All of it is taken at once.
+    pub fn mappable_array(name: &str, value_size: usize, entries: u32) -> Result<Self, Error> {
+        let flags = BPF_F_MMAPABLE;
+        Self::create_with(MapKind::Array, name, 4, value_size, entries, flags).map_err(|error| {
+            match error.is(libc::EINVAL) {
+                // It is the only thing asked for that an older kernel does not know.
+                true => error.mend("maps that programs share as memory need Linux 5.5"),
+                false => error,
+            }
+        })
     }
 
     /// An array of `entries` values of `value_size` bytes.

@@ -1,13 +1,10 @@
 //! Arrays that programs and user space share as memory: what the one writes the other reads, without a system call.
 
-use super::map::{Map, MapKind};
+use super::map::Map;
 use crate::error::{Context as _, Error};
 use crate::mapping::Mapping;
 use std::os::fd::{AsFd as _, RawFd};
 use std::sync::atomic::AtomicU64;
-
-/// The array can be mapped (Linux 5.5).
-const BPF_F_MMAPABLE: u32 = 1 << 10;
 
 /// An array of values of whole 64-bit words, mapped for reading and writing. All of its memory is taken at once.
 ///
@@ -36,12 +33,7 @@ impl MappedArray {
             value_size > 0 && value_size.is_multiple_of(word) && entries > 0,
             "{entries} values of {value_size} bytes"
         );
-        let map = Map::create_with(MapKind::Array, name, 4, value_size, entries, BPF_F_MMAPABLE)
-            .map_err(|error| match error.is(libc::EINVAL) {
-                // It is the only thing asked for that an older kernel does not know.
-                true => error.mend("maps that programs share as memory need Linux 5.5"),
-                false => error,
-            })?;
+        let map = Map::mappable_array(name, value_size, entries)?;
         let len = entries as usize * (value_size / word);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the kernel has rounded the array up to whole pages; it never shrinks, and the mapping keeps it.

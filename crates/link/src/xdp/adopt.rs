@@ -80,6 +80,7 @@ impl XdpLink {
             interface,
             zero_copy: facts.has(Facts::ZERO_COPY),
             merging: Merging::No,
+            live_refusal: None,
         })
     }
 

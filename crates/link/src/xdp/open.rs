@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use exos_filter::{Action, Rule};
-use exos_host::bpf::{ProgInfo, who_holds_xdp};
+use exos_host::bpf::{Map, ProgInfo, who_holds_xdp};
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::error::ErrorKind;
 use exos_host::ethtool::{Ethtool, Feature};
@@ -23,6 +23,7 @@ use exos_ring::PeerFault;
 use exos_wire::Mac;
 
 use super::calls::{self, RingSizes};
+use super::live::LiveFrames;
 use super::program::{Mode, ModeChoice, Program};
 use super::queue::Queue;
 use super::socket::Socket;
@@ -41,6 +42,19 @@ const VETH: &str = "veth";
 
 /// Drivers whose other end is the machine that ours runs on: virtio, Xen.
 const PARAVIRTUAL_DRIVERS: [&str; 2] = ["virtio_net", "vif"];
+
+/// How frames leave an interface that copies them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransmitChoice {
+    /// Few at once by the transmit ring, many by what has cost less lately: the ring, or live frame mode, where the kernel
+    /// runs a program of ours for each ([`exos_filter::transmit`]).
+    #[default]
+    Cheaper,
+    /// By the ring.
+    Ring,
+    /// In live frame mode, where the interface takes them, even a lone one.
+    LiveFrames,
+}
 
 /// Which queue to open, and what to take from it.
 #[derive(Clone, Debug)]
@@ -61,6 +75,8 @@ pub struct XdpConfig {
     /// Sends what is to be cut into segments as one super-packet, through a packet socket beside
     /// the ring, where the interface copies anyway.
     pub super_packets: bool,
+    /// How frames leave where the interface copies.
+    pub transmit: TransmitChoice,
     /// Has the program note when each frame came ([`RxMeta::arrived_ns`](crate::RxMeta::arrived_ns)), however
     /// late we look. Packets of a driver that has no room for metadata before a packet go to the host.
     pub arrival_times: bool,
@@ -77,6 +93,7 @@ impl XdpConfig {
             mode: ModeChoice::Auto,
             prefer_busy_poll: false,
             super_packets: true,
+            transmit: TransmitChoice::Cheaper,
             arrival_times: false,
         }
     }
@@ -141,6 +158,7 @@ impl XdpLink {
             interface: interface.clone(),
             zero_copy: true,
             merging: Merging::No,
+            live_refusal: None,
         };
         let in_pieces = multi_buffer || takes_large_frames(program.mode())?;
         if program.mode() == Mode::Generic && merges_for_good(&interface.name)? {
@@ -152,7 +170,7 @@ impl XdpLink {
         }
         let flags = bind_flags(program.mode(), in_pieces);
         for &number in &link.numbers {
-            let (mut umem, mut socket) = make_socket(interface, config.prefer_busy_poll)?;
+            let (mut umem, frames, mut socket) = make_socket(interface, config)?;
             // Before the binding: drivers with zero copy take what they need there.
             let filled = socket.refill(&mut umem, RX_RING_SIZE).map_err(ring_fault)?;
             bind(&socket, interface, number, flags, QUEUE_RELEASE_WAIT)?;
@@ -161,6 +179,15 @@ impl XdpLink {
             let mut queue = Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum);
             if config.arrival_times {
                 queue.expect_stamps();
+            }
+            if let Some(frames) = frames
+                && !link.zero_copy
+            {
+                let live = LiveFrames::open(interface, &frames, chunk_size_for(interface.mtu));
+                match live {
+                    Ok(live) => queue.send_live(live, config.transmit),
+                    Err(error) => link.live_refusal = Some(error),
+                }
             }
             link.queues.push(queue);
         }
@@ -323,17 +350,27 @@ fn holder(interface: &Interface) -> Result<Option<Error>, Error> {
     }))
 }
 
-fn make_socket(interface: &Interface, prefer_busy_poll: bool) -> Result<(Umem, Socket), Error> {
+/// A socket and its memory, which programs can read too where many frames at once are to leave.
+fn make_socket(
+    interface: &Interface,
+    config: &XdpConfig,
+) -> Result<(Umem, Option<Map>, Socket), Error> {
     let chunk_size = chunk_size_for(interface.mtu);
     let bytes = u64::from(CHUNKS) * u64::from(chunk_size);
-    let umem = Umem::new(CHUNKS, chunk_size)
-        .map_err(|source| Error::io(format!("{bytes} bytes of memory for packets"), source))?;
+    let (umem, frames) = if config.transmit != TransmitChoice::Ring {
+        let (umem, frames) = Umem::shown_to_programs(CHUNKS, chunk_size)?;
+        (umem, Some(frames))
+    } else {
+        let umem = Umem::new(CHUNKS, chunk_size)
+            .map_err(|source| Error::io(format!("{bytes} bytes of memory for packets"), source))?;
+        (umem, None)
+    };
     let sizes = RingSizes::for_chunks(CHUNKS);
     let socket = calls::new_socket(umem.memory(), chunk_size, sizes)
         .and_then(|fd| Socket::over(fd, sizes))
         .map_err(|source| explain_socket(source, bytes))?;
-    prepare(&socket, &interface.name, prefer_busy_poll)?;
-    Ok((umem, socket))
+    prepare(&socket, &interface.name, config.prefer_busy_poll)?;
+    Ok((umem, frames, socket))
 }
 
 /// What must be set before the socket is bound, and before it is passed to anyone.
@@ -482,7 +519,7 @@ mod tests {
     fn hold_queue() -> (Socket, Umem) {
         let info = Netlink::new().unwrap().link_by_name("va").unwrap();
         let interface = check_interface(&info).unwrap();
-        let (umem, socket) = make_socket(&interface, false).unwrap();
+        let (umem, _, socket) = make_socket(&interface, &config()).unwrap();
         let flags = bind_flags(Mode::Native, false);
         bind(&socket, &interface, 0, flags, QUEUE_RELEASE_WAIT).unwrap();
         (socket, umem)

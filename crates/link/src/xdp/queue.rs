@@ -8,6 +8,7 @@
 //! ones belong into the fill ring and are kept back from sending, so that
 //! reception never starves.
 
+mod cost;
 mod receive;
 mod relay;
 #[cfg(test)]
@@ -18,9 +19,12 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use exos_ring::PeerFault;
 
-use super::socket::Socket;
+use super::live::LiveFrames;
+use super::open::TransmitChoice;
+use super::socket::{Descriptor, Socket};
 use super::umem::Umem;
 use crate::meta::RxChecksum;
+use cost::BatchCosts;
 
 /// A bound socket and its memory, which goes after it.
 #[derive(Debug)]
@@ -37,8 +41,13 @@ pub(super) struct Queue {
     arrived_ns: Option<u64>,
     /// Chunks that the fill ring should have and does not.
     owed: u32,
-    /// Chunks in the transmit ring, with the kernel or in the completion ring.
+    /// What leaves at the next flush.
+    queued: Vec<Descriptor>,
+    /// Chunks queued, in the transmit ring, with the kernel or in the completion ring.
     in_flight: u32,
+    /// The way of many frames at once, where there is one, and what each way has cost.
+    live: Option<LiveFrames>,
+    costs: BatchCosts,
     /// A received frame of which the last piece has not come yet.
     pieces: Vec<u8>,
     fault: Option<PeerFault>,
@@ -82,7 +91,7 @@ impl Queue {
         rx_checksum: RxChecksum,
     ) -> Self {
         socket.wake_rx_if_asked();
-        let receiving = socket.rx.capacity();
+        let (receiving, sending) = (socket.rx.capacity(), socket.tx.capacity());
         Self {
             socket,
             umem,
@@ -91,7 +100,10 @@ impl Queue {
             stamped: false,
             arrived_ns: None,
             owed: receiving - filled,
+            queued: Vec::with_capacity(sending as usize),
             in_flight: 0,
+            live: None,
+            costs: BatchCosts::new(TransmitChoice::Ring),
             pieces: Vec::new(),
             fault: None,
             gone: false,
@@ -102,6 +114,12 @@ impl Queue {
     /// From now on every frame has its time of arrival before it.
     pub(super) fn expect_stamps(&mut self) {
         self.stamped = true;
+    }
+
+    /// From now on many frames at once may leave another way than by the ring.
+    pub(super) fn send_live(&mut self, live: LiveFrames, choice: TransmitChoice) {
+        self.costs = BatchCosts::new(choice);
+        self.live = Some(live);
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -125,6 +143,7 @@ impl Queue {
             ("tx_bad_completion", c.tx_bad_completion),
             ("ring_fault", u64::from(self.fault.is_some())),
         ];
+        all.extend(LiveFrames::counters(self.live.as_ref()));
         if let Ok(kernel) = self.socket.statistics() {
             all.extend([
                 ("kernel_rx_dropped", kernel.rx_dropped),

@@ -20,7 +20,11 @@
 
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsFd as _;
 
+use exos_host::bpf::Map;
+
+use crate::Error;
 use crate::limits::{CHUNK_SIZES, FRAME_OVERHEAD_LEN, XDP_HEADROOM_LEN};
 use crate::mapping::Mapping;
 
@@ -49,6 +53,15 @@ pub(super) fn single_chunk_mtu_max() -> usize {
 }
 
 impl Umem {
+    /// Maps `chunks` chunks of `chunk_size`, all free. Programs can read them in the array that is given beside it.
+    pub(super) fn shown_to_programs(chunks: u32, chunk_size: u32) -> Result<(Self, Map), Error> {
+        let map = Map::mappable_array("exos_frames", chunk_size as usize, chunks)?;
+        let len = chunks as usize * chunk_size as usize;
+        let memory = Mapping::shared(map.as_fd(), len, 0)
+            .map_err(|source| Error::io(format!("{len} bytes of memory for packets"), source))?;
+        Ok((Self::over(memory, chunk_size), map))
+    }
+
     /// Maps `chunks` chunks of `chunk_size`, all free.
     pub(super) fn new(chunks: u32, chunk_size: u32) -> io::Result<Self> {
         let memory = Mapping::anonymous(chunks as usize * chunk_size as usize)?;

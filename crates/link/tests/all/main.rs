@@ -1,6 +1,7 @@
 //! All integration tests of this crate, in one program: each module has its own first line.
 
 mod common;
+mod live_frames;
 mod memory;
 mod offer;
 mod tap;

@@ -23,7 +23,7 @@ mod watch;
 pub use addresses::Address;
 pub use links::{LinkInfo, VethEnd, XdpInfo, XdpMode};
 pub use neighbours::{Neighbour, NeighbourState};
-pub use netdev::XdpFeatures;
+pub use netdev::{Netdev, XdpFeatures};
 pub use routes::{Route, RouteEntry};
 pub use watch::{Change, Watch};
 

@@ -50,11 +50,18 @@ const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 
-impl XdpFeatures {
-    /// Asks the kernel about an interface in the network namespace of the calling thread. `None` when the
-    /// kernel is too old to say.
-    pub fn of(index: u32) -> Result<Option<Self>> {
-        let what = || format!("cannot ask what XDP can do on the interface with index {index}");
+/// Asks the kernel what drivers can do, of interfaces in the network namespace that it was opened in.
+#[derive(Debug)]
+pub struct Netdev {
+    socket: Socket,
+    /// The number of the family.
+    family: u16,
+    sequence: u32,
+}
+
+impl Netdev {
+    /// Opens it in the network namespace of the calling thread. `None` when the kernel is too old to say.
+    pub fn open() -> Result<Option<Self>> {
         let socket = open(NETLINK_GENERIC)?;
         let family = ask(
             &socket,
@@ -67,23 +74,48 @@ impl XdpFeatures {
         let family = match family {
             Ok(answer) => attribute(&answer, CTRL_ATTR_FAMILY_ID).map(u16::from_ne_bytes),
             Err(refusal) if refusal.source.raw_os_error() == Some(libc::ENOENT) => None,
-            Err(refusal) => return Err(refusal.while_doing(what())),
+            Err(refusal) => {
+                return Err(
+                    refusal.while_doing("cannot ask what drivers can do with XDP".to_owned())
+                );
+            }
         };
-        let Some(family) = family else {
-            return Ok(None);
-        };
-        let index = index.to_ne_bytes();
-        let answer = ask(
-            &socket,
-            2,
+        Ok(family.map(|family| Self {
+            socket,
             family,
+            sequence: 1,
+        }))
+    }
+
+    /// What the driver of this interface can do now. `None` when the kernel does not say.
+    pub fn xdp_features(&mut self, index: u32) -> Result<Option<XdpFeatures>> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let answer = ask(
+            &self.socket,
+            self.sequence,
+            self.family,
             NETDEV_CMD_DEV_GET,
             NETDEV_A_DEV_IFINDEX,
-            &index,
+            &index.to_ne_bytes(),
         );
-        let answer = answer.map_err(|refusal| refusal.while_doing(what()))?;
+        let answer = answer.map_err(|refusal| {
+            refusal.while_doing(format!(
+                "cannot ask what XDP can do on the interface with index {index}"
+            ))
+        })?;
         let bits = attribute(&answer, NETDEV_A_DEV_XDP_FEATURES).map(u64::from_ne_bytes);
-        Ok(bits.map(|bits| Self { bits }))
+        Ok(bits.map(|bits| XdpFeatures { bits }))
+    }
+}
+
+impl XdpFeatures {
+    /// What the driver of an interface in the network namespace of the calling thread can do now. `None` when the
+    /// kernel is too old to say.
+    pub fn of(index: u32) -> Result<Option<Self>> {
+        match Netdev::open()? {
+            Some(mut netdev) => netdev.xdp_features(index),
+            None => Ok(None),
+        }
     }
 }
 

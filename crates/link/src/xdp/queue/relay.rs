@@ -59,7 +59,7 @@ impl Queue {
             self.counters.tx_no_room += 1;
             return false;
         }
-        self.socket.tx.write(piece);
+        self.queued.push(piece);
         self.in_flight += 1;
         self.counters.tx_frames += 1;
         self.counters.tx_bytes += u64::from(piece.len);

@@ -1,14 +1,17 @@
-//! Sending: from the caller's pieces to chunks in the transmit ring, and the
-//! chunks back from the completion ring.
+//! Sending: from the caller's pieces to chunks, from there to the kernel at a flush, and the
+//! chunks back.
 //!
-//! A frame is copied once. Chunks of frames that have been sent are collected in
+//! A frame is copied once, into its chunk. At the flush the batch goes into the transmit ring, whose chunks come back by the
+//! completion ring, or, where it is cheaper, to the kernel as live frames, whose chunks are free at once. Chunks of frames that have been sent are collected in
 //! batches, when a batch is due or when there is need. The kernel is called once
 //! per flush, and again only as long as it sends less than all.
 
 use std::io;
+use std::time::Instant;
 
 use super::super::socket::Descriptor;
 use super::Queue;
+use super::cost::Way;
 use crate::limits::{COMPLETION_BATCH, ETHERNET_HEADER_LEN, KICKS_MAX};
 
 impl Queue {
@@ -17,11 +20,9 @@ impl Queue {
         if self.in_flight >= COMPLETION_BATCH {
             self.collect_sent();
         }
-        let slots = self
-            .sound(|link| link.socket.tx.reserve(link.socket.tx.capacity()))
-            .unwrap_or(0);
+        let slots = self.slots(self.socket.tx.capacity());
         let chunks_per_frame = self.chunks_for(self.frame_len_max);
-        self.spare_chunks().min(slots as usize) / chunks_per_frame
+        self.spare_chunks().min(slots) / chunks_per_frame
     }
 
     /// Queues one frame; false when there is no room.
@@ -61,7 +62,7 @@ impl Queue {
             here.copy_from_slice(part);
             rest = after;
         }
-        self.socket.tx.write(Descriptor {
+        self.queued.push(Descriptor {
             address,
             len,
             options: 0,
@@ -89,7 +90,7 @@ impl Queue {
             }
             left -= size;
             let options = if left > 0 { Descriptor::CONTINUED } else { 0 };
-            self.socket.tx.write(Descriptor {
+            self.queued.push(Descriptor {
                 address,
                 len: size as u32,
                 options,
@@ -111,10 +112,14 @@ impl Queue {
         if self.spare_chunks() < chunks {
             self.collect_sent();
         }
-        let slots = self
-            .sound(|link| link.socket.tx.reserve(chunks as u32))
-            .unwrap_or(0);
-        self.spare_chunks() >= chunks && slots as usize >= chunks
+        self.spare_chunks() >= chunks && self.slots(chunks as u32) >= chunks
+    }
+
+    /// Entries of the transmit ring, up to `want`, for more than what is queued.
+    fn slots(&mut self, want: u32) -> usize {
+        let queued = self.queued.len() as u32;
+        let slots = self.sound(|link| link.socket.tx.reserve(queued + want));
+        (slots.unwrap_or(0) as usize).saturating_sub(queued as usize)
     }
 
     /// Free chunks that the fill ring does not wait for.
@@ -139,8 +144,7 @@ impl Queue {
 
     /// Sends what was queued, as far as the kernel takes it now.
     pub(in super::super) fn flush(&mut self) -> io::Result<()> {
-        self.socket.tx.commit();
-        let result = self.kick_until_sent();
+        let result = self.send_queued();
         if self.in_flight >= COMPLETION_BATCH {
             self.collect_sent();
         }
@@ -153,7 +157,42 @@ impl Queue {
 
     /// Frames were queued since the last flush.
     pub(in super::super) fn has_uncommitted(&self) -> bool {
-        self.socket.tx.uncommitted() > 0
+        !self.queued.is_empty()
+    }
+
+    /// Many frames at once leave by the cheaper way; what the ring has not sent yet leaves first.
+    fn send_queued(&mut self) -> io::Result<()> {
+        let frames = self.queued.len();
+        if !self.costs.may_be_live(frames) || self.unsent() > 0 {
+            return self.send_by_ring();
+        }
+        let begin = Instant::now();
+        let bytes = self.queued.iter().map(|frame| frame.len as usize).sum();
+        let mut way = Way::Ring;
+        if let Some(live) = &mut self.live
+            && live.takes(&self.queued, begin)
+        {
+            way = self.costs.choose(frames, bytes);
+            if way == Way::Live {
+                let sent = live.send(&self.queued);
+                for frame in self.queued.drain(..sent) {
+                    self.umem.give(frame.address);
+                }
+                self.in_flight -= sent as u32;
+            }
+        }
+        // Behind live frames: those that the kernel had no room for.
+        let result = self.send_by_ring();
+        self.costs.learn(frames, bytes, way, begin.elapsed());
+        result
+    }
+
+    fn send_by_ring(&mut self) -> io::Result<()> {
+        for frame in self.queued.drain(..) {
+            self.socket.tx.write(frame);
+        }
+        self.socket.tx.commit();
+        self.kick_until_sent()
     }
 
     /// In copy mode each call sends a limited number of packets; goes on until

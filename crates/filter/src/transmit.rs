@@ -1,0 +1,130 @@
+//! The program that is run for each frame that a program sends in live frame mode (`BPF_PROG_RUN`): it takes the next
+//! descriptor from an array that user space writes, copies that frame out of the memory of frames, and redirects it to the
+//! interface.
+//!
+//! ```text
+//! queue:  taken | refused | descriptor 0 | descriptor 1 | ...     words of 64 bits, as user space writes them
+//! frames: chunk 0 | chunk 1 | ...                                 values of one size
+//! ```
+//!
+//! The program advances `taken` by one for each frame, so that its value before and after a run says how many there
+//! were. A descriptor that is no frame of the memory is dropped and counted in `refused`.
+
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
+use crate::program::{Program, xdp};
+
+/// Descriptors of the queue, a power of two; they are taken round and round.
+pub const QUEUE_LEN: u32 = 512;
+
+/// Words of the queue's value.
+pub const QUEUE_WORDS: usize = 2 + QUEUE_LEN as usize;
+
+/// The word that counts the frames taken, modulo 2^64.
+pub const TAKEN: usize = 0;
+
+/// The word that counts the descriptors refused.
+pub const REFUSED: usize = 1;
+
+/// Bytes that each frame begins with: the shortest that Ethernet knows, without its check sequence.
+pub const BEGINNING_LEN: usize = 60;
+
+/// Where in a chunk a frame may begin: at its start, or behind the room that the kernel leaves before what it received.
+const OFFSET_MAX: u32 = 256;
+
+/// The longest frame, in bytes: what is left of a page of 4,096 beside what the kernel keeps there of the frame, the room
+/// before it, and that behind it.
+const FRAME_LEN_MAX: u32 = 3_300;
+
+/// Shortest frame: an Ethernet header.
+const FRAME_LEN_MIN: u32 = 14;
+
+/// Where the key of the map that is asked lies on the stack.
+const KEY: i16 = -4;
+
+/// Descriptors of the maps that the program uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransmitMaps {
+    /// An array of one value of [`QUEUE_WORDS`] words.
+    pub queue_fd: i32,
+    /// An array of chunks.
+    pub frames_fd: i32,
+    /// A map of interfaces; the first one is taken.
+    pub interfaces_fd: i32,
+}
+
+/// The longest frame that leaves this way from chunks of this many bytes.
+pub const fn frame_len_max(chunk_size: u32) -> u32 {
+    let whole = chunk_size - OFFSET_MAX;
+    if whole < FRAME_LEN_MAX {
+        whole
+    } else {
+        FRAME_LEN_MAX
+    }
+}
+
+/// The word of the frame that lies at `offset` of a chunk; `None` where the program would refuse it.
+#[inline]
+pub const fn descriptor(chunk_size: u32, chunk: u32, offset: u32, len: u32) -> Option<u64> {
+    let sound = offset <= OFFSET_MAX && FRAME_LEN_MIN <= len && len <= frame_len_max(chunk_size);
+    if sound {
+        Some((len as u64) << 48 | (offset as u64) << 32 | chunk as u64)
+    } else {
+        None
+    }
+}
+
+/// The program, for chunks of this many bytes.
+pub fn transmit(maps: &TransmitMaps, chunk_size: u32) -> Program {
+    let mut asm = Assembler::new();
+    let [drop, refuse, sized] = [(); 3].map(|()| asm.label());
+    asm.set(Reg::R6, Reg::R1);
+    asm.store_imm(Size::Word, Reg::R10, KEY, 0);
+    asm.look_up(maps.queue_fd, KEY, drop);
+    asm.set(Reg::R9, Reg::R0);
+    asm.load(Size::Double, Reg::R1, Reg::R9, 8 * TAKEN);
+    asm.set(Reg::R2, Reg::R1);
+    asm.alu(Alu::Add, Reg::R2, 1);
+    asm.store(Size::Double, Reg::R9, 8 * TAKEN, Reg::R2);
+    asm.alu(Alu::And, Reg::R1, QUEUE_LEN as i32 - 1);
+    asm.alu(Alu::ShiftLeft, Reg::R1, 3);
+    asm.set(Reg::R2, Reg::R9);
+    asm.alu(Alu::Add, Reg::R2, Reg::R1);
+    // The length in r7, the place within the chunk in r8. Read once: user space may write it meanwhile.
+    asm.load(Size::Double, Reg::R1, Reg::R2, 16);
+    asm.store(Size::Word, Reg::R10, KEY, Reg::R1);
+    asm.set(Reg::R7, Reg::R1);
+    asm.alu(Alu::ShiftRight, Reg::R7, 48);
+    asm.set(Reg::R8, Reg::R1);
+    asm.alu(Alu::ShiftRight, Reg::R8, 32);
+    asm.alu(Alu::And, Reg::R8, 0xffff);
+    let len_max = frame_len_max(chunk_size) as i32;
+    asm.jump_if(Reg::R7, Condition::Less, FRAME_LEN_MIN as i32, refuse);
+    asm.jump_if(Reg::R7, Condition::Greater, len_max, refuse);
+    asm.jump_if(Reg::R8, Condition::Greater, OFFSET_MAX as i32, refuse);
+    asm.look_up(maps.frames_fd, KEY, refuse);
+    asm.alu(Alu::Add, Reg::R8, Reg::R0);
+    asm.jump_if(Reg::R7, Condition::Equal, BEGINNING_LEN as i32, sized);
+    asm.set(Reg::R1, Reg::R6);
+    asm.set(Reg::R2, Reg::R7);
+    asm.alu(Alu::Sub, Reg::R2, BEGINNING_LEN as i32);
+    asm.call(Helper::XdpAdjustTail);
+    asm.jump_if(Reg::R0, Condition::NotEqual, 0, refuse);
+    asm.bind(sized);
+    asm.set(Reg::R1, Reg::R6);
+    asm.set(Reg::R2, 0);
+    asm.set(Reg::R3, Reg::R8);
+    asm.set(Reg::R4, Reg::R7);
+    asm.call(Helper::XdpStoreBytes);
+    asm.jump_if(Reg::R0, Condition::NotEqual, 0, refuse);
+    asm.load_map(Reg::R1, maps.interfaces_fd);
+    asm.set(Reg::R2, 0);
+    asm.set(Reg::R3, xdp::DROP);
+    asm.call(Helper::RedirectMap);
+    asm.exit();
+    asm.bind(refuse);
+    asm.add_to(Reg::R9, 8 * REFUSED as i16, 1);
+    asm.bind(drop);
+    asm.set(Reg::R0, xdp::DROP);
+    asm.exit();
+    Program::new(asm.finish().expect("it is short"))
+}

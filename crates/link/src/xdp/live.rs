@@ -1,0 +1,175 @@
+//! Many frames at once: a program of ours that the kernel runs for each of them, on frames that really leave.
+//!
+//! A descriptor of the transmit ring costs the kernel a socket buffer, and the receiver a round of soft interrupts; a frame
+//! that leaves this way costs neither, but a call costs as much as some ten descriptors, whatever it sends
+//! (`exos_host::bpf::LiveProg`). The frames lie where those of the ring do: the memory of the socket is an array that
+//! the program reads ([`exos_filter::transmit`]), so that which way a batch takes is decided when it is sent.
+//!
+//! What is redirected to an interface may be lost there without a word: a veth takes it only where the other end has an XDP
+//! program or GRO. So that is asked when the link is opened and, when there are many frames to send, every
+//! [`LIVE_RECHECK_INTERVAL`]. A frame that is sent again by itself goes by the ring.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use exos_filter::transmit::{BEGINNING_LEN, QUEUE_WORDS, REFUSED, TAKEN, TransmitMaps};
+use exos_filter::transmit::{descriptor, transmit};
+use exos_host::bpf::{LIVE_FRAMES_MAX, LiveProg, Map, MappedArray, Prog};
+use exos_host::netlink::Netdev;
+
+use super::Interface;
+use super::socket::Descriptor;
+use crate::Error;
+use crate::limits::LIVE_RECHECK_INTERVAL;
+
+const _: () = assert!(LIVE_FRAMES_MAX == exos_filter::transmit::QUEUE_LEN);
+
+/// The way of many frames out of one socket's memory.
+#[derive(Debug)]
+pub(super) struct LiveFrames {
+    program: LiveProg,
+    queue: MappedArray,
+    chunk_size: u32,
+    /// Tells whether the interface takes what is redirected to it.
+    netdev: Netdev,
+    interface: u32,
+    /// When the interface was last asked whether it takes what is redirected to it.
+    checked: Instant,
+    usable: bool,
+    /// Frames handed over so far, as the program counts them.
+    taken: u64,
+    counters: Counters,
+}
+
+/// What happened, by name.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    frames: u64,
+    calls: u64,
+    failed: u64,
+}
+
+impl LiveFrames {
+    /// Makes what it takes for an interface in the calling thread's network namespace, over the memory that `frames` is.
+    ///
+    /// That the interface does not take them now is no error: it may later.
+    ///
+    /// # Errors
+    ///
+    /// Nobody can tell whether it does, or the kernel refuses a part.
+    pub(super) fn open(
+        interface: &Interface,
+        frames: &Map,
+        chunk_size: u32,
+    ) -> Result<Self, Error> {
+        let mut netdev = Netdev::open()?.ok_or_else(|| nobody_knows(interface))?;
+        let usable = takes_redirected(&mut netdev, interface.index)?;
+        let queue = MappedArray::new("exos_tx", 8 * QUEUE_WORDS, 1)?;
+        let interfaces = Map::devmap(1)?;
+        interfaces.update(&0_u32.to_ne_bytes(), &interface.index.to_ne_bytes())?;
+        let maps = TransmitMaps {
+            queue_fd: queue.raw_fd(),
+            frames_fd: frames.raw_fd(),
+            interfaces_fd: interfaces.raw_fd(),
+        };
+        let code = transmit(&maps, chunk_size);
+        let program = LiveProg::new(Prog::load(&code.words(), "exos_transmit", false)?)?;
+        Ok(Self {
+            program,
+            queue,
+            chunk_size,
+            netdev,
+            interface: interface.index,
+            checked: Instant::now(),
+            usable,
+            taken: 0,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Whether all of these can leave this way now.
+    pub(super) fn takes(&mut self, frames: &[Descriptor], now: Instant) -> bool {
+        if now.duration_since(self.checked) >= LIVE_RECHECK_INTERVAL {
+            self.checked = now;
+            self.usable = takes_redirected(&mut self.netdev, self.interface).unwrap_or(false);
+        }
+        self.usable && frames.iter().all(|frame| self.word_of(*frame).is_some())
+    }
+
+    fn word_of(&self, frame: Descriptor) -> Option<u64> {
+        let chunk = frame.address / u64::from(self.chunk_size);
+        let offset = frame.address % u64::from(self.chunk_size);
+        let whole = frame.options == 0;
+        let word = descriptor(self.chunk_size, chunk as u32, offset as u32, frame.len);
+        word.filter(|_| whole)
+    }
+
+    /// Sends frames that it [takes](Self::takes), in order; how many have left, which are all of them unless the kernel
+    /// has no room for more now.
+    pub(super) fn send(&mut self, frames: &[Descriptor]) -> usize {
+        let mut sent = 0;
+        while sent < frames.len() {
+            let some = &frames[sent..frames.len().min(sent + LIVE_FRAMES_MAX as usize)];
+            let (left, result) = self.call(some);
+            sent += left;
+            match result {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    self.counters.failed += 1;
+                    // Not before the next look at the interface.
+                    self.usable = false;
+                    self.checked = Instant::now();
+                    break;
+                }
+            }
+        }
+        sent
+    }
+
+    /// One call: how many frames the program took, and how it ended.
+    fn call(&mut self, frames: &[Descriptor]) -> (usize, io::Result<()>) {
+        let words = self.queue.words();
+        let queue = &words[2..];
+        for (i, frame) in frames.iter().enumerate() {
+            let place = self.taken.wrapping_add(i as u64) as usize % queue.len();
+            let word = self.word_of(*frame).expect("it was looked at before");
+            queue[place].store(word, Relaxed);
+        }
+        let beginning = [0; BEGINNING_LEN];
+        let result = self.program.run(&beginning, frames.len() as u32);
+        let taken = words[TAKEN].load(Relaxed);
+        let left = taken.wrapping_sub(self.taken).min(frames.len() as u64);
+        self.taken = taken;
+        self.counters.calls += 1;
+        self.counters.frames += left;
+        (left as usize, result)
+    }
+
+    /// Events by name, none where there is no such way.
+    pub(super) fn counters(live: Option<&Self>) -> [(&'static str, u64); 4] {
+        let counters = live.map_or_else(Counters::default, |live| live.counters);
+        let refused = live.map_or(0, |live| live.queue.words()[REFUSED].load(Relaxed));
+        [
+            ("tx_live_frames", counters.frames),
+            ("tx_live_calls", counters.calls),
+            ("tx_live_failed", counters.failed),
+            ("tx_live_refused", refused),
+        ]
+    }
+}
+
+fn nobody_knows(interface: &Interface) -> Error {
+    Error::new(format!(
+        "this kernel does not say whether frames that are redirected to {} arrive",
+        interface.name
+    ))
+    .mend("use Linux 6.3 or newer")
+}
+
+fn takes_redirected(netdev: &mut Netdev, interface: u32) -> Result<bool, Error> {
+    Ok(netdev
+        .xdp_features(interface)?
+        .is_some_and(|features| features.is_target()))
+}

@@ -1,0 +1,188 @@
+//! What sending a batch costs by each of two ways, learned while sending.
+//!
+//! By the ring each frame costs the same, and the first one little; a call in live frame mode costs much by itself, and each
+//! frame of it less. Where they meet depends on the machine, on the frames, and on who receives them: so batches of about
+//! one size are timed, each way is tried again now and then, and the cheaper one is taken.
+
+use std::time::Duration;
+
+use super::super::open::TransmitChoice;
+
+/// A way for a batch to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Descriptors in the transmit ring.
+    Ring,
+    /// Live frame mode.
+    Live,
+}
+
+/// Fewer frames go by the ring, untimed: a call in live frame mode costs more than they do on any machine seen.
+const LIVE_FRAMES_MIN: usize = 8;
+
+/// Frames are long from this mean length on, in bytes.
+const LONG: usize = 512;
+
+/// Sizes of batches that are told apart: by their powers of two, the last for all above.
+const SIZES: usize = 10;
+
+/// Of so many batches of a size one is for the way that seems dearer.
+const TRY_EVERY: u32 = 64;
+
+/// And one of so many where it is dearer by more than [`FAR`].
+const TRY_FAR_EVERY: u32 = 1024;
+
+/// How many times as dear is far.
+const FAR: f32 = 2.0;
+
+/// The weight of one batch in the mean.
+const WEIGHT: f32 = 1.0 / 8.0;
+
+/// A batch counts for no more than so many times the mean: what took longer was interrupted.
+const OUTLIER: f32 = 4.0;
+
+/// What batches of about one size have cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Costs {
+    /// Nanoseconds a frame; 0 while unknown.
+    ring: f32,
+    live: f32,
+    batches: u32,
+}
+
+/// What batches have cost, by their size.
+#[derive(Debug)]
+pub(super) struct BatchCosts {
+    choice: TransmitChoice,
+    short: [Costs; SIZES],
+    long: [Costs; SIZES],
+}
+
+impl BatchCosts {
+    /// Nothing is known.
+    pub(super) fn new(choice: TransmitChoice) -> Self {
+        Self {
+            choice,
+            short: [Costs::default(); SIZES],
+            long: [Costs::default(); SIZES],
+        }
+    }
+
+    /// Whether so many frames may leave as live ones.
+    pub(super) fn may_be_live(&self, frames: usize) -> bool {
+        match self.choice {
+            TransmitChoice::Cheaper => frames >= LIVE_FRAMES_MIN,
+            TransmitChoice::Ring => false,
+            TransmitChoice::LiveFrames => frames > 0,
+        }
+    }
+
+    /// The way for a batch of so many frames, with so many bytes altogether.
+    pub(super) fn choose(&mut self, frames: usize, bytes: usize) -> Way {
+        if self.choice == TransmitChoice::LiveFrames {
+            return Way::Live;
+        }
+        let costs = self.of(frames, bytes);
+        costs.batches = costs.batches.wrapping_add(1);
+        let (cheaper, low, high) = if costs.live <= costs.ring {
+            (Way::Live, costs.live, costs.ring)
+        } else {
+            (Way::Ring, costs.ring, costs.live)
+        };
+        if low == 0.0 {
+            // One of them is unknown, the ring first.
+            return if costs.ring == 0.0 {
+                Way::Ring
+            } else {
+                Way::Live
+            };
+        }
+        let every = if high > FAR * low {
+            TRY_FAR_EVERY
+        } else {
+            TRY_EVERY
+        };
+        match (costs.batches % every, cheaper) {
+            (0, Way::Ring) => Way::Live,
+            (0, Way::Live) => Way::Ring,
+            _ => cheaper,
+        }
+    }
+
+    /// What a batch has cost.
+    pub(super) fn learn(&mut self, frames: usize, bytes: usize, way: Way, took: Duration) {
+        let costs = self.of(frames, bytes);
+        let mean = match way {
+            Way::Ring => &mut costs.ring,
+            Way::Live => &mut costs.live,
+        };
+        let cost = (took.as_nanos() as f32 / frames as f32).max(1.0);
+        *mean = if *mean == 0.0 {
+            cost
+        } else {
+            *mean + (cost.min(OUTLIER * *mean) - *mean) * WEIGHT
+        };
+    }
+
+    fn of(&mut self, frames: usize, bytes: usize) -> &mut Costs {
+        let table = if bytes / frames.max(1) < LONG {
+            &mut self.short
+        } else {
+            &mut self.long
+        };
+        &mut table[(frames.max(1).ilog2() as usize).min(SIZES - 1)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends batches of a size whose ways cost so much; how many of the last thousand went live.
+    fn live_of_a_thousand(costs: &mut BatchCosts, ring: u64, live: u64) -> usize {
+        let mut send = || {
+            let way = costs.choose(64, 64 * 60);
+            let nanos = if way == Way::Ring { ring } else { live };
+            costs.learn(64, 64 * 60, way, Duration::from_nanos(nanos));
+            way == Way::Live
+        };
+        for _ in 0..5_000 {
+            send();
+        }
+        (0..1_000).filter(|_| send()).count()
+    }
+
+    #[test]
+    fn the_cheaper_way_is_taken_and_the_other_tried_now_and_then() {
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper);
+        assert!((1..=20).contains(&live_of_a_thousand(&mut costs, 10_000, 15_000)));
+        assert!((980..=999).contains(&live_of_a_thousand(&mut costs, 15_000, 10_000)));
+        assert!(
+            live_of_a_thousand(&mut costs, 10_000, 90_000) <= 1,
+            "seldom where it is far dearer"
+        );
+        assert!(live_of_a_thousand(&mut costs, 90_000, 10_000) >= 999);
+    }
+
+    #[test]
+    fn one_interrupted_batch_does_not_turn_the_choice() {
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper);
+        live_of_a_thousand(&mut costs, 20_000, 10_000);
+        costs.learn(64, 64 * 60, Way::Live, Duration::from_millis(20));
+        assert_eq!(costs.choose(64, 64 * 60), Way::Live);
+    }
+
+    #[test]
+    fn short_and_long_frames_and_sizes_of_batches_are_apart() {
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper);
+        live_of_a_thousand(&mut costs, 20_000, 10_000);
+        assert_eq!(
+            costs.choose(64, 64 * 1514),
+            Way::Ring,
+            "nothing is known of long ones"
+        );
+        assert_eq!(costs.choose(16, 16 * 60), Way::Ring, "nor of few");
+        costs.choose(1 << 20, 0);
+        costs.choose(0, 0);
+    }
+}
