@@ -21,6 +21,8 @@
 //! Runs on Linux 6.1: `bpf_xdp_load_bytes` is of 5.18, atomic instructions of 5.12, ring buffers of 5.8. The look at
 //! unfinished checksums ([`Checksum`]) takes 6.2; without it no packet socket may be given to a program.
 
+mod batch;
+mod checksum;
 mod classify;
 mod code;
 mod copies;
@@ -37,6 +39,8 @@ mod share;
 mod splice;
 pub mod tap;
 
+pub use batch::{Batch, Namespace, batch};
+pub use checksum::Checksum;
 pub use copies::{Tap, tap};
 pub use counter::Counter;
 pub use general::{NoClaim, sending};
@@ -46,5 +50,5 @@ pub use layout::{
     Share, Slot, SlotKind,
 };
 pub use maps::{MapFds, MapSpec, MapType, Maps};
-pub use outgoing::{Checksum, outgoing, outgoing_general};
+pub use outgoing::{outgoing, outgoing_general};
 pub use tap::{Direction, TapRecord, Verdict};

@@ -3,27 +3,40 @@
 //! interface.
 //!
 //! ```text
-//! queue:  taken | refused | descriptor 0 | descriptor 1 | ...     words of 64 bits, as user space writes them
-//! frames: chunk 0 | chunk 1 | ...                                 values of one size
+//! queue:  taken | refused | end | returned | descriptor 0 | descriptor 1 | ...     words of 64 bits
+//! frames: chunk 0 | chunk 1 | ...                                                   values of one size
 //! ```
 //!
 //! The program advances `taken` by one for each frame, so that its value before and after a run says how many there
-//! were. A descriptor that is no frame of the memory is dropped and counted in `refused`.
+//! were. A descriptor that is no frame of the memory is dropped and counted in `refused`. `end` and `returned` are for the
+//! checked program of a shared interface ([`crate::gate::batch`]), which takes its frames by the same code.
 
-use crate::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use crate::program::{Program, xdp};
 
 /// Descriptors of the queue, a power of two; they are taken round and round.
 pub const QUEUE_LEN: u32 = 512;
 
+/// The word of the first descriptor.
+pub const DESCRIPTORS: usize = 4;
+
 /// Words of the queue's value.
-pub const QUEUE_WORDS: usize = 2 + QUEUE_LEN as usize;
+pub const QUEUE_WORDS: usize = DESCRIPTORS + QUEUE_LEN as usize;
 
 /// The word that counts the frames taken, modulo 2^64.
 pub const TAKEN: usize = 0;
 
 /// The word that counts the descriptors refused.
 pub const REFUSED: usize = 1;
+
+/// The word that says where the checked program stops: before it takes as many, modulo 2^64.
+pub const END: usize = 2;
+
+/// The word that counts the frames which the checked program has given back, see [`GIVEN_BACK`].
+pub const RETURNED: usize = 3;
+
+/// The bit that the checked program sets in the descriptor of a frame which it neither sent nor refused.
+pub const GIVEN_BACK: u64 = 1 << 63;
 
 /// Bytes that each frame begins with: the shortest that Ethernet knows, without its check sequence.
 pub const BEGINNING_LEN: usize = 60;
@@ -78,31 +91,15 @@ pub fn transmit(maps: &TransmitMaps, chunk_size: u32) -> Program {
     let mut asm = Assembler::new();
     let [drop, refuse, sized] = [(); 3].map(|()| asm.label());
     asm.set(Reg::R6, Reg::R1);
-    asm.store_imm(Size::Word, Reg::R10, KEY, 0);
-    asm.look_up(maps.queue_fd, KEY, drop);
-    asm.set(Reg::R9, Reg::R0);
-    asm.load(Size::Double, Reg::R1, Reg::R9, 8 * TAKEN);
-    asm.set(Reg::R2, Reg::R1);
-    asm.alu(Alu::Add, Reg::R2, 1);
-    asm.store(Size::Double, Reg::R9, 8 * TAKEN, Reg::R2);
-    asm.alu(Alu::And, Reg::R1, QUEUE_LEN as i32 - 1);
-    asm.alu(Alu::ShiftLeft, Reg::R1, 3);
-    asm.set(Reg::R2, Reg::R9);
-    asm.alu(Alu::Add, Reg::R2, Reg::R1);
-    // The length in r7, the place within the chunk in r8. Read once: user space may write it meanwhile.
-    asm.load(Size::Double, Reg::R1, Reg::R2, 16);
-    asm.store(Size::Word, Reg::R10, KEY, Reg::R1);
-    asm.set(Reg::R7, Reg::R1);
-    asm.alu(Alu::ShiftRight, Reg::R7, 48);
-    asm.set(Reg::R8, Reg::R1);
-    asm.alu(Alu::ShiftRight, Reg::R8, 32);
-    asm.alu(Alu::And, Reg::R8, 0xffff);
-    let len_max = frame_len_max(chunk_size) as i32;
-    asm.jump_if(Reg::R7, Condition::Less, FRAME_LEN_MIN as i32, refuse);
-    asm.jump_if(Reg::R7, Condition::Greater, len_max, refuse);
-    asm.jump_if(Reg::R8, Condition::Greater, OFFSET_MAX as i32, refuse);
-    asm.look_up(maps.frames_fd, KEY, refuse);
-    asm.alu(Alu::Add, Reg::R8, Reg::R0);
+    let take = Take {
+        queue_fd: maps.queue_fd,
+        frames_fd: maps.frames_fd,
+        chunk_size,
+        key: KEY,
+    };
+    take.open(&mut asm, drop);
+    take.advance(&mut asm);
+    take.frame(&mut asm, refuse);
     asm.jump_if(Reg::R7, Condition::Equal, BEGINNING_LEN as i32, sized);
     asm.set(Reg::R1, Reg::R6);
     asm.set(Reg::R2, Reg::R7);
@@ -127,4 +124,52 @@ pub fn transmit(maps: &TransmitMaps, chunk_size: u32) -> Program {
     asm.set(Reg::R0, xdp::DROP);
     asm.exit();
     Program::new(asm.finish().expect("it is short"))
+}
+
+/// Code that takes the next frame, in three steps. r0 to r5 are lost in each.
+pub(crate) struct Take {
+    pub(crate) queue_fd: i32,
+    pub(crate) frames_fd: i32,
+    pub(crate) chunk_size: u32,
+    /// Where the key of the map that is asked lies on the stack: four bytes.
+    pub(crate) key: i16,
+}
+
+impl Take {
+    /// r9 points to the queue; else to `missing`.
+    pub(crate) fn open(&self, asm: &mut Assembler, missing: Label) {
+        asm.store_imm(Size::Word, Reg::R10, self.key, 0);
+        asm.look_up(self.queue_fd, self.key, missing);
+        asm.set(Reg::R9, Reg::R0);
+    }
+
+    /// r2 points to the word of the next descriptor, less [`DESCRIPTORS`] words; it counts as taken.
+    pub(crate) fn advance(&self, asm: &mut Assembler) {
+        asm.load(Size::Double, Reg::R1, Reg::R9, 8 * TAKEN);
+        asm.set(Reg::R2, Reg::R1);
+        asm.alu(Alu::Add, Reg::R2, 1);
+        asm.store(Size::Double, Reg::R9, 8 * TAKEN, Reg::R2);
+        asm.alu(Alu::And, Reg::R1, QUEUE_LEN as i32 - 1);
+        asm.alu(Alu::ShiftLeft, Reg::R1, 3);
+        asm.set(Reg::R2, Reg::R9);
+        asm.alu(Alu::Add, Reg::R2, Reg::R1);
+    }
+
+    /// By r2: the frame's length in r7, and r8 points to its first byte; to `refuse` when it is no frame of the memory.
+    pub(crate) fn frame(&self, asm: &mut Assembler, refuse: Label) {
+        // Read once: user space may write it meanwhile.
+        asm.load(Size::Double, Reg::R1, Reg::R2, 8 * DESCRIPTORS);
+        asm.store(Size::Word, Reg::R10, self.key, Reg::R1);
+        asm.set(Reg::R7, Reg::R1);
+        asm.alu(Alu::ShiftRight, Reg::R7, 48);
+        asm.set(Reg::R8, Reg::R1);
+        asm.alu(Alu::ShiftRight, Reg::R8, 32);
+        asm.alu(Alu::And, Reg::R8, 0xffff);
+        let len_max = frame_len_max(self.chunk_size) as i32;
+        asm.jump_if(Reg::R7, Condition::Less, FRAME_LEN_MIN as i32, refuse);
+        asm.jump_if(Reg::R7, Condition::Greater, len_max, refuse);
+        asm.jump_if(Reg::R8, Condition::Greater, OFFSET_MAX as i32, refuse);
+        asm.look_up(self.frames_fd, self.key, refuse);
+        asm.alu(Alu::Add, Reg::R8, Reg::R0);
+    }
 }

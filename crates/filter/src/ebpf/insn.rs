@@ -108,16 +108,24 @@ pub enum Helper {
     MapDeleteElem = 3,
     /// `u64 bpf_ktime_get_ns(void)`: the monotonic clock.
     KtimeGetNs = 5,
+    /// `long bpf_skb_store_bytes(skb, offset, from, len, flags)`: negative when there is no such place.
+    SkbStoreBytes = 9,
     /// `long bpf_tail_call(ctx, prog_array, index)`: comes back only on failure.
     TailCall = 12,
+    /// `long bpf_clone_redirect(skb, ifindex, flags)`: sends a copy at once; not zero when it was not sent.
+    CloneRedirect = 13,
     /// `long bpf_redirect(ifindex, flags)`: the verdict to return.
     Redirect = 23,
     /// `long bpf_skb_load_bytes(skb, offset, to, len)`: from wherever the bytes lie; negative when they are not there.
     SkbLoadBytes = 26,
     /// `s64 bpf_csum_diff(from, from_size, to, to_size, seed)`: the sum of `to` without `from`; sizes are multiples of 4.
     CsumDiff = 28,
+    /// `long bpf_skb_change_tail(skb, len, flags)`: a longer or shorter packet.
+    SkbChangeTail = 38,
     /// `long bpf_skb_pull_data(skb, len)`: make the first bytes readable by pointer; packet pointers become invalid.
     SkbPullData = 39,
+    /// `s64 bpf_csum_update(skb, csum)`: adds to the buffer's sum; negative when it has none.
+    CsumUpdate = 40,
     /// `long bpf_redirect_map(map, key, flags)`: the low bits of flags are the verdict when there is no entry.
     RedirectMap = 51,
     /// `long bpf_xdp_adjust_meta(ctx, delta)`: room before the packet; all packet pointers become invalid.

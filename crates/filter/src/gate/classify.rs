@@ -27,19 +27,14 @@ impl Code<'_> {
     /// A first fragment's grant is remembered, a later one's looked up; one whose first fragment was not seen can
     /// still be found by grants that name no port, or by [`Self::sole_owner`].
     pub(super) fn classify(&mut self, local: Local, none: Label) {
-        let [unknown, found, done] = [(); 3].map(|()| self.asm.label());
-        self.fragment_key(local);
+        let found = self.asm.label();
+        if self.side.takes_fragments() {
+            self.fragment_key(local);
+        }
         self.get(Reg::R9, SHAPES);
-        self.get(Reg::R1, FRAGMENT);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, unknown);
-        self.follow_first(found);
-        self.asm.alu(
-            Alu::And,
-            Reg::R9,
-            Shape::Protocol as i32 | Shape::Address as i32,
-        );
-        self.asm.bind(unknown);
+        if self.side.takes_fragments() {
+            self.later_fragment(found);
+        }
         self.flow_key(local);
         for shape in Shape::ALL {
             let next = self.asm.label();
@@ -52,13 +47,38 @@ impl Code<'_> {
         }
         self.asm.jump(none);
         self.asm.bind(found);
-        self.load(Size::Word, Reg::R9, Reg::R0, 0);
+        if self.side.takes_fragments() {
+            self.load(Size::Word, Reg::R9, Reg::R0, 0);
+            self.first_fragment();
+            self.asm.set(Reg::R0, Reg::R9);
+        } else {
+            self.load(Size::Word, Reg::R0, Reg::R0, 0);
+        }
+    }
+
+    /// A later fragment: to `found` as [`Self::follow_first`], or on with fewer shapes in r9.
+    fn later_fragment(&mut self, found: Label) {
+        let other = self.asm.label();
         self.get(Reg::R1, FRAGMENT);
         self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, done);
+            .jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, other);
+        self.follow_first(found);
+        self.asm.alu(
+            Alu::And,
+            Reg::R9,
+            Shape::Protocol as i32 | Shape::Address as i32,
+        );
+        self.asm.bind(other);
+    }
+
+    /// Of a first fragment the grant is remembered whose value is at r0.
+    fn first_fragment(&mut self) {
+        let other = self.asm.label();
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, other);
         self.remember_fragment();
-        self.asm.bind(done);
-        self.asm.set(Reg::R0, Reg::R9);
+        self.asm.bind(other);
     }
 
     /// To `found` with the value in r0 when the grant of the packet's first fragment is still held, or on.
@@ -194,6 +214,9 @@ impl Code<'_> {
 
     /// Nobody gets what has just been remembered of a packet that was classified by both of its ends, the destination last.
     pub(super) fn forget_fragment(&mut self) {
+        if !self.side.takes_fragments() {
+            return;
+        }
         let nothing = self.asm.label();
         self.get(Reg::R1, FRAGMENT);
         self.asm

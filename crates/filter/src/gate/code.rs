@@ -14,7 +14,7 @@
 //! KEY -152 (40) | FRAGMENT_KEY -488 (48)                      keys of maps
 //! TARGET -192 (16)                                            of neighbour discovery
 //! QUOTED_SOURCE -208 (16) | QUOTED_DESTINATION -224 (16)
-//! then numbers, see below
+//! then numbers, see below; what a batch keeps beside: QUEUE, PLACE
 //! ```
 
 use super::counter::Counter;
@@ -75,6 +75,9 @@ pub(super) const STRAY: i16 = -376;
 /// Four bytes: the index of a lookup, or a value to store.
 pub(super) const CELL: i16 = -384;
 
+/// The queue that a batch is taken from, and the word of the frame's descriptor: pointers.
+pub(super) const QUEUE: i16 = -496;
+pub(super) const PLACE: i16 = -504;
 /// [`super::layout::FragmentValue`]: 44 bytes.
 pub(super) const FRAGMENT_VALUE: i16 = -440;
 
@@ -127,6 +130,8 @@ pub(super) enum Side {
     Out,
     /// Traffic control, egress of the device.
     Host,
+    /// Nowhere: run by the sender itself. See [`super::batch`].
+    Batch,
 }
 
 /// Verdicts of traffic control links (`enum tcx_action_base`).
@@ -140,7 +145,7 @@ impl Side {
     pub(super) const fn drop(self) -> i32 {
         match self {
             Self::In => crate::program::xdp::DROP,
-            Self::Out | Self::Host => tcx::DROP,
+            Self::Out | Self::Host | Self::Batch => tcx::DROP,
         }
     }
 
@@ -148,15 +153,25 @@ impl Side {
     pub(super) const fn scratch_index(self) -> i32 {
         match self {
             Self::In => 0,
-            Self::Out | Self::Host => 1,
+            Self::Out | Self::Host | Self::Batch => 1,
         }
     }
 
     const fn direction(self) -> Direction {
         match self {
             Self::In | Self::Host => Direction::In,
-            Self::Out => Direction::Out,
+            Self::Out | Self::Batch => Direction::Out,
         }
+    }
+
+    /// Whether a slot's sending is checked here, more strictly than what arrives.
+    pub(super) const fn is_sending(self) -> bool {
+        matches!(self, Self::Out | Self::Batch)
+    }
+
+    /// Whether packets in fragments are decided here.
+    pub(super) const fn takes_fragments(self) -> bool {
+        !matches!(self, Self::Batch)
     }
 }
 
@@ -289,7 +304,7 @@ impl<'a> Code<'a> {
         self.asm.set(Reg::R4, len);
         self.asm.call(match self.side {
             Side::In => Helper::XdpLoadBytes,
-            Side::Out | Side::Host => Helper::SkbLoadBytes,
+            Side::Out | Side::Host | Side::Batch => Helper::SkbLoadBytes,
         });
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, missing);
     }
@@ -302,7 +317,7 @@ impl<'a> Code<'a> {
                 self.asm.call(Helper::XdpGetBuffLen);
             }
             // struct __sk_buff: len is the first word.
-            Side::Out | Side::Host => self.load(Size::Word, Reg::R0, Reg::R6, 0),
+            Side::Out | Side::Host | Side::Batch => self.load(Size::Word, Reg::R0, Reg::R6, 0),
         }
         self.put(LENGTH, Reg::R0);
         self.weigh();
@@ -327,12 +342,20 @@ impl<'a> Code<'a> {
     }
 
     /// Let counters of the slot in `field` grow. The value is this CPU's own, and no program of the gate interrupts
-    /// another on one CPU: no atomics.
+    /// another on one CPU, but for a batch, which before Linux 6.11 others interrupt: atomics for that one alone.
     pub(super) fn count(&mut self, field: i16, counters: &[(Counter, Amount)]) {
         let missing = self.asm.label();
         self.lookup_field(self.maps.counters, field, missing);
         for (counter, amount) in counters {
             let offset = *counter as i16 * 8;
+            if self.side == Side::Batch {
+                match amount {
+                    Amount::One => self.asm.set(Reg::R1, 1),
+                    Amount::Length => self.get(Reg::R1, LENGTH),
+                }
+                self.asm.push(Insn::atomic_add(Reg::R0, offset, Reg::R1));
+                continue;
+            }
             self.load(Size::Double, Reg::R1, Reg::R0, offset);
             match amount {
                 Amount::One => self.asm.alu(Alu::Add, Reg::R1, 1),
@@ -364,8 +387,8 @@ impl<'a> Code<'a> {
         self.finish();
     }
 
-    /// What all paths end with: refusals, copies, the return. Call last.
-    pub(super) fn close(mut self) -> Vec<Insn> {
+    /// Where decided packets come together, the refused ones counted.
+    pub(super) fn gather(&mut self) {
         for (counter, _) in Counter::ALL {
             if let Some(label) = self.refusals[counter as usize] {
                 self.asm.bind(label);
@@ -374,13 +397,18 @@ impl<'a> Code<'a> {
             }
         }
         self.asm.bind(self.end);
+    }
+
+    /// What all paths end with: refusals, copies, the return. Call last.
+    pub(super) fn close(mut self) -> Vec<Insn> {
+        self.gather();
         let done = self.asm.label();
         self.get(Reg::R1, TAPS);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, done);
         self.leave_for_taps(done);
         let taps = match self.side {
             Side::In => self.maps.taps_in,
-            Side::Out | Side::Host => self.maps.taps_out,
+            Side::Out | Side::Host | Side::Batch => self.maps.taps_out,
         };
         self.call_any(taps, 0..TAPS_MAX);
         self.asm.bind(done);
@@ -404,8 +432,8 @@ impl<'a> Code<'a> {
             self.asm.store(Size::Word, Reg::R0, offset, Reg::R1);
         }
         let ifindex = match self.side {
-            Side::In => 12,               // struct xdp_md: ingress_ifindex
-            Side::Out | Side::Host => 40, // struct __sk_buff: ifindex
+            Side::In => 12,                             // struct xdp_md: ingress_ifindex
+            Side::Out | Side::Host | Side::Batch => 40, // struct __sk_buff: ifindex
         };
         self.load(Size::Word, Reg::R1, Reg::R6, ifindex);
         self.asm

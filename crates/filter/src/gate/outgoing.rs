@@ -16,6 +16,7 @@
 //!
 //! The daemon's own slot is not checked, only told apart by where its packets go.
 
+use super::checksum::Checksum;
 use super::classify::Local;
 use super::code::{
     Amount, CELL, Code, DESTINATION, ETHERNET, FRAGMENT, ICMP_TYPE, IS_V6, LENGTH, ODD, PEER,
@@ -29,11 +30,10 @@ use super::maps::MapFds;
 use super::parse::Faults;
 use super::share::{SEGMENT_SIZE, SLOT_RX, SLOT_TX};
 use super::tap::Verdict;
-use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
 use crate::filter::Filter;
 use crate::layers::{IPV4, IPV6};
 use crate::program::{CompileError, Program};
-use exos_wire::protocol::{TCP, UDP};
 
 /// Internet group management (RFC 3376).
 const IGMP: u8 = 2;
@@ -41,59 +41,6 @@ const IGMP: u8 = 2;
 const MAC: i16 = 8;
 /// `bpf_redirect`: to the ingress of the device.
 const INGRESS: i32 = 1;
-
-/// Where the running kernel keeps what it still has to do about a packet's checksum: offsets in `struct sk_buff`,
-/// from its type information, and the number of the function that gives access to them.
-///
-/// Anyone who writes to a packet socket with a virtio-net header names the place where the kernel is to write a checksum
-/// later, behind the check here: that must not be a port or an address. Without this the program does not look, and
-/// no packet socket may be given to a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Checksum {
-    /// The kernel's number of `bpf_cast_to_kern_ctx`.
-    pub cast_function: i32,
-    /// Offset of the byte with the bits `ip_summed`.
-    pub ip_summed: i16,
-    /// The bits in that byte.
-    pub ip_summed_mask: u8,
-    /// Their value for a checksum that is to be written (`CHECKSUM_PARTIAL`), within the mask.
-    pub partial: u8,
-    /// Offset of `csum_start`, from the buffer's begin to where summing begins.
-    pub csum_start: i16,
-    /// Offset of `csum_offset`, from there to the field.
-    pub csum_offset: i16,
-    /// Offset of `mac_header`, from the buffer's begin to the frame.
-    pub mac_header: i16,
-}
-
-impl Checksum {
-    /// From the number of the function `bpf_cast_to_kern_ctx` and the members of `struct sk_buff`, by name: offset and
-    /// bit-field width in bits. None when a member is missing.
-    pub fn from_layout(
-        cast_function: i32,
-        member: impl Fn(&str) -> Option<(u32, u32)>,
-    ) -> Option<Self> {
-        let whole = |name| i16::try_from(member(name)?.0 / 8).ok();
-        let (offset, width) = member("ip_summed")?;
-        let (byte, bit) = (offset / 8, offset % 8);
-        let shift = if cfg!(target_endian = "little") {
-            bit
-        } else {
-            8u32.checked_sub(bit + width)?
-        };
-        // include/linux/skbuff.h: CHECKSUM_PARTIAL is 3, all bits of the field.
-        let mask = u8::try_from(((1u32 << width.min(8)) - 1) << shift).ok()?;
-        Some(Self {
-            cast_function,
-            ip_summed: i16::try_from(byte).ok()?,
-            ip_summed_mask: mask,
-            partial: mask,
-            csum_start: whole("csum_start")?,
-            csum_offset: whole("csum_offset")?,
-            mac_header: whole("mac_header")?,
-        })
-    }
-}
 
 /// The traffic control program for the ingress of every slot's interface.
 pub fn outgoing(maps: &MapFds, checksum: Option<&Checksum>) -> Program {
@@ -116,32 +63,35 @@ fn sending(
     general: Option<&Filter>,
 ) -> Result<Program, CompileError> {
     let mut code = Code::new(maps, Side::Out);
-    let ends = Ends {
-        wire: code.asm.label(),
-        host: code.asm.label(),
-        slot: code.asm.label(),
-    };
+    let ends = Ends::new(&mut code);
     code.clear();
     code.measure();
     code.sender();
-    code.frame(ends);
+    code.load_frame();
+    code.station();
+    code.network(ends);
     if let Some(checksum) = checksum {
         code.checksum(checksum);
     }
     code.forbidden();
     code.source(general)?;
-    code.route(ends);
-    code.send_to_wire(ends.wire);
-    code.send_to_host(ends.host);
-    code.send_to_slot(ends.slot);
+    code.send(ends);
     Ok(Program::new(code.close()))
 }
 
+/// Where allowed packets go.
 #[derive(Clone, Copy)]
-struct Ends {
+pub(super) struct Ends {
     wire: Label,
     host: Label,
     slot: Label,
+}
+
+impl Ends {
+    pub(super) fn new(code: &mut Code<'_>) -> Self {
+        let [wire, host, slot] = [(); 3].map(|()| code.asm.label());
+        Self { wire, host, slot }
+    }
 }
 
 impl Code<'_> {
@@ -176,18 +126,19 @@ impl Code<'_> {
         self.asm.bind(checked);
     }
 
-    /// To `label` when the sender is the daemon.
-    fn if_unchecked(&mut self, label: Label) {
+    /// To `label` when the sender is the daemon, which sends no batches.
+    pub(super) fn if_unchecked(&mut self, label: Label) {
+        if self.side == Side::Batch {
+            return;
+        }
         self.get(Reg::R1, UNCHECKED);
         self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, label);
     }
 
-    /// Ethernet, then the headers of IP.
-    fn frame(&mut self, ends: Ends) {
-        let [v4, v6, located, not_ip, trusted] = [(); 5].map(|()| self.asm.label());
+    /// Ethernet and the first bytes behind it.
+    pub(super) fn load_frame(&mut self) {
         let bad_header = self.refuse(Counter::TxBadHeader);
         let bad_type = self.refuse(Counter::TxBadEthertype);
-        let bad_mac = self.refuse(Counter::TxBadMac);
         // struct __sk_buff: vlan_present. The kernel has moved the tag there.
         self.load(Size::Word, Reg::R1, Reg::R6, 20);
         self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, bad_type);
@@ -195,8 +146,16 @@ impl Code<'_> {
         self.asm
             .jump_if(Reg::R1, Condition::Less, SHORTEST, bad_header);
         self.load_bytes(0, SHORTEST, ETHERNET, bad_header);
+    }
+
+    /// The source is the station of the slot that r7 points to.
+    pub(super) fn station(&mut self) {
+        let trusted = self.asm.label();
+        let bad_mac = self.refuse(Counter::TxBadMac);
         self.if_unchecked(trusted);
-        self.segments(bad_header);
+        if self.side == Side::Out {
+            self.segments();
+        }
         for at in [0, 2, 4] {
             self.read(Size::Half, Reg::R1, ETHERNET + 6 + at);
             self.load(Size::Half, Reg::R2, Reg::R7, MAC + at);
@@ -204,13 +163,22 @@ impl Code<'_> {
                 .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, bad_mac);
         }
         self.asm.bind(trusted);
+    }
+
+    /// The headers of IP.
+    pub(super) fn network(&mut self, ends: Ends) {
+        let [v4, v6, located, not_ip] = [(); 4].map(|()| self.asm.label());
+        let bad_header = self.refuse(Counter::TxBadHeader);
+        let bad_type = self.refuse(Counter::TxBadEthertype);
         self.read(Size::Half, Reg::R1, ETHERNET + 12);
         self.asm.jump_if(Reg::R1, Condition::Equal, half(IPV4), v4);
         self.asm.jump_if(Reg::R1, Condition::Equal, half(IPV6), v6);
         self.if_unchecked(not_ip);
         self.asm.jump(bad_type);
-        self.asm.bind(not_ip);
-        self.by_station(ends);
+        if self.asm.is_target(not_ip) {
+            self.asm.bind(not_ip);
+            self.by_station(ends);
+        }
         let faults = Faults {
             header: bad_header,
             fragment: self.refuse(Counter::TxFragment),
@@ -223,8 +191,9 @@ impl Code<'_> {
     }
 
     /// A super-packet is not cut into thousands.
-    fn segments(&mut self, bad: Label) {
+    fn segments(&mut self) {
         let fine = self.asm.label();
+        let bad = self.refuse(Counter::TxBadHeader);
         self.load(Size::Word, Reg::R1, Reg::R6, SEGMENT_SIZE);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, fine);
         self.asm
@@ -245,46 +214,8 @@ impl Code<'_> {
         self.asm.jump(ends.host);
     }
 
-    /// The kernel's outstanding work, see [`Checksum`]. r7 is where the transport header begins.
-    fn checksum(&mut self, fields: &Checksum) {
-        let [fine, tcp] = [(); 2].map(|()| self.asm.label());
-        let bad = self.refuse(Counter::TxBadChecksum);
-        self.if_unchecked(fine);
-        self.asm.set(Reg::R1, Reg::R6);
-        self.asm
-            .push(Insn::call_kernel_function(fields.cast_function));
-        self.load(Size::Byte, Reg::R1, Reg::R0, fields.ip_summed);
-        self.asm
-            .alu(Alu::And, Reg::R1, i32::from(fields.ip_summed_mask));
-        self.asm.jump_if(
-            Reg::R1,
-            Condition::NotEqual,
-            i32::from(fields.partial),
-            fine,
-        );
-        // One sum for a whole packet, from its transport header on.
-        self.get(Reg::R1, FRAGMENT);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, bad);
-        self.load(Size::Half, Reg::R1, Reg::R0, fields.csum_start);
-        self.load(Size::Half, Reg::R2, Reg::R0, fields.mac_header);
-        self.asm.alu(Alu::Sub, Reg::R1, Reg::R2);
-        self.asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R7, bad);
-        self.load(Size::Half, Reg::R2, Reg::R0, fields.csum_offset);
-        self.get(Reg::R1, PROTOCOL);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), tcp);
-        self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, i32::from(UDP), bad);
-        self.asm.jump_if(Reg::R2, Condition::NotEqual, 6, bad);
-        self.asm.jump(fine);
-        self.asm.bind(tcp);
-        self.asm.jump_if(Reg::R2, Condition::NotEqual, 16, bad);
-        self.asm.bind(fine);
-    }
-
     /// What nobody but the daemon may send.
-    fn forbidden(&mut self) {
+    pub(super) fn forbidden(&mut self) {
         let [allowed, v6] = [(); 2].map(|()| self.asm.label());
         let (bad_header, ndp) = (
             self.refuse(Counter::TxBadHeader),
@@ -340,6 +271,14 @@ impl Code<'_> {
         Ok(())
     }
 
+    /// What is allowed goes its way.
+    pub(super) fn send(&mut self, ends: Ends) {
+        self.route(ends);
+        self.send_to_wire(ends.wire);
+        self.send_to_host(ends.host);
+        self.send_to_slot(ends.slot);
+    }
+
     /// By the destination: a slot of this machine, the host, or the wire.
     fn route(&mut self, ends: Ends) {
         let [none, ours] = [(); 2].map(|()| self.asm.label());
@@ -352,8 +291,10 @@ impl Code<'_> {
         self.asm.jump(ends.wire);
         self.asm.bind(ours);
         self.put_imm(PEER, 0);
-        self.sole_owner(ends.slot);
-        self.put(PEER, Reg::R0);
+        if self.side.takes_fragments() {
+            self.sole_owner(ends.slot);
+            self.put(PEER, Reg::R0);
+        }
         self.asm.jump(ends.slot);
     }
 
@@ -404,6 +345,10 @@ impl Code<'_> {
 
     /// Out of r1 with the flags r2.
     fn redirect(&mut self, verdict: Verdict) {
+        if self.side == Side::Batch {
+            self.send_clone();
+            return self.finish();
+        }
         self.asm.call(Helper::Redirect);
         self.put(RESULT, Reg::R0);
         self.put_imm(VERDICT, i32::from(verdict.to_byte()));

@@ -4,7 +4,7 @@
 
 use super::code::{
     Code, DESTINATION, DESTINATION_PORT, END, FRAGMENT, ICMP_TYPE, IDENTIFIER, IP, IS_V6, LENGTH,
-    ODD, PROTOCOL, QUOTED_DESTINATION, QUOTED_SOURCE, SHAPES, SOURCE, SOURCE_PORT, Side, TRANSPORT,
+    ODD, PROTOCOL, QUOTED_DESTINATION, QUOTED_SOURCE, SHAPES, SOURCE, SOURCE_PORT, TRANSPORT,
     fragment, half,
 };
 use super::layout::Shape;
@@ -62,7 +62,7 @@ impl Code<'_> {
         self.asm.jump(located);
         self.asm.bind(first);
         self.put_imm(FRAGMENT, fragment::FIRST);
-        if self.side == Side::Out {
+        if self.side.is_sending() {
             self.read(Size::Half, Reg::R1, IP + 6);
             self.asm
                 .jump_if(Reg::R1, Condition::Set, half(0x4000), faults.fragment);
@@ -140,7 +140,7 @@ impl Code<'_> {
         let whole = self.asm.label();
         self.asm
             .jump_if(Reg::R1, Condition::Equal, fragment::WHOLE, whole);
-        if self.side == Side::Out {
+        if self.side.is_sending() {
             // Only the fragment header before it.
             self.asm.jump_if(
                 OFFSET,
@@ -182,7 +182,7 @@ impl Code<'_> {
         self.within(OFFSET, 8, short);
         self.load_bytes(OFFSET, 8, TRANSPORT, short);
         // What is sent says which flow it is about, or goes nowhere.
-        if self.side == Side::Out {
+        if self.side.is_sending() {
             self.parse_icmp(icmp == ICMPV6, faults.header, located);
         } else {
             let unreadable = self.asm.label();
@@ -274,7 +274,7 @@ impl Code<'_> {
         self.within(OFFSET, 8, unreadable);
         self.load_bytes(OFFSET, 8, TRANSPORT, unreadable);
         self.same_address(QUOTED_SOURCE, DESTINATION, unreadable);
-        if self.side == Side::Out {
+        if self.side.is_sending() {
             self.same_address(QUOTED_DESTINATION, SOURCE, unreadable);
         }
         self.copy_address(QUOTED_DESTINATION, SOURCE);

@@ -37,7 +37,8 @@ impl Code<'_> {
     /// anyone who asks for tiny segments would get many times their share.
     pub(super) fn weigh(&mut self) {
         let whole = self.asm.label();
-        if self.side != Side::In {
+        // A batch has no super-packets.
+        if matches!(self.side, Side::Out | Side::Host) {
             self.load(Size::Word, Reg::R1, Reg::R6, SEGMENT_SIZE);
             self.asm.jump_if(Reg::R1, Condition::Equal, 0, whole);
             self.asm.set(Reg::R2, Reg::R0);

@@ -5,8 +5,8 @@ use crate::common;
 use std::sync::atomic::Ordering::Relaxed;
 
 use exos_filter::transmit::{
-    BEGINNING_LEN, QUEUE_LEN, QUEUE_WORDS, REFUSED, TAKEN, TransmitMaps, descriptor, frame_len_max,
-    transmit,
+    BEGINNING_LEN, DESCRIPTORS, QUEUE_LEN, QUEUE_WORDS, REFUSED, TAKEN, TransmitMaps, descriptor,
+    frame_len_max, transmit,
 };
 use exos_host::bpf::{Map, MappedArray, Prog, permitted};
 use exos_testing::ebpf::disassemble;
@@ -61,7 +61,7 @@ impl Sender {
     /// Has the program take this descriptor: its verdict, and the frame it made.
     fn take(&self, word: u64) -> (u32, Vec<u8>) {
         let taken = self.word(TAKEN);
-        let place = 2 + (taken % u64::from(QUEUE_LEN)) as usize;
+        let place = DESCRIPTORS + (taken % u64::from(QUEUE_LEN)) as usize;
         self.queue.words()[place].store(word, Relaxed);
         let run = self.program.test_run(&[0; BEGINNING_LEN]).unwrap();
         assert_eq!(

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
+const BPF_PROG_TYPE_SCHED_ACT: u32 = 4;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 /// The program understands packets in several buffers (Linux 5.18).
@@ -35,6 +36,9 @@ pub struct SkbContext {
 
 /// Words of `struct __sk_buff`: up to `hwtstamp`.
 const SKB_CONTEXT_WORDS: usize = 48;
+/// Its words `ingress_ifindex` and `ifindex`.
+const SKB_INGRESS_IFINDEX: usize = 9;
+const SKB_IFINDEX: usize = 10;
 
 /// A program was refused: the error, and the verifier's log (may be empty).
 #[derive(Debug)]
@@ -109,6 +113,12 @@ impl Prog {
         Self::load_kind(insns, name, Kind::Classifier)
     }
 
+    /// Loads an action of traffic control (`BPF_PROG_TYPE_SCHED_ACT`), which bpf(2) attaches to nothing: whoever has its
+    /// descriptor, but no privilege, can run it, and no more.
+    pub fn load_action(insns: &[u64], name: &str) -> Result<Self, LoadError> {
+        Self::load_kind(insns, name, Kind::Action)
+    }
+
     fn load_kind(insns: &[u64], name: &str, kind: Kind) -> Result<Self, LoadError> {
         let first = match load_once(insns, name, kind, &mut []) {
             Ok(fd) => return Ok(Self { fd }),
@@ -154,10 +164,9 @@ impl Prog {
         context: SkbContext,
         repeat: u32,
     ) -> Result<TestRun, Error> {
-        // struct __sk_buff: ingress_ifindex is its tenth word, ifindex its eleventh.
         let mut words = [0u32; SKB_CONTEXT_WORDS];
-        words[9] = context.ingress_ifindex;
-        words[10] = context.ifindex;
+        words[SKB_INGRESS_IFINDEX] = context.ingress_ifindex;
+        words[SKB_IFINDEX] = context.ifindex;
         self.test_run_with(packet, repeat, &words)
     }
 
@@ -199,6 +208,45 @@ impl Prog {
         })
     }
 
+    /// Runs a traffic control program `repeat` times for what it does, not for what it returns: on a socket buffer that
+    /// begins as `frame`, 14 bytes at least and some 3,400 at most, which the program may change from one time to the next.
+    /// Takes no privilege but the descriptor.
+    ///
+    /// `ingress_ifindex`: where the buffer is said to have come in, an interface of the calling thread's network namespace; 0
+    /// for none.
+    ///
+    /// # Errors
+    ///
+    /// EINTR when a signal came: it ran less often. EINVAL: the frame's headers are cut.
+    pub fn run_batch(&self, frame: &[u8], ingress_ifindex: u32, repeat: u32) -> io::Result<()> {
+        let mut context = [0_u32; SKB_CONTEXT_WORDS];
+        context[SKB_INGRESS_IFINDEX] = ingress_ifindex;
+        let context = if ingress_ifindex == 0 {
+            &context[..0]
+        } else {
+            &context[..=SKB_INGRESS_IFINDEX]
+        };
+        let mut attr = TestRunAttr {
+            prog_fd: self.raw_fd() as u32,
+            retval: 0,
+            data_size_in: frame.len() as u32,
+            data_size_out: 0,
+            data_in: frame.as_ptr() as u64,
+            data_out: 0,
+            repeat,
+            duration: 0,
+            ctx_size_in: size_of_val(context) as u32,
+            ctx_size_out: 0,
+            ctx_in: if context.is_empty() {
+                0
+            } else {
+                context.as_ptr() as u64
+            },
+            ctx_out: 0,
+        };
+        bpf(Command::ProgTestRun, &mut attr).map(drop)
+    }
+
     /// The kernel's description of this program.
     pub fn info(&self) -> Result<ProgInfo, Error> {
         ProgInfo::of_fd(self.fd.as_fd())
@@ -221,6 +269,7 @@ impl AsFd for Prog {
 enum Kind {
     Xdp { frags: bool },
     Classifier,
+    Action,
 }
 
 /// One attempt. An empty `log` asks for no log.
@@ -231,6 +280,7 @@ fn load_once(insns: &[u64], name: &str, kind: Kind, log: &mut [u8]) -> io::Resul
         prog_type: match kind {
             Kind::Xdp { .. } => BPF_PROG_TYPE_XDP,
             Kind::Classifier => BPF_PROG_TYPE_SCHED_CLS,
+            Kind::Action => BPF_PROG_TYPE_SCHED_ACT,
         },
         insn_cnt: insns.len() as u32,
         insns: insns.as_ptr() as u64,
@@ -245,13 +295,13 @@ fn load_once(insns: &[u64], name: &str, kind: Kind, log: &mut [u8]) -> io::Resul
         kern_version: 0,
         prog_flags: match kind {
             Kind::Xdp { frags: true } => BPF_F_XDP_HAS_FRAGS,
-            Kind::Xdp { frags: false } | Kind::Classifier => 0,
+            Kind::Xdp { frags: false } | Kind::Classifier | Kind::Action => 0,
         },
         prog_name: object_name(name),
         prog_ifindex: 0,
         expected_attach_type: match kind {
             Kind::Xdp { .. } => BPF_XDP,
-            Kind::Classifier => 0,
+            Kind::Classifier | Kind::Action => 0,
         },
     };
     let mut result = bpf_fd(Command::ProgLoad, &mut attr);

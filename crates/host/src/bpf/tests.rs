@@ -418,6 +418,27 @@ fn a_classifier_sees_its_interfaces() {
 
 /// What user space writes to a mapped array a look-up gives, and the other way round, without any call between.
 #[test]
+fn an_action_runs_and_is_attached_nowhere() {
+    if !allowed("an_action_runs_and_is_attached_nowhere") {
+        return;
+    }
+    // r0 = *(u32 *)(r1 + 36): ingress_ifindex; exit
+    let program = Prog::load_action(&[36 << 16 | 0x1061, 0x95], "action").unwrap();
+    program.run_batch(&[0; 14], 0, 3).unwrap();
+    program.run_batch(&[0; 3000], 1, 1).unwrap();
+    let context = SkbContext {
+        ingress_ifindex: 1,
+        ..SkbContext::default()
+    };
+    let run = program.test_run_skb(&[0; 60], context, 1).unwrap();
+    assert_eq!(run.verdict, 1);
+    assert!(program.run_batch(&[0; 13], 0, 1).is_err());
+    assert!(program.run_batch(&[0; 9000], 0, 1).is_err());
+    Link::attach_xdp(1, &program, XdpMode::Generic).unwrap_err();
+    TcxLink::attach(1, &program, TcxHook::Ingress).unwrap_err();
+}
+
+#[test]
 fn a_mapped_array_is_one_memory() {
     if !allowed("a_mapped_array_is_one_memory") {
         return;

@@ -13,10 +13,11 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount,
 };
+use rustix::net::{AddressFamily, SocketType};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,6 +38,27 @@ pub struct NetNs {
 pub fn unshare_process(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: with a single thread nobody else relies on what is unshared.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
+/// The cookie of the calling thread's namespace.
+fn cookie() -> io::Result<u64> {
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
+    let mut cookie = 0_u64;
+    let mut len = size_of_val(&cookie) as u32;
+    // SAFETY: the option's value and its length live over the call, and the length is right.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut len,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(cookie)
 }
 
 impl NetNs {
@@ -156,6 +178,12 @@ impl NetNs {
         Ok(rustix::fs::fstat(&self.fd)
             .context(|| "cannot examine a network namespace")?
             .st_ino)
+    }
+
+    /// What identifies it to programs in the kernel (`SO_NETNS_COOKIE`, Linux 5.14): no other ever has the same.
+    pub fn cookie(&self) -> Result<u64> {
+        self.run(cookie)?
+            .context(|| "cannot learn a network namespace's cookie")
     }
 
     /// Moves the calling thread into it.

@@ -1,6 +1,7 @@
 //! A gate in the kernel, and packets for it: shared by the tests of the gate.
 pub mod model;
 pub mod packets;
+pub mod sender;
 pub mod wire;
 
 use exos_filter::gate::maps::SPECS;

@@ -4,6 +4,7 @@
 //! (`gate_agreement`). Only the kernel's outstanding work, checksums and segments, is not part of it: a
 //! packet here is bytes.
 
+mod batch;
 mod buckets;
 mod packet;
 
@@ -392,17 +393,22 @@ impl Model {
         sent
     }
 
-    fn check(&mut self, frame: &[u8], packet: &Packet, sender: u32) -> Result<(), Refusal> {
+    /// What nobody but the daemon may send.
+    fn forbidden(packet: &Packet) -> Option<Counter> {
         if packet.odd {
-            return refuse(sender, Counter::TxBadHeader);
+            return Some(Counter::TxBadHeader);
         }
         let forbidden = match (packet.is_v6, packet.icmp_type) {
             (true, Some(130..=137 | 143)) | (false, Some(5 | 9)) => true,
             (true, _) => false,
             (false, _) => packet.protocol == 2,
         };
-        if forbidden {
-            return refuse(sender, Counter::TxNdp);
+        forbidden.then_some(Counter::TxNdp)
+    }
+
+    fn check(&mut self, frame: &[u8], packet: &Packet, sender: u32) -> Result<(), Refusal> {
+        if let Some(counter) = Self::forbidden(packet) {
+            return refuse(sender, counter);
         }
         match (self.classify(packet, true), packet.part) {
             (Some(slot), _) if slot == sender => Ok(()),
