@@ -10,6 +10,7 @@
 mod adoption;
 mod attach;
 mod attachments;
+mod batches;
 mod bounds;
 mod claims;
 mod direct;

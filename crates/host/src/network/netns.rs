@@ -16,11 +16,13 @@ use rustix::mount::{
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Of asm-generic/socket.h, which libc does not have.
+const SO_NETNS_COOKIE: i32 = 71;
 /// Where `ip netns` keeps names.
 const DIRECTORY: &str = "/run/netns";
 /// The file system type of namespaces (linux/magic.h, `NSFS_MAGIC`).
@@ -156,6 +158,22 @@ impl NetNs {
         Ok(rustix::fs::fstat(&self.fd)
             .context(|| "cannot examine a network namespace")?
             .st_ino)
+    }
+
+    /// The number by which the kernel's programs know the namespace of the calling thread, never given to another
+    /// (`SO_NETNS_COOKIE`, Linux 5.14).
+    pub fn current_cookie() -> Result<u64> {
+        let what = || "cannot ask for the number of this network namespace";
+        let socket = std::os::unix::net::UnixDatagram::unbound().context(what)?;
+        let (mut cookie, mut len) = (0_u64, size_of::<u64>() as libc::socklen_t);
+        let at = (&raw mut cookie).cast();
+        let (fd, level) = (socket.as_raw_fd(), libc::SOL_SOCKET);
+        // SAFETY: the kernel writes at most `len` bytes to the number.
+        let done = unsafe { libc::getsockopt(fd, level, SO_NETNS_COOKIE, at, &raw mut len) };
+        if done < 0 {
+            return Err(io::Error::last_os_error()).context(what);
+        }
+        Ok(cookie)
     }
 
     /// Moves the calling thread into it.

@@ -13,7 +13,9 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use exos_filter::transmit::{BEGINNING_LEN, QUEUE_WORDS, REFUSED, TAKEN, TransmitMaps};
+use exos_filter::transmit::{
+    BEGINNING_LEN, DESCRIPTORS, QUEUE_WORDS, REFUSED, TAKEN, TransmitMaps,
+};
 use exos_filter::transmit::{descriptor, transmit};
 use exos_host::bpf::{LIVE_FRAMES_MAX, LiveProg, Map, MappedArray, Prog};
 use exos_host::netlink::Netdev;
@@ -131,7 +133,7 @@ impl LiveFrames {
     /// One call: how many frames the program took, and how it ended.
     fn call(&mut self, frames: &[Descriptor]) -> (usize, io::Result<()>) {
         let words = self.queue.words();
-        let queue = &words[2..];
+        let queue = &words[DESCRIPTORS..];
         for (i, frame) in frames.iter().enumerate() {
             let place = self.taken.wrapping_add(i as u64) as usize % queue.len();
             let word = self.word_of(*frame).expect("it was looked at before");
