@@ -37,9 +37,15 @@ const BLOCKED_SLEEP: Duration = Duration::from_millis(1);
 /// How often a program that does not sleep sees to what is seen to before a sleep.
 const LOOK_AROUND: Duration = Duration::from_millis(1);
 
-/// Batches taken in before the loop goes on: the answers to all that one turn may have sent, and as
-/// many other frames.
-pub(crate) const RECEIVE_BATCHES: usize = 2 * SEND_BATCH / exos_link::RX_BATCH as usize;
+/// How many frames sent in the turn before have one batch more taken in: as many acknowledgements as come for them, one for
+/// every second segment.
+const SENT_A_BATCH: usize = 2 * exos_link::RX_BATCH as usize;
+
+/// Batches taken in before the loop goes on and the answers leave, so that the peer need not wait for them: one, and what
+/// acknowledges what the turn before has sent.
+pub(crate) const fn receive_batches(sent_before: usize) -> usize {
+    1 + sent_before / SENT_A_BATCH
+}
 
 /// What another event loop waits for between two turns ([`Exos::prepare_sleep`]).
 #[derive(Debug)]
@@ -79,6 +85,8 @@ pub struct Exos {
     /// When the link was last asked whether one may sleep, by a program that does not.
     looked_around: Instant,
     pub(crate) worked: bool,
+    /// Frames sent in the turn before.
+    pub(crate) sent: usize,
     /// Turns, and those of them that moved frames.
     turns: u64,
     turns_busy: u64,
@@ -112,6 +120,7 @@ impl Exos {
             waiting: Waiting::default(),
             looked_around: Instant::START,
             worked: false,
+            sent: 0,
             turns: 0,
             turns_busy: 0,
             busy: Duration::ZERO,
@@ -213,7 +222,7 @@ impl Exos {
             Some(handoff) => handoff.receive(stack, now),
             None => 0,
         };
-        for _ in 0..RECEIVE_BATCHES {
+        for _ in 0..receive_batches(self.sent) {
             let batch = match &mut self.handoff {
                 None => self.link.receive(|frame, meta| {
                     show(frame);
@@ -290,6 +299,7 @@ impl Exos {
                 .map_or(1, |size| data.div_ceil(usize::from(size)));
         }
         self.worked |= sent > 0;
+        self.sent = sent;
         self.link.flush().map_err(|e| {
             Error::io("cannot send", e)
                 .mend("the interface is down or gone; bring it up and start again")

@@ -17,6 +17,7 @@
 //! ports.
 
 mod attach;
+mod batch;
 pub mod control;
 mod leave;
 mod revoked;
@@ -188,7 +189,10 @@ impl Via {
         let interface = interfaces.into_iter().find(|i| i.index == facts.interface);
         let interface = interface.ok_or_else(|| control::bad("a link of an unknown interface"))?;
         shared.select(interface.index);
-        let link = XdpLink::adopt(&interface.name, &Facts::from_bytes(&facts.link), fds)?;
+        let mut link = XdpLink::adopt(&interface.name, &Facts::from_bytes(&facts.link), fds)?;
+        if !facts.direct {
+            batch::ask(&mut control, &mut link)?;
+        }
         let via = Self {
             path: path.to_owned(),
             state: State::There(control),

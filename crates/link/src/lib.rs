@@ -52,7 +52,7 @@ pub use limits::{BOUND_MAPPING_KERNEL, FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, RX
 pub use memory::{MemoryConfig, MemoryLink};
 pub use meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
 pub use tap::{TapConfig, TapLink};
-pub use xdp::{Facts, Feed, Held, Offer, OfferConfig, RingLock, check_chunks};
+pub use xdp::{CheckedParts, Facts, Feed, Held, Offer, OfferConfig, RingLock, check_chunks};
 pub use xdp::{Merging, Mode, ModeChoice, TransmitChoice, XdpConfig, XdpLink, way_out_of};
 
 /// Something that carries Ethernet frames.

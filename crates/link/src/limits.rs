@@ -7,6 +7,11 @@ use std::time::Duration;
 /// is still there when the answers are written.
 pub const RX_BATCH: u32 = 64;
 
+/// Frames that are taken in together although more wait: half of those that do, but so many at least. The answers to them
+/// leave while the other half waits, and whoever sent them goes on meanwhile; taken in all at once, one side would wait while
+/// the other works. Fewer than these are not worth a system call for their answers.
+pub const RX_BATCH_MIN: u32 = RX_BATCH / 2;
+
 /// Bytes of an Ethernet header without tag.
 pub const ETHERNET_HEADER_LEN: usize = 14;
 

@@ -9,6 +9,7 @@ mod adoption;
 mod answers;
 mod attach;
 mod attachment;
+mod batches;
 mod bounds;
 mod claims;
 mod direct;

@@ -16,6 +16,7 @@
 //! Order matters where a packet could fall between two tables: a slot is complete before a grant leads to it, and no
 //! grant leads to it any more before it goes.
 
+mod batches;
 mod checksum;
 mod generals;
 mod owners;

@@ -61,6 +61,9 @@ pub struct Slot {
     pub namespace: Option<u32>,
     /// Bytes of its memory.
     pub memory: u64,
+    /// The kernel's number of the array of frames that it sends from beside the ring.
+    #[serde(default)]
+    pub frames: Option<u32>,
     /// Its share.
     pub weight: u32,
     /// Its cap.
@@ -81,6 +84,7 @@ impl Slot {
             who: self.who.clone(),
             memory: self.memory,
             namespace: self.namespace,
+            frames: self.frames,
         }
     }
 }
@@ -95,6 +99,9 @@ pub struct Leftover {
     pub memory: u64,
     /// The number of its namespace, as long as that is there.
     pub namespace: Option<u32>,
+    /// The kernel's number of its array of frames, as long as that is there.
+    #[serde(default)]
+    pub frames: Option<u32>,
 }
 
 /// Everything about the slots of one interface.

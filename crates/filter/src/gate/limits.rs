@@ -68,3 +68,7 @@ pub const SEGMENT_SIZE_MIN: i32 = 256;
 const _: () = assert!(REFILL_NS_MAX.checked_mul(RATE_MAX).is_some());
 const _: () = assert!(REFILL_NS_MIN * 8 == FADE_NS);
 const _: () = assert!(1 + GENERALS_MAX + TAPS_MAX <= 33);
+
+/// Frames that a slot may send at once beside its ring: several times what one run of the program takes, and 512 KiB of
+/// chunks of 2,048 bytes.
+pub const BATCH_PLACES: u32 = 256;

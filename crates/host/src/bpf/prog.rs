@@ -147,6 +147,13 @@ impl Prog {
         Ok(Self { fd })
     }
 
+    /// A program that somebody has passed.
+    pub fn over(fd: OwnedFd) -> Result<Self, Error> {
+        // Fails when it is something else.
+        ProgInfo::of_fd(fd.as_fd())?;
+        Ok(Self { fd })
+    }
+
     /// Run once on `packet` (at least 14 bytes) as if it came in on queue 0 of the loopback interface.
     pub fn test_run(&self, packet: &[u8]) -> Result<TestRun, Error> {
         self.test_run_repeated(packet, 1)

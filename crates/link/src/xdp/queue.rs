@@ -9,6 +9,7 @@
 //! reception never starves.
 
 mod cost;
+mod many;
 mod receive;
 mod relay;
 #[cfg(test)]
@@ -19,12 +20,12 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use exos_ring::PeerFault;
 
-use super::live::LiveFrames;
 use super::open::TransmitChoice;
 use super::socket::{Descriptor, Socket};
 use super::umem::Umem;
 use crate::meta::RxChecksum;
 use cost::BatchCosts;
+pub(super) use many::Many;
 
 /// A bound socket and its memory, which goes after it.
 #[derive(Debug)]
@@ -45,9 +46,11 @@ pub(super) struct Queue {
     queued: Vec<Descriptor>,
     /// Chunks queued, in the transmit ring, with the kernel or in the completion ring.
     in_flight: u32,
-    /// The way of many frames at once, where there is one, and what each way has cost.
-    live: Option<LiveFrames>,
+    /// The other way out, where there is one, and what each way has cost.
+    many: Option<Many>,
     costs: BatchCosts,
+    /// Those that are to leave by the ring after all.
+    returned: Vec<Descriptor>,
     /// A received frame of which the last piece has not come yet.
     pieces: Vec<u8>,
     fault: Option<PeerFault>,
@@ -102,8 +105,9 @@ impl Queue {
             owed: receiving - filled,
             queued: Vec::with_capacity(sending as usize),
             in_flight: 0,
-            live: None,
-            costs: BatchCosts::new(TransmitChoice::Ring),
+            many: None,
+            costs: BatchCosts::new(TransmitChoice::Ring, 1),
+            returned: Vec::new(),
             pieces: Vec::new(),
             fault: None,
             gone: false,
@@ -117,9 +121,14 @@ impl Queue {
     }
 
     /// From now on many frames at once may leave another way than by the ring.
-    pub(super) fn send_live(&mut self, live: LiveFrames, choice: TransmitChoice) {
-        self.costs = BatchCosts::new(choice);
-        self.live = Some(live);
+    pub(super) fn send_many(&mut self, many: Many, choice: TransmitChoice) {
+        self.costs = BatchCosts::new(choice, many.frames_min());
+        self.many = Some(many);
+    }
+
+    /// Bytes of a chunk of its memory.
+    pub(super) fn chunk_size(&self) -> u32 {
+        self.umem.chunk_size()
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -143,7 +152,7 @@ impl Queue {
             ("tx_bad_completion", c.tx_bad_completion),
             ("ring_fault", u64::from(self.fault.is_some())),
         ];
-        all.extend(LiveFrames::counters(self.live.as_ref()));
+        all.extend(Many::counters(self.many.as_ref()));
         if let Ok(kernel) = self.socket.statistics() {
             all.extend([
                 ("kernel_rx_dropped", kernel.rx_dropped),

@@ -170,6 +170,11 @@ pub enum Answer {
         /// Its number.
         grant: GrantId,
     },
+    /// To `Batch`, with four descriptors.
+    Batch {
+        /// Frames that the array has places for, of as many bytes each as a chunk of the slot's memory.
+        places: u32,
+    },
 }
 
 impl Answer {
@@ -193,6 +198,7 @@ numbered!(Answer {
     70 => Report { bytes, asker <= ASKER_BYTES_MAX },
     71 => Refused { code, text <= TEXT_BYTES_MAX },
     72 => GrantedFilter { grant },
+    73 => Batch { places },
 });
 
 in_bytes!(InterfaceInfo {

@@ -136,6 +136,10 @@ pub enum Request {
         /// From `Tapped`.
         tap: u32,
     },
+    /// Asks for the way to send many frames at once through the daemon's checks, of which a slot gets one, and a queue of the
+    /// interface itself none. Answered by `Batch`, with descriptors: the program to be run, the array of frames, the array of
+    /// the queue, and the array of programs, which is only to be kept.
+    Batch,
     /// Asks how everything is. Answered by `Report`, with a descriptor of the text (JSON).
     Status,
     /// Asks the daemon to go without taking anything down, for another to take over. Answered by `Done`.
@@ -191,6 +195,7 @@ numbered!(Request {
     15 => StepAside,
     16 => ClaimFilter { filter <= FILTER_BYTES_MAX },
     17 => AwaitSuccessor { grant, ms },
+    18 => Batch,
 });
 
 /// A number, and the queue's; the latter 0 where none is named.

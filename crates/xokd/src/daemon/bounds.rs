@@ -55,6 +55,39 @@ impl Daemon {
         Ok(chunks)
     }
 
+    /// Whether a user may have so many bytes more beside what the user's programs have, and what is left of others.
+    pub(super) fn check_more_memory(
+        &self,
+        who: &Who,
+        interface: u32,
+        bytes: u64,
+    ) -> Result<(), Refused> {
+        let interface = self.interface(interface).expect("slots are of interfaces");
+        let rule = self.config.policy.attach(who, &interface.link.name, None);
+        let rule = rule.map_err(|e| refuse(Refusal::NotAllowed, e))?;
+        let attachments = self
+            .attachments
+            .values()
+            .map(|a| (&a.record.who, a.record.memory));
+        let left = self.leftovers.records().map(|r| (&r.who, r.memory));
+        let all = || attachments.clone().chain(left.clone());
+        let theirs: u64 = all()
+            .filter(|(w, _)| w.uid == who.uid)
+            .map(|(_, m)| m)
+            .sum();
+        let unnamed = all().filter(|(w, _)| self.standing(w) == Standing::Unnamed);
+        let unnamed: u64 = unnamed.map(|(_, memory)| memory).sum();
+        let too_much = theirs + bytes > rule.memory_max
+            || self.standing(who) == Standing::Unnamed && unnamed + bytes > MEMORY_UNNAMED;
+        if too_much {
+            let text = format!(
+                "{bytes} bytes more of packet memory are not to be had, by memory_max of the policy or what users have together whom it does not name"
+            );
+            return Err(refuse(Refusal::Limit, text));
+        }
+        Ok(())
+    }
+
     /// How well the policy knows somebody.
     pub(super) fn standing(&self, who: &Who) -> Standing {
         self.config.policy.standing(who, own_user())

@@ -2,13 +2,16 @@
 //!
 //! The kernel has no call that takes a socket or memory from its holder. So a program that gives its slot back, and keeps
 //! the descriptors (or a child of it, or the one that they were passed to), has the memory still, and the slot's place in the
-//! kernel. That goes on counting as a program of the user's, with all of its memory, until both of these are true:
+//! kernel. That goes on counting as a program of the user's, with all of its memory, until all of these are true:
 //!
 //! - nobody has a socket of the slot's namespace: the number that the daemon gave to the namespace leads nowhere any more
 //!   ([`Netlink::has_namespace`]). As long as there is one the kernel keeps the namespace and the ring's memory;
 //! - nobody has the memory open or mapped ([`LentMemory::is_let_go`]), and no socket of another namespace, which may be one
 //!   that the program made for itself, has its pages ([`LentMemory::take_back`]). The kernel looks for that as long as a
 //!   fifth of a second, so a thread asks it: one at a time, for all that have come so far.
+//!
+//! - nobody has the array of frames that the slot could send from beside its ring, nor the program that reads it: the kernel
+//!   knows no map of its number.
 //!
 //! A queue of the interface has no namespace. Its socket keeps the queue busy, so there is one such at most for each queue,
 //! and only the memory's holders are looked for.
@@ -19,6 +22,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use exos_host::bpf::map_exists;
 use exos_host::netlink::Netlink;
 use exos_host::shared::LentMemory;
 
@@ -93,9 +97,18 @@ impl Leftover {
         self.record.namespace.is_some_and(has)
     }
 
+    /// Whether anybody has the array of frames, or the program that reads it.
+    fn has_frames(&self) -> bool {
+        // As above.
+        self.record
+            .frames
+            .is_some_and(|id| map_exists(id).unwrap_or(true))
+    }
+
     fn is_held(&self, netlink: &Netlink) -> bool {
         let memory = self.memory.as_ref();
-        memory.is_some_and(|m| !m.is_returned()) || self.has_socket(netlink)
+        let has_memory = memory.is_some_and(|m| !m.is_returned());
+        has_memory || self.has_frames() || self.has_socket(netlink)
     }
 
     /// Its memory, when only the kernel can have it still.

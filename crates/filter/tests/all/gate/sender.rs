@@ -7,6 +7,7 @@ use exos_filter::transmit::{
 };
 use exos_host::bpf::{KernelTypes, Map, MappedArray, Prog};
 use exos_host::netns::NetNs;
+use exos_testing::ebpf::disassemble;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -53,7 +54,7 @@ impl Sender {
         };
         let code = gates::batch(&tables.fds(), &batch);
         let program = Prog::load_action(&code.words(), "gate_batch")
-            .unwrap_or_else(|e| panic!("{}\n{}\n{e}", code.disassemble(), tail(&e.log)));
+            .unwrap_or_else(|e| panic!("{}\n{}\n{e}", disassemble(&code.words()), tail(&e.log)));
         programs.set_fd(0, program.as_fd()).unwrap();
         Self {
             program,

@@ -1,6 +1,6 @@
 //! What sending a batch costs by each of two ways, learned while sending.
 //!
-//! By the ring each frame costs the same, and the first one little; a call in live frame mode costs much by itself, and each
+//! By the ring each frame costs the same, and the first one little; a call that sends many costs more by itself, and each
 //! frame of it less. Where they meet depends on the machine, on the frames, and on who receives them: so batches of about
 //! one size are timed, each way is tried again now and then, and the cheaper one is taken.
 
@@ -13,12 +13,9 @@ use super::super::open::TransmitChoice;
 pub(super) enum Way {
     /// Descriptors in the transmit ring.
     Ring,
-    /// Live frame mode.
-    Live,
+    /// The other one ([`Many`](super::Many)).
+    Many,
 }
-
-/// Fewer frames go by the ring, untimed: a call in live frame mode costs more than they do on any machine seen.
-const LIVE_FRAMES_MIN: usize = 8;
 
 /// Frames are long from this mean length on, in bytes.
 const LONG: usize = 512;
@@ -46,7 +43,7 @@ const OUTLIER: f32 = 4.0;
 struct Costs {
     /// Nanoseconds a frame; 0 while unknown.
     ring: f32,
-    live: f32,
+    many: f32,
     batches: u32,
 }
 
@@ -54,24 +51,27 @@ struct Costs {
 #[derive(Debug)]
 pub(super) struct BatchCosts {
     choice: TransmitChoice,
+    /// Fewer frames go by the ring, untimed.
+    frames_min: usize,
     short: [Costs; SIZES],
     long: [Costs; SIZES],
 }
 
 impl BatchCosts {
-    /// Nothing is known.
-    pub(super) fn new(choice: TransmitChoice) -> Self {
+    /// Nothing is known. Fewer than `frames_min` go by the ring if there is a choice.
+    pub(super) fn new(choice: TransmitChoice, frames_min: usize) -> Self {
         Self {
             choice,
+            frames_min,
             short: [Costs::default(); SIZES],
             long: [Costs::default(); SIZES],
         }
     }
 
-    /// Whether so many frames may leave as live ones.
-    pub(super) fn may_be_live(&self, frames: usize) -> bool {
+    /// Whether so many frames may leave another way than by the ring.
+    pub(super) fn may_be_many(&self, frames: usize) -> bool {
         match self.choice {
-            TransmitChoice::Cheaper => frames >= LIVE_FRAMES_MIN,
+            TransmitChoice::Cheaper => frames >= self.frames_min,
             TransmitChoice::Ring => false,
             TransmitChoice::LiveFrames => frames > 0,
         }
@@ -80,21 +80,21 @@ impl BatchCosts {
     /// The way for a batch of so many frames, with so many bytes altogether.
     pub(super) fn choose(&mut self, frames: usize, bytes: usize) -> Way {
         if self.choice == TransmitChoice::LiveFrames {
-            return Way::Live;
+            return Way::Many;
         }
         let costs = self.of(frames, bytes);
         costs.batches = costs.batches.wrapping_add(1);
-        let (cheaper, low, high) = if costs.live <= costs.ring {
-            (Way::Live, costs.live, costs.ring)
+        let (cheaper, low, high) = if costs.many <= costs.ring {
+            (Way::Many, costs.many, costs.ring)
         } else {
-            (Way::Ring, costs.ring, costs.live)
+            (Way::Ring, costs.ring, costs.many)
         };
         if low == 0.0 {
             // One of them is unknown, the ring first.
             return if costs.ring == 0.0 {
                 Way::Ring
             } else {
-                Way::Live
+                Way::Many
             };
         }
         let every = if high > FAR * low {
@@ -103,8 +103,8 @@ impl BatchCosts {
             TRY_EVERY
         };
         match (costs.batches % every, cheaper) {
-            (0, Way::Ring) => Way::Live,
-            (0, Way::Live) => Way::Ring,
+            (0, Way::Ring) => Way::Many,
+            (0, Way::Many) => Way::Ring,
             _ => cheaper,
         }
     }
@@ -114,7 +114,7 @@ impl BatchCosts {
         let costs = self.of(frames, bytes);
         let mean = match way {
             Way::Ring => &mut costs.ring,
-            Way::Live => &mut costs.live,
+            Way::Many => &mut costs.many,
         };
         let cost = (took.as_nanos() as f32 / frames as f32).max(1.0);
         *mean = if *mean == 0.0 {
@@ -138,13 +138,13 @@ impl BatchCosts {
 mod tests {
     use super::*;
 
-    /// Sends batches of a size whose ways cost so much; how many of the last thousand went live.
-    fn live_of_a_thousand(costs: &mut BatchCosts, ring: u64, live: u64) -> usize {
+    /// Sends batches of a size whose ways cost so much; how many of the last thousand did not go by the ring.
+    fn many_of_a_thousand(costs: &mut BatchCosts, ring: u64, many: u64) -> usize {
         let mut send = || {
             let way = costs.choose(64, 64 * 60);
-            let nanos = if way == Way::Ring { ring } else { live };
+            let nanos = if way == Way::Ring { ring } else { many };
             costs.learn(64, 64 * 60, way, Duration::from_nanos(nanos));
-            way == Way::Live
+            way == Way::Many
         };
         for _ in 0..5_000 {
             send();
@@ -154,28 +154,28 @@ mod tests {
 
     #[test]
     fn the_cheaper_way_is_taken_and_the_other_tried_now_and_then() {
-        let mut costs = BatchCosts::new(TransmitChoice::Cheaper);
-        assert!((1..=20).contains(&live_of_a_thousand(&mut costs, 10_000, 15_000)));
-        assert!((980..=999).contains(&live_of_a_thousand(&mut costs, 15_000, 10_000)));
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
+        assert!((1..=20).contains(&many_of_a_thousand(&mut costs, 10_000, 15_000)));
+        assert!((980..=999).contains(&many_of_a_thousand(&mut costs, 15_000, 10_000)));
         assert!(
-            live_of_a_thousand(&mut costs, 10_000, 90_000) <= 1,
+            many_of_a_thousand(&mut costs, 10_000, 90_000) <= 1,
             "seldom where it is far dearer"
         );
-        assert!(live_of_a_thousand(&mut costs, 90_000, 10_000) >= 999);
+        assert!(many_of_a_thousand(&mut costs, 90_000, 10_000) >= 999);
     }
 
     #[test]
     fn one_interrupted_batch_does_not_turn_the_choice() {
-        let mut costs = BatchCosts::new(TransmitChoice::Cheaper);
-        live_of_a_thousand(&mut costs, 20_000, 10_000);
-        costs.learn(64, 64 * 60, Way::Live, Duration::from_millis(20));
-        assert_eq!(costs.choose(64, 64 * 60), Way::Live);
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
+        many_of_a_thousand(&mut costs, 20_000, 10_000);
+        costs.learn(64, 64 * 60, Way::Many, Duration::from_millis(20));
+        assert_eq!(costs.choose(64, 64 * 60), Way::Many);
     }
 
     #[test]
     fn short_and_long_frames_and_sizes_of_batches_are_apart() {
-        let mut costs = BatchCosts::new(TransmitChoice::Cheaper);
-        live_of_a_thousand(&mut costs, 20_000, 10_000);
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
+        many_of_a_thousand(&mut costs, 20_000, 10_000);
         assert_eq!(
             costs.choose(64, 64 * 1514),
             Way::Ring,

@@ -1,13 +1,13 @@
 //! Receiving: from the receive ring to the caller and back to the fill ring.
 //!
-//! Up to a batch of descriptors is read, each frame lent to the caller where it
+//! Up to a batch of descriptors, and not more than half of many, is read, each frame lent to the caller where it
 //! lies, and all chunks given back together. A frame that spans chunks (its
 //! interface has a large MTU) is joined in a buffer first. What a descriptor
 //! says is checked before it is believed.
 
 use super::super::socket::Descriptor;
 use super::{Counters, Queue};
-use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH};
+use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH, RX_BATCH_MIN};
 use crate::meta::RxMeta;
 
 /// Bytes of the time that a stamping dispatcher puts before a packet.
@@ -43,9 +43,10 @@ impl Queue {
         &mut self,
         mut each: impl FnMut(&mut Self, Descriptor) -> bool,
     ) -> usize {
-        let ready = self
-            .sound(|link| link.socket.rx.peek(RX_BATCH))
+        let waiting = self
+            .sound(|link| link.socket.rx.peek(2 * RX_BATCH))
             .unwrap_or(0);
+        let ready = waiting.min((waiting / 2).max(RX_BATCH_MIN));
         if ready == 0 {
             return 0;
         }

@@ -160,31 +160,40 @@ impl Queue {
         !self.queued.is_empty()
     }
 
-    /// Many frames at once leave by the cheaper way; what the ring has not sent yet leaves first.
+    /// A batch leaves by the cheaper way; what the ring has not sent yet leaves first.
     fn send_queued(&mut self) -> io::Result<()> {
         let frames = self.queued.len();
-        if !self.costs.may_be_live(frames) || self.unsent() > 0 {
+        if !self.costs.may_be_many(frames) || self.unsent() > 0 {
             return self.send_by_ring();
         }
         let begin = Instant::now();
         let bytes = self.queued.iter().map(|frame| frame.len as usize).sum();
         let mut way = Way::Ring;
-        if let Some(live) = &mut self.live
-            && live.takes(&self.queued, begin)
+        if let Some(many) = &mut self.many
+            && many.takes(&self.queued, begin)
         {
             way = self.costs.choose(frames, bytes);
-            if way == Way::Live {
-                let sent = live.send(&self.queued);
-                for frame in self.queued.drain(..sent) {
-                    self.umem.give(frame.address);
-                }
-                self.in_flight -= sent as u32;
+            if way == Way::Many {
+                let done = many.send(&self.queued, &self.umem, &mut self.returned);
+                self.forget_sent(done);
             }
         }
-        // Behind live frames: those that the kernel had no room for.
+        // Behind the others: what the kernel had no room for, or nobody could check.
         let result = self.send_by_ring();
         self.costs.learn(frames, bytes, way, begin.elapsed());
         result
+    }
+
+    /// The first of the queued frames have left, but for those that were returned: these are the first now.
+    fn forget_sent(&mut self, count: usize) {
+        let mut returned = self.returned.iter().peekable();
+        for frame in &self.queued[..count] {
+            if returned.next_if(|r| r.address == frame.address).is_none() {
+                self.umem.give(frame.address);
+            }
+        }
+        self.in_flight -= (count - self.returned.len()) as u32;
+        self.queued.splice(..count, self.returned.drain(..));
     }
 
     fn send_by_ring(&mut self) -> io::Result<()> {

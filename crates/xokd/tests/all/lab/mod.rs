@@ -286,7 +286,7 @@ impl Program {
     pub fn answer(&self) -> (Answer, Vec<OwnedFd>) {
         loop {
             let mut buffer = vec![0; exos_xok::limits::MESSAGE_BYTES_MAX];
-            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
             let mut parts = [std::io::IoSliceMut::new(&mut buffer)];
             // A daemon that is started later must not have them too.

@@ -1,0 +1,254 @@
+//! Many frames at once through a daemon's checks: the daemon's program, run by us, in our time.
+//!
+//! A link that a daemon lends sends by its ring into a virtual interface, at whose other end each frame is checked and sent on:
+//! two ways through the kernel, each with a socket buffer and a round of soft interrupts. The daemon's program for this
+//! link (`exos_filter::gate::batch`) does the same check on a copy of the frame that it makes itself, and sends that by the
+//! interface at once. It takes frames from memory that it shares with us, as the program of [`super::live`] does; what it
+//! cannot decide it gives back, and that goes by the ring.
+//!
+//! Nothing of this memory needs to be believed by the daemon, nor by us: words that are wrong make frames be lost that we
+//! would have sent.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use exos_filter::transmit::{
+    BEGINNING_LEN, DESCRIPTORS, END, GIVEN_BACK, QUEUE_LEN, QUEUE_WORDS, REFUSED, RETURNED, TAKEN,
+    descriptor, frame_len_max,
+};
+use exos_host::bpf::Prog;
+
+use super::XdpLink;
+use super::open::TransmitChoice;
+use super::queue::Many;
+use super::socket::Descriptor;
+use super::umem::Umem;
+use crate::Error;
+use crate::mapping::Mapping;
+
+/// Where the EtherType of a frame is.
+const ETHERTYPE: std::ops::Range<usize> = 12..14;
+
+/// What a daemon lends beside a link so that it can send without the ring.
+#[derive(Debug)]
+pub struct CheckedParts {
+    /// The program.
+    pub program: OwnedFd,
+    /// The array that it takes frames from.
+    pub frames: OwnedFd,
+    /// The array of the queue.
+    pub queue: OwnedFd,
+    /// The array by which the program goes on to the next frame. It lasts as long as somebody has it.
+    pub again: OwnedFd,
+    /// How many frames the array has places for: a power of two, not more than the queue has.
+    pub places: u32,
+}
+
+/// The way of many frames through the daemon's checks.
+#[derive(Debug)]
+pub(super) struct Checked {
+    program: Prog,
+    frames: Mapping,
+    queue: Mapping,
+    _again: OwnedFd,
+    places: u32,
+    chunk_size: u32,
+    /// Frames handed over so far, as the program counts them.
+    taken: u64,
+    returned: u64,
+    failed: bool,
+    counters: Counters,
+}
+
+/// What happened, by name.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    frames: u64,
+    calls: u64,
+    returned: u64,
+    failed: u64,
+}
+
+impl XdpLink {
+    /// From now on frames may leave through the daemon's program.
+    ///
+    /// # Errors
+    ///
+    /// What was lent does not fit together.
+    pub fn send_checked(
+        &mut self,
+        parts: CheckedParts,
+        choice: TransmitChoice,
+    ) -> Result<(), Error> {
+        let queue = &mut self.queues[0];
+        let checked = Checked::over(parts, queue.chunk_size())?;
+        queue.send_many(Many::Checked(checked), choice);
+        Ok(())
+    }
+}
+
+impl Checked {
+    fn over(parts: CheckedParts, chunk_size: u32) -> Result<Self, Error> {
+        let places = parts.places;
+        if !places.is_power_of_two() || places > QUEUE_LEN {
+            return Err(Error::new(format!(
+                "the daemon offers a way to send that cannot be: for {places} frames"
+            ))
+            .mend("use a daemon and a program of the same version of exos"));
+        }
+        let map = |fd: &OwnedFd, len: usize| {
+            Mapping::shared(fd.as_fd(), len, 0).map_err(|source| {
+                Error::io("what the daemon lends to send by cannot be mapped", source)
+            })
+        };
+        Ok(Self {
+            frames: map(&parts.frames, places as usize * chunk_size as usize)?,
+            queue: map(&parts.queue, 8 * QUEUE_WORDS)?,
+            program: Prog::over(parts.program)?,
+            _again: parts.again,
+            places,
+            chunk_size,
+            taken: 0,
+            returned: 0,
+            failed: false,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Whether all of these can leave this way.
+    pub(super) fn takes(&self, frames: &[Descriptor]) -> bool {
+        let len_max = frame_len_max(self.chunk_size);
+        let fits = |frame: &Descriptor| frame.options == 0 && frame.len <= len_max;
+        !self.failed && frames.iter().all(fits)
+    }
+
+    /// Sends frames that it [takes](Self::takes), in order; how many of them are dealt with. Those that the daemon's program
+    /// has given back are among them, and pushed to `returned`.
+    pub(super) fn send(
+        &mut self,
+        frames: &[Descriptor],
+        umem: &Umem,
+        returned: &mut Vec<Descriptor>,
+    ) -> usize {
+        let mut done = 0;
+        while done < frames.len() {
+            let some = alike(&frames[done..], self.places as usize, umem);
+            let (taken, result) = self.call(some, umem);
+            if self.word(RETURNED).load(Relaxed) != self.returned {
+                self.take_back(&some[..taken], returned);
+            }
+            self.taken = self.taken.wrapping_add(taken as u64);
+            done += taken;
+            match result {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    // It is tried again never: nothing of it depends on the moment.
+                    (self.failed, self.counters.failed) = (true, self.counters.failed + 1);
+                    break;
+                }
+            }
+        }
+        done
+    }
+
+    /// Hands over frames of one type, and has the program run until it has taken them all; how many it took.
+    fn call(&mut self, frames: &[Descriptor], umem: &Umem) -> (usize, io::Result<()>) {
+        for (i, frame) in frames.iter().enumerate() {
+            self.put(self.taken.wrapping_add(i as u64), *frame, umem);
+        }
+        let count = frames.len() as u64;
+        self.word(END)
+            .store(self.taken.wrapping_add(count), Relaxed);
+        let mut beginning = [0; BEGINNING_LEN];
+        let first = umem.bytes(frames[0].address, frames[0].len);
+        if let Some(kind) = first.and_then(|bytes| bytes.get(ETHERTYPE)) {
+            beginning[ETHERTYPE].copy_from_slice(kind);
+        }
+        let mut taken = 0;
+        let mut result = Ok(());
+        while taken < count && result.is_ok() {
+            // Each run takes as many as the kernel lets a program call itself; one where the array is empty.
+            let runs = if taken == 0 {
+                count.div_ceil(RUN_LEN)
+            } else {
+                count - taken
+            };
+            result = self.program.run_batch(&beginning, 0, runs as u32);
+            self.counters.calls += 1;
+            let now = self
+                .word(TAKEN)
+                .load(Relaxed)
+                .wrapping_sub(self.taken)
+                .min(count);
+            if now == taken && result.is_ok() {
+                result = Err(io::Error::other("the daemon's program takes no frames"));
+            }
+            taken = now;
+        }
+        self.counters.frames += taken;
+        (taken as usize, result)
+    }
+
+    /// Copies a frame to the place of this number, and writes its descriptor.
+    fn put(&self, number: u64, frame: Descriptor, umem: &Umem) {
+        let place = number as u32 & (self.places - 1);
+        let bytes = umem.bytes(frame.address, frame.len).unwrap_or_default();
+        let to = self
+            .frames
+            .at::<u8>(place as usize * self.chunk_size as usize, bytes.len());
+        // SAFETY: the place is within the mapping, which nobody refers to, and the frame is in memory of its own.
+        unsafe { to.copy_from_nonoverlapping(std::ptr::NonNull::from(bytes).cast(), bytes.len()) };
+        // One that is no frame is refused by the program, and counted there.
+        let word = descriptor(self.chunk_size, place, 0, bytes.len() as u32).unwrap_or_default();
+        let at = DESCRIPTORS + (number % u64::from(QUEUE_LEN)) as usize;
+        self.word(at).store(word, Relaxed);
+    }
+
+    /// Finds those that the program has given back.
+    fn take_back(&mut self, frames: &[Descriptor], returned: &mut Vec<Descriptor>) {
+        self.returned = self.word(RETURNED).load(Relaxed);
+        let before = returned.len();
+        for (i, frame) in frames.iter().enumerate() {
+            let number = self.taken.wrapping_add(i as u64);
+            let at = DESCRIPTORS + (number % u64::from(QUEUE_LEN)) as usize;
+            if self.word(at).load(Relaxed) & GIVEN_BACK != 0 {
+                returned.push(*frame);
+            }
+        }
+        self.counters.returned += (returned.len() - before) as u64;
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: within the mapping, aligned, and accessed as an atomic word by everybody.
+        unsafe { self.queue.at::<AtomicU64>(8 * at, 1).as_ref() }
+    }
+
+    /// Events by name, none where there is no such way.
+    pub(super) fn counters(checked: Option<&Self>) -> [(&'static str, u64); 5] {
+        let counters = checked.map_or_else(Counters::default, |checked| checked.counters);
+        let refused = checked.map_or(0, |checked| checked.word(REFUSED).load(Relaxed));
+        [
+            ("tx_checked_frames", counters.frames),
+            ("tx_checked_calls", counters.calls),
+            ("tx_checked_returned", counters.returned),
+            ("tx_checked_failed", counters.failed),
+            ("tx_checked_refused", refused),
+        ]
+    }
+}
+
+/// Frames that one run of the program takes: itself and 33 tail calls, the kernel's most.
+const RUN_LEN: u64 = 34;
+
+/// The first of these frames, as many as have the same EtherType as the first and find a place.
+fn alike<'a>(frames: &'a [Descriptor], most: usize, umem: &Umem) -> &'a [Descriptor] {
+    let kind = |frame: &Descriptor| umem.bytes(frame.address, frame.len)?.get(ETHERTYPE);
+    let first = kind(&frames[0]);
+    let others = frames
+        .iter()
+        .take(most)
+        .take_while(|frame| kind(frame) == first);
+    &frames[..others.count()]
+}
