@@ -9,7 +9,6 @@ mod adoption;
 mod answers;
 mod attach;
 mod attachment;
-mod batches;
 mod bounds;
 mod claims;
 mod direct;

@@ -362,6 +362,7 @@ mod tests {
             ifindex: 5,
             namespace: Some(7),
             memory: 1 << 20,
+            frames: None,
             weight: 2,
             rate_max: Some(1000),
             queue: Some(2),

@@ -13,6 +13,7 @@
 //! What takes the programs at the interfaces to decide is given back: nothing is counted or charged for it, its
 //! descriptor is marked ([`GIVEN_BACK`]), and the sender may put it into its ring.
 //!
+//! - In another network namespace than the gate's, all: its interfaces are not here.
 //! - While anyone copies packets, all: the copy programs run behind the others.
 //! - What no exact grant covers: general filters are the ring's.
 //! - Fragments. A first one that its receiver gets opens the way for later ones, and whoever runs this chooses where the
@@ -169,6 +170,9 @@ impl Code<'_> {
         take.frame(&mut self.asm, ends.refuse);
         self.configuration_of_batch(ends);
         self.buffer(batch, ends.refuse);
+        if let Some(namespace) = &batch.namespace {
+            self.in_namespace(namespace, ends.give_back);
+        }
         self.load(Size::Word, Reg::R1, Reg::R6, 0);
         self.asm.jump_if(Reg::R1, Condition::Equal, Reg::R7, sized);
         self.asm.set(Reg::R1, Reg::R6);
@@ -225,9 +229,6 @@ impl Code<'_> {
             (Size::Double, TIME),
         ] {
             self.asm.store(size, Reg::R6, at, Reg::R1);
-        }
-        if let Some(namespace) = &batch.namespace {
-            self.in_namespace(namespace, refuse);
         }
     }
 

@@ -22,8 +22,6 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Of asm-generic/socket.h, which libc does not have.
-const SO_NETNS_COOKIE: i32 = 71;
 /// Where `ip netns` keeps names.
 const DIRECTORY: &str = "/run/netns";
 /// The file system type of namespaces (linux/magic.h, `NSFS_MAGIC`).

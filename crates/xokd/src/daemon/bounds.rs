@@ -65,18 +65,14 @@ impl Daemon {
         let interface = self.interface(interface).expect("slots are of interfaces");
         let rule = self.config.policy.attach(who, &interface.link.name, None);
         let rule = rule.map_err(|e| refuse(Refusal::NotAllowed, e))?;
-        let attachments = self
-            .attachments
-            .values()
-            .map(|a| (&a.record.who, a.record.memory));
+        let attachments = self.attachments.values();
+        let attachments = attachments.map(|a| (&a.record.who, a.record.memory));
         let left = self.leftovers.records().map(|r| (&r.who, r.memory));
-        let all = || attachments.clone().chain(left.clone());
-        let theirs: u64 = all()
-            .filter(|(w, _)| w.uid == who.uid)
-            .map(|(_, m)| m)
-            .sum();
-        let unnamed = all().filter(|(w, _)| self.standing(w) == Standing::Unnamed);
-        let unnamed: u64 = unnamed.map(|(_, memory)| memory).sum();
+        let (mut theirs, mut unnamed) = (0, 0);
+        for (holder, memory) in attachments.chain(left) {
+            theirs += memory * u64::from(holder.uid == who.uid);
+            unnamed += memory * u64::from(self.standing(holder) == Standing::Unnamed);
+        }
         let too_much = theirs + bytes > rule.memory_max
             || self.standing(who) == Standing::Unnamed && unnamed + bytes > MEMORY_UNNAMED;
         if too_much {

@@ -1,5 +1,7 @@
 //! Giving slots and taking them.
 
+mod batches;
+
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 

@@ -14,7 +14,7 @@ use exos_link::{CheckedParts, Link, TransmitChoice, TxMeta};
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, Mode, PortWish, Refusal, Request};
 use lab::*;
-use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// What leaves at one flush.
 const BATCH: u16 = 40;
@@ -72,9 +72,8 @@ fn counter(lab: &Lab, slot: u32, name: &str) -> u64 {
     let place = exos_filter::gate::Counter::ALL
         .iter()
         .position(|(_, n)| *n == name);
-    let row = tables.get::<exos_xok::tables::Slot>(slot as usize);
-    row.flatten()
-        .map_or(0, |row| row.counters[place.expect("a counter")])
+    let row = tables.slot(slot);
+    row.map_or(0, |row| row.counters[place.expect("a counter")])
 }
 
 /// Queues a batch of datagrams from this port, numbered from `first` on, and sends them.
@@ -84,7 +83,11 @@ fn send(lab: &Lab, link: &mut Link, from: u16, first: u16) {
         let frame = lab.datagram(from, THERE, &payload);
         assert!(link.transmit(&frame, &[], TxMeta::default()));
     }
-    link.flush().expect("the slot is ours");
+    // Where the daemon is: elsewhere its program gives all of them back.
+    let Link::Xdp(link) = link else {
+        unreachable!("the daemon lends no others")
+    };
+    lab.on_the_host(|| link.flush()).expect("the slot is ours");
 }
 
 fn sent(link: &Link, name: &str) -> u64 {
@@ -209,18 +212,22 @@ fn a_program_kept_after_the_slot_sends_nothing() {
 /// A program with one frame in its queue, run by hand.
 struct Kept {
     program: Prog,
+    memory: *mut std::ffi::c_void,
     words: *mut u64,
     _parts: [OwnedFd; 3],
 }
+
+/// Bytes mapped of the frames.
+const PAGE: usize = 4096;
 
 impl Kept {
     fn of(parts: CheckedParts, frame: &[u8]) -> Self {
         let map = |fd: &OwnedFd, len: usize| {
             let access = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: a new mapping, which stays until the process ends.
+            // SAFETY: a new mapping, which goes with this value.
             unsafe { mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, fd, 0) }
         };
-        let memory = map(&parts.frames, 4096).expect("a page of it");
+        let memory = map(&parts.frames, PAGE).expect("a page of it");
         // SAFETY: the frame is shorter than a page, which nobody else has mapped here.
         unsafe { std::ptr::copy_nonoverlapping(frame.as_ptr(), memory.cast(), frame.len()) };
         let words: *mut u64 = map(&parts.queue, 8 * QUEUE_WORDS)
@@ -233,6 +240,7 @@ impl Kept {
         }
         Self {
             program: Prog::over(parts.program).expect("a program"),
+            memory,
             words,
             _parts: [parts.frames, parts.queue, parts.again],
         }
@@ -248,6 +256,16 @@ impl Kept {
         let mut beginning = [0; BEGINNING_LEN];
         beginning[12..14].copy_from_slice(&[8, 0]);
         self.program.run_batch(&beginning, 0, 1).expect("it runs");
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // SAFETY: the mappings are ours, and nothing refers to them any more.
+        unsafe {
+            munmap(self.memory, PAGE).expect("it was mapped");
+            munmap(self.words.cast(), 8 * QUEUE_WORDS).expect("it was mapped");
+        }
     }
 }
 

@@ -370,7 +370,7 @@ fn in_another_namespace_nothing_is_sent() {
         sender.put(&vec![allowed(); 100]);
         let run = || sender.run(&ipv4());
         elsewhere.run(run).unwrap();
-        assert_eq!(sender.words().refused, 100);
+        assert_eq!(sender.words().returned, 100);
         sender.send(&[allowed()]);
         assert_eq!(arrived(&wire), [allowed()]);
         expect_counted(&wire.tables, &[(1, Counter::TxPackets, 1)]);

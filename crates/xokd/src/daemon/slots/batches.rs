@@ -6,13 +6,13 @@ use exos_filter::gate::limits::BATCH_PLACES;
 use exos_link::Facts as LinkFacts;
 use exos_xok::message::{Answer, Refusal};
 
-use super::Daemon;
-use super::requests::{Answered, refuse};
+use super::super::Daemon;
+use super::super::answers::{Answered, refuse};
 use crate::ledger::SlotId;
 
 impl Daemon {
     /// Makes a slot's program with its memory, and passes it.
-    pub(super) fn lend_batch(&mut self, slot: SlotId) -> Answered {
+    pub(in crate::daemon) fn lend_batch(&mut self, slot: SlotId) -> Answered {
         let attachment = &self.attachments[&slot];
         let record = &attachment.record;
         if record.queue.is_some() {
@@ -30,7 +30,7 @@ impl Daemon {
         self.check_more_memory(&record.who, index, bytes)?;
         let interface = self.interface(index).expect("slots are of interfaces");
         let lent = interface.gate.lend_batch(slot, ifindex, chunk_size)?;
-        let record = &mut self.seat_mut(slot).record;
+        let record = &mut self.attachment_mut(slot).record;
         record.frames = Some(lent.frames_id);
         record.memory += bytes;
         self.save(index);
