@@ -3,6 +3,7 @@
 use crate::experiment::cost::{self, CostArgs};
 use crate::experiment::forward::{self, ForwardArgs};
 use crate::experiment::http::{self, HttpArgs};
+use crate::experiment::link::{self, LinkArgs};
 use crate::experiment::load::{self, LoadArgs};
 use crate::experiment::sharing::{self, SharingArgs};
 use crate::experiment::tcp::{self, TcpArgs};
@@ -56,6 +57,12 @@ pub enum BenchCommand {
     /// Makes a lab and daemons of its own and removes them; the programs run as an ordinary user. Needs root, wrk, two
     /// cores or more, and an otherwise idle machine. --quick, --groups and --only select parts of it.
     Sharing(SharingArgs),
+    /// Frames over a veth: what each way of sending carries and costs, one way, both ways, and one frame at a time
+    ///
+    /// AF_XDP's ring, live frame mode and the choice between them, compared with UDP sockets and iperf3. Makes a lab of its own
+    /// and removes it. Needs root, two cores or more, and an otherwise idle machine. A full run takes six minutes; --quick,
+    /// --only, --groups and --ways select parts of it.
+    Link(LinkArgs),
     /// A part of an experiment that needs a process of its own, which starts it
     #[command(hide = true)]
     Helper {
@@ -67,7 +74,7 @@ pub enum BenchCommand {
 }
 
 /// All helpers.
-const HELPERS: [Entry; 20] = [
+const HELPERS: [Entry; 24] = [
     entry::<Visit>(),
     entry::<Ask>(),
     entry::<Answer>(),
@@ -84,6 +91,10 @@ const HELPERS: [Entry; 20] = [
     entry::<sharing::Hold>(),
     entry::<sharing::Claim>(),
     entry::<sharing::Ping>(),
+    entry::<link::Sender>(),
+    entry::<link::Receiver>(),
+    entry::<link::Asker>(),
+    entry::<link::Answerer>(),
     entry::<cost::Replay>(),
     entry::<cost::IdleConnections>(),
     entry::<cost::WaitingConnections>(),
@@ -99,6 +110,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         BenchCommand::Cost(args) => cost::run(&args),
         BenchCommand::Tcp(args) => tcp::run(&args),
         BenchCommand::Sharing(args) => sharing::run(&args),
+        BenchCommand::Link(args) => link::run(&args),
         BenchCommand::Helper { name, settings } => {
             let helper = HELPERS.iter().find(|(known, _)| *known == name);
             let (_, run) =

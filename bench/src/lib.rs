@@ -19,6 +19,7 @@
 //! | [`forward`] | forwarders beside one another |
 //! | [`tcp`] | the stack beside Linux's under loss, delay and attack |
 //! | [`sharing`] | what it costs to share an interface through the daemon, and who gets how much of it |
+//! | [`link`] | what each way of sending frames carries and costs |
 //! | [`cost`] | what a segment, a connection and a timer cost, in memory |
 
 #![forbid(unsafe_code)]
@@ -30,14 +31,14 @@ mod report;
 mod stage;
 
 pub use cli::{BenchArgs, BenchCommand, run};
-pub use experiment::{cost, forward, http, load, sharing, tcp};
+pub use experiment::{cost, forward, http, link, load, sharing, tcp};
 pub use report::Results;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 /// The JSON of each experiment, by its command.
-pub fn schemas() -> [(&'static str, Schema); 6] {
+pub fn schemas() -> [(&'static str, Schema); 7] {
     fn of<R: JsonSchema>() -> Schema {
         let settings = SchemaSettings::default().for_serialize();
         settings.into_generator().into_root_schema_for::<R>()
@@ -49,5 +50,6 @@ pub fn schemas() -> [(&'static str, Schema); 6] {
         ("exos bench cost", of::<cost::Report>()),
         ("exos bench tcp", of::<tcp::Report>()),
         ("exos bench sharing", of::<sharing::Report>()),
+        ("exos bench link", of::<link::Report>()),
     ]
 }

@@ -94,6 +94,7 @@ pub fn examine(link: &LinkInfo) -> Result<InterfaceReport> {
         ethernet,
         native,
         zero_copy,
+        live_frames,
         queues,
         mtu,
         receive_offload,
@@ -176,6 +177,25 @@ fn zero_copy(facts: &Facts<'_>) -> Option<Check> {
         "copy-mode AF_XDP",
         "the kernel copies each packet once; normal for virtual interfaces",
     ))
+}
+
+/// Whether many frames at once may leave by a redirection: not where the device reads a program's memory itself, nor where the
+/// kernel is too old to say.
+fn live_frames(facts: &Facts<'_>) -> Option<Check> {
+    let zero_copy = |xdp: &XdpFeatures| facts.is_native() && xdp.zero_copy();
+    let xdp = facts.xdp.filter(|xdp| !zero_copy(xdp))?;
+    let id = "live-frames";
+    if xdp.is_target() {
+        let meaning = "many frames at once may leave in live frame mode";
+        return Some(Check::ok(id, "takes redirected frames", meaning));
+    }
+    let meaning = match facts.driver.as_deref() {
+        Some("veth") => {
+            "frames leave by AF_XDP's ring, until the other end has an XDP program or GRO"
+        }
+        _ => "frames leave by AF_XDP's ring, one by one",
+    };
+    Some(Check::ok(id, "takes no redirected frames", meaning))
 }
 
 /// A ring sees only the packets of its own queue, so a program has a ring on each queue that is in use.

@@ -2,7 +2,7 @@
 //!
 //! A [`Report`] is a list of [`Check`]s for the machine, one for the daemon and one for each interface. Whatever can be
 //! tried without harm is tried for real rather than concluded from version numbers: a socket is opened, a program loaded
-//! and run, a packet sent from one AF_XDP link to another, each way of attaching measured. Nothing of the machine's own
+//! and run, a packet sent from one AF_XDP link to another, each way of attaching and of sending measured. Nothing of the machine's own
 //! network is changed: no program is attached to its interfaces, no setting touched.
 //!
 //! Each check says what was found, what that means for a program of ours, and, unless all is well, what to do.
@@ -17,6 +17,7 @@ mod daemon;
 mod interface;
 mod machine;
 mod modes;
+mod sending;
 mod trial;
 
 pub use check::{Check, Mark};
@@ -24,6 +25,7 @@ pub use cli::{DoctorArgs, run};
 pub use interface::{InterfaceReport, examine as examine_interface};
 pub use machine::examine as examine_machine;
 pub use modes::ModeMeasure;
+pub use sending::SendMeasure;
 
 use exos_host::Result;
 use exos_host::netlink::Netlink;
@@ -45,6 +47,8 @@ pub struct Report {
     pub daemon: Vec<Check>,
     /// What was measured of each way of attaching; empty when not root.
     pub modes: Vec<ModeMeasure>,
+    /// What a frame costs its sender by each way of an AF_XDP link, for batches of some sizes; empty when not root.
+    pub sending: Vec<SendMeasure>,
     /// Each interface that was asked for, or that is up.
     pub interfaces: Vec<InterfaceReport>,
 }
@@ -67,6 +71,8 @@ pub fn examine(interfaces: &[String], socket: &Path) -> Result<Report> {
     };
     let mut machine = examine_machine();
     let (measured, modes) = modes::examine();
+    machine.extend(measured);
+    let (measured, sending) = sending::examine();
     machine.extend(measured);
     let (daemon, lender) = daemon::examine(socket, &links);
     let lends = lender.as_ref().is_some_and(daemon::Daemon::lends);
@@ -94,6 +100,7 @@ pub fn examine(interfaces: &[String], socket: &Path) -> Result<Report> {
         machine,
         daemon,
         modes,
+        sending,
         interfaces,
     })
 }

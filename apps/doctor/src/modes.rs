@@ -57,12 +57,14 @@ pub struct ModeMeasure {
     pub round_trips_per_sec: u64,
 }
 
+/// What it takes to measure anything in a namespace of its own.
+pub(crate) const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::BPF)
+    .union(CapabilitySet::SYS_ADMIN);
+
 /// Measures all ways, and says what came of it.
 pub(crate) fn examine() -> (Vec<Check>, Vec<ModeMeasure>) {
-    const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN
-        .union(CapabilitySet::NET_RAW)
-        .union(CapabilitySet::BPF)
-        .union(CapabilitySet::SYS_ADMIN);
     let (id, meaning) = (
         "modes",
         "what a packet costs in each mode is measured in a network of its own",
@@ -136,7 +138,7 @@ fn folder_prefix() -> String {
 }
 
 /// A pair of interfaces on which nobody speaks but us.
-fn wire(netns: &NetNs) -> Result<Netlink> {
+pub(crate) fn wire(netns: &NetNs) -> Result<Netlink> {
     // Without IPv6 in the kernel there is nothing to turn off.
     let _ = netns.set_sysctl("net/ipv6/conf/all/disable_ipv6", "1");
     let _ = netns.set_sysctl("net/ipv6/conf/default/disable_ipv6", "1");

@@ -7,14 +7,14 @@ use crate::check::Check;
 use exos_filter::{Action, Filter, Rule};
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result};
-use exos_link::{Mode, TxMeta, XdpConfig, XdpLink};
+use exos_link::{Mode, TransmitChoice, TxMeta, XdpConfig, XdpLink};
 use std::time::{Duration, Instant};
 
 /// A packet crosses within microseconds of the interfaces having come up; a busy machine may need longer.
 const CROSSING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The EtherType for local experiments (IEEE 802), so that nothing else's packets are taken for ours.
-const EXPERIMENTAL: [u8; 2] = [0x88, 0xb5];
+pub(crate) const EXPERIMENTAL: [u8; 2] = [0x88, 0xb5];
 
 /// Tries it.
 pub(crate) fn examine() -> Check {
@@ -70,12 +70,20 @@ fn cross(netns: &NetNs) -> Result<&'static str> {
 
 /// A link on an interface, to which all that arrives there is given.
 pub(crate) fn open(interface: &str) -> Result<XdpLink> {
+    open_by(interface, TransmitChoice::default())
+}
+
+/// Such a link whose frames leave in this way.
+pub(crate) fn open_by(interface: &str, transmit: TransmitChoice) -> Result<XdpLink> {
     let filter = Filter::everything();
     let rules = vec![Rule {
         filter,
         action: Action::RedirectToSocket,
     }];
-    XdpLink::open(&XdpConfig::new(interface, rules))
+    XdpLink::open(&XdpConfig {
+        transmit,
+        ..XdpConfig::new(interface, rules)
+    })
 }
 
 /// True once the frame that `from` sends has come to `to`. It is sent again and again, since a veth that has

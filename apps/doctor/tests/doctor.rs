@@ -69,6 +69,29 @@ fn a_lab_wire_is_well() {
     assert!(check(&report, "checksums").what.contains("with checksums"));
 }
 
+/// A veth takes what is redirected to it where its other end has GRO or a program.
+#[test]
+fn that_a_veth_takes_redirected_frames_depends_on_its_other_end() {
+    let Some(lab) = lab("redirect", WireKind::Plain, 1500) else {
+        return;
+    };
+    let what = || {
+        let report = examine_wire(&lab);
+        let check = report.checks.into_iter().find(|c| c.id == "live-frames");
+        check.map(|check| check.what)
+    };
+    let Some(without) = what() else {
+        // Before 6.3 the kernel does not say.
+        return;
+    };
+    assert_eq!(without, "takes no redirected frames");
+    let ethtool = lab.netns(Side::B).ethtool().expect("inside");
+    ethtool
+        .set_feature(INTERFACE, "rx-gro", true)
+        .expect("a veth has it");
+    assert_eq!(what().as_deref(), Some("takes redirected frames"));
+}
+
 #[test]
 fn another_program_is_named_while_it_is_there() {
     let Some(lab) = lab("other", WireKind::Plain, 1500) else {
@@ -137,5 +160,5 @@ fn a_report_becomes_json_as_documented() {
     }
     assert!(json["ok"].is_boolean() && json["interfaces"].is_array());
     assert_eq!(json["daemon"][0]["id"], "daemon");
-    assert!(json["modes"].is_array());
+    assert!(json["modes"].is_array() && json["sending"].is_array());
 }

@@ -6,6 +6,7 @@
 pub mod cost;
 pub mod forward;
 pub mod http;
+pub mod link;
 pub mod load;
 pub mod sharing;
 pub mod tcp;

@@ -19,7 +19,7 @@ pub(crate) use setting::notes;
 pub(crate) use setting::tests::setting as setting_of_tests;
 pub use setting::{Named, Setting};
 pub use table::Table;
-pub(crate) use table::{Column, Tabular, fixed, fixed_or_none, percent};
+pub(crate) use table::{Column, Tabular, fixed, fixed_or_none, percent, percent_of};
 
 use crate::stage::args::CommonArgs;
 use exos_host::{Result, error::Context as _};

@@ -57,6 +57,11 @@ pub(crate) fn percent(parts: [f64; 2]) -> String {
     parts.map(|part| fixed(100.0 * part, 0)).join("/")
 }
 
+/// A part of one as percent, without the sign.
+pub(crate) fn percent_of(part: f64) -> String {
+    fixed(100.0 * part, 0)
+}
+
 /// Rows of text below heads.
 #[derive(Clone, Debug, Default)]
 pub struct Table {

@@ -135,6 +135,44 @@ pub fn of_threads(pid: u32) -> Result<ThreadTimes> {
     })
 }
 
+/// What a program that has a core to itself takes of it from now on: its own time, in which most of the core's soft interrupts
+/// are, and that of the kernel's thread which does the others. Other programs on the core do not count.
+#[derive(Debug)]
+pub struct OwnTime {
+    softirqs: Option<Process>,
+    begin_ns: u64,
+}
+
+impl OwnTime {
+    /// Begins with this core.
+    pub fn begin(core: usize) -> Result<Self> {
+        let name = format!("ksoftirqd/{core}");
+        let is_it = |p: &Process| p.stat().is_ok_and(|stat| stat.comm == name);
+        let all = all_processes().map_err(unreadable("the processes"))?;
+        // A container may hide it.
+        let softirqs = all.flatten().find(is_it);
+        let mut time = Self {
+            softirqs,
+            begin_ns: 0,
+        };
+        time.begin_ns = time.now_ns();
+        Ok(time)
+    }
+
+    /// What it has taken since, in nanoseconds.
+    pub fn spent_ns(&self) -> u64 {
+        self.now_ns() - self.begin_ns
+    }
+
+    fn now_ns(&self) -> u64 {
+        let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let softirqs = self.softirqs.as_ref().and_then(|p| p.schedstat().ok());
+        own.tv_sec as u64 * 1_000_000_000
+            + own.tv_nsec as u64
+            + softirqs.map_or(0, |stat| stat.sum_exec_runtime)
+    }
+}
+
 /// The time of one core so far.
 pub fn of_core(core: usize) -> Result<CoreTime> {
     let text = std::fs::read_to_string("/proc/stat").context(|| "cannot read /proc/stat")?;

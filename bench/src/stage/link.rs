@@ -8,7 +8,9 @@ use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result};
 use exos_lab::INTERFACE;
-use exos_link::{Link, XdpConfig, XdpLink};
+use exos_link::{Link, TransmitChoice, XdpConfig, XdpLink};
+use exos_wire::Mac;
+use exos_wire::ethernet::EthernetHeader;
 use procfs::FromRead as _;
 use procfs::net::InterfaceDeviceStatus;
 
@@ -18,6 +20,27 @@ pub(crate) const EXPERIMENT: u16 = 0x88b5;
 /// The interface of the wire, for sending, and for what the filter claims.
 pub(crate) fn open(filter: Filter) -> Result<Link> {
     Ok(Link::from(XdpLink::open(&config(filter))?))
+}
+
+/// The interface of the wire for frames of local experiments, which leave in this way.
+pub(crate) fn open_by(transmit: TransmitChoice) -> Result<XdpLink> {
+    XdpLink::open(&XdpConfig {
+        transmit,
+        ..config(experiment())
+    })
+}
+
+/// A frame of local experiments of this length, to a link address.
+pub(crate) fn frame_to(link: &Link, mac: [u8; 6], len: usize) -> Vec<u8> {
+    let mut frame = vec![0xff; len];
+    let header = EthernetHeader {
+        dst: Mac(mac),
+        src: link.mac(),
+        vlan: None,
+        ethertype: EXPERIMENT,
+    };
+    header.emit(&mut frame);
+    frame
 }
 
 fn config(filter: Filter) -> XdpConfig {

@@ -19,7 +19,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     pub(super) fn new(unix_secs: u64) -> Stamp {
-        Stamp::at(unix_secs, TimeZone::system())
+        Stamp::at(unix_secs, exos_program::zone::local())
     }
 
     fn at(unix_secs: u64, zone: TimeZone) -> Stamp {

@@ -46,14 +46,15 @@ const PARAVIRTUAL_DRIVERS: [&str; 2] = ["virtio_net", "vif"];
 /// How frames leave an interface that copies them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransmitChoice {
-    /// Few at once by the transmit ring, many by what has cost less lately: the ring, or live frame mode, where the kernel
-    /// runs a program of ours for each ([`exos_filter::transmit`]).
+    /// Few at once by the transmit ring, many by what has cost less lately: the ring, or a system call that sends a batch.
     #[default]
     Cheaper,
     /// By the ring.
     Ring,
-    /// In live frame mode, where the interface takes them, even a lone one.
-    LiveFrames,
+    /// In batches, where that is to be had, even a lone frame: by a program that the kernel runs for each of them, ours in
+    /// live frame mode ([`exos_filter::transmit`]), or, on a link that is lent, the daemon's
+    /// ([`exos_filter::gate::batch`]).
+    Batches,
 }
 
 /// Which queue to open, and what to take from it.

@@ -51,7 +51,7 @@ fn batch_of(program: &Program) -> CheckedParts {
 /// Has a link send by the program and by nothing else.
 fn send_checked(link: &mut Link, parts: CheckedParts) {
     match link {
-        Link::Xdp(link) => link.send_checked(parts, TransmitChoice::LiveFrames),
+        Link::Xdp(link) => link.send_checked(parts, TransmitChoice::Batches),
         _ => unreachable!("the daemon lends no others"),
     }
     .expect("it fits together");

@@ -73,13 +73,13 @@ impl BatchCosts {
         match self.choice {
             TransmitChoice::Cheaper => frames >= self.frames_min,
             TransmitChoice::Ring => false,
-            TransmitChoice::LiveFrames => frames > 0,
+            TransmitChoice::Batches => frames > 0,
         }
     }
 
     /// The way for a batch of so many frames, with so many bytes altogether.
     pub(super) fn choose(&mut self, frames: usize, bytes: usize) -> Way {
-        if self.choice == TransmitChoice::LiveFrames {
+        if self.choice == TransmitChoice::Batches {
             return Way::Many;
         }
         let costs = self.of(frames, bytes);

@@ -1,0 +1,47 @@
+//! The ways of sending frames that are compared.
+
+use crate::stage::args::shown_as_on_the_command_line;
+use exos_link::TransmitChoice;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How frames leave.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// AF_XDP's transmit ring
+    Ring,
+    /// Live frame mode, whatever the batch
+    Live,
+    /// The ring or live frame mode, whichever has cost less: a link's default
+    Cheaper,
+    /// UDP sockets, many datagrams in a system call
+    Socket,
+    /// iperf3 with UDP
+    Iperf3,
+}
+
+shown_as_on_the_command_line!(Way);
+
+impl Way {
+    /// All, in the order of results.
+    pub(super) const ALL: [Self; 5] = [
+        Self::Ring,
+        Self::Live,
+        Self::Cheaper,
+        Self::Socket,
+        Self::Iperf3,
+    ];
+
+    /// Those of an AF_XDP link.
+    pub(super) fn transmit(self) -> Option<TransmitChoice> {
+        match self {
+            Self::Ring => Some(TransmitChoice::Ring),
+            Self::Live => Some(TransmitChoice::Batches),
+            Self::Cheaper => Some(TransmitChoice::Cheaper),
+            Self::Socket | Self::Iperf3 => None,
+        }
+    }
+}

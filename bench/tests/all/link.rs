@@ -1,0 +1,113 @@
+//! A short session on the real kernel. Without root it says SKIPPED and passes.
+
+use clap::Parser as _;
+use exos_bench::Results as _;
+use exos_bench::link::{LinkArgs, Way, measure, run};
+use exos_host::caps::{self, CapabilitySet};
+use std::io::Write as _;
+
+#[derive(clap::Parser)]
+struct Cli {
+    #[command(flatten)]
+    link: LinkArgs,
+}
+
+fn args(arguments: &[&str]) -> LinkArgs {
+    Cli::try_parse_from(["bench"].iter().chain(arguments))
+        .expect("a valid command line")
+        .link
+}
+
+#[test]
+fn what_cannot_be_measured_is_said_before_anything_is_made() {
+    for (arguments, said) in [
+        (["--runs", "0"], "--runs"),
+        (["--seconds", "0"], "--seconds"),
+        (["--only", "no-such"], "no cell"),
+    ] {
+        let error = measure(&args(&arguments)).expect_err(said);
+        assert!(error.what.contains(said), "{error}");
+    }
+    let error = run(&args(&["--json", "/no/such/directory/file"])).expect_err("not there");
+    assert!(
+        error.to_string().contains("/no/such/directory/file"),
+        "{error}"
+    );
+}
+
+/// The ends are helpers of `exos`, which this test is not, so it runs where that has been built. No speed is looked at.
+#[test]
+fn every_cell_of_a_quick_session_has_figures_and_nothing_is_left() {
+    let exos = std::env::current_exe()
+        .expect("there is one")
+        .with_file_name("../exos");
+    if !caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN) || !exos.exists() {
+        // Past the test harness, which keeps to itself what passing tests print.
+        let _ = std::io::stderr()
+            .write_all(b"SKIPPED: a measurement of links needs root, and exos built before\n");
+        return;
+    }
+    let _turn = crate::turn();
+    let lab = format!("blnk-t{}", std::process::id());
+    let exos = exos.to_string_lossy().into_owned();
+    let report = measure(&args(&[
+        "--quick",
+        "--lab",
+        &lab,
+        "--exos",
+        &exos,
+        "--helpers",
+        &exos,
+    ]))
+    .expect("all is there");
+    let has = |way| !report.left_out.iter().any(|line| line.starts_with(way));
+    let names: Vec<&str> = report.send.iter().map(|case| case.name.as_str()).collect();
+    let sends = ["send/64/64", "send/1512/1"];
+    let sends = &sends[..if has("iperf3") { 2 } else { 1 }];
+    assert_eq!(names, sends);
+    for outcome in report.send.iter().flat_map(|case| &case.results) {
+        let figures = [
+            outcome.frames_per_sec,
+            outcome.sender_ns_per_frame,
+            outcome.receiver_ns_per_frame,
+        ];
+        assert!(figures.iter().all(|figure| *figure > 0.0), "{outcome:?}");
+        let shares = [outcome.lost_share, outcome.live_share];
+        let is_share = |share: &f64| (0.0..=1.0).contains(share);
+        assert!(shares.iter().all(is_share), "{outcome:?}");
+        if outcome.way == Way::Live {
+            assert!(outcome.live_share > 0.9, "{outcome:?}");
+        }
+        if outcome.way == Way::Ring {
+            assert_eq!(outcome.live_share, 0.0);
+        }
+    }
+    let [exchange] = report.exchange.as_slice() else {
+        panic!("{:?}", report.exchange)
+    };
+    assert_eq!(exchange.name, "exchange/64/64");
+    assert_eq!(exchange.results.len(), if has("live") { 3 } else { 2 });
+    assert_eq!(exchange.ratios.len(), exchange.results.len() - 1);
+    for outcome in &exchange.results {
+        assert!(outcome.round_trips_per_sec > 0.0, "{outcome:?}");
+        if outcome.way == Way::Live {
+            assert!(outcome.live_share > 0.0, "{outcome:?}");
+        }
+    }
+    let [lone] = report.lone.as_slice() else {
+        panic!("{:?}", report.lone)
+    };
+    let ways: Vec<Way> = lone.results.iter().map(|outcome| outcome.way).collect();
+    assert_eq!(ways, [Way::Ring, Way::Cheaper]);
+    for outcome in &lone.results {
+        assert!(
+            outcome.p50_us > 0.0 && outcome.p99_us >= outcome.p50_us,
+            "{outcome:?}"
+        );
+    }
+    assert!(report.table().contains("lone/64"));
+    assert_eq!(
+        exos_lab::status(&lab).expect("readable").state,
+        exos_lab::State::Down
+    );
+}
