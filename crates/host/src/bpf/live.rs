@@ -18,8 +18,9 @@ const LIVE_FRAMES: u32 = 1 << 1;
 /// Frames of one call. More are no cheaper: what a call costs beside them is spread over enough.
 pub const FRAMES_MAX: u32 = 512;
 
-/// Frames that the kernel hands on together, its most: what the queue at the other end of a veth has room for.
-const BATCH: u32 = 256;
+/// Frames that the kernel hands on together: half of what the queue at the other end of a veth has room for (256), so that
+/// none is lost there for those of others.
+const BATCH: u32 = 128;
 
 /// The loopback interface, in every network namespace.
 const LOOPBACK: u32 = 1;
