@@ -169,6 +169,7 @@ fn helper(number: i32) -> String {
         28 => "csum_diff",
         38 => "skb_change_tail",
         39 => "skb_pull_data",
+        40 => "csum_update",
         51 => "redirect_map",
         54 => "xdp_adjust_meta",
         65 => "xdp_adjust_tail",

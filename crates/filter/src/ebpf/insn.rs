@@ -124,6 +124,8 @@ pub enum Helper {
     SkbChangeTail = 38,
     /// `long bpf_skb_pull_data(skb, len)`: make the first bytes readable by pointer; packet pointers become invalid.
     SkbPullData = 39,
+    /// `s64 bpf_csum_update(skb, csum)`: adds to the buffer's sum; negative when it has none.
+    CsumUpdate = 40,
     /// `long bpf_redirect_map(map, key, flags)`: the low bits of flags are the verdict when there is no entry.
     RedirectMap = 51,
     /// `long bpf_xdp_adjust_meta(ctx, delta)`: room before the packet; all packet pointers become invalid.

@@ -40,8 +40,8 @@ const TIME: i16 = 152;
 const SEGMENTS: i16 = 164;
 const HARDWARE_TIME: i16 = 184;
 
-/// `bpf_skb_store_bytes`: keep a sum of the buffer right, and forget its hash.
-const RECOMPUTE_CSUM_INVALIDATE_HASH: i32 = 1 | 2;
+/// `bpf_skb_store_bytes`: forget the buffer's hash.
+const INVALIDATE_HASH: i32 = 2;
 
 /// What the program of one slot is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +182,7 @@ impl Code<'_> {
         self.asm.set(Reg::R2, 0);
         self.asm.set(Reg::R3, Reg::R8);
         self.asm.set(Reg::R4, Reg::R7);
-        self.asm.set(Reg::R5, RECOMPUTE_CSUM_INVALIDATE_HASH);
+        self.asm.set(Reg::R5, INVALIDATE_HASH);
         self.asm.call(Helper::SkbStoreBytes);
         self.asm
             .jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
@@ -205,6 +205,12 @@ impl Code<'_> {
         }
         self.load(Size::Double, Reg::R1, Reg::R6, HARDWARE_TIME);
         self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, refuse);
+        // A sum of all bytes, which the helper gives where there is one, else an error.
+        self.asm.set(Reg::R1, Reg::R6);
+        self.asm.set(Reg::R2, 0);
+        self.asm.call(Helper::CsumUpdate);
+        self.asm
+            .jump_if(Reg::R0, Condition::SignedGreater, -1, refuse);
         // Told to the program at the device's egress: the slot's interface, or nothing.
         let told = self.asm.label();
         self.load(Size::Word, Reg::R1, Reg::R6, INGRESS_IFINDEX);

@@ -6,9 +6,13 @@ use crate::gate;
 
 use crate::gate::model::Model;
 use exos_filter::gate::{self as gates, Bucket, FlowKey, FlowValue, Share, Slot, SlotKind};
-use exos_host::bpf::{Prog, SkbContext, permitted};
+use exos_filter::transmit::{END, QUEUE_LEN, TAKEN};
+use exos_host::bpf::{Link, Prog, SkbContext, XdpMode, permitted};
+use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use gate::packets::{ethernet, ip, ports};
+use gate::sender::Sender;
+use gate::wire::Wire;
 use gate::{MAC, PEER_MAC, TCP, Tables, grant, v};
 use std::net::Ipv4Addr;
 use std::time::Instant;
@@ -190,4 +194,61 @@ fn a_grant_takes_effect_at_once() {
             assert!(each.as_micros() < 1000, "{each:?}");
         })
         .unwrap();
+}
+
+/// Nanoseconds a frame of batches of many, with the sender's and the receiver's work in the kernel.
+#[test]
+fn what_a_frame_of_a_batch_costs() {
+    let test = "what_a_frame_of_a_batch_costs";
+    if let Err(error) = permitted() {
+        return common::skipped(&format!("{test}: {error}"));
+    }
+    let namespace = NetNs::anonymous().unwrap();
+    namespace.run(print_costs_of_batches).unwrap();
+}
+
+fn print_costs_of_batches() {
+    let wire = Wire::new(|model| {
+        for (port, slot) in [(80, 1), (81, 2)] {
+            grant(
+                model,
+                FlowKey::port(TCP, (v("192.0.2.7"), port).into()),
+                slot,
+            );
+        }
+    });
+    let peer = Netlink::new().unwrap().link_by_name("peer0").unwrap().index;
+    // r0 = XDP_DROP; exit
+    let drop = Prog::load(&[0x0000_0001_0000_00b7, 0x95], "drop", false).unwrap();
+    let _link = Link::attach_xdp(peer, &drop, XdpMode::Native).unwrap();
+    let sender = Sender::new(&wire.tables, 1, wire.model.slots[1].ifindex);
+    let allowed = frame("192.0.2.7:80", "198.51.100.9:50000", true);
+    let mut long = allowed.clone();
+    long.resize(1514, 0);
+    let foreign = frame("192.0.2.7:81", "198.51.100.9:50000", true);
+    let cases = [
+        ("refused by its descriptor", &foreign, 0, true),
+        ("dropped for its source", &foreign, 0, false),
+        ("sent, 60 bytes", &allowed, sender.ifindex, false),
+        ("sent, 60 bytes, looked at again", &allowed, 0, false),
+        ("sent, 1,514 bytes", &long, sender.ifindex, false),
+    ];
+    for (what, frame, ingress, lie) in cases {
+        sender.put(&vec![frame; QUEUE_LEN as usize]);
+        if lie {
+            (0..QUEUE_LEN).for_each(|n| sender.set_word(sender.place(n.into()), 0));
+        }
+        sender.set_word(END, sender.word(TAKEN).wrapping_sub(1));
+        let beginning = gate::sender::beginning(&frame[12..14]);
+        let begin = sender.word(TAKEN);
+        let ran = |repeat| {
+            let start = Instant::now();
+            let program = &sender.program;
+            program.run_batch(&beginning, ingress, repeat).unwrap();
+            start.elapsed().as_nanos() as u32 / (repeat * 34)
+        };
+        let [few, many] = [2, 200].map(|repeat| (0..50).map(|_| ran(repeat)).min().unwrap());
+        eprintln!("a frame of a batch, {what}: {many} ns, {few} ns of 68");
+        assert_eq!(sender.word(TAKEN) - begin, 50 * 202 * 34);
+    }
 }

@@ -1,5 +1,8 @@
 //! The gate on real interfaces: packets arrive where it says, and what the kernel does behind it fits.
 
+mod batch;
+mod batch_attacks;
+
 use crate::common;
 use crate::gate;
 
@@ -7,7 +10,8 @@ use exos_filter::Filter;
 use exos_filter::gate::layout::address_bytes;
 use exos_filter::gate::limits::SNAP_LEN_MAX;
 use exos_filter::gate::{
-    self as gates, AddressFlags, Bucket, Counter, Direction, FlowKey, Tap, TapRecord, Verdict,
+    self as gates, AddressFlags, Bucket, Counter, Direction, FlowKey, Slot, SlotKind, Tap,
+    TapRecord, Verdict,
 };
 use exos_host::bpf::{Map, RingbufReader, permitted};
 use exos_host::netlink::Netlink;

@@ -174,10 +174,9 @@ impl Packets {
         assert_eq!(sent, frame.len() as isize, "{}", io::Error::last_os_error());
     }
 
-    /// The next packet that is not our own sending, before [`PATIENCE`] ends, of those that `wanted` takes.
-    pub fn receive(&self, wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
-        let start = std::time::Instant::now();
-        while start.elapsed() < PATIENCE {
+    /// The next packet that has arrived and is not our own sending.
+    pub fn next(&self) -> Option<Vec<u8>> {
+        loop {
             let mut frame = vec![0; 70_000];
             // SAFETY: all zero is a valid sockaddr_ll; the kernel writes at most what the sizes say.
             let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -194,12 +193,23 @@ impl Packets {
                 )
             };
             if got < 0 {
-                std::thread::sleep(Duration::from_millis(1));
-                continue;
+                return None;
             }
             frame.truncate(got as usize);
-            if from.sll_pkttype != libc::PACKET_OUTGOING && wanted(&frame) {
+            if from.sll_pkttype != libc::PACKET_OUTGOING {
                 return Some(frame);
+            }
+        }
+    }
+
+    /// The next packet that is not our own sending, before [`PATIENCE`] ends, of those that `wanted` takes.
+    pub fn receive(&self, wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+        let start = std::time::Instant::now();
+        while start.elapsed() < PATIENCE {
+            match self.next() {
+                Some(frame) if wanted(&frame) => return Some(frame),
+                Some(_) => {}
+                None => std::thread::sleep(Duration::from_millis(1)),
             }
         }
         None
