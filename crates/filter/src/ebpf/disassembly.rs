@@ -177,6 +177,7 @@ fn helper(number: i32) -> String {
         132 => "ringbuf_submit",
         133 => "ringbuf_discard",
         160 => "ktime_get_coarse_ns",
+        163 => "check_mtu",
         188 => "xdp_get_buff_len",
         189 => "xdp_load_bytes",
         190 => "xdp_store_bytes",
