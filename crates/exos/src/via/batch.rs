@@ -13,7 +13,7 @@ pub(super) fn ask(control: &mut Control, link: &mut XdpLink) -> Result<(), Error
         Err(AskError::Refused(..)) => return Ok(()),
         Err(failed) => return Err(failed.into()),
     };
-    let Answer::Batch { places } = answer else {
+    let Answer::Batch { places, interface } = answer else {
         return Err(bad("no way to send many frames"));
     };
     let Ok([program, frames, queue, again]) = <[_; 4]>::try_from(fds) else {
@@ -25,6 +25,7 @@ pub(super) fn ask(control: &mut Control, link: &mut XdpLink) -> Result<(), Error
         queue,
         again,
         places,
+        interface,
     };
     link.send_checked(parts, TransmitChoice::Cheaper)
 }

@@ -140,6 +140,8 @@ pub enum Helper {
     RingbufDiscard = 133,
     /// `u64 bpf_ktime_get_coarse_ns(void)`: the monotonic clock as of the last tick, some milliseconds ago.
     KtimeGetCoarseNs = 160,
+    /// `long bpf_check_mtu(ctx, ifindex, u32 *mtu, diff, flags)`: 0 when the packet fits; `mtu` goes in as 0 (Linux 5.12).
+    CheckMtu = 163,
     /// `u64 bpf_xdp_get_buff_len(xdp_md)`: of all buffers of the packet.
     XdpGetBuffLen = 188,
     /// `long bpf_xdp_load_bytes(xdp_md, offset, buf, len)`: across buffers; negative when the bytes are not there.

@@ -44,6 +44,9 @@ const HARDWARE_TIME: i16 = 184;
 /// `bpf_skb_store_bytes`: forget the buffer's hash.
 const INVALIDATE_HASH: i32 = 2;
 
+/// A frame that every Ethernet interface takes: its header and the least MTU that the kernel allows one.
+const SHORT: i32 = 14 + 68;
+
 /// What the program of one slot is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
@@ -182,6 +185,7 @@ impl Code<'_> {
         self.asm
             .jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
         self.asm.bind(sized);
+        self.fits(batch, ends.refuse);
         self.asm.set(Reg::R1, Reg::R6);
         self.asm.set(Reg::R2, 0);
         self.asm.set(Reg::R3, Reg::R8);
@@ -190,6 +194,24 @@ impl Code<'_> {
         self.asm.call(Helper::SkbStoreBytes);
         self.asm
             .jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
+    }
+
+    /// No longer than the slot's interface lets through, as it does not for what is sent by the ring: what is redirected
+    /// goes to the device's driver whatever its length. The length is in r7.
+    fn fits(&mut self, batch: &Batch, too_long: Label) {
+        let short = self.asm.label();
+        self.asm
+            .jump_if(Reg::R7, Condition::LessOrEqual, SHORT, short);
+        self.asm.store_imm(Size::Word, Reg::R10, CELL, 0);
+        self.asm.set(Reg::R1, Reg::R6);
+        self.asm.set(Reg::R2, batch.ifindex as i32);
+        self.asm.set(Reg::R3, Reg::R10);
+        self.asm.alu(Alu::Add, Reg::R3, i32::from(CELL));
+        self.asm.set(Reg::R4, 0);
+        self.asm.set(Reg::R5, 0);
+        self.asm.call(Helper::CheckMtu);
+        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, too_long);
+        self.asm.bind(short);
     }
 
     /// Copies are made elsewhere.

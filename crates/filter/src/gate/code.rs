@@ -20,7 +20,8 @@
 use super::counter::Counter;
 use super::limits::TAPS_MAX;
 use super::maps::MapFds;
-use super::tap::{Direction, TapRecord, Verdict};
+pub(super) use super::side::{Side, tcx};
+use super::tap::{TapRecord, Verdict};
 pub(super) use crate::ebpf::half;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Operand, Reg, Size};
 
@@ -119,60 +120,6 @@ pub(super) mod scratch {
     pub(in crate::gate) const DIRECTION: i16 = 20;
     pub(in crate::gate) const STRAY: i16 = 24;
     pub(in crate::gate) const PEER: i16 = 28;
-}
-
-/// Where a program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    /// XDP on the device.
-    In,
-    /// Traffic control, ingress of a slot's interface.
-    Out,
-    /// Traffic control, egress of the device.
-    Host,
-    /// Nowhere: run by the sender itself. See [`super::batch`].
-    Batch,
-}
-
-/// Verdicts of traffic control links (`enum tcx_action_base`).
-pub(super) mod tcx {
-    pub(in crate::gate) const NEXT: i32 = -1;
-    pub(in crate::gate) const DROP: i32 = 2;
-}
-
-impl Side {
-    /// The verdict that drops.
-    pub(super) const fn drop(self) -> i32 {
-        match self {
-            Self::In => crate::program::xdp::DROP,
-            Self::Out | Self::Host | Self::Batch => tcx::DROP,
-        }
-    }
-
-    /// The entry of `scratch`. What runs in XDP and in traffic control never interrupts its own kind.
-    pub(super) const fn scratch_index(self) -> i32 {
-        match self {
-            Self::In => 0,
-            Self::Out | Self::Host | Self::Batch => 1,
-        }
-    }
-
-    const fn direction(self) -> Direction {
-        match self {
-            Self::In | Self::Host => Direction::In,
-            Self::Out | Self::Batch => Direction::Out,
-        }
-    }
-
-    /// Whether a slot's sending is checked here, more strictly than what arrives.
-    pub(super) const fn is_sending(self) -> bool {
-        matches!(self, Self::Out | Self::Batch)
-    }
-
-    /// Whether packets in fragments are decided here.
-    pub(super) const fn takes_fragments(self) -> bool {
-        !matches!(self, Self::Batch)
-    }
 }
 
 /// How much a counter grows.

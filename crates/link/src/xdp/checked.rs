@@ -43,6 +43,9 @@ pub struct CheckedParts {
     pub again: OwnedFd,
     /// How many frames the array has places for: a power of two, not more than the queue has.
     pub places: u32,
+    /// The interface that frames are said to have come from: without it another of the daemon's programs would look at them once
+    /// more.
+    pub interface: u32,
 }
 
 /// The way of many frames through the daemon's checks.
@@ -53,6 +56,7 @@ pub(super) struct Checked {
     queue: Mapping,
     _again: OwnedFd,
     places: u32,
+    interface: u32,
     chunk_size: u32,
     /// Frames handed over so far, as the program counts them.
     taken: u64,
@@ -108,6 +112,7 @@ impl Checked {
             program: Prog::over(parts.program)?,
             _again: parts.again,
             places,
+            interface: parts.interface,
             chunk_size,
             taken: 0,
             returned: 0,
@@ -175,7 +180,9 @@ impl Checked {
             } else {
                 count - taken
             };
-            result = self.program.run_batch(&beginning, 0, runs as u32);
+            result = self
+                .program
+                .run_batch(&beginning, self.interface, runs as u32);
             self.counters.calls += 1;
             let now = self
                 .word(TAKEN)

@@ -174,6 +174,8 @@ pub enum Answer {
     Batch {
         /// Frames that the array has places for, of as many bytes each as a chunk of the slot's memory.
         places: u32,
+        /// The index of the slot's interface on the daemon's side, which frames are said to have come from.
+        interface: u32,
     },
 }
 
@@ -198,7 +200,7 @@ numbered!(Answer {
     70 => Report { bytes, asker <= ASKER_BYTES_MAX },
     71 => Refused { code, text <= TEXT_BYTES_MAX },
     72 => GrantedFilter { grant },
-    73 => Batch { places },
+    73 => Batch { places, interface },
 });
 
 in_bytes!(InterfaceInfo {

@@ -35,7 +35,7 @@ fn lends_batches(test: &str) -> bool {
 /// The daemon's program for a slot.
 fn batch_of(program: &Program) -> CheckedParts {
     let (answer, fds) = program.ask(&Request::Batch);
-    let Answer::Batch { places } = answer else {
+    let Answer::Batch { places, interface } = answer else {
         panic!("{answer:?}")
     };
     let [program, frames, queue, again] = <[OwnedFd; 4]>::try_from(fds).expect("four");
@@ -45,6 +45,7 @@ fn batch_of(program: &Program) -> CheckedParts {
         queue,
         again,
         places,
+        interface,
     }
 }
 

@@ -148,24 +148,30 @@ impl Packets {
             let len = size_of_val(&address) as u32;
             libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len)
         });
-        Self(fd)
+        let packets = Self(fd);
+        // What a batch brings at once has room, whatever the kernel reckons for each.
+        packets.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 8 << 20);
+        packets
     }
 
     /// From now on each packet that is sent begins with a virtio-net header.
     pub fn with_virtio_header(self) -> Self {
-        let one: libc::c_int = 1;
         const PACKET_VNET_HDR: libc::c_int = 15;
+        self.set(libc::SOL_PACKET, PACKET_VNET_HDR, 1);
+        self
+    }
+
+    fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) {
         // SAFETY: the option's value lives over the call and has this size.
         check(unsafe {
             libc::setsockopt(
                 self.0.as_raw_fd(),
-                libc::SOL_PACKET,
-                PACKET_VNET_HDR,
-                (&raw const one).cast(),
-                size_of_val(&one) as u32,
+                level,
+                option,
+                (&raw const value).cast(),
+                size_of_val(&value) as u32,
             )
         });
-        self
     }
 
     pub fn send(&self, frame: &[u8]) {

@@ -147,3 +147,36 @@ fn long_frames_leave_whole() {
         }
     });
 }
+
+/// The device's driver would get frames of any length, so the program stops those that the slot's interface does not take
+/// by the ring.
+#[test]
+fn frames_beyond_the_mtu_are_refused() {
+    in_namespace("frames_beyond_the_mtu_are_refused", || {
+        let wire = wire();
+        let sender = sender(&wire);
+        let netlink = Netlink::new().unwrap();
+        let of_length = |len: usize| {
+            let mut frame = sent(OURS, PEER, UDP);
+            frame.resize(len, 0);
+            frame
+        };
+        for (mtu, lengths) in [
+            (1500, [74, 82, 83, 1514, 1515, 1700]),
+            (100, [74, 82, 83, 114, 115, 1514]),
+            (68, [74, 81, 82, 83, 114, 1514]),
+        ] {
+            netlink.set_mtu(sender.ifindex, mtu).unwrap();
+            let before = sender.words();
+            let frames = lengths.map(of_length);
+            sender.send(&frames);
+            let (fit, long): (Vec<_>, Vec<_>) = frames
+                .into_iter()
+                .partition(|frame| frame.len() <= 14 + mtu as usize);
+            expect_all(&wire.peer, &fit);
+            let refused = sender.words().refused - before.refused;
+            assert_eq!(refused, long.len() as u64);
+        }
+        assert!(wire.peer.next().is_none_or(|frame| frame[12..14] != [8, 0]));
+    });
+}

@@ -8,7 +8,6 @@ use gate::sender::{CHUNK_SIZE, Sender, beginning, namespace};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// `enum bpf_cmd`.
 const MAP_CREATE: i32 = 0;
@@ -292,14 +291,13 @@ fn frames_that_change_meanwhile_leave_as_checked() {
         for place in 0..u64::from(QUEUE_LEN) {
             sender.set_word(sender.place(place), sender.word(sender.place(0)));
         }
-        let stop = AtomicBool::new(false);
         let mut got = 0;
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while !stop.load(Relaxed) {
+                for_a_while(|| {
                     sender.write(0, &foreign());
                     sender.write(0, &allowed());
-                }
+                });
             });
             for_a_while(|| {
                 sender.program.run_batch(&ipv4(), 0, 2).unwrap();
@@ -310,7 +308,6 @@ fn frames_that_change_meanwhile_leave_as_checked() {
                     }
                 }
             });
-            stop.store(true, Relaxed);
         });
         assert!(got > 100, "{got}");
         let counters = wire.tables.counters(1);

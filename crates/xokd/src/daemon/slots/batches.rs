@@ -35,7 +35,10 @@ impl Daemon {
         record.memory += bytes;
         self.save(index);
         let fds = lent.descriptors.into_iter().map(Rc::new).collect();
-        let places = BATCH_PLACES;
-        Ok((Answer::Batch { places }, fds))
+        let answer = Answer::Batch {
+            places: BATCH_PLACES,
+            interface: ifindex,
+        };
+        Ok((answer, fds))
     }
 }
