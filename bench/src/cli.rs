@@ -60,7 +60,7 @@ pub enum BenchCommand {
     /// Frames over a veth: what each way of sending carries and costs, one way, both ways, and one frame at a time
     ///
     /// AF_XDP's ring, live frame mode and the choice between them, compared with UDP sockets and iperf3. Makes a lab of its own
-    /// and removes it. Needs root, two cores or more, and an otherwise idle machine. A full run takes six minutes; --quick,
+    /// and removes it. Needs root, two cores or more, and an otherwise idle machine. A full run takes five minutes; --quick,
     /// --only, --groups and --ways select parts of it.
     Link(LinkArgs),
     /// A part of an experiment that needs a process of its own, which starts it

@@ -55,10 +55,19 @@ fn parse(filter: &str) -> Result<Filter> {
     Filter::parse(filter).map_err(|e| Error::new(format!("{filter}: {e}")))
 }
 
-/// This many queues of it, for what a filter written as text claims.
+/// This many queues of it, for what a filter written as text claims. A frame arrives at the queue of the number that it left
+/// by, as a peer needs whose cores have a queue each; of several queues it leaves by the ring, because a live frame arrives at
+/// that of the core which sent it.
 pub(crate) fn open_queues(filter: &str, count: u32) -> Result<Vec<Link>> {
-    let filter = parse(filter)?;
-    let links = XdpLink::open_for_cores(&config(filter), count)?;
+    let transmit = match count {
+        1 => TransmitChoice::default(),
+        _ => TransmitChoice::Ring,
+    };
+    let config = XdpConfig {
+        transmit,
+        ..config(parse(filter)?)
+    };
+    let links = XdpLink::open_for_cores(&config, count)?;
     Ok(links.into_iter().map(Link::from).collect())
 }
 
