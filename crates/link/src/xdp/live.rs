@@ -36,6 +36,9 @@ pub(super) struct LiveFrames {
     /// Tells whether the interface takes what is redirected to it.
     netdev: Netdev,
     interface: u32,
+    /// The queue that frames are to arrive by at the other end, of so many.
+    arrives_by: u32,
+    queues: u32,
     /// When the interface was last asked whether it takes what is redirected to it.
     checked: Instant,
     usable: bool,
@@ -62,6 +65,7 @@ impl LiveFrames {
     /// Nobody can tell whether it does, or the kernel refuses a part.
     pub(super) fn open(
         interface: &Interface,
+        arrives_by: u32,
         frames: &Map,
         chunk_size: u32,
     ) -> Result<Self, Error> {
@@ -83,6 +87,8 @@ impl LiveFrames {
             chunk_size,
             netdev,
             interface: interface.index,
+            arrives_by,
+            queues: interface.queues,
             checked: Instant::now(),
             usable,
             taken: 0,
@@ -96,7 +102,17 @@ impl LiveFrames {
             self.checked = now;
             self.usable = takes_redirected(&mut self.netdev, self.interface).unwrap_or(false);
         }
-        self.usable && frames.iter().all(|frame| self.word_of(*frame).is_some())
+        self.keeps_queue()
+            && self.usable
+            && frames.iter().all(|frame| self.word_of(*frame).is_some())
+    }
+
+    /// Whether live frames arrive by the queue that those of the ring do: at the other end of a veth by that of the processor that
+    /// sends them.
+    fn keeps_queue(&self) -> bool {
+        // SAFETY: a call without arguments.
+        let processor = || unsafe { libc::sched_getcpu() };
+        self.queues == 1 || processor() as u32 % self.queues == self.arrives_by
     }
 
     fn word_of(&self, frame: Descriptor) -> Option<u64> {

@@ -184,7 +184,8 @@ impl XdpLink {
             if let Some(frames) = frames
                 && !link.zero_copy
             {
-                let live = LiveFrames::open(interface, &frames, chunk_size_for(interface.mtu));
+                let live =
+                    LiveFrames::open(interface, number, &frames, chunk_size_for(interface.mtu));
                 match live {
                     Ok(live) => queue.send_many(Many::Live(live), config.transmit),
                     Err(error) => link.live_refusal = Some(error),
