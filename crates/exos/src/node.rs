@@ -234,7 +234,7 @@ impl Exos {
                 }),
             };
             count += batch;
-            if batch < exos_link::RX_BATCH as usize {
+            if batch < exos_link::RX_BATCH_MIN as usize {
                 break;
             }
         }

@@ -124,7 +124,7 @@ impl Exos {
                 Relay::Done
             });
             count += batch;
-            if batch < exos_link::RX_BATCH as usize {
+            if batch < exos_link::RX_BATCH_MIN as usize {
                 break;
             }
         }

@@ -58,6 +58,7 @@ enum Command {
     ProgGetFdById = 13,
     MapGetFdById = 14,
     ObjGetInfoByFd = 15,
+    MapFreeze = 22,
     LinkCreate = 28,
     LinkUpdate = 29,
     LinkGetFdById = 30,

@@ -48,7 +48,9 @@ use std::os::fd::BorrowedFd;
 use exos_wire::Mac;
 
 pub use exos_host::Error;
-pub use limits::{BOUND_MAPPING_KERNEL, FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, RX_BATCH};
+pub use limits::{
+    BOUND_MAPPING_KERNEL, FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, RX_BATCH, RX_BATCH_MIN,
+};
 pub use memory::{MemoryConfig, MemoryLink};
 pub use meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
 pub use tap::{TapConfig, TapLink};

@@ -28,10 +28,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use exos_filter::gate::{
-    self, AddressFlags, Bucket, Checksum, Config, Counter, FlowKey, FlowValue, Maps, Share, Slot,
+    self, AddressFlags, Bucket, Checksum, Config, Counter, FlowKey, FlowValue, Maps, Namespace,
+    Share, Slot,
 };
 use exos_filter::{Program, SlotCounters};
-use exos_host::bpf::{Link, Map, Prog, TcxHook, XdpMode};
+use exos_host::bpf::{KernelTypes, Link, Map, Prog, TcxHook, XdpMode};
 use exos_host::error::{Error, Result};
 use exos_wire::Mac;
 use exos_xok::Claim;
@@ -39,6 +40,7 @@ use exos_xok::Claim;
 use crate::clock::now;
 use crate::ledger::{Change, SlotId};
 use crate::limits::FILTER_INSNS_MAX;
+pub use batches::batch_bytes;
 pub use generals::{GeneralFilters, GeneralPrograms, GeneralWork};
 pub use pins::{are_private, folders, is_orphan, remove_folder};
 use pins::{attach_incoming, attach_tc};
@@ -52,6 +54,8 @@ pub struct Gate {
     out: Prog,
     /// Where the kernel keeps what is left to do of checksums; none where it does not say.
     checksum: Option<Checksum>,
+    /// The network namespace, as programs find it; none where the kernel does not say.
+    namespace: Option<Namespace>,
     incoming: Link,
     mode: XdpMode,
     config: Config,
@@ -72,7 +76,10 @@ impl Gate {
         let folder = pins::folder(name)?;
         let (maps, adopted) = pins::maps(&folder)?;
         let fds = maps.map(|map| map.raw_fd());
-        let checksum = checksum::of_this_kernel();
+        // None without `CONFIG_DEBUG_INFO_BTF`.
+        let types = KernelTypes::load().ok();
+        let checksum = types.as_ref().and_then(checksum::find);
+        let namespace = types.as_ref().and_then(batches::this_namespace);
         let load = |words: Vec<u64>, name: &str| Prog::load_classifier(&words, name);
         let out = load(gate::outgoing(&fds, checksum.as_ref()).words(), "exos_out")?;
         let from_host = load(gate::from_host(&fds).words(), "exos_host")?;
@@ -88,6 +95,7 @@ impl Gate {
             owners: owners::Owners::default(),
             out,
             checksum,
+            namespace,
             incoming,
             mode,
             maps: Arc::new(maps),

@@ -61,9 +61,9 @@ pub struct Slot {
     pub namespace: Option<u32>,
     /// Bytes of its memory.
     pub memory: u64,
-    /// The kernel's number of the array of frames that it sends from beside the ring.
+    /// The kernel's numbers of the maps that it sends from beside the ring.
     #[serde(default)]
-    pub frames: Option<u32>,
+    pub maps: Vec<u32>,
     /// Its share.
     pub weight: u32,
     /// Its cap.
@@ -84,7 +84,7 @@ impl Slot {
             who: self.who.clone(),
             memory: self.memory,
             namespace: self.namespace,
-            frames: self.frames,
+            maps: self.maps.clone(),
         }
     }
 }
@@ -99,9 +99,9 @@ pub struct Leftover {
     pub memory: u64,
     /// The number of its namespace, as long as that is there.
     pub namespace: Option<u32>,
-    /// The kernel's number of its array of frames, as long as that is there.
+    /// The kernel's numbers of the maps that it could send from beside the ring, as long as one of them is there.
     #[serde(default)]
-    pub frames: Option<u32>,
+    pub maps: Vec<u32>,
 }
 
 /// Everything about the slots of one interface.
@@ -362,7 +362,7 @@ mod tests {
             ifindex: 5,
             namespace: Some(7),
             memory: 1 << 20,
-            frames: None,
+            maps: Vec::new(),
             weight: 2,
             rate_max: Some(1000),
             queue: Some(2),

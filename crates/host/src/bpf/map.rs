@@ -92,6 +92,13 @@ struct ElementAttr {
 // writes: `Map::element` checks the key, `Map::update` and `Map::lookup` have `user_value_size` bytes.
 unsafe impl Attr for ElementAttr {}
 
+#[repr(C)]
+struct FreezeAttr {
+    map_fd: u32,
+}
+// SAFETY: the prefix for BPF_MAP_FREEZE; no addresses.
+unsafe impl Attr for FreezeAttr {}
+
 impl Map {
     /// A map of `entries` entries. Sizes in bytes.
     pub fn create(
@@ -193,6 +200,16 @@ impl Map {
     /// Records from programs to a reader: `bytes` of data, a power of two of at least a page.
     pub fn ringbuf(name: &str, bytes: u32) -> Result<Self, Error> {
         Self::create(MapKind::Ringbuf, name, 0, 0, bytes)
+    }
+
+    /// Takes writing from every holder of a descriptor, for ever; programs, and the kernel itself, still may.
+    pub fn freeze(&self) -> Result<(), Error> {
+        let mut attr = FreezeAttr {
+            map_fd: self.raw_fd() as u32,
+        };
+        bpf(Command::MapFreeze, &mut attr)
+            .map(drop)
+            .map_err(|source| failed(format!("cannot freeze the BPF map `{}`", self.name), source))
     }
 
     /// Its system-wide id, by which it can be looked for when its descriptors are closed here: [`super::map_exists`].

@@ -488,3 +488,16 @@ fn what_the_verifier_refuses_is_not_blamed_on_privilege() {
     assert!(error.to_string().contains("verifier"), "{error}");
     assert!(!error.to_string().contains("root"), "{error}");
 }
+
+#[test]
+fn what_is_frozen_is_changed_by_nobody() {
+    if !allowed("what_is_frozen_is_changed_by_nobody") {
+        return;
+    }
+    let map = Map::array("test", 8, 2).unwrap();
+    map.update(&0_u32.to_ne_bytes(), &[1; 8]).unwrap();
+    map.freeze().unwrap();
+    let refused = map.update(&0_u32.to_ne_bytes(), &[2; 8]).unwrap_err();
+    assert!(refused.is(libc::EPERM), "{refused}");
+    assert_eq!(map.lookup(&0_u32.to_ne_bytes()).unwrap(), Some(vec![1; 8]));
+}

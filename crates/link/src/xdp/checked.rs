@@ -12,6 +12,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 use exos_filter::transmit::{
     BEGINNING_LEN, DESCRIPTORS, END, GIVEN_BACK, QUEUE_LEN, QUEUE_WORDS, REFUSED, RETURNED, TAKEN,
@@ -25,6 +26,7 @@ use super::queue::Many;
 use super::socket::Descriptor;
 use super::umem::Umem;
 use crate::Error;
+use crate::limits::LIVE_RECHECK_INTERVAL;
 use crate::mapping::Mapping;
 
 /// Where the EtherType of a frame is.
@@ -61,7 +63,8 @@ pub(super) struct Checked {
     /// Frames handed over so far, as the program counts them.
     taken: u64,
     returned: u64,
-    failed: bool,
+    /// Until when it is not tried again.
+    not_before: Option<Instant>,
     counters: Counters,
 }
 
@@ -116,16 +119,20 @@ impl Checked {
             chunk_size,
             taken: 0,
             returned: 0,
-            failed: false,
+            not_before: None,
             counters: Counters::default(),
         })
     }
 
-    /// Whether all of these can leave this way.
-    pub(super) fn takes(&self, frames: &[Descriptor]) -> bool {
+    /// Whether all of these can leave this way now.
+    pub(super) fn takes(&mut self, frames: &[Descriptor], now: Instant) -> bool {
+        if self.not_before.is_some_and(|at| now < at) {
+            return false;
+        }
+        self.not_before = None;
         let len_max = frame_len_max(self.chunk_size);
         let fits = |frame: &Descriptor| frame.options == 0 && frame.len <= len_max;
-        !self.failed && frames.iter().all(fits)
+        frames.iter().all(fits)
     }
 
     /// Sends frames that it [takes](Self::takes), in order; how many of them are dealt with. Those that the daemon's program
@@ -149,8 +156,8 @@ impl Checked {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
-                    // It is tried again never: nothing of it depends on the moment.
-                    (self.failed, self.counters.failed) = (true, self.counters.failed + 1);
+                    self.counters.failed += 1;
+                    self.not_before = Some(Instant::now() + LIVE_RECHECK_INTERVAL);
                     break;
                 }
             }

@@ -10,8 +10,8 @@
 //!   that the program made for itself, has its pages ([`LentMemory::take_back`]). The kernel looks for that as long as a
 //!   fifth of a second, so a thread asks it: one at a time, for all that have come so far.
 //!
-//! - nobody has the array of frames that the slot could send from beside its ring, nor the program that reads it: the kernel
-//!   knows no map of its number.
+//! - nobody has the maps that the slot could send from beside its ring, nor the program that reads them: the kernel knows none
+//!   of their numbers.
 //!
 //! A queue of the interface has no namespace. Its socket keeps the queue busy, so there is one such at most for each queue,
 //! and only the memory's holders are looked for.
@@ -97,18 +97,17 @@ impl Leftover {
         self.record.namespace.is_some_and(has)
     }
 
-    /// Whether anybody has the array of frames, or the program that reads it.
-    fn has_frames(&self) -> bool {
+    /// Whether anybody has one of the maps, or the program that reads them.
+    fn has_maps(&self) -> bool {
         // As above.
-        self.record
-            .frames
-            .is_some_and(|id| map_exists(id).unwrap_or(true))
+        let is_there = |id: &u32| map_exists(*id).unwrap_or(true);
+        self.record.maps.iter().any(is_there)
     }
 
     fn is_held(&self, netlink: &Netlink) -> bool {
         let memory = self.memory.as_ref();
         let has_memory = memory.is_some_and(|m| !m.is_returned());
-        has_memory || self.has_frames() || self.has_socket(netlink)
+        has_memory || self.has_maps() || self.has_socket(netlink)
     }
 
     /// Its memory, when only the kernel can have it still.

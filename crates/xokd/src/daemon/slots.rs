@@ -87,7 +87,7 @@ impl Daemon {
             ifindex: made.place.as_ref().map_or(0, |place| place.ifindex),
             namespace: made.place.as_ref().and_then(|place| place.number),
             memory: made.facts.memory_len(),
-            frames: None,
+            maps: Vec::new(),
             weight: rule.weight,
             rate_max: rule.rate_max,
             since_ms: now().as_millis() as u64,

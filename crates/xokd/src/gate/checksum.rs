@@ -3,13 +3,8 @@
 use exos_filter::gate::Checksum;
 use exos_host::bpf::KernelTypes;
 
-/// By the running kernel's own description of its types; `None` where it gives programs no access (before Linux 6.2), or
-/// describes none (without `CONFIG_DEBUG_INFO_BTF`).
-pub(super) fn of_this_kernel() -> Option<Checksum> {
-    find(&KernelTypes::load().ok()?)
-}
-
-fn find(types: &KernelTypes) -> Option<Checksum> {
+/// By the running kernel's own description of its types; `None` where it gives programs no access (before Linux 6.2).
+pub(super) fn find(types: &KernelTypes) -> Option<Checksum> {
     let member = |name: &str| {
         let member = types.member("sk_buff", name)?;
         Some((member.offset_bits, member.width_bits))

@@ -58,6 +58,7 @@ pub fn remove_folder(folder: &Path) -> Result<()> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         entries => entries.context(what)?,
     };
+    forget_slots(folder);
     // The links first: without them no packet meets a table that is half gone.
     let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     names.sort_by_key(|name| !is_link(name));
@@ -65,6 +66,21 @@ pub fn remove_folder(folder: &Path) -> Result<()> {
         std::fs::remove_file(&name).context(what)?;
     }
     std::fs::remove_dir(folder).context(what)
+}
+
+/// Empties the table of slots: programs that were lent to send by have the tables as long as somebody has them, and would go by
+/// what stands there.
+fn forget_slots(folder: &Path) {
+    let Ok(slots) = Map::open_pinned(&folder.join(SPECS.slots.name)) else {
+        return;
+    };
+    // Of another version, perhaps: as many as it has, of its own size.
+    let zeros = vec![0; slots.user_value_size()];
+    let mut numbers = 0_u32..;
+    while numbers
+        .next()
+        .is_some_and(|n| slots.update(&n.to_ne_bytes(), &zeros).is_ok())
+    {}
 }
 
 /// Where the kernel has no tcx links, what the host sends is looked at by a filter, which has no name. Those of slots go with

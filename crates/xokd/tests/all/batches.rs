@@ -210,6 +210,52 @@ fn a_program_kept_after_the_slot_sends_nothing() {
     assert!(held(0), "nobody has it any more");
 }
 
+/// Neither is what is kept good for anything when the gate has gone, whose tables it still has.
+#[test]
+fn a_program_kept_after_the_gate_sends_nothing() {
+    let test = "batches-gone";
+    let Some(mut lab) = Lab::new(test).filter(|_| lends_batches(test)) else {
+        return;
+    };
+    lab.start(&[]);
+    let there = receiver(&lab);
+    let program = Program::connect(&lab);
+    let attached = program.attached_by(Mode::Shared);
+    let (_, claim) = port_of(&program.claim(Protocol::Udp, PortWish::Ephemeral));
+    let frame = lab.datagram(claim.port, THERE, b"from whom?");
+    let kept = Kept::of(batch_of(&program), &frame);
+    lab.kill();
+    lab.on_the_host(|| kept.run());
+    let mut buffer = [0; 100];
+    there
+        .recv(&mut buffer)
+        .expect("the gate goes on without the daemon");
+    assert!(lab.clean().status.success());
+    lab.on_the_host(|| (0..10).for_each(|_| kept.run()));
+    let short = Some(Duration::from_millis(300));
+    there.set_read_timeout(short).expect("some time");
+    assert!(there.recv(&mut buffer).is_err(), "nothing leaves");
+    drop((program, attached));
+}
+
+/// Each change of the array of programs would have the kernel patch its text.
+#[test]
+fn the_array_of_programs_cannot_be_changed() {
+    use std::os::fd::AsRawFd as _;
+    let test = "batches-frozen";
+    let Some(mut lab) = Lab::new(test).filter(|_| lends_batches(test)) else {
+        return;
+    };
+    lab.start(&[]);
+    let program = Program::connect(&lab);
+    let _attached = program.attached_by(Mode::Shared);
+    let parts = batch_of(&program);
+    let about = format!("/proc/self/fdinfo/{}", parts.again.as_raw_fd());
+    let about = std::fs::read_to_string(about).expect("it is open");
+    let frozen = about.lines().find(|line| line.starts_with("frozen:"));
+    assert_eq!(frozen, Some("frozen:\t1"), "{about}");
+}
+
 /// A program with one frame in its queue, run by hand.
 struct Kept {
     program: Prog,

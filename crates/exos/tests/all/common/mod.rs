@@ -15,7 +15,7 @@ use exos_link::{Feed, Offer, OfferConfig};
 use exos_wire::Mac;
 use exos_xok::Claim;
 use exos_xok::message::{
-    Answer, Facts, GrantId, InterfaceInfo, LocalAddress, Notice, Request, Secret, VERSION,
+    Answer, Facts, GrantId, InterfaceInfo, LocalAddress, Notice, Refusal, Request, Secret, VERSION,
 };
 use exos_xok::tables::{self, Neighbour, NeighbourState, TablesWriter};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -130,6 +130,11 @@ impl Peer {
         let packet = offer.packet.as_ref().unwrap();
         let fds = [offer.socket.as_fd(), offer.memory.as_fd(), packet.as_fd()];
         self.answer(tag, &attached(&offer), &fds);
+        // Of a kernel that lends nothing beside the ring: the link does without.
+        let (tag, batch) = self.request();
+        assert_eq!(batch, Request::Batch);
+        let (code, text) = (Refusal::Unsupported, String::from("not on this kernel"));
+        self.answer(tag, &Answer::Refused { code, text }, &[]);
         (request, offer)
     }
 

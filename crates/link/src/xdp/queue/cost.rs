@@ -117,7 +117,8 @@ impl BatchCosts {
             Way::Many => &mut costs.many,
         };
         let cost = (took.as_nanos() as f32 / frames as f32).max(1.0);
-        *mean = if *mean == 0.0 {
+        // One that is much cheaper than the mean says that the mean was of cold caches, or interrupted.
+        *mean = if *mean == 0.0 || cost < *mean / 2.0 {
             cost
         } else {
             *mean + (cost.min(OUTLIER * *mean) - *mean) * WEIGHT
@@ -170,6 +171,22 @@ mod tests {
         many_of_a_thousand(&mut costs, 20_000, 10_000);
         costs.learn(64, 64 * 60, Way::Many, Duration::from_millis(20));
         assert_eq!(costs.choose(64, 64 * 60), Way::Many);
+    }
+
+    /// What was interrupted the first time is tried again, and costs little then.
+    #[test]
+    fn a_first_batch_that_was_interrupted_is_forgotten() {
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
+        let (frames, bytes) = (64, 64 * 60);
+        costs.learn(frames, bytes, Way::Ring, Duration::from_micros(20));
+        costs.learn(frames, bytes, Way::Many, Duration::from_millis(20));
+        let mut many = || {
+            let way = costs.choose(frames, bytes);
+            let micros = if way == Way::Ring { 20 } else { 10 };
+            costs.learn(frames, bytes, way, Duration::from_micros(micros));
+            way == Way::Many
+        };
+        assert!((0..2 * TRY_FAR_EVERY).filter(|_| many()).count() > 900);
     }
 
     #[test]

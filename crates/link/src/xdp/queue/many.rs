@@ -33,7 +33,7 @@ impl Many {
     pub(super) fn takes(&mut self, frames: &[Descriptor], now: Instant) -> bool {
         match self {
             Self::Live(live) => live.takes(frames, now),
-            Self::Checked(checked) => checked.takes(frames),
+            Self::Checked(checked) => checked.takes(frames, now),
         }
     }
 

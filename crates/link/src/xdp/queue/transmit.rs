@@ -192,7 +192,8 @@ impl Queue {
                 self.umem.give(frame.address);
             }
         }
-        self.in_flight -= (count - self.returned.len()) as u32;
+        let left = (count - self.returned.len()) as u32;
+        self.in_flight = self.in_flight.saturating_sub(left);
         self.queued.splice(..count, self.returned.drain(..));
     }
 

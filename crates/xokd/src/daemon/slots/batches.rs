@@ -8,6 +8,7 @@ use exos_xok::message::{Answer, Refusal};
 
 use super::super::Daemon;
 use super::super::answers::{Answered, refuse};
+use crate::gate::batch_bytes;
 use crate::ledger::SlotId;
 
 impl Daemon {
@@ -19,19 +20,19 @@ impl Daemon {
             let text = "what is sent by a queue of the interface itself is checked by nobody: there is no program for it";
             return Err(refuse(Refusal::Unsupported, text));
         }
-        if record.frames.is_some() {
+        if !record.maps.is_empty() {
             let text = "the slot has its program already; attach again for another";
             return Err(refuse(Refusal::Held, text));
         }
         let link = record.link[..].try_into();
         let chunk_size = LinkFacts::from_bytes(link.expect("as long as facts are")).chunk_size;
         let (index, ifindex) = (attachment.interface, record.ifindex);
-        let bytes = u64::from(BATCH_PLACES) * u64::from(chunk_size);
+        let bytes = batch_bytes(chunk_size);
         self.check_more_memory(&record.who, index, bytes)?;
         let interface = self.interface(index).expect("slots are of interfaces");
         let lent = interface.gate.lend_batch(slot, ifindex, chunk_size)?;
         let record = &mut self.attachment_mut(slot).record;
-        record.frames = Some(lent.frames_id);
+        record.maps = lent.maps;
         record.memory += bytes;
         self.save(index);
         let fds = lent.descriptors.into_iter().map(Rc::new).collect();
