@@ -24,7 +24,7 @@ const MEASURE_TIME: Duration = Duration::from_millis(50);
 /// Bytes of the frames.
 const FRAME_LEN: usize = 64;
 
-/// What a frame costs its sender when so many leave at a time.
+/// What a frame costs its sender in a batch of a given number.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct SendMeasure {
     /// Frames of 64 bytes that are handed to the kernel at a time.

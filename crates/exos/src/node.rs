@@ -37,13 +37,17 @@ const BLOCKED_SLEEP: Duration = Duration::from_millis(1);
 /// How often a program that does not sleep sees to what is seen to before a sleep.
 const LOOK_AROUND: Duration = Duration::from_millis(1);
 
+/// Batches that a relay takes in before the loop goes on: what it sends on is not answered by it, so that nobody waits for
+/// less than all of it.
+pub(crate) const RELAY_BATCHES: usize = 2 * SEND_BATCH / exos_link::RX_BATCH as usize;
+
 /// How many frames sent in the turn before have one batch more taken in: as many acknowledgements as come for them, one for
 /// every second segment.
 const SENT_A_BATCH: usize = 2 * exos_link::RX_BATCH as usize;
 
 /// Batches taken in before the loop goes on and the answers leave, so that the peer need not wait for them: one, and what
 /// acknowledges what the turn before has sent.
-pub(crate) const fn receive_batches(sent_before: usize) -> usize {
+const fn receive_batches(sent_before: usize) -> usize {
     1 + sent_before / SENT_A_BATCH
 }
 
@@ -86,7 +90,7 @@ pub struct Exos {
     looked_around: Instant,
     pub(crate) worked: bool,
     /// Frames sent in the turn before.
-    pub(crate) sent: usize,
+    sent: usize,
     /// Turns, and those of them that moved frames.
     turns: u64,
     turns_busy: u64,

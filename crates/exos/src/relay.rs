@@ -6,7 +6,7 @@ use exos_host::passing::Passing;
 use exos_inet::{Instant, RxChecksum, Stack};
 use exos_link::{Link, Merging, Relay, TxMeta};
 
-use crate::node::{Exos, receive_batches};
+use crate::node::{Exos, RELAY_BATCHES};
 use crate::watch::Direction;
 
 /// What becomes of a frame that a program has looked at ([`Exos::relay`]).
@@ -74,7 +74,7 @@ impl Exos {
     /// Shows the frames that the next [`relay`](Self::relay) takes in first, for a program that does for all of them at once
     /// what can be done before. There may be more by then; a link that cannot show any shows none.
     pub fn look(&mut self, mut each: impl FnMut(&[u8])) {
-        let count = receive_batches(self.sent) as u32 * exos_link::RX_BATCH;
+        let count = RELAY_BATCHES as u32 * exos_link::RX_BATCH;
         self.link.look(count, &mut each);
     }
 
@@ -109,7 +109,7 @@ impl Exos {
                 Passage::Done => {}
             }
         }
-        for _ in 0..receive_batches(self.sent) {
+        for _ in 0..RELAY_BATCHES {
             let batch = self.link.relay(|frame, meta| {
                 let checksum = meta.checksum;
                 show(Direction::In, frame);

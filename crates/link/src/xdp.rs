@@ -4,8 +4,9 @@
 //! rest goes on to the host's stack. What we send leaves the interface as it is.
 //! Divided by job: `open` has every check and what is in the way, `program` what
 //! runs in the kernel, `socket` the rings and system calls, `umem` the memory and
-//! the places in which a chunk of it can be, `queue` the data path, `way_out` how a handler's packets leave. A link can also be made by a
-//! daemon (`offer`) and passed to a program without privilege (`adopt`), with some numbers (`facts`).
+//! the places in which a chunk of it can be, `queue` the data path, `live` how many frames leave at once, `way_out` how a handler's
+//! packets leave. A link can also be made by a daemon (`offer`) and passed to a program without privilege (`adopt`), with
+//! some numbers (`facts`); it sends many frames at once through the daemon's program (`checked`).
 //!
 //! Rules of the interface:
 //!

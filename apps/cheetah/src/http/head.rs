@@ -1,4 +1,4 @@
-//! The heads of responses that are made already: where one ends, and one made anew for a response alone.
+//! The heads of responses: finding where a prepared one ends, and making one for a single response.
 
 use exos_buf::{Buffer, Slice};
 

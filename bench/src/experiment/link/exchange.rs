@@ -14,7 +14,7 @@ use std::fmt;
 /// The ways that are compared.
 pub(super) const WAYS: [Way; 3] = [Way::Ring, Way::Live, Way::Cheaper];
 
-/// Frames of one length, so many under way.
+/// Frames of one length, and how many of them are under way.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Exchange {
     /// `exchange/LENGTH/NUMBER`.

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
-/// Frames of one length that leave so many at a time.
+/// Frames of one length, and how many of them leave at a time.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Send {
     /// `send/LENGTH/BATCH`.

@@ -5,11 +5,9 @@
 
 use crate::limits::CONNECT_TIMEOUT;
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::link::{EXPERIMENT, experiment, flush, open};
+use crate::stage::link::{experiment, flush, frame_to, open};
 use exos_host::{Error, Result};
-use exos_link::{Link, TxMeta};
-use exos_wire::Mac;
-use exos_wire::ethernet::EthernetHeader;
+use exos_link::TxMeta;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -44,19 +42,6 @@ pub(crate) struct FrameReceiver {
     pub seconds: f64,
 }
 
-/// A frame of this length.
-fn frame(link: &Link, mac: [u8; 6], len: usize) -> Vec<u8> {
-    let mut frame = vec![0xff; len];
-    let header = EthernetHeader {
-        dst: Mac(mac),
-        src: link.mac(),
-        vlan: None,
-        ethertype: EXPERIMENT,
-    };
-    header.emit(&mut frame);
-    frame
-}
-
 impl Helper for FrameReceiver {
     const NAME: &'static str = "frame-receiver";
     /// Frames a second.
@@ -64,7 +49,7 @@ impl Helper for FrameReceiver {
 
     fn run(self) -> Result<f64> {
         let mut link = open(experiment())?;
-        let answer = frame(&link, self.mac, ANSWER_LEN);
+        let answer = frame_to(&link, self.mac, ANSWER_LEN);
         say_ready()?;
         let first = Instant::now() + CONNECT_TIMEOUT;
         let (mut frames, mut answered) = (0, 0);
@@ -95,7 +80,7 @@ impl Helper for FrameSender {
 
     fn run(self) -> Result<()> {
         let mut link = open(experiment())?;
-        let frame = frame(&link, self.mac, FRAME_LEN);
+        let frame = frame_to(&link, self.mac, FRAME_LEN);
         let (head, body) = frame.split_at(54);
         say_ready()?;
         let (mut sent, mut confirmed, mut heard) = (0, 0, Instant::now());

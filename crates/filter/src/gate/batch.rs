@@ -16,7 +16,7 @@
 //! - In another network namespace than the gate's, all: its interfaces are not here.
 //! - While anyone copies packets, all: the copy programs run behind the others.
 //! - What no exact grant covers: general filters are the ring's.
-//! - Fragments. A first one that its receiver gets opens the way for later ones, and whoever runs this chooses where the
+//! - Fragments. A first one that its receiver gets opens the way for later ones, and the holder chooses where the
 //!   first would go, for instance into a network namespace of its own.
 
 use super::classify::Local;
@@ -67,7 +67,7 @@ pub struct Batch {
     pub namespace: Option<Namespace>,
 }
 
-/// The network namespace of the gate. The program sends by the interfaces of whoever runs it; with this it sends by no
+/// The network namespace of the gate. The program sends by the interfaces of the namespace in which it is run; with this it sends by no
 /// others than the gate's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Namespace {

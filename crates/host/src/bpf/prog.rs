@@ -13,6 +13,8 @@ const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 /// The program understands packets in several buffers (Linux 5.18).
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
+/// Frames are the kernel's own, and verdicts are carried out (Linux 5.18).
+const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 /// The verifier log that is asked for after a failure. Longer logs are cut at the front by newer kernels and at
 /// the end by older ones; either way the reason of small generated programs fits.
 const LOG_BYTES: usize = 1 << 20;
@@ -93,9 +95,42 @@ struct TestRunAttr {
     ctx_size_out: u32,
     ctx_in: u64,
     ctx_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch_size: u32,
+    padding: u32,
 }
-// SAFETY: the prefix for BPF_PROG_TEST_RUN, no implicit padding; `test_run` takes the addresses from live slices.
+// SAFETY: the prefix for BPF_PROG_TEST_RUN, padding explicit; each call takes the addresses from slices that outlive it.
 unsafe impl Attr for TestRunAttr {}
+
+impl TestRunAttr {
+    /// A run of `prog` on these bytes `repeat` times, with this context; what comes of them is not asked for.
+    fn new(prog: &Prog, packet: &[u8], context: &[u32], repeat: u32) -> Self {
+        let ctx_in = if context.is_empty() {
+            0
+        } else {
+            context.as_ptr() as u64
+        };
+        Self {
+            prog_fd: prog.raw_fd() as u32,
+            retval: 0,
+            data_size_in: packet.len() as u32,
+            data_size_out: 0,
+            data_in: packet.as_ptr() as u64,
+            data_out: 0,
+            repeat,
+            duration: 0,
+            ctx_size_in: size_of_val(context) as u32,
+            ctx_size_out: 0,
+            ctx_in,
+            ctx_out: 0,
+            flags: 0,
+            cpu: 0,
+            batch_size: 0,
+            padding: 0,
+        }
+    }
+}
 
 impl Prog {
     /// Verify, compile and load `insns` as an XDP program called `name`.
@@ -113,7 +148,7 @@ impl Prog {
         Self::load_kind(insns, name, Kind::Classifier)
     }
 
-    /// Loads an action of traffic control (`BPF_PROG_TYPE_SCHED_ACT`), which bpf(2) attaches to nothing: whoever has its
+    /// Loads an action of traffic control (`BPF_PROG_TYPE_SCHED_ACT`), which bpf(2) attaches to nothing: who holds its
     /// descriptor, but no privilege, can run it, and no more.
     pub fn load_action(insns: &[u64], name: &str) -> Result<Self, LoadError> {
         Self::load_kind(insns, name, Kind::Action)
@@ -181,22 +216,9 @@ impl Prog {
         // XDP may grow a packet by its headroom and tailroom, both inside one page.
         let mut out = vec![0; packet.len() + 4096];
         let mut attr = TestRunAttr {
-            prog_fd: self.raw_fd() as u32,
-            retval: 0,
-            data_size_in: packet.len() as u32,
             data_size_out: out.len() as u32,
-            data_in: packet.as_ptr() as u64,
             data_out: out.as_mut_ptr() as u64,
-            repeat,
-            duration: 0,
-            ctx_size_in: size_of_val(context) as u32,
-            ctx_size_out: 0,
-            ctx_in: if context.is_empty() {
-                0
-            } else {
-                context.as_ptr() as u64
-            },
-            ctx_out: 0,
+            ..TestRunAttr::new(self, packet, context, repeat)
         };
         bpf(Command::ProgTestRun, &mut attr).map_err(|source| {
             failed(
@@ -233,23 +255,17 @@ impl Prog {
         } else {
             &context[..=SKB_INGRESS_IFINDEX]
         };
+        let mut attr = TestRunAttr::new(self, frame, context, repeat);
+        bpf(Command::ProgTestRun, &mut attr).map(drop)
+    }
+
+    /// Runs an XDP program `repeat` times, each time on a frame of the kernel's that begins as `frame`, and carries its verdicts
+    /// out, `batch` frames at a time.
+    pub(super) fn run_live(&self, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
         let mut attr = TestRunAttr {
-            prog_fd: self.raw_fd() as u32,
-            retval: 0,
-            data_size_in: frame.len() as u32,
-            data_size_out: 0,
-            data_in: frame.as_ptr() as u64,
-            data_out: 0,
-            repeat,
-            duration: 0,
-            ctx_size_in: size_of_val(context) as u32,
-            ctx_size_out: 0,
-            ctx_in: if context.is_empty() {
-                0
-            } else {
-                context.as_ptr() as u64
-            },
-            ctx_out: 0,
+            flags: BPF_F_TEST_XDP_LIVE_FRAMES,
+            batch_size: batch,
+            ..TestRunAttr::new(self, frame, &[], repeat)
         };
         bpf(Command::ProgTestRun, &mut attr).map(drop)
     }

@@ -1,4 +1,4 @@
-//! Many frames at once through a daemon's checks: the daemon's program, run by us, in our time.
+//! Batches frames at once through a daemon's checks: the daemon's program, run by us, in our time.
 //!
 //! A link that a daemon lends sends by its ring into a virtual interface, at whose other end each frame is checked and sent on:
 //! two ways through the kernel, each with a socket buffer and a round of soft interrupts. The daemon's program for this
@@ -22,7 +22,7 @@ use exos_host::bpf::Prog;
 
 use super::XdpLink;
 use super::open::TransmitChoice;
-use super::queue::Many;
+use super::queue::Batches;
 use super::socket::Descriptor;
 use super::umem::Umem;
 use crate::Error;
@@ -90,7 +90,7 @@ impl XdpLink {
     ) -> Result<(), Error> {
         let queue = &mut self.queues[0];
         let checked = Checked::over(parts, queue.chunk_size())?;
-        queue.send_many(Many::Checked(checked), choice);
+        queue.send_batches(Batches::Checked(checked), choice);
         Ok(())
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct LiveFrames {
     /// Tells whether the interface takes what is redirected to it.
     netdev: Netdev,
     interface: u32,
-    /// The queue that frames are to arrive by at the other end, of so many.
+    /// The queue that frames are to arrive by at the other end, and how many the interface has.
     arrives_by: u32,
     queues: u32,
     /// When the interface was last asked whether it takes what is redirected to it.

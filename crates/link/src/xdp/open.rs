@@ -25,7 +25,7 @@ use exos_wire::Mac;
 use super::calls::{self, RingSizes};
 use super::live::LiveFrames;
 use super::program::{Mode, ModeChoice, Program};
-use super::queue::{Many, Queue};
+use super::queue::{Batches, Queue};
 use super::socket::Socket;
 use super::super_packets::SuperPackets;
 use super::umem::{Umem, chunk_size_for, single_chunk_mtu_max};
@@ -187,7 +187,7 @@ impl XdpLink {
                 let live =
                     LiveFrames::open(interface, number, &frames, chunk_size_for(interface.mtu));
                 match live {
-                    Ok(live) => queue.send_many(Many::Live(live), config.transmit),
+                    Ok(live) => queue.send_batches(Batches::Live(live), config.transmit),
                     Err(error) => link.live_refusal = Some(error),
                 }
             }

@@ -8,8 +8,8 @@
 //! ones belong into the fill ring and are kept back from sending, so that
 //! reception never starves.
 
+mod batches;
 mod cost;
-mod many;
 mod receive;
 mod relay;
 #[cfg(test)]
@@ -24,8 +24,8 @@ use super::open::TransmitChoice;
 use super::socket::{Descriptor, Socket};
 use super::umem::Umem;
 use crate::meta::RxChecksum;
+pub(super) use batches::Batches;
 use cost::BatchCosts;
-pub(super) use many::Many;
 
 /// A bound socket and its memory, which goes after it.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(super) struct Queue {
     /// Chunks queued, in the transmit ring, with the kernel or in the completion ring.
     in_flight: u32,
     /// The other way out, where there is one, and what each way has cost.
-    many: Option<Many>,
+    batches: Option<Batches>,
     costs: BatchCosts,
     /// Those that are to leave by the ring after all.
     returned: Vec<Descriptor>,
@@ -105,7 +105,7 @@ impl Queue {
             owed: receiving - filled,
             queued: Vec::with_capacity(sending as usize),
             in_flight: 0,
-            many: None,
+            batches: None,
             costs: BatchCosts::new(TransmitChoice::Ring, 1),
             returned: Vec::new(),
             pieces: Vec::new(),
@@ -121,9 +121,9 @@ impl Queue {
     }
 
     /// From now on many frames at once may leave another way than by the ring.
-    pub(super) fn send_many(&mut self, many: Many, choice: TransmitChoice) {
-        self.costs = BatchCosts::new(choice, many.frames_min());
-        self.many = Some(many);
+    pub(super) fn send_batches(&mut self, batches: Batches, choice: TransmitChoice) {
+        self.costs = BatchCosts::new(choice, batches.frames_min());
+        self.batches = Some(batches);
     }
 
     /// Bytes of a chunk of its memory.
@@ -152,7 +152,7 @@ impl Queue {
             ("tx_bad_completion", c.tx_bad_completion),
             ("ring_fault", u64::from(self.fault.is_some())),
         ];
-        all.extend(Many::counters(self.many.as_ref()));
+        all.extend(Batches::counters(self.batches.as_ref()));
         if let Ok(kernel) = self.socket.statistics() {
             all.extend([
                 ("kernel_rx_dropped", kernel.rx_dropped),

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! free list -> fill ring -> (kernel) -> receive ring -> free list
-//! free list -> transmit ring -> (kernel) -> completion ring -> free list
+//! free list -> queued -> transmit ring -> (kernel) -> completion ring -> free list
+//!                     -> (copied by a program that the kernel runs)   -> free list
 //! ```
 //!
 //! A frame that is sent on as it came takes its chunk from the receive ring to the transmit ring.

@@ -13,8 +13,8 @@ use super::super::open::TransmitChoice;
 pub(super) enum Way {
     /// Descriptors in the transmit ring.
     Ring,
-    /// The other one ([`Many`](super::Many)).
-    Many,
+    /// A call that sends all of it ([`Batches`](super::Batches)).
+    Batch,
 }
 
 /// Frames are long from this mean length on, in bytes.
@@ -23,10 +23,10 @@ const LONG: usize = 512;
 /// Sizes of batches that are told apart: by their powers of two, the last for all above.
 const SIZES: usize = 10;
 
-/// Of so many batches of a size one is for the way that seems dearer.
+/// One batch in this many of a size is for the way that seems dearer.
 const TRY_EVERY: u32 = 64;
 
-/// And one of so many where it is dearer by more than [`FAR`].
+/// And one in this many where it is dearer by more than [`FAR`].
 const TRY_FAR_EVERY: u32 = 1024;
 
 /// How many times as dear is far.
@@ -35,7 +35,7 @@ const FAR: f32 = 2.0;
 /// The weight of one batch in the mean.
 const WEIGHT: f32 = 1.0 / 8.0;
 
-/// A batch counts for no more than so many times the mean: what took longer was interrupted.
+/// A batch counts for this many times the mean at most: what took longer was interrupted.
 const OUTLIER: f32 = 4.0;
 
 /// What batches of about one size have cost.
@@ -43,7 +43,7 @@ const OUTLIER: f32 = 4.0;
 struct Costs {
     /// Nanoseconds a frame; 0 while unknown.
     ring: f32,
-    many: f32,
+    batch: f32,
     batches: u32,
 }
 
@@ -68,8 +68,8 @@ impl BatchCosts {
         }
     }
 
-    /// Whether so many frames may leave another way than by the ring.
-    pub(super) fn may_be_many(&self, frames: usize) -> bool {
+    /// Whether a batch of this many frames may leave another way than by the ring.
+    pub(super) fn may_batch(&self, frames: usize) -> bool {
         match self.choice {
             TransmitChoice::Cheaper => frames >= self.frames_min,
             TransmitChoice::Ring => false,
@@ -77,24 +77,24 @@ impl BatchCosts {
         }
     }
 
-    /// The way for a batch of so many frames, with so many bytes altogether.
+    /// The way for a batch of this many frames, with this many bytes altogether.
     pub(super) fn choose(&mut self, frames: usize, bytes: usize) -> Way {
         if self.choice == TransmitChoice::Batches {
-            return Way::Many;
+            return Way::Batch;
         }
         let costs = self.of(frames, bytes);
         costs.batches = costs.batches.wrapping_add(1);
-        let (cheaper, low, high) = if costs.many <= costs.ring {
-            (Way::Many, costs.many, costs.ring)
+        let (cheaper, low, high) = if costs.batch <= costs.ring {
+            (Way::Batch, costs.batch, costs.ring)
         } else {
-            (Way::Ring, costs.ring, costs.many)
+            (Way::Ring, costs.ring, costs.batch)
         };
         if low == 0.0 {
             // One of them is unknown, the ring first.
             return if costs.ring == 0.0 {
                 Way::Ring
             } else {
-                Way::Many
+                Way::Batch
             };
         }
         let every = if high > FAR * low {
@@ -103,8 +103,8 @@ impl BatchCosts {
             TRY_EVERY
         };
         match (costs.batches % every, cheaper) {
-            (0, Way::Ring) => Way::Many,
-            (0, Way::Many) => Way::Ring,
+            (0, Way::Ring) => Way::Batch,
+            (0, Way::Batch) => Way::Ring,
             _ => cheaper,
         }
     }
@@ -114,7 +114,7 @@ impl BatchCosts {
         let costs = self.of(frames, bytes);
         let mean = match way {
             Way::Ring => &mut costs.ring,
-            Way::Many => &mut costs.many,
+            Way::Batch => &mut costs.batch,
         };
         let cost = (took.as_nanos() as f32 / frames as f32).max(1.0);
         // One that is much cheaper than the mean says that the mean was of cold caches, or interrupted.
@@ -145,7 +145,7 @@ mod tests {
             let way = costs.choose(64, 64 * 60);
             let nanos = if way == Way::Ring { ring } else { many };
             costs.learn(64, 64 * 60, way, Duration::from_nanos(nanos));
-            way == Way::Many
+            way == Way::Batch
         };
         for _ in 0..5_000 {
             send();
@@ -169,8 +169,8 @@ mod tests {
     fn one_interrupted_batch_does_not_turn_the_choice() {
         let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
         many_of_a_thousand(&mut costs, 20_000, 10_000);
-        costs.learn(64, 64 * 60, Way::Many, Duration::from_millis(20));
-        assert_eq!(costs.choose(64, 64 * 60), Way::Many);
+        costs.learn(64, 64 * 60, Way::Batch, Duration::from_millis(20));
+        assert_eq!(costs.choose(64, 64 * 60), Way::Batch);
     }
 
     /// What was interrupted the first time is tried again, and costs little then.
@@ -179,12 +179,12 @@ mod tests {
         let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
         let (frames, bytes) = (64, 64 * 60);
         costs.learn(frames, bytes, Way::Ring, Duration::from_micros(20));
-        costs.learn(frames, bytes, Way::Many, Duration::from_millis(20));
+        costs.learn(frames, bytes, Way::Batch, Duration::from_millis(20));
         let mut many = || {
             let way = costs.choose(frames, bytes);
             let micros = if way == Way::Ring { 20 } else { 10 };
             costs.learn(frames, bytes, way, Duration::from_micros(micros));
-            way == Way::Many
+            way == Way::Batch
         };
         assert!((0..2 * TRY_FAR_EVERY).filter(|_| many()).count() > 900);
     }

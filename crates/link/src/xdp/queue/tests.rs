@@ -130,6 +130,28 @@ impl Kernel {
     }
 }
 
+/// Half of those that wait, so that the answers leave meanwhile; few are taken all at once.
+#[test]
+fn a_batch_is_half_of_what_waits_within_bounds() {
+    for (waiting, taken) in [
+        (0, 0),
+        (1, 1),
+        (32, 32),
+        (33, 32),
+        (64, 32),
+        (65, 32),
+        (100, 50),
+        (128, 64),
+        (1000, 64),
+    ] {
+        let (mut queue, mut kernel) = queue(1500);
+        for _ in 0..waiting {
+            assert!(kernel.deliver(&[7; 60]));
+        }
+        assert_eq!(queue.receive(|_, _| {}), taken, "of {waiting}");
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Deliver {

@@ -163,18 +163,18 @@ impl Queue {
     /// A batch leaves by the cheaper way; what the ring has not sent yet leaves first.
     fn send_queued(&mut self) -> io::Result<()> {
         let frames = self.queued.len();
-        if !self.costs.may_be_many(frames) || self.unsent() > 0 {
+        if !self.costs.may_batch(frames) || self.unsent() > 0 {
             return self.send_by_ring();
         }
         let begin = Instant::now();
         let bytes = self.queued.iter().map(|frame| frame.len as usize).sum();
         let mut way = Way::Ring;
-        if let Some(many) = &mut self.many
-            && many.takes(&self.queued, begin)
+        if let Some(batches) = &mut self.batches
+            && batches.takes(&self.queued, begin)
         {
             way = self.costs.choose(frames, bytes);
-            if way == Way::Many {
-                let done = many.send(&self.queued, &self.umem, &mut self.returned);
+            if way == Way::Batch {
+                let done = batches.send(&self.queued, &self.umem, &mut self.returned);
                 self.forget_sent(done);
             }
         }

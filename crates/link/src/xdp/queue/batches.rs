@@ -1,4 +1,4 @@
-//! The other way than the ring, by which many frames leave at once.
+//! Sending batches by one call each, beside the ring.
 
 use std::time::Instant;
 
@@ -10,16 +10,16 @@ use super::super::umem::Umem;
 /// Fewer frames are not worth a call in live frame mode, which costs more than they do by the ring on any machine seen.
 const LIVE_FRAMES_MIN: usize = 8;
 
-/// How many frames leave at once.
+/// What sends a batch by one call.
 #[derive(Debug)]
-pub(in super::super) enum Many {
+pub(in super::super) enum Batches {
     /// As live frames, on an interface of our own.
     Live(LiveFrames),
     /// Through the daemon's program, on one that is lent.
     Checked(Checked),
 }
 
-impl Many {
+impl Batches {
     /// How many frames it may be worth for.
     pub(super) fn frames_min(&self) -> usize {
         match self {
@@ -52,8 +52,8 @@ impl Many {
     }
 
     /// Events by name, of one way and of the other.
-    pub(super) fn counters(many: Option<&Self>) -> impl Iterator<Item = (&'static str, u64)> {
-        let (live, checked) = match many {
+    pub(super) fn counters(batches: Option<&Self>) -> impl Iterator<Item = (&'static str, u64)> {
+        let (live, checked) = match batches {
             None => (None, None),
             Some(Self::Live(live)) => (Some(live), None),
             Some(Self::Checked(checked)) => (None, Some(checked)),
