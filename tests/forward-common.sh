@@ -21,9 +21,10 @@ cleanup() {
 network() {
     switch && host client 1 && host forwarder 0 && host one 11 && host two 12
 }
-# start ARGUMENTS...: the forwarder.
+# start ARGUMENTS...: the forwarder, on a link of $link_kind.
+link_kind=xdp
 start() {
-    launch tcp ip netns exec "$net-forwarder" "$exos" forward --link xdp:wire --address 10.10.0.20/24 \
+    launch tcp ip netns exec "$net-forwarder" "$exos" forward --link "$link_kind:wire" --address 10.10.0.20/24 \
         --address fd10::20/64 --json "$@" || { bad "it starts" "$(cat "$work/err")"; exit 1; }
 }
 run_forwarder() { in_ forwarder timeout 60 "$exos" forward "$@"; }

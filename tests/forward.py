@@ -13,6 +13,7 @@
     forward.py datagram ADDRESS PORT BYTES           it comes back
     forward.py backwards ADDRESS PORT BYTES          the same, in fragments of which the last is sent first; over IPv4
     forward.py several ADDRESS PORT COUNT            so many datagrams of one end, four a second, come back
+    forward.py train ADDRESS PORT COUNT              so many datagrams that leave as one, for a device to cut, come back
     forward.py refused ADDRESS PORT                  a connection is refused
     forward.py knock ADDRESS PORT SECONDS FILES      connections are made, four at a time, until FILES.enough is there: none is
                                                      refused, or takes longer than SECONDS; makes FILES.some when a hundred
@@ -300,6 +301,26 @@ def several(address, port, count):
     return "" if back >= int(count) - 1 else f"{back} of {count} came back"
 
 
+def train(address, port, count):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    data = [bytes([n]) * 1000 for n in range(int(count))]
+    with socket.socket(family, socket.SOCK_DGRAM) as s:
+        s.settimeout(2)
+        s.connect((address, int(port)))
+        s.setsockopt(socket.SOL_UDP, 103, 1000)  # UDP_SEGMENT, linux/udp.h
+        back = set()
+        # Some may be lost, as datagrams are.
+        for _ in range(PATIENCE // 2):
+            s.send(b"".join(data))
+            try:
+                while len(back) < len(data):
+                    back.add(s.recv(65535))
+                return "" if back == set(data) else "other datagrams came back"
+            except TimeoutError:
+                pass
+    return f"{len(back)} of {count} came back"
+
+
 def refused(address, port):
     try:
         connect(address, port).close()
@@ -448,5 +469,5 @@ def cut_off(address, port, files, is_so, otherwise):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    names = (serve, echo, slow, talk, seen, unwrap, half, datagram, backwards, several, refused, knock, syns, unread, reset, unreachable, expired, proxied, acknowledged, unacknowledged)
+    names = (serve, echo, slow, talk, seen, unwrap, half, datagram, backwards, several, train, refused, knock, syns, unread, reset, unreachable, expired, proxied, acknowledged, unacknowledged)
     sys.exit({f.__name__: f for f in names}[name](*arguments) or 0)

@@ -39,6 +39,8 @@ exos_inet::counters! {
     too_big_answered,
     /// Drop: the same, where no more such answers may be sent now, or none to such a packet.
     drop_too_big,
+    /// Drop: a packet of up to 64 KiB that stands for several, while its neighbour was asked for.
+    drop_uncut,
     /// Times that a router has said how long packets to a server may be.
     path_mtus_learned,
     /// Resets whose number shows that their sender does not know the connection, or nothing shows that it does: they went on, and

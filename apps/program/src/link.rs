@@ -1,61 +1,19 @@
 //! The options that every program on a stack of its own has: the link, the addresses, the core; and what is asked of the
 //! library by them.
 
+mod name;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use exos::via::{self, Mode};
 use exos::{
-    Addresses, Attachment, Daemon, Error, Interface, LinkKind, OwnPair, OwnTap, Prefixed, Queues,
-    Role, SharedInterface, Tap,
+    Addresses, Attachment, By, Daemon, Error, Interface, LinkKind, OwnPair, OwnTap, Prefixed,
+    Queues, Role, SharedInterface, Tap,
 };
 
-/// A link as `--link` names it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum LinkName {
-    /// An interface, by AF_XDP.
-    Xdp {
-        /// The interface.
-        interface: String,
-        /// One of its queues; all that are in use when left out.
-        queue: Option<u32>,
-    },
-    /// A TAP device.
-    Tap(String),
-}
-
-impl FromStr for LinkName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let help = "write xdp:INTERFACE, xdp:INTERFACE:QUEUE or tap:NAME";
-        let (kind, rest) = text
-            .split_once(':')
-            .ok_or(format!("{text:?} names no kind of link; {help}"))?;
-        match (kind, rest) {
-            (_, "") => Err(format!("{text:?} names no interface; {help}")),
-            ("tap", name) => Ok(Self::Tap(name.to_owned())),
-            ("xdp", rest) => {
-                let Some((interface, queue)) = rest.rsplit_once(':') else {
-                    return Ok(Self::Xdp {
-                        interface: rest.to_owned(),
-                        queue: None,
-                    });
-                };
-                let queue = queue
-                    .parse()
-                    .map(Some)
-                    .map_err(|_| format!("{queue:?} is no queue number; {help}"))?;
-                Ok(Self::Xdp {
-                    interface: interface.to_owned(),
-                    queue,
-                })
-            }
-            _ => Err(format!("{kind:?} is no kind of link; {help}")),
-        }
-    }
-}
+pub use name::LinkName;
 
 /// What a program wants of its link, whichever that is.
 #[derive(Clone, Debug)]
@@ -86,7 +44,7 @@ impl Needs {
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct LinkArgs {
     /// Where packets come from: xdp:INTERFACE (all its queues), xdp:INTERFACE:QUEUE (one queue, to which you steer
-    /// packets) or tap:NAME [default: the daemon if it runs, else an interface pair made for this program]
+    /// packets), packet:INTERFACE (by packet sockets, which leave super-packets of up to 64 KiB whole) or tap:NAME [default: the daemon if it runs, else an interface pair made for this program]
     #[arg(long, help_heading = "Link", value_name = "LINK")]
     pub link: Option<LinkName>,
     /// Get a link from the daemon (xokd, or xokd:INTERFACE if it has several), or do not ask it (none) [default: xokd
@@ -183,6 +141,7 @@ impl LinkArgs {
         let link = match self.chosen()? {
             Chosen::Own => self.own(needs)?,
             Chosen::Daemon(interface) => self.daemon(interface, needs)?.into(),
+            Chosen::Named(LinkName::Packet(name)) => self.packet(name, needs)?.into(),
             Chosen::Named(LinkName::Tap(name)) => self.tap(name, needs)?.into(),
             Chosen::Named(LinkName::Xdp { interface, queue }) => {
                 let queues = queues(interface, *queue, needs.cores)?;
@@ -242,7 +201,7 @@ impl LinkArgs {
         let pools = &needs.pools[..];
         match LinkKind::own() {
             LinkKind::OwnTap(_) => {
-                one_queue(needs.cores)?;
+                one_queue(needs.cores, "a TAP device has one queue here")?;
                 OwnTap::new().with_pools(pools).map(Into::into)
             }
             _ => {
@@ -278,13 +237,25 @@ impl LinkArgs {
         })
     }
 
+    fn packet(&self, name: &str, needs: &Needs) -> Result<Interface, Error> {
+        if self.share_address {
+            return Err(Error::new("packet sockets are for addresses of our own")
+                .mend("give --address instead of --share-address, or --link xdp:INTERFACE"));
+        }
+        one_queue(needs.cores, "packet sockets are one core's")?;
+        Ok(Interface {
+            by: By::PacketSockets,
+            ..Interface::new(name, self.addresses(needs)?)
+        })
+    }
+
     fn tap(&self, name: &str, needs: &Needs) -> Result<Tap, Error> {
         if self.share_address {
             return Err(
                 Error::new("--share-address needs an interface").mend("give --link xdp:INTERFACE")
             );
         }
-        one_queue(needs.cores)?;
+        one_queue(needs.cores, "a TAP device has one queue here")?;
         Ok(Tap {
             name: name.to_owned(),
             addresses: self.addresses(needs)?,
@@ -391,11 +362,10 @@ fn queues(interface: &str, queue: Option<u32>, cores: u32) -> Result<Queues, Err
     }
 }
 
-fn one_queue(cores: u32) -> Result<(), Error> {
+fn one_queue(cores: u32, why: &str) -> Result<(), Error> {
     match cores {
         1 => Ok(()),
-        _ => Err(Error::new("a TAP device has one queue here")
-            .mend("give --link xdp:INTERFACE (as root), or leave --cores out")),
+        _ => Err(Error::new(why).mend("give --link xdp:INTERFACE (as root), or leave --cores out")),
     }
 }
 
@@ -437,7 +407,16 @@ mod tests {
         assert_eq!("xdp:eth0:0".parse(), Ok(xdp("eth0", Some(0))));
         assert_eq!("xdp:eth0:3".parse(), Ok(xdp("eth0", Some(3))));
         assert_eq!("tap:t0".parse(), Ok(LinkName::Tap("t0".into())));
-        for bad in ["", "eth0", "xdp:", "tap:", "foo:eth0", "xdp:eth0:x"] {
+        assert_eq!("packet:e0".parse(), Ok(LinkName::Packet("e0".into())));
+        for bad in [
+            "",
+            "eth0",
+            "xdp:",
+            "tap:",
+            "packet:",
+            "foo:eth0",
+            "xdp:eth0:x",
+        ] {
             let error = bad.parse::<LinkName>().unwrap_err();
             assert!(error.contains("write xdp:INTERFACE"), "{bad}: {error}");
         }
@@ -464,6 +443,11 @@ mod tests {
         let mut tap = args(Some("tap:t0"), None, None);
         tap.share_address = true;
         refused(tap, "--share-address needs an interface");
+        let mut packet = args(Some("packet:e0"), None, None);
+        packet.address = address().address;
+        assert!(refusal(&packet, 2, &[]).contains("one core's"));
+        packet.share_address = true;
+        refused(packet, "instead of --share-address");
         let mut own = args(None, Some("none"), None);
         assert_eq!(link(&own), LinkKind::own());
         own.address = address().address;

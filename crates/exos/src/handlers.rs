@@ -44,14 +44,17 @@ impl Exos {
     pub fn set_handler(&mut self, handler: &dyn KernelHandler) -> Result<(), Error> {
         match &mut self.link {
             Link::Xdp(link) => link.set_handler(handler),
+            Link::Packet(link) => link.set_handler(handler),
             _ => Err(needs_interface(IN_KERNEL)),
         }
     }
 
     /// All packets come here again.
     pub fn remove_handler(&mut self) {
-        if let Link::Xdp(link) = &mut self.link {
-            link.remove_handler();
+        match &mut self.link {
+            Link::Xdp(link) => link.remove_handler(),
+            Link::Packet(link) => link.remove_handler(),
+            Link::Tap(_) | Link::Memory(_) => {}
         }
     }
 
@@ -63,6 +66,7 @@ impl Exos {
     pub fn way_out(&self) -> Result<WayOut, Error> {
         match &self.link {
             Link::Xdp(link) => link.way_out(),
+            Link::Packet(link) => Ok(link.way_out()),
             _ => Err(needs_interface(IN_KERNEL)),
         }
     }

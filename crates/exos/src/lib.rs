@@ -75,8 +75,8 @@ pub mod wait;
 pub mod watch;
 
 pub use attach::{
-    Addresses, Attachment, Daemon, Interface, LinkKind, OwnPair, OwnTap, Prefixed, Queues, Role,
-    SharedInterface, Tap,
+    Addresses, Attachment, By, Daemon, Interface, LinkKind, OwnPair, OwnTap, Prefixed, Queues,
+    Role, SharedInterface, Tap,
 };
 pub use cores::Core;
 pub use exos_buf::{self as buf, Aggregate, Buffer, Slice};

@@ -32,11 +32,6 @@ impl Exos {
     pub fn take_from(&mut self, senders: &[Sender]) -> Result<(), Error> {
         let host = Netlink::new()?.all_addresses()?;
         let host: Vec<IpAddr> = host.iter().map(|address| address.ip).collect();
-        let Link::Xdp(link) = &mut self.link else {
-            return Err(crate::handlers::needs_interface(
-                "only an interface brings what is for others",
-            ));
-        };
         let mut rules = self.rules.clone();
         for sender in senders {
             rules.push(rule(&ends_of(sender, &host))?);
@@ -47,7 +42,13 @@ impl Exos {
         for ip in hosts {
             rules.push(rule(&errors_and_fragments_of(ip, &host))?);
         }
-        link.set_rules(&rules, Action::Pass)
+        match &mut self.link {
+            Link::Xdp(link) => link.set_rules(&rules, Action::Pass),
+            Link::Packet(link) => link.set_rules(&rules, Action::Pass),
+            Link::Tap(_) | Link::Memory(_) => Err(crate::handlers::needs_interface(
+                "only an interface brings what is for others",
+            )),
+        }
     }
 
     /// Takes nothing any more: all that comes passes to the host, or to who listens there to follow us. What is in the link's
@@ -59,6 +60,10 @@ impl Exos {
     pub fn let_pass(&mut self) -> Result<(), Error> {
         match &mut self.link {
             Link::Xdp(link) if self.via.is_none() => link.let_pass(),
+            Link::Packet(link) => {
+                link.let_pass();
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

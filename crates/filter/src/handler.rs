@@ -15,7 +15,7 @@ mod sip;
 pub mod syn;
 
 use crate::ebpf::{Assembler, Helper, Reg};
-use crate::program::{Program, xdp};
+use crate::program::Program;
 
 pub use forward::ForwardHandler;
 pub use syn::SynHandler;
@@ -33,12 +33,12 @@ pub trait Handler {
 /// The second slot of the program array: the filter.
 pub const FILTER_SLOT: u32 = 1;
 
-/// Goes on to the filter; `context` is where the context waits.
-fn go_on(asm: &mut Assembler, context: Reg, prog_array_fd: i32) {
+/// Goes on to the filter; `context` is where the context waits. `unknown` is the verdict where there is none.
+fn go_on(asm: &mut Assembler, context: Reg, prog_array_fd: i32, unknown: i32) {
     asm.set(Reg::R1, context);
     asm.load_map(Reg::R2, prog_array_fd);
     asm.set(Reg::R3, FILTER_SLOT as i32);
     asm.call(Helper::TailCall);
-    asm.set(Reg::R0, xdp::PASS);
+    asm.set(Reg::R0, unknown);
     asm.exit();
 }

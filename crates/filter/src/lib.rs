@@ -47,5 +47,5 @@ pub use literal::{Base, Literal, Test, Width};
 pub use mirror::NoMirror;
 pub use program::{
     Action, CompileError, Counter, EarlyDrop, Program, ProgramMaps, ReceiveRing, Rule,
-    SlotCounters, compile, dispatcher, stamping_dispatcher,
+    SlotCounters, compile, compile_classifier, dispatcher, stamping_dispatcher,
 };

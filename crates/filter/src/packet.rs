@@ -38,6 +38,13 @@ impl Bytes {
         asm.load(Size::Word, self.start, context, 0);
     }
 
+    /// Loads both from the context of traffic control: what is in the buffer's first piece.
+    pub(crate) fn open_buffer(self, asm: &mut Assembler, context: Reg) {
+        // struct __sk_buff: data, data_end.
+        asm.load(Size::Word, self.end, context, 80);
+        asm.load(Size::Word, self.start, context, 76);
+    }
+
     /// To `short` unless there are this many bytes; `scratch` is lost.
     pub(crate) fn expect(self, asm: &mut Assembler, len: usize, scratch: Reg, short: Label) {
         asm.set(scratch, self.start);

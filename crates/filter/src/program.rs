@@ -1,4 +1,4 @@
-//! Rules compiled to an XDP program.
+//! Rules compiled to a program, for XDP or for traffic control.
 //!
 //! The program takes the action of the first rule whose filter matches. It parses the packet once, splits into
 //! sections by what the packet is (not IP, IPv4, IPv6; malformed, fragment, whole), and in each section tests only
@@ -23,6 +23,7 @@
 //! network header is at r2 + 14; r3 end of the packet; r4 frame as it came; r5 type, in memory order; r6 transport
 //! header; r7 protocol (IPv6); r0 and r8 scratch.
 
+pub(crate) mod classifier;
 mod compiled;
 mod dispatcher;
 mod early_drop;
@@ -41,13 +42,42 @@ pub use compiled::{CompileError, Counter, Program};
 pub use dispatcher::{dispatcher, stamping_dispatcher};
 pub use rules::{Action, EarlyDrop, ProgramMaps, ReceiveRing, Rule, SlotCounters};
 
+use emitter::Hook;
+
 /// Compile rules to a program: the first rule that matches decides, `otherwise` when none does.
 pub fn compile(
     rules: &[Rule],
     otherwise: Action,
     maps: &ProgramMaps,
 ) -> Result<Program, CompileError> {
-    let insns = sections::program(rules, otherwise, maps)?;
+    compile_for(rules, otherwise, maps, Hook::Xdp)
+}
+
+/// Compile rules to a program of traffic control, for the ingress of an interface: what is for a socket it marks, and the
+/// host's stack leaves that alone. A packet socket of one protocol sees the mark. Frames of a VLAN pass.
+///
+/// It needs Linux 5.18, as the program for XDP.
+pub fn compile_classifier(
+    rules: &[Rule],
+    otherwise: Action,
+    mark: u32,
+    counters_fd: Option<i32>,
+) -> Result<Program, CompileError> {
+    let maps = ProgramMaps {
+        xskmap_fd: -1,
+        counters_fd,
+        early_drop: None,
+    };
+    compile_for(rules, otherwise, &maps, Hook::Ingress { mark })
+}
+
+fn compile_for(
+    rules: &[Rule],
+    otherwise: Action,
+    maps: &ProgramMaps,
+    hook: Hook,
+) -> Result<Program, CompileError> {
+    let insns = sections::program(rules, otherwise, maps, hook)?;
     if insns.len() > INSNS_MAX {
         return Err(CompileError);
     }

@@ -1,8 +1,8 @@
 //! Where packets come from and go to.
 //!
-//! A [`Link`] is one of three things that carry Ethernet frames: queues of a
-//! network interface through AF_XDP ([`XdpLink`]), a TAP device ([`TapLink`]),
-//! or a wire in memory ([`MemoryLink`]) for tests and simulation. They have the
+//! A [`Link`] is one of four things that carry Ethernet frames: queues of a
+//! network interface through AF_XDP ([`XdpLink`]), an interface by packet sockets
+//! ([`PacketLink`]), a TAP device ([`TapLink`]), or a wire in memory ([`MemoryLink`]) for tests and simulation. They have the
 //! same few methods, and there is no trait: the program that drives a stack over
 //! a link matches once per batch, not once per frame.
 //!
@@ -38,6 +38,7 @@ mod limits;
 mod mapping;
 mod memory;
 mod meta;
+mod packet;
 mod tap;
 mod vnet;
 mod xdp;
@@ -53,6 +54,7 @@ pub use limits::{
 };
 pub use memory::{MemoryConfig, MemoryLink};
 pub use meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
+pub use packet::{PacketConfig, PacketLink};
 pub use tap::{TapConfig, TapLink};
 pub use xdp::{CheckedParts, Facts, Feed, Held, Offer, OfferConfig, RingLock, check_chunks};
 pub use xdp::{Merging, Mode, ModeChoice, TransmitChoice, XdpConfig, XdpLink, way_out_of};
@@ -62,6 +64,8 @@ pub use xdp::{Merging, Mode, ModeChoice, TransmitChoice, XdpConfig, XdpLink, way
 pub enum Link {
     /// Queues of a network interface.
     Xdp(XdpLink),
+    /// A network interface by packet sockets.
+    Packet(PacketLink),
     /// A TAP device.
     Tap(TapLink),
     /// A wire in memory.
@@ -73,6 +77,7 @@ macro_rules! on_each {
     ($self:expr, $link:ident => $call:expr) => {
         match $self {
             Link::Xdp($link) => $call,
+            Link::Packet($link) => $call,
             Link::Tap($link) => $call,
             Link::Memory($link) => $call,
         }
@@ -104,11 +109,11 @@ impl Link {
     }
 
     /// Shows up to `count` frames that have arrived and stay, in order. Those that came in several pieces
-    /// are left out, and a TAP device shows none.
+    /// are left out, and a TAP device or packet sockets show none.
     pub fn look(&mut self, count: u32, each: &mut impl FnMut(&[u8])) {
         match self {
             Self::Xdp(link) => link.look(count, each),
-            Self::Tap(_) => {}
+            Self::Packet(_) | Self::Tap(_) => {}
             Self::Memory(link) => link.look(count, each),
         }
     }
@@ -140,6 +145,7 @@ impl Link {
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Xdp(link) => link.flush(),
+            Self::Packet(link) => link.flush(),
             Self::Tap(link) => link.flush(),
             Self::Memory(link) => {
                 link.flush();
@@ -153,6 +159,7 @@ impl Link {
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Xdp(link) => Some(link.fd()),
+            Self::Packet(link) => Some(link.fd()),
             Self::Tap(link) => Some(link.fd()),
             Self::Memory(_) => None,
         }
@@ -162,6 +169,7 @@ impl Link {
     pub fn fds(&mut self) -> Vec<(BorrowedFd<'_>, bool)> {
         match self {
             Self::Xdp(link) => link.fds().collect(),
+            Self::Packet(link) => link.fds().collect(),
             Self::Tap(link) => {
                 let writing = link.wants_write();
                 vec![(link.fd(), writing)]
@@ -177,6 +185,7 @@ impl Link {
     pub fn wants_write(&mut self) -> bool {
         match self {
             Self::Xdp(link) => link.wants_write(),
+            Self::Packet(link) => link.wants_write(),
             Self::Tap(link) => link.wants_write(),
             Self::Memory(_) => false,
         }
@@ -188,7 +197,7 @@ impl Link {
     pub fn prepare_wait(&mut self) -> bool {
         match self {
             Self::Xdp(link) => link.prepare_wait(),
-            Self::Tap(_) => true,
+            Self::Packet(_) | Self::Tap(_) => true,
             Self::Memory(link) => link.prepare_wait(),
         }
     }
@@ -202,6 +211,12 @@ impl Link {
 impl From<XdpLink> for Link {
     fn from(link: XdpLink) -> Self {
         Self::Xdp(link)
+    }
+}
+
+impl From<PacketLink> for Link {
+    fn from(link: PacketLink) -> Self {
+        Self::Packet(link)
     }
 }
 

@@ -134,3 +134,11 @@ pub const SUPER_PACKET_PIECES_MAX: usize = 34;
 /// Bytes of super-packets that may be with the driver, by the kernel's accounting: a few full
 /// windows. On a veth the other end takes them over at once; on a card they wait for its queue.
 pub const SUPER_PACKET_BUFFER_LEN: i32 = 8 << 20;
+
+/// Bytes of packets that may wait in a packet socket, by the kernel's accounting, which takes twice of this: some 450 packets of
+/// 64 KiB, or 14,000 of an MTU of 1,500. What there is no room for is lost, and the windows of a few hundred connections fit.
+pub const PACKET_RECEIVE_BUFFER_LEN: i32 = 16 << 20;
+
+/// Turns in which packets of a protocol are not looked for, while those of others come and there were none of it: a system
+/// call less in each of them.
+pub const IDLE_PROTOCOL_TURNS: u32 = 8;

@@ -24,7 +24,7 @@ pub struct RxMeta {
 pub enum Relay {
     /// It is done with.
     Done,
-    /// It leaves by this link as it is now, complete.
+    /// It leaves by this link as it is now. What the link has said is undone may still be so: a checksum, and the cutting.
     Onward,
 }
 

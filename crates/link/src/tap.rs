@@ -175,12 +175,21 @@ impl TapLink {
             };
             count += 1;
             if take(&mut self.buffer[vnet::LEN..len], meta) == Relay::Onward {
-                let buffer = std::mem::take(&mut self.buffer);
-                self.transmit(&buffer[vnet::LEN..len], &[], TxMeta::default());
-                self.buffer = buffer;
+                self.send_on(len);
             }
         }
         count
+    }
+
+    /// Sends what is in the buffer, up to `len`, with what it came with undone.
+    fn send_on(&mut self, len: usize) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let (header, frame) = buffer[..len]
+            .split_first_chunk_mut()
+            .expect("it was read with one");
+        vnet::make_onward(header, frame);
+        self.transmit_behind(header, frame, &[]);
+        self.buffer = buffer;
     }
 
     /// Reads a frame into the buffer: `None` when there is none, else where it ends and what is said of
@@ -224,9 +233,13 @@ impl TapLink {
     /// Sends one frame; false when the kernel takes no more for now. A frame
     /// that it refuses for other reasons is counted and gone.
     pub fn transmit(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
-        let header = vnet::encode(meta);
+        self.transmit_behind(&vnet::encode(meta), head, body)
+    }
+
+    fn transmit_behind(&mut self, header: &[u8; vnet::LEN], head: &[u8], body: &[&[u8]]) -> bool {
+        let is_cut = vnet::is_cut(header);
         let len = head.len() + body.iter().map(|part| part.len()).sum::<usize>();
-        let len_max = if meta.segment_size.is_some() {
+        let len_max = if is_cut {
             GSO_FRAME_LEN_MAX
         } else {
             self.frame_len_max()
@@ -235,11 +248,11 @@ impl TapLink {
             len <= len_max,
             "a frame of {len} bytes on a link that takes {len_max}"
         );
-        match self.write(&header, head, body) {
+        match self.write(header, head, body) {
             Ok(_) => {
                 self.counters.tx_frames += 1;
                 self.counters.tx_bytes += len as u64;
-                self.counters.tx_gso_frames += u64::from(meta.segment_size.is_some());
+                self.counters.tx_gso_frames += u64::from(is_cut);
                 true
             }
             Err(error) => self.note_write_error(&error),

@@ -23,6 +23,7 @@ const FLAG_DATA_VALID: u8 = 2;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
+const GSO_UDP_L4: u8 = 5;
 /// Says that the segments carry ECN's CWR flag; joined to the type.
 const GSO_ECN: u8 = 0x80;
 
@@ -47,6 +48,43 @@ pub(crate) fn decode(header: &[u8; LEN]) -> Option<RxMeta> {
         gso_size,
         arrived_ns: None,
     })
+}
+
+/// What the header says of a frame that may be sent on as it is: also of datagrams of UDP that are to be cut, which a stack
+/// would take for one.
+pub(crate) fn decode_relayed(header: &[u8; LEN]) -> Option<RxMeta> {
+    let mut as_known = *header;
+    if header[1] & !GSO_ECN == GSO_UDP_L4 {
+        as_known[1] = GSO_TCPV4;
+    }
+    decode(&as_known)
+}
+
+/// Makes the header that a frame came with the one that it leaves with: it asks for what is undone, and says how long the
+/// headers are that go before each segment.
+pub(crate) fn make_onward(header: &mut [u8; LEN], frame: &[u8]) {
+    header[0] &= FLAG_NEEDS_CSUM;
+    let start = usize::from(u16::from_ne_bytes([header[6], header[7]]));
+    let offset = |at: usize| {
+        frame
+            .get(start + at)
+            .map_or(0, |byte| usize::from(byte >> 4))
+    };
+    let upper = match header[1] & !GSO_ECN {
+        GSO_TCPV4 | GSO_TCPV6 => 4 * offset(12),
+        GSO_UDP_L4 => 8,
+        // Nobody cuts it.
+        _ => return header[2..4].fill(0),
+    };
+    if header[0] == FLAG_NEEDS_CSUM {
+        let len = (start + upper).min(frame.len()) as u16;
+        header[2..4].copy_from_slice(&len.to_ne_bytes());
+    }
+}
+
+/// True for the header of a frame that stands for several.
+pub(crate) fn is_cut(header: &[u8]) -> bool {
+    header[1] != GSO_NONE
 }
 
 /// The header that asks for what `meta` leaves undone.
@@ -136,6 +174,37 @@ mod tests {
         assert!(header(1, GSO_TCPV4 | GSO_ECN).unwrap().gso_size.is_some());
         assert_eq!(header(1, 3), None, "UDP fragmentation was not asked for");
         assert_eq!(header(1, 5), None, "UDP segmentation was not asked for");
+    }
+
+    /// What came is sent on with what was undone, headers counted anew, and nothing that is only said to a receiver.
+    #[test]
+    fn a_received_header_becomes_one_to_send_with() {
+        // TCP behind 34 bytes, of which the header is 32 bytes long.
+        let mut frame = [0; 200];
+        frame[34 + 12] = 0x80;
+        let onward = |header: [u8; LEN]| {
+            let mut header = header;
+            make_onward(&mut header, &frame);
+            header
+        };
+        let [size0, size1] = 1448_u16.to_ne_bytes();
+        let [len0, len1] = 66_u16.to_ne_bytes();
+        let [start0, start1] = 34_u16.to_ne_bytes();
+        let tcp = |len: [u8; 2]| {
+            [
+                1, GSO_TCPV4, len[0], len[1], size0, size1, start0, start1, 16, 0,
+            ]
+        };
+        assert_eq!(onward(tcp([0, 200])), tcp([len0, len1]));
+        assert_eq!(onward([2, 0, 9, 9, 0, 0, 0, 0, 0, 0]), [0; LEN]);
+        let datagrams = [1, GSO_UDP_L4, 0, 0, size0, size1, start0, start1, 6, 0];
+        assert_eq!(onward(datagrams)[2..4], 42_u16.to_ne_bytes());
+        assert_eq!(decode(&datagrams), None, "a stack would take them for one");
+        assert_eq!(decode_relayed(&datagrams).unwrap().gso_size, Some(1448));
+        // Where it begins is its sender's word.
+        let [far0, far1] = u16::MAX.to_ne_bytes();
+        let lie = onward([1, GSO_TCPV6, 0, 0, size0, size1, far0, far1, 16, 0]);
+        assert_eq!(lie[2..4], 200_u16.to_ne_bytes());
     }
 
     #[test]

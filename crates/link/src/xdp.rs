@@ -28,7 +28,7 @@
 //!   queues ([`XdpLink::open_for_cores`]).
 
 mod adopt;
-mod calls;
+pub(crate) mod calls;
 mod checked;
 mod facts;
 mod live;
@@ -37,7 +37,7 @@ mod open;
 mod program;
 mod queue;
 mod socket;
-mod super_packets;
+pub(crate) mod super_packets;
 mod umem;
 mod way_out;
 

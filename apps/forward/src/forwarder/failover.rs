@@ -85,7 +85,7 @@ impl Forwarder {
         if may_move && is_syn(&segment) && packet.fragment.is_none() {
             let next = segment.seq.0.wrapping_add(1);
             self.flows.note_expected(id, End::Server, next);
-            self.syns.keep(now, (id, key), frame, sums);
+            self.syns.keep(now, (id, key), frame, sums.of_copy());
         }
     }
 

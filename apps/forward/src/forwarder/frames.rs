@@ -76,7 +76,8 @@ impl Forwarder {
             return Verdict::Stack;
         };
         let sums = match checksum {
-            RxChecksum::MaybePartial | RxChecksum::Partial => Sums::MaybePartial,
+            RxChecksum::Partial => Sums::Unfinished,
+            RxChecksum::MaybePartial => Sums::MaybePartial,
             RxChecksum::Unknown | RxChecksum::Verified => Sums::Complete,
         };
         match packet.upper {
@@ -272,6 +273,12 @@ impl Forwarder {
     /// A packet that was sent on had to wait for its neighbour.
     pub fn note_late(&mut self) {
         self.counters.forwarded_late += 1;
+    }
+
+    /// A packet that stands for several could not wait for its neighbour: it is sent again.
+    #[cold]
+    pub fn note_uncut(&mut self) {
+        self.counters.drop_uncut += 1;
     }
 
     /// Remembers from now on which flows change.

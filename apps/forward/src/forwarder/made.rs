@@ -53,7 +53,7 @@ impl Forwarder {
         if !fits && !too_big::may_be_cut(packet, frame) {
             return self.answer(now, packet, frame, packet.dst, Refusal::TooBig(room));
         }
-        keep_ends(packet, frame, sums);
+        keep_ends(packet, frame, sums.of_copy());
         let whole = &frame[packet.ip_at.into()..packet.end.into()];
         if fits {
             self.generated.push_wrapped(&tunnel, whole);

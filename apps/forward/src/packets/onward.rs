@@ -1,9 +1,10 @@
 //! The last step before a frame leaves: the link addresses of its next hop.
 
 use exos::Passage;
-use exos_inet::{Instant, Stack};
+use exos_inet::{Instant, RxChecksum, Stack};
 
 use crate::forwarder::{Forwarder, Verdict};
+use crate::packets::rewrite::finish;
 
 /// Puts the link addresses on what goes on.
 #[inline]
@@ -13,6 +14,7 @@ pub fn send_on(
     stack: &mut Stack,
     now: Instant,
     frame: &mut [u8],
+    checksum: RxChecksum,
 ) -> Passage {
     let to = match verdict {
         Verdict::Onward(to) => to,
@@ -22,6 +24,11 @@ pub fn send_on(
         }
     };
     let Some(mac) = stack.link_address(now, to) else {
+        // It waits as a copy, which is all that is known of it then.
+        if checksum == RxChecksum::Partial && !finish(frame, stack.config().mtu) {
+            forwarder.note_uncut();
+            return Passage::Done;
+        }
         forwarder.note_late();
         stack.pass(now, to, frame.to_vec());
         return Passage::Done;

@@ -12,12 +12,13 @@
 //!
 //! A checksum follows by the difference of what it covers, so that it is afterwards as right or as wrong as it was
 //! before. Two cases are different: a UDP checksum of zero says that there is none, and stays; and a kernel on the other
-//! side of a virtual link may have left the pseudo header's sum there, for a device to complete that there is not. No
-//! device comes after us either, so that the checksum is made then ([`Sums::MaybePartial`]).
+//! side of a virtual link may have left the pseudo header's sum there, for a device to complete. Where no device comes
+//! after us, the checksum is made then ([`Sums::MaybePartial`]). Where the link says that it is so, and has it completed
+//! behind us, the pseudo header's sum follows ([`Sums::Unfinished`]); such a packet may be up to 64 KiB long.
 //!
 //! A packet that keeps its ends ([`keep_ends`]) changes only in its hops, and in such a checksum.
 
-use exos_wire::{Sum, checksum};
+use exos_wire::{Mac, Sum, checksum};
 
 use crate::packets::endpoint::{Address, Endpoint};
 use crate::packets::packet::{Packet, Transport, Upper};
@@ -29,6 +30,18 @@ pub enum Sums {
     Complete,
     /// They may be, or stand for the pseudo header alone.
     MaybePartial,
+    /// They stand for the pseudo header alone, and stay so: the link has them completed when the packet leaves as it came.
+    Unfinished,
+}
+
+impl Sums {
+    /// What is to be known of a copy, which leaves without a word about its checksum.
+    pub const fn of_copy(self) -> Self {
+        match self {
+            Self::Complete => Self::Complete,
+            Self::MaybePartial | Self::Unfinished => Self::MaybePartial,
+        }
+    }
 }
 
 /// What becomes of a packet.
@@ -70,6 +83,10 @@ impl Rewrite {
             if partial {
                 let (src, dst) = (self.src.address, self.dst.address);
                 complete(transport, upper, src, dst);
+            } else if sums == Sums::Unfinished {
+                let at = transport.checksum_at();
+                let pseudo = Sum::from_value(get16(upper, at)).plus(change);
+                put16(upper, at, pseudo.value());
             } else {
                 let ports = Sum::ZERO.plus_word(self.src.port).plus_word(self.dst.port);
                 let ports = ports.plus_word(!src_port).plus_word(!dst_port);
@@ -132,6 +149,22 @@ pub fn keep_ends(packet: &Packet, frame: &mut [u8], sums: Sums) {
     let (old, new) = (get16(ip, 8), u16::from_be_bytes([hops, ip[9]]));
     ip[8] = hops;
     put16(ip, 10, checksum::update16(get16(ip, 10), old, new));
+}
+
+/// Makes a checksum that a kernel left unfinished, of a frame that leaves without a word about it. False for one that
+/// cannot leave so: it stands for several segments.
+pub fn finish(frame: &mut [u8], mtu: usize) -> bool {
+    let to = Mac([frame[0], frame[1], frame[2], frame[3], frame[4], frame[5]]);
+    let Some(packet) = Packet::read(frame, to) else {
+        return false;
+    };
+    if let Upper::Transport { transport, .. } = packet.upper
+        && is_partial(&packet, frame)
+    {
+        let upper = &mut frame[packet.upper_range()];
+        complete(transport, upper, packet.src, packet.dst);
+    }
+    packet.ip_len() <= mtu as u64
 }
 
 /// Makes the checksum of a packet between these.

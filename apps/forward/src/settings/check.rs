@@ -66,9 +66,10 @@ fn note(source: &Source, at: &Range<usize>, what: impl ToString) {
 
 fn look_at_link(source: &Source, tables: &File, wanted: &Wanted) {
     let at = tables.link.name.as_ref().map(Spanned::span);
-    let found = check_link(&wanted.link).and_then(|()| match &wanted.link.link {
-        Some(LinkName::Xdp { interface, .. }) => Netlink::new()?.link_by_name(interface).map(drop),
-        _ => Ok(()),
+    let interface = wanted.link.link.as_ref().and_then(LinkName::interface);
+    let found = check_link(&wanted.link).and_then(|()| match interface {
+        Some(interface) => Netlink::new()?.link_by_name(interface).map(drop),
+        None => Ok(()),
     });
     match (found, at) {
         (Ok(()), _) => {}

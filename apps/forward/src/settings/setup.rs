@@ -42,7 +42,7 @@ fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
 }
 
 /// What options rule each other out, each for itself.
-pub fn check_options(wanted: &Wanted, in_kernel: bool, is_lent: bool) -> [Result<(), Error>; 3] {
+pub fn check_options(wanted: &Wanted, in_kernel: bool, is_lent: bool) -> [Result<(), Error>; 4] {
     let lent = match is_lent {
         true => lent::check(in_kernel, wanted),
         false => Ok(()),
@@ -50,6 +50,7 @@ pub fn check_options(wanted: &Wanted, in_kernel: bool, is_lent: bool) -> [Result
     [
         lent,
         check_kernel(in_kernel, wanted),
+        check_packet_sockets(wanted),
         check_affinity(wanted),
     ]
 }
@@ -62,6 +63,21 @@ fn check_affinity(wanted: &Wanted) -> Result<(), Error> {
         )
         .mend("leave --balance out with --affinity client")),
         _ => Ok(()),
+    }
+}
+
+/// What comes by packet sockets may stand for several packets, of which none fits into another.
+fn check_packet_sockets(wanted: &Wanted) -> Result<(), Error> {
+    let Some(LinkName::Packet(interface)) = &wanted.link.link else {
+        return Ok(());
+    };
+    let by_tunnel = |service: &Service| service.reach == Reach::Tunnel;
+    match wanted.services.iter().any(by_tunnel) {
+        true => Err(Error::new(
+            "packets are not forwarded by --reach tunnel where they come by packet sockets",
+        )
+        .mend(format!("give --link xdp:{interface}"))),
+        false => Ok(()),
     }
 }
 
@@ -80,12 +96,12 @@ fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
 
 /// The link is one on which packets can be forwarded.
 pub fn check_link(link: &LinkArgs) -> Result<(), Error> {
-    let suits = link.is_lent()? || matches!(link.link, Some(LinkName::Xdp { .. }));
+    let suits = link.is_lent()? || link.link.as_ref().and_then(LinkName::interface).is_some();
     if suits && !link.share_address {
         return Ok(());
     }
-    Err(Error::new("packets are forwarded on an interface by AF_XDP, with addresses of their own")
-        .mend("give --link xdp:INTERFACE and --address ADDRESS/PREFIX, or --via xokd where the daemon is there"))
+    Err(Error::new("packets are forwarded on an interface, with addresses of their own")
+        .mend("give --link xdp:INTERFACE or packet:INTERFACE, and --address ADDRESS/PREFIX, or --via xokd where the daemon is there"))
 }
 
 /// The link, and our addresses on it.
@@ -196,7 +212,7 @@ pub fn trial_stack(wanted: &Wanted) -> Option<Stack> {
 
 /// How long packets may be on the link, as far as it is there.
 fn mtu_of(link: Option<&LinkName>) -> usize {
-    let Some(LinkName::Xdp { interface, .. }) = link else {
+    let Some(interface) = link.and_then(LinkName::interface) else {
         return LINK_MTU;
     };
     let found = Netlink::new().and_then(|netlink| netlink.link_by_name(interface));

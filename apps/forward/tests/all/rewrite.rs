@@ -5,7 +5,7 @@ mod in_kernel;
 
 use common::{Ends, Shape, build, mapped, receive};
 use exos_forward::packets::packet::{Packet, Transport, Upper};
-use exos_forward::packets::rewrite::{Rewrite, Sums, keep_ends};
+use exos_forward::packets::rewrite::{Rewrite, Sums, finish, keep_ends};
 use exos_wire::Mac;
 use proptest::prelude::*;
 
@@ -103,6 +103,30 @@ proptest! {
         // And one that is complete follows there as anywhere.
         let frame = build(MAC, &from, &shape);
         prop_assert_eq!(rewritten(&frame, &to, Sums::MaybePartial), build(MAC, &to, &onward));
+    }
+
+    /// Where the link completes it behind us, the sum of the pseudo header is that of the new ends, and nothing else; a copy
+    /// that leaves without the link's word is made complete.
+    #[test]
+    fn unfinished_checksums_stay_unfinished((from, to) in two_ends(), shape in shape()) {
+        let mut frame = build(MAC, &from, &shape);
+        common::unfinish(&mut frame, MAC);
+        let onward = Shape { hops: shape.hops - 1, ..shape.clone() };
+        let complete = build(MAC, &to, &onward);
+        let mut wanted = complete.clone();
+        common::unfinish(&mut wanted, MAC);
+        let mut got = rewritten(&frame, &to, Sums::Unfinished);
+        prop_assert_eq!(&got, &wanted);
+        let len = Packet::read(&got, MAC).unwrap().ip_len() as usize;
+        prop_assert!(finish(&mut got, len));
+        prop_assert_eq!(&got, &complete);
+        prop_assert!(!finish(&mut got, len - 1), "it does not fit");
+        let packet = Packet::read(&frame, MAC).unwrap();
+        let mut kept = frame.clone();
+        keep_ends(&packet, &mut kept, Sums::Unfinished);
+        let mut wanted = build(MAC, &from, &onward);
+        common::unfinish(&mut wanted, MAC);
+        prop_assert_eq!(kept, wanted);
     }
 
     /// A packet that keeps its ends is, byte for byte, the one with a hop less: also one whose checksum is wrong, or that is

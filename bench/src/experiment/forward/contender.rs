@@ -22,6 +22,10 @@ pub enum Contender {
     Exos,
     /// exos forward --in-kernel: established connections in the kernel.
     ExosKernel,
+    /// exos forward --link packet: by packet sockets, large packets whole.
+    ExosPacket,
+    /// The same with --in-kernel.
+    ExosPacketKernel,
     /// exos forward --via xokd: on a virtual interface from the daemon.
     ExosXokd,
     /// exos forward --splice: joined kernel sockets.
@@ -52,10 +56,12 @@ shown_as_on_the_command_line!(Contender);
 
 impl Contender {
     /// All of them, ours first.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Nobody,
         Self::Exos,
         Self::ExosKernel,
+        Self::ExosPacket,
+        Self::ExosPacketKernel,
         Self::ExosXokd,
         Self::ExosSplice,
         Self::Haproxy,
@@ -63,11 +69,21 @@ impl Contender {
         Self::Nftables,
     ];
 
+    /// exos forward, packet by packet.
+    const fn is_packets(self) -> bool {
+        match self {
+            Self::Exos | Self::ExosKernel | Self::ExosXokd => true,
+            Self::ExosPacket | Self::ExosPacketKernel => true,
+            Self::Nobody | Self::ExosSplice => false,
+            Self::Haproxy | Self::Nginx | Self::Nftables => false,
+        }
+    }
+
     /// Where the client asks.
     pub(super) fn address(self) -> SocketAddrV4 {
         let ip = match self {
             Self::Nobody => return SERVER,
-            Self::Exos | Self::ExosKernel | Self::ExosXokd => OURS,
+            _ if self.is_packets() => OURS,
             _ => FORWARDER,
         };
         SocketAddrV4::new(ip, SERVER.port())
@@ -83,12 +99,10 @@ impl Contender {
 
     pub(super) fn program(self, exos: &Path) -> Result<PathBuf> {
         match self {
-            Self::Nobody | Self::Exos | Self::ExosKernel | Self::ExosXokd | Self::ExosSplice => {
-                Ok(exos.to_owned())
-            }
             Self::Haproxy => find_program("haproxy", "haproxy"),
             Self::Nginx => find_program("nginx", "nginx"),
             Self::Nftables => find_program("nft", "nftables"),
+            _ => Ok(exos.to_owned()),
         }
     }
 
@@ -132,7 +146,7 @@ impl Contender {
             forwarding.daemon = Some(self.start_daemon(stage, network)?);
         }
         self.configure(stage, forwarding.daemon.as_ref(), &mut command)?;
-        if matches!(self, Self::Exos | Self::ExosKernel | Self::ExosXokd) {
+        if self.is_packets() {
             let control = stage.scratch.file("control");
             command.arg("--control").arg(&control);
             forwarding.control = Some(control);
@@ -170,7 +184,7 @@ impl Contender {
         let (at, server) = (self.address().to_string(), SERVER.to_string());
         match self {
             // It is told to poll: on a core of its own it would take it for the only one that there is.
-            Self::Exos | Self::ExosKernel | Self::ExosXokd => {
+            _ if self.is_packets() => {
                 command.args(["forward", "--idle", "poll"]);
                 command.args(["--listen", &at, "--to", &server]);
                 match daemon {
@@ -178,11 +192,16 @@ impl Contender {
                         command.args(["--via", "xokd", "--xokd", &daemon.socket()]);
                     }
                     None => {
-                        command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
+                        let kind = match self {
+                            Self::ExosPacket | Self::ExosPacketKernel => "packet",
+                            _ => "xdp",
+                        };
+                        command.args(["--via", "none", "--link", &format!("{kind}:{INTERFACE}")]);
                         command.args(["--address", &format!("{OURS}/24")]);
                     }
                 }
-                command.args((self == Self::ExosKernel).then_some("--in-kernel"));
+                let in_kernel = matches!(self, Self::ExosKernel | Self::ExosPacketKernel);
+                command.args(in_kernel.then_some("--in-kernel"));
             }
             Self::ExosSplice => {
                 command.args(["forward", "--splice", "--listen", &at, "--to", &server]);

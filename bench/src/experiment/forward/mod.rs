@@ -5,6 +5,8 @@
 //! | `nobody` | the client speaks to the server: what is left for a forwarder to lose |
 //! | `exos` | `exos forward`, packet by packet in user space |
 //! | `exos-kernel` | `exos forward --in-kernel`: connections that stand in the interface's driver |
+//! | `exos-packet` | `exos forward --link packet:INTERFACE`, by packet sockets |
+//! | `exos-packet-kernel` | the same with `--in-kernel` |
 //! | `exos-xokd` | `exos forward --via xokd`, on a part of the interface that the daemon lends |
 //! | `exos-splice` | `exos forward --splice`, joined sockets |
 //! | `haproxy`, `nginx` | TCP mode and the stream module, with the settings that their documentation advises for speed |

@@ -44,7 +44,8 @@ pub struct CellResults {
 /// One contender in one case: medians over the runs, errors summed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Outcome {
-    /// `nobody`: the client speaks to the server; `exos`: `exos forward`; `exos-kernel`: with `--in-kernel`; `exos-xokd`: with
+    /// `nobody`: the client speaks to the server; `exos`: `exos forward`; `exos-kernel`: with `--in-kernel`; `exos-packet` and
+    /// `exos-packet-kernel`: the same with `--link packet:INTERFACE`; `exos-xokd`: with
     /// `--via xokd`; `exos-splice`: with `--splice`; `haproxy`, `nginx`, `nftables`.
     pub contender: String,
     /// Answers in a second.

@@ -33,6 +33,11 @@ impl Exos {
                     link.mtu()
                 )
             }
+            Link::Packet(link) => format!(
+                "interface {}, packet sockets and traffic control, MTU {}, larger packets whole",
+                link.name(),
+                link.mtu()
+            ),
             Link::Tap(link) => format!(
                 "TAP device {}, MTU {} (slower than AF_XDP)",
                 link.name(),

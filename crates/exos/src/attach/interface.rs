@@ -1,4 +1,4 @@
-//! An interface by AF_XDP, beside the host, with addresses that the host does not have.
+//! An interface, beside the host, with addresses that the host does not have.
 
 use std::net::IpAddr;
 
@@ -8,28 +8,42 @@ use exos_host::bpf;
 use exos_host::error::{Error, ErrorKind};
 use exos_host::netlink::Netlink;
 use exos_host::passing::Passing;
-use exos_link::{Link, XdpConfig, XdpLink};
+use exos_link::{Link, PacketConfig, PacketLink, XdpConfig, XdpLink};
 
 use super::{Addresses, Attachment, Prefixed, pools, taken};
 use crate::cores::join;
 use crate::node::Exos;
+
+/// How packets of an interface are had.
+#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
+pub enum By {
+    /// By AF_XDP: the least that a packet can cost. A kernel of this machine on the other end of a veth cuts what it sends into
+    /// frames first.
+    #[default]
+    Xdp,
+    /// By packet sockets: what comes several in one piece stays so, and leaves so. On one core, and from Linux 6.6 on.
+    PacketSockets,
+}
 
 /// An interface, and addresses on it that nobody else has.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Which of its queues.
+    /// How its packets are had.
+    pub by: By,
+    /// Which of its queues, by AF_XDP.
     pub queues: Queues,
     /// What the program answers for.
     pub addresses: Addresses,
 }
 
 impl Interface {
-    /// All queues of the interface, on one core.
+    /// All queues of the interface by AF_XDP, on one core.
     pub fn new(name: impl Into<String>, addresses: Addresses) -> Self {
         Self {
             name: name.into(),
+            by: By::Xdp,
             queues: Queues::default(),
             addresses,
         }
@@ -39,21 +53,37 @@ impl Interface {
     pub(super) fn attach(&self, wanted: &Attachment, are_ours: bool) -> Result<Exos, Error> {
         let addresses = &self.addresses;
         let rules = rules_for_addresses(addresses)?;
-        let settings = XdpConfig {
-            queue: self.queues.one(),
-            ..XdpConfig::new(&self.name, rules.clone())
-        };
-        let (link, others) = open(&settings, self.queues.cores())?;
+        let (link, interface, others) = self.open(&rules)?;
         self.refuse_host_addresses(&Netlink::new()?)?;
         if !are_ours {
-            taken::refuse(link.interface(), &pools::to_be_asked_for(addresses))?;
+            taken::refuse(interface, &pools::to_be_asked_for(addresses))?;
         }
-        let memberships = pools::join_groups(link.interface(), addresses)?;
+        let memberships = pools::join_groups(interface, addresses)?;
         let config = addresses.config(&link.mac(), link.mtu());
-        let mut exos = join(Link::Xdp(link), others, config, None, wanted)?;
+        let mut exos = join(link, others, config, None, wanted)?;
         exos.rules = rules;
         exos._memberships = Some(memberships);
         Ok(exos)
+    }
+
+    /// The first core's link, the interface's index, and the links of other cores.
+    fn open(&self, rules: &[Rule]) -> Result<(Link, u32, Vec<XdpLink>), Error> {
+        match self.by {
+            By::Xdp => {
+                let settings = XdpConfig {
+                    queue: self.queues.one(),
+                    ..XdpConfig::new(&self.name, rules.to_vec())
+                };
+                let (link, others) = open(&settings, self.queues.cores())?;
+                let interface = link.interface();
+                Ok((link.into(), interface, others))
+            }
+            By::PacketSockets => {
+                let link = PacketLink::open(&PacketConfig::new(&self.name, rules.to_vec()))?;
+                let interface = link.interface();
+                Ok((link.into(), interface, Vec::new()))
+            }
+        }
     }
 
     /// Refuses what `attach` would refuse while the program before is there, and keeps what comes for the addresses from now

@@ -6,6 +6,7 @@
 //! | [`OwnTap`] | a TAP device in a user namespace ([`user_netns`]); takes no privilege | nobody |
 //! | [`Interface`] | an AF_XDP socket on each queue, for addresses that nobody else has | the host, and everybody it serves |
 //! | [`SharedInterface`] | that, for one port or some peers on the host's own addresses | the host |
+//! | [`Interface`] [by packet sockets](By::PacketSockets) | packet sockets and a program in traffic control, for addresses that nobody else has | the host, and everybody it serves |
 //! | [`Tap`] | a TAP device | the host |
 //! | [`Daemon`] | a part of an interface that a daemon lends ([`crate::via`]): the addresses and ports claimed from it | everybody else who claims |
 //!
@@ -46,7 +47,7 @@ use crate::node::Exos;
 use crate::via;
 pub use addresses::{Addresses, Prefixed};
 pub(crate) use interface::rule;
-pub use interface::{Interface, Queues};
+pub use interface::{By, Interface, Queues};
 pub use own::{OwnPair, OwnTap};
 pub use shared::SharedInterface;
 
@@ -146,6 +147,7 @@ impl LinkKind {
     /// The interface that is attached to by AF_XDP.
     pub fn interface(&self) -> Option<&str> {
         match self {
+            Self::Interface(interface) if interface.by == By::PacketSockets => None,
             Self::Interface(interface) => Some(&interface.name),
             Self::SharedInterface(shared) => Some(&shared.name),
             _ => None,

@@ -50,6 +50,7 @@ impl Offer {
         let memory = UserMemory::create(NAME, MEMORY_WORDS).ok()?;
         let (name, index) = match link {
             Link::Xdp(link) => (link.name(), link.interface()),
+            Link::Packet(link) => (link.name(), link.interface()),
             Link::Tap(link) => (link.name(), link.interface()),
             Link::Memory(_) => ("memory", 0),
         };

@@ -110,6 +110,8 @@ pub enum Helper {
     KtimeGetNs = 5,
     /// `long bpf_skb_store_bytes(skb, offset, from, len, flags)`: negative when there is no such place.
     SkbStoreBytes = 9,
+    /// `long bpf_l4_csum_replace(skb, offset, from, to, flags)`: has a checksum follow, as the buffer says that it is to be.
+    L4CsumReplace = 11,
     /// `long bpf_tail_call(ctx, prog_array, index)`: comes back only on failure.
     TailCall = 12,
     /// `long bpf_clone_redirect(skb, ifindex, flags)`: sends a copy at once; not zero when it was not sent.
@@ -120,6 +122,8 @@ pub enum Helper {
     SkbLoadBytes = 26,
     /// `s64 bpf_csum_diff(from, from_size, to, to_size, seed)`: the sum of `to` without `from`; sizes are multiples of 4.
     CsumDiff = 28,
+    /// `long bpf_skb_change_type(skb, type)`: for whom the packet is, of `PACKET_HOST` to `PACKET_OTHERHOST`.
+    SkbChangeType = 32,
     /// `long bpf_skb_change_tail(skb, len, flags)`: a longer or shorter packet.
     SkbChangeTail = 38,
     /// `long bpf_skb_pull_data(skb, len)`: make the first bytes readable by pointer; packet pointers become invalid.

@@ -16,7 +16,7 @@
 //! stands, fragments, tags, damage, and packets of which the next hop is not known. Nothing of a packet is changed before it is sure that it is forwarded.
 //!
 //! Checksums follow by the difference, so that a wrong one stays wrong; one that a kernel left unfinished is made
-//! ([`sums`]).
+//! ([`sums`]), or stays unfinished where packets leave as socket buffers ([`WayOut::Buffers`]).
 //!
 //! Registers: r6 context, r7 frame, r8 the hash of the ends and then the flow's record, r9 end of the frame; what is needed
 //! later waits on the stack.
@@ -34,7 +34,7 @@ mod sums;
 
 use super::Handler;
 use crate::ebpf::{Assembler, Helper, Label, Reg};
-use crate::program::{Program, xdp};
+use crate::program::{Program, classifier, xdp};
 use exos_wire::Mac;
 use flows::HashKey;
 use shape::CONTEXT;
@@ -76,6 +76,15 @@ pub enum WayOut {
     /// A redirection to this interface, itself. On a veth, what is redirected arrives where the other end has an XDP
     /// program or GRO; what leaves by `XDP_TX` only where it has a program.
     Redirect(u32),
+    /// A redirection of socket buffers to this interface, itself: the program runs in traffic control, where packets may be up to
+    /// 64 KiB long, and leaves checksums as unfinished as they come.
+    Buffers(u32),
+}
+
+impl WayOut {
+    const fn is_of_buffers(self) -> bool {
+        matches!(self, Self::Buffers(_))
+    }
 }
 
 impl Handler for ForwardHandler {
@@ -92,7 +101,11 @@ impl Handler for ForwardHandler {
             self.forward_family(&mut asm, ipv6, filter);
         }
         asm.bind(filter);
-        super::go_on(&mut asm, CONTEXT, prog_array_fd);
+        let unknown = match self.way_out.is_of_buffers() {
+            true => classifier::NEXT,
+            false => xdp::PASS,
+        };
+        super::go_on(&mut asm, CONTEXT, prog_array_fd, unknown);
         let insns = asm.finish();
         Program::new(insns.expect("jumps within a few thousand instructions"))
     }
@@ -107,7 +120,7 @@ impl ForwardHandler {
         let shapes = self.shapes.iter().filter(|shape| shape.ipv6 == ipv6);
         let shapes: Vec<(Shape, Label)> = shapes.map(|shape| (*shape, asm.label())).collect();
         if !shapes.is_empty() {
-            expect::expect_header(asm, ipv6, other);
+            self.expect_header(asm, ipv6, other);
             expect::choose_protocol(asm, &shapes);
         }
         asm.jump(other);
@@ -121,6 +134,13 @@ impl ForwardHandler {
         let unfinished = asm.label();
         expect::expect_upper(asm, shape, other);
         self.find_flow(asm, shape, other);
+        if self.way_out.is_of_buffers() {
+            self.note(asm, shape);
+            sums::keep_changes(asm, shape);
+            self.write(asm, shape);
+            sums::follow_in_buffer(asm, shape);
+            return self.leave(asm);
+        }
         if self.may_be_partial {
             sums::expect_finished(asm, shape, unfinished, other);
         }
@@ -140,7 +160,7 @@ impl ForwardHandler {
     fn leave(&self, asm: &mut Assembler) {
         match self.way_out {
             WayOut::Transmit => asm.set(Reg::R0, xdp::TX),
-            WayOut::Redirect(interface) => {
+            WayOut::Redirect(interface) | WayOut::Buffers(interface) => {
                 asm.alu32(crate::ebpf::Alu::Move, Reg::R1, interface as i32);
                 asm.set(Reg::R2, 0);
                 asm.call(Helper::Redirect);

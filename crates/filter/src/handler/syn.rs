@@ -60,7 +60,7 @@ impl Handler for SynHandler {
         asm.bind(full);
         self.answer(&mut asm, Shape::Full, filter, counters_fd);
         asm.bind(filter);
-        super::go_on(&mut asm, CONTEXT, prog_array_fd);
+        super::go_on(&mut asm, CONTEXT, prog_array_fd, xdp::PASS);
         Program::new(
             asm.finish()
                 .expect("jumps within a few thousand instructions"),

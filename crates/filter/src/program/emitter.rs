@@ -89,8 +89,21 @@ pub(super) struct Verdict {
     pub(super) emitted: bool,
 }
 
+/// Where a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hook {
+    /// In the driver, on frames.
+    Xdp,
+    /// In traffic control, on socket buffers that come in.
+    Ingress {
+        /// What is claimed gets this.
+        mark: u32,
+    },
+}
+
 pub(super) struct Emitter<'a> {
     pub(super) asm: Assembler,
+    pub(super) hook: Hook,
     pub(super) maps: &'a ProgramMaps,
     /// What to do when a queue has no socket.
     pub(super) fallback: i32,
@@ -100,7 +113,7 @@ pub(super) struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    pub(super) fn new(maps: &'a ProgramMaps, otherwise: Action) -> Self {
+    pub(super) fn new(maps: &'a ProgramMaps, otherwise: Action, hook: Hook) -> Self {
         let fallback = if otherwise == Action::Drop {
             xdp::DROP
         } else {
@@ -108,6 +121,7 @@ impl<'a> Emitter<'a> {
         };
         Self {
             asm: Assembler::new(),
+            hook,
             maps,
             fallback,
             verdicts: Default::default(),

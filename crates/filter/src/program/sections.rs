@@ -4,7 +4,7 @@
 
 use super::compiled::CompileError;
 use super::emitter::{
-    CONTEXT, END, Emitter, FRAME, Known, LINK, PROTOCOL, SCRATCH, SCRATCH2, TRANSPORT, TYPE,
+    CONTEXT, END, Emitter, FRAME, Hook, Known, LINK, PROTOCOL, SCRATCH, SCRATCH2, TRANSPORT, TYPE,
 };
 use super::plan::{Class, Part, Plan, Version};
 use super::rules::{Action, ProgramMaps, Rule};
@@ -126,14 +126,18 @@ pub(super) fn program(
     rules: &[Rule],
     otherwise: Action,
     maps: &ProgramMaps,
+    hook: Hook,
 ) -> Result<Vec<Insn>, CompileError> {
     let plans = Plans::new(rules, otherwise);
-    let mut e = Emitter::new(maps, otherwise);
+    let mut e = Emitter::new(maps, otherwise, hook);
     let independent = plans.all().iter().all(|(_, plan)| **plan == plans.short);
     if independent && plans.short.is_decided() {
         e.verdict(plans.short.otherwise);
     } else {
-        FROM_FRAME.open(&mut e.asm, CONTEXT);
+        match hook {
+            Hook::Xdp => FROM_FRAME.open(&mut e.asm, CONTEXT),
+            Hook::Ingress { .. } => e.open_buffer(),
+        }
         if plans.look_at_frame() {
             e.asm.set(LINK, FRAME);
         }

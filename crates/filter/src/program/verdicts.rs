@@ -3,8 +3,9 @@
 //! The context is in [`CONTEXT`] until here; every other register is free. With counters, r6 holds the verdict and r7
 //! the counter while the counter is looked up.
 
+use super::classifier;
 use super::compiled::{Counter, xdp};
-use super::emitter::{CONTEXT, Emitter};
+use super::emitter::{CONTEXT, Emitter, Hook};
 use super::rules::Action;
 use crate::ebpf::{Condition, Helper, Label, Reg, Size};
 
@@ -23,10 +24,13 @@ impl Emitter<'_> {
         }
         self.verdicts[action as usize].emitted = true;
         self.asm.bind(label);
-        match action {
-            Action::Pass => self.finish_with(xdp::PASS, Counter::Pass),
-            Action::Drop => self.finish_with(xdp::DROP, Counter::Drop),
-            Action::RedirectToSocket => self.redirect(),
+        match (action, self.hook) {
+            (Action::Pass, Hook::Xdp) => self.finish_with(xdp::PASS, Counter::Pass),
+            (Action::Drop, Hook::Xdp) => self.finish_with(xdp::DROP, Counter::Drop),
+            (Action::RedirectToSocket, Hook::Xdp) => self.redirect(),
+            (Action::Pass, _) => self.finish_with(classifier::NEXT, Counter::Pass),
+            (Action::Drop, _) => self.finish_with(classifier::DROP, Counter::Drop),
+            (Action::RedirectToSocket, Hook::Ingress { mark }) => self.mark(mark),
         }
     }
 
@@ -40,7 +44,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn finish_with(&mut self, verdict: i32, counter: Counter) {
+    pub(super) fn finish_with(&mut self, verdict: i32, counter: Counter) {
         if self.maps.counters_fd.is_none() {
             self.asm.set(Reg::R0, verdict);
             return self.asm.exit();

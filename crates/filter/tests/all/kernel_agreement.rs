@@ -5,7 +5,8 @@ use crate::common;
 
 use common::{PORTS, Random, hex};
 use exos_filter::{
-    Action, Counter, Filter, Program, ProgramMaps, Rule, compile, dispatcher, stamping_dispatcher,
+    Action, Counter, Filter, Program, ProgramMaps, Rule, compile, compile_classifier, dispatcher,
+    stamping_dispatcher,
 };
 use exos_host::bpf::{Map, Prog, permitted};
 use exos_testing::ebpf::disassemble;
@@ -90,6 +91,47 @@ fn written_filters_agree() {
                 error.message().contains("too large"),
                 "seed {seed}: {error}"
             ),
+        }
+    }
+}
+
+/// Verdicts of traffic control: the next program, or dropped.
+const TC_NEXT: u32 = -1_i32 as u32;
+const TC_PASS: u32 = 0;
+const TC_DROP: u32 = 2;
+
+/// A program of traffic control says of a packet what one of XDP says, but that a claim is a mark.
+#[test]
+fn classifiers_agree() {
+    if !allowed("classifiers_agree") {
+        return;
+    }
+    for seed in 0..cases(300) as u64 {
+        let random = &mut Random(seed ^ 0x7c7c);
+        let filter = common::raw(random);
+        for (action, verdict) in [(Action::Drop, TC_DROP), (Action::RedirectToSocket, TC_PASS)] {
+            let rules = [Rule {
+                filter: filter.clone(),
+                action,
+            }];
+            let program = compile_classifier(&rules, Action::Pass, 0x1234_5678, None).unwrap();
+            let words = program.words();
+            let prog = Prog::load_classifier(&words, "agreement")
+                .unwrap_or_else(|e| panic!("{filter}\n{}\n{}\n{e}", disassemble(&words), e.log));
+            for _ in 0..30 {
+                let packet = common::packet(random);
+                // The kernel makes no socket buffer of a packet that is too short for its type.
+                let Ok(run) = prog.test_run(&packet) else {
+                    continue;
+                };
+                let expected = if filter.matches(&packet) {
+                    verdict
+                } else {
+                    TC_NEXT
+                };
+                let packet = hex(&packet);
+                assert_eq!(run.verdict, expected, "seed {seed}: {filter}\n{packet}");
+            }
         }
     }
 }

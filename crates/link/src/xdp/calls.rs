@@ -120,7 +120,7 @@ pub(super) fn prefer_busy_poll(fd: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn set_option<T: Copy>(
+pub(crate) fn set_option<T: Copy>(
     fd: impl AsFd,
     level: i32,
     name: i32,
@@ -134,7 +134,7 @@ pub(super) fn set_option<T: Copy>(
 
 /// Reads an option. `T` is an integer or one of the kernel's structures of them; a kernel with a
 /// shorter one leaves the rest 0.
-pub(super) fn get_option<T: Copy>(fd: impl AsFd, level: i32, name: i32) -> io::Result<T> {
+pub(crate) fn get_option<T: Copy>(fd: impl AsFd, level: i32, name: i32) -> io::Result<T> {
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
     let mut len = size_of::<T>() as u32;
     let (fd, at) = (fd.as_fd().as_raw_fd(), value.as_mut_ptr().cast());

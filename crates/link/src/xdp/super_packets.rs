@@ -140,7 +140,7 @@ fn lock_rings(socket: &OwnedFd) -> io::Result<RingLock> {
     })
 }
 
-fn explain(source: io::Error) -> Error {
+pub(crate) fn explain(source: io::Error) -> Error {
     Error::io(
         "a packet socket for large segments cannot be opened",
         source,
@@ -148,7 +148,8 @@ fn explain(source: io::Error) -> Error {
     .mend("it needs CAP_NET_RAW; or do without large segments")
 }
 
-fn open_socket(interface: u32) -> io::Result<OwnedFd> {
+/// A packet socket that sends, and receives nothing.
+pub(crate) fn open_socket(interface: u32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: plain system call; protocol 0 receives nothing.
     let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
@@ -170,7 +171,8 @@ fn open_socket(interface: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn send(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+/// Sends what these pieces are together: a header, and the frame.
+pub(crate) fn send(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> io::Result<()> {
     // SAFETY: all-zero is a valid msghdr.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     // IoSlice has the layout of iovec (its documentation promises so); the kernel only reads.

@@ -4,6 +4,7 @@ mod common;
 mod live_frames;
 mod memory;
 mod offer;
+mod packet;
 mod tap;
 mod xdp;
 mod xdp_open;

@@ -129,7 +129,7 @@ impl Program {
         let count = self.exos.relay(|stack, now, frame, checksum| {
             let verdict = forwarder.handle_frame(now, frame, checksum);
             // What has waited for this frame goes behind it, also where both wait for a neighbour.
-            let passage = send_on(forwarder, verdict, stack, now, frame);
+            let passage = send_on(forwarder, verdict, stack, now, frame, checksum);
             if forwarder.has_made() {
                 address_made(forwarder, stack, now, made);
             }

@@ -20,6 +20,9 @@ use super::super::{MAC, rewrite_to};
 
 pub(super) const PASS: u32 = 2;
 pub(super) const TX: u32 = 3;
+/// Those of traffic control.
+const TC_NEXT: u32 = -1_i32 as u32;
+const TC_REDIRECT: u32 = 7;
 /// Next hops towards servers and towards clients.
 pub(super) const NEXT: [Mac; 2] = [Mac([2, 0, 0, 0, 7, 7]), Mac([2, 0, 0, 0, 8, 8])];
 /// What the flow of a test names, and where it is.
@@ -57,6 +60,8 @@ pub(super) struct Bench {
     /// Its instructions.
     pub(super) words: Vec<u64>,
     pub(super) sums: Sums,
+    /// In traffic control.
+    is_of_buffers: bool,
     /// How its flows reach servers.
     pub(super) reach: Reach,
     /// The program goes on to what is in it: nothing, and so packets pass.
@@ -72,6 +77,19 @@ impl Bench {
     }
 
     pub(super) fn with_fences(sums: Sums, fences: bool) -> Self {
+        Self::by_way(sums, fences, WayOut::Transmit)
+    }
+
+    /// The program in traffic control, whose buffers have all complete checksums here.
+    pub(super) fn of_buffers() -> Self {
+        Self::by_way(
+            Sums::Complete,
+            ForwardHandler::NEEDS_FENCES,
+            WayOut::Buffers(1),
+        )
+    }
+
+    fn by_way(sums: Sums, fences: bool, way_out: WayOut) -> Self {
         let index = MappedArray::new("index", layout::BUCKET_LEN, BUCKETS).unwrap();
         let records = MappedArray::new("records", RECORD_LEN, PLACES).unwrap();
         let hops = MappedArray::new("hops", layout::HOP_LEN, 8).unwrap();
@@ -89,13 +107,18 @@ impl Bench {
             records_fd: records.raw_fd(),
             hops_fd: hops.raw_fd(),
             tallies_fd: tallies.raw_fd(),
-            way_out: WayOut::Transmit,
+            way_out,
             may_be_partial: sums == Sums::MaybePartial,
             fences,
         };
         let code = handler.program(slots.raw_fd(), -1);
         let words = code.words();
-        let prog = Prog::load(&words, handler.name(), false)
+        let is_of_buffers = way_out != WayOut::Transmit;
+        let loaded = match is_of_buffers {
+            true => Prog::load_classifier(&words, handler.name()),
+            false => Prog::load(&words, handler.name(), false),
+        };
+        let prog = loaded
             .unwrap_or_else(|e| panic!("{}\n{}\n{e}", ebpf::disassemble(&code.words()), e.log));
         let bench = Self {
             index,
@@ -105,6 +128,7 @@ impl Bench {
             prog,
             words,
             sums,
+            is_of_buffers,
             reach: Reach::Nat,
             slots,
             way: Cell::new(0),
@@ -226,16 +250,24 @@ impl Bench {
         flow.is_one_way = self.reach == Reach::Direct;
         self.flows().insert(PLACE, &flow, 0).unwrap();
         let before = self.tallies();
-        let run = self.both(frame);
+        let run = match self.is_of_buffers {
+            // The interpreter has no socket buffers.
+            true => self.prog.test_run(frame).unwrap(),
+            false => self.both(frame),
+        };
+        let (passed, sent) = match self.is_of_buffers {
+            true => (TC_NEXT, TC_REDIRECT),
+            false => (PASS, TX),
+        };
         let seen = self.flows().seen(PLACE).expect("it stays");
         assert_eq!(self.flows().remove(PLACE), Some(flow), "it is as it was");
         let mut wanted = before;
-        if run.verdict == PASS {
+        if run.verdict == passed {
             assert_eq!(run.packet, frame, "what is not sent on is as it was");
             assert_eq!((seen, self.tallies()), (0, before));
             return None;
         }
-        assert_eq!(run.verdict, TX);
+        assert_eq!(run.verdict, sent);
         let packet = Packet::read(frame, MAC).expect("a packet that is forwarded");
         wanted[way].0 += 1;
         wanted[way].1 += u64::from(packet.end - packet.ip_at);

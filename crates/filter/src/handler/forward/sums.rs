@@ -8,9 +8,17 @@
 //! The sum of a packet is taken in parts, since a part that is read where it lies has to have a length that the verifier
 //! knows; the last one is copied.
 
-use super::shape::{CHANGES, CONTEXT, END, FLOW, FRAME, LENGTH, PART, PART_LEN, Shape};
+use super::shape::{CHANGES, CONTEXT, END, FLOW, FRAME, LENGTH, PART, PART_LEN, PORTS, Shape};
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, fold, half};
+
+/// Where changes wait on the stack that a socket buffer's checksum follows: no part of it is summed.
+const PSEUDO_CHANGE: i16 = PART;
+const PORTS_CHANGE: i16 = PART + 8;
+/// `BPF_F_PSEUDO_HDR`.
+const OF_PSEUDO_HEADER: i32 = 0x10;
+/// `BPF_F_MARK_MANGLED_0`.
+const ZERO_IS_NONE: i32 = 0x20;
 
 /// Parts of a packet at most: the longest that native XDP takes in one buffer, 4 KiB with what surrounds it.
 const PARTS_MAX: usize = 16;
@@ -45,6 +53,41 @@ pub(super) fn follow(asm: &mut Assembler, shape: Shape) {
     }
     change(asm, shape.checksum(), CHANGES, |asm| some(asm, shape));
     asm.bind(none);
+}
+
+/// Of a socket buffer the kernel knows whether its checksum is unfinished, of the pseudo header alone, and we do not. So the
+/// change is told it in two parts: that of the addresses, which are in the pseudo header, and that of the ports. Both to the
+/// stack, before the packet is written to.
+pub(super) fn keep_changes(asm: &mut Assembler, shape: Shape) {
+    let (ports, spare) = (Reg::R1, Reg::R2);
+    asm.set(ports, 0);
+    for at in [0, 2] {
+        asm.load(Size::Half, spare, FRAME, shape.upper() + at as usize);
+        asm.alu(Alu::Xor, spare, 0xffff);
+        asm.alu(Alu::Add, ports, spare);
+        asm.load(Size::Half, spare, Reg::R10, PORTS + at);
+        asm.alu(Alu::Add, ports, spare);
+    }
+    fold(asm, ports, spare);
+    asm.store(Size::Double, Reg::R10, PORTS_CHANGE, ports);
+    asm.alu(Alu::Xor, ports, 0xffff);
+    asm.load(Size::Half, spare, Reg::R10, CHANGES);
+    asm.alu(Alu::Add, ports, spare);
+    fold(asm, ports, spare);
+    asm.store(Size::Double, Reg::R10, PSEUDO_CHANGE, ports);
+}
+
+/// Has the checksum of a socket buffer follow. What points into the packet is lost.
+pub(super) fn follow_in_buffer(asm: &mut Assembler, shape: Shape) {
+    let zero_is_none = if shape.tcp { 0 } else { ZERO_IS_NONE };
+    for (by, what) in [(PSEUDO_CHANGE, OF_PSEUDO_HEADER), (PORTS_CHANGE, 0)] {
+        asm.set(Reg::R1, CONTEXT);
+        asm.set(Reg::R2, shape.checksum() as i32);
+        asm.set(Reg::R3, 0);
+        asm.load(Size::Double, Reg::R4, Reg::R10, by);
+        asm.set(Reg::R5, what | zero_is_none);
+        asm.call(Helper::L4CsumReplace);
+    }
 }
 
 /// RFC 768: a computed zero, in r1, is sent as all ones, because zero says "none".
