@@ -37,7 +37,11 @@ check "the host answers when it was killed" in_ client ping -c 1 -W 20 10.10.0.2
 ip -n "$net-forwarder" address del 10.10.0.20/24 dev wire
 
 start "${listen[@]}" "${to[@]}" --in-kernel
-all "packet sockets, in the kernel, on an offload"
+for address in 10.10.0.20 fd10::20; do
+    check "in the kernel, $address: bytes both ways" peer client echo $address 7 2000000
+    check "in the kernel, $address: 200 connections at once" peer client echo $address 7 20000 200
+    check "in the kernel, $address: a datagram in fragments" peer client datagram $address 7 20000
+done
 user=$(counters forwarded_to_servers forwarded_to_clients)
 bytes=$(counters kernel_bytes_to_clients)
 whole 10.10.0.20
@@ -46,6 +50,7 @@ user=$(($(counters forwarded_to_servers forwarded_to_clients) - user)) bytes=$((
 if [ $user -le 60 ] && [ $bytes -gt 5900000 ]; then ok "its packets do not come to user space"
 else bad "its packets do not come to user space" "$user in user space, $bytes bytes in the kernel"; fi
 check "datagrams that leave as one, in the kernel" peer client train 10.10.0.20 7 20
+for host in client one two; do same "in the kernel, $host has seen no damaged checksum" 0 "$(wrong_sums $host)"; done
 stop; same "it ends in order" 0 $?
 
 for how in "" --in-kernel; do
@@ -55,6 +60,28 @@ for how in "" --in-kernel; do
     for host in one two; do ip -n "$net-$host" route replace 10.10.0.1 via 10.10.0.20; done
     whole 10.10.0.20
     stop; same "it ends in order" 0 $?
+done
+
+# Another takes its place, while clients come and a connection stands.
+for how in "" --in-kernel; do
+    about="taken over $how: "
+    # shellcheck disable=SC2206
+    kept=("${listen[@]}" "${to[@]}" --control "$work/control" --keep "$work/flows" $how)
+    rm -f "$work"/knock* "$work"/slow-*
+    start "${kept[@]}"
+    peer client knock 10.10.0.20 7 60 "$work/knock" >"$work/knocked" 2>&1 & clients=$!
+    slow 10.10.0.20 >"$work/slow.out" 2>&1 & half=$!
+    await test -e "$work/knock.some" && await test -e "$work/slow-10.10.0.20.half"
+    first=$server
+    start "${kept[@]}" --take-over
+    wait "$first"; same "the one before ends" 0 $?
+    touch "$work/slow-10.10.0.20.go"
+    check "a connection goes on" wait $half
+    rm -f "$work/knock.some"; await test -e "$work/knock.some"
+    touch "$work/knock.enough"
+    check "all who come are served" wait $clients
+    stop; same "it ends in order" 0 $?
+    rm -f "$work/flows"
 done
 
 exit $((failures > 0))
