@@ -100,7 +100,7 @@ pub fn check_link(link: &LinkArgs) -> Result<(), Error> {
     if suits && !link.share_address {
         return Ok(());
     }
-    Err(Error::new("packets are forwarded on an interface, with addresses of their own")
+    Err(Error::new("packets are forwarded on an interface by AF_XDP or packet sockets, with addresses of their own")
         .mend("give --link xdp:INTERFACE or packet:INTERFACE, and --address ADDRESS/PREFIX, or --via xokd where the daemon is there"))
 }
 
