@@ -17,7 +17,7 @@
 //! ports.
 
 mod attach;
-mod batch;
+mod bypass;
 pub mod control;
 mod leave;
 mod revoked;
@@ -191,7 +191,7 @@ impl Via {
         shared.select(interface.index);
         let mut link = XdpLink::adopt(&interface.name, &Facts::from_bytes(&facts.link), fds)?;
         if !facts.direct {
-            batch::ask(&mut control, &mut link)?;
+            bypass::ask(&mut control, &mut link)?;
         }
         let via = Self {
             path: path.to_owned(),

@@ -6,7 +6,8 @@
 //! runs in the kernel, `socket` the rings and system calls, `umem` the memory and
 //! the places in which a chunk of it can be, `queue` the data path, `live` how many frames leave at once, `way_out` how a handler's
 //! packets leave. A link can also be made by a daemon (`offer`) and passed to a program without privilege (`adopt`), with
-//! some numbers (`facts`); it sends many frames at once through the daemon's program (`checked`).
+//! some numbers (`facts`); it sends many frames at once through the daemon's program (`checked`), and frames come to it past
+//! its interface (`arrivals`).
 //!
 //! Rules of the interface:
 //!
@@ -28,6 +29,7 @@
 //!   queues ([`XdpLink::open_for_cores`]).
 
 mod adopt;
+mod arrivals;
 mod calls;
 mod checked;
 mod facts;

@@ -4,6 +4,7 @@
 //! slots[N]             what it is           by_ifindex[interface] = N    whose what comes out of a pair is
 //! ports[N]             where its pair is    queue_owner[queue] = N       whose a queue of the device is
 //! slot<N>-out, -ring   the links' names     sockets[queue]               where that queue's packets go
+//! arrivals[N]          the memory that its frames arrive in, past its pair
 //! ```
 //!
 //! The tables outlive the daemon, so nothing that it remembers is asked when a slot goes: what leads to the slot is
@@ -110,11 +111,12 @@ impl Gate {
     fn forget_entry(&self, id: SlotId) -> Result<()> {
         let key = id.to_ne_bytes();
         let port = self.maps.ports.delete(&key).map(drop);
+        let arrivals = self.maps.arrivals.clear(id).map(drop);
         let entry = self.maps.slots.update(&key, &Slot::default().to_bytes());
         for name in [self.check_name(id), self.ring_name(id)] {
             let _ = std::fs::remove_file(name);
         }
-        port.and(entry)
+        port.and(arrivals).and(entry)
     }
 
     /// The slot that a queue belongs to; 0 for none.

@@ -1,10 +1,14 @@
 //! Receiving: from the receive ring to the caller and back to the fill ring.
 //!
+//! What comes past the ring into memory of its own ([`Arrivals`]) is taken in the same turn,
+//! the older way first.
+//!
 //! Up to a batch of descriptors, and not more than half of many, is read, each frame lent to the caller where it
 //! lies, and all chunks given back together. A frame that spans chunks (its
 //! interface has a large MTU) is joined in a buffer first. What a descriptor
 //! says is checked before it is believed.
 
+use super::super::arrivals::Arrivals;
 use super::super::socket::Descriptor;
 use super::{Counters, Queue};
 use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH, RX_BATCH_MIN};
@@ -13,10 +17,35 @@ use crate::meta::RxMeta;
 /// Bytes of the time that a stamping dispatcher puts before a packet.
 const STAMP_LEN: u64 = 8;
 
+/// What has come, and is to be taken.
+pub(super) enum Came<'a> {
+    /// Into the receive ring: a frame, or a piece of one.
+    Piece(Descriptor),
+    /// A frame, past the ring.
+    Frame(&'a mut [u8]),
+}
+
 impl Queue {
     /// Calls `take` for each frame that is there, up to a batch.
     pub(in super::super) fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
-        self.take_batch(|queue, piece| queue.deliver(piece, &mut take))
+        self.take_batch(|queue, came| match came {
+            Came::Piece(piece) => queue.deliver(piece, &mut take),
+            Came::Frame(frame) => {
+                let meta = queue.count_arrived(frame);
+                take(frame, meta);
+                true
+            }
+        })
+    }
+
+    /// A frame that came past the ring: what is said of it.
+    pub(super) fn count_arrived(&mut self, frame: &[u8]) -> RxMeta {
+        self.counters.rx_frames += 1;
+        self.counters.rx_bytes += frame.len() as u64;
+        RxMeta {
+            checksum: self.rx_checksum,
+            ..RxMeta::default()
+        }
     }
 
     /// Shows frames that are there, without taking them; those in several chunks, and what is no frame, are left out.
@@ -34,15 +63,42 @@ impl Queue {
             }
             inside = continued;
         }
+        if let Some(arrivals) = &self.arrivals {
+            arrivals.look(count - ready, each);
+        }
     }
 
-    /// Hands the descriptors that are there, up to a batch, to `each`, which says whether one completed a frame; gives
-    /// how many did. The kernel then gets chunks in the place of those that it gave.
+    /// Hands what is there, up to a batch of each way, to `each`, which says whether it completed a frame; gives how many did.
     #[inline]
     pub(super) fn take_batch(
         &mut self,
-        mut each: impl FnMut(&mut Self, Descriptor) -> bool,
+        mut each: impl FnMut(&mut Self, Came<'_>) -> bool,
     ) -> usize {
+        let Some(mut arrivals) = self.arrivals.take() else {
+            return self.take_from_ring(&mut each);
+        };
+        let mut frames = 0;
+        let older = arrivals.are_older();
+        if older {
+            frames += arrivals.take(true, |frame| {
+                each(self, Came::Frame(frame));
+            });
+        }
+        frames += self.take_from_ring(&mut each);
+        if !older {
+            frames += arrivals.take(false, |frame| {
+                each(self, Came::Frame(frame));
+            });
+        }
+        arrivals.settle(frames);
+        self.arrivals = Some(arrivals);
+        frames
+    }
+
+    /// Hands the descriptors that are there, up to a batch, to `each`; gives how many completed a frame. The kernel then gets
+    /// chunks in the place of those that it gave.
+    #[inline]
+    fn take_from_ring(&mut self, each: &mut impl FnMut(&mut Self, Came<'_>) -> bool) -> usize {
         let waiting = self
             .sound(|link| link.socket.rx.peek(2 * RX_BATCH))
             .unwrap_or(0);
@@ -53,7 +109,7 @@ impl Queue {
         let mut frames = 0;
         for i in 0..ready {
             let piece = self.socket.rx.read(i);
-            frames += usize::from(each(self, piece));
+            frames += usize::from(each(self, Came::Piece(piece)));
         }
         self.socket.rx.release(ready);
         self.owed += ready;
@@ -117,11 +173,12 @@ impl Queue {
         if self.owed > 0 {
             self.refill();
         }
+        let may = self.arrivals.as_mut().is_none_or(Arrivals::prepare_wait);
         let ready = self.sound(|link| link.socket.rx.peek(1)).unwrap_or(0);
         // Asked here because poll(2) says nothing of it, and because of a sleep it
         // is a small part.
         self.gone |= ready == 0 && !self.socket.is_alive();
-        ready == 0 && !self.gone
+        may && ready == 0 && !self.gone
     }
 }
 

@@ -1,12 +1,16 @@
-//! Sending many frames at once through the daemon's program: what leaves, what does not, and that it ends with the slot.
+//! The ways past a slot's interface: sending many frames at once through the daemon's program, and receiving into memory. What
+//! leaves and arrives, what does not, and that it ends with the slot.
 //! As root; skipped, and said so, otherwise.
 
 use crate::lab;
 
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use exos_filter::arrivals::{BY_INTERFACE, PLACES, PUT, VALUE_LEN, VALUES};
 use exos_filter::transmit::{BEGINNING_LEN, DESCRIPTORS, END, QUEUE_WORDS, TAKEN, descriptor};
 use exos_host::bpf::Prog;
 use exos_host::kernel;
@@ -14,6 +18,7 @@ use exos_link::{CheckedParts, Link, TransmitChoice, TxMeta};
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, Mode, PortWish, Refusal, Request};
 use lab::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// What leaves at one flush.
@@ -34,19 +39,25 @@ fn lends_batches(test: &str) -> bool {
 
 /// The daemon's program for a slot.
 fn batch_of(program: &Program) -> CheckedParts {
-    let (answer, fds) = program.ask(&Request::Batch);
-    let Answer::Batch { places, interface } = answer else {
+    bypass_of(program).0
+}
+
+/// The daemon's program for a slot, and the memory that its frames arrive in.
+fn bypass_of(program: &Program) -> (CheckedParts, OwnedFd) {
+    let (answer, fds) = program.ask(&Request::Bypass);
+    let Answer::Bypass { places, interface } = answer else {
         panic!("{answer:?}")
     };
-    let [program, frames, queue, again] = <[OwnedFd; 4]>::try_from(fds).expect("four");
-    CheckedParts {
+    let [program, frames, queue, again, arrivals] = <[OwnedFd; 5]>::try_from(fds).expect("five");
+    let parts = CheckedParts {
         program,
         frames,
         queue,
         again,
         places,
         interface,
-    }
+    };
+    (parts, arrivals)
 }
 
 /// Has a link send by the program and by nothing else.
@@ -91,7 +102,7 @@ fn send(lab: &Lab, link: &mut Link, from: u16, first: u16) {
     lab.on_the_host(|| link.flush()).expect("the slot is ours");
 }
 
-fn sent(link: &Link, name: &str) -> u64 {
+fn counted(link: &Link, name: &str) -> u64 {
     let all = link.counters();
     all.iter().find(|(n, _)| *n == name).expect("a counter").1
 }
@@ -120,12 +131,12 @@ fn what_may_be_sent_leaves_in_order_and_nothing_else_does() {
         }
     }
     let all = u64::from(20 * BATCH);
-    assert_eq!(sent(&attached.link, "tx_checked_frames"), 2 * all);
-    assert_eq!(sent(&attached.link, "tx_checked_failed"), 0);
+    assert_eq!(counted(&attached.link, "tx_checked_frames"), 2 * all);
+    assert_eq!(counted(&attached.link, "tx_checked_failed"), 0);
     // What the exact grants do not cover is for the ring to decide, which sends nothing of it.
-    assert_eq!(sent(&attached.link, "tx_checked_returned"), all);
-    let counted = || counter(&lab, attached.slot, "tx_packets") == all;
-    assert!(within(Duration::from_secs(5), counted));
+    assert_eq!(counted(&attached.link, "tx_checked_returned"), all);
+    let passed = || counter(&lab, attached.slot, "tx_packets") == all;
+    assert!(within(Duration::from_secs(5), passed));
     let refused = || counter(&lab, attached.slot, "tx_bad_source") == all;
     assert!(within(Duration::from_secs(5), refused));
 
@@ -147,7 +158,7 @@ fn a_slot_has_one_and_a_queue_of_the_interface_none() {
     lab.start(&[]);
     let program = Program::connect(&lab);
     let refuse = |code| {
-        let (answer, fds) = program.ask(&Request::Batch);
+        let (answer, fds) = program.ask(&Request::Bypass);
         assert_eq!(refusal(&answer).0, code, "{answer:?}");
         assert!(fds.is_empty());
     };
@@ -157,7 +168,7 @@ fn a_slot_has_one_and_a_queue_of_the_interface_none() {
     refuse(Refusal::Held);
     let program = Program::connect(&lab);
     let _direct = program.attached_by(Mode::Direct(None));
-    let (answer, _) = program.ask(&Request::Batch);
+    let (answer, _) = program.ask(&Request::Bypass);
     assert_eq!(refusal(&answer).0, Refusal::Unsupported);
 }
 
@@ -182,17 +193,7 @@ fn a_program_kept_after_the_slot_sends_nothing() {
     assert_eq!(&buffer[..got], b"from whom?");
 
     drop((first, attached.link));
-    let held = |wanted: usize| {
-        within(Duration::from_secs(10), || {
-            let (answer, fds) = Program::connect(&lab).ask(&Request::Status);
-            assert!(matches!(answer, Answer::Report { .. }), "{answer:?}");
-            let mut text = String::new();
-            let file = fds.into_iter().next().expect("the report");
-            std::io::Read::read_to_string(&mut std::fs::File::from(file), &mut text).expect("text");
-            text.matches("\"memory_bytes\"").count() == wanted
-        })
-    };
-    assert!(held(1), "what is kept counts");
+    assert!(reports(&lab, 1), "what is kept counts");
     here();
 
     // The number is given to another program, which claims the same port.
@@ -207,7 +208,19 @@ fn a_program_kept_after_the_slot_sends_nothing() {
     assert!(there.recv(&mut buffer).is_err(), "nothing leaves");
     drop((second, again));
     drop(kept);
-    assert!(held(0), "nobody has it any more");
+    assert!(reports(&lab, 0), "nobody has it any more");
+}
+
+/// Whether so many programs, or what they left, are in the report within a time.
+fn reports(lab: &Lab, wanted: usize) -> bool {
+    within(Duration::from_secs(10), || {
+        let (answer, fds) = Program::connect(lab).ask(&Request::Status);
+        assert!(matches!(answer, Answer::Report { .. }), "{answer:?}");
+        let mut text = String::new();
+        let file = fds.into_iter().next().expect("the report");
+        std::io::Read::read_to_string(&mut std::fs::File::from(file), &mut text).expect("text");
+        text.matches("\"memory_bytes\"").count() == wanted
+    })
 }
 
 /// Neither is what is kept good for anything when the gate has gone, whose tables it still has.
@@ -254,6 +267,210 @@ fn the_array_of_programs_cannot_be_changed() {
     let about = std::fs::read_to_string(about).expect("it is open");
     let frozen = about.lines().find(|line| line.starts_with("frozen:"));
     assert_eq!(frozen, Some("frozen:\t1"), "{about}");
+}
+
+/// Datagrams from side b to this port, numbered from `first` on.
+fn send_from_there(lab: &Lab, port: u16, first: u16, count: u16) {
+    lab.over_there(|| {
+        let socket = UdpSocket::bind(("10.78.0.2", 0)).expect("free");
+        for n in first..first + count {
+            socket
+                .send_to(&n.to_be_bytes(), (OURS, port))
+                .expect("a route");
+        }
+    });
+}
+
+/// Takes `count` frames, and looks whether they are these in order.
+fn take(link: &mut Link, first: u16, count: u16) {
+    let mut numbers = Vec::new();
+    let all = within(Duration::from_secs(20), || {
+        while link.receive(|frame, _| numbers.push(frame[42..44].to_vec())) > 0 {}
+        numbers.len() >= usize::from(count)
+    });
+    assert!(all, "{} came of {count}", numbers.len());
+    let wanted = (first..first + count).map(|n| n.to_be_bytes().to_vec());
+    assert!(numbers.into_iter().eq(wanted), "in order");
+}
+
+/// Nothing has come, for some turns.
+fn look_in_vain(link: &mut Link) {
+    for _ in 0..10 {
+        assert_eq!(link.receive(|_, _| ()), 0);
+    }
+}
+
+#[test]
+fn frames_arrive_in_memory_while_a_program_is_awake() {
+    let test = "arrivals";
+    let Some(mut lab) = Lab::new(test).filter(|_| lends_batches(test)) else {
+        return;
+    };
+    lab.start(&[]);
+    let program = Program::connect(&lab);
+    let mut attached = program.attached_by(Mode::Shared);
+    let (_, claim) = port_of(&program.claim(Protocol::Udp, PortWish::Ephemeral));
+    let link = &mut attached.link;
+    let (_, arrivals) = bypass_of(&program);
+    let Link::Xdp(xdp) = link else {
+        unreachable!("the daemon lends no others")
+    };
+    xdp.receive_past_interface(&arrivals).expect("an array");
+    // Nobody has looked yet.
+    send_from_there(&lab, claim.port, 0, 5);
+    take(link, 0, 5);
+    assert_eq!(counted(link, "rx_arrivals"), 0);
+    for round in 1..=20 {
+        look_in_vain(link);
+        send_from_there(&lab, claim.port, 0, 100);
+        take(link, 0, 100);
+        // More than there are places for: the others come by the interface, behind them.
+        look_in_vain(link);
+        send_from_there(&lab, claim.port, 0, 600);
+        take(link, 0, 600);
+        assert_eq!(
+            counted(link, "rx_arrivals"),
+            round * (100 + u64::from(PLACES))
+        );
+        // Asleep: what comes wakes.
+        look_in_vain(link);
+        assert!(link.prepare_wait());
+        send_from_there(&lab, claim.port, 0, 1);
+        assert!(is_readable(link));
+        assert!(!link.prepare_wait(), "one is there");
+        take(link, 0, 1);
+        assert_eq!(
+            counted(link, "rx_arrivals"),
+            round * (100 + u64::from(PLACES))
+        );
+    }
+    // Somebody who has looked does not sleep over what is there.
+    look_in_vain(link);
+    send_from_there(&lab, claim.port, 0, 1);
+    let there = || !link.prepare_wait();
+    assert!(within(Duration::from_secs(20), there));
+    take(link, 0, 1);
+    lab.kill();
+    look_in_vain(link);
+    send_from_there(&lab, claim.port, 0, 100);
+    take(link, 0, 100);
+}
+
+/// The memory is the slot's: when that has gone nothing comes there, not even when its number is another's, and it counts until
+/// it is let go.
+#[test]
+fn memory_kept_after_the_slot_gets_nothing() {
+    let test = "arrivals-kept";
+    let Some(mut lab) = Lab::new(test).filter(|_| lends_batches(test)) else {
+        return;
+    };
+    lab.start(&[]);
+    let first = Program::connect(&lab);
+    let attached = first.attached_by(Mode::Shared);
+    let (_, claim) = port_of(&first.claim(Protocol::Udp, PortWish::Ephemeral));
+    let kept = Memory::of(&bypass_of(&first).1);
+    kept.word(BY_INTERFACE).store(0, SeqCst);
+    send_from_there(&lab, claim.port, 0, 3);
+    assert!(within(Duration::from_secs(5), || kept
+        .word(PUT)
+        .load(SeqCst)
+        == 3));
+    drop((first, attached.link));
+    assert!(reports(&lab, 1), "what is kept counts");
+    let second = Program::connect(&lab);
+    let mut again = second.attached_by(Mode::Shared);
+    assert_eq!(again.slot, attached.slot);
+    let request = second.claim(Protocol::Udp, PortWish::Number(claim.port));
+    assert!(matches!(request, Answer::Granted { .. }), "{request:?}");
+    send_from_there(&lab, claim.port, 0, 3);
+    take(&mut again.link, 0, 3);
+    assert_eq!(kept.word(PUT).load(SeqCst), 3, "nothing came here");
+    drop((second, again, kept));
+    assert!(reports(&lab, 0), "nobody has it any more");
+}
+
+/// Whatever its holder writes there, nobody else is harmed, and what fits nowhere comes by the interface.
+#[test]
+fn nonsense_in_the_memory_harms_its_holder_alone() {
+    let test = "arrivals-nonsense";
+    let Some(mut lab) = Lab::new(test).filter(|_| lends_batches(test)) else {
+        return;
+    };
+    lab.start(&[]);
+    let (program, other) = (Program::connect(&lab), Program::connect(&lab));
+    let mut attached = program.attached_by(Mode::Shared);
+    let mut beside = other.attached_by(Mode::Shared);
+    let (_, claim) = port_of(&program.claim(Protocol::Udp, PortWish::Ephemeral));
+    let (_, others) = port_of(&other.claim(Protocol::Udp, PortWish::Ephemeral));
+    let memory = Memory::of(&bypass_of(&program).1);
+    let mut random = exos_testing::Random(3);
+    for _ in 0..50 {
+        for offset in (0..VALUES as usize * VALUE_LEN).step_by(8) {
+            memory.word(offset).store(random.next(), SeqCst);
+        }
+        send_from_there(&lab, claim.port, 0, 20);
+        send_from_there(&lab, others.port, 0, 20);
+        take(&mut beside.link, 0, 20);
+        while attached.link.receive(|_, _| ()) > 0 {}
+    }
+    (0..VALUES as usize * VALUE_LEN)
+        .step_by(8)
+        .for_each(|at| memory.word(at).store(0, SeqCst));
+    memory.word(BY_INTERFACE).store(1, SeqCst);
+    look_in_vain(&mut attached.link);
+    send_from_there(&lab, claim.port, 0, 20);
+    take(&mut attached.link, 0, 20);
+}
+
+/// Whether what wakes a link's holder is there within a time.
+fn is_readable(link: &mut Link) -> bool {
+    let fds = link.fds();
+    let one = |(fd, _): &(_, bool)| PollFd::from_borrowed_fd(*fd, PollFlags::IN);
+    let mut fds: Vec<PollFd<'_>> = fds.iter().map(one).collect();
+    let patience = Timespec {
+        tv_sec: 20,
+        tv_nsec: 0,
+    };
+    poll(&mut fds, Some(&patience)).expect("open") > 0
+}
+
+/// The memory that frames arrive in, as words.
+struct Memory {
+    words: *mut std::ffi::c_void,
+}
+
+impl Memory {
+    fn of(memory: &OwnedFd) -> Self {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let len = VALUES as usize * VALUE_LEN;
+        // SAFETY: a new mapping, which goes with this value.
+        let words = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                len,
+                access,
+                MapFlags::SHARED,
+                memory,
+                0,
+            )
+        };
+        Self {
+            words: words.expect("an array"),
+        }
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset < VALUES as usize * VALUE_LEN);
+        // SAFETY: within the mapping, aligned, and accessed as an atomic word by everybody.
+        unsafe { &*self.words.byte_add(offset).cast::<AtomicU64>() }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing refers to it any more.
+        unsafe { munmap(self.words, VALUES as usize * VALUE_LEN).expect("it was mapped") };
+    }
 }
 
 /// A program with one frame in its queue, run by hand.

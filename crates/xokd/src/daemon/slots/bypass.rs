@@ -1,4 +1,5 @@
-//! Lending slots the way to send many frames at once: the gate's program for one slot, which its holder runs.
+//! Lending slots the ways past their interface: the gate's program for one slot, which its holder runs, and memory that its frames
+//! arrive in.
 
 use std::rc::Rc;
 
@@ -8,12 +9,12 @@ use exos_xok::message::{Answer, Refusal};
 
 use super::super::Daemon;
 use super::super::answers::{Answered, refuse};
-use crate::gate::batch_bytes;
+use crate::gate::bypass_bytes;
 use crate::ledger::SlotId;
 
 impl Daemon {
-    /// Makes a slot's program with its memory, and passes it.
-    pub(in crate::daemon) fn lend_batch(&mut self, slot: SlotId) -> Answered {
+    /// Makes a slot's program and memory, and passes them.
+    pub(in crate::daemon) fn lend_bypass(&mut self, slot: SlotId) -> Answered {
         let attachment = &self.attachments[&slot];
         let record = &attachment.record;
         if record.queue.is_some() {
@@ -25,18 +26,18 @@ impl Daemon {
             return Err(refuse(Refusal::Held, text));
         }
         let link = record.link[..].try_into();
-        let chunk_size = LinkFacts::from_bytes(link.expect("as long as facts are")).chunk_size;
+        let link = LinkFacts::from_bytes(link.expect("as long as facts are"));
         let (index, ifindex) = (attachment.interface, record.ifindex);
-        let bytes = batch_bytes(chunk_size);
+        let bytes = bypass_bytes(&link);
         self.check_more_memory(&record.who, index, bytes)?;
         let interface = self.interface(index).expect("slots are of interfaces");
-        let lent = interface.gate.lend_batch(slot, ifindex, chunk_size)?;
+        let lent = interface.gate.lend_bypass(slot, ifindex, &link)?;
         let record = &mut self.attachment_mut(slot).record;
         record.maps = lent.maps;
         record.memory += bytes;
         self.save(index);
         let fds = lent.descriptors.into_iter().map(Rc::new).collect();
-        let answer = Answer::Batch {
+        let answer = Answer::Bypass {
             places: BATCH_PLACES,
             interface: ifindex,
         };
