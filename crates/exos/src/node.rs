@@ -440,3 +440,6 @@ fn descriptors<'a>(
     let tables = tables.map(HostTables::fd);
     tables.into_iter().chain(via.and_then(Via::fd))
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,7 @@ mod calls;
 mod checked;
 mod facts;
 mod live;
+mod losses;
 mod offer;
 mod open;
 mod program;
@@ -63,6 +64,7 @@ pub use program::{Mode, ModeChoice};
 pub use super_packets::RingLock;
 pub use way_out::way_out_of;
 
+use losses::Losses;
 use program::Program;
 use queue::Queue;
 use super_packets::SuperPackets;
@@ -73,8 +75,10 @@ use super_packets::SuperPackets;
 pub struct XdpLink {
     /// What takes packets from the interface; a daemon's business where the link is adopted.
     program: Option<Arc<Program>>,
-    /// Of several links with one program the first tells of its verdicts.
+    /// Of several links with one program the first tells of its verdicts, and of what the interface dropped.
     tells_verdicts: bool,
+    /// What the interface drops of what is sent, where this can be known.
+    losses: Option<Losses>,
     mode: Mode,
     /// At least one.
     queues: Vec<Queue>,
@@ -337,7 +341,8 @@ impl XdpLink {
     /// dropped for want of a large enough chunk or of any (the latter also by
     /// themselves, as `kernel_rx_fill_ring_empty`), because the receive ring was
     /// full, and descriptors of ours that it refused. `xdp_*` are the verdicts of
-    /// the filter program.
+    /// the filter program. `interface_tx_dropped` are the frames that the
+    /// interface's driver has dropped on their way out, whoever sent them.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.queues[0].counters();
         for queue in &self.queues[1..] {
@@ -347,6 +352,8 @@ impl XdpLink {
             }
         }
         all.extend(self.large.iter().flat_map(SuperPackets::counters));
+        let losses = self.losses.iter().filter(|_| self.tells_verdicts);
+        all.extend(losses.map(|losses| ("interface_tx_dropped", losses.count())));
         let program = self.program.iter().filter(|_| self.tells_verdicts);
         all.extend(program.flat_map(|program| program.verdicts()));
         all

@@ -138,7 +138,7 @@ pub(super) struct Code<'a> {
     pub(super) side: Side,
     /// Where a packet is dropped and counted for [`SLOT`], for each counter that is used so.
     refusals: [Option<Label>; Counter::COUNT],
-    end: Label,
+    pub(super) end: Label,
 }
 
 impl<'a> Code<'a> {
