@@ -114,7 +114,7 @@ impl Receiver {
 
     /// What was expected next has come, and perhaps what waited behind it: `advanced` numbers with a segment of size `len`.
     /// `skipping` bytes were to be skipped before.
-    #[inline]
+    #[inline(always)]
     fn advance(
         &mut self,
         seg: &Segment<'_>,
