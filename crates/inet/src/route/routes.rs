@@ -1,29 +1,12 @@
-//! Which addresses are ours, and where a packet goes next.
-//!
-//! [`Routes`] holds the addresses of one link, each with its on-link prefix, and routes through
-//! gateways. It answers three questions of every packet: is this for us ([`Routes::accepts`]), who
-//! gets it next ([`Routes::next_hop`]), and whom does it come from ([`Routes::source_for`]).
-//!
-//! Beside single addresses there are pools: prefixes of which every address is ours ([`Routes::add_pool`]).
-//!
-//! Rules: the longest matching prefix wins, and on-link wins over a gateway of equal length. A
-//! gateway must be on-link itself. Broadcast and multicast destinations are their own next hop, the
-//! stack maps them to group MACs. Lookups are linear: a link has a few addresses and routes, and
-//! connections keep what they found.
-//!
-//! Source selection is RFC 6724 cut to what one link needs: the destination itself if ours, then an
-//! address of its scope, then the longest common prefix with it.
+//! Addresses and routes of one link (see the folder).
 
 use crate::limits::{ADDRESSES_MAX, ROUTES_MAX};
 use exos_wire::Mac;
-pub use exos_wire::Prefix;
+use exos_wire::Prefix;
 use exos_wire::ndp::solicited_node;
 use exos_wire::prefix::{PrefixLengthError, common_bits};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-mod pools;
-use pools::asks_for;
 
 /// How a destination concerns us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,14 +112,14 @@ struct Route {
 /// Addresses and routes of one link.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
-    addresses: Vec<Prefix>,
+    pub(super) addresses: Vec<Prefix>,
     /// Prefixes that are ours with all their addresses.
-    pools: Vec<Prefix>,
+    pub(super) pools: Vec<Prefix>,
     /// On-link prefixes without an address of ours in them.
     on_link: Vec<Prefix>,
     gateways: Vec<Route>,
     /// Moves when anything changes, so that keepers of an answer ask again.
-    generation: u64,
+    pub(super) generation: u64,
 }
 
 impl Routes {
@@ -379,7 +362,7 @@ fn scope(ip: IpAddr) -> u8 {
     }
 }
 
-fn is_link_local(ip: IpAddr) -> bool {
+pub(super) fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
@@ -397,6 +380,16 @@ pub fn link_local(mac: Mac) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac.0;
     let id = u64::from_be_bytes([a ^ 0x02, b, c, 0xff, 0xfe, d, e, f]);
     Ipv6Addr::from_bits((0xfe80_u128 << 112) | u128::from(id))
+}
+
+/// Whether a group is the solicited-node group of an address in the pool: their last 24 bits are the same (RFC 4291
+/// §2.7.1).
+fn asks_for(group: Ipv6Addr, pool: &Prefix) -> bool {
+    let IpAddr::V6(first) = pool.addr else {
+        return false;
+    };
+    let differing = (group.to_bits() ^ solicited_node(&first).to_bits()).leading_zeros();
+    differing >= u32::from(pool.len).max(104)
 }
 
 #[cfg(test)]

@@ -1,73 +1,12 @@
-//! Who has this address: the neighbour cache, for ARP (RFC 826) and Neighbor Discovery (RFC 4861)
-//! alike.
-//!
-//! The cache maps an on-link IP address to the MAC address that its frames go to. It performs
-//! nothing: it says which solicitations to send ([`NeighborCache::poll_solicit`]) and takes what
-//! was heard ([`NeighborCache::handle_answer`]); the stack turns the one into ARP requests or
-//! neighbor solicitations and the other out of them. Rules of the interface:
-//!
-//! - Ask with [`NeighborCache::lookup`] before sending. `Known`: send. `Pending`: hand the complete
-//!   frame to [`NeighborCache::queue`], it comes back from `handle_answer` with its destination
-//!   written. `Unreachable`: the neighbour did not answer a moment ago; drop the packet and tell
-//!   the one who sent it.
-//! - A caller may keep a `Known` MAC for as long as [`NeighborCache::generation`] stands still. The
-//!   generation moves when any MAC changes, vanishes or goes stale, so a keeper that asks again
-//!   also tells the cache that the entry is in use.
-//! - After any `handle_*`, drain `poll_solicit` (or `poll_unresolved`) and `poll_failed`.
-//!
-//! What ARP and Neighbor Discovery say is put into these words by `arp` and `ndp`, and their frames are written by `frames`;
-//! `table` holds the entries, `waiting` the frames of one.
-//!
-//! States are those of RFC 4861 §7.3.2 and one more, `Failed`, which keeps us from shouting for an
-//! absent neighbour with every packet. Simplified from the RFC: reachable time is fixed and not
-//! randomised, and the IsRouter flag is not kept. ARP is put in the same words: a reply to our
-//! request is a solicited advertisement with the override flag, a gratuitous packet is an
-//! unsolicited one, and a request for one of our addresses is a neighbor solicitation with a source
-//! link-layer address.
-//!
-//! Invariants: only `Incomplete` entries hold frames, and `waiting` is what these cost; an entry is in `wanted` exactly when
-//! its `asking` flag is set; `deadline_min` is never later than any entry's deadline.
-
-pub(crate) mod arp;
-pub(crate) mod frames;
-pub(crate) mod ndp;
-mod state;
-mod table;
-mod waiting;
-
-pub use state::{Evidence, State};
+//! The neighbour cache: entries, what is asked, what has waited (see the folder).
 
 use crate::limits::SOLICITS_MAX;
+use crate::neighbor::state::{Action, Event, Evidence, State};
+use crate::neighbor::table::Table;
 use crate::time::Instant;
 use exos_wire::Mac;
-use state::{Action, Event};
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use table::Table;
-
-/// What a message about neighbours leads to.
-#[derive(Debug, Default)]
-pub(crate) struct Heard {
-    /// Frames that waited for its sender, and can leave.
-    pub released: Vec<Vec<u8>>,
-    /// What it is answered with.
-    pub answer: Option<Answer>,
-    /// Every stack with our addresses should hear of it.
-    pub concerns_all: bool,
-}
-
-/// An answer to a question for one of our addresses.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    /// A complete frame.
-    Frame(Vec<u8>),
-    /// An ICMPv6 message to a neighbour whose link address has to be found out first.
-    Message {
-        from: std::net::Ipv6Addr,
-        to: std::net::Ipv6Addr,
-        bytes: Vec<u8>,
-    },
-}
 
 /// What the cache knows about an address now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

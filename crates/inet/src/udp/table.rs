@@ -1,30 +1,14 @@
-//! UDP (RFC 768): bound sockets, their receive queues, and the checksum rules of both families.
-//!
-//! [`UdpTable`] owns the sockets. The stack hands it arrived datagrams ([`UdpTable::deliver`]) and
-//! ICMP errors ([`UdpTable::handle_error`]); programs take datagrams with [`UdpTable::receive`] and
-//! send with [`UdpTable::send`], which gives back a description that the stack turns into packets.
-//! Nothing is buffered on the way out.
-//!
-//! Rules: a socket is bound to one address or to any, and to one port; two sockets may not share
-//! both, and "any" shares with every address. A connected socket hears its remote only. The most
-//! specific socket gets a datagram; group traffic goes to every socket that fits. Receive queues
-//! are bounded in bytes and drop the newest, by name.
-//!
-//! Which sockets have something to read is told by [`UdpTable::poll_readable`].
-//!
-//! Invariants: `ports[p]` lists exactly the slots bound to `p`; a socket is in `readable` exactly when its `is_told` flag is set.
-
-mod socket;
+//! All sockets of a stack (see the folder).
 
 use crate::icmp::{ErrorKind, IcmpError};
 use crate::limits::{EPHEMERAL_FIRST, UDP_SOCKETS_MAX};
 use crate::route::Delivery;
 use crate::siphash::Random;
+use crate::udp::socket::{Received, Socket};
 use exos_buf::Slice;
 use exos_wire::checksum::Sum;
 use exos_wire::protocol;
 use exos_wire::udp::UdpView;
-use socket::Socket;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -34,17 +18,6 @@ use std::net::{IpAddr, SocketAddr};
 pub struct UdpHandle {
     slot: u32,
     life: u32,
-}
-
-/// A datagram that arrived.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Received {
-    /// Who sent it.
-    pub from: SocketAddr,
-    /// The address of ours that it was sent to, from which an answer should come.
-    pub to: IpAddr,
-    /// The payload.
-    pub payload: Vec<u8>,
 }
 
 /// A datagram to be sent.
