@@ -150,14 +150,6 @@ impl Routes {
         Ok(())
     }
 
-    /// Give an address up; false if it was none of ours.
-    pub fn remove_address(&mut self, addr: IpAddr) -> bool {
-        let before = self.addresses.len();
-        self.addresses.retain(|p| p.addr != addr);
-        self.generation += 1;
-        self.addresses.len() != before
-    }
-
     /// Hosts of `prefix` are reached directly, though no address of ours is in it.
     pub fn add_on_link(&mut self, prefix: Prefix) -> Result<(), RouteError> {
         if self.on_link.len() == ROUTES_MAX {

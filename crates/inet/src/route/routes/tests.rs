@@ -157,9 +157,6 @@ fn changes_show_and_replace() {
         Some(ip("10.0.0.250")),
         "replaced"
     );
-    assert!(routes.remove_address(ip("10.0.0.1")));
-    assert!(!routes.remove_address(ip("10.0.0.1")));
-    assert_eq!(routes.source_for(ip("8.8.8.8")), Some(ip("192.168.7.2")));
     routes
         .add_on_link(Prefix::new(ip("8.8.8.0"), 24).unwrap())
         .unwrap();
