@@ -261,16 +261,19 @@ impl Reassembler {
     }
 
     /// Datagrams waiting, condemned ones included.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// True when no datagram waits.
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Bytes held, with overheads.
+    #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.bytes
     }

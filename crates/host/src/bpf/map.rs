@@ -4,7 +4,9 @@
 //! each possible CPU, each rounded up to 8 bytes; [`Map::lookup`] hides that for other kinds and
 //! [`Map::sum_percpu_u64`] for counters.
 
-use super::{Attr, Command, NAME_LEN, bpf, bpf_fd, failed, info, object_name, pin};
+use super::info;
+use super::pin;
+use super::syscall::{Attr, Command, NAME_LEN, bpf, bpf_fd, failed, object_name};
 use crate::error::Error;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use exos_wire::tcp::cookie::Recipe;
 
-use super::Stack;
 use crate::route::Prefix;
+use crate::stack::state::Stack;
 use crate::tcp::ListenerId;
 use crate::time::Instant;
 

@@ -26,8 +26,8 @@ use exos_wire::tcp::{TcpOptions, Timestamps};
 
 use crate::limits::SYN_COOKIE_EPOCH;
 use crate::siphash::SipKey;
-use crate::tcp::flow::Flow;
-use crate::tcp::segment::Segment;
+use crate::tcp::values::flow::Flow;
+use crate::tcp::values::segment::Segment;
 use crate::time::Instant;
 
 /// Salt of the hash, apart from those of `Tcp`.
@@ -153,7 +153,7 @@ fn hash(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::Ecn;
+    use crate::tcp::values::ecn::Ecn;
     use crate::time::Duration;
     use exos_wire::tcp::TcpFlags;
     use proptest::prelude::*;
