@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Number, Source, Text};
-use crate::{LinkArgs, LinkName, ViaName, mode};
+use crate::{LinkArgs, LinkName, NamedLink, ViaName, mode};
 
 /// More cores than any machine has.
 pub const CORES_MAX: i64 = 4096;
@@ -47,26 +47,37 @@ pub struct LinkTable {
     pub core: Option<Spanned<Numbers>>,
     /// On how many cores a program runs that can run on several.
     pub cores: Option<Number>,
+    /// Links beside this one, for a program that can run on several.
+    pub other: Vec<Spanned<OtherTable>>,
+}
+
+/// `[[link.other]]`: another link, and what is ours on it.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [[link.other]]")]
+pub struct OtherTable {
+    /// `--link`.
+    pub name: Option<Text>,
+    /// `--address`.
+    pub addresses: Vec<Text>,
+    /// `--gateway`.
+    pub gateways: Vec<Text>,
 }
 
 /// What the flags of the command line say.
 pub fn link(source: &Source, table: &LinkTable) -> LinkArgs {
-    let addresses = table.addresses.iter();
-    let gateways = table.gateways.iter();
     let (name, via, how) = (&table.name, &table.via, &table.mode);
     LinkArgs {
         link: name
             .as_ref()
             .and_then(|t| source.value(t, str::parse::<LinkName>)),
+        others: others(source, table),
         via: via
             .as_ref()
             .and_then(|t| source.value(t, str::parse::<ViaName>)),
         mode: how.as_ref().and_then(|t| source.value(t, mode)),
         xokd: table.xokd.as_ref().map(PathBuf::from),
-        address: addresses
-            .filter_map(|t| source.value(t, str::parse::<Prefixed>))
-            .collect(),
-        gateway: gateways.filter_map(|t| source.value(t, ip)).collect(),
+        address: addresses(source, &table.addresses),
+        gateway: gateways(source, &table.gateways),
         share_address: table.share_address,
         no_segmentation: table.segmentation == Some(false),
         core: table
@@ -74,6 +85,44 @@ pub fn link(source: &Source, table: &LinkTable) -> LinkArgs {
             .as_ref()
             .map_or_else(Vec::new, |core| named(source, core)),
     }
+}
+
+/// The links beside the first, of which there is one then.
+fn others(source: &Source, table: &LinkTable) -> Vec<NamedLink> {
+    let other = |other: &Spanned<OtherTable>| {
+        let OtherTable {
+            name,
+            addresses: ours,
+            gateways: routers,
+        } = other.get_ref();
+        if table.name.is_none() {
+            let what =
+                "there is another link, and no first one; add name = \"xdp:INTERFACE\" to [link]";
+            source.note_missing(&other.span(), what);
+        }
+        let Some(name) = name else {
+            source.note_missing(
+                &other.span(),
+                "the link has no name; add name = \"xdp:INTERFACE\"",
+            );
+            return None;
+        };
+        Some(NamedLink {
+            name: source.value(name, str::parse::<LinkName>)?,
+            address: addresses(source, ours),
+            gateway: gateways(source, routers),
+        })
+    };
+    table.other.iter().filter_map(other).collect()
+}
+
+fn addresses(source: &Source, texts: &[Text]) -> Vec<Prefixed> {
+    let address = |t| source.value(t, str::parse::<Prefixed>);
+    texts.iter().filter_map(address).collect()
+}
+
+fn gateways(source: &Source, texts: &[Text]) -> Vec<IpAddr> {
+    texts.iter().filter_map(|t| source.value(t, ip)).collect()
 }
 
 /// The cores that are named.
