@@ -1,5 +1,7 @@
 //! A stack on a link, and the parts of a program's loop.
 
+mod several;
+
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
 use crate::relay::Early;
 use crate::via::{News, Via};
-use crate::wait::{self, Waiting};
+use crate::wait::Waiting;
 use crate::watch::{Direction, Offer};
 use exos_host::error::{Error, ErrorKind};
 use exos_host::multicast::Memberships;
@@ -33,9 +35,6 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// The sleep while the link has no room: nothing tells of chunks that come back from a device.
 const BLOCKED_SLEEP: Duration = Duration::from_millis(1);
-
-/// How often a program that does not sleep sees to what is seen to before a sleep.
-const LOOK_AROUND: Duration = Duration::from_millis(1);
 
 /// Batches that a relay takes in before the loop goes on: what it sends on is not answered by it, so that nobody waits for
 /// less than all of it.
@@ -315,30 +314,7 @@ impl Exos {
     /// stack's next deadline, whichever comes first. Returns at once after a turn that moved
     /// frames, and for a while after it: see [`crate::wait`].
     pub fn wait(&mut self, until: Option<Instant>, others: &[BorrowedFd<'_>]) -> Result<(), Error> {
-        self.turns += 1;
-        if self.worked {
-            self.turns_busy += 1;
-            self.waiting.worked();
-            return Ok(());
-        }
-        let now = clock::now();
-        let deadline = until.into_iter().chain(self.deadline(now)).min();
-        if deadline.is_some_and(|at| at <= now) || self.waiting.should_spin(now) {
-            std::hint::spin_loop();
-            return Ok(());
-        }
-        if !self.link.prepare_wait() {
-            return Ok(());
-        }
-        self.waiting.sleeps += 1;
-        let latest = self.latest(now);
-        let until = deadline.map_or(latest, |at| at.min(latest));
-        let mut fds = others.to_vec();
-        fds.extend(descriptors(self.tables.as_ref(), self.via.as_ref()));
-        fds.extend(self.handoff.as_mut().map(Handoff::fd_to_sleep_on));
-        wait::sleep(now, Some(until), &self.link.fds(), &fds)
-            .map_err(|e| Error::io("cannot wait for packets", e))?;
-        Ok(())
+        Self::wait_for_any(std::slice::from_mut(self), until, others)
     }
 
     /// For a program that waits in an event loop of its own (epoll, mio, tokio) in place of [`wait`](Self::wait): what to
@@ -390,18 +366,7 @@ impl Exos {
         until: Option<Instant>,
         others: &[BorrowedFd<'_>],
     ) -> Result<(), Error> {
-        if self.worked || self.blocked || self.link.wants_write() {
-            return self.wait(until, others);
-        }
-        self.turns += 1;
-        if self.now - self.looked_around >= LOOK_AROUND {
-            self.looked_around = self.now;
-            // It gives the kernel frames to receive into, and notices an interface that has gone; whether one may sleep
-            // is not asked.
-            self.link.prepare_wait();
-        }
-        std::hint::spin_loop();
-        Ok(())
+        Self::look_on_any(std::slice::from_mut(self), until, others)
     }
 
     /// Every counter with its name: the link's, then the stack's.

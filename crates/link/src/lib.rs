@@ -80,6 +80,15 @@ macro_rules! on_each {
 }
 
 impl Link {
+    /// What a person calls it: the interface's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Xdp(link) => link.name(),
+            Self::Tap(link) => link.name(),
+            Self::Memory(_) => "memory",
+        }
+    }
+
     /// The Ethernet address of our end.
     pub fn mac(&self) -> Mac {
         on_each!(self, link => link.mac())

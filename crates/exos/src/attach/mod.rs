@@ -218,29 +218,34 @@ impl Exos {
         }
     }
 
-    /// Makes the link as [`attach`](Self::attach) does, for a program that may follow another at the same interface.
-    /// `hand_over` has the one before give up what it has, and says whether there was one: then nobody is asked whether the
-    /// addresses are free. What comes for them until the link is there is kept where the interface is ours to open, and is
-    /// what [`relay`](Self::relay) takes in first.
+    /// Makes the links, one after the other, as [`attach`](Self::attach) does, for a program that may follow another at the same
+    /// interfaces. `hand_over` has the one before give up what it has, and says whether there was one: then nobody is asked
+    /// whether the addresses are free. What comes for them until the links are there is kept where the interface is ours to
+    /// open, and is what [`relay`](Self::relay) takes in first.
     ///
     /// # Errors
     ///
     /// As `attach`, or those of `hand_over`.
     pub fn attach_after(
-        wanted: impl Into<Attachment>,
+        wanted: Vec<Attachment>,
         hand_over: impl FnOnce() -> Result<bool, Error>,
-    ) -> Result<Self, Error> {
-        let wanted = wanted.into();
-        let LinkKind::Interface(interface) = &wanted.link else {
-            wanted.link.check()?;
-            hand_over()?;
-            return Self::attach(wanted);
+    ) -> Result<Vec<Self>, Error> {
+        let prepare = |wanted: &Attachment| match &wanted.link {
+            LinkKind::Interface(interface) => interface.prepare_to_follow().map(Some),
+            other => other.check().map(|()| None),
         };
-        let passing = interface.prepare_to_follow()?;
+        let passing: Vec<_> = wanted.iter().map(prepare).collect::<Result<_, _>>()?;
         let are_ours = hand_over()?;
-        let mut exos = interface.attach(&wanted, are_ours)?;
-        exos.take_passed(passing)?;
-        Ok(exos)
+        let links = wanted.into_iter().zip(passing);
+        let attach = |(wanted, passing): (Attachment, _)| {
+            let (LinkKind::Interface(interface), Some(passing)) = (&wanted.link, passing) else {
+                return Self::attach(wanted);
+            };
+            let mut exos = interface.attach(&wanted, are_ours)?;
+            exos.take_passed(passing)?;
+            Ok(exos)
+        };
+        links.map(attach).collect()
     }
 }
 

@@ -326,6 +326,13 @@ impl Routes {
             .map(|p| p.addr)
     }
 
+    /// How many leading bits of `dst` its route matches, for who chooses among several links; `None`: no route. Of addresses
+    /// that every link has for itself (multicast, link-local) it says nothing.
+    pub fn matched_len(&self, dst: IpAddr) -> Option<u8> {
+        let routes = self.gateways.iter().filter(|r| r.to.contains(dst));
+        self.on_link_len(dst).max(routes.map(|r| r.to.len).max())
+    }
+
     /// Length of the longest on-link prefix that contains `ip`.
     fn on_link_len(&self, ip: IpAddr) -> Option<u8> {
         self.addresses

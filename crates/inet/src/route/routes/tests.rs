@@ -26,6 +26,28 @@ fn routes() -> Routes {
     routes
 }
 
+/// Who has several links takes the one with the longest match: its own network, a route, or the default router.
+#[test]
+fn how_well_a_route_matches() {
+    let mut routes = Routes::new();
+    routes.add_address(ip("10.0.0.7"), 24).unwrap();
+    routes.add_address(ip("fd00::7"), 64).unwrap();
+    let network = Prefix::new(ip("10.8.0.0"), 16).unwrap();
+    routes.add_gateway(network, ip("10.0.0.1")).unwrap();
+    for (to, wanted) in [
+        ("10.0.0.9", Some(24)),
+        ("10.8.3.4", Some(16)),
+        ("192.0.2.1", None),
+        ("fd00::9", Some(64)),
+        ("fd01::9", None),
+    ] {
+        assert_eq!(routes.matched_len(ip(to)), wanted, "{to}");
+        assert_eq!(routes.next_hop(ip(to)).is_some(), wanted.is_some(), "{to}");
+    }
+    routes.set_default(ip("10.0.0.1")).unwrap();
+    assert_eq!(routes.matched_len(ip("192.0.2.1")), Some(0));
+}
+
 #[test]
 fn next_hop_and_source() {
     // (destination, next hop, source)
