@@ -191,9 +191,17 @@ impl Link {
         }
     }
 
+    /// To be called now and then by those who never sleep, once in a millisecond: gives the kernel what it is owed to receive into,
+    /// and notices an interface that has gone, of which the next flush tells.
+    pub fn look_after(&mut self) {
+        if let Self::Xdp(link) = self {
+            link.look_after();
+        }
+    }
+
     /// To be called before sleeping: false when a frame is there already, or an
     /// error that the next flush will tell. True says that the descriptor will
-    /// tell of the next one.
+    /// tell of the next one; without this call it need not.
     pub fn prepare_wait(&mut self) -> bool {
         match self {
             Self::Xdp(link) => link.prepare_wait(),

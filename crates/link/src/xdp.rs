@@ -328,6 +328,12 @@ impl XdpLink {
         self.queues.iter_mut().any(Queue::wants_write)
     }
 
+    /// What is to be done now and then also by those who do not sleep: chunks for the kernel to receive into, and a look whether the
+    /// interface is there, of which the next flush tells.
+    pub fn look_after(&mut self) {
+        self.queues.iter_mut().for_each(Queue::look_after);
+    }
+
     /// False when a frame is there already, or when the interface has gone, of
     /// which the next flush tells. To be called after the caller has found nothing
     /// to do and before it sleeps on [`fds`](Self::fds).

@@ -40,7 +40,7 @@ use exos_xok::Claim;
 use crate::clock::now;
 use crate::ledger::{Change, SlotId};
 use crate::limits::FILTER_INSNS_MAX;
-pub use bypass::bypass_bytes;
+pub use bypass::{bypass_bytes, may_arrive_in_memory};
 pub use generals::{GeneralFilters, GeneralPrograms, GeneralWork};
 pub use pins::{are_private, folders, is_orphan, remove_folder};
 use pins::{attach_incoming, attach_tc};

@@ -87,9 +87,7 @@ impl Exos {
             exos.turns += 1;
             if exos.now - exos.looked_around >= LOOK_AROUND {
                 exos.looked_around = exos.now;
-                // It gives the kernel frames to receive into, and notices an interface that has gone; whether one may sleep
-                // is not asked.
-                exos.link.prepare_wait();
+                exos.link.look_after();
             }
         }
         std::hint::spin_loop();

@@ -7,22 +7,23 @@
 
 use super::code::{CELL, Code, LENGTH, PLACE, RESULT, SLOT};
 use crate::arrivals::{
-    BY_INTERFACE, EMPTY, FRAME, FRAME_LEN_MAX, LEN_SHIFT, PLACES, PUT, TAKEN_BACK,
+    BY_INTERFACE, FRAME, FRAME_LEN_MAX, LEN_SHIFT, PLACES, PLACES_SHIFT, PUT, REDIRECTED,
+    ROUND_SHIFT, TAKEN_BACK,
 };
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 use crate::program::xdp;
 
 /// How often a number is tried for, where other processors take the same ones.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 8;
 
 impl Code<'_> {
     /// Puts the frame there and goes to `put`, or goes on behind this code, for the slot's interface. r7 to r9 are lost.
     pub(super) fn put_into_arrivals(&mut self, put: Label) {
-        let [interface, turn, copy] = [(); 3].map(|()| self.asm.label());
-        self.lookup_field(self.maps.arrivals, SLOT, interface);
+        let [none, interface, turn, copy] = [(); 4].map(|()| self.asm.label());
+        self.lookup_field(self.maps.arrivals, SLOT, none);
         self.asm.set(Reg::R9, Reg::R0);
         self.asm.store_imm(Size::Word, Reg::R10, CELL, 0);
-        self.value_of_r9(interface);
+        self.value_of_r9(none);
         self.asm.set(Reg::R8, Reg::R0);
         self.load(Size::Double, Reg::R1, Reg::R8, BY_INTERFACE as i16);
         self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, interface);
@@ -30,7 +31,7 @@ impl Code<'_> {
         self.asm
             .jump_if(Reg::R1, Condition::Greater, FRAME_LEN_MAX as i32, turn);
         for _ in 0..ATTEMPTS {
-            self.take_number(turn, interface, copy);
+            self.take_number(turn, none, copy);
         }
         self.asm.bind(turn);
         self.asm
@@ -41,6 +42,10 @@ impl Code<'_> {
         self.put_imm(RESULT, xdp::DROP);
         self.asm.jump(put);
         self.asm.bind(interface);
+        self.asm.set(Reg::R1, 1);
+        self.asm
+            .push(Insn::atomic_add(Reg::R8, REDIRECTED as i16, Reg::R1));
+        self.asm.bind(none);
     }
 
     /// `r0 = &map in r9[CELL]`; to `missing` when it has none.
@@ -52,8 +57,8 @@ impl Code<'_> {
         self.asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
     }
 
-    /// The next number, if its place is empty: to `taken` with the place in r7, to `full` when it is not empty, or on when another
-    /// processor was faster.
+    /// The next number, if its place is empty: to `taken` with the place in r7 and its state in r9, to `full` when it is not
+    /// empty, or on when another processor was faster.
     fn take_number(&mut self, full: Label, missing: Label, taken: Label) {
         self.load(Size::Double, Reg::R7, Reg::R8, PUT as i16);
         self.asm.set(Reg::R1, Reg::R7);
@@ -61,9 +66,12 @@ impl Code<'_> {
         self.asm.alu(Alu::Add, Reg::R1, 1);
         self.write(Size::Word, CELL, Reg::R1);
         self.value_of_r9(missing);
+        self.asm.set(Reg::R2, Reg::R7);
+        self.asm.alu(Alu::ShiftRight, Reg::R2, PLACES_SHIFT as i32);
+        self.asm.alu(Alu::ShiftLeft, Reg::R2, ROUND_SHIFT as i32);
         self.load(Size::Double, Reg::R1, Reg::R0, 0);
         self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, EMPTY as i32, full);
+            .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, full);
         self.put(PLACE, Reg::R0);
         self.asm.set(Reg::R0, Reg::R7);
         self.asm.set(Reg::R1, Reg::R7);
@@ -74,11 +82,13 @@ impl Code<'_> {
         self.asm
             .jump_if(Reg::R0, Condition::NotEqual, Reg::R7, faster);
         self.get(Reg::R7, PLACE);
+        self.asm.set(Reg::R9, Reg::R2);
         self.asm.jump(taken);
         self.asm.bind(faster);
     }
 
-    /// The frame into the place in r7, and that it is there; to `interface` with a frame that is to go there after all.
+    /// The frame into the place in r7, whose state is in r9, and that it is there; to `interface` with a frame that is to go
+    /// there after all.
     fn copy_and_say(&mut self, interface: Label) {
         let [lost, done] = [(); 2].map(|()| self.asm.label());
         self.get(Reg::R4, LENGTH);
@@ -92,23 +102,24 @@ impl Code<'_> {
         self.asm.alu(Alu::Add, Reg::R3, FRAME as i32);
         self.asm.call(Helper::XdpLoadBytes);
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, lost);
-        self.get(Reg::R9, LENGTH);
-        self.asm.alu(Alu::ShiftLeft, Reg::R9, LEN_SHIFT as i32);
-        self.asm.alu(Alu::Or, Reg::R9, 1);
+        self.get(Reg::R2, LENGTH);
+        self.asm.alu(Alu::ShiftLeft, Reg::R2, LEN_SHIFT as i32);
+        self.asm.alu(Alu::Or, Reg::R2, 1);
+        self.asm.alu(Alu::Or, Reg::R2, Reg::R9);
         // A full barrier: the frame is there before its state, and the state before the word is looked at.
-        self.asm.set(Reg::R0, EMPTY as i32);
-        self.asm.push(Insn::compare_exchange(Reg::R7, 0, Reg::R9));
+        self.asm.set(Reg::R0, Reg::R9);
+        self.asm.push(Insn::compare_exchange(Reg::R7, 0, Reg::R2));
         self.load(Size::Double, Reg::R1, Reg::R8, BY_INTERFACE as i16);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, done);
-        self.asm.set(Reg::R0, Reg::R9);
-        self.asm.set(Reg::R1, TAKEN_BACK as i32);
-        self.asm.push(Insn::compare_exchange(Reg::R7, 0, Reg::R1));
+        self.asm.alu(Alu::Or, Reg::R9, TAKEN_BACK as i32);
+        self.asm.set(Reg::R0, Reg::R2);
+        self.asm.push(Insn::compare_exchange(Reg::R7, 0, Reg::R9));
         self.asm
-            .jump_if(Reg::R0, Condition::Equal, Reg::R9, interface);
+            .jump_if(Reg::R0, Condition::Equal, Reg::R2, interface);
         self.asm.jump(done);
         self.asm.bind(lost);
-        self.asm
-            .store_imm(Size::Double, Reg::R7, 0, TAKEN_BACK as i32);
+        self.asm.alu(Alu::Or, Reg::R9, TAKEN_BACK as i32);
+        self.asm.store(Size::Double, Reg::R7, 0, Reg::R9);
         self.asm.jump(interface);
         self.asm.bind(done);
     }

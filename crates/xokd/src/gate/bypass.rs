@@ -15,7 +15,6 @@ use exos_filter::transmit::QUEUE_WORDS;
 use exos_host::bpf::{KernelTypes, Map, Prog};
 use exos_host::error::{Context as _, Error, Result};
 use exos_host::netns::NetNs;
-use exos_link::Facts as LinkFacts;
 use exos_wire::ethernet;
 
 use super::{Gate, pins};
@@ -32,14 +31,19 @@ pub struct LentBypass {
 }
 
 impl Gate {
-    /// Makes the ways past the interface of a slot with these frames. It fails at once where the kernel does not tell a program
-    /// in which network namespace it runs.
-    pub fn lend_bypass(&self, slot: SlotId, ifindex: u32, link: &LinkFacts) -> Result<LentBypass> {
+    /// Makes the ways past a slot's interface, with memory for its frames to arrive in or without. It fails at once where the kernel
+    /// does not tell a program in which network namespace it runs.
+    pub fn lend_bypass(
+        &self,
+        slot: SlotId,
+        ifindex: u32,
+        chunk_size: u32,
+        with_arrivals: bool,
+    ) -> Result<LentBypass> {
         let namespace = self.namespace.ok_or_else(|| {
             Error::new("this kernel does not tell a program in which network namespace it runs")
                 .mend("use Linux 6.2 or newer, with CONFIG_DEBUG_INFO_BTF")
         })?;
-        let chunk_size = link.chunk_size;
         let frames = Map::mappable_array("exos_frames", chunk_size as usize, BATCH_PLACES)?;
         let queue = Map::mappable_array("exos_tx", 8 * QUEUE_WORDS, 1)?;
         let programs = Map::prog_array(1)?;
@@ -57,7 +61,7 @@ impl Gate {
         programs.set_fd(0, program.as_fd())?;
         // Each change of such an array has the kernel patch its text, on all processors: its holder shall make none.
         programs.freeze()?;
-        let arrivals = arrive_in_memory(link).then(pins::arrivals).transpose()?;
+        let arrivals = with_arrivals.then(pins::arrivals).transpose()?;
         let mut maps = vec![frames.id()?, queue.id()?];
         let all = [
             program.as_fd(),
@@ -68,32 +72,32 @@ impl Gate {
         if let Some(arrivals) = &arrivals {
             maps.push(arrivals.id()?);
             arrivals.update(&[0; 4], &beginning())?;
-            self.maps.arrivals.set_fd(slot, arrivals.as_fd())?;
         }
         let all = all.into_iter().chain(arrivals.iter().map(Map::as_fd));
         let descriptors = all.map(|fd| fd.try_clone_to_owned());
         let descriptors: std::io::Result<_> = descriptors.collect();
-        Ok(LentBypass {
-            maps,
-            descriptors: descriptors.context(|| "cannot pass the program of a slot")?,
-        })
+        let descriptors = descriptors.context(|| "cannot pass the program of a slot")?;
+        // At last: what fails before it leaves nothing in the gate.
+        if let Some(arrivals) = &arrivals {
+            self.maps.arrivals.set_fd(slot, arrivals.as_fd())?;
+        }
+        Ok(LentBypass { maps, descriptors })
     }
 }
 
-/// Whether every frame of a link fits a place of the memory: one that does not has all of them take the interface for a while.
-fn arrive_in_memory(link: &LinkFacts) -> bool {
-    link.mtu as usize + ethernet::LEN <= FRAME_LEN_MAX
+/// Whether every frame of a link fits a place of the memory that it could arrive in: one that does not has all of them take the
+/// interface for a while.
+pub fn may_arrive_in_memory(mtu: u32) -> bool {
+    mtu as usize + ethernet::LEN <= FRAME_LEN_MAX
 }
 
-/// Bytes of memory of the ways past an interface: the array of frames, the queue, and what frames arrive in, in whole pages.
-pub fn bypass_bytes(link: &LinkFacts) -> u64 {
-    let frames = u64::from(BATCH_PLACES) * u64::from(link.chunk_size);
+/// Bytes of memory of the ways past an interface, in whole pages: the array of frames in chunks of this many bytes, the queue, and
+/// what frames arrive in.
+pub fn bypass_bytes(chunk_size: u32, with_arrivals: bool) -> u64 {
+    let frames = u64::from(BATCH_PLACES) * u64::from(chunk_size);
     let queue = 8 * QUEUE_WORDS as u64;
-    let arrivals = match arrive_in_memory(link) {
-        true => u64::from(ARRIVALS.entries) * ARRIVALS.value_size as u64,
-        false => 0,
-    };
-    let parts = [frames, queue, arrivals];
+    let arrivals = u64::from(ARRIVALS.entries) * ARRIVALS.value_size as u64;
+    let parts = [frames, queue, if with_arrivals { arrivals } else { 0 }];
     parts.iter().map(|bytes| bytes.next_multiple_of(4096)).sum()
 }
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use exos_filter::arrivals::{
-    BY_INTERFACE, EMPTY, FRAME, FRAME_LEN_MAX, PLACES, PUT, TAKEN_BACK, VALUE_LEN, VALUES,
-    beginning, frame_len,
+    BY_INTERFACE, FRAME, FRAME_LEN_MAX, PLACES, PUT, REDIRECTED, State, VALUE_LEN, VALUES,
+    beginning,
 };
 use exos_host::bpf::MappedArray;
 use std::sync::atomic::AtomicU64;
@@ -103,22 +103,42 @@ fn frames_arrive_in_memory_while_their_holder_is_awake() {
         for number in 0..u64::from(PLACES) {
             let wanted = frame(number, 60 + number as usize);
             assert_eq!(gate.run(&wanted), DROP);
-            let len = frame_len(gate.state(number).load(SeqCst));
-            assert_eq!(len, Some(wanted.len()));
+            let state = State(gate.state(number).load(SeqCst));
+            assert_eq!(state, State::there(number, wanted.len()));
             assert_eq!(gate.frame(number, wanted.len()), wanted);
         }
         assert_eq!(gate.word(BY_INTERFACE).load(SeqCst), 0);
         // No place is empty: from now on they take the interface, also when one is.
         assert_eq!(gate.run(&frame(0, 60)), REDIRECT);
-        gate.state(0).store(EMPTY, SeqCst);
+        let next = u64::from(PLACES);
+        gate.state(next).store(State::empty(next).0, SeqCst);
         assert_eq!(gate.run(&frame(0, 60)), REDIRECT);
-        assert_eq!(gate.word(PUT).load(SeqCst), u64::from(PLACES));
+        assert_eq!(gate.word(PUT).load(SeqCst), next);
+        assert_eq!(gate.word(REDIRECTED).load(SeqCst), 3);
         gate.word(BY_INTERFACE).store(0, SeqCst);
         assert_eq!(gate.run(&frame(7, 60)), DROP);
-        assert_eq!(gate.frame(u64::from(PLACES), 60), frame(7, 60));
+        assert_eq!(gate.frame(next, 60), frame(7, 60));
         // Whichever way: all of them were for the slot.
         let counted = gate.tables.counters(1)[Counter::RxPackets as usize];
         assert_eq!(counted, u64::from(PLACES) + 4);
+    });
+}
+
+/// Somebody has a number and has not written its frame: the place is not empty for the next round.
+#[test]
+fn a_place_that_is_written_to_is_not_empty() {
+    in_namespace("a_place_that_is_written_to_is_not_empty", || {
+        let gate = Gate::new();
+        gate.word(BY_INTERFACE).store(0, SeqCst);
+        gate.word(PUT).store(1, SeqCst);
+        for number in 1..u64::from(PLACES) {
+            assert_eq!(gate.run(&frame(number, 60)), DROP);
+            let next = State::empty(number + u64::from(PLACES));
+            gate.state(number).store(next.0, SeqCst);
+        }
+        assert_eq!(gate.run(&frame(0, 60)), REDIRECT);
+        assert_eq!(gate.word(PUT).load(SeqCst), u64::from(PLACES));
+        assert_eq!(gate.state(0).load(SeqCst), State::empty(0).0);
     });
 }
 
@@ -176,17 +196,19 @@ fn put_from_two(gate: &Gate, random: &mut Random) -> [usize; 3] {
             let over = senders.iter().all(|sender| sender.is_finished());
             for _ in 0..random.below(40) {
                 let state = gate.state(taken);
-                if state.load(SeqCst) == EMPTY {
+                if state.load(SeqCst) == State::empty(taken).0 {
                     break;
                 }
-                match frame_len(state.swap(TAKEN_BACK, SeqCst)) {
+                let was = State(state.swap(State::taken_back(taken).0, SeqCst));
+                match was.frame_len(taken) {
                     Some(len) => arrived.push(number_in(&gate.frame(taken, len))),
                     None => taken_back += 1,
                 }
-                state.store(EMPTY, SeqCst);
+                let next = State::empty(taken + u64::from(PLACES));
+                state.store(next.0, SeqCst);
                 taken += 1;
             }
-            if over && gate.state(taken).load(SeqCst) == EMPTY {
+            if over && gate.state(taken).load(SeqCst) == State::empty(taken).0 {
                 break;
             }
             // Often between the program's two looks at it.

@@ -68,41 +68,49 @@ impl Queue {
         }
     }
 
-    /// Hands what is there, up to a batch of each way, to `each`, which says whether it completed a frame; gives how many did.
+    /// Hands what is there, up to a batch, to `each`, which says whether it completed a frame; gives how many did.
     #[inline]
     pub(super) fn take_batch(
         &mut self,
         mut each: impl FnMut(&mut Self, Came<'_>) -> bool,
     ) -> usize {
-        let Some(mut arrivals) = self.arrivals.take() else {
-            return self.take_from_ring(&mut each);
-        };
-        let mut frames = 0;
-        let older = arrivals.are_older();
-        if older {
-            frames += arrivals.take(true, |frame| {
-                each(self, Came::Frame(frame));
-            });
-        }
-        frames += self.take_from_ring(&mut each);
-        if !older {
-            frames += arrivals.take(false, |frame| {
-                each(self, Came::Frame(frame));
-            });
-        }
-        arrivals.settle(frames);
-        self.arrivals = Some(arrivals);
-        frames
-    }
-
-    /// Hands the descriptors that are there, up to a batch, to `each`; gives how many completed a frame. The kernel then gets
-    /// chunks in the place of those that it gave.
-    #[inline]
-    fn take_from_ring(&mut self, each: &mut impl FnMut(&mut Self, Came<'_>) -> bool) -> usize {
         let waiting = self
             .sound(|link| link.socket.rx.peek(2 * RX_BATCH))
             .unwrap_or(0);
         let ready = waiting.min((waiting / 2).max(RX_BATCH_MIN));
+        let Some(mut arrivals) = self.arrivals.take() else {
+            return self.take_from_ring(ready, &mut each);
+        };
+        // Looked at after the ring: what is in there and was put into memory before it is seen.
+        let older = arrivals.are_older();
+        let (mut here, mut by_interface) = (0, 0);
+        if older {
+            here = arrivals.take(RX_BATCH, |frame| {
+                each(self, Came::Frame(frame));
+            });
+        }
+        if !older || arrivals.are_taken() {
+            let most = ready.min(RX_BATCH - here as u32);
+            by_interface = self.take_from_ring(most, &mut each);
+        }
+        if !older {
+            here = arrivals.take(RX_BATCH - by_interface as u32, |frame| {
+                each(self, Came::Frame(frame));
+            });
+        }
+        arrivals.settle(here, by_interface);
+        self.arrivals = Some(arrivals);
+        here + by_interface
+    }
+
+    /// Hands so many descriptors, which are there, to `each`; gives how many completed a frame. The kernel then gets chunks in the
+    /// place of those that it gave.
+    #[inline]
+    fn take_from_ring(
+        &mut self,
+        ready: u32,
+        each: &mut impl FnMut(&mut Self, Came<'_>) -> bool,
+    ) -> usize {
         if ready == 0 {
             return 0;
         }
@@ -166,19 +174,29 @@ impl Queue {
         self.socket.wake_rx_if_asked();
     }
 
-    /// False when a frame is there already, or when the interface has gone, of
-    /// which the next flush tells. To be called after the caller has found nothing
-    /// to do and before it sleeps on the descriptor.
-    pub(in super::super) fn prepare_wait(&mut self) -> bool {
+    /// What is to be done now and then also by those who do not sleep: gives the kernel what it is owed to receive into, and notices
+    /// an interface that has gone, of which the next flush tells.
+    pub(in super::super) fn look_after(&mut self) {
         if self.owed > 0 {
             self.refill();
         }
+        let ready = self.sound(|link| link.socket.rx.peek(1)).unwrap_or(0);
+        // Asked because poll(2) says nothing of it.
+        self.gone |= ready == 0 && !self.socket.is_alive();
+    }
+
+    /// False when a frame is there already, or when the interface has gone, of
+    /// which the next flush tells. To be called after the caller has found nothing
+    /// to do and before it sleeps on the descriptor: from then on all that comes makes that readable.
+    pub(in super::super) fn prepare_wait(&mut self) -> bool {
+        self.look_after();
         let may = self.arrivals.as_mut().is_none_or(Arrivals::prepare_wait);
         let ready = self.sound(|link| link.socket.rx.peek(1)).unwrap_or(0);
-        // Asked here because poll(2) says nothing of it, and because of a sleep it
-        // is a small part.
-        self.gone |= ready == 0 && !self.socket.is_alive();
-        may && ready == 0 && !self.gone
+        let may = may && ready == 0 && !self.gone;
+        if may && let Some(arrivals) = &mut self.arrivals {
+            arrivals.wait_for_no_more();
+        }
+        may
     }
 }
 

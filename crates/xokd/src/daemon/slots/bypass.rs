@@ -9,7 +9,7 @@ use exos_xok::message::{Answer, Refusal};
 
 use super::super::Daemon;
 use super::super::answers::{Answered, refuse};
-use crate::gate::bypass_bytes;
+use crate::gate::{bypass_bytes, may_arrive_in_memory};
 use crate::ledger::SlotId;
 
 impl Daemon {
@@ -28,10 +28,17 @@ impl Daemon {
         let link = record.link[..].try_into();
         let link = LinkFacts::from_bytes(link.expect("as long as facts are"));
         let (index, ifindex) = (attachment.interface, record.ifindex);
-        let bytes = bypass_bytes(&link);
-        self.check_more_memory(&record.who, index, bytes)?;
+        let bytes = |with_arrivals| bypass_bytes(link.chunk_size, with_arrivals);
+        let fits = |with_arrivals| self.check_more_memory(&record.who, index, bytes(with_arrivals));
+        let with_arrivals = may_arrive_in_memory(link.mtu) && fits(true).is_ok();
+        if !with_arrivals {
+            fits(false)?;
+        }
+        let bytes = bytes(with_arrivals);
         let interface = self.interface(index).expect("slots are of interfaces");
-        let lent = interface.gate.lend_bypass(slot, ifindex, &link)?;
+        let lent = interface
+            .gate
+            .lend_bypass(slot, ifindex, link.chunk_size, with_arrivals)?;
         let record = &mut self.attachment_mut(slot).record;
         record.maps = lent.maps;
         record.memory += bytes;
