@@ -62,6 +62,7 @@
 pub mod attach;
 pub mod clock;
 pub mod cores;
+mod early;
 pub mod handlers;
 pub mod handoff;
 pub mod host_tables;

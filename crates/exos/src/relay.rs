@@ -6,6 +6,7 @@ use exos_host::passing::Passing;
 use exos_inet::{Instant, RxChecksum, Stack};
 use exos_link::{Link, Merging, Relay, TxMeta};
 
+use crate::early::Early;
 use crate::node::{Exos, RELAY_BATCHES};
 use crate::watch::Direction;
 
@@ -18,14 +19,6 @@ pub enum Passage {
     Stack,
     /// It is done with.
     Done,
-}
-
-/// What came for our addresses while the link was made, and the host saw.
-#[derive(Debug, Default)]
-pub(crate) struct Early {
-    frames: Vec<Vec<u8>>,
-    /// What there was no room for.
-    lost: u64,
 }
 
 impl Exos {

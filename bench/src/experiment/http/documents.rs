@@ -7,7 +7,7 @@ use super::args::Client;
 use super::args::{Group, HttpArgs, PEER};
 use super::load::{Load, Loaded, Outcome, Run};
 use super::session::Session;
-use crate::experiment::{in_turn, measure_cells};
+use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::{Figure, group};
 use crate::report::{Column, Ratio, Section, Tabular, fixed, fixed_or_none, median, percent};
 use crate::stage::request::{Connection, Size};

@@ -39,7 +39,7 @@ pub use specialisations::{Specialised, Worth};
 
 use session::Session;
 
-use super::some_cells;
+use crate::experiment::cells::some_cells;
 use crate::report::{self, Document, Named, Results, Section, Setting};
 use crate::stage::web::{WebStage, available, wrk};
 use exos_host::{Error, Result};

@@ -24,7 +24,7 @@ mod output;
 pub use generator::Generator;
 pub use outcome::{CellResults, Outcome, Run};
 
-use crate::experiment::{in_turn, measure_cells, some_cells};
+use crate::experiment::cells::{in_turn, measure_cells, some_cells};
 use crate::report::{self, Document, Named, Results, Setting};
 use crate::stage::process::available as available_of;
 use crate::stage::request::Size;

@@ -26,6 +26,7 @@
 mod addresses;
 mod describe;
 mod interface;
+mod loopback;
 mod own;
 pub mod pair;
 mod pools;

@@ -12,8 +12,8 @@ use exos_link::Link;
 use exos_xok::Protocol;
 use exos_xok::message::{LocalAddress, PortWish, Refusal};
 
-use super::Via;
 use super::control::AskError;
+use super::lease::Via;
 use crate::attach::{Attachment, Daemon, Role};
 use crate::cores::join;
 use crate::node::Exos;

@@ -10,7 +10,7 @@ use exos_xok::limits::TIME_WAIT_BYTES_MAX;
 use exos_xok::message::{GrantId, Request};
 use exos_xok::{Claim, Endpoint, Protocol};
 
-use super::Via;
+use super::lease::Via;
 use crate::limits::TIME_WAIT_MESSAGES_MAX;
 
 /// Records of one message.

@@ -2,7 +2,7 @@
 //!
 //! A pool is a part of a network on the link, whose hosts ask for each of its addresses, or a network that others route to
 //! one address of ours. Both are the same here: anyone who asks for an address of a pool is answered, and what comes to one is
-//! ours. Connections begin from all of them ([`crate::tcp::Source::Pools`]).
+//! ours. Connections begin from all of them (`Source::Pools` of `tcp`).
 
 use std::net::IpAddr;
 

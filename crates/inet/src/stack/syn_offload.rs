@@ -1,4 +1,4 @@
-//! SYNs answered by somebody else, see [`crate::tcp::syn_offload`]: what they have to know of us.
+//! SYNs answered by somebody else, see `tcp::endpoint::syn_offload`: what they have to know of us.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use exos_wire::Mac;
 
 use super::facts::Facts;
-use super::{GrantId, Secret, encode};
+use super::head::{GrantId, Secret, encode};
 use crate::bytes::{DecodeError, InBytes, Reader, in_bytes, numbered, read_place, write_place};
 use crate::claim::Claim;
 use crate::limits::{

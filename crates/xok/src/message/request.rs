@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{GrantId, Secret, encode, read_head};
+use super::head::{GrantId, Secret, encode, read_head};
 use crate::bytes::{DecodeError, InBytes, Numbered as _, Reader, numbered};
 use crate::claim::{Endpoint, Protocol};
 use crate::limits::{

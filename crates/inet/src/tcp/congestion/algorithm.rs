@@ -16,7 +16,7 @@ pub enum Algorithm {
     Cubic,
     /// NewReno (RFC 5681, RFC 6582) with HyStart++.
     NewReno,
-    /// A model of the path after BBR: [`bbr`].
+    /// A model of the path after BBR: [`bbr`](super::bbr).
     Bbr,
     /// This many bytes a second, whatever happens: for load generators on links of their own.
     FixedRate(u64),

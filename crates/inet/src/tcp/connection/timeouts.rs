@@ -1,5 +1,5 @@
 //! What a connection does when time has passed: retransmission, probing and giving up (RFC 6298 §5, RFC 9293 §3.8),
-//! silence of the peer ([`Liveness`](super::liveness::Liveness)), delayed acknowledgements.
+//! silence of the peer ([`Liveness`](crate::tcp::timers::liveness::Liveness)), delayed acknowledgements.
 
 use exos_wire::tcp::{TcpFlags, TcpOptions};
 

@@ -1,6 +1,6 @@
 //! Connections as values: taken out of one stack, put into another, also in another process.
 //!
-//! A [`DetachedConnection`] is bytes, owned and `Send`: what both sides have agreed on, the numbers, the
+//! A [`DetachedConnection`](detached::DetachedConnection) is bytes, owned and `Send`: what both sides have agreed on, the numbers, the
 //! bytes queued and received, and what is known of the path. Times are told as ages, and the clock of
 //! timestamps by what it showed, so that the stacks' clocks need not have the same start.
 //!
@@ -27,7 +27,7 @@
 //!     where they are skipped), and how many more bytes are skipped (4 bytes)
 //! ```
 //!
-//! They come from another process, so they are judged like a packet: [`DetachedConnection::decode`] gives a
+//! They come from another process, so they are judged like a packet: [`decode`](detached::DetachedConnection::decode) gives a
 //! connection of which all holds that this stack relies on, or says what does not. They are not signed:
 //! anyone who can write them can send and read as the program that takes them.
 

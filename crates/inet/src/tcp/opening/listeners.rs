@@ -32,7 +32,7 @@ pub enum SynCookies {
     #[default]
     WhenFull,
     /// Never: with a full backlog the oldest half-open connection makes room, when it has had its
-    /// time ([`HALF_OPEN_GRACE`](crate::limits::HALF_OPEN_GRACE)).
+    /// time ([`HALF_OPEN_GRACE`]).
     Never,
     /// Always: nothing is kept before the handshake is complete.
     Always,

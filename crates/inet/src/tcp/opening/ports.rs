@@ -107,12 +107,6 @@ impl Default for Ports {
 }
 
 impl Ports {
-    /// How many pairs have been tried.
-    #[cfg(test)]
-    pub const fn tried(&self) -> u64 {
-        self.tried
-    }
-
     /// Whether [`has_become_free`](Self::has_become_free) wants to be told.
     pub const fn wants_notes(&self) -> bool {
         self.crowded
@@ -213,5 +207,13 @@ impl Ports {
         let place = u64::from(pair.port() - range.start);
         let turn = (place + ports - self.first_place(pair.ip(), flow.remote(), key)) % ports;
         self.part.contains(turn * from.addresses() + address)
+    }
+}
+
+#[cfg(test)]
+impl Ports {
+    /// How many pairs have been tried.
+    pub const fn tried(&self) -> u64 {
+        self.tried
     }
 }

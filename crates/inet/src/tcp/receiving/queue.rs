@@ -161,17 +161,6 @@ impl ReceiveQueue {
         }
     }
 
-    /// Bytes of memory that this queue holds; a buffer that is kept empty belongs to the pool.
-    #[cfg(test)]
-    pub fn held(&self) -> usize {
-        let ready = if self.ready.is_empty() {
-            0
-        } else {
-            self.ready.capacity()
-        };
-        ready + self.held_beyond()
-    }
-
     /// Of these, for what waits beyond a gap.
     pub(in crate::tcp) fn held_beyond(&self) -> usize {
         self.beyond.as_ref().map_or(0, |b| b.footprint())
@@ -504,6 +493,19 @@ impl ReceiveQueue {
         self.beyond
             .as_mut()
             .map_or(SackBlocks::NONE, |beyond| beyond.take_blocks(next, most))
+    }
+}
+
+#[cfg(test)]
+impl ReceiveQueue {
+    /// Bytes of memory that this queue holds; a buffer that is kept empty belongs to the pool.
+    pub fn held(&self) -> usize {
+        let ready = if self.ready.is_empty() {
+            0
+        } else {
+            self.ready.capacity()
+        };
+        ready + self.held_beyond()
     }
 }
 

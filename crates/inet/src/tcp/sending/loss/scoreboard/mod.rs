@@ -6,7 +6,7 @@
 //! Records lie in the order of sequence numbers without gaps: each begins where the one before ends, the
 //! first at `una`. Beside them, `sacked` holds the ranges that the peer has selectively acknowledged,
 //! sorted, apart from one another; a range begins and ends where records do, and the records in it carry
-//! [`SACKED`]. So one walks from hole to hole, however much has arrived in between.
+//! [`SACKED`](record). So one walks from hole to hole, however much has arrived in between.
 //!
 //! The order of *sending*, in which RFC 8985 §6.2 (step 5) looks for losses, needs no list through all
 //! records: what was sent once left in the order of sequence numbers, so it has its place in `records`,

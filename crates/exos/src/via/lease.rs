@@ -1,31 +1,6 @@
-//! A program as a client of the daemon (`xokd`), which owns the interface and lends a part of it.
-//!
-//! The daemon makes the link and passes it ([`exos_link::Offer`]); the program claims addresses and
-//! ports over the same connection, and nothing else reaches it or leaves it. Next hops and routes come
-//! from the daemon's tables, which every program has mapped. So a program needs no privilege at all.
-//!
-//! ```text
-//! Hello ──> Welcome + tables     Attach ──> Attached + ring     Claim ──> Granted ...   then packets
-//! ```
-//!
-//! When the daemon goes without a farewell the ring goes on working, since the kernel's side of it is
-//! pinned. The program looks for the daemon every [`RETRY_EVERY`](crate::limits::RETRY_EVERY) and takes
-//! its slot up again with the token it was given. What a person should hear of that is [`News`].
-//!
-//! [`control`] is the connection, `shared` the tables, `attach` how a program's wishes become claims,
-//! `leave` what it leaves behind, `revoked` how it gives back what it is asked for, `whole` is for addresses with all their
-//! ports.
-
-mod attach;
-mod bypass;
-pub mod control;
-mod leave;
-mod revoked;
-mod shared;
-mod whole;
+//! Our part of an interface, as long as the daemon lends it.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -34,98 +9,22 @@ use std::time::Duration;
 use exos_host::error::{Error, ErrorKind};
 use exos_inet::{Instant, Stack};
 use exos_link::{Facts, XdpLink};
-pub use exos_xok::Protocol;
-pub use exos_xok::message::Mode;
+use exos_xok::message::Mode;
 use exos_xok::message::{
     Answer, Farewell, GrantId, InterfaceInfo, Notice, PortWish, Refusal, Request, Secret, VERSION,
 };
-use exos_xok::{Claim, Endpoint};
+use exos_xok::{Claim, Endpoint, Protocol};
 
 use crate::limits::{GREETING_TIME, LOOK_EVERY, MESSAGES_AT_ONCE, NEIGHBOUR_SLEEP, RETRY_EVERY};
-pub(crate) use attach::attach;
-use control::{AskError, Control, Heard};
-use shared::Shared;
-pub use whole::SUCCESSOR_TIME_MAX;
-
-/// Where the daemon listens when nothing else is said.
-pub const SOCKET: &str = "/run/exos/xokd.sock";
-
-/// The variable of the environment that says it otherwise.
-pub const SOCKET_VARIABLE: &str = "EXOS_XOKD";
-
-/// Where the daemon listens, by the environment or by custom.
-pub fn socket_path() -> PathBuf {
-    std::env::var_os(SOCKET_VARIABLE).map_or_else(|| PathBuf::from(SOCKET), PathBuf::from)
-}
-
-/// True when a daemon's socket is there, whether or not it listens.
-pub fn is_there(path: &Path) -> bool {
-    use std::os::unix::fs::FileTypeExt as _;
-    std::fs::metadata(path).is_ok_and(|file| file.file_type().is_socket())
-}
-
-/// What has happened to our part of the interface.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum News {
-    /// The daemon has gone; we go on without it, and wait for it to come back.
-    Away,
-    /// It is back, and has us as before.
-    Back,
-    /// It asks for something back, and takes it after this time.
-    Revoked {
-        /// What.
-        what: Lost,
-        /// How long there is to end in order.
-        within: Duration,
-        /// Why.
-        reason: String,
-    },
-}
-
-/// What the daemon takes back.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Lost {
-    /// All of it: the program should end.
-    Link,
-    /// A grant. Its connections are reset shortly before the time is over; the others go on.
-    Grant(Claim),
-    /// What we may send and receive beyond this, in bytes per second.
-    Rate(u64),
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Link => f.write_str("the link"),
-            Self::Grant(claim) => claim.fmt(f),
-            Self::Rate(rate) => write!(f, "what is beyond {} kbit/s", rate * 8 / 1000),
-        }
-    }
-}
-
-impl News {
-    /// What a person is told.
-    pub fn sentence(&self) -> String {
-        match self {
-            Self::Away => {
-                "the daemon has gone; packets still flow, waiting for it to come back".into()
-            }
-            Self::Back => "the daemon is back".into(),
-            Self::Revoked {
-                what,
-                within,
-                reason,
-            } => format!(
-                "the daemon takes {what} back within {} ms: {reason}",
-                within.as_millis()
-            ),
-        }
-    }
-}
+use crate::via::bypass;
+use crate::via::control::{self, AskError, Control, Heard};
+use crate::via::ending::Ending;
+use crate::via::news::{Lost, News};
+use crate::via::shared::Shared;
 
 /// Whether the daemon is there.
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     There(Control),
     /// Found again: greeted, and its answer is waited for until then.
     Greeting(Control, Instant),
@@ -138,20 +37,20 @@ enum State {
 /// A part of an interface, lent by the daemon.
 #[derive(Debug)]
 pub struct Via {
-    path: PathBuf,
-    state: State,
-    interface: InterfaceInfo,
-    slot: u32,
-    direct: bool,
-    token: Secret,
-    grants: Vec<(GrantId, Claim)>,
+    pub(super) path: PathBuf,
+    pub(super) state: State,
+    pub(super) interface: InterfaceInfo,
+    pub(super) slot: u32,
+    pub(super) direct: bool,
+    pub(super) token: Secret,
+    pub(super) grants: Vec<(GrantId, Claim)>,
     /// For which grants a successor is awaited when we go, and how long, in milliseconds.
-    promised: Vec<(GrantId, u32)>,
-    shared: Shared,
-    news: VecDeque<News>,
-    ending: Vec<revoked::Ending>,
+    pub(super) promised: Vec<(GrantId, u32)>,
+    pub(super) shared: Shared,
+    pub(super) news: VecDeque<News>,
+    pub(super) ending: Vec<Ending>,
     /// When the daemon was last listened to.
-    looked: Instant,
+    pub(super) looked: Instant,
 }
 
 impl Via {
@@ -313,11 +212,11 @@ impl Via {
         Ok(())
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Answer, AskError> {
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Answer, AskError> {
         self.control()?.ask(request).map(|(answer, _)| answer)
     }
 
-    fn control(&mut self) -> Result<&mut Control, AskError> {
+    pub(super) fn control(&mut self) -> Result<&mut Control, AskError> {
         match &mut self.state {
             State::There(control) => Ok(control),
             _ => Err(AskError::Failed(
@@ -372,7 +271,7 @@ impl Via {
     }
 
     /// Hears what the daemon says, or looks for it.
-    fn listen(&mut self, now: Instant) {
+    pub(super) fn listen(&mut self, now: Instant) {
         if let State::Away(at) = self.state
             && at <= now
         {
@@ -398,7 +297,7 @@ impl Via {
     }
 
     /// The greeting of a daemon that listens again: who we are and which slot is ours.
-    fn greet(&mut self, now: Instant) -> Option<State> {
+    pub(super) fn greet(&mut self, now: Instant) -> Option<State> {
         let mut control = Control::connect_now(&self.path).ok()?;
         let token = self.token;
         control.send(&Request::Hello { version: VERSION }).ok()?;
@@ -406,14 +305,14 @@ impl Via {
         Some(State::Greeting(control, now + GREETING_TIME))
     }
 
-    fn lose(&mut self, now: Instant) {
+    pub(super) fn lose(&mut self, now: Instant) {
         if matches!(self.state, State::There(_)) {
             self.news.push_back(News::Away);
         }
         self.state = State::Away(now + RETRY_EVERY);
     }
 
-    fn handle_notice(&mut self, now: Instant, notice: Notice) {
+    pub(super) fn handle_notice(&mut self, now: Instant, notice: Notice) {
         match notice {
             Notice::Revoke {
                 what,
@@ -436,7 +335,7 @@ impl Via {
     }
 
     /// What comes unasked for: answers to a greeting, and to what nobody waited for.
-    fn handle_answer(&mut self, answer: Answer, fds: Vec<std::os::fd::OwnedFd>) {
+    pub(super) fn handle_answer(&mut self, answer: Answer, fds: Vec<std::os::fd::OwnedFd>) {
         if !matches!(self.state, State::Greeting(..)) {
             return;
         }
@@ -461,7 +360,7 @@ impl Via {
     }
 
     /// Nothing is ours any more.
-    fn over(&mut self, reason: &str) {
+    pub(super) fn over(&mut self, reason: &str) {
         self.state = State::Over;
         self.news.push_back(News::Revoked {
             what: Lost::Link,
