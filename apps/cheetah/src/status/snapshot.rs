@@ -81,7 +81,7 @@ impl Row {
     }
 
     /// What tells the cores apart, by name.
-    pub fn columns(&self) -> [(&'static str, u64); 7] {
+    pub fn columns(&self) -> [(&'static str, u64); 9] {
         [
             ("connections", self.connections as u64),
             ("time_wait_connections", self.time_wait as u64),
@@ -90,6 +90,8 @@ impl Row {
             ("turns", self.counter("turns")),
             ("turns_busy", self.counter("turns_busy")),
             ("frames_handed_on", self.counter("cores_frames_handed_on")),
+            ("frames_received", self.counter("frames_received")),
+            ("frames_sent", self.counter("frames_sent")),
         ]
     }
 }
@@ -183,8 +185,8 @@ pub struct Statistics {
 }
 
 /// A loop of the server: a core, or its part of one of several interfaces. Beside its number it has its own `connections`, `time_wait_connections`, `responses`,
-/// `response_bytes`, `turns`, `turns_busy` (turns of its loop, and those that moved frames), and `frames_handed_on` (that came
-/// to it and were another's).
+/// `response_bytes`, `turns`, `turns_busy` (turns of its loop, and those that moved frames), `frames_handed_on` (that came
+/// to it and were another's), `frames_received` and `frames_sent`.
 #[derive(Serialize, JsonSchema)]
 struct OnCore {
     /// Its number.
@@ -296,15 +298,18 @@ mod tests {
 
     #[test]
     fn loops_say_their_interface_where_there_are_several() {
+        let counters = vec![("frames_sent".to_owned(), 7)];
         let row = |interface: &str| Row {
             core: 3,
             interface: Some(interface.to_owned()),
+            counters: counters.clone(),
             ..Row::default()
         };
         let json = Snapshot::default()
             .with(vec![row("eth0"), row("eth1")])
             .json();
         assert_eq!(json["cores"][1]["interface"], "eth1");
+        assert_eq!(json["cores"][1]["frames_sent"], 7);
         assert_eq!(row("eth1").place(), "3, eth1");
         let alone = Snapshot::default().with(vec![Row::default(); 2]).json();
         assert_eq!(alone["cores"][1].get("interface"), None);
