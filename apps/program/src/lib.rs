@@ -33,6 +33,6 @@ pub use idle::Idle;
 pub use link::{LinkArgs, LinkName, NamedLink, Needs, ViaName, mode};
 pub use news::{taken_back, tell_news};
 pub use printer::{Printer, Stream};
-pub use reachable::{inside_hint, reachable_addresses};
+pub use reachable::{inside_hint, reachable, reachable_addresses};
 pub use tcp::{Congestion, Ecn, TcpArgs};
 pub use user::UserArgs;

@@ -6,13 +6,12 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use exos_filter::Rule;
 use exos_inet::{Instant, Stack};
 use exos_link::{Link, TxMeta};
 
 use crate::attach::pair::Pair;
 use crate::clock;
-use crate::cores::Core;
+use crate::cores::{Core, Kept};
 use crate::early::Early;
 use crate::handlers::Handler;
 use crate::handoff::Handoff;
@@ -21,8 +20,6 @@ use crate::via::{News, Via};
 use crate::wait::Waiting;
 use crate::watch::{Direction, Offer};
 use exos_host::error::{Error, ErrorKind};
-use exos_host::multicast::Memberships;
-use exos_host::ports::Reservation;
 
 /// Frames sent before the loop looks for arrivals again. On a veth the peer's answers are there when
 /// the sending call returns, up to one for each frame: so this is well below what the fill ring
@@ -71,12 +68,8 @@ pub struct Exos {
     pub(crate) offer: Option<Offer>,
     /// Our own interface pair, for as long as we run.
     pub(crate) pair: Option<Pair>,
-    /// Ports of the host that must not be answered by it.
-    pub(crate) _reservations: Vec<Reservation>,
-    /// The groups in which others ask for our IPv6 addresses.
-    pub(crate) _memberships: Option<Memberships>,
-    /// What is taken of what comes by an interface, for our addresses.
-    pub(crate) rules: Vec<Rule>,
+    /// What belongs to an interface and stays as long as we run.
+    pub(crate) kept: Kept,
     /// Its place among the program's cores, where there are several.
     pub(crate) handoff: Option<Handoff>,
     /// The other cores, until they are taken.
@@ -113,9 +106,7 @@ impl Exos {
             tables: None,
             via: None,
             pair: None,
-            _reservations: Vec::new(),
-            _memberships: None,
-            rules: Vec::new(),
+            kept: Kept::default(),
             handoff: None,
             cores: Vec::new(),
             early: Early::default(),
@@ -140,6 +131,11 @@ impl Exos {
             _ => self.offer = None,
         }
         self.via = Some(via);
+    }
+
+    /// Sleeps at once when there is nothing to do: another loop of the program runs on this core.
+    pub fn share_core(&mut self) {
+        self.waiting = Waiting::without_spinning();
     }
 
     /// The time of this turn: taken when `receive` began.

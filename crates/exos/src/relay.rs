@@ -45,7 +45,12 @@ impl Exos {
         passing.stop()?;
         // What is longer, a kernel has put together of several: it is sent again.
         let mut frame = vec![0; exos_wire::ethernet::LEN + self.stack.config().mtu];
-        let is_ours = |frame: &[u8]| self.rules.iter().any(|rule| rule.filter.matches(frame));
+        let is_ours = |frame: &[u8]| {
+            self.kept
+                .rules
+                .iter()
+                .any(|rule| rule.filter.matches(frame))
+        };
         let mut passed = Vec::new();
         while let Some(frame) = passing.next(&mut frame) {
             if is_ours(frame) {

@@ -37,7 +37,7 @@ impl Exos {
                 "only an interface brings what is for others",
             ));
         };
-        let mut rules = self.rules.clone();
+        let mut rules = self.kept.rules.clone();
         for sender in senders {
             rules.push(rule(&ends_of(sender, &host))?);
         }

@@ -16,6 +16,7 @@ use exos::{
     Role, SharedInterface, Tap,
 };
 
+pub(crate) use each::on;
 pub use name::{LinkName, ViaName, mode};
 
 /// What a program wants of its link, whichever that is.

@@ -22,7 +22,7 @@ struct Options {
     /// Get a link from the daemon (xokd, or xokd:INTERFACE if it has several), or do not ask it (none) [default: xokd
     /// if its socket exists and there is no --link]
     #[arg(long, help_heading = "Link", value_name = "WHO")]
-    via: Option<ViaName>,
+    via: Vec<ViaName>,
     /// Kind of link to get from the daemon: shared (a virtual interface, whose traffic is checked), direct or
     /// direct:QUEUE (a queue of the real interface, if the policy allows it) [default: what the policy prefers]
     #[arg(long, help_heading = "Link", value_name = "MODE", value_parser = mode)]
@@ -91,6 +91,15 @@ impl clap::FromArgMatches for LinkArgs {
 impl Options {
     /// Gives each link its addresses and gateways, by where all these stand.
     fn sort(self, [links, addresses, gateways]: &[Vec<usize>; 3]) -> Result<LinkArgs, String> {
+        let via = match <[ViaName; 1]>::try_from(self.via) {
+            Ok([one]) => Some(one),
+            Err(none) if none.is_empty() => None,
+            Err(_) => {
+                let what = "the daemon lends a program one part of one interface: give --via once, start a program for \
+                            each, or open the interfaces without it, by several --link";
+                return Err(what.to_owned());
+            }
+        };
         let addresses = of_links("--address", self.address, addresses, links)?;
         let gateways = of_links("--gateway", self.gateway, gateways, links)?;
         let mut each = addresses.into_iter().zip(gateways);
@@ -105,7 +114,7 @@ impl Options {
         Ok(LinkArgs {
             link,
             others: others.collect(),
-            via: self.via,
+            via,
             mode: self.mode,
             xokd: self.xokd,
             address,

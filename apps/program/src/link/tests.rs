@@ -245,6 +245,8 @@ fn addresses_and_gateways_belong_to_the_link_before_them() {
     ] {
         assert_eq!(summary(&parse(one).unwrap()), [is]);
     }
+    let twice = parse("--via xokd:eth0 --via xokd:eth1").unwrap_err();
+    assert!(twice.contains("one part of one interface"), "{twice}");
     let early = parse("--address 192.0.2.7/24 --link xdp:eth0 --link xdp:eth1").unwrap_err();
     assert!(
         early.contains("--address 192.0.2.7/24 stands before"),

@@ -8,11 +8,10 @@ use exos_host::bpf;
 use exos_host::error::{Error, ErrorKind};
 use exos_host::netlink::Netlink;
 use exos_host::passing::Passing;
-use exos_link::{Link, XdpConfig, XdpLink};
+use exos_link::{XdpConfig, XdpLink};
 
 use super::{Addresses, Attachment, Prefixed, pools, taken};
-use crate::cores::join;
-use crate::node::Exos;
+use crate::cores::{Core, Kept, share_out};
 
 /// An interface, and addresses on it that nobody else has.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -35,28 +34,31 @@ impl Interface {
         }
     }
 
-    /// The link and a stack. That others have none of the addresses is known where they `are_ours`.
-    pub(super) fn attach(&self, wanted: &Attachment, are_ours: bool) -> Result<Exos, Error> {
+    /// The link of each core. That others have none of the addresses is known where they `are_ours`.
+    pub(super) fn open(&self, wanted: &Attachment, are_ours: bool) -> Result<Vec<Core>, Error> {
         let addresses = &self.addresses;
         let rules = rules_for_addresses(addresses)?;
         let settings = XdpConfig {
             queue: self.queues.one(),
             ..XdpConfig::new(&self.name, rules.clone())
         };
-        let (link, others) = open(&settings, self.queues.cores())?;
+        let links = XdpLink::open_for_cores(&settings, self.queues.cores())?;
+        let link = &links[0];
         self.refuse_host_addresses(&Netlink::new()?)?;
         if !are_ours {
             taken::refuse(link.interface(), &pools::to_be_asked_for(addresses))?;
         }
         let memberships = pools::join_groups(link.interface(), addresses)?;
         let config = addresses.config(&link.mac(), link.mtu());
-        let mut exos = join(Link::Xdp(link), others, config, None, wanted)?;
-        exos.rules = rules;
-        exos._memberships = Some(memberships);
-        Ok(exos)
+        let kept = Kept {
+            rules,
+            _memberships: Some(memberships),
+            ..Kept::default()
+        };
+        share_out(links, config, None, wanted, kept)
     }
 
-    /// Refuses what `attach` would refuse while the program before is there, and keeps what comes for the addresses from now
+    /// Refuses what `open` would refuse while the program before is there, and keeps what comes for the addresses from now
     /// on.
     pub(super) fn prepare_to_follow(&self) -> Result<Passing, Error> {
         let netlink = Netlink::new()?;
@@ -122,12 +124,6 @@ impl Queues {
             Self::One(_) => 1,
         }
     }
-}
-
-/// A link for each core, the first apart.
-pub(super) fn open(settings: &XdpConfig, cores: u32) -> Result<(XdpLink, Vec<XdpLink>), Error> {
-    let mut links = XdpLink::open_for_cores(settings, cores)?;
-    Ok((links.remove(0), links))
 }
 
 /// What is for our addresses alone, with what it takes to be found on the link.

@@ -24,7 +24,7 @@
 //! ```
 
 mod addresses;
-mod describe;
+pub(crate) mod describe;
 mod interface;
 mod loopback;
 mod own;
@@ -42,7 +42,7 @@ use exos_host::caps::{self, CapabilitySet};
 use exos_host::error::ErrorKind;
 use exos_link::{TapConfig, TapLink};
 
-use crate::cores::join;
+use crate::cores::{Core, join, lead};
 use crate::node::Exos;
 use crate::via;
 pub use addresses::{Addresses, Prefixed};
@@ -212,8 +212,8 @@ impl Exos {
         match &wanted.link {
             LinkKind::OwnPair(pair) => pair.attach(&wanted),
             LinkKind::OwnTap(tap) => tap.attach(&wanted),
-            LinkKind::Interface(interface) => interface.attach(&wanted, false),
-            LinkKind::SharedInterface(shared) => shared.attach(&wanted),
+            LinkKind::Interface(interface) => lead(interface.open(&wanted, false)?),
+            LinkKind::SharedInterface(shared) => lead(shared.open(&wanted)?),
             LinkKind::Tap(tap) => tap.attach(&wanted),
             LinkKind::Daemon(daemon) => via::attach(daemon, &wanted),
         }
@@ -242,7 +242,7 @@ impl Exos {
             let (LinkKind::Interface(interface), Some(passing)) = (&wanted.link, passing) else {
                 return Self::attach(wanted);
             };
-            let mut exos = interface.attach(&wanted, are_ours)?;
+            let mut exos = lead(interface.open(&wanted, are_ours)?)?;
             exos.take_passed(passing)?;
             Ok(exos)
         };
@@ -250,10 +250,32 @@ impl Exos {
     }
 }
 
+impl Core {
+    /// Opens an interface of a program that runs on several, for each core that is to have a part of it: each is started
+    /// in its thread.
+    ///
+    /// # Errors
+    ///
+    /// The interface cannot be opened, or the link is none by AF_XDP that the program opens by itself.
+    pub fn open(wanted: impl Into<Attachment>) -> Result<Vec<Self>, Error> {
+        let wanted = wanted.into();
+        wanted.link.check()?;
+        match &wanted.link {
+            LinkKind::Interface(interface) => interface.open(&wanted, false),
+            LinkKind::SharedInterface(shared) => shared.open(&wanted),
+            _ => Err(
+                Error::new("a program on several links opens each of them by AF_XDP")
+                    .mend("name interfaces, or run a program on each link")
+                    .of_kind(ErrorKind::Invalid),
+            ),
+        }
+    }
+}
+
 impl Tap {
     fn attach(&self, wanted: &Attachment) -> Result<Exos, Error> {
         let link = TapLink::open(&TapConfig::named(&self.name))?;
         let config = self.addresses.config(&link.mac(), link.mtu());
-        join(exos_link::Link::Tap(link), Vec::new(), config, None, wanted)
+        join(exos_link::Link::Tap(link), config, wanted)
     }
 }
