@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use clap::error::{Error as ClapError, ErrorKind};
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use exos::{Error, Prefixed};
+use exos::{Error, Prefixed, Route};
 use exos_program::{LinkArgs, LinkName};
 
 /// What the options of a link say where there may be several.
@@ -15,8 +15,8 @@ const HELP: [(&str, &str); 3] = [
     (
         "link",
         "Interface that packets come from and leave by: xdp:INTERFACE (all its queues) or xdp:INTERFACE:QUEUE (one queue, \
-         to which you steer packets). Repeatable, for clients on one interface and servers on another: each --address and \
-         --gateway belongs to the --link before it [default: the daemon if it runs]",
+         to which you steer packets). Repeatable, for clients on one interface and servers on another: each --address, \
+         --gateway and --route belongs to the --link before it [default: the daemon if it runs]",
     ),
     (
         "address",
@@ -102,7 +102,8 @@ impl Links {
         }
         let first = self.first();
         let names_link = first.link.is_some() || first.via.is_some();
-        if names_link || !first.address.is_empty() || !first.gateway.is_empty() {
+        let names_routers = !first.gateway.is_empty() || !first.route.is_empty();
+        if names_link || !first.address.is_empty() || names_routers {
             if first.core.is_empty() {
                 self.0[0].core = file.0.remove(0).core;
             }
@@ -155,6 +156,9 @@ impl FromArgMatches for Links {
         for (at, gateway) in placed::<IpAddr>(matches, "gateway") {
             links[behind(at, "a --gateway")?].gateway.push(gateway);
         }
+        for (at, route) in placed::<Route>(matches, "route") {
+            links[behind(at, "a --route")?].route.push(route);
+        }
         Ok(Self(links))
     }
 
@@ -170,6 +174,7 @@ fn of(whole: &LinkArgs, name: &LinkName) -> LinkArgs {
         link: Some(name.clone()),
         address: Vec::new(),
         gateway: Vec::new(),
+        route: Vec::new(),
         ..whole.clone()
     }
 }
@@ -230,6 +235,8 @@ mod tests {
             "xdp:b",
             "--address",
             "10.0.1.7/24",
+            "--route",
+            "10.8.0.0/16,10.0.1.1",
         ]);
         let two = two.unwrap();
         assert_eq!(
@@ -244,6 +251,8 @@ mod tests {
             ]
         );
         assert_eq!(two.first().core, [1]);
+        let routes: Vec<usize> = two.all().iter().map(|link| link.route.len()).collect();
+        assert_eq!(routes, [0, 1]);
         assert!(two.have("10.0.1.7".parse().unwrap()) && !two.have("10.0.1.8".parse().unwrap()));
         let before = [
             "--gateway",

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use exos::Prefixed;
+use exos::{Prefixed, Route};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -39,6 +39,8 @@ pub struct LinkTable {
     pub addresses: Vec<Text>,
     /// `--gateway`.
     pub gateways: Vec<Text>,
+    /// `--route`.
+    pub routes: Vec<Text>,
     /// `--share-address`.
     pub share_address: bool,
     /// Without: `--no-segmentation`.
@@ -52,7 +54,7 @@ pub struct LinkTable {
 /// What the flags of the command line say.
 pub fn link(source: &Source, table: &LinkTable) -> LinkArgs {
     let addresses = table.addresses.iter();
-    let gateways = table.gateways.iter();
+    let (gateways, routes) = (table.gateways.iter(), table.routes.iter());
     let (name, via, how) = (&table.name, &table.via, &table.mode);
     LinkArgs {
         link: name
@@ -67,6 +69,9 @@ pub fn link(source: &Source, table: &LinkTable) -> LinkArgs {
             .filter_map(|t| source.value(t, str::parse::<Prefixed>))
             .collect(),
         gateway: gateways.filter_map(|t| source.value(t, ip)).collect(),
+        route: routes
+            .filter_map(|t| source.value(t, str::parse::<Route>))
+            .collect(),
         share_address: table.share_address,
         no_segmentation: table.segmentation == Some(false),
         core: table
