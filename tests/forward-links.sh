@@ -35,8 +35,9 @@ network() {
     ip link add wire netns "$net-client" type veth peer name front netns "$net-forwarder" || return 1
     ip -n "$net-client" link set wire up && ip -n "$net-forwarder" link set front up
     addressed client wire 0 1
-    # A client behind a router of the forwarder's: that is the client's host itself.
+    # Behind routers of the forwarder's, which are the client's and a server's hosts themselves: a client and a server.
     ip -n "$net-client" address add 203.0.113.1/32 dev lo
+    ip -n "$net-one" address add 198.51.100.1/32 dev lo
 }
 front=(--link xdp:front --address 10.10.0.20/24 --address fd10::20/64)
 back=(--link xdp:wire --address 10.10.1.20/24 --address fd11::20/64)
@@ -65,17 +66,22 @@ to=(--to 10.10.1.11 10.10.1.12 fd11::11 fd11::12)
 few=(--listen 10.10.0.20:80 --to 10.10.1.11)
 refused "an address before its link" "stands before the first --link" --address 10.10.0.20/24 --link xdp:front --link xdp:wire "${few[@]}"
 refused "one interface as two links" "named as two links" "${front[@]}" --link xdp:front --address 10.10.1.20/24 "${few[@]}"
-refused "one network on two links" "in one network" "${front[@]}" --link xdp:wire --address 10.10.0.21/24 "${few[@]}"
+refused "one network on two links" "are one network" "${front[@]}" --link xdp:wire --address 10.10.0.21/24 "${few[@]}"
 refused "two default gateways" "not the only default gateway" "${front[@]}" --gateway 10.10.0.1 "${back[@]}" --gateway 10.10.1.1 "${few[@]}"
 refused "two links in the kernel" "leave --in-kernel out" "${front[@]}" "${back[@]}" --in-kernel "${few[@]}"
 refused "two links of which a daemon lends one" "are two links" "${front[@]}" "${back[@]}" --via xokd "${few[@]}"
 refused "a TAP device" "give --link xdp:INTERFACE" "${front[@]}" --link tap:t0 --address 10.10.1.20/24 "${few[@]}"
+refused "one address on two links" "an address on front and on wire" "${front[@]}" --link xdp:wire --address 10.10.0.20/25 "${few[@]}"
+refused "a router that is not on the link" "in the prefix of none" "${front[@]}" "${back[@]}" --route 10.8.0.0/16,10.10.0.1 "${few[@]}"
+refused "one route on two links" "are one network" "${front[@]}" --route 10.8.0.0/16,10.10.0.1 "${back[@]}" --route 10.8.0.0/16,10.10.1.1 "${few[@]}"
+refused "a route where the daemon knows them" "the daemon knows routes" --via xokd --address 10.10.0.20/24 --route 10.8.0.0/16,10.10.0.1 "${few[@]}"
+refused "a route of joined sockets" "need no link" --splice --route 10.8.0.0/16,10.10.0.1 "${few[@]}"
 refused "a server without a route" "no route leads to" "${front[@]}" "${back[@]}" --listen 10.10.0.20:80 --to 192.0.2.1
 refused "a link without an address" "no address to answer for" "${front[@]}" --link xdp:wire "${few[@]}"
 
 # ---- all that clients see, with checks ----
 
-start "${front[@]}" --gateway 10.10.0.1 "${back[@]}" "${listen[@]}" "${to[@]}" --check tcp --check-interval 1s --check-port 7 --control "$work/control"
+start "${front[@]}" --gateway 10.10.0.1 "${back[@]}" --route 198.51.100.0/24,10.10.1.11 "${listen[@]}" "${to[@]}" --check tcp --check-interval 1s --check-port 7 --control "$work/control"
 clients_see
 check "a client behind the gateway" in_ client curl -gsS -m 60 --interface 203.0.113.1 -o /dev/null http://10.10.0.20/one.txt
 same "no packet waited for a port, a place or a hop" "0 0 0 0" \
@@ -87,6 +93,9 @@ same "together what the forwarder has" True "$(field '["counters"]["link_rx_fram
 has "Prometheus is told of each" 'exos_forward_by_link_link_rx_frames_total{link="wire"}' "$(ctl metrics)"
 check "an address that nobody has is added" ctl add 10.10.1.99 --listener udp:10.10.0.20:7
 check "which is told" await grep -q "nobody has the address 10.10.1.99 on this link" "$work/err"
+for server_of in 10.10.1.11 10.10.1.12; do ctl drain "$server_of" --listener tcp:10.10.0.20:80 >/dev/null; done
+check "a server behind a router is added" ctl add 198.51.100.1 --listener tcp:10.10.0.20:80
+check "and sends documents, also to the client behind the gateway" in_ client curl -gsS -m 60 --interface 203.0.113.1 -o /dev/null http://10.10.0.20/one.txt
 stop; same "it ends in order" 0 $?
 
 # ---- what is too long for the other side ----
@@ -138,10 +147,10 @@ mkdir -m 777 "$work/run"
 cat >"$work/forward.toml" <<END
 keep = "$work/run/flows"
 control = "$work/run/control"
-[[link]]
+[link]
 name = "xdp:front"
 addresses = ["10.10.0.20/24", "fd10::20/64"]
-[[link]]
+[[link.other]]
 name = "xdp:wire"
 addresses = ["10.10.1.20/24", "fd11::20/64"]
 [[service]]

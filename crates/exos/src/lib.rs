@@ -78,7 +78,7 @@ pub mod watch;
 
 pub use attach::{
     Addresses, Attachment, Daemon, Interface, LinkKind, OwnPair, OwnTap, Prefixed, Queues, Role,
-    SharedInterface, Tap,
+    Route, SharedInterface, Tap,
 };
 pub use cores::Core;
 pub use exos_buf::{self as buf, Aggregate, Buffer, Slice};

@@ -20,7 +20,7 @@ pub struct Checking {
 }
 
 impl Checking {
-    /// Checks by this rule, on so many links.
+    /// Checks by this rule, on this many links.
     pub fn new(rule: Rule, links: usize) -> Self {
         let prober = || Prober::new(rule.clone());
         Self {

@@ -27,7 +27,8 @@ pub fn name_addresses(wanted: &mut Wanted) {
         ip,
         prefix: if ip.is_ipv4() { 32 } else { 128 },
     };
-    wanted.links.first_mut().address = addresses.into_iter().map(whole).collect();
+    let addresses = addresses.into_iter().map(whole).collect();
+    wanted.links.set_addresses(addresses);
 }
 
 /// Refuses what the daemon would not let pass.

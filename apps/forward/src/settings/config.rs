@@ -3,19 +3,15 @@
 //! It becomes the same [`Wanted`] as the command line does. Every error names its line; all are told at once.
 //! `dist/forward.toml` has every key, and `docs/forward.md` what they mean.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use exos_program::LinkArgs;
 use exos_program::config::link::{LinkTable, link};
 use exos_program::config::{ConfigErrors, Number, Source, Text, tables, text_of, user};
 use exos_program::units::parse_duration;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use toml::Spanned;
 
 use crate::health::{Ask, Codes, HealthArgs};
@@ -38,43 +34,10 @@ pub(super) struct File {
     affinity: Option<Text>,
     no_server: Option<Text>,
     resolve: Option<Text>,
-    pub(super) link: LinkTables,
+    pub(super) link: LinkTable,
     check: Option<Spanned<CheckTable>>,
     passive: PassiveTable,
     pub(super) service: Vec<Spanned<ServiceTable>>,
-}
-
-/// `[link]`, or a `[[link]]` for each of several.
-#[derive(Default)]
-pub(super) struct LinkTables(pub(super) Vec<LinkTable>);
-
-impl<'de> Deserialize<'de> for LinkTables {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrSeveral;
-
-        impl<'de> Visitor<'de> for OneOrSeveral {
-            type Value = LinkTables;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table: [link], or [[link]] for each of several")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LinkTables, A::Error> {
-                let table = LinkTable::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(LinkTables(vec![table]))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut tables: A) -> Result<LinkTables, A::Error> {
-                let mut all = Vec::new();
-                while let Some(table) = tables.next_element()? {
-                    all.push(table);
-                }
-                Ok(LinkTables(all))
-            }
-        }
-
-        deserializer.deserialize_any(OneOrSeveral)
-    }
 }
 
 /// `[check]`: how servers are checked.
@@ -133,7 +96,7 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
     let flows = flows.and_then(|n| source.number(n, 1, i64::from(FLOWS_MAX)));
     let wanted = Wanted {
         user: user(&source, tables.user.as_ref()),
-        links: links_of(&source, &tables.link.0),
+        links: links_of(&source, &tables.link),
         flows: flows.map_or(FLOWS_DEFAULT, |n| n as u32),
         keep: tables.keep.as_ref().map(|path| path.get_ref().into()),
         control: tables.control.as_ref().map(|path| path.get_ref().into()),
@@ -152,25 +115,14 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
     source.finish(wanted)
 }
 
-fn links_of(source: &Source, tables: &[LinkTable]) -> Links {
-    for cores in tables.iter().filter_map(|table| table.cores.as_ref()) {
+fn links_of(source: &Source, table: &LinkTable) -> Links {
+    if let Some(cores) = &table.cores {
         source.note(
             &cores.span(),
             "the forwarder runs on one core; leave this out",
         );
     }
-    for core in tables
-        .iter()
-        .skip(1)
-        .filter_map(|table| table.core.as_ref())
-    {
-        source.note(
-            &core.span(),
-            "one core is for all links; write it in the first [[link]]",
-        );
-    }
-    let links: Vec<LinkArgs> = tables.iter().map(|table| link(source, table)).collect();
-    links.into()
+    link(source, table).into()
 }
 
 fn service(source: &Source, table: &Spanned<ServiceTable>) -> Service {
@@ -325,11 +277,11 @@ mod tests {
     /// Each of several links has its own.
     #[test]
     fn links_have_tables_of_their_own() {
-        let text = "[[link]]\nname = \"xdp:eth0\"\naddresses = [\"10.0.0.7/24\"]\ngateways = [\"10.0.0.1\"]\ncore = 1\n\
-                    [[link]]\nname = \"xdp:eth1\"\naddresses = [\"10.0.1.7/24\", \"fd00::7/64\"]\n\
+        let text = "[link]\nname = \"xdp:eth0\"\naddresses = [\"10.0.0.7/24\"]\ngateways = [\"10.0.0.1\"]\ncore = 1\n\
+                    [[link.other]]\nname = \"xdp:eth1\"\naddresses = [\"10.0.1.7/24\", \"fd00::7/64\"]\n\
                     [[service]]\nlisten = [\"10.0.0.7:80\"]\nto = [\"10.0.1.8\"]\n";
         let links = of_text(text).unwrap().links;
-        let of = |link: &LinkArgs| (link.address.len(), link.gateway.len());
+        let of = |link: &exos_program::LinkArgs| (link.address.len(), link.gateway.len());
         let all: Vec<_> = links.all().iter().map(of).collect();
         assert_eq!(all, [(1, 1), (2, 0)]);
         assert_eq!(links.first().core, [1]);
@@ -441,14 +393,9 @@ mod tests {
             ),
             (&format!("{service}[link]\ncolour = 1\n"), 5, "no key"),
             (
-                &format!("{service}[[link]]\n[[link]]\ncolour = 1\n"),
+                &format!("{service}[[link.other]]\nname = \"xdp:eth1\"\ncore = 1\n"),
                 6,
                 "no key",
-            ),
-            (
-                &format!("{service}[[link]]\n[[link]]\ncore = 1\n"),
-                6,
-                "in the first [[link]]",
             ),
             (
                 &format!("link = \"xdp:eth0\"\n{service}"),

@@ -1,22 +1,22 @@
-//! The links of a forwarder as they are written: one, or several, each with addresses and gateways of its own.
+//! The links of a forwarder: one, or several, each with addresses, gateways and routes of its own.
 //!
-//! On the command line what is said of addresses belongs to the `--link` before it. What is the program's as a whole, such as its
-//! core, is the first link's.
+//! They are written as those of other programs that run on several interfaces ([`LinkArgs`]), and forwarding says of the options
+//! what it takes.
 
 use std::net::IpAddr;
 
-use clap::error::{Error as ClapError, ErrorKind};
-use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::error::Error as ClapError;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use exos::{Error, Prefixed};
-use exos_program::{LinkArgs, LinkName};
+use exos_program::LinkArgs;
 
-/// What the options of a link say where there may be several.
+/// What the options of a link say where packets are forwarded.
 const HELP: [(&str, &str); 3] = [
     (
         "link",
         "Interface that packets come from and leave by: xdp:INTERFACE (all its queues) or xdp:INTERFACE:QUEUE (one queue, \
-         to which you steer packets). Repeatable, for clients on one interface and servers on another: each --address and \
-         --gateway belongs to the --link before it [default: the daemon if it runs]",
+         to which you steer packets). Repeatable, for clients on one interface and servers on another: each --address, \
+         --gateway and --route belongs to the --link before it [default: the daemon if it runs]",
     ),
     (
         "address",
@@ -31,43 +31,46 @@ const HELP: [(&str, &str); 3] = [
 
 /// Links, one at least.
 #[derive(Clone, Debug)]
-pub struct Links(Vec<LinkArgs>);
+pub struct Links {
+    written: LinkArgs,
+    /// The options of each, by itself.
+    each: Vec<LinkArgs>,
+}
 
 impl Default for Links {
+    /// The one that is taken where nothing is said.
     fn default() -> Self {
-        Self::from(vec![LinkArgs::default()])
+        Self::from(LinkArgs::default())
     }
 }
 
-impl From<Vec<LinkArgs>> for Links {
-    /// Without any it is the one that is taken where nothing is said.
-    fn from(links: Vec<LinkArgs>) -> Self {
-        match links.is_empty() {
-            true => Self::default(),
-            false => Self(links),
-        }
+impl From<LinkArgs> for Links {
+    fn from(written: LinkArgs) -> Self {
+        let each = written.divided();
+        Self { written, each }
     }
 }
 
 impl Links {
     /// The first, which also says what is the program's as a whole.
     pub fn first(&self) -> &LinkArgs {
-        &self.0[0]
+        &self.each[0]
     }
 
-    /// The first, to be changed.
-    pub fn first_mut(&mut self) -> &mut LinkArgs {
-        &mut self.0[0]
+    /// Says which addresses are ours on the first.
+    pub fn set_addresses(&mut self, addresses: Vec<Prefixed>) {
+        self.written.address = addresses;
+        *self = Self::from(std::mem::take(&mut self.written));
     }
 
     /// All of them.
     pub fn all(&self) -> &[LinkArgs] {
-        &self.0
+        &self.each
     }
 
     /// Our addresses on all of them.
     pub fn addresses(&self) -> impl Iterator<Item = &Prefixed> {
-        self.0.iter().flat_map(|link| &link.address)
+        self.each.iter().flat_map(|link| &link.address)
     }
 
     /// True for an address of ours.
@@ -93,38 +96,19 @@ impl Links {
         self.first().pin()
     }
 
-    /// These options, and those of a file where they say nothing. Where either has several links, a link or an address of the
-    /// command line replaces all links of the file.
+    /// These options, and those of a file where they say nothing ([`LinkArgs::or`]).
     #[must_use]
-    pub fn or(mut self, mut file: Self) -> Self {
-        if let ([_], [_]) = (&self.0[..], &file.0[..]) {
-            return Self(vec![self.0.remove(0).or(file.0.remove(0))]);
-        }
-        let first = self.first();
-        let names_link = first.link.is_some() || first.via.is_some();
-        if names_link || !first.address.is_empty() || !first.gateway.is_empty() {
-            if first.core.is_empty() {
-                self.0[0].core = file.0.remove(0).core;
-            }
-            return self;
-        }
-        if !first.core.is_empty() {
-            file.0[0].core.clone_from(&first.core);
-        }
-        for link in &mut file.0 {
-            link.no_segmentation |= first.no_segmentation;
-        }
-        file
+    pub fn or(self, file: Self) -> Self {
+        Self::from(self.written.or(file.written))
     }
 }
 
 impl Args for Links {
     fn augment_args(command: Command) -> Command {
         let command = LinkArgs::augment_args(command);
-        let told = HELP.iter().fold(command, |command, (id, help)| {
+        HELP.iter().fold(command, |command, (id, help)| {
             command.mut_arg(id, |option| option.help(*help))
-        });
-        told.mut_arg("link", |link| link.action(ArgAction::Append))
+        })
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -134,28 +118,7 @@ impl Args for Links {
 
 impl FromArgMatches for Links {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, ClapError> {
-        let names = placed::<LinkName>(matches, "link");
-        let whole = LinkArgs::from_arg_matches(matches)?;
-        if names.len() < 2 {
-            return Ok(Self(vec![whole]));
-        }
-        let mut links: Vec<LinkArgs> = names.iter().map(|(_, name)| of(&whole, name)).collect();
-        let behind = |at: usize, option: &str| {
-            let link = names.iter().rposition(|(place, _)| *place < at);
-            link.ok_or_else(|| {
-                let what = format!(
-                    "{option} stands before the first --link, and there are several: write it behind that of its network\n"
-                );
-                ClapError::raw(ErrorKind::ArgumentConflict, what)
-            })
-        };
-        for (at, address) in placed::<Prefixed>(matches, "address") {
-            links[behind(at, "an --address")?].address.push(address);
-        }
-        for (at, gateway) in placed::<IpAddr>(matches, "gateway") {
-            links[behind(at, "a --gateway")?].gateway.push(gateway);
-        }
-        Ok(Self(links))
+        LinkArgs::from_arg_matches(matches).map(Self::from)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), ClapError> {
@@ -164,26 +127,10 @@ impl FromArgMatches for Links {
     }
 }
 
-/// A link of this name, with what is said of all.
-fn of(whole: &LinkArgs, name: &LinkName) -> LinkArgs {
-    LinkArgs {
-        link: Some(name.clone()),
-        address: Vec::new(),
-        gateway: Vec::new(),
-        ..whole.clone()
-    }
-}
-
-/// The values of an option, each with its place on the command line.
-fn placed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Vec<(usize, T)> {
-    let places = matches.indices_of(id).into_iter().flatten();
-    let values = matches.get_many::<T>(id).into_iter().flatten().cloned();
-    places.zip(values).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use exos_program::LinkName;
 
     use super::*;
 
@@ -230,6 +177,8 @@ mod tests {
             "xdp:b",
             "--address",
             "10.0.1.7/24",
+            "--route",
+            "10.8.0.0/16,10.0.1.1",
         ]);
         let two = two.unwrap();
         assert_eq!(
@@ -244,6 +193,8 @@ mod tests {
             ]
         );
         assert_eq!(two.first().core, [1]);
+        let routes: Vec<usize> = two.all().iter().map(|link| link.route.len()).collect();
+        assert_eq!(routes, [0, 1]);
         assert!(two.have("10.0.1.7".parse().unwrap()) && !two.have("10.0.1.8".parse().unwrap()));
         let before = [
             "--gateway",
@@ -254,25 +205,25 @@ mod tests {
             "xdp:b",
         ];
         let said = links(&before).unwrap_err();
-        assert!(said.contains("a --gateway stands before"), "{said}");
+        assert!(said.contains("--gateway 10.0.0.1 stands before"), "{said}");
     }
 
     #[test]
     fn links_of_the_command_line_replace_several_of_a_file() {
         let file = || {
-            let link = |name: &str, core: Vec<usize>| LinkArgs {
-                link: Some(name.parse().unwrap()),
-                address: vec!["10.0.0.7/24".parse().unwrap()],
-                core,
-                ..LinkArgs::default()
-            };
-            Links::from(vec![link("xdp:c", vec![3]), link("xdp:d", vec![])])
+            let words =
+                "--core 3 --link xdp:c --address 10.0.0.7/24 --link xdp:d --address 10.0.1.7/24";
+            links(&words.split(' ').collect::<Vec<_>>()).unwrap()
         };
         let said = links(&["--core", "1"]).unwrap().or(file());
         assert_eq!((written(&said).len(), said.first().core[0]), (2, 1));
         assert_eq!(written(&said)[0].0, "c");
-        let said = links(&["--link", "xdp:a"]).unwrap().or(file());
-        assert_eq!(written(&said), [("a".into(), vec![], 0)]);
+        let said = links(&["--link", "xdp:a", "--address", "10.0.2.7/24"]);
+        let said = said.unwrap().or(file());
+        assert_eq!(
+            written(&said),
+            [("a".into(), vec!["10.0.2.7/24".into()], 0)]
+        );
         assert_eq!(said.first().core, [3]);
     }
 }

@@ -1,6 +1,6 @@
 //! What is wanted, made of the options: where it contradicts itself or the link, that is said.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use exos::{Addresses, Attachment, Error, Exos, Prefixed, Role, clock};
 use exos_host::netlink::Netlink;
@@ -103,6 +103,12 @@ pub fn check_link(link: &LinkArgs) -> Result<(), Error> {
 /// The first thing that is not so.
 pub fn check_links(links: &Links) -> Result<(), Error> {
     links.all().iter().try_for_each(check_link)?;
+    let is_xdp = |link: &LinkArgs| matches!(link.link, Some(LinkName::Xdp { .. }));
+    if links.all().len() > 1 && !links.all().iter().all(is_xdp) {
+        // What is copied from link to link fits into one frame.
+        return Err(Error::new("several links are interfaces by AF_XDP")
+            .mend("give --link xdp:INTERFACE for each"));
+    }
     for (at, link) in links.all().iter().enumerate() {
         let before = &links.all()[..at];
         before
@@ -119,24 +125,6 @@ fn check_apart(one: &LinkArgs, other: &LinkArgs) -> Result<(), Error> {
         return Err(Error::new(format!("{a} is named as two links"))
             .mend("give one --link, and all its addresses behind it"));
     }
-    let pairs = || {
-        one.address
-            .iter()
-            .flat_map(|x| other.address.iter().map(move |y| (x, y)))
-    };
-    let network = |address: &Prefixed| Prefix::new(address.ip, address.prefix);
-    let are_alike = |x: &Prefixed, y: &Prefixed| {
-        let of_both = network(x).is_ok_and(|network| network.contains(y.ip));
-        x.prefix == y.prefix && of_both || x.ip == y.ip
-    };
-    if let Some((x, y)) = pairs().find(|(x, y)| are_alike(x, y)) {
-        let what = format!(
-            "{x} on {a} and {y} on {b} are in one network: nobody could tell by which link its hosts are reached"
-        );
-        return Err(
-            Error::new(what).mend("give each link a network of its own, or name one of them alone")
-        );
-    }
     let of_family = |gateway: &&IpAddr| {
         other
             .gateway
@@ -148,7 +136,46 @@ fn check_apart(one: &LinkArgs, other: &LinkArgs) -> Result<(), Error> {
         return Err(Error::new(what)
             .mend("give one --gateway of a family, behind the --link that leads to all others"));
     }
+    let networks = |link: &LinkArgs| -> Vec<Prefixed> {
+        let routes = link.route.iter().map(|route| route.to);
+        let all = link.gateway.iter().map(|gateway| everything(*gateway));
+        link.address
+            .iter()
+            .copied()
+            .chain(routes)
+            .chain(all)
+            .collect()
+    };
+    let are_one = |x: &Prefixed, y: &Prefixed| {
+        let network = Prefix::new(x.ip, x.prefix);
+        x.prefix == y.prefix && network.is_ok_and(|network| network.contains(y.ip))
+    };
+    let is_there_too = |x: &&Prefixed| other.address.iter().any(|y| y.ip == x.ip);
+    if let Some(address) = one.address.iter().find(is_there_too) {
+        return Err(
+            Error::new(format!("{} is an address on {a} and on {b}", address.ip))
+                .mend("give it to one of them"),
+        );
+    }
+    for x in networks(one) {
+        if let Some(y) = networks(other).into_iter().find(|y| are_one(&x, y)) {
+            let what = format!(
+                "{x} on {a} and {y} on {b} are one network: by which of them its hosts are reached would be chance"
+            );
+            return Err(Error::new(what)
+                .mend("give each link a network of its own, or name one of the links alone"));
+        }
+    }
     Ok(())
+}
+
+/// The network of all addresses of a family.
+fn everything(of: IpAddr) -> Prefixed {
+    let ip = match of {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    Prefixed { ip, prefix: 0 }
 }
 
 /// What a link is called.
@@ -259,7 +286,7 @@ pub fn source(stacks: &[&Stack], server: IpAddr, reach: Reach) -> Result<IpAddr,
     let ours = stack.source_for(server).filter(|_| stack.has_route(server));
     ours.ok_or_else(|| {
         Error::new(format!("no route leads to {server}"))
-            .mend("give an --address in its network, or a --gateway")
+            .mend("give an --address in its network, a --gateway, or a --route")
     })
 }
 
@@ -272,6 +299,7 @@ pub fn trial_stacks(wanted: &Wanted) -> Vec<Stack> {
 fn trial_stack(link: &LinkArgs) -> Option<Stack> {
     let addresses = Addresses::new(&link.address[..]).ok()?;
     let addresses = addresses.with_gateways(&link.gateway[..]).ok()?;
+    let addresses = addresses.with_routes(&link.route[..]).ok()?;
     let config = addresses.config(&Mac([2, 0, 0, 0, 0, 1]), mtu_of(link.link.as_ref()));
     Stack::new(config, 0, clock::now()).ok()
 }
@@ -287,6 +315,8 @@ fn mtu_of(link: Option<&LinkName>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use exos_program::NamedLink;
+
     use super::*;
 
     fn link(name: &str, addresses: &[&str], gateways: &[&str]) -> LinkArgs {
@@ -302,11 +332,25 @@ mod tests {
     #[test]
     fn links_have_nothing_in_common() {
         let a = || link("xdp:a", &["10.0.0.7/24", "fd00::7/64"], &["10.0.0.1"]);
-        let checked = |b: LinkArgs| check_links(&Links::from(vec![a(), b]));
+        let checked = |b: LinkArgs| {
+            let other = NamedLink {
+                name: b.link.expect("a link"),
+                address: b.address,
+                gateway: b.gateway,
+                route: b.route,
+            };
+            check_links(&Links::from(LinkArgs {
+                others: vec![other],
+                ..a()
+            }))
+        };
         for (b, wanted) in [
             (link("xdp:a:1", &["10.0.1.7/24"], &[]), "named as two links"),
-            (link("xdp:b", &["10.0.0.8/24"], &[]), "are in one network"),
-            (link("xdp:b", &["10.0.0.7/25"], &[]), "are in one network"),
+            (link("xdp:b", &["10.0.0.8/24"], &[]), "are one network"),
+            (
+                link("xdp:b", &["10.0.0.7/25"], &[]),
+                "an address on a and on b",
+            ),
             (
                 link("xdp:b", &["10.0.1.7/24"], &["10.0.1.1"]),
                 "not the only default gateway",
@@ -319,6 +363,12 @@ mod tests {
             let said = checked(b).unwrap_err().to_string();
             assert!(said.contains(wanted), "{wanted}: {said}");
         }
+        let mut b = link("xdp:b", &["10.0.1.7/24"], &[]);
+        b.route.push("0.0.0.0/0,10.0.1.1".parse().unwrap());
+        let said = checked(b.clone()).unwrap_err().to_string();
+        assert!(said.contains("are one network"), "{said}");
+        b.route[0] = "10.0.0.0/16,10.0.1.1".parse().unwrap();
+        checked(b).unwrap();
         // A network within another's is told from it; each family may have a gateway of its own.
         let b = link("xdp:b", &["10.0.0.129/25", "fd01::7/64"], &["fd01::1"]);
         checked(b).unwrap();
@@ -327,10 +377,11 @@ mod tests {
     /// Servers are spoken to from the link that leads to them.
     #[test]
     fn servers_see_the_address_of_their_link() {
-        let links = [
+        let mut links = [
             link("xdp:a", &["10.0.0.7/24"], &["10.0.0.1"]),
             link("xdp:b", &["10.0.1.7/24", "fd01::7/64"], &[]),
         ];
+        links[1].route.push("10.8.0.0/16,10.0.1.1".parse().unwrap());
         let stacks: Vec<Stack> = links.iter().map(|l| trial_stack(l).unwrap()).collect();
         let stacks: Vec<&Stack> = stacks.iter().collect();
         let from = |server: &str, reach| source(&stacks, server.parse().unwrap(), reach);
@@ -338,6 +389,7 @@ mod tests {
             ("10.0.0.9", "10.0.0.7"),
             ("10.0.1.9", "10.0.1.7"),
             ("192.0.2.9", "10.0.0.7"),
+            ("10.8.3.4", "10.0.1.7"),
             ("fd01::9", "fd01::7"),
         ] {
             let ours = from(server, Reach::Nat).unwrap();

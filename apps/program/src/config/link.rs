@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use exos::Prefixed;
+use exos::{Prefixed, Route};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -39,6 +39,8 @@ pub struct LinkTable {
     pub addresses: Vec<Text>,
     /// `--gateway`.
     pub gateways: Vec<Text>,
+    /// `--route`.
+    pub routes: Vec<Text>,
     /// `--share-address`.
     pub share_address: bool,
     /// Without: `--no-segmentation`.
@@ -61,6 +63,8 @@ pub struct OtherTable {
     pub addresses: Vec<Text>,
     /// `--gateway`.
     pub gateways: Vec<Text>,
+    /// `--route`.
+    pub routes: Vec<Text>,
 }
 
 /// What the flags of the command line say.
@@ -78,6 +82,7 @@ pub fn link(source: &Source, table: &LinkTable) -> LinkArgs {
         xokd: table.xokd.as_ref().map(PathBuf::from),
         address: addresses(source, &table.addresses),
         gateway: gateways(source, &table.gateways),
+        route: routes(source, &table.routes),
         share_address: table.share_address,
         no_segmentation: table.segmentation == Some(false),
         core: table
@@ -94,6 +99,7 @@ fn others(source: &Source, table: &LinkTable) -> Vec<NamedLink> {
             name,
             addresses: ours,
             gateways: routers,
+            routes: ways,
         } = other.get_ref();
         if table.name.is_none() {
             let what =
@@ -111,6 +117,7 @@ fn others(source: &Source, table: &LinkTable) -> Vec<NamedLink> {
             name: source.value(name, str::parse::<LinkName>)?,
             address: addresses(source, ours),
             gateway: gateways(source, routers),
+            route: routes(source, ways),
         })
     };
     table.other.iter().filter_map(other).collect()
@@ -123,6 +130,11 @@ fn addresses(source: &Source, texts: &[Text]) -> Vec<Prefixed> {
 
 fn gateways(source: &Source, texts: &[Text]) -> Vec<IpAddr> {
     texts.iter().filter_map(|t| source.value(t, ip)).collect()
+}
+
+fn routes(source: &Source, texts: &[Text]) -> Vec<Route> {
+    let route = |t| source.value(t, str::parse::<Route>);
+    texts.iter().filter_map(route).collect()
 }
 
 /// The cores that are named.

@@ -32,21 +32,10 @@ impl LinkArgs {
     ///
     /// Two links are one interface or have an address in common, or none has a use for `--share-address`.
     pub fn each(&self) -> Result<Vec<Self>, Error> {
+        let mut all = self.divided();
         if self.others.is_empty() {
-            return Ok(vec![self.clone()]);
+            return Ok(all);
         }
-        let first = Self {
-            others: Vec::new(),
-            ..self.clone()
-        };
-        let other = |other: &NamedLink| Self {
-            link: Some(other.name.clone()),
-            address: other.address.clone(),
-            gateway: other.gateway.clone(),
-            ..first.clone()
-        };
-        let others = self.others.iter().map(other);
-        let mut all: Vec<Self> = std::iter::once(first.clone()).chain(others).collect();
         refuse_twice(&all)?;
         for link in &mut all {
             link.share_address &= link.address.is_empty();
@@ -59,6 +48,23 @@ impl LinkArgs {
             );
         }
         Ok(all)
+    }
+
+    /// [`Self::each`], whatever they have in common.
+    pub fn divided(&self) -> Vec<Self> {
+        let first = Self {
+            others: Vec::new(),
+            ..self.clone()
+        };
+        let other = |other: &NamedLink| Self {
+            link: Some(other.name.clone()),
+            address: other.address.clone(),
+            gateway: other.gateway.clone(),
+            route: other.route.clone(),
+            ..first.clone()
+        };
+        let others: Vec<Self> = self.others.iter().map(other).collect();
+        std::iter::once(first).chain(others).collect()
     }
 
     /// What is asked of the library for each link, by what the program wants of it.

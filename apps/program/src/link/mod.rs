@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use exos::via::{self, Mode};
 use exos::{
     Addresses, Attachment, Daemon, Error, Interface, LinkKind, OwnPair, OwnTap, Prefixed, Queues,
-    Role, SharedInterface, Tap,
+    Role, Route, SharedInterface, Tap,
 };
 
 pub(crate) use each::on;
@@ -61,6 +61,8 @@ pub struct LinkArgs {
     pub address: Vec<Prefixed>,
     /// `--gateway`, those of the first link.
     pub gateway: Vec<IpAddr>,
+    /// `--route`, those of the first link.
+    pub route: Vec<Route>,
     /// `--share-address`: of the link, or of those of several that have no address of their own.
     pub share_address: bool,
     /// `--no-segmentation`.
@@ -78,6 +80,8 @@ pub struct NamedLink {
     pub address: Vec<Prefixed>,
     /// The default gateways.
     pub gateway: Vec<IpAddr>,
+    /// Networks behind other routers.
+    pub route: Vec<Route>,
 }
 
 /// Which link the options choose.
@@ -154,10 +158,15 @@ impl LinkArgs {
         Ok(chosen)
     }
 
+    /// True where others are said to be reached through routers.
+    fn names_routers(&self) -> bool {
+        !self.gateway.is_empty() || !self.route.is_empty()
+    }
+
     fn own(&self, needs: &Needs) -> Result<LinkKind, Error> {
-        if self.share_address || !self.address.is_empty() || !self.gateway.is_empty() {
+        if self.share_address || !self.address.is_empty() || self.names_routers() {
             return Err(Error::new("an interface of its own brings its addresses with it")
-                .mend("name the interface with --link xdp:INTERFACE, or leave --address, --gateway and --share-address out"));
+                .mend("name the interface with --link xdp:INTERFACE, or leave --address, --gateway, --route and --share-address out"));
         }
         let pools = &needs.pools[..];
         match LinkKind::own() {
@@ -173,10 +182,10 @@ impl LinkArgs {
     }
 
     fn daemon(&self, interface: Option<String>, needs: &Needs) -> Result<Daemon, Error> {
-        if self.share_address || !self.gateway.is_empty() {
+        if self.share_address || self.names_routers() {
             return Err(
                 Error::new("the daemon knows routes and addresses by itself")
-                    .mend("leave --gateway and --share-address out, or do without it (--via none)"),
+                    .mend("leave --gateway, --route and --share-address out, or do without it (--via none)"),
             );
         }
         if !needs.pools.is_empty() {
@@ -217,11 +226,11 @@ impl LinkArgs {
         queues: Queues,
         needs: &Needs,
     ) -> Result<SharedInterface, Error> {
-        if !self.address.is_empty() || !self.gateway.is_empty() {
+        if !self.address.is_empty() || self.names_routers() {
             return Err(Error::new(
                 "with --share-address the addresses and routes are the interface's own",
             )
-            .mend("leave --address and --gateway out, or leave --share-address out"));
+            .mend("leave --address, --gateway and --route out, or leave --share-address out"));
         }
         if !needs.pools.is_empty() {
             return Err(Error::new("a pool is nothing that a host has to share")
@@ -246,6 +255,9 @@ impl LinkArgs {
         let ours = ours
             .with_gateways(&self.gateway[..])
             .map_err(|e| e.mend("give an --address of that family too"))?;
+        let ours = ours
+            .with_routes(&self.route[..])
+            .map_err(|e| e.mend("name a gateway in the network of an --address"))?;
         ours.with_pools(&needs.pools[..])
     }
 
@@ -278,6 +290,11 @@ impl LinkArgs {
                 file.gateway
             } else {
                 self.gateway
+            },
+            route: if self.route.is_empty() {
+                file.route
+            } else {
+                self.route
             },
             share_address: self.share_address || file.share_address,
             no_segmentation: self.no_segmentation || file.no_segmentation,

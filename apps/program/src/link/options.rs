@@ -1,12 +1,12 @@
-//! The options as the command line has them. With several links, an address or a gateway belongs to the link before it.
+//! The options as the command line has them. With several links, an address, a gateway or a route belongs to the link before it.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command};
-use exos::Prefixed;
 use exos::via::Mode;
+use exos::{Prefixed, Route};
 
 use super::{LinkArgs, LinkName, NamedLink, ViaName, mode};
 
@@ -15,8 +15,8 @@ use super::{LinkArgs, LinkName, NamedLink, ViaName, mode};
 #[group(id = "LinkArgs")]
 struct Options {
     /// Where packets come from: xdp:INTERFACE (all its queues), xdp:INTERFACE:QUEUE (one queue, to which you steer
-    /// packets) or tap:NAME; repeatable where a program runs on several interfaces, each followed by its --address and
-    /// --gateway [default: the daemon if it runs, else an interface pair made for this program]
+    /// packets) or tap:NAME; repeatable where a program runs on several interfaces, each followed by its --address,
+    /// --gateway and --route [default: the daemon if it runs, else an interface pair made for this program]
     #[arg(long, help_heading = "Link", value_name = "LINK")]
     link: Vec<LinkName>,
     /// Get a link from the daemon (xokd, or xokd:INTERFACE if it has several), or do not ask it (none) [default: xokd
@@ -36,6 +36,9 @@ struct Options {
     /// Default gateway (repeatable, one for IPv4 and one for IPv6)
     #[arg(long, help_heading = "Link", value_name = "ADDRESS")]
     gateway: Vec<IpAddr>,
+    /// Network behind another router, such as 10.8.0.0/16,10.0.0.1 (repeatable)
+    #[arg(long, help_heading = "Link", value_name = "NETWORK/PREFIX,GATEWAY")]
+    route: Vec<Route>,
     /// Use the interface's own addresses together with the host: only packets to this program's TCP port come here. With
     /// several links, those without an --address do so
     #[arg(long, help_heading = "Link")]
@@ -74,7 +77,7 @@ impl clap::FromArgMatches for LinkArgs {
 
     fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
         let places = |id| matches.indices_of(id).map_or(Vec::new(), Iterator::collect);
-        let places = ["link", "address", "gateway"].map(places);
+        let places = ["link", "address", "gateway", "route"].map(places);
         let options = Options::from_arg_matches_mut(matches)?;
         options.sort(&places).map_err(|what| {
             let kind = ErrorKind::ArgumentConflict;
@@ -89,8 +92,11 @@ impl clap::FromArgMatches for LinkArgs {
 }
 
 impl Options {
-    /// Gives each link its addresses and gateways, by where all these stand.
-    fn sort(self, [links, addresses, gateways]: &[Vec<usize>; 3]) -> Result<LinkArgs, String> {
+    /// Gives each link its addresses, gateways and routes, by where all these stand.
+    fn sort(
+        self,
+        [links, addresses, gateways, routes]: &[Vec<usize>; 4],
+    ) -> Result<LinkArgs, String> {
         let via = match <[ViaName; 1]>::try_from(self.via) {
             Ok([one]) => Some(one),
             Err(none) if none.is_empty() => None,
@@ -102,15 +108,18 @@ impl Options {
         };
         let addresses = of_links("--address", self.address, addresses, links)?;
         let gateways = of_links("--gateway", self.gateway, gateways, links)?;
-        let mut each = addresses.into_iter().zip(gateways);
-        let (address, gateway) = each.next().unwrap_or_default();
+        let routes = of_links("--route", self.route, routes, links)?;
+        let mut each = addresses.into_iter().zip(gateways).zip(routes);
+        let ((address, gateway), route) = each.next().unwrap_or_default();
         let mut names = self.link.into_iter();
         let link = names.next();
-        let others = names.zip(each).map(|(name, (address, gateway))| NamedLink {
+        let other = |(name, ((address, gateway), route))| NamedLink {
             name,
             address,
             gateway,
-        });
+            route,
+        };
+        let others = names.zip(each).map(other);
         Ok(LinkArgs {
             link,
             others: others.collect(),
@@ -119,6 +128,7 @@ impl Options {
             xokd: self.xokd,
             address,
             gateway,
+            route,
             share_address: self.share_address,
             no_segmentation: self.no_segmentation,
             core: self.core,

@@ -45,7 +45,7 @@ use exos_link::{TapConfig, TapLink};
 use crate::cores::{Core, join, lead};
 use crate::node::Exos;
 use crate::via;
-pub use addresses::{Addresses, Prefixed};
+pub use addresses::{Addresses, Prefixed, Route};
 pub(crate) use interface::rule;
 pub use interface::{Interface, Queues};
 pub use own::{OwnPair, OwnTap};
