@@ -147,10 +147,10 @@ mkdir -m 777 "$work/run"
 cat >"$work/forward.toml" <<END
 keep = "$work/run/flows"
 control = "$work/run/control"
-[link]
+[[link]]
 name = "xdp:front"
 addresses = ["10.10.0.20/24", "fd10::20/64"]
-[[link.other]]
+[[link]]
 name = "xdp:wire"
 addresses = ["10.10.1.20/24", "fd11::20/64"]
 [[service]]

@@ -164,10 +164,10 @@ ip -n "$host" addr del 10.0.1.1/24 dev eth1
 
 # By a file. One interface is taken away for good, then the other: that is the end.
 cat >"$work/serve.toml" <<END
-[link]
+[[link]]
 name = "xdp:eth1"
 addresses = ["10.0.1.1/24"]
-[[link.other]]
+[[link]]
 name = "xdp:eth2"
 addresses = ["10.0.2.1/24"]
 [[site]]

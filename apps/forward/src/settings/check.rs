@@ -71,10 +71,7 @@ fn look_at_link(source: &Source, tables: &File, wanted: &Wanted) {
         _ => Ok(()),
     };
     let tell = |found: Result<(), Error>, place: usize| {
-        let name = match place.checked_sub(1) {
-            None => tables.link.name.as_ref(),
-            Some(other) => tables.link.other[other].get_ref().name.as_ref(),
-        };
+        let name = tables.link.0.get(place).and_then(|link| link.name.as_ref());
         match (found, name.map(Spanned::span)) {
             (Ok(()), _) => {}
             (Err(error), Some(at)) => note(source, &at, error),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use exos_program::config::link::{LinkTable, link};
+use exos_program::config::link::{LinkTables, links};
 use exos_program::config::{ConfigErrors, Number, Source, Text, tables, text_of, user};
 use exos_program::units::parse_duration;
 use serde::Deserialize;
@@ -34,7 +34,7 @@ pub(super) struct File {
     affinity: Option<Text>,
     no_server: Option<Text>,
     resolve: Option<Text>,
-    pub(super) link: LinkTable,
+    pub(super) link: LinkTables,
     check: Option<Spanned<CheckTable>>,
     passive: PassiveTable,
     pub(super) service: Vec<Spanned<ServiceTable>>,
@@ -115,14 +115,14 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
     source.finish(wanted)
 }
 
-fn links_of(source: &Source, table: &LinkTable) -> Links {
-    if let Some(cores) = &table.cores {
+fn links_of(source: &Source, tables: &LinkTables) -> Links {
+    if let Some(cores) = tables.first().and_then(|table| table.cores.as_ref()) {
         source.note(
             &cores.span(),
             "the forwarder runs on one core; leave this out",
         );
     }
-    link(source, table).into()
+    links(source, tables).into()
 }
 
 fn service(source: &Source, table: &Spanned<ServiceTable>) -> Service {
@@ -277,8 +277,8 @@ mod tests {
     /// Each of several links has its own.
     #[test]
     fn links_have_tables_of_their_own() {
-        let text = "[link]\nname = \"xdp:eth0\"\naddresses = [\"10.0.0.7/24\"]\ngateways = [\"10.0.0.1\"]\ncore = 1\n\
-                    [[link.other]]\nname = \"xdp:eth1\"\naddresses = [\"10.0.1.7/24\", \"fd00::7/64\"]\n\
+        let text = "[[link]]\nname = \"xdp:eth0\"\naddresses = [\"10.0.0.7/24\"]\ngateways = [\"10.0.0.1\"]\ncore = 1\n\
+                    [[link]]\nname = \"xdp:eth1\"\naddresses = [\"10.0.1.7/24\", \"fd00::7/64\"]\n\
                     [[service]]\nlisten = [\"10.0.0.7:80\"]\nto = [\"10.0.1.8\"]\n";
         let links = of_text(text).unwrap().links;
         let of = |link: &exos_program::LinkArgs| (link.address.len(), link.gateway.len());
@@ -393,9 +393,14 @@ mod tests {
             ),
             (&format!("{service}[link]\ncolour = 1\n"), 5, "no key"),
             (
-                &format!("{service}[[link.other]]\nname = \"xdp:eth1\"\ncore = 1\n"),
+                &format!("{service}[[link]]\n[[link]]\ncolour = 1\n"),
                 6,
                 "no key",
+            ),
+            (
+                &format!("{service}[[link]]\n[[link]]\ncore = 1\n"),
+                6,
+                "in the first [[link]]",
             ),
             (
                 &format!("link = \"xdp:eth0\"\n{service}"),

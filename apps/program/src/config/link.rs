@@ -1,10 +1,13 @@
 //! The link: `[link]`, which says what the flags of every program say.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use exos::{Prefixed, Route};
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::{Number, Source, Text};
@@ -49,22 +52,98 @@ pub struct LinkTable {
     pub core: Option<Spanned<Numbers>>,
     /// On how many cores a program runs that can run on several.
     pub cores: Option<Number>,
-    /// Links beside this one, for a program that can run on several.
-    pub other: Vec<Spanned<OtherTable>>,
 }
 
-/// `[[link.other]]`: another link, and what is ours on it.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default, expecting = "a table: [[link.other]]")]
-pub struct OtherTable {
-    /// `--link`.
-    pub name: Option<Text>,
-    /// `--address`.
-    pub addresses: Vec<Text>,
-    /// `--gateway`.
-    pub gateways: Vec<Text>,
-    /// `--route`.
-    pub routes: Vec<Text>,
+/// `[link]`, or a `[[link]]` for each of several, for a program that runs on several.
+#[derive(Default)]
+pub struct LinkTables(pub Vec<LinkTable>);
+
+impl<'de> Deserialize<'de> for LinkTables {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrSeveral;
+
+        impl<'de> Visitor<'de> for OneOrSeveral {
+            type Value = LinkTables;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table: [link], or [[link]] for each of several")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LinkTables, A::Error> {
+                let table = LinkTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(LinkTables(vec![table]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut tables: A) -> Result<LinkTables, A::Error> {
+                let mut all = Vec::new();
+                while let Some(table) = tables.next_element()? {
+                    all.push(table);
+                }
+                Ok(LinkTables(all))
+            }
+        }
+
+        deserializer.deserialize_any(OneOrSeveral)
+    }
+}
+
+impl LinkTables {
+    /// The first, which says what is about the program as a whole.
+    pub fn first(&self) -> Option<&LinkTable> {
+        self.0.first()
+    }
+}
+
+/// What the flags of the command line say of several links.
+pub fn links(source: &Source, tables: &LinkTables) -> LinkArgs {
+    let Some((first, others)) = tables.0.split_first() else {
+        return LinkArgs::default();
+    };
+    let several = !others.is_empty();
+    if several && first.name.is_none() {
+        source.note_missing_whole(
+            "one of several [[link]] has no name; add name = \"xdp:INTERFACE\"",
+        );
+    }
+    let others = others.iter().filter_map(|table| other(source, table));
+    LinkArgs {
+        others: others.collect(),
+        ..link(source, first)
+    }
+}
+
+/// A link beside the first.
+fn other(source: &Source, table: &LinkTable) -> Option<NamedLink> {
+    let places = [
+        table.via.as_ref().map(Spanned::span),
+        table.mode.as_ref().map(Spanned::span),
+        table.core.as_ref().map(Spanned::span),
+        table.cores.as_ref().map(Spanned::span),
+    ];
+    for place in places.iter().flatten() {
+        source.note(
+            place,
+            "write this in the first [[link]]: it is about all of them",
+        );
+    }
+    let is_elsewhere = table.xokd.is_some() || table.segmentation.is_some() || table.share_address;
+    if is_elsewhere {
+        source.note_missing_whole(
+            "share_address, segmentation and xokd are about all links; write them in the first [[link]]",
+        );
+    }
+    let Some(name) = &table.name else {
+        source.note_missing_whole(
+            "one of several [[link]] has no name; add name = \"xdp:INTERFACE\"",
+        );
+        return None;
+    };
+    Some(NamedLink {
+        name: source.value(name, str::parse::<LinkName>)?,
+        address: addresses(source, &table.addresses),
+        gateway: gateways(source, &table.gateways),
+        route: routes(source, &table.routes),
+    })
 }
 
 /// What the flags of the command line say.
@@ -74,7 +153,7 @@ pub fn link(source: &Source, table: &LinkTable) -> LinkArgs {
         link: name
             .as_ref()
             .and_then(|t| source.value(t, str::parse::<LinkName>)),
-        others: others(source, table),
+        others: Vec::new(),
         via: via
             .as_ref()
             .and_then(|t| source.value(t, str::parse::<ViaName>)),
@@ -90,37 +169,6 @@ pub fn link(source: &Source, table: &LinkTable) -> LinkArgs {
             .as_ref()
             .map_or_else(Vec::new, |core| named(source, core)),
     }
-}
-
-/// The links beside the first, of which there is one then.
-fn others(source: &Source, table: &LinkTable) -> Vec<NamedLink> {
-    let other = |other: &Spanned<OtherTable>| {
-        let OtherTable {
-            name,
-            addresses: ours,
-            gateways: routers,
-            routes: ways,
-        } = other.get_ref();
-        if table.name.is_none() {
-            let what =
-                "there is another link, and no first one; add name = \"xdp:INTERFACE\" to [link]";
-            source.note_missing(&other.span(), what);
-        }
-        let Some(name) = name else {
-            source.note_missing(
-                &other.span(),
-                "the link has no name; add name = \"xdp:INTERFACE\"",
-            );
-            return None;
-        };
-        Some(NamedLink {
-            name: source.value(name, str::parse::<LinkName>)?,
-            address: addresses(source, ours),
-            gateway: gateways(source, routers),
-            route: routes(source, ways),
-        })
-    };
-    table.other.iter().filter_map(other).collect()
 }
 
 fn addresses(source: &Source, texts: &[Text]) -> Vec<Prefixed> {

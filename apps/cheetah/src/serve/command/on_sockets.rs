@@ -73,7 +73,7 @@ fn address(config: &Config) -> Result<SocketAddr, Error> {
     let ip = match config.link.address[..] {
         _ if !config.link.others.is_empty() => {
             let several = "on sockets there are no links, and several are named";
-            return Err(Error::new(several).mend("leave [[link.other]] out"));
+            return Err(Error::new(several).mend("leave the [[link]] tables out"));
         }
         [] if has_ipv6() => IpAddr::from(Ipv6Addr::UNSPECIFIED),
         [] => Ipv4Addr::UNSPECIFIED.into(),
