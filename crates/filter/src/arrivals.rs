@@ -93,7 +93,7 @@ impl State {
     /// The length of the frame that is in the place of this number, if there is one.
     #[inline]
     pub const fn frame_len(self, number: u64) -> Option<usize> {
-        let low = self.0 & (1 << ROUND_SHIFT) - 1;
+        let low = self.0 & ((1 << ROUND_SHIFT) - 1);
         let len = (low >> LEN_SHIFT) as usize;
         let of_round = self.0 ^ low == Self::empty(number).0;
         if of_round && low & 3 == 1 && len <= FRAME_LEN_MAX {

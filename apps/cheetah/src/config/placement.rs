@@ -92,6 +92,7 @@ mod tests {
             name: name.parse().unwrap(),
             address: vec![address.parse().unwrap()],
             gateway: Vec::new(),
+            route: Vec::new(),
         };
         let allowed = [1, 2, 5];
         assert_eq!(config.places(&allowed).unwrap(), [Vec::<usize>::new()]);
