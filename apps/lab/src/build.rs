@@ -8,6 +8,7 @@ use crate::emulator::running::Running;
 use crate::lab::{Lab, find_sides};
 use crate::offloads;
 use crate::settings::{INTERFACE, Settings, Side, WireKind, check_name, middle_namespace};
+use crate::steering;
 use crate::wiring;
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::netlink::Netlink;
@@ -248,6 +249,8 @@ fn settle(lab: &Lab, side: Side, settings: &Settings) -> Result<bool> {
         netlink.set_mtu(link.index, settings.mtu)?;
         changed = true;
     }
+    let core = settings.receive_cores.map(|cores| cores[side as usize]);
+    changed |= steering::steer(netns, settings.queues, core)?;
     let ethtool = netns.ethtool()?;
     if settings.wire == WireKind::Plain && offloads::kind(&ethtool)? != Some(WireKind::Plain) {
         offloads::make_plain(&ethtool, INTERFACE)?;

@@ -216,6 +216,9 @@ fn show_side(side: &SideStatus) {
         side.side,
         side.namespace
     );
+    if let Some(core) = side.receive_core {
+        say!("        receives on core {core}");
+    }
     if let Some(program) = side.xdp_program {
         say!("        XDP program {program} on {}", side.interface);
     }

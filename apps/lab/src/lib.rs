@@ -27,6 +27,7 @@ mod options;
 mod report;
 mod settings;
 mod status;
+mod steering;
 mod wiring;
 
 pub use build::{Emulated, Guard, Outcome, down, emulate, up};

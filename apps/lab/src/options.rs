@@ -20,6 +20,10 @@ pub struct UpArgs {
     /// Interface queues at each end, for programs on several cores (exos serve --cores)
     #[arg(long, value_name = "N", default_value_t = 1)]
     queues: u32,
+    /// Have side a's kernel process what it receives on core A, and side b's on core B (receive packet steering), such as
+    /// 0,1 [default: on the sender's core, as a veth does by itself: it costs the least]
+    #[arg(long, value_name = "A,B", value_parser = parse_cores)]
+    receive_cores: Option<[usize; 2]>,
     #[command(flatten)]
     emulation: EmulationArgs,
 }
@@ -83,6 +87,7 @@ impl UpArgs {
             wire: self.wire,
             mtu: self.mtu,
             queues: self.queues,
+            receive_cores: self.receive_cores,
             emulation: self.emulation.emulation(),
         }
     }
@@ -98,6 +103,13 @@ impl UpArgs {
     pub(crate) fn json(&self) -> bool {
         self.emulation.json
     }
+}
+
+/// Two cores with a comma between them.
+fn parse_cores(text: &str) -> Result<[usize; 2], String> {
+    let cores: Result<Vec<usize>, _> = text.split(',').map(str::parse).collect();
+    let cores = cores.ok().and_then(|cores| cores.try_into().ok());
+    cores.ok_or_else(|| format!("{text:?} is not two numbers of cores, such as 0,1"))
 }
 
 impl EmulationArgs {
@@ -186,6 +198,15 @@ mod tests {
              corrupt 0.01%, rate 100mbit, queue 64kb, mark from 30kb"
         );
         assert_eq!((emulation.seed, emulation.core), (9, Some(1)));
+    }
+
+    #[test]
+    fn cores_that_receive_are_two() {
+        assert_eq!(settings("--receive-cores 1,0").receive_cores, Some([1, 0]));
+        for line in ["1", "0,1,2", "0,x"] {
+            let words = ["up", "--receive-cores", line];
+            assert!(Cli::try_parse_from(words).is_err(), "{line}");
+        }
     }
 
     #[test]

@@ -105,6 +105,8 @@ pub struct Settings {
     pub mtu: u32,
     /// Queues of the interface at each end. With more than one, a program that wants all that comes opens each.
     pub queues: u32,
+    /// The cores on which the kernels of side a and of side b process what comes to them; `None`: on that of the sender.
+    pub receive_cores: Option<[usize; 2]>,
     /// What happens to frames on their way; `None`: the two sides are joined directly.
     pub emulation: Option<Emulation>,
 }
@@ -123,6 +125,7 @@ impl Settings {
             wire: WireKind::Plain,
             mtu: 1500,
             queues: 1,
+            receive_cores: None,
             emulation: None,
         }
     }
@@ -141,6 +144,14 @@ impl Settings {
             return Err(
                 Error::new(format!("the wire cannot have {} queues", self.queues))
                     .mend(format!("choose from 1 to {QUEUES_MAX}")),
+            );
+        }
+        let there = exos_host::affinity::allowed()?;
+        let cores = self.receive_cores.iter().flatten();
+        if let Some(absent) = cores.copied().find(|core| !there.contains(core)) {
+            return Err(
+                Error::new(format!("there is no core {absent} to receive on"))
+                    .mend(format!("choose two of {there:?}")),
             );
         }
         let Some(emulation) = &self.emulation else {

@@ -5,6 +5,7 @@ use crate::emulator::control::{Request, ask};
 use crate::lab::find_sides;
 use crate::offloads;
 use crate::settings::{INTERFACE, Side, WireKind, check_name};
+use crate::steering;
 use crate::wiring::{are_tied, find_interface, find_middle};
 use exos_host::Result;
 use exos_host::netlink::LinkInfo;
@@ -76,6 +77,8 @@ pub struct SideStatus {
     pub mac: Option<String>,
     /// The interface's addresses with prefix lengths, without link-local ones.
     pub addresses: Vec<String>,
+    /// The core on which its kernel processes what comes to it; `null`: on the sender's.
+    pub receive_core: Option<usize>,
     /// The number of the XDP program on the interface.
     pub xdp_program: Option<u32>,
     /// The processes inside: number and name.
@@ -166,6 +169,10 @@ fn side_status(side: Side, name: &str, netns: &NetNs) -> Result<SideStatus> {
         addresses: addresses
             .map(|(ip, prefix)| format!("{ip}/{prefix}"))
             .collect(),
+        receive_core: match &link {
+            Some(_) => steering::core(netns)?,
+            None => None,
+        },
         xdp_program: link.as_ref().and_then(|l| l.xdp).map(|xdp| xdp.prog_id),
         processes: netns.processes()?,
         kind,

@@ -1,4 +1,7 @@
-//! On which cores the loops of a program run.
+//! On which cores the loops of a program run, and which of its links each has.
+//!
+//! A loop has one link, or a share of its queues. With more cores than links each link has several; with fewer, several
+//! loops run on a core, and sleep as soon as they have nothing to do.
 
 use exos::Error;
 
@@ -40,6 +43,44 @@ pub fn choose(count: usize, named: &[usize], allowed: &[usize]) -> Result<Vec<us
     }
 }
 
+/// How many cores are chosen where nobody says how many: one for each link, as far as there are.
+pub fn by_links(links: usize, allowed: &[usize]) -> usize {
+    links.min(allowed.len()).max(1)
+}
+
+/// The cores of each link, one loop on each: with fewer cores than links in turn, else dealt out, as many to each as to the
+/// others. Of each link, whether several cores may have a share of it.
+///
+/// # Errors
+///
+/// There are more cores than loops.
+pub fn deal(cores: &[usize], links: &[bool]) -> Result<Vec<Vec<usize>>, Error> {
+    let first = (0..links.len()).map(|link| vec![cores[link % cores.len()]]);
+    let mut each: Vec<Vec<usize>> = first.collect();
+    let others = cores.get(links.len()..).unwrap_or_default();
+    let shared_out: Vec<usize> = (0..links.len()).filter(|&link| links[link]).collect();
+    if shared_out.is_empty() && !others.is_empty() {
+        let (links, count) = (links.len(), cores.len());
+        return Err(Error::new(format!(
+            "{links} queues are named, and {count} cores are wanted"
+        ))
+        .mend("give as many --cores as links, or name a link without its queue"));
+    }
+    for (core, &link) in others.iter().zip(shared_out.iter().cycle()) {
+        each[link].push(*core);
+    }
+    Ok(each)
+}
+
+/// Several loops run on this core.
+pub fn is_shared(core: usize, each: &[Vec<usize>]) -> bool {
+    each.iter()
+        .flatten()
+        .filter(|other| **other == core)
+        .count()
+        > 1
+}
+
 fn place_of(core: usize, allowed: &[usize]) -> usize {
     let at = allowed.iter().position(|&other| other == core);
     at.unwrap_or(0)
@@ -58,6 +99,31 @@ fn too_few(count: usize, cores: &[usize]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_link_has_its_cores() {
+        for (cores, links, wanted) in [
+            (&[4, 5][..], &[true, true][..], vec![vec![4], vec![5]]),
+            // Fewer than links: in turn.
+            (&[4], &[true, true], vec![vec![4], vec![4]]),
+            (
+                &[4, 5],
+                &[true, true, false],
+                vec![vec![4], vec![5], vec![4]],
+            ),
+            // More: dealt out, to those that have queues for them.
+            (&[4, 5, 6], &[true, true], vec![vec![4, 6], vec![5]]),
+            (&[4, 5, 6, 7], &[true, true], vec![vec![4, 6], vec![5, 7]]),
+            (&[4, 5, 6, 7], &[false, true], vec![vec![4], vec![5, 6, 7]]),
+        ] {
+            assert_eq!(deal(cores, links).unwrap(), wanted, "{cores:?} {links:?}");
+        }
+        let error = deal(&[4, 5, 6], &[false, false]).unwrap_err().to_string();
+        assert!(error.contains("2 queues are named, and 3 cores"), "{error}");
+        assert!(is_shared(4, &[vec![4], vec![5], vec![4]]));
+        assert!(!is_shared(5, &[vec![4], vec![5], vec![4]]));
+        assert_eq!([by_links(2, &[0, 1, 2]), by_links(3, &[7])], [2, 1]);
+    }
 
     #[test]
     fn cores_are_the_first_ones_or_those_that_are_named() {

@@ -7,8 +7,12 @@ use exos::Exos;
 /// The stack's addresses that can be written down for others: not the link-local ones, which mean
 /// something on their link only.
 pub fn reachable_addresses(exos: &Exos) -> Vec<IpAddr> {
+    reachable(exos.stack.addresses().iter().map(|a| a.addr))
+}
+
+/// Those of these addresses that can be written down for others.
+pub fn reachable(all: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
     let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
-    let all = exos.stack.addresses().iter().map(|a| a.addr);
     all.filter(|ip| !link_local(ip)).collect()
 }
 

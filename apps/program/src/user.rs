@@ -7,10 +7,12 @@
 
 use std::path::Path;
 
-use exos::{Attachment, Error, Exos, LinkKind};
+use exos::{Attachment, Core, Error, Exos, LinkKind};
 use exos_host::accounts::Account;
 use exos_host::bpf::{merging_of, turn_on_again};
 use exos_host::privilege;
+
+use crate::link::on;
 
 /// The user of a program that is started as root.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -70,6 +72,29 @@ impl UserArgs {
         let opened = open(&mut exos)?;
         self.give_up()?;
         Ok((exos, opened))
+    }
+
+    /// Opens each of several interfaces for its cores, and gives all privilege up.
+    ///
+    /// # Errors
+    ///
+    /// Any of that fails; it says at which interface.
+    pub fn open_each(&self, attachments: Vec<Attachment>) -> Result<Vec<Vec<Core>>, Error> {
+        let open = |attachment: Attachment| {
+            self.warn_of_merging(&attachment.link);
+            let name = match &attachment.link {
+                LinkKind::Interface(interface) => &interface.name,
+                link => link.interface().unwrap_or("another link"),
+            };
+            let name = name.to_owned();
+            Core::open(attachment).map_err(|e| on(&name, e))
+        };
+        let opened = attachments
+            .into_iter()
+            .map(open)
+            .collect::<Result<_, _>>()?;
+        self.give_up()?;
+        Ok(opened)
     }
 
     /// Gives all privilege up, where a user is named. To be called while there is one thread, or when all others have done it

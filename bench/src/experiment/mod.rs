@@ -1,8 +1,9 @@
 //! What is measured: a file or folder for each subcommand of `exos bench`. Each has its options, its contenders, the results
 //! that go into JSON, and the columns that tables and pages show of them.
 //!
-//! All measure alike: cell after cell ([`measure_cells`]), and in each run of a cell the contenders in turn ([`in_turn`]).
+//! All measure alike: cell after cell, and in each run of a cell the contenders in turn (`cells`).
 
+mod cells;
 pub mod cost;
 pub mod forward;
 pub mod http;
@@ -10,64 +11,3 @@ pub mod link;
 pub mod load;
 pub mod sharing;
 pub mod tcp;
-
-use crate::report::{Table, Tabular};
-use crate::stage::Stage;
-use exos_host::{Error, Result};
-use indicatif::ProgressDrawTarget;
-use std::fmt::Display;
-
-/// An error where no cell was asked for.
-pub(crate) fn some_cells<C>(cells: Vec<C>) -> Result<Vec<C>> {
-    match cells.is_empty() {
-        true => Err(Error::new("no cell has such a name").mend("see --list")),
-        false => Ok(cells),
-    }
-}
-
-/// Measures cell after cell, with this many contenders in each, and shows what came of each when it is done.
-pub(crate) fn measure_cells<T, C: Tabular>(
-    stage: &Stage,
-    cells: &[T],
-    contenders: usize,
-    mut measure: impl FnMut(&T) -> Result<Vec<C>>,
-) -> Result<Vec<C>> {
-    let progress = &stage.progress;
-    progress.reset();
-    progress.set_length((cells.len() * contenders * stage.runs as usize) as u64);
-    progress.set_draw_target(ProgressDrawTarget::stderr());
-    let mut all = Vec::new();
-    for cell in cells {
-        let cases = measure(cell)?;
-        progress.suspend(|| eprint!("{}", Table::of(&cases).rows_text()));
-        all.extend(cases);
-    }
-    progress.finish_and_clear();
-    Ok(all)
-}
-
-/// Measures the contenders of a cell in turn, as often as asked for: what disturbs the machine for a while disturbs all of
-/// them. Each turn begins with what `before` does, which all contenders are given. Returns what came of that in each run, and
-/// the runs of each contender.
-pub(crate) fn in_turn<B, C: Display, R>(
-    stage: &Stage,
-    cell: impl Display,
-    contenders: &[C],
-    mut before: impl FnMut(u32) -> Result<B>,
-    mut measure: impl FnMut(&B, &C) -> Result<R>,
-) -> Result<(Vec<B>, Vec<Vec<R>>)> {
-    let mut beginnings = Vec::new();
-    let mut runs: Vec<Vec<R>> = contenders.iter().map(|_| Vec::new()).collect();
-    for run in 0..stage.runs {
-        stage.progress.set_message(cell.to_string());
-        let beginning = before(run)?;
-        for (contender, runs) in contenders.iter().zip(&mut runs) {
-            let message = format!("{cell}, {contender}");
-            stage.progress.set_message(message);
-            runs.push(measure(&beginning, contender)?);
-            stage.progress.inc(1);
-        }
-        beginnings.push(beginning);
-    }
-    Ok((beginnings, runs))
-}

@@ -1,5 +1,6 @@
 //! Where and how a session measured: what reports of all experiments with web servers begin with.
 
+use crate::stage::web::ReceiveOn;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -14,6 +15,8 @@ pub struct Setting {
     pub congestion_control: String,
     /// The wire's MTU in bytes.
     pub mtu: u32,
+    /// Where an end's kernel processed the frames that came to it: `sender`: on the sender's core; `own`: on the end's own.
+    pub receive_on: ReceiveOn,
     /// Connections that were kept busy.
     pub connections: u32,
     /// How often each cell was measured.
@@ -59,10 +62,14 @@ impl Setting {
     /// Where and how, in a line.
     pub(crate) fn line(&self) -> String {
         format!(
-            "kernel {}, {}, MTU {}, {} connections; medians of {} runs of {} s",
+            "kernel {}, {}, MTU {}{}, {} connections; medians of {} runs of {} s",
             self.kernel,
             self.congestion_control,
             self.mtu,
+            match self.receive_on {
+                ReceiveOn::Sender => "",
+                ReceiveOn::Own => ", each end's kernel receives on its own core",
+            },
             self.connections,
             self.runs,
             self.duration_secs
@@ -97,6 +104,7 @@ pub(crate) mod tests {
             exos: "exos 0.1.0".into(),
             congestion_control: "cubic".into(),
             mtu: 1500,
+            receive_on: ReceiveOn::Sender,
             connections: 64,
             runs: 3,
             duration_secs: 2,

@@ -24,7 +24,11 @@ pub struct ProcessTime {
 pub struct CoreTime {
     /// Doing anything.
     pub busy: u64,
-    /// Of that, in soft interrupts.
+    /// Of that, in programs.
+    pub user: u64,
+    /// In the kernel on their behalf, and its threads.
+    pub system: u64,
+    /// In soft interrupts, which deliver packets.
     pub softirq: u64,
     /// Doing nothing.
     pub idle: u64,
@@ -58,6 +62,8 @@ impl Sub for CoreTime {
     fn sub(self, before: Self) -> Self {
         Self {
             busy: self.busy.saturating_sub(before.busy),
+            user: self.user.saturating_sub(before.user),
+            system: self.system.saturating_sub(before.system),
             softirq: self.softirq.saturating_sub(before.softirq),
             idle: self.idle.saturating_sub(before.idle),
         }
@@ -191,6 +197,8 @@ fn find_core(text: &str, core: usize) -> Option<CoreTime> {
     let [user, nice, system, idle, iowait, irq, softirq, steal] = times.try_into().ok()?;
     Some(CoreTime {
         busy: user + nice + system + irq + softirq + steal,
+        user: user + nice,
+        system,
         softirq,
         idle: idle + iowait,
     })
@@ -210,6 +218,8 @@ mod tests {
                     intr 1 2 3\n";
         let time = CoreTime {
             busy: 10 + 1 + 20 + 2 + 4 + 3,
+            user: 11,
+            system: 20,
             softirq: 4,
             idle: 307,
         };

@@ -1,7 +1,8 @@
 //! A daemon of an experiment, and what it uses of the machine.
 
 use crate::stage::cpu::unreadable;
-use crate::stage::{Stage, Started, memory};
+use crate::stage::memory;
+use crate::stage::session::{Stage, Started};
 use exos::via::control::Control;
 use exos_host::Result;
 use exos_program::status::Status;

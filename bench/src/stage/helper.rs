@@ -4,7 +4,7 @@
 //!
 //! A helper says `ready` on a line of its own when it has what it needs, and what it measured as a line of JSON at its end.
 
-use super::{Stage, Started};
+use super::session::{Stage, Started};
 use exos_host::{Error, Result, error::Context as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

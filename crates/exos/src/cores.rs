@@ -1,4 +1,4 @@
-//! A program on several cores: a share of the interface's queues, a stack and a loop on each, and nothing shared between
+//! A program on several cores: a share of an interface's queues, a stack and a loop on each, and nothing shared between
 //! them.
 //!
 //! [`Exos::attach`] opens all queues when [`Attachment::cores`](crate::Attachment) says how many, and gives the first
@@ -8,12 +8,20 @@
 //!
 //! All stacks accept connections on the same ports. Those that they open are from pairs of address and port that no other
 //! of them chooses ([`exos_inet::Part`]); what answers them comes by whichever queue the device likes.
+//!
+//! A program on several interfaces opens each by itself ([`Core::open`]). What they bring is never another's: nothing is
+//! handed on between them.
 
+use std::net::IpAddr;
+
+use exos_filter::Rule;
 use exos_host::Error;
+use exos_host::multicast::Memberships;
+use exos_host::ports::Reservation;
 use exos_inet::{Config, Offload, Part, Stack};
-use exos_link::{Link, XdpLink};
+use exos_link::{Link, Offload as LinkOffload, XdpLink};
 
-use crate::attach::Attachment;
+use crate::attach::{Attachment, describe};
 use crate::clock;
 use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
@@ -26,9 +34,22 @@ pub struct Core {
     pub(crate) seed: u64,
     /// The interface whose host's tables say the next hops, where they do.
     pub(crate) tables: Option<u32>,
-    pub(crate) handoff: Handoff,
+    /// Its place among the interface's cores, where there are several.
+    pub(crate) handoff: Option<Handoff>,
     /// Of the pairs of address and port.
     pub(crate) part: Part,
+    pub(crate) kept: Kept,
+}
+
+/// What belongs to an interface and stays for as long as its first core runs.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// What is taken of what comes by it, for our addresses.
+    pub(crate) rules: Vec<Rule>,
+    /// Ports of the host that must not be answered by it.
+    pub(crate) _reservations: Vec<Reservation>,
+    /// The groups in which others ask for our IPv6 addresses.
+    pub(crate) _memberships: Option<Memberships>,
 }
 
 impl Core {
@@ -43,8 +64,24 @@ impl Core {
             Link::Xdp(self.link),
         );
         exos.tables = self.tables.map(HostTables::new).transpose()?;
-        exos.handoff = Some(self.handoff);
+        exos.handoff = self.handoff;
+        exos.kept = self.kept;
         Ok(exos)
+    }
+
+    /// The interface.
+    pub fn interface(&self) -> &str {
+        self.link.name()
+    }
+
+    /// The stack's addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.config.addresses.iter().map(|(address, _)| *address)
+    }
+
+    /// What a person should know about the core's link, in a line.
+    pub fn describe_link(&self) -> String {
+        describe::xdp(&self.link)
     }
 }
 
@@ -55,42 +92,68 @@ impl Exos {
     }
 }
 
-/// A stack on a link for each core: the first as it is, the others to be started. All are made with one seed, as
-/// [`Stack::handle_frame_among`] wants it.
-pub(crate) fn join(
-    first: Link,
-    others: Vec<XdpLink>,
-    mut config: Config,
+/// The cores of an interface, one for each of these links. All are made with one seed, as [`Stack::handle_frame_among`] wants
+/// it.
+pub(crate) fn share_out(
+    links: Vec<XdpLink>,
+    config: Config,
     tables: Option<u32>,
     wanted: &Attachment,
-) -> Result<Exos, Error> {
-    let offload = first.offload();
-    config.offload = Offload {
-        checksum: offload.tx_checksum,
-        segmentation: offload.tx_segmentation.filter(|_| wanted.segmentation),
+    kept: Kept,
+) -> Result<Vec<Core>, Error> {
+    let count = links.len();
+    let offload = links.first().map(XdpLink::offload);
+    let config = settle(config, offload.unwrap_or_default(), wanted);
+    let seed = seed(wanted)?;
+    let ends = match count {
+        0 | 1 => Vec::new(),
+        _ => Handoff::between(count)?,
     };
-    config.verify_checksums = wanted.verify_checksums;
-    let seed = wanted.seed.map_or_else(secret, Ok)?;
-    let mut parts = Part::all(1 + others.len() as u32);
-    let part = parts.next().expect("there is a first core");
-    let mut exos = Exos::new(stack(config.clone(), seed, part)?, first);
-    exos.tables = tables.map(HostTables::new).transpose()?;
-    if others.is_empty() {
-        return Ok(exos);
-    }
-    let mut ends = Handoff::between(others.len() + 1)?.into_iter();
-    exos.handoff = ends.next();
-    let core = |((link, handoff), part)| Core {
+    let mut ends = ends.into_iter();
+    let mut kept = Some(kept);
+    let core = |(link, part)| Core {
         link,
         config: config.clone(),
         seed,
         tables,
-        handoff,
+        handoff: ends.next(),
         part,
+        kept: kept.take().unwrap_or_default(),
     };
-    let others = others.into_iter().zip(ends).zip(parts);
-    exos.cores = others.map(core).collect();
+    let all = links.into_iter().zip(Part::all(count as u32));
+    Ok(all.map(core).collect())
+}
+
+/// Starts the first of these here; the others are [taken](Exos::take_cores) from it.
+pub(crate) fn lead(cores: Vec<Core>) -> Result<Exos, Error> {
+    let mut cores = cores.into_iter();
+    let first = cores.next().expect("there is a first core");
+    let mut exos = first.start()?;
+    exos.cores = cores.collect();
     Ok(exos)
+}
+
+/// A stack on a link that is one core's.
+pub(crate) fn join(link: Link, config: Config, wanted: &Attachment) -> Result<Exos, Error> {
+    let config = settle(config, link.offload(), wanted);
+    let part = Part::all(1).next().expect("there is a first core");
+    Ok(Exos::new(stack(config, seed(wanted)?, part)?, link))
+}
+
+/// The configuration with what the link does for the stack, as far as that is wanted.
+fn settle(config: Config, offload: LinkOffload, wanted: &Attachment) -> Config {
+    Config {
+        offload: Offload {
+            checksum: offload.tx_checksum,
+            segmentation: offload.tx_segmentation.filter(|_| wanted.segmentation),
+        },
+        verify_checksums: wanted.verify_checksums,
+        ..config
+    }
+}
+
+fn seed(wanted: &Attachment) -> Result<u64, Error> {
+    wanted.seed.map_or_else(secret, Ok)
 }
 
 fn secret() -> Result<u64, Error> {

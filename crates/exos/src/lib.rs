@@ -52,6 +52,7 @@
 //! | wait in an event loop of one's own | [`Exos::prepare_sleep`] |
 //! | stop on a signal | [`signals`] |
 //! | run on several cores | [`cores`]; [`handoff`] for what comes to the wrong one |
+//! | run on several interfaces | [`Core::open`] |
 //! | use a part of an interface that the daemon lends | [`via`] |
 //! | forward packets | [`relay`] |
 //! | have the kernel answer or forward packets | [`handlers`] |
@@ -62,6 +63,7 @@
 pub mod attach;
 pub mod clock;
 pub mod cores;
+mod early;
 pub mod handlers;
 pub mod handoff;
 pub mod host_tables;
@@ -76,7 +78,7 @@ pub mod watch;
 
 pub use attach::{
     Addresses, Attachment, By, Daemon, Interface, LinkKind, OwnPair, OwnTap, Prefixed, Queues,
-    Role, SharedInterface, Tap,
+    Role, Route, SharedInterface, Tap,
 };
 pub use cores::Core;
 pub use exos_buf::{self as buf, Aggregate, Buffer, Slice};

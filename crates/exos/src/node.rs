@@ -1,26 +1,25 @@
 //! A stack on a link, and the parts of a program's loop.
 
+mod several;
+
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use exos_filter::Rule;
 use exos_inet::{Instant, Stack};
 use exos_link::{Link, TxMeta};
 
 use crate::attach::pair::Pair;
 use crate::clock;
-use crate::cores::Core;
+use crate::cores::{Core, Kept};
+use crate::early::Early;
 use crate::handlers::Handler;
 use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
-use crate::relay::Early;
 use crate::via::{News, Via};
-use crate::wait::{self, Waiting};
+use crate::wait::Waiting;
 use crate::watch::{Direction, Offer};
 use exos_host::error::{Error, ErrorKind};
-use exos_host::multicast::Memberships;
-use exos_host::ports::Reservation;
 
 /// Frames sent before the loop looks for arrivals again. On a veth the peer's answers are there when
 /// the sending call returns, up to one for each frame: so this is well below what the fill ring
@@ -33,9 +32,6 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// The sleep while the link has no room: nothing tells of chunks that come back from a device.
 const BLOCKED_SLEEP: Duration = Duration::from_millis(1);
-
-/// How often a program that does not sleep sees to what is seen to before a sleep.
-const LOOK_AROUND: Duration = Duration::from_millis(1);
 
 /// Batches that a relay takes in before the loop goes on: what it sends on is not answered by it, so that nobody waits for
 /// less than all of it.
@@ -72,12 +68,8 @@ pub struct Exos {
     pub(crate) offer: Option<Offer>,
     /// Our own interface pair, for as long as we run.
     pub(crate) pair: Option<Pair>,
-    /// Ports of the host that must not be answered by it.
-    pub(crate) _reservations: Vec<Reservation>,
-    /// The groups in which others ask for our IPv6 addresses.
-    pub(crate) _memberships: Option<Memberships>,
-    /// What is taken of what comes by an interface, for our addresses.
-    pub(crate) rules: Vec<Rule>,
+    /// What belongs to an interface and stays as long as we run.
+    pub(crate) kept: Kept,
     /// Its place among the program's cores, where there are several.
     pub(crate) handoff: Option<Handoff>,
     /// The other cores, until they are taken.
@@ -114,9 +106,7 @@ impl Exos {
             tables: None,
             via: None,
             pair: None,
-            _reservations: Vec::new(),
-            _memberships: None,
-            rules: Vec::new(),
+            kept: Kept::default(),
             handoff: None,
             cores: Vec::new(),
             early: Early::default(),
@@ -141,6 +131,11 @@ impl Exos {
             _ => self.offer = None,
         }
         self.via = Some(via);
+    }
+
+    /// Sleeps at once when there is nothing to do: another loop of the program runs on this core.
+    pub fn share_core(&mut self) {
+        self.waiting = Waiting::without_spinning();
     }
 
     /// The time of this turn: taken when `receive` began.
@@ -315,30 +310,7 @@ impl Exos {
     /// stack's next deadline, whichever comes first. Returns at once after a turn that moved
     /// frames, and for a while after it: see [`crate::wait`].
     pub fn wait(&mut self, until: Option<Instant>, others: &[BorrowedFd<'_>]) -> Result<(), Error> {
-        self.turns += 1;
-        if self.worked {
-            self.turns_busy += 1;
-            self.waiting.worked();
-            return Ok(());
-        }
-        let now = clock::now();
-        let deadline = until.into_iter().chain(self.deadline(now)).min();
-        if deadline.is_some_and(|at| at <= now) || self.waiting.should_spin(now) {
-            std::hint::spin_loop();
-            return Ok(());
-        }
-        if !self.link.prepare_wait() {
-            return Ok(());
-        }
-        self.waiting.sleeps += 1;
-        let latest = self.latest(now);
-        let until = deadline.map_or(latest, |at| at.min(latest));
-        let mut fds = others.to_vec();
-        fds.extend(descriptors(self.tables.as_ref(), self.via.as_ref()));
-        fds.extend(self.handoff.as_mut().map(Handoff::fd_to_sleep_on));
-        wait::sleep(now, Some(until), &self.link.fds(), &fds)
-            .map_err(|e| Error::io("cannot wait for packets", e))?;
-        Ok(())
+        Self::wait_for_any(std::slice::from_mut(self), until, others)
     }
 
     /// For a program that waits in an event loop of its own (epoll, mio, tokio) in place of [`wait`](Self::wait): what to
@@ -390,18 +362,7 @@ impl Exos {
         until: Option<Instant>,
         others: &[BorrowedFd<'_>],
     ) -> Result<(), Error> {
-        if self.worked || self.blocked || self.link.wants_write() {
-            return self.wait(until, others);
-        }
-        self.turns += 1;
-        if self.now - self.looked_around >= LOOK_AROUND {
-            self.looked_around = self.now;
-            // It gives the kernel frames to receive into, and notices an interface that has gone; whether one may sleep
-            // is not asked.
-            self.link.prepare_wait();
-        }
-        std::hint::spin_loop();
-        Ok(())
+        Self::look_on_any(std::slice::from_mut(self), until, others)
     }
 
     /// Every counter with its name: the link's, then the stack's.
@@ -440,3 +401,6 @@ fn descriptors<'a>(
     let tables = tables.map(HostTables::fd);
     tables.into_iter().chain(via.and_then(Via::fd))
 }
+
+#[cfg(test)]
+mod tests;

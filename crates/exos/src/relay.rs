@@ -6,6 +6,7 @@ use exos_host::passing::Passing;
 use exos_inet::{Instant, RxChecksum, Stack};
 use exos_link::{Link, Merging, Relay, TxMeta};
 
+use crate::early::Early;
 use crate::node::{Exos, RELAY_BATCHES};
 use crate::watch::Direction;
 
@@ -18,14 +19,6 @@ pub enum Passage {
     Stack,
     /// It is done with.
     Done,
-}
-
-/// What came for our addresses while the link was made, and the host saw.
-#[derive(Debug, Default)]
-pub(crate) struct Early {
-    frames: Vec<Vec<u8>>,
-    /// What there was no room for.
-    lost: u64,
 }
 
 impl Exos {
@@ -52,7 +45,12 @@ impl Exos {
         passing.stop()?;
         // What is longer, a kernel has put together of several: it is sent again.
         let mut frame = vec![0; exos_wire::ethernet::LEN + self.stack.config().mtu];
-        let is_ours = |frame: &[u8]| self.rules.iter().any(|rule| rule.filter.matches(frame));
+        let is_ours = |frame: &[u8]| {
+            self.kept
+                .rules
+                .iter()
+                .any(|rule| rule.filter.matches(frame))
+        };
         let mut passed = Vec::new();
         while let Some(frame) = passing.next(&mut frame) {
             if is_ours(frame) {

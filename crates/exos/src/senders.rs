@@ -32,7 +32,7 @@ impl Exos {
     pub fn take_from(&mut self, senders: &[Sender]) -> Result<(), Error> {
         let host = Netlink::new()?.all_addresses()?;
         let host: Vec<IpAddr> = host.iter().map(|address| address.ip).collect();
-        let mut rules = self.rules.clone();
+        let mut rules = self.kept.rules.clone();
         for sender in senders {
             rules.push(rule(&ends_of(sender, &host))?);
         }

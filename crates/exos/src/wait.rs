@@ -23,6 +23,8 @@ const SPIN_MIN: Duration = Duration::from_micros(2);
 #[derive(Debug)]
 pub struct Waiting {
     spin: Duration,
+    /// Spins are no longer than that.
+    spin_max: Duration,
     /// When the spin under way began.
     since: Option<Instant>,
     /// Sleeps so far.
@@ -33,6 +35,7 @@ impl Default for Waiting {
     fn default() -> Self {
         Self {
             spin: SPIN_MAX,
+            spin_max: SPIN_MAX,
             since: None,
             sleeps: 0,
         }
@@ -40,10 +43,19 @@ impl Default for Waiting {
 }
 
 impl Waiting {
+    /// Sleeps at once, always: whoever else runs on the core would wait for the spin's end.
+    pub fn without_spinning() -> Self {
+        Self {
+            spin: Duration::ZERO,
+            spin_max: Duration::ZERO,
+            ..Self::default()
+        }
+    }
+
     /// The turn moved frames.
     pub fn worked(&mut self) {
         if self.since.take().is_some() {
-            self.spin = (self.spin * 2).min(SPIN_MAX);
+            self.spin = (self.spin * 2).min(self.spin_max);
         }
     }
 
@@ -54,7 +66,7 @@ impl Waiting {
             return true;
         }
         self.since = None;
-        self.spin = (self.spin / 2).max(SPIN_MIN);
+        self.spin = (self.spin / 2).max(SPIN_MIN.min(self.spin_max));
         false
     }
 }
@@ -94,6 +106,15 @@ pub fn sleep(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_shares_a_core_never_spins() {
+        let mut waiting = Waiting::without_spinning();
+        for micros in 0..100 {
+            assert!(!waiting.should_spin(Instant::START + Duration::from_micros(micros)));
+            waiting.worked();
+        }
+    }
 
     #[test]
     fn spins_shrink_in_vain_and_grow_when_worth_it() {

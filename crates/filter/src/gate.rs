@@ -22,6 +22,7 @@
 //! Runs on Linux 6.1: `bpf_xdp_load_bytes` is of 5.18, atomic instructions of 5.12, ring buffers of 5.8. The look at
 //! unfinished checksums ([`Checksum`]) takes 6.2; without it no packet socket may be given to a program.
 
+mod arrivals;
 mod batch;
 mod checksum;
 mod classify;

@@ -25,6 +25,7 @@
 //! No I/O here, no unsafe code, no clock: text and bytes in, instructions and answers out.
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
 mod counters;
 pub mod ebpf;
 pub mod filter;

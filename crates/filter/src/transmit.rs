@@ -3,12 +3,12 @@
 //! interface.
 //!
 //! ```text
-//! queue:  taken | refused | end | returned | descriptor 0 | descriptor 1 | ...     words of 64 bits
+//! queue:  taken | refused | end | returned | descriptor 0 | descriptor 1 | ... | lost     words of 64 bits
 //! frames: chunk 0 | chunk 1 | ...                                                   values of one size
 //! ```
 //!
 //! The program advances `taken` by one for each frame, so that its value before and after a run says how many there
-//! were. A descriptor that is no frame of the memory is dropped and counted in `refused`. `end` and `returned` are for the
+//! were. A descriptor that is no frame of the memory is dropped and counted in `refused`. `end`, `returned` and `lost` are for the
 //! checked program of a shared interface ([`crate::gate::batch`]), which takes its frames by the same code.
 
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
@@ -21,7 +21,7 @@ pub const QUEUE_LEN: u32 = 512;
 pub const DESCRIPTORS: usize = 4;
 
 /// Words of the queue's value.
-pub const QUEUE_WORDS: usize = DESCRIPTORS + QUEUE_LEN as usize;
+pub const QUEUE_WORDS: usize = LOST + 1;
 
 /// The word that counts the frames taken, modulo 2^64.
 pub const TAKEN: usize = 0;
@@ -34,6 +34,9 @@ pub const END: usize = 2;
 
 /// The word that counts the frames which the checked program has given back, see [`GIVEN_BACK`].
 pub const RETURNED: usize = 3;
+
+/// The word that counts the frames which were allowed and which the interface that they were to leave by did not take.
+pub const LOST: usize = DESCRIPTORS + QUEUE_LEN as usize;
 
 /// The bit that the checked program sets in the descriptor of a frame which it neither sent nor refused.
 pub const GIVEN_BACK: u64 = 1 << 63;

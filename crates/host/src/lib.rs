@@ -26,7 +26,7 @@ pub mod units;
 pub mod uring;
 pub mod user_memory;
 
-pub use network::{ethtool, multicast, netlink, netns, passing, ports};
+pub use network::{ethtool, multicast, netlink, netns, passing, ports, sysfs};
 pub use process::{
     accounts, affinity, background, caps, children, peer, priority, privilege, seccomp,
 };

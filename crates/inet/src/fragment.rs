@@ -260,21 +260,6 @@ impl Reassembler {
         self.counters
     }
 
-    /// Datagrams waiting, condemned ones included.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// True when no datagram waits.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Bytes held, with overheads.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Take one fragment; gives the datagram if that was its last missing piece.
     pub fn push(&mut self, now: Instant, fragment: &Fragment<'_>) -> Option<Datagram> {
         self.counters.received += 1;
@@ -507,6 +492,24 @@ pub fn cut_v6(
         packet[HEADERS..].copy_from_slice(&payload[offset..offset + len]);
         packet
     })
+}
+
+#[cfg(test)]
+impl Reassembler {
+    /// Datagrams waiting, condemned ones included.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// True when no datagram waits.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Bytes held, with overheads.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 #[cfg(test)]

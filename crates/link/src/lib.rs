@@ -85,6 +85,16 @@ macro_rules! on_each {
 }
 
 impl Link {
+    /// What a person calls it: the interface's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Xdp(link) => link.name(),
+            Self::Packet(link) => link.name(),
+            Self::Tap(link) => link.name(),
+            Self::Memory(_) => "memory",
+        }
+    }
+
     /// The Ethernet address of our end.
     pub fn mac(&self) -> Mac {
         on_each!(self, link => link.mac())
@@ -191,9 +201,18 @@ impl Link {
         }
     }
 
+    /// To be called now and then by those who never sleep, once in a millisecond: gives the kernel what it is owed to receive into,
+    /// and notices an interface that has gone, of which the next flush tells. Packet sockets and TAP devices tell of that when they are
+    /// read from, and are owed nothing.
+    pub fn look_after(&mut self) {
+        if let Self::Xdp(link) = self {
+            link.look_after();
+        }
+    }
+
     /// To be called before sleeping: false when a frame is there already, or an
     /// error that the next flush will tell. True says that the descriptor will
-    /// tell of the next one.
+    /// tell of the next one; without this call it need not.
     pub fn prepare_wait(&mut self) -> bool {
         match self {
             Self::Xdp(link) => link.prepare_wait(),

@@ -6,7 +6,8 @@
 //! runs in the kernel, `socket` the rings and system calls, `umem` the memory and
 //! the places in which a chunk of it can be, `queue` the data path, `live` how many frames leave at once, `way_out` how a handler's
 //! packets leave. A link can also be made by a daemon (`offer`) and passed to a program without privilege (`adopt`), with
-//! some numbers (`facts`); it sends many frames at once through the daemon's program (`checked`).
+//! some numbers (`facts`); it sends many frames at once through the daemon's program (`checked`), and frames come to it past
+//! its interface (`arrivals`).
 //!
 //! Rules of the interface:
 //!
@@ -28,10 +29,12 @@
 //!   queues ([`XdpLink::open_for_cores`]).
 
 mod adopt;
+mod arrivals;
 pub(crate) mod calls;
 mod checked;
 mod facts;
 mod live;
+mod losses;
 mod offer;
 mod open;
 mod program;
@@ -61,6 +64,7 @@ pub use program::{Mode, ModeChoice};
 pub use super_packets::RingLock;
 pub use way_out::way_out_of;
 
+use losses::Losses;
 use program::Program;
 use queue::Queue;
 use super_packets::SuperPackets;
@@ -71,8 +75,10 @@ use super_packets::SuperPackets;
 pub struct XdpLink {
     /// What takes packets from the interface; a daemon's business where the link is adopted.
     program: Option<Arc<Program>>,
-    /// Of several links with one program the first tells of its verdicts.
+    /// Of several links with one program the first tells of its verdicts, and of what the interface dropped.
     tells_verdicts: bool,
+    /// What the interface drops of what is sent, where this can be known.
+    losses: Option<Losses>,
     mode: Mode,
     /// At least one.
     queues: Vec<Queue>,
@@ -322,6 +328,12 @@ impl XdpLink {
         self.queues.iter_mut().any(Queue::wants_write)
     }
 
+    /// What is to be done now and then also by those who do not sleep: chunks for the kernel to receive into, and a look whether the
+    /// interface is there, of which the next flush tells.
+    pub fn look_after(&mut self) {
+        self.queues.iter_mut().for_each(Queue::look_after);
+    }
+
     /// False when a frame is there already, or when the interface has gone, of
     /// which the next flush tells. To be called after the caller has found nothing
     /// to do and before it sleeps on [`fds`](Self::fds).
@@ -335,7 +347,8 @@ impl XdpLink {
     /// dropped for want of a large enough chunk or of any (the latter also by
     /// themselves, as `kernel_rx_fill_ring_empty`), because the receive ring was
     /// full, and descriptors of ours that it refused. `xdp_*` are the verdicts of
-    /// the filter program.
+    /// the filter program. `interface_tx_dropped` are the frames that the
+    /// interface's driver has dropped on their way out, whoever sent them.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.queues[0].counters();
         for queue in &self.queues[1..] {
@@ -345,6 +358,8 @@ impl XdpLink {
             }
         }
         all.extend(self.large.iter().flat_map(SuperPackets::counters));
+        let losses = self.losses.iter().filter(|_| self.tells_verdicts);
+        all.extend(losses.map(|losses| ("interface_tx_dropped", losses.count())));
         let program = self.program.iter().filter(|_| self.tells_verdicts);
         all.extend(program.flat_map(|program| program.verdicts()));
         all

@@ -21,13 +21,17 @@
 //! with `#`.
 
 mod diff;
+mod flows;
 mod frame;
+mod names;
 
 use crate::wire::Fate;
 use exos_inet::Instant;
-use exos_wire::SeqNumber;
-use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+
+use flows::Flows;
+use names::Names;
+pub use names::Style;
 
 /// Bytes kept of each frame: all headers that the text shows.
 const SNAP_LEN: usize = 200;
@@ -35,19 +39,6 @@ const SNAP_LEN: usize = 200;
 /// Frames kept: a scenario has dozens, the longest transfers tens of thousands; beyond this the
 /// oldest go.
 const RECORDS_MAX: usize = 200_000;
-
-/// What a line shows besides the essential.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
-    /// TCP windows, as on the wire.
-    pub windows: bool,
-    /// TCP and UDP ports behind the hosts.
-    pub ports: bool,
-    /// MSS, window scale and timestamps of TCP.
-    pub options: bool,
-    /// Leave ARP and neighbour discovery out.
-    pub hide_neighbors: bool,
-}
 
 /// One frame that was sent.
 #[derive(Clone, Debug)]
@@ -61,8 +52,7 @@ struct Record {
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     records: std::collections::VecDeque<Record>,
-    names: HashMap<IpAddr, String>,
-    style: Style,
+    names: Names,
     /// What was known before the first record.
     flows: Flows,
 }
@@ -75,12 +65,12 @@ impl Trace {
 
     /// Show `addr` as `name`.
     pub fn name(&mut self, addr: IpAddr, name: &str) {
-        self.names.insert(addr, name.to_owned());
+        self.names.by_address.insert(addr, name.to_owned());
     }
 
     /// Show more or less.
     pub fn set_style(&mut self, style: Style) {
-        self.style = style;
+        self.names.style = style;
     }
 
     /// A frame was sent and met its fate.
@@ -96,7 +86,7 @@ impl Trace {
     pub fn clear(&mut self) {
         let mut flows = std::mem::take(&mut self.flows);
         for record in &self.records {
-            frame::describe(self, &mut flows, &record.bytes);
+            frame::describe(&self.names, &mut flows, &record.bytes);
         }
         self.flows = flows;
         self.records.clear();
@@ -117,7 +107,7 @@ impl Trace {
         let mut flows = self.flows.clone();
         let mut lines = Vec::new();
         for record in &self.records {
-            let Some((ends, what)) = frame::describe(self, &mut flows, &record.bytes) else {
+            let Some((ends, what)) = frame::describe(&self.names, &mut flows, &record.bytes) else {
                 continue;
             };
             let what = match fate_text(record.fate) {
@@ -142,41 +132,6 @@ impl Trace {
     /// `Err` with a readable difference unless the trace is what `expected` says.
     pub fn compare(&self, expected: &str) -> Result<(), String> {
         diff::compare(&diff::normalized(expected), &self.lines())
-    }
-
-    fn host(&self, ip: IpAddr) -> String {
-        self.names
-            .get(&ip)
-            .cloned()
-            .unwrap_or_else(|| ip.to_string())
-    }
-
-    fn end(&self, end: SocketAddr) -> String {
-        let host = self.host(end.ip());
-        if self.style.ports {
-            format!("{host}.{}", end.port())
-        } else {
-            host
-        }
-    }
-}
-
-/// Initial sequence numbers, by direction.
-#[derive(Clone, Debug, Default)]
-struct Flows {
-    initial: HashMap<(SocketAddr, SocketAddr), SeqNumber>,
-}
-
-impl Flows {
-    fn began(&mut self, from: SocketAddr, to: SocketAddr, seq: SeqNumber) {
-        self.initial.insert((from, to), seq);
-    }
-
-    fn relative(&self, from: SocketAddr, to: SocketAddr, seq: SeqNumber) -> i64 {
-        match self.initial.get(&(from, to)) {
-            Some(&initial) => i64::from(seq - initial),
-            None => i64::from(seq.0),
-        }
     }
 }
 

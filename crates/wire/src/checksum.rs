@@ -229,10 +229,3 @@ pub const fn update16(checksum: u16, old: u16, new: u16) -> u16 {
     // HC' = ~(~HC + ~m + m'). Equation 4 would give the other zero for some packets (RFC 1624 §5).
     Sum(!checksum).plus_word(!old).plus_word(new).finish()
 }
-
-/// The checksum after an aligned pair of words under it has changed.
-#[inline]
-#[must_use]
-pub const fn update32(checksum: u16, old: u32, new: u32) -> u16 {
-    Sum(!checksum).plus_u32(!old).plus_u32(new).finish()
-}

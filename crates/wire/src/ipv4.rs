@@ -15,8 +15,6 @@ use crate::{Sum, WireError};
 
 /// Bytes of a header without options.
 pub const LEN: usize = 20;
-/// Bytes of the largest packet: its length field has 16 bits.
-pub const TOTAL_LEN_MAX: usize = 0xffff;
 
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
@@ -337,7 +335,7 @@ impl Ipv4Header {
     /// Writes the header with its checksum and returns its length, [`LEN`].
     ///
     /// # Panics
-    /// When `out` is too short, the packet would be longer than [`TOTAL_LEN_MAX`], or the
+    /// When `out` is too short, the packet would be longer than its length field of 16 bits can say, or the
     /// fragment offset is not a multiple of 8 below 65536.
     #[inline]
     pub fn emit(&self, payload_len: usize, out: &mut [u8]) -> usize {

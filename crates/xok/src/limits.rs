@@ -4,8 +4,9 @@
 /// and nothing that belongs into a message is longer: reports go as descriptors.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// Descriptors with one message: of `Batch`, the program, the array of frames, the queue, and the array of programs.
-pub const MESSAGE_DESCRIPTORS_MAX: usize = 4;
+/// Descriptors with one message: of `Bypass`, the program, the array of frames, the queue, the array of programs, and the array
+/// that frames arrive in.
+pub const MESSAGE_DESCRIPTORS_MAX: usize = 5;
 
 /// Bytes of an interface's name: the kernel's `IFNAMSIZ` without its terminator.
 pub const INTERFACE_NAME_BYTES_MAX: usize = 15;

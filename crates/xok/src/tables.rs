@@ -35,9 +35,6 @@ pub const MAGIC: u64 = u64::from_be_bytes(*b"EXOSXOKT");
 /// Word 1: the version of this layout.
 pub const LAYOUT: u64 = 2;
 
-/// Words before the first table.
-const HEADER_WORDS: usize = 64;
-
 /// Words of the whole.
 pub const WORDS: usize = Grant::AT + Grant::ROWS * Grant::WORDS;
 

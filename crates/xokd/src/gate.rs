@@ -16,7 +16,7 @@
 //! Order matters where a packet could fall between two tables: a slot is complete before a grant leads to it, and no
 //! grant leads to it any more before it goes.
 
-mod batches;
+mod bypass;
 mod checksum;
 mod generals;
 mod owners;
@@ -40,7 +40,7 @@ use exos_xok::Claim;
 use crate::clock::now;
 use crate::ledger::{Change, SlotId};
 use crate::limits::FILTER_INSNS_MAX;
-pub use batches::batch_bytes;
+pub use bypass::{bypass_bytes, may_arrive_in_memory};
 pub use generals::{GeneralFilters, GeneralPrograms, GeneralWork};
 pub use pins::{are_private, folders, is_orphan, remove_folder};
 use pins::{attach_incoming, attach_tc};
@@ -79,7 +79,7 @@ impl Gate {
         // None without `CONFIG_DEBUG_INFO_BTF`.
         let types = KernelTypes::load().ok();
         let checksum = types.as_ref().and_then(checksum::find);
-        let namespace = types.as_ref().and_then(batches::this_namespace);
+        let namespace = types.as_ref().and_then(bypass::this_namespace);
         let load = |words: Vec<u64>, name: &str| Prog::load_classifier(&words, name);
         let out = load(gate::outgoing(&fds, checksum.as_ref()).words(), "exos_out")?;
         let from_host = load(gate::from_host(&fds).words(), "exos_host")?;

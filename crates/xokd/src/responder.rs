@@ -20,8 +20,7 @@ use exos_host::Error;
 use exos_host::bpf::MappedArray;
 use exos_host::error::Result;
 use exos_inet::neighbor::State;
-use exos_inet::tcp::flow::Flow;
-use exos_inet::tcp::time_wait::records::RECORD_LEN;
+use exos_inet::tcp::{Flow, TIME_WAIT_RECORD_LEN};
 use exos_inet::{Config, Instant, Stack};
 use exos_link::{Feed, Link, RX_BATCH, RxMeta, TxMeta, XdpLink};
 use exos_xok::tables::{Neighbour, NeighbourState};
@@ -192,7 +191,7 @@ impl Responder {
         claim: &Claim,
         room: usize,
     ) -> usize {
-        let records = &records[..records.len().min(room * RECORD_LEN)];
+        let records = &records[..records.len().min(room * TIME_WAIT_RECORD_LEN)];
         let take = |flow: &Flow| {
             let far = Endpoint {
                 ip: flow.remote().ip(),

@@ -60,7 +60,7 @@ impl Lines {
         Lines {
             file: file.into(),
             log: line(&tables.log.file),
-            link: line(&tables.link.name),
+            link: tables.link.first().map_or(0, |link| line(&link.name)),
             sites: tables.site.iter().map(|t| site(t.get_ref())).collect(),
         }
     }

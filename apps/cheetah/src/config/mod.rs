@@ -120,7 +120,7 @@ impl Config {
                 .and_then(|port| source.number(port, 1, i64::from(u16::MAX)))
                 .map_or(DEFAULT_PORT, |port| port as u16),
             user: stack::user(&source, tables.user.as_ref()),
-            link: stack::link(&source, &tables.link),
+            link: stack::links(&source, &tables.link),
             cores: stack::cores(&source, &tables.link),
             tcp: stack::tcp(&source, &tables.tcp),
             log: watch::log(&source, &folder_of(file), &tables.log),

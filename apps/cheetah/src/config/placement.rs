@@ -1,8 +1,8 @@
-//! On which cores the server runs.
+//! On which cores the server runs, and on which of its links each.
 
 use exos::{Attachment, Error, Role};
-use exos_program::Needs;
-use exos_program::cores::choose;
+use exos_program::cores::{by_links, choose, deal};
+use exos_program::{LinkName, Needs};
 
 use super::Config;
 
@@ -13,38 +13,55 @@ impl Config {
         self.cores.map_or(listed, |cores| cores as usize)
     }
 
-    /// What is asked of the library.
+    /// What is asked of the library for each link, which has these [places](Self::places).
     ///
     /// # Errors
     ///
     /// The options contradict each other.
-    pub(crate) fn attachment(&self) -> Result<Attachment, Error> {
-        self.link.attachment(&Needs {
-            cores: self.core_count() as u32,
+    pub(crate) fn attachments(&self, places: &[Vec<usize>]) -> Result<Vec<Attachment>, Error> {
+        let needs = places.iter().map(|cores| Needs {
+            cores: cores.len().max(1) as u32,
             ..Needs::new(Role::Serve(self.port))
-        })
+        });
+        self.link.attachments(&needs.collect::<Vec<_>>())
     }
 
-    /// The cores to run on, of those that this process may use; none for one loop that runs anywhere.
+    /// The cores of each link, of those that this process may use; none for one loop that runs anywhere.
     ///
     /// # Errors
     ///
     /// There are not as many, or others are named.
-    pub(crate) fn places(&self, allowed: &[usize]) -> Result<Vec<usize>, Error> {
-        let (count, named) = (self.core_count(), &self.link.core[..]);
-        if self.syn_handler && count > 1 {
-            return Err(Error::new("the kernel answers SYNs for one core only")
-                .mend("leave --syn-handler out, or --cores"));
+    pub(crate) fn places(&self, allowed: &[usize]) -> Result<Vec<Vec<usize>>, Error> {
+        let (links, named) = (self.link.each()?, &self.link.core[..]);
+        let count = match self.cores {
+            None if named.is_empty() => by_links(links.len(), allowed),
+            _ => self.core_count(),
+        };
+        let loops = count.max(links.len());
+        if self.syn_handler && loops > 1 {
+            return Err(
+                Error::new("the kernel answers SYNs for one core of one interface only")
+                    .mend("leave --syn-handler out, or --cores"),
+            );
         }
         if self
             .bounds
             .max_connections
-            .is_some_and(|most| (most as usize) < count)
+            .is_some_and(|most| (most as usize) < loops)
         {
             return Err(Error::new("there are to be fewer connections than cores")
-                .mend(format!("let max_connections be {count} at least")));
+                .mend(format!("let max_connections be {loops} at least")));
         }
-        choose(count, named, allowed)
+        let mut cores = choose(count, named, allowed)?;
+        if links.len() == 1 {
+            return Ok(vec![cores]);
+        }
+        if cores.is_empty() {
+            cores.extend(allowed.first());
+        }
+        let names = links.iter().filter_map(|link| link.link.as_ref());
+        let shared_out: Vec<bool> = names.map(LinkName::can_be_shared_out).collect();
+        deal(&cores, &shared_out)
     }
 
     /// Where a server on the kernel's sockets runs, which has one loop.
@@ -67,6 +84,42 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_link_has_cores() {
+        let mut config = Config::of(crate::config::Root::Example);
+        let link = |name: &str, address: &str| exos_program::NamedLink {
+            name: name.parse().unwrap(),
+            address: vec![address.parse().unwrap()],
+            gateway: Vec::new(),
+            route: Vec::new(),
+        };
+        let allowed = [1, 2, 5];
+        assert_eq!(config.places(&allowed).unwrap(), [Vec::<usize>::new()]);
+        config.link.link = Some("xdp:eth0".parse().unwrap());
+        config.link.address = vec!["192.0.2.7/24".parse().unwrap()];
+        assert_eq!(config.places(&allowed).unwrap(), [Vec::<usize>::new()]);
+        config.link.others = vec![link("xdp:eth1", "198.51.100.7/24")];
+        let attached = |config: &Config| {
+            let places = config.places(&allowed).unwrap();
+            (config.attachments(&places).unwrap().len(), places)
+        };
+        assert_eq!(attached(&config), (2, vec![vec![1], vec![2]]));
+        config.cores = Some(1);
+        assert_eq!(attached(&config), (2, vec![vec![1], vec![1]]));
+        config.cores = Some(3);
+        assert_eq!(attached(&config), (2, vec![vec![1, 5], vec![2]]));
+        config.cores = None;
+        config.link.core = vec![5];
+        assert_eq!(attached(&config), (2, vec![vec![5], vec![5]]));
+        config.syn_handler = true;
+        let error = config.places(&allowed).unwrap_err().to_string();
+        assert!(error.contains("one core of one interface"), "{error}");
+        config.syn_handler = false;
+        config.link.others[0] = link("xdp:eth0:1", "198.51.100.7/24");
+        let error = config.places(&allowed).unwrap_err().to_string();
+        assert!(error.contains("eth0 is named twice"), "{error}");
+    }
 
     #[test]
     fn on_sockets_there_is_one_loop() {

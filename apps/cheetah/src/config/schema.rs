@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-pub(super) use exos_program::config::link::LinkTable;
+pub(super) use exos_program::config::link::LinkTables;
 pub(super) use exos_program::config::{Number, Text};
 use serde::Deserialize;
 use toml::Spanned;
@@ -17,7 +17,7 @@ use toml::Spanned;
 pub(super) struct File {
     pub(super) port: Option<Number>,
     pub(super) user: Option<Text>,
-    pub(super) link: LinkTable,
+    pub(super) link: LinkTables,
     pub(super) tcp: TcpTable,
     pub(super) log: LogTable,
     pub(super) status: StatusTable,

@@ -1,8 +1,8 @@
 //! The link and TCP: `[link]` and `[tcp]`, which say what the flags of every program say.
 
 use exos_program::config::Source;
-pub(super) use exos_program::config::link::link;
-use exos_program::config::link::{CORES_MAX, LinkTable};
+pub(super) use exos_program::config::link::links;
+use exos_program::config::link::{CORES_MAX, LinkTables};
 pub(super) use exos_program::config::user;
 use exos_program::{Congestion, Ecn, LinkArgs, TcpArgs};
 
@@ -15,8 +15,8 @@ pub type LinkConfig = LinkArgs;
 pub type TcpConfig = TcpArgs;
 
 /// `cores` of `[link]`.
-pub(super) fn cores(source: &Source, table: &LinkTable) -> Option<u32> {
-    let cores = source.number(table.cores.as_ref()?, 1, CORES_MAX);
+pub(super) fn cores(source: &Source, tables: &LinkTables) -> Option<u32> {
+    let cores = source.number(tables.first()?.cores.as_ref()?, 1, CORES_MAX);
     cores.map(|cores| cores as u32)
 }
 

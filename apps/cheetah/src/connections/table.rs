@@ -1,8 +1,8 @@
 //! All connections, by the slots of their identities, with an alarm for each.
 
 use exos_inet::Instant;
+use exos_inet::tcp::Alarms;
 use exos_inet::tcp::ConnectionId;
-use exos_inet::tcp::alarms::Alarms;
 
 use super::connection::Connection;
 

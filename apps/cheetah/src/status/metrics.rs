@@ -1,9 +1,9 @@
 //! A snapshot as Prometheus text.
 //!
 //! Names: `exos_serve_NAME_total` for each counter, but one metric with the label `status` for the responses; with the
-//! label `core` what tells cores apart.
+//! label `core` what tells cores apart, and `interface` beside it where there are several.
 
-use exos_program::exposition::{Exposition, Kind, metric_name};
+use exos_program::exposition::{Exposition, Kind, label_value, metric_name};
 
 use super::snapshot::{Row, Snapshot};
 
@@ -58,14 +58,18 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
         let metric = format!("exos_serve_core_{}{total}", name(&snapshot.cores[0]));
         text.begin(&metric, kind);
         for row in &snapshot.cores {
-            text.sample(
-                &metric,
-                &format!("core=\"{}\"", row.core),
-                row.columns()[column].1,
-            );
+            text.sample(&metric, &labels(row), row.columns()[column].1);
         }
     }
     text.into_text()
+}
+
+fn labels(row: &Row) -> String {
+    let core = format!("core=\"{}\"", row.core);
+    match &row.interface {
+        Some(interface) => format!("{core},interface=\"{}\"", label_value(interface)),
+        None => core,
+    }
 }
 
 #[cfg(test)]
@@ -95,6 +99,16 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("# TYPE exos_serve_connections gauge\nexos_serve_connections 3\n"));
+        let on = |interface: &str| Row {
+            core: 2,
+            interface: Some(interface.to_owned()),
+            ..Row::default()
+        };
+        let two = super::text(&Snapshot::default().with(vec![on("eth0"), on("eth1")]));
+        assert!(
+            two.contains("exos_serve_core_responses_total{core=\"2\",interface=\"eth1\"} 0\n"),
+            "{two}"
+        );
         let mut types: Vec<&str> = text.lines().filter(|l| l.starts_with('#')).collect();
         let count = types.len();
         types.sort_unstable();

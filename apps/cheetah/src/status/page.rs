@@ -25,7 +25,9 @@ const GROUPS: [(&str, &str); 5] = [
 
 pub(super) fn html(snapshot: &Snapshot, path: &str) -> String {
     let mut text = HEAD.to_owned();
-    let _ = writeln!(text, "<p>{}</p>", escape(&snapshot.link));
+    for link in snapshot.link.lines() {
+        let _ = writeln!(text, "<p>{}</p>", escape(link));
+    }
     let rows = overview(snapshot);
     table(
         &mut text,
@@ -100,7 +102,7 @@ fn cores(text: &mut String, rows: &[Row]) {
         let _ = write!(text, "<th>{}", name.replace('_', " "));
     }
     for row in rows {
-        let _ = write!(text, "\n<tr><td>{}", row.core);
+        let _ = write!(text, "\n<tr><td>{}", escape(&row.place()));
         for (_, count) in row.columns() {
             let _ = write!(text, "<td>{count}");
         }

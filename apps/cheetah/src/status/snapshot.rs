@@ -49,6 +49,8 @@ pub struct Snapshot {
 pub struct Row {
     /// The processor that it runs on.
     pub core: usize,
+    /// The interface that it serves, where there are several.
+    pub interface: Option<String>,
     /// As of the [`Snapshot`].
     pub connections: usize,
     /// As of the [`Snapshot`].
@@ -64,6 +66,14 @@ pub struct Row {
 }
 
 impl Row {
+    /// The core and its interface, for people.
+    pub fn place(&self) -> String {
+        match &self.interface {
+            Some(interface) => format!("{}, {interface}", self.core),
+            None => self.core.to_string(),
+        }
+    }
+
     /// A counter by its name.
     pub fn counter(&self, name: &str) -> u64 {
         let found = self.counters.iter().find(|(counter, _)| counter == name);
@@ -71,7 +81,7 @@ impl Row {
     }
 
     /// What tells the cores apart, by name.
-    pub fn columns(&self) -> [(&'static str, u64); 7] {
+    pub fn columns(&self) -> [(&'static str, u64); 9] {
         [
             ("connections", self.connections as u64),
             ("time_wait_connections", self.time_wait as u64),
@@ -80,6 +90,8 @@ impl Row {
             ("turns", self.counter("turns")),
             ("turns_busy", self.counter("turns_busy")),
             ("frames_handed_on", self.counter("cores_frames_handed_on")),
+            ("frames_received", self.counter("frames_received")),
+            ("frames_sent", self.counter("frames_sent")),
         ]
     }
 }
@@ -167,18 +179,21 @@ pub struct Statistics {
     /// `sockets_` those of `--sockets`; the others are the stack's. `drop_` counts packets that were dropped, each kind by its
     /// own name. What each means stands beside its declaration in the code.
     counters: BTreeMap<String, u64>,
-    /// With several cores, each by itself; left out with one. Those of other cores may be a moment older than the sums.
+    /// With several cores or interfaces, each by itself; left out with one. Those of other cores may be a moment older than the sums.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cores: Vec<OnCore>,
 }
 
-/// A core of the server. Beside its number it has its own `connections`, `time_wait_connections`, `responses`,
-/// `response_bytes`, `turns`, `turns_busy` (turns of its loop, and those that moved frames), and `frames_handed_on` (that came
-/// to it and were another's).
+/// A loop of the server: a core, or its part of one of several interfaces. Beside its number it has its own `connections`, `time_wait_connections`, `responses`,
+/// `response_bytes`, `turns`, `turns_busy` (turns of its loop, and those that moved frames), `frames_handed_on` (that came
+/// to it and were another's), `frames_received` and `frames_sent`.
 #[derive(Serialize, JsonSchema)]
 struct OnCore {
     /// Its number.
     core: usize,
+    /// The interface that it serves; left out where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<String>,
     #[serde(flatten)]
     columns: BTreeMap<&'static str, u64>,
 }
@@ -187,6 +202,7 @@ impl OnCore {
     fn of(row: &Row) -> Self {
         Self {
             core: row.core,
+            interface: row.interface.clone(),
             columns: row.columns().into_iter().collect(),
         }
     }
@@ -278,6 +294,25 @@ mod tests {
         assert_eq!(json["cores"][1]["core"], 6);
         assert_eq!(json["cores"][1]["turns"], 70);
         assert_eq!(json["cores"][0]["connections"], 5);
+    }
+
+    #[test]
+    fn loops_say_their_interface_where_there_are_several() {
+        let counters = vec![("frames_sent".to_owned(), 7)];
+        let row = |interface: &str| Row {
+            core: 3,
+            interface: Some(interface.to_owned()),
+            counters: counters.clone(),
+            ..Row::default()
+        };
+        let json = Snapshot::default()
+            .with(vec![row("eth0"), row("eth1")])
+            .json();
+        assert_eq!(json["cores"][1]["interface"], "eth1");
+        assert_eq!(json["cores"][1]["frames_sent"], 7);
+        assert_eq!(row("eth1").place(), "3, eth1");
+        let alone = Snapshot::default().with(vec![Row::default(); 2]).json();
+        assert_eq!(alone["cores"][1].get("interface"), None);
     }
 
     #[test]

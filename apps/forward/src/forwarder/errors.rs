@@ -70,10 +70,15 @@ impl Forwarder {
             // Towards servers nothing is changed but where packets go.
             outer.src.address = packet.src;
         }
+        let to = outer.dst.address;
+        if self.links.exceeded(packet.ip_len(), to).is_some() {
+            self.counters.drop_too_big += 1;
+            return Verdict::Drop;
+        }
         quote.translate(packet, frame, &outer, &inner);
         self.counters.forwarded_icmp_errors += 1;
         self.sent(packet, course(&flow, way));
-        Verdict::Onward(outer.dst.address.into())
+        Verdict::Onward(to.into())
     }
 
     /// An error about what a server has sent to this client by itself: to the server, which has the address that it is for.

@@ -138,7 +138,7 @@ impl Forwarder {
 
     /// Sends a flow's SYN on, which was kept; false where it cannot be.
     fn ask(&mut self, now: Instant, id: FlowId, frame: &mut [u8], sums: Sums) -> bool {
-        let Some(packet) = Packet::read(frame, self.mac) else {
+        let Some(packet) = Packet::read_again(frame) else {
             return false;
         };
         self.keep_syn(now, id, &packet, frame, sums);

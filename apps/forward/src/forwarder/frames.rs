@@ -1,5 +1,7 @@
 //! The forwarder, and what it does with a frame that comes.
 
+use std::net::IpAddr;
+
 use exos_inet::route::Routes;
 use exos_inet::siphash::SipKey;
 use exos_inet::{Instant, RxChecksum};
@@ -7,12 +9,13 @@ use exos_wire::Mac;
 
 use super::ending::Ending;
 use super::generated::Generated;
+use super::links::Links;
 use super::shown::{Prefetch, Whose};
 use super::verdict::{NoFlow, NoServer, Verdict};
 use super::way::{Way, course, tick_of};
 use crate::counters::Counters;
 use crate::flow::{Flow, FlowId, FlowTable, State, Tick};
-use crate::limits::{CHECK_PORTS, EXPIRED_AT_ONCE};
+use crate::limits::{CHECK_PORTS, EXPIRED_AT_ONCE, LINK_MTU};
 use crate::packets::endpoint::{Address, Endpoint};
 use crate::packets::fragments::{Fragments, Onward};
 use crate::packets::packet::{Packet, Transport, Upper};
@@ -33,12 +36,12 @@ pub struct Forwarder {
     pub(super) counters: Counters,
     pub(super) endings: Vec<Ending>,
     pub(super) no_server: NoServer,
-    /// Who may send, and of which generation that is.
-    pub(super) routes: (u64, Routes),
+    pub(super) links: Links,
     /// Packets of flows that stand go by without coming here.
     pub(super) is_seen_elsewhere: bool,
     /// Which server a client belongs to; the same for all forwarders.
     pub(super) spread: SipKey,
+    /// Of the link by which frames come now.
     pub(super) mac: Mac,
     pub(super) prefetch: Prefetch,
     pub(super) generated: Generated,
@@ -55,7 +58,7 @@ impl Forwarder {
             counters: Counters::default(),
             endings: Vec::new(),
             no_server: NoServer::default(),
-            routes: (0, Routes::default()),
+            links: Links::new(&[(mac, LINK_MTU)]),
             is_seen_elsewhere: false,
             spread: SipKey::from_seed(0),
             mac,
@@ -175,13 +178,19 @@ impl Forwarder {
         if packet.hops <= 1 {
             return self.drop_last_hop();
         }
+        let to = onward.rewrite.dst.address;
+        if onward.reach != Reach::Tunnel
+            && let Some(mtu) = self.links.exceeded(packet.ip_len(), to)
+        {
+            return self.send_long(now, packet, frame, sums, onward, mtu);
+        }
         match onward.reach {
             Reach::Nat | Reach::Transparent => onward.rewrite.apply(packet, frame, sums),
             Reach::Direct => keep_ends(packet, frame, sums),
             Reach::Tunnel => return self.wrap(now, packet, frame, sums, onward.course),
         }
         self.sent(packet, onward.course);
-        Verdict::Onward(onward.rewrite.dst.address.into())
+        Verdict::Onward(to.into())
     }
 
     /// The address of ours that a flow's server sends to; or where that is the client's, the one that the client knows of.
@@ -296,12 +305,29 @@ impl Forwarder {
         self.no_server = no_server;
     }
 
-    /// Who may send, as the stack on the link knows it: addresses of ours and those of everybody are nobody's.
-    /// Costs nothing where the generation is that of before.
-    pub fn set_routes(&mut self, generation: u64, routes: &Routes) {
-        if self.routes.0 != generation {
-            self.routes = (generation, routes.clone());
-        }
+    /// The links, by their link addresses, each with how long packets may be there, from the IP header on. Frames come by the
+    /// first.
+    pub fn set_links(&mut self, links: &[(Mac, usize)]) {
+        self.links = Links::new(links);
+        self.generated.set_mtu(self.links.mtu_max());
+        self.frames_come_by(0);
+    }
+
+    /// By which link the frames come that are shown and handled next.
+    pub fn frames_come_by(&mut self, link: usize) {
+        self.mac = self.links.mac(link);
+    }
+
+    /// Who may send, and where packets leave, as the stack on a link knows it: addresses of ours and those of everybody are
+    /// nobody's. Costs nothing where the generation is that of before.
+    pub fn set_routes(&mut self, link: usize, generation: u64, routes: &Routes) {
+        self.links.set_routes(link, generation, routes);
+    }
+
+    /// The link by which packets to this host leave.
+    #[inline]
+    pub fn link_to(&self, host: IpAddr) -> usize {
+        self.links.to(host)
     }
 
     /// Packets of flows that stand go by without coming here from now on.

@@ -10,7 +10,11 @@ use exos_inet::limits::{ICMP_ERRORS_BURST, ICMP_ERRORS_PER_SECOND};
 use crate::limits::LINK_MTU;
 use crate::packets::endpoint::Address;
 use crate::packets::refusal::Refusal;
+use crate::packets::rewrite::put16;
 use crate::packets::tunnel::{Paths, Tunnel, overhead};
+
+/// Where the identification is in an IPv4 header.
+const IDENT_AT: usize = 4;
 
 /// Frames that were made, and what that takes.
 pub(super) struct Generated {
@@ -38,7 +42,7 @@ impl Default for Generated {
 }
 
 impl Generated {
-    /// Packets may be this long on the link, from the IP header on.
+    /// Packets may be this long on any link, from the IP header on.
     pub(super) fn set_mtu(&mut self, mtu: usize) {
         self.paths = Paths::new(mtu);
     }
@@ -56,15 +60,21 @@ impl Generated {
         self.frames.push_back((to, frame));
     }
 
+    /// Gives a packet of IPv4 that is going to be cut an identification of its own; its header's checksum is made with the pieces.
+    pub(super) fn renumber(&mut self, packet: &mut [u8]) {
+        self.ident = self.ident.wrapping_add(1);
+        put16(packet, IDENT_AT, self.ident);
+    }
+
     /// A packet goes to a server within another.
     pub(super) fn push_wrapped(&mut self, tunnel: &Tunnel, packet: &[u8]) {
         self.ident = self.ident.wrapping_add(1);
         self.push(tunnel.to.into(), tunnel.wrap(packet, self.ident));
     }
 
-    /// How long a packet may be that goes within another.
-    pub(super) fn room(&mut self, now: Instant, tunnel: &Tunnel) -> usize {
-        self.paths.mtu(now, tunnel.to) - overhead(tunnel.to.is_ipv6())
+    /// How long a packet may be that goes within another, and leaves by a link with this MTU.
+    pub(super) fn room(&mut self, now: Instant, tunnel: &Tunnel, mtu: usize) -> usize {
+        self.paths.mtu(now, tunnel.to).min(mtu) - overhead(tunnel.to.is_ipv6())
     }
 
     /// A router has said how long packets may be to this server.

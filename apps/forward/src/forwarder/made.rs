@@ -7,6 +7,7 @@ use exos_inet::Instant;
 use super::frames::Forwarder;
 use super::verdict::Verdict;
 use crate::packets::endpoint::Address;
+use crate::packets::fragments::Onward;
 use crate::packets::packet::Packet;
 use crate::packets::reach::Reach;
 use crate::packets::refusal::Refusal;
@@ -16,11 +17,6 @@ use crate::packets::traffic::Course;
 use crate::packets::tunnel::{TooBig, Tunnel};
 
 impl Forwarder {
-    /// How long packets may be on the link, from the IP header on.
-    pub fn set_mtu(&mut self, mtu: usize) {
-        self.generated.set_mtu(mtu);
-    }
-
     /// Whether there are frames that were made.
     #[inline]
     pub fn has_made(&self) -> bool {
@@ -48,7 +44,8 @@ impl Forwarder {
             from: server.ours,
             to: server.at.address,
         };
-        let room = self.generated.room(now, &tunnel);
+        let mtu = self.links.mtu_to(tunnel.to.into());
+        let room = self.generated.room(now, &tunnel, mtu);
         let fits = packet.ip_len() <= room as u64;
         if !fits && !too_big::may_be_cut(packet, frame) {
             return self.answer(now, packet, frame, packet.dst, Refusal::TooBig(room));
@@ -68,6 +65,50 @@ impl Forwarder {
         Verdict::Generated
     }
 
+    /// Sends a packet on that is too long for the link by which it leaves: in pieces, where it may be cut.
+    #[cold]
+    pub(super) fn send_long(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+        onward: &Onward,
+        mtu: usize,
+    ) -> Verdict {
+        if !too_big::may_be_cut(packet, frame) {
+            let from = self.known_to(packet, onward);
+            return self.answer(now, packet, frame, from, Refusal::TooBig(mtu));
+        }
+        match onward.reach {
+            Reach::Direct => keep_ends(packet, frame, sums.of_copy()),
+            _ => onward.rewrite.apply(packet, frame, sums.of_copy()),
+        }
+        if packet.fragment.is_none() {
+            // What two clients send to a server may have one number.
+            self.generated
+                .renumber(&mut frame[usize::from(packet.ip_at)..]);
+        }
+        let to = onward.rewrite.dst.address.into();
+        for piece in too_big::cut(&frame[packet.ip_at.into()..packet.end.into()], mtu) {
+            self.generated.push(to, too_big::framed(&piece));
+        }
+        self.counters.forwarded_cut += 1;
+        self.sent(packet, onward.course);
+        Verdict::Generated
+    }
+
+    /// The address of ours that a packet's sender knows of.
+    fn known_to(&self, packet: &Packet, onward: &Onward) -> Address {
+        // What servers send to clients whom they see is for these.
+        if onward.reach.hears_servers() && onward.reach != Reach::Nat && !onward.course.to_server {
+            return self.services.listeners[usize::from(onward.course.listener)]
+                .at
+                .address;
+        }
+        packet.dst
+    }
+
     /// Tells a packet's sender why it does not go on, from this address of ours.
     #[cold]
     pub(super) fn answer(
@@ -83,7 +124,7 @@ impl Forwarder {
             Refusal::TooBig(_) => (&mut counters.too_big_answered, &mut counters.drop_too_big),
             Refusal::HopsOver => (&mut counters.hops_answered, &mut counters.drop_hops),
         };
-        let is_somebody = self.routes.1.may_send(packet.src.into());
+        let is_somebody = self.links.may_send(packet.src.into());
         let answer = refusal.answer(packet, frame, from);
         // Last, so that what must not be sent anyway costs no token.
         match answer.filter(|_| is_somebody && self.generated.may_answer(now, &refusal)) {

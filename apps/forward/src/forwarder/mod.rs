@@ -27,6 +27,7 @@
 //! | `failover` | flows that go to another server |
 //! | `errors` | ICMP errors about packets that went on |
 //! | `stateless` | packets that go on without a flow |
+//! | `links` | what is known of the links, and by which a packet leaves |
 //! | `generated`, `made` | packets that are not those that came |
 //! | `ending`, `change` | what follows when servers change |
 //!
@@ -39,6 +40,7 @@ mod errors;
 mod failover;
 mod frames;
 mod generated;
+mod links;
 mod made;
 mod new_flows;
 mod prefetch;
@@ -49,4 +51,5 @@ mod verdict;
 mod way;
 
 pub use frames::Forwarder;
+pub use links::link_to;
 pub use verdict::{NoServer, Verdict};

@@ -38,7 +38,7 @@ impl Forwarder {
             None => {}
         }
         // RFC 1812 §5.3.7: what nobody can have sent is not passed on, or its answer would go to everybody.
-        if !self.routes.1.may_send(key.client.address.into()) {
+        if !self.links.may_send(key.client.address.into()) {
             self.counters.drop_source += 1;
             return Err(NoFlow::Becomes(Verdict::Drop));
         }

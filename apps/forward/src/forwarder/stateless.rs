@@ -29,7 +29,7 @@ impl Forwarder {
         }
         self.counters.forwarded_fragments += 1;
         while let Some(mut frame) = self.fragments.take_held(now, packet) {
-            let Some(packet) = Packet::read(&frame, self.mac) else {
+            let Some(packet) = Packet::read_again(&frame) else {
                 continue;
             };
             if let Verdict::Onward(to) = self.handle_later(now, &packet, &mut frame) {

@@ -3,7 +3,7 @@
 //! An error quotes the packet that it is about as it left us. It is translated as that packet's answer would be, and
 //! what it quotes back into what its sender had sent (RFC 5508 §4.2). The new sender of the error is the end that the
 //! receiver knows of, not the router, whose address nobody expects from us. Numbers that the error carries, such as the
-//! MTU of the way, are left as they are: both sides of us are one link.
+//! MTU of the way, are left as they are: a packet is as long on both sides of us.
 //!
 //! A quote may end anywhere behind the eighth byte of the transport header. Checksums within it follow as far as they
 //! are there, and the message's own follows by the difference of the whole message, which is short.

@@ -5,6 +5,7 @@ use exos_inet::{Instant, RxChecksum, Stack};
 
 use crate::forwarder::{Forwarder, Verdict};
 use crate::packets::rewrite::finish;
+use crate::program::links::Others;
 
 /// Puts the link addresses on what goes on.
 #[inline]
@@ -38,15 +39,22 @@ pub fn send_on(
     Passage::Onward
 }
 
-/// Puts the link addresses on frames that were made; those to a neighbour who has to be asked for wait with the stack.
+/// Puts the link addresses on frames that were made, and says by which link each leaves; those to a neighbour who has to be
+/// asked for wait with the stack. `own` is that of the link by which frames come now, and `others` are the links beside it.
 #[inline(never)]
 pub fn address_made(
     forwarder: &mut Forwarder,
-    stack: &mut Stack,
+    own: &mut Stack,
+    others: &mut Others<'_>,
     now: Instant,
-    made: &mut Vec<Vec<u8>>,
+    made: &mut Vec<(usize, Vec<u8>)>,
 ) {
     while let Some((to, mut frame)) = forwarder.poll_made() {
+        let link = forwarder.link_to(to);
+        let stack = match others.get(link) {
+            Some(other) => &mut other.stack,
+            None => &mut *own,
+        };
         let Some(mac) = stack.link_address(now, to) else {
             forwarder.note_late();
             stack.pass(now, to, frame);
@@ -54,6 +62,6 @@ pub fn address_made(
         };
         frame[..6].copy_from_slice(&mac.0);
         frame[6..12].copy_from_slice(&stack.config().mac.0);
-        made.push(frame);
+        made.push((link, frame));
     }
 }

@@ -123,6 +123,12 @@ impl Packet {
         }
     }
 
+    /// Reads a frame that was for us when it came, by whichever link.
+    pub fn read_again(frame: &[u8]) -> Option<Self> {
+        let to = EthernetView::parse(frame).ok()?.dst();
+        Self::read(frame, to)
+    }
+
     #[inline]
     fn read_v4(bytes: &[u8], at: usize) -> Option<Self> {
         let view = Ipv4View::parse(bytes).ok()?;

@@ -18,7 +18,7 @@
 //!
 //! A packet that keeps its ends ([`keep_ends`]) changes only in its hops, and in such a checksum.
 
-use exos_wire::{Mac, Sum, checksum};
+use exos_wire::{Sum, checksum};
 
 use crate::packets::endpoint::{Address, Endpoint};
 use crate::packets::packet::{Packet, Transport, Upper};
@@ -154,8 +154,7 @@ pub fn keep_ends(packet: &Packet, frame: &mut [u8], sums: Sums) {
 /// Makes a checksum that a kernel left unfinished, of a frame that leaves without a word about it. False for one that
 /// cannot leave so: it stands for several segments.
 pub fn finish(frame: &mut [u8], mtu: usize) -> bool {
-    let to = Mac([frame[0], frame[1], frame[2], frame[3], frame[4], frame[5]]);
-    let Some(packet) = Packet::read(frame, to) else {
+    let Some(packet) = Packet::read_again(frame) else {
         return false;
     };
     if let Upper::Transport { transport, .. } = packet.upper

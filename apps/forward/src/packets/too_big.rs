@@ -4,6 +4,7 @@
 //! sends shorter ones then. Others are cut as routers cut them (RFC 791 §3.2).
 
 use exos_wire::Sum;
+use exos_wire::ethernet;
 use exos_wire::ipv4::{self, Ipv4View};
 
 use crate::packets::packet::Packet;
@@ -49,6 +50,14 @@ pub fn cut(packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
         at += len;
     }
     pieces
+}
+
+/// A packet of IPv4 as a frame, without link addresses.
+pub fn framed(packet: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; ethernet::LEN];
+    frame[12..].copy_from_slice(&ethernet::ETHERTYPE_IPV4.to_be_bytes());
+    frame.extend_from_slice(packet);
+    frame
 }
 
 /// RFC 791 §3.1: options of which the first bit says so are in all pieces, the others in the first alone.

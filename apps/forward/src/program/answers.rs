@@ -1,9 +1,10 @@
 //! Has answers to clients come here: they are for none of our addresses where servers see their clients.
 
-use exos::{Error, Exos, Sender};
+use exos::{Error, Sender};
 
 use crate::packets::packet::Transport;
 use crate::packets::reach::Reach;
+use crate::program::links::Links;
 use crate::service::{Server, Services};
 
 /// Whose packets are taken.
@@ -11,7 +12,8 @@ use crate::service::{Server, Services};
 pub struct Answers {
     /// Of which state of the services.
     known: Option<u64>,
-    senders: Vec<Sender>,
+    /// On each link.
+    senders: Vec<Vec<Sender>>,
 }
 
 impl Answers {
@@ -20,15 +22,20 @@ impl Answers {
     /// # Errors
     ///
     /// They cannot be taken on this link, or are too many.
-    pub fn take(&mut self, exos: &mut Exos, services: &Services) -> Result<(), Error> {
+    pub fn take(&mut self, links: &mut Links, services: &Services) -> Result<(), Error> {
         if self.known == Some(services.changes()) {
             return Ok(());
         }
         self.known = Some(services.changes());
-        let senders = senders(services);
-        if senders != self.senders {
-            exos.take_from(&senders)?;
-            self.senders = senders;
+        let all = senders(services);
+        self.senders.resize(links.all().len(), Vec::new());
+        for (place, known) in self.senders.iter_mut().enumerate() {
+            let here = |sender: &&Sender| links.place_to(sender.at.ip()) == place;
+            let senders: Vec<Sender> = all.iter().filter(here).copied().collect();
+            if senders != *known {
+                links.all_mut()[place].take_from(&senders)?;
+                *known = senders;
+            }
         }
         Ok(())
     }

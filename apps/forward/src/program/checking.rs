@@ -3,61 +3,76 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
-use exos::Exos;
 use exos_inet::Instant;
 
 use crate::forwarder::Forwarder;
 use crate::health::{Outcome, Prober, Rule, Target};
 use crate::packets::packet::Transport;
+use crate::program::links::Links;
 use crate::service::{Server, Services, Standing};
 
 /// The checks of all servers that are to have flows.
 pub struct Checking {
-    prober: Prober,
+    /// On each link, by its stack.
+    probers: Vec<Prober>,
     /// Of which state of the services the targets are.
     known: Option<u64>,
 }
 
 impl Checking {
-    /// Checks by this rule.
-    pub fn new(rule: Rule) -> Self {
+    /// Checks by this rule, on this many links.
+    pub fn new(rule: Rule, links: usize) -> Self {
+        let prober = || Prober::new(rule.clone());
         Self {
-            prober: Prober::new(rule),
+            probers: std::iter::repeat_with(prober).take(links).collect(),
             known: None,
         }
     }
 
     /// Does what is due.
-    pub fn turn(&mut self, exos: &mut Exos, forwarder: &mut Forwarder) {
-        let now = exos.now();
+    pub fn turn(&mut self, links: &mut Links, forwarder: &mut Forwarder) {
+        let now = links.now();
         let changes = forwarder.services().changes();
         if self.known != Some(changes) {
             self.known = Some(changes);
-            let targets = targets(forwarder.services(), self.prober.rule());
+            let targets = targets(forwarder.services(), self.rule());
             forget_others(forwarder.services_mut(), &targets);
-            self.prober.set_targets(now, &mut exos.stack, &targets);
+            self.set_targets(links, &targets);
         }
-        self.prober.turn(now, &mut exos.stack);
-        while let Some(outcome) = self.prober.poll_outcome() {
-            let services = forwarder.services_mut();
-            services.checked(&outcome);
-            tell(services, &outcome);
+        for (prober, exos) in self.probers.iter_mut().zip(links.all_mut()) {
+            prober.turn(now, &mut exos.stack);
+            while let Some(outcome) = prober.poll_outcome() {
+                let services = forwarder.services_mut();
+                services.checked(&outcome);
+                tell(services, &outcome);
+            }
+        }
+    }
+
+    /// Checks these from now on, each by the link that leads there.
+    fn set_targets(&mut self, links: &mut Links, targets: &[Target]) {
+        let now = links.now();
+        for (place, prober) in self.probers.iter_mut().enumerate() {
+            let here = |target: &&Target| links.place_to(target.end.ip()) == place;
+            let targets: Vec<Target> = targets.iter().filter(here).cloned().collect();
+            prober.set_targets(now, &mut links.all_mut()[place].stack, &targets);
         }
     }
 
     /// How servers are checked.
     pub fn rule(&self) -> &Rule {
-        self.prober.rule()
+        self.probers[0].rule()
     }
 
     /// Gives up what is under way.
-    pub fn stop(&mut self, exos: &mut Exos) {
-        self.prober.set_targets(exos.now(), &mut exos.stack, &[]);
+    pub fn stop(&mut self, links: &mut Links) {
+        self.set_targets(links, &[]);
     }
 
     /// When something is due next.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.prober.poll_timeout()
+        let all = self.probers.iter().filter_map(Prober::poll_timeout);
+        all.min()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::settings::wanted::{Service, Wanted};
 
 /// Where no address is named, those are ours that are listened at. How long their networks are the daemon knows.
 pub fn name_addresses(wanted: &mut Wanted) {
-    if !wanted.link.address.is_empty() {
+    if wanted.links.addresses().next().is_some() {
         return;
     }
     let places = wanted.services.iter().flat_map(|service| &service.listen);
@@ -27,7 +27,8 @@ pub fn name_addresses(wanted: &mut Wanted) {
         ip,
         prefix: if ip.is_ipv4() { 32 } else { 128 },
     };
-    wanted.link.address = addresses.into_iter().map(whole).collect();
+    let addresses = addresses.into_iter().map(whole).collect();
+    wanted.links.set_addresses(addresses);
 }
 
 /// Refuses what the daemon would not let pass.
@@ -65,7 +66,7 @@ pub fn check(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
 ///
 /// The daemon refuses, and says what would have to be in its policy, or who has it.
 pub fn claim(exos: &mut Exos, wanted: &Wanted) -> Result<(), Error> {
-    let addresses: Vec<IpAddr> = wanted.link.address.iter().map(|a| a.ip).collect();
+    let addresses: Vec<IpAddr> = wanted.links.addresses().map(|a| a.ip).collect();
     let checks = wanted.health.rule()?.is_some();
     let Some(via) = exos.via() else {
         return Ok(());

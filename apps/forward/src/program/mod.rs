@@ -3,6 +3,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `run` | `exos forward`: its start, its loop, its end |
+//! | `links` | its links, and frames that go from one to another |
 //! | `lent` | on what a daemon lends |
 //! | `predecessor`, `keeper` | in place of another forwarder, with its flows |
 //! | `checking`, `seeking` | servers that are checked, and that are looked for on the link |
@@ -20,6 +21,7 @@ pub(crate) mod control;
 pub(crate) mod exporter;
 pub(crate) mod keeper;
 pub(crate) mod lent;
+pub(crate) mod links;
 pub(crate) mod predecessor;
 pub(crate) mod run;
 pub(crate) mod seeking;

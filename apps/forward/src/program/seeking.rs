@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use exos_inet::{Instant, Stack};
+use exos_wire::Mac;
 
 use crate::limits::SEEK_TIME;
 use crate::service::Services;
@@ -22,19 +23,25 @@ pub struct Seeking {
 
 impl Seeking {
     /// Asks, if there are others than before; then the servers where nobody has answered in time, once each.
-    pub fn turn(&mut self, now: Instant, stack: &mut Stack, services: &Services) -> Vec<IpAddr> {
+    /// `find` says where somebody is, and asks where that is not known.
+    pub fn turn(
+        &mut self,
+        now: Instant,
+        find: &mut impl FnMut(IpAddr) -> Option<Mac>,
+        services: &Services,
+    ) -> Vec<IpAddr> {
         let servers = || services.present().map(|(_, s)| IpAddr::from(s.at.address));
         let changes = services.changes();
         if self.known != Some(changes) {
             self.known = Some(changes);
             self.due = Some(now + SEEK_TIME);
-            servers().for_each(|server| _ = stack.link_address(now, server));
+            servers().for_each(|server| _ = find(server));
         }
         let mut silent = Vec::new();
         if self.due.take_if(|due| *due <= now).is_some() {
             let before = std::mem::take(&mut self.told);
             for server in servers() {
-                if stack.link_address(now, server).is_none() && self.told.insert(server) {
+                if find(server).is_none() && self.told.insert(server) {
                     silent.push(server);
                 }
             }
@@ -65,13 +72,11 @@ pub fn in_words(stack: &Stack, server: IpAddr) -> String {
 mod tests {
     use std::net::SocketAddr;
 
-    use exos_inet::{Config, Duration};
-    use exos_wire::Mac;
-
     use super::*;
     use crate::packets::packet::Transport;
     use crate::packets::reach::Reach;
     use crate::service::Listen;
+    use exos_inet::{Config, Duration};
 
     /// Of three servers one is there; the others are told once, and again only when they were there meanwhile.
     #[test]
@@ -95,7 +100,7 @@ mod tests {
         config.gateways = vec![at(254).ip()];
         let mut stack = Stack::new(config, 1, now).unwrap();
         let mut seeking = Seeking::default();
-        assert!(seeking.turn(now, &mut stack, &services).is_empty());
+        assert!(turn(&mut seeking, now, &mut stack, &services).is_empty());
         let mut asked = Vec::new();
         let due = seeking.poll_timeout().unwrap();
         while now < due {
@@ -107,18 +112,27 @@ mod tests {
             }
             now += Duration::from_millis(100);
             stack.handle_timeout(now);
-            assert!(now >= due || seeking.turn(now, &mut stack, &services).is_empty());
+            assert!(now >= due || turn(&mut seeking, now, &mut stack, &services).is_empty());
         }
         assert!([2, 3, 254].iter().all(|n| asked.contains(n)), "{asked:?}");
-        let silent = seeking.turn(now, &mut stack, &services);
+        let silent = turn(&mut seeking, now, &mut stack, &services);
         assert_eq!(silent, [at(3).ip(), "192.0.2.9".parse().unwrap()]);
         assert!(in_words(&stack, silent[0]).contains("the address 10.0.0.3"));
         assert!(in_words(&stack, silent[1]).contains("router's address 10.0.0.254"));
         assert_eq!(seeking.poll_timeout(), None);
         services.add_server(0, at(4), 1, at(1).ip()).unwrap();
-        assert!(seeking.turn(now, &mut stack, &services).is_empty());
+        assert!(turn(&mut seeking, now, &mut stack, &services).is_empty());
         now = seeking.poll_timeout().unwrap();
-        assert_eq!(seeking.turn(now, &mut stack, &services), [at(4).ip()]);
+        assert_eq!(turn(&mut seeking, now, &mut stack, &services), [at(4).ip()]);
+    }
+
+    fn turn(
+        seeking: &mut Seeking,
+        now: Instant,
+        stack: &mut Stack,
+        services: &Services,
+    ) -> Vec<IpAddr> {
+        seeking.turn(now, &mut |server| stack.link_address(now, server), services)
     }
 
     /// The second host says where it is.

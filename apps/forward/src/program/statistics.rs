@@ -16,12 +16,13 @@ use crate::flow::Class;
 use crate::forwarder::Forwarder;
 use crate::kernel::Kernel;
 use crate::program::control::status_text;
+use crate::program::links::Links;
 use crate::program::status::Status;
 
 /// What is reported of.
 #[derive(Clone, Copy)]
 pub struct Parts<'a> {
-    pub exos: &'a Exos,
+    pub links: &'a Links,
     pub forwarder: &'a Forwarder,
     pub kernel: Option<&'a Kernel>,
     /// When the program began.
@@ -43,7 +44,12 @@ pub fn report(parts: Parts<'_>, as_json: bool) -> String {
     for line in status_text(&status).lines() {
         let _ = writeln!(text, "  {line}");
     }
-    text + &counters::lines(&report.counters.0)
+    text += &counters::lines(&report.counters.0);
+    for link in &report.links {
+        let _ = writeln!(text, "  of these {}:", link.link);
+        text += &counters::lines(&link.counters.0);
+    }
+    text
 }
 
 /// What the forwarder reports as JSON.
@@ -65,11 +71,25 @@ pub struct Report<'a> {
     /// also how many are `in_kernel`.
     #[schemars(with = "BTreeMap<String, u32>")]
     flows: Named<&'static str, u32>,
+    /// Each link, where there are several: `counters` has their sums.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    links: Vec<LinkReport>,
     #[serde(flatten)]
     status: Status<'a>,
     /// Every counter by name: those of the forwarder, with `--in-kernel` what the kernel forwarded (`kernel_forwarded_`,
     /// `kernel_bytes_`, which `forwarded_` does not count), the flows that it was given (`kernel_flows_begun`), and how often
     /// it did not take one (`kernel_flows_refused`), then those of link and stack.
+    #[schemars(with = "BTreeMap<String, u64>")]
+    counters: Named<String, u64>,
+}
+
+/// A link of several.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Link")]
+struct LinkReport {
+    /// Its interface.
+    link: String,
+    /// What it and its stack have counted, by name.
     #[schemars(with = "BTreeMap<String, u64>")]
     counters: Named<String, u64>,
 }
@@ -85,6 +105,7 @@ impl<'a> Report<'a> {
             time_ns: now.micros() * 1000,
             affinity: parts.forwarder.services().affinity().name(),
             flows: flows(parts.forwarder, parts.kernel),
+            links: by_link(parts.links),
             status: Status::of(parts.forwarder.services()),
             counters: Named(all(parts)),
         }
@@ -110,9 +131,35 @@ pub fn line(value: &impl Serialize) -> String {
 fn all(parts: Parts<'_>) -> Vec<(String, u64)> {
     let own = parts.forwarder.counters().list().into_iter();
     let own = own.chain(parts.kernel.map(Kernel::counters).unwrap_or_default());
-    let own = own.chain([("drop_take_over", parts.exos.passed_lost())]);
+    let links = parts.links.all();
+    let lost = links.iter().map(Exos::passed_lost).sum();
+    let own = own.chain([("drop_take_over", lost)]);
     let own = own.map(|(name, count)| (name.to_owned(), count));
-    own.chain(parts.exos.counters()).collect()
+    own.chain(sums(links.iter().map(Exos::counters))).collect()
+}
+
+/// What links have counted together.
+fn sums(mut links: impl Iterator<Item = Vec<(String, u64)>>) -> Vec<(String, u64)> {
+    let mut sums = links.next().unwrap_or_default();
+    for (name, count) in links.flatten() {
+        match sums.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += count,
+            None => sums.push((name, count)),
+        }
+    }
+    sums
+}
+
+/// What each of several links has counted.
+fn by_link(links: &Links) -> Vec<LinkReport> {
+    let report = |exos: &Exos| LinkReport {
+        link: exos.link().name().to_owned(),
+        counters: Named(exos.counters()),
+    };
+    match links.all() {
+        [_] => Vec::new(),
+        several => several.iter().map(report).collect(),
+    }
 }
 
 fn flows(forwarder: &Forwarder, kernel: Option<&Kernel>) -> Named<&'static str, u32> {

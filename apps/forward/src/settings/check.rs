@@ -9,8 +9,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
+use exos::Error;
 use exos_host::netlink::Netlink;
-use exos_program::LinkName;
+use exos_program::LinkArgs;
 use exos_program::config::{ConfigErrors, Source, Text, tables, text_of};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::net::SocketAddrUnix;
@@ -23,7 +24,7 @@ use crate::service::Services;
 use crate::settings::config::{File, ServiceTable, parse};
 use crate::settings::names::{Known, look_up};
 use crate::settings::options::ForwardArgs;
-use crate::settings::setup::{check_link, check_options, listens, trial_stack};
+use crate::settings::setup::{check_link, check_links, check_options, listens, trial_stacks};
 use crate::settings::wanted::Wanted;
 use crate::settings::written::To;
 
@@ -37,7 +38,7 @@ pub fn check(file: &Path, args: &ForwardArgs) -> Result<(), ConfigErrors> {
     let mut wanted = args.over(parse(file, &text)?);
     let source = Source::new(file, &text);
     let tables: File = tables::read(&source);
-    let is_lent = wanted.link.is_lent().unwrap_or(false);
+    let is_lent = wanted.links.is_lent().unwrap_or(false);
     let whole = check_options(&wanted, wanted.in_kernel, is_lent);
     for error in whole.into_iter().filter_map(Result::err) {
         source.note_missing_whole(error.to_string());
@@ -65,16 +66,27 @@ fn note(source: &Source, at: &Range<usize>, what: impl ToString) {
 }
 
 fn look_at_link(source: &Source, tables: &File, wanted: &Wanted) {
-    let at = tables.link.name.as_ref().map(Spanned::span);
-    let interface = wanted.link.link.as_ref().and_then(LinkName::interface);
-    let found = check_link(&wanted.link).and_then(|()| match interface {
-        Some(interface) => Netlink::new()?.link_by_name(interface).map(drop),
+    let is_there = |link: &LinkArgs| match &link.link {
+        Some(name) => Netlink::new()?.link_by_name(name.interface()).map(drop),
         None => Ok(()),
-    });
-    match (found, at) {
-        (Ok(()), _) => {}
-        (Err(error), Some(at)) => note(source, &at, error),
-        (Err(error), None) => source.note_missing_whole(error.to_string()),
+    };
+    let tell = |found: Result<(), Error>, place: usize| {
+        let name = tables.link.0.get(place).and_then(|link| link.name.as_ref());
+        match (found, name.map(Spanned::span)) {
+            (Ok(()), _) => {}
+            (Err(error), Some(at)) => note(source, &at, error),
+            (Err(error), None) => source.note_missing_whole(error.to_string()),
+        }
+    };
+    let links = wanted.links.all();
+    let mut are_good = true;
+    for (place, link) in links.iter().enumerate() {
+        let found = check_link(link).and_then(|()| is_there(link));
+        are_good &= found.is_ok();
+        tell(found, place);
+    }
+    if are_good {
+        tell(check_links(&wanted.links), links.len() - 1);
     }
 }
 
@@ -109,18 +121,22 @@ fn look_at_services(
     wanted: &Wanted,
     is_lent: bool,
 ) {
-    let stack = if is_lent { None } else { trial_stack(wanted) };
+    let stacks = match is_lent {
+        true => Vec::new(),
+        false => trial_stacks(wanted),
+    };
+    let stacks: Vec<_> = stacks.iter().collect();
     let mut services = Services::default();
     for (table, service) in tables.iter().zip(&wanted.services) {
         let listen = &table.get_ref().listen;
         for (text, place) in listen.iter().zip(&service.listen) {
             let ip = place.at.ip();
-            if !wanted.link.address.iter().any(|a| a.ip == ip) {
+            if !wanted.links.have(ip) {
                 let what = format!("{ip} is no address of ours; add it to addresses under [link]");
                 source.note(&text.span(), what);
             }
         }
-        match listens(std::slice::from_ref(service), stack.as_ref()) {
+        match listens(std::slice::from_ref(service), &stacks) {
             Ok(listens) => {
                 for (text, listen) in listen.iter().zip(listens) {
                     if let Err(misfit) = services.add_listener(&listen) {

@@ -8,8 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use exos_program::LinkArgs;
-use exos_program::config::link::{LinkTable, link};
+use exos_program::config::link::{LinkTables, links};
 use exos_program::config::{ConfigErrors, Number, Source, Text, tables, text_of, user};
 use exos_program::units::parse_duration;
 use serde::Deserialize;
@@ -17,6 +16,7 @@ use toml::Spanned;
 
 use crate::health::{Ask, Codes, HealthArgs};
 use crate::limits::{CHECKS_IN_A_ROW_MAX, CONFIG_LEN_MAX, FLOWS_DEFAULT, FLOWS_MAX, RESOLVE_EVERY};
+use crate::settings::links::Links;
 use crate::settings::wanted::{Service, Wanted};
 use crate::settings::written::{ListenAddress, Named, To, interval};
 
@@ -34,7 +34,7 @@ pub(super) struct File {
     affinity: Option<Text>,
     no_server: Option<Text>,
     resolve: Option<Text>,
-    pub(super) link: LinkTable,
+    pub(super) link: LinkTables,
     check: Option<Spanned<CheckTable>>,
     passive: PassiveTable,
     pub(super) service: Vec<Spanned<ServiceTable>>,
@@ -96,7 +96,7 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
     let flows = flows.and_then(|n| source.number(n, 1, i64::from(FLOWS_MAX)));
     let wanted = Wanted {
         user: user(&source, tables.user.as_ref()),
-        link: link_of(&source, &tables.link),
+        links: links_of(&source, &tables.link),
         flows: flows.map_or(FLOWS_DEFAULT, |n| n as u32),
         keep: tables.keep.as_ref().map(|path| path.get_ref().into()),
         control: tables.control.as_ref().map(|path| path.get_ref().into()),
@@ -115,14 +115,14 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
     source.finish(wanted)
 }
 
-fn link_of(source: &Source, table: &LinkTable) -> LinkArgs {
-    if let Some(cores) = &table.cores {
+fn links_of(source: &Source, tables: &LinkTables) -> Links {
+    if let Some(cores) = tables.first().and_then(|table| table.cores.as_ref()) {
         source.note(
             &cores.span(),
             "the forwarder runs on one core; leave this out",
         );
     }
-    link(source, table)
+    links(source, tables).into()
 }
 
 fn service(source: &Source, table: &Spanned<ServiceTable>) -> Service {
@@ -274,6 +274,19 @@ mod tests {
         assert!(wanted.health.rule().unwrap().is_some());
     }
 
+    /// Each of several links has its own.
+    #[test]
+    fn links_have_tables_of_their_own() {
+        let text = "[[link]]\nname = \"xdp:eth0\"\naddresses = [\"10.0.0.7/24\"]\ngateways = [\"10.0.0.1\"]\ncore = 1\n\
+                    [[link]]\nname = \"xdp:eth1\"\naddresses = [\"10.0.1.7/24\", \"fd00::7/64\"]\n\
+                    [[service]]\nlisten = [\"10.0.0.7:80\"]\nto = [\"10.0.1.8\"]\n";
+        let links = of_text(text).unwrap().links;
+        let of = |link: &exos_program::LinkArgs| (link.address.len(), link.gateway.len());
+        let all: Vec<_> = links.all().iter().map(of).collect();
+        assert_eq!(all, [(1, 1), (2, 0)]);
+        assert_eq!(links.first().core, [1]);
+    }
+
     #[test]
     fn every_error_names_its_line_and_what_to_write() {
         let service = "[[service]]\nlisten = [\"10.0.0.1:80\"]\nto = [\"10.0.0.2\"]\n";
@@ -377,6 +390,22 @@ mod tests {
                 &format!("{service}[link]\naddresses = [\"here\"]\n"),
                 5,
                 "here",
+            ),
+            (&format!("{service}[link]\ncolour = 1\n"), 5, "no key"),
+            (
+                &format!("{service}[[link]]\n[[link]]\ncolour = 1\n"),
+                6,
+                "no key",
+            ),
+            (
+                &format!("{service}[[link]]\n[[link]]\ncore = 1\n"),
+                6,
+                "in the first [[link]]",
+            ),
+            (
+                &format!("link = \"xdp:eth0\"\n{service}"),
+                1,
+                "write a table: [link]",
             ),
         ] {
             let all = errors(text);

@@ -3,6 +3,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `written` | listeners and servers as they are written |
+//! | `links` | links as they are written |
 //! | `wanted` | all that a forwarder is told |
 //! | `options`, `config` | the command line and the file, which say it |
 //! | `names` | the addresses of servers that are named |
@@ -11,6 +12,7 @@
 
 pub(crate) mod check;
 pub(crate) mod config;
+pub(crate) mod links;
 pub(crate) mod names;
 pub(crate) mod options;
 pub(crate) mod rehearsal;

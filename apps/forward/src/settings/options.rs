@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use exos::Error;
 use exos_program::control::FORWARD_SOCKET;
-use exos_program::{Idle, LinkArgs, UserArgs};
+use exos_program::{Idle, UserArgs};
 
 use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
@@ -15,6 +15,7 @@ use crate::packets::reach::Reach;
 use crate::program::control::CtlArgs;
 use crate::service::{Affinity, Balance};
 use crate::settings::config;
+use crate::settings::links::Links;
 use crate::settings::wanted::{Service, Wanted};
 use crate::settings::written::{ListenAddress, To, interval};
 use crate::splice::proxy::Version;
@@ -34,7 +35,7 @@ pub struct ForwardArgs {
     #[command(flatten)]
     pub(crate) user: UserArgs,
     #[command(flatten)]
-    pub(crate) link: LinkArgs,
+    pub(crate) links: Links,
     /// Read listeners, servers and the link from this TOML file (docs/forward.md); link options on the command line
     /// override it; SIGHUP reloads it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "reach", "flows", "keep", "control", "metrics", "balance", "affinity", "no_server", "passive", "passive_window", "passive_rest", "splice"])]
@@ -116,7 +117,7 @@ impl ForwardArgs {
         }
         Ok(Wanted {
             user: self.user.clone(),
-            link: self.link.clone(),
+            links: self.links.clone(),
             flows: self.flows,
             keep: self.keep.clone(),
             control: self.control.clone(),
@@ -139,7 +140,7 @@ impl ForwardArgs {
     pub(crate) fn over(&self, file: Wanted) -> Wanted {
         Wanted {
             user: self.user.clone().or(file.user),
-            link: self.link.clone().or(file.link),
+            links: self.links.clone().or(file.links),
             // Of the options beside a file this one says only yes.
             in_kernel: self.in_kernel || file.in_kernel,
             ..file
@@ -175,7 +176,7 @@ mod tests {
         let of = |more: &[&str]| {
             let words = ["forward", "--config", file.to_str().unwrap()];
             let line = Line::try_parse_from(words.iter().chain(more)).unwrap();
-            line.args.wanted().unwrap().link
+            line.args.wanted().unwrap().links.first().clone()
         };
         let (plain, changed) = (of(&[]), of(&["--address", "10.0.0.9/24", "--core", "1"]));
         assert_eq!(changed.address, ["10.0.0.9/24".parse().unwrap()]);

@@ -11,7 +11,7 @@ use exos::Error;
 use crate::program::exporter::Exporter;
 use crate::program::keeper;
 use crate::service::Services;
-use crate::settings::setup::{attachment, listens, trial_stack};
+use crate::settings::setup::{attachments, listens, trial_stacks};
 use crate::settings::wanted::Wanted;
 
 /// Refuses what a start would be refused for once the one before has gone.
@@ -20,16 +20,18 @@ use crate::settings::wanted::Wanted;
 ///
 /// The first of that.
 pub fn rehearse(wanted: &Wanted) -> Result<(), Error> {
-    let attachment = attachment(wanted)?;
-    if let (Some(interface), true) = (attachment.link.interface(), wanted.in_kernel) {
-        exos::handlers::check_way_out(interface)?;
+    for attachment in attachments(wanted)? {
+        if let (Some(interface), true) = (attachment.link.interface(), wanted.in_kernel) {
+            exos::handlers::check_way_out(interface)?;
+        }
     }
-    let stack = match wanted.link.is_lent()? {
+    let stacks = match wanted.links.is_lent()? {
         // What the daemon lends it alone knows.
-        true => None,
-        false => trial_stack(wanted),
+        true => Vec::new(),
+        false => trial_stacks(wanted),
     };
-    let listens = listens(&wanted.services, stack.as_ref())?;
+    let stacks: Vec<_> = stacks.iter().collect();
+    let listens = listens(&wanted.services, &stacks)?;
     Services::new(&listens).map_err(|misfit| Error::new(misfit.to_string()))?;
     wanted.metrics.map_or(Ok(()), Exporter::check)?;
     wanted.user.as_user(|| look_at_files(wanted))

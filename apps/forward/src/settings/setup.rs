@@ -1,18 +1,21 @@
 //! What is wanted, made of the options: where it contradicts itself or the link, that is said.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use exos::{Addresses, Attachment, Error, Exos, Role, clock};
+use exos::{Addresses, Attachment, Error, Exos, Prefixed, Role, clock};
 use exos_host::netlink::Netlink;
 use exos_inet::Stack;
+use exos_inet::route::Prefix;
 use exos_program::{LinkArgs, LinkName, Needs};
 use exos_wire::Mac;
 
+use crate::forwarder::link_to;
 use crate::limits::{LINK_MTU, PATH_MTU_MIN};
 use crate::packets::reach::Reach;
 use crate::program::lent;
 use crate::program::predecessor::Predecessor;
 use crate::service::{Affinity, Balance, Listen};
+use crate::settings::links::Links;
 use crate::settings::wanted::{Service, Wanted};
 use crate::settings::written::{ListenAddress, Weighted};
 
@@ -30,9 +33,8 @@ pub fn check(wanted: &Wanted, in_kernel: bool, is_lent: bool) -> Result<(), Erro
 
 /// Listeners are at addresses of ours.
 fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
-    let ours = |ip: IpAddr| wanted.link.address.iter().any(|a| a.ip == ip);
     let mut listeners = wanted.services.iter().flat_map(|service| &service.listen);
-    match listeners.find(|listen| !ours(listen.at.ip())) {
+    match listeners.find(|listen| !wanted.links.have(listen.at.ip())) {
         None => Ok(()),
         Some(ListenAddress { at, .. }) => {
             Err(Error::new(format!("{} is no address of ours", at.ip()))
@@ -68,21 +70,29 @@ fn check_affinity(wanted: &Wanted) -> Result<(), Error> {
 
 /// What comes by packet sockets may stand for several packets, of which none fits into another.
 fn check_packet_sockets(wanted: &Wanted) -> Result<(), Error> {
-    let Some(LinkName::Packet(interface)) = &wanted.link.link else {
-        return Ok(());
+    let by_sockets = |link: &LinkArgs| match &link.link {
+        Some(LinkName::Packet(interface)) => Some(interface.clone()),
+        _ => None,
     };
+    let interface = wanted.links.all().iter().find_map(by_sockets);
     let by_tunnel = |service: &Service| service.reach == Reach::Tunnel;
-    match wanted.services.iter().any(by_tunnel) {
-        true => Err(Error::new(
+    match interface.filter(|_| wanted.services.iter().any(by_tunnel)) {
+        Some(interface) => Err(Error::new(
             "packets are not forwarded by --reach tunnel where they come by packet sockets",
         )
         .mend(format!("give --link xdp:{interface}"))),
-        false => Ok(()),
+        None => Ok(()),
     }
 }
 
-/// The kernel wraps no packets in others.
+/// The kernel wraps no packets in others, and sends by the interface by which they came.
 fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
+    if in_kernel && wanted.links.all().len() > 1 {
+        return Err(Error::new(
+            "--in-kernel forwards on one interface, and there are several links",
+        )
+        .mend("leave --in-kernel out, or give one --link"));
+    }
     let mut services = wanted.services.iter();
     match services.find(|service| service.reach == Reach::Tunnel) {
         Some(service) if in_kernel => Err(Error::new(format!(
@@ -96,7 +106,8 @@ fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
 
 /// The link is one on which packets can be forwarded.
 pub fn check_link(link: &LinkArgs) -> Result<(), Error> {
-    let suits = link.is_lent()? || link.link.as_ref().and_then(LinkName::interface).is_some();
+    let is_interface = |name: &LinkName| !matches!(name, LinkName::Tap(_));
+    let suits = link.is_lent()? || link.link.as_ref().is_some_and(is_interface);
     if suits && !link.share_address {
         return Ok(());
     }
@@ -104,47 +115,139 @@ pub fn check_link(link: &LinkArgs) -> Result<(), Error> {
         .mend("give --link xdp:INTERFACE or packet:INTERFACE, and --address ADDRESS/PREFIX, or --via xokd where the daemon is there"))
 }
 
-/// The link, and our addresses on it.
+/// The links are such, and each packet leaves by one of them alone.
 ///
 /// # Errors
 ///
-/// Packets are not forwarded on such a link.
-pub fn attachment(wanted: &Wanted) -> Result<Attachment, Error> {
-    check_link(&wanted.link)?;
-    let mut link = wanted.link.clone();
+/// The first thing that is not so.
+pub fn check_links(links: &Links) -> Result<(), Error> {
+    links.all().iter().try_for_each(check_link)?;
+    let is_xdp = |link: &LinkArgs| matches!(link.link, Some(LinkName::Xdp { .. }));
+    if links.all().len() > 1 && !links.all().iter().all(is_xdp) {
+        // What is copied from link to link fits into one frame, and its checksum is complete.
+        return Err(Error::new("several links are interfaces by AF_XDP")
+            .mend("give --link xdp:INTERFACE for each"));
+    }
+    for (at, link) in links.all().iter().enumerate() {
+        let before = &links.all()[..at];
+        before
+            .iter()
+            .try_for_each(|other| check_apart(other, link))?;
+    }
+    Ok(())
+}
+
+/// Two links have nothing in common.
+fn check_apart(one: &LinkArgs, other: &LinkArgs) -> Result<(), Error> {
+    let (a, b) = (name_of(one), name_of(other));
+    if a == b {
+        return Err(Error::new(format!("{a} is named as two links"))
+            .mend("give one --link, and all its addresses behind it"));
+    }
+    let of_family = |gateway: &&IpAddr| {
+        other
+            .gateway
+            .iter()
+            .any(|o| o.is_ipv4() == gateway.is_ipv4())
+    };
+    if let Some(gateway) = one.gateway.iter().find(of_family) {
+        let what = format!("{gateway} on {a} is not the only default gateway: {b} has one too");
+        return Err(Error::new(what)
+            .mend("give one --gateway of a family, behind the --link that leads to all others"));
+    }
+    let networks = |link: &LinkArgs| -> Vec<Prefixed> {
+        let routes = link.route.iter().map(|route| route.to);
+        let all = link.gateway.iter().map(|gateway| everything(*gateway));
+        link.address
+            .iter()
+            .copied()
+            .chain(routes)
+            .chain(all)
+            .collect()
+    };
+    let are_one = |x: &Prefixed, y: &Prefixed| {
+        let network = Prefix::new(x.ip, x.prefix);
+        x.prefix == y.prefix && network.is_ok_and(|network| network.contains(y.ip))
+    };
+    let is_there_too = |x: &&Prefixed| other.address.iter().any(|y| y.ip == x.ip);
+    if let Some(address) = one.address.iter().find(is_there_too) {
+        return Err(
+            Error::new(format!("{} is an address on {a} and on {b}", address.ip))
+                .mend("give it to one of them"),
+        );
+    }
+    for x in networks(one) {
+        if let Some(y) = networks(other).into_iter().find(|y| are_one(&x, y)) {
+            let what = format!(
+                "{x} on {a} and {y} on {b} are one network: by which of them its hosts are reached would be chance"
+            );
+            return Err(Error::new(what)
+                .mend("give each link a network of its own, or name one of the links alone"));
+        }
+    }
+    Ok(())
+}
+
+/// The network of all addresses of a family.
+fn everything(of: IpAddr) -> Prefixed {
+    let ip = match of {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    Prefixed { ip, prefix: 0 }
+}
+
+/// What a link is called.
+fn name_of(link: &LinkArgs) -> &str {
+    link.link.as_ref().map_or("xokd", LinkName::interface)
+}
+
+/// The links, and our addresses on them.
+///
+/// # Errors
+///
+/// Packets are not forwarded on such links.
+pub fn attachments(wanted: &Wanted) -> Result<Vec<Attachment>, Error> {
+    check_links(&wanted.links)?;
     // What we say first comes from the first that fits. Servers that have a listener's address hear nothing from there.
     let is_listener_s = |ip: IpAddr| {
         let mut services = wanted.services.iter().filter(|s| !s.reach.hears_servers());
         services.any(|s| s.listen.iter().any(|listen| listen.at.ip() == ip))
     };
-    link.address
-        .sort_by_key(|address| is_listener_s(address.ip));
-    link.attachment(&Needs::new(Role::Connect(Vec::new())))
+    let attachment = |link: &LinkArgs| {
+        let mut link = link.clone();
+        link.address
+            .sort_by_key(|address| is_listener_s(address.ip));
+        link.attachment(&Needs::new(Role::Connect(Vec::new())))
+    };
+    wanted.links.all().iter().map(attachment).collect()
 }
 
-/// Makes the link, when a forwarder that is there has given it up.
-pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Exos, Error> {
-    let attachment = attachment(wanted)?;
-    wanted.user.give_up_for(&attachment.link)?;
-    wanted.user.warn_of_merging(&attachment.link);
-    Exos::attach_after(attachment, || match before {
+/// Makes the links, when a forwarder that is there has given them up.
+pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Vec<Exos>, Error> {
+    let attachments = attachments(wanted)?;
+    wanted.user.give_up_for(&attachments[0].link)?;
+    for attachment in &attachments {
+        wanted.user.warn_of_merging(&attachment.link);
+    }
+    Exos::attach_after(attachments, || match before {
         Some(before) => before.hand_over().map(|()| true),
         None => Ok(false),
     })
 }
 
-/// What is listened to, each with the servers of its family. Without a stack, servers see the listener's address, as they do
-/// where a daemon lends the addresses.
-pub fn listens(services: &[Service], stack: Option<&Stack>) -> Result<Vec<Listen>, Error> {
+/// What is listened to, each with the servers of its family. Without the stacks of the links, servers see the
+/// listener's address, as they do where a daemon lends the addresses.
+pub fn listens(services: &[Service], stacks: &[&Stack]) -> Result<Vec<Listen>, Error> {
     let mut listens = Vec::new();
     for service in services {
         for &ListenAddress { transport, at } in &service.listen {
             let mut to = Vec::new();
             for server in service.to.iter().filter(|s| s.ip.is_ipv6() == at.is_ipv6()) {
                 let end = SocketAddr::new(server.ip, server.port.unwrap_or(at.port()));
-                let ours = match stack {
-                    Some(stack) => source(stack, server.ip, service.reach)?,
-                    None => at.ip(),
+                let ours = match stacks {
+                    [] => at.ip(),
+                    stacks => source(stacks, server.ip, service.reach)?,
                 };
                 to.push((end, server.weight, ours));
             }
@@ -173,12 +276,14 @@ fn check_use(service: &Service) -> Result<(), Error> {
     }
 }
 
-/// The address of ours that a server sees, or that checks of it come from.
-pub fn source(stack: &Stack, server: IpAddr, reach: Reach) -> Result<IpAddr, Error> {
-    if stack.addresses().iter().any(|a| a.addr == server) {
+/// The address of ours that a server sees, or that checks of it come from: on the link that leads there.
+pub fn source(stacks: &[&Stack], server: IpAddr, reach: Reach) -> Result<IpAddr, Error> {
+    let mut addresses = stacks.iter().flat_map(|stack| stack.addresses());
+    if addresses.any(|a| a.addr == server) {
         return Err(Error::new(format!("{server} is an address of ours"))
             .mend("name a server elsewhere: to ourselves would be a loop"));
     }
+    let stack = stacks[link_to(stacks.iter().map(|stack| stack.routes().1), server)];
     if reach == Reach::Direct && stack.next_hop(server).is_some_and(|hop| hop != server) {
         return Err(Error::new(format!(
             "{server} is behind a gateway, and packets that keep their ends go to link addresses alone"
@@ -197,24 +302,122 @@ pub fn source(stack: &Stack, server: IpAddr, reach: Reach) -> Result<IpAddr, Err
     let ours = stack.source_for(server).filter(|_| stack.has_route(server));
     ours.ok_or_else(|| {
         Error::new(format!("no route leads to {server}"))
-            .mend("give an --address in its network, or a --gateway")
+            .mend("give an --address in its network, a --gateway, or a --route")
     })
 }
 
-/// A stack with the addresses and gateways, which knows where routes lead.
-pub fn trial_stack(wanted: &Wanted) -> Option<Stack> {
-    let addresses = Addresses::new(&wanted.link.address[..]).ok()?;
-    let addresses = addresses.with_gateways(&wanted.link.gateway[..]).ok()?;
-    let mtu = mtu_of(wanted.link.link.as_ref());
-    let config = addresses.config(&Mac([2, 0, 0, 0, 0, 1]), mtu);
+/// Stacks with the addresses and gateways of the links, which know where routes lead; none where these do not fit together.
+pub fn trial_stacks(wanted: &Wanted) -> Vec<Stack> {
+    let stacks = wanted.links.all().iter().map(trial_stack);
+    stacks.collect::<Option<_>>().unwrap_or_default()
+}
+
+fn trial_stack(link: &LinkArgs) -> Option<Stack> {
+    let addresses = Addresses::new(&link.address[..]).ok()?;
+    let addresses = addresses.with_gateways(&link.gateway[..]).ok()?;
+    let addresses = addresses.with_routes(&link.route[..]).ok()?;
+    let config = addresses.config(&Mac([2, 0, 0, 0, 0, 1]), mtu_of(link.link.as_ref()));
     Stack::new(config, 0, clock::now()).ok()
 }
 
 /// How long packets may be on the link, as far as it is there.
 fn mtu_of(link: Option<&LinkName>) -> usize {
-    let Some(interface) = link.and_then(LinkName::interface) else {
+    let Some(name) = link else {
         return LINK_MTU;
     };
-    let found = Netlink::new().and_then(|netlink| netlink.link_by_name(interface));
+    let found = Netlink::new().and_then(|netlink| netlink.link_by_name(name.interface()));
     found.map_or(LINK_MTU, |found| found.mtu as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use exos_program::NamedLink;
+
+    use super::*;
+
+    fn link(name: &str, addresses: &[&str], gateways: &[&str]) -> LinkArgs {
+        LinkArgs {
+            link: Some(name.parse().unwrap()),
+            address: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+            gateway: gateways.iter().map(|text| text.parse().unwrap()).collect(),
+            ..LinkArgs::default()
+        }
+    }
+
+    /// By which link a packet leaves is never a matter of chance.
+    #[test]
+    fn links_have_nothing_in_common() {
+        let a = || link("xdp:a", &["10.0.0.7/24", "fd00::7/64"], &["10.0.0.1"]);
+        let checked = |b: LinkArgs| {
+            let other = NamedLink {
+                name: b.link.expect("a link"),
+                address: b.address,
+                gateway: b.gateway,
+                route: b.route,
+            };
+            check_links(&Links::from(LinkArgs {
+                others: vec![other],
+                ..a()
+            }))
+        };
+        for (b, wanted) in [
+            (link("xdp:a:1", &["10.0.1.7/24"], &[]), "named as two links"),
+            (link("xdp:b", &["10.0.0.8/24"], &[]), "are one network"),
+            (
+                link("xdp:b", &["10.0.0.7/25"], &[]),
+                "an address on a and on b",
+            ),
+            (
+                link("xdp:b", &["10.0.1.7/24"], &["10.0.1.1"]),
+                "not the only default gateway",
+            ),
+            (
+                link("tap:b", &["10.0.1.7/24"], &[]),
+                "give --link xdp:INTERFACE",
+            ),
+            (
+                link("packet:b", &["10.0.1.7/24"], &[]),
+                "give --link xdp:INTERFACE for each",
+            ),
+        ] {
+            let said = checked(b).unwrap_err().to_string();
+            assert!(said.contains(wanted), "{wanted}: {said}");
+        }
+        let mut b = link("xdp:b", &["10.0.1.7/24"], &[]);
+        b.route.push("0.0.0.0/0,10.0.1.1".parse().unwrap());
+        let said = checked(b.clone()).unwrap_err().to_string();
+        assert!(said.contains("are one network"), "{said}");
+        b.route[0] = "10.0.0.0/16,10.0.1.1".parse().unwrap();
+        checked(b).unwrap();
+        // A network within another's is told from it; each family may have a gateway of its own.
+        let b = link("xdp:b", &["10.0.0.129/25", "fd01::7/64"], &["fd01::1"]);
+        checked(b).unwrap();
+    }
+
+    /// Servers are spoken to from the link that leads to them.
+    #[test]
+    fn servers_see_the_address_of_their_link() {
+        let mut links = [
+            link("xdp:a", &["10.0.0.7/24"], &["10.0.0.1"]),
+            link("xdp:b", &["10.0.1.7/24", "fd01::7/64"], &[]),
+        ];
+        links[1].route.push("10.8.0.0/16,10.0.1.1".parse().unwrap());
+        let stacks: Vec<Stack> = links.iter().map(|l| trial_stack(l).unwrap()).collect();
+        let stacks: Vec<&Stack> = stacks.iter().collect();
+        let from = |server: &str, reach| source(&stacks, server.parse().unwrap(), reach);
+        for (server, wanted) in [
+            ("10.0.0.9", "10.0.0.7"),
+            ("10.0.1.9", "10.0.1.7"),
+            ("192.0.2.9", "10.0.0.7"),
+            ("10.8.3.4", "10.0.1.7"),
+            ("fd01::9", "fd01::7"),
+        ] {
+            let ours = from(server, Reach::Nat).unwrap();
+            assert_eq!(ours, wanted.parse::<IpAddr>().unwrap(), "{server}");
+        }
+        let refused = |server, reach| from(server, reach).unwrap_err().to_string();
+        assert!(refused("10.0.1.7", Reach::Nat).contains("is an address of ours"));
+        assert!(refused("fd02::9", Reach::Nat).contains("no route leads to"));
+        assert!(refused("192.0.2.9", Reach::Direct).contains("is behind a gateway"));
+    }
 }

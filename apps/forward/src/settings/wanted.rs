@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use exos_program::{LinkArgs, UserArgs};
+use exos_program::UserArgs;
 
 use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
 use crate::packets::reach::Reach;
 use crate::service::{Affinity, Balance};
+use crate::settings::links::Links;
 use crate::settings::written::{ListenAddress, Named, To, Weighted};
 
 /// Where clients come to, and the servers there: those of each listener's family.
@@ -50,7 +51,7 @@ impl Service {
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub user: UserArgs,
-    pub link: LinkArgs,
+    pub links: Links,
     pub flows: u32,
     pub keep: Option<PathBuf>,
     pub control: Option<PathBuf>,

@@ -17,7 +17,7 @@ use crate::settings::written::To;
 /// The program.
 pub(crate) fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     check(args)?;
-    args.link.pin()?;
+    args.links.pin()?;
     let services = services(args)?;
     let signals = Signals::catch()?;
     // Each connection takes two descriptors, and up to four more while bytes wait in it.
@@ -58,11 +58,13 @@ fn turn(
 
 /// What makes no sense on sockets.
 fn check(args: &ForwardArgs) -> Result<(), Error> {
-    let link = &args.link;
+    let link = args.links.first();
     let without = link.link.is_none() && link.via.is_none() && link.mode.is_none();
-    if !without || !link.address.is_empty() || !link.gateway.is_empty() || link.share_address {
+    let names_hosts =
+        !link.address.is_empty() || !link.gateway.is_empty() || !link.route.is_empty();
+    if !without || names_hosts || link.share_address {
         return Err(Error::new("--splice is on the kernel's sockets, which need no link")
-            .mend("leave --link, --via, --mode, --address, --gateway and --share-address out, and listen at addresses of this host"));
+            .mend("leave --link, --via, --mode, --address, --gateway, --route and --share-address out, and listen at addresses of this host"));
     }
     if let Some(To::Named(named)) = args.to.iter().find(|to| matches!(to, To::Named(_))) {
         let what = format!(

@@ -7,6 +7,7 @@ mod failover;
 mod forged;
 mod hops;
 mod life;
+mod links;
 mod reaches;
 mod resting;
 mod tunnels;

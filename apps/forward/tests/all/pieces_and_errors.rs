@@ -191,7 +191,7 @@ fn fragments_of_what_is_refused_do_not_go_on() {
             <[Vec<u8>; 3]>::try_from(fragments(&whole[14..54], &whole[54..])).unwrap();
         if narrow {
             // Of IPv6 nothing is cut on its way, and only the last is short enough.
-            forwarder.set_mtu(1000);
+            forwarder.set_links(&[(MAC, 1000)]);
         } else {
             set_hops(&mut first, 1);
         }

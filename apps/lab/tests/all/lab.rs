@@ -106,6 +106,21 @@ fn up_twice_then_other_settings_then_down() {
     };
     std::mem::forget(up_as(&wide, Outcome::Changed));
     std::mem::forget(up_as(&wide, Outcome::Unchanged));
+    let steered = Settings {
+        receive_cores: Some([0, 0]),
+        ..wide.clone()
+    };
+    let lab = up_as(&steered, Outcome::Changed);
+    assert!(reaches(&lab));
+    std::mem::forget(lab);
+    std::mem::forget(up_as(&steered, Outcome::Unchanged));
+    let cores = || {
+        let state = status(&plain.name).expect("readable");
+        [0, 1].map(|side: usize| state.sides[side].receive_core)
+    };
+    assert_eq!(cores(), [Some(0); 2]);
+    std::mem::forget(up_as(&wide, Outcome::Changed));
+    assert_eq!(cores(), [None; 2]);
     let state = status(&plain.name).expect("readable");
     assert_eq!(state.state, State::Up, "{:?}", state.problems);
     let lab = up_as(&plain, Outcome::Changed);

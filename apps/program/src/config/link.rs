@@ -1,14 +1,17 @@
 //! The link: `[link]`, which says what the flags of every program say.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use exos::Prefixed;
-use serde::Deserialize;
+use exos::{Prefixed, Route};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::{Number, Source, Text};
-use crate::{LinkArgs, LinkName, ViaName, mode};
+use crate::{LinkArgs, LinkName, NamedLink, ViaName, mode};
 
 /// More cores than any machine has.
 pub const CORES_MAX: i64 = 4096;
@@ -39,6 +42,8 @@ pub struct LinkTable {
     pub addresses: Vec<Text>,
     /// `--gateway`.
     pub gateways: Vec<Text>,
+    /// `--route`.
+    pub routes: Vec<Text>,
     /// `--share-address`.
     pub share_address: bool,
     /// Without: `--no-segmentation`.
@@ -49,24 +54,114 @@ pub struct LinkTable {
     pub cores: Option<Number>,
 }
 
+/// `[link]`, or a `[[link]]` for each of several, for a program that runs on several.
+#[derive(Default)]
+pub struct LinkTables(pub Vec<LinkTable>);
+
+impl<'de> Deserialize<'de> for LinkTables {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrSeveral;
+
+        impl<'de> Visitor<'de> for OneOrSeveral {
+            type Value = LinkTables;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table: [link], or [[link]] for each of several")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LinkTables, A::Error> {
+                let table = LinkTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(LinkTables(vec![table]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut tables: A) -> Result<LinkTables, A::Error> {
+                let mut all = Vec::new();
+                while let Some(table) = tables.next_element()? {
+                    all.push(table);
+                }
+                Ok(LinkTables(all))
+            }
+        }
+
+        deserializer.deserialize_any(OneOrSeveral)
+    }
+}
+
+impl LinkTables {
+    /// The first, which says what is about the program as a whole.
+    pub fn first(&self) -> Option<&LinkTable> {
+        self.0.first()
+    }
+}
+
+/// What the flags of the command line say of several links.
+pub fn links(source: &Source, tables: &LinkTables) -> LinkArgs {
+    let Some((first, others)) = tables.0.split_first() else {
+        return LinkArgs::default();
+    };
+    let several = !others.is_empty();
+    if several && first.name.is_none() {
+        source.note_missing_whole(
+            "one of several [[link]] has no name; add name = \"xdp:INTERFACE\"",
+        );
+    }
+    let others = others.iter().filter_map(|table| other(source, table));
+    LinkArgs {
+        others: others.collect(),
+        ..link(source, first)
+    }
+}
+
+/// A link beside the first.
+fn other(source: &Source, table: &LinkTable) -> Option<NamedLink> {
+    let places = [
+        table.via.as_ref().map(Spanned::span),
+        table.mode.as_ref().map(Spanned::span),
+        table.core.as_ref().map(Spanned::span),
+        table.cores.as_ref().map(Spanned::span),
+    ];
+    for place in places.iter().flatten() {
+        source.note(
+            place,
+            "write this in the first [[link]]: it is about all of them",
+        );
+    }
+    let is_elsewhere = table.xokd.is_some() || table.segmentation.is_some() || table.share_address;
+    if is_elsewhere {
+        source.note_missing_whole(
+            "share_address, segmentation and xokd are about all links; write them in the first [[link]]",
+        );
+    }
+    let Some(name) = &table.name else {
+        source.note_missing_whole(
+            "one of several [[link]] has no name; add name = \"xdp:INTERFACE\"",
+        );
+        return None;
+    };
+    Some(NamedLink {
+        name: source.value(name, str::parse::<LinkName>)?,
+        address: addresses(source, &table.addresses),
+        gateway: gateways(source, &table.gateways),
+        route: routes(source, &table.routes),
+    })
+}
+
 /// What the flags of the command line say.
 pub fn link(source: &Source, table: &LinkTable) -> LinkArgs {
-    let addresses = table.addresses.iter();
-    let gateways = table.gateways.iter();
     let (name, via, how) = (&table.name, &table.via, &table.mode);
     LinkArgs {
         link: name
             .as_ref()
             .and_then(|t| source.value(t, str::parse::<LinkName>)),
+        others: Vec::new(),
         via: via
             .as_ref()
             .and_then(|t| source.value(t, str::parse::<ViaName>)),
         mode: how.as_ref().and_then(|t| source.value(t, mode)),
         xokd: table.xokd.as_ref().map(PathBuf::from),
-        address: addresses
-            .filter_map(|t| source.value(t, str::parse::<Prefixed>))
-            .collect(),
-        gateway: gateways.filter_map(|t| source.value(t, ip)).collect(),
+        address: addresses(source, &table.addresses),
+        gateway: gateways(source, &table.gateways),
+        route: routes(source, &table.routes),
         share_address: table.share_address,
         no_segmentation: table.segmentation == Some(false),
         core: table
@@ -74,6 +169,20 @@ pub fn link(source: &Source, table: &LinkTable) -> LinkArgs {
             .as_ref()
             .map_or_else(Vec::new, |core| named(source, core)),
     }
+}
+
+fn addresses(source: &Source, texts: &[Text]) -> Vec<Prefixed> {
+    let address = |t| source.value(t, str::parse::<Prefixed>);
+    texts.iter().filter_map(address).collect()
+}
+
+fn gateways(source: &Source, texts: &[Text]) -> Vec<IpAddr> {
+    texts.iter().filter_map(|t| source.value(t, ip)).collect()
+}
+
+fn routes(source: &Source, texts: &[Text]) -> Vec<Route> {
+    let route = |t| source.value(t, str::parse::<Route>);
+    texts.iter().filter_map(route).collect()
 }
 
 /// The cores that are named.

@@ -1,6 +1,8 @@
-//! Links as the command line and files name them.
+//! Links as a person names them.
 
 use std::str::FromStr;
+
+use exos::via::Mode;
 
 /// A link as `--link` names it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -19,12 +21,18 @@ pub enum LinkName {
 }
 
 impl LinkName {
-    /// The interface that it is on, beside the host.
-    pub fn interface(&self) -> Option<&str> {
+    /// The interface that it is about.
+    pub fn interface(&self) -> &str {
         match self {
-            Self::Xdp { interface, .. } | Self::Packet(interface) => Some(interface),
-            Self::Tap(_) => None,
+            Self::Xdp { interface, .. } | Self::Packet(interface) | Self::Tap(interface) => {
+                interface
+            }
         }
+    }
+
+    /// Several cores may have a share of it each.
+    pub fn can_be_shared_out(&self) -> bool {
+        matches!(self, Self::Xdp { queue: None, .. })
     }
 }
 
@@ -59,4 +67,46 @@ impl FromStr for LinkName {
             _ => Err(format!("{kind:?} is no kind of link; {help}")),
         }
     }
+}
+
+/// Who lends the link.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ViaName {
+    /// The daemon, a part of this interface or of its only one.
+    Xokd(Option<String>),
+    /// Nobody: the program makes it.
+    Nobody,
+}
+
+impl FromStr for ViaName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "xokd" => Ok(Self::Xokd(None)),
+            None if text == "none" => Ok(Self::Nobody),
+            Some(("xokd", interface)) if !interface.is_empty() => {
+                Ok(Self::Xokd(Some(interface.to_owned())))
+            }
+            _ => Err(format!(
+                "{text:?} lends nothing; write xokd, xokd:INTERFACE or none"
+            )),
+        }
+    }
+}
+
+/// A mode as a person names it: shared, direct or direct:QUEUE.
+///
+/// # Errors
+///
+/// What to write instead.
+pub fn mode(text: &str) -> Result<Mode, String> {
+    let queue = |text: &str| text.parse().ok().map(|queue| Mode::Direct(Some(queue)));
+    let known = match text.split_once(':') {
+        None if text == "shared" => Some(Mode::Shared),
+        None if text == "direct" => Some(Mode::Direct(None)),
+        Some(("direct", number)) => queue(number),
+        _ => None,
+    };
+    known.ok_or_else(|| format!("{text:?} is no mode; write shared, direct or direct:QUEUE"))
 }

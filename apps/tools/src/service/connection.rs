@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use exos_buf::Buffer;
-use exos_inet::tcp::alarms::Alarms;
+use exos_inet::tcp::Alarms;
 use exos_inet::tcp::{ConnectionId, Flow};
 use exos_inet::{Instant, Stack};
 

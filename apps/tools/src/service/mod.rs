@@ -20,7 +20,7 @@ mod totals;
 use std::net::SocketAddr;
 
 use exos_buf::Buffer;
-use exos_inet::tcp::alarms::Alarms;
+use exos_inet::tcp::Alarms;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, OpenError, Options, Reason};
 use exos_inet::udp::UdpError;
 use exos_inet::{Instant, Stack};

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use exos::Prefixed;
-use exos_host::{Error, Result};
-use exos_program::cores::choose;
-use exos_program::{Idle, LinkArgs, TcpArgs, UserArgs};
+use exos_host::{Error, Result, affinity};
+use exos_inet::route::Prefix;
+use exos_program::cores::{by_links, choose, deal};
+use exos_program::{Idle, LinkArgs, LinkName, TcpArgs, UserArgs};
 use http::Uri;
 
 use crate::driver::{Common, DriverArgs, Plan};
@@ -113,14 +114,14 @@ pub struct LoadArgs {
     #[arg(long)]
     pub(crate) yes_i_own_this_target: bool,
     /// Use the kernel's TCP (sockets) instead of the program's own TCP/IP stack; needs no privilege
-    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_count_only", "no_verify_checksums"])]
+    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "route", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_count_only", "no_verify_checksums"])]
     pub(crate) sockets: bool,
     /// Connect from all addresses of this prefix, which lies in the network of an --address or is routed to this
     /// program (repeatable, IPv4 and IPv6)
     #[arg(long, value_name = "PREFIX", conflicts_with = "sockets")]
     pub(crate) pool: Vec<Prefixed>,
     /// Number of CPU cores to use, each with its share of the clients, its own TCP/IP stack and interface queues;
-    /// --core chooses which [default: 1]
+    /// --core chooses which [default: one for each interface]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cores: Option<u32>,
     #[command(flatten)]
@@ -141,7 +142,12 @@ const CLIENTS: u32 = 64;
 impl LoadArgs {
     /// What it does while it has nothing to do. To be asked before a thread is pinned to a core.
     pub(crate) fn idle(&self) -> Idle {
-        Idle::or_by_room(self.idle, self.core_count() as usize)
+        let count = self.link.count();
+        match self.core_count() as usize {
+            // Loops share cores, and who looks on keeps the other waiting.
+            cores if cores < count => Idle::Sleep,
+            cores => Idle::or_by_room(self.idle, cores),
+        }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -160,26 +166,74 @@ impl LoadArgs {
 
     /// On how many cores it is made.
     pub(crate) fn core_count(&self) -> u32 {
-        let listed = self.link.core.len().max(1) as u32;
+        let by_links = || {
+            let allowed = affinity::allowed().unwrap_or_default();
+            by_links(self.link.count(), &allowed) as u32
+        };
+        let listed = match self.link.core.len() {
+            0 => by_links(),
+            listed => listed as u32,
+        };
         self.cores.unwrap_or(listed)
     }
 
-    /// The cores that it is made on, of those that this process may use; none for one loop that runs anywhere.
+    /// The cores of each link, of those that this process may use; none for one loop that runs anywhere.
     ///
     /// # Errors
     ///
     /// There are not as many, others are named, or there is nothing to do for some.
-    pub(crate) fn places(&self, allowed: &[usize]) -> Result<Vec<usize>> {
+    pub(crate) fn places(&self, allowed: &[usize]) -> Result<Vec<Vec<usize>>> {
+        let links = self.link.each()?;
         let (count, clients) = (self.core_count(), self.behaviour().slots);
-        if clients < count {
+        let loops = count.max(links.len() as u32);
+        if clients < loops {
+            let (what, fewer) = match loops > count {
+                true => ("links", "fewer of them".to_owned()),
+                false => ("cores", format!("--cores {clients}")),
+            };
             return Err(Error::new(format!(
-                "{count} cores have a client each at least, and there are {clients}"
+                "{loops} {what} have a client each at least, and there are {clients}"
             ))
-            .mend(format!(
-                "give --connections {count} or more, or --cores {clients}"
-            )));
+            .mend(format!("give --connections {loops} or more, or {fewer}")));
         }
-        choose(count as usize, &self.link.core, allowed)
+        let mut cores = choose(count as usize, &self.link.core, allowed)?;
+        if links.len() == 1 {
+            return Ok(vec![cores]);
+        }
+        if cores.is_empty() {
+            cores.extend(allowed.first());
+        }
+        let names = links.iter().filter_map(|link| link.link.as_ref());
+        let shared_out: Vec<bool> = names.map(LinkName::can_be_shared_out).collect();
+        deal(&cores, &shared_out)
+    }
+
+    /// The pools of each link: where there are several, those in the network of one of its addresses.
+    ///
+    /// # Errors
+    ///
+    /// One of them is in no such network.
+    pub(crate) fn pools(&self) -> Result<Vec<Vec<Prefixed>>> {
+        let links = self.link.each()?;
+        if links.len() == 1 {
+            return Ok(vec![self.pool.clone()]);
+        }
+        let mut each = vec![Vec::new(); links.len()];
+        for pool in &self.pool {
+            let holds = |address: &Prefixed| {
+                let network = Prefix::new(address.ip, address.prefix);
+                network.is_ok_and(|network| network.contains(pool.ip))
+            };
+            let holder = links.iter().position(|link| link.address.iter().any(holds));
+            let Some(link) = holder else {
+                return Err(
+                    Error::new(format!("the pool {pool} is in no network of a link"))
+                        .mend("with several links, choose a part of the network of an --address"),
+                );
+            };
+            each[link].push(*pool);
+        }
+        Ok(each)
     }
 
     /// Loads at one rate.

@@ -11,13 +11,18 @@ use super::load::LoadArgs;
 
 impl LoadArgs {
     /// Options that made the load, by name; values of header fields are left out, because some are secret.
-    pub(crate) fn parameters(&self, duration: Duration, idle: Idle) -> Map<String, Value> {
+    pub(crate) fn parameters(
+        &self,
+        duration: Duration,
+        idle: Idle,
+        cores: u32,
+    ) -> Map<String, Value> {
         let behaviour = self.behaviour();
         let names: Vec<&String> = self.header.iter().map(|(name, _)| name).collect();
         let parameters = json!({
             "loop": if self.is_open() { "open" } else { "closed" },
             "connections": behaviour.slots,
-            "cores": self.core_count(),
+            "cores": cores,
             "rate": self.rate,
             "arrivals": self.is_open().then_some(if self.poisson { "poisson" } else { "even" }),
             "duration_secs": duration.as_secs_f64(),
@@ -101,7 +106,7 @@ mod tests {
         let line =
             "load http://10.0.0.1/ --rate 5:1s,5-9:2s -H Authorization:secret --pool 10.9.0.0/16";
         let line = Line::parse_from(line.split_whitespace());
-        let said = line.args.parameters(Duration::from_secs(3), Idle::Sleep);
+        let said = line.args.parameters(Duration::from_secs(3), Idle::Sleep, 1);
         assert_eq!(
             said["rate"][1],
             json!({"from": 5.0, "to": 9.0, "secs": 2.0})

@@ -57,7 +57,9 @@ impl Generator {
             let core = on
                 .core
                 .map_or(format!("loop {place}"), |n| format!("core {n}"));
-            format!("{core}: {:.0} %", 100.0 * on.busy_share)
+            let by = on.interface.as_ref();
+            let by = by.map_or(String::new(), |interface| format!(" by {interface}"));
+            format!("{core}{by}: {:.0} %", 100.0 * on.busy_share)
         });
         format!(" ({})", each.collect::<Vec<_>>().join(", "))
     }
@@ -84,6 +86,7 @@ mod tests {
         });
         generator.cores = vec![OnCore {
             core: Some(core),
+            interface: None,
             responses: generator.responses,
             busy_share,
             processor_secs: generator.processor_secs,

@@ -49,6 +49,9 @@ pub struct Generator {
 pub struct OnCore {
     /// The core, counted from 0; `null` of a loop that runs anywhere.
     pub core: Option<usize>,
+    /// The interface that it loads by; left out where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// Responses that it saw.
     pub responses: u64,
     /// The part of the time in which it had something to do.

@@ -39,6 +39,7 @@ pub(crate) fn results(started: f64, micros: u64) -> Results {
         processor_secs: 2.5,
         cores: vec![OnCore {
             core: None,
+            interface: None,
             responses: statistics.responses,
             busy_share: 0.25,
             processor_secs: 2.5,

@@ -108,7 +108,8 @@ impl Course<'_> {
             processor_secs,
             log: self.generator.log.map(|log| Extent { begun, ..log }),
             cores: vec![OnCore {
-                core: self.worker.core,
+                core: self.worker.place.core,
+                interface: self.worker.place.interface.clone(),
                 responses,
                 busy_share,
                 processor_secs,

@@ -28,6 +28,8 @@ use exos::Error;
 use exos::signals::Signals;
 use exos_host::affinity;
 use exos_inet::Part;
+use exos_program::LinkName;
+use exos_program::cores::is_shared;
 
 use crate::driver::Driver;
 use crate::moment;
@@ -37,7 +39,7 @@ use crate::request::Content;
 
 use others::Others;
 use setup::Setup;
-use worker::Worker;
+use worker::{Place, Worker};
 
 /// What a load is to do: read and looked up, and nothing opened yet.
 ///
@@ -94,18 +96,44 @@ pub(crate) fn make(args: &LoadArgs, setup: Setup, signals: &Signals) -> Result<R
 }
 
 fn on_cores(args: &LoadArgs, setup: &Setup, signals: &Signals) -> Result<Results, Error> {
-    let cores = args.places(&affinity::allowed()?)?;
+    let places = loops(args, &args.places(&affinity::allowed()?)?);
+    let core = places[0].core;
     if args.sockets {
         args.user.give_up()?;
     }
-    let mut workers = Worker::make(&cores, signals)?;
-    if let [_, _, ..] = cores[..] {
+    let mut workers = Worker::make(places, signals)?;
+    if let [_, _, ..] = workers[..] {
         return threads::load(args, setup, workers);
     }
-    if let [core] = cores[..] {
+    if let Some(core) = core {
         affinity::pin(core)?;
     }
     let worker = workers.pop().expect("one loop has a worker");
     let done = threads::lead(args, setup, worker, Others::none())?;
     done.ok_or_else(threads::stopped)
+}
+
+/// The loops of links that have these cores, in the order of the links.
+fn loops(args: &LoadArgs, places: &[Vec<usize>]) -> Vec<Place> {
+    if places.iter().all(Vec::is_empty) {
+        return vec![Place {
+            is_first_of_link: true,
+            ..Place::default()
+        }];
+    }
+    let others = args.link.others.iter().map(|other| &other.name);
+    let names = args.link.link.iter().chain(others);
+    let names: Vec<&str> = names.map(LinkName::interface).collect();
+    let of_link = |(link, cores): (usize, &Vec<usize>)| {
+        let interface = (places.len() > 1).then(|| names[link].to_owned());
+        let place = |(nth, &core)| Place {
+            core: Some(core),
+            shares_core: is_shared(core, places),
+            link,
+            is_first_of_link: nth == 0,
+            interface: interface.clone(),
+        };
+        cores.iter().enumerate().map(place).collect::<Vec<_>>()
+    };
+    places.iter().enumerate().flat_map(of_link).collect()
 }

@@ -20,7 +20,7 @@ use super::link_choice;
 use super::others::Others;
 use super::probe;
 use super::setup::Setup;
-use super::worker::{Beginning, Worker};
+use super::worker::{Beginning, Way, Worker};
 
 /// Attaches, looks whether the server is there, and loads it from the first core.
 pub(super) fn lead(
@@ -29,27 +29,27 @@ pub(super) fn lead(
     worker: Worker<'_>,
     others: Others,
 ) -> Result<Option<Results>, Error> {
-    let mut exos = attach(args, setup, &worker)?;
-    others.start(exos.take_cores());
+    let (mut exos, rest) = attach(args, setup, &worker)?;
+    others.start(rest);
     let driver = setup.driver(&worker);
     if !worker.get_ready()? {
         return Ok(None);
     }
-    let to = settle(args, setup, &mut exos, &worker)?;
+    let way = settle(args, setup, &mut exos, &worker)?;
+    let to = way.to;
+    worker.set_way(way);
     let mut ports = Ports::default();
     if let Some(via) = exos.via() {
         let count = PORTS_AHEAD.min(args.behaviour().slots as usize);
         ports.prepare(count, || via.claim_ephemeral(to).map_err(|e| e.to_string()));
     }
-    let config = exos.stack.config();
-    let ways = (config.routes.clone(), config.gateways.clone());
-    let beginning = setup.beginning(args, to, ways, worker.is_alone());
+    let beginning = setup.beginning(args, worker.ways(), worker.is_alone());
     worker.begin(beginning.clone());
     let course = setup.begin(args, worker, driver, &beginning)?;
     Load::new(exos, ports, args, to, course).make().map(Some)
 }
 
-/// Loads from another core, when the first says so.
+/// Loads from another core, when the first says so. The first one of a link looks before that whether the server is there.
 pub(super) fn follow(
     args: &LoadArgs,
     setup: &Setup,
@@ -58,15 +58,21 @@ pub(super) fn follow(
 ) -> Result<Option<Results>, Error> {
     let mut exos = core.start()?;
     let driver = setup.driver(&worker);
+    if worker.place.shares_core {
+        exos.share_core();
+    }
+    if worker.place.is_first_of_link {
+        worker.set_way(settle(args, setup, &mut exos, &worker)?);
+    }
     worker.get_ready()?;
     let Some(beginning) = hand_on(&mut exos, &worker)? else {
         return Ok(None);
     };
-    let (routes, gateways) = (beginning.routes.clone(), beginning.gateways.clone());
-    let taken = exos.stack.set_routes(routes, gateways);
-    taken.map_err(|e| Error::new(format!("no route to {}: {e}", beginning.to)))?;
+    let way = beginning.ways[worker.place.link].clone();
+    let taken = exos.stack.set_routes(way.routes, way.gateways);
+    taken.map_err(|e| Error::new(format!("no route to {}: {e}", way.to)))?;
     let course = setup.begin(args, worker, driver, &beginning)?;
-    let load = Load::new(exos, Ports::default(), args, beginning.to, course);
+    let load = Load::new(exos, Ports::default(), args, way.to, course);
     load.make().map(Some)
 }
 
@@ -87,33 +93,60 @@ fn hand_on(exos: &mut Exos, worker: &Worker<'_>) -> Result<Option<Beginning>, Er
     }
 }
 
-/// A stack on the link, for each core.
-fn attach(args: &LoadArgs, setup: &Setup, worker: &Worker<'_>) -> Result<Exos, Error> {
-    let needs = Needs {
-        pools: args.pool.clone(),
-        cores: worker.part().of(),
-        ..Needs::new(Role::Connect(setup.target.addresses().to_vec()))
-    };
-    let attachment = Attachment {
+/// The first loop's stack, and what the others begin with.
+fn attach(args: &LoadArgs, setup: &Setup, worker: &Worker<'_>) -> Result<(Exos, Vec<Core>), Error> {
+    let needs = needs(args, setup, worker)?;
+    let settle = |wanted| Attachment {
         // The server may have connections of an earlier load in TIME-WAIT.
         seed: Some(args.seed),
         verify_checksums: !args.no_verify_checksums,
-        ..args.link.attachment(&needs)?
+        ..wanted
     };
-    let attachment = link_choice::lead(args, &needs, attachment, setup.target.addresses())?;
-    let (exos, ()) = args.user.attach(attachment, |_| Ok(()))?;
-    Ok(exos)
+    let attachments = args.link.attachments(&needs)?.into_iter().map(settle);
+    let mut attachments: Vec<Attachment> = attachments.collect();
+    if attachments.len() > 1 {
+        let opened = args.user.open_each(attachments)?;
+        let mut loops = opened.into_iter().flatten();
+        let first = loops.next().ok_or_else(|| Error::new("no interface"))?;
+        let mut exos = first.start()?;
+        if worker.place.shares_core {
+            exos.share_core();
+        }
+        return Ok((exos, loops.collect()));
+    }
+    let attachment = attachments.remove(0);
+    let attachment = link_choice::lead(args, &needs[0], attachment, setup.target.addresses())?;
+    let (mut exos, ()) = args.user.attach(attachment, |_| Ok(()))?;
+    let others = exos.take_cores();
+    Ok((exos, others))
 }
 
-/// The server's address that will do, which has taken a connection unless nobody is to look.
+/// What the load wants of each link.
+fn needs(args: &LoadArgs, setup: &Setup, worker: &Worker<'_>) -> Result<Vec<Needs>, Error> {
+    let each = args.pools()?.into_iter().zip(worker.loops_of_links());
+    let of_link = |(pools, cores)| Needs {
+        pools,
+        cores,
+        ..Needs::new(Role::Connect(setup.target.addresses().to_vec()))
+    };
+    Ok(each.map(of_link).collect())
+}
+
+/// How the link reaches the server: its first address that will do, which has taken a connection unless nobody is to look.
 fn settle(
     args: &LoadArgs,
     setup: &Setup,
     exos: &mut Exos,
     worker: &Worker<'_>,
-) -> Result<SocketAddr, Error> {
+) -> Result<Way, Error> {
     let options = args.tcp.options();
-    setup.target.settle(|address| {
+    let settled = setup.target.settle(|address| {
+        if worker.place.interface.is_some()
+            && exos.stack.routes().1.next_hop(address.ip()).is_none()
+        {
+            return Err(Error::new(format!("no route leads to {address}"))
+                .mend("give its --link a --gateway, or leave the link out"));
+        }
         target::refuse_in_pools(&args.pool, address.ip())?;
         let address = target::by_way_of(exos, address);
         if !args.yes_i_own_this_target {
@@ -123,6 +156,19 @@ fn settle(
             probe::over_packets(exos, address, &options, worker)?;
         }
         Ok(address)
+    });
+    let to = settled.map_err(|e| match &worker.place.interface {
+        Some(interface) => Error {
+            what: format!("on {interface}: {}", e.what),
+            ..e
+        },
+        None => e,
+    })?;
+    let config = exos.stack.config();
+    Ok(Way {
+        to,
+        routes: config.routes.clone(),
+        gateways: config.gateways.clone(),
     })
 }
 

@@ -1,13 +1,12 @@
 //! What a load is to do, as far as the command line says it: made before anything is opened, so that mistakes show first.
 
 use std::io::IsTerminal as _;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use exos::{Error, clock};
 use exos_host::kernel;
-use exos_inet::{Instant, RouteTo};
+use exos_inet::Instant;
 
 use crate::driver::replay::Extent;
 use crate::driver::{Driver, Maker};
@@ -22,7 +21,7 @@ use exos_program::Idle;
 
 use super::course::Course;
 use super::shown::Shown;
-use super::worker::{Beginning, Worker};
+use super::worker::{Beginning, Way, Worker};
 
 /// What is to be done, on all cores.
 pub(crate) struct Setup {
@@ -35,6 +34,8 @@ pub(crate) struct Setup {
     /// The times of a log, and how fast they go by.
     beats: Option<(Arc<[Beat]>, f64)>,
     idle: Idle,
+    /// On how many it is made; asked before a thread is on one of them.
+    cores: u32,
 }
 
 impl Setup {
@@ -58,6 +59,7 @@ impl Setup {
             duration,
             phases,
             idle: args.idle(),
+            cores: args.core_count(),
         })
     }
 
@@ -72,24 +74,16 @@ impl Setup {
     }
 
     /// The begin of the load of a server, now or when it was said.
-    pub(super) fn beginning(
-        &self,
-        args: &LoadArgs,
-        to: SocketAddr,
-        (routes, gateways): (Vec<RouteTo>, Vec<IpAddr>),
-        is_alone: bool,
-    ) -> Beginning {
+    pub(super) fn beginning(&self, args: &LoadArgs, ways: Vec<Way>, is_alone: bool) -> Beginning {
         let (now, unix_now) = (clock::now(), moment::unix_now());
         let soon = if is_alone { now } else { now + START_AHEAD };
         let start = args
             .start_at
             .map_or(soon, |at| moment::of_unix(now, unix_now, at).max(soon));
         Beginning {
-            to,
+            ways,
             start,
             unix_secs: unix_now + (start - now).as_secs_f64(),
-            routes,
-            gateways,
         }
     }
 
@@ -112,7 +106,12 @@ impl Setup {
             until: start + self.duration,
             lasts_until: self.lasts_until(args, start),
             effort: Effort::start(start),
-            idle: self.idle,
+            // Who looks on keeps those waiting that run on the core too.
+            idle: if worker.place.shares_core {
+                Idle::Sleep
+            } else {
+                self.idle
+            },
             generator: self.generator(args, beginning),
             live: Live::start(style, start, self.duration)?,
             shown: Shown::default(),
@@ -145,11 +144,11 @@ impl Setup {
     fn generator(&self, args: &LoadArgs, beginning: &Beginning) -> Generator {
         Generator {
             url: self.target.url.to_string(),
-            address: beginning.to.to_string(),
+            address: addresses(&beginning.ways),
             started_unix_secs: beginning.unix_secs,
             host: kernel::host_name(),
             command: command_line(std::env::args()),
-            parameters: args.parameters(self.duration, self.idle),
+            parameters: args.parameters(self.duration, self.idle, self.cores),
             log: self.log.clone(),
             responses: 0,
             busy_share: 0.0,
@@ -157,6 +156,13 @@ impl Setup {
             cores: Vec::new(),
         }
     }
+}
+
+/// The server's addresses that are loaded, each once.
+fn addresses(ways: &[Way]) -> String {
+    let mut all: Vec<String> = ways.iter().map(|way| way.to.to_string()).collect();
+    all.dedup();
+    all.join(", ")
 }
 
 /// How the load is shown: by the first core alone.

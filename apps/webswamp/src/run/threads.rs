@@ -35,9 +35,14 @@ pub(super) fn load(
         for worker in workers {
             let (sender, receiver) = channel();
             senders.push(sender);
-            let work = move |worker| {
+            let work = move |worker: Worker<'_>| {
                 args.user.give_up_here()?;
-                follow(args, setup, worker, &receiver)
+                let is_of_interface = worker.place.interface.is_some();
+                match follow(args, setup, worker, &receiver) {
+                    // It says its interface.
+                    Err(error) if is_of_interface => Ok(Err(error)),
+                    done => done.map(Ok),
+                }
             };
             threads.push(start(scope, worker, work)?);
         }
@@ -48,11 +53,12 @@ pub(super) fn load(
         // It only waits from here on; the first core's thread gives up its own when it has the link.
         let given_up = args.user.give_up_here();
         let mut parts = vec![lead.join().and_then(|done| done)];
-        parts.extend(threads.into_iter().map(Thread::join));
+        let join = |thread: Thread<'_, Done>| thread.join().and_then(|done| done);
+        parts.extend(threads.into_iter().map(join));
         given_up?;
-        let parts = parts
-            .into_iter()
-            .collect::<Result<Option<Vec<_>>, Error>>()?;
+        // The first core only says that it has not begun where another says why.
+        let parts = parts.into_iter().collect::<Result<Vec<_>, Error>>()?;
+        let parts = parts.into_iter().collect::<Option<Vec<_>>>();
         parts.map(Results::of_cores).ok_or_else(stopped)
     })
 }
@@ -68,7 +74,7 @@ fn start<'scope, 'a: 'scope, T: Send + 'scope>(
     worker: Worker<'a>,
     work: impl FnOnce(Worker<'a>) -> Result<T, Error> + Send + 'scope,
 ) -> Result<Thread<'scope, T>, Error> {
-    let core = worker.core.expect("one of several is on a core");
+    let core = worker.place.core.expect("one of several is on a core");
     Thread::start(scope, core, || work(worker))
 }
 

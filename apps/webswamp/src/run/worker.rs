@@ -5,6 +5,7 @@
 //! The first core's thread sets up, hears signals, and shows the load; the others are asked. A core stays until all
 //! have left: what comes to its queue may be another's.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -22,19 +23,41 @@ use crate::statistics::Second;
 /// What is asked of a core is to look around.
 const LOOK: u32 = 1;
 
+/// How a link's stacks reach the server.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    /// The server.
+    pub(super) to: SocketAddr,
+    /// The routes.
+    pub(super) routes: Vec<RouteTo>,
+    /// By which other networks are reached.
+    pub(super) gateways: Vec<IpAddr>,
+}
+
 /// When a load begins, and where to.
 #[derive(Clone, Debug)]
 pub(super) struct Beginning {
-    /// The server.
-    pub(super) to: SocketAddr,
+    /// Of each link.
+    pub(super) ways: Vec<Way>,
     /// When.
     pub(super) start: Instant,
     /// When, in seconds since 1970.
     pub(super) unix_secs: f64,
-    /// How stacks reach the server.
-    pub(super) routes: Vec<RouteTo>,
-    /// How stacks reach other networks.
-    pub(super) gateways: Vec<IpAddr>,
+}
+
+/// Where a loop runs, and by which link.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    /// The processor that its thread is on, where it is on one.
+    pub(super) core: Option<usize>,
+    /// Another loop runs there too.
+    pub(super) shares_core: bool,
+    /// The number of its link.
+    pub(super) link: usize,
+    /// It is the first of its link.
+    pub(super) is_first_of_link: bool,
+    /// The interface, where there are several.
+    pub(super) interface: Option<String>,
 }
 
 /// What a core has seen, for anyone who shows it.
@@ -48,10 +71,20 @@ pub(super) struct Seen {
     pub(super) busy: Duration,
 }
 
+/// What a loop shows the others.
+#[derive(Debug)]
+struct Shows {
+    /// The number of its link.
+    link: usize,
+    seen: Mutex<Seen>,
+}
+
 /// What all cores share.
 #[derive(Debug, Default)]
 struct Shared {
     beginning: OnceLock<Beginning>,
+    /// By the number of the link, the ways of those but the first.
+    ways: Mutex<BTreeMap<usize, Way>>,
     /// The load is to end.
     stop: AtomicBool,
     /// It is shown.
@@ -67,25 +100,27 @@ struct Shared {
 /// A core among all. When it is dropped it has ended, in order or not, and so has the load.
 pub(super) struct Worker<'a> {
     /// Each shows what it has seen.
-    worker: workers::Worker<Mutex<Seen>, Shared>,
+    worker: workers::Worker<Shows, Shared>,
     part: Part,
-    /// The processor that the core's thread is on, where it is on one.
-    pub(super) core: Option<usize>,
+    pub(super) place: Place,
     signals: &'a Signals,
     is_over: bool,
     has_left: bool,
 }
 
 impl<'a> Worker<'a> {
-    /// One for a loop on each of these cores; for one loop that runs anywhere, if there is none. The first comes first.
-    pub(super) fn make(cores: &[usize], signals: &'a Signals) -> Result<Vec<Self>, Error> {
-        let count = cores.len().max(1);
-        let shows = (0..count).map(|_| Mutex::default());
+    /// One for each of these loops. The first comes first.
+    pub(super) fn make(places: Vec<Place>, signals: &'a Signals) -> Result<Vec<Self>, Error> {
+        let count = places.len();
+        let shows = places.iter().map(|place| Shows {
+            link: place.link,
+            seen: Mutex::default(),
+        });
         let all = workers::Worker::make(shows, Shared::default())?;
-        let worker = |(worker, part): (_, Part)| Self {
+        let worker = |((worker, part), place)| Self {
             worker,
             part,
-            core: cores.get(part.nth() as usize).copied(),
+            place,
             signals,
             is_over: false,
             has_left: false,
@@ -93,6 +128,7 @@ impl<'a> Worker<'a> {
         Ok(all
             .into_iter()
             .zip(Part::all(count as u32))
+            .zip(places)
             .map(worker)
             .collect())
     }
@@ -110,6 +146,16 @@ impl<'a> Worker<'a> {
     /// There is no other core.
     pub(super) fn is_alone(&self) -> bool {
         self.worker.count() == 1
+    }
+
+    /// How many loops each link has.
+    pub(super) fn loops_of_links(&self) -> Vec<u32> {
+        let mut counts: Vec<u32> = Vec::new();
+        for shown in self.worker.all_show() {
+            counts.resize(counts.len().max(shown.link + 1), 0);
+            counts[shown.link] += 1;
+        }
+        counts
     }
 
     fn shared(&self) -> &Shared {
@@ -178,6 +224,16 @@ impl<'a> Worker<'a> {
             }
         }
         Ok(true)
+    }
+
+    /// Says how this loop's link reaches the server, for the first one of all and for others of the link.
+    pub(super) fn set_way(&self, way: Way) {
+        lock(&self.shared().ways).insert(self.place.link, way);
+    }
+
+    /// How each link reaches the server, in their order. To be asked when all are ready.
+    pub(super) fn ways(&self) -> Vec<Way> {
+        lock(&self.shared().ways).values().cloned().collect()
     }
 
     /// Lets all begin.
@@ -265,7 +321,7 @@ impl<'a> Worker<'a> {
 
     /// Tells what this core has seen. This many of its seconds have been told before.
     pub(super) fn tell(&self, seen: Seen) {
-        let mut shown = lock(self.worker.shows());
+        let mut shown = lock(&self.worker.shows().seen);
         shown.seconds.extend(seen.seconds);
         (shown.connections, shown.busy) = (seen.connections, seen.busy);
     }
@@ -273,7 +329,7 @@ impl<'a> Worker<'a> {
     /// Looks at what the others have told.
     pub(super) fn see_others(&self, mut look: impl FnMut(&mut Seen)) {
         let others = self.worker.all_show().skip(1);
-        others.for_each(|shown| look(&mut lock(shown)));
+        others.for_each(|shown| look(&mut lock(&shown.seen)));
     }
 }
 
@@ -289,6 +345,6 @@ impl Drop for Worker<'_> {
 }
 
 /// Nothing is left half done by the one that panics with a lock.
-fn lock(seen: &Mutex<Seen>) -> std::sync::MutexGuard<'_, Seen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,7 +13,7 @@ use crate::report::{Column, Tabular, fixed};
 use crate::stage::helper::Helper;
 use exos_buf::Buffer;
 use exos_host::{Error, Result, error::Context as _};
-use exos_inet::tcp::wheel::Wheel;
+use exos_inet::tcp::Wheel;
 use exos_inet::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -34,7 +34,7 @@ mod outcome;
 pub use contender::Contender;
 pub use outcome::{CellResults, Outcome, Run};
 
-use crate::experiment::{in_turn, measure_cells, some_cells};
+use crate::experiment::cells::{in_turn, measure_cells, some_cells};
 use crate::report::{self, Document, Named, Results, Setting};
 use crate::stage::process::available;
 use crate::stage::request::{Connection, Size};

@@ -2,7 +2,7 @@
 
 use crate::stage::args::shown_as_on_the_command_line;
 use crate::stage::request::Size;
-use crate::stage::web::{Server, WebArgs};
+use crate::stage::web::{Server, WebArgs, WireArgs};
 use exos_host::{Error, Result};
 use exos_lab::WireKind;
 use schemars::JsonSchema;
@@ -72,6 +72,9 @@ pub struct HttpArgs {
     /// Kinds of wire, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [WireKind::Plain, WireKind::Offload])]
     pub wire: Vec<WireKind>,
+    /// How each of them is.
+    #[command(flatten)]
+    pub wire_args: WireArgs,
 }
 
 /// Most slow readers: a server of the kernel's has a descriptor for each.

@@ -16,7 +16,7 @@ use super::args::Client;
 use super::args::{Group, HttpArgs};
 use super::latency;
 use super::session::Session;
-use crate::experiment::{in_turn, measure_cells};
+use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::{Column, Ratio, Tabular, fixed, fixed_or_none, median_of};
 use crate::stage::cpu;
 use crate::stage::request::{Connection, Size};

@@ -7,7 +7,7 @@ use super::args::Client;
 use super::args::{Group, HttpArgs, PEER};
 use super::load::{Load, Loaded, Outcome, Run};
 use super::session::Session;
-use crate::experiment::{in_turn, measure_cells};
+use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::{Figure, group};
 use crate::report::{Column, Ratio, Section, Tabular, fixed, fixed_or_none, median, percent};
 use crate::stage::request::{Connection, Size};
@@ -56,6 +56,8 @@ impl Tabular for Documents {
         Column::number("of limit", |_, r| fixed_or_none(r.of_packet_limit, 2)),
         Column::number("CPU us", |_, r| fixed(r.server_cpu_us_per_request, 1)),
         Column::number("core us", |_, r| fixed(r.server_core_us_per_request, 1)),
+        Column::number("server user+sys+soft", |_, r| r.server_core.shown()),
+        Column::number("client user+sys+soft", |_, r| r.client_core.shown()),
         Column::number("busy %", |_, r| {
             percent([r.server_core_busy, r.client_busy])
         }),
@@ -96,6 +98,8 @@ impl Tabular for Limit {
 pub(super) const LIMITS_NOTE: &str = "Visits a second with frames that nobody looks at: nothing that serves with these frames over this link can do more.";
 
 const NOTE: &str = "CPU: time of the server's processes for a request; core: all that its core did, soft interrupts included. \
+    user+sys+soft: what each core did for a request in microseconds, in programs, in system calls, and in soft interrupts, in which frames are \
+    delivered, on the sender's core unless --receive-on says otherwise. \
     Busy: the server's core and the client; ours looks for packets while it waits, so its core is always busy under load, and it \
     is the client's time that tells who waits for whom. x nginx: ratio of the rates, median of the runs.";
 

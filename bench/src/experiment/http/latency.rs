@@ -5,7 +5,7 @@
 
 use super::args::{Group, HttpArgs, PEER};
 use super::session::Session;
-use crate::experiment::{in_turn, measure_cells};
+use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::Figure;
 use crate::report::{Column, Ratio, Section, Tabular, fixed, fixed_or_none, median, median_of};
 use crate::stage::packets::Visited;

@@ -4,7 +4,7 @@
 use super::args::Client;
 use super::session::Session;
 use crate::report::{limited_by, median, median_of};
-use crate::stage::cpu::ticks_to_us;
+use crate::stage::cpu::{CoreTime, ticks_to_us};
 use crate::stage::packets::Visited;
 use crate::stage::request::{Connection, Errors, Size};
 use crate::stage::web::{Measured, Setup, Used};
@@ -83,6 +83,45 @@ impl Load {
     }
 }
 
+/// What a core did for a request, by the kind of time. A frame over a veth is delivered in a soft interrupt on the core that sent
+/// it, unless the receiver's kernel is steered to its own (`receive_on`).
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct CoreUse {
+    /// Microseconds in programs.
+    pub user_us: f64,
+    /// In system calls, and in threads of the kernel.
+    pub system_us: f64,
+    /// In soft interrupts.
+    pub softirq_us: f64,
+}
+
+impl CoreUse {
+    fn of(time: CoreTime, per_request: impl Fn(u64) -> f64) -> Self {
+        Self {
+            user_us: per_request(time.user),
+            system_us: per_request(time.system),
+            softirq_us: per_request(time.softirq),
+        }
+    }
+
+    fn median_of(runs: &[Run], core: fn(&Run) -> Self) -> Self {
+        let of = |value: fn(Self) -> f64| median(runs.iter().map(|run| value(core(run))).collect());
+        Self {
+            user_us: of(|core| core.user_us),
+            system_us: of(|core| core.system_us),
+            softirq_us: of(|core| core.softirq_us),
+        }
+    }
+
+    /// The three of them, for a table.
+    pub(super) fn shown(&self) -> String {
+        format!(
+            "{:.1}+{:.1}+{:.1}",
+            self.user_us, self.system_us, self.softirq_us
+        )
+    }
+}
+
 /// One server in one case: medians over the runs, errors summed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Outcome {
@@ -103,6 +142,10 @@ pub struct Outcome {
     /// Time that the server's core was busy for one request, soft interrupts included. Ours looks for packets while it waits,
     /// which counts as busy.
     pub server_core_us_per_request: f64,
+    /// What the server's core did for one request.
+    pub server_core: CoreUse,
+    /// What the client's core did for it. Our client looks for packets while it waits.
+    pub client_core: CoreUse,
     /// Part of the time that the server's core was busy, 0 to 1.
     pub server_core_busy: f64,
     /// Part of the time that the client's core was busy, 0 to 1; of our client, that it had something to do.
@@ -136,6 +179,10 @@ pub struct Run {
     pub server_core_us_per_request: f64,
     /// Of that, in soft interrupts.
     pub server_softirq_us_per_request: f64,
+    /// What the server's core did for one request.
+    pub server_core: CoreUse,
+    /// What the client's core did for one request.
+    pub client_core: CoreUse,
     /// Part of the time that the server's core was busy, 0 to 1.
     pub server_core_busy: f64,
     /// Part of the time that the client had something to do, 0 to 1.
@@ -189,6 +236,8 @@ impl Run {
             server_system_us_per_request: per_request(used.process.system),
             server_core_us_per_request: per_request(used.server.busy),
             server_softirq_us_per_request: per_request(used.server.softirq),
+            server_core: CoreUse::of(used.server, per_request),
+            client_core: CoreUse::of(used.client, per_request),
             server_core_busy: used.server.busy_share(),
             client_busy: used.client.busy_share(),
             latency_p50_us: 0.0,
@@ -216,6 +265,8 @@ impl Outcome {
             of_packet_limit: (!limits.is_empty()).then(|| median(limits)),
             server_cpu_us_per_request: of(Run::server_cpu_us),
             server_core_us_per_request: of(|r| r.server_core_us_per_request),
+            server_core: CoreUse::median_of(&runs, |run| run.server_core),
+            client_core: CoreUse::median_of(&runs, |run| run.client_core),
             server_core_busy: server_busy,
             client_busy,
             limited_by: limited_by(server_busy, client_busy),

@@ -33,13 +33,13 @@ pub use args::{Client, Group, HttpArgs};
 pub use cores::{CoresOutcome, CoresResults, CoresRun};
 pub use documents::{Documents, Limit};
 pub use latency::{Latency, LatencyOutcome};
-pub use load::{Loaded, Outcome, Run};
+pub use load::{CoreUse, Loaded, Outcome, Run};
 pub use readers::{Readers, ReadersOutcome, ReadersRun};
 pub use specialisations::{Specialised, Worth};
 
 use session::Session;
 
-use super::some_cells;
+use crate::experiment::cells::some_cells;
 use crate::report::{self, Document, Named, Results, Section, Setting};
 use crate::stage::web::{WebStage, available, wrk};
 use exos_host::{Error, Result};
@@ -113,7 +113,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         specialisations::sizes(args),
         vec![latency::DOCUMENT, readers::FAST, readers::SLOW],
     ];
-    let web = WebStage::new(args, &sizes.concat())?;
+    let web = WebStage::new(args, &sizes.concat())?.with_wire(args.wire_args);
     let (servers, left_out) = available(&args.servers, &web.program);
     if servers.is_empty() {
         return Err(Error::new(left_out.join("; ")));

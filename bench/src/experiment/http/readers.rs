@@ -5,7 +5,7 @@
 
 use super::args::{Group, HttpArgs};
 use super::session::Session;
-use crate::experiment::{in_turn, measure_cells};
+use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::{Column, Tabular, fixed, median_of};
 use crate::stage::memory;
 use crate::stage::request::{Connection, Size};

@@ -15,6 +15,8 @@ use exos_lab::WireKind;
 fn used() -> Used {
     let core = CoreTime {
         busy: 150,
+        user: 50,
+        system: 80,
         softirq: 20,
         idle: 50,
     };
@@ -58,6 +60,11 @@ fn a_run_in_units() {
     assert!((cpu - 50.0).abs() < 1e-9);
     assert!((run.server_core_us_per_request - 75.0).abs() < 1e-9);
     assert!((run.server_softirq_us_per_request - 10.0).abs() < 1e-9);
+    let core = run.client_core;
+    assert_eq!(
+        [core.user_us, core.system_us, core.softirq_us],
+        [25.0, 40.0, 10.0]
+    );
     assert_eq!(
         (run.server_core_busy, run.of_packet_limit),
         (0.75, Some(0.2))
@@ -171,8 +178,8 @@ fn the_tables_as_people_see_them() {
         "Documents over HTTP",
         "kernel 6.1.0, cubic, MTU 1500, 64 connections; medians of 3 runs of 2 s",
         "exos: exos 0.1.0; nginx: nginx/1.22.1",
-        "documents/wrk/plain/new/1K exos 25000 6.2 0.50 20.0 30.0 75/75 neither 100 300 3 2.00 (1.67 to 6.00)",
-        "nginx 10000 2.5 0.20 50.0 75.0 75/75 neither 100 300 3 -",
+        "documents/wrk/plain/new/1K exos 25000 6.2 0.50 20.0 30.0 10.0+16.0+4.0 10.0+16.0+4.0 75/75 neither 100 300 3 2.00 (1.67 to 6.00)",
+        "nginx 10000 2.5 0.20 50.0 75.0 25.0+40.0+10.0 25.0+40.0+10.0 75/75 neither 100 300 3 -",
         "new/1K 50000",
         "packets/plain/new 100",
         "direct access, by sockets 2.00",

@@ -9,7 +9,7 @@ use super::args::Client;
 use super::args::{Group, HttpArgs};
 use super::load::{Load, Loaded, Outcome, Run};
 use super::session::Session;
-use crate::experiment::{in_turn, measure_cells};
+use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::{Column, Ratio, Section, Table, Tabular, fixed};
 use crate::stage::request::Size;
 use crate::stage::web::{Server, Setup};

@@ -3,7 +3,7 @@
 use super::round_trips::Asked;
 use super::way::Way;
 use super::{Group, Session};
-use crate::experiment::{in_turn, measure_cells};
+use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::{self, Column, Section, fixed, median_of};
 use exos_host::Result;
 use schemars::JsonSchema;

@@ -3,7 +3,7 @@
 use super::flood::{Receiver, Sender};
 use super::way::Way;
 use super::{Group, Session, iperf3, socket};
-use crate::experiment::{in_turn, measure_cells};
+use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::Figure;
 use crate::report::{self, Column, Section, fixed, median_of, percent_of};
 use crate::stage::mac_of;

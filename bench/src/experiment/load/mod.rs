@@ -24,11 +24,11 @@ mod output;
 pub use generator::Generator;
 pub use outcome::{CellResults, Outcome, Run};
 
-use crate::experiment::{in_turn, measure_cells, some_cells};
+use crate::experiment::cells::{in_turn, measure_cells, some_cells};
 use crate::report::{self, Document, Named, Results, Setting};
 use crate::stage::process::available as available_of;
 use crate::stage::request::Size;
-use crate::stage::web::{Server, Serving, WebArgs, WebStage};
+use crate::stage::web::{Server, Serving, WebArgs, WebStage, WireArgs};
 use crate::stage::web::{available, packet_limit};
 use cell::Cell;
 use exos_host::{Error, Result};
@@ -59,6 +59,9 @@ pub struct LoadArgs {
     /// --quick 100]
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
+    /// How the wire is.
+    #[command(flatten)]
+    pub wire: WireArgs,
 }
 
 impl LoadArgs {
@@ -144,7 +147,7 @@ impl Results for Report {
 pub fn measure(args: &LoadArgs) -> Result<Report> {
     args.check()?;
     let cells = some_cells(args.cells())?;
-    let web = WebStage::new(&args.web, &args.sizes())?;
+    let web = WebStage::new(&args.web, &args.sizes())?.with_wire(args.wire);
     let (servers, mut left_out) = available(&args.servers, &web.program);
     let (named, others) = available_of(&args.generators, |g| g.version(&web.program));
     left_out.extend(others);

@@ -30,7 +30,7 @@ pub use args::{Group, SharingArgs};
 pub use figure::{Figure, Goal};
 pub(crate) use program::{Claim, Hold, Idle, Ping, Receive, Send};
 
-use crate::experiment::some_cells;
+use crate::experiment::cells::some_cells;
 use crate::report::{self, Document, Results, Section, Table, notes};
 use exos_host::{Result, kernel};
 use figure::Figures;

@@ -3,7 +3,7 @@
 use super::args::{Group, TcpArgs};
 use super::peer::Role;
 use super::session::{EXOS, PEER, Session};
-use crate::experiment::{in_turn, measure_cells};
+use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::{Column, Tabular, fixed, fixed_or_none, median, median_of, ratios};
 use exos_host::Result;
 use exos_lab::emulator::BurstLoss;

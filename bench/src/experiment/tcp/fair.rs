@@ -3,7 +3,7 @@
 use super::args::Group;
 use super::peer::{Listener, Role};
 use super::session::{EXOS, PEER, Session};
-use crate::experiment::{in_turn, measure_cells};
+use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::{Column, Tabular, fixed, median_of};
 use crate::stage::Started;
 use exos_host::Result;

@@ -9,7 +9,7 @@ use super::args::Group;
 use super::clients::{Clients, Echo, Phase};
 use super::session::{EXOS, Session};
 use super::syns::Syns;
-use crate::experiment::measure_cells;
+use crate::experiment::cells::measure_cells;
 use crate::limits::CONNECT_TIMEOUT;
 use crate::report::{Column, Tabular, fixed};
 use crate::stage::{Started, mac_of};

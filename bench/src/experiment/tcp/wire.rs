@@ -10,7 +10,7 @@ use super::args::Group;
 use super::frames::{FrameReceiver, FrameSender};
 use super::peer::Role;
 use super::session::{EXOS_B, PEER, Session};
-use crate::experiment::{in_turn, measure_cells};
+use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::{Column, Tabular, fixed, median};
 use crate::stage::mac_of;
 use exos_host::{Error, Result};

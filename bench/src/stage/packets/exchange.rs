@@ -11,7 +11,7 @@
 
 use crate::stage::helper::{Helper, say_ready};
 use crate::stage::link::{EXPERIMENT, experiment, flush, open};
-use crate::stage::{Stage, mac_of, now_ns};
+use crate::stage::session::{Stage, mac_of, now_ns};
 use exos_host::Result;
 use exos_lab::{Lab, Side};
 use exos_link::{Link, TxMeta};

@@ -6,7 +6,7 @@ use super::settings::Visit;
 use super::visited::Visited;
 use super::visitors::{Counts, Visitors};
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::now_ns;
+use crate::stage::session::now_ns;
 use exos_host::Result;
 use exos_wire::Mac;
 use std::time::Duration;

@@ -7,8 +7,8 @@ use super::schedule::Schedule;
 use super::settings::Visit;
 use super::tuples::{TUPLES, Tuple};
 use super::visited::{Visited, shares};
-use crate::stage::now_ns;
 use crate::stage::request::{self, Errors, Size, body};
+use crate::stage::session::now_ns;
 use std::collections::VecDeque;
 
 /// How often it is looked for what must be sent again.

@@ -1,9 +1,11 @@
 //! What the user may choose of every experiment with web servers.
 
 use crate::limits::{CONNECTIONS_MAX, SIZE_MAX};
-use crate::stage::args::CommonArgs;
+use crate::stage::args::{CommonArgs, shown_as_on_the_command_line};
 use crate::stage::request::{Connection, Size};
 use exos_host::{Error, Result};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// How web servers are loaded.
 #[derive(clap::Args, Clone, Debug)]
@@ -23,6 +25,28 @@ pub struct WebArgs {
     /// User ID, not root's, that exos runs as when the daemon provides its link
     #[arg(long, default_value_t = 65534)]
     pub uid: u32,
+}
+
+/// Where an end's kernel processes the frames that come to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum ReceiveOn {
+    /// On the sender's core, as a veth does by itself
+    #[default]
+    Sender,
+    /// On the end's own core, by receive packet steering: an interrupt between the cores for most frames, and each end
+    /// pays for its own kernel. What an XDP program takes is not steered
+    Own,
+}
+
+shown_as_on_the_command_line!(ReceiveOn);
+
+/// How the wire between a server and its client is.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct WireArgs {
+    /// Where an end's kernel processes the frames that come to it
+    #[arg(long, value_enum, default_value_t)]
+    pub receive_on: ReceiveOn,
 }
 
 impl std::ops::Deref for WebArgs {

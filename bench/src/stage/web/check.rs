@@ -1,8 +1,8 @@
 //! A check that a server answers with the right document: speed counts only when it is right.
 
 use crate::limits::{ANSWER_TIMEOUT, POLL_INTERVAL, START_TIMEOUT};
-use crate::stage::Stage;
 use crate::stage::request::{Size, body};
+use crate::stage::session::Stage;
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result};
 use std::fmt::Display;

@@ -9,7 +9,7 @@ mod limit;
 mod server;
 pub(crate) mod wrk;
 
-pub use args::WebArgs;
+pub use args::{ReceiveOn, WebArgs, WireArgs};
 pub(crate) use check::await_document;
 pub(crate) use limit::measure as packet_limit;
 pub use server::Server;
@@ -20,9 +20,10 @@ use super::packets::{Visit, Visited};
 use crate::report::{Named, Setting};
 use crate::stage::cpu::{self, CoreTime, ProcessTime};
 use crate::stage::helper::Helping;
+use crate::stage::link;
 use crate::stage::request::{Connection, Size, body};
 use crate::stage::scratch::write;
-use crate::stage::{Stage, check_left_behind, link, mac_of};
+use crate::stage::session::{Stage, check_left_behind, mac_of};
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result, kernel};
 use exos_lab::{Guard, INTERFACE, Lab, Settings, Side, WireKind};
@@ -38,6 +39,8 @@ pub(crate) struct WebStage {
     pub seconds: u32,
     /// How many connections a client keeps busy at a time.
     pub connections: u32,
+    /// How the wires of its labs are.
+    wire: WireArgs,
 }
 
 impl std::ops::Deref for WebStage {
@@ -70,7 +73,13 @@ impl WebStage {
             args: args.clone(),
             seconds: args.duration(),
             connections: args.connections,
+            wire: WireArgs::default(),
         })
+    }
+
+    /// With such wires in its labs.
+    pub fn with_wire(self, wire: WireArgs) -> Self {
+        Self { wire, ..self }
     }
 
     /// Where and how it is measured: with the kernel's TCP of the servers' side, on a wire with this MTU. What distorts the
@@ -87,6 +96,7 @@ impl WebStage {
             exos: self.version()?,
             congestion_control: servers_side.sysctl("net/ipv4/tcp_congestion_control")?,
             mtu,
+            receive_on: self.wire.receive_on,
             connections: self.connections,
             runs: self.runs,
             duration_secs: self.seconds,
@@ -130,8 +140,10 @@ impl WebStage {
     }
 
     fn settings(&self, wire: WireKind) -> Settings {
+        let cores = (self.wire.receive_on == ReceiveOn::Own).then_some(self.cores);
         Settings {
             wire,
+            receive_cores: cores,
             ..Settings::named(&self.args.lab)
         }
     }

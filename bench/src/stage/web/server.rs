@@ -1,11 +1,11 @@
 //! The servers: where each answers, and how it is started.
 
 use super::WebStage;
-use crate::stage::Started;
 use crate::stage::daemon::Daemon;
 use crate::stage::process::{self, find_program, output_of, version};
 use crate::stage::request::Size;
 use crate::stage::scratch::write;
+use crate::stage::session::Started;
 use exos_host::{Error, Result};
 use exos_lab::{INTERFACE, Lab, Side};
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use crate::stage::process::find_program;
 use crate::stage::request::{Connection, Errors};
-use crate::stage::{Stage, Started};
+use crate::stage::session::{Stage, Started};
 use exos_host::{Error, Result};
 use serde::Deserialize;
 use std::fmt::Display;

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use exos_host::error::{Error, ErrorKind};
-use exos_inet::Config;
 use exos_inet::route::{Prefix, Routes};
+use exos_inet::{Config, RouteTo};
 use exos_wire::Mac;
 
 /// An address with its prefix length.
@@ -59,11 +59,43 @@ impl fmt::Display for Prefixed {
     }
 }
 
+/// A network that is reached through a router on the link.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct Route {
+    /// The network.
+    pub to: Prefixed,
+    /// The router.
+    pub gateway: IpAddr,
+}
+
+impl FromStr for Route {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help = "write NETWORK/PREFIX,GATEWAY, for example 10.8.0.0/16,10.0.0.1";
+        let (to, gateway) = text
+            .split_once(',')
+            .ok_or(format!("{text:?} names no gateway; {help}"))?;
+        let to: Prefixed = to.parse()?;
+        let gateway = gateway
+            .parse()
+            .map_err(|_| format!("{gateway:?} is no address; {help}"))?;
+        Ok(Self { to, gateway })
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.to, self.gateway)
+    }
+}
+
 /// What a program answers for, and by which routers it reaches others.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Addresses {
     ours: Vec<Prefixed>,
     gateways: Vec<IpAddr>,
+    further: Vec<Route>,
     pools: Vec<Prefixed>,
 }
 
@@ -83,6 +115,7 @@ impl Addresses {
         Ok(Self {
             ours,
             gateways: Vec::new(),
+            further: Vec::new(),
             pools: Vec::new(),
         })
     }
@@ -105,6 +138,23 @@ impl Addresses {
             }
         }
         self.check_pools()
+    }
+
+    /// With these routes beside those that follow from addresses and default routers.
+    ///
+    /// # Errors
+    ///
+    /// The router of one is not on the link, or of another family.
+    pub fn with_routes(mut self, further: impl Into<Vec<Route>>) -> Result<Self, Error> {
+        self.further = further.into();
+        let mut routes = self.routes_without_pools();
+        for route in &self.further {
+            let added = routes.add_gateway(route.to.network(), route.gateway);
+            added.map_err(|e| {
+                Error::new(format!("the route {route} cannot be: {e}")).of_kind(ErrorKind::Invalid)
+            })?;
+        }
+        Ok(self)
     }
 
     /// With these prefixes, which are ours with all their addresses, and from which connections are opened: each a part of
@@ -177,10 +227,16 @@ impl Addresses {
     /// What a stack with these addresses is made of.
     pub fn config(&self, mac: &Mac, mtu: usize) -> Config {
         let pairs = |list: &[Prefixed]| list.iter().map(|a| (a.ip, a.prefix)).collect();
+        let route = |route: &Route| RouteTo {
+            network: route.to.ip,
+            prefix: route.to.prefix,
+            gateway: Some(route.gateway),
+        };
         Config {
             addresses: pairs(&self.ours),
             pools: pairs(&self.pools),
             gateways: self.gateways.clone(),
+            routes: self.further.iter().map(route).collect(),
             ..Config::new(*mac, mtu)
         }
     }
@@ -215,6 +271,35 @@ mod tests {
                 .with_gateways(["10.0.0.2".parse().unwrap()])
                 .is_ok()
         );
+    }
+
+    #[test]
+    fn routes_lead_through_a_router_on_the_link() {
+        let route = |text: &str| text.parse::<Route>();
+        for bad in [
+            "10.8.0.0/16",
+            "10.8.0.0,10.0.0.1",
+            "10.8.0.0/16,",
+            "10.8.0.0/16,x",
+        ] {
+            let said = route(bad).unwrap_err();
+            assert!(said.contains("write"), "{bad}: {said}");
+        }
+        let address = || Addresses::new(["10.0.0.2/24".parse().unwrap()]).unwrap();
+        let with = |text: &str| address().with_routes([route(text).unwrap()]);
+        for (text, part) in [
+            ("10.8.0.0/16,10.0.1.1", "in the prefix of none"),
+            ("fd00::/64,10.0.0.1", "family"),
+            ("10.8.0.0/16,10.0.0.2", "cannot be"),
+        ] {
+            let error = with(text).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Invalid);
+            assert!(error.to_string().contains(part), "{text}: {error}");
+        }
+        let config = with("10.8.0.0/16,10.0.0.1")
+            .unwrap()
+            .config(&Mac::ZERO, 1500);
+        assert_eq!(config.routes[0].gateway, Some("10.0.0.1".parse().unwrap()));
     }
 
     #[test]

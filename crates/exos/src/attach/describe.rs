@@ -1,6 +1,6 @@
 //! What a person should know about a link.
 
-use exos_link::{Link, Merging, Mode};
+use exos_link::{Link, Merging, Mode, XdpLink};
 
 use crate::node::Exos;
 
@@ -9,15 +9,6 @@ impl Exos {
     pub fn describe_link(&self) -> String {
         match &self.link {
             Link::Xdp(link) => {
-                let mode = match link.mode() {
-                    Mode::Native => "native XDP",
-                    Mode::Generic => generic(link.merging()),
-                };
-                let copy = if link.is_zero_copy() {
-                    "zero copy"
-                } else {
-                    "copy mode"
-                };
                 let part = match &self.via {
                     Some(via) if via.is_direct() => format!(
                         "slot {} of the daemon, a queue of the interface itself (what is sent is not checked), ",
@@ -26,12 +17,7 @@ impl Exos {
                     Some(via) => format!("slot {} of the daemon, ", via.slot()),
                     None => String::new(),
                 };
-                format!(
-                    "{part}interface {}, {}, {mode}, {copy}, MTU {}",
-                    link.name(),
-                    describe_queues(link.queues()),
-                    link.mtu()
-                )
+                part + &xdp(link)
             }
             Link::Packet(link) => format!(
                 "interface {}, packet sockets and traffic control, MTU {}, larger packets whole",
@@ -46,6 +32,25 @@ impl Exos {
             Link::Memory(_) => "a wire in memory".to_owned(),
         }
     }
+}
+
+/// What a person should know about queues of an interface.
+pub(crate) fn xdp(link: &XdpLink) -> String {
+    let mode = match link.mode() {
+        Mode::Native => "native XDP",
+        Mode::Generic => generic(link.merging()),
+    };
+    let copy = if link.is_zero_copy() {
+        "zero copy"
+    } else {
+        "copy mode"
+    };
+    format!(
+        "interface {}, {}, {mode}, {copy}, MTU {}",
+        link.name(),
+        describe_queues(link.queues()),
+        link.mtu()
+    )
 }
 
 /// Why the program is not in the driver, and what that means.

@@ -8,10 +8,10 @@ use exos_host::bpf;
 use exos_host::error::{Error, ErrorKind};
 use exos_host::netlink::Netlink;
 use exos_host::passing::Passing;
-use exos_link::{Link, PacketConfig, PacketLink, XdpConfig, XdpLink};
+use exos_link::{PacketConfig, PacketLink, XdpConfig, XdpLink};
 
 use super::{Addresses, Attachment, Prefixed, pools, taken};
-use crate::cores::join;
+use crate::cores::{Core, Kept, join, lead, share_out};
 use crate::node::Exos;
 
 /// How packets of an interface are had.
@@ -49,41 +49,50 @@ impl Interface {
         }
     }
 
-    /// The link and a stack. That others have none of the addresses is known where they `are_ours`.
+    /// The link and a stack, with what other cores begin with. That others have none of the addresses is known where they
+    /// `are_ours`.
     pub(super) fn attach(&self, wanted: &Attachment, are_ours: bool) -> Result<Exos, Error> {
+        match self.by {
+            By::Xdp => lead(self.open(wanted, are_ours)?),
+            By::PacketSockets => {
+                let rules = rules_for_addresses(&self.addresses)?;
+                let link = PacketLink::open(&PacketConfig::new(&self.name, rules.clone()))?;
+                let kept = self.settle(link.interface(), rules, are_ours)?;
+                let config = self.addresses.config(&link.mac(), link.mtu());
+                let mut exos = join(link.into(), config, wanted)?;
+                exos.kept = kept;
+                Ok(exos)
+            }
+        }
+    }
+
+    /// The link of each core, by AF_XDP.
+    pub(super) fn open(&self, wanted: &Attachment, are_ours: bool) -> Result<Vec<Core>, Error> {
+        let rules = rules_for_addresses(&self.addresses)?;
+        let settings = XdpConfig {
+            queue: self.queues.one(),
+            ..XdpConfig::new(&self.name, rules.clone())
+        };
+        let links = XdpLink::open_for_cores(&settings, self.queues.cores())?;
+        let link = &links[0];
+        let kept = self.settle(link.interface(), rules, are_ours)?;
+        let config = self.addresses.config(&link.mac(), link.mtu());
+        share_out(links, config, None, wanted, kept)
+    }
+
+    /// Nobody else answers for the addresses, and others find them by this interface.
+    fn settle(&self, interface: u32, rules: Vec<Rule>, are_ours: bool) -> Result<Kept, Error> {
         let addresses = &self.addresses;
-        let rules = rules_for_addresses(addresses)?;
-        let (link, interface, others) = self.open(&rules)?;
         self.refuse_host_addresses(&Netlink::new()?)?;
         if !are_ours {
             taken::refuse(interface, &pools::to_be_asked_for(addresses))?;
         }
         let memberships = pools::join_groups(interface, addresses)?;
-        let config = addresses.config(&link.mac(), link.mtu());
-        let mut exos = join(link, others, config, None, wanted)?;
-        exos.rules = rules;
-        exos._memberships = Some(memberships);
-        Ok(exos)
-    }
-
-    /// The first core's link, the interface's index, and the links of other cores.
-    fn open(&self, rules: &[Rule]) -> Result<(Link, u32, Vec<XdpLink>), Error> {
-        match self.by {
-            By::Xdp => {
-                let settings = XdpConfig {
-                    queue: self.queues.one(),
-                    ..XdpConfig::new(&self.name, rules.to_vec())
-                };
-                let (link, others) = open(&settings, self.queues.cores())?;
-                let interface = link.interface();
-                Ok((link.into(), interface, others))
-            }
-            By::PacketSockets => {
-                let link = PacketLink::open(&PacketConfig::new(&self.name, rules.to_vec()))?;
-                let interface = link.interface();
-                Ok((link.into(), interface, Vec::new()))
-            }
-        }
+        Ok(Kept {
+            rules,
+            _memberships: Some(memberships),
+            ..Kept::default()
+        })
     }
 
     /// Refuses what `attach` would refuse while the program before is there, and keeps what comes for the addresses from now
@@ -152,12 +161,6 @@ impl Queues {
             Self::One(_) => 1,
         }
     }
-}
-
-/// A link for each core, the first apart.
-pub(super) fn open(settings: &XdpConfig, cores: u32) -> Result<(XdpLink, Vec<XdpLink>), Error> {
-    let mut links = XdpLink::open_for_cores(settings, cores)?;
-    Ok((links.remove(0), links))
 }
 
 /// What is for our addresses alone, with what it takes to be found on the link.

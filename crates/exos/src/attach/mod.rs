@@ -25,8 +25,9 @@
 //! ```
 
 mod addresses;
-mod describe;
+pub(crate) mod describe;
 mod interface;
+mod loopback;
 mod own;
 pub mod pair;
 mod pools;
@@ -42,10 +43,10 @@ use exos_host::caps::{self, CapabilitySet};
 use exos_host::error::ErrorKind;
 use exos_link::{TapConfig, TapLink};
 
-use crate::cores::join;
+use crate::cores::{Core, join, lead};
 use crate::node::Exos;
 use crate::via;
-pub use addresses::{Addresses, Prefixed};
+pub use addresses::{Addresses, Prefixed, Route};
 pub(crate) use interface::rule;
 pub use interface::{By, Interface, Queues};
 pub use own::{OwnPair, OwnTap};
@@ -214,35 +215,64 @@ impl Exos {
             LinkKind::OwnPair(pair) => pair.attach(&wanted),
             LinkKind::OwnTap(tap) => tap.attach(&wanted),
             LinkKind::Interface(interface) => interface.attach(&wanted, false),
-            LinkKind::SharedInterface(shared) => shared.attach(&wanted),
+            LinkKind::SharedInterface(shared) => lead(shared.open(&wanted)?),
             LinkKind::Tap(tap) => tap.attach(&wanted),
             LinkKind::Daemon(daemon) => via::attach(daemon, &wanted),
         }
     }
 
-    /// Makes the link as [`attach`](Self::attach) does, for a program that may follow another at the same interface.
-    /// `hand_over` has the one before give up what it has, and says whether there was one: then nobody is asked whether the
-    /// addresses are free. What comes for them until the link is there is kept where the interface is ours to open, and is
-    /// what [`relay`](Self::relay) takes in first.
+    /// Makes the links, one after the other, as [`attach`](Self::attach) does, for a program that may follow another at the same
+    /// interfaces. `hand_over` has the one before give up what it has, and says whether there was one: then nobody is asked
+    /// whether the addresses are free. What comes for them until the links are there is kept where the interface is ours to
+    /// open, and is what [`relay`](Self::relay) takes in first.
     ///
     /// # Errors
     ///
     /// As `attach`, or those of `hand_over`.
     pub fn attach_after(
-        wanted: impl Into<Attachment>,
+        wanted: Vec<Attachment>,
         hand_over: impl FnOnce() -> Result<bool, Error>,
-    ) -> Result<Self, Error> {
-        let wanted = wanted.into();
-        let LinkKind::Interface(interface) = &wanted.link else {
-            wanted.link.check()?;
-            hand_over()?;
-            return Self::attach(wanted);
+    ) -> Result<Vec<Self>, Error> {
+        let prepare = |wanted: &Attachment| match &wanted.link {
+            LinkKind::Interface(interface) => interface.prepare_to_follow().map(Some),
+            other => other.check().map(|()| None),
         };
-        let passing = interface.prepare_to_follow()?;
+        let passing: Vec<_> = wanted.iter().map(prepare).collect::<Result<_, _>>()?;
         let are_ours = hand_over()?;
-        let mut exos = interface.attach(&wanted, are_ours)?;
-        exos.take_passed(passing)?;
-        Ok(exos)
+        let links = wanted.into_iter().zip(passing);
+        let attach = |(wanted, passing): (Attachment, _)| {
+            let (LinkKind::Interface(interface), Some(passing)) = (&wanted.link, passing) else {
+                return Self::attach(wanted);
+            };
+            let mut exos = interface.attach(&wanted, are_ours)?;
+            exos.take_passed(passing)?;
+            Ok(exos)
+        };
+        links.map(attach).collect()
+    }
+}
+
+impl Core {
+    /// Opens an interface of a program that runs on several, for each core that is to have a part of it: each is started
+    /// in its thread.
+    ///
+    /// # Errors
+    ///
+    /// The interface cannot be opened, or the link is none by AF_XDP that the program opens by itself.
+    pub fn open(wanted: impl Into<Attachment>) -> Result<Vec<Self>, Error> {
+        let wanted = wanted.into();
+        wanted.link.check()?;
+        match &wanted.link {
+            LinkKind::Interface(interface) if interface.by == By::Xdp => {
+                interface.open(&wanted, false)
+            }
+            LinkKind::SharedInterface(shared) => shared.open(&wanted),
+            _ => Err(
+                Error::new("a program on several links opens each of them by AF_XDP")
+                    .mend("name interfaces, or run a program on each link")
+                    .of_kind(ErrorKind::Invalid),
+            ),
+        }
     }
 }
 
@@ -250,6 +280,6 @@ impl Tap {
     fn attach(&self, wanted: &Attachment) -> Result<Exos, Error> {
         let link = TapLink::open(&TapConfig::named(&self.name))?;
         let config = self.addresses.config(&link.mac(), link.mtu());
-        join(exos_link::Link::Tap(link), Vec::new(), config, None, wanted)
+        join(exos_link::Link::Tap(link), config, wanted)
     }
 }

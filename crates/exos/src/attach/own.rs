@@ -4,12 +4,11 @@ use exos_filter::Filter;
 use exos_filter::program::{Action, Rule};
 use exos_host::Error;
 use exos_host::netlink::Netlink;
-use exos_link::{Link, XdpConfig};
+use exos_link::{XdpConfig, XdpLink};
 
-use super::interface::open;
 use super::pair::{INNER_NAME, Pair, addresses};
 use super::{Addresses, Attachment, Prefixed, Tap, pools, user_netns};
-use crate::cores::join;
+use crate::cores::{Kept, lead, share_out};
 use crate::node::Exos;
 
 /// The TAP device in the user namespace.
@@ -70,14 +69,16 @@ impl OwnPair {
             otherwise: Action::Drop,
             ..XdpConfig::new(INNER_NAME, rules)
         };
-        let (link, others) = pair.namespace.run(|| open(&settings, self.cores))??;
+        let open = || XdpLink::open_for_cores(&settings, self.cores);
+        let links = pair.namespace.run(open)??;
         let addresses = own(pair.addresses, pair.host_addresses, self.pools.clone())?;
         let netlink = Netlink::new()?;
         pools::refuse_host_addresses(&netlink, &addresses)?;
         let host_end = netlink.link_by_name(&pair.host_name)?.index;
         pools::add_routes(&netlink, &addresses, host_end)?;
-        let config = addresses.config(&link.mac(), link.mtu());
-        let mut exos = join(Link::Xdp(link), others, config, None, wanted)?;
+        let config = addresses.config(&links[0].mac(), links[0].mtu());
+        let cores = share_out(links, config, None, wanted, Kept::default())?;
+        let mut exos = lead(cores)?;
         exos.pair = Some(pair);
         Ok(exos)
     }

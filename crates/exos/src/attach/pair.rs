@@ -11,10 +11,8 @@ use std::os::fd::AsFd as _;
 use exos_host::error::{Error, ErrorKind};
 use exos_host::netlink::{Netlink, VethEnd};
 use exos_host::netns::NetNs;
-use exos_inet::RouteTo;
 
-use super::Prefixed;
-use crate::node::Exos;
+use super::addresses::Prefixed;
 
 /// The link's end, in its namespace.
 pub const INNER_NAME: &str = "exos";
@@ -32,7 +30,7 @@ pub struct Pair {
     pub addresses: [Prefixed; 2],
     /// The namespace of our end.
     pub(crate) namespace: NetNs,
-    netlink: Netlink,
+    pub(super) netlink: Netlink,
     host_index: u32,
 }
 
@@ -80,36 +78,6 @@ impl Pair {
             }
         }
         self.netlink.set_up(self.host_index, true)
-    }
-}
-
-impl Exos {
-    /// Let connections over our own pair reach what listens on the host's IPv4 loopback addresses alone. The host takes
-    /// packets for these from no interface but the pair's, and the setting goes with it. IPv6 knows no such thing.
-    ///
-    /// # Errors
-    ///
-    /// There is no pair of our own, nothing is reached on the host's loopback interface, or its settings cannot be written.
-    pub fn reach_loopback(&mut self) -> Result<(), Error> {
-        let pair = self.pair.as_ref();
-        let pair = pair.ok_or_else(|| Error::new("there is no interface pair of our own"))?;
-        if !pair.netlink.link_by_name("lo")?.up {
-            return Err(
-                Error::new("the host's loopback interface is down").mend("ip link set lo up")
-            );
-        }
-        let setting = format!("/proc/sys/net/ipv4/conf/{}/route_localnet", pair.host_name);
-        std::fs::write(&setting, "1").map_err(|e| Error::io(format!("cannot set {setting}"), e))?;
-        let [host, _] = pair.host_addresses;
-        let config = self.stack.config();
-        let (mut routes, gateways) = (config.routes.clone(), config.gateways.clone());
-        routes.push(RouteTo {
-            network: Ipv4Addr::new(127, 0, 0, 0).into(),
-            prefix: 8,
-            gateway: Some(host.ip),
-        });
-        let taken = self.stack.set_routes(routes, gateways);
-        taken.map_err(|e| Error::new(format!("no route to the host's loopback addresses: {e}")))
     }
 }
 

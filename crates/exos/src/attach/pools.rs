@@ -18,7 +18,8 @@ use exos_host::netlink::Netlink;
 use exos_inet::route::Prefix;
 use exos_wire::ndp::solicited_node;
 
-use super::{Addresses, Prefixed, rule};
+use super::addresses::{Addresses, Prefixed};
+use super::interface::rule;
 
 /// Bits of a solicited-node group that are the same in all of them (RFC 4291 §2.7.1).
 const GROUP_BITS: u8 = 104;

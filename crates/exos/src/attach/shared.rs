@@ -13,13 +13,11 @@ use exos_host::error::{Error, ErrorKind};
 use exos_host::netlink::{LinkInfo, Netlink};
 use exos_host::ports::{self, Reservation};
 use exos_inet::Neighbors;
-use exos_link::{Link, XdpConfig};
+use exos_link::{XdpConfig, XdpLink};
 
-use super::interface::open;
 use super::{Addresses, Attachment, Prefixed, Queues, Role, rule};
-use crate::cores::join;
+use crate::cores::{Core, Kept, share_out};
 use crate::host_tables::HostTables;
-use crate::node::Exos;
 
 /// Where the host says which ports it gives to connections, of IPv6 too.
 const HOST_PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
@@ -51,7 +49,8 @@ impl SharedInterface {
         }
     }
 
-    pub(super) fn attach(&self, wanted: &Attachment) -> Result<Exos, Error> {
+    /// The link of each core.
+    pub(super) fn open(&self, wanted: &Attachment) -> Result<Vec<Core>, Error> {
         let netlink = Netlink::new()?;
         let info = netlink.link_by_name(&self.name)?;
         let addresses = addresses_of(&netlink, &info)?;
@@ -76,7 +75,8 @@ impl SharedInterface {
             queue: self.queues.one(),
             ..XdpConfig::new(&self.name, rules)
         };
-        let (link, others) = open(&settings, self.queues.cores())?;
+        let links = XdpLink::open_for_cores(&settings, self.queues.cores())?;
+        let link = &links[0];
         let tables = HostTables::new(info.index)?;
         let mut config = addresses.config(&link.mac(), link.mtu());
         config.neighbors = Neighbors::External;
@@ -89,9 +89,11 @@ impl SharedInterface {
         config
             .routes
             .retain(|r| r.gateway.is_some() || !on_link(r.network, r.prefix));
-        let mut exos = join(Link::Xdp(link), others, config, Some(info.index), wanted)?;
-        exos._reservations = reservations;
-        Ok(exos)
+        let kept = Kept {
+            _reservations: reservations,
+            ..Kept::default()
+        };
+        share_out(links, config, Some(info.index), wanted, kept)
     }
 }
 

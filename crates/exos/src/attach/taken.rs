@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use exos_host::error::{Error, ErrorKind};
 use exos_host::netlink::{Neighbour, NeighbourState, Netlink};
 
-use super::Prefixed;
+use super::addresses::Prefixed;
 
 /// How long an owner has to answer. The RFCs wait a second or more for each question; a host on the
 /// same link that is awake answers within a few milliseconds.

@@ -12,8 +12,8 @@ use exos_link::Link;
 use exos_xok::Protocol;
 use exos_xok::message::{LocalAddress, PortWish, Refusal};
 
-use super::Via;
 use super::control::AskError;
+use super::lease::Via;
 use crate::attach::{Attachment, Daemon, Role};
 use crate::cores::join;
 use crate::node::Exos;
@@ -29,7 +29,7 @@ pub(crate) fn attach(daemon: &Daemon, wanted: &Attachment) -> Result<Exos, Error
         Role::Serve(port) => claim_all(&mut via, &named, port, daemon.datagrams)?,
     };
     let config = config(&via, &link, &addresses);
-    let mut exos = join(Link::Xdp(link), Vec::new(), config, None, wanted)?;
+    let mut exos = join(Link::Xdp(link), config, wanted)?;
     exos.lent(via);
     Ok(exos)
 }

@@ -4,18 +4,17 @@
 
 use std::net::SocketAddr;
 
-use exos_inet::tcp::flow::Flow;
-use exos_inet::tcp::time_wait::records::RECORD_LEN;
+use exos_inet::tcp::{Flow, TIME_WAIT_RECORD_LEN};
 use exos_inet::{Instant, Stack};
 use exos_xok::limits::TIME_WAIT_BYTES_MAX;
 use exos_xok::message::{GrantId, Request};
 use exos_xok::{Claim, Endpoint, Protocol};
 
-use super::Via;
+use super::lease::Via;
 use crate::limits::TIME_WAIT_MESSAGES_MAX;
 
 /// Records of one message.
-const RECORDS_MAX: usize = TIME_WAIT_BYTES_MAX / RECORD_LEN;
+const RECORDS_MAX: usize = TIME_WAIT_BYTES_MAX / TIME_WAIT_RECORD_LEN;
 
 impl Via {
     /// Leaves with the daemon what waits under our grants. What it does not take is gone with us.

@@ -6,37 +6,15 @@
 
 use std::time::Duration;
 
-use exos_inet::tcp::ConnectionId;
 use exos_inet::{Instant, Stack};
 use exos_xok::Claim;
 use exos_xok::message::{GrantId, Request, Revoked};
 
+use super::ending::Ending;
+use super::lease::{State, Via};
 use super::leave::covers;
-use super::{Lost, News, State, Via};
+use super::news::{Lost, News};
 use crate::limits::{GIVE_BACK_MARGIN, RESETS_AT_ONCE};
-
-/// A grant that is to be given back.
-#[derive(Debug)]
-pub(super) struct Ending {
-    grant: GrantId,
-    claim: Claim,
-    /// When its connections are reset.
-    reset_at: Instant,
-    /// When it is given back.
-    release_at: Instant,
-    /// Those that are still to be reset; `None` before that time.
-    connections: Option<Vec<ConnectionId>>,
-}
-
-impl Ending {
-    fn next(&self) -> Instant {
-        match &self.connections {
-            None => self.reset_at,
-            Some(left) if left.is_empty() => self.release_at,
-            Some(_) => Instant::START, // At once.
-        }
-    }
-}
 
 impl Via {
     /// The daemon asks for something, and takes it after `within`.

@@ -9,7 +9,7 @@ use exos_xok::Protocol;
 use exos_xok::limits::SUCCESSOR_MS_MAX;
 use exos_xok::message::{PortWish, Request};
 
-use super::Via;
+use super::lease::Via;
 
 /// The longest that the daemon awaits a successor.
 pub const SUCCESSOR_TIME_MAX: Duration = Duration::from_millis(SUCCESSOR_MS_MAX as u64);

@@ -10,11 +10,12 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::{
-    CLOSED, Direction, FILTER_BYTES_MAX, MAGIC, MEMORY_WORDS, NAME, NAME_BYTES, PLACES,
-    RECORD_HEAD_WORDS, RING_WORDS, SENT_ONLY, head, nature, place, place_words, program_name,
-    put_text, sizes, text_in, word_of,
+use super::layout::{
+    CLOSED, FILTER_BYTES_MAX, MAGIC, MEMORY_WORDS, NAME, NAME_BYTES, PLACES, RECORD_HEAD_WORDS,
+    SENT_ONLY, head, nature, place, place_words, put_text, sizes, text_in, word_of,
 };
+use super::name::program_name;
+use exos_filter::gate::Direction;
 
 /// How often it is asked whether watchers are there still.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -102,7 +103,7 @@ impl Offer {
             if watch.wanted.is_some() && (request != watch.request || !is_there) {
                 watch.wanted = None;
                 let start = head::WORDS + number * place::WORDS + place::RING;
-                self.memory.discard(start..start + RING_WORDS);
+                self.memory.discard(start..start + place::RING_WORDS);
             }
             if request != watch.request && request % 2 == 1 && is_there {
                 watch.begin(place_words(words, number), request);
@@ -171,7 +172,7 @@ impl Watch {
             .produced
             .wrapping_sub(place[place::CONSUMED].load(Acquire));
         // More than there is: the watcher has written nonsense, and harms itself.
-        let free = (RING_WORDS as u64).saturating_sub(used);
+        let free = (place::RING_WORDS as u64).saturating_sub(used);
         if free < words as u64 {
             self.lost += 1;
             place[place::LOST].store(self.lost, Relaxed);
@@ -186,7 +187,7 @@ impl Watch {
         ];
         let bytes = packet[..captured].chunks(8).map(word_of);
         for word in head.into_iter().chain(bytes) {
-            ring[self.produced as usize % RING_WORDS].store(word, Relaxed);
+            ring[self.produced as usize % place::RING_WORDS].store(word, Relaxed);
             self.produced += 1;
         }
         place[place::PRODUCED].store(self.produced, Release);

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use exos_host::Error;
 use exos_host::user_memory::{self, UserMemory};
 
-use super::{
-    CLOSED, Direction, FILTER_BYTES_MAX, MAGIC, MEMORY_WORDS, NAME, NAME_BYTES, PLACES,
-    RECORD_HEAD_WORDS, RING_WORDS, head, place, place_words, put_text, text_in,
+use super::layout::{
+    CLOSED, FILTER_BYTES_MAX, MAGIC, MEMORY_WORDS, NAME, NAME_BYTES, PLACES, RECORD_HEAD_WORDS,
+    head, place, place_words, put_text, text_in,
 };
+use exos_filter::gate::Direction;
 
 /// A program on one of its links, whose packets may be watched.
 #[derive(Debug)]
@@ -137,7 +138,7 @@ impl Watcher {
             return Ok(None);
         }
         let (words, captured) = self.sizes();
-        let is_sound = ready <= RING_WORDS as u64
+        let is_sound = ready <= place::RING_WORDS as u64
             && words as u64 <= ready
             && words == RECORD_HEAD_WORDS + captured.div_ceil(8);
         match is_sound {
@@ -213,7 +214,7 @@ impl Watcher {
 
     /// A word of the next record.
     fn word(&self, at: usize) -> u64 {
-        let at = self.consumed.wrapping_add(at as u64) as usize % RING_WORDS;
+        let at = self.consumed.wrapping_add(at as u64) as usize % place::RING_WORDS;
         self.place()[place::RING + at].load(Relaxed)
     }
 

@@ -229,10 +229,7 @@ fn a_connection_has_a_port_of_the_daemons_choice() {
             let Request::TimeWait { grant: 9, entries } = request else {
                 panic!("{request:?}");
             };
-            assert_eq!(
-                entries.len(),
-                exos_inet::tcp::time_wait::records::RECORD_LEN
-            );
+            assert_eq!(entries.len(), exos_inet::tcp::TIME_WAIT_RECORD_LEN);
             peer.answer(tag, &Answer::Done, &[]);
             let (tag, request) = peer.request();
             assert_eq!(request, Request::Release { grant: 9 });

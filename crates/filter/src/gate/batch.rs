@@ -30,7 +30,7 @@ use super::outgoing::Ends;
 use super::share::SEGMENT_SIZE;
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 use crate::program::Program;
-use crate::transmit::{DESCRIPTORS, END, GIVEN_BACK, REFUSED, RETURNED, TAKEN, Take};
+use crate::transmit::{DESCRIPTORS, END, GIVEN_BACK, LOST, REFUSED, RETURNED, TAKEN, Take};
 
 /// Offsets in `struct __sk_buff`.
 const MARK: i16 = 8;
@@ -304,12 +304,19 @@ impl Code<'_> {
             .jump_if(Reg::R0, Condition::NotEqual, Reg::R1, bad_source);
     }
 
-    /// Out of r1 with the flags r2: at once. What the kernel does not take is lost, as behind a redirection.
+    /// Out of r1 with the flags r2: at once. What the kernel does not take is lost, as behind a redirection, and counted.
     pub(super) fn send_clone(&mut self) {
+        let [sent, lost] = [self.end, self.refuse(Counter::TxLost)];
         self.asm.set(Reg::R3, Reg::R2);
         self.asm.set(Reg::R2, Reg::R1);
         self.asm.set(Reg::R1, Reg::R6);
         self.asm.call(Helper::CloneRedirect);
+        self.asm.jump_if(Reg::R0, Condition::Equal, 0, sent);
+        self.get(Reg::R9, QUEUE);
+        self.asm.add_to(Reg::R9, 8 * LOST as i16, 1);
+        self.get(Reg::R1, SENDER);
+        self.put(SLOT, Reg::R1);
+        self.asm.jump(lost);
     }
 
     /// What the sender is told about in its queue.

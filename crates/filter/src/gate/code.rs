@@ -14,7 +14,7 @@
 //! KEY -152 (40) | FRAGMENT_KEY -488 (48)                      keys of maps
 //! TARGET -192 (16)                                            of neighbour discovery
 //! QUOTED_SOURCE -208 (16) | QUOTED_DESTINATION -224 (16)
-//! then numbers, see below; what a batch keeps beside: QUEUE, PLACE
+//! then numbers, see below; what a batch keeps beside: QUEUE, and PLACE, which arrivals have too
 //! ```
 
 use super::counter::Counter;
@@ -76,7 +76,7 @@ pub(super) const STRAY: i16 = -376;
 /// Four bytes: the index of a lookup, or a value to store.
 pub(super) const CELL: i16 = -384;
 
-/// The queue that a batch is taken from, and the word of the frame's descriptor: pointers.
+/// Pointers: the queue that a batch is taken from, and the word of the frame's descriptor, or the place of a frame that arrives.
 pub(super) const QUEUE: i16 = -496;
 pub(super) const PLACE: i16 = -504;
 /// [`super::layout::FragmentValue`]: 44 bytes.
@@ -138,7 +138,7 @@ pub(super) struct Code<'a> {
     pub(super) side: Side,
     /// Where a packet is dropped and counted for [`SLOT`], for each counter that is used so.
     refusals: [Option<Label>; Counter::COUNT],
-    end: Label,
+    pub(super) end: Label,
 }
 
 impl<'a> Code<'a> {

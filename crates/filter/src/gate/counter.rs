@@ -32,6 +32,9 @@ counters! {
     TxToSlot: "tx_to_slot",
     /// Of [`Self::TxPackets`], those for the host.
     TxToHost: "tx_to_host",
+    /// Of [`Self::TxPackets`], those of a batch that the interface which they were to leave by did not take: it had no room. What
+    /// is sent by the ring and lost there is the interface's to count.
+    TxLost: "tx_lost",
     /// Refused: source MAC address is not the slot's.
     TxBadMac: "tx_bad_mac",
     /// Refused: neither IPv4 nor IPv6, or with a VLAN tag. ARP is here: it is the daemon's.

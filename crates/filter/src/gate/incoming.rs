@@ -345,7 +345,7 @@ impl Code<'_> {
         self.finish();
     }
 
-    /// By the device map, or to the socket of the queue if that is the slot's.
+    /// Into memory that the slot's holder has for it, by the device map, or to the socket of the queue if that is the slot's.
     fn redirect_to_slot(&mut self, sent: Label) {
         let [direct, check] = [(); 2].map(|()| self.asm.label());
         let (no_ring, wrong_queue) = (
@@ -355,6 +355,7 @@ impl Code<'_> {
         self.load(Size::Word, Reg::R1, Reg::R7, 0);
         self.asm
             .jump_if(Reg::R1, Condition::Equal, SlotKind::Direct as i32, direct);
+        self.put_into_arrivals(sent);
         self.asm.load_map(Reg::R1, self.maps.ports);
         self.get(Reg::R2, SLOT);
         self.asm.set(Reg::R3, xdp::DROP);

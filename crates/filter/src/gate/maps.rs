@@ -7,6 +7,7 @@ use super::layout::{
 use super::limits::{
     ADDRESSES_MAX, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, OWNERS_MAX, QUEUES_MAX, SLOTS, TAPS_MAX,
 };
+use crate::arrivals::{VALUE_LEN, VALUES};
 
 /// Kinds of maps by the kernel's numbers (`enum bpf_map_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +19,7 @@ pub enum MapType {
     ProgArray = 3,
     PercpuArray = 6,
     LruHash = 9,
+    ArrayOfMaps = 12,
     Devmap = 14,
     Xskmap = 17,
 }
@@ -81,6 +83,8 @@ maps! {
     by_ifindex: Hash, 4 => 4; SLOTS,
     /// Device map: slot to `xokN`.
     ports: Devmap, 4 => 4; SLOTS,
+    /// Array of maps: slot to the memory that its frames arrive in, an array like that of [`ARRIVALS`]; empty where it has none.
+    arrivals: ArrayOfMaps, 4 => 4; SLOTS,
     /// Socket map: queue of the device to the socket of its owner.
     sockets: Xskmap, 4 => 4; QUEUES_MAX,
     /// Array: queue of the device to the slot that it belongs to; 0 is nobody.
@@ -102,6 +106,15 @@ maps! {
     /// Per-CPU array: tap to two u64: copies made, copies lost because the client was too slow.
     tap_counts: PercpuArray, 4 => 16; TAPS_MAX,
 }
+
+/// What each map in `arrivals` is made like; it can be mapped.
+pub const ARRIVALS: MapSpec = MapSpec {
+    name: "exos_arrivals",
+    kind: MapType::Array,
+    key_size: 4,
+    value_size: VALUE_LEN,
+    entries: VALUES,
+};
 
 /// Descriptors of the maps, as the instructions name them.
 pub type MapFds = Maps<i32>;
@@ -134,7 +147,7 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), count), (17, 17));
+        assert_eq!((names.len(), count), (18, 18));
         assert_eq!(SPECS.try_map(|_| Err::<(), _>("full")), Err("full"));
     }
 }

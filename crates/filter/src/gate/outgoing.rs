@@ -346,8 +346,7 @@ impl Code<'_> {
     /// Out of r1 with the flags r2.
     fn redirect(&mut self, verdict: Verdict) {
         if self.side == Side::Batch {
-            self.send_clone();
-            return self.finish();
+            return self.send_clone();
         }
         self.asm.call(Helper::Redirect);
         self.put(RESULT, Reg::R0);

@@ -1,6 +1,6 @@
 //! Questions about programs and links that exist: names, ids, and who holds an interface.
 
-use super::{Attr, Command, bpf, bpf_fd, failed, name_text};
+use super::syscall::{Attr, Command, bpf, bpf_fd, failed, name_text};
 use crate::error::Error;
 use crate::netlink::Netlink;
 use std::fmt;

@@ -4,8 +4,12 @@
 //! process is killed: that is what makes clean-up after SIGKILL unnecessary. Replacing the program of a link on a
 //! live veth stalls it for some 16 ms; swap a program array's entry instead where packets flow.
 
+use super::info;
+use super::info::who_holds_xdp;
 use super::merging::Merging;
-use super::{Attr, Command, Prog, bpf, bpf_fd, failed, info, pin, who_holds_xdp};
+use super::pin;
+use super::prog::Prog;
+use super::syscall::{Attr, Command, bpf, bpf_fd, failed};
 use crate::error::Error;
 use crate::netlink::Netlink;
 use std::io;

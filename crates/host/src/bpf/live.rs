@@ -7,7 +7,9 @@
 //!
 //! It takes no privilege but the program's descriptor. Source: Documentation/bpf/bpf_prog_run.rst, net/bpf/test_run.c.
 
-use super::{Link, Prog, XdpMode};
+use super::link::Link;
+use super::link::XdpMode;
+use super::prog::Prog;
 use crate::error::Error;
 use crate::netns::NetNs;
 use std::io;

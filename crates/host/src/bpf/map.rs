@@ -4,7 +4,9 @@
 //! each possible CPU, each rounded up to 8 bytes; [`Map::lookup`] hides that for other kinds and
 //! [`Map::sum_percpu_u64`] for counters.
 
-use super::{Attr, Command, NAME_LEN, bpf, bpf_fd, failed, info, object_name, pin};
+use super::info;
+use super::pin;
+use super::syscall::{Attr, Command, NAME_LEN, bpf, bpf_fd, failed, object_name};
 use crate::error::Error;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -27,6 +29,8 @@ pub enum MapKind {
     PercpuArray = 6,
     /// Hash table that forgets what was not used for longest.
     LruHash = 9,
+    /// Array of maps, all made like the one that it was created with.
+    ArrayOfMaps = 12,
     /// Array of interface indices: targets of XDP redirection.
     Devmap = 14,
     /// Array of AF_XDP sockets, indexed by receive queue.
@@ -44,6 +48,7 @@ impl MapKind {
             Self::ProgArray,
             Self::PercpuArray,
             Self::LruHash,
+            Self::ArrayOfMaps,
             Self::Devmap,
             Self::Xskmap,
             Self::Ringbuf,
@@ -119,6 +124,18 @@ impl Map {
         entries: u32,
         flags: u32,
     ) -> Result<Self, Error> {
+        Self::create_over(kind, name, key_size, value_size, entries, flags, None)
+    }
+
+    fn create_over(
+        kind: MapKind,
+        name: &str,
+        key_size: usize,
+        value_size: usize,
+        entries: u32,
+        flags: u32,
+        inner: Option<&Self>,
+    ) -> Result<Self, Error> {
         let user_value_size = user_value_size(kind, value_size)?;
         let mut attr = CreateAttr {
             map_type: kind as u32,
@@ -126,7 +143,7 @@ impl Map {
             value_size: value_size as u32,
             max_entries: entries,
             map_flags: flags,
-            inner_map_fd: 0,
+            inner_map_fd: inner.map_or(0, |map| map.raw_fd() as u32),
             numa_node: 0,
             map_name: object_name(name),
         };
@@ -145,6 +162,11 @@ impl Map {
             entries,
             name: name.to_owned(),
         })
+    }
+
+    /// An array of maps, empty: each that is put there ([`Self::set_fd`]) is made like `inner`.
+    pub fn array_of_maps(name: &str, entries: u32, inner: &Self) -> Result<Self, Error> {
+        Self::create_over(MapKind::ArrayOfMaps, name, 4, 4, entries, 0, Some(inner))
     }
 
     /// AF_XDP sockets by receive queue: queues 0 to `queues` - 1.
@@ -323,7 +345,7 @@ impl Map {
         }
     }
 
-    /// Put a descriptor (a socket in an XSKMAP, a program in a PROG_ARRAY) into slot `index`.
+    /// Put a descriptor (a socket in an XSKMAP, a program in a PROG_ARRAY, a map in an array of maps) into slot `index`.
     pub fn set_fd(&self, index: u32, fd: BorrowedFd<'_>) -> Result<(), Error> {
         self.update(&index.to_ne_bytes(), &fd.as_raw_fd().to_ne_bytes())
     }

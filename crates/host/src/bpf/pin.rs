@@ -6,7 +6,7 @@
 //! link whose descriptors are closed detaches it. Names must not contain a dot, which the kernel reserves: `eth0.5`
 //! cannot be a directory here.
 
-use super::{Attr, Command, bpf, bpf_fd, failed};
+use super::syscall::{Attr, Command, bpf, bpf_fd, failed};
 use crate::error::{Context as _, Error, Result};
 use procfs::process::Process;
 use std::ffi::CString;

@@ -1,6 +1,8 @@
 //! Loading XDP and traffic control programs, and running them on a packet without an interface.
 
-use super::{Attr, Command, NAME_LEN, ProgInfo, bpf, bpf_fd, failed, object_name, pin};
+use super::info::ProgInfo;
+use super::pin;
+use super::syscall::{Attr, Command, NAME_LEN, bpf, bpf_fd, failed, name_text, object_name};
 use crate::error::Error;
 use std::fmt;
 use std::io;
@@ -341,7 +343,7 @@ fn load_once(insns: &[u64], name: &str, kind: Kind, log: &mut [u8]) -> io::Resul
 
 /// The error for a program that the kernel did not take.
 fn refused(name: &str, count: usize, source: io::Error, log: &[u8]) -> LoadError {
-    let log = super::name_text(log);
+    let log = name_text(log);
     // The verifier ends with a statistics line; the reason is the line before it.
     let reason = log
         .lines()
@@ -382,5 +384,18 @@ impl std::error::Error for LoadError {
 impl From<LoadError> for Error {
     fn from(error: LoadError) -> Self {
         error.error
+    }
+}
+
+/// Whether bpf(2) may load XDP programs here: tries the smallest one.
+pub fn permitted() -> Result<(), Error> {
+    // r0 = XDP_PASS; exit
+    let insns = [0x0000_0002_0000_00b7, 0x0000_0000_0000_0095];
+    match Prog::load(&insns, "exos_probe", false) {
+        Ok(_) => Ok(()),
+        Err(refusal) => Err(Error {
+            what: "XDP programs cannot be loaded here".to_owned(),
+            ..refusal.error
+        }),
     }
 }

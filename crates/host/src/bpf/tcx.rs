@@ -2,7 +2,10 @@
 //!
 //! Several links may be on one hook; ours goes behind those that are there. Needs Linux 6.6.
 
-use super::{Attr, Command, Prog, bpf_fd, failed, info, pin};
+use super::info;
+use super::pin;
+use super::prog::Prog;
+use super::syscall::{Attr, Command, bpf_fd, failed};
 use crate::error::{Error, Result};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

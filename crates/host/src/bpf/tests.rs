@@ -1,7 +1,9 @@
 //! Against the real kernel. Without the privilege these tests say that they were skipped.
 
+use super::syscall::*;
 use super::*;
 use crate::kernel::Version;
+use std::io;
 use std::os::fd::AsFd;
 
 /// Past the test harness, which keeps to itself what passing tests print.

@@ -6,3 +6,4 @@ pub mod netlink;
 pub mod netns;
 pub mod passing;
 pub mod ports;
+pub mod sysfs;

@@ -5,7 +5,10 @@ use std::net::IpAddr;
 use exos_wire::Mac;
 use exos_wire::arp::{ArpPacket, REPLY, REQUEST};
 
-use super::{Answer, Evidence, Heard, NeighborCache, frames};
+use crate::neighbor::cache::NeighborCache;
+use crate::neighbor::frames;
+use crate::neighbor::heard::{Answer, Heard};
+use crate::neighbor::state::Evidence;
 use crate::route::Routes;
 use crate::time::Instant;
 

@@ -7,7 +7,10 @@ use std::net::Ipv6Addr;
 use exos_wire::Mac;
 use exos_wire::ndp::{NeighborAdvertisement, NeighborSolicitation};
 
-use super::{Answer, Evidence, Heard, NeighborCache, frames};
+use crate::neighbor::cache::NeighborCache;
+use crate::neighbor::frames;
+use crate::neighbor::heard::{Answer, Heard};
+use crate::neighbor::state::Evidence;
 use crate::route::{Delivery, Routes};
 use crate::time::Instant;
 

@@ -2,14 +2,14 @@
 //!
 //! A pool is a part of a network on the link, whose hosts ask for each of its addresses, or a network that others route to
 //! one address of ours. Both are the same here: anyone who asks for an address of a pool is answered, and what comes to one is
-//! ours. Connections begin from all of them ([`crate::tcp::Source::Pools`]).
+//! ours. Connections begin from all of them (`Source::Pools` of `tcp`).
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
-use exos_wire::ndp::solicited_node;
+use exos_wire::Prefix;
 
-use super::{Prefix, RouteError, Routes, is_link_local};
 use crate::limits::{POOL_ANNOUNCED_MAX, POOLS_MAX};
+use crate::route::routes::{RouteError, Routes, is_link_local};
 
 impl Routes {
     /// Take all addresses of a prefix, beside the address by which it is reached. It may be a part of a network on the link,
@@ -89,14 +89,4 @@ fn takes_an_end(pool: &Prefix, network: &Prefix) -> bool {
     let ends =
         last.is_some_and(|last| pool.contains(last.into()) || pool.contains(network.first()));
     all || ends
-}
-
-/// Whether a group is the solicited-node group of an address in the pool: their last 24 bits are the same (RFC 4291
-/// §2.7.1).
-pub(super) fn asks_for(group: Ipv6Addr, pool: &Prefix) -> bool {
-    let IpAddr::V6(first) = pool.addr else {
-        return false;
-    };
-    let differing = (group.to_bits() ^ solicited_node(&first).to_bits()).leading_zeros();
-    differing >= u32::from(pool.len).max(104)
 }

@@ -9,7 +9,9 @@
 use exos_wire::tcp::{TcpFlags, TcpOptions};
 use exos_wire::{SeqNumber, Sum, protocol};
 
-use super::{RxChecksum, Stack};
+use exos_wire::offload::RxChecksum;
+
+use crate::stack::state::Stack;
 use crate::tcp::{ConnectionId, Ecn, FlowKey, Segment};
 use crate::time::Instant;
 

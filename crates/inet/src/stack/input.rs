@@ -2,50 +2,24 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use exos_wire::arp::ArpView;
 use exos_wire::ethernet::{
     ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetView, VLAN_ID_MASK,
 };
 use exos_wire::ipv4::Ipv4View;
 use exos_wire::ipv6::{self, Answer, Ipv6View, Upper};
+use exos_wire::protocol;
 use exos_wire::tcp::{TcpFlags, TcpView};
-use exos_wire::{Sum, protocol};
 
-use super::{Neighbors, RxChecksum, Stack};
+use exos_wire::offload::RxChecksum;
+
 use crate::fragment::{Datagram, Fragment, FragmentKey};
 use crate::icmp::Problem;
-use crate::neighbor::{self, Heard, arp};
 use crate::route::Delivery;
+use crate::stack::packet::Packet;
+use crate::stack::state::Stack;
 use crate::tcp::{Ecn, Flow, Segment};
 use crate::time::Instant;
 use crate::udp::{self, Delivered, UdpDrop};
-
-/// What the way in knows about a packet once its IP header is read.
-#[derive(Copy, Clone)]
-pub(super) struct Packet<'a> {
-    pub src: IpAddr,
-    pub dst: IpAddr,
-    pub how: Delivery,
-    protocol: u8,
-    /// What is above IP.
-    pub payload: &'a [u8],
-    /// The whole IP packet (or its beginning), for ICMP errors.
-    pub quote: &'a [u8],
-    /// Where the byte lies that names the protocol.
-    protocol_field: usize,
-    /// The frame was for a group.
-    pub group: bool,
-    ecn: Ecn,
-    checksum: RxChecksum,
-}
-
-impl Packet<'_> {
-    /// What a transport's checksum covers beside its segment.
-    fn pseudo(&self) -> Sum {
-        let len = self.payload.len() as u32;
-        Sum::pseudo(self.src, self.dst, self.protocol, len)
-    }
-}
 
 /// Whom else a frame concerns, where several stacks have an address together.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -126,35 +100,6 @@ impl Stack {
             ETHERTYPE_IPV6 => self.handle_ipv6(now, ethernet.payload(), group, checksum),
             ETHERTYPE_ARP => self.handle_arp(now, ethernet.payload()),
             _ => self.counters.drop_ethernet_unknown_type += 1,
-        }
-    }
-
-    fn handle_arp(&mut self, now: Instant, payload: &[u8]) {
-        let Ok(view) = ArpView::parse(payload) else {
-            self.counters.drop_arp_malformed += 1;
-            return;
-        };
-        if self.config.neighbors == Neighbors::External {
-            return;
-        }
-        let us = (self.config.mac, self.routes.as_ref());
-        match arp::handle(&mut self.neighbors, now, us, &view.packet()) {
-            Some(heard) => self.act_on(now, heard),
-            None => self.counters.drop_arp_ignored += 1,
-        }
-    }
-
-    /// What a message about neighbours leads to.
-    pub(super) fn act_on(&mut self, now: Instant, heard: Heard) {
-        self.concerns_all |= heard.concerns_all;
-        self.queue_frames(heard.released);
-        match heard.answer {
-            Some(neighbor::Answer::Frame(frame)) => self.queue_frame(frame),
-            Some(neighbor::Answer::Message { from, to, bytes }) => {
-                let (from, to) = (from.into(), to.into());
-                self.send_ip_with_hop_limit(now, from, to, protocol::ICMPV6, &bytes, 255);
-            }
-            None => {}
         }
     }
 
@@ -341,12 +286,6 @@ impl Stack {
         how
     }
 
-    /// A route leads back to who sent this.
-    #[inline]
-    pub(super) fn can_answer(&self, src: IpAddr) -> bool {
-        self.paths.get(src, self.path_generation()).is_some() || self.routes.next_hop(src).is_some()
-    }
-
     fn handle_upper(&mut self, now: Instant, packet: &Packet<'_>) {
         match (packet.protocol, packet.src) {
             (protocol::TCP, _) => self.handle_tcp(now, packet),
@@ -410,13 +349,6 @@ impl Stack {
         // RFC 4861 §7.3.1: progress of TCP spares the neighbour a probe.
         if progress && self.neighbors.is_verifying() {
             self.confirm_neighbor(now, packet.src);
-        }
-    }
-
-    /// The neighbour on the way to a peer is there: the peer hears us.
-    pub(super) fn confirm_neighbor(&mut self, now: Instant, peer: IpAddr) {
-        if let Some(hop) = self.routes.next_hop(peer) {
-            self.neighbors.confirm(now, hop);
         }
     }
 

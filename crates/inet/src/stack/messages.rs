@@ -6,11 +6,12 @@ use exos_wire::icmpv4::{Icmpv4, Icmpv4View};
 use exos_wire::icmpv6::{Icmpv6, Icmpv6View};
 use exos_wire::protocol;
 
-use super::input::Packet;
-use super::pings::EchoReply;
-use super::{Neighbors, Stack};
 use crate::icmp::{self, Echo, ErrorKind, IcmpError, IcmpPacket};
 use crate::neighbor::ndp;
+use crate::stack::config::Neighbors;
+use crate::stack::packet::Packet;
+use crate::stack::pings::EchoReply;
+use crate::stack::state::Stack;
 use crate::tcp::Flow;
 use crate::time::Instant;
 

@@ -9,45 +9,34 @@
 //! 4. sleep until `poll_timeout`, or until frames arrive.
 //!
 //! In another order nothing breaks, but acknowledgements may leave without the data that they could
-//! have ridden on. [`input`] holds the way in, `header_prediction` what it does with the headers that nearly all
-//! segments have, `messages` and `pings` ICMP; [`output`] the way out, `segments` the heads of segments, `body` their data; `packets`
-//! what is no segment, `passing` what others forward, `path_cache` link addresses looked up lately. `config` is what a
-//! stack is made with.
+//! have ridden on.
+//!
+//! | file | job |
+//! |---|---|
+//! | `state`, `config` | what a stack is made of, and made with |
+//! | `input`, `header_prediction` | the way in; the headers that nearly all segments have |
+//! | `messages`, `pings`, `neighbors` | ICMP; what is heard of neighbours |
+//! | `output`, `segments`, `body` | the way out; heads of segments, and their data |
+//! | `packets`, `passing` | what leaves and is no segment; what others forward |
+//! | `path_cache` | link addresses looked up lately |
+//! | `turns` | news, and time |
 
 mod body;
 mod config;
 mod header_prediction;
 mod input;
 mod messages;
+mod neighbors;
 mod output;
+mod packet;
 mod packets;
 mod passing;
 mod path_cache;
 mod pings;
 mod segments;
+mod state;
 mod syn_offload;
-
-use std::collections::VecDeque;
-use std::net::IpAddr;
-use std::num::NonZeroU64;
-use std::rc::Rc;
-
-use exos_wire::Mac;
-
-use crate::counters::Counters;
-use crate::fragment::Reassembler;
-use crate::icmp::{self, IcmpSender};
-use crate::limits::CONTROL_FRAMES_MAX;
-use crate::neighbor::{NeighborCache, frames};
-use crate::route::{Prefix, RouteError, Routes};
-use crate::siphash::Random;
-use crate::tcp::{self, Tcp};
-use crate::time::Instant;
-use crate::udp::UdpTable;
-use body::Summing;
-use path_cache::PathCache;
-use pings::Pings;
-use segments::Template;
+mod turns;
 
 pub use body::Body;
 pub use config::{Config, Neighbors, Offload, RouteTo};
@@ -55,300 +44,4 @@ pub use exos_wire::offload::{RxChecksum, TxChecksum};
 pub use input::Concern;
 pub use output::Transmit;
 pub use pings::EchoReply;
-
-/// A stack.
-pub struct Stack {
-    /// The connections; programs give all their commands here.
-    pub tcp: Tcp,
-    /// The sockets of datagrams. Datagrams are sent with [`udp_send`](Self::udp_send).
-    pub udp: UdpTable,
-    config: Config,
-    routes: Rc<Routes>,
-    neighbors: NeighborCache,
-    paths: PathCache,
-    reassembler: Reassembler,
-    icmp: IcmpSender,
-    counters: Counters,
-    /// Complete frames that wait to be sent.
-    control: VecDeque<Vec<u8>>,
-    /// The frame of `control` that was handed out last.
-    frame: Vec<u8>,
-    /// The head of the segment that was handed out last.
-    head: Template,
-    /// More of the burst of segments that the stack is handing out is left: whose it is, and where it goes.
-    burst: Option<(tcp::ConnectionId, Mac)>,
-    /// The body of a segment of too many pieces to be handed out one by one.
-    gathered: Vec<u8>,
-    /// In which slice of its queue the last segment's data began ([`Aggregate::piece`](exos_buf::Aggregate::piece)).
-    near: usize,
-    pings: Pings,
-    random: Random,
-    /// How often the routes have been replaced.
-    epoch: u64,
-    /// The frame at hand concerns every stack that has our addresses.
-    concerns_all: bool,
-    /// How the sums of data are come by where the link does not see to them.
-    summing: Summing,
-    /// Frames with the headers that nearly all have are recognised by them.
-    predicts_headers: bool,
-    /// For tests.
-    fast_paths: FastPaths,
-}
-
-/// How many frames went each of the fast paths, so that tests can tell what they have compared: in debug builds only, else
-/// all is zero.
-#[doc(hidden)]
-#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
-pub struct FastPaths {
-    /// Recognised by header prediction.
-    pub predicted: u64,
-    /// Left in a burst, behind its first.
-    pub in_bursts: u64,
-}
-
-impl Stack {
-    /// A stack on a link. `seed` must be secret: sequence numbers follow from it.
-    pub fn new(config: Config, seed: u64, now: Instant) -> Result<Self, RouteError> {
-        let mut random = Random::new(seed);
-        let neighbors = match config.neighbors {
-            Neighbors::Own => NeighborCache::new(random.next_u64()),
-            Neighbors::External => NeighborCache::external(random.next_u64()),
-        };
-        let mut stack = Self {
-            tcp: Tcp::new(now, random.next_u64(), config.connections_max),
-            udp: UdpTable::new(random.next_u64()),
-            routes: Rc::default(),
-            neighbors,
-            paths: PathCache::new(),
-            reassembler: Reassembler::new(),
-            icmp: IcmpSender::new(now),
-            counters: Counters::default(),
-            control: VecDeque::new(),
-            frame: Vec::new(),
-            head: Template::new(),
-            burst: None,
-            gathered: Vec::new(),
-            near: 0,
-            pings: Pings::default(),
-            random,
-            epoch: 0,
-            concerns_all: false,
-            summing: Summing::Kept,
-            predicts_headers: true,
-            fast_paths: FastPaths::default(),
-            config,
-        };
-        stack
-            .tcp
-            .set_memory_limit(stack.config.tcp_memory_bytes_max);
-        stack.tcp.set_local_ports(stack.config.local_ports.clone());
-        stack.use_routes()?;
-        if stack.config.neighbors == Neighbors::Own {
-            let single = stack.config.addresses.iter().map(|(address, _)| *address);
-            let pools = stack.routes.small_pools().flat_map(Prefix::iter);
-            let all: Vec<IpAddr> = single.chain(pools).collect();
-            all.into_iter().for_each(|address| stack.announce(address));
-        }
-        Ok(stack)
-    }
-
-    /// What the configuration says of addresses and routes holds from now on.
-    fn use_routes(&mut self) -> Result<(), RouteError> {
-        self.routes = Rc::new(self.config.to_routes()?);
-        self.tcp
-            .use_routes(Rc::clone(&self.routes), self.config.mtu);
-        Ok(())
-    }
-
-    // Commands.
-
-    /// Use these further routes and default routers from now on, instead of those before.
-    pub fn set_routes(
-        &mut self,
-        routes: Vec<RouteTo>,
-        gateways: Vec<IpAddr>,
-    ) -> Result<(), RouteError> {
-        self.config.routes = routes;
-        self.config.gateways = gateways;
-        self.epoch += 1;
-        self.use_routes()
-    }
-
-    /// Somebody else says what the link address of a neighbour is.
-    pub fn set_neighbor(&mut self, now: Instant, ip: IpAddr, mac: Mac) {
-        let waiting = self.neighbors.learn(now, ip, mac);
-        self.queue_frames(waiting);
-    }
-
-    /// Find out the link address of a neighbour, or make sure of it; `neighbors` knows it then. Nothing is
-    /// done for addresses that are not on the link.
-    pub fn resolve(&mut self, now: Instant, ip: IpAddr) {
-        if self.routes.next_hop(ip) == Some(ip) && !ip.is_multicast() {
-            let _ = self.neighbors.lookup(now, ip);
-        }
-    }
-
-    /// Let everybody on the link know our link address for `address` (RFC 5227 §2.3, RFC 4861 §7.2.6).
-    pub fn announce(&mut self, address: IpAddr) {
-        let frame = frames::announcement(self.config.mac, address);
-        self.queue_frame(frame);
-    }
-
-    /// Sum the data of each segment over its bytes when it leaves, as a stack does that knows nothing of what it
-    /// sends: to measure what the sums that buffers keep are worth.
-    pub fn sum_data_afresh(&mut self) {
-        self.summing = Summing::Afresh;
-    }
-
-    /// Parse every frame header by header, let it take all steps, and take one segment after the other from connections: for
-    /// tests that compare this with header prediction and bursts.
-    #[doc(hidden)]
-    pub fn without_fast_paths(&mut self) {
-        self.predicts_headers = false;
-        self.tcp.without_fast_paths();
-    }
-
-    /// How many frames went the fast paths, for tests.
-    #[doc(hidden)]
-    pub fn fast_paths_taken(&self) -> FastPaths {
-        self.fast_paths
-    }
-
-    // What the program hears.
-
-    /// News of a connection.
-    #[inline]
-    pub fn poll_event(&mut self) -> Option<tcp::Event> {
-        self.tcp.poll_event()
-    }
-
-    /// With external neighbours: an address whose link address is needed.
-    pub fn poll_unresolved(&mut self) -> Option<IpAddr> {
-        self.neighbors.poll_unresolved()
-    }
-
-    // Time.
-
-    /// When to call `handle_timeout` next. May be early, is never late.
-    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let others = [
-            self.neighbors.poll_timeout(),
-            self.reassembler.poll_timeout(),
-        ];
-        others
-            .into_iter()
-            .flatten()
-            .chain(self.tcp.poll_timeout(now))
-            .min()
-    }
-
-    /// See to all deadlines that are over.
-    #[inline]
-    pub fn handle_timeout(&mut self, now: Instant) {
-        let is_over = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        let due =
-            is_over(self.neighbors.poll_timeout()) || is_over(self.reassembler.poll_timeout());
-        if due || self.neighbors.has_failed() || self.tcp.wants_time(now) {
-            self.see_to_deadlines(now);
-        }
-    }
-
-    fn see_to_deadlines(&mut self, now: Instant) {
-        self.tcp.handle_timeout(now, &mut self.counters);
-        if self.neighbors.poll_timeout().is_some_and(|at| at <= now) {
-            self.neighbors.handle_timeout(now);
-        }
-        while let Some((_, frames)) = self.neighbors.poll_failed() {
-            self.counters.drop_neighbor_unresolved += frames.len() as u64;
-        }
-        if self.reassembler.poll_timeout().is_some_and(|at| at <= now) {
-            self.expire_fragments(now);
-        }
-    }
-
-    fn expire_fragments(&mut self, now: Instant) {
-        self.reassembler.handle_timeout(now);
-        while let Some(quote) = self.reassembler.poll_expired() {
-            self.report(now, &quote, icmp::Problem::ReassemblyTimeExceeded, false);
-        }
-    }
-
-    // Getters.
-
-    /// What was counted so far, by name.
-    pub fn counters(&self) -> Counters {
-        let mut all = self.counters.clone();
-        let fragments = self.reassembler.counters();
-        all.fragments_received = fragments.received;
-        all.fragments_reassembled = fragments.reassembled;
-        all.drop_fragment = fragments.overlaps
-            + fragments.mixed_ecn
-            + fragments.condemned
-            + fragments.bad_length
-            + fragments.oversized
-            + fragments.scattered
-            + fragments.evicted
-            + fragments.timeouts;
-        let neighbors = self.neighbors.counters();
-        all.drop_neighbor_unresolved += neighbors.frames_overflowed + neighbors.frames_unexpected;
-        [
-            all.tcp_memory_moderate,
-            all.tcp_memory_high,
-            all.tcp_memory_full,
-        ] = self.tcp.memory_stages();
-        all.udp_received = self.udp.counters().delivered;
-        self.tcp.add_counters(&mut all);
-        all
-    }
-
-    /// What the stack was made with.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// Our addresses, the link-local one included.
-    pub fn addresses(&self) -> &[Prefix] {
-        self.routes.addresses()
-    }
-
-    /// The address of ours that a packet to `to` would come from; `None` when no route leads there.
-    pub fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
-        self.routes.source_for(to)
-    }
-
-    /// The neighbours that are known or being asked for.
-    pub fn neighbors(&self) -> &NeighborCache {
-        &self.neighbors
-    }
-
-    /// What a connection to a peer of this family needs to know.
-    fn local(&self, ipv6: bool) -> tcp::Local {
-        self.tcp.local(ipv6)
-    }
-
-    /// Our addresses and the next hops to others, with a number that is another after a change.
-    pub fn routes(&self) -> (u64, &Routes) {
-        let generation = (self.epoch << 32).wrapping_add(self.routes.generation());
-        (generation, &self.routes)
-    }
-
-    /// Changes whenever a path that was looked up may have become wrong.
-    #[inline]
-    fn path_generation(&self) -> NonZeroU64 {
-        let generation = (self.epoch << 32) + self.neighbors.generation();
-        NonZeroU64::MIN.saturating_add(generation)
-    }
-
-    /// Frames that waited for their neighbour leave; how many wait is bounded there.
-    fn queue_frames(&mut self, frames: Vec<Vec<u8>>) {
-        self.control.extend(frames);
-    }
-
-    fn queue_frame(&mut self, frame: Vec<u8>) {
-        if self.control.len() < CONTROL_FRAMES_MAX {
-            self.control.push_back(frame);
-        } else {
-            self.counters.drop_control_queue_full += 1;
-        }
-    }
-}
+pub use state::{FastPaths, Stack};

@@ -10,10 +10,10 @@ use std::net::IpAddr;
 
 use exos_wire::{Mac, Sum, TxChecksum};
 
-use super::Stack;
-use super::body::{Body, Summing, gather};
 use crate::neighbor::frames::{arp_question, ndp_question};
 use crate::neighbor::{Lookup, Solicit};
+use crate::stack::body::{Body, Summing, gather};
+use crate::stack::state::Stack;
 use crate::tcp::{ConnectionId, Outgoing, Path, Reply};
 use crate::time::Instant;
 

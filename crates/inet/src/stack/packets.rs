@@ -9,11 +9,11 @@ use exos_wire::ipv6::{self, Ipv6Header};
 use exos_wire::udp::{self, UdpHeader};
 use exos_wire::{Mac, Sum, protocol};
 
-use super::Stack;
-use super::output::NextHop;
 use crate::fragment::{cut_v4, cut_v6};
 use crate::limits::HOP_LIMIT;
 use crate::neighbor::frames::frame_of;
+use crate::stack::output::NextHop;
+use crate::stack::state::Stack;
 use crate::time::Instant;
 use crate::udp::{UdpError, UdpHandle};
 

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 
 use exos_wire::Mac;
 
-use super::Stack;
-use super::output::NextHop;
+use crate::stack::output::NextHop;
+use crate::stack::state::Stack;
 use crate::time::Instant;
 
 impl Stack {
@@ -58,9 +58,9 @@ mod tests {
 
     use exos_wire::arp::{self, ArpPacket};
 
-    use super::super::{Config, RxChecksum};
     use super::*;
     use crate::neighbor::frames::frame_of;
+    use crate::stack::{Config, RxChecksum};
 
     const OURS: Mac = Mac([2, 0, 0, 0, 0, 1]);
     const THEIRS: Mac = Mac([2, 0, 0, 0, 0, 2]);

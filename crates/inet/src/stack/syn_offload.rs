@@ -1,11 +1,11 @@
-//! SYNs answered by somebody else, see [`crate::tcp::syn_offload`]: what they have to know of us.
+//! SYNs answered by somebody else, see `tcp::endpoint::syn_offload`: what they have to know of us.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use exos_wire::tcp::cookie::Recipe;
 
-use super::Stack;
 use crate::route::Prefix;
+use crate::stack::state::Stack;
 use crate::tcp::ListenerId;
 use crate::time::Instant;
 

@@ -5,9 +5,19 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use super::Received;
 use crate::icmp::ErrorKind;
 use crate::limits::{UDP_DATAGRAM_OVERHEAD, UDP_QUEUE_BYTES_MAX};
+
+/// A datagram that arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// The address of ours that it was sent to, from which an answer should come.
+    pub to: IpAddr,
+    /// The payload.
+    pub payload: Vec<u8>,
+}
 
 #[derive(Debug)]
 pub(super) struct Socket {

@@ -63,6 +63,7 @@ impl XdpLink {
         Ok(Self {
             program: None,
             tells_verdicts: false,
+            losses: None,
             mode: if facts.has(Facts::NATIVE) {
                 Mode::Native
             } else {

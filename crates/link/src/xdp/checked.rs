@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use exos_filter::transmit::{
-    BEGINNING_LEN, DESCRIPTORS, END, GIVEN_BACK, QUEUE_LEN, QUEUE_WORDS, REFUSED, RETURNED, TAKEN,
-    descriptor, frame_len_max,
+    BEGINNING_LEN, DESCRIPTORS, END, GIVEN_BACK, LOST, QUEUE_LEN, QUEUE_WORDS, REFUSED, RETURNED,
+    TAKEN, descriptor, frame_len_max,
 };
 use exos_host::bpf::Prog;
 
@@ -239,8 +239,13 @@ impl Checked {
         unsafe { self.queue.at::<AtomicU64>(8 * at, 1).as_ref() }
     }
 
+    /// Frames so far that were allowed, and that the interface which they were to leave by did not take.
+    pub(super) fn lost(&self) -> u64 {
+        self.word(LOST).load(Relaxed)
+    }
+
     /// Events by name, none where there is no such way.
-    pub(super) fn counters(checked: Option<&Self>) -> [(&'static str, u64); 5] {
+    pub(super) fn counters(checked: Option<&Self>) -> [(&'static str, u64); 6] {
         let counters = checked.map_or_else(Counters::default, |checked| checked.counters);
         let refused = checked.map_or(0, |checked| checked.word(REFUSED).load(Relaxed));
         [
@@ -249,6 +254,7 @@ impl Checked {
             ("tx_checked_returned", counters.returned),
             ("tx_checked_failed", counters.failed),
             ("tx_checked_refused", refused),
+            ("tx_checked_lost", checked.map_or(0, Self::lost)),
         ]
     }
 }

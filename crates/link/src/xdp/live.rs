@@ -7,25 +7,27 @@
 //!
 //! What is redirected to an interface may be lost there without a word: a veth takes it only where the other end has an XDP
 //! program or GRO. So that is asked when the link is opened and, when there are many frames to send, every
-//! [`LIVE_RECHECK_INTERVAL`]. A frame that is sent again by itself goes by the ring.
+//! [`LIVE_RECHECK_INTERVAL`]; what has left meanwhile may be lost, and is told. A frame that is sent again by itself goes by the
+//! ring. What a full veth drops is counted by the interface ([`Losses`]).
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use exos_filter::transmit::{
-    BEGINNING_LEN, DESCRIPTORS, QUEUE_WORDS, REFUSED, TAKEN, TransmitMaps,
+    BEGINNING_LEN, DESCRIPTORS, QUEUE_LEN, QUEUE_WORDS, REFUSED, TAKEN, TransmitMaps,
 };
 use exos_filter::transmit::{descriptor, transmit};
 use exos_host::bpf::{LIVE_FRAMES_MAX, LiveProg, Map, MappedArray, Prog};
 use exos_host::netlink::Netdev;
 
 use super::Interface;
+use super::losses::Losses;
 use super::socket::Descriptor;
 use crate::Error;
 use crate::limits::LIVE_RECHECK_INTERVAL;
 
-const _: () = assert!(LIVE_FRAMES_MAX == exos_filter::transmit::QUEUE_LEN);
+const _: () = assert!(LIVE_FRAMES_MAX == QUEUE_LEN);
 
 /// The way of many frames out of one socket's memory.
 #[derive(Debug)]
@@ -42,6 +44,10 @@ pub(super) struct LiveFrames {
     /// When the interface was last asked whether it takes what is redirected to it.
     checked: Instant,
     usable: bool,
+    /// Frames that have left since it was.
+    unsure: u64,
+    /// What the interface drops, where this can be known.
+    losses: Option<Losses>,
     /// Frames handed over so far, as the program counts them.
     taken: u64,
     counters: Counters,
@@ -53,6 +59,7 @@ struct Counters {
     frames: u64,
     calls: u64,
     failed: u64,
+    unsure: u64,
 }
 
 impl LiveFrames {
@@ -91,20 +98,34 @@ impl LiveFrames {
             queues: interface.queues,
             checked: Instant::now(),
             usable,
+            unsure: 0,
+            losses: None,
             taken: 0,
             counters: Counters::default(),
         })
     }
 
-    /// Whether all of these can leave this way now.
-    pub(super) fn takes(&mut self, frames: &[Descriptor], now: Instant) -> bool {
+    /// With the count of what the interface drops.
+    pub(super) fn watch(self, losses: Option<Losses>) -> Self {
+        Self { losses, ..self }
+    }
+
+    /// Frames that the interface has dropped so far, where this can be known.
+    pub(super) fn lost(&self) -> Option<u64> {
+        self.losses.as_ref().map(Losses::count)
+    }
+
+    /// Whether frames can leave this way now.
+    pub(super) fn takes(&mut self, now: Instant) -> bool {
         if now.duration_since(self.checked) >= LIVE_RECHECK_INTERVAL {
             self.checked = now;
             self.usable = takes_redirected(&mut self.netdev, self.interface).unwrap_or(false);
+            if !self.usable {
+                self.counters.unsure += self.unsure;
+            }
+            self.unsure = 0;
         }
-        self.keeps_queue()
-            && self.usable
-            && frames.iter().all(|frame| self.word_of(*frame).is_some())
+        self.keeps_queue() && self.usable
     }
 
     /// Whether live frames arrive by the queue that those of the ring do: at the other end of a veth by that of the processor that
@@ -123,14 +144,17 @@ impl LiveFrames {
         word.filter(|_| whole)
     }
 
-    /// Sends frames that it [takes](Self::takes), in order; how many have left, which are all of them unless the kernel
-    /// has no room for more now.
+    /// Sends frames when it [takes](Self::takes) any, in order; how many have left, which are all of them unless one does not
+    /// fit in a page of the kernel's, or the kernel has no room for more now.
     pub(super) fn send(&mut self, frames: &[Descriptor]) -> usize {
         let mut sent = 0;
-        while sent < frames.len() {
-            let some = &frames[sent..frames.len().min(sent + LIVE_FRAMES_MAX as usize)];
-            let (left, result) = self.call(some);
-            sent += left;
+        loop {
+            let count = self.put(&frames[sent..]);
+            if count == 0 {
+                break;
+            }
+            let (left, result) = self.call(count);
+            sent += left as usize;
             match result {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -146,27 +170,34 @@ impl LiveFrames {
         sent
     }
 
-    /// One call: how many frames the program took, and how it ended.
-    fn call(&mut self, frames: &[Descriptor]) -> (usize, io::Result<()>) {
-        let words = self.queue.words();
-        let queue = &words[DESCRIPTORS..];
-        for (i, frame) in frames.iter().enumerate() {
-            let place = self.taken.wrapping_add(i as u64) as usize % queue.len();
-            let word = self.word_of(*frame).expect("it was looked at before");
+    /// Writes the descriptors of one call: how many, which is none when the first frame does not fit in a page.
+    fn put(&self, frames: &[Descriptor]) -> u32 {
+        let queue = &self.queue.words()[DESCRIPTORS..][..QUEUE_LEN as usize];
+        let words = frames.iter().map_while(|frame| self.word_of(*frame));
+        let mut count = 0;
+        for word in words.take(LIVE_FRAMES_MAX as usize) {
+            let place = self.taken.wrapping_add(count.into()) as usize % queue.len();
             queue[place].store(word, Relaxed);
+            count += 1;
         }
+        count
+    }
+
+    /// One call: how many frames the program took, and how it ended.
+    fn call(&mut self, count: u32) -> (u64, io::Result<()>) {
         let beginning = [0; BEGINNING_LEN];
-        let result = self.program.run(&beginning, frames.len() as u32);
-        let taken = words[TAKEN].load(Relaxed);
-        let left = taken.wrapping_sub(self.taken).min(frames.len() as u64);
+        let result = self.program.run(&beginning, count);
+        let taken = self.queue.words()[TAKEN].load(Relaxed);
+        let left = taken.wrapping_sub(self.taken).min(count.into());
         self.taken = taken;
         self.counters.calls += 1;
         self.counters.frames += left;
-        (left as usize, result)
+        self.unsure += left;
+        (left, result)
     }
 
     /// Events by name, none where there is no such way.
-    pub(super) fn counters(live: Option<&Self>) -> [(&'static str, u64); 4] {
+    pub(super) fn counters(live: Option<&Self>) -> [(&'static str, u64); 5] {
         let counters = live.map_or_else(Counters::default, |live| live.counters);
         let refused = live.map_or(0, |live| live.queue.words()[REFUSED].load(Relaxed));
         [
@@ -174,6 +205,7 @@ impl LiveFrames {
             ("tx_live_calls", counters.calls),
             ("tx_live_failed", counters.failed),
             ("tx_live_refused", refused),
+            ("tx_live_unsure", counters.unsure),
         ]
     }
 }

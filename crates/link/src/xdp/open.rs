@@ -24,6 +24,7 @@ use exos_wire::Mac;
 
 use super::calls::{self, RingSizes};
 use super::live::LiveFrames;
+use super::losses::Losses;
 use super::program::{Mode, ModeChoice, Program};
 use super::queue::{Batches, Queue};
 use super::socket::Socket;
@@ -153,6 +154,7 @@ impl XdpLink {
             mode: program.mode(),
             program: Some(program.clone()),
             tells_verdicts: false,
+            losses: Losses::of(&interface.name).ok(),
             queues: Vec::new(),
             numbers: queues.collect(),
             large: None,
@@ -186,7 +188,7 @@ impl XdpLink {
             {
                 let live =
                     LiveFrames::open(interface, number, &frames, chunk_size_for(interface.mtu));
-                match live {
+                match live.map(|live| live.watch(link.losses.clone())) {
                     Ok(live) => queue.send_batches(Batches::Live(live), config.transmit),
                     Err(error) => link.live_refusal = Some(error),
                 }

@@ -20,6 +20,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use exos_ring::PeerFault;
 
+use super::arrivals::Arrivals;
 use super::open::TransmitChoice;
 use super::socket::{Descriptor, Socket};
 use super::umem::Umem;
@@ -42,6 +43,8 @@ pub(super) struct Queue {
     arrived_ns: Option<u64>,
     /// Chunks that the fill ring should have and does not.
     owed: u32,
+    /// Where frames come past the ring, on a link that is lent.
+    arrivals: Option<Arrivals>,
     /// What leaves at the next flush.
     queued: Vec<Descriptor>,
     /// Chunks queued, in the transmit ring, with the kernel or in the completion ring.
@@ -103,6 +106,7 @@ impl Queue {
             stamped: false,
             arrived_ns: None,
             owed: receiving - filled,
+            arrivals: None,
             queued: Vec::with_capacity(sending as usize),
             in_flight: 0,
             batches: None,
@@ -124,6 +128,11 @@ impl Queue {
     pub(super) fn send_batches(&mut self, batches: Batches, choice: TransmitChoice) {
         self.costs = BatchCosts::new(choice, batches.frames_min());
         self.batches = Some(batches);
+    }
+
+    /// From now on frames may come past the ring.
+    pub(super) fn receive_past_ring(&mut self, arrivals: Arrivals) {
+        self.arrivals = Some(arrivals);
     }
 
     /// Bytes of a chunk of its memory.
@@ -153,6 +162,7 @@ impl Queue {
             ("ring_fault", u64::from(self.fault.is_some())),
         ];
         all.extend(Batches::counters(self.batches.as_ref()));
+        all.extend(Arrivals::counters(self.arrivals.as_ref()));
         if let Ok(kernel) = self.socket.statistics() {
             all.extend([
                 ("kernel_rx_dropped", kernel.rx_dropped),

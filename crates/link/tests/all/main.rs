@@ -1,5 +1,6 @@
 //! All integration tests of this crate, in one program: each module has its own first line.
 
+mod checked;
 mod common;
 mod live_frames;
 mod memory;

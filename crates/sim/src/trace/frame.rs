@@ -3,7 +3,8 @@
 //! Reads the beginning of a frame with the wire crate's views for quoted packets, which do not mind
 //! that the end is missing; payload lengths come from the IP headers.
 
-use super::{Flows, Trace};
+use super::flows::Flows;
+use super::names::Names;
 use exos_wire::arp::{self, ArpView};
 use exos_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetView};
 use exos_wire::icmpv4::{Icmpv4, Icmpv4View};
@@ -29,7 +30,7 @@ struct Upper<'a> {
 }
 
 /// The line's two parts; `None` for frames that the style hides.
-pub(super) fn describe(trace: &Trace, flows: &mut Flows, frame: &[u8]) -> Option<(String, String)> {
+pub(super) fn describe(names: &Names, flows: &mut Flows, frame: &[u8]) -> Option<(String, String)> {
     let unreadable = || {
         Some((
             "?".to_owned(),
@@ -40,7 +41,7 @@ pub(super) fn describe(trace: &Trace, flows: &mut Flows, frame: &[u8]) -> Option
         return unreadable();
     };
     let upper = match ethernet.ethertype() {
-        ETHERTYPE_ARP => return describe_arp(trace, ethernet.payload()),
+        ETHERTYPE_ARP => return describe_arp(names, ethernet.payload()),
         ETHERTYPE_IPV4 => upper_v4(ethernet.payload()),
         ETHERTYPE_IPV6 => upper_v6(ethernet.payload()),
         other => {
@@ -53,12 +54,12 @@ pub(super) fn describe(trace: &Trace, flows: &mut Flows, frame: &[u8]) -> Option
     let Some(upper) = upper else {
         return unreadable();
     };
-    describe_ip(trace, flows, &upper)
+    describe_ip(names, flows, &upper)
 }
 
-fn describe_arp(trace: &Trace, payload: &[u8]) -> Option<(String, String)> {
+fn describe_arp(names: &Names, payload: &[u8]) -> Option<(String, String)> {
     let view = ArpView::parse(payload).ok()?;
-    let host = |ip: std::net::Ipv4Addr| trace.host(ip.into());
+    let host = |ip: std::net::Ipv4Addr| names.host(ip.into());
     let (sender, target) = (host(view.sender_ip()), host(view.target_ip()));
     let what = match view.operation() {
         arp::REQUEST if view.sender_ip() == view.target_ip() => {
@@ -68,7 +69,7 @@ fn describe_arp(trace: &Trace, payload: &[u8]) -> Option<(String, String)> {
         arp::REPLY => format!("arp {sender} is-at {}", view.sender_mac()),
         other => format!("arp operation {other}"),
     };
-    (!trace.style.hide_neighbors).then(|| (format!("{sender} > {target}"), what))
+    (!names.style.hide_neighbors).then(|| (format!("{sender} > {target}"), what))
 }
 
 fn upper_v4(packet: &[u8]) -> Option<Upper<'_>> {
@@ -101,8 +102,8 @@ fn upper_v6(packet: &[u8]) -> Option<Upper<'_>> {
     })
 }
 
-fn describe_ip(trace: &Trace, flows: &mut Flows, upper: &Upper<'_>) -> Option<(String, String)> {
-    let hosts = format!("{} > {}", trace.host(upper.src), trace.host(upper.dst));
+fn describe_ip(names: &Names, flows: &mut Flows, upper: &Upper<'_>) -> Option<(String, String)> {
+    let hosts = format!("{} > {}", names.host(upper.src), names.host(upper.dst));
     if let Some((_, offset, more)) = upper.fragment {
         let more = if more { " more" } else { "" };
         return Some((
@@ -114,11 +115,11 @@ fn describe_ip(trace: &Trace, flows: &mut Flows, upper: &Upper<'_>) -> Option<(S
         ));
     }
     let described = match upper.protocol {
-        protocol::TCP => describe_tcp(trace, flows, upper),
-        protocol::UDP => describe_udp(trace, upper),
+        protocol::TCP => describe_tcp(names, flows, upper),
+        protocol::UDP => describe_udp(names, upper),
         protocol::ICMP => describe_icmpv4(upper).map(|what| (hosts.clone(), what)),
-        protocol::ICMPV6 => match describe_icmpv6(trace, upper) {
-            Some((true, _)) if trace.style.hide_neighbors => return None,
+        protocol::ICMPV6 => match describe_icmpv6(names, upper) {
+            Some((true, _)) if names.style.hide_neighbors => return None,
             described => described.map(|(_, what)| (hosts.clone(), what)),
         },
         _ => None,
@@ -131,7 +132,7 @@ fn describe_ip(trace: &Trace, flows: &mut Flows, upper: &Upper<'_>) -> Option<(S
     }))
 }
 
-fn describe_tcp(trace: &Trace, flows: &mut Flows, upper: &Upper<'_>) -> Option<(String, String)> {
+fn describe_tcp(names: &Names, flows: &mut Flows, upper: &Upper<'_>) -> Option<(String, String)> {
     let tcp = TcpView::parse(upper.bytes).ok()?;
     let (from, to) = (
         SocketAddr::new(upper.src, tcp.src_port()),
@@ -149,19 +150,19 @@ fn describe_tcp(trace: &Trace, flows: &mut Flows, upper: &Upper<'_>) -> Option<(
     if flags.contains(TcpFlags::ACK) {
         let _ = write!(what, " ack {}", flows.relative(to, from, tcp.ack()));
     }
-    if trace.style.windows {
+    if names.style.windows {
         let _ = write!(what, " win {}", tcp.window());
     }
-    describe_options(trace, flows, &tcp, (from, to), &mut what);
+    describe_options(names, flows, &tcp, (from, to), &mut what);
     match upper.len - tcp.header_len() {
         0 => {}
         len => drop(write!(what, " len {len}")),
     }
-    Some((format!("{} > {}", trace.end(from), trace.end(to)), what))
+    Some((format!("{} > {}", names.end(from), names.end(to)), what))
 }
 
 fn describe_options(
-    trace: &Trace,
+    names: &Names,
     flows: &Flows,
     tcp: &TcpView<'_>,
     ends: (SocketAddr, SocketAddr),
@@ -172,7 +173,7 @@ fn describe_options(
         let relative = |seq| flows.relative(ends.1, ends.0, seq);
         let _ = write!(what, " sack {}:{}", relative(left), relative(right));
     }
-    if !trace.style.options {
+    if !names.style.options {
         return;
     }
     if let Some(mss) = options.mss {
@@ -189,7 +190,7 @@ fn describe_options(
     }
 }
 
-fn describe_udp(trace: &Trace, upper: &Upper<'_>) -> Option<(String, String)> {
+fn describe_udp(names: &Names, upper: &Upper<'_>) -> Option<(String, String)> {
     // Not with the view, which wants the whole datagram.
     let port = |at: usize| {
         upper
@@ -201,13 +202,13 @@ fn describe_udp(trace: &Trace, upper: &Upper<'_>) -> Option<(String, String)> {
         SocketAddr::new(upper.src, port(0)?),
         SocketAddr::new(upper.dst, port(2)?),
     );
-    let ports = if trace.style.ports {
+    let ports = if names.style.ports {
         String::new()
     } else {
         format!(" {} > {}", from.port(), to.port())
     };
     let what = format!("udp{ports} len {}", upper.len.checked_sub(8)?);
-    Some((format!("{} > {}", trace.end(from), trace.end(to)), what))
+    Some((format!("{} > {}", names.end(from), names.end(to)), what))
 }
 
 fn describe_icmpv4(upper: &Upper<'_>) -> Option<String> {
@@ -234,7 +235,7 @@ fn describe_icmpv4(upper: &Upper<'_>) -> Option<String> {
 }
 
 /// And whether it is neighbour or router discovery.
-fn describe_icmpv6(trace: &Trace, upper: &Upper<'_>) -> Option<(bool, String)> {
+fn describe_icmpv6(names: &Names, upper: &Upper<'_>) -> Option<(bool, String)> {
     let len = upper.len.checked_sub(8)?;
     let error = |what: String| (false, what);
     Some(match Icmpv6View::parse(upper.bytes).ok()?.message().ok()? {
@@ -254,7 +255,7 @@ fn describe_icmpv6(trace: &Trace, upper: &Upper<'_>) -> Option<(bool, String)> {
         }
         Icmpv6::NeighborSolicitation(ns) => (
             true,
-            format!("icmp6 who-has {}", trace.host(ns.target.into())),
+            format!("icmp6 who-has {}", names.host(ns.target.into())),
         ),
         Icmpv6::NeighborAdvertisement(na) => {
             let mac = na
@@ -262,7 +263,7 @@ fn describe_icmpv6(trace: &Trace, upper: &Upper<'_>) -> Option<(bool, String)> {
                 .map_or_else(|| "?".to_owned(), |mac| mac.to_string());
             (
                 true,
-                format!("icmp6 {} is-at {mac}", trace.host(na.target.into())),
+                format!("icmp6 {} is-at {mac}", names.host(na.target.into())),
             )
         }
         Icmpv6::RouterSolicitation(_) => (true, "icmp6 router solicitation".into()),

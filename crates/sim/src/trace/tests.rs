@@ -1,6 +1,7 @@
 //! Traces of hand-made frames.
 
 use super::*;
+use exos_wire::SeqNumber;
 use exos_wire::arp::ArpPacket;
 use exos_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetHeader};
 use exos_wire::icmpv4::Icmpv4;

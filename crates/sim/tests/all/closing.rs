@@ -265,10 +265,7 @@ fn time_wait_is_left_with_another_stack() {
             .stack
             .tcp
             .take_time_wait(now, 10, |flow| flow.remote().port() == 80);
-        assert_eq!(
-            records.len(),
-            exos_inet::tcp::time_wait::records::RECORD_LEN
-        );
+        assert_eq!(records.len(), exos_inet::tcp::TIME_WAIT_RECORD_LEN);
         assert_eq!(sim.client.stack.tcp.time_wait_connections(), 0);
         let config = sim.client.stack.config().clone();
         let mut heir = exos_inet::Stack::new(config, 4711, now).unwrap();

@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 use std::sync::atomic::AtomicU64;
 
 use super::insn::Insn;
-use super::memory::{CONTEXT, MAPS};
-use super::{Map, Program, Run};
+use super::layout::{CONTEXT, MAPS};
+use super::machine::{Map, Program, Run};
 
 /// `enum bpf_func_id`.
 const MAP_LOOKUP_ELEM: i32 = 1;

@@ -7,19 +7,8 @@ use std::borrow::Borrow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::insn::{Access, Insn, class};
-use super::{Map, Program, Run};
-
-/// `struct xdp_md`.
-pub(super) const CONTEXT: u64 = 1 << 32;
-const PACKET: u64 = 2 << 32;
-pub(super) const STACK: u64 = 3 << 32;
-/// Maps themselves, by their number.
-pub(super) const MAPS: u64 = 4 << 32;
-/// The values of the first map; those of the next one are 2^32 further on.
-const VALUES: u64 = 16 << 32;
-
-/// Bytes of the stack, which ends where r10 points.
-pub(super) const STACK_LEN: usize = 512;
+use super::layout::{CONTEXT, MAPS, PACKET, STACK, STACK_LEN, VALUES};
+use super::machine::{Map, Program, Run};
 
 /// Where something lies.
 enum Target<'a> {

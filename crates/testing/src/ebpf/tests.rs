@@ -3,7 +3,7 @@
 
 use super::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn word(code: u8, registers: (u8, u8), offset: i16, imm: i32) -> u64 {
     let (dst, src) = registers;

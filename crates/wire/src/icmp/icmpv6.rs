@@ -48,8 +48,6 @@ pub const UNREACHABLE_PORT: u8 = 4;
 pub const TIME_EXCEEDED_HOP_LIMIT: u8 = 0;
 /// Code of [`TIME_EXCEEDED`]: while waiting for fragments.
 pub const TIME_EXCEEDED_REASSEMBLY: u8 = 1;
-/// Code of [`PARAMETER_PROBLEM`]: a field is wrong.
-pub const PARAMETER_FIELD: u8 = 0;
 /// Code of [`PARAMETER_PROBLEM`]: nobody speaks the next header.
 pub const PARAMETER_NEXT_HEADER: u8 = 1;
 /// Code of [`PARAMETER_PROBLEM`]: an option is not known.

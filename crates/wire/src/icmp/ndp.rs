@@ -28,8 +28,6 @@ use crate::{Mac, WireError};
 pub const HOP_LIMIT: u8 = 255;
 /// Bytes of a link-layer address option for Ethernet.
 pub const MAC_OPTION_LEN: usize = 8;
-/// Bytes of a neighbour solicitation or advertisement with its link-layer address option.
-pub const NEIGHBOR_LEN: usize = NEIGHBOR_HEADER_LEN + MAC_OPTION_LEN;
 
 const NEIGHBOR_HEADER_LEN: usize = 24;
 const ROUTER_SOLICITATION_HEADER_LEN: usize = 8;

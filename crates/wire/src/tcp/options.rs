@@ -151,12 +151,6 @@ impl FastOpenCookie {
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
-
-    /// True for a request.
-    #[must_use]
-    pub const fn is_request(&self) -> bool {
-        self.len == 0
-    }
 }
 
 impl fmt::Debug for FastOpenCookie {

@@ -47,14 +47,6 @@ impl SeqNumber {
         self.distance(other) >= 0
     }
 
-    /// True when `self` is one of the `len` numbers from `start` on. Right for any `len`, because
-    /// it does not go through the signed distance.
-    #[inline]
-    #[must_use]
-    pub const fn in_window(self, start: Self, len: u32) -> bool {
-        self.0.wrapping_sub(start.0) < len
-    }
-
     /// The later of two.
     #[inline]
     #[must_use]

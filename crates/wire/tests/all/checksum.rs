@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use exos_wire::Sum;
-use exos_wire::checksum::{update16, update32};
+use exos_wire::checksum::update16;
 use proptest::prelude::*;
 
 /// RFC 1071 §3 gives this sequence and its sum.
@@ -173,7 +173,6 @@ proptest! {
         let halfway = Sum::of(&bytes).finish();
         prop_assert_eq!(update16(before, (old >> 16) as u16, (new >> 16) as u16), halfway);
         bytes[at..at + 4].copy_from_slice(&new.to_be_bytes());
-        prop_assert_eq!(update32(before, old, new), Sum::of(&bytes).finish());
         prop_assert_eq!(update16(halfway, old as u16, new as u16), Sum::of(&bytes).finish());
     }
 

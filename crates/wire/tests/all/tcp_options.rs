@@ -165,7 +165,8 @@ fn fast_open_cookies() {
         TcpOptions::parse(&[34, 2, 1, 1])
             .fast_open
             .unwrap()
-            .is_request()
+            .as_slice()
+            .is_empty()
     );
     let allowed = [0, 4, 6, 8, 10, 12, 14, 16];
     for len in 0..=18 {

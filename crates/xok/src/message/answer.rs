@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use exos_wire::Mac;
 
 use super::facts::Facts;
-use super::{GrantId, Secret, encode};
+use super::head::{GrantId, Secret, encode};
 use crate::bytes::{DecodeError, InBytes, Reader, in_bytes, numbered, read_place, write_place};
 use crate::claim::Claim;
 use crate::limits::{
@@ -170,8 +170,8 @@ pub enum Answer {
         /// Its number.
         grant: GrantId,
     },
-    /// To `Batch`, with four descriptors.
-    Batch {
+    /// To `Bypass`, with four descriptors or five.
+    Bypass {
         /// Frames that the array has places for, of as many bytes each as a chunk of the slot's memory.
         places: u32,
         /// The index of the slot's interface on the daemon's side, which frames are said to have come from.
@@ -200,7 +200,7 @@ numbered!(Answer {
     70 => Report { bytes, asker <= ASKER_BYTES_MAX },
     71 => Refused { code, text <= TEXT_BYTES_MAX },
     72 => GrantedFilter { grant },
-    73 => Batch { places, interface },
+    73 => Bypass { places, interface },
 });
 
 in_bytes!(InterfaceInfo {

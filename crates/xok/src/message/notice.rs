@@ -1,6 +1,6 @@
 //! What the daemon says unasked.
 
-use super::{GrantId, encode};
+use super::head::{GrantId, encode};
 use crate::bytes::{
     DecodeError, InBytes, Numbered as _, Reader, numbered, read_place, write_place,
 };

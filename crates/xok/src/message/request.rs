@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{GrantId, Secret, encode, read_head};
+use super::head::{GrantId, Secret, encode, read_head};
 use crate::bytes::{DecodeError, InBytes, Numbered as _, Reader, numbered};
 use crate::claim::{Endpoint, Protocol};
 use crate::limits::{
@@ -136,10 +136,11 @@ pub enum Request {
         /// From `Tapped`.
         tap: u32,
     },
-    /// Asks for the way to send many frames at once through the daemon's checks, of which a slot gets one, and a queue of the
-    /// interface itself none. Answered by `Batch`, with descriptors: the program to be run, the array of frames, the array of
-    /// the queue, and the array of programs, which is only to be kept.
-    Batch,
+    /// Asks for the ways past the slot's virtual interface, to send many frames at once through the daemon's checks, and to
+    /// receive into memory. A slot gets them once, and a queue of the interface itself has none. Answered by `Bypass`, with
+    /// descriptors: the program to be run, the array of frames, the array of the queue, the array of programs, which is only to
+    /// be kept, and the array that frames arrive in, where they all fit it and the user may have the memory.
+    Bypass,
     /// Asks how everything is. Answered by `Report`, with a descriptor of the text (JSON).
     Status,
     /// Asks the daemon to go without taking anything down, for another to take over. Answered by `Done`.
@@ -195,7 +196,7 @@ numbered!(Request {
     15 => StepAside,
     16 => ClaimFilter { filter <= FILTER_BYTES_MAX },
     17 => AwaitSuccessor { grant, ms },
-    18 => Batch,
+    18 => Bypass,
 });
 
 /// A number, and the queue's; the latter 0 where none is named.

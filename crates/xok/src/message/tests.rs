@@ -7,7 +7,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::bytes::DecodeError;
 use crate::claim::{Claim, Endpoint, Protocol};
+use crate::limits::SECRET_BYTES;
 
 fn ip() -> impl Strategy<Value = IpAddr> {
     prop_oneof![

@@ -9,12 +9,14 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use exos_wire::{Mac, Prefix};
 
-use super::HEADER_WORDS;
 use crate::claim::{Claim, Endpoint, Protocol};
 use crate::limits::{
     INTERFACES_MAX, PROGRAM_NAME_BYTES_MAX, SLOTS_MAX, TABLE_ADDRESSES, TABLE_COUNTERS,
     TABLE_GRANTS, TABLE_NEIGHBOURS, TABLE_ROUTES,
 };
+
+/// Words before the first table.
+pub(super) const HEADER_WORDS: usize = 64;
 
 /// Words of the longest record.
 pub(super) const ROW_WORDS_MAX: usize = Slot::WORDS;

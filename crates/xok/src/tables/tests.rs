@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use exos_wire::Mac;
 use proptest::prelude::*;
 
+use super::rows::HEADER_WORDS;
 use super::*;
 use crate::claim::{Claim, Endpoint, Protocol};
 use crate::limits::TABLE_COUNTERS;

@@ -24,10 +24,10 @@ use crate::server::ConnectionId;
 
 /// Whether the answer passes descriptors, which take places in the daemon's table while it waits to be read.
 fn is_answered_with_descriptors(request: &Request) -> bool {
-    use Request::{Attach, Batch, Hello, Status, Tap};
+    use Request::{Attach, Bypass, Hello, Status, Tap};
     matches!(
         request,
-        Hello { .. } | Attach { .. } | Batch | Status | Tap { .. }
+        Hello { .. } | Attach { .. } | Bypass | Status | Tap { .. }
     )
 }
 
@@ -154,7 +154,7 @@ impl Daemon {
             Request::Share { grant } => self.share(self.slot(id)?, grant),
             Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
-            Request::Batch => self.lend_batch(self.slot(id)?),
+            Request::Bypass => self.lend_bypass(self.slot(id)?),
             Request::Status => {
                 let (bytes, fd) = self.lend_report()?;
                 let asker = self.report_asker(who).to_string();

@@ -1,6 +1,6 @@
 //! Giving slots and taking them.
 
-mod batches;
+mod bypass;
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;

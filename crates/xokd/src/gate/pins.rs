@@ -6,7 +6,7 @@
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-use exos_filter::gate::maps::SPECS;
+use exos_filter::gate::maps::{ARRIVALS, SPECS};
 use exos_filter::gate::{MapSpec, Maps};
 use exos_host::bpf::{
     Link, Map, MapKind, Prog, TcxHook, TcxLink, XdpMode, is_private, require_bpffs,
@@ -130,17 +130,24 @@ fn make_maps(folder: &Path) -> Result<Maps<Map>> {
     remove_folder(folder)?; // What another version left, or half of something.
     std::fs::create_dir_all(folder).context(|| format!("cannot make {}", folder.display()))?;
     SPECS.try_map(|spec| {
-        let kind = kind_of(spec)?;
-        let map = Map::create(
-            kind,
-            spec.name,
-            spec.key_size,
-            spec.value_size,
-            spec.entries,
-        )?;
+        let map = match kind_of(spec)? {
+            MapKind::ArrayOfMaps => Map::array_of_maps(spec.name, spec.entries, &arrivals()?)?,
+            kind => Map::create(
+                kind,
+                spec.name,
+                spec.key_size,
+                spec.value_size,
+                spec.entries,
+            )?,
+        };
         map.pin(&folder.join(spec.name))?;
         Ok(map)
     })
+}
+
+/// Memory that a slot's frames arrive in.
+pub(super) fn arrivals() -> Result<Map> {
+    Map::mappable_array(ARRIVALS.name, ARRIVALS.value_size, ARRIVALS.entries)
 }
 
 /// The interface's XDP link: the one that is there, with our program in it, or a new one.

@@ -4,6 +4,7 @@
 //! slots[N]             what it is           by_ifindex[interface] = N    whose what comes out of a pair is
 //! ports[N]             where its pair is    queue_owner[queue] = N       whose a queue of the device is
 //! slot<N>-out, -ring   the links' names     sockets[queue]               where that queue's packets go
+//! arrivals[N]          the memory that its frames arrive in, past its pair
 //! ```
 //!
 //! The tables outlive the daemon, so nothing that it remembers is asked when a slot goes: what leads to the slot is
@@ -52,6 +53,8 @@ impl Gate {
 
     fn enter_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
         let key = id.to_ne_bytes();
+        // That of the number's last holder, should it be there still.
+        self.forget_arrivals(id)?;
         if slot.kind != SlotKind::Daemon {
             // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
             let zeros = vec![0; self.maps.counters.user_value_size()];
@@ -110,11 +113,21 @@ impl Gate {
     fn forget_entry(&self, id: SlotId) -> Result<()> {
         let key = id.to_ne_bytes();
         let port = self.maps.ports.delete(&key).map(drop);
+        let arrivals = self.forget_arrivals(id);
         let entry = self.maps.slots.update(&key, &Slot::default().to_bytes());
         for name in [self.check_name(id), self.ring_name(id)] {
             let _ = std::fs::remove_file(name);
         }
-        port.and(entry)
+        port.and(arrivals).and(entry)
+    }
+
+    /// Lets go of the memory that a slot's frames arrive in. Where there is none it is not tried: each try waits until no
+    /// processor uses the table any more, which takes tens of milliseconds.
+    fn forget_arrivals(&self, id: SlotId) -> Result<()> {
+        match self.maps.arrivals.lookup(&id.to_ne_bytes())? {
+            Some(_) => self.maps.arrivals.clear(id).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// The slot that a queue belongs to; 0 for none.

@@ -1,8 +1,8 @@
 //! All integration tests of this crate, in one program: each module has its own first line.
 
 mod attacks;
-mod batches;
 mod both_ways;
+mod bypass;
 mod daemon;
 mod direct;
 mod filters;

@@ -4,8 +4,9 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use exos::{Error, Exos};
-use exos_program::{Stream, inside_hint, reachable_addresses};
+use exos_program::{Stream, inside_hint};
 
+use super::interfaces::Interface;
 use super::options::place_of_addresses;
 use crate::config::{Config, Root, SiteConfig};
 use crate::connections::Carried as _;
@@ -18,28 +19,44 @@ pub(super) fn announce(
     server: &StackServer,
     config: &Config,
     is_inside: bool,
-    cores: &[usize],
+    interfaces: &[Interface],
 ) -> Result<(), Error> {
     let (exos, place) = (&server.exos, place_of_addresses(config));
     for line in describe(config, server.cheetah().server().sites()) {
         exos_program::info!("exos serve: {line}");
     }
-    if cores.len() > 1 {
-        let cores = list(cores);
-        exos_program::info!("exos serve: on cores {cores}, which share the interface's queues");
-    }
-    exos_program::info!("exos serve: {}", exos.describe_link());
-    for address in reachable_addresses(exos) {
-        let url = url(address, config.port);
-        match place {
-            Stream::Output => exos_program::say!("{url}"),
-            Stream::Error => exos_program::info!("exos serve: {url}"),
+    for interface in interfaces {
+        tell_of(interface, interfaces.len() == 1);
+        for address in &interface.addresses {
+            let url = url(*address, config.port);
+            match place {
+                Stream::Output => exos_program::say!("{url}"),
+                Stream::Error => exos_program::info!("exos serve: {url}"),
+            }
         }
     }
     if is_inside {
         show_from_inside(exos, config.port)?;
     }
     Ok(())
+}
+
+/// What the interface is, and which cores have it.
+fn tell_of(interface: &Interface, is_alone: bool) {
+    let (cores, description) = (list(&interface.cores), &interface.description);
+    match &interface.cores[..] {
+        [_, _, ..] if is_alone => {
+            exos_program::info!("exos serve: on cores {cores}, which share the interface's queues");
+        }
+        [_, _, ..] => {
+            return exos_program::info!(
+                "exos serve: {description}, on cores {cores}, which share its queues"
+            );
+        }
+        _ if is_alone => {}
+        _ => return exos_program::info!("exos serve: {description}, on core {cores}"),
+    }
+    exos_program::info!("exos serve: {description}");
 }
 
 /// Numbers for people.

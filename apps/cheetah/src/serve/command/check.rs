@@ -21,28 +21,29 @@ pub(super) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error
         .as_user(|| Ok(load(config)))
         .unwrap_or_else(|e| Err(vec![e]));
     let allowed = exos_host::affinity::allowed();
-    let cores = allowed.and_then(|allowed| match on_sockets {
-        true => config.place_on_sockets(&allowed),
-        false => config.attachment().and(config.places(&allowed)),
+    let places = allowed.and_then(|allowed| match on_sockets {
+        true => Ok(vec![config.place_on_sockets(&allowed)?]),
+        false => {
+            let places = config.places(&allowed)?;
+            config.attachments(&places).map(|_| places)
+        }
     });
-    let link = match on_sockets {
-        true => Ok(()),
-        false => interface(config),
+    let links = match on_sockets {
+        true => Vec::new(),
+        false => interfaces(config),
     };
-    let others = [
-        config.user.as_user(|| log(config)),
-        link,
-        cores.as_ref().map(|_| ()).map_err(copy),
-    ];
-    let others = others.into_iter().filter_map(Result::err);
+    let log = config.user.as_user(|| log(config)).err();
+    let others = log.into_iter().chain(links);
+    let others = others.chain(places.as_ref().err().map(copy));
     let (sites, wrong) = match sites {
         Ok(sites) => (Some(sites), Vec::new()),
         Err(wrong) => (None, wrong),
     };
     let wrong: Vec<Error> = wrong.into_iter().chain(others).collect();
-    let (Some(sites), Ok(cores), true) = (sites, cores, wrong.is_empty()) else {
+    let (Some(sites), Ok(places), true) = (sites, places, wrong.is_empty()) else {
         return Err(tell_all(wrong));
     };
+    let cores: Vec<usize> = places.concat();
     let cores = (cores.len() > 1).then(|| format!("on cores {}", list(&cores)));
     let lines = [format!("port {}", config.port)].into_iter().chain(cores);
     let lines = lines.chain([format!("cache {}", config.cache)]);
@@ -56,14 +57,19 @@ fn copy(error: &Error) -> Error {
     Error::new(error.to_string())
 }
 
-/// The interface that is named is there.
-fn interface(config: &Config) -> Result<(), Error> {
-    let Some(LinkName::Xdp { interface, .. }) = &config.link.link else {
-        return Ok(());
+/// The interfaces that are named and not there.
+fn interfaces(config: &Config) -> Vec<Error> {
+    let others = config.link.others.iter().map(|other| &other.name);
+    let names = config.link.link.iter().chain(others);
+    let missing = |name: &LinkName| match name {
+        LinkName::Tap(_) => None,
+        name => Netlink::new()
+            .and_then(|netlink| netlink.link_by_name(name.interface()))
+            .err(),
     };
-    let found = Netlink::new().and_then(|netlink| netlink.link_by_name(interface));
     let lines = &config.lines;
-    found.map(drop).map_err(|e| lines.place(lines.link, e))
+    let missing = names.filter_map(missing);
+    missing.map(|e| lines.place(lines.link, e)).collect()
 }
 
 /// The log can be written, or be made. That does not make it.

@@ -6,6 +6,7 @@
 mod announce;
 mod check;
 mod help;
+mod interfaces;
 mod on_sockets;
 mod options;
 mod run;

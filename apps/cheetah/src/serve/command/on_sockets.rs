@@ -17,7 +17,7 @@ use crate::serve::content::sites::Fresh;
 use crate::serve::cores::leader::{Leader, Reporter};
 use crate::serve::cores::server_loop::ServerLoop;
 use crate::serve::cores::upkeep::Upkeep;
-use crate::serve::cores::worker::Worker;
+use crate::serve::cores::worker::{Place, Worker};
 use crate::site::Tree;
 use crate::sockets::SocketServer;
 
@@ -50,7 +50,11 @@ pub(super) fn run(
     let reporter = Reporter::start(args.json)?;
     let (mut upkeep, mut feeds) = Upkeep::start(args.reader(), trees, cores.to_vec(), 1, &signals)?;
     let core = config.link.core.first().unwrap_or(&cores[0]);
-    let worker = Worker::make(&[*core])?.remove(0);
+    let place = Place {
+        core: *core,
+        interface: None,
+    };
+    let worker = Worker::make([place])?.remove(0);
     let mut server = ServerLoop::new(server, worker, feeds.remove(0))?;
     let lead = Leader {
         signals: &signals,
@@ -67,6 +71,10 @@ pub(super) fn run(
 /// Where to listen: at the one address that is given, or at all.
 fn address(config: &Config) -> Result<SocketAddr, Error> {
     let ip = match config.link.address[..] {
+        _ if !config.link.others.is_empty() => {
+            let several = "on sockets there are no links, and several are named";
+            return Err(Error::new(several).mend("leave the [[link]] tables out"));
+        }
         [] if has_ipv6() => IpAddr::from(Ipv6Addr::UNSPECIFIED),
         [] => Ipv4Addr::UNSPECIFIED.into(),
         [one] => one.ip,

@@ -35,7 +35,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub(super) link: LinkArgs,
     /// Number of CPU cores to use, each with its own TCP/IP stack and interface queues; --core chooses which [default:
-    /// 1]
+    /// one for each interface]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cores: Option<u32>,
     #[command(flatten)]

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use std::thread;
 
 use exos::signals::{Ask, Signals};
-use exos::{Core, Error, Exos, LinkKind};
+use exos::{Core, Error};
 use exos_inet::limits::CONNECTIONS_MAX;
-use exos_inet::tcp::ListenerId;
+use exos_program::cores::is_shared;
 use exos_program::{taken_back, tell_news};
 
 use super::announce::announce;
 use super::check;
+use super::interfaces::{Interface, Opened};
 use super::on_sockets;
 use super::options::{self, ServeArgs};
 use crate::config::Config;
@@ -25,7 +26,7 @@ use crate::serve::cores::leader::{Leader, Reporter};
 use crate::serve::cores::on_packets::{self, Setup};
 use crate::serve::cores::threads::{Ready, Threads};
 use crate::serve::cores::upkeep::Upkeep;
-use crate::serve::cores::worker::{Asks, Worker};
+use crate::serve::cores::worker::{Asks, Place, Worker};
 use crate::site::Tree;
 
 /// Serve until a signal asks to stop.
@@ -40,30 +41,29 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         config.user.warn_of_unreadable("serve", file);
     }
     let allowed = exos_host::affinity::allowed()?;
-    let cores = match args.sockets {
-        true => config.place_on_sockets(&allowed)?,
+    let places = match args.sockets {
+        true => vec![config.place_on_sockets(&allowed)?],
         false => config.places(&allowed)?,
     };
-    cores
-        .first()
-        .map_or(Ok(()), |&core| exos_host::affinity::pin(core))?;
+    let first = places.iter().flatten().next();
+    first.map_or(Ok(()), |&core| exos_host::affinity::pin(core))?;
     if args.sockets {
         return on_sockets::run(args, &config, (fresh, trees), &allowed);
     }
-    let mut attachment = config.attachment()?;
-    attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
-    let listen = |exos: &mut Exos| on_packets::listen(exos, &config);
-    let is_inside = matches!(attachment.link, LinkKind::OwnTap(_));
-    let (exos, listener) = config.user.attach(attachment, listen)?;
+    let mut attachments = config.attachments(&places)?;
+    for attachment in &mut attachments {
+        attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
+    }
+    let opened = Opened::open(&config, attachments, &places)?;
     let signals = Signals::catch()?;
     let program = Program {
         args,
         config,
         allowed,
-        cores,
+        places,
         signals: &signals,
     };
-    program.serve((exos, listener), is_inside, fresh, trees)
+    program.serve(opened, fresh, trees)
 }
 
 /// What the parts of a program are set up from.
@@ -72,20 +72,19 @@ struct Program<'a> {
     config: Config,
     /// Where other threads than the loops may run.
     allowed: Vec<usize>,
-    /// Where the loops run; none for one loop that runs anywhere.
-    cores: Vec<usize>,
+    /// Where the loops of each link run; none for one loop that runs anywhere.
+    places: Vec<Vec<usize>>,
     signals: &'a Signals,
 }
 
 impl Program<'_> {
-    fn serve(
-        self,
-        (mut exos, listener): (Exos, ListenerId),
-        is_inside: bool,
-        fresh: Fresh,
-        trees: Vec<Tree>,
-    ) -> Result<ExitCode, Error> {
-        let others = exos.take_cores();
+    fn serve(self, opened: Opened, fresh: Fresh, trees: Vec<Tree>) -> Result<ExitCode, Error> {
+        let Opened {
+            first: (exos, listener),
+            others,
+            interfaces,
+            is_inside,
+        } = opened;
         let count = 1 + others.len();
         let logs = options::open_logs(self.args, &self.config, &self.allowed, count)?;
         if logs.is_some() {
@@ -95,13 +94,13 @@ impl Program<'_> {
         // Not earlier: a program of several threads may enter no user namespace.
         let (mut upkeep, feeds) =
             Upkeep::start(self.args.reader(), trees, allowed, count, self.signals)?;
-        let mut setups = self.setups(fresh, feeds, logs)?.into_iter();
+        let mut setups = self.setups(fresh, feeds, logs, &interfaces)?.into_iter();
         let first = setups.next().ok_or_else(|| Error::new("no core"))?;
         thread::scope(|scope| {
             let mut threads = Threads::new(scope, first.worker.clone());
             let mut server = on_packets::open(exos, listener, first)?;
             threads.start(self.threads(others, setups))?;
-            announce(&server.served, &self.config, is_inside, &self.cores)?;
+            announce(&server.served, &self.config, is_inside, &interfaces)?;
             let reporter = Reporter::start(self.args.json)?;
             let leader = Leader {
                 signals: self.signals,
@@ -137,20 +136,19 @@ impl Program<'_> {
         fresh: Fresh,
         feeds: Vec<Feed>,
         logs: Option<Vec<Log>>,
+        interfaces: &[Interface],
     ) -> Result<Vec<Setup>, Error> {
         let count = feeds.len();
-        let cores = match &self.cores[..] {
-            [] => &self.allowed[..1],
-            cores => cores,
-        };
-        let workers = Worker::make(cores)?.into_iter();
+        let workers = Worker::make(self.worker_places(interfaces))?.into_iter();
+        let links = interfaces.iter().map(|it| it.description.as_str());
+        let links = (interfaces.len() > 1).then(|| links.collect::<Vec<_>>().join("\n").into());
         let most = self.config.bounds.max_connections;
         let most = most.map_or(CONNECTIONS_MAX, |most| most as usize);
         let leases = Lease::make(most, count);
         let mut logs = logs.into_iter().flatten();
         let peers = Peers::default();
         let all = feeds.into_iter().zip(workers).zip(leases);
-        let setup = |((feed, worker), lease)| Setup {
+        let setup = |((feed, worker), lease): ((Feed, Worker), Lease)| Setup {
             config: self.config.clone(),
             without: self.args.without.clone(),
             allowed: self.allowed.clone(),
@@ -159,9 +157,32 @@ impl Program<'_> {
             log: logs.next(),
             peers: peers.clone(),
             lease,
+            shares_core: is_shared(worker.place().core, &self.places),
             worker,
+            links: links.clone(),
         };
         Ok(all.map(setup).collect())
+    }
+
+    /// Where each loop runs, in the order of the links.
+    fn worker_places(&self, interfaces: &[Interface]) -> Vec<Place> {
+        if self.places.iter().all(Vec::is_empty) {
+            return vec![Place {
+                core: self.allowed[0],
+                interface: None,
+            }];
+        }
+        let several = interfaces.len() > 1;
+        let all = self.places.iter().zip(interfaces);
+        let of_link = |(cores, interface): (&Vec<usize>, &Interface)| {
+            let name = several.then(|| interface.name.clone());
+            let at = |&core| Place {
+                core,
+                interface: name.clone(),
+            };
+            cores.iter().map(at).collect::<Vec<_>>()
+        };
+        all.flat_map(of_link).collect()
     }
 
     /// The processor and the loop of each core but the first.
@@ -175,7 +196,7 @@ impl Program<'_> {
             impl FnOnce(Ready) -> Result<(), Error> + Send + 'static,
         ),
     > {
-        let cores = self.cores.iter().skip(1).copied();
+        let cores = self.places.iter().flatten().skip(1).copied();
         let all = cores.zip(others).zip(setups);
         all.map(|((number, core), setup)| {
             (number, move |ready| on_packets::serve(core, setup, ready))

@@ -1,12 +1,14 @@
 //! The server on a stack of its own: what a core begins with, and what carries its connections.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use exos::{Core, Error, ErrorKind, Exos, clock};
 use exos_inet::Instant;
 use exos_inet::tcp::{ListenOptions, ListenerId};
 
 use super::connection_limit::Lease;
+use super::outage::Outage;
 use super::server_loop::ServerLoop;
 use super::threads::Ready;
 use super::worker::{Asks, Worker};
@@ -35,6 +37,10 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) peers: Peers,
     pub(in crate::serve) lease: Lease,
     pub(in crate::serve) worker: Worker,
+    /// Another loop runs on its core.
+    pub(in crate::serve) shares_core: bool,
+    /// All links of the program for people, where there are several.
+    pub(in crate::serve) links: Option<Arc<str>>,
 }
 
 /// The server on a stack.
@@ -43,6 +49,9 @@ pub(in crate::serve) struct StackServer {
     cheetah: Cheetah,
     listener: ListenerId,
     lease: Lease,
+    /// Where there are several interfaces.
+    outage: Option<Outage>,
+    links: Option<Arc<str>>,
     /// What is measured without something.
     without: Option<Without>,
 }
@@ -83,7 +92,11 @@ impl Carried for StackServer {
     }
 
     fn send(&mut self) -> Result<(), Error> {
-        self.exos.send().map(|_| ())
+        let sent = self.exos.send();
+        match &mut self.outage {
+            Some(outage) => outage.hear(sent),
+            None => sent.map(|_| ()),
+        }
     }
 
     fn wait(&mut self, until: Option<Instant>, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
@@ -92,7 +105,13 @@ impl Carried for StackServer {
         let until = [until, self.cheetah.poll_timeout(), now];
         let mut fds = fds.to_vec();
         fds.extend(self.cheetah.streams().fd());
-        self.exos.wait(until.into_iter().flatten().min(), &fds)
+        let until = until.into_iter().flatten().min();
+        if let Some(outage) = &self.outage
+            && outage.sleep(until, &fds)?
+        {
+            return Ok(());
+        }
+        self.exos.wait(until, &fds)
     }
 
     fn change(&mut self, site: usize, change: Change) {
@@ -118,13 +137,24 @@ impl Carried for StackServer {
     fn abort_all(&mut self) -> Result<(), Error> {
         let Self { cheetah, exos, .. } = self;
         while cheetah.abort_some(&mut Packets::new(&mut exos.stack)) {
-            while exos.send()? > 0 {}
+            loop {
+                match exos.send() {
+                    Ok(0) => break,
+                    Ok(_) => {}
+                    // Nobody hears it, and the other interfaces end in order.
+                    Err(_) if self.outage.is_some() => break,
+                    Err(error) => return Err(error),
+                }
+            }
         }
         Ok(())
     }
 
     fn describe(&self) -> String {
-        self.exos.describe_link()
+        match &self.links {
+            Some(links) => links.to_string(),
+            None => self.exos.describe_link(),
+        }
     }
 
     fn time_wait(&self) -> usize {
@@ -157,11 +187,16 @@ pub(in crate::serve) fn open(
     cheetah.set_bounds(config.bounds.bounds());
     cheetah.share_peers(setup.peers);
     setup.lease.begin(&mut exos.stack.tcp);
+    if setup.shares_core {
+        exos.share_core();
+    }
     let served = StackServer {
         exos,
         cheetah,
         listener,
         lease: setup.lease,
+        outage: Outage::of(&setup.worker),
+        links: setup.links,
         without,
     };
     ServerLoop::new(served, setup.worker, setup.feed)

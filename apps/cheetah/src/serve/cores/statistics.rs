@@ -48,7 +48,7 @@ fn text(snapshot: &Snapshot) -> String {
     );
     for row in &snapshot.cores {
         let columns = row.columns().map(|(name, count)| format!("{name} {count}"));
-        let _ = writeln!(text, "  core {}: {}", row.core, columns.join(", "));
+        let _ = writeln!(text, "  core {}: {}", row.place(), columns.join(", "));
     }
     text
 }

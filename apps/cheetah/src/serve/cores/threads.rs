@@ -110,13 +110,18 @@ mod tests {
 
     use rustix::event::{PollFd, PollFlags, poll};
 
+    use super::super::worker::Place;
     use super::*;
 
     type Serve = Box<dyn FnOnce(Ready) -> Result<(), Error> + Send>;
 
     fn workers() -> (usize, Vec<Worker>) {
         let core = exos_host::affinity::allowed().unwrap()[0];
-        (core, Worker::make(&[core; 3]).unwrap())
+        let at = |_| Place {
+            core,
+            interface: None,
+        };
+        (core, Worker::make((0..3).map(at)).unwrap())
     }
 
     /// A loop that serves until it is asked to end.

@@ -48,15 +48,23 @@ pub(in crate::serve) struct Inbox {
     pub(in crate::serve) feed: Option<Feed>,
 }
 
+/// Where a loop runs.
+#[derive(Clone, Debug, Default)]
+pub(in crate::serve) struct Place {
+    /// The processor.
+    pub(in crate::serve) core: usize,
+    /// The interface, where there are several.
+    pub(in crate::serve) interface: Option<String>,
+}
+
 /// What the others see of a core.
 struct Shows {
-    /// The processor that it runs on.
-    core: usize,
+    place: Place,
     inbox: Mutex<Inbox>,
     row: Mutex<Row>,
 }
 
-/// How many cores have not done yet what all were asked.
+/// How many cores have not done yet what all were asked, and how many cannot serve now.
 #[derive(Default)]
 struct Left {
     /// Shown their numbers.
@@ -65,6 +73,8 @@ struct Left {
     to_exchange: AtomicUsize,
     /// Taken apart the old ones.
     to_empty: AtomicUsize,
+    /// The interface failed.
+    cut_off: AtomicUsize,
 }
 
 /// A core among all.
@@ -72,10 +82,12 @@ struct Left {
 pub(in crate::serve) struct Worker(workers::Worker<Shows, Left>);
 
 impl Worker {
-    /// One for each of these processors.
-    pub(in crate::serve) fn make(cores: &[usize]) -> Result<Vec<Worker>, Error> {
-        let shows = cores.iter().map(|&core| Shows {
-            core,
+    /// One for each of these places.
+    pub(in crate::serve) fn make(
+        places: impl IntoIterator<Item = Place>,
+    ) -> Result<Vec<Worker>, Error> {
+        let shows = places.into_iter().map(|place| Shows {
+            place,
             inbox: Mutex::default(),
             row: Mutex::default(),
         });
@@ -86,6 +98,11 @@ impl Worker {
     /// Cores in all.
     pub(in crate::serve) fn count(&self) -> usize {
         self.0.count()
+    }
+
+    /// Where this one runs.
+    pub(in crate::serve) fn place(&self) -> &Place {
+        &self.0.shows().place
     }
 
     /// This is the first core's.
@@ -138,10 +155,12 @@ impl Worker {
 
     /// These are this core's numbers now.
     pub(in crate::serve) fn show(&self, row: Row) {
-        let Shows {
-            core, row: shown, ..
-        } = self.0.shows();
-        *lock(shown) = Row { core: *core, ..row };
+        let Place { core, interface } = self.place().clone();
+        *lock(&self.0.shows().row) = Row {
+            core,
+            interface,
+            ..row
+        };
     }
 
     /// The numbers were asked for, and are shown.
@@ -184,6 +203,17 @@ impl Worker {
         std::mem::take(&mut lock(&self.0.shows().inbox))
     }
 
+    /// This core's interface has failed. True when all have.
+    pub(in crate::serve) fn cut_off(&self) -> bool {
+        let before = self.0.shared().cut_off.fetch_add(1, Ordering::AcqRel);
+        before + 1 == self.count()
+    }
+
+    /// The interface is there again.
+    pub(in crate::serve) fn is_back(&self) {
+        self.0.shared().cut_off.fetch_sub(1, Ordering::AcqRel);
+    }
+
     /// This core ends.
     pub(in crate::serve) fn leave(&self) {
         self.tell_first(Asks::ONE_LEFT);
@@ -199,9 +229,16 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
+    fn at(core: usize) -> Place {
+        Place {
+            core,
+            interface: None,
+        }
+    }
+
     #[test]
     fn what_is_asked_is_heard_once_and_wakes() {
-        let workers = Worker::make(&[3, 5]).unwrap();
+        let workers = Worker::make([3, 5].map(at)).unwrap();
         let is_woken = |worker: &Worker| {
             use rustix::event::{PollFd, PollFlags, Timespec, poll};
             let fd = worker.fd();
@@ -220,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_first_is_told_when_all_have_shown_their_numbers() {
-        let workers = Worker::make(&[3, 5, 7]).unwrap();
+        let workers = Worker::make([3, 5, 7].map(at)).unwrap();
         workers[0].ask_for_rows();
         for (worker, is_last) in [(&workers[1], false), (&workers[2], true)] {
             assert!(worker.take_asks().contains(Asks::SHOW));

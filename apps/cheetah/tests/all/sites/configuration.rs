@@ -85,6 +85,36 @@ fn cores_are_a_number_and_named_by_one_or_by_a_list() {
 }
 
 #[test]
+fn several_links_have_addresses_of_their_own() {
+    let site = "[[site]]\nroot = \"www\"";
+    let one = "[[link]]\nname = \"xdp:eth0\"\naddresses = [\"192.0.2.7/24\"]\n";
+    let other = "[[link]]\nname = \"xdp:eth1\"\naddresses = [\"198.51.100.7/24\"]\n\
+                 gateways = [\"198.51.100.1\"]\n";
+    let config = parse(&format!("{one}{other}{site}")).unwrap();
+    let each = config.link.each().unwrap();
+    let names: Vec<_> = each
+        .iter()
+        .map(|l| l.link.as_ref().unwrap().interface())
+        .collect();
+    assert_eq!(names, ["eth0", "eth1"]);
+    assert_eq!(each[1].address, ["198.51.100.7/24".parse().unwrap()]);
+    assert_eq!((each[0].gateway.len(), each[1].gateway.len()), (0, 1));
+    let said = |text: &str| complaints(&format!("{text}{site}")).remove(0);
+    let nameless = said("[[link]]\nname = \"xdp:eth1\"\n[[link]]\naddresses = []\n");
+    assert!(nameless.contains("add name = "), "{nameless}");
+    let core = said(&format!("{one}[[link]]\nname = \"xdp:eth1\"\ncores = 2\n"));
+    assert!(
+        core.starts_with("6: ") && core.contains("first [[link]]"),
+        "{core}"
+    );
+    let bad = said(&format!("{one}[[link]]\nname = \"eth1\"\n"));
+    assert!(
+        bad.starts_with("5: ") && bad.contains("xdp:INTERFACE"),
+        "{bad}"
+    );
+}
+
+#[test]
 fn the_log_is_in_a_file_or_on_standard_output() {
     for (text, file) in [
         ("file = \"log\"", Some("/etc/exos/log")),

@@ -9,7 +9,7 @@ use crate::settings::setup::source;
 impl Program {
     /// Hears the control socket, and who scrapes. Flows have been kept by now, so that no place that is given out has any in the file.
     pub(super) fn serve_askers(&mut self) {
-        let now = self.exos.now();
+        let now = self.links.now();
         if self.control_due > now {
             return;
         }
@@ -59,8 +59,8 @@ impl Program {
                 }))
             }
             _ => {
-                let stack = &self.exos.stack;
-                let source = |ip, reach| source(stack, ip, reach).map_err(|e| e.to_string());
+                let stacks = self.links.stacks();
+                let source = |ip, reach| source(&stacks, ip, reach).map_err(|e| e.to_string());
                 let changed = control::apply(&mut self.forwarder, &request, &source);
                 control::answer(changed.map(|listeners| Fields {
                     listeners: Some(listeners),
@@ -72,7 +72,7 @@ impl Program {
 
     /// Ends after this turn, for the forwarder that asks.
     fn hand_over(&mut self) -> Result<(), String> {
-        lent::await_successor(&mut self.exos).map_err(|error| error.to_string())?;
+        lent::await_successor(self.links.first_mut()).map_err(|error| error.to_string())?;
         exos_program::info!("exos forward: hands over to another");
         self.hands_over = true;
         Ok(())

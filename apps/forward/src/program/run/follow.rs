@@ -51,8 +51,8 @@ impl Program {
     }
 
     fn change_addresses(&mut self) -> Result<Changes, Error> {
-        let wanted = self.names.filled(&self.addresses)?;
-        let listens = listens(&wanted.services, Some(&self.exos.stack))?;
+        let wanted = self.names.filled(&self.wanted_links)?;
+        let listens = listens(&wanted.services, &self.links.stacks())?;
         if listens == self.names.in_force {
             return Ok(Changes::default());
         }

@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use exos::signals::{Ask, Signals};
-use exos::{Error, Exos, Prefixed};
+use exos::{Error, Passage};
 use exos_inet::Instant;
 use exos_program::{Printer, taken_back, tell_news};
 
@@ -20,14 +20,16 @@ use crate::program::checking::Checking;
 use crate::program::control::ControlServer;
 use crate::program::exporter::Exporter;
 use crate::program::keeper::Keeper;
+use crate::program::links::Links;
 use crate::program::seeking::{self, Seeking};
 use crate::program::statistics;
+use crate::settings::links::Links as WantedLinks;
 use crate::settings::names::Names;
 use crate::settings::options::ForwardArgs;
 
 /// A forwarder that runs.
 pub(super) struct Program {
-    pub(super) exos: Exos,
+    pub(super) links: Links,
     pub(super) forwarder: Forwarder,
     pub(super) keeper: Option<Keeper>,
     pub(super) checks: Option<Checking>,
@@ -48,10 +50,10 @@ pub(super) struct Program {
     pub(super) json: bool,
     /// What the command line says: it may name a file that is read again.
     pub(super) args: ForwardArgs,
-    /// Addresses that may be listened at.
-    pub(super) addresses: Vec<Prefixed>,
-    /// Frames that the forwarder has made in this turn.
-    pub(super) made: Vec<Vec<u8>>,
+    /// The links as they were wanted at the start.
+    pub(super) wanted_links: WantedLinks,
+    /// Frames that the forwarder has made in this turn, each with the link by which it leaves.
+    pub(super) made: Vec<(usize, Vec<u8>)>,
     pub(super) answers: Answers,
 }
 
@@ -70,7 +72,7 @@ impl Program {
         self.read_tallies();
         let report = statistics::report(self.parts(), self.json);
         let Self {
-            exos,
+            links,
             keeper,
             control,
             exporter,
@@ -80,7 +82,7 @@ impl Program {
         } = self;
         // In this order: the end of a connection to the control socket tells a successor that all else is given up. Nobody is to wait
         // for who reads what is printed.
-        drop((kernel, exos));
+        drop((kernel, links));
         drop((keeper, exporter, control));
         printer.print(report);
         printer.finish();
@@ -90,10 +92,10 @@ impl Program {
     /// One turn: forward, see to what is due, send, wait.
     fn turn(&mut self) -> Result<(), Error> {
         let count = self.forward();
-        self.busy_poll.note(self.exos.now(), count);
+        self.busy_poll.note(self.links.now(), count);
         self.handle_timeout();
         if let Some(checks) = &mut self.checks {
-            checks.turn(&mut self.exos, &mut self.forwarder);
+            checks.turn(&mut self.links, &mut self.forwarder);
         }
         self.seek_servers();
         self.tell_of_changes();
@@ -106,8 +108,8 @@ impl Program {
         if let Some(keeper) = &mut self.keeper {
             keeper.keep_names(&self.forwarder);
         }
-        self.exos.send()?;
-        if tell_news("forward", &mut self.exos) {
+        self.links.send()?;
+        if tell_news("forward", self.links.first_mut()) {
             return Err(taken_back());
         }
         if self.signals.take_report_request() {
@@ -118,40 +120,53 @@ impl Program {
 
     /// Takes in what there is, and sends it on; how many frames.
     fn forward(&mut self) -> usize {
-        let forwarder = &mut self.forwarder;
+        self.links.tell_routes(&mut self.forwarder);
+        let links = 0..self.links.all().len();
+        links.map(|link| self.forward_from(link)).sum()
+    }
+
+    /// Takes in what there is on a link.
+    fn forward_from(&mut self, link: usize) -> usize {
+        let (forwarder, made) = (&mut self.forwarder, &mut self.made);
+        let (exos, mut others) = self.links.apart(link);
+        forwarder.frames_come_by(link);
         if forwarder.reads_ahead() {
-            self.exos.look(|frame| forwarder.look(frame));
+            exos.look(|frame| forwarder.look(frame));
         }
-        forwarder.read_ahead(self.exos.now());
-        let (generation, routes) = self.exos.stack.routes();
-        forwarder.set_routes(generation, routes);
-        let made = &mut self.made;
-        let count = self.exos.relay(|stack, now, frame, checksum| {
+        forwarder.read_ahead(exos.now());
+        let count = exos.relay(|stack, now, frame, checksum| {
             let verdict = forwarder.handle_frame(now, frame, checksum);
             // What has waited for this frame goes behind it, also where both wait for a neighbour.
-            let passage = send_on(forwarder, verdict, stack, now, frame, checksum);
+            let passage = match others.send_on(forwarder, verdict, now, frame) {
+                true => Passage::Done,
+                false => send_on(forwarder, verdict, stack, now, frame, checksum),
+            };
             if forwarder.has_made() {
-                address_made(forwarder, stack, now, made);
+                address_made(forwarder, stack, &mut others, now, made);
             }
             passage
         });
-        for frame in self.made.drain(..) {
-            self.exos.transmit(&frame);
+        for (link, frame) in self.made.drain(..) {
+            self.links.all_mut()[link].transmit(&frame);
         }
         count
     }
 
     /// The last turns of one that hands over: what comes passes by from now on, and what came before goes on.
     fn forward_the_last(&mut self) -> Result<(), Error> {
-        if let Err(error) = self.exos.let_pass() {
-            exos_program::warn!("exos forward: takes packets until its link is closed: {error}");
+        for exos in self.links.all_mut() {
+            if let Err(error) = exos.let_pass() {
+                exos_program::warn!(
+                    "exos forward: takes packets until its link is closed: {error}"
+                );
+            }
         }
         for _ in 0..LAST_TURNS_MAX {
             // For what the driver has in its hands.
             std::thread::sleep(LAST_PAUSE);
             let count = self.forward();
             self.tell_of_changes();
-            self.exos.send()?;
+            self.links.send()?;
             if count == 0 {
                 break;
             }
@@ -161,8 +176,8 @@ impl Program {
 
     /// Until there is something to do, or something is due.
     fn wait(&mut self) -> Result<(), Error> {
-        if self.busy_poll.goes_on(self.exos.now()) {
-            return self.exos.look_on(None, &[self.signals.fd()]);
+        if self.busy_poll.goes_on(self.links.now()) {
+            return self.links.look_on(&[self.signals.fd()]);
         }
         let behind = self.control.as_ref().is_some_and(ControlServer::is_behind);
         let control = behind.then_some(self.control_due);
@@ -170,19 +185,22 @@ impl Program {
         let kernel = self.kernel.as_ref().map(Kernel::poll_timeout);
         let (flows, seeking) = (self.forwarder.poll_timeout(), self.seeking.poll_timeout());
         let scrapers = self.exporter.as_ref().and_then(Exporter::due_in);
-        let scrapers = scrapers.map(|time| self.exos.now() + time);
+        let scrapers = scrapers.map(|time| self.links.now() + time);
         let due = [flows, checks, seeking, control, kernel, scrapers];
         let mut fds = vec![self.signals.fd()];
         fds.extend(self.control.iter().flat_map(ControlServer::fds));
         fds.extend(self.exporter.iter().flat_map(Exporter::fds));
         fds.extend(self.names.fd());
-        self.exos.wait(due.into_iter().flatten().min(), &fds)
+        self.links.wait(due.into_iter().flatten().min(), &fds)
     }
 
     /// Asks where servers are that have come.
     fn seek_servers(&mut self) {
-        let (now, stack) = (self.exos.now(), &mut self.exos.stack);
-        for server in self.seeking.turn(now, stack, self.forwarder.services()) {
+        let (now, links) = (self.links.now(), &mut self.links);
+        let mut find = |server| links.stack_to(server).link_address(now, server);
+        let silent = self.seeking.turn(now, &mut find, self.forwarder.services());
+        for server in silent {
+            let stack = links.stack_to(server);
             exos_program::warn!("exos forward: {}", seeking::in_words(stack, server));
         }
     }
@@ -190,18 +208,18 @@ impl Program {
     /// Packets of servers that see their clients are for others, and come here as long as these are servers.
     fn take_answers(&mut self) {
         let services = self.forwarder.services();
-        if let Err(error) = self.answers.take(&mut self.exos, services) {
+        if let Err(error) = self.answers.take(&mut self.links, services) {
             exos_program::warn!("exos forward: answers of new servers do not come here: {error}");
         }
     }
 
     /// Flows that are silent for too long end; with some of them in the kernel, those that it has not seen either.
     fn handle_timeout(&mut self) {
-        let now = self.exos.now();
+        let now = self.links.now();
         match &mut self.kernel {
             None => self.forwarder.handle_timeout(now),
             Some(kernel) => {
-                kernel.turn(&mut self.exos, &mut self.forwarder);
+                kernel.turn(self.links.first_mut(), &mut self.forwarder);
                 let seen = |id| kernel.seen(now, id);
                 self.forwarder.handle_timeout_unless(now, seen);
             }
@@ -222,8 +240,8 @@ impl Program {
                 keeper.keep(&self.forwarder, id);
             }
             if let Some(kernel) = &mut self.kernel {
-                let now = self.exos.now();
-                kernel.follow(now, &mut self.forwarder, &mut self.exos.stack, id);
+                let (now, stack) = (self.links.now(), &mut self.links.first_mut().stack);
+                kernel.follow(now, &mut self.forwarder, stack, id);
             }
         }
     }
@@ -236,7 +254,7 @@ impl Program {
 
     pub(super) fn parts(&self) -> statistics::Parts<'_> {
         statistics::Parts {
-            exos: &self.exos,
+            links: &self.links,
             forwarder: &self.forwarder,
             kernel: self.kernel.as_ref(),
             started: self.started,

@@ -43,17 +43,17 @@ impl Program {
         // While places are those of the servers that it was counted for.
         self.read_tallies();
         // The link, the table and the sockets are what they were at the start.
-        wanted.link.address.clone_from(&self.addresses);
-        let is_lent = self.exos.via().is_some();
+        wanted.links.clone_from(&self.wanted_links);
+        let is_lent = self.links.first_mut().via().is_some();
         check(&wanted, self.kernel.is_some(), is_lent)?;
         if is_lent {
-            lent::claim(&mut self.exos, &wanted)?;
+            lent::claim(self.links.first_mut(), &wanted)?;
             if self.keeper.is_some() {
-                lent::await_successor(&mut self.exos)?;
+                lent::await_successor(self.links.first_mut())?;
             }
         }
         let filled = self.names.known().filled(&wanted)?;
-        let listens = listens(&filled.services, Some(&self.exos.stack))?;
+        let listens = listens(&filled.services, &self.links.stacks())?;
         let rule = wanted.health.rule()?;
         let services = self.forwarder.services_mut();
         let changed = services.become_these(&listens);
@@ -71,12 +71,13 @@ impl Program {
             return;
         }
         if let Some(mut checks) = self.checks.take() {
-            checks.stop(&mut self.exos);
+            checks.stop(&mut self.links);
         }
         if rule.is_none() {
             self.forwarder.services_mut().forget_checks();
         }
-        self.checks = rule.map(Checking::new);
+        let links = self.links.all().len();
+        self.checks = rule.map(|rule| Checking::new(rule, links));
     }
 }
 

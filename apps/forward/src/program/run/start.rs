@@ -19,6 +19,7 @@ use crate::program::control::ControlServer;
 use crate::program::exporter::Exporter;
 use crate::program::keeper::Keeper;
 use crate::program::lent;
+use crate::program::links::Links;
 use crate::program::predecessor::Predecessor;
 use crate::program::seeking::Seeking;
 use crate::service::{Listen, Services};
@@ -32,7 +33,8 @@ impl Program {
     /// A forwarder that has all it needs, and has given up the privilege that it needed for that.
     pub(super) fn start(args: &ForwardArgs) -> Result<Self, Error> {
         let wanted = checked(args)?;
-        let checks = wanted.health.rule()?.map(Checking::new);
+        let checks = wanted.health.rule()?;
+        let checks = checks.map(|rule| Checking::new(rule, wanted.links.all().len()));
         let resolve = || Names::resolve(&wanted, args.config.as_deref());
         let mut names = wanted.user.as_user(resolve)?;
         let wanted = names.known().filled(&wanted)?;
@@ -46,28 +48,32 @@ impl Program {
             Some(_) => None,
         };
         let busy_poll = BusyPoll::new(Idle::or_by_room(args.idle, 1));
-        wanted.link.pin()?;
-        let mut exos = attach(&wanted, before)?;
-        exos.check_relaying()
-            .map_err(|e| e.or_mend("forward on the kernel's sockets (--splice)"))?;
+        wanted.links.pin()?;
+        let mut links = Links::new(attach(&wanted, before)?);
+        for exos in links.all() {
+            exos.check_relaying()
+                .map_err(|e| e.or_mend("forward on the kernel's sockets (--splice)"))?;
+        }
         if control.is_none() {
             control = listen(&wanted)?;
         }
         let exporter = wanted.metrics.map(Exporter::listen).transpose()?;
-        names.in_force = listens(&wanted.services, Some(&exos.stack))?;
+        names.in_force = listens(&wanted.services, &links.stacks())?;
         let mut services = services(&names.in_force)?;
         services.set_names(names.known().by_address());
-        lent::claim(&mut exos, &wanted)?;
-        let mut forwarder = forwarder(services, &exos, &wanted)?;
+        lent::claim(links.first_mut(), &wanted)?;
+        let mut forwarder = forwarder(services, &links, &wanted)?;
         let keeper = keeper(&wanted, &mut forwarder)?;
         if keeper.is_some() {
-            lent::await_successor(&mut exos)?;
+            lent::await_successor(links.first_mut())?;
         }
-        exos_program::info!("exos forward: {}", exos.describe_link());
+        for exos in links.all() {
+            exos_program::info!("exos forward: {}", exos.describe_link());
+        }
         let mut answers = Answers::default();
-        answers.take(&mut exos, forwarder.services())?;
+        answers.take(&mut links, forwarder.services())?;
         let kernel = match wanted.in_kernel {
-            true => Some(in_kernel(&mut exos, &mut forwarder)?),
+            true => Some(in_kernel(links.first_mut(), &mut forwarder)?),
             false => None,
         };
         wanted.user.give_up()?;
@@ -80,7 +86,7 @@ impl Program {
             false => Stream::Error,
         };
         let program = Self {
-            exos,
+            links,
             forwarder,
             keeper,
             checks,
@@ -97,7 +103,7 @@ impl Program {
             printer: Printer::start(stream)?,
             json: args.json,
             args: args.clone(),
-            addresses: wanted.link.address,
+            wanted_links: wanted.links,
             made: Vec::new(),
             answers,
         };
@@ -111,7 +117,7 @@ impl Program {
 /// What the options and the file want, where it fits together.
 fn checked(args: &ForwardArgs) -> Result<Wanted, Error> {
     let mut wanted = args.wanted()?;
-    let is_lent = wanted.link.is_lent()?;
+    let is_lent = wanted.links.is_lent()?;
     if is_lent {
         lent::name_addresses(&mut wanted);
     }
@@ -132,11 +138,11 @@ fn services(listens: &[Listen]) -> Result<Services, Error> {
     Services::new(listens).map_err(|misfit| Error::new(misfit.to_string()))
 }
 
-/// The forwarder for these services on this link.
-fn forwarder(services: Services, exos: &Exos, wanted: &Wanted) -> Result<Forwarder, Error> {
-    let link = exos.stack.config();
-    let mut forwarder = Forwarder::new(services, link.mac, wanted.flows, secret()?);
-    forwarder.set_mtu(link.mtu);
+/// The forwarder for these services on these links.
+fn forwarder(services: Services, links: &Links, wanted: &Wanted) -> Result<Forwarder, Error> {
+    let facts = links.facts();
+    let mut forwarder = Forwarder::new(services, facts[0].0, wanted.flows, secret()?);
+    forwarder.set_links(&facts);
     set_rules(&mut forwarder, wanted);
     // A client belongs to the same server from the first packet on.
     while !forwarder.services_mut().build(usize::MAX) {}

@@ -10,9 +10,10 @@ mod known;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use exos::{Error, Prefixed};
+use exos::Error;
 
 use crate::service::Listen;
+use crate::settings::links::Links;
 use crate::settings::wanted::Wanted;
 use follower::{Asked, Follower};
 pub use known::{Known, News};
@@ -145,14 +146,14 @@ impl Names {
         (self.written, self.in_force, self.refused) = (wanted, in_force, None);
     }
 
-    /// What was written, with the addresses that are known now.
+    /// What was written, with the addresses that are known now, on these links.
     ///
     /// # Errors
     ///
     /// A name has no address of a family that is listened for.
-    pub fn filled(&self, addresses: &[Prefixed]) -> Result<Wanted, Error> {
+    pub fn filled(&self, links: &Links) -> Result<Wanted, Error> {
         let mut filled = self.known.filled(&self.written)?;
-        filled.link.address = addresses.to_vec();
+        filled.links.clone_from(links);
         Ok(filled)
     }
 

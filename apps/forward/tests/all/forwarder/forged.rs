@@ -337,7 +337,7 @@ fn nobody_s_address_begins_nothing() {
     routes.add_address(at(VIP).ip(), 24).unwrap();
     routes.add_address(at(VIP6).ip(), 64).unwrap();
     let mut forwarder = forwarder(100);
-    forwarder.set_routes(1, &routes);
+    forwarder.set_routes(0, 1, &routes);
     let v4 = [
         "10.0.0.255",
         "255.255.255.255",

@@ -112,7 +112,7 @@ fn of_some_nobody_is_told() {
     let mut routes = Routes::new();
     routes.add_address(at(VIP).ip(), 24).unwrap();
     routes.add_address(at(VIP6).ip(), 64).unwrap();
-    forwarder.set_routes(routes.generation(), &routes);
+    forwarder.set_routes(0, routes.generation(), &routes);
     let (IpAddr::V4(vip), IpAddr::V4(client)) = (at(VIP).ip(), at(CLIENT).ip()) else {
         unreachable!("constants");
     };

@@ -57,7 +57,7 @@ fn on_which_cores() {
         ("--core 5,2", &[5, 2]),
         ("--cores 3 -c 3", &[2, 3, 5]),
     ] {
-        assert_eq!(places(line).unwrap(), wanted, "{line}");
+        assert_eq!(places(line).unwrap(), [wanted], "{line}");
     }
     for (line, part) in [
         ("--cores 4", "give --cores 3"),
@@ -71,6 +71,43 @@ fn on_which_cores() {
         let error = places(line).unwrap_err();
         assert!(error.contains(part), "{line}: {error}");
     }
+}
+
+/// Each link has loops: on cores of its own, or on one that they share.
+#[test]
+fn on_which_cores_each_link() {
+    let both = "--link xdp:a --address 192.0.2.7/24 --link xdp:b --address 198.51.100.7/24";
+    let places = |line: &str| args(&format!("{both} {line}")).places(&[2, 3, 5]);
+    for (line, wanted) in [
+        ("--cores 1", [vec![2], vec![2]]),
+        ("--cores 2", [vec![2], vec![3]]),
+        ("--cores 3", [vec![2, 5], vec![3]]),
+        ("--core 5", [vec![5], vec![5]]),
+    ] {
+        assert_eq!(places(line).unwrap(), wanted, "{line}");
+    }
+    assert_eq!(
+        args(&format!("{both} --cores 1 --idle poll")).idle(),
+        Idle::Sleep
+    );
+    let error = places("--cores 1 -c 1").unwrap_err().to_string();
+    assert!(error.contains("2 links have a client each"), "{error}");
+}
+
+/// A pool is of the link in whose network it is.
+#[test]
+fn pools_of_several_links() {
+    let both = "--link xdp:a --address 192.0.2.7/24 --link xdp:b --address 10.0.0.7/8";
+    let pools = |line: &str| args(&format!("{both} {line}")).pools();
+    let each = pools("--pool 10.9.0.0/16 --pool 192.0.2.128/28").unwrap();
+    let text = |pools: &Vec<Prefixed>| pools.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        each.iter().map(text).collect::<Vec<_>>(),
+        [["192.0.2.128/28"], ["10.9.0.0/16"]]
+    );
+    let error = pools("--pool 203.0.113.0/24").unwrap_err().to_string();
+    assert!(error.contains("203.0.113.0/24 is in no network"), "{error}");
+    assert_eq!(args("--pool 203.0.113.0/24").pools().unwrap()[0].len(), 1);
 }
 
 /// Anyone who has a core left for the server looks on.

@@ -130,9 +130,9 @@ impl Peer {
         let packet = offer.packet.as_ref().unwrap();
         let fds = [offer.socket.as_fd(), offer.memory.as_fd(), packet.as_fd()];
         self.answer(tag, &attached(&offer), &fds);
-        // Of a kernel that lends nothing beside the ring: the link does without.
-        let (tag, batch) = self.request();
-        assert_eq!(batch, Request::Batch);
+        // Of a kernel that lends no ways past the interface: the link does without.
+        let (tag, bypass) = self.request();
+        assert_eq!(bypass, Request::Bypass);
         let (code, text) = (Refusal::Unsupported, String::from("not on this kernel"));
         self.answer(tag, &Answer::Refused { code, text }, &[]);
         (request, offer)

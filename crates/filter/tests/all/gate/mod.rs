@@ -4,7 +4,7 @@ pub mod packets;
 pub mod sender;
 pub mod wire;
 
-use exos_filter::gate::maps::SPECS;
+use exos_filter::gate::maps::{ARRIVALS, SPECS};
 use exos_filter::gate::{Counter, FlowKey, FlowValue, FragmentKey, FragmentValue, Maps, Slot};
 use exos_filter::{Filter, Program, gate};
 use exos_host::bpf::{Map, MapKind, Prog};
@@ -29,6 +29,9 @@ pub struct Tables(pub Maps<Map>);
 pub fn create() -> Tables {
     let maps = SPECS.try_map(|spec| {
         let kind = MapKind::from_number(spec.kind as u32).expect("known");
+        if kind == MapKind::ArrayOfMaps {
+            return Map::array_of_maps(spec.name, spec.entries, &arrivals());
+        }
         Map::create(
             kind,
             spec.name,
@@ -38,6 +41,11 @@ pub fn create() -> Tables {
         )
     });
     Tables(maps.unwrap())
+}
+
+/// Memory that frames arrive in, for one slot.
+pub fn arrivals() -> Map {
+    Map::mappable_array(ARRIVALS.name, ARRIVALS.value_size, ARRIVALS.entries).unwrap()
 }
 
 impl Tables {

@@ -2,6 +2,7 @@
 //! kernel (`BPF_PROG_TEST_RUN`), and afterwards all counters, buckets and fragments are the same. Needs the privilege
 //! to load programs and to make network namespaces; without it each test says that it was skipped.
 
+mod arrivals;
 mod batch;
 mod errors;
 mod fragments;

@@ -1,7 +1,7 @@
 //! Frames that are sent without the ring arrive where they should.
 
 use super::*;
-use exos_filter::transmit::{END, QUEUE_LEN, TAKEN};
+use exos_filter::transmit::{END, LOST, QUEUE_LEN, TAKEN};
 use gate::sender::{Sender, beginning};
 
 /// For slot 1.
@@ -82,6 +82,34 @@ fn batches_reach_the_wire_slots_and_the_host() {
         expect_counted(&wire.tables, &expected);
         let words = sender.words();
         assert_eq!((words.refused, words.returned), (0, 0));
+    });
+}
+
+/// What an interface does not take is counted, for the one who sent it: in its own queue and by the gate.
+#[test]
+fn what_an_interface_does_not_take_is_counted() {
+    in_namespace("what_an_interface_does_not_take_is_counted", || {
+        let wire = wire();
+        let netlink = Netlink::new().unwrap();
+        let sender = sender(&wire);
+        let frames = numbered(50, PEER);
+        let hairpin = numbered(30, "192.0.2.7:443");
+        sender.send(&frames);
+        expect_all(&wire.peer, &frames);
+        assert_eq!(sender.word(LOST), 0);
+
+        netlink.set_up(wire.device, false).unwrap();
+        sender.send(&frames);
+        assert_eq!(sender.word(LOST), 50);
+        netlink.set_up(wire.model.slots[2].ifindex, false).unwrap();
+        sender.send(&hairpin);
+        assert_eq!(sender.word(LOST), 80);
+        let expected = [
+            (1, Counter::TxPackets, 130),
+            (1, Counter::TxLost, 80),
+            (2, Counter::TxLost, 0),
+        ];
+        expect_counted(&wire.tables, &expected);
     });
 }
 

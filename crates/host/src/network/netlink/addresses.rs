@@ -1,6 +1,6 @@
 //! Addresses of interfaces.
 
-use super::Netlink;
+use super::exchange::Netlink;
 use crate::error::Result;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};

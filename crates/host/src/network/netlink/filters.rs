@@ -5,7 +5,7 @@
 //! was not there it is made, which the filter's name notes, and taken away again with the last filter. What others put there
 //! is never replaced or removed.
 
-use super::Netlink;
+use super::exchange::Netlink;
 use crate::bpf::TcxHook;
 use crate::error::Result;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};

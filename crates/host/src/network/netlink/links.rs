@@ -1,6 +1,6 @@
 //! Interfaces: what there is, veth pairs, and the settings we change.
 
-use super::Netlink;
+use super::exchange::Netlink;
 use crate::error::{Error, Result};
 use crate::limits::INTERFACE_NAME_LEN;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};

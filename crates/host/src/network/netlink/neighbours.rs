@@ -1,7 +1,7 @@
 //! The host's neighbour table (ARP and NDP), and asking the kernel to resolve an address for us.
 
-use super::Netlink;
 use super::addresses::family;
+use super::exchange::Netlink;
 use crate::error::Result;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;

@@ -4,7 +4,7 @@
 //! `nlattr { len u16, type u16, value }` padded to 4 bytes. The family's number is asked for by name first.
 //! Source: Documentation/netlink/specs/netdev.yaml.
 
-use super::{RawMessage, Refusal, open, transact};
+use super::exchange::{RawMessage, Refusal, open, transact};
 use crate::error::Result;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST};
 use netlink_sys::{Socket, protocols::NETLINK_GENERIC};
@@ -149,7 +149,9 @@ fn ask(
 
 /// The value of the first attribute of a kind, if it has the size that it should have.
 fn attribute<const N: usize>(attributes: &[u8], kind: u16) -> Option<[u8; N]> {
-    super::attribute(attributes, kind)?.try_into().ok()
+    super::exchange::attribute(attributes, kind)?
+        .try_into()
+        .ok()
 }
 
 #[cfg(test)]

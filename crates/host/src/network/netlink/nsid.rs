@@ -4,7 +4,7 @@
 //! **socket** of it. So anyone who has numbered a namespace can tell later, without holding it, whether anybody has a
 //! socket of it still.
 
-use super::Netlink;
+use super::exchange::Netlink;
 use crate::error::{Error, Result};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};

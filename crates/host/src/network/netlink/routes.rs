@@ -1,7 +1,7 @@
 //! Routes: where the host would send a packet, and new ones.
 
-use super::Netlink;
 use super::addresses::family;
+use super::exchange::Netlink;
 use crate::error::{Error, Result};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;

@@ -4,8 +4,8 @@
 //! gives `None`. When more changed than the kernel keeps for us, it says [`Change::Missed`] and the tables must
 //! be read again.
 
+use super::exchange::messages;
 use super::links::{LinkInfo, link_info};
-use super::messages;
 use super::neighbours::{Neighbour, neighbour};
 use crate::error::{Context as _, Error, Result};
 use netlink_packet_core::ParseableParametrized as _;

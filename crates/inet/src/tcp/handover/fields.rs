@@ -2,23 +2,20 @@
 //!
 //! The list says the order of the bytes too ([`super`]: the whole form). A field that is added to
 //! [`Connection`] must be put into it, or among those that stay; the compiler asks for that. Anyone who changes
-//! what is written raises [`super::VERSION`].
+//! what is written raises `codec::VERSION`.
 
 use core::ops::Range;
 use std::net::IpAddr;
 
-use exos_buf::{Aggregate, Buffer};
-
-use crate::tcp::codec::{HandoverError, Wire, travel};
-use crate::tcp::congestion::{Algorithm, Congestion};
-use crate::tcp::connection::Connection;
-use crate::tcp::ecn::EcnMode;
-use crate::tcp::event::EventSet;
-use crate::tcp::flow::Flow;
-use crate::tcp::ip::IpFields;
-use crate::tcp::memory::Memory;
-use crate::tcp::rtt::Rtt;
-use crate::tcp::state::State;
+use crate::tcp::congestion::algorithm::{Algorithm, Congestion};
+use crate::tcp::connection::control_block::Connection;
+use crate::tcp::shared::memory::Memory;
+use crate::tcp::values::codec::{HandoverError, Wire, travel};
+use crate::tcp::values::ecn::EcnMode;
+use crate::tcp::values::event::EventSet;
+use crate::tcp::values::flow::Flow;
+use crate::tcp::values::ip::IpFields;
+use crate::tcp::values::state::State;
 
 type Done = Result<(), HandoverError>;
 
@@ -121,20 +118,6 @@ impl Wire<'_> {
         self.u8(&mut sent)?;
         *dscp = sent;
         check(sent < 64, "dscp")
-    }
-
-    pub(in crate::tcp) fn rtt(&mut self, value: &mut Rtt) -> Done {
-        value.travel(self)
-    }
-
-    pub(in crate::tcp) fn aggregate(&mut self, value: &mut Aggregate) -> Done {
-        let queued = value.to_vec(0..value.len());
-        let at = self.block(&queued)?;
-        if self.reads() {
-            *value = Aggregate::new();
-            value.push(Buffer::from(self.read_at(at).to_vec()).into());
-        }
-        Ok(())
     }
 
     /// A name and four numbers of the algorithm's own.

@@ -13,7 +13,7 @@
 //!
 //! **Forgery.** Eight indices in two epochs make 16 of 2^32 acknowledgement numbers good for a blind
 //! sender: one guess in 2^28 opens a connection, from an address of their choosing, while a listener
-//! hands out cookies and for two epochs after (always, where somebody [else](crate::tcp::syn_offload) answers SYNs). **Replay.** Anyone who has received a SYN-ACK may bring
+//! hands out cookies and for two epochs after (always, where somebody [else](crate::tcp::endpoint) answers SYNs). **Replay.** Anyone who has received a SYN-ACK may bring
 //! its cookie again until it ends, and so open the same connection again after it was closed; a
 //! TIME-WAIT entry stands in the way where it is us who finished first. Both as with Linux's.
 
@@ -26,8 +26,8 @@ use exos_wire::tcp::{TcpOptions, Timestamps};
 
 use crate::limits::SYN_COOKIE_EPOCH;
 use crate::siphash::SipKey;
-use crate::tcp::flow::Flow;
-use crate::tcp::segment::Segment;
+use crate::tcp::values::flow::Flow;
+use crate::tcp::values::segment::Segment;
 use crate::time::Instant;
 
 /// Salt of the hash, apart from those of `Tcp`.
@@ -153,7 +153,7 @@ fn hash(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::Ecn;
+    use crate::tcp::values::ecn::Ecn;
     use crate::time::Duration;
     use exos_wire::tcp::TcpFlags;
     use proptest::prelude::*;

@@ -1,9 +1,6 @@
-//! How connections begin: listeners and their SYNs, ports of ours, cookies.
+//! How connections begin: who listens, from which ports we open, and cookies of what is not kept. What is done with a SYN
+//! stands in `endpoint`.
 
-pub(in crate::tcp) mod cookie;
-pub(in crate::tcp) mod ip;
-pub(in crate::tcp) mod listener;
-pub mod options;
-pub(in crate::tcp) mod passive;
-pub(in crate::tcp) mod ports;
-pub mod syn_offload;
+pub mod cookie;
+pub mod listeners;
+pub mod ports;

@@ -10,7 +10,7 @@
 //! hints only: whatever they say, a pair is looked up before it is given out.
 //!
 //! Several stacks with the same addresses, made with the same seed, number the pairs alike. Where each takes a part of the
-//! numbers ([`Tcp::set_local_part`]), no two of them give out the same pair.
+//! numbers ([`Ports::set_part`]), no two of them give out the same pair.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -19,8 +19,9 @@ use std::ops::Range;
 use crate::limits::{LOCAL_PORTS, PORT_NOTES_MAX, PORT_PROBES};
 use crate::part::Part;
 use crate::route::Prefix;
-use crate::tcp::flow::Flow;
-use crate::tcp::{OpenError, Tcp};
+use crate::siphash::SipKey;
+use crate::tcp::values::event::OpenError;
+use crate::tcp::values::flow::Flow;
 
 /// Salt of the keyed hash, one for each of its uses.
 const SALT_PORT: u32 = 3;
@@ -123,102 +124,96 @@ impl Ports {
     pub const fn may_have_become_free(&mut self) {
         self.exhausted = None;
     }
-}
 
-impl Tcp {
-    /// Open connections from these ports from now on, where no port is said.
-    ///
-    /// Panics when there is none.
-    pub fn set_local_ports(&mut self, range: Range<u16>) {
+    /// Give out pairs with these ports from now on. Panics when there is none.
+    pub fn set_range(&mut self, range: Range<u16>) {
         assert!(!range.is_empty(), "a connection needs a port");
-        self.ports.range = range;
-        self.ports.may_have_become_free();
+        self.range = range;
+        self.may_have_become_free();
     }
 
-    /// Take a part of all pairs of address and port from now on, where no port is said: what other stacks with the same
-    /// addresses, ports and seed take of the rest is not taken twice.
-    pub fn set_local_part(&mut self, part: Part) {
-        self.ports.part = part;
-        self.ports.may_have_become_free();
+    /// Give out this part of all pairs from now on.
+    pub fn set_part(&mut self, part: Part) {
+        self.part = part;
+        self.may_have_become_free();
     }
 
-    /// A flow to `remote` that nobody has.
-    pub(in crate::tcp) fn choose_flow(
+    /// A flow to `remote` that is free. `key` says where ports begin.
+    pub fn choose(
         &mut self,
         from: &Source<'_>,
         remote: SocketAddr,
+        key: &SipKey,
+        is_free: impl Fn(&Flow) -> bool,
     ) -> Result<Flow, OpenError> {
-        let all = from.addresses() * self.ports.range.len() as u64;
-        let pairs = self.ports.part.count(all);
+        let all = from.addresses() * self.range.len() as u64;
+        let pairs = self.part.count(all);
         for _ in 0..PORT_PROBES.min(pairs) {
-            if let Some(flow) = self.next_flow(from, remote, pairs) {
+            let flow = self.next_flow(from, (remote, pairs), key);
+            if is_free(&flow) {
                 return Ok(flow);
             }
         }
-        self.ports.crowded = true;
-        while let Some(pair) = self.ports.free.pop_front() {
+        self.crowded = true;
+        while let Some(pair) = self.free.pop_front() {
             let flow = Flow::new(pair, remote);
-            if self.is_of_our_part(from, &flow) && self.is_for_us(&flow) {
+            if self.is_of_our_part(from, &flow, key) && is_free(&flow) {
                 return Ok(flow);
             }
         }
         let these = Some((from.address(0), remote));
-        if self.ports.exhausted == these {
+        if self.exhausted == these {
             return Err(OpenError::NoPort);
         }
         for _ in 0..pairs {
-            if let Some(flow) = self.next_flow(from, remote, pairs) {
+            let flow = self.next_flow(from, (remote, pairs), key);
+            if is_free(&flow) {
                 return Ok(flow);
             }
         }
-        self.ports.exhausted = these;
+        self.exhausted = these;
         Err(OpenError::NoPort)
     }
 
-    /// The flow of the next of our pairs, of which there are this many, if it is free.
-    fn next_flow(&mut self, from: &Source<'_>, remote: SocketAddr, pairs: u64) -> Option<Flow> {
-        let n = self.ports.part.number(self.ports.tried % pairs);
-        self.ports.tried += 1;
+    /// The flow of the next of our pairs, of which there are this many.
+    fn next_flow(
+        &mut self,
+        from: &Source<'_>,
+        (remote, pairs): (SocketAddr, u64),
+        key: &SipKey,
+    ) -> Flow {
+        let n = self.part.number(self.tried % pairs);
+        self.tried += 1;
         let addresses = from.addresses();
         let ip = from.address(n % addresses);
-        let range = &self.ports.range;
-        let place = (self.first_place(ip, remote) + n / addresses) % range.len() as u64;
-        let flow = Flow::new(SocketAddr::new(ip, range.start + place as u16), remote);
-        self.is_for_us(&flow).then_some(flow)
+        let range = &self.range;
+        let place = (self.first_place(ip, remote, key) + n / addresses) % range.len() as u64;
+        Flow::new(SocketAddr::new(ip, range.start + place as u16), remote)
     }
 
     /// Where among the ports those of an address begin.
-    fn first_place(&self, ip: IpAddr, remote: SocketAddr) -> u64 {
-        let hash = Flow::new(SocketAddr::new(ip, 0), remote).hash(&self.key, SALT_PORT) as u32;
-        u64::from(hash) % self.ports.range.len() as u64
+    fn first_place(&self, ip: IpAddr, remote: SocketAddr, key: &SipKey) -> u64 {
+        let hash = Flow::new(SocketAddr::new(ip, 0), remote).hash(key, SALT_PORT) as u32;
+        u64::from(hash) % self.range.len() as u64
     }
 
     /// It begins at one of these pairs, and the number of that is in our part.
-    fn is_of_our_part(&self, from: &Source<'_>, flow: &Flow) -> bool {
-        let (pair, range) = (flow.local(), &self.ports.range);
+    fn is_of_our_part(&self, from: &Source<'_>, flow: &Flow, key: &SipKey) -> bool {
+        let (pair, range) = (flow.local(), &self.range);
         let ports = range.len() as u64;
         let (Some(address), true) = (from.number(pair.ip()), range.contains(&pair.port())) else {
             return false;
         };
         let place = u64::from(pair.port() - range.start);
-        let turn = (place + ports - self.first_place(pair.ip(), flow.remote())) % ports;
-        self.ports.part.contains(turn * from.addresses() + address)
-    }
-
-    /// Nobody listens on its port, and no connection has it.
-    fn is_for_us(&self, flow: &Flow) -> bool {
-        let listened = self.listeners.iter().any(|l| l.port == flow.local_port());
-        !listened && !self.is_taken(flow)
-    }
-
-    /// A connection that is nobody's any more has left its pair, unless it waits in TIME-WAIT.
-    #[cold]
-    pub(in crate::tcp) fn note_end(&mut self, flow: &Flow) {
-        if !self.is_taken(flow) {
-            self.ports.has_become_free(flow.local());
-        }
+        let turn = (place + ports - self.first_place(pair.ip(), flow.remote(), key)) % ports;
+        self.part.contains(turn * from.addresses() + address)
     }
 }
 
 #[cfg(test)]
-mod tests;
+impl Ports {
+    /// How many pairs have been tried.
+    pub const fn tried(&self) -> u64 {
+        self.tried
+    }
+}

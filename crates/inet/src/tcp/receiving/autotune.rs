@@ -10,10 +10,10 @@
 //! data answers our acknowledgements as those answer data), or where there are none, in the time that a
 //! window's worth of data takes: never less than a round trip.
 
-use super::tuning::Tuning;
 use crate::limits::INITIAL_WINDOW_SEGMENTS;
-use crate::tcp::memory::Pressure;
-use crate::tcp::receiver::Receiver;
+use crate::tcp::receiving::receiver::Receiver;
+use crate::tcp::receiving::tuning::Tuning;
+use crate::tcp::shared::memory::Pressure;
 use crate::time::Instant;
 use exos_wire::tcp::Timestamps;
 

@@ -1,13 +1,12 @@
-//! What comes in on a connection: segments in the order of RFC 9293, bytes in order and beyond gaps, the window that we announce.
+//! What a connection knows of what comes: bytes in order and beyond gaps, the window that we announce, what is to be reported.
 
+pub mod arrival;
 mod autotune;
-pub mod input;
-mod prediction;
-pub(in crate::tcp) mod reassembly;
-pub mod receive;
-pub(in crate::tcp) mod receiver;
-pub(in crate::tcp) mod sack;
-pub(in crate::tcp) mod text;
+pub mod queue;
+mod reassembly;
+pub mod receiver;
+mod reports;
+mod sack;
 mod tuning;
 mod window;
 mod window_scale;

@@ -19,11 +19,8 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::SackBlocks;
 
 use crate::limits::{OUT_OF_ORDER_BLOCK_BYTES as BLOCK, OUT_OF_ORDER_RANGES_MAX};
-use crate::tcp::memory::{Block, Memory};
-use crate::tcp::sack::Reports;
-
-/// From the first sequence number up to but not including the second.
-pub(in crate::tcp) type Range = (SeqNumber, SeqNumber);
+use crate::tcp::receiving::reports::{Range, Reports};
+use crate::tcp::shared::memory::{Block, Memory};
 
 /// A block's number is its first sequence number in blocks; they come round as those do.
 const BLOCK_NUMBERS: u32 = (u32::MAX / BLOCK as u32) + 1;

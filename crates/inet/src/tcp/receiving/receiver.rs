@@ -1,19 +1,19 @@
 //! What a connection knows of what comes: which numbers, into which window, and which acknowledgement is owed.
 //!
-//! The RFC's variables have its names (RFC 9293 §3.3.1). What happens to them stands in this folder alone: `text` takes
+//! The RFC's variables have its names (RFC 9293 §3.3.1). What happens to them stands in this folder alone: `arrival` takes
 //! in data, `window` announces, `autotune` widens. The rest of the connection asks, and says what has happened.
 
 use exos_wire::SeqNumber;
 
-use super::tuning::Tuning;
-use super::window_scale::window_scale_for;
 use crate::limits::{MSS_DEFAULT_V4, QUICK_ACKS, WINDOW_BYTES_MAX};
-use crate::tcp::codec::{HandoverError, Wire, travel};
-use crate::tcp::memory::{Memory, Pressure};
-use crate::tcp::options::Options;
-use crate::tcp::receive::ReceiveQueue;
-use crate::tcp::reply::Challenges;
-use crate::tcp::segment::Segment;
+use crate::tcp::receiving::queue::ReceiveQueue;
+use crate::tcp::receiving::tuning::Tuning;
+use crate::tcp::receiving::window_scale::window_scale_for;
+use crate::tcp::shared::memory::{Memory, Pressure};
+use crate::tcp::shared::reply::Challenges;
+use crate::tcp::values::codec::{HandoverError, Wire, travel};
+use crate::tcp::values::options::Options;
+use crate::tcp::values::segment::Segment;
 use crate::time::{Duration, Instant};
 
 /// Whether an acknowledgement is owed.

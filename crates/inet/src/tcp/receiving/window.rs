@@ -9,8 +9,8 @@
 use exos_wire::SeqNumber;
 
 use crate::limits::WINDOW_UNDER_PRESSURE_SEGMENTS;
-use crate::tcp::memory::Pressure;
-use crate::tcp::receiver::{Owed, Receiver};
+use crate::tcp::receiving::receiver::{Owed, Receiver};
+use crate::tcp::shared::memory::Pressure;
 
 impl Receiver {
     /// The buffer on which the window is reckoned: what the stack's memory allows of ours.

@@ -2,26 +2,12 @@
 
 use exos_wire::SeqNumber;
 
-use super::sender::Sender;
-use crate::tcp::loss::{Acknowledgement, Timer};
-use crate::tcp::segment::{Context, Segment};
+use crate::tcp::sending::acknowledgement::{Acked, Acknowledgement};
+use crate::tcp::sending::loss::flight::Timer;
+use crate::tcp::sending::sender::Sender;
+use crate::tcp::shared::context::Context;
+use crate::tcp::values::segment::Segment;
 use crate::time::Instant;
-
-/// What an acknowledgement was of.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub(in crate::tcp) struct Acked {
-    /// Data that the program had queued.
-    pub data: bool,
-    /// Our FIN.
-    pub fin: bool,
-}
-
-impl Acked {
-    pub const NOTHING: Self = Self {
-        data: false,
-        fin: false,
-    };
-}
 
 impl Sender {
     /// RFC 5961 §5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT.
@@ -59,14 +45,6 @@ impl Sender {
             (self.snd_wl1, self.snd_wl2) = (seg.seq, seg.ack);
         }
         Acked::NOTHING
-    }
-
-    /// Take over a window that the peer announced, already scaled.
-    pub fn set_window(&mut self, seq: SeqNumber, ack: SeqNumber, window: u32) {
-        self.snd_wnd = window;
-        self.snd_wnd_max = self.snd_wnd_max.max(window);
-        self.snd_wl1 = seq;
-        self.snd_wl2 = ack;
     }
 
     /// What an acceptable acknowledgement moves.
@@ -148,21 +126,5 @@ impl Sender {
         }
         self.take_acknowledgement(seg, before, cx);
         acked
-    }
-
-    /// Move `snd_una` to `ack` and let go of the data before it.
-    pub(super) fn advance_una(&mut self, ack: SeqNumber) -> Acked {
-        let (queued, advanced) = (self.send.len(), (ack - self.snd_una) as usize);
-        let data = advanced.min(queued);
-        if data > 0 {
-            self.send.advance(data);
-        }
-        self.snd_una = ack;
-        let fin = advanced > queued && self.fin_is_due();
-        self.finished |= fin;
-        Acked {
-            data: data > 0,
-            fin,
-        }
     }
 }

@@ -1,19 +1,15 @@
-//! What goes out of a connection: what to send next, how fast, what was lost; and answers that need no connection.
+//! What a connection knows of what it sends: what to send next, how fast, and what was lost.
 
-pub(in crate::tcp) mod acknowledged;
-pub mod congestion;
-pub mod ecn;
-pub(in crate::tcp) mod loss;
+mod acknowledged;
+pub mod acknowledgement;
+pub mod loss;
 mod marks;
 mod mtu;
 mod new_data;
-mod outgoing;
-pub mod output;
-pub(in crate::tcp) mod pacing;
+pub mod pacing;
 mod path_mtu;
-mod piece;
-pub(in crate::tcp) mod recycling;
-pub mod reply;
+pub mod piece;
+mod recovery;
 mod retransmit;
 pub mod rtt;
-pub(in crate::tcp) mod sender;
+pub mod sender;

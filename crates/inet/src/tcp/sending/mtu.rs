@@ -18,14 +18,14 @@
 
 use exos_wire::SeqNumber;
 
-use super::path_mtu::PathMtu;
-use super::piece::Piece;
 use crate::limits::{
     BLACK_HOLE_MSS_V4, BLACK_HOLE_RETRIES, BLACK_HOLE_RETRIES_MORE, MSS_DEFAULT_V6,
     MSS_PATH_MIN_V4, PATH_MTU_LIFETIME, PATH_MTU_PROBE_INTERVAL,
 };
-use crate::tcp::segment::Context;
-use crate::tcp::sender::{Sender, Syn, TIMESTAMPS_BYTES};
+use crate::tcp::sending::path_mtu::PathMtu;
+use crate::tcp::sending::piece::Piece;
+use crate::tcp::sending::sender::{Sender, Syn, TIMESTAMPS_BYTES};
+use crate::tcp::shared::context::Context;
 use crate::time::Instant;
 
 impl Sender {

@@ -2,11 +2,11 @@
 
 use core::ops::Range;
 
-use super::outgoing::Burst;
-use super::piece::Piece;
-use super::sender::Sender;
 use crate::limits::{CUT_MSS_MIN, RTO_VARIATION_MIN};
-use crate::tcp::loss::Timer;
+use crate::tcp::sending::loss::flight::Timer;
+use crate::tcp::sending::piece::Piece;
+use crate::tcp::sending::sender::Sender;
+use crate::tcp::values::outgoing::Burst;
 use crate::time::Instant;
 
 impl Sender {

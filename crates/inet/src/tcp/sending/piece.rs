@@ -5,9 +5,9 @@ use core::ops::Range;
 use exos_wire::SeqNumber;
 use exos_wire::tcp::TcpFlags;
 
-use super::outgoing::Burst;
-use super::sender::{Sender, Syn};
-use crate::tcp::loss::Timer;
+use crate::tcp::sending::loss::flight::Timer;
+use crate::tcp::sending::sender::{Sender, Syn};
+use crate::tcp::values::outgoing::Burst;
 use crate::time::Instant;
 
 /// What leaves next.

@@ -2,9 +2,9 @@
 
 use exos_wire::SeqNumber;
 
-use super::new_data::longest;
-use super::piece::Piece;
-use super::sender::Sender;
+use crate::tcp::sending::new_data::longest;
+use crate::tcp::sending::piece::Piece;
+use crate::tcp::sending::sender::Sender;
 use crate::time::Instant;
 
 impl Sender {

@@ -4,7 +4,7 @@
 //! round trips, and of timeouts that ran out.
 
 use crate::limits::{RTO_HANDSHAKE_LOST, RTO_INITIAL, RTO_MAX, RTO_VARIATION_MIN};
-use crate::tcp::codec::{HandoverError, Wire, travel};
+use crate::tcp::values::codec::{HandoverError, Wire, travel};
 use crate::time::Duration;
 
 /// Smoothed round-trip time and the timeout that follows from it.

@@ -1,8 +1,8 @@
 //! What a connection knows of what it sends: what is queued, in flight and acknowledged, the peer's window, and how fast
 //! to go.
 //!
-//! The RFC's variables have its names (RFC 9293 §3.3.1). What happens to them stands in this folder alone: `output` and `new_data`
-//! send, `acknowledged` and `loss` take in what the peer says, `mtu` finds out how long a segment may be. The rest of the
+//! The RFC's variables have its names (RFC 9293 §3.3.1). What happens to them stands in this folder alone: `piece` and `new_data`
+//! send, `acknowledged` and `recovery` take in what the peer says, `mtu` finds out how long a segment may be. The rest of the
 //! connection asks, and says what has happened.
 
 use std::ops::Range;
@@ -11,15 +11,16 @@ use exos_buf::{Aggregate, Slice};
 use exos_wire::SeqNumber;
 use exos_wire::tcp::Timestamps;
 
-use super::path_mtu::PathMtu;
 use crate::limits::{MSS_MIN, SEND_QUEUE_BYTES_MAX, WINDOW_BYTES_MAX};
-use crate::tcp::agreed::Agreed;
-use crate::tcp::codec::{HandoverError, Wire, travel};
-use crate::tcp::congestion::Congestion;
-use crate::tcp::loss::{Flight, Loss, Timer};
-use crate::tcp::options::Options;
-use crate::tcp::rtt::Rtt;
-use crate::tcp::segment::Segment;
+use crate::tcp::congestion::algorithm::Congestion;
+use crate::tcp::sending::acknowledgement::Acked;
+use crate::tcp::sending::loss::flight::{Flight, Loss, Timer};
+use crate::tcp::sending::path_mtu::PathMtu;
+use crate::tcp::sending::rtt::Rtt;
+use crate::tcp::values::agreed::Agreed;
+use crate::tcp::values::codec::{HandoverError, Wire, travel};
+use crate::tcp::values::options::Options;
+use crate::tcp::values::segment::Segment;
 use crate::time::{Duration, Instant};
 
 /// Bytes of a timestamps option with its padding (RFC 7323 appendix A).
@@ -182,6 +183,30 @@ impl Sender {
         self.retries = 0;
         self.rtt.progressed();
         self.retransmit_at = Instant::NEVER;
+    }
+
+    /// Take over a window that the peer announced, already scaled.
+    pub fn set_window(&mut self, seq: SeqNumber, ack: SeqNumber, window: u32) {
+        self.snd_wnd = window;
+        self.snd_wnd_max = self.snd_wnd_max.max(window);
+        self.snd_wl1 = seq;
+        self.snd_wl2 = ack;
+    }
+
+    /// Move `snd_una` to `ack` and let go of the data before it.
+    pub(super) fn advance_una(&mut self, ack: SeqNumber) -> Acked {
+        let (queued, advanced) = (self.send.len(), (ack - self.snd_una) as usize);
+        let data = advanced.min(queued);
+        if data > 0 {
+            self.send.advance(data);
+        }
+        self.snd_una = ack;
+        let fin = advanced > queued && self.fin_is_due();
+        self.finished |= fin;
+        Acked {
+            data: data > 0,
+            fin,
+        }
     }
 
     /// Queue a slice to be sent; false when that is too much at once ([`SEND_QUEUE_BYTES_MAX`]), or a FIN is to follow
@@ -457,9 +482,9 @@ impl Sender {
             snd_wnd: u32,
             snd_wnd_max: u32,
             last_sent: age,
-            rtt: rtt,
-            send: aggregate,
-        } by_hand {} stay {
+        } by_hand {
+            rtt, send,
+        } stay {
             // Of the handshake, and of the end.
             syn, syn_again, finished,
             // When what is in flight left, and what waits for its timer.
@@ -467,7 +492,8 @@ impl Sender {
             // They travel with the connection.
             agreed, congestion, mtu,
         });
-        Ok(())
+        rtt.travel(wire)?;
+        wire.aggregate(send)
     }
 
     /// The congestion control, for the same connection in another stack.

@@ -82,12 +82,6 @@ impl Index {
         self.len
     }
 
-    /// True when there is none.
-    #[inline]
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Take all slots out, and keep the room.
     pub fn clear(&mut self) {
         self.buckets.fill(Bucket::default());
@@ -238,7 +232,7 @@ mod tests {
         }
         assert_eq!((index.len(), index.buckets.len()), (1_000, size));
         (200_000..201_000).for_each(|n| assert!(index.remove(hash(n), n)));
-        assert!(index.is_empty() && index.buckets.iter().all(|b| b.passed == 0 && b.taken == 0));
+        assert!(index.len() == 0 && index.buckets.iter().all(|b| b.passed == 0 && b.taken == 0));
     }
 
     /// Each bucket was full once and has passed on one entry, which stays: a look-up in vain still ends.

@@ -1,12 +1,11 @@
-//! Where connections live and how they are found: slots, the index of four-tuples, queues of those with work, memory, TIME-WAIT.
+//! Where connections live and how they are found: slots, the index of four-tuples, queues of those with work, TIME-WAIT; and
+//! what is kept of those that are gone.
 
-mod delivery;
-pub mod flow;
-pub(in crate::tcp) mod id;
-pub(in crate::tcp) mod index;
-pub(in crate::tcp) mod lookup;
-pub mod memory;
-pub(in crate::tcp) mod pruning;
-pub(in crate::tcp) mod queues;
-pub(in crate::tcp) mod slab;
+pub mod index;
+pub mod pruning;
+pub mod queues;
+pub mod records;
+pub mod recycling;
+pub mod silence;
+pub mod slab;
 pub mod time_wait;

@@ -5,9 +5,9 @@
 //! tallest are cut down to one height, at which enough memory is free again.
 
 use crate::counters::Counters;
-use crate::tcp::Tcp;
-use crate::tcp::id::ConnectionId;
-use crate::tcp::slab::Slab;
+use crate::tcp::shared::memory::Memory;
+use crate::tcp::table::slab::Slab;
+use crate::tcp::values::id::ConnectionId;
 
 /// Before the list of those that may hold something is looked through, it has this many entries.
 const TIDY_FROM: usize = 1024;
@@ -27,42 +27,39 @@ impl Prunable {
         self.connections.retain(|&id| held_by(slab, id) > 0);
         self.tidy_at = (2 * self.connections.len()).max(TIDY_FROM);
     }
-}
 
-fn held_by(slab: &Slab, id: ConnectionId) -> usize {
-    slab.get(id).map_or(0, |c| c.receiver.queue().held_beyond())
-}
-
-impl Tcp {
     /// A connection begins to hold data beyond a gap.
-    pub(in crate::tcp) fn note_prunable(&mut self, id: ConnectionId) {
-        self.prunable.connections.push(id);
-        if self.prunable.connections.len() > self.prunable.tidy_at {
-            self.prunable.tidy(&self.slab);
+    pub fn note(&mut self, id: ConnectionId, slab: &Slab) {
+        self.connections.push(id);
+        if self.connections.len() > self.tidy_at {
+            self.tidy(slab);
         }
     }
 
     /// Give up data beyond gaps until enough memory is free, or there is no more of it.
     #[cold]
-    pub(in crate::tcp) fn prune(&mut self, counters: &mut Counters) {
-        self.prunable.tidy(&self.slab);
+    pub fn prune(&mut self, slab: &mut Slab, memory: &mut Memory, counters: &mut Counters) {
+        self.tidy(slab);
         let mut holders: Vec<(usize, ConnectionId)> = self
-            .prunable
             .connections
             .iter()
-            .map(|&id| (held_by(&self.slab, id), id))
+            .map(|&id| (held_by(slab, id), id))
             .collect();
         holders.sort_unstable_by_key(|&(held, id)| (std::cmp::Reverse(held), id.slot()));
-        let height = height_for(&holders, self.memory.excess());
+        let height = height_for(&holders, memory.excess());
         for (_, id) in holders.into_iter().take_while(|h| h.0 > height) {
-            if let Some(c) = self.slab.get_mut(id) {
-                let pruned = c.receiver.queue_mut().prune(height, &mut self.memory);
+            if let Some(c) = slab.get_mut(id) {
+                let pruned = c.receiver.queue_mut().prune(height, memory);
                 counters.tcp_out_of_order_pruned += 1;
                 counters.tcp_out_of_order_pruned_bytes += pruned as u64;
             }
         }
-        self.memory.pruned();
+        memory.pruned();
     }
+}
+
+fn held_by(slab: &Slab, id: ConnectionId) -> usize {
+    slab.get(id).map_or(0, |c| c.receiver.queue().held_beyond())
 }
 
 /// The height to which the tallest must be cut so that `excess` bytes go; zero where that is not

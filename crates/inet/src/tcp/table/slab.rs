@@ -1,8 +1,8 @@
 //! Where control blocks live: slots that never move, named by number and generation.
 
-use crate::tcp::connection::Connection;
-use crate::tcp::flow::{Flow, FlowKey};
-use crate::tcp::id::ConnectionId;
+use crate::tcp::connection::control_block::Connection;
+use crate::tcp::values::flow::{Flow, FlowKey};
+use crate::tcp::values::id::ConnectionId;
 use crate::time::Instant;
 
 /// A control block with its places in the queues, which lie before it: they are looked at with every segment.
@@ -211,8 +211,8 @@ impl Slab {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp::receiver::Receiver;
-    use crate::tcp::sender::Sender;
+    use crate::tcp::receiving::receiver::Receiver;
+    use crate::tcp::sending::sender::Sender;
     use std::mem::offset_of;
 
     /// With its share of the index (8 to 13 bytes) an idle connection stays below 512 bytes, and a chunk in the

@@ -5,17 +5,15 @@
 //! passes out with its turn, or is closed before the queue grows for want of its place: a client that
 //! uses its ports again and again leaves holes faster than time takes them. So the queue's memory follows
 //! from how many wait at most, and is bounded; the oldest entry makes room for a new one.
-//! Entries that move to another stack are in [`records`].
-
-pub mod records;
+//! Entries that move to another stack are in [`records`](super::records).
 
 use std::collections::VecDeque;
 
 use exos_wire::SeqNumber;
 
 use crate::limits::{TIME_WAIT, TIME_WAIT_ENTRIES_MAX};
-use crate::tcp::flow::Flow;
-use crate::tcp::index::Index;
+use crate::tcp::table::index::Index;
+use crate::tcp::values::flow::Flow;
 use crate::time::{Duration, Instant};
 
 /// Places of the smallest queue; the others have a power of two.
@@ -59,11 +57,6 @@ impl TimeWaitTable {
     /// How many connections wait.
     pub fn len(&self) -> usize {
         self.index.len()
-    }
-
-    /// True when none waits.
-    pub fn is_empty(&self) -> bool {
-        self.index.is_empty()
     }
 
     /// True when `expire` has something to drop.
@@ -135,6 +128,11 @@ impl TimeWaitTable {
         if self.entries.is_empty() {
             self.entries.shrink_to(1024);
         }
+    }
+
+    /// All that wait: their hashes and flows.
+    pub(in crate::tcp) fn flows(&self) -> impl Iterator<Item = (u32, Flow)> {
+        self.entries.iter().flatten().map(|e| (e.hash, e.flow))
     }
 
     /// Where in the queue the entry of a flow stands.
@@ -263,7 +261,7 @@ mod tests {
         assert!(get(&table, 1).is_some() && get(&table, 2).is_none());
         assert_eq!(table.poll_timeout(later), Some(later + TIME_WAIT));
         table.expire(later + TIME_WAIT, |_| ());
-        assert!(table.is_empty() && table.poll_timeout(later).is_none());
+        assert!(table.len() == 0 && table.poll_timeout(later).is_none());
     }
 
     /// A peer that repeats its FIN for ever costs no memory.
@@ -277,7 +275,7 @@ mod tests {
         assert!(table.entries.capacity() <= 128);
         assert!((0..50).all(|port| get(&table, port).is_some()));
         table.expire(Instant::START + TIME_WAIT, |_| ());
-        assert!(table.is_empty());
+        assert!(table.len() == 0);
     }
 
     /// A client that uses its ports again long before their time is over: the memory is that of as many as wait at once.

@@ -13,7 +13,7 @@
 //! A slot that was armed for later, and then for earlier, has both entries until the later one passes: at most as many
 //! as the shortest wait goes into the longest.
 
-use crate::tcp::wheel::Wheel;
+use crate::tcp::timers::wheel::Wheel;
 use crate::time::Instant;
 
 /// Deadlines of the objects in slots that are numbered from 0.

@@ -3,7 +3,7 @@
 //!
 //! All of them share one deadline: in FIN-WAIT-2 its end, otherwise the next moment at which
 //! something here may be due. What few connections need lies in a box of its own, so that
-//! an idle connection without such wishes pays eight bytes for all of it. `timeouts` does what is due.
+//! an idle connection without such wishes pays eight bytes for all of it. `connection::timeouts` does what is due.
 //!
 //! - Keepalive is off unless asked for. A probe repeats the last sequence number acknowledged, without
 //!   data; any acceptable answer shows that the peer lives. While data is out, retransmission looks
@@ -16,35 +16,11 @@
 use exos_wire::tcp::UserTimeout;
 
 use crate::icmp::Reason as IcmpReason;
-use crate::limits::{
-    FIN_WAIT_2, FIN_WAIT_2_READING, KEEPALIVE_COUNT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL,
-    USER_TIMEOUT_MAX, USER_TIMEOUT_MIN,
-};
-use crate::tcp::codec::{HandoverError, Wire, travel};
-use crate::tcp::options::Options;
-use crate::tcp::state::State;
+use crate::limits::{FIN_WAIT_2, FIN_WAIT_2_READING, USER_TIMEOUT_MAX, USER_TIMEOUT_MIN};
+use crate::tcp::values::codec::{HandoverError, Wire, travel};
+use crate::tcp::values::options::{Keepalive, Options};
+use crate::tcp::values::state::State;
 use crate::time::{Duration, Instant};
-
-/// When to ask a silent peer whether it is still there.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub struct Keepalive {
-    /// Silence before the first question.
-    pub idle: Duration,
-    /// Time between questions.
-    pub interval: Duration,
-    /// Questions without an answer after which the connection is given up.
-    pub count: u8,
-}
-
-impl Default for Keepalive {
-    fn default() -> Self {
-        Self {
-            idle: KEEPALIVE_IDLE,
-            interval: KEEPALIVE_INTERVAL,
-            count: KEEPALIVE_COUNT,
-        }
-    }
-}
 
 /// What a program wishes, and what became of it: few connections have any.
 #[derive(Clone, Debug, Default)]
@@ -65,17 +41,6 @@ struct Wishes {
     stalled_at: Option<Instant>,
     /// The last ICMP error about something in flight, and when it came.
     soft_error: Option<(IcmpReason, Instant)>,
-}
-
-impl Keepalive {
-    fn travel(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
-        travel!(wire, self => Keepalive {
-            idle: duration,
-            interval: duration,
-            count: u8,
-        } by_hand {} stay {});
-        Ok(())
-    }
 }
 
 impl Wishes {

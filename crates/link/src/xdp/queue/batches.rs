@@ -29,11 +29,19 @@ impl Batches {
         }
     }
 
-    /// Whether all of these can leave this way now.
+    /// Whether these can leave this way now, or the first of them.
     pub(super) fn takes(&mut self, frames: &[Descriptor], now: Instant) -> bool {
         match self {
-            Self::Live(live) => live.takes(frames, now),
+            Self::Live(live) => live.takes(now),
             Self::Checked(checked) => checked.takes(frames, now),
+        }
+    }
+
+    /// Frames lost so far behind the call, and where this is the interface's count, behind the ring; None where nobody counts.
+    pub(super) fn lost(&self) -> Option<u64> {
+        match self {
+            Self::Live(live) => live.lost(),
+            Self::Checked(checked) => Some(checked.lost()),
         }
     }
 

@@ -3,6 +3,9 @@
 //! By the ring each frame costs the same, and the first one little; a call that sends many costs more by itself, and each
 //! frame of it less. Where they meet depends on the machine, on the frames, and on who receives them: so batches of about
 //! one size are timed, each way is tried again now and then, and the cheaper one is taken.
+//!
+//! Losing frames is cheap for the one that loses them. So of some batches it is looked at how many were lost, and a way
+//! that loses frames counts as dearer than it is.
 
 use std::time::Duration;
 
@@ -38,13 +41,57 @@ const WEIGHT: f32 = 1.0 / 8.0;
 /// A batch counts for this many times the mean at most: what took longer was interrupted.
 const OUTLIER: f32 = 4.0;
 
+/// Of one batch in this many it is looked at how many frames were lost, which takes some 5 µs. Every second time it is one that
+/// is tried the dearer way, or with a way that is far dearer one in 32.
+const WATCH_EVERY: u32 = 32;
+
+const _: () =
+    assert!(TRY_EVERY.is_multiple_of(WATCH_EVERY) && TRY_FAR_EVERY.is_multiple_of(WATCH_EVERY));
+
+/// How many frames sent a lost one counts for: it is missed a round trip later, sent again, and its connection is slowed
+/// down. One in a hundred makes a way twice as dear.
+const LOST_WEIGHT: f32 = 100.0;
+
+/// What one way has cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    /// Nanoseconds a frame; 0 while unknown.
+    nanos: f32,
+    /// The part of the frames that was lost.
+    lost: f32,
+}
+
+impl Cost {
+    /// Nanoseconds a frame, with what those that are lost cost others.
+    fn weighed(self) -> f32 {
+        self.nanos * (1.0 + LOST_WEIGHT * self.lost)
+    }
+
+    fn learn(&mut self, nanos: f32) {
+        // One that is much cheaper than the mean says that the mean was of cold caches, or interrupted.
+        self.nanos = if self.nanos == 0.0 || nanos < self.nanos / 2.0 {
+            nanos
+        } else {
+            self.nanos + (nanos.min(OUTLIER * self.nanos) - self.nanos) * WEIGHT
+        };
+    }
+}
+
 /// What batches of about one size have cost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Costs {
-    /// Nanoseconds a frame; 0 while unknown.
-    ring: f32,
-    batch: f32,
+    ring: Cost,
+    batch: Cost,
     batches: u32,
+}
+
+impl Costs {
+    fn by(&mut self, way: Way) -> &mut Cost {
+        match way {
+            Way::Ring => &mut self.ring,
+            Way::Batch => &mut self.batch,
+        }
+    }
 }
 
 /// What batches have cost, by their size.
@@ -84,18 +131,15 @@ impl BatchCosts {
         }
         let costs = self.of(frames, bytes);
         costs.batches = costs.batches.wrapping_add(1);
-        let (cheaper, low, high) = if costs.batch <= costs.ring {
-            (Way::Batch, costs.batch, costs.ring)
+        let (ring, batch) = (costs.ring.weighed(), costs.batch.weighed());
+        let (cheaper, low, high) = if batch <= ring {
+            (Way::Batch, batch, ring)
         } else {
-            (Way::Ring, costs.ring, costs.batch)
+            (Way::Ring, ring, batch)
         };
         if low == 0.0 {
             // One of them is unknown, the ring first.
-            return if costs.ring == 0.0 {
-                Way::Ring
-            } else {
-                Way::Batch
-            };
+            return if ring == 0.0 { Way::Ring } else { Way::Batch };
         }
         let every = if high > FAR * low {
             TRY_FAR_EVERY
@@ -111,18 +155,21 @@ impl BatchCosts {
 
     /// What a batch has cost.
     pub(super) fn learn(&mut self, frames: usize, bytes: usize, way: Way, took: Duration) {
-        let costs = self.of(frames, bytes);
-        let mean = match way {
-            Way::Ring => &mut costs.ring,
-            Way::Batch => &mut costs.batch,
-        };
-        let cost = (took.as_nanos() as f32 / frames as f32).max(1.0);
-        // One that is much cheaper than the mean says that the mean was of cold caches, or interrupted.
-        *mean = if *mean == 0.0 || cost < *mean / 2.0 {
-            cost
-        } else {
-            *mean + (cost.min(OUTLIER * *mean) - *mean) * WEIGHT
-        };
+        let nanos = (took.as_nanos() as f32 / frames as f32).max(1.0);
+        self.of(frames, bytes).by(way).learn(nanos);
+    }
+
+    /// Whether it is to be looked at how many frames are lost of the next batch of this size.
+    pub(super) fn is_watched(&mut self, frames: usize, bytes: usize) -> bool {
+        let next = self.of(frames, bytes).batches.wrapping_add(1);
+        next.is_multiple_of(WATCH_EVERY)
+    }
+
+    /// How many frames of a batch were lost.
+    pub(super) fn learn_lost(&mut self, frames: usize, bytes: usize, way: Way, lost: u64) {
+        let part = (lost as f32 / frames as f32).min(1.0);
+        let mean = &mut self.of(frames, bytes).by(way).lost;
+        *mean += (part - *mean) * WEIGHT;
     }
 
     fn of(&mut self, frames: usize, bytes: usize) -> &mut Costs {
@@ -163,6 +210,34 @@ mod tests {
             "seldom where it is far dearer"
         );
         assert!(many_of_a_thousand(&mut costs, 90_000, 10_000) >= 999);
+    }
+
+    /// One that drops frames is quick: it is left, and taken again when it has stopped.
+    #[test]
+    fn a_way_that_loses_frames_is_not_cheap() {
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
+        let (frames, bytes) = (64, 64 * 60);
+        let mut batches_of = |count: u32, lost: u64| {
+            let mut send = || {
+                let is_watched = costs.is_watched(frames, bytes);
+                let way = costs.choose(frames, bytes);
+                let (nanos, lost) = match way {
+                    Way::Ring => (20_000, 0),
+                    Way::Batch => (10_000, lost),
+                };
+                costs.learn(frames, bytes, way, Duration::from_nanos(nanos));
+                if is_watched {
+                    costs.learn_lost(frames, bytes, way, lost);
+                }
+                way == Way::Batch
+            };
+            (0..count).filter(|_| send()).count()
+        };
+        assert!(batches_of(1_000, 0) > 900);
+        batches_of(1_000, 8);
+        assert!(batches_of(2_048, 8) <= 32, "an eighth of them is lost");
+        batches_of(60_000, 0);
+        assert!(batches_of(1_000, 0) > 900);
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Receiving: from the receive ring to the caller and back to the fill ring.
 //!
+//! What comes past the ring into memory of its own ([`Arrivals`]) is taken in the same turn,
+//! the older way first.
+//!
 //! Up to a batch of descriptors, and not more than half of many, is read, each frame lent to the caller where it
 //! lies, and all chunks given back together. A frame that spans chunks (its
 //! interface has a large MTU) is joined in a buffer first. What a descriptor
 //! says is checked before it is believed.
 
+use super::super::arrivals::Arrivals;
 use super::super::socket::Descriptor;
 use super::{Counters, Queue};
 use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH, RX_BATCH_MIN};
@@ -13,10 +17,35 @@ use crate::meta::RxMeta;
 /// Bytes of the time that a stamping dispatcher puts before a packet.
 const STAMP_LEN: u64 = 8;
 
+/// What has come, and is to be taken.
+pub(super) enum Came<'a> {
+    /// Into the receive ring: a frame, or a piece of one.
+    Piece(Descriptor),
+    /// A frame, past the ring.
+    Frame(&'a mut [u8]),
+}
+
 impl Queue {
     /// Calls `take` for each frame that is there, up to a batch.
     pub(in super::super) fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
-        self.take_batch(|queue, piece| queue.deliver(piece, &mut take))
+        self.take_batch(|queue, came| match came {
+            Came::Piece(piece) => queue.deliver(piece, &mut take),
+            Came::Frame(frame) => {
+                let meta = queue.count_arrived(frame);
+                take(frame, meta);
+                true
+            }
+        })
+    }
+
+    /// A frame that came past the ring: what is said of it.
+    pub(super) fn count_arrived(&mut self, frame: &[u8]) -> RxMeta {
+        self.counters.rx_frames += 1;
+        self.counters.rx_bytes += frame.len() as u64;
+        RxMeta {
+            checksum: self.rx_checksum,
+            ..RxMeta::default()
+        }
     }
 
     /// Shows frames that are there, without taking them; those in several chunks, and what is no frame, are left out.
@@ -34,26 +63,61 @@ impl Queue {
             }
             inside = continued;
         }
+        if let Some(arrivals) = &self.arrivals {
+            arrivals.look(count - ready, each);
+        }
     }
 
-    /// Hands the descriptors that are there, up to a batch, to `each`, which says whether one completed a frame; gives
-    /// how many did. The kernel then gets chunks in the place of those that it gave.
+    /// Hands what is there, up to a batch, to `each`, which says whether it completed a frame; gives how many did.
     #[inline]
     pub(super) fn take_batch(
         &mut self,
-        mut each: impl FnMut(&mut Self, Descriptor) -> bool,
+        mut each: impl FnMut(&mut Self, Came<'_>) -> bool,
     ) -> usize {
         let waiting = self
             .sound(|link| link.socket.rx.peek(2 * RX_BATCH))
             .unwrap_or(0);
         let ready = waiting.min((waiting / 2).max(RX_BATCH_MIN));
+        let Some(mut arrivals) = self.arrivals.take() else {
+            return self.take_from_ring(ready, &mut each);
+        };
+        // Looked at after the ring: what is in there and was put into memory before it is seen.
+        let older = arrivals.are_older();
+        let (mut here, mut by_interface) = (0, 0);
+        if older {
+            here = arrivals.take(RX_BATCH, |frame| {
+                each(self, Came::Frame(frame));
+            });
+        }
+        if !older || arrivals.are_taken() {
+            let most = ready.min(RX_BATCH - here as u32);
+            by_interface = self.take_from_ring(most, &mut each);
+        }
+        if !older {
+            here = arrivals.take(RX_BATCH - by_interface as u32, |frame| {
+                each(self, Came::Frame(frame));
+            });
+        }
+        arrivals.settle(here, by_interface);
+        self.arrivals = Some(arrivals);
+        here + by_interface
+    }
+
+    /// Hands so many descriptors, which are there, to `each`; gives how many completed a frame. The kernel then gets chunks in the
+    /// place of those that it gave.
+    #[inline]
+    fn take_from_ring(
+        &mut self,
+        ready: u32,
+        each: &mut impl FnMut(&mut Self, Came<'_>) -> bool,
+    ) -> usize {
         if ready == 0 {
             return 0;
         }
         let mut frames = 0;
         for i in 0..ready {
             let piece = self.socket.rx.read(i);
-            frames += usize::from(each(self, piece));
+            frames += usize::from(each(self, Came::Piece(piece)));
         }
         self.socket.rx.release(ready);
         self.owed += ready;
@@ -110,18 +174,29 @@ impl Queue {
         self.socket.wake_rx_if_asked();
     }
 
-    /// False when a frame is there already, or when the interface has gone, of
-    /// which the next flush tells. To be called after the caller has found nothing
-    /// to do and before it sleeps on the descriptor.
-    pub(in super::super) fn prepare_wait(&mut self) -> bool {
+    /// What is to be done now and then also by those who do not sleep: gives the kernel what it is owed to receive into, and notices
+    /// an interface that has gone, of which the next flush tells.
+    pub(in super::super) fn look_after(&mut self) {
         if self.owed > 0 {
             self.refill();
         }
         let ready = self.sound(|link| link.socket.rx.peek(1)).unwrap_or(0);
-        // Asked here because poll(2) says nothing of it, and because of a sleep it
-        // is a small part.
+        // Asked because poll(2) says nothing of it.
         self.gone |= ready == 0 && !self.socket.is_alive();
-        ready == 0 && !self.gone
+    }
+
+    /// False when a frame is there already, or when the interface has gone, of
+    /// which the next flush tells. To be called after the caller has found nothing
+    /// to do and before it sleeps on the descriptor: from then on all that comes makes that readable.
+    pub(in super::super) fn prepare_wait(&mut self) -> bool {
+        self.look_after();
+        let may = self.arrivals.as_mut().is_none_or(Arrivals::prepare_wait);
+        let ready = self.sound(|link| link.socket.rx.peek(1)).unwrap_or(0);
+        let may = may && ready == 0 && !self.gone;
+        if may && let Some(arrivals) = &mut self.arrivals {
+            arrivals.wait_for_no_more();
+        }
+        may
     }
 }
 

@@ -3,10 +3,11 @@
 //! The chunk of such a frame goes from the receive ring to the transmit ring, and nothing is copied.
 //! For the account of chunks that is the same as to give one back and to take another: the fill ring
 //! is owed one, and there is one less to spare. So a frame is relayed only while there is one to
-//! spare, and reception never starves.
+//! spare, and reception never starves. What has come past the ring, into memory of its own, is copied.
 
 use super::super::socket::Descriptor;
 use super::Queue;
+use super::receive::Came;
 use crate::limits::ETHERNET_HEADER_LEN;
 use crate::meta::{Relay, RxMeta};
 
@@ -16,12 +17,21 @@ impl Queue {
         &mut self,
         mut take: impl FnMut(&mut [u8], RxMeta) -> Relay,
     ) -> usize {
-        self.take_batch(|queue, piece| {
-            let whole = piece.options & Descriptor::CONTINUED == 0 && queue.pieces.is_empty();
-            if whole {
-                queue.relay_in_place(piece, &mut take)
-            } else {
-                queue.relay_copy(piece, &mut take)
+        self.take_batch(|queue, came| match came {
+            Came::Piece(piece) => {
+                let whole = piece.options & Descriptor::CONTINUED == 0 && queue.pieces.is_empty();
+                if whole {
+                    queue.relay_in_place(piece, &mut take)
+                } else {
+                    queue.relay_copy(piece, &mut take)
+                }
+            }
+            Came::Frame(frame) => {
+                let meta = queue.count_arrived(frame);
+                if take(frame, meta) == Relay::Onward && queue.may_leave(frame.len()) {
+                    queue.transmit(frame, &[]);
+                }
+                true
             }
         })
     }

@@ -5,6 +5,7 @@ use std::collections::{HashSet, VecDeque};
 
 use proptest::prelude::*;
 
+use super::super::arrivals::tests as arrivals;
 use super::super::socket::{Descriptor, Peer, Socket};
 use super::super::umem::{Umem, chunk_size_for};
 use super::Queue;
@@ -128,6 +129,54 @@ impl Kernel {
         assert_eq!(distinct.len(), held.len(), "a chunk is in two places");
         distinct
     }
+}
+
+/// What comes past the ring is taken beside it, the older of the two first, and sent on by the ring like the rest.
+#[test]
+fn what_comes_past_the_ring_is_taken_in_turn() {
+    let (mut queue, mut kernel) = queue(1500);
+    queue.receive_past_ring(arrivals::arrivals());
+    let mut program = arrivals::Program::default();
+    let frame = |n: u8| vec![n; 60];
+    let put = |queue: &Queue, program: &mut arrivals::Program, n| {
+        let memory = queue.arrivals.as_ref().expect("just given");
+        program.put(memory, &frame(n))
+    };
+    let received = |queue: &mut Queue| {
+        let mut all = Vec::new();
+        let count = queue.receive(|frame, _| all.push(frame[0]));
+        assert_eq!(count, all.len());
+        all
+    };
+    assert!(!put(&queue, &mut program, 0), "nobody has looked yet");
+    assert!(kernel.deliver(&frame(0)));
+    assert_eq!(received(&mut queue), [0]);
+    assert!(put(&queue, &mut program, 1));
+    assert!(kernel.deliver(&frame(2)));
+    assert_eq!(
+        received(&mut queue),
+        [2, 1],
+        "those of the ring were on their way before"
+    );
+    assert!(put(&queue, &mut program, 3));
+    assert!(!queue.prepare_wait(), "one is here");
+    assert!(!put(&queue, &mut program, 4));
+    assert!(kernel.deliver(&frame(4)));
+    let mut shown = Vec::new();
+    queue.look(5, &mut |frame| shown.push(frame[0]));
+    assert_eq!(shown, [4, 3]);
+    let relayed = queue.relay(|frame, _| {
+        frame[1] = 9;
+        Relay::Onward
+    });
+    assert_eq!(relayed, 2);
+    queue.flush().unwrap();
+    let sent = kernel.send(u32::MAX);
+    let sent: Vec<_> = sent.iter().map(|f| (f[0], f[1], f.len())).collect();
+    assert_eq!(sent, [(3, 9, 60), (4, 9, 60)]);
+    kernel.complete(2, false);
+    assert!(queue.prepare_wait());
+    assert_eq!(queue.counters.rx_frames, 5);
 }
 
 /// Half of those that wait, so that the answers leave meanwhile; few are taken all at once.

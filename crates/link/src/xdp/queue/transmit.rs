@@ -10,8 +10,8 @@ use std::io;
 use std::time::Instant;
 
 use super::super::socket::Descriptor;
-use super::Queue;
 use super::cost::Way;
+use super::{Batches, Queue};
 use crate::limits::{COMPLETION_BATCH, ETHERNET_HEADER_LEN, KICKS_MAX};
 
 impl Queue {
@@ -166,21 +166,34 @@ impl Queue {
         if !self.costs.may_batch(frames) || self.unsent() > 0 {
             return self.send_by_ring();
         }
-        let begin = Instant::now();
         let bytes = self.queued.iter().map(|frame| frame.len as usize).sum();
+        let mut begin = Instant::now();
         let mut way = Way::Ring;
+        let mut before = None;
         if let Some(batches) = &mut self.batches
             && batches.takes(&self.queued, begin)
         {
+            if self.costs.is_watched(frames, bytes) {
+                before = batches.lost();
+                begin = Instant::now();
+            }
             way = self.costs.choose(frames, bytes);
             if way == Way::Batch {
                 let done = batches.send(&self.queued, &self.umem, &mut self.returned);
                 self.forget_sent(done);
+                if done == 0 {
+                    way = Way::Ring;
+                }
             }
         }
-        // Behind the others: what the kernel had no room for, or nobody could check.
+        // Behind the others: what did not fit, what the kernel had no room for, or nobody could check.
         let result = self.send_by_ring();
         self.costs.learn(frames, bytes, way, begin.elapsed());
+        if let Some(before) = before {
+            let after = self.batches.as_ref().and_then(Batches::lost);
+            let lost = after.unwrap_or(before).saturating_sub(before);
+            self.costs.learn_lost(frames, bytes, way, lost);
+        }
         result
     }
 

@@ -7,8 +7,9 @@
 
 use exos_wire::SeqNumber;
 
-use super::scoreboard::{Delivered, Sent};
 use crate::limits::{DUPLICATE_ACKS, RACK_PERSISTS, RACK_STEPS_MAX};
+use crate::tcp::sending::loss::scoreboard::record::Delivered;
+use crate::tcp::sending::loss::scoreboard::record::Sent;
 use crate::time::{Duration, Instant};
 
 /// What RACK knows of one connection.

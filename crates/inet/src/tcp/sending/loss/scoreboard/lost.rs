@@ -5,18 +5,12 @@
 
 use exos_wire::SeqNumber;
 
-use super::Scoreboard;
-use super::record::{AMBIGUOUS, LOST, RETRANSMITTED, SACKED, Sent};
 use crate::limits::SENT_AGAIN_SLACK;
+use crate::tcp::sending::loss::scoreboard::board::Scoreboard;
+use crate::tcp::sending::loss::scoreboard::record::{
+    AMBIGUOUS, Again, LOST, RETRANSMITTED, SACKED, Sent,
+};
 use crate::time::{Duration, Instant};
-
-/// `start` to `end` left again at this time.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Again {
-    pub start: SeqNumber,
-    pub end: SeqNumber,
-    pub at: Instant,
-}
 
 /// What a look for losses has found.
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]

@@ -133,3 +133,11 @@ impl Delivered {
         }
     }
 }
+
+/// `start` to `end` left again at this time.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Again {
+    pub start: SeqNumber,
+    pub end: SeqNumber,
+    pub at: Instant,
+}

@@ -1,0 +1,163 @@
+//! The options as the command line has them. With several links, an address, a gateway or a route belongs to the link before it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command};
+use exos::via::Mode;
+use exos::{Prefixed, Route};
+
+use super::{LinkArgs, LinkName, NamedLink, ViaName, mode};
+
+/// Where packets come from, and which addresses are ours.
+#[derive(clap::Args)]
+#[group(id = "LinkArgs")]
+struct Options {
+    /// Where packets come from: xdp:INTERFACE (all its queues), xdp:INTERFACE:QUEUE (one queue, to which you steer
+    /// packets), packet:INTERFACE (by packet sockets, which leave super-packets of up to 64 KiB whole) or tap:NAME;
+    /// repeatable where a program runs on several interfaces, each followed by its --address, --gateway and --route
+    /// [default: the daemon if it runs, else an interface pair made for this program]
+    #[arg(long, help_heading = "Link", value_name = "LINK")]
+    link: Vec<LinkName>,
+    /// Get a link from the daemon (xokd, or xokd:INTERFACE if it has several), or do not ask it (none) [default: xokd
+    /// if its socket exists and there is no --link]
+    #[arg(long, help_heading = "Link", value_name = "WHO")]
+    via: Vec<ViaName>,
+    /// Kind of link to get from the daemon: shared (a virtual interface, whose traffic is checked), direct or
+    /// direct:QUEUE (a queue of the real interface, if the policy allows it) [default: what the policy prefers]
+    #[arg(long, help_heading = "Link", value_name = "MODE", value_parser = mode)]
+    mode: Option<Mode>,
+    /// The daemon's socket [default: $EXOS_XOKD, else /run/exos/xokd.sock]
+    #[arg(long, help_heading = "Link", value_name = "SOCKET")]
+    xokd: Option<PathBuf>,
+    /// Address of this program: an unused one of the network, or one that the daemon offers (repeatable, IPv4 and IPv6)
+    #[arg(long, help_heading = "Link", value_name = "ADDRESS/PREFIX")]
+    address: Vec<Prefixed>,
+    /// Default gateway (repeatable, one for IPv4 and one for IPv6)
+    #[arg(long, help_heading = "Link", value_name = "ADDRESS")]
+    gateway: Vec<IpAddr>,
+    /// Network behind another router, such as 10.8.0.0/16,10.0.0.1 (repeatable)
+    #[arg(long, help_heading = "Link", value_name = "NETWORK/PREFIX,GATEWAY")]
+    route: Vec<Route>,
+    /// Use the interface's own addresses together with the host: only packets to this program's TCP port come here. With
+    /// several links, those without an --address do so
+    #[arg(long, help_heading = "Link")]
+    share_address: bool,
+    /// Send every TCP segment by itself, instead of several in one piece that the kernel cuts (GSO)
+    #[arg(long, help_heading = "Link")]
+    no_segmentation: bool,
+    /// CPU core to run on, counted from 0; with --cores the first core, or a list of all, such as 0,2,3
+    #[arg(
+        long,
+        help_heading = "Link",
+        value_name = "CORE",
+        value_delimiter = ','
+    )]
+    core: Vec<usize>,
+}
+
+impl clap::Args for LinkArgs {
+    fn augment_args(command: Command) -> Command {
+        Options::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Options::augment_args_for_update(command)
+    }
+
+    fn group_id() -> Option<clap::Id> {
+        Options::group_id()
+    }
+}
+
+impl clap::FromArgMatches for LinkArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Self::from_arg_matches_mut(&mut matches.clone())
+    }
+
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
+        let places = |id| matches.indices_of(id).map_or(Vec::new(), Iterator::collect);
+        let places = ["link", "address", "gateway", "route"].map(places);
+        let options = Options::from_arg_matches_mut(matches)?;
+        options.sort(&places).map_err(|what| {
+            let kind = ErrorKind::ArgumentConflict;
+            clap::Error::raw(kind, what + "\n")
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Options {
+    /// Gives each link its addresses, gateways and routes, by where all these stand.
+    fn sort(
+        self,
+        [links, addresses, gateways, routes]: &[Vec<usize>; 4],
+    ) -> Result<LinkArgs, String> {
+        let via = match <[ViaName; 1]>::try_from(self.via) {
+            Ok([one]) => Some(one),
+            Err(none) if none.is_empty() => None,
+            Err(_) => {
+                let what = "the daemon lends a program one part of one interface: give --via once, start a program for \
+                            each, or open the interfaces without it, by several --link";
+                return Err(what.to_owned());
+            }
+        };
+        let addresses = of_links("--address", self.address, addresses, links)?;
+        let gateways = of_links("--gateway", self.gateway, gateways, links)?;
+        let routes = of_links("--route", self.route, routes, links)?;
+        let mut each = addresses.into_iter().zip(gateways).zip(routes);
+        let ((address, gateway), route) = each.next().unwrap_or_default();
+        let mut names = self.link.into_iter();
+        let link = names.next();
+        let other = |(name, ((address, gateway), route))| NamedLink {
+            name,
+            address,
+            gateway,
+            route,
+        };
+        let others = names.zip(each).map(other);
+        Ok(LinkArgs {
+            link,
+            others: others.collect(),
+            via,
+            mode: self.mode,
+            xokd: self.xokd,
+            address,
+            gateway,
+            route,
+            share_address: self.share_address,
+            no_segmentation: self.no_segmentation,
+            core: self.core,
+        })
+    }
+}
+
+/// The values of each link: those behind it, or all where there is one or none.
+fn of_links<T: std::fmt::Display>(
+    option: &str,
+    values: Vec<T>,
+    places: &[usize],
+    links: &[usize],
+) -> Result<Vec<Vec<T>>, String> {
+    if links.len() < 2 {
+        return Ok(vec![values]);
+    }
+    let mut of: Vec<Vec<T>> = links.iter().map(|_| Vec::new()).collect();
+    for (value, place) in values.into_iter().zip(places) {
+        let before = links.iter().filter(|link| *link < place).count();
+        match before {
+            0 => {
+                return Err(format!(
+                    "{option} {value} stands before the first of several --link; write it behind the link that it is for"
+                ));
+            }
+            _ => of[before - 1].push(value),
+        }
+    }
+    Ok(of)
+}

@@ -1,0 +1,47 @@
+//! How much a turn takes in, on a wire in memory.
+
+use super::*;
+use exos_inet::Config;
+use exos_link::{MemoryConfig, MemoryLink, RX_BATCH, TxMeta};
+use exos_wire::Mac;
+
+/// A node with so many frames waiting for it, which are nobody's.
+fn node_with(frames: usize) -> (Exos, MemoryLink) {
+    let macs = [Mac([2; 6]), Mac([4; 6])];
+    let config = MemoryConfig {
+        capacity: frames,
+        ..MemoryConfig::default()
+    };
+    let [link, mut other] = MemoryLink::pair(macs, config);
+    let frame = [&macs[0].0[..], &macs[1].0, &[0x88, 0xb5], &[0; 46]].concat();
+    for _ in 0..frames {
+        assert!(other.transmit(&frame, &[], TxMeta::default()));
+    }
+    other.flush();
+    let config = Config::new(macs[0], link.mtu());
+    let stack = Stack::new(config, 1, clock::now()).expect("a stack");
+    (Exos::new(stack, link.into()), other)
+}
+
+/// A batch, and one more for each 128 frames sent before, which brought acknowledgements.
+#[test]
+fn a_turn_takes_in_what_answers_the_turn_before() {
+    for (sent, batches) in [(0, 1), (127, 1), (128, 2), (300, 3), (SEND_BATCH, 5)] {
+        let (mut node, _other) = node_with(1_000);
+        node.sent = sent;
+        assert_eq!(node.receive(), batches * RX_BATCH as usize, "{sent} sent");
+        assert!(node.worked);
+    }
+}
+
+/// The answers of those that are there leave before others are waited for.
+#[test]
+fn a_batch_that_is_not_full_is_the_last_of_its_turn() {
+    for (there, taken) in [(0, 0), (10, 10), (64, 64), (65, 65), (200, 200)] {
+        let (mut node, _other) = node_with(there);
+        node.sent = SEND_BATCH;
+        assert_eq!(node.receive(), taken, "{there} frames");
+        assert_eq!(node.worked, taken > 0);
+        assert_eq!(node.receive(), 0);
+    }
+}

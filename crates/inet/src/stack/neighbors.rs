@@ -1,0 +1,70 @@
+//! What is heard of neighbours, and what the program says of them.
+
+use std::net::IpAddr;
+
+use exos_wire::arp::ArpView;
+use exos_wire::{Mac, protocol};
+
+use crate::neighbor::{Answer, Heard, arp};
+use crate::stack::config::Neighbors;
+use crate::stack::state::Stack;
+use crate::time::Instant;
+
+impl Stack {
+    /// Somebody else says what the link address of a neighbour is.
+    pub fn set_neighbor(&mut self, now: Instant, ip: IpAddr, mac: Mac) {
+        let waiting = self.neighbors.learn(now, ip, mac);
+        self.queue_frames(waiting);
+    }
+
+    /// Find out the link address of a neighbour, or make sure of it; `neighbors` knows it then. Nothing is
+    /// done for addresses that are not on the link.
+    pub fn resolve(&mut self, now: Instant, ip: IpAddr) {
+        if self.routes.next_hop(ip) == Some(ip) && !ip.is_multicast() {
+            let _ = self.neighbors.lookup(now, ip);
+        }
+    }
+
+    /// A packet of ARP.
+    pub(super) fn handle_arp(&mut self, now: Instant, payload: &[u8]) {
+        let Ok(view) = ArpView::parse(payload) else {
+            self.counters.drop_arp_malformed += 1;
+            return;
+        };
+        if self.config.neighbors == Neighbors::External {
+            return;
+        }
+        let us = (self.config.mac, self.routes.as_ref());
+        match arp::handle(&mut self.neighbors, now, us, &view.packet()) {
+            Some(heard) => self.act_on(now, heard),
+            None => self.counters.drop_arp_ignored += 1,
+        }
+    }
+
+    /// What a message about neighbours leads to.
+    pub(super) fn act_on(&mut self, now: Instant, heard: Heard) {
+        self.concerns_all |= heard.concerns_all;
+        self.queue_frames(heard.released);
+        match heard.answer {
+            Some(Answer::Frame(frame)) => self.queue_frame(frame),
+            Some(Answer::Message { from, to, bytes }) => {
+                let (from, to) = (from.into(), to.into());
+                self.send_ip_with_hop_limit(now, from, to, protocol::ICMPV6, &bytes, 255);
+            }
+            None => {}
+        }
+    }
+
+    /// A route leads back to who sent this.
+    #[inline]
+    pub(super) fn can_answer(&self, src: IpAddr) -> bool {
+        self.paths.get(src, self.path_generation()).is_some() || self.routes.next_hop(src).is_some()
+    }
+
+    /// The neighbour on the way to a peer is there: the peer hears us.
+    pub(super) fn confirm_neighbor(&mut self, now: Instant, peer: IpAddr) {
+        if let Some(hop) = self.routes.next_hop(peer) {
+            self.neighbors.confirm(now, hop);
+        }
+    }
+}

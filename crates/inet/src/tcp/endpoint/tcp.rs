@@ -1,0 +1,155 @@
+//! All connections of one stack: what they are made of, and what may be asked of it.
+//!
+//! Beside it in this folder stand what happens to all of them: `arrival` of segments, `turns` of time and output.
+
+use std::rc::Rc;
+
+use crate::counters::Counters;
+use crate::icmp::TokenBucket;
+use crate::limits::{SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND};
+use crate::route::Routes;
+use crate::siphash::SipKey;
+use crate::tcp::connection::control_block::Connection;
+use crate::tcp::opening::listeners::Listeners;
+use crate::tcp::opening::ports::Ports;
+use crate::tcp::shared::memory::{Memory, MemoryInfo};
+use crate::tcp::shared::reply::Replies;
+use crate::tcp::table::index::Index;
+use crate::tcp::table::pruning::Prunable;
+use crate::tcp::table::queues::Queues;
+use crate::tcp::table::recycling::Recycled;
+use crate::tcp::table::silence::HandedOver;
+use crate::tcp::table::slab::Slab;
+use crate::tcp::table::time_wait::TimeWaitTable;
+use crate::tcp::values::flow::Flow;
+use crate::tcp::values::id::ConnectionId;
+use crate::tcp::values::outgoing::Outgoing;
+use crate::time::Instant;
+
+/// Where connections may lead, and what aborted ones have counted.
+#[derive(Default)]
+pub(super) struct Network {
+    pub(super) routes: Rc<Routes>,
+    /// Of the link, in bytes.
+    pub(super) mtu: usize,
+    /// Boxed, because it is out of its place while a connection is aborted.
+    pub(super) aborted: Option<Box<Counters>>,
+}
+
+/// All connections of one stack.
+pub struct Tcp {
+    pub(super) slab: Slab,
+    pub(super) index: Index,
+    pub(super) listeners: Listeners,
+    pub(super) time_wait: TimeWaitTable,
+    pub(super) queues: Queues,
+    /// The connection to which the last segment belonged.
+    pub(super) found: Option<ConnectionId>,
+    /// Its end has been told; its last bytes may still be read.
+    pub(super) ending: Option<ConnectionId>,
+    pub(super) replies: Replies,
+    pub(super) cookie_rate: TokenBucket,
+    /// Somebody answers SYNs of a listener for us.
+    pub(super) offloads_syns: bool,
+    /// Of the receive queues of all connections.
+    pub(super) memory: Memory,
+    /// Connections with data beyond gaps, which can be given up.
+    pub(super) prunable: Prunable,
+    /// Of ended connections, for new ones.
+    pub(super) recycled: Recycled,
+    pub(super) handed_over: HandedOver,
+    pub(super) key: SipKey,
+    pub(super) ports: Ports,
+    pub(super) network: Network,
+    pub(super) connections_max: usize,
+    /// The segment at hand may be of another stack's connection ([`Stack::handle_frame_among`](crate::Stack)).
+    pub(crate) among_others: bool,
+    /// It is of none that is known here.
+    pub(crate) unknown: bool,
+    /// Headers are predicted, and several segments asked of a connection at once.
+    pub(super) fast_paths: bool,
+    /// The segment that left last, or leaves.
+    pub(super) outgoing: Outgoing,
+}
+
+impl Tcp {
+    /// No connections yet. `seed` must be secret where outsiders' guesses matter (RFC 6528).
+    pub fn new(now: Instant, seed: u64, connections_max: usize) -> Self {
+        let key = SipKey::from_seed(seed);
+        Self {
+            slab: Slab::default(),
+            index: Index::default(),
+            listeners: Listeners::default(),
+            time_wait: TimeWaitTable::default(),
+            queues: Queues::new(now),
+            found: None,
+            ending: None,
+            replies: Replies::default(),
+            offloads_syns: false,
+            cookie_rate: TokenBucket::new(SYN_COOKIES_PER_SECOND, SYN_COOKIES_BURST, now),
+            memory: Memory::default(),
+            prunable: Prunable::default(),
+            recycled: Recycled::default(),
+            handed_over: HandedOver::new(key),
+            key,
+            ports: Ports::default(),
+            network: Network::default(),
+            connections_max,
+            among_others: false,
+            unknown: false,
+            fast_paths: true,
+            outgoing: Outgoing::NONE,
+        }
+    }
+
+    // Getters.
+
+    /// A connection, until its `CLOSED` event has been taken.
+    #[inline]
+    pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
+        self.slab.get(id)
+    }
+
+    /// The connections whose flow is one of these, those in TIME-WAIT apart. Looks at all that there are.
+    pub fn connections_where(&self, is_one: impl Fn(&Flow) -> bool) -> Vec<ConnectionId> {
+        let standing = self.slab.standing();
+        let wanted = standing.filter(|(_, connection)| is_one(connection.flow()));
+        wanted.map(|(id, _)| id).collect()
+    }
+
+    /// Take this many connections at once from now on; further SYNs are not answered. Those that stand go on.
+    pub fn set_connections_max(&mut self, count: usize) {
+        self.connections_max = count;
+    }
+
+    /// Connections that are open or opening, those in TIME-WAIT apart.
+    pub fn connections(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Connections in TIME-WAIT.
+    pub fn time_wait_connections(&self) -> usize {
+        self.time_wait.len()
+    }
+
+    /// The memory of all connections' receive queues.
+    pub fn memory(&self) -> MemoryInfo {
+        self.memory.info()
+    }
+
+    /// How often each stage of pressure on that memory was entered, the mildest first.
+    pub(crate) fn memory_stages(&self) -> [u64; 3] {
+        self.memory.entered()
+    }
+
+    /// Bytes that the receive queues of all connections should hold at most.
+    pub fn set_memory_limit(&mut self, bytes: usize) {
+        self.memory.set_limit(bytes);
+    }
+
+    /// Entries of the timer wheel, those that came too early or for nothing included: at rest about
+    /// as many as there are connections with a deadline.
+    pub fn timer_entries(&self) -> usize {
+        self.queues.timer_entries()
+    }
+}

@@ -1,0 +1,425 @@
+//! All sockets of a stack (see the folder).
+
+use crate::icmp::{ErrorKind, IcmpError};
+use crate::limits::{EPHEMERAL_FIRST, UDP_SOCKETS_MAX};
+use crate::route::Delivery;
+use crate::siphash::Random;
+use crate::udp::socket::{Received, Socket};
+use exos_buf::Slice;
+use exos_wire::checksum::Sum;
+use exos_wire::protocol;
+use exos_wire::udp::UdpView;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+/// A bound socket. Names of closed sockets do not come back to life when their slot is used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UdpHandle {
+    slot: u32,
+    life: u32,
+}
+
+/// A datagram to be sent.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Our address, when the socket is bound to one or the answer shall come from one; else the
+    /// stack chooses by route.
+    pub src: Option<IpAddr>,
+    /// Our port.
+    pub src_port: u16,
+    /// Where it goes.
+    pub dst: SocketAddr,
+    /// The payload; its checksum is cached by its buffer.
+    pub payload: Slice,
+}
+
+/// What became of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivered {
+    /// It waits in this socket (the first, when a group datagram went to several).
+    Queued(UdpHandle),
+    /// Dropped and counted: the socket's queue is full.
+    Full,
+    /// Nobody listens: ICMP port unreachable is due if it was unicast (RFC 1122 §4.1.3.1).
+    NoSocket,
+}
+
+/// Why a UDP operation was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdpError {
+    /// Another socket has this address and port.
+    PortTaken(u16),
+    /// Every dynamic port is taken.
+    NoPortLeft,
+    /// Table full; the number is its size.
+    TooManySockets(usize),
+    /// The handle's socket was closed.
+    Closed,
+    /// More bytes than a datagram of this family holds.
+    TooLong {
+        /// The bytes given.
+        len: usize,
+        /// The most there can be.
+        max: usize,
+    },
+    /// The destination cannot be sent to: port zero, no address, or of another family than the
+    /// socket.
+    BadDestination(SocketAddr),
+}
+
+impl fmt::Display for UdpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UdpError::PortTaken(port) => {
+                write!(
+                    f,
+                    "UDP port {port} is bound by another socket: choose another, or 0 for any"
+                )
+            }
+            UdpError::NoPortLeft => write!(f, "every dynamic UDP port is bound: close sockets"),
+            UdpError::TooManySockets(max) => write!(f, "more than {max} UDP sockets"),
+            UdpError::Closed => write!(f, "the UDP socket was closed"),
+            UdpError::TooLong { len, max } => {
+                write!(f, "{len} bytes do not fit a UDP datagram: {max} do")
+            }
+            UdpError::BadDestination(to) => write!(f, "cannot send a UDP datagram to {to}"),
+        }
+    }
+}
+
+impl std::error::Error for UdpError {}
+
+/// Why an arrived segment is no datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdpDrop {
+    /// Shorter than its header or than its length field says.
+    Malformed,
+    /// The checksum is wrong.
+    BadChecksum,
+    /// The checksum is absent, which IPv6 does not allow (RFC 8200 §8.1).
+    MissingChecksum,
+}
+
+/// Datagrams dropped, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UdpCounters {
+    /// Taken by a socket.
+    pub delivered: u64,
+    /// Nobody bound to the port.
+    pub no_socket: u64,
+    /// The socket's queue was full.
+    pub queue_full: u64,
+    /// Described by [`UdpTable::send`].
+    pub sent: u64,
+    /// ICMP errors about a socket's datagrams.
+    pub errors: u64,
+}
+
+/// Read an arrived UDP segment. `verified`: the link has checked the checksum or says that the
+/// bytes never crossed a wire.
+pub fn parse(
+    src: IpAddr,
+    dst: IpAddr,
+    segment: &[u8],
+    verified: bool,
+) -> Result<UdpView<'_>, UdpDrop> {
+    let view = UdpView::parse(segment).map_err(|_| UdpDrop::Malformed)?;
+    match (view.checksum(), src) {
+        // RFC 768: all zero means that the sender made none.
+        (0, IpAddr::V4(_)) => return Ok(view),
+        (0, IpAddr::V6(_)) => return Err(UdpDrop::MissingChecksum),
+        _ => {}
+    }
+    let pseudo = Sum::pseudo(src, dst, protocol::UDP, view.length() as u32);
+    if verified || view.checksum_ok(pseudo) {
+        Ok(view)
+    } else {
+        Err(UdpDrop::BadChecksum)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    life: u32,
+    socket: Option<Socket>,
+}
+
+/// The UDP sockets of one stack.
+pub struct UdpTable {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    ports: BTreeMap<u16, Vec<u32>>,
+    /// Sockets with news for the program, each at most once.
+    readable: VecDeque<UdpHandle>,
+    random: Random,
+    counters: UdpCounters,
+}
+
+impl UdpTable {
+    /// No sockets. The seed decides which dynamic ports are given out (RFC 6056).
+    pub fn new(seed: u64) -> UdpTable {
+        UdpTable {
+            slots: Vec::new(),
+            free: Vec::new(),
+            ports: BTreeMap::new(),
+            readable: VecDeque::new(),
+            random: Random::new(seed),
+            counters: UdpCounters::default(),
+        }
+    }
+
+    /// What was dropped and why, over all sockets.
+    pub fn counters(&self) -> UdpCounters {
+        self.counters
+    }
+
+    /// Bind a socket to `local`, or to every address of both families; port 0 asks for a dynamic
+    /// one.
+    pub fn bind(&mut self, local: Option<IpAddr>, port: u16) -> Result<UdpHandle, UdpError> {
+        let local = local.filter(|ip| !ip.is_unspecified());
+        let port = if port == 0 {
+            self.free_port(local)?
+        } else {
+            port
+        };
+        if self.is_taken(local, port) {
+            return Err(UdpError::PortTaken(port));
+        }
+        let slot = self.free_slot()?;
+        let entry = &mut self.slots[slot as usize];
+        entry.socket = Some(Socket::new(local, port));
+        self.ports.entry(port).or_default().push(slot);
+        Ok(UdpHandle {
+            slot,
+            life: entry.life,
+        })
+    }
+
+    /// Hear and send to `remote` alone from now on; `None` takes that back. What waits from others
+    /// is dropped.
+    pub fn connect(
+        &mut self,
+        handle: UdpHandle,
+        remote: Option<SocketAddr>,
+    ) -> Result<(), UdpError> {
+        self.socket_mut(handle)?.connect(remote);
+        Ok(())
+    }
+
+    /// Close a socket; what waits in it is gone.
+    pub fn close(&mut self, handle: UdpHandle) -> Result<(), UdpError> {
+        let port = self.socket(handle)?.port;
+        self.readable.retain(|other| *other != handle);
+        let entry = &mut self.slots[handle.slot as usize];
+        entry.socket = None;
+        entry.life = entry.life.wrapping_add(1);
+        self.free.push(handle.slot);
+        let bound = self.ports.get_mut(&port).expect("bound ports are listed");
+        bound.retain(|&slot| slot != handle.slot);
+        if bound.is_empty() {
+            self.ports.remove(&port);
+        }
+        Ok(())
+    }
+
+    /// The address (`None`: any) and port that a socket is bound to.
+    pub fn local(&self, handle: UdpHandle) -> Result<(Option<IpAddr>, u16), UdpError> {
+        self.socket(handle).map(|s| (s.local, s.port))
+    }
+
+    /// Datagrams dropped because this socket's queue was full.
+    pub fn dropped(&self, handle: UdpHandle) -> Result<u64, UdpError> {
+        self.socket(handle).map(|s| s.dropped)
+    }
+
+    /// An arrived datagram, already checked by [`parse`].
+    pub fn deliver(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+        how: Delivery,
+        payload: &[u8],
+    ) -> Delivered {
+        let mut fits: Vec<(u8, u32)> = Vec::new();
+        for &slot in self.ports.get(&to.port()).into_iter().flatten() {
+            let socket = self.slots[slot as usize]
+                .socket
+                .as_ref()
+                .expect("listed sockets are open");
+            // Group datagrams reach a socket whatever address of ours it is bound to.
+            let local = socket.local.filter(|ip| ip.is_ipv4() == to.is_ipv4());
+            let to = match how {
+                Delivery::Unicast => to.ip(),
+                Delivery::Broadcast | Delivery::Multicast => local.unwrap_or(to.ip()),
+            };
+            fits.extend(socket.fit(from, to).map(|fit| (fit, slot)));
+        }
+        if how == Delivery::Unicast {
+            fits = fits.into_iter().max().into_iter().collect();
+        }
+        self.push_to(&fits, from, to.ip(), payload)
+    }
+
+    /// A socket into which datagrams have come since it was last told; take them with [`Self::receive`] until there is none.
+    pub fn poll_readable(&mut self) -> Option<UdpHandle> {
+        let handle = self.readable.pop_front()?;
+        if let Ok(socket) = self.socket_mut(handle) {
+            socket.is_told = false;
+        }
+        Some(handle)
+    }
+
+    /// The oldest waiting datagram.
+    pub fn receive(&mut self, handle: UdpHandle) -> Result<Option<Received>, UdpError> {
+        Ok(self.socket_mut(handle)?.take())
+    }
+
+    /// Describe a datagram for the stack to send. `from` answers from the address that a datagram
+    /// was sent to ([`Received::to`]).
+    pub fn send(
+        &mut self,
+        handle: UdpHandle,
+        from: Option<IpAddr>,
+        dst: SocketAddr,
+        payload: Slice,
+    ) -> Result<Outgoing, UdpError> {
+        let socket = self.socket(handle)?;
+        let src = socket.local.or(from.filter(|ip| !ip.is_multicast()));
+        let other_family = src.is_some_and(|src| src.is_ipv4() != dst.is_ipv4());
+        let other_remote = socket.remote.is_some_and(|remote| remote != dst);
+        if dst.port() == 0 || dst.ip().is_unspecified() || other_family || other_remote {
+            return Err(UdpError::BadDestination(dst));
+        }
+        // The 16-bit lengths of UDP, and in IPv4 of the packet with its header too.
+        let max = 65_535 - 8 - if dst.is_ipv4() { 20 } else { 0 };
+        if payload.len() > max {
+            return Err(UdpError::TooLong {
+                len: payload.len(),
+                max,
+            });
+        }
+        let src_port = socket.port;
+        self.counters.sent += 1;
+        Ok(Outgoing {
+            src,
+            src_port,
+            dst,
+            payload,
+        })
+    }
+
+    /// An ICMP error about a datagram of ours. RFC 1122 §4.1.3.3: the program is told; the latest
+    /// one counts.
+    pub fn handle_error(&mut self, error: &IcmpError) -> Option<UdpHandle> {
+        let remote = SocketAddr::new(error.remote, error.remote_port);
+        let fits = |slot: &&u32| {
+            let socket = self.slots[**slot as usize]
+                .socket
+                .as_ref()
+                .expect("listed sockets are open");
+            socket.fit(remote, error.local).is_some()
+        };
+        let slot = *self.ports.get(&error.local_port)?.iter().find(fits)?;
+        self.counters.errors += 1;
+        let entry = &mut self.slots[slot as usize];
+        entry
+            .socket
+            .as_mut()
+            .expect("listed sockets are open")
+            .error = Some((remote, error.kind));
+        Some(UdpHandle {
+            slot,
+            life: entry.life,
+        })
+    }
+
+    /// The latest ICMP error about this socket's datagrams, and whom they went to. Taking it clears
+    /// it.
+    pub fn take_error(
+        &mut self,
+        handle: UdpHandle,
+    ) -> Result<Option<(SocketAddr, ErrorKind)>, UdpError> {
+        Ok(self.socket_mut(handle)?.error.take())
+    }
+
+    fn push_to(
+        &mut self,
+        fits: &[(u8, u32)],
+        from: SocketAddr,
+        to: IpAddr,
+        payload: &[u8],
+    ) -> Delivered {
+        let mut first = None;
+        for &(_, slot) in fits {
+            let entry = &mut self.slots[slot as usize];
+            let socket = entry.socket.as_mut().expect("listed sockets are open");
+            if !socket.push(from, to, payload) {
+                self.counters.queue_full += 1;
+                continue;
+            }
+            self.counters.delivered += 1;
+            let life = entry.life;
+            let handle = UdpHandle { slot, life };
+            first = first.or(Some(handle));
+            if !std::mem::replace(&mut socket.is_told, true) {
+                self.readable.push_back(handle);
+            }
+        }
+        match first {
+            Some(handle) => Delivered::Queued(handle),
+            None if fits.is_empty() => {
+                self.counters.no_socket += 1;
+                Delivered::NoSocket
+            }
+            None => Delivered::Full,
+        }
+    }
+
+    fn socket(&self, handle: UdpHandle) -> Result<&Socket, UdpError> {
+        let slot = self
+            .slots
+            .get(handle.slot as usize)
+            .filter(|s| s.life == handle.life);
+        slot.and_then(|s| s.socket.as_ref()).ok_or(UdpError::Closed)
+    }
+
+    fn socket_mut(&mut self, handle: UdpHandle) -> Result<&mut Socket, UdpError> {
+        let slot = self
+            .slots
+            .get_mut(handle.slot as usize)
+            .filter(|s| s.life == handle.life);
+        slot.and_then(|s| s.socket.as_mut()).ok_or(UdpError::Closed)
+    }
+
+    fn is_taken(&self, local: Option<IpAddr>, port: u16) -> bool {
+        let bound = self.ports.get(&port).into_iter().flatten();
+        bound
+            .map(|&slot| &self.slots[slot as usize])
+            .any(|s| s.socket.as_ref().is_some_and(|s| s.local == local))
+    }
+
+    fn free_slot(&mut self) -> Result<u32, UdpError> {
+        if let Some(slot) = self.free.pop() {
+            return Ok(slot);
+        }
+        if self.slots.len() == UDP_SOCKETS_MAX {
+            return Err(UdpError::TooManySockets(UDP_SOCKETS_MAX));
+        }
+        self.slots.push(Slot::default());
+        Ok(self.slots.len() as u32 - 1)
+    }
+
+    /// RFC 6056 §3.3.1: begin anywhere, take the next that nobody has.
+    fn free_port(&mut self, local: Option<IpAddr>) -> Result<u16, UdpError> {
+        let span = u32::from(u16::MAX - EPHEMERAL_FIRST) + 1;
+        let start = self.random.next_u64() as u32 % span;
+        (0..span)
+            .map(|i| EPHEMERAL_FIRST + ((start + i) % span) as u16)
+            .find(|&port| !self.is_taken(local, port))
+            .ok_or(UdpError::NoPortLeft)
+    }
+}
+
+#[cfg(test)]
+mod tests;

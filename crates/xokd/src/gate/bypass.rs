@@ -1,0 +1,110 @@
+//! The ways past a slot's interface: the gate's program for the slot's holder to run, with what it takes frames from, and the
+//! memory that the slot's frames arrive in.
+//!
+//! The program is the holder's in the kernel: nothing of it has a name, and all of it goes with the last descriptor. It sends
+//! nothing more once the slot is another's, because the slot has another interface then. The memory is the gate's too, for as
+//! long as the slot is the holder's.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use exos_filter::arrivals::{FRAME_LEN_MAX, beginning};
+use exos_filter::gate::limits::BATCH_PLACES;
+use exos_filter::gate::maps::ARRIVALS;
+use exos_filter::gate::{self, Batch, Namespace};
+use exos_filter::transmit::QUEUE_WORDS;
+use exos_host::bpf::{KernelTypes, Map, Prog};
+use exos_host::error::{Context as _, Error, Result};
+use exos_host::netns::NetNs;
+use exos_wire::ethernet;
+
+use super::{Gate, pins};
+use crate::ledger::SlotId;
+
+/// What a slot's holder is passed.
+#[derive(Debug)]
+pub struct LentBypass {
+    /// The kernel's numbers of the arrays of frames and of the queue, and of the memory, by which it is known whether anybody
+    /// has them.
+    pub maps: Vec<u32>,
+    /// The program, the array of frames, the queue, the array of programs, and the memory.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl Gate {
+    /// Makes the ways past a slot's interface, with memory for its frames to arrive in or without. It fails at once where the kernel
+    /// does not tell a program in which network namespace it runs.
+    pub fn lend_bypass(
+        &self,
+        slot: SlotId,
+        ifindex: u32,
+        chunk_size: u32,
+        with_arrivals: bool,
+    ) -> Result<LentBypass> {
+        let namespace = self.namespace.ok_or_else(|| {
+            Error::new("this kernel does not tell a program in which network namespace it runs")
+                .mend("use Linux 6.2 or newer, with CONFIG_DEBUG_INFO_BTF")
+        })?;
+        let frames = Map::mappable_array("exos_frames", chunk_size as usize, BATCH_PLACES)?;
+        let queue = Map::mappable_array("exos_tx", 8 * QUEUE_WORDS, 1)?;
+        let programs = Map::prog_array(1)?;
+        let batch = Batch {
+            slot,
+            ifindex,
+            queue_fd: queue.raw_fd(),
+            frames_fd: frames.raw_fd(),
+            chunk_size,
+            programs_fd: programs.raw_fd(),
+            namespace: Some(namespace),
+        };
+        let fds = self.maps.map(|map| map.raw_fd());
+        let program = Prog::load_action(&gate::batch(&fds, &batch).words(), "exos_batch")?;
+        programs.set_fd(0, program.as_fd())?;
+        // Each change of such an array has the kernel patch its text, on all processors: its holder shall make none.
+        programs.freeze()?;
+        let arrivals = with_arrivals.then(pins::arrivals).transpose()?;
+        let mut maps = vec![frames.id()?, queue.id()?];
+        let all = [
+            program.as_fd(),
+            frames.as_fd(),
+            queue.as_fd(),
+            programs.as_fd(),
+        ];
+        if let Some(arrivals) = &arrivals {
+            maps.push(arrivals.id()?);
+            arrivals.update(&[0; 4], &beginning())?;
+        }
+        let all = all.into_iter().chain(arrivals.iter().map(Map::as_fd));
+        let descriptors = all.map(|fd| fd.try_clone_to_owned());
+        let descriptors: std::io::Result<_> = descriptors.collect();
+        let descriptors = descriptors.context(|| "cannot pass the program of a slot")?;
+        // At last: what fails before it leaves nothing in the gate.
+        if let Some(arrivals) = &arrivals {
+            self.maps.arrivals.set_fd(slot, arrivals.as_fd())?;
+        }
+        Ok(LentBypass { maps, descriptors })
+    }
+}
+
+/// Whether every frame of a link fits a place of the memory that it could arrive in: one that does not has all of them take the
+/// interface for a while.
+pub fn may_arrive_in_memory(mtu: u32) -> bool {
+    mtu as usize + ethernet::LEN <= FRAME_LEN_MAX
+}
+
+/// Bytes of memory of the ways past an interface, in whole pages: the array of frames in chunks of this many bytes, the queue, and
+/// what frames arrive in.
+pub fn bypass_bytes(chunk_size: u32, with_arrivals: bool) -> u64 {
+    let frames = u64::from(BATCH_PLACES) * u64::from(chunk_size);
+    let queue = 8 * QUEUE_WORDS as u64;
+    let arrivals = u64::from(ARRIVALS.entries) * ARRIVALS.value_size as u64;
+    let parts = [frames, queue, if with_arrivals { arrivals } else { 0 }];
+    parts.iter().map(|bytes| bytes.next_multiple_of(4096)).sum()
+}
+
+/// The namespace that this daemon is in, as a program finds it; `None` where the kernel does not say.
+pub(super) fn this_namespace(types: &KernelTypes) -> Option<Namespace> {
+    let cast = types.function("bpf_cast_to_kern_ctx")?;
+    let member = |structure: &str, name: &str| Some(types.member(structure, name)?.offset_bits);
+    let cookie = NetNs::current().and_then(|here| here.cookie()).ok()?;
+    Namespace::from_layout(cookie, cast, member)
+}
