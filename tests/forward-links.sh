@@ -64,13 +64,14 @@ to=(--to 10.10.1.11 10.10.1.12 fd11::11 fd11::12)
 # ---- what is refused ----
 
 few=(--listen 10.10.0.20:80 --to 10.10.1.11)
-refused "an address before its link" "stands before the first --link" --address 10.10.0.20/24 --link xdp:front --link xdp:wire "${few[@]}"
+refused "an address before its link" "stands before the first of several --link" --address 10.10.0.20/24 --link xdp:front --link xdp:wire "${few[@]}"
 refused "one interface as two links" "named as two links" "${front[@]}" --link xdp:front --address 10.10.1.20/24 "${few[@]}"
 refused "one network on two links" "are one network" "${front[@]}" --link xdp:wire --address 10.10.0.21/24 "${few[@]}"
 refused "two default gateways" "not the only default gateway" "${front[@]}" --gateway 10.10.0.1 "${back[@]}" --gateway 10.10.1.1 "${few[@]}"
 refused "two links in the kernel" "leave --in-kernel out" "${front[@]}" "${back[@]}" --in-kernel "${few[@]}"
 refused "two links of which a daemon lends one" "are two links" "${front[@]}" "${back[@]}" --via xokd "${few[@]}"
 refused "a TAP device" "give --link xdp:INTERFACE" "${front[@]}" --link tap:t0 --address 10.10.1.20/24 "${few[@]}"
+refused "packet sockets" "give --link xdp:INTERFACE for each" "${front[@]}" --link packet:wire --address 10.10.1.20/24 "${few[@]}"
 refused "one address on two links" "an address on front and on wire" "${front[@]}" --link xdp:wire --address 10.10.0.20/25 "${few[@]}"
 refused "a router that is not on the link" "in the prefix of none" "${front[@]}" "${back[@]}" --route 10.8.0.0/16,10.10.0.1 "${few[@]}"
 refused "one route on two links" "are one network" "${front[@]}" --route 10.8.0.0/16,10.10.0.1 "${back[@]}" --route 10.8.0.0/16,10.10.1.1 "${few[@]}"
