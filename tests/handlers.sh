@@ -41,7 +41,7 @@ head -c 6000000 /dev/urandom >"$work/site/large.bin"
 lab_up || { bad "lab up"; exit 1; }
 
 refused "a TAP device has no handlers" "AF_XDP only" --link tap:t0 --address 10.10.9.1/24
-refused "nor have several cores" "for one core only" --link xdp:wire --address 10.10.0.10/24 --cores 2
+refused "nor have several cores" "for one core of one interface only" --link xdp:wire --address 10.10.0.10/24 --cores 2
 refused "nor sockets" "cannot be used with" --sockets
 refused "nor a listener without all options" "leave --no-sack out" --link xdp:wire --address 10.10.0.10/24 --no-sack
 

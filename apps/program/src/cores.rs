@@ -5,6 +5,8 @@
 
 use exos::Error;
 
+use crate::{LinkArgs, LinkName};
+
 /// The cores for this many loops, of those that this process may use: the first ones; or from the one on that is named; or
 /// those that are named. None for one loop that runs anywhere.
 ///
@@ -48,13 +50,37 @@ pub fn by_links(links: usize, allowed: &[usize]) -> usize {
     links.min(allowed.len()).max(1)
 }
 
+/// The cores of each of a program's links, by how many it runs on and which are named, of those that this process may use. None for a
+/// lone loop that runs anywhere.
+///
+/// # Errors
+///
+/// As those of [`choose`] and [`deal`].
+pub fn places(
+    links: &[LinkArgs],
+    count: usize,
+    named: &[usize],
+    allowed: &[usize],
+) -> Result<Vec<Vec<usize>>, Error> {
+    let mut cores = choose(count, named, allowed)?;
+    if links.len() == 1 {
+        return Ok(vec![cores]);
+    }
+    if cores.is_empty() {
+        cores.extend(allowed.first());
+    }
+    let names = links.iter().filter_map(|link| link.link.as_ref());
+    let shared_out: Vec<bool> = names.map(LinkName::can_be_shared_out).collect();
+    deal(&cores, &shared_out)
+}
+
 /// The cores of each link, one loop on each: with fewer cores than links in turn, else dealt out, as many to each as to the
 /// others. Of each link, whether several cores may have a share of it.
 ///
 /// # Errors
 ///
 /// There are more cores than loops.
-pub fn deal(cores: &[usize], links: &[bool]) -> Result<Vec<Vec<usize>>, Error> {
+fn deal(cores: &[usize], links: &[bool]) -> Result<Vec<Vec<usize>>, Error> {
     let first = (0..links.len()).map(|link| vec![cores[link % cores.len()]]);
     let mut each: Vec<Vec<usize>> = first.collect();
     let others = cores.get(links.len()..).unwrap_or_default();

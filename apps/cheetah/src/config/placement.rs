@@ -1,8 +1,8 @@
 //! On which cores the server runs, and on which of its links each.
 
 use exos::{Attachment, Error, Role};
-use exos_program::cores::{by_links, choose, deal};
-use exos_program::{LinkName, Needs};
+use exos_program::Needs;
+use exos_program::cores::{self, by_links, choose};
 
 use super::Config;
 
@@ -52,16 +52,7 @@ impl Config {
             return Err(Error::new("there are to be fewer connections than cores")
                 .mend(format!("let max_connections be {loops} at least")));
         }
-        let mut cores = choose(count, named, allowed)?;
-        if links.len() == 1 {
-            return Ok(vec![cores]);
-        }
-        if cores.is_empty() {
-            cores.extend(allowed.first());
-        }
-        let names = links.iter().filter_map(|link| link.link.as_ref());
-        let shared_out: Vec<bool> = names.map(LinkName::can_be_shared_out).collect();
-        deal(&cores, &shared_out)
+        cores::places(&links, count, named, allowed)
     }
 
     /// Where a server on the kernel's sockets runs, which has one loop.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use exos::Prefixed;
 use exos_host::{Error, Result, affinity};
 use exos_inet::route::Prefix;
-use exos_program::cores::{by_links, choose, deal};
-use exos_program::{Idle, LinkArgs, LinkName, TcpArgs, UserArgs};
+use exos_program::cores::{self, by_links};
+use exos_program::{Idle, LinkArgs, TcpArgs, UserArgs};
 use http::Uri;
 
 use crate::driver::{Common, DriverArgs, Plan};
@@ -196,16 +196,7 @@ impl LoadArgs {
             ))
             .mend(format!("give --connections {loops} or more, or {fewer}")));
         }
-        let mut cores = choose(count as usize, &self.link.core, allowed)?;
-        if links.len() == 1 {
-            return Ok(vec![cores]);
-        }
-        if cores.is_empty() {
-            cores.extend(allowed.first());
-        }
-        let names = links.iter().filter_map(|link| link.link.as_ref());
-        let shared_out: Vec<bool> = names.map(LinkName::can_be_shared_out).collect();
-        deal(&cores, &shared_out)
+        cores::places(&links, count as usize, &self.link.core, allowed)
     }
 
     /// The pools of each link: where there are several, those in the network of one of its addresses.
