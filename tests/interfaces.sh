@@ -75,6 +75,7 @@ head -c 4000000 /dev/urandom >"$work/site/large.bin"
 has "an interface is given once" "eth1 is named twice" "$(refused "${both[@]}" --link xdp:eth1)"
 has "an address is on one interface" "10.0.1.1 is given twice" "$(refused "${both[@]}" --address 10.0.1.1/24)"
 has "an address has an interface" "stands before the first" "$(refused --address 10.0.1.1/24 "${both[@]}")"
+has "each is by AF_XDP" "each of them by AF_XDP" "$(refused "${both[@]:0:6}" --link packet:eth2 --address 10.9.9.9/24)"
 has "an interface has an address" "on eth2: no address" "$(refused "${both[@]:0:6}" --link xdp:eth2)"
 has "the daemon lends one interface" "one part of one interface" "$(refused --via xokd:eth1)"
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use exos::{Attachment, Error, Prefixed};
 
-use super::{LinkArgs, NamedLink, Needs};
+use super::{LinkArgs, LinkName, NamedLink, Needs};
 
 impl LinkArgs {
     /// How many links are named, or one that is chosen.
@@ -16,13 +16,21 @@ impl LinkArgs {
     ///
     /// # Errors
     ///
-    /// Two links are one interface or have an address in common, or none has a use for `--share-address`.
+    /// Two links are one interface or have an address in common, one is none by AF_XDP, or none has a use for
+    /// `--share-address`.
     pub fn each(&self) -> Result<Vec<Self>, Error> {
         let mut all = self.divided();
         if self.others.is_empty() {
             return Ok(all);
         }
         refuse_twice(&all)?;
+        let names = || all.iter().filter_map(|link| link.link.as_ref());
+        if !names().all(|name| matches!(name, LinkName::Xdp { .. })) {
+            return Err(
+                Error::new("a program on several links opens each of them by AF_XDP")
+                    .mend("give --link xdp:INTERFACE for each, or run a program on each link"),
+            );
+        }
         for link in &mut all {
             link.share_address &= link.address.is_empty();
         }

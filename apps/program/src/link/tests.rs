@@ -286,6 +286,14 @@ fn what_two_links_may_not_have_in_common() {
             "--link xdp:a --address 192.0.2.7/24 --link xdp:b --address 192.0.2.8/24 --share-address",
             "--share-address is for a link without",
         ),
+        (
+            "--link xdp:a --address 192.0.2.7/24 --link packet:b --address 198.51.100.7/24",
+            "each of them by AF_XDP",
+        ),
+        (
+            "--link tap:t0 --address 192.0.2.7/24 --link xdp:b --address 198.51.100.7/24",
+            "each of them by AF_XDP",
+        ),
     ] {
         let error = parse(line).unwrap().each().unwrap_err().to_string();
         assert!(error.contains(says), "{line}: {error}");
