@@ -64,7 +64,7 @@ to=(--to 10.10.1.11 10.10.1.12 fd11::11 fd11::12)
 # ---- what is refused ----
 
 few=(--listen 10.10.0.20:80 --to 10.10.1.11)
-refused "an address before its link" "stands before the first --link" --address 10.10.0.20/24 --link xdp:front --link xdp:wire "${few[@]}"
+refused "an address before its link" "stands before the first of several --link" --address 10.10.0.20/24 --link xdp:front --link xdp:wire "${few[@]}"
 refused "one interface as two links" "named as two links" "${front[@]}" --link xdp:front --address 10.10.1.20/24 "${few[@]}"
 refused "one network on two links" "are one network" "${front[@]}" --link xdp:wire --address 10.10.0.21/24 "${few[@]}"
 refused "two default gateways" "not the only default gateway" "${front[@]}" --gateway 10.10.0.1 "${back[@]}" --gateway 10.10.1.1 "${few[@]}"
