@@ -19,6 +19,7 @@ const SECTIONS: [(&str, &[&str]); 7] = [
             "mode",
             "xokd",
             "gateway",
+            "route",
             "share_address",
             "no_segmentation",
             "core",
