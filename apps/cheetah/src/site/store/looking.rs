@@ -54,7 +54,8 @@ impl Tree {
         }
     }
 
-    /// Whether the name itself has gone since it was looked at. A link that is there and leads nowhere has not.
+    /// Whether the name itself has gone since it was looked at. A link that is there and leads nowhere has not; anything else that is
+    /// there has come since, and has a notice of its own.
     pub(super) fn has_vanished(&mut self, path: &SitePath, reason: &Reason) -> bool {
         let is_not_found =
             matches!(reason, Reason::Unreadable(e) if e.kind() == io::ErrorKind::NotFound);
@@ -63,7 +64,9 @@ impl Tree {
             return is_not_found;
         };
         let real = directory.real.join(OsStr::from_bytes(name));
-        is_not_found && matches!(self.stat(&real), Ok(None))
+        let is_link = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        is_not_found
+            && matches!(self.stat(&real), Ok(found) if !found.as_ref().is_some_and(is_link))
     }
 
     fn stat(&self, real: &Path) -> Result<Option<Stat>, Reason> {
