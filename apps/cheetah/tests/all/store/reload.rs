@@ -147,10 +147,12 @@ fn write_version_at_length(folder: &Folder, version: &str, times: usize, more: &
         folder.write(&format!("{version}/{n}.txt"), version.repeat(times));
     }
     let rule = format!("[[site.fields]]\npath = \"*\"\nset = {{ X-Version = \"{version}\" }}");
+    // At once: a reload that is under way may read it.
     folder.write(
-        "serve.toml",
+        "serve.toml.new",
         format!("{more}[[site]]\nroot = \"{version}\"\n{rule}\n"),
     );
+    std::fs::rename(folder.path("serve.toml.new"), folder.path("serve.toml")).unwrap();
 }
 
 fn text(answer: &[Slice]) -> String {
