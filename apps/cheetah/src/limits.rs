@@ -106,8 +106,8 @@ pub const GOODBYE_TIME: Duration = Duration::from_secs(1);
 /// Connections reset in one go: a quarter of the answers that a stack queues.
 pub const ABORTS_AT_ONCE: usize = exos_inet::limits::REPLIES_MAX / 4;
 
-/// How long a loop sleeps before it tries an interface again that has failed, among several: a moment for whoever waits for
-/// it, and ten system calls a second.
+/// How long a loop waits before it tries again an interface that has failed, where others are served meanwhile: clients do not
+/// notice so short a wait, and it costs ten attempts a second.
 pub const OUTAGE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The shortest such sleep, where something is due: what it cannot send meanwhile keeps no core busy.

@@ -43,7 +43,7 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// Sleeps at once, always: whoever else runs on the core would wait for the spin's end.
+    /// Never spins: other loops run on this core, and would wait until it ends.
     pub fn without_spinning() -> Self {
         Self {
             spin: Duration::ZERO,

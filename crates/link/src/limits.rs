@@ -12,8 +12,8 @@ pub const RX_BATCH: u32 = 64;
 /// the other works. Fewer than these are not worth a system call for their answers.
 pub const RX_BATCH_MIN: u32 = RX_BATCH / 2;
 
-/// Turns in a row without a frame after which those that were redirected to the interface and have not come are lost: a turn that
-/// finds nothing lasts some 0.1 µs, and the kernel hands over what it has in less than a tenth of a millisecond.
+/// Turns in a row without a frame after which redirected frames that have not come are taken for lost. If they come after all,
+/// they only come out of order.
 pub const EMPTY_TURNS: u32 = 1000;
 
 /// Bytes of an Ethernet header without tag.

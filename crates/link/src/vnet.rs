@@ -176,7 +176,8 @@ mod tests {
         assert_eq!(header(1, 5), None, "UDP segmentation was not asked for");
     }
 
-    /// What came is sent on with what was undone, headers counted anew, and nothing that is only said to a receiver.
+    /// A frame that is sent on keeps its unfinished checksum and its segment size; the header's length is worked out again, and flags
+    /// that are for receivers only are cleared.
     #[test]
     fn a_received_header_becomes_one_to_send_with() {
         // TCP behind 34 bytes, of which the header is 32 bytes long.

@@ -348,7 +348,7 @@ impl XdpLink {
     /// themselves, as `kernel_rx_fill_ring_empty`), because the receive ring was
     /// full, and descriptors of ours that it refused. `xdp_*` are the verdicts of
     /// the filter program. `interface_tx_dropped` are the frames that the
-    /// interface's driver has dropped on their way out, whoever sent them.
+    /// interface's driver has dropped on their way out, those of other senders among them.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.queues[0].counters();
         for queue in &self.queues[1..] {

@@ -24,7 +24,7 @@ pub enum Contender {
     ExosKernel,
     /// exos forward --link packet: by packet sockets, large packets whole.
     ExosPacket,
-    /// The same with --in-kernel.
+    /// exos forward --link packet: --in-kernel: large packets whole, in the kernel.
     ExosPacketKernel,
     /// exos forward --via xokd: on a virtual interface from the daemon.
     ExosXokd,

@@ -5,7 +5,7 @@ use exos_inet::Config;
 use exos_link::{MemoryConfig, MemoryLink, RX_BATCH, TxMeta};
 use exos_wire::Mac;
 
-/// A node with so many frames waiting for it, which are nobody's.
+/// A node with this many frames waiting to be received; none of them is for a socket or a listener.
 fn node_with(frames: usize) -> (Exos, MemoryLink) {
     let macs = [Mac([2; 6]), Mac([4; 6])];
     let config = MemoryConfig {

@@ -1,6 +1,7 @@
 //! /sys as a network namespace shows it: a file for each setting of an interface that netlink does not have.
 //!
-//! Whoever mounts it sees the interfaces of the own namespace. So it is mounted anew, at no place (fsmount(2), Linux 5.2).
+//! A mount of sysfs shows the interfaces of the network namespace in which it was made. So each use makes a mount of its own, which
+//! is attached to no path (fsmount(2), Linux 5.2).
 
 use crate::error::{Context as _, Result};
 use crate::netns::NetNs;

@@ -143,8 +143,8 @@ impl Arrivals {
         }
     }
 
-    /// After a turn in which so many frames were taken from here, and by the interface: has frames come here again when all that
-    /// were redirected have come, or when nothing has come for so long that they are lost.
+    /// Ends a turn that took `here` frames from this memory and `by_interface` frames from the ring. Has frames arrive in memory
+    /// again, once all redirected ones have come or have to be taken for lost.
     pub(super) fn settle(&mut self, here: usize, by_interface: usize) {
         self.come_by_interface = self.come_by_interface.wrapping_add(by_interface as u64);
         if !self.are_older() {

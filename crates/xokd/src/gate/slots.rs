@@ -121,8 +121,8 @@ impl Gate {
         port.and(arrivals).and(entry)
     }
 
-    /// Lets go of the memory that a slot's frames arrive in. Where there is none it is not tried: each try waits until no
-    /// processor uses the table any more, which takes tens of milliseconds.
+    /// Lets go of the memory that a slot's frames arrive in. Where there is none it is not tried: each try waits for the
+    /// kernel's grace period, until no processor uses the table any more.
     fn forget_arrivals(&self, id: SlotId) -> Result<()> {
         match self.maps.arrivals.lookup(&id.to_ne_bytes())? {
             Some(_) => self.maps.arrivals.clear(id).map(drop),

@@ -281,16 +281,20 @@ fn send_from_there(lab: &Lab, port: u16, first: u16, count: u16) {
     });
 }
 
-/// Takes `count` frames, and looks whether they are these in order.
+/// Takes `count` frames, and looks whether they are these in order. Frames with lower numbers were sent before, and are passed over.
+#[track_caller]
 fn take(link: &mut Link, first: u16, count: u16) {
     let mut numbers = Vec::new();
     let all = within(Duration::from_secs(20), || {
-        while link.receive(|frame, _| numbers.push(frame[42..44].to_vec())) > 0 {}
+        while link.receive(|frame, _| numbers.push(u16::from_be_bytes([frame[42], frame[43]]))) > 0
+        {
+        }
+        numbers.retain(|number| *number >= first);
         numbers.len() >= usize::from(count)
     });
     assert!(all, "{} came of {count}", numbers.len());
-    let wanted = (first..first + count).map(|n| n.to_be_bytes().to_vec());
-    assert!(numbers.into_iter().eq(wanted), "in order");
+    let wanted: Vec<u16> = (first..first + count).collect();
+    assert_eq!(numbers, wanted, "in order");
 }
 
 /// Nothing has come, for some turns.
@@ -392,6 +396,49 @@ fn memory_kept_after_the_slot_gets_nothing() {
     assert!(reports(&lab, 0), "nobody has it any more");
 }
 
+/// Descriptors that a program is lent beside its link.
+fn lent(program: &Program) -> usize {
+    let (answer, fds) = program.ask(&Request::Bypass);
+    assert!(matches!(answer, Answer::Bypass { .. }), "{answer:?}");
+    fds.len()
+}
+
+/// The memory is left out, and nothing else, where the user may not have so much, and where frames may be too long for it.
+#[test]
+fn memory_is_lent_where_it_may_be_had_and_fits() {
+    let test = "arrivals-without";
+    let Some(mut lab) = Lab::new(test).filter(|_| lends_batches(test)) else {
+        return;
+    };
+    let allow = |most: &str| format!("[[allow]]\nuser = \"0\"\nmemory_max = \"{most}\"\n");
+    lab.start_by(&allow("2MiB"));
+    let program = Program::connect(&lab);
+    let attached = program.attached_by(Mode::Shared);
+    assert_eq!(lent(&program), 4, "1 MiB for the link, and 0.5 to send by");
+    drop((program, attached));
+    assert!(reports(&lab, 0));
+    lab.reload(&allow("3MiB"));
+    let all = || {
+        let program = Program::connect(&lab);
+        let _attached = program.attached_by(Mode::Shared);
+        lent(&program) == 5
+    };
+    assert!(within(Duration::from_secs(10), all));
+    drop(lab);
+
+    let test = "arrivals-long";
+    let mut lab = Lab::new(test).expect("as before");
+    for side in ['a', 'b'] {
+        let set = ["-n", &lab.side(side), "link", "set", "wire", "mtu", "3000"];
+        let set = std::process::Command::new("ip").args(set).status();
+        assert!(set.expect("iproute2").success());
+    }
+    lab.start(&[]);
+    let program = Program::connect(&lab);
+    let _attached = program.attached_by(Mode::Shared);
+    assert_eq!(lent(&program), 4);
+}
+
 /// Whatever its holder writes there, nobody else is harmed, and what fits nowhere comes by the interface.
 #[test]
 fn nonsense_in_the_memory_harms_its_holder_alone() {
@@ -427,9 +474,8 @@ fn nonsense_in_the_memory_harms_its_holder_alone() {
     }
     words().for_each(|word| word.store(0, SeqCst));
     memory.word(BY_INTERFACE).store(1, SeqCst);
-    look_in_vain(&mut attached.link);
-    send_from_there(&lab, claim.port, 0, 20);
-    take(&mut attached.link, 0, 20);
+    send_from_there(&lab, claim.port, 1000, 20);
+    take(&mut attached.link, 1000, 20);
 }
 
 /// Whether what wakes a link's holder is there within a time.
