@@ -107,9 +107,9 @@ for way in packets sockets; do
     begin_load $url --rate 200 -d 300s --fail-if 'errors>0'
     await answered 201
     ended TERM
-    # What was under way is counted as unfinished, and is an error.
-    same "an open loop: conditions are judged by what there is" "2 True ['unfinished']" \
-        "$status $(got "str(r['responses'] > 0) + ' ' + str(list(r['errors']))")"
+    # What was under way is counted as unfinished and is an error; on a busy machine a request whose time had come has not begun.
+    same "an open loop: conditions are judged by what there is" "2 True True" \
+        "$status $(got "r['responses'] > 0, 'unfinished' in r['errors'] and not set(r['errors']) - {'unfinished', 'not_begun'}" | tr -d '(),')"
     left "an open loop"
 
     # The resets of 4000 connections leave in several goes, and further signals come meanwhile.
