@@ -19,6 +19,7 @@ use exos_link::{BOUND_MAPPING_KERNEL, RX_BATCH, TxMeta, XdpLink};
 use exos_xok::Protocol;
 use exos_xok::message::PortWish;
 use exos_xokd::daemon::{Config, Daemon};
+use exos_xokd::gate::LiveFrames;
 use exos_xokd::policy;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -197,6 +198,7 @@ fn config(socket: PathBuf) -> Config {
     Config {
         socket,
         policy: policy::without_file(interface, 0),
+        live_frames: LiveFrames::Never,
     }
 }
 

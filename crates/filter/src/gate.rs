@@ -33,6 +33,7 @@ mod general;
 mod incoming;
 pub mod layout;
 pub mod limits;
+mod live;
 pub mod maps;
 mod outgoing;
 mod parse;
@@ -52,6 +53,7 @@ pub use layout::{
     AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, OwnerKey, Shape,
     Share, Slot, SlotKind,
 };
+pub use live::{CALL_LEN, METADATA_LEN, Origin, live, metadata};
 pub use maps::{MapFds, MapSpec, MapType, Maps};
 pub use outgoing::{outgoing, outgoing_general};
 pub use tap::{Direction, TapRecord, Verdict};

@@ -30,6 +30,7 @@ mod counters;
 pub mod ebpf;
 pub mod filter;
 pub mod gate;
+pub mod guard;
 pub mod handler;
 pub mod language;
 pub mod layers;

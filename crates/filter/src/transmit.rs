@@ -95,8 +95,8 @@ pub fn transmit(maps: &TransmitMaps, chunk_size: u32) -> Program {
     let [drop, refuse, sized] = [(); 3].map(|()| asm.label());
     asm.set(Reg::R6, Reg::R1);
     let take = Take {
-        queue_fd: maps.queue_fd,
-        frames_fd: maps.frames_fd,
+        queue: Memory::Own(maps.queue_fd),
+        frames: Memory::Own(maps.frames_fd),
         chunk_size,
         key: KEY,
     };
@@ -129,10 +129,36 @@ pub fn transmit(maps: &TransmitMaps, chunk_size: u32) -> Program {
     Program::new(asm.finish().expect("it is short"))
 }
 
+/// An array that frames are taken from.
+#[derive(Clone, Copy)]
+pub(crate) enum Memory {
+    /// The program's own.
+    Own(i32),
+    /// That of a slot: an array of arrays, and where on the stack the slot's number is, in four bytes.
+    OfSlot(i32, i16),
+}
+
+impl Memory {
+    /// `r0 = &array[key]`, the key on the stack; to `missing` when there is none.
+    fn look_up(self, asm: &mut Assembler, key: i16, missing: Label) {
+        match self {
+            Self::Own(fd) => asm.look_up(fd, key, missing),
+            Self::OfSlot(fd, slot) => {
+                asm.look_up(fd, slot, missing);
+                asm.set(Reg::R1, Reg::R0);
+                asm.set(Reg::R2, Reg::R10);
+                asm.alu(Alu::Add, Reg::R2, i32::from(key));
+                asm.call(Helper::MapLookupElem);
+                asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
+            }
+        }
+    }
+}
+
 /// Code that takes the next frame, in three steps. r0 to r5 are lost in each.
 pub(crate) struct Take {
-    pub(crate) queue_fd: i32,
-    pub(crate) frames_fd: i32,
+    pub(crate) queue: Memory,
+    pub(crate) frames: Memory,
     pub(crate) chunk_size: u32,
     /// Where the key of the map that is asked lies on the stack: four bytes.
     pub(crate) key: i16,
@@ -142,7 +168,7 @@ impl Take {
     /// r9 points to the queue; else to `missing`.
     pub(crate) fn open(&self, asm: &mut Assembler, missing: Label) {
         asm.store_imm(Size::Word, Reg::R10, self.key, 0);
-        asm.look_up(self.queue_fd, self.key, missing);
+        self.queue.look_up(asm, self.key, missing);
         asm.set(Reg::R9, Reg::R0);
     }
 
@@ -172,7 +198,7 @@ impl Take {
         asm.jump_if(Reg::R7, Condition::Less, FRAME_LEN_MIN as i32, refuse);
         asm.jump_if(Reg::R7, Condition::Greater, len_max, refuse);
         asm.jump_if(Reg::R8, Condition::Greater, OFFSET_MAX as i32, refuse);
-        asm.look_up(self.frames_fd, self.key, refuse);
+        self.frames.look_up(asm, self.key, refuse);
         asm.alu(Alu::Add, Reg::R8, Reg::R0);
     }
 }

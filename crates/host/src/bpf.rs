@@ -23,19 +23,21 @@ mod mapped;
 mod merging;
 mod pin;
 mod prog;
+mod question;
 mod ringbuf;
 mod syscall;
 mod tcx;
 
 pub use btf::{KernelTypes, Member};
-pub use info::{ProgInfo, XdpHolder, map_exists, who_holds_xdp};
+pub use info::{ProgInfo, XdpHolder, map_exists, prog_exists, who_holds_xdp};
 pub use link::{Link, XdpMode};
-pub use live::{FRAMES_MAX as LIVE_FRAMES_MAX, LiveProg};
+pub use live::{BATCH as LIVE_BATCH, FRAMES_MAX as LIVE_FRAMES_MAX, LiveProg, Nowhere};
 pub use map::{Map, MapKind, possible_cpus};
 pub use mapped::MappedArray;
 pub use merging::{merging_of, turn_on_again};
 pub use pin::{is_bpffs, is_private, require_bpffs};
 pub use prog::{LoadError, Prog, SkbContext, TestRun, permitted};
+pub use question::Question;
 pub use ringbuf::RingbufReader;
 pub use tcx::{TcxHook, TcxLink};
 

@@ -56,7 +56,9 @@ pub use memory::{MemoryConfig, MemoryLink};
 pub use meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
 pub use packet::{PacketConfig, PacketLink};
 pub use tap::{TapConfig, TapLink};
-pub use xdp::{CheckedParts, Facts, Feed, Held, Offer, OfferConfig, RingLock, check_chunks};
+pub use xdp::{
+    CheckedParts, Facts, Feed, Held, LiveParts, Offer, OfferConfig, RingLock, check_chunks,
+};
 pub use xdp::{Merging, Mode, ModeChoice, TransmitChoice, XdpConfig, XdpLink, way_out_of};
 
 /// Something that carries Ethernet frames.

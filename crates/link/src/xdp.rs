@@ -56,7 +56,7 @@ use crate::limits::GSO_FRAME_LEN_MAX;
 use crate::meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
 use exos_host::error::{Error, ErrorKind};
 
-pub use checked::CheckedParts;
+pub use checked::{CheckedParts, LiveParts};
 pub use facts::{Facts, check_chunks};
 pub use offer::{Feed, Held, Offer, OfferConfig};
 pub use open::{TransmitChoice, XdpConfig};

@@ -4,9 +4,12 @@
 /// and nothing that belongs into a message is longer: reports go as descriptors.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// Descriptors with one message: of `Bypass`, the program, the array of frames, the queue, the array of programs, and the array
-/// that frames arrive in.
-pub const MESSAGE_DESCRIPTORS_MAX: usize = 5;
+/// Descriptors with one message: of `Bypass`, the program, the array of frames, the queue, the array of programs, the program of
+/// live frames with the count of those that the interface drops, and the array that frames arrive in.
+pub const MESSAGE_DESCRIPTORS_MAX: usize = 7;
+
+/// Bytes before a live frame: the kernel takes no more metadata than these in any version.
+pub const LIVE_BYTES_MAX: usize = 32;
 
 /// Bytes of an interface's name: the kernel's `IFNAMSIZ` without its terminator.
 pub const INTERFACE_NAME_BYTES_MAX: usize = 15;

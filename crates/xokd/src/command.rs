@@ -19,7 +19,7 @@ mod replace;
 mod signals;
 
 use crate::daemon::{Config, Daemon};
-use crate::gate;
+use crate::gate::{self, LiveFrames};
 use crate::policy::{self, Policy};
 use crate::reservations::check_echoes;
 use signals::Signals;
@@ -67,6 +67,10 @@ pub struct DaemonArgs {
         default_value = "/run/exos/xokd.sock"
     )]
     socket: PathBuf,
+
+    /// Who may send many frames by one cheaper system call (live frames), checked like all others
+    #[arg(long, value_enum, default_value = "guarded")]
+    live_frames: LiveFrames,
 
     /// Take over from the running daemon; programs keep their links
     #[arg(long)]
@@ -122,6 +126,7 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
     let config = Config {
         socket: args.socket.clone(),
         policy,
+        live_frames: args.live_frames,
     };
     let mut daemon = Daemon::start(config)?;
     match clean::unserved() {
@@ -228,6 +233,14 @@ fn say_what_it_does(daemon: &Daemon, args: &DaemonArgs) {
         .any(|i| !i.gate.checks_checksums())
     {
         warn!("{SINGLE_SEGMENTS}");
+    }
+    for interface in daemon.interfaces() {
+        if let Some(why) = interface.gate.lends_no_live_frames() {
+            say!(
+                "{}: no live frames for programs: {why}",
+                interface.link.name
+            );
+        }
     }
     for rule in daemon.rules() {
         say!("{rule}");

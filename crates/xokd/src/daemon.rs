@@ -42,6 +42,7 @@ use taps::Taps;
 use work::FilterWorker;
 
 use crate::clock::{Now, now};
+use crate::gate::LiveFrames;
 use crate::interface::Interface;
 use crate::ledger::{Ledger, SlotId};
 use crate::limits::REATTACH_TIME;
@@ -58,6 +59,8 @@ pub struct Config {
     pub socket: PathBuf,
     /// Who may do what.
     pub policy: Policy,
+    /// Who sends live frames.
+    pub live_frames: LiveFrames,
 }
 
 /// The daemon.
@@ -102,7 +105,7 @@ impl Daemon {
         let inode = NetNs::current()?.inode()?;
         let server = Server::prepare(&config.socket)?;
         let interfaces = config.policy.interfaces.iter().cloned();
-        let opened = interfaces.map(|i| Interface::open(&netlink, inode, i));
+        let opened = interfaces.map(|i| Interface::open(&netlink, inode, i, config.live_frames));
         let mut daemon = Self {
             interfaces: opened.collect::<Result<_>>()?,
             server,

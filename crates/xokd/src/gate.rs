@@ -7,6 +7,7 @@
 //! ```text
 //! /sys/fs/bpf/exos/<namespace>-<interface>/   config, flows, addresses, ... (the maps)
 //!                                            in (XDP link), host (tcx link)
+//!                                            live (program), guard<ID> (link), see [`LiveFrames`]
 //!                                            slot<N>-out (tcx link), slot<N>-ring (XDP link in the slot)
 //! ```
 //!
@@ -19,6 +20,7 @@
 mod bypass;
 mod checksum;
 mod generals;
+mod live;
 mod owners;
 mod pins;
 mod slots;
@@ -42,6 +44,8 @@ use crate::ledger::{Change, SlotId};
 use crate::limits::FILTER_INSNS_MAX;
 pub use bypass::{bypass_bytes, may_arrive_in_memory};
 pub use generals::{GeneralFilters, GeneralPrograms, GeneralWork};
+use live::Lending;
+pub use live::LiveFrames;
 pub use pins::{are_private, folders, is_orphan, remove_folder};
 use pins::{attach_incoming, attach_tc};
 pub use taps::{TapPrograms, TapWork};
@@ -56,6 +60,8 @@ pub struct Gate {
     checksum: Option<Checksum>,
     /// The network namespace, as programs find it; none where the kernel does not say.
     namespace: Option<Namespace>,
+    /// What live frames are lent with, or why they are not.
+    lending: Result<Lending>,
     incoming: Link,
     mode: XdpMode,
     config: Config,
@@ -72,7 +78,11 @@ impl Gate {
     }
 
     /// Puts the gate on an interface, or takes over the one that an earlier daemon left there. True when it did.
-    pub fn open(name: &str, ifindex: u32, mac: Mac) -> Result<(Self, bool)> {
+    pub fn open(
+        name: &str,
+        (interface, ifindex, mac): (&str, u32, Mac),
+        live: LiveFrames,
+    ) -> Result<(Self, bool)> {
         let folder = pins::folder(name)?;
         let (maps, adopted) = pins::maps(&folder)?;
         let fds = maps.map(|map| map.raw_fd());
@@ -87,7 +97,9 @@ impl Gate {
         let incoming = Prog::load(&words, "exos_in", true)?;
         let (incoming, mode) = attach_incoming(&folder.join("in"), ifindex, &incoming)?;
         attach_tc(&folder.join("host"), ifindex, &from_host, TcxHook::Egress)?;
+        let lending = Lending::open(&folder, interface, &fds, types.as_ref(), live);
         let mut gate = Self {
+            lending,
             folder,
             config: Config::default(),
             taps: 0,
@@ -100,6 +112,9 @@ impl Gate {
             mode,
             maps: Arc::new(maps),
         };
+        if gate.lending.is_err() {
+            gate.end_live_frames()?;
+        }
         if adopted {
             gate.config = gate.read_config()?;
             // Entered again with the grants.
@@ -112,6 +127,7 @@ impl Gate {
         gate.write_config()?;
         // Those of an earlier daemon copy into rings that clients may have still, and that this one knows nothing of.
         gate.take_taps()?;
+        gate.look_at_device();
         Ok((gate, adopted))
     }
 
@@ -239,6 +255,8 @@ impl Gate {
 
     /// Takes the gate off: packets are the host's again.
     pub fn close(self) -> Result<()> {
+        // A program that only the daemon has is to be gone before its guard.
+        drop(self.lending);
         remove_folder(&self.folder)
     }
 

@@ -16,7 +16,7 @@ use exos_xok::message::{InterfaceInfo, LocalAddress};
 use exos_xok::tables::{Address, Interface as Row, Neighbour, NeighbourState, Route};
 
 use crate::clock::Now;
-use crate::gate::Gate;
+use crate::gate::{Gate, LiveFrames};
 use crate::neighbours::Neighbours;
 use crate::policy;
 use crate::random::random;
@@ -51,7 +51,12 @@ pub struct Interface {
 
 impl Interface {
     /// Puts the gate on an interface.
-    pub fn open(netlink: &Netlink, inode: u64, mut policy: policy::Interface) -> Result<Self> {
+    pub fn open(
+        netlink: &Netlink,
+        inode: u64,
+        mut policy: policy::Interface,
+        live: LiveFrames,
+    ) -> Result<Self> {
         let link = netlink.link_by_name(&policy.name)?;
         let Some(mac) = link.mac.map(Mac) else {
             return Err(
@@ -71,7 +76,7 @@ impl Interface {
         let lock = state::Lock::take(&name, &policy.name)?;
         forget_named(&name)?;
         let memberships = join_groups(link.index, &addresses)?;
-        let (gate, adopted) = Gate::open(&name, link.index, mac)?;
+        let (gate, adopted) = Gate::open(&name, (&policy.name, link.index, mac), live)?;
         let mut interface = Self {
             neighbours: Neighbours::new(link.index, None),
             name,

@@ -142,6 +142,8 @@ pub enum Helper {
     RingbufSubmit = 132,
     /// `void bpf_ringbuf_discard(data, flags)`
     RingbufDiscard = 133,
+    /// `struct task_struct *bpf_get_current_task_btf(void)`: whoever makes the call.
+    GetCurrentTask = 158,
     /// `u64 bpf_ktime_get_coarse_ns(void)`: the monotonic clock as of the last tick, some milliseconds ago.
     KtimeGetCoarseNs = 160,
     /// `long bpf_check_mtu(ctx, ifindex, u32 *mtu, diff, flags)`: 0 when the packet fits; `mtu` goes in as 0 (Linux 5.12).

@@ -30,7 +30,7 @@ use super::outgoing::Ends;
 use super::share::SEGMENT_SIZE;
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 use crate::program::Program;
-use crate::transmit::{DESCRIPTORS, END, GIVEN_BACK, LOST, REFUSED, RETURNED, TAKEN, Take};
+use crate::transmit::{DESCRIPTORS, END, GIVEN_BACK, LOST, Memory, REFUSED, RETURNED, TAKEN, Take};
 
 /// Offsets in `struct __sk_buff`.
 const MARK: i16 = 8;
@@ -104,13 +104,24 @@ impl Namespace {
 
 /// Ends that several paths lead to.
 #[derive(Clone, Copy)]
-struct Others {
+pub(super) struct Others {
     /// No frame, or not one to be sent from this buffer.
-    refuse: Label,
+    pub(super) refuse: Label,
     /// For the ring.
-    give_back: Label,
+    pub(super) give_back: Label,
     /// All is sent.
-    done: Label,
+    pub(super) done: Label,
+}
+
+impl Others {
+    pub(super) fn new(code: &mut Code<'_>) -> Self {
+        let [refuse, give_back, done] = [(); 3].map(|()| code.asm.label());
+        Self {
+            refuse,
+            give_back,
+            done,
+        }
+    }
 }
 
 /// The program of type `BPF_PROG_TYPE_SCHED_ACT` for one slot.
@@ -123,30 +134,16 @@ pub fn batch(maps: &MapFds, batch: &Batch) -> Program {
     assert!((1..SLOTS).contains(&slot), "a batch of slot {slot}");
     let mut code = Code::new(maps, Side::Batch);
     let ends = Ends::new(&mut code);
-    let [refuse, give_back, done] = [(); 3].map(|()| code.asm.label());
-    let others = Others {
-        refuse,
-        give_back,
-        done,
-    };
+    let others = Others::new(&mut code);
     code.take(batch, others);
     code.clear();
     code.measure();
     code.own_slot(batch);
     code.load_frame();
-    code.protocol(refuse);
-    code.station();
-    code.network(ends);
-    code.get(Reg::R1, FRAGMENT);
-    code.asm
-        .jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, give_back);
-    code.forbidden();
-    code.exact_source(give_back);
-    code.send(ends);
-    code.not_sent(others);
-    code.gather();
+    code.protocol(others.refuse);
+    code.checks(ends, others);
     code.call_any(batch.programs_fd, 0..1);
-    code.asm.bind(done);
+    code.asm.bind(others.done);
     code.asm.set(Reg::R0, tcx::DROP);
     code.asm.exit();
     Program::new(code.asm.finish().expect("the programs are short"))
@@ -157,21 +154,12 @@ impl Code<'_> {
     fn take(&mut self, batch: &Batch, ends: Others) {
         let sized = self.asm.label();
         let take = Take {
-            queue_fd: batch.queue_fd,
-            frames_fd: batch.frames_fd,
+            queue: Memory::Own(batch.queue_fd),
+            frames: Memory::Own(batch.frames_fd),
             chunk_size: batch.chunk_size,
             key: CELL,
         };
-        take.open(&mut self.asm, ends.done);
-        self.load(Size::Double, Reg::R1, Reg::R9, 8 * TAKEN as i16);
-        self.load(Size::Double, Reg::R2, Reg::R9, 8 * END as i16);
-        self.asm
-            .jump_if(Reg::R1, Condition::Equal, Reg::R2, ends.done);
-        self.put(QUEUE, Reg::R9);
-        take.advance(&mut self.asm);
-        self.put(PLACE, Reg::R2);
-        take.frame(&mut self.asm, ends.refuse);
-        self.configuration_of_batch(ends);
+        self.next(&take, ends);
         self.buffer(batch, ends.refuse);
         if let Some(namespace) = &batch.namespace {
             self.in_namespace(namespace, ends.give_back);
@@ -196,6 +184,20 @@ impl Code<'_> {
             .jump_if(Reg::R0, Condition::NotEqual, 0, ends.refuse);
     }
 
+    /// The next frame's length in r7, and r8 points to it.
+    pub(super) fn next(&mut self, take: &Take, ends: Others) {
+        take.open(&mut self.asm, ends.done);
+        self.load(Size::Double, Reg::R1, Reg::R9, 8 * TAKEN as i16);
+        self.load(Size::Double, Reg::R2, Reg::R9, 8 * END as i16);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, Reg::R2, ends.done);
+        self.put(QUEUE, Reg::R9);
+        take.advance(&mut self.asm);
+        self.put(PLACE, Reg::R2);
+        take.frame(&mut self.asm, ends.refuse);
+        self.no_copies(ends);
+    }
+
     /// No longer than the slot's interface lets through, as it does not for what is sent by the ring: what is redirected
     /// goes to the device's driver whatever its length. The length is in r7.
     fn fits(&mut self, batch: &Batch, too_long: Label) {
@@ -215,7 +217,7 @@ impl Code<'_> {
     }
 
     /// Copies are made elsewhere.
-    fn configuration_of_batch(&mut self, ends: Others) {
+    pub(super) fn no_copies(&mut self, ends: Others) {
         self.lookup_index(self.maps.config, 0, ends.refuse);
         // Of `Config`: taps.
         self.load(Size::Word, Reg::R1, Reg::R0, 16);
@@ -293,6 +295,24 @@ impl Code<'_> {
         self.read(Size::Half, Reg::R2, ETHERNET + 12);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
+    }
+
+    /// What is checked of every frame, and where it goes; comes out when all is decided.
+    pub(super) fn checks(&mut self, ends: Ends, others: Others) {
+        self.station();
+        self.network(ends);
+        self.get(Reg::R1, FRAGMENT);
+        self.asm.jump_if(
+            Reg::R1,
+            Condition::NotEqual,
+            fragment::WHOLE,
+            others.give_back,
+        );
+        self.forbidden();
+        self.exact_source(others.give_back);
+        self.send(ends);
+        self.not_sent(others);
+        self.gather();
     }
 
     /// The source leads to the sender by an exact grant.

@@ -79,6 +79,8 @@ pub(super) const CELL: i16 = -384;
 /// Pointers: the queue that a batch is taken from, and the word of the frame's descriptor, or the place of a frame that arrives.
 pub(super) const QUEUE: i16 = -496;
 pub(super) const PLACE: i16 = -504;
+/// Four bytes: the slot whose secret the sender of live frames knows.
+pub(super) const HOLDER: i16 = -512;
 /// [`super::layout::FragmentValue`]: 44 bytes.
 pub(super) const FRAGMENT_VALUE: i16 = -440;
 
@@ -249,22 +251,22 @@ impl<'a> Code<'a> {
         self.asm.set(Reg::R3, Reg::R10);
         self.asm.alu(Alu::Add, Reg::R3, i32::from(to));
         self.asm.set(Reg::R4, len);
-        self.asm.call(match self.side {
-            Side::In => Helper::XdpLoadBytes,
-            Side::Out | Side::Host | Side::Batch => Helper::SkbLoadBytes,
+        self.asm.call(if self.side.is_xdp() {
+            Helper::XdpLoadBytes
+        } else {
+            Helper::SkbLoadBytes
         });
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, missing);
     }
 
     /// The length of the frame, and what it is charged with, into their fields.
     pub(super) fn measure(&mut self) {
-        match self.side {
-            Side::In => {
-                self.asm.set(Reg::R1, Reg::R6);
-                self.asm.call(Helper::XdpGetBuffLen);
-            }
+        if self.side.is_xdp() {
+            self.asm.set(Reg::R1, Reg::R6);
+            self.asm.call(Helper::XdpGetBuffLen);
+        } else {
             // struct __sk_buff: len is the first word.
-            Side::Out | Side::Host | Side::Batch => self.load(Size::Word, Reg::R0, Reg::R6, 0),
+            self.load(Size::Word, Reg::R0, Reg::R6, 0);
         }
         self.put(LENGTH, Reg::R0);
         self.weigh();
@@ -355,7 +357,7 @@ impl<'a> Code<'a> {
         self.leave_for_taps(done);
         let taps = match self.side {
             Side::In => self.maps.taps_in,
-            Side::Out | Side::Host | Side::Batch => self.maps.taps_out,
+            _ => self.maps.taps_out,
         };
         self.call_any(taps, 0..TAPS_MAX);
         self.asm.bind(done);
@@ -379,8 +381,8 @@ impl<'a> Code<'a> {
             self.asm.store(Size::Word, Reg::R0, offset, Reg::R1);
         }
         let ifindex = match self.side {
-            Side::In => 12,                             // struct xdp_md: ingress_ifindex
-            Side::Out | Side::Host | Side::Batch => 40, // struct __sk_buff: ifindex
+            Side::In => 12, // struct xdp_md: ingress_ifindex
+            _ => 40,        // struct __sk_buff: ifindex
         };
         self.load(Size::Word, Reg::R1, Reg::R6, ifindex);
         self.asm

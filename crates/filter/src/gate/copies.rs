@@ -66,7 +66,7 @@ fn one(maps: &MapFds, tap: &Tap, side: Side) -> Result<Program, CompileError> {
     code.asm.bind(next);
     let others = match side {
         Side::In => maps.taps_in,
-        Side::Out | Side::Host | Side::Batch => maps.taps_out,
+        _ => maps.taps_out,
     };
     code.call_any(others, tap.index + 1..TAPS_MAX);
     code.decision(lost);
@@ -221,7 +221,7 @@ impl Code<'_> {
         self.asm.set(Reg::R4, CAPTURED);
         self.asm.call(match self.side {
             Side::In => Helper::XdpLoadBytes,
-            Side::Out | Side::Host | Side::Batch => Helper::SkbLoadBytes,
+            _ => Helper::SkbLoadBytes,
         });
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, missing);
     }

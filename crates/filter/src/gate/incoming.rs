@@ -270,7 +270,7 @@ impl Code<'_> {
         self.put_imm(SLOT, i32::from(TapRecord::NO_SLOT));
         let result = match self.side {
             Side::In => xdp::PASS,
-            Side::Out | Side::Host | Side::Batch => tcx::NEXT,
+            _ => tcx::NEXT,
         };
         self.finish_with(result, Verdict::Host);
     }

@@ -5,9 +5,11 @@ use super::layout::{
     Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, OwnerKey, Slot,
 };
 use super::limits::{
-    ADDRESSES_MAX, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, OWNERS_MAX, QUEUES_MAX, SLOTS, TAPS_MAX,
+    ADDRESSES_MAX, BATCH_PLACES, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, OWNERS_MAX, QUEUES_MAX,
+    SLOTS, TAPS_MAX,
 };
 use crate::arrivals::{VALUE_LEN, VALUES};
+use crate::transmit::QUEUE_WORDS;
 
 /// Kinds of maps by the kernel's numbers (`enum bpf_map_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +85,14 @@ maps! {
     by_ifindex: Hash, 4 => 4; SLOTS,
     /// Device map: slot to `xokN`.
     ports: Devmap, 4 => 4; SLOTS,
+    /// Device map: the device, as long as it takes what is redirected to it.
+    wire: Devmap, 4 => 4; 1,
+    /// Array: slot to the secret of who sends live frames for it, two u64; 0 where nobody does.
+    secrets: Array, 4 => SECRET_LEN; SLOTS,
+    /// Array of maps: slot to the queue of the live frames that it sends ([`QUEUE`]).
+    queues: ArrayOfMaps, 4 => 4; SLOTS,
+    /// Array of maps: slot to the memory of the live frames that it sends ([`FRAMES`]).
+    frames: ArrayOfMaps, 4 => 4; SLOTS,
     /// Array of maps: slot to the memory that its frames arrive in, an array like that of [`ARRIVALS`]; empty where it has none.
     arrivals: ArrayOfMaps, 4 => 4; SLOTS,
     /// Socket map: queue of the device to the socket of its owner.
@@ -116,6 +126,41 @@ pub const ARRIVALS: MapSpec = MapSpec {
     entries: VALUES,
 };
 
+/// What each map in `queues` is made like.
+pub const QUEUE: MapSpec = MapSpec {
+    name: "exos_tx",
+    kind: MapType::Array,
+    key_size: 4,
+    value_size: 8 * QUEUE_WORDS,
+    entries: 1,
+};
+
+/// What each map in `frames` is made like: frames of an MTU of 1,500 bytes.
+pub const FRAMES: MapSpec = MapSpec {
+    name: "exos_frames",
+    kind: MapType::Array,
+    key_size: 4,
+    value_size: 2048,
+    entries: BATCH_PLACES,
+};
+
+/// Bytes of a secret.
+pub const SECRET_LEN: usize = 16;
+
+impl Maps<MapSpec> {
+    /// What the maps in a map of this name are made like.
+    pub fn inner(name: &str) -> Option<&'static MapSpec> {
+        let [arrivals, queues, frames] =
+            [SPECS.arrivals, SPECS.queues, SPECS.frames].map(|m| m.name);
+        match name {
+            name if name == arrivals => Some(&ARRIVALS),
+            name if name == queues => Some(&QUEUE),
+            name if name == frames => Some(&FRAMES),
+            _ => None,
+        }
+    }
+}
+
 /// Descriptors of the maps, as the instructions name them.
 pub type MapFds = Maps<i32>;
 
@@ -147,7 +192,7 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), count), (18, 18));
+        assert_eq!((names.len(), count), (22, 22));
         assert_eq!(SPECS.try_map(|_| Err::<(), _>("full")), Err("full"));
     }
 }

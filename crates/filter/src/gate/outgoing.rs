@@ -89,7 +89,13 @@ pub(super) struct Ends {
 
 impl Ends {
     pub(super) fn new(code: &mut Code<'_>) -> Self {
-        let [wire, host, slot] = [(); 3].map(|()| code.asm.label());
+        let host = code.asm.label();
+        Self::with_host(code, host)
+    }
+
+    /// What is the host's goes there.
+    pub(super) fn with_host(code: &mut Code<'_>, host: Label) -> Self {
+        let [wire, slot] = [(); 2].map(|()| code.asm.label());
         Self { wire, host, slot }
     }
 }
@@ -128,7 +134,7 @@ impl Code<'_> {
 
     /// To `label` when the sender is the daemon, which sends no batches.
     pub(super) fn if_unchecked(&mut self, label: Label) {
-        if self.side == Side::Batch {
+        if self.side.is_lent() {
             return;
         }
         self.get(Reg::R1, UNCHECKED);
@@ -139,9 +145,11 @@ impl Code<'_> {
     pub(super) fn load_frame(&mut self) {
         let bad_header = self.refuse(Counter::TxBadHeader);
         let bad_type = self.refuse(Counter::TxBadEthertype);
-        // struct __sk_buff: vlan_present. The kernel has moved the tag there.
-        self.load(Size::Word, Reg::R1, Reg::R6, 20);
-        self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, bad_type);
+        if !self.side.is_xdp() {
+            // struct __sk_buff: vlan_present. The kernel has moved the tag there.
+            self.load(Size::Word, Reg::R1, Reg::R6, 20);
+            self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, bad_type);
+        }
         self.get(Reg::R1, LENGTH);
         self.asm
             .jump_if(Reg::R1, Condition::Less, SHORTEST, bad_header);
@@ -275,7 +283,9 @@ impl Code<'_> {
     pub(super) fn send(&mut self, ends: Ends) {
         self.route(ends);
         self.send_to_wire(ends.wire);
-        self.send_to_host(ends.host);
+        if self.side != Side::Live {
+            self.send_to_host(ends.host);
+        }
         self.send_to_slot(ends.slot);
     }
 
@@ -336,6 +346,10 @@ impl Code<'_> {
     }
 
     fn send_to_device(&mut self, flags: i32, verdict: Verdict) {
+        if self.side == Side::Live {
+            self.asm.set(Reg::R2, 0);
+            return self.send_live(self.maps.wire);
+        }
         let no_ring = self.refuse(Counter::NoRing);
         self.lookup_index(self.maps.config, 0, no_ring);
         self.load(Size::Word, Reg::R1, Reg::R0, 4);
@@ -382,9 +396,14 @@ impl Code<'_> {
             SENDER,
             &[SENT, SENT_BYTES, (Counter::TxToSlot, Amount::One)],
         );
-        self.load(Size::Word, Reg::R1, Reg::R7, 4);
-        self.asm.set(Reg::R2, 0);
-        self.redirect(Verdict::Slot);
+        if self.side == Side::Live {
+            self.get(Reg::R2, PEER);
+            self.send_live(self.maps.ports);
+        } else {
+            self.load(Size::Word, Reg::R1, Reg::R7, 4);
+            self.asm.set(Reg::R2, 0);
+            self.redirect(Verdict::Slot);
+        }
         self.refuse_unsent(no_ring, Counter::NoRing);
         self.refuse_unsent(over, Counter::RxOverShare);
     }

@@ -11,8 +11,10 @@ pub(super) enum Side {
     Out,
     /// Traffic control, egress of the device.
     Host,
-    /// Nowhere: run by the sender itself. See [`super::batch`].
+    /// Nowhere: run by the sender itself on socket buffers. See [`super::batch`].
     Batch,
+    /// Nowhere: run by the sender itself on live frames. See [`super::live`].
+    Live,
 }
 
 /// Verdicts of traffic control links (`enum tcx_action_base`).
@@ -25,7 +27,7 @@ impl Side {
     /// The verdict that drops.
     pub(super) const fn drop(self) -> i32 {
         match self {
-            Self::In => crate::program::xdp::DROP,
+            Self::In | Self::Live => crate::program::xdp::DROP,
             Self::Out | Self::Host | Self::Batch => tcx::DROP,
         }
     }
@@ -33,7 +35,7 @@ impl Side {
     /// The entry of `scratch`. What runs in XDP and in traffic control never interrupts its own kind.
     pub(super) const fn scratch_index(self) -> i32 {
         match self {
-            Self::In => 0,
+            Self::In | Self::Live => 0,
             Self::Out | Self::Host | Self::Batch => 1,
         }
     }
@@ -41,17 +43,27 @@ impl Side {
     pub(super) const fn direction(self) -> Direction {
         match self {
             Self::In | Self::Host => Direction::In,
-            Self::Out | Self::Batch => Direction::Out,
+            Self::Out | Self::Batch | Self::Live => Direction::Out,
         }
     }
 
     /// Whether a slot's sending is checked here, more strictly than what arrives.
     pub(super) const fn is_sending(self) -> bool {
-        matches!(self, Self::Out | Self::Batch)
+        matches!(self, Self::Out | Self::Batch | Self::Live)
+    }
+
+    /// Whether the sender runs it, and what it does not decide is the ring's.
+    pub(super) const fn is_lent(self) -> bool {
+        matches!(self, Self::Batch | Self::Live)
+    }
+
+    /// Whether packets are frames of XDP; else socket buffers.
+    pub(super) const fn is_xdp(self) -> bool {
+        matches!(self, Self::In | Self::Live)
     }
 
     /// Whether packets in fragments are decided here.
     pub(super) const fn takes_fragments(self) -> bool {
-        !matches!(self, Self::Batch)
+        !self.is_lent()
     }
 }

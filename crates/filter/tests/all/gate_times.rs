@@ -252,3 +252,53 @@ fn print_costs_of_batches() {
         assert_eq!(sender.word(TAKEN) - begin, 50 * 202 * 34);
     }
 }
+
+/// Nanoseconds a live frame, with the sender's and the receiver's work in the kernel.
+#[test]
+fn what_a_live_frame_costs() {
+    let test = "what_a_live_frame_costs";
+    if let Err(error) = permitted() {
+        return common::skipped(&format!("{test}: {error}"));
+    }
+    if gate::sender::origin().is_none() {
+        return common::skipped(&format!("{test}: no type information"));
+    }
+    let namespace = NetNs::anonymous().unwrap();
+    namespace.run(print_costs_of_live_frames).unwrap();
+}
+
+fn print_costs_of_live_frames() {
+    let wire = Wire::new(|model| {
+        for (port, slot) in [(80, 1), (81, 2)] {
+            let key = FlowKey::port(TCP, (v("192.0.2.7"), port).into());
+            grant(model, key, slot);
+        }
+    });
+    let peer = Netlink::new().unwrap().link_by_name("peer0").unwrap().index;
+    // r0 = XDP_DROP; exit
+    let drop = Prog::load(&[0x0000_0001_0000_00b7, 0x95], "drop", false).unwrap();
+    let _link = Link::attach_xdp(peer, &drop, XdpMode::Native).unwrap();
+    let sender = Sender::live(&wire.tables, 1, wire.model.slots[1].ifindex).unwrap();
+    let allowed = frame("192.0.2.7:80", "198.51.100.9:50000", true);
+    let mut long = allowed.clone();
+    long.resize(1514, 0);
+    let foreign = frame("192.0.2.7:81", "198.51.100.9:50000", true);
+    let cases = [
+        ("dropped for its source", &foreign),
+        ("sent, 60 bytes", &allowed),
+        ("sent, 1,514 bytes", &long),
+    ];
+    for (what, frame) in cases {
+        let begin = sender.word(TAKEN);
+        sender.put(&vec![frame; QUEUE_LEN as usize]);
+        sender.set_word(END, begin.wrapping_sub(1));
+        let ran = |count| {
+            let start = Instant::now();
+            sender.run_live(count);
+            start.elapsed().as_nanos() as u32 / count
+        };
+        let [few, many] = [32, 64].map(|count| (0..100).map(|_| ran(count)).min().unwrap());
+        eprintln!("a live frame, {what}: {many} ns of 64, {few} ns of 32");
+        assert_eq!(sender.word(TAKEN) - begin, 100 * 96);
+    }
+}

@@ -2,6 +2,7 @@
 
 mod batch;
 mod batch_attacks;
+mod live;
 
 use crate::common;
 use crate::gate;

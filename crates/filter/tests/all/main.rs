@@ -6,6 +6,7 @@ mod gate;
 mod gate_agreement;
 mod gate_times;
 mod gate_wire;
+mod guard;
 mod interpreter;
 mod kernel_agreement;
 mod language;

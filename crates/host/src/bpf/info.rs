@@ -159,16 +159,26 @@ pub(super) fn map_id(fd: BorrowedFd<'_>) -> Result<u32, Error> {
 /// Whether a map is there still: some process has a descriptor of it or has it mapped, a program uses it, or it
 /// has a name. Needs `CAP_BPF` and `CAP_SYS_ADMIN`.
 pub fn map_exists(id: u32) -> Result<bool, Error> {
+    exists(Command::MapGetFdById, "map", id)
+}
+
+/// Whether a program is there still: some process has a descriptor of it, it is attached, or it has a name. Needs `CAP_BPF`
+/// and `CAP_SYS_ADMIN`.
+pub fn prog_exists(id: u32) -> Result<bool, Error> {
+    exists(Command::ProgGetFdById, "program", id)
+}
+
+fn exists(command: Command, what: &str, id: u32) -> Result<bool, Error> {
     let mut attr = IdAttr {
         id,
         next_id: 0,
         open_flags: 0,
     };
-    match bpf_fd(Command::MapGetFdById, &mut attr) {
+    match bpf_fd(command, &mut attr) {
         Ok(_) => Ok(true),
         Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
         Err(e) => Err(failed(
-            format!("cannot look for the BPF map with id {id}"),
+            format!("cannot look for the BPF {what} with id {id}"),
             e,
         )),
     }

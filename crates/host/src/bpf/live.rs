@@ -19,7 +19,7 @@ pub const FRAMES_MAX: u32 = 512;
 
 /// Frames that the kernel hands on together: half of what the queue at the other end of a veth has room for (256), so that
 /// none is lost there for those of others.
-const BATCH: u32 = 128;
+pub const BATCH: u32 = 128;
 
 /// The loopback interface, in every network namespace.
 const LOOPBACK: u32 = 1;
@@ -28,8 +28,32 @@ const LOOPBACK: u32 = 1;
 #[derive(Debug)]
 pub struct LiveProg {
     program: Prog,
-    /// An attachment that receives nothing: to the loopback interface of a namespace with nothing else in it.
-    _place: (Link, NetNs),
+    _place: Nowhere,
+}
+
+/// An attachment that receives nothing: to the loopback interface of a namespace with nothing else in it. It keeps a program in the
+/// kernel's dispatcher, so that calls which run it on live frames are cheap.
+#[derive(Debug)]
+pub struct Nowhere {
+    _link: Link,
+    _namespace: NetNs,
+}
+
+impl Nowhere {
+    /// Attaches an XDP program there.
+    ///
+    /// # Errors
+    ///
+    /// There is no namespace to be had for it, which takes CAP_SYS_ADMIN.
+    pub fn attach(program: &Prog) -> Result<Self, Error> {
+        let namespace = NetNs::anonymous()?;
+        let attach = || Link::attach_xdp(LOOPBACK, program, XdpMode::Generic);
+        let link = namespace.run(attach)??;
+        Ok(Self {
+            _link: link,
+            _namespace: namespace,
+        })
+    }
 }
 
 impl LiveProg {
@@ -39,12 +63,10 @@ impl LiveProg {
     ///
     /// There is no namespace to be had for it, which takes CAP_SYS_ADMIN.
     pub fn new(program: Prog) -> Result<Self, Error> {
-        let nowhere = NetNs::anonymous()?;
-        let attach = || Link::attach_xdp(LOOPBACK, &program, XdpMode::Generic);
-        let place = nowhere.run(attach)??;
+        let place = Nowhere::attach(&program)?;
         Ok(Self {
             program,
-            _place: (place, nowhere),
+            _place: place,
         })
     }
 
@@ -53,9 +75,8 @@ impl LiveProg {
     ///
     /// # Errors
     ///
-    /// EINTR when a signal came: some frames have left, and only the program can tell how many. ENOMEM, ENOSPC: no pages, or
-    /// too many pools of earlier calls are still in use.
+    /// As [`Prog::run_live`].
     pub fn run(&self, frame: &[u8], count: u32) -> io::Result<()> {
-        self.program.run_live(frame, count, count.min(BATCH))
+        self.program.run_live(frame, 0, count, count.min(BATCH))
     }
 }

@@ -12,6 +12,8 @@ use std::path::Path;
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 const BPF_PROG_TYPE_SCHED_ACT: u32 = 4;
 const BPF_PROG_TYPE_XDP: u32 = 6;
+const BPF_PROG_TYPE_TRACING: u32 = 26;
+const BPF_MODIFY_RETURN: u32 = 26;
 const BPF_XDP: u32 = 37;
 /// The program understands packets in several buffers (Linux 5.18).
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
@@ -79,6 +81,9 @@ struct LoadAttr {
     prog_name: [u8; NAME_LEN],
     prog_ifindex: u32,
     expected_attach_type: u32,
+    /// `prog_btf_fd` to `line_info_cnt`: nothing is told about functions and lines.
+    debugging: [u32; 9],
+    attach_btf_id: u32,
 }
 // SAFETY: the prefix for BPF_PROG_LOAD, no implicit padding; `load_once` takes the addresses from live slices.
 unsafe impl Attr for LoadAttr {}
@@ -154,6 +159,16 @@ impl Prog {
     /// descriptor, but no privilege, can run it, and no more.
     pub fn load_action(insns: &[u64], name: &str) -> Result<Self, LoadError> {
         Self::load_kind(insns, name, Kind::Action)
+    }
+
+    /// Loads a program that is asked before a function of the kernel's ([`super::Question`]), which has this number there.
+    pub(super) fn load_question(
+        insns: &[u64],
+        name: &str,
+        function: i32,
+    ) -> Result<Self, LoadError> {
+        let function = function as u32;
+        Self::load_kind(insns, name, Kind::Question { function })
     }
 
     fn load_kind(insns: &[u64], name: &str, kind: Kind) -> Result<Self, LoadError> {
@@ -261,13 +276,30 @@ impl Prog {
         bpf(Command::ProgTestRun, &mut attr).map(drop)
     }
 
-    /// Runs an XDP program `repeat` times, each time on a frame of the kernel's that begins as `frame`, and carries its verdicts
-    /// out, `batch` frames at a time.
-    pub(super) fn run_live(&self, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
+    /// Runs an XDP program `repeat` times, each time on a frame of the kernel's, and carries its verdicts out, `batch` frames at a
+    /// time. The frame begins as `bytes` do, behind `metadata` bytes of them, a multiple of 4. Pages that are used again, when there
+    /// are more frames than a batch has, begin as they were left.
+    ///
+    /// Takes no privilege but the descriptor; see [`super::Nowhere`] for what makes it quick.
+    ///
+    /// # Errors
+    ///
+    /// EINTR when a signal came: some frames have left, and only the program can tell how many. ENOMEM, ENOSPC: no pages, or
+    /// too many pools of earlier calls are still in use.
+    pub fn run_live(
+        &self,
+        bytes: &[u8],
+        metadata: usize,
+        repeat: u32,
+        batch: u32,
+    ) -> io::Result<()> {
+        // struct xdp_md: data and data_end, by their place in `bytes`.
+        let context = [metadata as u32, bytes.len() as u32, 0, 0, 0, 0];
+        let context = if metadata == 0 { &[] } else { &context[..] };
         let mut attr = TestRunAttr {
             flags: BPF_F_TEST_XDP_LIVE_FRAMES,
             batch_size: batch,
-            ..TestRunAttr::new(self, frame, &[], repeat)
+            ..TestRunAttr::new(self, bytes, context, repeat)
         };
         bpf(Command::ProgTestRun, &mut attr).map(drop)
     }
@@ -295,6 +327,7 @@ enum Kind {
     Xdp { frags: bool },
     Classifier,
     Action,
+    Question { function: u32 },
 }
 
 /// One attempt. An empty `log` asks for no log.
@@ -306,6 +339,7 @@ fn load_once(insns: &[u64], name: &str, kind: Kind, log: &mut [u8]) -> io::Resul
             Kind::Xdp { .. } => BPF_PROG_TYPE_XDP,
             Kind::Classifier => BPF_PROG_TYPE_SCHED_CLS,
             Kind::Action => BPF_PROG_TYPE_SCHED_ACT,
+            Kind::Question { .. } => BPF_PROG_TYPE_TRACING,
         },
         insn_cnt: insns.len() as u32,
         insns: insns.as_ptr() as u64,
@@ -320,13 +354,19 @@ fn load_once(insns: &[u64], name: &str, kind: Kind, log: &mut [u8]) -> io::Resul
         kern_version: 0,
         prog_flags: match kind {
             Kind::Xdp { frags: true } => BPF_F_XDP_HAS_FRAGS,
-            Kind::Xdp { frags: false } | Kind::Classifier | Kind::Action => 0,
+            _ => 0,
         },
         prog_name: object_name(name),
         prog_ifindex: 0,
         expected_attach_type: match kind {
             Kind::Xdp { .. } => BPF_XDP,
             Kind::Classifier | Kind::Action => 0,
+            Kind::Question { .. } => BPF_MODIFY_RETURN,
+        },
+        debugging: [0; 9],
+        attach_btf_id: match kind {
+            Kind::Question { function } => function,
+            _ => 0,
         },
     };
     let mut result = bpf_fd(Command::ProgLoad, &mut attr);

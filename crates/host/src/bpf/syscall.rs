@@ -20,6 +20,7 @@ pub(super) enum Command {
     ProgGetFdById = 13,
     MapGetFdById = 14,
     ObjGetInfoByFd = 15,
+    RawTracepointOpen = 17,
     MapFreeze = 22,
     LinkCreate = 28,
     LinkUpdate = 29,

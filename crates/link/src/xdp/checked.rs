@@ -6,6 +6,9 @@
 //! interface at once. It takes frames from memory that it shares with us, as the program of [`super::live`] does; what it
 //! cannot decide it gives back, and that goes by the ring.
 //!
+//! From the same memory another of the daemon's programs sends live frames (`exos_filter::gate::live`), where the daemon lends it:
+//! dearer by the call and cheaper by the frame.
+//!
 //! Nothing of this memory needs to be believed by the daemon, nor by us: words that are wrong make frames be lost that we
 //! would have sent.
 
@@ -14,6 +17,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
+use exos_filter::gate::CALL_LEN;
 use exos_filter::transmit::{
     BEGINNING_LEN, DESCRIPTORS, END, GIVEN_BACK, LOST, QUEUE_LEN, QUEUE_WORDS, REFUSED, RETURNED,
     TAKEN, descriptor, frame_len_max,
@@ -21,6 +25,8 @@ use exos_filter::transmit::{
 use exos_host::bpf::Prog;
 
 use super::XdpLink;
+use super::live;
+use super::losses::Losses;
 use super::open::TransmitChoice;
 use super::queue::Batches;
 use super::socket::Descriptor;
@@ -48,6 +54,19 @@ pub struct CheckedParts {
     /// The interface that frames are said to have come from: without it another of the daemon's programs would look at them once
     /// more.
     pub interface: u32,
+    /// What live frames are sent by, where they can be.
+    pub live: Option<LiveParts>,
+}
+
+/// What a daemon lends so that live frames can be sent.
+#[derive(Debug)]
+pub struct LiveParts {
+    /// The program.
+    pub program: OwnedFd,
+    /// What stands before each frame.
+    pub metadata: Vec<u8>,
+    /// A file that tells how many frames the interface behind the daemon has dropped.
+    pub dropped: OwnedFd,
 }
 
 /// The way of many frames through the daemon's checks.
@@ -66,6 +85,20 @@ pub(super) struct Checked {
     /// Until when it is not tried again.
     not_before: Option<Instant>,
     counters: Counters,
+    live: Option<Live>,
+}
+
+/// The way of live frames.
+#[derive(Debug)]
+struct Live {
+    program: Prog,
+    /// What each frame of the kernel's begins as, behind this many bytes of metadata.
+    bytes: Vec<u8>,
+    metadata_len: usize,
+    losses: Losses,
+    /// Until when it is not tried again.
+    not_before: Option<Instant>,
+    counters: live::Counters,
 }
 
 /// What happened, by name.
@@ -109,7 +142,9 @@ impl Checked {
                 Error::io("what the daemon lends to send by cannot be mapped", source)
             })
         };
+        let live = parts.live.map(Live::over).transpose()?;
         Ok(Self {
+            live,
             frames: map(&parts.frames, places as usize * chunk_size as usize)?,
             queue: map(&parts.queue, 8 * QUEUE_WORDS)?,
             program: Prog::over(parts.program)?,
@@ -135,18 +170,31 @@ impl Checked {
         frames.iter().all(fits)
     }
 
+    /// Whether they can leave as live frames.
+    pub(super) fn has_live(&self) -> bool {
+        self.live.is_some()
+    }
+
     /// Sends frames that it [takes](Self::takes), in order; how many of them are dealt with. Those that the daemon's program
     /// has given back are among them, and pushed to `returned`.
     pub(super) fn send(
         &mut self,
+        as_live: bool,
         frames: &[Descriptor],
         umem: &Umem,
         returned: &mut Vec<Descriptor>,
     ) -> usize {
         let mut done = 0;
         while done < frames.len() {
-            let some = alike(&frames[done..], self.places as usize, umem);
-            let (taken, result) = self.call(some, umem);
+            let most = self.places as usize;
+            let as_live = as_live && self.live.as_mut().is_some_and(Live::is_usable);
+            let (some, (taken, result)) = if as_live {
+                let some = &frames[done..][..most.min(CALL_LEN as usize).min(frames.len() - done)];
+                (some, self.call_live(some, umem))
+            } else {
+                let some = alike(&frames[done..], most, umem);
+                (some, self.call(some, umem))
+            };
             if self.word(RETURNED).load(Relaxed) != self.returned {
                 self.take_back(&some[..taken], returned);
             }
@@ -155,6 +203,7 @@ impl Checked {
             match result {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) if as_live => break,
                 Err(_) => {
                     self.counters.failed += 1;
                     self.not_before = Some(Instant::now() + LIVE_RECHECK_INTERVAL);
@@ -165,14 +214,42 @@ impl Checked {
         done
     }
 
-    /// Hands over frames of one type, and has the program run until it has taken them all; how many it took.
-    fn call(&mut self, frames: &[Descriptor], umem: &Umem) -> (usize, io::Result<()>) {
+    /// Copies frames into the memory, for the program to take.
+    fn hand_over(&self, frames: &[Descriptor], umem: &Umem) {
         for (i, frame) in frames.iter().enumerate() {
             self.put(self.taken.wrapping_add(i as u64), *frame, umem);
         }
+        let end = self.taken.wrapping_add(frames.len() as u64);
+        self.word(END).store(end, Relaxed);
+    }
+
+    /// Hands over frames, at most [`CALL_LEN`], and has them sent as live ones; how many the program took.
+    fn call_live(&mut self, frames: &[Descriptor], umem: &Umem) -> (usize, io::Result<()>) {
+        self.hand_over(frames, umem);
         let count = frames.len() as u64;
-        self.word(END)
-            .store(self.taken.wrapping_add(count), Relaxed);
+        let live = self.live.as_mut().expect("it was lent");
+        let mut result = live.run(count as u32);
+        let taken = self.word(TAKEN).load(Relaxed).wrapping_sub(self.taken);
+        let taken = taken.min(count);
+        if taken == 0 && result.is_ok() {
+            result = Err(io::Error::other("the daemon's program takes no frames"));
+        }
+        let live = self.live.as_mut().expect("it was lent");
+        live.counters.frames += taken;
+        if result
+            .as_ref()
+            .is_err_and(|e| e.kind() != io::ErrorKind::Interrupted)
+        {
+            live.counters.failed += 1;
+            live.not_before = Some(Instant::now() + LIVE_RECHECK_INTERVAL);
+        }
+        (taken as usize, result)
+    }
+
+    /// Hands over frames of one type, and has the program run until it has taken them all; how many it took.
+    fn call(&mut self, frames: &[Descriptor], umem: &Umem) -> (usize, io::Result<()>) {
+        self.hand_over(frames, umem);
+        let count = frames.len() as u64;
         let mut beginning = [0; BEGINNING_LEN];
         let first = umem.bytes(frames[0].address, frames[0].len);
         if let Some(kind) = first.and_then(|bytes| bytes.get(ETHERTYPE)) {
@@ -239,23 +316,61 @@ impl Checked {
         unsafe { self.queue.at::<AtomicU64>(8 * at, 1).as_ref() }
     }
 
-    /// Frames so far that were allowed, and that the interface which they were to leave by did not take.
+    /// Frames so far that were allowed, and that the interface which they were to leave by did not take: of those that left as live
+    /// ones by its own count, which others' are in, too.
     pub(super) fn lost(&self) -> u64 {
-        self.word(LOST).load(Relaxed)
+        let live = self.live.as_ref().map_or(0, |live| live.losses.count());
+        self.word(LOST).load(Relaxed).wrapping_add(live)
+    }
+
+    /// What happened to live frames.
+    pub(super) fn live_counters(&self) -> live::Counters {
+        self.live
+            .as_ref()
+            .map(|live| live.counters)
+            .unwrap_or_default()
     }
 
     /// Events by name, none where there is no such way.
     pub(super) fn counters(checked: Option<&Self>) -> [(&'static str, u64); 6] {
         let counters = checked.map_or_else(Counters::default, |checked| checked.counters);
-        let refused = checked.map_or(0, |checked| checked.word(REFUSED).load(Relaxed));
+        let word = |at| checked.map_or(0, |checked| checked.word(at).load(Relaxed));
+        let (refused, lost) = (word(REFUSED), word(LOST));
         [
             ("tx_checked_frames", counters.frames),
             ("tx_checked_calls", counters.calls),
             ("tx_checked_returned", counters.returned),
             ("tx_checked_failed", counters.failed),
             ("tx_checked_refused", refused),
-            ("tx_checked_lost", checked.map_or(0, Self::lost)),
+            ("tx_checked_lost", lost),
         ]
+    }
+}
+
+impl Live {
+    fn over(parts: LiveParts) -> Result<Self, Error> {
+        let metadata_len = parts.metadata.len();
+        Ok(Self {
+            program: Prog::over(parts.program)?,
+            bytes: [parts.metadata, vec![0; BEGINNING_LEN]].concat(),
+            metadata_len,
+            losses: Losses::in_file(parts.dropped.into()),
+            not_before: None,
+            counters: live::Counters::default(),
+        })
+    }
+
+    fn is_usable(&mut self) -> bool {
+        let is_later = |at: &mut Instant| Instant::now() < *at;
+        self.not_before.take_if(|at| !is_later(at));
+        self.not_before.is_none()
+    }
+
+    /// Has the program run on this many frames.
+    fn run(&mut self, count: u32) -> io::Result<()> {
+        self.counters.calls += 1;
+        self.program
+            .run_live(&self.bytes, self.metadata_len, count, count)
     }
 }
 

@@ -53,13 +53,29 @@ pub(super) struct LiveFrames {
     counters: Counters,
 }
 
-/// What happened, by name.
+/// What happened.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    frames: u64,
-    calls: u64,
-    failed: u64,
-    unsure: u64,
+pub(super) struct Counters {
+    pub(super) frames: u64,
+    pub(super) calls: u64,
+    pub(super) failed: u64,
+    /// What the program has refused.
+    pub(super) refused: u64,
+    /// Frames that left while the interface may not have taken them.
+    pub(super) unsure: u64,
+}
+
+impl Counters {
+    /// By name.
+    pub(super) fn named(self) -> [(&'static str, u64); 5] {
+        [
+            ("tx_live_frames", self.frames),
+            ("tx_live_calls", self.calls),
+            ("tx_live_failed", self.failed),
+            ("tx_live_refused", self.refused),
+            ("tx_live_unsure", self.unsure),
+        ]
+    }
 }
 
 impl LiveFrames {
@@ -196,17 +212,12 @@ impl LiveFrames {
         (left, result)
     }
 
-    /// Events by name, none where there is no such way.
-    pub(super) fn counters(live: Option<&Self>) -> [(&'static str, u64); 5] {
-        let counters = live.map_or_else(Counters::default, |live| live.counters);
-        let refused = live.map_or(0, |live| live.queue.words()[REFUSED].load(Relaxed));
-        [
-            ("tx_live_frames", counters.frames),
-            ("tx_live_calls", counters.calls),
-            ("tx_live_failed", counters.failed),
-            ("tx_live_refused", refused),
-            ("tx_live_unsure", counters.unsure),
-        ]
+    /// What happened so far.
+    pub(super) fn counters(&self) -> Counters {
+        Counters {
+            refused: self.queue.words()[REFUSED].load(Relaxed),
+            ..self.counters
+        }
     }
 }
 

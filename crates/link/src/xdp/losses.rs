@@ -33,12 +33,17 @@ impl Losses {
     pub(super) fn of(interface: &str) -> Result<Self, Error> {
         let path = format!("class/net/{interface}/statistics/tx_dropped");
         let file = Sysfs::of(&NetNs::current()?)?.open(&path)?;
+        Ok(Self::in_file(file))
+    }
+
+    /// By the open file that tells the count, from now on.
+    pub(super) fn in_file(file: File) -> Self {
         let mut losses = Self {
             file: Arc::new(file),
             before: 0,
         };
         losses.before = losses.count();
-        Ok(losses)
+        losses
     }
 
     /// How many there were; 0 when the interface has gone.

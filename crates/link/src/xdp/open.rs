@@ -56,6 +56,9 @@ pub enum TransmitChoice {
     /// live frame mode ([`exos_filter::transmit`]), or, on a link that is lent, the daemon's
     /// ([`exos_filter::gate::batch`]).
     Batches,
+    /// As live frames, where they are to be had, even a lone frame; on a link that is lent by the daemon's program for them
+    /// ([`exos_filter::gate::live`]).
+    LiveFrames,
 }
 
 /// Which queue to open, and what to take from it.

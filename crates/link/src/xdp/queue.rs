@@ -110,7 +110,7 @@ impl Queue {
             queued: Vec::with_capacity(sending as usize),
             in_flight: 0,
             batches: None,
-            costs: BatchCosts::new(TransmitChoice::Ring, 1),
+            costs: BatchCosts::new(TransmitChoice::Ring, &[]),
             returned: Vec::new(),
             pieces: Vec::new(),
             fault: None,
@@ -126,7 +126,7 @@ impl Queue {
 
     /// From now on many frames at once may leave another way than by the ring.
     pub(super) fn send_batches(&mut self, batches: Batches, choice: TransmitChoice) {
-        self.costs = BatchCosts::new(choice, batches.frames_min());
+        self.costs = BatchCosts::new(choice, batches.ways());
         self.batches = Some(batches);
     }
 

@@ -42,6 +42,7 @@ fn lent(queue: &MappedArray) -> CheckedParts {
     let again = Map::prog_array(1).expect("memory");
     let owned = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().expect("a descriptor");
     CheckedParts {
+        live: None,
         program: owned(program(queue).as_fd()),
         frames: owned(frames.as_fd()),
         queue: owned(queue.map().as_fd()),

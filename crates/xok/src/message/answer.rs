@@ -11,7 +11,7 @@ use crate::bytes::{DecodeError, InBytes, Reader, in_bytes, numbered, read_place,
 use crate::claim::Claim;
 use crate::limits::{
     ADDRESSES_MAX, ASKER_BYTES_MAX, ATTACHED_GRANTS_MAX, GATEWAYS_MAX, INTERFACE_NAME_BYTES_MAX,
-    INTERFACES_MAX, TEXT_BYTES_MAX,
+    INTERFACES_MAX, LIVE_BYTES_MAX, TEXT_BYTES_MAX,
 };
 
 /// An address of an interface.
@@ -170,12 +170,14 @@ pub enum Answer {
         /// Its number.
         grant: GrantId,
     },
-    /// To `Bypass`, with four descriptors or five.
+    /// To `Bypass`, with four descriptors to seven.
     Bypass {
         /// Frames that the array has places for, of as many bytes each as a chunk of the slot's memory.
         places: u32,
         /// The index of the slot's interface on the daemon's side, which frames are said to have come from.
         interface: u32,
+        /// What stands before each live frame; empty where none can be sent.
+        live: Vec<u8>,
     },
 }
 
@@ -200,7 +202,7 @@ numbered!(Answer {
     70 => Report { bytes, asker <= ASKER_BYTES_MAX },
     71 => Refused { code, text <= TEXT_BYTES_MAX },
     72 => GrantedFilter { grant },
-    73 => Bypass { places, interface },
+    73 => Bypass { places, interface, live <= LIVE_BYTES_MAX },
 });
 
 in_bytes!(InterfaceInfo {

@@ -138,8 +138,9 @@ pub enum Request {
     },
     /// Asks for the ways past the slot's virtual interface, to send many frames at once through the daemon's checks, and to
     /// receive into memory. A slot gets them once, and a queue of the interface itself has none. Answered by `Bypass`, with
-    /// descriptors: the program to be run, the array of frames, the array of the queue, the array of programs, which is only to
-    /// be kept, and the array that frames arrive in, where they all fit it and the user may have the memory.
+    /// descriptors: the program to be run, the array of frames, the array of the queue, and the array of programs, which is only to
+    /// be kept; where live frames can be sent from that memory, the program for it, and a file that tells how many frames the
+    /// interface has dropped; and the array that frames arrive in, where they all fit it and the user may have the memory.
     Bypass,
     /// Asks how everything is. Answered by `Report`, with a descriptor of the text (JSON).
     Status,

@@ -218,6 +218,9 @@ impl Daemon {
         }
         self.counted = now;
         self.leftovers.sweep(&self.netlink);
+        for interface in &mut self.interfaces {
+            interface.gate.look_at_device();
+        }
         for slot in self.attachments.keys().copied().collect::<Vec<_>>() {
             self.write_slot(slot);
         }

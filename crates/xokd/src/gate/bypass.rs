@@ -5,7 +5,7 @@
 //! nothing more once the slot is another's, because the slot has another interface then. The memory is the gate's too, for as
 //! long as the slot is the holder's.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use exos_filter::arrivals::{FRAME_LEN_MAX, beginning};
 use exos_filter::gate::limits::BATCH_PLACES;
@@ -26,8 +26,10 @@ pub struct LentBypass {
     /// The kernel's numbers of the arrays of frames and of the queue, and of the memory, by which it is known whether anybody
     /// has them.
     pub maps: Vec<u32>,
-    /// The program, the array of frames, the queue, the array of programs, and the memory.
+    /// The program, the array of frames, the queue, the array of programs; what live frames are sent by; and the memory.
     pub descriptors: Vec<OwnedFd>,
+    /// What stands before a live frame; empty where the holder sends none.
+    pub live: Vec<u8>,
 }
 
 impl Gate {
@@ -61,7 +63,9 @@ impl Gate {
         programs.set_fd(0, program.as_fd())?;
         // Each change of such an array has the kernel patch its text, on all processors: its holder shall make none.
         programs.freeze()?;
-        let arrivals = with_arrivals.then(pins::arrivals).transpose()?;
+        let arrivals = with_arrivals
+            .then(|| pins::mappable(&ARRIVALS))
+            .transpose()?;
         let mut maps = vec![frames.id()?, queue.id()?];
         let all = [
             program.as_fd(),
@@ -73,15 +77,28 @@ impl Gate {
             maps.push(arrivals.id()?);
             arrivals.update(&[0; 4], &beginning())?;
         }
-        let all = all.into_iter().chain(arrivals.iter().map(Map::as_fd));
-        let descriptors = all.map(|fd| fd.try_clone_to_owned());
-        let descriptors: std::io::Result<_> = descriptors.collect();
-        let descriptors = descriptors.context(|| "cannot pass the program of a slot")?;
+        let passed = |fd: BorrowedFd<'_>| {
+            let passed = fd.try_clone_to_owned();
+            passed.context(|| "cannot pass the program of a slot")
+        };
+        let descriptors = all.into_iter().map(passed).collect::<Result<Vec<_>>>();
+        let mut lent = LentBypass {
+            maps,
+            descriptors: descriptors?,
+            live: Vec::new(),
+        };
+        let memory = arrivals.iter().map(|map| passed(map.as_fd()));
+        let memory = memory.collect::<Result<Vec<_>>>()?;
         // At last: what fails before it leaves nothing in the gate.
+        if let Some(live) = self.lend_live(slot, (&queue, &frames), chunk_size)? {
+            lent.live = live.metadata;
+            lent.descriptors.extend(live.descriptors);
+        }
         if let Some(arrivals) = &arrivals {
             self.maps.arrivals.set_fd(slot, arrivals.as_fd())?;
         }
-        Ok(LentBypass { maps, descriptors })
+        lent.descriptors.extend(memory);
+        Ok(lent)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-use exos_filter::gate::maps::{ARRIVALS, SPECS};
+use exos_filter::gate::maps::SPECS;
 use exos_filter::gate::{MapSpec, Maps};
 use exos_host::bpf::{
     Link, Map, MapKind, Prog, TcxHook, TcxLink, XdpMode, is_private, require_bpffs,
@@ -14,6 +14,8 @@ use exos_host::bpf::{
 use exos_host::error::{Context as _, Error, Result};
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
+
+use super::live;
 
 /// Where names are kept.
 const BPFFS: &str = "/sys/fs/bpf";
@@ -61,11 +63,15 @@ pub fn remove_folder(folder: &Path) -> Result<()> {
     forget_slots(folder);
     // The links first: without them no packet meets a table that is half gone.
     let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    names.sort_by_key(|name| !is_link(name));
+    names.sort_by_key(|name| (live::is_guard(name), !is_link(name)));
+    let mut all = true;
     for name in names {
-        std::fs::remove_file(&name).context(what)?;
+        all &= live::remove_name(&name)?;
     }
-    std::fs::remove_dir(folder).context(what)
+    match all {
+        true => std::fs::remove_dir(folder).context(what),
+        false => Ok(()),
+    }
 }
 
 /// Empties the table of slots: programs that were lent to send by have the tables as long as somebody has them, and would go by
@@ -130,24 +136,21 @@ fn make_maps(folder: &Path) -> Result<Maps<Map>> {
     remove_folder(folder)?; // What another version left, or half of something.
     std::fs::create_dir_all(folder).context(|| format!("cannot make {}", folder.display()))?;
     SPECS.try_map(|spec| {
-        let map = match kind_of(spec)? {
-            MapKind::ArrayOfMaps => Map::array_of_maps(spec.name, spec.entries, &arrivals()?)?,
-            kind => Map::create(
-                kind,
-                spec.name,
-                spec.key_size,
-                spec.value_size,
-                spec.entries,
-            )?,
+        let map = match Maps::inner(spec.name) {
+            Some(inner) => Map::array_of_maps(spec.name, spec.entries, &mappable(inner)?)?,
+            None => {
+                let (key, value) = (spec.key_size, spec.value_size);
+                Map::create(kind_of(spec)?, spec.name, key, value, spec.entries)?
+            }
         };
         map.pin(&folder.join(spec.name))?;
         Ok(map)
     })
 }
 
-/// Memory that a slot's frames arrive in.
-pub(super) fn arrivals() -> Result<Map> {
-    Map::mappable_array(ARRIVALS.name, ARRIVALS.value_size, ARRIVALS.entries)
+/// Memory that programs map.
+pub(super) fn mappable(spec: &MapSpec) -> Result<Map> {
+    Map::mappable_array(spec.name, spec.value_size, spec.entries)
 }
 
 /// The interface's XDP link: the one that is there, with our program in it, or a new one.

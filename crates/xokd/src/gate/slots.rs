@@ -5,6 +5,7 @@
 //! ports[N]             where its pair is    queue_owner[queue] = N       whose a queue of the device is
 //! slot<N>-out, -ring   the links' names     sockets[queue]               where that queue's packets go
 //! arrivals[N]          the memory that its frames arrive in, past its pair
+//! queues[N], frames[N], secrets[N]           what its holder sends live frames from, and by what it is known
 //! ```
 //!
 //! The tables outlive the daemon, so nothing that it remembers is asked when a slot goes: what leads to the slot is
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 
 use exos_filter::gate::limits::{QUEUES_MAX, SLOTS};
 use exos_filter::gate::{Slot, SlotKind};
-use exos_host::bpf::{Link, TcxHook};
+use exos_host::bpf::{Link, Map, TcxHook};
 use exos_host::error::Result;
 
 use super::Gate;
@@ -54,7 +55,8 @@ impl Gate {
     fn enter_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
         let key = id.to_ne_bytes();
         // That of the number's last holder, should it be there still.
-        self.forget_arrivals(id)?;
+        self.forget_memory(&self.maps.arrivals, id)?;
+        self.forget_live(id)?;
         if slot.kind != SlotKind::Daemon {
             // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
             let zeros = vec![0; self.maps.counters.user_value_size()];
@@ -113,19 +115,20 @@ impl Gate {
     fn forget_entry(&self, id: SlotId) -> Result<()> {
         let key = id.to_ne_bytes();
         let port = self.maps.ports.delete(&key).map(drop);
-        let arrivals = self.forget_arrivals(id);
+        let live = self.forget_live(id);
+        let arrivals = self.forget_memory(&self.maps.arrivals, id);
         let entry = self.maps.slots.update(&key, &Slot::default().to_bytes());
         for name in [self.check_name(id), self.ring_name(id)] {
             let _ = std::fs::remove_file(name);
         }
-        port.and(arrivals).and(entry)
+        port.and(live).and(arrivals).and(entry)
     }
 
-    /// Lets go of the memory that a slot's frames arrive in. Where there is none it is not tried: each try waits for the
+    /// Lets go of memory that a slot has in this map. Where there is none it is not tried: each try waits for the
     /// kernel's grace period, until no processor uses the table any more.
-    fn forget_arrivals(&self, id: SlotId) -> Result<()> {
-        match self.maps.arrivals.lookup(&id.to_ne_bytes())? {
-            Some(_) => self.maps.arrivals.clear(id).map(drop),
+    pub(super) fn forget_memory(&self, map: &Map, id: SlotId) -> Result<()> {
+        match map.lookup(&id.to_ne_bytes())? {
+            Some(_) => map.clear(id).map(drop),
             None => Ok(()),
         }
     }

@@ -14,7 +14,7 @@ use exos_filter::arrivals::{BY_INTERFACE, PLACES, PUT, VALUE_LEN, VALUES};
 use exos_filter::transmit::{BEGINNING_LEN, DESCRIPTORS, END, QUEUE_WORDS, TAKEN, descriptor};
 use exos_host::bpf::Prog;
 use exos_host::kernel;
-use exos_link::{CheckedParts, Link, TransmitChoice, TxMeta};
+use exos_link::{CheckedParts, Link, LiveParts, TransmitChoice, TxMeta};
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, Mode, PortWish, Refusal, Request};
 use lab::*;
@@ -45,10 +45,23 @@ fn batch_of(program: &Program) -> CheckedParts {
 /// The daemon's program for a slot, and the memory that its frames arrive in.
 fn bypass_of(program: &Program) -> (CheckedParts, OwnedFd) {
     let (answer, fds) = program.ask(&Request::Bypass);
-    let Answer::Bypass { places, interface } = answer else {
+    let Answer::Bypass {
+        places,
+        interface,
+        live: metadata,
+    } = answer
+    else {
         panic!("{answer:?}")
     };
-    let [program, frames, queue, again, arrivals] = <[OwnedFd; 5]>::try_from(fds).expect("five");
+    let mut fds = fds.into_iter();
+    let mut next = || fds.next().expect("one more");
+    let [program, frames, queue, again] = [(); 4].map(|()| next());
+    let live = (!metadata.is_empty()).then(|| LiveParts {
+        program: next(),
+        metadata,
+        dropped: next(),
+    });
+    let arrivals = next();
     let parts = CheckedParts {
         program,
         frames,
@@ -56,6 +69,7 @@ fn bypass_of(program: &Program) -> (CheckedParts, OwnedFd) {
         again,
         places,
         interface,
+        live,
     };
     (parts, arrivals)
 }

@@ -25,16 +25,16 @@ fn gate_name(lab: &Lab) -> String {
     exos_xokd::interface::gate_name(inode, wire.expect("it is there").index)
 }
 
-fn folder(lab: &Lab) -> PathBuf {
+pub fn folder(lab: &Lab) -> PathBuf {
     PathBuf::from("/sys/fs/bpf/exos").join(gate_name(lab))
 }
 
-fn map(lab: &Lab, name: &str) -> Map {
+pub fn map(lab: &Lab, name: &str) -> Map {
     Map::open_pinned(&folder(lab).join(name)).expect("the daemon has it")
 }
 
 /// The slots that interfaces lead to.
-fn by_interface(lab: &Lab) -> Vec<u32> {
+pub fn by_interface(lab: &Lab) -> Vec<u32> {
     let map = map(lab, "by_ifindex");
     let keys = map.keys().expect("they can be listed");
     let slots = keys.iter().filter_map(|key| map.lookup(key).ok().flatten());

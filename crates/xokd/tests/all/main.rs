@@ -9,6 +9,7 @@ mod filters;
 mod lab;
 mod leftovers;
 mod lifetimes;
+mod live;
 mod multicast;
 mod packet_socket;
 mod packets;

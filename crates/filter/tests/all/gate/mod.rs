@@ -4,8 +4,10 @@ pub mod packets;
 pub mod sender;
 pub mod wire;
 
-use exos_filter::gate::maps::{ARRIVALS, SPECS};
-use exos_filter::gate::{Counter, FlowKey, FlowValue, FragmentKey, FragmentValue, Maps, Slot};
+use exos_filter::gate::maps::SPECS;
+use exos_filter::gate::{
+    Counter, FlowKey, FlowValue, FragmentKey, FragmentValue, MapSpec, Maps, Slot,
+};
 use exos_filter::{Filter, Program, gate};
 use exos_host::bpf::{Map, MapKind, Prog};
 use exos_host::netlink::Netlink;
@@ -29,8 +31,8 @@ pub struct Tables(pub Maps<Map>);
 pub fn create() -> Tables {
     let maps = SPECS.try_map(|spec| {
         let kind = MapKind::from_number(spec.kind as u32).expect("known");
-        if kind == MapKind::ArrayOfMaps {
-            return Map::array_of_maps(spec.name, spec.entries, &arrivals());
+        if let Some(inner) = Maps::inner(spec.name) {
+            return Map::array_of_maps(spec.name, spec.entries, &mappable(inner));
         }
         Map::create(
             kind,
@@ -43,9 +45,8 @@ pub fn create() -> Tables {
     Tables(maps.unwrap())
 }
 
-/// Memory that frames arrive in, for one slot.
-pub fn arrivals() -> Map {
-    Map::mappable_array(ARRIVALS.name, ARRIVALS.value_size, ARRIVALS.entries).unwrap()
+fn mappable(spec: &MapSpec) -> Map {
+    Map::mappable_array(spec.name, spec.value_size, spec.entries).unwrap()
 }
 
 impl Tables {
@@ -73,6 +74,10 @@ impl Tables {
         for (number, slot) in model.slots.iter().enumerate() {
             let key = (number as u32).to_ne_bytes();
             maps.slots.update(&key, &slot.to_bytes()).unwrap();
+        }
+        if model.config.ifindex != 0 {
+            let device = model.config.ifindex.to_ne_bytes();
+            maps.wire.update(&zero, &device).unwrap();
         }
         for (ifindex, slot) in &model.by_ifindex {
             let (key, value) = (ifindex.to_ne_bytes(), slot.to_ne_bytes());

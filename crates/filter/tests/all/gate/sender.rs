@@ -1,11 +1,14 @@
 //! A slot's holder that sends without the ring: the batch program, its queue and its memory.
 
 use super::{Tables, tail};
-use exos_filter::gate::{self as gates, Batch, Namespace};
+use exos_filter::gate::limits::BATCH_PLACES;
+use exos_filter::gate::maps::SECRET_LEN;
+use exos_filter::gate::{self as gates, Batch, CALL_LEN, METADATA_LEN, Namespace, Origin};
 use exos_filter::transmit::{
-    DESCRIPTORS, END, GIVEN_BACK, QUEUE_LEN, QUEUE_WORDS, REFUSED, RETURNED, TAKEN, descriptor,
+    BEGINNING_LEN, DESCRIPTORS, END, GIVEN_BACK, QUEUE_LEN, QUEUE_WORDS, REFUSED, RETURNED, TAKEN,
+    descriptor,
 };
-use exos_host::bpf::{KernelTypes, Map, MappedArray, Prog};
+use exos_host::bpf::{KernelTypes, Map, MappedArray, Nowhere, Prog};
 use exos_host::netns::NetNs;
 use exos_testing::ebpf::disassemble;
 use std::os::fd::AsFd;
@@ -19,6 +22,13 @@ pub fn namespace() -> Option<Namespace> {
     let member = |structure: &str, name: &str| Some(types.member(structure, name)?.offset_bits);
     let cast = types.function("bpf_cast_to_kern_ctx")?;
     Namespace::from_layout(NetNs::current().ok()?.cookie().ok()?, cast, member)
+}
+
+/// Where the kernel says what a frame of XDP is; None where it does not.
+pub fn origin() -> Option<Origin> {
+    let types = KernelTypes::load().ok()?;
+    let member = |structure: &str, name: &str| Some(types.member(structure, name)?.offset_bits);
+    Origin::from_layout(types.function("bpf_cast_to_kern_ctx")?, member)
 }
 
 /// The words that count, before and after.
@@ -35,6 +45,14 @@ pub struct Sender {
     pub frames: MappedArray,
     pub programs: Map,
     pub ifindex: u32,
+    /// Where the program is one of live frames.
+    pub live: Option<Live>,
+}
+
+pub struct Live {
+    /// What each frame begins as, and the metadata before it.
+    pub bytes: Vec<u8>,
+    _place: Nowhere,
 }
 
 impl Sender {
@@ -62,6 +80,46 @@ impl Sender {
             frames,
             programs,
             ifindex,
+            live: None,
+        }
+    }
+
+    /// One that sends live frames; None where the kernel does not say what a frame is.
+    pub fn live(tables: &Tables, slot: u32, ifindex: u32) -> Option<Self> {
+        let code = gates::live(&tables.fds(), &origin()?);
+        let program = Prog::load(&code.words(), "gate_live", false)
+            .unwrap_or_else(|e| panic!("{}\n{}\n{e}", disassemble(&code.words()), tail(&e.log)));
+        let mut sender = Self::new(tables, slot, ifindex);
+        sender.frames = MappedArray::new("frames", CHUNK_SIZE as usize, BATCH_PLACES).unwrap();
+        let key = slot.to_ne_bytes();
+        let secret = [7 + slot as u8; SECRET_LEN];
+        tables.0.secrets.update(&key, &secret).unwrap();
+        let maps = [
+            (&tables.0.queues, &sender.queue),
+            (&tables.0.frames, &sender.frames),
+        ];
+        for (outer, inner) in maps {
+            outer.set_fd(slot, inner.map().as_fd()).unwrap();
+        }
+        sender.live = Some(Live {
+            bytes: [&gates::metadata(slot, secret)[..], &[0; BEGINNING_LEN]].concat(),
+            _place: Nowhere::attach(&program).unwrap(),
+        });
+        sender.program = program;
+        Some(sender)
+    }
+
+    /// Runs the program on so many live frames.
+    pub fn run_live(&self, count: u32) {
+        let live = self.live.as_ref().expect("a sender of live frames");
+        let run = |count| {
+            self.program
+                .run_live(&live.bytes, METADATA_LEN, count, count)
+        };
+        (0..count / CALL_LEN).for_each(|_| run(CALL_LEN).unwrap());
+        let rest = count % CALL_LEN;
+        if rest > 0 {
+            run(rest).unwrap();
         }
     }
 
@@ -101,8 +159,9 @@ impl Sender {
     pub fn put<F: AsRef<[u8]>>(&self, frames: &[F]) {
         for (n, frame) in frames.iter().enumerate() {
             let (n, frame) = (n as u32, frame.as_ref());
-            self.write(n, frame);
-            let word = descriptor(CHUNK_SIZE, n, 0, frame.len() as u32).expect("a sound frame");
+            let chunk = n % (self.frames.words().len() as u32 / (CHUNK_SIZE / 8));
+            self.write(chunk, frame);
+            let word = descriptor(CHUNK_SIZE, chunk, 0, frame.len() as u32).expect("a sound frame");
             self.set_word(self.place(n.into()), word);
         }
         self.set_word(END, self.word(TAKEN).wrapping_add(frames.len() as u64));
@@ -117,7 +176,10 @@ impl Sender {
     /// Runs the program until it has taken all.
     pub fn run(&self, beginning: &[u8]) {
         while self.word(TAKEN) != self.word(END) {
-            self.program.run_batch(beginning, 0, 1).unwrap();
+            match &self.live {
+                Some(_) => self.run_live(self.word(END).wrapping_sub(self.word(TAKEN)) as u32),
+                None => self.program.run_batch(beginning, 0, 1).unwrap(),
+            }
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) fn ipv4() -> Vec<u8> {
 }
 
 /// Every byte of them tells them apart, also by their length.
-fn numbered(count: u16, destination: &str) -> Vec<Vec<u8>> {
+pub(super) fn numbered(count: u16, destination: &str) -> Vec<Vec<u8>> {
     let (from, to) = (sa(OURS), sa(destination));
     let frame = |n: u16| {
         let mut header = ports(UDP, from.port(), to.port(), 2 + usize::from(n % 1400));
@@ -31,7 +31,7 @@ fn numbered(count: u16, destination: &str) -> Vec<Vec<u8>> {
 }
 
 /// These frames come, in this order, with nothing between them but what the kernel sends itself.
-fn expect_all(packets: &gate::wire::Packets, frames: &[Vec<u8>]) {
+pub(super) fn expect_all(packets: &gate::wire::Packets, frames: &[Vec<u8>]) {
     for (n, frame) in frames.iter().enumerate() {
         let have = packets.receive(|have| have[12..14] == [8, 0]);
         assert!(have.as_ref() == Some(frame), "frame {n}: {have:02x?}");

@@ -69,16 +69,16 @@ fn run(program: RawFd, frame: &[u8], context: &Context, flags: u32) -> Result<Co
 }
 
 /// What slot 1 may send, and what not.
-fn allowed() -> Vec<u8> {
+pub(super) fn allowed() -> Vec<u8> {
     sent(OURS, PEER, UDP)
 }
 
-fn foreign() -> Vec<u8> {
+pub(super) fn foreign() -> Vec<u8> {
     sent("192.0.2.7:443", PEER, UDP)
 }
 
 /// All of IPv4 that came to the peer before what slot 2 sends now.
-fn arrived(wire: &Wire) -> Vec<Vec<u8>> {
+pub(super) fn arrived(wire: &Wire) -> Vec<Vec<u8>> {
     std::thread::sleep(Duration::from_millis(100));
     let last = foreign();
     wire.slots[2].send(&last);

@@ -6,26 +6,24 @@ use super::super::checked::Checked;
 use super::super::live::LiveFrames;
 use super::super::socket::Descriptor;
 use super::super::umem::Umem;
-
-/// Fewer frames are not worth a call in live frame mode, which costs more than they do by the ring on any machine seen.
-const LIVE_FRAMES_MIN: usize = 8;
+use super::cost::Way;
 
 /// What sends a batch by one call.
 #[derive(Debug)]
 pub(in super::super) enum Batches {
     /// As live frames, on an interface of our own.
     Live(LiveFrames),
-    /// Through the daemon's program, on one that is lent.
+    /// Through the daemon's programs, on one that is lent.
     Checked(Checked),
 }
 
 impl Batches {
-    /// How many frames it may be worth for.
-    pub(super) fn frames_min(&self) -> usize {
+    /// The ways that there are.
+    pub(super) fn ways(&self) -> &'static [Way] {
         match self {
-            Self::Live(_) => LIVE_FRAMES_MIN,
-            // It saves even a lone frame the virtual interface.
-            Self::Checked(_) => 1,
+            Self::Live(_) => &[Way::Ring, Way::Live],
+            Self::Checked(checked) if checked.has_live() => &[Way::Ring, Way::Batch, Way::Live],
+            Self::Checked(_) => &[Way::Ring, Way::Batch],
         }
     }
 
@@ -49,24 +47,25 @@ impl Batches {
     /// by the ring all the same are pushed to `returned`.
     pub(super) fn send(
         &mut self,
+        way: Way,
         frames: &[Descriptor],
         umem: &Umem,
         returned: &mut Vec<Descriptor>,
     ) -> usize {
         match self {
             Self::Live(live) => live.send(frames),
-            Self::Checked(checked) => checked.send(frames, umem, returned),
+            Self::Checked(checked) => checked.send(way == Way::Live, frames, umem, returned),
         }
     }
 
-    /// Events by name, of one way and of the other.
+    /// Events by name.
     pub(super) fn counters(batches: Option<&Self>) -> impl Iterator<Item = (&'static str, u64)> {
         let (live, checked) = match batches {
             None => (None, None),
-            Some(Self::Live(live)) => (Some(live), None),
-            Some(Self::Checked(checked)) => (None, Some(checked)),
+            Some(Self::Live(live)) => (Some(live.counters()), None),
+            Some(Self::Checked(checked)) => (Some(checked.live_counters()), Some(checked)),
         };
-        let live = LiveFrames::counters(live).into_iter();
+        let live = live.unwrap_or_default().named().into_iter();
         live.chain(Checked::counters(checked))
     }
 }

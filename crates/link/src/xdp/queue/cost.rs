@@ -1,8 +1,8 @@
-//! What sending a batch costs by each of two ways, learned while sending.
+//! What sending a batch costs by each way that there is, learned while sending.
 //!
 //! By the ring each frame costs the same, and the first one little; a call that sends many costs more by itself, and each
 //! frame of it less. Where they meet depends on the machine, on the frames, and on who receives them: so batches of about
-//! one size are timed, each way is tried again now and then, and the cheaper one is taken.
+//! one size are timed, each way is tried again now and then, and the cheapest one is taken.
 //!
 //! Losing frames is cheap for the one that loses them. So of some batches it is looked at how many were lost, and a way
 //! that loses frames counts as dearer than it is.
@@ -16,8 +16,24 @@ use super::super::open::TransmitChoice;
 pub(super) enum Way {
     /// Descriptors in the transmit ring.
     Ring,
-    /// A call that sends all of it ([`Batches`](super::Batches)).
+    /// A call of the daemon's program, on socket buffers ([`super::super::checked`]).
     Batch,
+    /// A call that sends live frames ([`super::super::live`]).
+    Live,
+}
+
+/// How many there are.
+const WAYS: usize = 3;
+
+impl Way {
+    /// How many frames it may be worth for. A call of live frames costs more than fewer do by the ring on any machine seen;
+    /// one of the daemon's saves even a lone frame the virtual interface.
+    const fn frames_min(self) -> usize {
+        match self {
+            Self::Ring | Self::Batch => 1,
+            Self::Live => 8,
+        }
+    }
 }
 
 /// Frames are long from this mean length on, in bytes.
@@ -26,7 +42,7 @@ const LONG: usize = 512;
 /// Sizes of batches that are told apart: by their powers of two, the last for all above.
 const SIZES: usize = 10;
 
-/// One batch in this many of a size is for the way that seems dearer.
+/// One batch in this many of a size is for each way that seems dearer.
 const TRY_EVERY: u32 = 64;
 
 /// And one in this many where it is dearer by more than [`FAR`].
@@ -80,36 +96,26 @@ impl Cost {
 /// What batches of about one size have cost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Costs {
-    ring: Cost,
-    batch: Cost,
+    by: [Cost; WAYS],
     batches: u32,
-}
-
-impl Costs {
-    fn by(&mut self, way: Way) -> &mut Cost {
-        match way {
-            Way::Ring => &mut self.ring,
-            Way::Batch => &mut self.batch,
-        }
-    }
 }
 
 /// What batches have cost, by their size.
 #[derive(Debug)]
 pub(super) struct BatchCosts {
     choice: TransmitChoice,
-    /// Fewer frames go by the ring, untimed.
-    frames_min: usize,
+    /// Those that there are, the ring first.
+    ways: &'static [Way],
     short: [Costs; SIZES],
     long: [Costs; SIZES],
 }
 
 impl BatchCosts {
-    /// Nothing is known. Fewer than `frames_min` go by the ring if there is a choice.
-    pub(super) fn new(choice: TransmitChoice, frames_min: usize) -> Self {
+    /// Nothing is known.
+    pub(super) fn new(choice: TransmitChoice, ways: &'static [Way]) -> Self {
         Self {
             choice,
-            frames_min,
+            ways,
             short: [Costs::default(); SIZES],
             long: [Costs::default(); SIZES],
         }
@@ -117,46 +123,51 @@ impl BatchCosts {
 
     /// Whether a batch of this many frames may leave another way than by the ring.
     pub(super) fn may_batch(&self, frames: usize) -> bool {
+        let is_worth = |way: &Way| *way != Way::Ring && way.frames_min() <= frames;
         match self.choice {
-            TransmitChoice::Cheaper => frames >= self.frames_min,
+            TransmitChoice::Cheaper => self.ways.iter().any(is_worth),
             TransmitChoice::Ring => false,
-            TransmitChoice::Batches => frames > 0,
+            TransmitChoice::Batches | TransmitChoice::LiveFrames => frames > 0,
         }
     }
 
     /// The way for a batch of this many frames, with this many bytes altogether.
     pub(super) fn choose(&mut self, frames: usize, bytes: usize) -> Way {
-        if self.choice == TransmitChoice::Batches {
-            return Way::Batch;
+        let ways = self.ways;
+        match (self.choice, ways) {
+            (TransmitChoice::Batches, [_, first, ..]) => return *first,
+            (TransmitChoice::LiveFrames, [.., Way::Live]) => return Way::Live,
+            _ => {}
         }
         let costs = self.of(frames, bytes);
         costs.batches = costs.batches.wrapping_add(1);
-        let (ring, batch) = (costs.ring.weighed(), costs.batch.weighed());
-        let (cheaper, low, high) = if batch <= ring {
-            (Way::Batch, batch, ring)
-        } else {
-            (Way::Ring, ring, batch)
+        let batches = costs.batches;
+        let cost = |way: Way| costs.by[way as usize].weighed();
+        let ways = || {
+            ways.iter()
+                .copied()
+                .filter(|way| way.frames_min() <= frames)
         };
-        if low == 0.0 {
-            // One of them is unknown, the ring first.
-            return if ring == 0.0 { Way::Ring } else { Way::Batch };
+        // One that is unknown, the ring first.
+        if let Some(unknown) = ways().find(|way| cost(*way) == 0.0) {
+            return unknown;
         }
-        let every = if high > FAR * low {
-            TRY_FAR_EVERY
-        } else {
-            TRY_EVERY
+        let cheapest = ways().min_by(|a, b| cost(*a).total_cmp(&cost(*b)));
+        let cheapest = cheapest.unwrap_or(Way::Ring);
+        let is_tried = |(number, way): &(u32, Way)| {
+            let is_far = cost(*way) > FAR * cost(cheapest);
+            let every = if is_far { TRY_FAR_EVERY } else { TRY_EVERY };
+            batches % every == number * WATCH_EVERY
         };
-        match (costs.batches % every, cheaper) {
-            (0, Way::Ring) => Way::Batch,
-            (0, Way::Batch) => Way::Ring,
-            _ => cheaper,
-        }
+        let others = ways().filter(|way| *way != cheapest);
+        let tried = (0..).zip(others).find(is_tried);
+        tried.map_or(cheapest, |(_, way)| way)
     }
 
     /// What a batch has cost.
     pub(super) fn learn(&mut self, frames: usize, bytes: usize, way: Way, took: Duration) {
         let nanos = (took.as_nanos() as f32 / frames as f32).max(1.0);
-        self.of(frames, bytes).by(way).learn(nanos);
+        self.of(frames, bytes).by[way as usize].learn(nanos);
     }
 
     /// Whether it is to be looked at how many frames are lost of the next batch of this size.
@@ -168,7 +179,7 @@ impl BatchCosts {
     /// How many frames of a batch were lost.
     pub(super) fn learn_lost(&mut self, frames: usize, bytes: usize, way: Way, lost: u64) {
         let part = (lost as f32 / frames as f32).min(1.0);
-        let mean = &mut self.of(frames, bytes).by(way).lost;
+        let mean = &mut self.of(frames, bytes).by[way as usize].lost;
         *mean += (part - *mean) * WEIGHT;
     }
 
@@ -192,7 +203,7 @@ mod tests {
             let way = costs.choose(64, 64 * 60);
             let nanos = if way == Way::Ring { ring } else { many };
             costs.learn(64, 64 * 60, way, Duration::from_nanos(nanos));
-            way == Way::Batch
+            way == Way::Live
         };
         for _ in 0..5_000 {
             send();
@@ -202,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_cheaper_way_is_taken_and_the_other_tried_now_and_then() {
-        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, &[Way::Ring, Way::Live]);
         assert!((1..=20).contains(&many_of_a_thousand(&mut costs, 10_000, 15_000)));
         assert!((980..=999).contains(&many_of_a_thousand(&mut costs, 15_000, 10_000)));
         assert!(
@@ -215,7 +226,7 @@ mod tests {
     /// One that drops frames is quick: it is left, and taken again when it has stopped.
     #[test]
     fn a_way_that_loses_frames_is_not_cheap() {
-        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, &[Way::Ring, Way::Live]);
         let (frames, bytes) = (64, 64 * 60);
         let mut batches_of = |count: u32, lost: u64| {
             let mut send = || {
@@ -223,13 +234,13 @@ mod tests {
                 let way = costs.choose(frames, bytes);
                 let (nanos, lost) = match way {
                     Way::Ring => (20_000, 0),
-                    Way::Batch => (10_000, lost),
+                    Way::Live => (10_000, lost),
                 };
                 costs.learn(frames, bytes, way, Duration::from_nanos(nanos));
                 if is_watched {
                     costs.learn_lost(frames, bytes, way, lost);
                 }
-                way == Way::Batch
+                way == Way::Live
             };
             (0..count).filter(|_| send()).count()
         };
@@ -240,33 +251,64 @@ mod tests {
         assert!(batches_of(1_000, 0) > 900);
     }
 
+    /// Three ways: the cheapest is taken, each of the others tried now and then, and few frames are not sent live.
+    #[test]
+    fn the_cheapest_of_three_ways_is_taken() {
+        let ways = &[Way::Ring, Way::Batch, Way::Live];
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, ways);
+        for (nanos, cheapest) in [
+            ([30_000, 20_000, 15_000], Way::Live),
+            ([30_000, 20_000, 25_000], Way::Batch),
+            ([15_000, 20_000, 25_000], Way::Ring),
+        ] {
+            let mut send = || {
+                let way = costs.choose(64, 64 * 60);
+                let took = Duration::from_nanos(nanos[way as usize]);
+                costs.learn(64, 64 * 60, way, took);
+                way
+            };
+            (0..5_000).for_each(|_| drop(send()));
+            let sent: Vec<Way> = (0..2 * TRY_FAR_EVERY).map(|_| send()).collect();
+            let count = |way| sent.iter().filter(|have| **have == way).count();
+            for way in *ways {
+                let many = if way == cheapest { 1_900..2_048 } else { 2..64 };
+                assert!(many.contains(&count(way)), "{way:?}: {}", count(way));
+            }
+        }
+        for _ in 0..1_000 {
+            let way = costs.choose(7, 7 * 60);
+            assert_ne!(way, Way::Live);
+            costs.learn(7, 7 * 60, way, Duration::from_micros(7));
+        }
+    }
+
     #[test]
     fn one_interrupted_batch_does_not_turn_the_choice() {
-        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, &[Way::Ring, Way::Live]);
         many_of_a_thousand(&mut costs, 20_000, 10_000);
-        costs.learn(64, 64 * 60, Way::Batch, Duration::from_millis(20));
-        assert_eq!(costs.choose(64, 64 * 60), Way::Batch);
+        costs.learn(64, 64 * 60, Way::Live, Duration::from_millis(20));
+        assert_eq!(costs.choose(64, 64 * 60), Way::Live);
     }
 
     /// What was interrupted the first time is tried again, and costs little then.
     #[test]
     fn a_first_batch_that_was_interrupted_is_forgotten() {
-        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, &[Way::Ring, Way::Live]);
         let (frames, bytes) = (64, 64 * 60);
         costs.learn(frames, bytes, Way::Ring, Duration::from_micros(20));
-        costs.learn(frames, bytes, Way::Batch, Duration::from_millis(20));
+        costs.learn(frames, bytes, Way::Live, Duration::from_millis(20));
         let mut many = || {
             let way = costs.choose(frames, bytes);
             let micros = if way == Way::Ring { 20 } else { 10 };
             costs.learn(frames, bytes, way, Duration::from_micros(micros));
-            way == Way::Batch
+            way == Way::Live
         };
         assert!((0..2 * TRY_FAR_EVERY).filter(|_| many()).count() > 900);
     }
 
     #[test]
     fn short_and_long_frames_and_sizes_of_batches_are_apart() {
-        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, 8);
+        let mut costs = BatchCosts::new(TransmitChoice::Cheaper, &[Way::Ring, Way::Live]);
         many_of_a_thousand(&mut costs, 20_000, 10_000);
         assert_eq!(
             costs.choose(64, 64 * 1514),

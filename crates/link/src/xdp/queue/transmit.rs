@@ -178,8 +178,8 @@ impl Queue {
                 begin = Instant::now();
             }
             way = self.costs.choose(frames, bytes);
-            if way == Way::Batch {
-                let done = batches.send(&self.queued, &self.umem, &mut self.returned);
+            if way != Way::Ring {
+                let done = batches.send(way, &self.queued, &self.umem, &mut self.returned);
                 self.forget_sent(done);
                 if done == 0 {
                     way = Way::Ring;

@@ -47,6 +47,7 @@ impl Daemon {
         let answer = Answer::Bypass {
             places: BATCH_PLACES,
             interface: ifindex,
+            live: lent.live,
         };
         Ok((answer, fds))
     }

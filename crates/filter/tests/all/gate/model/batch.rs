@@ -1,6 +1,6 @@
 //! What becomes of a frame that a slot's holder sends without the ring.
 
-use super::{Counter, Decision, IPV4, IPV6, Model, Packet, Part, SlotKind, refuse};
+use super::{Counter, Decision, IPV4, IPV6, Model, Packet, Part, Slot, SlotKind, To, refuse};
 
 impl Model {
     /// What the batch program of `slot`, made for the interface `ifindex`, does with a frame; None: it is given back.
@@ -24,22 +24,53 @@ impl Model {
         Some(self.handle_outgoing(frame, ifindex, now))
     }
 
+    /// What the program of live frames does; None: it is given back, too what would go to the host.
+    pub fn handle_live(&mut self, frame: &[u8], slot: u32, now: u64) -> Option<Decision> {
+        if self.config.taps != 0 {
+            return None;
+        }
+        let Slot { kind, ifindex, .. } = self.slots[slot as usize];
+        if kind != SlotKind::Veth {
+            let refused = refuse(slot, Counter::NoRing);
+            return Some(self.settle(refused));
+        }
+        if self.is_for_the_host(frame, slot) {
+            return None;
+        }
+        self.handle_batch(frame, slot, ifindex, now)
+    }
+
     /// In order as far as it was looked at, and a fragment, or what no exact grant covers.
-    fn is_for_the_ring(&mut self, frame: &[u8], slot: u32) -> bool {
-        let own = self.slots[slot as usize];
-        if own.kind == SlotKind::None || frame.len() < 34 || frame[6..12] != own.mac {
-            return false;
-        }
-        let ethertype = u16::from_be_bytes([frame[12], frame[13]]);
-        if ethertype != IPV4 && ethertype != IPV6 {
-            return false;
-        }
-        let Ok(packet) = Packet::parse(frame, ethertype == IPV6, true) else {
+    fn is_for_the_ring(&self, frame: &[u8], slot: u32) -> bool {
+        let Some(packet) = self.in_order(frame, slot) else {
             return false;
         };
         if packet.part != Part::Whole {
             return true;
         }
-        Self::forbidden(&packet).is_none() && self.classify(&packet, true).is_none()
+        let mut trial = self.clone();
+        Self::forbidden(&packet).is_none() && trial.classify(&packet, true).is_none()
+    }
+
+    /// Allowed, and its destination is the host's.
+    fn is_for_the_host(&self, frame: &[u8], slot: u32) -> bool {
+        let Some(packet) = self.in_order(frame, slot) else {
+            return false;
+        };
+        let mut trial = self.clone();
+        trial.check(frame, &packet, slot).is_ok() && trial.route(&packet) == To::Host
+    }
+
+    /// The packet of a frame that is one of the slot's by all that is looked at before its addresses.
+    fn in_order(&self, frame: &[u8], slot: u32) -> Option<Packet> {
+        let own = self.slots[slot as usize];
+        if own.kind == SlotKind::None || frame.len() < 34 || frame[6..12] != own.mac {
+            return None;
+        }
+        let ethertype = u16::from_be_bytes([frame[12], frame[13]]);
+        if ethertype != IPV4 && ethertype != IPV6 {
+            return None;
+        }
+        Packet::parse(frame, ethertype == IPV6, true).ok()
     }
 }
