@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use exos::{Error, Exos, Passage};
 use exos_inet::Instant;
@@ -35,6 +36,8 @@ pub struct CoreLoop {
     reads_ahead: bool,
     /// Turns in which another core had the table first.
     turns_waited: u64,
+    /// For how long this one had it.
+    table_time: Duration,
 }
 
 impl CoreLoop {
@@ -50,6 +53,7 @@ impl CoreLoop {
             routes: Vec::new(),
             reads_ahead: false,
             turns_waited: 0,
+            table_time: Duration::ZERO,
         }
     }
 
@@ -75,6 +79,7 @@ impl CoreLoop {
             self.done_with(table);
         }
         self.turns_waited += u64::from(turn.has_waited());
+        self.table_time += turn.end();
     }
 
     /// The lock is given back after this.
@@ -209,7 +214,9 @@ impl CoreLoop {
         let lost = links.iter().map(Exos::passed_lost).sum();
         let mut own = vec![("drop_take_over".to_owned(), lost)];
         if self.worker.count() > 1 {
+            let table_micros = self.table_time.as_micros() as u64;
             own.push(("cores_turns_waited".to_owned(), self.turns_waited));
+            own.push(("cores_table_micros".to_owned(), table_micros));
         }
         Row {
             core: self.worker.core(),

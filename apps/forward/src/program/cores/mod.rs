@@ -2,7 +2,7 @@
 //!
 //! A device brings a client's packets by one queue and the answers to them by another: on several cores each has one half of a flow
 //! to deal with. So the [`table`] of flows is one, behind a lock that a core takes for the packets of a turn: what it does with them
-//! there is a tenth of what their ways in and out cost, which all cores go at the same time. Limits, statistics, ports and
+//! there is a tenth of its work, and the rest, their ways in and out, all cores do at the same time. Limits, statistics, ports and
 //! kept flows are therefore those of the forwarder, whatever the number of cores.
 //!
 //! | file | what is in it |

@@ -4,6 +4,7 @@
 //! kernel. So a packet leaves after what it has changed is kept, whichever core sends it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant as Clock};
 
 use exos_inet::{Instant, Stack};
 
@@ -93,6 +94,7 @@ impl Shared {
         Turn {
             shared: self,
             held: None,
+            since: None,
             waited: false,
         }
     }
@@ -107,6 +109,8 @@ impl Shared {
 pub struct Turn<'a> {
     shared: &'a Shared,
     held: Option<MutexGuard<'a, Table>>,
+    /// When it was had.
+    since: Option<Clock>,
     waited: bool,
 }
 
@@ -130,6 +134,7 @@ impl Turn<'_> {
                 self.shared.lock()
             }
         };
+        self.since = Some(Clock::now());
         self.held.insert(table)
     }
 
@@ -141,6 +146,11 @@ impl Turn<'_> {
     /// Another core had it first.
     pub fn has_waited(&self) -> bool {
         self.waited
+    }
+
+    /// For how long it was held, and gives it back.
+    pub fn end(self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
@@ -158,11 +168,11 @@ mod tests {
         let shared = Shared::new(Table::new(forwarder, None, None));
         let mut turn = shared.begin_turn();
         assert!(!turn.is_held() && shared.0.try_lock().is_ok());
+        assert_eq!(shared.begin_turn().end(), Duration::ZERO);
         let at = |millis| Instant::from_millis(millis);
         assert_eq!(turn.table().time(at(5)), at(5));
         assert_eq!(turn.table().time(at(4)), at(5), "it never goes back");
         assert!(turn.is_held() && shared.0.try_lock().is_err());
-        drop(turn);
-        assert!(shared.0.try_lock().is_ok());
+        assert!(turn.end() > Duration::ZERO && shared.0.try_lock().is_ok());
     }
 }
