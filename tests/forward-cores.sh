@@ -116,7 +116,7 @@ done
 
 about="two interfaces: "
 cat >"$work/forward.toml" <<END
-flows = 64
+flows = 128
 control = "$work/run/control"
 [[link]]
 name = "xdp:front"
@@ -131,11 +131,12 @@ to = ["10.10.1.11", "fd11::11"]
 END
 check "the file is good" run_forwarder --config "$work/forward.toml" --check
 start --config "$work/forward.toml"
-clients_of 10.10.0.20 fd10::20
+clients_of fd10::20
+check "100 connections at once over IPv4" peer client echo 10.10.0.20 7 20000 100
 both link_rx_frames
 same "each interface is reported, and each core" "2 2 True" \
     "$(field '["links"].__len__()') $(field '["cores"].__len__()') $(field '["counters"]["link_rx_frames"] == sum(l["counters"]["link_rx_frames"] for l in v["links"])')"
-same "there are as many flows as are allowed, on all cores together" True "$(field '["flows"]["capacity"] == 64 and sum(n for name, n in v["flows"].items() if name != "capacity") <= 64')"
+same "there are as many flows as are allowed, on all cores together" True "$(field '["flows"]["capacity"] == 128 and sum(n for name, n in v["flows"].items() if name != "capacity") <= 128')"
 sed -i 's/"10.10.1.11", /"10.10.1.11", "10.10.1.12", /' "$work/forward.toml"
 kill -HUP "$server"
 check "it reads the file again" await grep -q "read its file again: 4 added" "$work/err"
