@@ -108,6 +108,12 @@ impl Kernel {
         self.table.follow(now, forwarder, stack, id);
     }
 
+    /// Whether flows have neighbours that the stack of [`turn`](Self::turn) is to find now, because [`follow`](Self::follow) had another
+    /// core's.
+    pub fn hand_neighbours_over(&mut self) -> bool {
+        self.table.hand_neighbours_over()
+    }
+
     /// When the kernel last saw a packet of a flow; `None` where it does not have it.
     pub fn seen(&self, now: Instant, id: FlowId) -> Option<Tick> {
         self.table.seen(now, id)

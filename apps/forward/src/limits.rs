@@ -174,6 +174,10 @@ pub const LAST_PAUSE: Duration = Duration::from_millis(1);
 /// How long a server's neighbour may take to say where it is: three questions, a second each (RFC 4861), and a little.
 pub const SEEK_TIME: Duration = Duration::from_secs(4);
 
+/// How long a status waits for what other cores have counted: each says it in its next turn, and only one that is kept from running
+/// takes longer than a few microseconds.
+pub const COUNTED_WITHIN: Duration = Duration::from_millis(50);
+
 /// How often the loop looks at the control socket while packets come: a person notices no delay, and it costs two system calls.
 pub const CONTROL_EVERY: Duration = Duration::from_millis(1);
 

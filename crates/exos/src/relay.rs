@@ -77,25 +77,30 @@ impl Exos {
     }
 
     /// [`receive`](Self::receive) for a program that forwards packets itself: `take` sees each frame first, may change it, and says
-    /// what becomes of it. What is to leave is queued at once, and leaves with [`send`](Self::send).
-    ///
-    /// # Panics
-    ///
-    /// On several cores, where frames would have to be handed on.
+    /// what becomes of it. What is to leave is queued at once, and leaves with [`send`](Self::send). On several cores what is for the
+    /// stack is for whichever stack knows it, as with `receive`; `take` sees each frame once, on the core that it came to.
     pub fn relay(
         &mut self,
         mut take: impl FnMut(&mut Stack, Instant, &mut [u8], RxChecksum) -> Passage,
     ) -> usize {
-        assert!(self.handoff.is_none(), "a relay on several cores");
         let now = self.begin_turn();
         let stack = &mut self.stack;
+        let mut handoff = self.handoff.as_mut();
+        let mut count = match &mut handoff {
+            Some(handoff) => handoff.receive(stack, now),
+            None => 0,
+        };
         let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
         let mut show = |direction, frame: &[u8]| {
             if let Some(offer) = &mut offer {
                 offer.copy(direction, frame, &[]);
             }
         };
-        let mut count = self.early.frames.len();
+        let mut for_stack = |stack: &mut Stack, frame: &[u8], checksum| match &mut handoff {
+            None => stack.handle_frame(now, frame, checksum),
+            Some(handoff) => handoff.take_in(stack, now, frame, checksum),
+        };
+        count += self.early.frames.len();
         for mut frame in std::mem::take(&mut self.early.frames) {
             show(Direction::In, &frame);
             // A host on a virtual link may have left its checksum unfinished.
@@ -103,7 +108,7 @@ impl Exos {
                 Passage::Onward => {
                     self.link.transmit(&frame, &[], TxMeta::default());
                 }
-                Passage::Stack => stack.handle_frame(now, &frame, RxChecksum::MaybePartial),
+                Passage::Stack => for_stack(stack, &frame, RxChecksum::MaybePartial),
                 Passage::Done => {}
             }
         }
@@ -116,7 +121,7 @@ impl Exos {
                         show(Direction::Out, frame);
                         return Relay::Onward;
                     }
-                    Passage::Stack => stack.handle_frame(now, frame, checksum),
+                    Passage::Stack => for_stack(stack, frame, checksum),
                     Passage::Done => {}
                 }
                 Relay::Done

@@ -26,6 +26,8 @@ pub struct Hops {
     free: VecDeque<u32>,
     /// The neighbours' generation of which everything is written.
     generation: u64,
+    /// Some have come since [`Hops::have_come`] was asked.
+    have_come: bool,
 }
 
 struct Hop {
@@ -61,6 +63,7 @@ impl Hops {
             None => self.hops.push(entry),
         }
         self.by_neighbour.insert(neighbour, hop);
+        self.have_come = true;
         out.set(hop, mac);
         Some(hop)
     }
@@ -86,6 +89,16 @@ impl Hops {
             out.set(hop, None);
             self.free.push_back(hop);
         }
+    }
+
+    /// Whether hops have come since this was last asked.
+    pub fn have_come(&mut self) -> bool {
+        std::mem::take(&mut self.have_come)
+    }
+
+    /// The next [`refresh`](Self::refresh) asks its stack for all neighbours: another one was asked for some.
+    pub fn look_again(&mut self) {
+        self.generation = u64::MAX;
     }
 
     /// Writes the link addresses that have changed. Asking for them says that the neighbours are in use.

@@ -182,9 +182,19 @@ impl Table {
         self.maps.flows().seen(id.0).map(|ns| tick_of(ns, now))
     }
 
+    /// Whether neighbours have come that another stack than that of [`refresh`](Self::refresh) was asked for: it is from now on.
+    pub(super) fn hand_neighbours_over(&mut self) -> bool {
+        let have_come = self.hops.have_come();
+        if have_come {
+            self.hops.look_again();
+        }
+        have_come
+    }
+
     /// Writes the link addresses that have changed.
     pub(super) fn refresh(&mut self, now: Instant, stack: &mut Stack) {
         self.hops.refresh(now, stack, &self.maps);
+        self.hops.have_come();
     }
 
     /// Tells what was forwarded since the last time.

@@ -3,7 +3,8 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `run` | `exos forward`: its start, its loop, its end |
-//! | `links` | its links, and frames that go from one to another |
+//! | `cores` | one core's turns, and all cores together |
+//! | `links` | a core's links, and frames that go from one to another |
 //! | `lent` | on what a daemon lends |
 //! | `predecessor`, `keeper` | in place of another forwarder, with its flows |
 //! | `checking`, `seeking` | servers that are checked, and that are looked for on the link |
@@ -18,6 +19,7 @@ pub(crate) mod answers;
 pub(crate) mod busy_poll;
 pub(crate) mod checking;
 pub(crate) mod control;
+pub(crate) mod cores;
 pub(crate) mod exporter;
 pub(crate) mod keeper;
 pub(crate) mod lent;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use exos::{Exos, clock};
+use exos::clock;
 use exos_inet::Instant;
 use exos_program::counters;
 use schemars::JsonSchema;
@@ -16,13 +16,14 @@ use crate::flow::Class;
 use crate::forwarder::Forwarder;
 use crate::kernel::Kernel;
 use crate::program::control::status_text;
-use crate::program::links::Links;
+use crate::program::cores::worker::{Counts, Row};
 use crate::program::status::Status;
 
 /// What is reported of.
 #[derive(Clone, Copy)]
 pub struct Parts<'a> {
-    pub links: &'a Links,
+    /// What each core has counted.
+    pub cores: &'a [Row],
     pub forwarder: &'a Forwarder,
     pub kernel: Option<&'a Kernel>,
     /// When the program began.
@@ -49,6 +50,10 @@ pub fn report(parts: Parts<'_>, as_json: bool) -> String {
         let _ = writeln!(text, "  of these {}:", link.link);
         text += &counters::lines(&link.counters.0);
     }
+    for core in &report.cores {
+        let _ = writeln!(text, "  of these core {}:", core.core);
+        text += &counters::lines(&core.counters.0);
+    }
     text
 }
 
@@ -74,6 +79,10 @@ pub struct Report<'a> {
     /// Each link, where there are several: `counters` has their sums.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     links: Vec<LinkReport>,
+    /// Each core, where there are several: what its share of the links and its stacks have counted. `counters` has the sums; of what
+    /// the forwarder counts there are only these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cores: Vec<CoreReport>,
     #[serde(flatten)]
     status: Status<'a>,
     /// Every counter by name: those of the forwarder, with `--in-kernel` what the kernel forwarded (`kernel_forwarded_`,
@@ -94,6 +103,17 @@ struct LinkReport {
     counters: Named<String, u64>,
 }
 
+/// A core of several.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Core")]
+struct CoreReport {
+    /// Its number.
+    core: usize,
+    /// What it has counted, by name.
+    #[schemars(with = "BTreeMap<String, u64>")]
+    counters: Named<String, u64>,
+}
+
 impl<'a> Report<'a> {
     /// How all that stands now.
     pub fn of(parts: Parts<'a>) -> Self {
@@ -105,7 +125,8 @@ impl<'a> Report<'a> {
             time_ns: now.micros() * 1000,
             affinity: parts.forwarder.services().affinity().name(),
             flows: flows(parts.forwarder, parts.kernel),
-            links: by_link(parts.links),
+            links: by_link(parts.cores),
+            cores: by_core(parts.cores),
             status: Status::of(parts.forwarder.services()),
             counters: Named(all(parts)),
         }
@@ -127,36 +148,66 @@ pub fn line(value: &impl Serialize) -> String {
     text.expect("numbers and texts under names") + "\n"
 }
 
-/// All counters: those of the forwarder, here and in the kernel, then those of link and stack.
+/// All counters: those of the forwarder, here and in the kernel, then those of cores, links and stacks.
 fn all(parts: Parts<'_>) -> Vec<(String, u64)> {
     let own = parts.forwarder.counters().list().into_iter();
     let own = own.chain(parts.kernel.map(Kernel::counters).unwrap_or_default());
-    let links = parts.links.all();
-    let lost = links.iter().map(Exos::passed_lost).sum();
-    let own = own.chain([("drop_take_over", lost)]);
     let own = own.map(|(name, count)| (name.to_owned(), count));
-    own.chain(sums(links.iter().map(Exos::counters))).collect()
+    let of_cores = sums(parts.cores.iter().map(|row| &row.own));
+    let of_links = sums(counts_of_links(parts.cores));
+    own.chain(of_cores).chain(of_links).collect()
 }
 
-/// What links have counted together.
-fn sums(mut links: impl Iterator<Item = Vec<(String, u64)>>) -> Vec<(String, u64)> {
-    let mut sums = links.next().unwrap_or_default();
-    for (name, count) in links.flatten() {
-        match sums.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, sum)) => *sum += count,
-            None => sums.push((name, count)),
+/// What all links have counted, on each core.
+fn counts_of_links(cores: &[Row]) -> impl Iterator<Item = &Counts> {
+    let links = cores.iter().flat_map(|row| &row.links);
+    links.map(|(_, counts)| counts)
+}
+
+/// What these have counted together.
+fn sums<'a>(all: impl Iterator<Item = &'a Counts>) -> Counts {
+    let mut sums: Counts = Vec::new();
+    for counts in all {
+        if sums.is_empty() {
+            sums.clone_from(counts);
+            continue;
+        }
+        for (name, count) in counts {
+            match sums.iter_mut().find(|(known, _)| known == name) {
+                Some((_, sum)) => *sum += count,
+                None => sums.push((name.clone(), *count)),
+            }
         }
     }
     sums
 }
 
-/// What each of several links has counted.
-fn by_link(links: &Links) -> Vec<LinkReport> {
-    let report = |exos: &Exos| LinkReport {
-        link: exos.link().name().to_owned(),
-        counters: Named(exos.counters()),
+/// What each of several links has counted, on all cores.
+fn by_link(cores: &[Row]) -> Vec<LinkReport> {
+    let report = |(place, (name, _)): (usize, &(String, Counts))| LinkReport {
+        link: name.clone(),
+        counters: Named(sums(
+            cores
+                .iter()
+                .filter_map(|row| row.links.get(place).map(|(_, counts)| counts)),
+        )),
     };
-    match links.all() {
+    match &cores[0].links[..] {
+        [_] => Vec::new(),
+        several => several.iter().enumerate().map(report).collect(),
+    }
+}
+
+/// What each of several cores has counted.
+fn by_core(cores: &[Row]) -> Vec<CoreReport> {
+    let report = |row: &Row| CoreReport {
+        core: row.core,
+        counters: Named({
+            let links = row.links.iter().map(|(_, counts)| counts);
+            sums(std::iter::once(&row.own).chain(links))
+        }),
+    };
+    match cores {
         [_] => Vec::new(),
         several => several.iter().map(report).collect(),
     }

@@ -24,7 +24,9 @@ use crate::service::Services;
 use crate::settings::config::{File, ServiceTable, parse};
 use crate::settings::names::{Known, look_up};
 use crate::settings::options::ForwardArgs;
-use crate::settings::setup::{check_link, check_links, check_options, listens, trial_stacks};
+use crate::settings::setup::{
+    check_cores, check_link, check_links, check_options, listens, trial_stacks,
+};
 use crate::settings::wanted::Wanted;
 use crate::settings::written::To;
 
@@ -40,7 +42,8 @@ pub fn check(file: &Path, args: &ForwardArgs) -> Result<(), ConfigErrors> {
     let tables: File = tables::read(&source);
     let is_lent = wanted.links.is_lent().unwrap_or(false);
     let whole = check_options(&wanted, wanted.in_kernel, is_lent);
-    for error in whole.into_iter().filter_map(Result::err) {
+    let whole = whole.into_iter().chain([check_cores(&wanted)]);
+    for error in whole.filter_map(Result::err) {
         source.note_missing_whole(error.to_string());
     }
     if is_lent {

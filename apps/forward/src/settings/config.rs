@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use exos_program::config::link::{LinkTables, links};
+use exos_program::config::link::{CORES_MAX, LinkTables, links};
 use exos_program::config::{ConfigErrors, Number, Source, Text, tables, text_of, user};
 use exos_program::units::parse_duration;
 use serde::Deserialize;
@@ -16,7 +16,6 @@ use toml::Spanned;
 
 use crate::health::{Ask, Codes, HealthArgs};
 use crate::limits::{CHECKS_IN_A_ROW_MAX, CONFIG_LEN_MAX, FLOWS_DEFAULT, FLOWS_MAX, RESOLVE_EVERY};
-use crate::settings::links::Links;
 use crate::settings::wanted::{Service, Wanted};
 use crate::settings::written::{ListenAddress, Named, To, interval};
 
@@ -96,7 +95,8 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
     let flows = flows.and_then(|n| source.number(n, 1, i64::from(FLOWS_MAX)));
     let wanted = Wanted {
         user: user(&source, tables.user.as_ref()),
-        links: links_of(&source, &tables.link),
+        links: links(&source, &tables.link).into(),
+        cores: cores(&source, &tables.link),
         flows: flows.map_or(FLOWS_DEFAULT, |n| n as u32),
         keep: tables.keep.as_ref().map(|path| path.get_ref().into()),
         control: tables.control.as_ref().map(|path| path.get_ref().into()),
@@ -115,14 +115,10 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
     source.finish(wanted)
 }
 
-fn links_of(source: &Source, tables: &LinkTables) -> Links {
-    if let Some(cores) = tables.first().and_then(|table| table.cores.as_ref()) {
-        source.note(
-            &cores.span(),
-            "the forwarder runs on one core; leave this out",
-        );
-    }
-    links(source, tables).into()
+/// `cores` of `[link]`.
+fn cores(source: &Source, tables: &LinkTables) -> Option<u32> {
+    let cores = source.number(tables.first()?.cores.as_ref()?, 1, CORES_MAX);
+    cores.map(|cores| cores as u32)
 }
 
 fn service(source: &Source, table: &Spanned<ServiceTable>) -> Service {
@@ -287,6 +283,26 @@ mod tests {
         assert_eq!(links.first().core, [1]);
     }
 
+    /// Several cores are named, or counted.
+    #[test]
+    fn a_file_says_on_which_cores() {
+        let service = "[[service]]\nlisten = [\"10.0.0.1:80\"]\nto = [\"10.0.0.2\"]\n";
+        let allowed = [0, 2, 3];
+        for (link, wanted) in [
+            ("", &[][..]),
+            ("core = 3\n", &[3]),
+            ("cores = 2\n", &[0, 2]),
+            ("cores = 2\ncore = 2\n", &[2, 3]),
+            ("core = [3, 0]\n", &[3, 0]),
+        ] {
+            let read = of_text(&format!("{service}[link]\n{link}")).unwrap();
+            assert_eq!(read.places(&allowed).unwrap(), wanted, "{link}");
+        }
+        let many = of_text(&format!("{service}[link]\ncores = 4\n")).unwrap();
+        let refused = many.places(&allowed).unwrap_err().to_string();
+        assert!(refused.contains("give --cores 3"), "{refused}");
+    }
+
     #[test]
     fn every_error_names_its_line_and_what_to_write() {
         let service = "[[service]]\nlisten = [\"10.0.0.1:80\"]\nto = [\"10.0.0.2\"]\n";
@@ -385,7 +401,7 @@ mod tests {
                 5,
                 "from 0 to 1000",
             ),
-            (&format!("{service}[link]\ncores = 2\n"), 5, "one core"),
+            (&format!("{service}[link]\ncores = 0\n"), 5, "from 1 to"),
             (
                 &format!("{service}[link]\naddresses = [\"here\"]\n"),
                 5,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use exos::Error;
+use exos_program::config::link::CORES_MAX;
 use exos_program::control::FORWARD_SOCKET;
 use exos_program::{Idle, UserArgs};
 
@@ -36,6 +37,10 @@ pub struct ForwardArgs {
     pub(crate) user: UserArgs,
     #[command(flatten)]
     pub(crate) links: Links,
+    /// Number of CPU cores to use, each with a share of every interface's queues and a TCP/IP stack; --core chooses
+    /// which [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CORES_MAX), conflicts_with = "splice")]
+    pub(crate) cores: Option<u32>,
     /// Read listeners, servers and the link from this TOML file (docs/forward.md); link options on the command line
     /// override it; SIGHUP reloads it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "reach", "flows", "keep", "control", "metrics", "balance", "affinity", "no_server", "passive", "passive_window", "passive_rest", "splice"])]
@@ -118,6 +123,7 @@ impl ForwardArgs {
         Ok(Wanted {
             user: self.user.clone(),
             links: self.links.clone(),
+            cores: self.cores,
             flows: self.flows,
             keep: self.keep.clone(),
             control: self.control.clone(),
@@ -141,6 +147,7 @@ impl ForwardArgs {
         Wanted {
             user: self.user.clone().or(file.user),
             links: self.links.clone().or(file.links),
+            cores: self.cores.or(file.cores),
             // Of the options beside a file this one says only yes.
             in_kernel: self.in_kernel || file.in_kernel,
             ..file

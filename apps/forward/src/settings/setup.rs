@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use exos::{Addresses, Attachment, Error, Exos, Prefixed, Role, clock};
+use exos_host::affinity;
 use exos_host::netlink::Netlink;
 use exos_inet::Stack;
 use exos_inet::route::Prefix;
@@ -55,6 +56,30 @@ pub fn check_options(wanted: &Wanted, in_kernel: bool, is_lent: bool) -> [Result
         check_packet_sockets(wanted),
         check_affinity(wanted),
     ]
+}
+
+/// There are as many cores as are wanted, and the links can be shared out among them. To be asked before a thread keeps to its core.
+///
+/// # Errors
+///
+/// There are not, or a link is one core's.
+pub fn check_cores(wanted: &Wanted) -> Result<(), Error> {
+    let cores = wanted.core_count();
+    wanted.places(&affinity::allowed()?)?;
+    let needs = needs(cores);
+    let mut links = wanted.links.all().iter();
+    match cores {
+        1 => Ok(()),
+        _ => links.try_for_each(|link| link.attachment(&needs).map(drop)),
+    }
+}
+
+/// What is wanted of each link for this many cores.
+fn needs(cores: usize) -> Needs {
+    Needs {
+        cores: cores as u32,
+        ..Needs::new(Role::Connect(Vec::new()))
+    }
 }
 
 /// Only hashing looks at the client.
@@ -214,11 +239,12 @@ pub fn attachments(wanted: &Wanted) -> Result<Vec<Attachment>, Error> {
         let mut services = wanted.services.iter().filter(|s| !s.reach.hears_servers());
         services.any(|s| s.listen.iter().any(|listen| listen.at.ip() == ip))
     };
+    let needs = needs(wanted.core_count());
     let attachment = |link: &LinkArgs| {
         let mut link = link.clone();
         link.address
             .sort_by_key(|address| is_listener_s(address.ip));
-        link.attachment(&Needs::new(Role::Connect(Vec::new())))
+        link.attachment(&needs)
     };
     wanted.links.all().iter().map(attachment).collect()
 }

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use exos::Error;
 use exos_program::UserArgs;
+use exos_program::cores::choose;
 
 use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
@@ -52,6 +54,8 @@ impl Service {
 pub struct Wanted {
     pub user: UserArgs,
     pub links: Links,
+    /// On how many cores it runs; on those that are named, or on one, when left out.
+    pub cores: Option<u32>,
     pub flows: u32,
     pub keep: Option<PathBuf>,
     pub control: Option<PathBuf>,
@@ -67,6 +71,21 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// How many cores forward.
+    pub fn core_count(&self) -> usize {
+        let named = self.links.first().core.len().max(1);
+        self.cores.map_or(named, |cores| cores as usize)
+    }
+
+    /// The cores that forward, of those that this process may use; none for one loop that runs anywhere.
+    ///
+    /// # Errors
+    ///
+    /// There are not as many, or others are named.
+    pub fn places(&self, allowed: &[usize]) -> Result<Vec<usize>, Error> {
+        choose(self.core_count(), &self.links.first().core, allowed)
+    }
+
     /// The names of servers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let named = self.services.iter().flat_map(|service| &service.named);

@@ -68,3 +68,22 @@ fn hops_are_bounded() {
     let next = [1, 2, 3].map(|n| take(&mut hops, KERNEL_HOPS_MAX + n));
     assert_eq!(next, [Some(7), Some(5), None]);
 }
+
+/// A neighbour that another core's stack was asked for is then found, and followed, by the stack that finds all.
+#[test]
+fn hops_of_another_stack_are_found_by_the_first() {
+    let (mut first, mut other) = (stack(), stack());
+    let (mut hops, out) = (Hops::default(), Written::default());
+    let server: IpAddr = "10.0.0.11".parse().unwrap();
+    hops.refresh(now(), &mut first, &out);
+    other.set_neighbor(now(), server, SERVER_MAC);
+    let hop = hops.take(now(), &mut other, &out, server).unwrap();
+    assert_eq!(out.take(), [(hop, Some(SERVER_MAC))]);
+    assert!(hops.have_come() && !hops.have_come());
+    hops.look_again();
+    hops.refresh(now(), &mut first, &out);
+    assert_eq!(out.take(), [(hop, None)], "the first asks for them");
+    first.set_neighbor(now(), server, SERVER_MAC);
+    hops.refresh(now(), &mut first, &out);
+    assert_eq!(out.take(), [(hop, Some(SERVER_MAC))]);
+}

@@ -1,6 +1,6 @@
 //! A status as Prometheus text (the exposition format, version 0.0.4): `exos forward ctl metrics`.
 //!
-//! Names: `exos_forward_NAME_total` for each counter, and of several links `exos_forward_by_link_NAME_total` for each with a label; `exos_forward_listener_NAME` and `exos_forward_server_NAME` with labels for
+//! Names: `exos_forward_NAME_total` for each counter, and of several links or cores `exos_forward_by_link_NAME_total` and `exos_forward_by_core_NAME_total` for each with a label; `exos_forward_listener_NAME` and `exos_forward_server_NAME` with labels for
 //! whose it is, and `_total` where it only grows.
 
 use std::collections::BTreeSet;
@@ -27,7 +27,8 @@ pub fn text(status: &Value) -> String {
     if let Some(count) = status["flows"].get("in_kernel") {
         text.single("exos_forward_flows_in_kernel", Kind::Gauge, count);
     }
-    links(&mut text, &status["links"]);
+    each(&mut text, "link", &status["links"]);
+    each(&mut text, "core", &status["cores"]);
     rows(&mut text, "listener", &status["listeners"]);
     rows(&mut text, "server", &status["servers"]);
     for (name, count) in status["counters"].as_object().into_iter().flatten() {
@@ -37,22 +38,25 @@ pub fn text(status: &Value) -> String {
     text.into_text()
 }
 
-/// What each of several links has counted.
-fn links(text: &mut Exposition, all: &Value) {
+/// What each of several links, or cores, has counted.
+fn each(text: &mut Exposition, what: &str, all: &Value) {
     let all = all.as_array().map_or(&[][..], Vec::as_slice);
-    let counters = |link: &Value| link["counters"].as_object().cloned().unwrap_or_default();
+    let counters = |of: &Value| of["counters"].as_object().cloned().unwrap_or_default();
     let names: BTreeSet<String> = all
         .iter()
-        .flat_map(|l| counters(l).into_iter())
+        .flat_map(|of| counters(of).into_iter())
         .map(|(name, _)| name)
         .collect();
     for name in names {
-        let metric = format!("exos_forward_by_link_{}_total", metric_name(&name));
+        let metric = format!("exos_forward_by_{what}_{}_total", metric_name(&name));
         text.begin(&metric, Kind::Counter);
-        for link in all {
-            let label = label_value(link["link"].as_str().unwrap_or_default());
-            let count = link["counters"][&name].as_u64().unwrap_or(0);
-            text.sample(&metric, &format!("link=\"{label}\""), count);
+        for of in all {
+            let label = match &of[what] {
+                Value::String(name) => label_value(name),
+                number => number.to_string(),
+            };
+            let count = of["counters"][&name].as_u64().unwrap_or(0);
+            text.sample(&metric, &format!("{what}=\"{label}\""), count);
         }
     }
 }

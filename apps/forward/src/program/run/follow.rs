@@ -4,6 +4,7 @@ use exos::Error;
 
 use super::program::Program;
 use super::reload;
+use crate::program::cores::table::{Shared, Table};
 use crate::service::Changes;
 use crate::settings::names::News;
 use crate::settings::setup::listens;
@@ -11,7 +12,7 @@ use crate::settings::setup::listens;
 impl Program {
     /// Hears of names. Servers that a name stands for no longer get nothing new, and keep their flows; others come. What was
     /// changed over the control socket stays so.
-    pub(super) fn follow_names(&mut self) {
+    pub(super) fn follow_names(&mut self, shared: &Shared) {
         let Some(news) = self.names.take() else {
             return;
         };
@@ -23,15 +24,15 @@ impl Program {
         }
         match self.names.take_pending() {
             Some(pending) => {
-                let changed = pending.and_then(|wanted| self.become_wanted(wanted));
+                let changed = pending.and_then(|wanted| self.become_wanted(shared, wanted));
                 reload::tell(changed.map(|changes| reload::in_words(&changes)));
             }
-            None => self.put_in_force(),
+            None => self.put_in_force(shared),
         }
     }
 
-    fn put_in_force(&mut self) {
-        match self.change_addresses() {
+    fn put_in_force(&mut self, shared: &Shared) {
+        match self.change(shared, Self::change_addresses) {
             Ok(changes) if changes != Changes::default() => {
                 let Changes { added, removed, .. } = changes;
                 exos_program::info!(
@@ -50,15 +51,13 @@ impl Program {
         }
     }
 
-    fn change_addresses(&mut self) -> Result<Changes, Error> {
+    fn change_addresses(&mut self, table: &mut Table) -> Result<Changes, Error> {
         let wanted = self.names.filled(&self.wanted_links)?;
-        let listens = listens(&wanted.services, &self.links.stacks())?;
+        let listens = listens(&wanted.services, &self.core.links.stacks())?;
         if listens == self.names.in_force {
             return Ok(Changes::default());
         }
-        // While places are those of the servers that it was counted for.
-        self.read_tallies();
-        let services = self.forwarder.services_mut();
+        let services = table.forwarder.services_mut();
         let after = services.with_difference(&self.names.in_force, &listens);
         let changed = services.become_these(&after);
         let changes = changed.map_err(|misfit| Error::new(misfit.to_string()))?;

@@ -6,6 +6,7 @@ use super::program::Program;
 use crate::forwarder::Forwarder;
 use crate::health::Rule;
 use crate::program::checking::Checking;
+use crate::program::cores::table::{Shared, Table};
 use crate::program::lent;
 use crate::service::Changes;
 use crate::settings::setup::{check, listens};
@@ -14,7 +15,7 @@ use crate::settings::wanted::Wanted;
 impl Program {
     /// Reads the file again: what it says takes the place of what was, or nothing changes. The file is short, so packets wait for
     /// it some 7 microseconds for each server. Where it has names that are not known, that happens when they are resolved.
-    pub(super) fn reload(&mut self) -> Result<String, Error> {
+    pub(super) fn reload(&mut self, shared: &Shared) -> Result<String, Error> {
         if self.args.config.is_none() {
             return Err(Error::new("there is no file to read again")
                 .mend("start the forwarder with --config FILE"));
@@ -22,7 +23,7 @@ impl Program {
         self.names.pend(self.args.wanted()?);
         let said = match self.names.take_pending() {
             Some(wanted) => self
-                .become_wanted(wanted?)
+                .become_wanted(shared, wanted?)
                 .map(|changes| in_words(&changes)),
             None => {
                 Ok("read its file again, and follows it when the names in it are resolved".into())
@@ -34,49 +35,56 @@ impl Program {
     }
 
     /// Reads the file again because a signal asks for it, and tells a person what has become of that.
-    pub(super) fn reload_and_tell(&mut self) {
-        tell(self.reload());
+    pub(super) fn reload_and_tell(&mut self, shared: &Shared) {
+        tell(self.reload(shared));
     }
 
     /// Does what is wanted now, with the addresses of its names that are known.
-    pub(super) fn become_wanted(&mut self, mut wanted: Wanted) -> Result<Changes, Error> {
-        // While places are those of the servers that it was counted for.
-        self.read_tallies();
-        // The link, the table and the sockets are what they were at the start.
+    pub(super) fn become_wanted(
+        &mut self,
+        shared: &Shared,
+        wanted: Wanted,
+    ) -> Result<Changes, Error> {
+        self.change(shared, |program, table| program.put_wanted(table, wanted))
+    }
+
+    fn put_wanted(&mut self, table: &mut Table, mut wanted: Wanted) -> Result<Changes, Error> {
+        // Links, cores, the table and the sockets are what they were at the start.
         wanted.links.clone_from(&self.wanted_links);
-        let is_lent = self.links.first_mut().via().is_some();
-        check(&wanted, self.kernel.is_some(), is_lent)?;
+        let link = self.core.links.first_mut();
+        let is_lent = link.via().is_some();
+        check(&wanted, table.kernel.is_some(), is_lent)?;
         if is_lent {
-            lent::claim(self.links.first_mut(), &wanted)?;
-            if self.keeper.is_some() {
-                lent::await_successor(self.links.first_mut())?;
+            lent::claim(link, &wanted)?;
+            if table.keeper.is_some() {
+                lent::await_successor(link)?;
             }
         }
         let filled = self.names.known().filled(&wanted)?;
-        let listens = listens(&filled.services, &self.links.stacks())?;
+        let listens = listens(&filled.services, &self.core.links.stacks())?;
         let rule = wanted.health.rule()?;
-        let services = self.forwarder.services_mut();
+        let services = table.forwarder.services_mut();
         let changed = services.become_these(&listens);
         let changes = changed.map_err(|misfit| Error::new(misfit.to_string()))?;
         self.names.set_written(wanted, listens);
         services.set_names(self.names.known().by_address());
-        set_rules(&mut self.forwarder, &filled);
-        self.set_checks(rule);
+        set_rules(&mut table.forwarder, &filled);
+        self.set_checks(table, rule);
         Ok(changes)
     }
 
     /// Checks by this rule from now on; what is known of servers stays, unless nobody is asked any more.
-    fn set_checks(&mut self, rule: Option<Rule>) {
+    fn set_checks(&mut self, table: &mut Table, rule: Option<Rule>) {
         if self.checks.as_ref().map(Checking::rule) == rule.as_ref() {
             return;
         }
         if let Some(mut checks) = self.checks.take() {
-            checks.stop(&mut self.links);
+            checks.stop(&mut self.core.links);
         }
         if rule.is_none() {
-            self.forwarder.services_mut().forget_checks();
+            table.forwarder.services_mut().forget_checks();
         }
-        let links = self.links.all().len();
+        let links = self.core.links.all().len();
         self.checks = rule.map(|rule| Checking::new(rule, links));
     }
 }

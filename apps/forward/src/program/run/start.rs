@@ -3,35 +3,38 @@
 use std::path::PathBuf;
 
 use exos::signals::{Ask, Signals};
-use exos::{Error, Exos, clock};
+use exos::{Core, Error, Exos, clock};
 use exos_filter::handler::forward::flows::HashKey;
+use exos_host::affinity;
 use exos_program::{Idle, Printer, Stream};
 
-use super::program::Program;
+use super::program::{Program, Started};
 use super::reload::set_rules;
 use crate::forwarder::Forwarder;
 use crate::kernel::Kernel;
 use crate::program::announce::announce;
 use crate::program::answers::Answers;
-use crate::program::busy_poll::BusyPoll;
 use crate::program::checking::Checking;
 use crate::program::control::ControlServer;
+use crate::program::cores::core_loop::CoreLoop;
+use crate::program::cores::table::Table;
+use crate::program::cores::threads::OtherCore;
+use crate::program::cores::worker::Worker;
 use crate::program::exporter::Exporter;
 use crate::program::keeper::Keeper;
 use crate::program::lent;
 use crate::program::links::Links;
 use crate::program::predecessor::Predecessor;
-use crate::program::seeking::Seeking;
 use crate::service::{Listen, Services};
 use crate::settings::names::Names;
 use crate::settings::options::ForwardArgs;
 use crate::settings::rehearsal::rehearse;
-use crate::settings::setup::{attach, check, listens};
+use crate::settings::setup::{attach, check, check_cores, listens};
 use crate::settings::wanted::Wanted;
 
 impl Program {
     /// A forwarder that has all it needs, and has given up the privilege that it needed for that.
-    pub(super) fn start(args: &ForwardArgs) -> Result<Self, Error> {
+    pub(super) fn start(args: &ForwardArgs) -> Result<Started, Error> {
         let wanted = checked(args)?;
         let checks = wanted.health.rule()?;
         let checks = checks.map(|rule| Checking::new(rule, wanted.links.all().len()));
@@ -47,9 +50,13 @@ impl Program {
             None => listen(&wanted)?,
             Some(_) => None,
         };
-        let busy_poll = BusyPoll::new(Idle::or_by_room(args.idle, 1));
-        wanted.links.pin()?;
+        let idle = Idle::or_by_room(args.idle, wanted.core_count());
+        let cores = wanted.places(&affinity::allowed()?)?;
+        cores
+            .first()
+            .map_or(Ok(()), |first| affinity::pin(*first))?;
         let mut links = Links::new(attach(&wanted, before)?);
+        let shares = shares(&mut links);
         for exos in links.all() {
             exos.check_relaying()
                 .map_err(|e| e.or_mend("forward on the kernel's sockets (--splice)"))?;
@@ -67,9 +74,7 @@ impl Program {
         if keeper.is_some() {
             lent::await_successor(links.first_mut())?;
         }
-        for exos in links.all() {
-            exos_program::info!("exos forward: {}", exos.describe_link());
-        }
+        describe(&links, &shares, &cores);
         let mut answers = Answers::default();
         answers.take(&mut links, forwarder.services())?;
         let kernel = match wanted.in_kernel {
@@ -85,33 +90,74 @@ impl Program {
             true => Stream::Output,
             false => Stream::Error,
         };
-        let program = Self {
+        let mut workers = Worker::make(if cores.is_empty() { &[0] } else { &cores })?.into_iter();
+        let first = workers.next().expect("one at least");
+        let other = |(links, worker)| OtherCore {
             links,
-            forwarder,
-            keeper,
+            idle,
+            worker,
+        };
+        let others = shares.into_iter().zip(workers).map(other).collect();
+        let program = Self {
+            core: CoreLoop::new(links, idle, first),
             checks,
-            seeking: Seeking::default(),
             names,
             control,
             exporter,
             control_due: clock::now(),
+            kernel_due: None,
             hands_over: false,
             started: clock::now(),
-            kernel,
-            busy_poll,
             signals,
             printer: Printer::start(stream)?,
             json: args.json,
             args: args.clone(),
             wanted_links: wanted.links,
-            made: Vec::new(),
             answers,
         };
         for service in &wanted.services {
             announce(&service.listen);
         }
-        Ok(program)
+        Ok(Started {
+            program,
+            table: Table::new(forwarder, keeper, kernel),
+            others,
+        })
     }
+}
+
+/// Tells a person of the links, and which core has what of each.
+fn describe(links: &Links, shares: &[Vec<Core>], cores: &[usize]) {
+    let first = links.all().iter().map(Exos::describe_link);
+    match shares {
+        [] => first.for_each(|link| exos_program::info!("exos forward: {link}")),
+        _ => {
+            let others = shares.iter().map(|share| share.iter());
+            let others = others.map(|share| share.map(Core::describe_link).collect());
+            let all = std::iter::once(first.collect::<Vec<_>>()).chain(others);
+            for (core, link) in cores
+                .iter()
+                .zip(all)
+                .flat_map(|(core, links)| links.into_iter().map(move |link| (core, link)))
+            {
+                exos_program::info!("exos forward: {link}, on core {core}");
+            }
+        }
+    }
+}
+
+/// What each core but the first has of every link.
+fn shares(links: &mut Links) -> Vec<Vec<Core>> {
+    let mut shares: Vec<Vec<Core>> = Vec::new();
+    for exos in links.all_mut() {
+        for (place, core) in exos.take_cores().into_iter().enumerate() {
+            if shares.len() == place {
+                shares.push(Vec::new());
+            }
+            shares[place].push(core);
+        }
+    }
+    shares
 }
 
 /// What the options and the file want, where it fits together.
@@ -122,6 +168,7 @@ fn checked(args: &ForwardArgs) -> Result<Wanted, Error> {
         lent::name_addresses(&mut wanted);
     }
     check(&wanted, wanted.in_kernel, is_lent)?;
+    check_cores(&wanted)?;
     if let Some(file) = &args.config {
         wanted.user.warn_of_unreadable("forward", file);
     }
