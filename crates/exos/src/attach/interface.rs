@@ -57,8 +57,9 @@ impl Interface {
             By::PacketSockets => {
                 let rules = rules_for_addresses(&self.addresses)?;
                 let link = PacketLink::open(&PacketConfig::new(&self.name, rules.clone()))?;
-                let kept = self.settle(link.interface(), rules, are_ours)?;
-                let config = self.addresses.config(&link.mac(), link.mtu());
+                let end = link.end();
+                let kept = self.settle(end.interface(), rules, are_ours)?;
+                let config = self.addresses.config(&end.mac(), end.mtu());
                 let mut exos = join(link.into(), config, wanted)?;
                 exos.kept = kept;
                 Ok(exos)

@@ -279,7 +279,7 @@ impl Core {
 impl Tap {
     fn attach(&self, wanted: &Attachment) -> Result<Exos, Error> {
         let link = TapLink::open(&TapConfig::named(&self.name))?;
-        let config = self.addresses.config(&link.mac(), link.mtu());
+        let config = self.addresses.config(&link.end().mac(), link.end().mtu());
         join(exos_link::Link::Tap(link), config, wanted)
     }
 }
