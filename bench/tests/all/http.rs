@@ -1,60 +1,17 @@
 //! Short sessions on the real kernel. Without root, nginx, wrk or the exos program they say SKIPPED and pass. No speed is
 //! looked at: that what was to be measured happened is.
 
-use clap::Parser as _;
+use crate::common::{Session, assert_refused, assert_unwritable_files_are_told};
 use exos_bench::Results as _;
 use exos_bench::http::{Client, HttpArgs, Report, measure, run};
-use exos_host::caps::{self, CapabilitySet};
-use std::io::Write as _;
-use std::path::Path;
 
-#[derive(clap::Parser)]
-struct Cli {
-    #[command(flatten)]
-    http: HttpArgs,
-}
-
-fn args(arguments: &[&str]) -> HttpArgs {
-    Cli::try_parse_from(["bench"].iter().chain(arguments))
-        .expect("a valid command line")
-        .http
-}
-
-/// Measures in a lab that goes again. The program that is measured is `exos`, which this test is not, so it runs where
-/// that has been built.
+/// Measures in a lab that goes again.
 fn measured(test: &str, arguments: &[&str]) -> Option<Report> {
-    let installed = |paths: [&str; 2]| paths.iter().any(|path| Path::new(path).exists());
-    let tools = installed(["/usr/sbin/nginx", "/usr/bin/nginx"])
-        && installed(["/usr/bin/wrk", "/usr/local/bin/wrk"]);
-    let exos = std::env::current_exe()
-        .expect("there is one")
-        .with_file_name("../exos");
-    let may = caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN);
-    if !tools || !may || !exos.exists() {
-        // Past the test harness, which keeps to itself what passing tests print.
-        let _ = std::io::stderr().write_all(
-            b"SKIPPED: a measurement needs root, nginx and wrk, and exos built before\n",
-        );
-        return None;
-    }
-    let _turn = crate::turn();
-    let lab = format!("b{test}{}", std::process::id());
-    let exos = exos.to_string_lossy().into_owned();
-    let common = [
-        "--runs",
-        "1",
-        "--duration",
-        "1",
-        "--lab",
-        &lab,
-        "--exos",
-        &exos,
-        "--helpers",
-        &exos,
-    ];
-    let report = measure(&args(&[arguments, &common].concat())).expect("all is there");
-    let left = exos_lab::status(&lab).expect("readable").state;
-    assert_eq!(left, exos_lab::State::Down);
+    let session = Session::begin(&format!("b{test}"), &["nginx", "wrk"])?;
+    let how = ["--runs", "1", "--duration", "1"];
+    let args: HttpArgs = session.args(&[arguments, &how].concat());
+    let report = measure(&args).expect("all is there");
+    session.assert_nothing_is_left();
     Some(report)
 }
 
@@ -227,7 +184,7 @@ fn two_cores_are_measured_against_one() {
 
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
-    for (arguments, said) in [
+    let cases = [
         (["--runs", "0"], "--runs"),
         (["--duration", "0"], "--duration"),
         (["--connections", "5000"], "--connections"),
@@ -235,17 +192,11 @@ fn what_cannot_be_measured_is_said_before_anything_is_made() {
         (["--readers", "0"], "--readers"),
         (["--uid", "0"], "--uid"),
         (["--only", "no-such-cell"], "no cell"),
-    ] {
-        let error = measure(&args(&arguments)).expect_err(said);
-        assert!(error.what.contains(said), "{error}");
-    }
+    ];
+    assert_refused(measure, &cases);
 }
 
 #[test]
 fn files_that_cannot_be_written_are_told_before_measuring() {
-    for option in ["--json", "--html"] {
-        let error = run(&args(&[option, "/no/such/directory/file"])).expect_err("not there");
-        let text = error.to_string();
-        assert!(text.contains("/no/such/directory/file"), "{text}");
-    }
+    assert_unwritable_files_are_told(run);
 }

@@ -1,65 +1,28 @@
 //! A short session on the real kernel. Without root it says SKIPPED and passes.
 
-use clap::Parser as _;
+use crate::common::{Session, assert_refused, assert_unwritable_files_are_told};
 use exos_bench::Results as _;
 use exos_bench::link::{LinkArgs, Way, measure, run};
-use exos_host::caps::{self, CapabilitySet};
-use std::io::Write as _;
-
-#[derive(clap::Parser)]
-struct Cli {
-    #[command(flatten)]
-    link: LinkArgs,
-}
-
-fn args(arguments: &[&str]) -> LinkArgs {
-    Cli::try_parse_from(["bench"].iter().chain(arguments))
-        .expect("a valid command line")
-        .link
-}
 
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
-    for (arguments, said) in [
+    let cases = [
         (["--runs", "0"], "--runs"),
         (["--seconds", "0"], "--seconds"),
         (["--only", "no-such"], "no cell"),
-    ] {
-        let error = measure(&args(&arguments)).expect_err(said);
-        assert!(error.what.contains(said), "{error}");
-    }
-    let error = run(&args(&["--json", "/no/such/directory/file"])).expect_err("not there");
-    assert!(
-        error.to_string().contains("/no/such/directory/file"),
-        "{error}"
-    );
+    ];
+    assert_refused(measure, &cases);
+    assert_unwritable_files_are_told(run);
 }
 
-/// The ends are helpers of `exos`, which this test is not, so it runs where that has been built. No speed is looked at.
+/// No speed is looked at.
 #[test]
 fn every_cell_of_a_quick_session_has_figures_and_nothing_is_left() {
-    let exos = std::env::current_exe()
-        .expect("there is one")
-        .with_file_name("../exos");
-    if !caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN) || !exos.exists() {
-        // Past the test harness, which keeps to itself what passing tests print.
-        let _ = std::io::stderr()
-            .write_all(b"SKIPPED: a measurement of links needs root, and exos built before\n");
+    let Some(session) = Session::begin("blnk-t", &[]) else {
         return;
-    }
-    let _turn = crate::turn();
-    let lab = format!("blnk-t{}", std::process::id());
-    let exos = exos.to_string_lossy().into_owned();
-    let report = measure(&args(&[
-        "--quick",
-        "--lab",
-        &lab,
-        "--exos",
-        &exos,
-        "--helpers",
-        &exos,
-    ]))
-    .expect("all is there");
+    };
+    let args: LinkArgs = session.args(&["--quick"]);
+    let report = measure(&args).expect("all is there");
     let has = |way| !report.left_out.iter().any(|line| line.starts_with(way));
     let names: Vec<&str> = report.send.iter().map(|case| case.name.as_str()).collect();
     let sends = ["send/64/64", "send/1512/1"];
@@ -106,8 +69,5 @@ fn every_cell_of_a_quick_session_has_figures_and_nothing_is_left() {
         );
     }
     assert!(report.table().contains("lone/64"));
-    assert_eq!(
-        exos_lab::status(&lab).expect("readable").state,
-        exos_lab::State::Down
-    );
+    session.assert_nothing_is_left();
 }

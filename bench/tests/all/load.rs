@@ -1,58 +1,21 @@
 //! Short sessions on the real kernel. Without root, nginx, wrk or the exos program they say SKIPPED and pass. No speed is
 //! looked at: that what was to be measured happened is.
 
-use clap::Parser as _;
+use crate::common::{Session, assert_refused, assert_unwritable_files_are_told, is_installed};
 use exos_bench::Results as _;
 use exos_bench::forward::{self, ForwardArgs};
 use exos_bench::load::{LoadArgs, measure, run};
-use exos_host::caps::{self, CapabilitySet};
 use exos_host::netns::NetNs;
-use std::io::Write as _;
-use std::path::Path;
-
-#[derive(clap::Parser)]
-struct Cli {
-    #[command(flatten)]
-    load: LoadArgs,
-}
-
-fn args(arguments: &[&str]) -> LoadArgs {
-    Cli::try_parse_from(["bench"].iter().chain(arguments))
-        .expect("a valid command line")
-        .load
-}
-
-fn is_installed(name: &str) -> bool {
-    let places = ["/usr/bin", "/usr/sbin", "/usr/local/bin"];
-    places
-        .iter()
-        .any(|place| Path::new(place).join(name).exists())
-}
 
 /// All that are installed load both servers, on new connections and on standing ones, and are answered.
 #[test]
 fn every_generator_is_measured() {
-    // The program that is measured is `exos`, which this test is not, so it runs where that has been built.
-    let exos = std::env::current_exe()
-        .expect("there is one")
-        .with_file_name("../exos");
-    let may = caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN);
-    if !may || !exos.exists() || !is_installed("nginx") || !is_installed("wrk") {
-        // Past the test harness, which keeps to itself what passing tests print.
-        let _ = std::io::stderr().write_all(
-            b"SKIPPED: a measurement needs root, nginx and wrk, and exos built before\n",
-        );
+    let Some(session) = Session::begin("bl", &["nginx", "wrk"]) else {
         return;
-    }
-    let _turn = crate::turn();
-    let lab = format!("bl{}", std::process::id());
-    let exos = exos.to_string_lossy().into_owned();
-    let programs = ["--exos", &exos, "--helpers", &exos];
-    let how = ["--quick", "--sizes", "1K", "--lab", &lab];
-    let arguments = [&how[..], &programs].concat();
-    let report = measure(&args(&arguments)).expect("all is there");
-    let left = exos_lab::status(&lab).expect("readable").state;
-    assert_eq!(left, exos_lab::State::Down);
+    };
+    let args: LoadArgs = session.args(&["--quick", "--sizes", "1K"]);
+    let report = measure(&args).expect("all is there");
+    session.assert_nothing_is_left();
 
     let others = ["ab", "httperf"].iter().filter(|name| is_installed(name));
     let generators = 4 + others.count();
@@ -100,57 +63,30 @@ fn every_generator_is_measured() {
 
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
-    for (arguments, said) in [
+    let cases = [
         (["--runs", "0"], "--runs"),
         (["--connections", "5000"], "--connections"),
         (["--sizes", "1000M"], "1000 MB"),
         (["--servers", "handlers"], "exos-handlers"),
         (["--only", "no-such-cell"], "no cell"),
-    ] {
-        let error = measure(&args(&arguments)).expect_err(said);
-        assert!(error.what.contains(said), "{error}");
-    }
+    ];
+    assert_refused(measure, &cases);
 }
 
 #[test]
 fn files_that_cannot_be_written_are_told_before_measuring() {
-    for option in ["--json", "--html"] {
-        let error = run(&args(&[option, "/no/such/directory/file"])).expect_err("not there");
-        let text = error.to_string();
-        assert!(text.contains("/no/such/directory/file"), "{text}");
-    }
-}
-
-#[derive(clap::Parser)]
-struct Forwarders {
-    #[command(flatten)]
-    forward: ForwardArgs,
-}
-
-fn forwarders(arguments: &[&str]) -> ForwardArgs {
-    let arguments = ["bench"].iter().chain(arguments);
-    let parsed = Forwarders::try_parse_from(arguments);
-    parsed.expect("a valid command line").forward
+    assert_unwritable_files_are_told(run);
 }
 
 /// All that are installed forward what is asked for, on new connections and on standing ones.
 #[test]
 fn every_forwarder_is_measured() {
-    let exos = std::env::current_exe().expect("there is one");
-    let exos = exos.with_file_name("../exos");
-    let may = caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN);
-    if !may || !exos.exists() {
-        let _ = std::io::stderr()
-            .write_all(b"SKIPPED: a measurement needs root, and exos built before\n");
+    let Some(session) = Session::begin("bf", &[]) else {
         return;
-    }
-    let _turn = crate::turn();
-    let name = format!("bf{}", std::process::id());
-    let exos = exos.to_string_lossy().into_owned();
+    };
     let contenders = "--contenders=nobody,exos,exos-kernel,exos-xokd,exos-splice,haproxy,nginx";
-    let programs = ["--exos", &exos, "--helpers", &exos];
-    let arguments = [&["--quick", "--lab", &name, contenders][..], &programs].concat();
-    let measured = || forward::measure(&forwarders(&arguments)).expect("all is there");
+    let args: ForwardArgs = session.args(&["--quick", contenders]);
+    let measured = || forward::measure(&args).expect("all is there");
     let is_empty = |report: &forward::Report| {
         let mut results = report.cases.iter().flat_map(|case| &case.results);
         results.any(|result| result.requests_per_sec == 0.0)
@@ -163,7 +99,7 @@ fn every_forwarder_is_measured() {
         }
     }
     for host in ["client", "forwarder", "server", "switch"] {
-        let left = NetNs::find(&format!("exos-{name}-{host}")).expect("readable");
+        let left = NetNs::find(&format!("exos-{}-{host}", session.lab)).expect("readable");
         assert!(left.is_none(), "{host}");
     }
     let names: Vec<&str> = report.cases.iter().map(|case| case.name.as_str()).collect();
@@ -195,11 +131,9 @@ fn every_forwarder_is_measured() {
 
 #[test]
 fn forwarders_that_cannot_be_measured_are_told_before() {
-    for (arguments, said) in [
+    let cases = [
         (["--runs", "0"], "--runs"),
         (["--only", "no-such-cell"], "no cell"),
-    ] {
-        let error = forward::measure(&forwarders(&arguments)).expect_err(said);
-        assert!(error.what.contains(said), "{error}");
-    }
+    ];
+    assert_refused(forward::measure, &cases);
 }

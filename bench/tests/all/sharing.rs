@@ -1,40 +1,20 @@
 //! Short sessions with a daemon and programs of an ordinary user, on the real kernel. Without root they say SKIPPED and
 //! pass.
 
-use clap::Parser as _;
+use crate::common::{Session, assert_refused, assert_unwritable_files_are_told};
 use exos_bench::Results as _;
 use exos_bench::sharing::{Goal, SharingArgs, measure, run};
-use exos_host::caps::{self, CapabilitySet};
-use std::io::Write as _;
-
-#[derive(clap::Parser)]
-struct Cli {
-    #[command(flatten)]
-    sharing: SharingArgs,
-}
-
-fn args(arguments: &[&str]) -> SharingArgs {
-    Cli::try_parse_from(["bench"].iter().chain(arguments))
-        .expect("a valid command line")
-        .sharing
-}
 
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
-    for (arguments, said) in [
+    let cases = [
         (["--runs", "0"], "--runs"),
         (["--seconds", "0"], "--seconds"),
         (["--rate", "0"], "--rate"),
         (["--uid", "0"], "--uid"),
-    ] {
-        let error = measure(&args(&arguments)).expect_err(said);
-        assert!(error.what.contains(said), "{error}");
-    }
-    let error = run(&args(&["--json", "/no/such/directory/file"])).expect_err("not there");
-    assert!(
-        error.to_string().contains("/no/such/directory/file"),
-        "{error}"
-    );
+    ];
+    assert_refused(measure, &cases);
+    assert_unwritable_files_are_told(run);
 }
 
 /// Gates and namespaces of daemons that are there.
@@ -48,22 +28,12 @@ fn left_behind() -> Vec<String> {
     gates.chain(namespaces).collect()
 }
 
-/// The program that is measured is `exos`, which this test is not, so it runs where that has been built. No speed is
-/// looked at: that programs did what was to be measured is.
+/// No speed is looked at: that programs did what was to be measured is.
 #[test]
 fn every_group_measures_something_and_leaves_nothing() {
-    let exos = std::env::current_exe()
-        .expect("there is one")
-        .with_file_name("../exos");
-    if !caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN) || !exos.exists() {
-        // Past the test harness, which keeps to itself what passing tests print.
-        let _ = std::io::stderr()
-            .write_all(b"SKIPPED: a measurement of sharing needs root, and exos built before\n");
+    let Some(session) = Session::begin("bshr-t", &[]) else {
         return;
-    }
-    let _turn = crate::turn();
-    let lab = format!("bshr-t{}", std::process::id());
-    let exos = exos.to_string_lossy().into_owned();
+    };
     let only = [
         "send/ring",
         "fairness/receive",
@@ -72,18 +42,9 @@ fn every_group_measures_something_and_leaves_nothing() {
         "grant",
     ];
     let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
-    let how = [
-        "--quick",
-        "--seconds",
-        "0.5",
-        "--lab",
-        &lab,
-        "--exos",
-        &exos,
-        "--helpers",
-        &exos,
-    ];
-    let report = measure(&args(&[&only[..], &how].concat())).expect("all is there");
+    let how = ["--quick", "--seconds", "0.5"];
+    let args: SharingArgs = session.args(&[&only[..], &how].concat());
+    let report = measure(&args).expect("all is there");
     let figure = |name: &str| {
         let found = report.figures.iter().find(|figure| figure.name == name);
         found.unwrap_or_else(|| panic!("no {name} in {:?}", report.figures))
@@ -114,10 +75,7 @@ fn every_group_measures_something_and_leaves_nothing() {
     assert!(goal.is_null() || goal.is_object(), "{goal}");
     assert!(report.table().contains("fairness/send/ring/share"));
     let ours = left_behind();
-    let of_lab = |name: &&String| name.contains(&lab);
+    let of_lab = |name: &&String| name.contains(&session.lab);
     assert_eq!(ours.iter().filter(of_lab).count(), 0, "{ours:?}");
-    assert_eq!(
-        exos_lab::status(&lab).expect("readable").state,
-        exos_lab::State::Down
-    );
+    session.assert_nothing_is_left();
 }

@@ -1,56 +1,25 @@
 //! Short sessions beside Linux's TCP on the real kernel. Without root they say SKIPPED and pass.
 
-use clap::Parser as _;
+use crate::common::{Session, assert_refused, assert_unwritable_files_are_told};
 use exos_bench::tcp::{TcpArgs, measure, run};
-use exos_host::caps::{self, CapabilitySet};
-use std::io::Write as _;
-
-#[derive(clap::Parser)]
-struct Cli {
-    #[command(flatten)]
-    tcp: TcpArgs,
-}
-
-fn args(arguments: &[&str]) -> TcpArgs {
-    Cli::try_parse_from(["bench"].iter().chain(arguments))
-        .expect("a valid command line")
-        .tcp
-}
 
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
-    for (arguments, said) in [
+    let cases = [
         (["--runs", "0"], "--runs"),
         (["--seconds", "0"], "--seconds"),
         (["--seconds", "1e6"], "--seconds"),
-    ] {
-        let error = measure(&args(&arguments)).expect_err(said);
-        assert!(error.what.contains(said), "{error}");
-    }
-    let error = run(&args(&["--json", "/no/such/directory/file"])).expect_err("not there");
-    assert!(
-        error.to_string().contains("/no/such/directory/file"),
-        "{error}"
-    );
+    ];
+    assert_refused(measure, &cases);
+    assert_unwritable_files_are_told(run);
 }
 
-/// The program that is measured is `exos`, which this test is not: the cell of plain frames, with helpers that
-/// are, needs it too, so it runs where that has been built.
 #[test]
 fn the_helpers_measure_linux_and_plain_frames() {
-    let exos = std::env::current_exe()
-        .expect("there is one")
-        .with_file_name("../exos");
-    if !caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN) || !exos.exists() {
-        // Past the test harness, which keeps to itself what passing tests print.
-        let _ = std::io::stderr()
-            .write_all(b"SKIPPED: a measurement of TCP needs root, and exos built before\n");
+    let Some(session) = Session::begin("btcp-t", &[]) else {
         return;
-    }
-    let _turn = crate::turn();
-    let lab = format!("btcp-t{}", std::process::id());
-    let exos = exos.to_string_lossy().into_owned();
-    let report = measure(&args(&[
+    };
+    let args: TcpArgs = session.args(&[
         "--only",
         "wire/frames",
         "--only",
@@ -63,14 +32,8 @@ fn the_helpers_measure_linux_and_plain_frames() {
         "1",
         "--seconds",
         "1",
-        "--lab",
-        &lab,
-        "--exos",
-        &exos,
-        "--helpers",
-        &exos,
-    ]))
-    .expect("all is there");
+    ]);
+    let report = measure(&args).expect("all is there");
     assert_eq!(report.wire.len(), 2);
     for case in &report.wire {
         assert!(case.packets_per_sec > 1000.0, "{case:?}");
@@ -93,8 +56,5 @@ fn the_helpers_measure_linux_and_plain_frames() {
         );
     }
     assert!(report.flood.is_empty());
-    assert_eq!(
-        exos_lab::status(&lab).expect("readable").state,
-        exos_lab::State::Down
-    );
+    session.assert_nothing_is_left();
 }

@@ -14,43 +14,17 @@
 
 use std::net::IpAddr;
 
-use exos_filter::Rule;
 use exos_host::Error;
-use exos_host::multicast::Memberships;
-use exos_host::ports::Reservation;
 use exos_inet::{Config, Offload, Part, Stack};
 use exos_link::{Link, Offload as LinkOffload, XdpLink};
 
-use crate::attach::{Attachment, describe};
+use crate::attach::describe;
 use crate::clock;
 use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
 use crate::node::Exos;
-
-/// What a core's thread begins with.
-pub struct Core {
-    pub(crate) link: XdpLink,
-    pub(crate) config: Config,
-    pub(crate) seed: u64,
-    /// The interface whose host's tables say the next hops, where they do.
-    pub(crate) tables: Option<u32>,
-    /// Its place among the interface's cores, where there are several.
-    pub(crate) handoff: Option<Handoff>,
-    /// Of the pairs of address and port.
-    pub(crate) part: Part,
-    pub(crate) kept: Kept,
-}
-
-/// What belongs to an interface and stays for as long as its first core runs.
-#[derive(Default)]
-pub(crate) struct Kept {
-    /// What is taken of what comes by it, for our addresses.
-    pub(crate) rules: Vec<Rule>,
-    /// Ports of the host that must not be answered by it.
-    pub(crate) _reservations: Vec<Reservation>,
-    /// The groups in which others ask for our IPv6 addresses.
-    pub(crate) _memberships: Option<Memberships>,
-}
+pub use crate::share::Core;
+use crate::share::{Kept, StackSettings};
 
 impl Core {
     /// A stack on the core's queues, in the thread that calls.
@@ -98,7 +72,7 @@ pub(crate) fn share_out(
     links: Vec<XdpLink>,
     config: Config,
     tables: Option<u32>,
-    wanted: &Attachment,
+    wanted: &StackSettings,
     kept: Kept,
 ) -> Result<Vec<Core>, Error> {
     let count = links.len();
@@ -134,14 +108,14 @@ pub(crate) fn lead(cores: Vec<Core>) -> Result<Exos, Error> {
 }
 
 /// A stack on a link that is one core's.
-pub(crate) fn join(link: Link, config: Config, wanted: &Attachment) -> Result<Exos, Error> {
+pub(crate) fn join(link: Link, config: Config, wanted: &StackSettings) -> Result<Exos, Error> {
     let config = settle(config, link.offload(), wanted);
     let part = Part::all(1).next().expect("there is a first core");
     Ok(Exos::new(stack(config, seed(wanted)?, part)?, link))
 }
 
 /// The configuration with what the link does for the stack, as far as that is wanted.
-fn settle(config: Config, offload: LinkOffload, wanted: &Attachment) -> Config {
+fn settle(config: Config, offload: LinkOffload, wanted: &StackSettings) -> Config {
     Config {
         offload: Offload {
             checksum: offload.tx_checksum,
@@ -152,7 +126,7 @@ fn settle(config: Config, offload: LinkOffload, wanted: &Attachment) -> Config {
     }
 }
 
-fn seed(wanted: &Attachment) -> Result<u64, Error> {
+fn seed(wanted: &StackSettings) -> Result<u64, Error> {
     wanted.seed.map_or_else(secret, Ok)
 }
 

@@ -71,6 +71,7 @@ pub mod limits;
 pub mod node;
 pub mod relay;
 mod senders;
+mod share;
 pub mod signals;
 pub mod via;
 pub mod wait;

@@ -11,11 +11,11 @@ use exos_link::{Link, TxMeta};
 
 use crate::attach::pair::Pair;
 use crate::clock;
-use crate::cores::{Core, Kept};
 use crate::early::Early;
 use crate::handlers::Handler;
 use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
+use crate::share::{Core, Kept};
 use crate::via::{News, Via};
 use crate::wait::Waiting;
 use crate::watch::{Direction, Offer};

@@ -33,6 +33,7 @@ mod error;
 mod names;
 mod parser;
 mod primitive;
+mod text;
 mod value;
 
 use crate::filter::{Filter, TooLarge};

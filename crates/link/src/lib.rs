@@ -34,6 +34,7 @@
 //!
 //! Start reading at `xdp`.
 
+mod end;
 mod limits;
 mod mapping;
 mod memory;
@@ -48,6 +49,7 @@ use std::os::fd::BorrowedFd;
 
 use exos_wire::Mac;
 
+pub use end::End;
 pub use exos_host::Error;
 pub use limits::{
     BOUND_MAPPING_KERNEL, FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, RX_BATCH, RX_BATCH_MIN,
@@ -91,26 +93,41 @@ impl Link {
     pub fn name(&self) -> &str {
         match self {
             Self::Xdp(link) => link.name(),
-            Self::Packet(link) => link.name(),
-            Self::Tap(link) => link.name(),
+            Self::Packet(link) => link.end().name(),
+            Self::Tap(link) => link.end().name(),
             Self::Memory(_) => "memory",
         }
     }
 
     /// The Ethernet address of our end.
     pub fn mac(&self) -> Mac {
-        on_each!(self, link => link.mac())
+        match self {
+            Self::Xdp(link) => link.mac(),
+            Self::Packet(link) => link.end().mac(),
+            Self::Tap(link) => link.end().mac(),
+            Self::Memory(link) => link.mac(),
+        }
     }
 
     /// Largest IP packet in bytes.
     pub fn mtu(&self) -> usize {
-        on_each!(self, link => link.mtu())
+        match self {
+            Self::Xdp(link) => link.mtu(),
+            Self::Packet(link) => link.end().mtu(),
+            Self::Tap(link) => link.end().mtu(),
+            Self::Memory(link) => link.mtu(),
+        }
     }
 
     /// What the link does for frames that are sent, and may leave undone in
     /// those received.
     pub fn offload(&self) -> Offload {
-        on_each!(self, link => link.offload())
+        match self {
+            Self::Xdp(link) => link.offload(),
+            Self::Packet(link) => link.end().offload(),
+            Self::Tap(link) => link.end().offload(),
+            Self::Memory(link) => link.offload(),
+        }
     }
 
     /// Calls `take` for each frame that is there, in order, up to [`RX_BATCH`].

@@ -21,21 +21,18 @@ mod program;
 mod socket;
 
 use std::cell::Cell;
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use exos_filter::handler::Handler;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::{Action, Counter, Rule};
 use exos_host::netlink::Netlink;
-use exos_wire::Mac;
 
 use crate::Error;
-use crate::limits::{
-    FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, IDLE_PROTOCOL_TURNS, RX_BATCH_MIN,
-    SUPER_PACKET_PIECES_MAX, TX_RING_SIZE,
-};
-use crate::meta::{Offload, Relay, RxMeta, TxMeta};
+use crate::end::End;
+use crate::limits::{IDLE_PROTOCOL_TURNS, RX_BATCH_MIN};
+use crate::meta::{Relay, RxMeta, TxMeta};
 use crate::vnet;
 use crate::xdp::super_packets;
 pub use open::PacketConfig;
@@ -52,16 +49,11 @@ pub struct PacketLink {
     frames: Frames,
     /// Those of the batch that leave.
     onward: Vec<usize>,
-    joined: Vec<u8>,
-    name: String,
-    interface: u32,
-    mac: Mac,
-    mtu: usize,
-    /// The kernel took no more; cleared by `flush`.
-    full: bool,
+    end: End,
     /// Sending or receiving failed so that the interface is down or gone.
     failed: bool,
-    counters: Counters,
+    /// Frames that were longer than there is room for.
+    rx_too_long: u64,
 }
 
 /// A socket for packets of one protocol.
@@ -74,49 +66,10 @@ struct Protocol {
     dropped: Cell<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    rx_frames: u64,
-    rx_bytes: u64,
-    rx_gso_frames: u64,
-    rx_too_long: u64,
-    rx_unknown_gso: u64,
-    rx_errors: u64,
-    tx_frames: u64,
-    tx_bytes: u64,
-    tx_gso_frames: u64,
-    tx_no_room: u64,
-    tx_refused: u64,
-}
-
 impl PacketLink {
-    /// The interface's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The interface's index.
-    pub fn interface(&self) -> u32 {
-        self.interface
-    }
-
-    /// The interface's address, which is ours too.
-    pub fn mac(&self) -> Mac {
-        self.mac
-    }
-
-    /// Largest IP packet in bytes, but for those that stand for several.
-    pub fn mtu(&self) -> usize {
-        self.mtu
-    }
-
-    /// Checksums and segmentation, both ways.
-    pub fn offload(&self) -> Offload {
-        Offload {
-            tx_checksum: true,
-            tx_segmentation: Some(GSO_FRAME_LEN_MAX),
-            rx_partial_checksum: true,
-        }
+    /// The interface, and our end of it.
+    pub fn end(&self) -> &End {
+        &self.end
     }
 
     /// Readable when a frame of IPv4 is there.
@@ -126,7 +79,7 @@ impl PacketLink {
 
     /// Readable when a frame is there, and whether to wait for writability too.
     pub fn fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        let sender = self.full.then(|| (self.sender.as_fd(), true));
+        let sender = self.end.full.then(|| (self.sender.as_fd(), true));
         let protocols = self.protocols.iter();
         protocols
             .map(|protocol| (protocol.socket.as_fd(), false))
@@ -158,7 +111,7 @@ impl PacketLink {
 
     /// How packets leave that a handler sends on.
     pub fn way_out(&self) -> WayOut {
-        WayOut::Buffers(self.interface)
+        WayOut::Buffers(self.end.interface)
     }
 
     /// Claims nothing any more: all packets pass, until rules are set.
@@ -206,16 +159,14 @@ impl PacketLink {
         self.onward.clear();
         for n in 0..count {
             let Some((header, frame)) = self.frames.get_mut(n) else {
-                self.counters.rx_too_long += 1;
+                self.rx_too_long += 1;
                 continue;
             };
             let Some(meta) = vnet::decode_relayed(header) else {
-                self.counters.rx_unknown_gso += 1;
+                self.end.account.rx_unknown_gso += 1;
                 continue;
             };
-            self.counters.rx_frames += 1;
-            self.counters.rx_bytes += frame.len() as u64;
-            self.counters.rx_gso_frames += u64::from(meta.gso_size.is_some());
+            self.end.account.received(frame, &meta);
             if take(frame, meta) == Relay::Onward {
                 vnet::make_onward(header, frame);
                 self.onward.push(n);
@@ -232,10 +183,8 @@ impl PacketLink {
             let sent = self.frames.send(&self.sender, left);
             let count = *sent.as_ref().unwrap_or(&0);
             for &n in &left[..count] {
-                let (len, is_gso) = self.frames.sent(n);
-                self.counters.tx_frames += 1;
-                self.counters.tx_bytes += len as u64;
-                self.counters.tx_gso_frames += u64::from(is_gso);
+                let (len, is_cut) = self.frames.sent(n);
+                self.end.account.sent(len, is_cut);
             }
             left = &left[count..];
             if let Err(error) = sent {
@@ -243,9 +192,9 @@ impl PacketLink {
                 left = &left[1..];
                 match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {
-                        self.counters.tx_no_room += 1;
+                        self.end.account.tx_no_room += 1;
                     }
-                    error => note_refused(&mut self.counters, &mut self.failed, error),
+                    error => note_refused(&mut self.end, &mut self.failed, error),
                 }
             }
         }
@@ -255,13 +204,13 @@ impl PacketLink {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR) => {}
             Some(libc::ENETDOWN) => self.failed = true,
-            _ => self.counters.rx_errors += 1,
+            _ => self.end.account.rx_errors += 1,
         }
     }
 
-    /// How many frames may be sent now. The kernel does not say; it is taken at its word when it refuses.
+    /// How many frames may be sent now: all or none.
     pub fn room(&self) -> usize {
-        if self.full { 0 } else { TX_RING_SIZE as usize }
+        self.end.room()
     }
 
     /// Sends one frame; false when the kernel takes no more for now. A frame that it refuses for other reasons is counted
@@ -271,52 +220,24 @@ impl PacketLink {
     ///
     /// If the frame is longer than the interface takes.
     pub fn transmit(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
-        let header = vnet::encode(meta);
-        let len = head.len() + body.iter().map(|part| part.len()).sum::<usize>();
-        let len_max = match meta.segment_size {
-            Some(_) => GSO_FRAME_LEN_MAX,
-            None => self.mtu + FRAME_OVERHEAD_LEN,
+        let sender = &self.sender;
+        let sent = self.end.write(&vnet::encode(meta), head, body, |pieces| {
+            super_packets::send(sender, pieces)
+        });
+        let Err(error) = sent else {
+            return true;
         };
-        assert!(
-            len <= len_max,
-            "a frame of {len} bytes on a link that takes {len_max}"
-        );
-        match self.send(&header, head, body) {
-            Ok(()) => {
-                self.counters.tx_frames += 1;
-                self.counters.tx_bytes += len as u64;
-                self.counters.tx_gso_frames += u64::from(meta.segment_size.is_some());
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {
+                self.end.account.tx_no_room += 1;
+                self.end.full = true;
+                false
+            }
+            error => {
+                note_refused(&mut self.end, &mut self.failed, error);
                 true
             }
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {
-                    self.counters.tx_no_room += 1;
-                    self.full = true;
-                    false
-                }
-                error => {
-                    note_refused(&mut self.counters, &mut self.failed, error);
-                    true
-                }
-            },
         }
-    }
-
-    fn send(&mut self, header: &[u8], head: &[u8], body: &[&[u8]]) -> io::Result<()> {
-        let mut pieces = [IoSlice::new(&[]); SUPER_PACKET_PIECES_MAX];
-        pieces[0] = IoSlice::new(header);
-        pieces[1] = IoSlice::new(head);
-        if body.len() + 2 <= SUPER_PACKET_PIECES_MAX {
-            for (piece, part) in pieces[2..].iter_mut().zip(body) {
-                *piece = IoSlice::new(part);
-            }
-            return super_packets::send(&self.sender, &pieces[..2 + body.len()]);
-        }
-        self.joined.clear();
-        body.iter()
-            .for_each(|part| self.joined.extend_from_slice(part));
-        pieces[2] = IoSlice::new(&self.joined);
-        super_packets::send(&self.sender, &pieces[..3])
     }
 
     /// Tells of an interface that is down or was deleted.
@@ -325,11 +246,11 @@ impl PacketLink {
     ///
     /// ENETDOWN, or ENODEV.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.full = false;
+        self.end.full = false;
         if !self.failed {
             return Ok(());
         }
-        let found = Netlink::new().and_then(|netlink| netlink.link_by_index(self.interface));
+        let found = Netlink::new().and_then(|netlink| netlink.link_by_index(self.end.interface));
         match found {
             // It came back, and the kernel has bound the sockets again.
             Ok(Some(info)) if info.up => {
@@ -343,40 +264,29 @@ impl PacketLink {
 
     /// The kernel took no more when last asked: wait for writability too.
     pub fn wants_write(&self) -> bool {
-        self.full
+        self.end.full
     }
 
     /// Events by name. `kernel_rx_dropped` are packets for which a socket had no room; `tc_*` are the verdicts of the program.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let c = &self.counters;
         let dropped = self.protocols.iter().map(|protocol| {
             let sum = protocol.dropped.get() + socket::dropped(&protocol.socket);
             protocol.dropped.set(sum);
             sum
         });
-        let mut all = vec![
-            ("rx_frames", c.rx_frames),
-            ("rx_bytes", c.rx_bytes),
-            ("rx_gso_frames", c.rx_gso_frames),
-            ("rx_too_long", c.rx_too_long),
-            ("rx_unknown_gso", c.rx_unknown_gso),
-            ("rx_errors", c.rx_errors),
-            ("tx_frames", c.tx_frames),
-            ("tx_bytes", c.tx_bytes),
-            ("tx_gso_frames", c.tx_gso_frames),
-            ("tx_no_room", c.tx_no_room),
-            ("tx_refused", c.tx_refused),
+        let mut all = self.end.account.with(&[
+            ("rx_too_long", self.rx_too_long),
             ("kernel_rx_dropped", dropped.sum()),
-        ];
+        ]);
         all.extend(self.program.verdicts());
         all
     }
 }
 
-fn note_refused(counters: &mut Counters, failed: &mut bool, error: Option<i32>) {
+fn note_refused(end: &mut End, failed: &mut bool, error: Option<i32>) {
     match error {
         Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => *failed = true,
-        _ => counters.tx_refused += 1,
+        _ => end.account.tx_refused += 1,
     }
 }
 

@@ -16,20 +16,17 @@
 mod device;
 
 use std::fs::File;
-use std::io::{self, IoSlice, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use exos_host::netlink::Netlink;
 use exos_wire::Mac;
 
 use crate::Error;
-use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH, TAP_MTU_MAX, TX_RING_SIZE};
-use crate::meta::{Offload, Relay, RxMeta, TxMeta};
+use crate::end::End;
+use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH, TAP_MTU_MAX};
+use crate::meta::{Relay, RxMeta, TxMeta};
 use crate::vnet;
-
-/// Pieces of a frame that are written without being joined first: the two
-/// headers and a body of up to this many slices less two.
-const PIECES_MAX: usize = 34;
 
 /// Which TAP device to open, and as which user.
 #[derive(Clone, Debug)]
@@ -59,32 +56,12 @@ impl TapConfig {
 #[derive(Debug)]
 pub struct TapLink {
     file: File,
-    name: String,
-    interface: u32,
-    mac: Mac,
-    mtu: usize,
+    end: End,
     buffer: Box<[u8]>,
-    joined: Vec<u8>,
-    /// The kernel took no more; cleared by `flush`.
-    full: bool,
+    /// The interface was deleted.
     gone: bool,
-    counters: Counters,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    rx_frames: u64,
-    rx_bytes: u64,
-    rx_gso_frames: u64,
     rx_short: u64,
-    rx_unknown_gso: u64,
-    rx_errors: u64,
-    tx_frames: u64,
-    tx_bytes: u64,
-    tx_gso_frames: u64,
-    tx_no_room: u64,
     tx_interface_down: u64,
-    tx_refused: u64,
 }
 
 impl TapLink {
@@ -107,47 +84,21 @@ impl TapLink {
         if !link.up {
             netlink.set_up(link.index, true)?;
         }
+        let mac = config.mac.unwrap_or_else(|| mac_from_name(&name));
+        let mtu = config.mtu.unwrap_or(link.mtu as usize);
         Ok(Self {
             file,
-            mac: config.mac.unwrap_or_else(|| mac_from_name(&name)),
-            mtu: config.mtu.unwrap_or(link.mtu as usize),
-            interface: link.index,
-            name,
+            end: End::new(name, link.index, mac, mtu),
             buffer: vec![0; vnet::LEN + GSO_FRAME_LEN_MAX].into_boxed_slice(),
-            joined: Vec::new(),
-            full: false,
             gone: false,
-            counters: Counters::default(),
+            rx_short: 0,
+            tx_interface_down: 0,
         })
     }
 
-    /// The interface, as the kernel calls it.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The interface's index.
-    pub fn interface(&self) -> u32 {
-        self.interface
-    }
-
-    /// The address of our end. The interface, the host's end, has another.
-    pub fn mac(&self) -> Mac {
-        self.mac
-    }
-
-    /// Largest IP packet in bytes.
-    pub fn mtu(&self) -> usize {
-        self.mtu
-    }
-
-    /// Checksums and segmentation, both ways.
-    pub fn offload(&self) -> Offload {
-        Offload {
-            tx_checksum: true,
-            tx_segmentation: Some(GSO_FRAME_LEN_MAX),
-            rx_partial_checksum: true,
-        }
+    /// The interface, and our end of it.
+    pub fn end(&self) -> &End {
+        &self.end
     }
 
     /// Readable when a frame is there.
@@ -203,16 +154,14 @@ impl TapLink {
             }
         };
         let Some((header, frame)) = self.buffer[..len].split_first_chunk() else {
-            self.counters.rx_short += 1;
+            self.rx_short += 1;
             return Some(None);
         };
         let Some(meta) = vnet::decode(header) else {
-            self.counters.rx_unknown_gso += 1;
+            self.end.account.rx_unknown_gso += 1;
             return Some(None);
         };
-        self.counters.rx_frames += 1;
-        self.counters.rx_bytes += frame.len() as u64;
-        self.counters.rx_gso_frames += u64::from(meta.gso_size.is_some());
+        self.end.account.received(frame, &meta);
         Some(Some((len, meta)))
     }
 
@@ -220,14 +169,13 @@ impl TapLink {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR) => {}
             Some(libc::EBADFD | libc::EIO) => self.gone = true,
-            _ => self.counters.rx_errors += 1,
+            _ => self.end.account.rx_errors += 1,
         }
     }
 
-    /// How many frames may be sent now. The kernel does not say; it is taken at
-    /// its word when it refuses.
+    /// How many frames may be sent now: all or none.
     pub fn room(&self) -> usize {
-        if self.full { 0 } else { TX_RING_SIZE as usize }
+        self.end.room()
     }
 
     /// Sends one frame; false when the kernel takes no more for now. A frame
@@ -237,60 +185,27 @@ impl TapLink {
     }
 
     fn transmit_behind(&mut self, header: &[u8; vnet::LEN], head: &[u8], body: &[&[u8]]) -> bool {
-        let is_cut = vnet::is_cut(header);
-        let len = head.len() + body.iter().map(|part| part.len()).sum::<usize>();
-        let len_max = if is_cut {
-            GSO_FRAME_LEN_MAX
-        } else {
-            self.frame_len_max()
-        };
-        assert!(
-            len <= len_max,
-            "a frame of {len} bytes on a link that takes {len_max}"
-        );
-        match self.write(header, head, body) {
-            Ok(_) => {
-                self.counters.tx_frames += 1;
-                self.counters.tx_bytes += len as u64;
-                self.counters.tx_gso_frames += u64::from(is_cut);
-                true
-            }
+        let mut file = &self.file;
+        let written = self.end.write(header, head, body, |pieces| {
+            file.write_vectored(pieces).map(drop)
+        });
+        match written {
+            Ok(()) => true,
             Err(error) => self.note_write_error(&error),
         }
-    }
-
-    fn frame_len_max(&self) -> usize {
-        self.mtu + crate::limits::FRAME_OVERHEAD_LEN
-    }
-
-    fn write(&mut self, header: &[u8], head: &[u8], body: &[&[u8]]) -> io::Result<usize> {
-        let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
-        pieces[0] = IoSlice::new(header);
-        pieces[1] = IoSlice::new(head);
-        if body.len() + 2 <= PIECES_MAX {
-            for (piece, part) in pieces[2..].iter_mut().zip(body) {
-                *piece = IoSlice::new(part);
-            }
-            return self.file.write_vectored(&pieces[..2 + body.len()]);
-        }
-        self.joined.clear();
-        body.iter()
-            .for_each(|part| self.joined.extend_from_slice(part));
-        pieces[2] = IoSlice::new(&self.joined);
-        self.file.write_vectored(&pieces[..3])
     }
 
     /// True when the frame is done with all the same.
     fn note_write_error(&mut self, error: &io::Error) -> bool {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {
-                self.counters.tx_no_room += 1;
-                self.full = true;
+                self.end.account.tx_no_room += 1;
+                self.end.full = true;
                 return false;
             }
-            Some(libc::EIO) => self.counters.tx_interface_down += 1,
+            Some(libc::EIO) => self.tx_interface_down += 1,
             Some(libc::EBADFD) => self.gone = true,
-            _ => self.counters.tx_refused += 1,
+            _ => self.end.account.tx_refused += 1,
         }
         true
     }
@@ -301,7 +216,7 @@ impl TapLink {
     ///
     /// ENODEV when it was.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.full = false;
+        self.end.full = false;
         if self.gone {
             Err(io::Error::from_raw_os_error(libc::ENODEV))
         } else {
@@ -311,26 +226,15 @@ impl TapLink {
 
     /// The kernel took no more when last asked: wait for writability too.
     pub fn wants_write(&self) -> bool {
-        self.full
+        self.end.full
     }
 
     /// Events by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let c = &self.counters;
-        vec![
-            ("rx_frames", c.rx_frames),
-            ("rx_bytes", c.rx_bytes),
-            ("rx_gso_frames", c.rx_gso_frames),
-            ("rx_short", c.rx_short),
-            ("rx_unknown_gso", c.rx_unknown_gso),
-            ("rx_errors", c.rx_errors),
-            ("tx_frames", c.tx_frames),
-            ("tx_bytes", c.tx_bytes),
-            ("tx_gso_frames", c.tx_gso_frames),
-            ("tx_no_room", c.tx_no_room),
-            ("tx_interface_down", c.tx_interface_down),
-            ("tx_refused", c.tx_refused),
-        ]
+        self.end.account.with(&[
+            ("rx_short", self.rx_short),
+            ("tx_interface_down", self.tx_interface_down),
+        ])
     }
 }
 

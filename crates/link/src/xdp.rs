@@ -33,6 +33,7 @@ mod arrivals;
 pub(crate) mod calls;
 mod checked;
 mod facts;
+mod interface;
 mod live;
 mod losses;
 mod offer;
@@ -64,6 +65,7 @@ pub use program::{Mode, ModeChoice};
 pub use super_packets::RingLock;
 pub use way_out::way_out_of;
 
+use interface::Interface;
 use losses::Losses;
 use program::Program;
 use queue::Queue;
@@ -103,18 +105,6 @@ pub enum Merging {
     Taken,
     /// It does, and such packets are lost: before Linux 6.6 none may be longer than a chunk.
     Lost,
-}
-
-/// What the link needs to know of its interface.
-#[derive(Clone, Debug)]
-struct Interface {
-    name: String,
-    index: u32,
-    mac: Mac,
-    mtu: usize,
-    /// Those in use.
-    queues: u32,
-    rx_checksum: RxChecksum,
 }
 
 impl XdpLink {

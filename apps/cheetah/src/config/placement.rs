@@ -4,7 +4,7 @@ use exos::{Attachment, Error, Role};
 use exos_program::Needs;
 use exos_program::cores::{self, by_links, choose};
 
-use super::Config;
+use super::file::Config;
 
 impl Config {
     /// How many cores are to serve.

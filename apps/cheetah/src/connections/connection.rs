@@ -7,7 +7,7 @@ use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
 
 use super::bounds::{Bounds, Pace};
-use super::streaming::Stream;
+use super::stream::Stream;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
 use crate::http::{Attempt, Missing, Next, Server, ServerConnection};

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`cheetah`] | all connections of a loop: they come and go, and what they wait for comes |
 //! | [`connection`] | one of them: its requests, what it waits for, its end |
-//! | [`streaming`] | content that is read while it is sent |
+//! | [`streaming`], [`stream`] | content that is read while it is sent, and what a connection has of it |
 //! | [`table`] | the connections by identity, and their deadlines |
 //! | [`fetching`] | documents that requests wait for |
 //! | [`bounds`], [`peers`] | what a client may do, and how many connections it has |
@@ -24,6 +24,7 @@ mod fetching;
 mod packets;
 pub mod peers;
 mod sockets;
+mod stream;
 mod streaming;
 mod table;
 mod transport;

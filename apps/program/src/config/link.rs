@@ -10,7 +10,8 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use super::{Number, Source, Text};
+use super::source::Source;
+use super::spanned::{Number, Text};
 use crate::{LinkArgs, LinkName, NamedLink, ViaName, mode};
 
 /// More cores than any machine has.

@@ -5,20 +5,15 @@
 
 pub mod link;
 mod source;
+mod spanned;
 pub mod tables;
 
 use std::path::Path;
 
-use toml::Spanned;
-
 use crate::UserArgs;
 
 pub use source::{ConfigError, ConfigErrors, Source};
-
-/// A text with its place.
-pub type Text = Spanned<String>;
-/// A number with its place.
-pub type Number = Spanned<i64>;
+pub use spanned::{Number, Text};
 
 /// `user`: what `--user` says.
 pub fn user(source: &Source, text: Option<&Text>) -> UserArgs {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, Unit, WIDTH, colour, open};
+use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, Unit, WIDTH, colour, open};
 
 /// Points that a figure has room for; of more, neighbours are joined to the highest of them.
 const POINTS_MAX: usize = 700;

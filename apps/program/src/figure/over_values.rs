@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::html::escape;
 
-use super::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, Unit, WIDTH, colour, open, round};
+use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, Unit, WIDTH, colour, open, round};
 
 /// What was measured at a value.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use exos::{Attachment, Error, Prefixed};
 
-use super::{LinkArgs, LinkName, NamedLink, Needs};
+use super::args::{LinkArgs, NamedLink, Needs};
+use super::name::LinkName;
 
 impl LinkArgs {
     /// How many links are named, or one that is chosen.

@@ -8,7 +8,8 @@ use clap::{ArgMatches, Command};
 use exos::via::Mode;
 use exos::{Prefixed, Route};
 
-use super::{LinkArgs, LinkName, NamedLink, ViaName, mode};
+use super::args::{LinkArgs, NamedLink};
+use super::name::{LinkName, ViaName, mode};
 
 /// Where packets come from, and which addresses are ours.
 #[derive(clap::Args)]

@@ -13,7 +13,7 @@ use exos_buf::Slice;
 use rustix::io::{Errno, Result};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, ipproto, sockopt};
 
-use super::Reading;
+use super::reading::Reading;
 
 /// Slices in one call: a response is two or three, a batch of pipelined ones more.
 const PIECES_MAX: usize = 64;

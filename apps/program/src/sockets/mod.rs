@@ -13,6 +13,7 @@
 //! What is sent waits until the next event is polled, or the next wait begins: slices leave together, in one call.
 
 mod connection;
+mod reading;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -35,11 +36,10 @@ use connection::Connection;
 pub use connection::File;
 pub use table::Table;
 
+use reading::{End, Reading};
+
 /// Bytes of a socket that are read at once: as much as a fast peer has sent in the meantime.
 const READ_LEN: usize = 64 * 1024;
-
-/// Reads of one connection before others have their turn: a megabyte.
-const READS_MAX: u32 = 16;
 
 /// Events taken at once: as many connections as are served between two looks at the clock.
 const EVENTS_MAX: usize = 256;
@@ -53,45 +53,6 @@ const EVERYTHING: EventFlags = EventFlags::IN
     .union(EventFlags::PRI)
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
-
-/// A connection that is being read.
-#[derive(Clone, Copy, Debug)]
-struct Reading {
-    id: ConnectionId,
-    /// Reads that it may have before the others' turn.
-    left: u32,
-    end: End,
-    /// A read may stop before urgent data.
-    is_urgent: bool,
-}
-
-/// What is behind the bytes that are there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum End {
-    /// More may come.
-    Open,
-    /// The peer has finished.
-    Finished,
-    /// An error.
-    Failed,
-}
-
-impl Reading {
-    /// What epoll tells of a connection is to be read.
-    fn new(id: ConnectionId, flags: EventFlags) -> Reading {
-        let end = match () {
-            () if flags.contains(EventFlags::ERR) => End::Failed,
-            () if flags.contains(EventFlags::RDHUP) => End::Finished,
-            () => End::Open,
-        };
-        Reading {
-            id,
-            left: READS_MAX,
-            end,
-            is_urgent: flags.contains(EventFlags::PRI),
-        }
-    }
-}
 
 /// Why a connection could not be opened.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use exos_buf::Buffer;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
+use super::reading::READS_MAX;
 use super::*;
 
 const TOKEN: u64 = 7;

@@ -8,7 +8,7 @@
 //! Callgrind counts instructions of a simulated x86-64 with AVX2, without AVX-512: the C library then copies with
 //! 32-byte registers, on some processors a few instructions more than it would otherwise.
 
-use super::{Replay, Replayed};
+use super::replay::{Replay, Replayed};
 use crate::limits::CALLGRIND_TIMEOUT;
 use crate::stage::Stage;
 use crate::stage::process::find_program;

@@ -8,7 +8,7 @@
 //! before the clock is read. With a million connections each touches memory that no cache holds.
 
 use super::clients::{Crowd, Frame};
-use super::exos::MESSAGE_BYTES;
+use super::role::MESSAGE_BYTES;
 use crate::report::{Column, Tabular, fixed};
 use crate::stage::helper::Helper;
 use exos_buf::Buffer;

@@ -4,7 +4,7 @@
 //! more than their handshake, requests and acknowledgements need; they never repeat anything, because the wire in
 //! memory loses nothing. Each has an address and a port of its own behind one gateway.
 
-use super::exos::{MESSAGE_BYTES, PORT};
+use super::role::{MESSAGE_BYTES, PORT};
 use super::tape::START;
 use exos_inet::tcp::{ConnectionId, ListenOptions};
 use exos_inet::{Config, Duration, Instant, Neighbors, RxChecksum, Stack};

@@ -2,6 +2,7 @@
 //!
 //! The programs do as little as a real one could: what is counted is the stack's work and its interface's.
 
+use super::role::{MESSAGE_BYTES, PORT, Role};
 use super::scenario::{Family, Link};
 use super::tape::{START, Side, Sink};
 use exos_buf::{Buffer, Slice};
@@ -11,46 +12,8 @@ use exos_inet::{Config, Instant, RxChecksum, Stack};
 use exos_wire::Mac;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The port of every server here.
-pub(super) const PORT: u16 = 80;
-
-/// Bytes of a request and of a response.
-pub(super) const MESSAGE_BYTES: usize = 100;
-
 /// Bytes that a source keeps queued beyond what has left, and of each slice that it queues.
 const QUEUED_BYTES: usize = 64 * 1024;
-
-/// What a program does with its connections.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub(super) enum Role {
-    /// Listens, and takes whatever comes.
-    Sink,
-    /// Listens, takes whatever comes, and acknowledges each segment.
-    EagerSink,
-    /// Listens, and sends a document for ever.
-    Source,
-    /// Listens, and answers each request.
-    Server,
-    /// Listens, answers the request and finishes.
-    ClosingServer,
-    /// Connects, and sends a document for ever.
-    ConnectingSource,
-    /// Connects, and takes whatever comes.
-    ConnectingSink,
-    /// Connects once, and sends a request after each response.
-    Client,
-    /// Connects, sends a request, takes the response, closes, connects again.
-    ReconnectingClient,
-}
-
-impl Role {
-    const fn connects(self) -> bool {
-        matches!(
-            self,
-            Self::ConnectingSource | Self::ConnectingSink | Self::Client | Self::ReconnectingClient
-        )
-    }
-}
 
 /// The address of a side: 0 is the one under test.
 pub(super) fn address(side: u8, family: Family) -> IpAddr {

@@ -10,12 +10,15 @@ mod callgrind;
 mod capacity;
 mod clients;
 mod exos;
+mod replay;
+mod role;
 mod scenario;
 mod smoltcp;
 mod tape;
 
 pub use capacity::{Idle, TimeWait, Timers};
 pub(crate) use capacity::{IdleConnections, ManyTimers, WaitingConnections};
+pub(crate) use replay::{Replay, Replayed};
 pub use scenario::{Family, Link, Scenario, StackKind};
 
 use crate::limits::{CAPACITY_TIMEOUT, FEW_CONNECTIONS, TIME_WAIT_ENTRIES};
@@ -26,11 +29,10 @@ use crate::stage::helper::Helper;
 use callgrind::{Callgrind, Counted};
 use exos_host::{Error, Result};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::slice::from_ref;
-use tape::Side;
 
 /// Options of `exos bench cost`.
 #[derive(clap::Args, Clone, Debug)]
@@ -293,57 +295,6 @@ fn profile(args: &CostArgs, scenario: Scenario) -> Result<ExitCode> {
         done.operations
     ))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// One exchange, recorded and replayed.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Replay {
-    stack: StackKind,
-    scenario: Scenario,
-    family: Family,
-    link: Link,
-    operations: u64,
-}
-
-/// What a replay says of itself: how much work the counted instructions were for.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Replayed {
-    operations: u64,
-    frames_in: u64,
-    frames_out: u64,
-}
-
-impl Helper for Replay {
-    const NAME: &'static str = "replay";
-    type Measured = Replayed;
-
-    fn run(self) -> Result<Replayed> {
-        Ok(self.replay())
-    }
-}
-
-impl Replay {
-    fn replay(&self) -> Replayed {
-        let Self { family, link, .. } = *self;
-        let (role, _) = self.scenario.roles();
-        match self.stack {
-            StackKind::Exos => self.record(|| exos::Exos::new(0, role, family, link)),
-            StackKind::Smoltcp => self.record(|| smoltcp::Smoltcp::new(role, link)),
-        }
-    }
-
-    fn record<S: Side>(&self, fresh: impl Fn() -> S) -> Replayed {
-        let (_, role) = self.scenario.roles();
-        let mut peer = exos::Exos::new(1, role, self.family, Link::Verified);
-        let plan = self.scenario.plan(self.operations);
-        let tape = tape::record(&mut fresh(), &mut peer, &plan);
-        tape.replay(&mut fresh());
-        Replayed {
-            operations: tape.operations,
-            frames_in: tape.frames_in,
-            frames_out: tape.frames_out,
-        }
-    }
 }
 
 #[cfg(test)]

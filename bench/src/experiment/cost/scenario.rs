@@ -1,6 +1,6 @@
 //! What is measured: the exchanges, and on what wire.
 
-use super::exos::Role;
+use super::role::Role;
 use super::tape::{Plan, Unit};
 use crate::stage::args::shown_as_on_the_command_line;
 use exos_inet::Duration;

@@ -6,7 +6,8 @@
 //! smoltcp copies the program's bytes into the socket's buffer and from there into the frame, and sums them on
 //! the way: that is its design, and counted. The frame itself is memory of the device, for which nothing is paid.
 
-use super::exos::{MESSAGE_BYTES, PORT, Role, address, mac};
+use super::exos::{address, mac};
+use super::role::{MESSAGE_BYTES, PORT, Role};
 use super::scenario::{Family, Link};
 use super::tape::{START, Side, Sink};
 use exos_inet::Instant;

@@ -1,11 +1,11 @@
 //! A forwarder that runs: how long it was busy, and its end, after which nothing of it is left.
 
-use super::contender::Contender;
 use super::network::{Host, Network, Receiving};
 use crate::limits::ANSWER_TIMEOUT;
 use crate::stage::Started;
 use crate::stage::cpu::{self, ticks_to_us};
 use crate::stage::daemon::Daemon;
+use crate::stage::process::find_program;
 use exos_host::{Error, Result};
 use exos_program::control::ask;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ impl Drop for Forwarding<'_> {
         if !self.has_rules {
             return;
         }
-        let nft = Contender::Nftables.program(Path::new(""));
+        let nft = find_program("nft", "nftables");
         let command = nft.and_then(|nft| self.network.command(Host::Forwarder, nft));
         let ended = command.map(|mut command| command.args(["flush", "ruleset"]).status());
         if !matches!(ended, Ok(Ok(status)) if status.success()) {

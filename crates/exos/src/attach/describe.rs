@@ -21,13 +21,13 @@ impl Exos {
             }
             Link::Packet(link) => format!(
                 "interface {}, packet sockets and traffic control, MTU {}, larger packets whole",
-                link.name(),
-                link.mtu()
+                link.end().name(),
+                link.end().mtu()
             ),
             Link::Tap(link) => format!(
                 "TAP device {}, MTU {} (slower than AF_XDP)",
-                link.name(),
-                link.mtu()
+                link.end().name(),
+                link.end().mtu()
             ),
             Link::Memory(_) => "a wire in memory".to_owned(),
         }

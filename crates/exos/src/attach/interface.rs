@@ -2,17 +2,19 @@
 
 use std::net::IpAddr;
 
-use exos_filter::Filter;
-use exos_filter::program::{Action, Rule};
+use exos_filter::Rule;
 use exos_host::bpf;
 use exos_host::error::{Error, ErrorKind};
 use exos_host::netlink::Netlink;
 use exos_host::passing::Passing;
 use exos_link::{PacketConfig, PacketLink, XdpConfig, XdpLink};
 
-use super::{Addresses, Attachment, Prefixed, pools, taken};
-use crate::cores::{Core, Kept, join, lead, share_out};
+use super::addresses::{Addresses, Prefixed};
+use super::role::rule;
+use super::{pools, taken};
+use crate::cores::{Core, join, lead, share_out};
 use crate::node::Exos;
+use crate::share::{Kept, StackSettings};
 
 /// How packets of an interface are had.
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
@@ -51,14 +53,15 @@ impl Interface {
 
     /// The link and a stack, with what other cores begin with. That others have none of the addresses is known where they
     /// `are_ours`.
-    pub(super) fn attach(&self, wanted: &Attachment, are_ours: bool) -> Result<Exos, Error> {
+    pub(super) fn attach(&self, wanted: &StackSettings, are_ours: bool) -> Result<Exos, Error> {
         match self.by {
             By::Xdp => lead(self.open(wanted, are_ours)?),
             By::PacketSockets => {
                 let rules = rules_for_addresses(&self.addresses)?;
                 let link = PacketLink::open(&PacketConfig::new(&self.name, rules.clone()))?;
-                let kept = self.settle(link.interface(), rules, are_ours)?;
-                let config = self.addresses.config(&link.mac(), link.mtu());
+                let end = link.end();
+                let kept = self.settle(end.interface(), rules, are_ours)?;
+                let config = self.addresses.config(&end.mac(), end.mtu());
                 let mut exos = join(link.into(), config, wanted)?;
                 exos.kept = kept;
                 Ok(exos)
@@ -67,7 +70,7 @@ impl Interface {
     }
 
     /// The link of each core, by AF_XDP.
-    pub(super) fn open(&self, wanted: &Attachment, are_ours: bool) -> Result<Vec<Core>, Error> {
+    pub(super) fn open(&self, wanted: &StackSettings, are_ours: bool) -> Result<Vec<Core>, Error> {
         let rules = rules_for_addresses(&self.addresses)?;
         let settings = XdpConfig {
             queue: self.queues.one(),
@@ -178,14 +181,4 @@ fn rules_for_addresses(addresses: &Addresses) -> Result<Vec<Rule>, Error> {
         }
     }
     Ok(rules)
-}
-
-/// What the text says, of frames of no VLAN: other VLANs of the interface are the host's.
-pub(crate) fn rule(text: &str) -> Result<Rule, Error> {
-    let filter = Filter::parse(&format!("({text}) and (not vlan or vlan 0)"))
-        .map_err(|e| Error::new(format!("a filter of our own is wrong: {e}")))?;
-    Ok(Rule {
-        filter,
-        action: Action::RedirectToSocket,
-    })
 }

@@ -31,26 +31,29 @@ mod loopback;
 mod own;
 pub mod pair;
 mod pools;
+mod role;
 mod shared;
 mod taken;
+mod tap;
 pub mod user_netns;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use exos_host::Error;
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::error::ErrorKind;
-use exos_link::{TapConfig, TapLink};
 
-use crate::cores::{Core, join, lead};
+use crate::cores::{Core, lead};
 use crate::node::Exos;
+use crate::share::StackSettings;
 use crate::via;
 pub use addresses::{Addresses, Prefixed, Route};
-pub(crate) use interface::rule;
 pub use interface::{By, Interface, Queues};
 pub use own::{OwnPair, OwnTap};
+pub use role::Role;
+pub(crate) use role::rule;
 pub use shared::SharedInterface;
+pub use tap::Tap;
 
 /// A link, and how the stack on it behaves.
 #[derive(Clone, Debug)]
@@ -84,15 +87,6 @@ pub enum LinkKind {
     Daemon(Daemon),
 }
 
-/// A TAP device, which is made if it is not there.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Tap {
-    /// Its name.
-    pub name: String,
-    /// What the program answers for.
-    pub addresses: Addresses,
-}
-
 /// A part of an interface that a daemon lends, which knows routes and neighbours.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Daemon {
@@ -108,15 +102,6 @@ pub struct Daemon {
     pub role: Role,
     /// Claim the UDP port of the number that is served too.
     pub datagrams: bool,
-}
-
-/// What a program does on addresses that others use too.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Role {
-    /// It has this TCP port, to listen at or to connect from.
-    Serve(u16),
-    /// It connects, from ports that it gets for each connection. Beside the host it must be said to whom.
-    Connect(Vec<SocketAddr>),
 }
 
 impl Daemon {
@@ -181,6 +166,16 @@ impl LinkKind {
     }
 }
 
+impl Attachment {
+    fn settings(&self) -> StackSettings {
+        StackSettings {
+            segmentation: self.segmentation,
+            verify_checksums: self.verify_checksums,
+            seed: self.seed,
+        }
+    }
+}
+
 impl<T: Into<LinkKind>> From<T> for Attachment {
     fn from(link: T) -> Self {
         Self {
@@ -211,13 +206,14 @@ impl Exos {
     pub fn attach(wanted: impl Into<Attachment>) -> Result<Self, Error> {
         let wanted = wanted.into();
         wanted.link.check()?;
+        let settings = wanted.settings();
         match &wanted.link {
-            LinkKind::OwnPair(pair) => pair.attach(&wanted),
-            LinkKind::OwnTap(tap) => tap.attach(&wanted),
-            LinkKind::Interface(interface) => interface.attach(&wanted, false),
-            LinkKind::SharedInterface(shared) => lead(shared.open(&wanted)?),
-            LinkKind::Tap(tap) => tap.attach(&wanted),
-            LinkKind::Daemon(daemon) => via::attach(daemon, &wanted),
+            LinkKind::OwnPair(pair) => pair.attach(&settings),
+            LinkKind::OwnTap(tap) => tap.attach(&settings),
+            LinkKind::Interface(interface) => interface.attach(&settings, false),
+            LinkKind::SharedInterface(shared) => lead(shared.open(&settings)?),
+            LinkKind::Tap(tap) => tap.attach(&settings),
+            LinkKind::Daemon(daemon) => via::attach(daemon, &settings),
         }
     }
 
@@ -244,7 +240,7 @@ impl Exos {
             let (LinkKind::Interface(interface), Some(passing)) = (&wanted.link, passing) else {
                 return Self::attach(wanted);
             };
-            let mut exos = interface.attach(&wanted, are_ours)?;
+            let mut exos = interface.attach(&wanted.settings(), are_ours)?;
             exos.take_passed(passing)?;
             Ok(exos)
         };
@@ -264,22 +260,14 @@ impl Core {
         wanted.link.check()?;
         match &wanted.link {
             LinkKind::Interface(interface) if interface.by == By::Xdp => {
-                interface.open(&wanted, false)
+                interface.open(&wanted.settings(), false)
             }
-            LinkKind::SharedInterface(shared) => shared.open(&wanted),
+            LinkKind::SharedInterface(shared) => shared.open(&wanted.settings()),
             _ => Err(
                 Error::new("a program on several links opens each of them by AF_XDP")
                     .mend("name interfaces, or run a program on each link")
                     .of_kind(ErrorKind::Invalid),
             ),
         }
-    }
-}
-
-impl Tap {
-    fn attach(&self, wanted: &Attachment) -> Result<Exos, Error> {
-        let link = TapLink::open(&TapConfig::named(&self.name))?;
-        let config = self.addresses.config(&link.mac(), link.mtu());
-        join(exos_link::Link::Tap(link), config, wanted)
     }
 }

@@ -6,10 +6,13 @@ use exos_host::Error;
 use exos_host::netlink::Netlink;
 use exos_link::{XdpConfig, XdpLink};
 
+use super::addresses::{Addresses, Prefixed};
 use super::pair::{INNER_NAME, Pair, addresses};
-use super::{Addresses, Attachment, Prefixed, Tap, pools, user_netns};
-use crate::cores::{Kept, lead, share_out};
+use super::tap::Tap;
+use super::{pools, user_netns};
+use crate::cores::{lead, share_out};
 use crate::node::Exos;
+use crate::share::{Kept, StackSettings};
 
 /// The TAP device in the user namespace.
 const TAP_NAME: &str = "exos0";
@@ -59,7 +62,7 @@ impl OwnPair {
         Ok(Self { pools, ..self })
     }
 
-    pub(super) fn attach(&self, wanted: &Attachment) -> Result<Exos, Error> {
+    pub(super) fn attach(&self, wanted: &StackSettings) -> Result<Exos, Error> {
         let pair = Pair::make(self.cores)?;
         let rules = vec![Rule {
             filter: Filter::everything(),
@@ -100,7 +103,7 @@ impl OwnTap {
         Ok(Self { pools })
     }
 
-    pub(super) fn attach(&self, wanted: &Attachment) -> Result<Exos, Error> {
+    pub(super) fn attach(&self, wanted: &StackSettings) -> Result<Exos, Error> {
         user_netns::enter()?;
         // Nothing else is in there to collide with.
         let host = addresses(0, 1);

@@ -19,7 +19,7 @@ use exos_inet::route::Prefix;
 use exos_wire::ndp::solicited_node;
 
 use super::addresses::{Addresses, Prefixed};
-use super::interface::rule;
+use super::role::rule;
 
 /// Bits of a solicited-node group that are the same in all of them (RFC 4291 §2.7.1).
 const GROUP_BITS: u8 = 104;

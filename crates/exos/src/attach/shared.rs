@@ -15,9 +15,12 @@ use exos_host::ports::{self, Reservation};
 use exos_inet::Neighbors;
 use exos_link::{XdpConfig, XdpLink};
 
-use super::{Addresses, Attachment, Prefixed, Queues, Role, rule};
-use crate::cores::{Core, Kept, share_out};
+use super::addresses::{Addresses, Prefixed};
+use super::interface::Queues;
+use super::role::{Role, rule};
+use crate::cores::{Core, share_out};
 use crate::host_tables::HostTables;
+use crate::share::{Kept, StackSettings};
 
 /// Where the host says which ports it gives to connections, of IPv6 too.
 const HOST_PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
@@ -50,7 +53,7 @@ impl SharedInterface {
     }
 
     /// The link of each core.
-    pub(super) fn open(&self, wanted: &Attachment) -> Result<Vec<Core>, Error> {
+    pub(super) fn open(&self, wanted: &StackSettings) -> Result<Vec<Core>, Error> {
         let netlink = Netlink::new()?;
         let info = netlink.link_by_name(&self.name)?;
         let addresses = addresses_of(&netlink, &info)?;

@@ -14,13 +14,14 @@ use exos_xok::message::{LocalAddress, PortWish, Refusal};
 
 use super::control::AskError;
 use super::lease::Via;
-use crate::attach::{Attachment, Daemon, Role};
+use crate::attach::{Daemon, Role};
 use crate::cores::join;
 use crate::node::Exos;
+use crate::share::StackSettings;
 use crate::watch::program_name;
 
 /// A stack on a link of the daemon.
-pub(crate) fn attach(daemon: &Daemon, wanted: &Attachment) -> Result<Exos, Error> {
+pub(crate) fn attach(daemon: &Daemon, wanted: &StackSettings) -> Result<Exos, Error> {
     let interface = daemon.interface.as_deref();
     let (mut via, link) = Via::open(&daemon.socket, interface, daemon.mode, &program_name())?;
     let named: Vec<IpAddr> = daemon.addresses.iter().map(|a| a.ip).collect();

@@ -51,8 +51,8 @@ impl Offer {
         let memory = UserMemory::create(NAME, MEMORY_WORDS).ok()?;
         let (name, index) = match link {
             Link::Xdp(link) => (link.name(), link.interface()),
-            Link::Packet(link) => (link.name(), link.interface()),
-            Link::Tap(link) => (link.name(), link.interface()),
+            Link::Packet(link) => (link.end().name(), link.end().interface()),
+            Link::Tap(link) => (link.end().name(), link.end().interface()),
             Link::Memory(_) => ("memory", 0),
         };
         let words = memory.words();

@@ -2,7 +2,7 @@
 
 use super::names;
 use super::parser::{Parser, Result};
-use super::value::integer;
+use super::text::integer;
 use crate::filter::Filter;
 use crate::limits::OFFSET_MAX;
 use crate::literal::{Base, Literal, Test, Width};

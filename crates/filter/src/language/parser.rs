@@ -6,7 +6,7 @@ use super::cursor::{Cursor, Token};
 use super::error::ParseError;
 use super::names;
 use super::primitive::{self, Direction, Kind, Protocol};
-use super::value::address;
+use super::text::address;
 use crate::filter::{Filter, TooLarge, Work};
 use crate::limits::{NESTING_MAX, OFFSET_MAX, PARSE_PAIRS_MAX, TEXT_MAX};
 use crate::literal::Base;

@@ -15,8 +15,9 @@ use exos_wire::Mac;
 
 use super::program::{self, Program};
 use super::socket::{self, Frames};
-use super::{Counters, PacketLink, Protocol};
+use super::{PacketLink, Protocol};
 use crate::Error;
+use crate::end::End;
 use crate::xdp::super_packets;
 
 /// Which interface, and what of its packets is ours.
@@ -83,14 +84,9 @@ impl PacketLink {
             sender,
             frames: Frames::new(),
             onward: Vec::new(),
-            joined: Vec::new(),
-            name,
-            interface: info.index,
-            mac: Mac(mac),
-            mtu: info.mtu as usize,
-            full: false,
+            end: End::new(name, info.index, Mac(mac), info.mtu as usize),
             failed: false,
-            counters: Counters::default(),
+            rx_too_long: 0,
         })
     }
 }

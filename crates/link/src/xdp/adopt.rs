@@ -10,13 +10,14 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use super::calls::{self, get_option};
 use super::facts::Facts;
+use super::interface::Interface;
 use super::open::{bind_flags, ring_fault};
 use super::program::Mode;
 use super::queue::Queue;
 use super::socket::Socket;
 use super::super_packets::SuperPackets;
 use super::umem::Umem;
-use super::{Interface, Merging, XdpLink};
+use super::{Merging, XdpLink};
 use crate::Error;
 use crate::limits::FRAME_OVERHEAD_LEN;
 use crate::mapping::Mapping;

@@ -21,7 +21,7 @@ use exos_filter::transmit::{descriptor, transmit};
 use exos_host::bpf::{LIVE_FRAMES_MAX, LiveProg, Map, MappedArray, Prog};
 use exos_host::netlink::Netdev;
 
-use super::Interface;
+use super::interface::Interface;
 use super::losses::Losses;
 use super::socket::Descriptor;
 use crate::Error;

@@ -44,9 +44,9 @@ use exos_host::netns::NetNs;
 use exos_host::shared::LentMemory;
 use exos_wire::Mac;
 
-use super::Interface;
 use super::calls::{self, RingSizes};
 use super::facts::{Facts, check_chunks};
+use super::interface::Interface;
 use super::super_packets::{self, RingLock};
 use super::umem::chunk_size_for;
 use super::{open, program};

@@ -23,14 +23,15 @@ use exos_ring::PeerFault;
 use exos_wire::Mac;
 
 use super::calls::{self, RingSizes};
+use super::interface::Interface;
 use super::live::LiveFrames;
 use super::losses::Losses;
-use super::program::{Mode, ModeChoice, Program};
+use super::program::{Asked, Mode, ModeChoice, Program};
 use super::queue::{Batches, Queue};
 use super::socket::Socket;
 use super::super_packets::SuperPackets;
 use super::umem::{Umem, chunk_size_for, single_chunk_mtu_max};
-use super::{Interface, Merging, XdpLink};
+use super::{Merging, XdpLink};
 use crate::Error;
 use crate::limits::{
     CHUNKS, DETACH_WAIT, FRAME_OVERHEAD_LEN, MULTI_BUFFER_KERNEL, NATIVE_MTU_MAX,
@@ -223,7 +224,14 @@ fn attach(config: &XdpConfig, cores: u32) -> Result<(Interface, Arc<Program>, bo
     wait_until_unheld(&interface)?;
     // Without CAP_SYS_RESOURCE it stays; that it is too low shows at `Umem`.
     let _ = raise_memlock(None);
-    let program = Program::attach(&interface, config, multi_buffer)?;
+    let asked = Asked {
+        rules: &config.rules,
+        otherwise: config.otherwise,
+        mode: config.mode,
+        arrival_times: config.arrival_times,
+        multi_buffer,
+    };
+    let program = Program::attach(&interface, &asked)?;
     Ok((interface, Arc::new(program), multi_buffer))
 }
 

@@ -26,8 +26,7 @@ use exos_filter::{
 };
 use exos_host::bpf::{self, KernelTypes, Map, Prog, XdpMode};
 
-use super::Interface;
-use super::open::XdpConfig;
+use super::interface::Interface;
 use crate::Error;
 use crate::limits::QUEUES_MAX;
 
@@ -50,6 +49,17 @@ pub enum ModeChoice {
     /// are dropped (`kernel_rx_dropped`) unless segmentation is turned off there. Native mode
     /// turns it off itself.
     Generic,
+}
+
+/// What is asked of a program.
+pub(super) struct Asked<'a> {
+    pub(super) rules: &'a [Rule],
+    pub(super) otherwise: Action,
+    pub(super) mode: ModeChoice,
+    /// It notes when each frame came.
+    pub(super) arrival_times: bool,
+    /// Packets may come in several pieces.
+    pub(super) multi_buffer: bool,
 }
 
 /// A dispatcher on an interface. Dropped, it is detached and everything freed.
@@ -85,28 +95,25 @@ struct Maps {
 impl Program {
     /// Attaches a dispatcher with the configured rules. No socket is in the map
     /// yet, so that packets pass.
-    pub(super) fn attach(
-        interface: &Interface,
-        config: &XdpConfig,
-        multi_buffer: bool,
-    ) -> Result<Self, Error> {
+    pub(super) fn attach(interface: &Interface, asked: &Asked<'_>) -> Result<Self, Error> {
+        let multi_buffer = asked.multi_buffer;
         let slots = Map::prog_array(SLOTS)?;
         let maps = Maps {
             sockets: Map::xskmap(QUEUES_MAX)?,
             verdicts: Map::percpu_array("exos_verdicts", size_of::<u64>(), Counter::COUNT)?,
         };
-        let kind = if config.arrival_times {
+        let kind = if asked.arrival_times {
             stamping_dispatcher
         } else {
             dispatcher
         };
         let code = kind(slots.raw_fd(), Action::Pass);
         let dispatcher = load(&code, "exos_dispatch", multi_buffer)?;
-        let filter = generate(&maps, &config.rules, config.otherwise, multi_buffer)?;
+        let filter = generate(&maps, asked.rules, asked.otherwise, multi_buffer)?;
         for slot in 0..SLOTS {
             slots.set_fd(slot, filter.as_fd())?;
         }
-        let (attachment, native_refusal) = attach(interface.index, &dispatcher, config.mode)?;
+        let (attachment, native_refusal) = attach(interface.index, &dispatcher, asked.mode)?;
         Ok(Self {
             attachment,
             slots,

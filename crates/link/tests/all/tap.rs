@@ -87,7 +87,7 @@ fn open(ours: Ipv4Addr, theirs: Ipv4Addr, our_mac: Mac, neighbour: Mac) -> (TapL
     let info = netlink.link_by_name(DEVICE).unwrap();
     assert!(info.up);
     assert_eq!(
-        (link.name(), link.interface(), link.mtu()),
+        (link.end().name(), link.end().interface(), link.end().mtu()),
         (DEVICE, info.index, 1500)
     );
     netlink
@@ -311,7 +311,7 @@ fn an_existing_device_is_opened_and_stays() {
         in_new_namespace(|| {
             let link = TapLink::open(&TapConfig::named(DEVICE)).unwrap();
             persist(&link);
-            let mac = link.mac();
+            let mac = link.end().mac();
             drop(link);
             let netlink = Netlink::new().unwrap();
             let index = netlink.link_by_name(DEVICE).unwrap().index;
@@ -321,7 +321,11 @@ fn an_existing_device_is_opened_and_stays() {
             })
             .unwrap();
             assert_eq!(
-                (again.interface(), again.mac(), again.mtu()),
+                (
+                    again.end().interface(),
+                    again.end().mac(),
+                    again.end().mtu()
+                ),
                 (index, mac, 9000)
             );
             assert_eq!(netlink.link_by_name(DEVICE).unwrap().mtu, 9000);

@@ -9,18 +9,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Stat};
 
 use super::nodes::Node;
-use super::root::{Version, identity};
+use super::root::{Found, Version, identity};
 use super::tree::Tree;
 use crate::limits;
 use crate::site::load::Reason;
 use crate::site::path::SitePath;
-
-/// What is at a path.
-pub(super) enum Found {
-    Nothing,
-    Directory(PathBuf),
-    File(PathBuf, Stat),
-}
 
 impl Tree {
     /// What is at a path, links followed.

@@ -74,6 +74,13 @@ pub struct Root {
     path: PathBuf,
 }
 
+/// What is at a path.
+pub(super) enum Found {
+    Nothing,
+    Directory(PathBuf),
+    File(PathBuf, Stat),
+}
+
 impl Root {
     /// Opens the directory.
     pub fn open(directory: &Path) -> io::Result<Root> {

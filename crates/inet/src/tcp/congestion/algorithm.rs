@@ -5,7 +5,6 @@ use core::fmt;
 use crate::tcp::congestion::bbr::Bbr;
 use crate::tcp::congestion::control::{Ack, CongestionControl};
 use crate::tcp::congestion::cubic::Cubic;
-use crate::tcp::congestion::fixed::FixedRate;
 use crate::tcp::congestion::newreno::NewReno;
 
 /// Which algorithm a connection begins with.
@@ -18,8 +17,6 @@ pub enum Algorithm {
     NewReno,
     /// A model of the path after BBR: [`bbr`](super::bbr).
     Bbr,
-    /// This many bytes a second, whatever happens: for load generators on links of their own.
-    FixedRate(u64),
     /// The program's own, made for a maximum segment size. The name is for people.
     Custom(&'static str, fn(mss: u32) -> Box<dyn CongestionControl>),
 }
@@ -41,7 +38,6 @@ impl Algorithm {
             Self::Cubic => "cubic",
             Self::NewReno => "newreno",
             Self::Bbr => "bbr",
-            Self::FixedRate(_) => "fixed-rate",
             Self::Custom(name, _) => name,
         }
     }
@@ -71,7 +67,6 @@ impl Congestion {
             Algorithm::Cubic => Self::Cubic(Cubic::new(mss)),
             Algorithm::NewReno => Self::NewReno(NewReno::new(mss)),
             Algorithm::Bbr => Self::Boxed(Box::new(Bbr::new(mss))),
-            Algorithm::FixedRate(rate) => Self::Boxed(Box::new(FixedRate::new(rate, mss))),
             Algorithm::Custom(_, make) => Self::Boxed(make(mss)),
         }
     }

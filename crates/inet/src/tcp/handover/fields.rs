@@ -129,10 +129,7 @@ impl Wire<'_> {
         }
         if self.reads() {
             let name = String::from_utf8_lossy(self.read_at(at));
-            let algorithm = match &*name {
-                "fixed-rate" => Some(Algorithm::FixedRate(saved[1])),
-                name => Algorithm::by_name(name).or_else(|| algorithms(name)),
-            };
+            let algorithm = Algorithm::by_name(&name).or_else(|| algorithms(&name));
             let Some(algorithm) = algorithm else {
                 return Err(HandoverError::UnknownCongestion(name.into_owned()));
             };

@@ -172,18 +172,6 @@ impl Replies {
         self.syn_acks_again.take(now)
     }
 
-    /// The next answer to send; it stays.
-    #[inline]
-    pub fn front(&self) -> Option<&Reply> {
-        self.queue.front()
-    }
-
-    /// Take it out unseen.
-    #[inline]
-    pub fn drop_front(&mut self) {
-        let _ = self.queue.pop_front();
-    }
-
     /// The next answer to send.
     pub fn pop(&mut self) -> Option<Reply> {
         self.queue.pop_front()

@@ -1,4 +1,4 @@
-//! What reading and writing one packet costs: `cargo bench -p exos-wire`.
+//! What reading and writing one packet costs: `cargo run --release -p exos-wire --example header_speed`.
 //!
 //! Prints nanoseconds per operation, the best of several runs, because anything slower was
 //! something else that the machine did; and bytes per nanosecond (GB/s) for sums. Every operation's

@@ -1,0 +1,123 @@
+//! The configuration as a whole, by default or from a file.
+
+use std::path::Path;
+
+use exos_program::UserArgs;
+use exos_program::config::{ConfigErrors, Source, tables, text_of};
+
+use super::cache::CacheSize;
+use super::lines::{Lines, folder_of};
+use super::site::{Root, SiteConfig};
+use super::stack::{LinkConfig, TcpConfig};
+use super::{cache, schema, site, stack, watch};
+use crate::connections::BoundsArgs;
+use crate::limits::{CHUNKS_LEN, CONFIG_LEN_MAX};
+use crate::log::LogArgs;
+use crate::site::Limits;
+use crate::site::hosts::Unknown;
+use crate::status::StatusArgs;
+
+/// The port of HTTP (RFC 9110 §4.2.1).
+pub const DEFAULT_PORT: u16 = 80;
+
+/// What is to be served, and how.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The TCP port.
+    pub port: u16,
+    /// The user that serves.
+    pub user: UserArgs,
+    /// Where packets come from.
+    pub link: LinkConfig,
+    /// How many cores serve; as many as are named for the link when left out.
+    pub cores: Option<u32>,
+    /// How connections behave.
+    pub tcp: TcpConfig,
+    /// The access log.
+    pub log: LogArgs,
+    /// The status pages.
+    pub status: StatusArgs,
+    /// Limits of clients.
+    pub bounds: BoundsArgs,
+    /// How much memory documents may take.
+    pub cache: CacheSize,
+    /// How long and how many documents may be.
+    pub limits: Limits,
+    /// Bytes of memory for what is read while it is sent.
+    pub stream_memory: u64,
+    /// What is served; never empty.
+    pub sites: Vec<SiteConfig>,
+    /// The number of the site that answers when no other does.
+    pub default_site: usize,
+    /// What becomes of requests for hosts that no site names.
+    pub unknown_hosts: Unknown,
+    /// Whether the kernel answers SYNs.
+    pub syn_handler: bool,
+    /// Where the file names what is opened later.
+    pub lines: Lines,
+}
+
+impl Config {
+    /// Everything by default, and one site.
+    pub fn of(root: Root) -> Config {
+        Config {
+            port: DEFAULT_PORT,
+            user: UserArgs::default(),
+            link: LinkConfig::default(),
+            cores: None,
+            tcp: TcpConfig::default(),
+            log: LogArgs::default(),
+            status: StatusArgs::default(),
+            bounds: BoundsArgs::default(),
+            cache: CacheSize::default(),
+            limits: Limits::default(),
+            stream_memory: CHUNKS_LEN,
+            sites: vec![SiteConfig::of(root)],
+            default_site: 0,
+            unknown_hosts: Unknown::Default,
+            syn_handler: false,
+            lines: Lines::default(),
+        }
+    }
+
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub fn read(file: &Path) -> Result<Config, ConfigErrors> {
+        Config::parse(file, &text_of(file, CONFIG_LEN_MAX)?)
+    }
+
+    /// Checks the text of a file. Relative paths in it begin where the file lies.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigErrors> {
+        let source = Source::new(file, text);
+        let tables: schema::File = tables::read(&source);
+        let port = tables.port.as_ref();
+        let config = Config {
+            port: port
+                .and_then(|port| source.number(port, 1, i64::from(u16::MAX)))
+                .map_or(DEFAULT_PORT, |port| port as u16),
+            user: stack::user(&source, tables.user.as_ref()),
+            link: stack::links(&source, &tables.link),
+            cores: stack::cores(&source, &tables.link),
+            tcp: stack::tcp(&source, &tables.tcp),
+            log: watch::log(&source, &folder_of(file), &tables.log),
+            status: watch::status(&source, &tables.status),
+            bounds: watch::bounds(&source, &tables.clients),
+            cache: cache::cache(&source, &tables.cache),
+            limits: site::limits(&source, &tables.limits),
+            stream_memory: site::stream_memory(&source, &tables.limits),
+            sites: site::all(&source, &folder_of(file), &tables.site),
+            default_site: site::default_site(&source, &tables.site),
+            syn_handler: tables.syn_handler,
+            lines: Lines::of(&source, file, &tables),
+            unknown_hosts: site::unknown_hosts(&source, tables.unknown_hosts.as_ref()),
+        };
+        source.finish(config)
+    }
+}

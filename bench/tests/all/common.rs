@@ -1,0 +1,95 @@
+//! What tests of all experiments need: their options, a session on the real kernel, and what is refused.
+
+use clap::Parser as _;
+use exos_host::Result;
+use exos_host::caps::{self, CapabilitySet};
+use std::fmt::Debug;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[derive(clap::Parser)]
+struct Cli<A: clap::Args> {
+    #[command(flatten)]
+    args: A,
+}
+
+/// The options of an experiment, of a command line.
+pub(crate) fn args<A: clap::Args>(arguments: &[&str]) -> A {
+    Cli::<A>::try_parse_from(["bench"].iter().chain(arguments))
+        .expect("a valid command line")
+        .args
+}
+
+pub(crate) fn is_installed(name: &str) -> bool {
+    let places = ["/usr/bin", "/usr/sbin", "/usr/local/bin"];
+    places
+        .iter()
+        .any(|place| Path::new(place).join(name).exists())
+}
+
+/// A session that measures alone: files and cores are the process's, so tests measure one after the other.
+pub(crate) struct Session {
+    pub(crate) lab: String,
+    /// The program that is measured, which this test is not.
+    exos: String,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Session {
+    /// In a lab of a name that begins so. Without root, `exos` built before, or one of these other programs, it is said that
+    /// the test is skipped.
+    pub(crate) fn begin(lab: &str, others: &[&str]) -> Option<Self> {
+        static TURN: Mutex<()> = Mutex::new(());
+        let exos = std::env::current_exe()
+            .expect("there is one")
+            .with_file_name("../exos");
+        let may = caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN);
+        if !may || !exos.exists() || !others.iter().all(|name| is_installed(name)) {
+            let needed = [&["root", "exos built before"], others].concat().join(", ");
+            // Past the test harness, which keeps to itself what passing tests print.
+            let line = format!("SKIPPED: a measurement needs {needed}\n");
+            let _ = std::io::stderr().write_all(line.as_bytes());
+            return None;
+        }
+        Some(Self {
+            lab: format!("{lab}{}", std::process::id()),
+            exos: exos.to_string_lossy().into_owned(),
+            _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
+        })
+    }
+
+    /// These options, and those that say where and with which programs it measures.
+    pub(crate) fn args<A: clap::Args>(&self, arguments: &[&str]) -> A {
+        let exos = &self.exos;
+        let own = ["--lab", &self.lab, "--exos", exos, "--helpers", exos];
+        args(&[arguments, &own].concat())
+    }
+
+    /// The lab is there no more.
+    pub(crate) fn assert_nothing_is_left(&self) {
+        let left = exos_lab::status(&self.lab).expect("readable").state;
+        assert_eq!(left, exos_lab::State::Down);
+    }
+}
+
+/// What cannot be measured is said before anything is made: options, and what is said of them.
+pub(crate) fn assert_refused<A: clap::Args, R: Debug>(
+    measure: fn(&A) -> Result<R>,
+    cases: &[([&str; 2], &str)],
+) {
+    for (arguments, said) in cases {
+        let error = measure(&args(arguments)).expect_err(said);
+        assert!(error.what.contains(said), "{error}");
+    }
+}
+
+/// Files that cannot be written are told of before measuring.
+pub(crate) fn assert_unwritable_files_are_told<A: clap::Args>(run: fn(&A) -> Result<ExitCode>) {
+    for option in ["--json", "--html"] {
+        let error = run(&args(&[option, "/no/such/directory/file"])).expect_err("not there");
+        let text = error.to_string();
+        assert!(text.contains("/no/such/directory/file"), "{text}");
+    }
+}
