@@ -18,7 +18,7 @@ policy() {
     cat >"$work/xokd.toml" <<POLICY
 [[interface]]
 name = "$wire"
-addresses = ["10.10.0.10/24", "fd10::10/64"]
+addresses = ["10.10.0.10/24", "fd10::10/64", "10.10.0.11/24"]
 
 [[allow]]
 user = "$user"
@@ -47,6 +47,8 @@ load http://10.10.0.2/small -n 1000 -c 8 --requests-per-connection 1
 same "a connection for each, on ports that are used again" "1000 1000 {}" "$(got "r['responses'], r['connections'], r['errors']")"
 load "http://[fd10::2]/small" -n 500 -c 100 --requests-per-connection 3
 same "over IPv6, more at once than ports are claimed ahead" "500 {}" "$(got "r['responses'], r['errors']")"
+load http://10.10.0.2/small -n 100 --address 10.10.0.11/24
+same "from an address that is not the first of the daemon's" "100 {}" "$(got "r['responses'], r['errors']")"
 load http://10.10.0.2/small --rate 200 -d 2s
 same "an open loop" "400 {}" "$(got "r['responses'], r['errors']")"
 load http://10.10.0.2/small -c 4 -d 60s & loading=$!

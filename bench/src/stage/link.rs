@@ -1,5 +1,6 @@
 //! The wire itself, for programs of the experiments that write frames of their own.
 
+use super::args::shown_as_on_the_command_line;
 use super::cpu::unreadable;
 use exos_filter::program::{Action, Rule};
 use exos_filter::{Filter, dispatcher};
@@ -7,15 +8,95 @@ use exos_host::bpf::{self, Map, Prog, XdpMode};
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result};
-use exos_lab::INTERFACE;
+use exos_lab::{INTERFACE, Lab, Side};
 use exos_link::{Link, TransmitChoice, XdpConfig, XdpLink};
 use exos_wire::Mac;
 use exos_wire::ethernet::EthernetHeader;
 use procfs::FromRead as _;
 use procfs::net::InterfaceDeviceStatus;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The ethertype for local experiments (IEEE 802).
 pub(crate) const EXPERIMENT: u16 = 0x88b5;
+
+/// How an AF_XDP link sends.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkWay {
+    /// AF_XDP's transmit ring
+    Ring,
+    /// Live frame mode, whatever the batch
+    Live,
+    /// The ring or live frame mode, whichever has cost less: a link's default
+    Cheaper,
+}
+
+shown_as_on_the_command_line!(LinkWay);
+
+impl LinkWay {
+    const ALL: [Self; 3] = [Self::Ring, Self::Live, Self::Cheaper];
+
+    /// Those that a lab's wire has.
+    pub(crate) fn available(lab: &Lab) -> Result<Vec<Self>> {
+        let has_live = live_refusal(lab)?.is_none();
+        let mut all = Self::ALL.to_vec();
+        all.retain(|way| has_live || *way == Self::Ring);
+        Ok(all)
+    }
+
+    fn transmit(self) -> TransmitChoice {
+        match self {
+            Self::Ring => TransmitChoice::Ring,
+            Self::Live => TransmitChoice::Batches,
+            Self::Cheaper => TransmitChoice::Cheaper,
+        }
+    }
+}
+
+/// A way in a table, where one was measured.
+pub(crate) fn shown(way: Option<LinkWay>) -> String {
+    way.map_or_else(String::new, |way| way.to_string())
+}
+
+/// Why no frames leave a lab's wire in live frame mode.
+pub(crate) fn live_refusal(lab: &Lab) -> Result<Option<Error>> {
+    lab.netns(Side::A).run(|| {
+        let link = open_by(LinkWay::Live)?;
+        let refusal = link.live_refusal();
+        Ok(refusal.map(|error| Error::new(error.to_string())))
+    })?
+}
+
+/// The best of some ways in one run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Best {
+    pub per_sec: f64,
+    pub way: LinkWay,
+}
+
+impl Best {
+    /// Of what each of the wire's ways did.
+    pub(crate) fn of(lab: &Lab, mut measure: impl FnMut(LinkWay) -> Result<f64>) -> Result<Self> {
+        let mut best: Option<Self> = None;
+        for way in LinkWay::available(lab)? {
+            let per_sec = measure(way)?;
+            if best.is_none_or(|best| best.per_sec < per_sec) {
+                best = Some(Self { per_sec, way });
+            }
+        }
+        Ok(best.expect("a link has a ring"))
+    }
+
+    /// The way that was the best in most runs; `None` without any.
+    pub(crate) fn usual_way(runs: &[Self]) -> Option<LinkWay> {
+        let times = |way: &LinkWay| runs.iter().filter(|run| run.way == *way).count();
+        let ways = LinkWay::ALL.into_iter().rev();
+        ways.filter(|way| times(way) > 0).max_by_key(times)
+    }
+}
 
 /// The interface of the wire, for sending, and for what the filter claims.
 pub(crate) fn open(filter: Filter) -> Result<Link> {
@@ -23,9 +104,9 @@ pub(crate) fn open(filter: Filter) -> Result<Link> {
 }
 
 /// The interface of the wire for frames of local experiments, which leave in this way.
-pub(crate) fn open_by(transmit: TransmitChoice) -> Result<XdpLink> {
+pub(crate) fn open_by(way: LinkWay) -> Result<XdpLink> {
     XdpLink::open(&XdpConfig {
-        transmit,
+        transmit: way.transmit(),
         ..config(experiment())
     })
 }
@@ -103,4 +184,22 @@ pub(crate) fn received(netns: &NetNs, interface: &str) -> Result<u64> {
     let all = netns.run(read)?.map_err(unreadable("the interfaces"))?;
     let found = all.0.get(interface).map(|status| status.recv_packets);
     found.ok_or_else(|| Error::new(format!("there is no interface {interface}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_that_was_the_best_most_often() {
+        use LinkWay::{Cheaper, Live, Ring};
+        let usual = |ways: &[LinkWay]| {
+            let best = |&way| Best { per_sec: 1.0, way };
+            Best::usual_way(&ways.iter().map(best).collect::<Vec<_>>())
+        };
+        assert_eq!(usual(&[Live, Ring, Live]), Some(Live));
+        assert_eq!(usual(&[Cheaper, Ring, Cheaper]), Some(Cheaper));
+        assert_eq!(usual(&[Cheaper, Ring]), Some(Ring), "the first of several");
+        assert_eq!(usual(&[]), None);
+    }
 }

@@ -36,6 +36,7 @@ fn every_generator_is_measured() {
     for case in &report.cases {
         assert_eq!(case.results.len(), generators, "{case:?}");
         assert!(case.packet_limit_per_sec > 100.0, "{case:?}");
+        assert!(case.packet_limit_way.is_some(), "{case:?}");
         for result in &case.results {
             let name = (&case.name, &result.generator);
             assert!(result.requests_per_sec > 1.0, "{name:?}: {result:?}");

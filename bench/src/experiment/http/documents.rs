@@ -9,7 +9,8 @@ use super::load::{Load, Loaded, Outcome, Run};
 use super::session::Session;
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::{Figure, group};
-use crate::report::{Column, Ratio, Section, Tabular, fixed, fixed_or_none, median, percent};
+use crate::report::{Column, Ratio, Section, Tabular, fixed, fixed_or_none, median_of, percent};
+use crate::stage::link::{Best, LinkWay, shown};
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Server, packet_limit};
 use exos_host::Result;
@@ -33,7 +34,7 @@ pub struct Documents {
 
 /// How many times a second two programs exchange the frames of a visit over the link, neither looking at them. A visit with a
 /// connection of its own is SYN and SYN-ACK, request and answer, FIN and acknowledgement; answers of several frames are
-/// acknowledged at every second one.
+/// acknowledged at every second one. Both send in the same way: the best of those that the link has, in each run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Limit {
     /// The frames of this kind of visit.
@@ -42,6 +43,8 @@ pub struct Limit {
     pub size_bytes: u64,
     /// Visits a second: median over the runs.
     pub per_sec: f64,
+    /// The way of sending that was the best in most runs.
+    pub way: Option<LinkWay>,
     /// Each run.
     pub runs: Vec<f64>,
 }
@@ -82,8 +85,10 @@ impl Tabular for Documents {
 impl Tabular for Limit {
     type Row = Self;
     const NAMES: &'static str = "connections/size";
-    const COLUMNS: &'static [Column<Self, Self::Row>] =
-        &[Column::number("visits/s", |_, r| fixed(r.per_sec, 0))];
+    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
+        Column::number("visits/s", |_, r| fixed(r.per_sec, 0)),
+        Column::text("sent by", |_, r| shown(r.way)),
+    ];
 
     fn name(&self) -> String {
         let size = Size::of_bytes(self.size_bytes).name();
@@ -95,7 +100,7 @@ impl Tabular for Limit {
     }
 }
 
-pub(super) const LIMITS_NOTE: &str = "Visits a second with frames that nobody looks at: nothing that serves with these frames over this link can do more.";
+pub(super) const LIMITS_NOTE: &str = "Visits a second with frames that nobody looks at, by the best way of sending: nothing that serves with these frames over this link can do more.";
 
 const NOTE: &str = "CPU: time of the server's processes for a request; core: all that its core did, soft interrupts included. \
     user+sys+soft: what each core did for a request in microseconds, in programs, in system calls, and in soft interrupts, in which frames are \
@@ -163,12 +168,13 @@ impl Documents {
 }
 
 impl Limit {
-    pub(super) fn new(connection: Connection, size: Size, runs: Vec<f64>) -> Self {
+    pub(super) fn new(connection: Connection, size: Size, runs: &[Best]) -> Self {
         Self {
             connection,
             size_bytes: size.bytes(),
-            per_sec: median(runs.clone()),
-            runs,
+            per_sec: median_of(runs, |run| run.per_sec),
+            way: Best::usual_way(runs),
+            runs: runs.iter().map(|run| run.per_sec).collect(),
         }
     }
 }
@@ -268,17 +274,19 @@ fn measure_cell(
             .then(|| packet_limit(session, lab, connection, size))
             .transpose()
     };
-    let run = |limit: &Option<f64>, contender: &Contender| {
+    let run = |limit: &Option<Best>, contender: &Contender| {
         let Contender { load, server } = *contender;
-        load.run(session, lab, server.into(), *limit)
+        load.run(
+            session,
+            lab,
+            server.into(),
+            limit.map(|limit| limit.per_sec),
+        )
     };
     let (found, runs) = in_turn(session, name(loads[0]), &contenders, limit, run)?;
     if wire == WireKind::Plain {
-        limits.push(Limit::new(
-            connection,
-            size,
-            found.into_iter().flatten().collect(),
-        ));
+        let found: Vec<Best> = found.into_iter().flatten().collect();
+        limits.push(Limit::new(connection, size, &found));
     }
     let measured: Vec<(Contender, Vec<Run>)> = contenders.into_iter().zip(runs).collect();
     let outcomes = |load: &Load| {

@@ -7,6 +7,7 @@ use super::specialisations::tests::specialised;
 use super::*;
 use crate::report::{Ratio, limited_by, setting_of_tests as setting};
 use crate::stage::cpu::{CoreTime, ProcessTime};
+use crate::stage::link::{Best, LinkWay};
 use crate::stage::packets::Visited;
 use crate::stage::request::{Connection, Errors, Size};
 use crate::stage::web::{Measured, Server, Used};
@@ -153,7 +154,10 @@ fn report() -> Report {
         limits: vec![Limit::new(
             Connection::New,
             Size::of_bytes(1024),
-            vec![50_000.0],
+            &[Best {
+                per_sec: 50_000.0,
+                way: LinkWay::Live,
+            }],
         )],
         documents: vec![case(1024), case(1 << 20)],
         latency: vec![Latency::new(Cell(Connection::New), &[5000.0], latency)],
@@ -180,7 +184,7 @@ fn the_tables_as_people_see_them() {
         "exos: exos 0.1.0; nginx: nginx/1.22.1",
         "documents/wrk/plain/new/1K exos 25000 6.2 0.50 20.0 30.0 10.0+16.0+4.0 10.0+16.0+4.0 75/75 neither 100 300 3 2.00 (1.67 to 6.00)",
         "nginx 10000 2.5 0.20 50.0 75.0 25.0+40.0+10.0 25.0+40.0+10.0 75/75 neither 100 300 3 -",
-        "new/1K 50000",
+        "new/1K 50000 live",
         "packets/plain/new 100",
         "direct access, by sockets 2.00",
         "latency/new/1K exos 5000 10 - 100 - - 0 0.25",

@@ -8,9 +8,9 @@ use super::way::Way;
 use crate::limits::CONNECT_TIMEOUT;
 use crate::stage::cpu::OwnTime;
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::link::{flush, frame_to, open_by};
+use crate::stage::link::{LinkWay, flush, frame_to, open_by};
 use exos_host::{Error, Result, affinity};
-use exos_link::{Link, TransmitChoice, TxMeta};
+use exos_link::{Link, TxMeta};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -66,10 +66,10 @@ impl Helper for Sender {
     type Measured = Sent;
 
     fn run(self) -> Result<Sent> {
-        let Some(transmit) = self.way.transmit() else {
+        let Some(way) = self.way.of_link() else {
             return socket::with_sender(self.frame_len, self.batch, |send| self.flood(send));
         };
-        let mut link = Link::from(open_by(transmit)?);
+        let mut link = Link::from(open_by(way)?);
         let frame = frame_to(&link, self.mac, self.frame_len);
         let sent = self.flood(&mut || {
             let full = |_: &usize| !link.transmit(&frame, &[], TxMeta::default());
@@ -123,7 +123,7 @@ impl Helper for Receiver {
             let socket = socket::receiver()?;
             return count(|| socket::receive(&socket));
         }
-        let mut link = Link::from(open_by(TransmitChoice::Cheaper)?);
+        let mut link = Link::from(open_by(LinkWay::Cheaper)?);
         count(|| {
             let frames = link.receive(|_, _| {}) as u64;
             flush(&mut link)?;

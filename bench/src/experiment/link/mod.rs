@@ -34,11 +34,10 @@ pub use way::Way;
 use crate::report::{self, Document, Results, notes};
 use crate::stage::args::{CommonArgs, check_seconds, shown_as_on_the_command_line};
 use crate::stage::helper::{Helper, Helping};
-use crate::stage::link::open_by;
+use crate::stage::link::live_refusal;
 use crate::stage::{Stage, check_left_behind, mac_of};
 use exos_host::{Error, Result, kernel};
 use exos_lab::{Guard, Lab, Settings, Side};
-use exos_link::TransmitChoice;
 use round_trips::{Asked, WARMUP};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -232,15 +231,6 @@ fn available(lab: &Lab, asked: &[Way]) -> Result<(Vec<Way>, Vec<String>)> {
         }
     }
     Ok((ways, left_out))
-}
-
-/// Why no frames leave a lab's wire in live frame mode.
-fn live_refusal(lab: &Lab) -> Result<Option<Error>> {
-    lab.netns(Side::A).run(|| {
-        let link = open_by(TransmitChoice::Batches)?;
-        let refusal = link.live_refusal();
-        Ok(refusal.map(|error| Error::new(error.to_string())))
-    })?
 }
 
 /// A session: its cores and its wire.

@@ -88,7 +88,7 @@ struct End {
 
 impl End {
     fn open(way: Way, mac: [u8; 6], frame_len: usize) -> Result<Self> {
-        let choice = way.transmit();
+        let choice = way.of_link();
         let choice = choice.ok_or_else(|| Error::new(format!("{way} has no link")))?;
         let link = Link::from(open_by(choice)?);
         let frame = frame_to(&link, mac, frame_len);

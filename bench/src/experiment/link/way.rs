@@ -1,7 +1,7 @@
 //! The ways of sending frames that are compared.
 
 use crate::stage::args::shown_as_on_the_command_line;
-use exos_link::TransmitChoice;
+use crate::stage::link::LinkWay;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,11 +36,11 @@ impl Way {
     ];
 
     /// Those of an AF_XDP link.
-    pub(super) fn transmit(self) -> Option<TransmitChoice> {
+    pub(super) fn of_link(self) -> Option<LinkWay> {
         match self {
-            Self::Ring => Some(TransmitChoice::Ring),
-            Self::Live => Some(TransmitChoice::Batches),
-            Self::Cheaper => Some(TransmitChoice::Cheaper),
+            Self::Ring => Some(LinkWay::Ring),
+            Self::Live => Some(LinkWay::Live),
+            Self::Cheaper => Some(LinkWay::Cheaper),
             Self::Socket | Self::Iperf3 => None,
         }
     }

@@ -163,7 +163,7 @@ pub fn measure(args: &LoadArgs) -> Result<Report> {
     let cases = measure_cells(&web, &cells, generators.len(), |&cell| {
         let limit = |_| packet_limit(&web, &lab, cell.connection, cell.size);
         let (limits, runs) = in_turn(&web, cell, &generators, limit, |limit, generator| {
-            load(&web, &lab, cell, *generator, *limit)
+            load(&web, &lab, cell, *generator, limit.per_sec)
         })?;
         let results = generators.iter().zip(runs);
         let results = results.map(|(generator, runs)| Outcome::of(*generator, runs));

@@ -5,6 +5,7 @@ use super::generator::Generator;
 use super::output::Reported;
 use crate::report::figure::Figure;
 use crate::report::{self, Column, Ratio, Section, fixed, limited_by, median_of, percent};
+use crate::stage::link::{Best, LinkWay, shown};
 use crate::stage::request::{Connection, Size};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,8 +24,11 @@ pub struct CellResults {
     pub connection: Connection,
     /// The size of the document in bytes.
     pub size_bytes: u64,
-    /// How many times a second two programs exchange the frames of such a visit, looking at nothing: the median.
+    /// How many times a second two programs exchange the frames of such a visit, looking at nothing, by the best way of
+    /// sending in each run: the median.
     pub packet_limit_per_sec: f64,
+    /// The way of sending that was the best in most runs.
+    pub packet_limit_way: Option<LinkWay>,
     /// What each generator did.
     pub results: Vec<Outcome>,
     /// Requests a second, of each of ours by each other generator.
@@ -127,7 +131,7 @@ impl Outcome {
 }
 
 impl CellResults {
-    pub(super) fn new(cell: Cell, limits: &[f64], results: Vec<Outcome>) -> Self {
+    pub(super) fn new(cell: Cell, limits: &[Best], results: Vec<Outcome>) -> Self {
         let all = |value: fn(&Run) -> f64| {
             let of = |o: &Outcome| (o.generator.clone(), o.runs.iter().map(value).collect());
             Ratio::all(&results.iter().map(of).collect::<Vec<_>>())
@@ -137,7 +141,8 @@ impl CellResults {
             server: cell.server.to_string(),
             connection: cell.connection,
             size_bytes: cell.size.bytes(),
-            packet_limit_per_sec: median_of(limits, |limit| *limit),
+            packet_limit_per_sec: median_of(limits, |limit| limit.per_sec),
+            packet_limit_way: Best::usual_way(limits),
             rate_ratios: all(|run| run.requests_per_sec),
             capacity_ratios: all(|run| 1e6 / run.generator_us()),
             results,
@@ -162,6 +167,7 @@ impl report::Tabular for CellResults {
         Column::text("generator", |_, r| r.generator.clone()),
         Column::number("requests/s", |_, r| fixed(r.requests_per_sec, 0)),
         Column::number("of limit", |_, r| fixed(r.of_packet_limit, 2)),
+        Column::text("limit by", |case, _| shown(case.packet_limit_way)),
         Column::number("gen us", |_, r| fixed(r.generator_us_per_request, 1)),
         Column::number("srv us", |_, r| fixed(r.server_us_per_request, 1)),
         Column::number("busy %", |_, r| percent([r.generator_busy, r.server_busy])),
@@ -181,7 +187,7 @@ impl report::Tabular for CellResults {
 }
 
 const NOTE: &str = "us: time of generator and of server for a request; busy: part of the time that they had something to do; limit: of \
-    the link's packets; x: requests/s by those of --sockets and of wrk, median of the runs' ratios.";
+    the link's packets, by the best way of sending; x: requests/s by those of --sockets and of wrk, median of the runs' ratios.";
 
 const FIGURE_RATE: (&str, &str) = (
     "Requests a second, by those of --sockets",
@@ -242,7 +248,13 @@ pub(super) mod tests {
             Outcome::of(Generator::Exos, exos),
             Outcome::of(Generator::Wrk, wrk),
         ];
-        CellResults::new(cell, &[100_000.0, 90_000.0, 110_000.0], results)
+        let limit = |per_sec, way| Best { per_sec, way };
+        let limits = [
+            limit(100_000.0, LinkWay::Live),
+            limit(90_000.0, LinkWay::Ring),
+            limit(110_000.0, LinkWay::Live),
+        ];
+        CellResults::new(cell, &limits, results)
     }
 
     #[test]
@@ -262,6 +274,7 @@ pub(super) mod tests {
             "ours by theirs, not theirs by ours"
         );
         assert_eq!(case.packet_limit_per_sec, 100_000.0);
+        assert_eq!(case.packet_limit_way, Some(LinkWay::Live));
     }
 
     #[test]

@@ -5,9 +5,9 @@
 
 use crate::limits::CONNECT_TIMEOUT;
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::link::{experiment, flush, frame_to, open};
+use crate::stage::link::{LinkWay, flush, frame_to, open_by};
 use exos_host::{Error, Result};
-use exos_link::TxMeta;
+use exos_link::{Link, TxMeta};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -26,18 +26,24 @@ const WINDOW: u64 = 512;
 /// How long no answer comes before what is under way is taken to be lost.
 const LOST_AFTER: Duration = Duration::from_millis(10);
 
+/// Before the frames that are counted: a link asks every second whether the other end takes live frames, which does only since
+/// its own program is there.
+pub(super) const WARMUP: Duration = Duration::from_millis(1100);
+
 /// Turns between two looks at the clock, which would cost more than a turn that finds nothing to do.
 const TURNS_PER_CLOCK: u32 = 64;
 
 /// Sends frames to a link address as fast as they are answered, until it is ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FrameSender {
+    pub way: LinkWay,
     pub mac: [u8; 6],
 }
 
-/// Answers frames to a link address, and counts them from the first one on.
+/// Answers frames to a link address, and counts them from [`WARMUP`] after the first one on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FrameReceiver {
+    pub way: LinkWay,
     pub mac: [u8; 6],
     pub seconds: f64,
 }
@@ -48,7 +54,7 @@ impl Helper for FrameReceiver {
     type Measured = f64;
 
     fn run(self) -> Result<f64> {
-        let mut link = open(experiment())?;
+        let mut link = Link::from(open_by(self.way)?);
         let answer = frame_to(&link, self.mac, ANSWER_LEN);
         say_ready()?;
         let first = Instant::now() + CONNECT_TIMEOUT;
@@ -59,8 +65,10 @@ impl Helper for FrameReceiver {
                 return Err(Error::new("no frame came in time"));
             }
         }
-        let end = Instant::now() + Duration::from_secs_f64(self.seconds);
-        while Instant::now() < end {
+        let begin = Instant::now() + WARMUP;
+        let end = begin + Duration::from_secs_f64(self.seconds);
+        let (mut now, mut before) = (Instant::now(), None);
+        while now < end {
             for _ in 0..TURNS_PER_CLOCK {
                 frames += link.receive(|_, _| {}) as u64;
                 while frames - answered >= ANSWER_EVERY {
@@ -69,8 +77,13 @@ impl Helper for FrameReceiver {
                 }
                 flush(&mut link)?;
             }
+            now = Instant::now();
+            if now >= begin {
+                before.get_or_insert((frames, now));
+            }
         }
-        Ok(frames as f64 / self.seconds)
+        let (before, since) = before.expect("the end is after the beginning");
+        Ok((frames - before) as f64 / (now - since).as_secs_f64())
     }
 }
 
@@ -79,7 +92,7 @@ impl Helper for FrameSender {
     type Measured = ();
 
     fn run(self) -> Result<()> {
-        let mut link = open(experiment())?;
+        let mut link = Link::from(open_by(self.way)?);
         let frame = frame_to(&link, self.mac, FRAME_LEN);
         let (head, body) = frame.split_at(54);
         say_ready()?;

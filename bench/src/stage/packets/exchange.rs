@@ -10,7 +10,7 @@
 //! ```
 
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::link::{EXPERIMENT, experiment, flush, open};
+use crate::stage::link::{EXPERIMENT, LinkWay, flush, open_by};
 use crate::stage::session::{Stage, mac_of, now_ns};
 use exos_host::Result;
 use exos_lab::{Lab, Side};
@@ -23,8 +23,8 @@ use std::collections::VecDeque;
 const FRAME_LEN_MAX: usize = 1514;
 const FRAME_LEN_MIN: usize = 60;
 
-/// As in a visit.
-const WARMUP_NS: u64 = 300_000_000;
+/// A link asks every second whether the other end takes live frames, which does only since its own program is there.
+const WARMUP_NS: u64 = 1_100_000_000;
 /// How long nothing comes before what is under way is taken to be lost, and begun again: longer than a process waits for
 /// its turn on a core that others use too.
 const LOST_AFTER_NS: u64 = 100_000_000;
@@ -72,6 +72,7 @@ pub(crate) struct Exchange {
 /// The side that asks, which measures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ask {
+    way: LinkWay,
     mac: [u8; 6],
     exchange: Exchange,
 }
@@ -79,17 +80,19 @@ pub(crate) struct Ask {
 /// The side that answers, until it is ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Answer {
+    way: LinkWay,
     mac: [u8; 6],
 }
 
 impl Exchange {
-    /// Measures it between the sides of a lab: side b asks.
-    pub fn measure(self, stage: &Stage, lab: &Lab) -> Result<Exchanged> {
+    /// Measures it between the sides of a lab, which both send in this way: side b asks.
+    pub fn measure(self, stage: &Stage, lab: &Lab, way: LinkWay) -> Result<Exchanged> {
         let side = |side| lab.command(side, &stage.helpers);
         let mac = mac_of(lab, Side::B)?.0;
-        let answering = stage.help(side(Side::A)?, stage.cores[0], &Answer { mac })?;
+        let answering = stage.help(side(Side::A)?, stage.cores[0], &Answer { way, mac })?;
         let (mac, seconds) = (mac_of(lab, Side::A)?.0, self.seconds);
         let ask = Ask {
+            way,
             mac,
             exchange: self,
         };
@@ -156,8 +159,8 @@ struct Sender {
 static PADDING: [u8; FRAME_LEN_MAX] = [0xff; FRAME_LEN_MAX];
 
 impl Sender {
-    fn open(mac: [u8; 6]) -> Result<Self> {
-        let link = open(experiment())?;
+    fn open(way: LinkWay, mac: [u8; 6]) -> Result<Self> {
+        let link = Link::from(open_by(way)?);
         let mut head = [0; ethernet::LEN + Header::LEN];
         let header = EthernetHeader {
             dst: Mac(mac),
@@ -199,7 +202,7 @@ impl Helper for Answer {
     type Measured = ();
 
     fn run(self) -> Result<()> {
-        answer(Sender::open(self.mac)?)
+        answer(Sender::open(self.way, self.mac)?)
     }
 }
 
@@ -208,7 +211,7 @@ impl Helper for Ask {
     type Measured = Exchanged;
 
     fn run(self) -> Result<Exchanged> {
-        exchange(Sender::open(self.mac)?, self.exchange)
+        exchange(Sender::open(self.way, self.mac)?, self.exchange)
     }
 }
 

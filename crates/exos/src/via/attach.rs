@@ -30,6 +30,7 @@ pub(crate) fn attach(daemon: &Daemon, wanted: &StackSettings) -> Result<Exos, Er
         Role::Serve(port) => claim_all(&mut via, &named, port, daemon.datagrams)?,
     };
     let config = config(&via, &link, &addresses);
+    via.addresses = addresses;
     let mut exos = join(Link::Xdp(link), config, wanted)?;
     exos.lent(via);
     Ok(exos)

@@ -11,7 +11,8 @@ use exos_inet::{Instant, Stack};
 use exos_link::{Facts, XdpLink};
 use exos_xok::message::Mode;
 use exos_xok::message::{
-    Answer, Farewell, GrantId, InterfaceInfo, Notice, PortWish, Refusal, Request, Secret, VERSION,
+    Answer, Farewell, GrantId, InterfaceInfo, LocalAddress, Notice, PortWish, Refusal, Request,
+    Secret, VERSION,
 };
 use exos_xok::{Claim, Endpoint, Protocol};
 
@@ -40,6 +41,8 @@ pub struct Via {
     pub(super) path: PathBuf,
     pub(super) state: State,
     pub(super) interface: InterfaceInfo,
+    /// Those of the interface's addresses that our stack has.
+    pub(super) addresses: Vec<LocalAddress>,
     pub(super) slot: u32,
     pub(super) direct: bool,
     pub(super) token: Secret,
@@ -95,6 +98,7 @@ impl Via {
         let via = Self {
             path: path.to_owned(),
             state: State::There(control),
+            addresses: interface.addresses.clone(),
             interface,
             slot,
             direct: facts.direct,
@@ -178,11 +182,11 @@ impl Via {
         }
     }
 
-    /// A port of ours for a connection to `to`, which no other program gets: by an address of the
-    /// interface from which policy lets us connect.
+    /// A port of ours for a connection to `to`, which no other program gets: by the first of our addresses from which policy
+    /// lets us connect.
     pub fn claim_ephemeral(&mut self, to: SocketAddr) -> Result<SocketAddr, Error> {
         let family = |ip: &IpAddr| ip.is_ipv4() == to.is_ipv4();
-        let ours = self.interface.addresses.iter().map(|a| a.ip);
+        let ours = self.addresses.iter().map(|a| a.ip);
         let ours: Vec<IpAddr> = ours.filter(family).collect();
         let mut refusal = None;
         for ip in ours {
