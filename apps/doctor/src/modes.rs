@@ -76,7 +76,10 @@ pub(crate) fn examine() -> (Vec<Check>, Vec<ModeMeasure>) {
     }
     let measured = NetNs::anonymous().and_then(|netns| netns.run(|| measure_all(&netns))?);
     match measured {
-        Ok(all) => (all.iter().map(describe).collect(), all),
+        Ok((all, live_frames)) => {
+            let modes = all.iter().map(describe);
+            (modes.chain([live_frames]).collect(), all)
+        }
         Err(error) => {
             let mend = error.mend.clone();
             let mend = mend.unwrap_or_else(|| "mend what is marked above first".to_owned());
@@ -107,7 +110,25 @@ fn describe(measure: &ModeMeasure) -> Check {
     Check::ok("modes", what, meaning)
 }
 
-fn measure_all(netns: &NetNs) -> Result<Vec<ModeMeasure>> {
+/// Whether a daemon lends programs live frames here, or why not.
+fn describe_live_frames(why_not: Option<String>) -> Check {
+    match why_not {
+        None => Check::ok(
+            "modes",
+            "live frames behind a daemon",
+            "programs send many frames by one cheap call, checked, and the kernel guards what it takes",
+        ),
+        Some(why) => Check::warn(
+            "modes",
+            format!("no live frames behind a daemon: {why}"),
+            "programs send many frames by one call, checked, each in a socket buffer of its own",
+            "nothing, or where no program would stop other interfaces from receiving: exos daemon --live-frames trusted",
+        ),
+    }
+}
+
+/// The modes, and whether a daemon lends live frames.
+fn measure_all(netns: &NetNs) -> Result<(Vec<ModeMeasure>, Check)> {
     let netlink = wire(netns)?;
     let frame = frame(&netlink)?;
     let mut far = trial::open("far")?;
@@ -118,7 +139,7 @@ fn measure_all(netns: &NetNs) -> Result<Vec<ModeMeasure>> {
     let folder = tempfile::Builder::new().prefix(&folder_prefix()).tempdir();
     let folder = folder.map_err(|e| Error::io("cannot make a folder for a socket", e))?;
     let socket = folder.path().join("xokd.sock");
-    with_daemon(netns, &socket, || {
+    let live_frames = with_daemon(netns, &socket, || {
         let modes = [("direct", Mode::Direct(None)), ("shared", Mode::Shared)];
         // What is missing there stands among the machine's checks.
         let lent = modes.into_iter().skip(usize::from(!lends_queues()));
@@ -130,7 +151,7 @@ fn measure_all(netns: &NetNs) -> Result<Vec<ModeMeasure>> {
         }
         Ok(())
     })?;
-    Ok(all)
+    Ok((all, describe_live_frames(live_frames)))
 }
 
 /// What the name of the folder of our daemon's socket begins with.
@@ -151,8 +172,12 @@ pub(crate) fn wire(netns: &NetNs) -> Result<Netlink> {
     Ok(netlink)
 }
 
-/// Runs a daemon on `near` while the work is done, and has it take everything down.
-fn with_daemon(netns: &NetNs, socket: &Path, work: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Runs a daemon on `near` while the work is done, and has it take everything down; why it lends no live frames, if it does not.
+fn with_daemon(
+    netns: &NetNs,
+    socket: &Path,
+    work: impl FnOnce() -> Result<()>,
+) -> Result<Option<String>> {
     let (waker, wake) = UnixStream::pair().map_err(|e| Error::io("cannot make a socket", e))?;
     let done = AtomicBool::new(false);
     let (ready, started) = mpsc::channel();
@@ -162,7 +187,12 @@ fn with_daemon(netns: &NetNs, socket: &Path, work: impl FnOnce() -> Result<()>) 
             netns.enter()?;
             let started = Daemon::start(config(path));
             let (result, daemon) = match started {
-                Ok(daemon) => (Ok(()), Some(daemon)),
+                Ok(daemon) => {
+                    let gates = daemon.interfaces().iter().map(|interface| &interface.gate);
+                    let mut reasons = gates.filter_map(|gate| gate.lends_no_live_frames());
+                    let why = reasons.next().map(|error| error.sentence());
+                    (Ok(why), Some(daemon))
+                }
                 Err(error) => (Err(error), None),
             };
             let _ = ready.send(result);
@@ -175,12 +205,12 @@ fn with_daemon(netns: &NetNs, socket: &Path, work: impl FnOnce() -> Result<()>) 
             }
             ran.and(daemon.stop())
         });
-        let started = started.recv().unwrap_or(Ok(()));
-        let worked = started.and_then(|()| work());
+        let started = started.recv().unwrap_or(Ok(None));
+        let worked = started.and_then(|live_frames| work().map(|()| live_frames));
         done.store(true, Ordering::Relaxed);
         drop(waker); // Ends the daemon's wait.
         let ended = daemon.join().expect("the daemon does not panic");
-        worked.and(ended)
+        ended.and(worked)
     })
 }
 
@@ -198,7 +228,7 @@ fn config(socket: PathBuf) -> Config {
     Config {
         socket,
         policy: policy::without_file(interface, 0),
-        live_frames: LiveFrames::Never,
+        live_frames: LiveFrames::Guarded,
     }
 }
 
