@@ -1,5 +1,6 @@
 //! One finding: what was looked at, what it means, how to mend it.
 
+use exos_host::Error;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -94,3 +95,30 @@ impl Check {
         }
     }
 }
+
+/// What is looked at, and what that means however it turns out.
+#[derive(Clone, Copy)]
+pub(crate) struct About(pub &'static str, pub &'static str);
+
+impl About {
+    pub(crate) fn ok(self, what: impl Into<String>) -> Check {
+        Check::ok(self.0, what, self.1)
+    }
+
+    pub(crate) fn warn(self, what: impl Into<String>, mend: impl Into<String>) -> Check {
+        Check::warn(self.0, what, self.1, mend)
+    }
+
+    pub(crate) fn fail(self, what: impl Into<String>, mend: impl Into<String>) -> Check {
+        Check::fail(self.0, what, self.1, mend)
+    }
+}
+
+/// What mends an error, as it says itself or as is known `otherwise`.
+pub(crate) fn remedy(error: &Error, otherwise: &str) -> String {
+    let mend = error.mend.clone();
+    mend.unwrap_or_else(|| otherwise.to_owned())
+}
+
+/// What mends what depends on other checks.
+pub(crate) const AFTER_THE_OTHERS: &str = "mend what is marked above first";

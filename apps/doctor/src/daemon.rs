@@ -1,6 +1,6 @@
 //! The daemon that lends parts of interfaces: whether it runs, what it serves, and what it would give to us.
 
-use crate::check::Check;
+use crate::check::{Check, remedy};
 use exos::via::{self, control};
 use exos_host::Result;
 use exos_host::caps::{self, CapabilitySet};
@@ -47,13 +47,10 @@ pub(crate) fn examine(socket: &Path, shown: &[LinkInfo]) -> (Vec<Check>, Option<
         Ok(daemon) => daemon,
         Err(error) => {
             let error = exos_program::with_options(error);
-            let mend = error.mend.clone();
-            let mend = mend.unwrap_or_else(|| "start it again: exos daemon as root".to_owned());
+            let mend = remedy(&error, "start it again: exos daemon as root");
             let meaning = "programs of ordinary users get nothing from it";
-            return (
-                vec![Check::fail("daemon", error.sentence(), meaning, mend)],
-                None,
-            );
+            let check = Check::fail("daemon", error.sentence(), meaning, mend);
+            return (vec![check], None);
         }
     };
     let mut checks = vec![present(socket, &daemon)];

@@ -1,6 +1,6 @@
 //! What concerns one interface: its driver, queues, MTU, offloads, and who else is on it.
 
-use crate::check::Check;
+use crate::check::{About, Check};
 use exos_host::Result;
 use exos_host::bpf::ProgInfo;
 use exos_host::ethtool::{Ethtool, Feature, STOP_MERGING};
@@ -112,22 +112,15 @@ pub fn examine(link: &LinkInfo) -> Result<InterfaceReport> {
 }
 
 fn state(facts: &Facts<'_>) -> Option<Check> {
-    let (id, name) = ("state", &facts.link.name);
-    let meaning = "packets flow only when it is up and has a carrier";
+    let name = &facts.link.name;
+    let about = About("state", "packets flow only when it is up and has a carrier");
     Some(match (facts.link.up, facts.link.running) {
-        (true, true) => Check::ok(id, "up, with carrier", meaning),
-        (true, false) => Check::warn(
-            id,
+        (true, true) => about.ok("up, with carrier"),
+        (true, false) => about.warn(
             "up, no carrier",
-            meaning,
             "plug in the cable, or bring its other end up",
         ),
-        (false, _) => Check::warn(
-            id,
-            "down",
-            meaning,
-            format!("bring it up: ip link set {name} up"),
-        ),
+        (false, _) => about.warn("down", format!("bring it up: ip link set {name} up")),
     })
 }
 

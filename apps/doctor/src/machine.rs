@@ -1,9 +1,9 @@
 //! What concerns the whole machine: kernel, privileges, limits, and the system calls that we live on.
 
-use crate::check::Check;
+use crate::check::{About, Check, remedy};
 use crate::modes::lends_queues;
 use crate::trial;
-use exos_host::bpf::{Map, Prog};
+use exos_host::bpf::{Map, Prog, TestRun};
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::{Error, affinity, kernel, limits, uring};
 use exos_link::BOUND_MAPPING_KERNEL;
@@ -66,23 +66,18 @@ fn capability(&(set, name, purpose): &(CapabilitySet, &'static str, &'static str
 }
 
 fn af_xdp() -> Check {
-    let (id, meaning) = (
+    let about = About(
         "af-xdp",
         "AF_XDP is how packets reach a program past the kernel's stack",
     );
     let Err(e) = socket(AddressFamily::XDP, SocketType::RAW, None) else {
-        return Check::ok(id, "AF_XDP sockets", meaning);
+        return about.ok("AF_XDP sockets");
     };
     let mend = match e {
         rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => "run as root, or with CAP_NET_RAW",
         _ => "boot a kernel with CONFIG_XDP_SOCKETS=y, or leave the sandbox that forbids them",
     };
-    Check::fail(
-        id,
-        Error::io("no AF_XDP socket", e).sentence(),
-        meaning,
-        mend,
-    )
+    about.fail(Error::io("no AF_XDP socket", e).sentence(), mend)
 }
 
 /// `mov r0, 2; exit`: passes every packet to the host's stack.
@@ -91,24 +86,20 @@ const XDP_PASS: u32 = 2;
 
 /// A program is loaded and run on a packet, for real.
 fn bpf_load() -> Check {
-    let meaning = "filters are programs that the kernel verifies, compiles and runs";
+    let about = About(
+        "bpf-load",
+        "filters are programs that the kernel verifies, compiles and runs",
+    );
     let run = Prog::load(&PASS_ALL, "exos_doctor", false)
         .map_err(Error::from)
         .and_then(|p| p.test_run(&[0; 64]));
     match run {
-        Ok(run) if run.verdict == XDP_PASS => {
-            Check::ok("bpf-load", "a test program loads and runs", meaning)
-        }
-        Ok(run) => Check::fail(
-            "bpf-load",
-            format!(
-                "a test program gave verdict {} instead of {XDP_PASS}",
-                run.verdict
-            ),
-            meaning,
+        Ok(run) if run.verdict == XDP_PASS => about.ok("a test program loads and runs"),
+        Ok(TestRun { verdict, .. }) => about.fail(
+            format!("a test program gave verdict {verdict} instead of {XDP_PASS}"),
             "report this kernel to us",
         ),
-        Err(e) => failed("bpf-load", &e, meaning),
+        Err(e) => failed(about, &e),
     }
 }
 
@@ -132,25 +123,25 @@ fn lending() -> Check {
 }
 
 fn bpf_map() -> Check {
-    let meaning = "the map by which a filter finds the socket of a program";
+    let about = About(
+        "bpf-xskmap",
+        "the map by which a filter finds the socket of a program",
+    );
     match Map::xskmap(1) {
-        Ok(_) => Check::ok("bpf-xskmap", "a socket map can be made", meaning),
-        Err(e) => failed("bpf-xskmap", &e, meaning),
+        Ok(_) => about.ok("a socket map can be made"),
+        Err(e) => failed(about, &e),
     }
 }
 
 /// A failed check from an error: its own remedy, or the usual one.
-fn failed(id: &'static str, error: &Error, meaning: &str) -> Check {
-    let mend = error
-        .mend
-        .clone()
-        .unwrap_or_else(|| "run as root, or with CAP_BPF and CAP_NET_ADMIN".to_owned());
-    Check::fail(id, error.sentence(), meaning, mend)
+fn failed(about: About, error: &Error) -> Check {
+    let mend = remedy(error, "run as root, or with CAP_BPF and CAP_NET_ADMIN");
+    about.fail(error.sentence(), mend)
 }
 
 /// Seen on a program of ours where we may look, otherwise read from the switch.
 fn bpf_jit() -> Check {
-    let (id, meaning) = (
+    let about = About(
         "bpf-jit",
         "compiled filters run several times faster than interpreted ones",
     );
@@ -158,20 +149,15 @@ fn bpf_jit() -> Check {
     let compiled = program
         .and_then(|p| p.info().ok())
         .is_some_and(|info| info.jited_bytes > 0);
+    let mend = "turn it on: sysctl -w net.core.bpf_jit_enable=1";
     match sysctl("net/core/bpf_jit_enable").as_deref() {
-        _ if compiled => Check::ok(id, "the kernel compiles BPF programs", meaning),
-        Some("0") => Check::warn(
-            id,
-            "the BPF compiler is off",
-            meaning,
-            "turn it on: sysctl -w net.core.bpf_jit_enable=1",
-        ),
-        Some(_) => Check::ok(id, "the BPF compiler is on", meaning),
-        None => Check::ok(
-            id,
-            "the BPF compiler's switch is hidden here",
-            "it is on unless somebody turned it off",
-        ),
+        _ if compiled => about.ok("the kernel compiles BPF programs"),
+        Some("0") => about.warn("the BPF compiler is off", mend),
+        Some(_) => about.ok("the BPF compiler is on"),
+        None => {
+            let meaning = "it is on unless somebody turned it off";
+            Check::ok(about.0, "the BPF compiler's switch is hidden here", meaning)
+        }
     }
 }
 
@@ -194,63 +180,60 @@ fn bpf_unprivileged() -> Check {
 }
 
 fn memlock() -> Check {
-    let meaning = "bounds the packet memory of a program without CAP_IPC_LOCK";
-    let (id, mebibytes) = ("memlock", |bytes: u64| bytes / (1024 * 1024));
-    match limits::memlock() {
-        None => Check::ok(id, "locked memory is not limited", meaning),
-        Some(limit) if limit >= UMEM_BYTES => Check::ok(
-            id,
-            format!("locked memory up to {} MiB", mebibytes(limit)),
-            meaning,
-        ),
-        Some(limit) if caps::has(CapabilitySet::IPC_LOCK) => Check::ok(
-            id,
-            format!("locked memory up to {} MiB", mebibytes(limit)),
-            "does not bind this process, which has CAP_IPC_LOCK",
-        ),
-        Some(limit) => Check::warn(
-            id,
-            format!("locked memory only up to {} MiB", mebibytes(limit)),
-            format!("{meaning}; one ring wants {} MiB", mebibytes(UMEM_BYTES)),
-            "raise it: ulimit -l unlimited as root, or LimitMEMLOCK=infinity in the service",
-        ),
+    let about = About(
+        "memlock",
+        "bounds the packet memory of a program without CAP_IPC_LOCK",
+    );
+    let Some(limit) = limits::memlock() else {
+        return about.ok("locked memory is not limited");
+    };
+    let mebibytes = |bytes: u64| bytes / (1024 * 1024);
+    let what = format!("locked memory up to {} MiB", mebibytes(limit));
+    if limit >= UMEM_BYTES {
+        return about.ok(what);
     }
+    if caps::has(CapabilitySet::IPC_LOCK) {
+        let meaning = "does not bind this process, which has CAP_IPC_LOCK";
+        return Check::ok(about.0, what, meaning);
+    }
+    Check::warn(
+        about.0,
+        format!("locked memory only up to {} MiB", mebibytes(limit)),
+        format!("{}; one ring wants {} MiB", about.1, mebibytes(UMEM_BYTES)),
+        "raise it: ulimit -l unlimited as root, or LimitMEMLOCK=infinity in the service",
+    )
 }
 
 /// A file is read, for real.
 fn io_uring() -> Check {
-    let (id, meaning) = (
+    let about = About(
         "io-uring",
         "by it `exos serve` reads long files without waiting; without it a thread does, which costs more",
     );
     let Err(e) = uring::examine() else {
-        return Check::ok(id, "files can be read by io_uring", meaning);
+        return about.ok("files can be read by io_uring");
     };
     let mend = match sysctl("kernel/io_uring_disabled").as_deref() {
         Some("1" | "2") => "allow it: sysctl -w kernel.io_uring_disabled=0 as root",
         _ => "leave the sandbox that forbids it, or boot Linux 5.19 or later",
     };
-    Check::warn(id, format!("no io_uring: {e}"), meaning, mend)
+    about.warn(format!("no io_uring: {e}"), mend)
 }
 
 fn tun() -> Check {
-    let meaning = "a TAP device is the way for packets where AF_XDP is not to be had";
-    match std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/net/tun")
-    {
-        Ok(_) => Check::ok("tun", "/dev/net/tun opens", meaning),
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Check::warn(
-            "tun",
+    let about = About(
+        "tun",
+        "a TAP device is the way for packets where AF_XDP is not to be had",
+    );
+    let mut options = std::fs::File::options();
+    match options.read(true).write(true).open("/dev/net/tun") {
+        Ok(_) => about.ok("/dev/net/tun opens"),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => about.warn(
             "/dev/net/tun may not be opened",
-            meaning,
             "allow it: chmod 666 /dev/net/tun as root",
         ),
-        Err(e) => Check::warn(
-            "tun",
+        Err(e) => about.warn(
             format!("/dev/net/tun does not open: {e}"),
-            meaning,
             "load its module: modprobe tun as root",
         ),
     }
@@ -258,29 +241,18 @@ fn tun() -> Check {
 
 /// Tried by running a command in one; the settings only explain a refusal.
 fn user_namespaces() -> Check {
-    let (id, meaning) = (
+    let about = About(
         "user-namespaces",
         "they let users without root try exos in a network of their own",
     );
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--net", "true"]);
-    match command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-    {
-        Ok(status) if status.success() => Check::ok(id, "user namespaces can be made", meaning),
-        Ok(_) => Check::warn(
-            id,
-            "user namespaces cannot be made",
-            meaning,
-            namespace_remedy(),
-        ),
-        Err(_) => Check::warn(
-            id,
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    match command.stderr(Stdio::null()).status() {
+        Ok(status) if status.success() => about.ok("user namespaces can be made"),
+        Ok(_) => about.warn("user namespaces cannot be made", namespace_remedy()),
+        Err(_) => about.warn(
             "user namespaces could not be tried",
-            meaning,
             "install unshare: apt install util-linux",
         ),
     }
@@ -315,17 +287,14 @@ fn namespace_remedy() -> String {
 }
 
 fn cores() -> Check {
-    let cores = affinity::allowed().map_or(1, |cores| cores.len());
-    let meaning = "a program of ours keeps one core busy under load; its peer needs another";
-    if cores > 1 {
-        return Check::ok("cores", format!("{cores} cores"), meaning);
-    }
-    Check::warn(
+    let about = About(
         "cores",
-        "1 core",
-        meaning,
-        "give the machine a second core before measuring",
-    )
+        "a program of ours keeps one core busy under load; its peer needs another",
+    );
+    match affinity::allowed().map_or(1, |cores| cores.len()) {
+        0 | 1 => about.warn("1 core", "give the machine a second core before measuring"),
+        cores => about.ok(format!("{cores} cores")),
+    }
 }
 
 /// Programs that only measurements need.
@@ -333,16 +302,12 @@ fn tool(program: &'static str, package: &str) -> Check {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<_> = std::env::split_paths(&paths).collect();
     places.extend(["/usr/sbin", "/usr/local/sbin"].map(|p| Path::new(p).to_owned()));
-    let meaning = "`exos bench http` measures with it";
+    let about = About("tool", "`exos bench http` measures with it");
     if places.iter().any(|place| place.join(program).is_file()) {
-        return Check::ok("tool", format!("{program} is installed"), meaning);
+        return about.ok(format!("{program} is installed"));
     }
-    Check::warn(
-        "tool",
-        format!("{program} is not installed"),
-        meaning,
-        format!("apt install {package}"),
-    )
+    let mend = format!("apt install {package}");
+    about.warn(format!("{program} is not installed"), mend)
 }
 
 fn sysctl(setting: &str) -> Option<String> {

@@ -6,7 +6,7 @@
 //! One thread drives both ends, so a figure is all the work that the machine has with a packet there and back, the
 //! kernel's included: compare the ways with each other.
 
-use crate::check::Check;
+use crate::check::{AFTER_THE_OTHERS, About, Check, remedy};
 use crate::trial;
 use exos::via::{Mode, Via};
 use exos::wire::Prefix;
@@ -66,13 +66,12 @@ pub(crate) const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN
 
 /// Measures all ways, and says what came of it.
 pub(crate) fn examine() -> (Vec<Check>, Vec<ModeMeasure>) {
-    let (id, meaning) = (
+    let about = About(
         "modes",
         "what a packet costs in each mode is measured in a network of its own",
     );
     if !caps::has(NEEDED) {
-        let check = Check::warn(id, "not measured", meaning, "run as root");
-        return (vec![check], Vec::new());
+        return (vec![about.warn("not measured", "run as root")], Vec::new());
     }
     let measured = NetNs::anonymous().and_then(|netns| netns.run(|| measure_all(&netns))?);
     match measured {
@@ -81,10 +80,9 @@ pub(crate) fn examine() -> (Vec<Check>, Vec<ModeMeasure>) {
             (modes.chain([live_frames]).collect(), all)
         }
         Err(error) => {
-            let mend = error.mend.clone();
-            let mend = mend.unwrap_or_else(|| "mend what is marked above first".to_owned());
             let what = format!("a measurement of the modes: {}", error.sentence());
-            (vec![Check::warn(id, what, meaning, mend)], Vec::new())
+            let check = about.warn(what, remedy(&error, AFTER_THE_OTHERS));
+            (vec![check], Vec::new())
         }
     }
 }

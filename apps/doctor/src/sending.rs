@@ -5,7 +5,7 @@
 //! the median of the batches, so that what other programs take from some does not count. A link finds out the same of its
 //! own batches while it sends.
 
-use crate::check::Check;
+use crate::check::{AFTER_THE_OTHERS, About, Check, remedy};
 use crate::{modes, trial};
 use exos_host::caps;
 use exos_host::netns::NetNs;
@@ -37,12 +37,12 @@ pub struct SendMeasure {
 
 /// Measures both ways, and says what came of it.
 pub(crate) fn examine() -> (Vec<Check>, Vec<SendMeasure>) {
-    let (id, meaning) = (
+    let about = About(
         "live-frames",
         "a link sends many frames at once in one system call that batches, where that costs less",
     );
     if !caps::has(modes::NEEDED) {
-        let check = Check::warn(id, "live frame mode not tried", meaning, "run as root");
+        let check = about.warn("live frame mode not tried", "run as root");
         return (vec![check], Vec::new());
     }
     let measured = NetNs::anonymous().and_then(|netns| netns.run(|| measure_all(&netns))?);
@@ -51,18 +51,13 @@ pub(crate) fn examine() -> (Vec<Check>, Vec<SendMeasure>) {
         Err(error) => (Some(error), Vec::new()),
     };
     let check = match refusal {
-        None => Check::ok(id, "frames leave in live frame mode", meaning),
-        Some(error) => {
-            let mend = error.mend.clone();
-            let mend = mend.unwrap_or_else(|| "mend what is marked above first".to_owned());
-            let what = format!("no live frame mode: {}", error.sentence());
-            Check::warn(
-                id,
-                what,
-                "all frames leave one by one, by AF_XDP's ring",
-                mend,
-            )
-        }
+        None => about.ok("frames leave in live frame mode"),
+        Some(error) => Check::warn(
+            about.0,
+            format!("no live frame mode: {}", error.sentence()),
+            "all frames leave one by one, by AF_XDP's ring",
+            remedy(&error, AFTER_THE_OTHERS),
+        ),
     };
     let lines = measures.iter().map(describe);
     (std::iter::once(check).chain(lines).collect(), measures)

@@ -3,7 +3,7 @@
 //! It happens over a veth pair in a network namespace that is made for it and goes with it, so nothing of the
 //! machine's own network is touched. What works here and not on a real interface is up to that one's driver.
 
-use crate::check::Check;
+use crate::check::{AFTER_THE_OTHERS, About, Check, remedy};
 use exos_filter::{Action, Filter, Rule};
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result};
@@ -18,28 +18,16 @@ pub(crate) const EXPERIMENTAL: [u8; 2] = [0x88, 0xb5];
 
 /// Tries it.
 pub(crate) fn examine() -> Check {
-    let (id, meaning) = (
+    let about = About(
         "trial",
         "filter, socket map, rings and packet memory work together",
     );
     match NetNs::anonymous().and_then(|netns| netns.run(|| cross(&netns))?) {
-        Ok(mode) => Check::ok(
-            id,
-            format!("a packet crosses between AF_XDP links ({mode})"),
-            meaning,
+        Ok(mode) => about.ok(format!("a packet crosses between AF_XDP links ({mode})")),
+        Err(e) => about.fail(
+            format!("a trial of AF_XDP: {}", e.sentence()),
+            remedy(&e, AFTER_THE_OTHERS),
         ),
-        Err(e) => {
-            let mend = e
-                .mend
-                .clone()
-                .unwrap_or_else(|| "mend what is marked above first".to_owned());
-            Check::fail(
-                id,
-                format!("a trial of AF_XDP: {}", e.sentence()),
-                meaning,
-                mend,
-            )
-        }
     }
 }
 

@@ -19,32 +19,17 @@
 
 mod cookie;
 mod expect;
+mod settings;
 mod shape;
 mod write;
 
-use super::Handler;
+use super::attached::{Handler, go_on};
 use crate::ebpf::{Assembler, Label, Reg, Size};
 use crate::program::{Counter, Program, xdp};
-use exos_wire::Mac;
-use exos_wire::tcp::cookie::Recipe;
 use expect::{expect_options, expect_room};
 use shape::{CONTEXT, COUNTER, Shape};
-use std::net::Ipv4Addr;
 
-/// Whose SYNs are answered, and how.
-#[derive(Clone, Debug)]
-pub struct SynHandler {
-    /// The interface's link address.
-    pub mac: Mac,
-    /// Whose SYNs are answered.
-    pub addresses: Vec<Ipv4Addr>,
-    /// Who cannot have sent a packet: addresses of ours, and those of all hosts of a network.
-    pub not_from: Vec<Ipv4Addr>,
-    /// What the answers are made of.
-    pub recipe: Recipe,
-    /// Frames may come with the checksum left to a device: only the pseudo header's sum is in its field.
-    pub may_be_partial: bool,
-}
+pub use settings::SynHandler;
 
 impl Handler for SynHandler {
     fn name(&self) -> &'static str {
@@ -60,7 +45,7 @@ impl Handler for SynHandler {
         asm.bind(full);
         self.answer(&mut asm, Shape::Full, filter, counters_fd);
         asm.bind(filter);
-        super::go_on(&mut asm, CONTEXT, prog_array_fd, xdp::PASS);
+        go_on(&mut asm, CONTEXT, prog_array_fd, xdp::PASS);
         Program::new(
             asm.finish()
                 .expect("jumps within a few thousand instructions"),

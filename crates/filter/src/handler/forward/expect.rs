@@ -1,6 +1,6 @@
 //! What a packet looks like that is forwarded: everything else goes on to the filter.
 
-use super::ForwardHandler;
+use super::settings::ForwardHandler;
 use super::shape::{CONTEXT, END, FRAME, LENGTH, PACKET, Shape};
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, fold, half};

@@ -5,9 +5,9 @@
 //! ([`super::flows`]). Everything that is read is bounded: indices by the arrays that they are of, so that whatever is
 //! in that memory, the worst is that a packet goes to user space.
 
-use super::ForwardHandler;
 use super::flows::STIR;
 use super::layout::{self, BUCKET_ENTRIES};
+use super::settings::ForwardHandler;
 use super::shape::{
     ADDRESSES, CHANGES, FLOW, FRAME, HOP, INDEX, NUMBER, PORTS, SPARE, Shape, TALLY, WAY,
 };

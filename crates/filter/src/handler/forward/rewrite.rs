@@ -1,7 +1,8 @@
 //! A packet counted, and changed as its flow says, by what was copied of that to the stack.
 
+use super::settings::ForwardHandler;
 use super::shape::{ADDRESSES, CHANGES, FLOW, FRAME, HOP, LENGTH, PORTS, Shape, TALLY};
-use super::{ForwardHandler, layout, sums};
+use super::{layout, sums};
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Reg, Size};
 use crate::handler::arithmetic::{half, word};
 use crate::packet::NETWORK as IP;

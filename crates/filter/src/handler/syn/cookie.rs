@@ -1,6 +1,6 @@
 //! The initial sequence number and the timestamp of an answer: the stack's SYN cookie, by the stack's recipe.
 
-use super::SynHandler;
+use super::settings::SynHandler;
 use super::shape::{
     DESTINATION, EPOCH, FRAME, ISS, LOCAL, MILLIS, OPTIONS, PAIR, PORTS, REMOTE, SAID, SOURCE,
     Shape, TCP, keep, kept,

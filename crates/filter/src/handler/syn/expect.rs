@@ -1,6 +1,6 @@
 //! What a SYN that is answered looks like: everything else goes on to the filter.
 
-use super::SynHandler;
+use super::settings::SynHandler;
 use super::shape::{
     CHECKSUM, CONTEXT, DESTINATION, FRAME, MSS_OPTION, OPTIONS, PACKET, SACK_AND_TIMESTAMPS,
     SCALE_MAX, SCALE_OPTION, SOURCE, Shape, TCP,

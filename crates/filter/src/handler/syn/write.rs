@@ -1,6 +1,6 @@
 //! The answer, written over the SYN in its frame.
 
-use super::SynHandler;
+use super::settings::SynHandler;
 use super::shape::{
     ATOMIC, CHECKSUM, DESTINATION, FRAME, ISS, MSS_OPTION, OPTIONS, PORTS, SACK_AND_TIMESTAMPS,
     SAID, SCALE_OPTION, SOURCE, SYN_ACK, Shape, TCP, kept,

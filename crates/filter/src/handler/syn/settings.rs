@@ -1,0 +1,20 @@
+//! What is known when the program is made.
+
+use exos_wire::Mac;
+use exos_wire::tcp::cookie::Recipe;
+use std::net::Ipv4Addr;
+
+/// Whose SYNs are answered, and how.
+#[derive(Clone, Debug)]
+pub struct SynHandler {
+    /// The interface's link address.
+    pub mac: Mac,
+    /// Whose SYNs are answered.
+    pub addresses: Vec<Ipv4Addr>,
+    /// Who cannot have sent a packet: addresses of ours, and those of all hosts of a network.
+    pub not_from: Vec<Ipv4Addr>,
+    /// What the answers are made of.
+    pub recipe: Recipe,
+    /// Frames may come with the checksum left to a device: only the pseudo header's sum is in its field.
+    pub may_be_partial: bool,
+}
