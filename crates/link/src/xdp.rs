@@ -115,6 +115,8 @@ struct Interface {
     /// Those in use.
     queues: u32,
     rx_checksum: RxChecksum,
+    /// A bond's master: its driver runs programs on packets of its members, which sockets of the bond do not get.
+    is_bond: bool,
 }
 
 impl XdpLink {
