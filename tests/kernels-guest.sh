@@ -43,11 +43,11 @@ make_initramfs() {
     rm -rf "$tree"
     mkdir -p "$tree"/{dev,proc,sys,tmp,run,etc,bin,modules,root} "$tree"/usr/share || return 1
     echo root:x:0:0::/:/bin/sh >"$tree/etc/passwd"
-    add busybox ip ethtool tc setpriv "$work/exos" || return 1
+    add busybox ip ethtool tc setpriv curl "$work/exos" || return 1
     cp -r "$work/site" "$tree/"
     [ ! -f "$work/filter-tests" ] || add "$work/filter-tests" || return 1
     : >"$tree/modules/order"
-    for module in virtio_pci virtio_net e1000e veth tun sch_ingress cls_bpf; do
+    for module in virtio_pci virtio_net e1000e veth tun sch_ingress cls_bpf 8021q bonding; do
         modprobe -d "$kernel" -S "$release" --show-depends "$module" | grep -o '/[^ ]*\.ko[.a-z]*' || [ $module = veth ]
     done | awk '!seen[$0]++' | while read -r file; do
         case $file in

@@ -3,6 +3,7 @@
 # machine's stack, byte for byte. Prints "ok NAME", "not ok NAME: why" and "SKIPPED: ..." lines.
 #
 #   tests/kernels.sh PATH/TO/exos [SUITE...]     bookworm and bookworm-backports when left out: Linux 6.1 and 6.12
+#   EXOS_KERNEL_PARTS="vlan bond" tests/kernels.sh PATH/TO/exos      some parts: programs, cards, daemon, live, vlan, bond
 #
 # Kernels come from Debian's archive and are kept in target/kernels. The machine needs no virtualisation: where it has
 # none the processor is emulated, which takes some minutes. All cards are in one guest, which has the interfaces
@@ -20,6 +21,8 @@ need_root "Debian's kernels in QEMU"
 need_programs "Debian's kernels in QEMU" qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio xz:xz-utils \
     depmod:kmod apt-get:apt dpkg:dpkg ip:iproute2 ethtool tc:iproute2 curl python3 strip:binutils
 . "$here/kernels-guest.sh"
+. "$here/kernels-layered.sh"
+parts=" ${EXOS_KERNEL_PARTS:-programs cards daemon live vlan bond} "
 begin
 mkdir "$work/site"
 echo hello >"$work/site/index.html"
@@ -213,6 +216,30 @@ lent_clients() {
     fi
 }
 
+# live CARD: whether many frames at once leave in live frame mode, and whether doctor says so.
+live() {
+    local at said frames
+    at=$(number_of "$1")
+    about="Linux $version, $1: "
+    said=$(guest_do "exos doctor $1" | sed -n 's/.*\(takes .*redirected frames.*\)/\1/p')
+    is_before 6.3 && said="takes no redirected frames: Linux before 6.3 does not say"
+    echo "# ${about}doctor: ${said:-nothing of live frames}"
+    in_guest serve http "exos serve /site --link xdp:$1 --address 10.$at.0.9/24 --json" || { bad "serve starts" "$(cat "$work/said")"; return; }
+    outside "$exos" load --sockets --quiet "http://10.$at.0.9/" -c 256 -d 10s >"$work/said" 2>&1
+    guest_do "kill -USR1 $program; sleep 2" >/dev/null
+    frames=$(guest_do "tail -n 1 /tmp/serve | grep -o 'link_tx_live_frames\":[0-9]*\|link_tx_frames\":[0-9]*'" | tr '\n' ' ')
+    echo "# $about$frames"
+    if [[ $1 = two ]]; then
+        # A frame leaves so where it arrives by the queue of the processor that sends it: by chance.
+        :
+    elif [[ $said = "takes redirected"* || $said = *"frames yet"* ]]; then
+        check "frames leave in live frame mode" test "$(sed 's/.*live_frames":\([0-9]*\).*/\1/' <<<"$frames")" -gt 0
+    else
+        has "no frame leaves in live frame mode" 'live_frames":0' "$frames"
+    fi
+    stop_in_guest
+}
+
 # in_the_kernel: the tests of crate exos-filter that run programs in this kernel, with fewer random filters than elsewhere.
 in_the_kernel() {
     local modules="kernel_agreement gate_agreement gate_wire interpreter syn_handler"
@@ -234,10 +261,16 @@ for suite in "${suites[@]}"; do
     # "... Debian 6.1.192-1 (DATE)"
     version=$(guest_do "uname -v" | sed -E 's/.* Debian ([0-9.]+).*/\1/')
     about=; ok "Linux $version boots"
-    about="Linux $version: "; in_the_kernel
-    for card in "${cards[@]}"; do card "$card"; done
-    for card in "${cards[@]}"; do lent "$card"; done
-    about="Linux $version, a veth: "; veth
+    about="Linux $version: "
+    if [[ $parts = *" programs "* ]]; then in_the_kernel; fi
+    if [[ $parts = *" cards "* ]]; then
+        for card in "${cards[@]}"; do card "$card"; done
+        about="Linux $version, a veth: "; veth
+    fi
+    if [[ $parts = *" daemon "* ]]; then for card in "${cards[@]}"; do lent "$card"; done; fi
+    if [[ $parts = *" live "* ]]; then for card in one two plain; do live "$card"; done; fi
+    # shellcheck disable=SC2046
+    layered $(grep -owE 'vlan|bond' <<<"$parts")
     about="Linux $version: "
     same "doctor: no native XDP on a card that cannot stop merging" 0 "$(guest_do "exos doctor fixed | grep -c ', native XDP'")"
     if is_before 6.5; then has "doctor: what a daemon lends less" "a daemon lends less" "$(guest_do "exos doctor one")"; fi

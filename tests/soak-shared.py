@@ -332,7 +332,7 @@ class Soak:
     def watch(self, seconds):
         """Traffic in which nothing ends, and each frame of which is accounted for."""
         if self.is_running("load"):
-            self.programs["load"].end(signal.SIGTERM)
+            self.programs["load"].end(self.random.choice([signal.SIGKILL, signal.SIGTERM]))
         before = self.snapshot()
         self.finish(self.begin(seconds))
         return self.account(before, self.snapshot())

@@ -67,7 +67,11 @@ impl Facts<'_> {
     }
 
     fn is_native(&self) -> bool {
-        !self.merges_for_good() && self.driver_is_native()
+        !self.merges_for_good() && !self.is_bond() && self.driver_is_native()
+    }
+
+    fn is_bond(&self) -> bool {
+        self.link.kind.as_deref() == Some("bond")
     }
 
     fn driver_is_native(&self) -> bool {
@@ -143,6 +147,12 @@ fn native(facts: &Facts<'_>) -> Option<Check> {
         let meaning = "filters run in the driver, before the kernel makes a socket buffer";
         return Some(Check::ok("native-xdp", what + "native XDP", meaning));
     }
+    if facts.is_bond() {
+        let meaning = "in its driver programs see packets of its members, which rings of the bond do not get: filters run on socket buffers (generic XDP)";
+        let mend = "name a member, if one is enough, or go on with generic XDP";
+        let what = what + "no native XDP for programs";
+        return Some(Check::warn("native-xdp", what, meaning, mend));
+    }
     if facts.merges_for_good() {
         let meaning = "the device merges packets, and the driver refuses native XDP meanwhile: filters run on socket buffers (generic XDP)";
         let what = what + "no native XDP here";
@@ -182,13 +192,20 @@ fn live_frames(facts: &Facts<'_>) -> Option<Check> {
         let meaning = "many frames at once may leave in live frame mode";
         return Some(Check::ok(id, "takes redirected frames", meaning));
     }
-    let meaning = match facts.driver.as_deref() {
-        Some("veth") => {
-            "frames leave by AF_XDP's ring, until the other end has an XDP program or GRO"
-        }
-        _ => "frames leave by AF_XDP's ring, one by one",
+    let no = "takes no redirected frames";
+    let (what, meaning) = match facts.driver.as_deref() {
+        Some("veth") => (
+            no,
+            "frames leave by AF_XDP's ring, until the other end has an XDP program or GRO",
+        ),
+        // virtio_net and others make room for them when a program comes.
+        _ if facts.is_native() && facts.link.xdp.is_none() => (
+            "takes no redirected frames yet",
+            "most drivers do while an XDP program is on the interface, such as ours: then many at once leave in live frame mode",
+        ),
+        _ => (no, "frames leave by AF_XDP's ring, one by one"),
     };
-    Some(Check::ok(id, "takes no redirected frames", meaning))
+    Some(Check::ok(id, what, meaning))
 }
 
 /// A ring sees only the packets of its own queue, so a program has a ring on each queue that is in use.

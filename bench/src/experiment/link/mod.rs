@@ -7,14 +7,15 @@
 //! | `lone` | the time of a single frame there and back |
 //!
 //! Set-up: the lab's plain wire; one end in namespace a on one core, the other in namespace b on another. An end is a process
-//! that looks at nothing in the frames. Whatever sends, an AF_XDP link receives, except where sockets are compared. In
+//! that looks at nothing in the frames. Whatever sends, an AF_XDP link receives, except where sockets and DPDK are compared. In
 //! each run of a cell the ways take turns, and a ratio is taken of each run before the median over the runs.
 //!
 //! A veth takes 256 frames at a time and drops what is beyond; no batch is larger.
 //!
-//! Each group is a file, with its cells, its results and its columns. `flood` and `round_trips` are the ends; `socket` and
-//! `iperf3` are what is compared.
+//! Each group is a file, with its cells, its results and its columns. `flood` and `round_trips` are the ends; `socket`,
+//! `iperf3` and `dpdk` are what is compared.
 
+mod dpdk;
 mod exchange;
 mod flood;
 mod iperf3;
@@ -223,6 +224,7 @@ fn available(lab: &Lab, asked: &[Way]) -> Result<(Vec<Way>, Vec<String>)> {
         let refusal = match way {
             Way::Live => live_refusal(lab)?,
             Way::Iperf3 => iperf3::available().err(),
+            Way::DpdkPacket | Way::DpdkXdp => dpdk::available().err(),
             Way::Ring | Way::Cheaper | Way::Socket => None,
         };
         match refusal {

@@ -2,7 +2,7 @@
 
 use super::flood::{Receiver, Sender};
 use super::way::Way;
-use super::{Group, Session, iperf3, socket};
+use super::{Group, Session, dpdk, iperf3, socket};
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::Figure;
 use crate::report::{self, Column, Section, fixed, median_of, percent_of};
@@ -35,7 +35,7 @@ pub struct SendOutcome {
     pub frames_per_sec: f64,
     /// Time of the sender's core for each frame that it sent: its program and the kernel's work, most of the receiver's too.
     pub sender_ns_per_frame: f64,
-    /// Time of the receiver's core for each frame that arrived, while it found some; of iperf3, of its process.
+    /// Time of the receiver's core for each frame that arrived, while it found some; of iperf3, of its process; of DPDK, what it says.
     pub receiver_ns_per_frame: f64,
     /// Part of what was sent that did not arrive.
     pub lost_share: f64,
@@ -82,7 +82,14 @@ impl report::Tabular for Send {
 }
 
 /// The ways in the figure.
-const SHOWN: [Way; 4] = [Way::Ring, Way::Live, Way::Cheaper, Way::Socket];
+const SHOWN: [Way; 6] = [
+    Way::Ring,
+    Way::Live,
+    Way::Cheaper,
+    Way::Socket,
+    Way::DpdkPacket,
+    Way::DpdkXdp,
+];
 
 const NOTE: &str = "ns: time of either core for a frame; the sender's includes the kernel's delivery. live: left in live frame mode.";
 
@@ -161,6 +168,9 @@ pub(super) fn measure(session: &Session, cells: &[Cell], ways: &[Way]) -> Result
 fn run(session: &Session, cell: Cell, way: Way) -> Result<SendRun> {
     if way == Way::Iperf3 {
         return iperf3::run(session);
+    }
+    if matches!(way, Way::DpdkPacket | Way::DpdkXdp) {
+        return dpdk::run(session, way, cell.frame_bytes, cell.batch);
     }
     let by_socket = way == Way::Socket;
     let receiver = session.helper(Side::B, &Receiver { by_socket })?;

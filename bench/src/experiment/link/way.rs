@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
 )]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// AF_XDP's transmit ring
     Ring,
@@ -21,18 +21,24 @@ pub enum Way {
     Socket,
     /// iperf3 with UDP
     Iperf3,
+    /// DPDK's testpmd with its driver of packet sockets
+    DpdkPacket,
+    /// DPDK's testpmd with its driver of AF_XDP
+    DpdkXdp,
 }
 
 shown_as_on_the_command_line!(Way);
 
 impl Way {
     /// All, in the order of results.
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Ring,
         Self::Live,
         Self::Cheaper,
         Self::Socket,
         Self::Iperf3,
+        Self::DpdkPacket,
+        Self::DpdkXdp,
     ];
 
     /// Those of an AF_XDP link.
@@ -41,7 +47,7 @@ impl Way {
             Self::Ring => Some(LinkWay::Ring),
             Self::Live => Some(LinkWay::Live),
             Self::Cheaper => Some(LinkWay::Cheaper),
-            Self::Socket | Self::Iperf3 => None,
+            Self::Socket | Self::Iperf3 | Self::DpdkPacket | Self::DpdkXdp => None,
         }
     }
 }

@@ -105,6 +105,7 @@ fn interface_of(name: &str, facts: &Facts) -> Interface {
         } else {
             RxChecksum::Unknown
         },
+        is_bond: false,
     }
 }
 

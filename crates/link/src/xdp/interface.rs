@@ -14,4 +14,6 @@ pub(super) struct Interface {
     /// Those in use.
     pub(super) queues: u32,
     pub(super) rx_checksum: RxChecksum,
+    /// A bond's master: its driver runs programs on packets of its members, which sockets of the bond do not get.
+    pub(super) is_bond: bool,
 }

@@ -137,11 +137,24 @@ impl Offer {
     }
 }
 
+/// Nothing would come.
+fn refuse_bond(interface: &Interface) -> Result<(), Error> {
+    match interface.is_bond {
+        false => Ok(()),
+        true => Err(Error::new(format!(
+            "{} is a bond, whose queues receive nothing",
+            interface.name
+        ))
+        .mend("use a shared link (--mode shared), or have the daemon serve a member")),
+    }
+}
+
 fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
     let version = kernel::check()?;
     let info = Netlink::new()?.link_by_name(&config.interface)?;
     let interface = open::check_interface(&info)?;
     open::check_queue(&interface, config.queue)?;
+    refuse_bond(&interface)?;
     let multi_buffer = open::multi_buffer(&interface, version)?;
     // Without CAP_SYS_RESOURCE it stays; that it is too low shows when the memory is registered.
     let _ = raise_memlock(None);

@@ -41,6 +41,7 @@ use crate::meta::RxChecksum;
 
 /// The kind of a veth in netlink.
 const VETH: &str = "veth";
+const BOND: &str = "bond";
 
 /// Drivers whose other end is the machine that ours runs on: virtio, Xen.
 const PARAVIRTUAL_DRIVERS: [&str; 2] = ["virtio_net", "vif"];
@@ -257,6 +258,7 @@ pub(super) fn check_interface(info: &LinkInfo) -> Result<Interface, Error> {
         mac: Mac(mac),
         mtu: info.mtu as usize,
         rx_checksum,
+        is_bond: info.kind.as_deref() == Some(BOND),
     })
 }
 

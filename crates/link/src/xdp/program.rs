@@ -113,7 +113,7 @@ impl Program {
         for slot in 0..SLOTS {
             slots.set_fd(slot, filter.as_fd())?;
         }
-        let (attachment, native_refusal) = attach(interface.index, &dispatcher, asked.mode)?;
+        let (attachment, native_refusal) = attach(interface, &dispatcher, asked.mode)?;
         Ok(Self {
             attachment,
             slots,
@@ -217,12 +217,16 @@ impl Program {
 
 /// Native first, generic where native is not to be had; then with the reason.
 fn attach(
-    interface: u32,
+    interface: &Interface,
     dispatcher: &Prog,
     choice: ModeChoice,
 ) -> Result<(bpf::Link, Option<Error>), Error> {
-    let attach = |mode| bpf::Link::attach_xdp(interface, dispatcher, mode);
+    let attach = |mode| bpf::Link::attach_xdp(interface.index, dispatcher, mode);
     match choice {
+        ModeChoice::Native if interface.is_bond => Err(of_members(interface)),
+        ModeChoice::Auto if interface.is_bond => {
+            Ok((attach(XdpMode::Generic)?, Some(of_members(interface))))
+        }
         ModeChoice::Native => Ok((attach(XdpMode::Native)?, None)),
         ModeChoice::Generic => Ok((attach(XdpMode::Generic)?, None)),
         ModeChoice::Auto => match attach(XdpMode::Native) {
@@ -232,6 +236,16 @@ fn attach(
             Err(error) => Ok((attach(XdpMode::Generic)?, Some(error))),
         },
     }
+}
+
+/// The kernel gives an AF_XDP socket what came in by the very interface that it is bound to, and in a bond's driver that is the
+/// member.
+fn of_members(interface: &Interface) -> Error {
+    let name = &interface.name;
+    Error::new(format!(
+        "{name} is a bond: in its driver programs see packets of its members, which sockets of {name} do not get"
+    ))
+    .mend("use generic mode, or name a member")
 }
 
 /// Compiles and loads the program for a set of rules.
