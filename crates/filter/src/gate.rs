@@ -30,10 +30,12 @@ mod code;
 mod copies;
 mod counter;
 mod general;
+pub mod group;
 mod incoming;
 pub mod layout;
 pub mod limits;
 pub mod maps;
+mod member;
 mod outgoing;
 mod parse;
 mod record;
@@ -47,6 +49,7 @@ pub use checksum::Checksum;
 pub use copies::{Tap, tap};
 pub use counter::Counter;
 pub use general::{NoClaim, sending};
+pub use group::{Group, Member, MemberFlow};
 pub use incoming::{from_host, general, incoming};
 pub use layout::{
     AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, OwnerKey, Shape,

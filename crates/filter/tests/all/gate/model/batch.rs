@@ -40,6 +40,6 @@ impl Model {
         if packet.part != Part::Whole {
             return true;
         }
-        Self::forbidden(&packet).is_none() && self.classify(&packet, true).is_none()
+        Self::forbidden(&packet).is_none() && self.classify(&packet, Some(slot)).is_none()
     }
 }
