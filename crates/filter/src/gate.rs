@@ -35,7 +35,6 @@ mod incoming;
 pub mod layout;
 pub mod limits;
 pub mod maps;
-mod member;
 mod outgoing;
 mod parse;
 mod record;

@@ -108,6 +108,8 @@ pub struct Daemon {
     pub role: Role,
     /// Claim the UDP port of the number that is served too.
     pub datagrams: bool,
+    /// Share the port with other programs of this user that do so too: each flow is one program's.
+    pub reuse_port: bool,
 }
 
 /// What a program does on addresses that others use too.
@@ -129,6 +131,7 @@ impl Daemon {
             addresses: Vec::new(),
             role,
             datagrams: false,
+            reuse_port: false,
         }
     }
 }

@@ -3,13 +3,15 @@
 //! A grant that several slots hold together leads to a group ([`group_of`]), not to a slot. A flow has a bucket by a keyed
 //! hash of its other end, and each bucket is one member's. Which buckets are whose changes when members come and go; so of a
 //! TCP connection it is remembered which member its SYN went to ([`MemberFlow`]), and later segments go there as long as that
-//! slot has stayed a member since.
+//! slot has stayed a member since. The programs' part of it is `member`.
 //!
 //! ```text
 //! Group 1296      seed 8 | grant 4 | zero 4 | members 64 × Member 16 | buckets 256
 //! Member 16       slot 4 | zero 4 | since 8
 //! MemberFlow 16   place 4 | ended 4 | since 8
 //! ```
+
+mod member;
 
 use super::limits::{GROUPS_MAX, SLOTS};
 use super::record::{Field, record};
@@ -111,16 +113,16 @@ pub struct MemberFlow {
 record!(MemberFlow, 16 { place, ended, since });
 
 /// Offsets in [`Group`], for the programs.
-pub(super) const SEED: i16 = 0;
-pub(super) const MEMBERS: i16 = 16;
-pub(super) const BUCKET: i16 = MEMBERS + (MEMBERS_MAX * Member::LEN) as i16;
+const SEED: i16 = 0;
+const MEMBERS: i16 = 16;
+const BUCKET: i16 = MEMBERS + (MEMBERS_MAX * Member::LEN) as i16;
 /// Offset in [`Member`].
-pub(super) const SINCE: i16 = 8;
+const SINCE: i16 = 8;
 /// Bytes of a [`Member`], as a power of two.
-pub(super) const MEMBER_SHIFT: i32 = 4;
+const MEMBER_SHIFT: i32 = 4;
 /// Offsets in [`MemberFlow`].
-pub(super) const FLOW_ENDED: i16 = 4;
-pub(super) const FLOW_SINCE: i16 = 8;
+const FLOW_ENDED: i16 = 4;
+const FLOW_SINCE: i16 = 8;
 
 /// Multiplies what is hashed: 2^64 divided by the golden ratio, odd.
 pub const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

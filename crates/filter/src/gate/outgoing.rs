@@ -27,7 +27,7 @@ use super::incoming::SHORTEST;
 use super::layout::{AddressFlags, LINK_RX, LINK_TX, SlotKind};
 use super::limits::SEGMENT_SIZE_MIN;
 use super::maps::MapFds;
-use super::parse::{Faults, OFFSET};
+use super::parse::Faults;
 use super::share::{SEGMENT_SIZE, SLOT_RX, SLOT_TX};
 use super::tap::Verdict;
 use crate::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
@@ -260,14 +260,7 @@ impl Code<'_> {
         self.asm.jump(wrong);
         self.asm.bind(unclaimed);
         if let Some(filter) = general {
-            // It loses r7, by which the destination's member is found.
-            let own = self.asm.label();
-            self.put(CELL, OFFSET);
-            self.in_general(filter, own)?;
-            self.asm.jump(wrong);
-            self.asm.bind(own);
-            self.get(OFFSET, CELL);
-            self.asm.jump(allowed);
+            self.in_general(filter, allowed, wrong)?;
         }
         self.asm.bind(wrong);
         self.get(Reg::R1, FRAGMENT);

@@ -7,18 +7,18 @@
 //!
 //! Both ways go by it: what a member sends must be of a flow that is with it.
 
-use super::classify::Local;
-use super::code::{
-    CELL, Code, FRAGMENT, FRAGMENT_VALUE, ICMP_TYPE, NO_TYPE, PROTOCOL, QUOTED_DESTINATION, SENDER,
-    fragment,
-};
-use super::group::{
+use super::{
     BUCKET, BUCKETS, FACTOR, FLOW_ENDED, FLOW_SINCE, MEMBER_SHIFT, MEMBERS, MEMBERS_MAX, NO_MEMBER,
     SEED, SINCE,
 };
-use super::limits::GROUPS_MAX;
-use super::parse::OFFSET;
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::gate::classify::Local;
+use crate::gate::code::{
+    CELL, Code, FRAGMENT, FRAGMENT_VALUE, ICMP_TYPE, NO_TYPE, PROTOCOL, QUOTED_DESTINATION, SENDER,
+    fragment,
+};
+use crate::gate::limits::GROUPS_MAX;
+use crate::gate::parse::OFFSET;
 use exos_wire::protocol::TCP;
 
 /// The flow's whole key, 40 bytes: where parsing had quoted addresses and a target.
@@ -37,7 +37,7 @@ const ACK: i32 = 0x10;
 impl Code<'_> {
     /// In r9 what a grant leads to becomes the slot of the member that the flow is with. r7 is where the transport header
     /// begins; r8 is lost.
-    pub(super) fn find_member(&mut self, local: Local) {
+    pub(in crate::gate) fn find_member(&mut self, local: Local) {
         let [new, decided, none] = [(); 3].map(|()| self.asm.label());
         self.asm.alu(Alu::And, Reg::R9, GROUPS_MAX as i32 - 1);
         self.write(Size::Word, CELL, Reg::R9);
