@@ -222,6 +222,54 @@ has "and what is owned is still known" "pid $one" "$said"
 start more serve --port 9000 --address 10.10.0.11/24 || bad "a new program attaches" "$(cat "$work/more.err")"
 has "a new program is served by it" "200" "$(fetch -o /dev/null -w '%{http_code}' $other:9000/)"
 
+# Several programs on one port: each serves a page of its own, so that a client sees whose it is.
+for page in one two three; do
+    mkdir -p "$work/$page"; echo "<title>$page</title>" >"$work/$page/index.html"
+done
+chmod -R a+rX "$work/one" "$work/two" "$work/three"
+share() { local page=$1; shift; start "share-$page" serve "$work/$page" --reuse-port --port 9200 --address 10.10.0.10/24 --address fd10::10/64 "$@"; }
+share one && one_of=$started || bad "a program shares its port" "$(cat "$work/share-one.err")"
+mkfifo "$work/commands"
+client python3 "$here/shared-port.py" 10.10.0.10 9200 <"$work/commands" >"$work/tallies" &
+clients=$!; programs+=($clients)
+exec 9>"$work/commands"
+tallies=0
+# tell COMMAND: have the client do it; what came of it is $tally.
+tell() { echo "$*" >&9; tallies=$((tallies + 1)); hear_tally; }
+hear_tally() { await has_tally; tally=$(sed -n "${tallies}p" "$work/tallies"); }
+has_tally() { [ "$(wc -l <"$work/tallies")" -ge $tallies ]; }
+# only PAGES: all answers are of these.
+only() { ! grep -qvE "^($1)=" <<<"${tally// /$'\n'}"; }
+tell open 40; same "one of them alone answers all" "one=40" "$tally"
+share two && two_of=$started || bad "a second program joins it" "$(cat "$work/share-two.err")"
+tell again; same "what stood before stays with the first" "one=40" "$tally"
+tell new 40; check "new connections are divided ($tally)" only "one|two"
+has "among both" "two=" "$tally"; has "of them" "one=" "$tally"
+for base in "http://[fd10::10]:9200" "$v4:9200"; do
+    got=$(for _ in $(seq 12); do fetch "$base/"; done | sort -u | tr -d '\n')
+    same "curl $base/ gets both" "<title>one</title><title>two</title>" "$got"
+done
+said=$(nobody "$work/exos" serve --port 9200 --address 10.10.0.10/24 --xokd "$socket" 2>&1)
+same "who does not share is refused" 1 $?
+has "and told by whom it is held" "is held by" "$said"
+printf '\n[[allow]]\nuser = "65533"\nports = ["9200"]\n' >>"$work/xokd.toml"
+read_again() { [ "$(grep -c 'the policy was read again' "$work/daemon.out")" -ge "$1" ]; }
+kill -HUP $daemon; await read_again 1
+said=$(setpriv --reuid 65533 --regid 65533 --clear-groups "$work/exos" serve --reuse-port --port 9200 --address 10.10.0.10/24 --xokd "$socket" 2>&1)
+same "another user is refused" 1 $?
+has "and told why" "shared by programs of that user only" "$said"
+# The first is replaced while clients come: nobody is turned away, and what stands goes on until it has ended.
+rm -f "$work/stop"
+echo "until $work/stop" >&9; tallies=$((tallies + 1))
+share three && three_of=$started || bad "a third program joins" "$(cat "$work/share-three.err")"
+kill -TERM $one_of; wait $one_of; same "one of them ends in order" 0 $?
+touch "$work/stop"; hear_tally
+check "no client was turned away ($tally)" only "one|two|three"
+# One is killed: its connections are reset, and all else goes on.
+kill -KILL $two_of; wait $two_of 2>/dev/null
+tell new 20; same "the one that is left answers all" "three=20" "$tally"
+exec 9>&-; end $clients
+
 # The daemon stops: programs end in order, and nothing is left.
 kill -TERM $daemon; wait $daemon; same "the daemon stops in order" 0 $?; daemon=
 wait $one; same "a program that loses its link ends with an error" 1 $?

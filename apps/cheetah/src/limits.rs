@@ -100,6 +100,9 @@ const _: () = assert!(
 /// `lingering_time`.
 pub const LINGER_TIME: Duration = Duration::from_secs(30);
 
+/// How long a stop lets in who has begun to connect, when others share the port and have what is new: some round trips.
+pub const LAST_CONNECTS_TIME: Duration = Duration::from_millis(200);
+
 /// How long a stop waits for clients to answer our FIN before they are reset: a few round trips.
 pub const GOODBYE_TIME: Duration = Duration::from_secs(1);
 

@@ -194,8 +194,12 @@ pub struct GrantStatus {
     pub claim: String,
     /// How many slots hold it.
     pub holders: Option<u32>,
-    /// This slot is the one that gets the packets.
+    /// This slot is the one that gets the packets, or one of those that share them.
     pub receives: Option<bool>,
+    /// The holders share its packets: each flow is one slot's.
+    pub shared: Option<bool>,
+    /// This slot leaves new flows to the others that share them.
+    pub retired: Option<bool>,
     /// For how long a successor is awaited when the program ends; `null` for not at all.
     pub successor_ms: Option<u64>,
 }

@@ -30,6 +30,7 @@ mod code;
 mod copies;
 mod counter;
 mod general;
+pub mod group;
 mod incoming;
 pub mod layout;
 pub mod limits;
@@ -48,6 +49,7 @@ pub use checksum::Checksum;
 pub use copies::{Tap, tap};
 pub use counter::Counter;
 pub use general::{NoClaim, sending};
+pub use group::{Group, Member, MemberFlow};
 pub use incoming::{from_host, general, incoming};
 pub use layout::{
     AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, OwnerKey, Shape,

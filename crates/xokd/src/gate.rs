@@ -20,6 +20,7 @@
 mod bypass;
 mod checksum;
 mod generals;
+mod groups;
 mod live;
 mod owners;
 mod pins;
@@ -29,6 +30,7 @@ mod taps;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use exos_filter::gate::group::group_of;
 use exos_filter::gate::{
     self, AddressFlags, Bucket, Checksum, Config, Counter, FlowKey, FlowValue, Maps, Namespace,
     Share, Slot,
@@ -121,6 +123,7 @@ impl Gate {
             for key in gate.maps.sole_owners.keys()? {
                 gate.maps.sole_owners.delete(&key)?;
             }
+            gate.forget_other_groups()?;
         }
         gate.config.ifindex = ifindex;
         gate.config.mac = mac.0;
@@ -131,8 +134,8 @@ impl Gate {
         Ok((gate, adopted))
     }
 
-    /// The grants that the packet path has: number, slot, claim.
-    pub fn grants(&self) -> Result<Vec<(u32, SlotId, Claim)>> {
+    /// The grants that the packet path has.
+    pub fn grants(&self) -> Result<Vec<FoundGrant>> {
         let mut grants = Vec::new();
         for key in self.maps.flows.keys()? {
             let value = self.maps.flows.lookup(&key)?;
@@ -140,10 +143,27 @@ impl Gate {
                 && let Some(key) = FlowKey::from_bytes(&key)
                 && let Some(claim) = claim_of(&key, self.config.ifindex)
             {
-                grants.push((value.grant, value.slot, claim));
+                grants.push(self.found(value, claim)?);
             }
         }
         Ok(grants)
+    }
+
+    fn found(&self, value: FlowValue, claim: Claim) -> Result<FoundGrant> {
+        let members = match group_of(value.slot) {
+            None => vec![(value.slot, true)],
+            // Of a group that is another grant's by now nobody is known.
+            Some(number) => match self.read_group(number)?.1 {
+                group if group.grant == value.grant => groups::members_of(&group),
+                _ => Vec::new(),
+            },
+        };
+        Ok(FoundGrant {
+            id: value.grant,
+            claim,
+            is_divided: group_of(value.slot).is_some(),
+            members,
+        })
     }
 
     /// Where the interface's program runs.
@@ -194,13 +214,20 @@ impl Gate {
         Ok(())
     }
 
-    /// Does what the ledger says.
-    pub fn apply(&mut self, change: &Change) -> Result<()> {
+    /// Does what the ledger says. Where it is divided, `members` has the slots that get packets, and whether each gets new flows.
+    pub fn apply(&mut self, change: &Change, members: &[(SlotId, bool)]) -> Result<()> {
         let key = flow_key(&change.claim);
-        self.note_owner(key, change.slot)?;
-        let Some(slot) = change.slot else {
-            return self.maps.flows.delete(&key.to_bytes()).map(drop);
+        let Some(first) = change.slot else {
+            let group = self.group(&key)?;
+            self.note_owner(key, None)?;
+            self.maps.flows.delete(&key.to_bytes())?;
+            return group.map_or(Ok(()), |(number, _)| self.forget_group(number));
         };
+        let slot = match members {
+            [] => first,
+            members => self.set_members(&key, change.grant, members)?,
+        };
+        self.note_owner(key, Some(slot))?;
         let shape = key.shape() as u32;
         if self.config.shapes & shape == 0 {
             self.config.shapes |= shape;
@@ -220,6 +247,10 @@ impl Gate {
         match self.owners.note(flow, slot) {
             None => Ok(()),
             Some((key, None)) => sole_owners.delete(&key.to_bytes()).map(drop),
+            // Fragments name no port by which a member could be found.
+            Some((key, Some(sole))) if group_of(sole).is_some() => {
+                sole_owners.delete(&key.to_bytes()).map(drop)
+            }
             Some((key, Some(sole))) => sole_owners.update(&key.to_bytes(), &sole.to_ne_bytes()),
         }
     }
@@ -269,6 +300,19 @@ impl Gate {
     fn write_config(&self) -> Result<()> {
         self.maps.config.update(&[0; 4], &self.config.to_bytes())
     }
+}
+
+/// A grant as the packet path has it.
+#[derive(Clone, Debug)]
+pub struct FoundGrant {
+    /// The daemon's number of it.
+    pub id: u32,
+    /// What it covers.
+    pub claim: Claim,
+    /// The slots share its packets.
+    pub is_divided: bool,
+    /// The slots that get packets of it, and whether they get new flows. None where there is no sense in it.
+    pub members: Vec<(SlotId, bool)>,
 }
 
 /// The words of a program with a user's filters, unless there are too many of them for the verifier's time.

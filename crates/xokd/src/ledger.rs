@@ -9,6 +9,7 @@
 //! - *General*: all packets that a filter matches and no exact claim (`generals`).
 //! - *Share* and *import*: a ticket makes the slot of the one that presents it a holder. Packets go on to the first
 //!   holder; when it gives back or dies, to the next. So a grant is handed over by sharing it and giving it back.
+//!   Of a *divided* grant all holders get packets, each those of its flows (`divided`).
 //! - *Await*: what a program promised to its successor is nobody's for a while when it goes (`successors`).
 //!
 //! Commands return what the packet path has to be told ([`Change`]), in order. The books themselves and what a slot
@@ -18,6 +19,7 @@
 
 mod books;
 mod denied;
+mod divided;
 mod filters;
 mod generals;
 mod grant;

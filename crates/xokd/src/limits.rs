@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use exos_filter::gate::limits::{GENERALS_MAX, TAPS_MAX};
+use exos_filter::gate::limits::{GENERALS_MAX, GROUPS_MAX, TAPS_MAX};
 use exos_xok::limits::{SLOTS_MAX, TABLE_GRANTS};
 
 use crate::policy::{Pool, Standing};
@@ -55,6 +55,15 @@ pub const ECHOES: Pool = Pool::new([64, 128, 192, 256]);
 /// Grants: all are as many as the shared tables hold. Beside all that those whom no rule names can have, one user can have
 /// all of theirs; each better standing finds some left.
 pub const GRANTS: Pool = Pool::new([2048, 14_336, 16_128, TABLE_GRANTS]);
+
+/// Ports that several programs share, on one interface.
+pub const DIVIDED: Pool = Pool::new([8, 32, 56, GROUPS_MAX as usize]);
+
+/// Such ports of one user: two protocols of eight addresses.
+pub const DIVIDED_PER_USER_MAX: usize = 16;
+
+/// Programs that share one port.
+pub const MEMBERS_MAX: usize = exos_filter::gate::group::MEMBERS_MAX;
 
 /// Programs that have general filters, on one interface.
 pub const FILTERING: Pool = Pool::new([2, 8, 14, GENERALS_MAX as usize]);

@@ -50,6 +50,11 @@ pub trait Carried {
 
     // The end.
 
+    /// Leaves connections that are still to begin to other processes that share the port. False where there are none.
+    fn leave_to_others(&mut self) -> bool {
+        false
+    }
+
     /// Takes no new connections and no new requests.
     fn stop(&mut self);
 

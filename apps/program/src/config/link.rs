@@ -47,6 +47,8 @@ pub struct LinkTable {
     pub routes: Vec<Text>,
     /// `--share-address`.
     pub share_address: bool,
+    /// `--reuse-port`.
+    pub reuse_port: bool,
     /// Without: `--no-segmentation`.
     pub segmentation: Option<bool>,
     /// `--core`.
@@ -164,6 +166,7 @@ pub fn link(source: &Source, table: &LinkTable) -> LinkArgs {
         gateway: gateways(source, &table.gateways),
         route: routes(source, &table.routes),
         share_address: table.share_address,
+        reuse_port: table.reuse_port,
         no_segmentation: table.segmentation == Some(false),
         core: table
             .core

@@ -57,6 +57,8 @@ pub struct LinkArgs {
     pub route: Vec<Route>,
     /// `--share-address`: of the link, or of those of several that have no address of their own.
     pub share_address: bool,
+    /// `--reuse-port`.
+    pub reuse_port: bool,
     /// `--no-segmentation`.
     pub no_segmentation: bool,
     /// `--core`.
@@ -144,9 +146,16 @@ impl LinkArgs {
             (None, None) if is_there() => Chosen::Daemon(None),
             (None, _) => Chosen::Own,
         };
-        if self.mode.is_some() && !matches!(chosen, Chosen::Daemon(_)) {
+        if matches!(chosen, Chosen::Daemon(_)) {
+            return Ok(chosen);
+        }
+        if self.mode.is_some() {
             return Err(Error::new("--mode is for a link that the daemon lends")
                 .mend("leave it out, or give --via xokd"));
+        }
+        if self.reuse_port {
+            return Err(Error::new("programs share a port through the daemon")
+                .mend("give --via xokd, or leave --reuse-port out; one program runs on several cores by --cores"));
         }
         Ok(chosen)
     }
@@ -189,6 +198,11 @@ impl LinkArgs {
             return Err(Error::new("the daemon lends one queue to a program")
                 .mend("start a program for each core, or leave --cores out; or do without the daemon (--via none)"));
         }
+        if self.reuse_port && !matches!(needs.role, Role::Serve(_)) {
+            return Err(
+                Error::new("--reuse-port is for a port that is served").mend("leave it out")
+            );
+        }
         let usual = Daemon::new(needs.role.clone());
         Ok(Daemon {
             interface,
@@ -197,6 +211,7 @@ impl LinkArgs {
             addresses: self.address.clone(),
             role: usual.role,
             datagrams: needs.datagrams,
+            reuse_port: self.reuse_port,
         })
     }
 
@@ -302,6 +317,7 @@ impl LinkArgs {
                 self.route
             },
             share_address: self.share_address || file.share_address,
+            reuse_port: self.reuse_port || file.reuse_port,
             no_segmentation: self.no_segmentation || file.no_segmentation,
             core: if self.core.is_empty() {
                 file.core

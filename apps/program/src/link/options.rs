@@ -45,6 +45,10 @@ struct Options {
     /// several links, those without an --address do so
     #[arg(long, help_heading = "Link")]
     share_address: bool,
+    /// Share the port that is served with other programs of this user on the daemon that do so too: each connection is one
+    /// program's
+    #[arg(long, help_heading = "Link")]
+    reuse_port: bool,
     /// Send every TCP segment by itself, instead of several in one piece that the kernel cuts (GSO)
     #[arg(long, help_heading = "Link")]
     no_segmentation: bool,
@@ -132,6 +136,7 @@ impl Options {
             gateway,
             route,
             share_address: self.share_address,
+            reuse_port: self.reuse_port,
             no_segmentation: self.no_segmentation,
             core: self.core,
         })

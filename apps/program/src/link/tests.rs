@@ -120,6 +120,26 @@ fn several_cores_need_a_queue_each() {
 }
 
 #[test]
+fn a_port_is_shared_through_the_daemon_by_programs_that_serve() {
+    let shared = LinkArgs {
+        reuse_port: true,
+        ..args(None, Some("xokd"), Some("/nowhere"))
+    };
+    let LinkKind::Daemon(daemon) = link(&shared) else {
+        panic!("another link");
+    };
+    assert!(daemon.reuse_port);
+    let connects = Needs::new(Role::Connect(Vec::new()));
+    let error = shared.attachment(&connects).unwrap_err().to_string();
+    assert!(error.contains("for a port that is served"), "{error}");
+    let elsewhere = LinkArgs {
+        reuse_port: true,
+        ..args(None, Some("none"), None)
+    };
+    assert!(refusal(&elsewhere, 1, &[]).contains("--via xokd"));
+}
+
+#[test]
 fn who_lends_the_link() {
     let daemon = |interface: Option<&str>| {
         LinkKind::from(Daemon {

@@ -201,7 +201,17 @@ fn grant_line(grant: &GrantStatus) -> Line<'static> {
     let kept = grant.successor_ms.map_or_else(String::new, |ms| {
         format!(" (then {} s for a successor)", ms as f64 / 1000.0)
     });
-    Line::from(format!("{:>5}  {}{kept}", grant.id, plain(&grant.claim)))
+    let others = match (grant.shared, grant.holders) {
+        (Some(true), Some(holders)) => format!(" (shared by {holders})"),
+        _ => String::new(),
+    };
+    let leaves = if grant.retired == Some(true) {
+        ", no new flows"
+    } else {
+        ""
+    };
+    let claim = plain(&grant.claim);
+    Line::from(format!("{:>5}  {claim}{others}{leaves}{kept}", grant.id))
 }
 
 fn facts(row: &Row) -> Text<'static> {

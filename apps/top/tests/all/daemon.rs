@@ -22,7 +22,7 @@ fn report(second: u64, hog_pid: u32) -> Status {
         json!({
             "slot": slot, "program": program, "pid": pid, "uid": 1000, "mode": "shared", "weight": 1,
             "memory_bytes": 4 << 20,
-            "grants": [{"id": 3, "claim": "tcp 192.0.2.7 port 80", "holders": 1},
+            "grants": [{"id": 3, "claim": "tcp 192.0.2.7 port 80", "holders": 3, "shared": true, "retired": true},
                 {"id": 4, "claim": "tcp 192.0.2.8", "holders": 1, "successor_ms": 2500}],
             "counters": counters,
         })
@@ -118,7 +118,7 @@ fn inside_one_program() {
         "serve on eth0, slot 1",
         "pid 101  uid 1000  mode shared  weight 1  memory 4 MiB",
         "rx 12.3k pkt/s 98.8Mbit/s  tx 6.00k pkt/s 24.0Mbit/s  drops 0/s",
-        "    3  tcp 192.0.2.7 port 80",
+        "    3  tcp 192.0.2.7 port 80 (shared by 3), no new flows",
         "    4  tcp 192.0.2.8 (then 2.5 s for a successor)",
         "rx_packets                  37035",
     ] {

@@ -114,7 +114,7 @@ pub struct LoadArgs {
     #[arg(long)]
     pub(crate) yes_i_own_this_target: bool,
     /// Use the kernel's TCP (sockets) instead of the program's own TCP/IP stack; needs no privilege
-    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "route", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_count_only", "no_verify_checksums"])]
+    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "route", "share_address", "reuse_port", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_count_only", "no_verify_checksums"])]
     pub(crate) sockets: bool,
     /// Connect from all addresses of this prefix, which lies in the network of an --address or is routed to this
     /// program (repeatable, IPv4 and IPv6)

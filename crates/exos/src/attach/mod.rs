@@ -102,6 +102,8 @@ pub struct Daemon {
     pub role: Role,
     /// Claim the UDP port of the number that is served too.
     pub datagrams: bool,
+    /// Share the port with other programs of this user that do so too: each flow is one program's.
+    pub reuse_port: bool,
 }
 
 impl Daemon {
@@ -114,6 +116,7 @@ impl Daemon {
             addresses: Vec::new(),
             role,
             datagrams: false,
+            reuse_port: false,
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn attach(daemon: &Daemon, wanted: &StackSettings) -> Result<Exos, Er
     let named: Vec<IpAddr> = daemon.addresses.iter().map(|a| a.ip).collect();
     let addresses = match daemon.role {
         Role::Connect(_) => usable(&via, &named)?,
-        Role::Serve(port) => claim_all(&mut via, &named, port, daemon.datagrams)?,
+        Role::Serve(port) => claim_all(&mut via, &named, port, daemon)?,
     };
     let config = config(&via, &link, &addresses);
     via.addresses = addresses;
@@ -72,13 +72,16 @@ fn claim_all(
     via: &mut Via,
     named: &[IpAddr],
     port: u16,
-    datagrams: bool,
+    wanted: &Daemon,
 ) -> Result<Vec<LocalAddress>, Error> {
     let mut granted = Vec::new();
     let mut refusal = None;
     for address in usable(via, named)? {
-        let port = PortWish::Number(port);
-        match via.claim(Protocol::Tcp, address.ip, port, None) {
+        let mut claim = |protocol| match wanted.reuse_port {
+            true => via.claim_divided(protocol, address.ip, port),
+            false => via.claim(protocol, address.ip, PortWish::Number(port), None),
+        };
+        match claim(Protocol::Tcp) {
             Ok(_) => granted.push(address),
             Err(AskError::Refused(Refusal::NotAllowed, text)) if named.is_empty() => {
                 refusal.get_or_insert(text);
@@ -86,8 +89,8 @@ fn claim_all(
             }
             Err(e) => return Err(e.into()),
         }
-        if datagrams {
-            match via.claim(Protocol::Udp, address.ip, port, None) {
+        if wanted.datagrams {
+            match claim(Protocol::Udp) {
                 // A service over both does without the one that policy does not allow.
                 Ok(_) | Err(AskError::Refused(Refusal::NotAllowed, _)) => {}
                 Err(e) => return Err(e.into()),

@@ -47,6 +47,8 @@ pub struct Via {
     pub(super) direct: bool,
     pub(super) token: Secret,
     pub(super) grants: Vec<(GrantId, Claim)>,
+    /// Which of them are held together with other programs.
+    pub(super) divided: Vec<GrantId>,
     /// For which grants a successor is awaited when we go, and how long, in milliseconds.
     pub(super) promised: Vec<(GrantId, u32)>,
     pub(super) shared: Shared,
@@ -104,6 +106,7 @@ impl Via {
             direct: facts.direct,
             token,
             grants: Vec::new(),
+            divided: Vec::new(),
             promised: Vec::new(),
             shared,
             news: VecDeque::new(),
@@ -155,7 +158,14 @@ impl Via {
                 port: to.port(),
             }),
         };
-        match self.ask(&request)? {
+        self.ask_for_grant(&request)
+    }
+
+    pub(super) fn ask_for_grant(
+        &mut self,
+        request: &Request,
+    ) -> Result<(GrantId, Claim), AskError> {
+        match self.ask(request)? {
             Answer::Granted { grant, claim } => {
                 self.grants.push((grant, claim));
                 Ok((grant, claim))
@@ -212,6 +222,7 @@ impl Via {
     pub fn release(&mut self, grant: GrantId) -> Result<(), Error> {
         self.ask(&Request::Release { grant })?;
         self.grants.retain(|(id, _)| *id != grant);
+        self.divided.retain(|id| *id != grant);
         self.promised.retain(|(id, _)| *id != grant);
         Ok(())
     }

@@ -14,11 +14,12 @@
 //!
 //! [`control`] is the connection, `shared` the tables, `attach` how a program's wishes become claims,
 //! `leave` what it leaves behind, `revoked` how it gives back what it is asked for, `whole` is for addresses with all their
-//! ports.
+//! ports, `divided` for ports that several programs share.
 
 mod attach;
 mod bypass;
 pub mod control;
+mod divided;
 mod ending;
 mod lease;
 mod leave;

@@ -1,4 +1,4 @@
-//! Code that finds whose a packet is: keys, lookups, fragments.
+//! Code that finds whose a packet is: keys, lookups, fragments. Who of several slots gets it is found by `member`.
 
 use super::code::{
     CELL, Code, DESTINATION, DESTINATION_PORT, ETHERNET, FRAGMENT, FRAGMENT_KEY, FRAGMENT_VALUE,
@@ -11,6 +11,10 @@ use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 const GRANT: i16 = 4;
 /// Offset of the grant's number in [`super::layout::FragmentValue`], behind its key.
 const FRAGMENT_GRANT: i16 = FlowKey::LEN as i16;
+/// Offset of the other end's port there.
+const FRAGMENT_PORT: i16 = FRAGMENT_GRANT + 4;
+/// Offset of the local port in [`super::FlowKey`].
+const LOCAL_PORT: i16 = 32;
 
 /// Which end of the packet is this machine's.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,6 +23,16 @@ pub(super) enum Local {
     Source,
     /// The destination: who gets it?
     Destination,
+}
+
+impl Local {
+    /// Where the program keeps our port, and the other end's.
+    const fn ports(self) -> (i16, i16) {
+        match self {
+            Self::Source => (SOURCE_PORT, DESTINATION_PORT),
+            Self::Destination => (DESTINATION_PORT, SOURCE_PORT),
+        }
+    }
 }
 
 impl Code<'_> {
@@ -33,9 +47,9 @@ impl Code<'_> {
         }
         self.get(Reg::R9, SHAPES);
         if self.side.takes_fragments() {
-            self.later_fragment(found);
+            self.later_fragment(local, found);
         }
-        self.flow_key(local);
+        self.flow_key(local, KEY);
         for shape in Shape::ALL {
             let next = self.asm.label();
             self.mask_key(shape);
@@ -47,22 +61,26 @@ impl Code<'_> {
         }
         self.asm.jump(none);
         self.asm.bind(found);
+        self.load(Size::Word, Reg::R9, Reg::R0, 0);
         if self.side.takes_fragments() {
-            self.load(Size::Word, Reg::R9, Reg::R0, 0);
-            self.first_fragment();
-            self.asm.set(Reg::R0, Reg::R9);
-        } else {
-            self.load(Size::Word, Reg::R0, Reg::R0, 0);
+            self.first_fragment(local);
         }
+        let one = self.asm.label();
+        // The highest bit: a group.
+        self.asm
+            .jump_if32(Reg::R9, Condition::SignedGreater, -1, one);
+        self.find_member(local);
+        self.asm.bind(one);
+        self.asm.set(Reg::R0, Reg::R9);
     }
 
     /// A later fragment: to `found` as [`Self::follow_first`], or on with fewer shapes in r9.
-    fn later_fragment(&mut self, found: Label) {
+    fn later_fragment(&mut self, local: Local, found: Label) {
         let other = self.asm.label();
         self.get(Reg::R1, FRAGMENT);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, other);
-        self.follow_first(found);
+        self.follow_first(local, found);
         self.asm.alu(
             Alu::And,
             Reg::R9,
@@ -72,18 +90,20 @@ impl Code<'_> {
     }
 
     /// Of a first fragment the grant is remembered whose value is at r0.
-    fn first_fragment(&mut self) {
+    fn first_fragment(&mut self, local: Local) {
         let other = self.asm.label();
         self.get(Reg::R1, FRAGMENT);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, other);
-        self.remember_fragment();
+        self.remember_fragment(local);
         self.asm.bind(other);
     }
 
     /// To `found` with the value in r0 when the grant of the packet's first fragment is still held, or on.
-    fn follow_first(&mut self, found: Label) {
+    /// Its ports are those of the first one then.
+    fn follow_first(&mut self, local: Local, found: Label) {
         let nobody = self.asm.label();
+        let (ours, theirs) = local.ports();
         self.lookup(self.maps.fragments, FRAGMENT_KEY, nobody);
         for at in (0..FRAGMENT_GRANT).step_by(8) {
             self.load(Size::Double, Reg::R1, Reg::R0, at);
@@ -91,10 +111,18 @@ impl Code<'_> {
         }
         self.load(Size::Word, Reg::R1, Reg::R0, FRAGMENT_GRANT);
         self.write(Size::Word, CELL, Reg::R1);
+        self.load(Size::Half, Reg::R1, Reg::R0, FRAGMENT_PORT);
+        self.write(Size::Word, CELL + 4, Reg::R1);
         self.lookup(self.maps.flows, KEY, nobody);
         self.load(Size::Word, Reg::R1, Reg::R0, GRANT);
         self.read(Size::Word, Reg::R2, CELL);
-        self.asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, found);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, nobody);
+        self.read(Size::Half, Reg::R1, KEY + LOCAL_PORT);
+        self.put(ours, Reg::R1);
+        self.read(Size::Word, Reg::R1, CELL + 4);
+        self.put(theirs, Reg::R1);
+        self.asm.jump(found);
         self.asm.bind(nobody);
     }
 
@@ -120,18 +148,19 @@ impl Code<'_> {
     }
 
     /// [`super::FlowKey`] of the packet.
-    fn flow_key(&mut self, local: Local) {
+    pub(super) fn flow_key(&mut self, local: Local, key: i16) {
         let (ours, theirs) = match local {
-            Local::Source => ((SOURCE, SOURCE_PORT), (DESTINATION, DESTINATION_PORT)),
-            Local::Destination => ((DESTINATION, DESTINATION_PORT), (SOURCE, SOURCE_PORT)),
+            Local::Source => (SOURCE, DESTINATION),
+            Local::Destination => (DESTINATION, SOURCE),
         };
-        for ((address, port), at) in [(ours, 0), (theirs, 1)] {
-            self.copy_address(address, KEY + at * 16);
+        let ports = local.ports();
+        for (address, port, at) in [(ours, ports.0, 0), (theirs, ports.1, 1)] {
+            self.copy_address(address, key + at * 16);
             self.get(Reg::R1, port);
-            self.write(Size::Half, KEY + 32 + at * 2, Reg::R1);
+            self.write(Size::Half, key + LOCAL_PORT + at * 2, Reg::R1);
         }
         self.get(Reg::R1, PROTOCOL);
-        self.write(Size::Word, KEY + 36, Reg::R1);
+        self.write(Size::Word, key + 36, Reg::R1);
     }
 
     /// Clear what the shape does not name; the shapes before it have cleared theirs.
@@ -196,9 +225,11 @@ impl Code<'_> {
     }
 
     /// The later fragments of this packet belong to the grant that was found: its key on the stack, its value at r0.
-    fn remember_fragment(&mut self) {
+    fn remember_fragment(&mut self, local: Local) {
         self.load(Size::Word, Reg::R1, Reg::R0, GRANT);
         self.write(Size::Word, FRAGMENT_VALUE + FRAGMENT_GRANT, Reg::R1);
+        self.get(Reg::R1, local.ports().1);
+        self.write(Size::Word, FRAGMENT_VALUE + FRAGMENT_PORT, Reg::R1);
         for at in (0..FRAGMENT_GRANT).step_by(8) {
             self.get(Reg::R1, KEY + at);
             self.put(FRAGMENT_VALUE + at, Reg::R1);

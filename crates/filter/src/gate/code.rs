@@ -14,7 +14,7 @@
 //! KEY -152 (40) | FRAGMENT_KEY -488 (48)                      keys of maps
 //! TARGET -192 (16)                                            of neighbour discovery
 //! QUOTED_SOURCE -208 (16) | QUOTED_DESTINATION -224 (16)
-//! then numbers, see below; what a batch keeps beside: QUEUE, and PLACE, which arrivals have too
+//! then numbers, see below; what a batch keeps beside: QUEUE, and PLACE, which arrivals have too; what members are found by
 //! ```
 
 use super::counter::Counter;
@@ -81,7 +81,7 @@ pub(super) const QUEUE: i16 = -496;
 pub(super) const PLACE: i16 = -504;
 /// Four bytes: the slot whose secret the sender of live frames knows.
 pub(super) const HOLDER: i16 = -512;
-/// [`super::layout::FragmentValue`]: 44 bytes.
+/// [`super::layout::FragmentValue`]: 48 bytes.
 pub(super) const FRAGMENT_VALUE: i16 = -440;
 
 /// Fields that are zero until something is found.

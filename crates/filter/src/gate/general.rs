@@ -8,8 +8,9 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::code::{Code, Side};
+use super::code::{CELL, Code, Side};
 use super::limits::GENERAL_CONJUNCTIONS_MAX;
+use super::parse::OFFSET;
 use super::splice::splice;
 use crate::ebpf::Label;
 use crate::filter::{Filter, TooLarge};
@@ -85,17 +86,26 @@ fn present(filter: &Filter) -> Result<Filter, TooLarge> {
 }
 
 impl Code<'_> {
-    /// What no exact grant covers: to `allowed` when it lies in the slot's filter for sending, on when not.
+    /// What no exact grant covers: to `allowed` when it lies in the slot's filter for sending, else to `wrong`. r7 is kept: by it
+    /// the destination's member is found.
     pub(super) fn in_general(
         &mut self,
         filter: &Filter,
         allowed: Label,
+        wrong: Label,
     ) -> Result<(), CompileError> {
         assert!(
             self.side == Side::Out,
             "what comes in has programs of its own"
         );
+        let own = self.asm.label();
+        self.put(CELL, OFFSET);
         self.make_readable();
-        splice(self, filter, allowed)
+        splice(self, filter, own)?;
+        self.asm.jump(wrong);
+        self.asm.bind(own);
+        self.get(OFFSET, CELL);
+        self.asm.jump(allowed);
+        Ok(())
     }
 }

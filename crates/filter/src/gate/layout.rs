@@ -8,7 +8,7 @@
 //! FlowValue 8     slot 4 | grant 4
 //! OwnerKey 20     address 16 | protocol 1 | zero 3
 //! FragmentKey 48  source 16 | destination 16 | identifier 4 | protocol 1 | direction 1 | station 6 | hops 1 | zero 3
-//! FragmentValue 44  flow 40 | grant 4
+//! FragmentValue 48  flow 40 | grant 4 | remote port 2 | zero 2
 //! Bucket 32       rate 8 | burst 8 | tokens 8 | last 8
 //! Share 88        guarantee Bucket 32 | ceiling Bucket 32 | part 8 | used 8 | since 8
 //! Slot 192        kind 4 | ifindex 4 | mac 6 | zero 2 | rx Share 88 | tx Share 88
@@ -148,7 +148,7 @@ impl FlowKey {
 /// Who has a grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowValue {
-    /// The slot, below [`super::limits::SLOTS`].
+    /// The slot, below [`super::limits::SLOTS`], or a group of them ([`super::group`]).
     pub slot: u32,
     /// The daemon's number of the grant.
     pub grant: u32,
@@ -200,9 +200,11 @@ pub struct FragmentValue {
     pub flow: FlowKey,
     /// Its number.
     pub grant: u32,
+    /// The other end's port, by which a group finds its member.
+    pub remote_port: u16,
 }
 
-record!(FragmentValue, 44 { flow, grant });
+record!(FragmentValue, 48 { flow, grant, remote_port + 2 });
 
 /// What an address means: the value in `addresses`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -14,6 +14,14 @@ pub const ADDRESSES_MAX: u32 = 1024;
 /// Slots that alone have ports of an address, for TCP and UDP of each.
 pub const OWNERS_MAX: u32 = 2 * ADDRESSES_MAX;
 
+/// Ports that several slots hold together, each with 64 members at most (`super::group`): 83 KB of kernel memory. A server in
+/// several processes has one for each of its addresses.
+pub const GROUPS_MAX: u32 = 64;
+
+/// Connections of these ports of which it is remembered which member has them, the one that was silent for longest forgotten
+/// first: some 8 MB of kernel memory. One that is forgotten goes by its hash, as long as that leads to the same member.
+pub const MEMBER_FLOWS_MAX: u32 = 65_536;
+
 /// Packets whose fragments are under way, the oldest forgotten first. A sender has 65,536 identifiers for a pair of
 /// addresses (RFC 6864 §5.2.2), but few in flight at once.
 pub const FRAGMENTS_MAX: u32 = 8192;

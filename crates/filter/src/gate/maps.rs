@@ -1,11 +1,12 @@
 //! Which maps a gate has: what to ask the kernel for, and the descriptors that its programs are made with.
 
 use super::counter::Counter;
+use super::group::{Group, MemberFlow};
 use super::layout::{
     Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, OwnerKey, Slot,
 };
 use super::limits::{
-    ADDRESSES_MAX, BATCH_PLACES, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, OWNERS_MAX, QUEUES_MAX,
+    ADDRESSES_MAX, BATCH_PLACES, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, GROUPS_MAX, MEMBER_FLOWS_MAX, OWNERS_MAX, QUEUES_MAX,
     SLOTS, TAPS_MAX,
 };
 use crate::arrivals::{VALUE_LEN, VALUES};
@@ -75,6 +76,10 @@ maps! {
     config: Array, 4 => Config::LEN; 1,
     /// Hash table of grants: [`FlowKey`] to [`FlowValue`].
     flows: Hash, FlowKey::LEN => FlowValue::LEN; FLOWS_MAX,
+    /// Array of [`Group`].
+    groups: Array, 4 => Group::LEN; GROUPS_MAX,
+    /// LRU hash table of connections of groups: [`FlowKey`], of one connection, to [`MemberFlow`].
+    member_flows: LruHash, FlowKey::LEN => MemberFlow::LEN; MEMBER_FLOWS_MAX,
     /// Hash table of slots that alone have ports of an address: [`OwnerKey`] to the slot's number.
     sole_owners: Hash, OwnerKey::LEN => 4; OWNERS_MAX,
     /// Hash table of addresses: 16 bytes to [`super::AddressFlags`].
@@ -192,7 +197,7 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), count), (22, 22));
+        assert_eq!((names.len(), count), (24, 24));
         assert_eq!(SPECS.try_map(|_| Err::<(), _>("full")), Err("full"));
     }
 }

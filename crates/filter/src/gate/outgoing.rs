@@ -268,7 +268,7 @@ impl Code<'_> {
         self.asm.jump(wrong);
         self.asm.bind(unclaimed);
         if let Some(filter) = general {
-            self.in_general(filter, allowed)?;
+            self.in_general(filter, allowed, wrong)?;
         }
         self.asm.bind(wrong);
         self.get(Reg::R1, FRAGMENT);

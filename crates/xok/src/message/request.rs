@@ -69,6 +69,22 @@ pub enum Request {
         /// The other end, for one connection only.
         remote: Option<Endpoint>,
     },
+    /// Asks for a port that programs of one user hold together: the first that claims it so has it, and others join it. Each
+    /// flow is one program's, by a hash of its other end. Answered by `Granted`.
+    ClaimDivided {
+        /// The protocol: TCP or UDP.
+        protocol: Protocol,
+        /// Our address; `None` for the interface's first that policy allows.
+        local: Option<IpAddr>,
+        /// Our port.
+        port: u16,
+    },
+    /// Says that this program takes no new flows of a port that it holds together with others, and goes on with those that it
+    /// has. Answered by `Done`.
+    Retire {
+        /// Which.
+        grant: GrantId,
+    },
     /// Asks for all packets that a filter matches and nobody's exact grant covers. Answered by `GrantedFilter`.
     ClaimFilter {
         /// In the language of `exos_filter`, on packets as they come in.
@@ -89,7 +105,7 @@ pub enum Request {
         grant: GrantId,
     },
     /// Offers a grant to the one that presents the ticket: both hold it then, and packets go on arriving here until this
-    /// side releases it. Answered by `Ticket`.
+    /// side releases it; those of a divided grant arrive at both, each flow at one. Answered by `Ticket`.
     Share {
         /// Which.
         grant: GrantId,
@@ -198,6 +214,8 @@ numbered!(Request {
     16 => ClaimFilter { filter <= FILTER_BYTES_MAX },
     17 => AwaitSuccessor { grant, ms },
     18 => Bypass,
+    19 => ClaimDivided { protocol, local, port },
+    20 => Retire { grant },
 });
 
 /// A number, and the queue's; the latter 0 where none is named.

@@ -87,6 +87,14 @@ fn request() -> impl Strategy<Value = Request> {
                 port,
                 remote
             }),
+        (protocol(), prop::option::of(ip()), any::<u16>()).prop_map(|(protocol, local, port)| {
+            Request::ClaimDivided {
+                protocol,
+                local,
+                port,
+            }
+        }),
+        any::<u32>().prop_map(|grant| Request::Retire { grant }),
         (any::<u32>(), endpoint(), any::<u16>()).prop_map(|(grant, remote, port)| {
             Request::Narrow {
                 grant,

@@ -30,6 +30,7 @@ use exos_xok::message::{Farewell, GrantId, LINK_BYTES, Notice, Secret};
 
 use super::Daemon;
 use crate::clock::{Now, now};
+use crate::gate::FoundGrant;
 use crate::interface::Interface;
 use crate::ledger::{Change, Grant, SlotId, Ticket};
 use crate::limits::{AGAIN_AFTER, NOBODY, SAVE_AT_ONCE_BYTES, SAVE_BYTES_PER_SECOND};
@@ -112,28 +113,31 @@ impl Daemon {
     /// The grants of the slots that are kept go on; the others end.
     fn adopt_grants(&mut self, at: usize, saved: &State, kept: &[SlotId]) -> Result<()> {
         let passed_on = passed_on_by_grant(saved);
-        for (id, slot, claim) in self.interfaces[at].gate.grants()? {
+        for found in self.interfaces[at].gate.grants()? {
+            let (id, claim) = (found.id, found.claim);
             let more = passed_on.get(&id);
-            let others = more.into_iter().flat_map(|(more, _)| &more.holders);
-            let mut holders: Vec<SlotId> = vec![slot];
-            holders.extend(others.filter(|other| **other != slot));
-            holders.retain(|holder| kept.contains(holder));
-            let change = match holders.first() {
+            let holders = holders_of(&found, more.map(|(more, _)| *more), kept);
+            let first = holders.first().copied();
+            let change = match first {
                 Some(first) if claim.check().is_ok() && self.ledger.grant(id).is_none() => {
-                    let owner = &self.ledger.owner(*first).expect("it was kept").who;
+                    let owner = &self.ledger.owner(first).expect("it was kept").who;
                     let origin = more.and_then(|(_, origin)| origin.as_ref());
                     let origin = Rc::clone(origin.unwrap_or(owner));
                     self.reserve_again(id, &claim);
+                    let retired = found.members.iter().filter(|(_, gets_new)| !gets_new);
+                    let retired = retired.map(|(slot, _)| *slot);
                     let grant = Grant {
                         claim,
+                        retired: retired.filter(|slot| holders.contains(slot)).collect(),
                         holders,
+                        is_divided: found.is_divided,
                         origin,
                     };
                     self.ledger.adopt(id, grant)
                 }
                 Some(_) => nobodys(id, claim),
                 None if self.ledger.grant(id).is_some() => nobodys(id, claim),
-                None => match self.left_to_successor(saved, (id, slot, claim)) {
+                None => match self.left_to_successor(saved, &found) {
                     Some(awaited) => self.ledger.adopt_awaited(id, claim, awaited),
                     None => nobodys(id, claim),
                 },
@@ -292,6 +296,19 @@ fn passed_on_by_grant(saved: &State) -> BTreeMap<GrantId, (&PassedOn, Option<Rc<
     };
     let all = saved.passed_on.iter();
     all.map(|of| (of.grant, (of, entry(of)))).collect()
+}
+
+/// The slots that are kept of those that hold a grant, the one first that gets the packets. Who shares a port the kernel knows
+/// by itself, and nobody stands by.
+fn holders_of(found: &FoundGrant, more: Option<&PassedOn>, kept: &[SlotId]) -> Vec<SlotId> {
+    let mut holders: Vec<SlotId> = found.members.iter().map(|(slot, _)| *slot).collect();
+    for other in more.iter().flat_map(|more| &more.holders) {
+        if !found.is_divided && !holders.contains(other) {
+            holders.push(*other);
+        }
+    }
+    holders.retain(|holder| kept.contains(holder));
+    holders
 }
 
 /// What the packet path is told of a grant that does not go on.

@@ -25,6 +25,46 @@ pub(super) struct Wish {
 
 impl Daemon {
     pub(super) fn claim(&mut self, slot: SlotId, who: &Who, wish: &Wish) -> Answered {
+        let (wanted, ports) = self.wanted(slot, who, wish)?;
+        if wish.port == PortWish::Ephemeral {
+            return self.claim_ephemeral(slot, wanted, &ports);
+        }
+        let is_new = !self.ledger.has(&wanted);
+        let change = self.ledger.claim(slot, wanted)?;
+        if is_new {
+            self.reserve(slot, &change)?;
+        }
+        self.granted(slot, &change)
+    }
+
+    /// A port that is held together with other programs.
+    pub(super) fn claim_divided(&mut self, slot: SlotId, who: &Who, wish: &Wish) -> Answered {
+        let (wanted, _) = self.wanted(slot, who, wish)?;
+        self.check_divisible(slot)?;
+        let is_new = !self.ledger.has(&wanted);
+        let change = self.ledger.claim_divided(slot, wanted)?;
+        if is_new {
+            self.reserve(slot, &change)?;
+        }
+        self.granted(slot, &change)
+    }
+
+    /// Which queue of the interface a packet comes by is not the gate's to say.
+    fn check_divisible(&self, slot: SlotId) -> Result<(), Refused> {
+        if self.attachments[&slot].record.queue.is_none() {
+            return Ok(());
+        }
+        let text = "a program with a queue of the interface itself cannot share a port; start it with --mode shared";
+        Err(refuse(Refusal::Unsupported, text))
+    }
+
+    /// What a wish means: the claim, and of ports that the daemon chooses those that policy allows.
+    fn wanted(
+        &self,
+        slot: SlotId,
+        who: &Who,
+        wish: &Wish,
+    ) -> Result<(Claim, Vec<RangeInclusive<u16>>), Refused> {
         let interface = self.interface_of(slot);
         let (policy, name) = (&self.config.policy, &interface.link.name);
         let number = match wish.port {
@@ -53,15 +93,7 @@ impl Daemon {
         let wanted = *wanted.unwrap_or(&claims[0]);
         wanted.check().map_err(|e| refuse(Refusal::BadRequest, e))?;
         let ports = may(&wanted).map_err(|e| refuse(Refusal::NotAllowed, e))?;
-        if wish.port == PortWish::Ephemeral {
-            return self.claim_ephemeral(slot, wanted, &ports);
-        }
-        let is_new = !self.ledger.has(&wanted);
-        let change = self.ledger.claim(slot, wanted)?;
-        if is_new {
-            self.reserve(slot, &change)?;
-        }
-        self.granted(slot, &change)
+        Ok((wanted, ports))
     }
 
     /// A port that neither a program has nor the host. One that the host has rests in the ledger like one that was
@@ -155,6 +187,13 @@ impl Daemon {
         })
     }
 
+    /// Others get the new flows of a grant that is shared.
+    pub(super) fn retire(&mut self, slot: SlotId, grant: GrantId) -> Answered {
+        let change = self.ledger.retire(slot, grant)?;
+        self.enter(&change)?;
+        plain(Answer::Done)
+    }
+
     pub(super) fn release(&mut self, slot: SlotId, grant: GrantId) -> Answered {
         self.note_passed_on(grant);
         if let Some(change) = self.ledger.release(slot, grant, now())? {
@@ -170,7 +209,7 @@ impl Daemon {
         grant: GrantId,
         entries: &[u8],
     ) -> Answered {
-        let held = self.ledger.grant(grant).filter(|g| g.slot() == slot);
+        let held = self.ledger.grant(grant).filter(|g| g.is_received_by(slot));
         let claim =
             held.ok_or_else(|| refuse(Refusal::NotFound, "there is no such grant of yours"))?;
         let (claim, index) = (claim.claim, claim.claim.interface);
@@ -195,6 +234,9 @@ impl Daemon {
         let now = now();
         if let Some(grant) = self.ledger.grant_of_ticket(ticket, now) {
             self.check_right(slot, &grant.claim, &grant.origin)?;
+            if grant.is_divided {
+                self.check_divisible(slot)?;
+            }
         }
         let change = self.ledger.present(slot, ticket, now)?;
         self.unsaved.insert(change.claim.interface);

@@ -85,12 +85,14 @@ impl Daemon {
                 "id": id,
                 "claim": grant.claim.to_string(),
                 "holders": grant.holders.len(),
-                "receives": grant.slot() == slot,
+                "receives": grant.is_received_by(slot),
+                "shared": grant.is_divided,
+                "retired": grant.retired.contains(&slot),
                 "successor_ms": self.ledger.promise_of(slot, id).map(|time| time.as_millis() as u64),
             })
         });
         let filters = self.ledger.generals_of(slot).map(|(id, general)| {
-            json!({"id": id, "claim": format!("filter {}", general.text), "holders": 1, "receives": true, "successor_ms": null})
+            json!({"id": id, "claim": format!("filter {}", general.text), "holders": 1, "receives": true, "shared": false, "retired": false, "successor_ms": null})
         });
         let grants = grants.chain(filters);
         json!({

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use exos_xok::message::{Answer, Refusal, Request, VERSION};
+use exos_xok::message::{Answer, PortWish, Refusal, Request, VERSION};
 
 use super::Daemon;
 use super::answers::{AnswerWithFds, Answered, Asked, Refused, plain, refuse};
@@ -142,6 +142,20 @@ impl Daemon {
                 };
                 self.claim(self.slot(id)?, who, &wish)
             }
+            Request::ClaimDivided {
+                protocol,
+                local,
+                port,
+            } => {
+                let wish = Wish {
+                    protocol,
+                    local,
+                    port: PortWish::Number(port),
+                    remote: None,
+                };
+                self.claim_divided(self.slot(id)?, who, &wish)
+            }
+            Request::Retire { grant } => self.retire(self.slot(id)?, grant),
             Request::Narrow {
                 grant,
                 remote,

@@ -253,9 +253,10 @@ impl Daemon {
     /// Tells the packet path alone, and whether the kernel took it.
     pub(super) fn enter(&mut self, change: &Change) -> exos_host::error::Result<()> {
         let index = change.claim.interface;
+        let members = self.ledger.members(change.grant);
         let mut interfaces = self.interfaces.iter_mut();
         let interface = interfaces.find(|i| i.link.index == index);
-        interface.map_or(Ok(()), |i| i.gate.apply(change))
+        interface.map_or(Ok(()), |i| i.gate.apply(change, &members))
     }
 
     /// Gives each slot of an interface its part of the link.

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::Daemon;
 use super::answers::{Answered, plain, refuse};
 use crate::clock::{Now, now};
+use crate::gate::FoundGrant;
 use crate::interface::Interface;
 use crate::ledger::{Awaited, Owner, SlotId};
 use crate::limits::NOBODY;
@@ -127,11 +128,9 @@ impl Daemon {
     }
 
     /// Whose successor gets a grant that an earlier daemon has left to nobody, or to a program that has ended meanwhile.
-    pub(super) fn left_to_successor(
-        &self,
-        saved: &State,
-        (id, slot, claim): (GrantId, SlotId, Claim),
-    ) -> Option<Awaited> {
+    pub(super) fn left_to_successor(&self, saved: &State, found: &FoundGrant) -> Option<Awaited> {
+        let (id, claim) = (found.id, found.claim);
+        let slot = found.members.first()?.0;
         let (who, pid, program, until) = if slot == NOBODY {
             let awaited = saved.awaited.iter().find(|awaited| awaited.grant == id)?;
             let until = Now::from_millis(awaited.until_ms);

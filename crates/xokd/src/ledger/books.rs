@@ -67,6 +67,11 @@ impl Ledger {
         self.grants.get(&id)
     }
 
+    /// The grant of this very claim.
+    pub(super) fn number_of(&self, claim: &Claim) -> Option<GrantId> {
+        self.index.get(claim)
+    }
+
     /// Whether this very claim is somebody's.
     pub fn has(&self, claim: &Claim) -> bool {
         self.index.get(claim).is_some()
@@ -282,6 +287,8 @@ impl Ledger {
         let grant = Grant {
             claim,
             holders: vec![slot],
+            is_divided: false,
+            retired: BTreeSet::new(),
             origin,
         };
         self.index.insert(&claim, id);
@@ -305,6 +312,8 @@ impl Ledger {
         let grant = self.grants.get_mut(&id)?;
         let before = grant.slot();
         grant.holders.retain(|holder| *holder != slot);
+        grant.retired.remove(&slot);
+        let is_divided = grant.is_divided;
         if let Some(held) = self.held.get_mut(&slot) {
             held.remove(&id);
         }
@@ -323,7 +332,7 @@ impl Ledger {
                 self.ports.rest(&claim, now);
             }
         }
-        (next != Some(before)).then_some(Change {
+        (is_divided || next != Some(before)).then_some(Change {
             grant: id,
             claim,
             slot: next,
@@ -366,7 +375,7 @@ impl Ledger {
         match self.successors.awaited(id) {
             Some(awaited) => self.owner(slot).map(uid) == Some(uid(&awaited.owner)),
             // A second holder is not the owner: the packets are the first one's.
-            None => self.grants[&id].slot() == slot,
+            None => self.grants[&id].is_whole_of(slot),
         }
     }
 }

@@ -14,6 +14,12 @@ use super::grant::Owner;
 pub enum Denied {
     /// Somebody else has it.
     Held(Claim, Owner),
+    /// Somebody else has it, and does not share it.
+    NotShared(Claim, Owner),
+    /// Programs of another user share it.
+    SharedByOthers(Claim, Owner),
+    /// It is no port that could be shared.
+    NotDivisible(Claim),
     /// It is kept for a successor of somebody else, who has gone.
     Awaited(Claim, Owner),
     /// Somebody else has a filter that it meets.
@@ -34,9 +40,15 @@ impl Denied {
     /// For a program.
     pub fn code(&self) -> Refusal {
         match self {
-            Self::Held(..) | Self::Awaited(..) | Self::HeldByFilter(..) => Refusal::Held,
+            Self::Held(..)
+            | Self::NotShared(..)
+            | Self::SharedByOthers(..)
+            | Self::Awaited(..)
+            | Self::HeldByFilter(..) => Refusal::Held,
             Self::NotFound(_) => Refusal::NotFound,
-            Self::Bad(_) | Self::NotPart(_) | Self::NotWhole(_) => Refusal::BadRequest,
+            Self::Bad(_) | Self::NotPart(_) | Self::NotWhole(_) | Self::NotDivisible(_) => {
+                Refusal::BadRequest
+            }
             Self::Limit(_) => Refusal::Limit,
         }
     }
@@ -46,6 +58,20 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held(claim, owner) => write!(f, "{claim} is held by {owner}"),
+            Self::NotShared(claim, owner) => {
+                let remedy = "start all of them with --reuse-port";
+                write!(
+                    f,
+                    "{claim} is held by {owner}, which does not share it; {remedy}"
+                )
+            }
+            Self::SharedByOthers(claim, owner) => write!(
+                f,
+                "{claim} is held by {owner}, and shared by programs of that user only"
+            ),
+            Self::NotDivisible(claim) => {
+                write!(f, "TCP and UDP ports are shared, and not {claim}")
+            }
             Self::Awaited(claim, owner) => {
                 let most = SUCCESSOR_MS_MAX / 1000;
                 write!(

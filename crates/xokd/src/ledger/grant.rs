@@ -1,5 +1,6 @@
 //! What the books are about: owners, grants, and what the packet path is told of them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
 
@@ -42,18 +43,44 @@ pub struct Grant {
     pub claim: Claim,
     /// Whose, the one that gets the packets first. Never empty.
     pub holders: Vec<SlotId>,
+    /// All holders get packets, each those of its flows.
+    pub is_divided: bool,
+    /// Holders of a divided grant that get no new flows.
+    pub retired: BTreeSet<SlotId>,
     /// Who claimed it first: anyone who has it by a ticket has it by their right.
     pub origin: Rc<Who>,
 }
 
 impl Grant {
-    /// The slot that gets the packets.
+    /// The slot that gets the packets; of a divided grant one of those that do.
     pub fn slot(&self) -> SlotId {
         self.holders[0]
     }
+
+    /// Whether a slot gets packets of it.
+    pub fn is_received_by(&self, slot: SlotId) -> bool {
+        match self.is_divided {
+            true => self.holders.contains(&slot),
+            false => self.slot() == slot,
+        }
+    }
+
+    /// Whether all packets of it are this slot's.
+    pub fn is_whole_of(&self, slot: SlotId) -> bool {
+        self.slot() == slot && (!self.is_divided || self.holders.len() == 1)
+    }
+
+    /// The holders, and whether each gets new flows: where all have retired, all do.
+    pub fn members(&self) -> Vec<(SlotId, bool)> {
+        let all_retired = self.retired.len() == self.holders.len();
+        let gets_new = |slot: &SlotId| all_retired || !self.retired.contains(slot);
+        let members = self.holders.iter();
+        members.map(|slot| (*slot, gets_new(slot))).collect()
+    }
 }
 
-/// What the packet path has to be told: this claim's packets go to that slot, or to none.
+/// What the packet path has to be told: this claim's packets go to that slot, or to none. Of a divided grant that slot is one of
+/// those that [`Ledger::members`](super::Ledger::members) tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
     /// Which grant.

@@ -1,6 +1,7 @@
 //! What a slot does with its grants for others: it narrows one to a connection, writes and presents tickets, and promises
 //! one to its successor.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -80,12 +81,8 @@ impl Ledger {
             ));
         }
         self.check_room(slot, &self.grants.get(&id).ok_or(NONE)?.claim)?;
+        self.add_holder(slot, id)?;
         self.tickets.use_up(secret);
-        let grant = self.grants.get_mut(&id).ok_or(NONE)?;
-        if !grant.holders.contains(&slot) {
-            grant.holders.push(slot);
-        }
-        self.held.entry(slot).or_default().insert(id);
         Ok(self.change(id))
     }
 
@@ -164,6 +161,8 @@ impl Ledger {
         let grant = Grant {
             claim,
             holders: vec![NOBODY],
+            is_divided: false,
+            retired: BTreeSet::new(),
             origin: Rc::clone(&awaited.owner.who),
         };
         self.successors.awaited.insert(id, awaited);

@@ -4,7 +4,9 @@
 
 use super::denied::Denied;
 use super::grant::Owner;
-use crate::limits::{ECHOES, ECHOES_PER_USER_MAX, GRANTS, GRANTS_PER_USER_MAX};
+use crate::limits::{
+    DIVIDED, DIVIDED_PER_USER_MAX, ECHOES, ECHOES_PER_USER_MAX, GRANTS, GRANTS_PER_USER_MAX,
+};
 use crate::policy::{Pool, Standing};
 
 /// Who has some, and how many.
@@ -22,6 +24,12 @@ pub(super) fn check_grants(asker: &Owner, taken: &[Taken<'_>]) -> Result<(), Den
 pub(super) fn check_echoes(asker: &Owner, taken: &[Taken<'_>]) -> Result<(), Denied> {
     let things = "identifiers of echo requests";
     check_bounds(asker, taken, (things, ECHOES_PER_USER_MAX, &ECHOES)).map(drop)
+}
+
+/// Refuses the asker one divided port more, beside these of the interface.
+pub(super) fn check_divided(asker: &Owner, taken: &[Taken<'_>]) -> Result<(), Denied> {
+    let things = "ports that several programs share";
+    check_bounds(asker, taken, (things, DIVIDED_PER_USER_MAX, &DIVIDED)).map(drop)
 }
 
 /// The bound of each user and of all; returns how many the asker's user has.

@@ -1,4 +1,4 @@
-//! The books: who may claim what beside whom; [`bounds`] of how much, [`passing`] on, [`successors`], and any
+//! The books: who may claim what beside whom; [`bounds`] of how much, [`divided`] among several, [`passing`] on, [`successors`], and any
 //! history of it ([`histories`]).
 
 use std::net::IpAddr;
@@ -15,6 +15,7 @@ use crate::clock::Now;
 use crate::policy::{Standing, Who};
 
 mod bounds;
+mod divided;
 mod histories;
 mod passing;
 mod successors;

@@ -21,6 +21,7 @@ const SECTIONS: [(&str, &[&str]); 7] = [
             "gateway",
             "route",
             "share_address",
+            "reuse_port",
             "no_segmentation",
             "core",
             "syn_handler",

@@ -66,7 +66,7 @@ pub struct ServeArgs {
     )]
     pub without: Vec<Specialisation>,
     /// Use the kernel's TCP (sockets) instead of the program's own TCP/IP stack, for comparison
-    #[arg(long, conflicts_with_all = ["cores", "link", "via", "mode", "xokd", "gateway", "route", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
+    #[arg(long, conflicts_with_all = ["cores", "link", "via", "mode", "xokd", "gateway", "route", "share_address", "reuse_port", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
     pub sockets: bool,
     /// Answer SYNs in the kernel with an eBPF program, before the server sees them (AF_XDP and IPv4 only;
     /// docs/serve.md)

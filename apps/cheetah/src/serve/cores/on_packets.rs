@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use exos::via::Via;
 use exos::{Core, Error, ErrorKind, Exos, clock};
 use exos_inet::Instant;
 use exos_inet::tcp::{ListenOptions, ListenerId};
@@ -124,6 +125,10 @@ impl Carried for StackServer {
         let now = self.now();
         let (cheetah, mut packets) = self.cheetah_and_packets();
         cheetah.retry_all(now, clock::unix_secs(), &mut packets);
+    }
+
+    fn leave_to_others(&mut self) -> bool {
+        self.exos.via().is_some_and(Via::retire)
     }
 
     fn stop(&mut self) {

@@ -15,7 +15,7 @@ use super::worker::{Asks, Worker};
 use crate::connections::Carried;
 use crate::connections::Cheetah;
 use crate::http::Server;
-use crate::limits::{GOODBYE_TIME, STOP_TIME};
+use crate::limits::{GOODBYE_TIME, LAST_CONNECTS_TIME, STOP_TIME};
 use crate::serve::content::files::Feed;
 
 pub(in crate::serve) struct ServerLoop<S> {
@@ -100,13 +100,23 @@ impl<S: Carried> ServerLoop<S> {
         self.worker.show(statistics::row(&self.served));
     }
 
-    /// Takes no new connections, lets responses under way end, says goodbye to idle clients, and resets who is left.
-    /// `each` is done in each turn, whose waits these descriptors end.
+    /// Takes no new connections, lets responses under way end, says goodbye to idle clients, and resets who is left. Where other
+    /// processes share the port, what has begun to connect here is let in before. `each` is done in each turn, whose waits
+    /// these descriptors end.
     pub(in crate::serve) fn end(
         &mut self,
         fds: &[BorrowedFd<'_>],
         mut each: impl FnMut(&mut Self, Asks),
     ) -> Result<(), Error> {
+        if self.served.leave_to_others() {
+            let until = clock::now() + LAST_CONNECTS_TIME;
+            while clock::now() < until {
+                let asks = self.handle_asks()?;
+                self.turn()?;
+                each(self, asks);
+                self.wait(Some(until), fds)?;
+            }
+        }
         self.documents.end_exchanges();
         self.served.stop();
         let stopped = clock::now();

@@ -6,7 +6,7 @@ pub mod wire;
 
 use exos_filter::gate::maps::SPECS;
 use exos_filter::gate::{
-    Counter, FlowKey, FlowValue, FragmentKey, FragmentValue, MapSpec, Maps, Slot,
+    Counter, FlowKey, FlowValue, FragmentKey, FragmentValue, MapSpec, Maps, MemberFlow, Slot,
 };
 use exos_filter::{Filter, Program, gate};
 use exos_host::bpf::{Map, MapKind, Prog};
@@ -64,6 +64,10 @@ impl Tables {
                 .update(&key.to_bytes(), &value.to_bytes())
                 .unwrap();
         }
+        for (number, group) in &model.groups {
+            let key = number.to_ne_bytes();
+            maps.groups.update(&key, &group.to_bytes()).unwrap();
+        }
         for (key, slot) in &model.sole_owners {
             let value = slot.to_ne_bytes();
             maps.sole_owners.update(&key.to_bytes(), &value).unwrap();
@@ -111,6 +115,11 @@ impl Tables {
     pub fn fragment(&self, key: &FragmentKey) -> Option<FragmentValue> {
         let value = self.0.fragments.lookup(&key.to_bytes()).unwrap()?;
         FragmentValue::from_bytes(&value)
+    }
+
+    pub fn member_flow(&self, key: &FlowKey) -> Option<MemberFlow> {
+        let value = self.0.member_flows.lookup(&key.to_bytes()).unwrap()?;
+        MemberFlow::from_bytes(&value)
     }
 
     pub fn link(&self, index: u32) -> gate::Bucket {

@@ -156,7 +156,12 @@ impl Pool {
         let (one, other) = (random.pick(&self.ports), random.pick(&self.ports));
         let icmp_protocol = if v4 { ICMP } else { ICMPV6 };
         match random.below(if quote { 10 } else { 13 }) {
-            0..4 => (TCP, ports(TCP, one, other, 6)),
+            0..4 => {
+                let mut segment = ports(TCP, one, other, 6);
+                // RFC 9293 §3.1: SYN, ACK, both, FIN with ACK, RST.
+                segment[13] = random.pick(&[0x02, 0x02, 0x10, 0x10, 0x12, 0x11, 0x04]);
+                (TCP, segment)
+            }
             4..7 => (UDP, ports(UDP, one, other, 6)),
             7 => (
                 icmp_protocol,

@@ -6,6 +6,7 @@ mod arrivals;
 mod batch;
 mod errors;
 mod fragments;
+mod groups;
 mod shares;
 
 use crate::common;
@@ -13,10 +14,11 @@ use crate::gate;
 
 use common::hex;
 use exos_filter::Filter;
+use exos_filter::gate::group::GROUP;
 use exos_filter::gate::layout::{LINK_RX, LINK_TX};
 use exos_filter::gate::{
-    self as gates, AddressFlags, Bucket, Counter, FlowKey, OwnerKey, Share, Slot, SlotKind,
-    layout::address_bytes,
+    self as gates, AddressFlags, Bucket, Counter, FlowKey, Group, Member, OwnerKey, Share, Slot,
+    SlotKind, layout::address_bytes,
 };
 use exos_host::bpf::{Prog, SkbContext, permitted};
 use exos_host::netns::NetNs;
@@ -110,7 +112,11 @@ fn model(interfaces: &[u32], random: &mut Random) -> Model {
     }
     for _ in 0..random.below(14) {
         let key = random_key(random);
-        grant(&mut model, key, random.below(6) as u32);
+        let slot = random.pick(&[0, 1, 2, 3, 4, 5, GROUP, GROUP | 1]);
+        grant(&mut model, key, slot);
+    }
+    for number in [0, 1] {
+        model.groups.insert(number, group(random));
     }
     for address in ["192.0.2.7", "2001:db8::7", "192.0.2.1"] {
         for protocol in [TCP, UDP] {
@@ -149,6 +155,25 @@ fn model(interfaces: &[u32], random: &mut Random) -> Model {
         }
     }
     model
+}
+
+/// Slots of every kind, and places that somebody has left.
+fn group(random: &mut Random) -> Group {
+    let mut group = Group {
+        seed: random.next(),
+        grant: 7,
+        ..Group::default()
+    };
+    for (number, member) in (1..).zip(&mut group.members[..6]) {
+        if !random.one_in(4) {
+            *member = Member {
+                slot: number,
+                since: 1 + random.next() % 1000,
+            };
+        }
+    }
+    group.buckets = std::array::from_fn(|_| random.below(6) as u8);
+    group
 }
 
 const PORTS: [u16; 4] = [80, 443, 5353, 50000];
@@ -324,6 +349,9 @@ fn the_programs_agree_with_the_model() {
                     let frame = hex(&frame);
                     format!("seed {seed} packet {number} {way:?} {decision:?}\n{frame}")
                 });
+            }
+            for (key, flow) in &model.member_flows {
+                assert_eq!(tables.member_flow(key), Some(*flow), "seed {seed} {key:?}");
             }
             for (key, first) in &model.fragments {
                 assert_eq!(tables.fragment(key), Some(*first), "seed {seed} {key:?}");

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 enum Step {
     Claim(SlotId, Claim),
+    Divided(SlotId, Claim),
     Filter(SlotId, &'static str),
     Narrow(SlotId, GrantId, u16, u16),
     Release(SlotId, GrantId),
@@ -52,6 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (slot.clone(), prop::sample::select(FILTERS.to_vec()))
             .prop_map(|(slot, text)| Step::Filter(slot, text)),
         6 => (slot.clone(), claims()).prop_map(|(slot, claim)| Step::Claim(slot, claim)),
+        4 => (slot.clone(), claims()).prop_map(|(slot, claim)| Step::Divided(slot, claim)),
         3 => (slot.clone(), 1..9_u32, 1..3_u16, 0..3_u16)
             .prop_map(|(slot, grant, remote, port)| Step::Narrow(slot, grant, remote, port)),
         2 => (slot.clone(), 1..9_u32).prop_map(|(slot, grant)| Step::Release(slot, grant)),
@@ -84,6 +86,15 @@ fn packets() -> Vec<Claim> {
     all
 }
 
+/// The slots that may get a packet by an exact grant: several where they share it.
+fn sharers(ledger: &Ledger, packet: &Claim) -> Vec<SlotId> {
+    let matching = matching(ledger, packet);
+    matching.map_or_else(Vec::new, |(_, grant)| match grant.is_divided {
+        true => grant.holders.clone(),
+        false => vec![grant.slot()],
+    })
+}
+
 /// The slot of the user for whose program packets are kept that are nobody's now.
 fn kept_for(ledger: &Ledger, packet: &Claim) -> Option<SlotId> {
     let (grant, _) = matching(ledger, packet)?;
@@ -110,11 +121,18 @@ proptest! {
         let mut handed_on = false;
         for step in steps {
             let before: Vec<_> = packets.iter().map(|p| winner(&ledger, p)).collect();
+            let shared: Vec<_> = packets.iter().map(|p| sharers(&ledger, p)).collect();
             let kept_for: Vec<_> = packets.iter().map(|p| kept_for(&ledger, p)).collect();
             let mut from = None; // Whose packets may go elsewhere by this step.
             let changes: Vec<Change> = match step.clone() {
                 Step::Claim(slot, claim) => {
                     let change = ledger.claim(slot, claim).ok();
+                    let within = |inner: &Claim, _: &Awaited| change.is_some() && inner.is_subset_of(&claim);
+                    let ended = ledger.end_awaited(within, START);
+                    change.into_iter().chain(ended).collect()
+                }
+                Step::Divided(slot, claim) => {
+                    let change = ledger.claim_divided(slot, claim).ok();
                     let within = |inner: &Claim, _: &Awaited| change.is_some() && inner.is_subset_of(&claim);
                     let ended = ledger.end_awaited(within, START);
                     change.into_iter().chain(ended).collect()
@@ -171,6 +189,15 @@ proptest! {
                 let succeeded = before == Some(NOBODY) && after == kept_for;
                 let kept = before.is_none() || after == before || before == from || succeeded;
                 prop_assert!(kept, "{step:?}: {packet} went from {before:?} to {after:?}");
+            }
+            // Who shares a packet's flow goes on sharing it, and with others by a ticket only.
+            for (packet, before) in packets.iter().zip(shared) {
+                let after = sharers(&ledger, packet);
+                let stays = |slot: &SlotId| after.contains(slot) || from == Some(*slot);
+                let shared = before.len() > 1;
+                prop_assert!(!shared || before.iter().all(stays), "{step:?}: {packet} of {before:?} is of {after:?}");
+                let came = !before.is_empty() && after.len() > before.len();
+                prop_assert!(!came || matches!(step, Step::Present(..)), "{step:?}: {packet}");
             }
             // The packet path was told all of it.
             let expected: BTreeMap<_, _> = ledger.grants().map(|(_, g)| (key(&g.claim), g.slot())).collect();

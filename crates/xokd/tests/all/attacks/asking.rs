@@ -41,7 +41,7 @@ fn claim(protocol: Protocol, local: &str, port: PortWish, remote: Option<&str>) 
 }
 
 /// All of these are refused for this reason.
-fn must_be_refused(connection: &Connection, code: Refusal, requests: &[Request]) {
+pub(super) fn must_be_refused(connection: &Connection, code: Refusal, requests: &[Request]) {
     for request in requests {
         let (answer, fds) = connection.ask(request);
         assert_eq!(refusal(&answer), code, "{request:?}: {answer:?}");

@@ -24,6 +24,7 @@
 //! | `revoking` | what is asked back, by cutting it up and handing it on |
 //! | `rings` | the kernel, by what is written to memory that it shares |
 //! | `sending` | others' addresses, by what is sent |
+//! | `sharing` | who shares a port with others of the same user |
 //! | `sockets` | the machine's log, by what a packet socket can be asked for |
 //! | `talking` | the daemon, by how it is spoken to |
 //! | `turns` | the others' time, by asking for what takes the daemon long |
@@ -44,6 +45,7 @@ mod reading;
 mod revoking;
 mod rings;
 mod sending;
+mod sharing;
 mod sockets;
 mod talking;
 mod turns;

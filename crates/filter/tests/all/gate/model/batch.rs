@@ -49,7 +49,7 @@ impl Model {
             return true;
         }
         let mut trial = self.clone();
-        Self::forbidden(&packet).is_none() && trial.classify(&packet, true).is_none()
+        Self::forbidden(&packet).is_none() && trial.classify(&packet, Some(slot)).is_none()
     }
 
     /// Allowed, and its destination is the host's.

@@ -6,6 +6,7 @@
 
 mod batch;
 mod buckets;
+mod members;
 mod packet;
 
 use buckets::police;
@@ -13,8 +14,8 @@ use exos_filter::Filter;
 use exos_filter::gate::layout::{LINK_RX, LINK_TX, address_bytes};
 use exos_filter::gate::limits::{QUEUES_MAX, SLOTS};
 use exos_filter::gate::{
-    AddressFlags, Bucket, Config, Counter, FlowKey, FlowValue, FragmentKey, FragmentValue,
-    OwnerKey, Shape, Slot, SlotKind, Verdict,
+    AddressFlags, Bucket, Config, Counter, FlowKey, FlowValue, FragmentKey, FragmentValue, Group,
+    MemberFlow, OwnerKey, Shape, Slot, SlotKind, Verdict,
 };
 use exos_filter::layers::{ARP, IPV4, IPV6};
 use packet::{Fault, Packet, Part};
@@ -54,6 +55,10 @@ pub struct Model {
     pub config: Config,
     /// The grants.
     pub flows: HashMap<FlowKey, FlowValue>,
+    /// Groups that grants lead to, by number.
+    pub groups: HashMap<u32, Group>,
+    /// Which member of a group a connection is with.
+    pub member_flows: HashMap<FlowKey, MemberFlow>,
     /// Slots that alone have ports of an address.
     pub sole_owners: HashMap<OwnerKey, u32>,
     /// The addresses with a meaning.
@@ -85,6 +90,8 @@ impl Default for Model {
         Self {
             config: Config::default(),
             flows: HashMap::new(),
+            groups: HashMap::new(),
+            member_flows: HashMap::new(),
             sole_owners: HashMap::new(),
             addresses: HashMap::new(),
             slots: vec![Slot::default(); SLOTS as usize],
@@ -195,7 +202,7 @@ impl Model {
         if packet.is_v6 && matches!(packet.icmp_type, Some(133..=137)) {
             return self.discovery(frame, &packet, queue, now);
         }
-        match self.classify(&packet, false) {
+        match self.classify(&packet, None) {
             Some(slot) => self.deliver(frame, slot, queue, now),
             None => {
                 let stray = self.stray_to(&packet);
@@ -273,32 +280,38 @@ impl Model {
         Ok(self.pass(queue))
     }
 
-    /// The slot whose grant covers the packet: of its sender, or of its receiver.
-    fn classify(&mut self, packet: &Packet, sending: bool) -> Option<u32> {
+    /// The slot whose grant covers the packet: of its sender, who claims to be that one, or of its receiver.
+    fn classify(&mut self, packet: &Packet, sender: Option<u32>) -> Option<u32> {
+        let sending = sender.is_some();
         let fragment = fragment_key(packet, sending);
+        let mut whole = flow_key(packet, sending);
         let mut shapes = self.config.shapes;
         if packet.about_unknown {
             shapes &= Shape::Address as u32;
         }
         if packet.part == Part::Later {
             let first = self.fragments.get(&fragment);
-            let now = first.and_then(|first| Some((first.grant, self.flows.get(&first.flow)?)));
-            if let Some((_, value)) = now.filter(|(grant, value)| *grant == value.grant) {
-                return Some(value.slot);
+            let now = first.and_then(|first| Some((*first, *self.flows.get(&first.flow)?)));
+            if let Some((first, value)) = now.filter(|(first, value)| first.grant == value.grant) {
+                (whole.local_port, whole.remote_port) = (first.flow.local_port, first.remote_port);
+                return Some(self.member(value.slot, &whole, packet, sender));
             }
             shapes &= Shape::Protocol as u32 | Shape::Address as u32;
         }
-        let whole = flow_key(packet, sending);
         let mut shapes = Shape::ALL.into_iter().filter(|s| shapes & *s as u32 != 0);
         let (flow, FlowValue { slot, grant }) = shapes.find_map(|shape| {
             let flow = whole.masked(shape);
             Some((flow, *self.flows.get(&flow)?))
         })?;
         if packet.part == Part::First {
-            let first = FragmentValue { flow, grant };
+            let first = FragmentValue {
+                flow,
+                grant,
+                remote_port: whole.remote_port,
+            };
             self.fragments.insert(fragment, first);
         }
-        Some(slot)
+        Some(self.member(slot, &whole, packet, sender))
     }
 
     fn deliver(
@@ -410,7 +423,7 @@ impl Model {
         if let Some(counter) = Self::forbidden(packet) {
             return refuse(sender, counter);
         }
-        match (self.classify(packet, true), packet.part) {
+        match (self.classify(packet, Some(sender)), packet.part) {
             (Some(slot), _) if slot == sender => Ok(()),
             (None, _) if self.sending.get(&sender).is_some_and(|f| f.matches(frame)) => Ok(()),
             (_, Part::Later) => refuse(sender, Counter::TxFragment),
@@ -419,7 +432,7 @@ impl Model {
     }
 
     fn route(&mut self, packet: &Packet) -> To {
-        if let Some(slot) = self.classify(packet, false) {
+        if let Some(slot) = self.classify(packet, None) {
             To::Slot(slot)
         } else if self.has(packet.destination, AddressFlags::HOST) {
             To::Host

@@ -48,6 +48,8 @@ pub(super) struct Packet {
     pub(super) about_unknown: bool,
     /// The type if it is ICMP of its version.
     pub(super) icmp_type: Option<u8>,
+    /// The flags of TCP; none of anything else, or of a quoted segment.
+    pub(super) flags: u8,
     /// Where the transport header begins, in the frame.
     pub(super) transport: usize,
     /// Where the IP packet ends.
@@ -106,6 +108,9 @@ impl Packet {
         let header: &[u8; 8] = bytes(frame, self.transport, self.end).expect("checked");
         if self.protocol != icmp {
             (self.source_port, self.destination_port) = (be16(header, 0), be16(header, 2));
+            if self.protocol == TCP {
+                self.flags = frame[self.transport + 13];
+            }
             return Ok(());
         }
         self.icmp_type = Some(header[0]);
@@ -223,6 +228,7 @@ fn v4(frame: &[u8]) -> Result<Packet, Fault> {
         odd: length > 20,
         about_unknown: false,
         icmp_type: None,
+        flags: 0,
         transport: 14 + length,
         end,
     })
@@ -253,6 +259,7 @@ fn v6(frame: &[u8]) -> Result<Packet, Fault> {
         odd: false,
         about_unknown: false,
         icmp_type: None,
+        flags: 0,
         transport: 54,
         end,
     };
