@@ -242,7 +242,7 @@ live() {
 
 # in_the_kernel: the tests of crate exos-filter that run programs in this kernel, with fewer random filters than elsewhere.
 in_the_kernel() {
-    local modules="kernel_agreement gate_agreement gate_wire interpreter syn_handler"
+    local modules="kernel_agreement gate_agreement gate_wire guard interpreter syn_handler"
     [ -f "$work/filter-tests" ] || { echo "SKIPPED: ${about}our programs in this kernel: \$EXOS_FILTER_TESTS is not set"; return; }
     if guest_do "EXOS_FILTER_CASES=50 timeout 900 filter-tests --test-threads 2 --skip time $modules >/tmp/tests 2>&1" 960; then
         ok "it takes our programs, and runs them as they are meant: $(guest_do "grep -o '[0-9]* passed' /tmp/tests")"

@@ -23,7 +23,6 @@
 //! unfinished checksums ([`Checksum`]) takes 6.2; without it no packet socket may be given to a program.
 
 mod arrivals;
-mod batch;
 mod checksum;
 mod classify;
 mod code;
@@ -33,8 +32,8 @@ mod general;
 pub mod group;
 mod incoming;
 pub mod layout;
+mod lent;
 pub mod limits;
-mod live;
 pub mod maps;
 mod outgoing;
 mod parse;
@@ -44,7 +43,6 @@ mod side;
 mod splice;
 pub mod tap;
 
-pub use batch::{Batch, Namespace, batch};
 pub use checksum::Checksum;
 pub use copies::{Tap, tap};
 pub use counter::Counter;
@@ -55,7 +53,7 @@ pub use layout::{
     AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, OwnerKey, Shape,
     Share, Slot, SlotKind,
 };
-pub use live::{CALL_LEN, METADATA_LEN, Origin, live, metadata};
+pub use lent::{Batch, CALL_LEN, METADATA_LEN, Namespace, Origin, batch, live, metadata};
 pub use maps::{MapFds, MapSpec, MapType, Maps};
 pub use outgoing::{outgoing, outgoing_general};
 pub use tap::{Direction, TapRecord, Verdict};

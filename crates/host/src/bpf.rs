@@ -37,7 +37,7 @@ pub use mapped::MappedArray;
 pub use merging::{merging_of, turn_on_again};
 pub use pin::{is_bpffs, is_private, require_bpffs};
 pub use prog::{LoadError, Prog, SkbContext, TestRun, permitted};
-pub use question::Question;
+pub use question::{Question, refusal_to_attach};
 pub use ringbuf::RingbufReader;
 pub use tcx::{TcxHook, TcxLink};
 

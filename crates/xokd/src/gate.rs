@@ -46,11 +46,24 @@ use crate::ledger::{Change, SlotId};
 use crate::limits::FILTER_INSNS_MAX;
 pub use bypass::{bypass_bytes, may_arrive_in_memory};
 pub use generals::{GeneralFilters, GeneralPrograms, GeneralWork};
-use live::Lending;
 pub use live::LiveFrames;
+use live::{Lending, Places};
 pub use pins::{are_private, folders, is_orphan, remove_folder};
 use pins::{attach_incoming, attach_tc};
 pub use taps::{TapPrograms, TapWork};
+
+/// The interface that a gate is put on.
+#[derive(Clone, Copy, Debug)]
+pub struct Device<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its number.
+    pub index: u32,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Its MTU, in bytes.
+    pub mtu: u32,
+}
 
 /// The gate of one interface.
 #[derive(Debug)]
@@ -64,6 +77,8 @@ pub struct Gate {
     namespace: Option<Namespace>,
     /// What live frames are lent with, or why they are not.
     lending: Result<Lending>,
+    /// The programs that live frames were and are lent by.
+    places: Places,
     incoming: Link,
     mode: XdpMode,
     config: Config,
@@ -80,11 +95,8 @@ impl Gate {
     }
 
     /// Puts the gate on an interface, or takes over the one that an earlier daemon left there. True when it did.
-    pub fn open(
-        name: &str,
-        (interface, ifindex, mac): (&str, u32, Mac),
-        live: LiveFrames,
-    ) -> Result<(Self, bool)> {
+    pub fn open(name: &str, device: &Device<'_>, live: LiveFrames) -> Result<(Self, bool)> {
+        let (ifindex, mac) = (device.index, device.mac);
         let folder = pins::folder(name)?;
         let (maps, adopted) = pins::maps(&folder)?;
         let fds = maps.map(|map| map.raw_fd());
@@ -99,9 +111,12 @@ impl Gate {
         let incoming = Prog::load(&words, "exos_in", true)?;
         let (incoming, mode) = attach_incoming(&folder.join("in"), ifindex, &incoming)?;
         attach_tc(&folder.join("host"), ifindex, &from_host, TcxHook::Egress)?;
-        let lending = Lending::open(&folder, interface, &fds, types.as_ref(), live);
+        let mut places = Places::of_earlier(&folder);
+        let maps_and_types = (&fds, types.as_ref());
+        let lending = Lending::open(&folder, device, maps_and_types, live, &mut places);
         let mut gate = Self {
             lending,
+            places,
             folder,
             config: Config::default(),
             taps: 0,
@@ -287,7 +302,7 @@ impl Gate {
     /// Takes the gate off: packets are the host's again.
     pub fn close(self) -> Result<()> {
         // A program that only the daemon has is to be gone before its guard.
-        drop(self.lending);
+        drop((self.lending, self.places));
         remove_folder(&self.folder)
     }
 

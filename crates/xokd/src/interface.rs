@@ -16,7 +16,7 @@ use exos_xok::message::{InterfaceInfo, LocalAddress};
 use exos_xok::tables::{Address, Interface as Row, Neighbour, NeighbourState, Route};
 
 use crate::clock::Now;
-use crate::gate::{Gate, LiveFrames};
+use crate::gate::{Device, Gate, LiveFrames};
 use crate::neighbours::Neighbours;
 use crate::policy;
 use crate::random::random;
@@ -76,7 +76,13 @@ impl Interface {
         let lock = state::Lock::take(&name, &policy.name)?;
         forget_named(&name)?;
         let memberships = join_groups(link.index, &addresses)?;
-        let (gate, adopted) = Gate::open(&name, (&policy.name, link.index, mac), live)?;
+        let device = Device {
+            name: &policy.name,
+            index: link.index,
+            mac,
+            mtu: link.mtu,
+        };
+        let (gate, adopted) = Gate::open(&name, &device, live)?;
         let mut interface = Self {
             neighbours: Neighbours::new(link.index, None),
             name,

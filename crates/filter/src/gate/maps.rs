@@ -6,8 +6,8 @@ use super::layout::{
     Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, OwnerKey, Slot,
 };
 use super::limits::{
-    ADDRESSES_MAX, BATCH_PLACES, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, GROUPS_MAX, MEMBER_FLOWS_MAX, OWNERS_MAX, QUEUES_MAX,
-    SLOTS, TAPS_MAX,
+    ADDRESSES_MAX, BATCH_PLACES, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, GROUPS_MAX,
+    MEMBER_FLOWS_MAX, OWNERS_MAX, QUEUES_MAX, SLOTS, TAPS_MAX,
 };
 use crate::arrivals::{VALUE_LEN, VALUES};
 use crate::transmit::QUEUE_WORDS;
@@ -92,8 +92,8 @@ maps! {
     ports: Devmap, 4 => 4; SLOTS,
     /// Device map: the device, as long as it takes what is redirected to it.
     wire: Devmap, 4 => 4; 1,
-    /// Array: slot to the secret of who sends live frames for it, two u64; 0 where nobody does.
-    secrets: Array, 4 => SECRET_LEN; SLOTS,
+    /// Array: slot to the secret of who sends live frames for it, two u64, 0 where nobody does; and the bytes of the longest, a u64.
+    secrets: Array, 4 => SECRET_LEN + 8; SLOTS,
     /// Array of maps: slot to the queue of the live frames that it sends ([`QUEUE`]).
     queues: ArrayOfMaps, 4 => 4; SLOTS,
     /// Array of maps: slot to the memory of the live frames that it sends ([`FRAMES`]).

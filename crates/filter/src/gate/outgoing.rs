@@ -89,14 +89,18 @@ pub(super) struct Ends {
 
 impl Ends {
     pub(super) fn new(code: &mut Code<'_>) -> Self {
-        let host = code.asm.label();
-        Self::with_host(code, host)
+        let [wire, host, slot] = [(); 3].map(|()| code.asm.label());
+        Self { wire, host, slot }
     }
 
-    /// What is the host's goes there.
-    pub(super) fn with_host(code: &mut Code<'_>, host: Label) -> Self {
-        let [wire, slot] = [(); 2].map(|()| code.asm.label());
-        Self { wire, host, slot }
+    /// What is for this machine goes to `here`.
+    pub(super) fn to_wire_alone(code: &mut Code<'_>, here: Label) -> Self {
+        let wire = code.asm.label();
+        Self {
+            wire,
+            host: here,
+            slot: here,
+        }
     }
 }
 
@@ -283,9 +287,10 @@ impl Code<'_> {
     pub(super) fn send(&mut self, ends: Ends) {
         self.route(ends);
         self.send_to_wire(ends.wire);
-        if self.side != Side::Live {
-            self.send_to_host(ends.host);
+        if self.side == Side::Live {
+            return;
         }
+        self.send_to_host(ends.host);
         self.send_to_slot(ends.slot);
     }
 
@@ -347,8 +352,7 @@ impl Code<'_> {
 
     fn send_to_device(&mut self, flags: i32, verdict: Verdict) {
         if self.side == Side::Live {
-            self.asm.set(Reg::R2, 0);
-            return self.send_live(self.maps.wire);
+            return self.send_live();
         }
         let no_ring = self.refuse(Counter::NoRing);
         self.lookup_index(self.maps.config, 0, no_ring);
@@ -396,14 +400,9 @@ impl Code<'_> {
             SENDER,
             &[SENT, SENT_BYTES, (Counter::TxToSlot, Amount::One)],
         );
-        if self.side == Side::Live {
-            self.get(Reg::R2, PEER);
-            self.send_live(self.maps.ports);
-        } else {
-            self.load(Size::Word, Reg::R1, Reg::R7, 4);
-            self.asm.set(Reg::R2, 0);
-            self.redirect(Verdict::Slot);
-        }
+        self.load(Size::Word, Reg::R1, Reg::R7, 4);
+        self.asm.set(Reg::R2, 0);
+        self.redirect(Verdict::Slot);
         self.refuse_unsent(no_ring, Counter::NoRing);
         self.refuse_unsent(over, Counter::RxOverShare);
     }

@@ -11,9 +11,9 @@ pub(super) enum Side {
     Out,
     /// Traffic control, egress of the device.
     Host,
-    /// Nowhere: run by the sender itself on socket buffers. See [`super::batch`].
+    /// Nowhere: run by the sender itself on socket buffers. See [`super::batch()`].
     Batch,
-    /// Nowhere: run by the sender itself on live frames. See [`super::live`].
+    /// Nowhere: run by the sender itself on live frames. See [`super::live()`].
     Live,
 }
 

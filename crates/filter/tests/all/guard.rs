@@ -2,8 +2,8 @@
 
 use crate::common;
 
-use exos_filter::guard::{FUNCTION, GuardLayout, guard};
-use exos_host::bpf::{KernelTypes, Prog, Question, permitted};
+use exos_filter::guard::{ANSWER, FUNCTION, GuardLayout, QUESTION, guard};
+use exos_host::bpf::{KernelTypes, Map, Prog, Question, permitted, refusal_to_attach};
 use exos_host::netns::NetNs;
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
@@ -16,39 +16,46 @@ pub fn ask() -> Option<Question> {
     let code = guard(&GuardLayout::from_layout(member)?);
     let function = types.function(FUNCTION)?;
     match Question::ask(&code.words(), "exos_guard", function) {
-        Ok(asked) => Some(asked),
+        // It is not asked where the security module `bpf` is off.
+        Ok(asked) => (refusal_to_attach(QUESTION) == Some(ANSWER)).then_some(asked),
         // A kernel in lockdown has nobody look into it.
         Err(error) if error.is(libc::EPERM) => None,
         Err(error) => panic!("{error}"),
     }
 }
 
-/// Attaches the program with this descriptor to the loopback interface; the error's number.
-fn attach(program: i32) -> Result<(), i32> {
-    const LINK_CREATE: i32 = 28;
-    let attr = [program as u32, 1, 37, 1 << 1, 0, 0, 0, 0];
+/// One bpf(2) call; the error's number.
+fn bpf(command: i32, attr: &[u32; 8]) -> Result<i32, i32> {
     // SAFETY: the kernel reads as many bytes as it is told.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            LINK_CREATE,
-            attr.as_ptr(),
-            size_of_val(&attr),
-        )
-    };
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr.as_ptr(), size_of_val(attr)) };
     if result < 0 {
         return Err(std::io::Error::last_os_error().raw_os_error().unwrap());
     }
+    Ok(result as i32)
+}
+
+/// Attaches the program with this descriptor to the loopback interface; the error's number.
+fn attach(program: i32) -> Result<(), i32> {
+    const LINK_CREATE: i32 = 28;
+    let link = bpf(LINK_CREATE, &[program as u32, 1, 37, 1 << 1, 0, 0, 0, 0])?;
     // SAFETY: just made, and nobody else's.
-    drop(unsafe { OwnedFd::from_raw_fd(result as i32) });
+    drop(unsafe { OwnedFd::from_raw_fd(link) });
     Ok(())
 }
 
+/// Binds a map to a program; the error's number.
+fn bind(program: i32, map: i32) -> Result<(), i32> {
+    const BIND_MAP: i32 = 35;
+    bpf(BIND_MAP, &[program as u32, map as u32, 0, 0, 0, 0, 0, 0]).map(drop)
+}
+
 /// What a process of nobody gets that attaches it: in this namespace, and in one of its own where it has all rights.
-fn nobody_attaches(program: &Prog, own_namespace: bool) -> String {
-    // SAFETY: numbers only; the new descriptor is ours alone, and a program that is started has it too.
-    let inherited =
-        unsafe { OwnedFd::from_raw_fd(libc::fcntl(program.raw_fd(), libc::F_DUPFD, 100)) };
+fn nobody_attaches(program: &Prog, map: &Map, own_namespace: bool) -> String {
+    let inherited = [program.raw_fd(), map.raw_fd()].map(|fd| {
+        // SAFETY: numbers only; the new descriptor is ours alone, and a program that is started has it too.
+        unsafe { OwnedFd::from_raw_fd(libc::fcntl(fd, libc::F_DUPFD, 100)) }
+    });
+    let numbers = inherited.each_ref().map(|fd| fd.as_raw_fd().to_string());
     let mut command = Command::new("/proc/self/exe");
     command
         .args([
@@ -57,7 +64,7 @@ fn nobody_attaches(program: &Prog, own_namespace: bool) -> String {
             "--ignored",
             "--nocapture",
         ])
-        .env("EXOS_TEST_FD", inherited.as_raw_fd().to_string())
+        .env("EXOS_TEST_FDS", numbers.join(","))
         .uid(65_534)
         .gid(65_534)
         .current_dir("/");
@@ -80,8 +87,13 @@ fn program_of_nobody() {
             return;
         }
     }
-    let program = std::env::var("EXOS_TEST_FD").unwrap().parse().unwrap();
-    println!("attached: {:?}", attach(program));
+    let fds = std::env::var("EXOS_TEST_FDS").unwrap();
+    let fds: Vec<i32> = fds.split(',').map(|fd| fd.parse().unwrap()).collect();
+    println!(
+        "attached: {:?}, bound: {:?}",
+        attach(fds[0]),
+        bind(fds[0], fds[1])
+    );
 }
 
 #[test]
@@ -101,18 +113,19 @@ fn without_the_right_to_nobody_attaches_a_program() {
         let Some(guarded) = guarded else {
             return common::skipped(&format!("{test}: the kernel asks nobody"));
         };
-        let said = nobody_attaches(&program, false);
-        assert!(said.contains("attached: Err(1)"), "{said}");
+        let map = Map::array("map", 8, 1).unwrap();
+        let said = nobody_attaches(&program, &map, false);
+        assert!(said.contains("attached: Err(1), bound: Err(1)"), "{said}");
         assert_eq!(
             attach(program.as_fd().as_raw_fd()),
             Ok(()),
             "who has the right"
         );
-        let said = nobody_attaches(&program, true);
-        assert!(
-            said.contains("attached: Ok(())") || said.contains("no namespace"),
-            "{said}"
-        );
+        let bound = bind(program.raw_fd(), map.raw_fd());
+        assert_eq!(bound, Ok(()), "who has the right");
+        let said = nobody_attaches(&program, &map, true);
+        let is_free = said.contains("attached: Ok(()), bound: Err(1)");
+        assert!(is_free || said.contains("no namespace"), "{said}");
         drop(guarded);
     };
     namespace.run(work).unwrap();

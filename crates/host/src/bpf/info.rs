@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::netlink::Netlink;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 pub(super) const BPF_LINK_TYPE_XDP: u32 = 6;
 /// More links than any machine has: bounds the walk over ids while others come and go.
@@ -16,6 +16,8 @@ const LINKS_MAX: usize = 1 << 16;
 pub struct ProgInfo {
     /// System-wide id.
     pub id: u32,
+    /// The kernel's sum of its instructions, without numbers of maps.
+    pub tag: [u32; 2],
     /// Name given at load, at most 15 bytes; may be empty.
     pub name: String,
     /// Bytes of machine code; 0 when the JIT compiler is off.
@@ -97,6 +99,7 @@ impl ProgInfo {
         let name: Vec<u8> = words[16..20].iter().flat_map(|w| w.to_ne_bytes()).collect();
         Ok(Self {
             id: words[1],
+            tag: [words[2], words[3]],
             name: name_text(&name),
             jited_bytes: words[4],
             translated_bytes: words[5],
@@ -169,14 +172,23 @@ pub fn prog_exists(id: u32) -> Result<bool, Error> {
 }
 
 fn exists(command: Command, what: &str, id: u32) -> Result<bool, Error> {
+    by_id(command, what, id).map(|found| found.is_some())
+}
+
+/// The program of this number, if there is one.
+pub(super) fn prog_by_id(id: u32) -> Result<Option<OwnedFd>, Error> {
+    by_id(Command::ProgGetFdById, "program", id)
+}
+
+fn by_id(command: Command, what: &str, id: u32) -> Result<Option<OwnedFd>, Error> {
     let mut attr = IdAttr {
         id,
         next_id: 0,
         open_flags: 0,
     };
     match bpf_fd(command, &mut attr) {
-        Ok(_) => Ok(true),
-        Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Ok(fd) => Ok(Some(fd)),
+        Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
         Err(e) => Err(failed(
             format!("cannot look for the BPF {what} with id {id}"),
             e,

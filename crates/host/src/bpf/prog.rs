@@ -12,8 +12,8 @@ use std::path::Path;
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 const BPF_PROG_TYPE_SCHED_ACT: u32 = 4;
 const BPF_PROG_TYPE_XDP: u32 = 6;
-const BPF_PROG_TYPE_TRACING: u32 = 26;
-const BPF_MODIFY_RETURN: u32 = 26;
+const BPF_PROG_TYPE_LSM: u32 = 29;
+const BPF_LSM_MAC: u32 = 27;
 const BPF_XDP: u32 = 37;
 /// The program understands packets in several buffers (Linux 5.18).
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
@@ -199,6 +199,12 @@ impl Prog {
         Ok(Self { fd })
     }
 
+    /// The program of this number in the kernel, if there is one. Needs `CAP_BPF` and `CAP_SYS_ADMIN`.
+    pub fn by_id(id: u32) -> Result<Option<Self>, Error> {
+        let found = super::info::prog_by_id(id)?;
+        Ok(found.map(|fd| Self { fd }))
+    }
+
     /// A program that somebody has passed.
     pub fn over(fd: OwnedFd) -> Result<Self, Error> {
         // Fails when it is something else.
@@ -339,7 +345,7 @@ fn load_once(insns: &[u64], name: &str, kind: Kind, log: &mut [u8]) -> io::Resul
             Kind::Xdp { .. } => BPF_PROG_TYPE_XDP,
             Kind::Classifier => BPF_PROG_TYPE_SCHED_CLS,
             Kind::Action => BPF_PROG_TYPE_SCHED_ACT,
-            Kind::Question { .. } => BPF_PROG_TYPE_TRACING,
+            Kind::Question { .. } => BPF_PROG_TYPE_LSM,
         },
         insn_cnt: insns.len() as u32,
         insns: insns.as_ptr() as u64,
@@ -361,7 +367,7 @@ fn load_once(insns: &[u64], name: &str, kind: Kind, log: &mut [u8]) -> io::Resul
         expected_attach_type: match kind {
             Kind::Xdp { .. } => BPF_XDP,
             Kind::Classifier | Kind::Action => 0,
-            Kind::Question { .. } => BPF_MODIFY_RETURN,
+            Kind::Question { .. } => BPF_LSM_MAC,
         },
         debugging: [0; 9],
         attach_btf_id: match kind {

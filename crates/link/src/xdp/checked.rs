@@ -142,7 +142,8 @@ impl Checked {
                 Error::io("what the daemon lends to send by cannot be mapped", source)
             })
         };
-        let live = parts.live.map(Live::over).transpose()?;
+        // One that does not fit is not missed: there is the other way.
+        let live = parts.live.and_then(|parts| Live::over(parts).ok());
         Ok(Self {
             live,
             frames: map(&parts.frames, places as usize * chunk_size as usize)?,

@@ -90,12 +90,15 @@ impl Gate {
         let memory = arrivals.iter().map(|map| passed(map.as_fd()));
         let memory = memory.collect::<Result<Vec<_>>>()?;
         // At last: what fails before it leaves nothing in the gate.
-        if let Some(live) = self.lend_live(slot, (&queue, &frames), chunk_size)? {
+        let live = self.lend_live(slot, (&queue, &frames), chunk_size);
+        let arrives = || match &arrivals {
+            Some(arrivals) => self.maps.arrivals.set_fd(slot, arrivals.as_fd()),
+            None => Ok(()),
+        };
+        let live = live.and_then(|live| arrives().map(|()| live));
+        if let Some(live) = live.or_else(|error| self.forget_live(slot).and(Err(error)))? {
             lent.live = live.metadata;
             lent.descriptors.extend(live.descriptors);
-        }
-        if let Some(arrivals) = &arrivals {
-            self.maps.arrivals.set_fd(slot, arrivals.as_fd())?;
         }
         lent.descriptors.extend(memory);
         Ok(lent)

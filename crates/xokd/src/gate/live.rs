@@ -4,28 +4,30 @@
 //! has it in a place where it receives nothing. Its name is that of the interface's other programs in the BPF file system:
 //!
 //! ```text
-//! live         the program; a successor finds the one that holders have
+//! live         the program; a successor of the same version lends it on
 //! guard<ID>    the kernel asks who attaches XDP programs, as long as somebody may have the one of this number
 //! ```
 //!
-//! A guard stays when the gate is taken down and somebody has the program still. The next daemon here, or `--clean`, takes it away
+//! A guard stays when the gate is taken down and somebody has its program still. The next daemon here, or `--clean`, takes it away
 //! when nobody has.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use exos_filter::gate::limits::SLOTS;
 use exos_filter::gate::maps::{FRAMES, SECRET_LEN};
 use exos_filter::gate::{self, MapFds, Origin, metadata};
-use exos_filter::guard::{FUNCTION, GuardLayout, guard};
-use exos_host::bpf::{KernelTypes, Map, Nowhere, Prog, Question, prog_exists};
+use exos_filter::guard::{ANSWER, FUNCTION, GuardLayout, QUESTION, guard};
+use exos_host::bpf::{KernelTypes, Map, Nowhere, Prog, Question, prog_exists, refusal_to_attach};
 use exos_host::error::{Context as _, Error, Result};
 use exos_host::netlink::Netdev;
 use exos_host::netns::NetNs;
 use exos_host::sysfs::Sysfs;
+use exos_wire::ethernet;
 
-use super::Gate;
+use super::{Device, Gate};
 use crate::ledger::SlotId;
 use crate::random::random;
 
@@ -41,37 +43,82 @@ pub enum LiveFrames {
     Never,
 }
 
-/// The names of guards.
+/// The name of the program, and what those of guards begin with.
+const NAME: &str = "live";
 const GUARD: &str = "guard";
+
+/// How long a program that was let go may be there still: the kernel forgets names when no processor looks at them any more.
+const LINGERS: Duration = Duration::from_millis(200);
 
 /// What live frames are lent with.
 #[derive(Debug)]
 pub(super) struct Lending {
     program: Prog,
-    /// Keeps it cheap to run.
-    _place: Nowhere,
-    /// And the one that those who were lent it by an earlier daemon have.
-    _earlier: Option<Nowhere>,
     netdev: Netdev,
     /// How many frames the device has dropped.
     dropped: File,
+    /// Bytes of the longest.
+    frame_len_max: u64,
+}
+
+/// Programs that somebody may have, each in a place where it receives nothing: whoever runs one that is in no place has the
+/// kernel patch its text, and others wait.
+#[derive(Debug, Default)]
+pub(super) struct Places(Vec<Nowhere>);
+
+impl Places {
+    /// Of all that an earlier daemon lent here, as far as somebody has them. Guards of others go.
+    pub(super) fn of_earlier(folder: &Path) -> Self {
+        let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let lent = |name: &Path| match guarded(name) {
+            Some(id) => match Prog::by_id(id) {
+                Ok(Some(program)) => Some(program),
+                Ok(None) => std::fs::remove_file(name).ok().and(None),
+                Err(_) => None,
+            },
+            None if name.ends_with(NAME) => Prog::open_pinned(name).ok(),
+            None => None,
+        };
+        let mut numbers = Vec::new();
+        let mut places = Vec::new();
+        for program in names.filter_map(|name| lent(&name.path())) {
+            let number = program.info().map_or(0, |info| info.id);
+            if !numbers.contains(&number) {
+                numbers.push(number);
+                places.extend(Nowhere::attach(&program));
+            }
+        }
+        Self(places)
+    }
+
+    /// One more.
+    fn add(&mut self, program: &Prog) -> Result<()> {
+        self.0.push(Nowhere::attach(program)?);
+        Ok(())
+    }
 }
 
 impl Lending {
-    /// Loads the program for the interface of this name, and has the kernel ask its guard.
+    /// Loads the program for an interface, and has the kernel ask its guard.
     ///
     /// # Errors
     ///
     /// Why it cannot be lent.
     pub(super) fn open(
         folder: &Path,
-        interface: &str,
-        fds: &MapFds,
-        types: Option<&KernelTypes>,
+        device: &Device<'_>,
+        (fds, types): (&MapFds, Option<&KernelTypes>),
         who: LiveFrames,
+        places: &mut Places,
     ) -> Result<Self> {
         if who == LiveFrames::Never {
             return Err(Error::new("they are turned off (--live-frames)"));
+        }
+        if who == LiveFrames::Guarded && super::are_private() {
+            return Err(Error::new(
+                "/sys/fs/bpf is of this mount namespace alone, and their guard would end with the daemon",
+            )
+            .mend("start it outside, with --namespace NAME"));
         }
         let unknown = |what: &str| {
             Error::new(format!("this kernel does not say {what}"))
@@ -80,38 +127,39 @@ impl Lending {
         let types = types.ok_or_else(|| unknown("how its structures lie"))?;
         let netdev = Netdev::open()?;
         let netdev = netdev.ok_or_else(|| unknown("whether redirected frames arrive"))?;
-        let path = format!("class/net/{interface}/statistics/tx_dropped");
+        let path = format!("class/net/{}/statistics/tx_dropped", device.name);
         let dropped = Sysfs::of(&NetNs::current()?)?.open(&path)?;
         let member = |structure: &str, name: &str| Some(types.member(structure, name)?.offset_bits);
         let origin = types.function("bpf_cast_to_kern_ctx");
         let origin = origin.and_then(|cast| Origin::from_layout(cast, member));
         let origin = origin.ok_or_else(|| unknown("what a frame of XDP is"))?;
-        // As the program at the device, with which it shares a map of interfaces.
-        let program = Prog::load(&gate::live(fds, &origin).words(), "exos_live", true)?;
+        let mut program = Prog::load(&gate::live(fds, &origin).words(), "exos_live", false)?;
+        let name = folder.join(NAME);
+        let earlier = Prog::open_pinned(&name).ok();
+        let is_like = |other: &Prog| Ok::<_, Error>(other.info()?.tag == program.info()?.tag);
+        match earlier {
+            // In its place already, and guarded.
+            Some(earlier) if is_like(&earlier)? => program = earlier,
+            _ => {
+                places.add(&program)?;
+                let new = folder.join("live_new");
+                let _ = std::fs::remove_file(&new);
+                program.pin(&new)?;
+                std::fs::rename(&new, &name)
+                    .context(|| format!("cannot name {}", name.display()))?;
+            }
+        }
         if who == LiveFrames::Guarded {
             let layout = GuardLayout::from_layout(member).zip(types.function(FUNCTION));
-            let (layout, function) = layout.ok_or_else(|| unknown("who attaches programs"))?;
-            let asked = Question::ask(&guard(&layout).words(), "exos_guard", function);
-            let asked = asked.map_err(|error| {
-                error.mend(
-                    "if no program would stop other interfaces of the host: --live-frames trusted",
-                )
-            })?;
-            asked.pin(&folder.join(format!("{GUARD}{}", program.info()?.id)))?;
+            let layout = layout.ok_or_else(|| unknown("who attaches programs"))?;
+            let name = folder.join(format!("{GUARD}{}", program.info()?.id));
+            have_guarded(&name, &layout)?;
         }
-        let name = folder.join("live");
-        let earlier = Prog::open_pinned(&name).ok();
-        let earlier = earlier
-            .map(|earlier| Nowhere::attach(&earlier))
-            .transpose()?;
-        let _ = std::fs::remove_file(&name);
-        program.pin(&name)?;
         Ok(Self {
-            _place: Nowhere::attach(&program)?,
-            _earlier: earlier,
             program,
             netdev,
             dropped,
+            frame_len_max: u64::from(device.mtu) + ethernet::LEN as u64,
         })
     }
 
@@ -120,6 +168,26 @@ impl Lending {
         let features = self.netdev.xdp_features(ifindex).ok().flatten();
         features.is_some_and(|features| features.is_target())
     }
+}
+
+/// Has the kernel ask the guard, for as long as it has this name.
+fn have_guarded(name: &Path, (layout, function): &(GuardLayout, i32)) -> Result<()> {
+    let is_asked = || refusal_to_attach(QUESTION) == Some(ANSWER);
+    if name.exists() && is_asked() {
+        return Ok(());
+    }
+    const MEND: &str =
+        "if no program would stop other interfaces of the host: --live-frames trusted";
+    let _ = std::fs::remove_file(name);
+    let asked = Question::ask(&guard(layout).words(), "exos_guard", *function);
+    let asked = asked.map_err(|error| error.mend(MEND))?;
+    if !is_asked() {
+        return Err(Error::new(
+            "this kernel asks no program who attaches others: its security module `bpf` is off",
+        )
+        .mend(format!("boot with it (lsm=...,bpf); or {MEND}")));
+    }
+    asked.pin(name)
 }
 
 /// What the holder of a slot sends live frames with.
@@ -165,19 +233,20 @@ impl Gate {
         }
         let mut secret: [u8; SECRET_LEN] = random();
         secret[0] |= 1;
-        self.maps.queues.set_fd(slot, queue.as_fd())?;
-        self.maps.frames.set_fd(slot, frames.as_fd())?;
-        self.maps.secrets.update(&slot.to_ne_bytes(), &secret)?;
         let copies = || {
-            Ok([
-                lending.program.as_fd().try_clone_to_owned()?,
-                lending.dropped.try_clone()?.into(),
-            ])
+            let program = lending.program.as_fd().try_clone_to_owned()?;
+            Ok([program, lending.dropped.try_clone()?.into()])
         };
         let copies: std::io::Result<_> = copies();
+        let descriptors = copies.context(|| "cannot pass the program of live frames")?;
+        self.maps.queues.set_fd(slot, queue.as_fd())?;
+        self.maps.frames.set_fd(slot, frames.as_fd())?;
+        // At last, for with it frames leave.
+        let value = [&secret[..], &lending.frame_len_max.to_ne_bytes()].concat();
+        self.maps.secrets.update(&slot.to_ne_bytes(), &value)?;
         Ok(Some(LentLive {
             metadata: metadata(slot, secret).to_vec(),
-            descriptors: copies.context(|| "cannot pass the program of live frames")?,
+            descriptors,
         }))
     }
 
@@ -187,14 +256,14 @@ impl Gate {
         let mut slots = 0..SLOTS;
         slots.try_for_each(|slot| {
             let key = slot.to_ne_bytes();
-            self.maps.secrets.update(&key, &[0; SECRET_LEN])
+            self.maps.secrets.update(&key, &[0; SECRET_LEN + 8])
         })
     }
 
     /// Nobody sends live frames for the slot any more.
     pub(super) fn forget_live(&self, slot: SlotId) -> Result<()> {
         let key = slot.to_ne_bytes();
-        self.maps.secrets.update(&key, &[0; SECRET_LEN])?;
+        self.maps.secrets.update(&key, &[0; SECRET_LEN + 8])?;
         self.forget_memory(&self.maps.queues, slot)?;
         self.forget_memory(&self.maps.frames, slot)
     }
@@ -211,12 +280,23 @@ fn guarded(name: &Path) -> Option<u32> {
 
 /// Takes away a name of the gate that is to go, but for guards of programs which somebody has: whether it did.
 pub(super) fn remove_name(name: &Path) -> Result<bool> {
-    let is_held = |id| prog_exists(id).unwrap_or(true);
-    if guarded(name).is_some_and(is_held) {
+    if guarded(name).is_some_and(|id| !goes(id)) {
         return Ok(false);
     }
     std::fs::remove_file(name).context(|| format!("cannot remove {}", name.display()))?;
     Ok(true)
+}
+
+/// Whether nobody has a program any more, or will in a moment.
+fn goes(program: u32) -> bool {
+    let until = Instant::now() + LINGERS;
+    while prog_exists(program).unwrap_or(true) {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
 }
 
 /// The order in which names go: a guard behind the program that it is there for.

@@ -24,7 +24,7 @@ impl Model {
         Some(self.handle_outgoing(frame, ifindex, now))
     }
 
-    /// What the program of live frames does; None: it is given back, too what would go to the host.
+    /// What the program of live frames does; None: it is given back, too what is for this machine.
     pub fn handle_live(&mut self, frame: &[u8], slot: u32, now: u64) -> Option<Decision> {
         if self.config.taps != 0 {
             return None;
@@ -34,7 +34,7 @@ impl Model {
             let refused = refuse(slot, Counter::NoRing);
             return Some(self.settle(refused));
         }
-        if self.is_for_the_host(frame, slot) {
+        if self.is_for_this_machine(frame, slot) {
             return None;
         }
         self.handle_batch(frame, slot, ifindex, now)
@@ -52,13 +52,13 @@ impl Model {
         Self::forbidden(&packet).is_none() && trial.classify(&packet, Some(slot)).is_none()
     }
 
-    /// Allowed, and its destination is the host's.
-    fn is_for_the_host(&self, frame: &[u8], slot: u32) -> bool {
+    /// Allowed, and its destination is the host or another slot.
+    fn is_for_this_machine(&self, frame: &[u8], slot: u32) -> bool {
         let Some(packet) = self.in_order(frame, slot) else {
             return false;
         };
         let mut trial = self.clone();
-        trial.check(frame, &packet, slot).is_ok() && trial.route(&packet) == To::Host
+        trial.check(frame, &packet, slot).is_ok() && trial.route(&packet) != To::Wire
     }
 
     /// The packet of a frame that is one of the slot's by all that is looked at before its addresses.

@@ -19,15 +19,17 @@
 //! - Fragments. A first one that its receiver gets opens the way for later ones, and the holder chooses where the
 //!   first would go, for instance into a network namespace of its own.
 
-use super::classify::Local;
-use super::code::{CELL, Code, ETHERNET, FRAGMENT, PLACE, QUEUE, SENDER, SHAPES, SLOT, Side};
-use super::code::{fragment, tcx};
-use super::counter::Counter;
-use super::layout::SlotKind;
-use super::limits::SLOTS;
-use super::maps::MapFds;
-use super::outgoing::Ends;
-use super::share::SEGMENT_SIZE;
+use super::super::classify::Local;
+use super::super::code::{
+    CELL, Code, ETHERNET, FRAGMENT, PLACE, QUEUE, SENDER, SHAPES, SLOT, Side,
+};
+use super::super::code::{fragment, tcx};
+use super::super::counter::Counter;
+use super::super::layout::SlotKind;
+use super::super::limits::SLOTS;
+use super::super::maps::MapFds;
+use super::super::outgoing::Ends;
+use super::super::share::SEGMENT_SIZE;
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 use crate::program::Program;
 use crate::transmit::{DESCRIPTORS, END, GIVEN_BACK, LOST, Memory, REFUSED, RETURNED, TAKEN, Take};
@@ -104,17 +106,17 @@ impl Namespace {
 
 /// Ends that several paths lead to.
 #[derive(Clone, Copy)]
-pub(super) struct Others {
+pub(in crate::gate) struct Others {
     /// No frame, or not one to be sent from this buffer.
-    pub(super) refuse: Label,
+    pub(in crate::gate) refuse: Label,
     /// For the ring.
-    pub(super) give_back: Label,
+    pub(in crate::gate) give_back: Label,
     /// All is sent.
-    pub(super) done: Label,
+    pub(in crate::gate) done: Label,
 }
 
 impl Others {
-    pub(super) fn new(code: &mut Code<'_>) -> Self {
+    pub(in crate::gate) fn new(code: &mut Code<'_>) -> Self {
         let [refuse, give_back, done] = [(); 3].map(|()| code.asm.label());
         Self {
             refuse,
@@ -185,7 +187,7 @@ impl Code<'_> {
     }
 
     /// The next frame's length in r7, and r8 points to it.
-    pub(super) fn next(&mut self, take: &Take, ends: Others) {
+    pub(in crate::gate) fn next(&mut self, take: &Take, ends: Others) {
         take.open(&mut self.asm, ends.done);
         self.load(Size::Double, Reg::R1, Reg::R9, 8 * TAKEN as i16);
         self.load(Size::Double, Reg::R2, Reg::R9, 8 * END as i16);
@@ -217,7 +219,7 @@ impl Code<'_> {
     }
 
     /// Copies are made elsewhere.
-    pub(super) fn no_copies(&mut self, ends: Others) {
+    pub(in crate::gate) fn no_copies(&mut self, ends: Others) {
         self.lookup_index(self.maps.config, 0, ends.refuse);
         // Of `Config`: taps.
         self.load(Size::Word, Reg::R1, Reg::R0, 16);
@@ -298,7 +300,7 @@ impl Code<'_> {
     }
 
     /// What is checked of every frame, and where it goes; comes out when all is decided.
-    pub(super) fn checks(&mut self, ends: Ends, others: Others) {
+    pub(in crate::gate) fn checks(&mut self, ends: Ends, others: Others) {
         self.station();
         self.network(ends);
         self.get(Reg::R1, FRAGMENT);
@@ -325,7 +327,7 @@ impl Code<'_> {
     }
 
     /// Out of r1 with the flags r2: at once. What the kernel does not take is lost, as behind a redirection, and counted.
-    pub(super) fn send_clone(&mut self) {
+    pub(in crate::gate) fn send_clone(&mut self) {
         let [sent, lost] = [self.end, self.refuse(Counter::TxLost)];
         self.asm.set(Reg::R3, Reg::R2);
         self.asm.set(Reg::R2, Reg::R1);

@@ -1,6 +1,6 @@
 //! The program that slots' holders run to send many frames with one system call, as live frames.
 //!
-//! What [`super::batch`] does on socket buffers, this does on frames of XDP, which the kernel makes in pages that it has at hand,
+//! What [`super::batch()`] does on socket buffers, this does on frames of XDP, which the kernel makes in pages that it has at hand,
 //! and hands on many at a time: a call costs more by itself, and each frame of it much less. The kernel runs the program for each
 //! frame (`BPF_PROG_RUN` in live frame mode), on the sender's time:
 //!
@@ -22,17 +22,17 @@
 //! Beside what a batch gives back, this gives back
 //!
 //! - all, as long as the device does not take redirected frames (`wire` is empty);
-//! - what is for the host: to its stack nothing can be redirected.
+//! - what is for this machine: to the host's stack nothing can be redirected, and what another slot's interface has no room for
+//!   would be counted nowhere that the sender looks.
 //!
-//! What the interface that a frame is redirected to does not take, for its length or for want of room, is counted by its driver
-//! alone.
+//! What the device has no room for is counted by its driver alone.
 
+use super::super::code::{CELL, Code, HOLDER, KEY, LENGTH, RESULT, SENDER, SHAPES, SLOT, Side};
+use super::super::counter::Counter;
+use super::super::layout::SlotKind;
+use super::super::maps::{FRAMES, MapFds, SECRET_LEN};
+use super::super::outgoing::Ends;
 use super::batch::Others;
-use super::code::{CELL, Code, HOLDER, KEY, RESULT, SENDER, SHAPES, SLOT, Side};
-use super::counter::Counter;
-use super::layout::SlotKind;
-use super::maps::{FRAMES, MapFds, SECRET_LEN};
-use super::outgoing::Ends;
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 use crate::program::{Program, xdp};
 use crate::transmit::{BEGINNING_LEN, Memory, Take};
@@ -86,7 +86,7 @@ pub fn metadata(slot: u32, secret: [u8; SECRET_LEN]) -> [u8; METADATA_LEN] {
 pub fn live(maps: &MapFds, origin: &Origin) -> Program {
     let mut code = Code::new(maps, Side::Live);
     let others = Others::new(&mut code);
-    let ends = Ends::with_host(&mut code, others.give_back);
+    let ends = Ends::to_wire_alone(&mut code, others.give_back);
     code.put_imm(RESULT, xdp::DROP);
     code.holder(others.done);
     code.is_live(origin, others.done);
@@ -114,6 +114,11 @@ impl Code<'_> {
         self.asm.alu(Alu::Add, Reg::R3, METADATA_LEN as i32);
         self.asm
             .jump_if(Reg::R3, Condition::Greater, Reg::R2, nobody);
+        // No more than that: what were left of it would go with the frame.
+        self.asm.set(Reg::R4, Reg::R2);
+        self.asm.alu(Alu::Sub, Reg::R4, Reg::R1);
+        self.asm
+            .jump_if(Reg::R4, Condition::NotEqual, METADATA_LEN as i32, nobody);
         self.load(Size::Word, Reg::R3, Reg::R1, SECRET_LEN as i16);
         self.write(Size::Word, HOLDER, Reg::R3);
         for at in [0, 8] {
@@ -126,7 +131,9 @@ impl Code<'_> {
         self.asm.call(Helper::XdpAdjustMeta);
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, nobody);
         self.lookup(self.maps.secrets, HOLDER, nobody);
-        // The first word of a secret is not 0.
+        // Bytes of the longest frame, behind the secret; the first word of that is not 0.
+        self.load(Size::Double, Reg::R1, Reg::R0, SECRET_LEN as i16);
+        self.put(LENGTH, Reg::R1);
         self.load(Size::Double, Reg::R1, Reg::R0, 0);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, nobody);
         for at in [0, 8] {
@@ -137,15 +144,36 @@ impl Code<'_> {
         }
     }
 
-    /// The kernel carries the verdict out, on a frame of its own; else to `elsewhere`.
+    /// The kernel carries the verdict out, on a frame of its own that begins as all do, in one piece; else to `elsewhere`.
     fn is_live(&mut self, origin: &Origin, elsewhere: Label) {
+        self.asm.set(Reg::R1, Reg::R6);
+        self.asm.call(Helper::XdpGetBuffLen);
+        self.asm.jump_if(
+            Reg::R0,
+            Condition::NotEqual,
+            BEGINNING_LEN as i32,
+            elsewhere,
+        );
+        // struct xdp_md: data_end, data.
+        self.load(Size::Word, Reg::R1, Reg::R6, 4);
+        self.load(Size::Word, Reg::R2, Reg::R6, 0);
+        self.asm.alu(Alu::Sub, Reg::R1, Reg::R2);
+        self.asm.jump_if(
+            Reg::R1,
+            Condition::NotEqual,
+            BEGINNING_LEN as i32,
+            elsewhere,
+        );
         self.asm.set(Reg::R1, Reg::R6);
         self.asm
             .push(Insn::call_kernel_function(origin.cast_function));
-        self.load(Size::Double, Reg::R1, Reg::R0, origin.queue);
-        self.load(Size::Word, Reg::R1, Reg::R1, origin.memory);
+        self.load(Size::Double, Reg::R0, Reg::R0, origin.queue);
+        self.load(Size::Word, Reg::R1, Reg::R0, origin.memory);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, PAGE_POOL, elsewhere);
+        // struct xdp_mem_info: type, id. Only a pool that is known to the kernel has a number.
+        self.load(Size::Word, Reg::R1, Reg::R0, origin.memory + 4);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, elsewhere);
     }
 
     /// The next frame, copied into the kernel's.
@@ -159,6 +187,9 @@ impl Code<'_> {
         };
         self.next(&take, ends);
         self.lookup_index(self.maps.wire, 0, ends.give_back);
+        self.get(Reg::R1, LENGTH);
+        self.asm
+            .jump_if(Reg::R7, Condition::Greater, Reg::R1, ends.refuse);
         self.asm
             .jump_if(Reg::R7, Condition::Equal, BEGINNING_LEN as i32, sized);
         self.asm.set(Reg::R1, Reg::R6);
@@ -193,11 +224,14 @@ impl Code<'_> {
             .jump_if(Reg::R1, Condition::NotEqual, SlotKind::Veth as i32, no_ring);
     }
 
-    /// To the interface of this map whose key is in r2.
-    pub(super) fn send_live(&mut self, interfaces: i32) {
-        self.asm.load_map(Reg::R1, interfaces);
+    /// To the device, unless it has gone since it was looked for.
+    pub(in crate::gate) fn send_live(&mut self) {
+        let lost = self.refuse(Counter::TxLost);
+        self.asm.load_map(Reg::R1, self.maps.wire);
+        self.asm.set(Reg::R2, 0);
         self.asm.set(Reg::R3, xdp::DROP);
         self.asm.call(Helper::RedirectMap);
+        self.asm.jump_if(Reg::R0, Condition::Equal, xdp::DROP, lost);
         self.put(RESULT, Reg::R0);
         self.finish();
     }
