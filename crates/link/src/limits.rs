@@ -100,6 +100,10 @@ pub const SEND_BUFFER_LEN: i32 = 8 << 20;
 /// veth may lose its XDP program and its GRO at any time, and until the next question such frames are lost.
 pub const LIVE_RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// And after a pause of this length: a client whose end the interface has may have gone, and another have come, which does not
+/// take them. Longer than a turn lasts, and shorter than it takes to start a program.
+pub const LIVE_PAUSE: Duration = Duration::from_millis(10);
+
 /// Packets handled per busy poll, where that is asked for: the batch.
 pub const BUSY_POLL_BUDGET: i32 = RX_BATCH as i32;
 

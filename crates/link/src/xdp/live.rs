@@ -7,8 +7,8 @@
 //!
 //! What is redirected to an interface may be lost there without a word: a veth takes it only where the other end has an XDP
 //! program or GRO. So that is asked when the link is opened and, when there are many frames to send, every
-//! [`LIVE_RECHECK_INTERVAL`]; what has left meanwhile may be lost, and is told. A frame that is sent again by itself goes by the
-//! ring. What a full veth drops is counted by the interface ([`Losses`]).
+//! [`LIVE_RECHECK_INTERVAL`] and after each [`LIVE_PAUSE`]; what has left meanwhile may be lost, and is told. A frame that is
+//! sent again by itself goes by the ring. What a full veth drops is counted by the interface ([`Losses`]).
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,7 +25,7 @@ use super::interface::Interface;
 use super::losses::Losses;
 use super::socket::Descriptor;
 use crate::Error;
-use crate::limits::LIVE_RECHECK_INTERVAL;
+use crate::limits::{LIVE_PAUSE, LIVE_RECHECK_INTERVAL};
 
 const _: () = assert!(LIVE_FRAMES_MAX == QUEUE_LEN);
 
@@ -43,6 +43,8 @@ pub(super) struct LiveFrames {
     queues: u32,
     /// When the interface was last asked whether it takes what is redirected to it.
     checked: Instant,
+    /// When there were frames to send this way last.
+    asked: Instant,
     usable: bool,
     /// Frames that have left since it was.
     unsure: u64,
@@ -113,6 +115,7 @@ impl LiveFrames {
             arrives_by,
             queues: interface.queues,
             checked: Instant::now(),
+            asked: Instant::now(),
             usable,
             unsure: 0,
             losses: None,
@@ -133,7 +136,8 @@ impl LiveFrames {
 
     /// Whether frames can leave this way now.
     pub(super) fn takes(&mut self, now: Instant) -> bool {
-        if now.duration_since(self.checked) >= LIVE_RECHECK_INTERVAL {
+        let pause = now.duration_since(std::mem::replace(&mut self.asked, now));
+        if pause >= LIVE_PAUSE || now.duration_since(self.checked) >= LIVE_RECHECK_INTERVAL {
             self.checked = now;
             self.usable = takes_redirected(&mut self.netdev, self.interface).unwrap_or(false);
             if !self.usable {

@@ -133,6 +133,13 @@ impl Lending {
         let origin = types.function("bpf_cast_to_kern_ctx");
         let origin = origin.and_then(|cast| Origin::from_layout(cast, member));
         let origin = origin.ok_or_else(|| unknown("what a frame of XDP is"))?;
+        let guard = match who {
+            LiveFrames::Guarded => {
+                let layout = GuardLayout::from_layout(member).zip(types.function(FUNCTION));
+                Some(ask(layout.ok_or_else(|| unknown("who attaches programs"))?)?)
+            }
+            _ => None,
+        };
         let mut program = Prog::load(&gate::live(fds, &origin).words(), "exos_live", false)?;
         let name = folder.join(NAME);
         let earlier = Prog::open_pinned(&name).ok();
@@ -149,11 +156,11 @@ impl Lending {
                     .context(|| format!("cannot name {}", name.display()))?;
             }
         }
-        if who == LiveFrames::Guarded {
-            let layout = GuardLayout::from_layout(member).zip(types.function(FUNCTION));
-            let layout = layout.ok_or_else(|| unknown("who attaches programs"))?;
+        if let Some(guard) = guard {
             let name = folder.join(format!("{GUARD}{}", program.info()?.id));
-            have_guarded(&name, &layout)?;
+            if !name.exists() {
+                guard.pin(&name)?;
+            }
         }
         Ok(Self {
             program,
@@ -170,24 +177,19 @@ impl Lending {
     }
 }
 
-/// Has the kernel ask the guard, for as long as it has this name.
-fn have_guarded(name: &Path, (layout, function): &(GuardLayout, i32)) -> Result<()> {
-    let is_asked = || refusal_to_attach(QUESTION) == Some(ANSWER);
-    if name.exists() && is_asked() {
-        return Ok(());
-    }
+/// Has the kernel ask the guard, and makes sure that it does.
+fn ask((layout, function): (GuardLayout, i32)) -> Result<Question> {
     const MEND: &str =
         "if no program would stop other interfaces of the host: --live-frames trusted";
-    let _ = std::fs::remove_file(name);
-    let asked = Question::ask(&guard(layout).words(), "exos_guard", *function);
+    let asked = Question::ask(&guard(&layout).words(), "exos_guard", function);
     let asked = asked.map_err(|error| error.mend(MEND))?;
-    if !is_asked() {
+    if refusal_to_attach(QUESTION) != Some(ANSWER) {
         return Err(Error::new(
             "this kernel asks no program who attaches others: its security module `bpf` is off",
         )
         .mend(format!("boot with it (lsm=...,bpf); or {MEND}")));
     }
-    asked.pin(name)
+    Ok(asked)
 }
 
 /// What the holder of a slot sends live frames with.
