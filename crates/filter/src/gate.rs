@@ -13,7 +13,8 @@
 //! Exact grants (address, protocol, port, down to one connection) are entries of one hash table: a packet costs the
 //! same with one grant and with ten thousand, and a grant is one update of a map. General filters are programs behind
 //! a tail call, copies for `exos dump` are programs behind another.
-//! A slot's holder may be given a program of its own that sends many frames at once, after the checks of "out" ([`batch()`]).
+//! A slot's holder may be given a program of its own that sends many frames at once, after the checks of "out" ([`batch()`]),
+//! and one that all holders share and that does the same with live frames ([`live()`]).
 //!
 //! Here are the layouts of the tables ([`layout`]), what is counted ([`Counter`]), which maps there are ([`maps`]),
 //! and what is told about copied packets ([`tap`]). Nothing here opens, loads or attaches: instructions and bytes

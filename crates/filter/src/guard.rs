@@ -1,7 +1,7 @@
 //! The guard of XDP programs that are lent: who attaches one to an interface has to have the right to.
 //!
 //! By netlink it takes CAP_NET_ADMIN in the interface's network namespace to attach an XDP program. By bpf(2) (`BPF_LINK_CREATE`) it
-//! takes the program's descriptor alone: the kernel takes for granted that whoever has one was allowed to load it. A program that
+//! takes the program's descriptor alone: the kernel takes for granted that its holder was allowed to load it. A program that
 //! is lent to be run, by a holder without privilege, could so be put on any interface of the holder's network namespace, and
 //! drop what arrives there. The guard is a security module: it is asked before each bpf(2) call, and refuses such a link (EPERM) to
 //! who could not have it by netlink. It looks at the caller and not at the program, for a descriptor's number may mean another program
@@ -16,8 +16,8 @@ use crate::program::Program;
 /// The function that the guard is asked before.
 pub const FUNCTION: &str = "bpf_lsm_bpf";
 
-/// Whoever attaches an XDP program by this number of a descriptor gets the error [`ANSWER`] from the guard, and none else from
-/// anybody: so it can be found out whether the kernel asks.
+/// The guard answers the attempt to attach an XDP program by this number of a descriptor with the error [`ANSWER`], which the kernel does
+/// not give for it: so it can be found out whether the kernel asks.
 pub const QUESTION: u32 = 0x6578_6f73;
 /// ENOTUNIQ, which the kernel does not give for this.
 pub const ANSWER: i32 = 76;

@@ -38,7 +38,7 @@ pub(super) fn available() -> Result<String> {
     version(&find_program(PROGRAM.0, PROGRAM.1)?, "--version")
 }
 
-/// It sends frames from side a to side b, so many at a time.
+/// It sends frames from side a to side b, `batch` at a time.
 pub(super) fn run(session: &Session, way: Way, frame_len: usize, batch: usize) -> Result<SendRun> {
     let mut receiver = start(session, way, Side::B, &["--forward-mode=rxonly".into()])?;
     session.await_said(&mut receiver, "Rx-pps")?;

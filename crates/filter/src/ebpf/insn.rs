@@ -142,7 +142,7 @@ pub enum Helper {
     RingbufSubmit = 132,
     /// `void bpf_ringbuf_discard(data, flags)`
     RingbufDiscard = 133,
-    /// `struct task_struct *bpf_get_current_task_btf(void)`: whoever makes the call.
+    /// `struct task_struct *bpf_get_current_task_btf(void)`: the caller.
     GetCurrentTask = 158,
     /// `u64 bpf_ktime_get_coarse_ns(void)`: the monotonic clock as of the last tick, some milliseconds ago.
     KtimeGetCoarseNs = 160,

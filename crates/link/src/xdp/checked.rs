@@ -362,8 +362,7 @@ impl Live {
     }
 
     fn is_usable(&mut self) -> bool {
-        let is_later = |at: &mut Instant| Instant::now() < *at;
-        self.not_before.take_if(|at| !is_later(at));
+        self.not_before.take_if(|at| Instant::now() >= *at);
         self.not_before.is_none()
     }
 

@@ -61,7 +61,7 @@ pub(super) struct Lending {
     frame_len_max: u64,
 }
 
-/// Programs that somebody may have, each in a place where it receives nothing: whoever runs one that is in no place has the
+/// Programs that somebody may have, each in a place where it receives nothing: a run of one that is in no place has the
 /// kernel patch its text, and others wait.
 #[derive(Debug, Default)]
 pub(super) struct Places(Vec<Nowhere>);

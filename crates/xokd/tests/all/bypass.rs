@@ -22,10 +22,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// What leaves at one flush.
-const BATCH: u16 = 40;
+pub const BATCH: u16 = 40;
 
 /// Where the datagrams go.
-const THERE: u16 = 9999;
+pub const THERE: u16 = 9999;
 
 /// Whether this kernel tells a program in which namespace it runs; says so otherwise.
 fn lends_batches(test: &str) -> bool {
@@ -43,7 +43,7 @@ fn batch_of(program: &Program) -> CheckedParts {
 }
 
 /// The daemon's program for a slot, and the memory that its frames arrive in.
-fn bypass_of(program: &Program) -> (CheckedParts, OwnedFd) {
+pub fn bypass_of(program: &Program) -> (CheckedParts, OwnedFd) {
     let (answer, fds) = program.ask(&Request::Bypass);
     let Answer::Bypass {
         places,
@@ -84,7 +84,7 @@ fn send_checked(link: &mut Link, parts: CheckedParts) {
 }
 
 /// A socket on side b that the datagrams go to.
-fn receiver(lab: &Lab) -> UdpSocket {
+pub fn receiver(lab: &Lab) -> UdpSocket {
     let socket = lab.over_there(|| UdpSocket::bind(("10.78.0.2", THERE)).expect("free"));
     let patience = Some(Duration::from_secs(20));
     socket.set_read_timeout(patience).expect("some time");
@@ -116,7 +116,7 @@ fn send(lab: &Lab, link: &mut Link, from: u16, first: u16) {
     lab.on_the_host(|| link.flush()).expect("the slot is ours");
 }
 
-fn counted(link: &Link, name: &str) -> u64 {
+pub fn counted(link: &Link, name: &str) -> u64 {
     let all = link.counters();
     all.iter().find(|(n, _)| *n == name).expect("a counter").1
 }

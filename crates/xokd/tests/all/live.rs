@@ -1,25 +1,21 @@
 //! Live frames through the daemon's checks: what leaves, what does not, and whom it ends with.
 //! As root; skipped, and said so, otherwise.
 
+use crate::bypass::{BATCH, bypass_of, counted, receiver};
 use crate::lab;
 use crate::leftovers::{by_interface, folder, map};
 
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use exos_host::bpf::{Prog, XdpMode};
+use exos_filter::guard::{ANSWER, FUNCTION, GuardLayout, QUESTION, guard};
+use exos_host::bpf::{KernelTypes, Prog, Question, XdpMode, refusal_to_attach};
 use exos_host::kernel;
 use exos_host::netlink::Netlink;
-use exos_link::{CheckedParts, Link, LiveParts, TransmitChoice, TxMeta};
+use exos_link::{CheckedParts, Link, TransmitChoice, TxMeta};
 use exos_xok::Protocol;
-use exos_xok::message::{Answer, Mode, PortWish, Request};
+use exos_xok::message::{Mode, PortWish};
 use lab::*;
-
-/// What leaves at one flush.
-const BATCH: u16 = 40;
-
-/// Where the datagrams go.
-const THERE: u16 = 9999;
 
 /// A daemon that lends them whether or not the kernel asks a guard; None, and said so, where the kernel says too little.
 fn lab_of(test: &str, live_frames: &str) -> Option<Lab> {
@@ -33,32 +29,9 @@ fn lab_of(test: &str, live_frames: &str) -> Option<Lab> {
     Some(lab)
 }
 
-/// What the daemon lends the program of a slot.
+/// What the daemon lends the program of a slot to send by.
 fn lent(program: &Program) -> CheckedParts {
-    let (answer, fds) = program.ask(&Request::Bypass);
-    let Answer::Bypass {
-        places,
-        interface,
-        live: metadata,
-    } = answer
-    else {
-        panic!("{answer:?}")
-    };
-    let mut fds = fds.into_iter();
-    let mut next = || fds.next().expect("one more");
-    CheckedParts {
-        program: next(),
-        frames: next(),
-        queue: next(),
-        again: next(),
-        places,
-        interface,
-        live: (!metadata.is_empty()).then(|| LiveParts {
-            program: next(),
-            metadata,
-            dropped: next(),
-        }),
-    }
+    bypass_of(program).0
 }
 
 /// Has a link send by live frames and by nothing else, as far as they are taken.
@@ -68,14 +41,6 @@ fn send_live(link: &mut Link, parts: CheckedParts) {
         _ => unreachable!("the daemon lends no others"),
     }
     .expect("it fits together");
-}
-
-/// A socket on side b that the datagrams go to.
-fn receiver(lab: &Lab) -> UdpSocket {
-    let socket = lab.over_there(|| UdpSocket::bind(("10.78.0.2", THERE)).expect("free"));
-    let patience = Some(Duration::from_secs(20));
-    socket.set_read_timeout(patience).expect("some time");
-    socket
 }
 
 /// Has side b take redirected frames, as it does with a program of XDP, and the daemon know of it.
@@ -99,7 +64,7 @@ fn takes_redirected(lab: &Lab) -> exos_host::bpf::Link {
 fn send(lab: &Lab, link: &mut Link, from: u16) {
     for n in 0..BATCH {
         let payload = [&n.to_be_bytes()[..], &[n as u8; 60][..usize::from(n % 60)]].concat();
-        let frame = lab.datagram(from, THERE, &payload);
+        let frame = lab.datagram(from, crate::bypass::THERE, &payload);
         assert!(link.transmit(&frame, &[], TxMeta::default()));
     }
     link.flush().expect("the slot is ours");
@@ -113,11 +78,6 @@ fn expect(there: &UdpSocket, from: u16) {
         assert_eq!(buffer[..2], n.to_be_bytes(), "in order");
         assert_eq!((len, sender.port()), (2 + usize::from(n % 60), from));
     }
-}
-
-fn counted(link: &Link, name: &str) -> u64 {
-    let all = link.counters();
-    all.iter().find(|(n, _)| *n == name).expect("a counter").1
 }
 
 /// Also from another network namespace than the daemon's, and on when the daemon is gone and when another has come.
@@ -212,6 +172,17 @@ fn live_frames_end_with_the_slot() {
     assert_eq!((taken(&parts), taken(&next)), (0, 0));
 }
 
+/// Whether this kernel asks a guard of ours.
+fn can_be_asked() -> bool {
+    let types = KernelTypes::load().expect("type information");
+    let member = |structure: &str, name: &str| Some(types.member(structure, name)?.offset_bits);
+    let layout = GuardLayout::from_layout(member).zip(types.function(FUNCTION));
+    let asked = layout.and_then(|(layout, function)| {
+        Question::ask(&guard(&layout).words(), "exos_guard_test", function).ok()
+    });
+    asked.is_some_and(|_asked| refusal_to_attach(QUESTION) == Some(ANSWER))
+}
+
 /// Guarded, they are lent where the kernel asks the guard; else the daemon says why they are not, and lends the rest.
 #[test]
 fn guarded_live_frames_are_lent_or_said_not_to_be() {
@@ -228,6 +199,7 @@ fn guarded_live_frames_are_lent_or_said_not_to_be() {
         names.any(|name| name.file_name().to_string_lossy().starts_with("guard"))
     };
     assert_eq!(is_lent, has_guard(), "not without a guard");
+    assert_eq!(is_lent, can_be_asked(), "where the kernel asks it");
     drop((program, _attached));
     lab.stop();
     assert!(!has_guard(), "nobody has the program any more");

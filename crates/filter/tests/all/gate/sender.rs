@@ -111,7 +111,7 @@ impl Sender {
         Some(sender)
     }
 
-    /// Runs the program on so many live frames.
+    /// Runs the program on `count` live frames.
     pub fn run_live(&self, count: u32) {
         let live = self.live.as_ref().expect("a sender of live frames");
         let run = |count| {

@@ -55,7 +55,7 @@ fn batches_agree_with_the_model() {
     in_namespace("batches_agree_with_the_model", || agree(Sender::new));
 }
 
-/// The same tables and frames for the program of live frames.
+/// As above, for the program of live frames.
 #[test]
 fn live_frames_agree_with_the_model() {
     let test = "live_frames_agree_with_the_model";

@@ -1,4 +1,4 @@
-//! Live frames that a slot's holder sends arrive where they should, and whoever has the program's descriptor does nothing else with it.
+//! Live frames that a slot's holder sends arrive where they should, and a holder of the program's descriptor does nothing else with it.
 
 use super::batch::{expect_all, numbered};
 use super::batch_attacks::{allowed, arrived, foreign};

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use exos_host::netns::NetNs;
 use exos_host::shared::SharedWords;
 use exos_link::{Facts, Link, XdpLink};
+use exos_xok::limits::MESSAGE_DESCRIPTORS_MAX;
 use exos_xok::message::{
     Answer, FromDaemon, GrantId, Mode, Notice, PortWish, Refusal, Request, Revoked, Secret, VERSION,
 };
@@ -286,7 +287,8 @@ impl Program {
     pub fn answer(&self) -> (Answer, Vec<OwnedFd>) {
         loop {
             let mut buffer = vec![0; exos_xok::limits::MESSAGE_BYTES_MAX];
-            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+            let mut space = [std::mem::MaybeUninit::uninit();
+                rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
             let mut parts = [std::io::IoSliceMut::new(&mut buffer)];
             // A daemon that is started later must not have them too.
