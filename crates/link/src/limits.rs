@@ -7,10 +7,23 @@ use std::time::Duration;
 /// is still there when the answers are written.
 pub const RX_BATCH: u32 = 64;
 
-/// Frames that are taken in together although more wait: half of those that do, but so many at least. The answers to them
-/// leave while the other half waits, and whoever sent them goes on meanwhile; taken in all at once, one side would wait while
-/// the other works. Fewer than these are not worth a system call for their answers.
+/// Frames that are taken in together although they are more than half of those under way: fewer are not worth a system call
+/// for their answers.
 pub const RX_BATCH_MIN: u32 = RX_BATCH / 2;
+
+/// Frames of a ring that are taken in together at most: as many as the queue of a veth's other end has room for (256), which the
+/// answers to them go through.
+pub const RX_SHARE_MAX: u32 = 256;
+
+/// How far ahead of the frame at hand those behind it are fetched into the cache: the processor that wrote them is another one, and
+/// one frame is worked on for about as long as a line of memory takes to come from there.
+pub const FETCH_AHEAD: u32 = 8;
+
+/// Lines of a frame that are fetched: headers, and a short request behind them.
+pub const FETCHED_LINES: usize = 3;
+
+/// Bytes that a processor's caches keep together.
+pub const CACHE_LINE_LEN: usize = 64;
 
 /// Turns in a row without a frame after which redirected frames that have not come are taken for lost. If they come after all,
 /// they only come out of order.

@@ -17,9 +17,10 @@ use std::io;
 /// Frames of one call. More are no cheaper: what a call costs beside them is spread over enough.
 pub const FRAMES_MAX: u32 = 512;
 
-/// Frames that the kernel hands on together: half of what the queue at the other end of a veth has room for (256), so that
-/// none is lost there for those of others.
-pub const BATCH: u32 = 128;
+/// Frames that the kernel hands on together: as many as it makes pages for at once (`PP_ALLOC_CACHE_REFILL`), which come back before
+/// the next ones of a call leave and are used again, and a quarter of what the queue at the other end of a veth has room for (256), so
+/// that none is lost there for those of others.
+pub const BATCH: u32 = 64;
 
 /// The loopback interface, in every network namespace.
 const LOOPBACK: u32 = 1;

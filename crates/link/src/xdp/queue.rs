@@ -12,6 +12,7 @@ mod batches;
 mod cost;
 mod receive;
 mod relay;
+mod share;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -27,6 +28,7 @@ use super::umem::Umem;
 use crate::meta::RxChecksum;
 pub(super) use batches::Batches;
 use cost::BatchCosts;
+use share::Share;
 
 /// A bound socket and its memory, which goes after it.
 #[derive(Debug)]
@@ -47,6 +49,7 @@ pub(super) struct Queue {
     arrivals: Option<Arrivals>,
     /// What leaves at the next flush.
     queued: Vec<Descriptor>,
+    share: Share,
     /// Chunks queued, in the transmit ring, with the kernel or in the completion ring.
     in_flight: u32,
     /// The other way out, where there is one, and what each way has cost.
@@ -108,6 +111,7 @@ impl Queue {
             owed: receiving - filled,
             arrivals: None,
             queued: Vec::with_capacity(sending as usize),
+            share: Share::new(),
             in_flight: 0,
             batches: None,
             costs: BatchCosts::new(TransmitChoice::Ring, &[]),

@@ -24,9 +24,12 @@ use std::ops::Range;
 use std::os::fd::AsFd as _;
 
 use exos_host::bpf::Map;
+use exos_host::memory;
 
 use crate::Error;
-use crate::limits::{CHUNK_SIZES, FRAME_OVERHEAD_LEN, XDP_HEADROOM_LEN};
+use crate::limits::{
+    CACHE_LINE_LEN, CHUNK_SIZES, FETCHED_LINES, FRAME_OVERHEAD_LEN, XDP_HEADROOM_LEN,
+};
 use crate::mapping::Mapping;
 
 /// Memory for frames, and the chunks of it that nobody uses.
@@ -128,6 +131,14 @@ impl Umem {
         Some(unsafe {
             std::slice::from_raw_parts(self.memory.start().add(range.start).as_ptr(), range.len())
         })
+    }
+
+    /// Has the processor fetch the beginning of a frame that is read soon: its headers, and a short request behind them.
+    #[inline]
+    pub(super) fn prefetch(&self, address: u64, len: u32) {
+        let bytes = self.bytes(address, len).unwrap_or_default();
+        let lines = bytes.iter().step_by(CACHE_LINE_LEN).take(FETCHED_LINES);
+        lines.for_each(memory::prefetch);
     }
 
     /// The bytes of a chunk taken from the free list, or those that a received descriptor names, when

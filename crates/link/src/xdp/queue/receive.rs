@@ -3,15 +3,14 @@
 //! What comes past the ring into memory of its own ([`Arrivals`]) is taken in the same turn,
 //! the older way first.
 //!
-//! Up to a batch of descriptors, and not more than half of many, is read, each frame lent to the caller where it
-//! lies, and all chunks given back together. A frame that spans chunks (its
+//! A share of what waits ([`super::share`]) is read, each frame lent to the caller where it lies, and all chunks given back together. A frame that spans chunks (its
 //! interface has a large MTU) is joined in a buffer first. What a descriptor
 //! says is checked before it is believed.
 
 use super::super::arrivals::Arrivals;
 use super::super::socket::Descriptor;
 use super::{Counters, Queue};
-use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH, RX_BATCH_MIN};
+use crate::limits::{FETCH_AHEAD, GSO_FRAME_LEN_MAX, RX_SHARE_MAX};
 use crate::meta::RxMeta;
 
 /// Bytes of the time that a stamping dispatcher puts before a packet.
@@ -26,7 +25,7 @@ pub(super) enum Came<'a> {
 }
 
 impl Queue {
-    /// Calls `take` for each frame that is there, up to a batch.
+    /// Calls `take` for each frame that is there, up to a share of them.
     pub(in super::super) fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
         self.take_batch(|queue, came| match came {
             Came::Piece(piece) => queue.deliver(piece, &mut take),
@@ -68,33 +67,34 @@ impl Queue {
         }
     }
 
-    /// Hands what is there, up to a batch, to `each`, which says whether it completed a frame; gives how many did.
+    /// Hands what is there, up to a share of it, to `each`, which says whether it completed a frame; gives how many did.
     #[inline]
     pub(super) fn take_batch(
         &mut self,
         mut each: impl FnMut(&mut Self, Came<'_>) -> bool,
     ) -> usize {
-        let waiting = self
-            .sound(|link| link.socket.rx.peek(2 * RX_BATCH))
+        let ready = self
+            .sound(|link| link.socket.rx.peek(2 * RX_SHARE_MAX))
             .unwrap_or(0);
-        let ready = waiting.min((waiting / 2).max(RX_BATCH_MIN));
         let Some(mut arrivals) = self.arrivals.take() else {
-            return self.take_from_ring(ready, &mut each);
+            let share = self.share.of(ready);
+            return self.take_from_ring(share, &mut each);
         };
         // Looked at after the ring: what is in there and was put into memory before it is seen.
         let older = arrivals.are_older();
+        let most = self.share.of(ready + arrivals.waiting());
         let (mut here, mut by_interface) = (0, 0);
         if older {
-            here = arrivals.take(RX_BATCH, |frame| {
+            here = arrivals.take(most, |frame| {
                 each(self, Came::Frame(frame));
             });
         }
         if !older || arrivals.are_taken() {
-            let most = ready.min(RX_BATCH - here as u32);
+            let most = ready.min(most - here as u32);
             by_interface = self.take_from_ring(most, &mut each);
         }
         if !older {
-            here = arrivals.take(RX_BATCH - by_interface as u32, |frame| {
+            here = arrivals.take(most - by_interface as u32, |frame| {
                 each(self, Came::Frame(frame));
             });
         }
@@ -115,7 +115,15 @@ impl Queue {
             return 0;
         }
         let mut frames = 0;
+        let fetch = |queue: &Self, i| {
+            let piece = queue.socket.rx.read(i);
+            queue.umem.prefetch(piece.address, piece.len);
+        };
+        (0..ready.min(FETCH_AHEAD)).for_each(|i| fetch(self, i));
         for i in 0..ready {
+            if i + FETCH_AHEAD < ready {
+                fetch(self, i + FETCH_AHEAD);
+            }
             let piece = self.socket.rx.read(i);
             frames += usize::from(each(self, Came::Piece(piece)));
         }

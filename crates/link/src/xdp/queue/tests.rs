@@ -9,7 +9,9 @@ use super::super::arrivals::tests as arrivals;
 use super::super::socket::{Descriptor, Peer, Socket};
 use super::super::umem::{Umem, chunk_size_for};
 use super::Queue;
-use crate::limits::{CHUNKS, FRAME_OVERHEAD_LEN, RX_BATCH, RX_RING_SIZE, XDP_HEADROOM_LEN};
+use crate::limits::{
+    CHUNKS, FRAME_OVERHEAD_LEN, RX_BATCH, RX_RING_SIZE, RX_SHARE_MAX, XDP_HEADROOM_LEN,
+};
 use crate::meta::{Relay, RxChecksum};
 
 /// A kernel that does what it should, when it is told to.
@@ -191,7 +193,8 @@ fn a_batch_is_half_of_what_waits_within_bounds() {
         (65, 32),
         (100, 50),
         (128, 64),
-        (1000, 64),
+        (511, 255),
+        (1000, 256),
     ] {
         let (mut queue, mut kernel) = queue(1500);
         for _ in 0..waiting {
@@ -199,6 +202,19 @@ fn a_batch_is_half_of_what_waits_within_bounds() {
         }
         assert_eq!(queue.receive(|_, _| {}), taken, "of {waiting}");
     }
+}
+
+/// What waits beside the ring counts like what waits in it.
+#[test]
+fn a_batch_is_half_of_what_waits_by_both_ways() {
+    let (mut queue, mut kernel) = queue(1500);
+    let mut program = arrivals::Program::default();
+    queue.receive_past_ring(arrivals::arrivals());
+    assert_eq!(queue.receive(|_, _| {}), 0);
+    let memory = queue.arrivals.as_ref().expect("just given");
+    (0..60).for_each(|_| assert!(program.put(memory, &[7; 60])));
+    (0..40).for_each(|_| assert!(kernel.deliver(&[7; 60])));
+    assert_eq!(queue.receive(|_, _| {}), 50);
 }
 
 #[derive(Clone, Debug)]
@@ -320,7 +336,7 @@ fn receive(queue: &mut Queue, incoming: &mut VecDeque<Vec<u8>>) {
         descriptors += 1;
     });
     assert_eq!(count, descriptors);
-    assert!(count <= RX_BATCH as usize);
+    assert!(count <= RX_SHARE_MAX as usize);
 }
 
 /// Takes in a batch and sends on every so manieth frame with its first byte changed. One that finds no room is
@@ -365,7 +381,7 @@ fn relay(
         Relay::Onward
     });
     assert_eq!(count, number);
-    assert!(count <= RX_BATCH as usize);
+    assert!(count <= RX_SHARE_MAX as usize);
     let lost = (queue.counters.tx_no_room - refused) as usize;
     let left = (queue.counters.tx_frames - sent) as usize;
     assert_eq!(onward.len() - lost, left);
