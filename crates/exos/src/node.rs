@@ -1,5 +1,6 @@
 //! A stack on a link, and the parts of a program's loop.
 
+mod cutting;
 mod several;
 
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use crate::share::{Core, Kept};
 use crate::via::{News, Via};
 use crate::wait::Waiting;
 use crate::watch::{Direction, Offer};
+use cutting::{Cutting, Sent};
 use exos_host::error::{Error, ErrorKind};
 
 /// Frames sent before the loop looks for arrivals again. On a veth the peer's answers are there when
@@ -33,9 +35,9 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// The sleep while the link has no room: nothing tells of chunks that come back from a device.
 const BLOCKED_SLEEP: Duration = Duration::from_millis(1);
 
-/// Batches that a relay takes in before the loop goes on: what it sends on is not answered by it, so that nobody waits for
-/// less than all of it.
-pub(crate) const RELAY_BATCHES: usize = 2 * SEND_BATCH / exos_link::RX_BATCH as usize;
+/// Frames that a relay takes in before the loop goes on, to the end of a batch: what it sends on is not answered by it, so that nobody
+/// waits for less than all of it.
+pub(crate) const RELAY_FRAMES: usize = 2 * SEND_BATCH;
 
 /// How many frames sent in the turn before have one batch more taken in: as many acknowledgements as come for them, one for
 /// every second segment.
@@ -83,6 +85,7 @@ pub struct Exos {
     pub(crate) worked: bool,
     /// Frames sent in the turn before.
     sent: usize,
+    cutting: Cutting,
     /// Turns, and those of them that moved frames.
     turns: u64,
     turns_busy: u64,
@@ -99,8 +102,11 @@ pub struct Exos {
 impl Exos {
     /// Join a stack and a link that the caller made.
     pub fn new(stack: Stack, link: Link) -> Self {
+        let whole_max = stack.config().offload.segmentation;
         Self {
             offer: Offer::new(&link),
+            // By its other ways a frame of the stack's own costs this link less than a system call.
+            cutting: Cutting::new(whole_max.filter(|_| matches!(link, Link::Xdp(_)))),
             stack,
             link,
             tables: None,
@@ -264,8 +270,13 @@ impl Exos {
         if let Some(via) = &mut self.via {
             via.serve(self.now, &mut self.stack);
         }
+        let began = self.cutting.is_open().then(|| {
+            self.stack.set_segmentation(self.cutting.choose());
+            clock::now()
+        });
         let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
         let mut sent = 0;
+        let mut all = Sent::default();
         self.blocked = false;
         while sent < SEND_BATCH {
             let room = self.link.room();
@@ -296,6 +307,9 @@ impl Exos {
             sent += t
                 .segment_size
                 .map_or(1, |size| data.div_ceil(usize::from(size)));
+            all.frames += 1;
+            all.bytes += t.head.len() + data;
+            all.large += usize::from(t.segment_size.is_some());
         }
         self.worked |= sent > 0;
         self.sent = sent;
@@ -303,6 +317,9 @@ impl Exos {
             Error::io("cannot send", e)
                 .mend("the interface is down or gone; bring it up and start again")
         })?;
+        if let Some(began) = began.filter(|_| sent > 0) {
+            self.cutting.learn(all, clock::now() - began);
+        }
         Ok(sent)
     }
 
@@ -380,8 +397,11 @@ impl Exos {
             .map(|(name, value)| (name.to_owned(), value));
         let handoff = self.handoff.iter().flat_map(Handoff::counters);
         let handoff = handoff.map(|(name, value)| (name.to_owned(), value));
+        let cutting = self.cutting.counters();
+        let cutting = cutting.map(|(name, value)| (name.to_owned(), value));
         link.chain(stack)
             .chain(handoff)
+            .chain(cutting)
             .chain([
                 ("turns".to_owned(), self.turns),
                 ("turns_busy".to_owned(), self.turns_busy),

@@ -7,7 +7,7 @@ use exos_inet::{Instant, RxChecksum, Stack};
 use exos_link::{Link, Merging, Relay, TxMeta};
 
 use crate::early::Early;
-use crate::node::{Exos, RELAY_BATCHES};
+use crate::node::{Exos, RELAY_FRAMES};
 use crate::watch::Direction;
 
 /// What becomes of a frame that a program has looked at ([`Exos::relay`]).
@@ -72,8 +72,7 @@ impl Exos {
     /// Shows the frames that the next [`relay`](Self::relay) takes in first, for a program that does for all of them at once
     /// what can be done before. There may be more by then; a link that cannot show any shows none.
     pub fn look(&mut self, mut each: impl FnMut(&[u8])) {
-        let count = RELAY_BATCHES as u32 * exos_link::RX_BATCH;
-        self.link.look(count, &mut each);
+        self.link.look(RELAY_FRAMES as u32, &mut each);
     }
 
     /// [`receive`](Self::receive) for a program that forwards packets itself: `take` sees each frame first, may change it, and says
@@ -112,7 +111,8 @@ impl Exos {
                 Passage::Done => {}
             }
         }
-        for _ in 0..RELAY_BATCHES {
+        let most = count + RELAY_FRAMES;
+        while count < most {
             let batch = self.link.relay(|frame, meta| {
                 let checksum = meta.checksum;
                 show(Direction::In, frame);

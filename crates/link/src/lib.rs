@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! loop {
-//!     link.receive(|frame, meta| stack.handle_frame(..));   // lends up to 64 frames
+//!     link.receive(|frame, meta| stack.handle_frame(..));   // lends a batch of frames
 //!     while link.room() > 0 { .. link.transmit(head, body, meta) .. }
 //!     link.flush()?;                                        // now they leave
 //!     if nothing happened && link.prepare_wait() {
@@ -35,6 +35,7 @@
 //! Start reading at `xdp`.
 
 mod end;
+mod learned;
 mod limits;
 mod mapping;
 mod memory;
@@ -51,6 +52,7 @@ use exos_wire::Mac;
 
 pub use end::End;
 pub use exos_host::Error;
+pub use learned::Learned;
 pub use limits::{
     BOUND_MAPPING_KERNEL, FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, RX_BATCH, RX_BATCH_MIN,
 };
@@ -130,7 +132,7 @@ impl Link {
         }
     }
 
-    /// Calls `take` for each frame that is there, in order, up to [`RX_BATCH`].
+    /// Calls `take` for each frame that is there, in order, up to a batch: [`RX_BATCH`], or of queues half of what is under way.
     /// Returns how many. That 0 means that there are none is for
     /// [`prepare_wait`](Self::prepare_wait) to say.
     pub fn receive(&mut self, take: impl FnMut(&[u8], RxMeta)) -> usize {

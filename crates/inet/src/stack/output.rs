@@ -109,6 +109,16 @@ impl Stack {
         None
     }
 
+    /// Whether the link is handed segments to cut up from now on, of up to this many bytes of frame ([`Offload::segmentation`]):
+    /// where it can, it need not be cheaper. A burst that is under way ends as it began.
+    ///
+    /// [`Offload::segmentation`]: super::Offload::segmentation
+    pub fn set_segmentation(&mut self, segmentation: Option<usize>) {
+        if self.burst.is_none() {
+            self.config.offload.segmentation = segmentation;
+        }
+    }
+
     /// The most data of a segment that the link cuts up; zero where it does not.
     #[inline]
     fn data_max(&self) -> u32 {

@@ -360,6 +360,40 @@ fn segmentation_by_the_link() {
     assert!(cut > 20, "only {cut} transfers used large packets");
 }
 
+/// Who cuts changes all the time, as where the cheaper way is taken: what was sent one way is lost, acknowledged and sent again as
+/// before.
+#[test]
+fn segmentation_by_the_link_and_by_the_stack_in_turns() {
+    let mut sent_by = [0, 0];
+    for seed in seeds(100) {
+        let mut sim = Sim::new(seed)
+            .offload(seed.0 % 4 < 2)
+            .conditions(wire(seed, 0.01));
+        sim.server.listen(80, Plan::serve(300_000));
+        let to = sim.server.addr();
+        let conn = sim
+            .client
+            .connect_with(to, Plan::fetch(), &Options::default());
+        let end = sim.now() + secs(2 * 14 * 60);
+        for turn in 0_u64.. {
+            let whole = !(turn + seed.0).is_multiple_of(3);
+            let stack = &mut sim.server.stack;
+            stack.set_segmentation(whole.then_some(65_535));
+            let before = stack.counters().tcp_segments_sent;
+            let is_done = sim.run_until_or(is_over, at_most(ms(1 + turn % 5)));
+            let sent = sim.server.stack.counters().tcp_segments_sent - before;
+            sent_by[usize::from(whole)] += sent;
+            if is_done {
+                break;
+            }
+            assert!(sim.now() < end, "not done at {:?}, {seed:?}", sim.now());
+        }
+        check(&sim, 300_000, 100);
+        assert_eq!(sim.client.endpoint(conn).received.len(), 300_000);
+    }
+    assert!(sent_by.iter().all(|sent| *sent > 1_000), "{sent_by:?}");
+}
+
 /// Short segments are not left to the link: gates refuse packets that are cut into so many. Losses, SACK's blocks in segments
 /// and time-outs change nothing.
 #[test]

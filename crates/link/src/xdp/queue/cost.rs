@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use super::super::open::TransmitChoice;
+use crate::learned::Learned;
 
 /// A way for a batch to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +52,8 @@ const TRY_FAR_EVERY: u32 = 1024;
 /// How many times as dear is far.
 const FAR: f32 = 2.0;
 
-/// The weight of one batch in the mean.
-const WEIGHT: f32 = 1.0 / 8.0;
-
-/// A batch counts for this many times the mean at most: what took longer was interrupted.
-const OUTLIER: f32 = 4.0;
+/// The weight of one batch in the mean of frames lost.
+const LOST_WEIGHT_OF_ONE: f32 = 1.0 / 8.0;
 
 /// Of one batch in this many it is looked at how many frames were lost, which takes some 5 µs. Every second time it is one that
 /// is tried the dearer way, or with a way that is far dearer one in 32.
@@ -71,25 +69,16 @@ const LOST_WEIGHT: f32 = 100.0;
 /// What one way has cost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
-    /// Nanoseconds a frame; 0 while unknown.
-    nanos: f32,
+    /// Nanoseconds a frame.
+    nanos: Learned,
     /// The part of the frames that was lost.
     lost: f32,
 }
 
 impl Cost {
-    /// Nanoseconds a frame, with what those that are lost cost others.
+    /// Nanoseconds a frame, with what those that are lost cost others; 0 while unknown.
     fn weighed(self) -> f32 {
-        self.nanos * (1.0 + LOST_WEIGHT * self.lost)
-    }
-
-    fn learn(&mut self, nanos: f32) {
-        // One that is much cheaper than the mean says that the mean was of cold caches, or interrupted.
-        self.nanos = if self.nanos == 0.0 || nanos < self.nanos / 2.0 {
-            nanos
-        } else {
-            self.nanos + (nanos.min(OUTLIER * self.nanos) - self.nanos) * WEIGHT
-        };
+        self.nanos.get().unwrap_or_default() * (1.0 + LOST_WEIGHT * self.lost)
     }
 }
 
@@ -167,7 +156,7 @@ impl BatchCosts {
     /// What a batch has cost.
     pub(super) fn learn(&mut self, frames: usize, bytes: usize, way: Way, took: Duration) {
         let nanos = (took.as_nanos() as f32 / frames as f32).max(1.0);
-        self.of(frames, bytes).by[way as usize].learn(nanos);
+        self.of(frames, bytes).by[way as usize].nanos.learn(nanos);
     }
 
     /// Whether it is to be looked at how many frames are lost of the next batch of this size.
@@ -180,7 +169,7 @@ impl BatchCosts {
     pub(super) fn learn_lost(&mut self, frames: usize, bytes: usize, way: Way, lost: u64) {
         let part = (lost as f32 / frames as f32).min(1.0);
         let mean = &mut self.of(frames, bytes).by[way as usize].lost;
-        *mean += (part - *mean) * WEIGHT;
+        *mean += (part - *mean) * LOST_WEIGHT_OF_ONE;
     }
 
     fn of(&mut self, frames: usize, bytes: usize) -> &mut Costs {
