@@ -18,11 +18,14 @@ const LEAST: usize = 4096;
 /// A turn of frames is one of large sends where they have this many bytes on the mean.
 const LONG: usize = 512;
 
-/// One turn of a size in this many goes the dearer way.
-const TRY_EVERY: u32 = 64;
+/// Once in this many turns of a size the dearer way is tried.
+const TRY_EVERY: u32 = 128;
 
-/// And one in this many where that is more than twice as dear.
-const TRY_FAR_EVERY: u32 = 512;
+/// And once in this many where it is more than twice as dear.
+const TRY_FAR_EVERY: u32 = 1024;
+
+/// With this many turns in a row, of which the first one, with cold caches, says nothing.
+const TRY_RUN: u32 = 3;
 
 /// What a byte costs by either way, by the size of the turn, and which way the present turn goes.
 #[derive(Debug, Default)]
@@ -33,6 +36,8 @@ pub(super) struct Cutting {
     /// The size of the last turn that sent much, by which the next one is judged.
     last: usize,
     whole: bool,
+    /// It is the first of several that try the other way.
+    is_cold: bool,
     turns_whole: u64,
     turns_cut: u64,
 }
@@ -78,7 +83,9 @@ impl Cutting {
                 let (dear, cheap) = (whole.max(cut), whole.min(cut));
                 let is_far = dear > 2.0 * cheap;
                 let every = if is_far { TRY_FAR_EVERY } else { TRY_EVERY };
-                (whole <= cut) != size.turns.is_multiple_of(every)
+                let tries = size.turns % every;
+                self.is_cold = tries == 0;
+                (whole <= cut) != (tries < TRY_RUN)
             }
         };
         self.whole_max.filter(|_| self.whole)
@@ -101,6 +108,9 @@ impl Cutting {
             false => (&mut size.cut, &mut self.turns_cut),
         };
         *turns += 1;
+        if std::mem::take(&mut self.is_cold) {
+            return;
+        }
         cost.learn((took.as_nanos() as f32 / sent.bytes as f32).max(f32::MIN_POSITIVE));
     }
 
@@ -144,13 +154,13 @@ mod tests {
             "as long as nothing is known"
         );
         turns(&mut cutting, 60_000, [2, 3], 100);
-        assert!((980..1_000).contains(&turns(&mut cutting, 60_000, [2, 3], 1_000)));
+        assert!((976..1_000).contains(&turns(&mut cutting, 60_000, [2, 3], 1_000)));
         turns(&mut cutting, 60_000, [3, 2], 5_000);
-        assert!((1..=20).contains(&turns(&mut cutting, 60_000, [3, 2], 1_000)));
+        assert!((1..=24).contains(&turns(&mut cutting, 60_000, [3, 2], 1_000)));
         turns(&mut cutting, 60_000, [9, 2], 1_000);
-        assert!((1..=2).contains(&turns(&mut cutting, 60_000, [9, 2], 1_000)));
+        assert!(turns(&mut cutting, 60_000, [9, 2], 1_000) <= 3);
         turns(&mut cutting, 60_000, [2, 9], 50_000);
-        assert!(turns(&mut cutting, 60_000, [2, 9], 1_000) >= 998);
+        assert!(turns(&mut cutting, 60_000, [2, 9], 1_000) >= 997);
     }
 
     #[test]
