@@ -79,6 +79,10 @@ refused "one route on two links" "are one network" "${front[@]}" --route 10.8.0.
 refused "a route where the daemon knows them" "the daemon knows routes" --via xokd --address 10.10.0.20/24 --route 10.8.0.0/16,10.10.0.1 "${few[@]}"
 refused "a route of joined sockets" "need no link" --splice --route 10.8.0.0/16,10.10.0.1 "${few[@]}"
 refused "a server without a route" "no route leads to" "${front[@]}" "${back[@]}" --listen 10.10.0.20:80 --to 192.0.2.1
+refused "an address that is to be shared" "unexpected argument '--share-address'" --link xdp:front --share-address "${few[@]}"
+ip -n "$net-forwarder" address add 10.10.0.20/24 dev front
+refused "an address of the host" "choose one that nobody has" "${front[@]}" --gateway 10.10.0.1 --listen 10.10.0.20:80 --to 10.10.0.9
+ip -n "$net-forwarder" address delete 10.10.0.20/24 dev front
 refused "a link without an address" "no address to answer for" "${front[@]}" --link xdp:wire "${few[@]}"
 
 # ---- all that clients see, with checks ----

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use exos::{Addresses, Attachment, Error, Exos, Prefixed, Role, clock};
+use exos::{Addresses, Attachment, Error, ErrorKind, Exos, Prefixed, Role, clock};
 use exos_filter::handler::forward::layout::LINKS_MAX;
 use exos_host::affinity;
 use exos_host::netlink::Netlink;
@@ -261,6 +261,13 @@ pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Vec<Exos>,
     Exos::attach_after(attachments, || match before {
         Some(before) => before.hand_over().map(|()| true),
         None => Ok(false),
+    })
+    .map_err(|error| match error.kind {
+        // There is nothing to share it by.
+        ErrorKind::AddressOfHost => error
+            .mend("choose one that nobody has")
+            .of_kind(ErrorKind::Other),
+        _ => error,
     })
 }
 
