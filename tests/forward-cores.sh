@@ -145,6 +145,21 @@ check "connections come to the new one" peer client echo 10.10.0.20 7 20000 30
 same "all of them" True "$(counters drop_hops >/dev/null; field '["servers"] and [s["flows_begun"] for s in v["servers"] if s["server"] == "10.10.1.12:7" and s["protocol"] == "tcp"][0] >= 30')"
 stop; same "it ends in order" 0 $?
 
+# ---- two interfaces, in the kernel ----
+
+about="two interfaces, --in-kernel: "
+in_ one ethtool -K wire gro on
+start "${front[@]}" "${back[@]}" --cores 2 --in-kernel "${listen[@]}" --to 10.10.1.11 fd11::11
+for url in http://10.10.0.20 'http://[fd10::20]'; do
+    check "$url: a large document" in_ client curl -gsS -m 60 -o "$work/got" "$url/large.bin"
+    check "$url: every byte" cmp "$work/got" "$work/site/large.bin"
+done
+for address in 10.10.0.20 fd10::20; do check "$address: 100 connections at once" peer client echo $address 7 20000 100; done
+check "the kernel forwards" more kernel_forwarded_to_clients 1000
+same "all had room" 0 "$(field '["counters"]["kernel_flows_refused"]')"
+same "no damaged checksum" "0 0" "$(wrong_sums client) $(wrong_sums one)"
+stop; same "it ends in order" 0 $?
+
 # ---- another in its place, as another user ----
 
 for how in "" --in-kernel; do

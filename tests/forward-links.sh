@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The release binary as a forwarder between two networks: clients on one interface, servers on another, IPv4 and IPv6, TCP and UDP;
-# packets too long for the other side, servers that see their clients, checks, a forwarder that is killed and one that takes over.
+# packets too long for the other side, servers that see their clients, checks, a forwarder that is killed and one that takes over; in
+# user space and in the kernel.
 # Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
 #   tests/forward-links.sh PATH/TO/exos
@@ -68,7 +69,7 @@ refused "an address before its link" "stands before the first of several --link"
 refused "one interface as two links" "named as two links" "${front[@]}" --link xdp:front --address 10.10.1.20/24 "${few[@]}"
 refused "one network on two links" "are one network" "${front[@]}" --link xdp:wire --address 10.10.0.21/24 "${few[@]}"
 refused "two default gateways" "not the only default gateway" "${front[@]}" --gateway 10.10.0.1 "${back[@]}" --gateway 10.10.1.1 "${few[@]}"
-refused "two links in the kernel" "leave --in-kernel out" "${front[@]}" "${back[@]}" --in-kernel "${few[@]}"
+refused "a link in the kernel where packets would not arrive" "would not arrive" "${front[@]}" "${back[@]}" --in-kernel "${few[@]}"
 refused "two links of which a daemon lends one" "are two links" "${front[@]}" "${back[@]}" --via xokd "${few[@]}"
 refused "a TAP device" "give --link xdp:INTERFACE" "${front[@]}" --link tap:t0 --address 10.10.1.20/24 "${few[@]}"
 refused "packet sockets" "give --link xdp:INTERFACE for each" "${front[@]}" --link packet:wire --address 10.10.1.20/24 "${few[@]}"
@@ -78,6 +79,10 @@ refused "one route on two links" "are one network" "${front[@]}" --route 10.8.0.
 refused "a route where the daemon knows them" "the daemon knows routes" --via xokd --address 10.10.0.20/24 --route 10.8.0.0/16,10.10.0.1 "${few[@]}"
 refused "a route of joined sockets" "need no link" --splice --route 10.8.0.0/16,10.10.0.1 "${few[@]}"
 refused "a server without a route" "no route leads to" "${front[@]}" "${back[@]}" --listen 10.10.0.20:80 --to 192.0.2.1
+refused "an address that is to be shared" "unexpected argument '--share-address'" --link xdp:front --share-address "${few[@]}"
+ip -n "$net-forwarder" address add 10.10.0.20/24 dev front
+refused "an address of the host" "choose one that nobody has" "${front[@]}" --gateway 10.10.0.1 --listen 10.10.0.20:80 --to 10.10.0.9
+ip -n "$net-forwarder" address delete 10.10.0.20/24 dev front
 refused "a link without an address" "no address to answer for" "${front[@]}" --link xdp:wire "${few[@]}"
 
 # ---- all that clients see, with checks ----
@@ -99,6 +104,55 @@ check "a server behind a router is added" ctl add 198.51.100.1 --listener tcp:10
 check "and sends documents, also to the client behind the gateway" in_ client curl -gsS -m 60 --interface 203.0.113.1 -o /dev/null http://10.10.0.20/one.txt
 stop; same "it ends in order" 0 $?
 
+# ---- in the kernel ----
+
+about="in the kernel: "
+gro() { in_ client ethtool -K wire gro "$1" && in_ switch ethtool -K forwarder gro "$1"; }
+said_so() { [ "$(grep -c "$1" "$work/err")" -ge "$2" ]; }
+kernel=(kernel_forwarded_to_servers kernel_forwarded_to_clients)
+# by_kernel COMMAND...: it succeeds, and packets of it went each way in the kernel.
+by_kernel() {
+    local before=() name n=0
+    for name in "${kernel[@]}"; do before+=("$(counters "$name")"); done
+    "$@" || return
+    for name in "${kernel[@]}"; do
+        [ $(($(counters "$name") - before[n])) -ge 20 ] || { echo "$name: $(($(counters "$name") - before[n]))"; return 1; }
+        n=$((n + 1))
+    done
+}
+gro on
+start "${front[@]}" --gateway 10.10.0.1 "${back[@]}" "${listen[@]}" "${to[@]}" --in-kernel
+for address in 10.10.0.20 fd10::20; do
+    url=http://$address; [ $address = fd10::20 ] && url='http://[fd10::20]'
+    check "$address: a large document" by_kernel in_ client curl -gsS -m 60 -o "$work/got" "$url/large.bin"
+    check "$address: every byte" cmp "$work/got" "$work/site/large.bin"
+    check "$address: bytes both ways" by_kernel peer client echo $address 7 300000
+    check "$address: datagrams" peer client several $address 7 12
+done
+check "a client behind the gateway" by_kernel in_ client curl -gsS -m 60 --interface 203.0.113.1 -o /dev/null http://10.10.0.20/large.bin
+same "user space had what begins and ends connections" True "$([ "$(counters forwarded_to_servers forwarded_to_clients)" -le 300 ] && echo True)"
+# One connection goes on in user space, another comes back from there.
+rm -f "$work"/slow-*
+slow 10.10.0.20 >"$work/slow" 2>&1 & first_slow=$!
+await test -e "$work/slow-10.10.0.20.half"
+in_ client ethtool -K wire gro off
+check "it is noticed that packets do not arrive any more" await said_so "no longer in the kernel" 1
+slow fd10::20 >"$work/slow" 2>&1 & second_slow=$!
+await test -e "$work/slow-fd10::20.half"
+touch "$work/slow-10.10.0.20.go"
+check "a connection goes on in user space" wait $first_slow
+in_ client ethtool -K wire gro on
+check "and that they do again" await said_so "in the kernel again" 1
+before=$(counters "${kernel[@]}")
+touch "$work/slow-fd10::20.go"
+check "another comes back from there" wait $second_slow
+check "into the kernel" more kernel_forwarded_to_clients 100
+rm -f "$work"/slow-*
+same "which has its packets" True "$([ $(($(counters "${kernel[@]}") - before)) -ge 100 ] && echo True)"
+for host in client one two; do same "$host has seen no damaged checksum" 0 "$(wrong_sums $host)"; done
+same "all had room" 0 "$(field '["counters"]["kernel_flows_refused"]')"
+stop; same "it ends in order" 0 $?
+
 # ---- what is too long for the other side ----
 
 about="too long: "
@@ -108,7 +162,11 @@ for host in one two; do
     ip -n "$net-$host" route replace 10.10.1.0/24 dev wire mtu lock 1400 advmss 1460
     ip -n "$net-$host" -6 route replace fd11::/64 dev wire metric 256 mtu lock 1400 advmss 1440
 done
-start "${front[@]}" "${back[@]}" "${listen[@]}" "${to[@]}"
+for how in "" --in-kernel; do
+about="too long${how:+ in the kernel}: "
+in_ client ip route flush cache; in_ client ip -6 route flush cache
+# shellcheck disable=SC2086
+start "${front[@]}" "${back[@]}" "${listen[@]}" "${to[@]}" $how
 # Before the client is told what fits.
 check "a datagram in fragments" peer client datagram 10.10.0.20 7 9000
 check "which were cut again" more forwarded_cut 0
@@ -120,6 +178,7 @@ check "of IPv6 too it was told" more too_big_answered "$told"
 check "a datagram in fragments over IPv6" peer client datagram fd10::20 7 9000
 for host in client one two; do same "$host has seen no damaged checksum" 0 "$(wrong_sums $host)"; done
 stop; same "it ends in order" 0 $?
+done
 ip -n "$net-forwarder" link set wire mtu 1500
 for host in one two; do
     ip -n "$net-$host" route replace 10.10.1.0/24 dev wire
@@ -133,12 +192,17 @@ for host in one two; do
     ip -n "$net-$host" route add 10.10.0.0/24 via 10.10.1.20 dev wire
     ip -n "$net-$host" route add fd10::/64 via fd11::20 dev wire
 done
-start "${front[@]}" "${back[@]}" "${listen[@]}" "${to[@]}" --reach transparent
-for address in 10.10.0.20 fd10::20; do
-    check "$address: bytes both ways" peer client echo $address 7 300000
-    check "$address: servers see their clients" peer client seen $address 6
+for how in "" --in-kernel; do
+    about="transparent${how:+ in the kernel}: "
+    # shellcheck disable=SC2086
+    start "${front[@]}" "${back[@]}" "${listen[@]}" "${to[@]}" --reach transparent $how
+    for address in 10.10.0.20 fd10::20; do
+        check "$address: bytes both ways" ${how:+by_kernel} peer client echo $address 7 300000
+        check "$address: servers see their clients" peer client seen $address 6
+    done
+    stop; same "it ends in order" 0 $?
 done
-stop; same "it ends in order" 0 $?
+gro off
 
 # ---- another in its place, by a file, as another user ----
 

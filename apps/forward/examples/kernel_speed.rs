@@ -14,7 +14,7 @@ use std::time::Instant as Clock;
 use exos_filter::ebpf::{Alu, Assembler, Condition, Helper, Insn, Reg, Size};
 use exos_filter::handler::forward::flows::{Flows, HashKey, buckets_for};
 use exos_filter::handler::forward::layout::{self, Ends, Flow};
-use exos_filter::handler::forward::{Shape, WayOut};
+use exos_filter::handler::forward::{Exit, Shape, WayOut};
 use exos_filter::handler::{ForwardHandler, Handler as _};
 use exos_host::bpf::{Map, MappedArray, Prog};
 use exos_wire::{Mac, Sum};
@@ -69,7 +69,7 @@ impl Maps {
             random: array("random", 8, 1),
             buckets,
         };
-        maps.hops.words()[0].store(layout::hop(Some(MAC)), Ordering::Release);
+        maps.hops.words()[0].store(layout::hop(0, Some(MAC)), Ordering::Release);
         maps.random.words()[0].store(1, Ordering::Release);
         maps
     }
@@ -101,7 +101,12 @@ impl Maps {
     fn measure(&self, flows: u32, forwards: bool) -> u32 {
         let slots = Map::prog_array(2).expect("root");
         let handler = ForwardHandler {
-            mac: MAC,
+            link: 0,
+            exits: vec![Exit {
+                mac: MAC,
+                mtu: 1500,
+                way_out: WayOut::Transmit,
+            }],
             shapes: vec![Shape {
                 ipv6: false,
                 tcp: true,
@@ -112,7 +117,6 @@ impl Maps {
             records_fd: self.records.raw_fd(),
             hops_fd: self.hops.raw_fd(),
             tallies_fd: self.tallies.raw_fd(),
-            way_out: WayOut::Transmit,
             may_be_partial: true,
             fences: ForwardHandler::NEEDS_FENCES,
         };
@@ -168,6 +172,7 @@ fn flow(n: u32) -> Flow {
             ours: at(0x0a00_0014, PORT_FIRST + port),
             server: at(0x0a01_0000 + (n >> PORT_BITS), 80),
         },
+        links: [0; 2],
         hops: [0; 2],
         pair: 0,
         is_one_way: false,

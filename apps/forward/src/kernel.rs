@@ -1,7 +1,8 @@
 //! Flows that the kernel forwards: what of the table it is given, and what it says of them.
 //!
 //! With `--in-kernel` the packets of flows that stand are rewritten in the interface's driver
-//! ([`exos_filter::handler::forward`]) and do not come here. What comes is what begins flows, what may change how one
+//! ([`exos_filter::handler::forward`]) and do not come here, also where they come by one link and leave by another: each link has
+//! a program, and all have the same memory. What comes is what begins flows, what may change how one
 //! stands (SYN, FIN, RST), and all that is unusual; [`Forwarder`] deals with that as ever. So the table here has every
 //! flow, and the kernel those of its flows that are established or talk both ways; and where servers answer clients by
 //! themselves, those that clients claim:
@@ -13,7 +14,7 @@
 //! ```
 //!
 //! - A flow is told and taken back by writing memory, without a system call.
-//! - Its packets' next hops are entries of their own ([`hops`]), so that a neighbour with another link address is one
+//! - Its packets' next hops are entries of their own ([`hops`]), with the link that each is on, so that a neighbour with another link address is one
 //!   change, and packets of one who is not known come here, where they are asked for.
 //! - The kernel notes when it last saw a packet. All flows are read once in [`SWEEP_TIME`], some at a time; one
 //!   whose time is over is looked up before it is forgotten.
@@ -31,26 +32,27 @@ use std::time::Duration;
 
 use exos::{Error, Exos};
 use exos_filter::handler::ForwardHandler;
-use exos_filter::handler::forward::Shape;
 use exos_filter::handler::forward::flows::HashKey;
+use exos_filter::handler::forward::{Exit, Shape};
 use exos_inet::{Instant, Stack};
 
 use crate::flow::{FlowId, Tick};
 use crate::forwarder::Forwarder;
 use crate::limits::{FIT_AGAIN_AFTER, SWEEP_STEP, SWEEP_TIME, WAY_OUT_EVERY};
 use crate::packets::packet::Transport;
+use crate::program::links::Links;
 use crate::service::Services;
 use table::Table;
 
-/// The flows in the kernel, and the program that forwards them.
+/// The flows in the kernel, and the programs that forward them.
 pub struct Kernel {
     table: Table,
-    /// The program as it is attached, if it is.
-    handler: ForwardHandler,
+    /// The program of each link as it is attached, if they are.
+    handlers: Vec<ForwardHandler>,
     is_attached: bool,
     next_step: Instant,
     next_look: Instant,
-    /// When another program may be tried for listeners that have come.
+    /// When other programs may be tried for listeners that have come.
     next_fit: Instant,
     /// What a person was told last.
     said: Option<String>,
@@ -61,34 +63,42 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// Packets would not leave by this interface, or the kernel refuses the program or its maps.
-    pub fn start(exos: &mut Exos, forwarder: &mut Forwarder, key: HashKey) -> Result<Self, Error> {
-        let way_out = exos.way_out()?;
+    /// Packets would not leave by one of these links, or the kernel refuses a program or its maps.
+    pub fn start(
+        links: &mut Links,
+        forwarder: &mut Forwarder,
+        key: HashKey,
+    ) -> Result<Self, Error> {
+        let exits = exits(links)?;
         let shapes = shapes(forwarder.services());
         let mut table = Table::new(forwarder.flows().capacity(), &shapes, key)?;
-        let handler = ForwardHandler {
-            mac: exos.stack.config().mac,
-            shapes,
-            index_fd: table.maps.index.raw_fd(),
-            buckets: table.maps.buckets,
+        let maps = &table.maps;
+        let handler = |((link, exos), exits): ((u8, &Exos), Vec<Exit>)| ForwardHandler {
+            link,
+            exits,
+            shapes: shapes.clone(),
+            index_fd: maps.index.raw_fd(),
+            buckets: maps.buckets,
             key,
-            records_fd: table.maps.records.raw_fd(),
-            hops_fd: table.maps.hops.raw_fd(),
-            tallies_fd: table.maps.tallies.raw_fd(),
-            way_out,
+            records_fd: maps.records.raw_fd(),
+            hops_fd: maps.hops.raw_fd(),
+            tallies_fd: maps.tallies.raw_fd(),
             may_be_partial: exos.link().offload().rx_partial_checksum,
             fences: ForwardHandler::NEEDS_FENCES,
         };
-        exos.set_handler(&handler)?;
-        let now = exos.now();
+        let numbered = (0..).zip(links.all());
+        let handlers: Vec<ForwardHandler> = numbered.zip(exits).map(handler).collect();
+        attach(links, &handlers)?;
+        let now = links.now();
         forwarder.watch();
         let ids: Vec<FlowId> = forwarder.flows().ids().collect();
+        let mut stacks = links.stacks_mut();
         for id in ids {
-            table.follow(now, forwarder, &mut exos.stack, id);
+            table.follow(now, forwarder, &mut stacks, id);
         }
         Ok(Self {
             table,
-            handler,
+            handlers,
             is_attached: true,
             next_step: now,
             next_look: now + WAY_OUT_EVERY,
@@ -97,15 +107,15 @@ impl Kernel {
         })
     }
 
-    /// A flow has begun, changed how it stands, or ended: tells the kernel what that is for it.
+    /// A flow has begun, changed how it stands, or ended: tells the kernel what that is for it. These are the stacks of a core's links.
     pub fn follow(
         &mut self,
         now: Instant,
         forwarder: &mut Forwarder,
-        stack: &mut Stack,
+        stacks: &mut [&mut Stack],
         id: FlowId,
     ) {
-        self.table.follow(now, forwarder, stack, id);
+        self.table.follow(now, forwarder, stacks, id);
     }
 
     /// Whether flows have neighbours that the stack of [`turn`](Self::turn) is to find now, because [`follow`](Self::follow) had another
@@ -121,9 +131,9 @@ impl Kernel {
 
     /// What is due: neighbours' new addresses, a step of the sweep, and whether packets still arrive. What there is to say
     /// to a person, it says.
-    pub fn turn(&mut self, exos: &mut Exos, forwarder: &mut Forwarder) {
-        let now = exos.now();
-        self.table.refresh(now, &mut exos.stack);
+    pub fn turn(&mut self, links: &mut Links, forwarder: &mut Forwarder) {
+        let now = links.now();
+        self.table.refresh(now, links.stacks_mut().into_iter());
         if now >= self.next_step {
             self.table.sweep(now, forwarder);
             self.next_step = now + until_next_step(self.table.top);
@@ -131,8 +141,8 @@ impl Kernel {
         if now >= self.next_look {
             self.next_look = now + WAY_OUT_EVERY;
             self.read_tallies(forwarder);
-            self.look(exos);
-            self.fit(exos, forwarder);
+            self.look(links);
+            self.fit(links, forwarder);
         }
     }
 
@@ -147,48 +157,57 @@ impl Kernel {
     }
 
     /// Where packets would not arrive any more, all come here, until they would.
-    fn look(&mut self, exos: &mut Exos) {
-        match exos.way_out() {
-            Ok(way_out) if !self.is_attached || way_out != self.handler.way_out => {
-                self.handler.way_out = way_out;
-                match exos.set_handler(&self.handler) {
-                    Ok(()) if std::mem::replace(&mut self.is_attached, true) => {}
-                    Ok(()) => self.say("in the kernel again".to_owned()),
-                    Err(error) => self.detach(exos, &error),
-                }
-            }
-            Err(error) => self.detach(exos, &error),
-            Ok(_) => {}
+    fn look(&mut self, links: &mut Links) {
+        let exits = match exits(links) {
+            Ok(exits) => exits,
+            Err(error) => return self.detach(links, &error),
+        };
+        let known = self.handlers.iter().map(|handler| &handler.exits);
+        if self.is_attached && known.eq(&exits) {
+            return;
+        }
+        for (handler, exits) in self.handlers.iter_mut().zip(exits) {
+            handler.exits = exits;
+        }
+        match attach(links, &self.handlers) {
+            Ok(()) if std::mem::replace(&mut self.is_attached, true) => {}
+            Ok(()) => self.say("in the kernel again".to_owned()),
+            Err(error) => self.detach(links, &error),
         }
     }
 
-    fn detach(&mut self, exos: &mut Exos, error: &Error) {
+    fn detach(&mut self, links: &mut Links, error: &Error) {
         if std::mem::take(&mut self.is_attached) {
-            exos.remove_handler();
+            links.all_mut().iter_mut().for_each(Exos::remove_handler);
         }
         self.say(format!("no longer in the kernel: {error}"));
     }
 
-    /// Where listeners have come whose packets the program does not know, another takes its place, with the flows of this
-    /// one and theirs. Until then, and where that fails, their packets come here.
-    fn fit(&mut self, exos: &mut Exos, forwarder: &mut Forwarder) {
-        let known = &self.handler.shapes;
+    /// Where listeners have come whose packets the programs do not know, others take their place, with the flows of these
+    /// and theirs. Until then, and where that fails, their packets come here.
+    fn fit(&mut self, links: &mut Links, forwarder: &mut Forwarder) {
+        let known = &self.handlers[0].shapes;
         let is_new = |shape: &Shape| !known.contains(shape);
-        let now = exos.now();
+        let now = links.now();
         let is_due = self.is_attached && now >= self.next_fit;
         if !is_due || !shapes(forwarder.services()).iter().any(is_new) {
             return;
         }
         self.next_fit = now + FIT_AGAIN_AFTER;
-        match Self::start(exos, forwarder, self.handler.key) {
+        match Self::start(links, forwarder, self.handlers[0].key) {
             Ok(mut next) => {
                 self.read_tallies(forwarder);
                 next.table.go_on_from(&self.table);
                 *self = next;
             }
-            Err(error) => self.say(format!(
-                "listeners that have come are not in the kernel: {error}"
-            )),
+            Err(error) => {
+                self.say(format!(
+                    "listeners that have come are not in the kernel: {error}"
+                ));
+                if let Err(error) = attach(links, &self.handlers) {
+                    self.detach(links, &error);
+                }
+            }
         }
     }
 
@@ -217,6 +236,30 @@ impl Kernel {
             ("kernel_flows_refused", self.table.refused),
         ]
     }
+}
+
+/// Has the kernel forward by these programs, one of each link; by none where one is refused.
+fn attach(links: &mut Links, handlers: &[ForwardHandler]) -> Result<(), Error> {
+    let mut all = links.all_mut().iter_mut().zip(handlers);
+    let put = all.try_for_each(|(exos, handler)| exos.set_handler(handler));
+    if put.is_err() {
+        links.all_mut().iter_mut().for_each(Exos::remove_handler);
+    }
+    put
+}
+
+/// How packets that come by each of the links leave by each of them.
+fn exits(links: &Links) -> Result<Vec<Vec<Exit>>, Error> {
+    let exit = |from: &Exos, to: &Exos| {
+        let config = to.stack.config();
+        Ok(Exit {
+            mac: config.mac,
+            mtu: config.mtu as u32,
+            way_out: from.way_out_to(to)?,
+        })
+    };
+    let from = |from: &Exos| links.all().iter().map(|to| exit(from, to)).collect();
+    links.all().iter().map(from).collect()
 }
 
 /// With flows at this many places, the time between two steps of a sweep, so that one takes as long whatever there are.

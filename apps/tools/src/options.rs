@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use exos_program::{LinkArgs, TcpArgs};
+use exos_program::{SharingLinkArgs, TcpArgs};
 
 use crate::service::Limits;
 use exos_program::units::{parse_seconds, parse_size};
@@ -12,7 +12,7 @@ use exos_program::units::{parse_seconds, parse_size};
 #[derive(clap::Args, Clone, Debug)]
 pub struct CommonArgs {
     #[command(flatten)]
-    pub(crate) link: LinkArgs,
+    pub(crate) link: SharingLinkArgs<true>,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
     /// Print the statistics as one line of JSON on standard output

@@ -58,15 +58,15 @@ impl Exos {
         }
     }
 
-    /// How packets leave that a handler sends on: see [`exos_link::XdpLink::way_out`].
+    /// How packets that come here leave by that link when a handler sends them on: see [`exos_link::XdpLink::way_out_to`].
     ///
     /// # Errors
     ///
     /// They would not arrive.
-    pub fn way_out(&self) -> Result<WayOut, Error> {
-        match &self.link {
-            Link::Xdp(link) => link.way_out(),
-            Link::Packet(link) => Ok(link.way_out()),
+    pub fn way_out_to(&self, to: &Self) -> Result<WayOut, Error> {
+        match (&self.link, &to.link) {
+            (Link::Xdp(link), Link::Xdp(to)) => link.way_out_to(to),
+            (Link::Packet(_), Link::Packet(to)) => Ok(to.way_out()),
             _ => Err(needs_interface(IN_KERNEL)),
         }
     }
@@ -157,13 +157,14 @@ impl Exos {
     }
 }
 
-/// Whether packets that a handler sends on by an interface would arrive, as far as can be seen without its link.
+/// Whether packets that a handler sends on from one interface to another, or to itself, would arrive, as far as can be seen without
+/// their links.
 ///
 /// # Errors
 ///
 /// They would not.
-pub fn check_way_out(interface: &str) -> Result<(), Error> {
-    exos_link::way_out_of(interface).map(drop)
+pub fn check_way_out(from: &str, to: &str) -> Result<(), Error> {
+    exos_link::way_out_between(from, to).map(drop)
 }
 
 const IN_KERNEL: &str = "packets are dealt with in the kernel on AF_XDP only";

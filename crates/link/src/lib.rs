@@ -63,7 +63,7 @@ pub use tap::{TapConfig, TapLink};
 pub use xdp::{
     CheckedParts, Facts, Feed, Held, LiveParts, Offer, OfferConfig, RingLock, check_chunks,
 };
-pub use xdp::{Merging, Mode, ModeChoice, TransmitChoice, XdpConfig, XdpLink, way_out_of};
+pub use xdp::{Merging, Mode, ModeChoice, TransmitChoice, XdpConfig, XdpLink, way_out_between};
 
 /// Something that carries Ethernet frames.
 #[derive(Debug)]

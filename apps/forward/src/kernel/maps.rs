@@ -64,8 +64,8 @@ impl Maps {
 }
 
 impl Addresses for Maps {
-    fn set(&self, hop: u32, mac: Option<Mac>) {
+    fn set(&self, hop: u32, link: u8, mac: Option<Mac>) {
         // Nothing else goes with it: one word, at once.
-        self.hops.words()[hop as usize].store(layout::hop(mac), Ordering::Release);
+        self.hops.words()[hop as usize].store(layout::hop(link, mac), Ordering::Release);
     }
 }

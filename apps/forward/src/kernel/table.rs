@@ -61,7 +61,7 @@ impl Table {
         &mut self,
         now: Instant,
         forwarder: &mut Forwarder,
-        stack: &mut Stack,
+        stacks: &mut [&mut Stack],
         id: FlowId,
     ) {
         let flow = *forwarder.flows().get(id);
@@ -88,7 +88,7 @@ impl Table {
         let Some(wanted) = wanted else {
             return;
         };
-        match self.insert(now, forwarder, stack, id, wanted) {
+        match self.insert(now, forwarder, stacks, id, wanted) {
             Some(()) => {
                 self.count += 1;
                 self.top = self.top.max(id.0 + 1);
@@ -103,7 +103,7 @@ impl Table {
         &mut self,
         now: Instant,
         forwarder: &mut Forwarder,
-        stack: &mut Stack,
+        stacks: &mut [&mut Stack],
         id: FlowId,
         mut wanted: layout::Flow,
     ) -> Option<()> {
@@ -119,7 +119,12 @@ impl Table {
         let server = forwarder.services().rewrite(flow, true).dst.address.into();
         wanted.pair = self.tallies.take(&self.maps, pair, forwarder)?;
         let client = (!wanted.is_one_way).then_some(wanted.ends.client.ip());
-        let Some(hops) = self.take_hops(now, stack, server, client) else {
+        // On the link that leads to a server it answers, whoever it is told that asks.
+        let to_server = forwarder.link_to(server);
+        wanted.links = [link_of(stacks, wanted.ends.listener.ip()), to_server as u8];
+        let server = (to_server, server);
+        let client = client.map(|client| (forwarder.link_to(client), client));
+        let Some(hops) = self.take_hops(now, stacks, server, client) else {
             self.tallies.give(wanted.pair);
             return None;
         };
@@ -143,11 +148,14 @@ impl Table {
     fn take_hops(
         &mut self,
         now: Instant,
-        stack: &mut Stack,
-        server: IpAddr,
-        client: Option<IpAddr>,
+        stacks: &mut [&mut Stack],
+        server: (usize, IpAddr),
+        client: Option<(usize, IpAddr)>,
     ) -> Option<[u32; 2]> {
-        let mut take = |to| self.hops.take(now, stack, &self.maps, to);
+        let mut take = |(link, to): (usize, IpAddr)| {
+            let on = (link as u8, &mut *stacks[link]);
+            self.hops.take(now, on, &self.maps, to)
+        };
         let to_server = take(server)?;
         let Some(client) = client else {
             return Some([to_server, 0]);
@@ -191,9 +199,15 @@ impl Table {
         have_come
     }
 
-    /// Writes the link addresses that have changed.
-    pub(super) fn refresh(&mut self, now: Instant, stack: &mut Stack) {
-        self.hops.refresh(now, stack, &self.maps);
+    /// Writes the link addresses that have changed, on each link.
+    pub(super) fn refresh<'a>(
+        &mut self,
+        now: Instant,
+        stacks: impl Iterator<Item = &'a mut Stack>,
+    ) {
+        for link in (0..).zip(stacks) {
+            self.hops.refresh(now, link, &self.maps);
+        }
         self.hops.have_come();
     }
 
@@ -229,6 +243,12 @@ impl Table {
     }
 }
 
+/// The link that an address of ours is heard on.
+fn link_of(stacks: &[&mut Stack], ours: IpAddr) -> u8 {
+    let has = |stack: &&mut Stack| stack.addresses().iter().any(|prefix| prefix.addr == ours);
+    stacks.iter().position(has).unwrap_or(0) as u8
+}
+
 /// A time that the program has written; it is none that has yet to come.
 fn tick_of(ns: u64, now: Instant) -> Tick {
     let tick = (ns / 1_000_000_000).min(now.millis() / 1000);
@@ -248,7 +268,7 @@ pub(super) const fn is_for_the_kernel(flow: &Flow) -> bool {
     }
 }
 
-/// What a flow's packets look like, both ways; hops and tallies are for others to say.
+/// What a flow's packets look like, both ways; links, hops and tallies are for others to say.
 pub(super) fn packets(services: &Services, flow: &Flow) -> layout::Flow {
     let listener = &services.listeners[usize::from(flow.key.listener)];
     let onward = services.rewrite(flow, true);
@@ -261,6 +281,7 @@ pub(super) fn packets(services: &Services, flow: &Flow) -> layout::Flow {
             ours: onward.src.into(),
             server: if keeps_ends { listener.at } else { onward.dst }.into(),
         },
+        links: [0; 2],
         hops: [0; 2],
         pair: 0,
         is_one_way: keeps_ends,

@@ -3,6 +3,7 @@
 
 mod flows;
 mod hops;
+mod links;
 mod reaches;
 mod tallies;
 

@@ -39,7 +39,7 @@ impl Links {
         &mut self.0
     }
 
-    /// The first: the only one where a daemon lends it, or the kernel forwards.
+    /// The first: the only one where a daemon lends it.
     pub fn first_mut(&mut self) -> &mut Exos {
         &mut self.0[0]
     }
@@ -53,6 +53,11 @@ impl Links {
     /// Their stacks.
     pub fn stacks(&self) -> Vec<&Stack> {
         self.0.iter().map(|exos| &exos.stack).collect()
+    }
+
+    /// Their stacks, to be used.
+    pub fn stacks_mut(&mut self) -> Vec<&mut Stack> {
+        self.0.iter_mut().map(|exos| &mut exos.stack).collect()
     }
 
     /// The place of the link by which packets to this host leave.

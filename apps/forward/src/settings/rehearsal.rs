@@ -20,9 +20,11 @@ use crate::settings::wanted::Wanted;
 ///
 /// The first of that.
 pub fn rehearse(wanted: &Wanted) -> Result<(), Error> {
-    for attachment in attachments(wanted)? {
-        if let (Some(interface), true) = (attachment.link.interface(), wanted.in_kernel) {
-            exos::handlers::check_way_out(interface)?;
+    let attachments = attachments(wanted)?;
+    if wanted.in_kernel {
+        let names = || attachments.iter().filter_map(|a| a.link.interface());
+        for (from, to) in names().flat_map(|from| names().map(move |to| (from, to))) {
+            exos::handlers::check_way_out(from, to)?;
         }
     }
     let stacks = match wanted.links.is_lent()? {

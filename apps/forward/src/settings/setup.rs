@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use exos::{Addresses, Attachment, Error, Exos, Prefixed, Role, clock};
+use exos::{Addresses, Attachment, Error, ErrorKind, Exos, Prefixed, Role, clock};
+use exos_filter::handler::forward::layout::LINKS_MAX;
 use exos_host::affinity;
 use exos_host::netlink::Netlink;
 use exos_inet::Stack;
@@ -110,13 +111,14 @@ fn check_packet_sockets(wanted: &Wanted) -> Result<(), Error> {
     }
 }
 
-/// The kernel wraps no packets in others, and sends by the interface by which they came.
+/// The kernel wraps no packets in others, and tells no more links apart than it has numbers for.
 fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
-    if in_kernel && wanted.links.all().len() > 1 {
-        return Err(Error::new(
-            "--in-kernel forwards on one interface, and there are several links",
-        )
-        .mend("leave --in-kernel out, or give one --link"));
+    let links = wanted.links.all().len();
+    if in_kernel && links > LINKS_MAX {
+        return Err(Error::new(format!(
+            "--in-kernel forwards on {LINKS_MAX} links at most, and there are {links}"
+        ))
+        .mend("leave --in-kernel out, or give fewer --link"));
     }
     let mut services = wanted.services.iter();
     match services.find(|service| service.reach == Reach::Tunnel) {
@@ -259,6 +261,13 @@ pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Vec<Exos>,
     Exos::attach_after(attachments, || match before {
         Some(before) => before.hand_over().map(|()| true),
         None => Ok(false),
+    })
+    .map_err(|error| match error.kind {
+        // There is nothing to share it by.
+        ErrorKind::AddressOfHost => error
+            .mend("choose one that nobody has")
+            .of_kind(ErrorKind::Other),
+        _ => error,
     })
 }
 

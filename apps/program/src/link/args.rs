@@ -269,8 +269,11 @@ impl LinkArgs {
     }
 
     fn addresses(&self, needs: &Needs) -> Result<Addresses, Error> {
-        let ours = Addresses::new(&self.address[..]).map_err(|e| {
-            e.mend("give --address ADDRESS/PREFIX (one that nobody has), or --share-address for the interface's own")
+        // Who it is that packets are taken from is not known there.
+        let is_anyone = matches!(&needs.role, Role::Connect(peers) if peers.is_empty());
+        let ours = Addresses::new(&self.address[..]).map_err(|e| match is_anyone {
+            true => e.mend("give --address ADDRESS/PREFIX (one that nobody has)"),
+            false => e.mend("give --address ADDRESS/PREFIX (one that nobody has), or --share-address for the interface's own"),
         })?;
         let ours = ours
             .with_gateways(&self.gateway[..])

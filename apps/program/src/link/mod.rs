@@ -1,5 +1,5 @@
 //! The options that every program on a stack of its own has: the link, the addresses, the core; and what is asked of the
-//! library by them. Programs that run on several interfaces ask for [`each`](LinkArgs::each) of several links.
+//! library by them. [`SharingLinkArgs`] are those of programs that may use an address or a port with others. Programs that run on several interfaces ask for [`each`](LinkArgs::each) of several links.
 
 mod args;
 mod each;
@@ -11,3 +11,4 @@ mod tests;
 pub use args::{LinkArgs, NamedLink, Needs};
 pub(crate) use each::on;
 pub use name::{LinkName, ViaName, mode};
+pub use options::SharingLinkArgs;

@@ -1,4 +1,4 @@
-//! The options as the command line has them. With several links, an address, a gateway or a route belongs to the link before it.
+//! The options as the command line has them: those that every program takes, and those of programs that share what is theirs. With several links, an address, a gateway or a route belongs to the link before it.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -41,14 +41,6 @@ struct Options {
     /// Network behind another router, such as 10.8.0.0/16,10.0.0.1 (repeatable)
     #[arg(long, help_heading = "Link", value_name = "NETWORK/PREFIX,GATEWAY")]
     route: Vec<Route>,
-    /// Use the interface's own addresses together with the host: only packets to this program's TCP port come here. With
-    /// several links, those without an --address do so
-    #[arg(long, help_heading = "Link")]
-    share_address: bool,
-    /// Share the port that is served with other programs of this user on the daemon that do so too: each connection is one
-    /// program's
-    #[arg(long, help_heading = "Link")]
-    reuse_port: bool,
     /// Send every TCP segment by itself, instead of several in one piece that the kernel cuts (GSO)
     #[arg(long, help_heading = "Link")]
     no_segmentation: bool,
@@ -97,6 +89,71 @@ impl clap::FromArgMatches for LinkArgs {
     }
 }
 
+/// What a program takes that may use the interface's own addresses.
+#[derive(clap::Args)]
+struct ShareAddress {
+    /// Use the interface's own addresses together with the host: only packets to this program's TCP port come here. With
+    /// several links, those without an --address do so
+    #[arg(long, help_heading = "Link")]
+    share_address: bool,
+}
+
+/// What a program takes that serves a port.
+#[derive(clap::Args)]
+struct ReusePort {
+    /// Share the port that is served with other programs of this user on the daemon that do so too: each connection is one
+    /// program's
+    #[arg(long, help_heading = "Link")]
+    reuse_port: bool,
+}
+
+/// [`LinkArgs`] with `--share-address`, and where the program `SERVES` a port with `--reuse-port`.
+#[derive(Clone, Debug, Default)]
+pub struct SharingLinkArgs<const SERVES: bool>(pub LinkArgs);
+
+impl<const SERVES: bool> std::ops::Deref for SharingLinkArgs<SERVES> {
+    type Target = LinkArgs;
+
+    fn deref(&self) -> &LinkArgs {
+        &self.0
+    }
+}
+
+impl<const SERVES: bool> clap::Args for SharingLinkArgs<SERVES> {
+    fn augment_args(command: Command) -> Command {
+        let command = ShareAddress::augment_args(LinkArgs::augment_args(command));
+        match SERVES {
+            true => ReusePort::augment_args(command),
+            false => command,
+        }
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const SERVES: bool> clap::FromArgMatches for SharingLinkArgs<SERVES> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Self::from_arg_matches_mut(&mut matches.clone())
+    }
+
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
+        let reuse_port = SERVES && ReusePort::from_arg_matches(matches)?.reuse_port;
+        let share_address = ShareAddress::from_arg_matches(matches)?.share_address;
+        Ok(Self(LinkArgs {
+            share_address,
+            reuse_port,
+            ..LinkArgs::from_arg_matches_mut(matches)?
+        }))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
 impl Options {
     /// Gives each link its addresses, gateways and routes, by where all these stand.
     fn sort(
@@ -135,8 +192,8 @@ impl Options {
             address,
             gateway,
             route,
-            share_address: self.share_address,
-            reuse_port: self.reuse_port,
+            share_address: false,
+            reuse_port: false,
             no_segmentation: self.no_segmentation,
             core: self.core,
         })

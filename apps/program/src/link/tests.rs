@@ -230,14 +230,14 @@ fn modes_are_of_a_link_that_is_lent() {
 #[derive(clap::Parser)]
 struct Program {
     #[command(flatten)]
-    link: LinkArgs,
+    link: SharingLinkArgs<true>,
 }
 
 fn parse(line: &str) -> Result<LinkArgs, String> {
     use clap::Parser as _;
     let words = std::iter::once("program").chain(line.split_whitespace());
     let program = Program::try_parse_from(words);
-    program.map(|it| it.link).map_err(|e| e.to_string())
+    program.map(|it| it.link.0).map_err(|e| e.to_string())
 }
 
 /// An interface, its addresses and its gateways, for each link.
@@ -351,4 +351,28 @@ fn several_links_of_a_file_are_replaced_whole() {
     assert_eq!(summary(&one), ["c 192.0.2.7/24"]);
     let lent = parse("--via none").unwrap().or(file());
     assert_eq!(lent.count(), 1);
+}
+
+/// Help shows what a program takes: an address or a port is shared by those that know whose packets are theirs.
+#[test]
+fn programs_take_what_they_can_do() {
+    use clap::{Args, Command};
+
+    fn taken<T: Args>() -> Vec<&'static str> {
+        let command = T::augment_args(Command::new("program"));
+        let has = |id: &&str| command.get_arguments().any(|arg| arg.get_id() == id);
+        let all = ["link", "share_address", "reuse_port"].into_iter();
+        all.filter(has).collect()
+    }
+
+    assert_eq!(taken::<LinkArgs>(), ["link"]);
+    assert_eq!(taken::<SharingLinkArgs<false>>(), ["link", "share_address"]);
+    assert_eq!(
+        taken::<SharingLinkArgs<true>>(),
+        ["link", "share_address", "reuse_port"]
+    );
+    let args = parse("--reuse-port --share-address").unwrap();
+    assert!(args.reuse_port && args.share_address);
+    let args = parse("--via xokd").unwrap();
+    assert!(!args.reuse_port && !args.share_address);
 }

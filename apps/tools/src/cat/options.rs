@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use exos::Error;
-use exos_program::{LinkArgs, TcpArgs};
+use exos_program::{SharingLinkArgs, TcpArgs};
 
 use super::program::Side;
 
@@ -28,7 +28,7 @@ pub struct CatArgs {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
     #[command(flatten)]
-    pub(crate) link: LinkArgs,
+    pub(crate) link: SharingLinkArgs<true>,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
     /// Print statistics at the end, to standard error

@@ -6,7 +6,7 @@ use exos::Prefixed;
 use exos_host::{Error, Result, affinity};
 use exos_inet::route::Prefix;
 use exos_program::cores::{self, by_links};
-use exos_program::{Idle, LinkArgs, TcpArgs, UserArgs};
+use exos_program::{Idle, SharingLinkArgs, TcpArgs, UserArgs};
 use http::Uri;
 
 use crate::driver::{Common, DriverArgs, Plan};
@@ -114,7 +114,7 @@ pub struct LoadArgs {
     #[arg(long)]
     pub(crate) yes_i_own_this_target: bool,
     /// Use the kernel's TCP (sockets) instead of the program's own TCP/IP stack; needs no privilege
-    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "route", "share_address", "reuse_port", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_count_only", "no_verify_checksums"])]
+    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "route", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_count_only", "no_verify_checksums"])]
     pub(crate) sockets: bool,
     /// Connect from all addresses of this prefix, which lies in the network of an --address or is routed to this
     /// program (repeatable, IPv4 and IPv6)
@@ -127,7 +127,7 @@ pub struct LoadArgs {
     #[command(flatten)]
     pub(crate) user: UserArgs,
     #[command(flatten)]
-    pub(crate) link: LinkArgs,
+    pub(crate) link: SharingLinkArgs<false>,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
     #[command(flatten)]

@@ -3,17 +3,20 @@
 //!
 //! Which flows there are and what becomes of their packets is in memory that user space writes ([`layout`], [`flows`]); the
 //! program finds a packet's flow by its ends, copies what it says, changes the packet, has the checksums follow, notes
-//! when that was, and has the packet leave by the interface that it came from:
+//! when that was, and has the packet leave by the link that its next hop is on:
 //!
 //! ```text
-//! ends, protocol ──> index ──> record: new ends, the sums' changes ──┬─> hops:    the next hop's link address
+//! ends, protocol ──> index ──> record: new ends, the sums' changes ──┬─> hops:    the next hop's link, and address there
 //!                                                                    └─> tallies: packets and bytes, for each CPU
 //! ```
+//!
+//! On several links each has a program of its own, and all have the same memory. A flow's packets are believed on the link that
+//! they are to come by. How packets leave by a link depends on the one that they came by ([`Exit`]).
 //!
 //! Forwarded are packets of the shapes that nearly all have: Ethernet, IPv4 without options or IPv6 without extension
 //! headers, whole, with hops left, carrying UDP, or a TCP segment without SYN, FIN and RST. All else goes on to the
 //! filter and so to user space: flows that are not there, or are being changed at that moment, what may change how a flow
-//! stands, fragments, tags, damage, and packets of which the next hop is not known. Nothing of a packet is changed before it is sure that it is forwarded.
+//! stands, fragments, tags, damage, packets of which the next hop is not known, and those that are too long for the link that it is on. Nothing of a packet is changed before it is sure that it is forwarded.
 //!
 //! Checksums follow by the difference, so that a wrong one stays wrong; one that a kernel left unfinished is made
 //! ([`sums`]), or stays unfinished where packets leave as socket buffers ([`WayOut::Buffers`]).
@@ -34,11 +37,11 @@ mod shape;
 mod sums;
 
 use super::attached::{Handler, go_on};
-use crate::ebpf::{Assembler, Helper, Label, Reg};
+use crate::ebpf::{Assembler, Condition, Helper, Label, Reg, Size};
 use crate::program::{Program, classifier, xdp};
-use shape::CONTEXT;
+use shape::{CONTEXT, EXIT};
 
-pub use settings::{ForwardHandler, WayOut};
+pub use settings::{Exit, ForwardHandler, WayOut};
 pub use shape::Shape;
 
 impl Handler for ForwardHandler {
@@ -55,7 +58,7 @@ impl Handler for ForwardHandler {
             self.forward_family(&mut asm, ipv6, filter);
         }
         asm.bind(filter);
-        let unknown = match self.way_out.is_of_buffers() {
+        let unknown = match self.is_of_buffers() {
             true => classifier::NEXT,
             false => xdp::PASS,
         };
@@ -88,7 +91,7 @@ impl ForwardHandler {
         let unfinished = asm.label();
         expect::expect_upper(asm, shape, other);
         self.find_flow(asm, shape, other);
-        if self.way_out.is_of_buffers() {
+        if self.is_of_buffers() {
             self.note(asm, shape);
             sums::keep_changes(asm, shape);
             self.write(asm, shape);
@@ -112,14 +115,33 @@ impl ForwardHandler {
     }
 
     fn leave(&self, asm: &mut Assembler) {
-        match self.way_out {
+        self.at_exit(asm, |asm, exit| match exit.way_out {
             WayOut::Transmit => asm.set(Reg::R0, xdp::TX),
             WayOut::Redirect(interface) | WayOut::Buffers(interface) => {
                 asm.alu32(crate::ebpf::Alu::Move, Reg::R1, interface as i32);
                 asm.set(Reg::R2, 0);
                 asm.call(Helper::Redirect);
             }
-        }
+        });
         asm.exit();
+    }
+
+    /// Does what is to be done for the link that the packet leaves by. Loses r1.
+    fn at_exit(&self, asm: &mut Assembler, what: impl Fn(&mut Assembler, &Exit)) {
+        let done = asm.label();
+        if self.has_several_links() {
+            asm.load(Size::Byte, Reg::R1, Reg::R10, EXIT);
+        }
+        // It is one of them: the last, where it is none before.
+        let (last, others) = self.exits.split_last().expect("a link");
+        for (number, exit) in (0..).zip(others) {
+            let next = asm.label();
+            asm.jump_if(Reg::R1, Condition::NotEqual, number, next);
+            what(asm, exit);
+            asm.jump(done);
+            asm.bind(next);
+        }
+        what(asm, last);
+        asm.bind(done);
     }
 }

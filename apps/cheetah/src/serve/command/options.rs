@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use exos::{Error, clock};
-use exos_program::{LinkArgs, Stream, TcpArgs, UserArgs};
+use exos_program::{SharingLinkArgs, Stream, TcpArgs, UserArgs};
 
 use crate::config::{CacheSize, Config, DEFAULT_PORT, Root};
 use crate::connections::{BoundsArgs, Specialisation};
@@ -33,7 +33,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub(super) user: UserArgs,
     #[command(flatten)]
-    pub(super) link: LinkArgs,
+    pub(super) link: SharingLinkArgs<true>,
     /// Number of CPU cores to use, each with its own TCP/IP stack and interface queues; --core chooses which [default:
     /// one for each interface]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -104,7 +104,7 @@ impl ServeArgs {
         Ok(Config {
             lines,
             user: self.user.clone().or(config.user),
-            link: self.link.clone().or(config.link),
+            link: self.link.0.clone().or(config.link),
             cores: self.cores.or(config.cores),
             tcp: self.tcp.clone().or(config.tcp),
             log: self.log.clone().or(config.log),

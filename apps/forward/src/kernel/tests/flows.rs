@@ -19,7 +19,7 @@ fn flows_are_in_the_kernel_while_they_stand() {
             format!("[fd00::1]:{}", 2000 + n),
         ] {
             let id = restore(&mut forwarder, &client, state);
-            table.follow(now(), &mut forwarder, &mut stack, id);
+            table.follow(now(), &mut forwarder, &mut [&mut stack], id);
             let stands = state.class() == Class::Established;
             let seen = table.seen(now(), id);
             assert_eq!(seen.is_some(), stands, "{state:?}");
@@ -35,9 +35,9 @@ fn flows_are_in_the_kernel_while_they_stand() {
     let again = restore(&mut forwarder, "10.0.0.2:3000", State::Established);
     assert!(ids.contains(&again));
     while let Some(id) = forwarder.poll_changed() {
-        table.follow(late, &mut forwarder, &mut stack, id);
+        table.follow(late, &mut forwarder, &mut [&mut stack], id);
     }
-    table.follow(late, &mut forwarder, &mut stack, again);
+    table.follow(late, &mut forwarder, &mut [&mut stack], again);
     assert_eq!(table.count, 1);
     let there = |id: &FlowId| table.maps.flows().get(id.0).is_some();
     let left: Vec<FlowId> = ids.into_iter().filter(there).collect();
@@ -55,7 +55,7 @@ fn what_the_kernel_sees_keeps_flows() {
     let clients = ["10.0.0.1:5000", "[fd00::1]:5000", "10.0.0.1:5001"];
     let ids = clients.map(|client| restore(&mut forwarder, client, State::Established));
     for id in ids {
-        table.follow(now(), &mut forwarder, &mut stack, id);
+        table.follow(now(), &mut forwarder, &mut [&mut stack], id);
     }
     // The kernel sees the answers of two of them, a while later.
     let begun = now();
@@ -105,7 +105,7 @@ fn what_is_refused_leaves_nothing() {
     let ids = ["10.0.0.1:5000", "[fd00::1]:5000"]
         .map(|client| restore(&mut forwarder, client, State::Established));
     for id in ids {
-        table.follow(now(), &mut forwarder, &mut stack, id);
+        table.follow(now(), &mut forwarder, &mut [&mut stack], id);
         assert_eq!(table.seen(now(), id), None);
     }
     assert_eq!((table.count, table.begun, table.refused), (0, 0, 2));
@@ -117,13 +117,13 @@ fn what_is_refused_leaves_nothing() {
         .iter()
         .for_each(|entry| entry.store(0, Ordering::Relaxed));
     for id in ids {
-        table.follow(now(), &mut forwarder, &mut stack, id);
+        table.follow(now(), &mut forwarder, &mut [&mut stack], id);
     }
     assert_eq!((table.count, table.tallies.users()), (2, 2));
     assert!(!table.hops_are_free());
     forwarder.handle_timeout(now() + ESTABLISHED_TIME + Duration::from_secs(2));
     for id in ids {
-        table.follow(now(), &mut forwarder, &mut stack, id);
+        table.follow(now(), &mut forwarder, &mut [&mut stack], id);
     }
     assert_eq!((table.count, table.tallies.users()), (0, 0));
     assert!(table.hops_are_free());
@@ -144,7 +144,7 @@ fn shapes_that_come_are_for_another_program() {
         .map(|client| restore(&mut forwarder, client, State::Established));
     let mut before = Table::new(100, &known, KEY).unwrap();
     for id in ids {
-        before.follow(now(), &mut forwarder, &mut stack, id);
+        before.follow(now(), &mut forwarder, &mut [&mut stack], id);
     }
     let have = |table: &Table| ids.map(|id| table.seen(now(), id).is_some());
     assert_eq!(have(&before), [true, false, true]);
@@ -152,7 +152,7 @@ fn shapes_that_come_are_for_another_program() {
     before.tallies.total[0].packets = 9;
     let mut table = table(&forwarder);
     for id in ids {
-        table.follow(now(), &mut forwarder, &mut stack, id);
+        table.follow(now(), &mut forwarder, &mut [&mut stack], id);
     }
     table.go_on_from(&before);
     assert_eq!(have(&table), [true; 3]);
@@ -191,7 +191,7 @@ fn memory_that_others_have_written() {
             for port in 2000..2020u32 {
                 let client = format!("10.0.0.{}:{}", 1 + port % 3, port + round);
                 let id = restore(&mut forwarder, &client, State::Established);
-                table.follow(now(), &mut forwarder, &mut stack, id);
+                table.follow(now(), &mut forwarder, &mut [&mut stack], id);
             }
             write_anything(&table, &mut random);
             assert!(table.sweep(now(), &mut forwarder));
@@ -200,9 +200,9 @@ fn memory_that_others_have_written() {
             forwarder.handle_timeout(late);
             assert!(forwarder.flows().is_empty());
             while let Some(id) = forwarder.poll_changed() {
-                table.follow(late, &mut forwarder, &mut stack, id);
+                table.follow(late, &mut forwarder, &mut [&mut stack], id);
                 write_anything(&table, &mut random);
-                table.follow(late, &mut forwarder, &mut stack, id);
+                table.follow(late, &mut forwarder, &mut [&mut stack], id);
             }
         }
     }

@@ -9,16 +9,16 @@ use crate::limits::KERNEL_HOPS_MAX;
 
 /// What was written where.
 #[derive(Default)]
-struct Written(RefCell<Vec<(u32, Option<Mac>)>>);
+struct Written(RefCell<Vec<(u32, u8, Option<Mac>)>>);
 
 impl Addresses for Written {
-    fn set(&self, hop: u32, mac: Option<Mac>) {
-        self.0.borrow_mut().push((hop, mac));
+    fn set(&self, hop: u32, link: u8, mac: Option<Mac>) {
+        self.0.borrow_mut().push((hop, link, mac));
     }
 }
 
 impl Written {
-    fn take(&self) -> Vec<(u32, Option<Mac>)> {
+    fn take(&self) -> Vec<(u32, u8, Option<Mac>)> {
         self.0.take()
     }
 }
@@ -28,22 +28,22 @@ impl Written {
 fn hops_follow_neighbours() {
     let (mut stack, mut hops, out) = (stack(), Hops::default(), Written::default());
     let server: IpAddr = "10.0.0.11".parse().unwrap();
-    let take = |hops: &mut Hops, stack: &mut Stack, to| hops.take(now(), stack, &out, to);
+    let take = |hops: &mut Hops, stack: &mut Stack, to| hops.take(now(), (1, stack), &out, to);
     let hop = take(&mut hops, &mut stack, server).unwrap();
     assert_eq!(take(&mut hops, &mut stack, server), Some(hop));
-    assert_eq!(out.take(), [(hop, None)], "they are asked for");
-    hops.refresh(now(), &mut stack, &out);
+    assert_eq!(out.take(), [(hop, 1, None)], "they are asked for");
+    hops.refresh(now(), (1, &mut stack), &out);
     out.take();
     for mac in [SERVER_MAC, Mac([2, 0, 0, 0, 0, 12])] {
         stack.set_neighbor(now(), server, mac);
-        hops.refresh(now(), &mut stack, &out);
-        hops.refresh(now(), &mut stack, &out);
-        assert_eq!(out.take(), [(hop, Some(mac))]);
+        hops.refresh(now(), (1, &mut stack), &out);
+        hops.refresh(now(), (1, &mut stack), &out);
+        assert_eq!(out.take(), [(hop, 1, Some(mac))]);
     }
     hops.give(&out, hop);
     assert_eq!(out.take(), [], "another flow names it");
     hops.give(&out, hop);
-    assert_eq!(out.take(), [(hop, None)]);
+    assert_eq!(out.take(), [(hop, 1, None)]);
     // Nobody leads there.
     let nowhere = "192.0.2.1".parse().unwrap();
     assert_eq!(take(&mut hops, &mut stack, nowhere), None);
@@ -58,7 +58,7 @@ fn hops_are_bounded() {
     let mut stack = Stack::new(config, 1, now()).unwrap();
     let (mut hops, out) = (Hops::default(), Written::default());
     let host = |n: u32| IpAddr::from((0x0a01_0000 + n).to_be_bytes());
-    let mut take = |hops: &mut Hops, n| hops.take(now(), &mut stack, &out, host(n));
+    let mut take = |hops: &mut Hops, n| hops.take(now(), (0, &mut stack), &out, host(n));
     for n in 0..KERNEL_HOPS_MAX {
         assert_eq!(take(&mut hops, n), Some(n));
     }
@@ -75,15 +75,15 @@ fn hops_of_another_stack_are_found_by_the_first() {
     let (mut first, mut other) = (stack(), stack());
     let (mut hops, out) = (Hops::default(), Written::default());
     let server: IpAddr = "10.0.0.11".parse().unwrap();
-    hops.refresh(now(), &mut first, &out);
+    hops.refresh(now(), (0, &mut first), &out);
     other.set_neighbor(now(), server, SERVER_MAC);
-    let hop = hops.take(now(), &mut other, &out, server).unwrap();
-    assert_eq!(out.take(), [(hop, Some(SERVER_MAC))]);
+    let hop = hops.take(now(), (0, &mut other), &out, server).unwrap();
+    assert_eq!(out.take(), [(hop, 0, Some(SERVER_MAC))]);
     assert!(hops.have_come() && !hops.have_come());
     hops.look_again();
-    hops.refresh(now(), &mut first, &out);
-    assert_eq!(out.take(), [(hop, None)], "the first asks for them");
+    hops.refresh(now(), (0, &mut first), &out);
+    assert_eq!(out.take(), [(hop, 0, None)], "the first asks for them");
     first.set_neighbor(now(), server, SERVER_MAC);
-    hops.refresh(now(), &mut first, &out);
-    assert_eq!(out.take(), [(hop, Some(SERVER_MAC))]);
+    hops.refresh(now(), (0, &mut first), &out);
+    assert_eq!(out.take(), [(hop, 0, Some(SERVER_MAC))]);
 }

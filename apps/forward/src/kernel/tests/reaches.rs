@@ -29,7 +29,7 @@ fn each_reach_has_its_flows_there() {
                 format!("[fd00::1]:{}", 2000 + n),
             ] {
                 let id = restore_by(&mut forwarder, reach, &client, state, 0);
-                table.follow(now(), &mut forwarder, &mut stack, id);
+                table.follow(now(), &mut forwarder, &mut [&mut stack], id);
                 if table.seen(now(), id).is_some() && !there.contains(&state) {
                     there.push(state);
                 }
@@ -52,7 +52,7 @@ fn each_reach_has_its_flows_there() {
         // They end, and nothing is left of them.
         forwarder.handle_timeout(now() + ESTABLISHED_TIME + Duration::from_secs(2));
         while let Some(id) = forwarder.poll_changed() {
-            table.follow(now(), &mut forwarder, &mut stack, id);
+            table.follow(now(), &mut forwarder, &mut [&mut stack], id);
         }
         assert_eq!((table.count, table.tallies.users()), (0, 0));
         assert!(table.hops_are_free());
@@ -79,7 +79,7 @@ fn kept_ends_lead_to_the_server() {
             State::GoesOn,
             server,
         );
-        table.follow(now(), &mut forwarder, &mut stack, id);
+        table.follow(now(), &mut forwarder, &mut [&mut stack], id);
         let flow = table.maps.flows().get(id.0).unwrap();
         assert!(flow.is_one_way);
         let ends = flow.ends;
@@ -107,7 +107,7 @@ fn kept_ends_with_another_server() {
     let mut ids = Vec::new();
     for server in [0, 1] {
         let id = restore_by(&mut forwarder, Reach::Direct, client, State::GoesOn, server);
-        table.follow(now(), &mut forwarder, &mut stack, id);
+        table.follow(now(), &mut forwarder, &mut [&mut stack], id);
         let hop = table.maps.flows().get(id.0).unwrap().hops[0];
         let wanted: IpAddr = ["10.0.0.11", "10.0.0.12"][server].parse().unwrap();
         assert_eq!(table.hops().neighbour(hop), wanted);
@@ -148,7 +148,7 @@ fn claims_are_cheap_and_bounded() {
             let verdict = forwarder.handle_frame(at, &mut frame, RxChecksum::Unknown);
             assert!(matches!(verdict, Verdict::Onward(_)), "{verdict:?}");
             while let Some(id) = forwarder.poll_changed() {
-                table.follow(at, forwarder, &mut stack, id);
+                table.follow(at, forwarder, &mut [&mut stack], id);
             }
             // They agree on every place.
             for id in (0..100).map(FlowId) {
@@ -201,7 +201,7 @@ fn what_ends_a_claim_ends_it_there() {
             forwarder.handle_frame(now(), &mut frame, RxChecksum::Unknown);
         }
         while let Some(id) = forwarder.poll_changed() {
-            table.follow(now(), &mut forwarder, &mut stack, id);
+            table.follow(now(), &mut forwarder, &mut [&mut stack], id);
         }
         table.count == 1
     };

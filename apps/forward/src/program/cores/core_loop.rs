@@ -85,7 +85,7 @@ impl CoreLoop {
     /// The lock is given back after this.
     pub fn done_with(&mut self, table: &mut Table) {
         let now = self.links.now();
-        table.tell_of_changes(now, &mut self.links.first_mut().stack);
+        table.tell_of_changes(now, &mut self.links);
         if let Some(kernel) = table.kernel.as_mut().filter(|_| !self.worker.is_first())
             && kernel.hand_neighbours_over()
         {

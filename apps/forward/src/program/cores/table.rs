@@ -6,11 +6,12 @@
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant as Clock};
 
-use exos_inet::{Instant, Stack};
+use exos_inet::Instant;
 
 use crate::forwarder::Forwarder;
 use crate::kernel::Kernel;
 use crate::program::keeper::Keeper;
+use crate::program::links::Links;
 
 /// The flows, and who hears of them.
 pub struct Table {
@@ -58,15 +59,21 @@ impl Table {
     }
 
     /// Anyone who keeps flows, or forwards them, hears of those that have changed before the packets leave that changed them; and of
-    /// listeners and servers. To be called before the lock is given back.
-    pub fn tell_of_changes(&mut self, now: Instant, stack: &mut Stack) {
-        while let Some(id) = self.forwarder.poll_changed() {
+    /// listeners and servers. To be called before the lock is given back, with the links of this core.
+    pub fn tell_of_changes(&mut self, now: Instant, links: &mut Links) {
+        let mut next = self.forwarder.poll_changed();
+        let mut stacks = match next {
+            Some(_) if self.kernel.is_some() => links.stacks_mut(),
+            _ => Vec::new(),
+        };
+        while let Some(id) = next {
             if let Some(keeper) = &mut self.keeper {
                 keeper.keep(&self.forwarder, id);
             }
             if let Some(kernel) = &mut self.kernel {
-                kernel.follow(now, &mut self.forwarder, stack, id);
+                kernel.follow(now, &mut self.forwarder, &mut stacks, id);
             }
+            next = self.forwarder.poll_changed();
         }
         if let Some(keeper) = &mut self.keeper {
             keeper.keep_names(&self.forwarder);

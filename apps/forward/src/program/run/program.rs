@@ -222,7 +222,7 @@ impl Program {
 /// What the first core does with the table beside forwarding: servers are checked and sought, and the kernel has its part.
 fn see_to(core: &mut CoreLoop, table: &mut Table, checks: Option<&mut Checking>) {
     if let Some(kernel) = &mut table.kernel {
-        kernel.turn(core.links.first_mut(), &mut table.forwarder);
+        kernel.turn(&mut core.links, &mut table.forwarder);
     }
     if let Some(checks) = checks {
         checks.turn(&mut core.links, &mut table.forwarder);

@@ -78,7 +78,7 @@ impl Program {
         let mut answers = Answers::default();
         answers.take(&mut links, forwarder.services())?;
         let kernel = match wanted.in_kernel {
-            true => Some(in_kernel(links.first_mut(), &mut forwarder)?),
+            true => Some(in_kernel(&mut links, &mut forwarder)?),
             false => None,
         };
         wanted.user.give_up()?;
@@ -203,9 +203,9 @@ fn keeper(wanted: &Wanted, forwarder: &mut Forwarder) -> Result<Option<Keeper>, 
 }
 
 /// The part of the kernel, which forwards packets of known flows.
-fn in_kernel(exos: &mut Exos, forwarder: &mut Forwarder) -> Result<Kernel, Error> {
+fn in_kernel(links: &mut Links, forwarder: &mut Forwarder) -> Result<Kernel, Error> {
     let key = HashKey::new([secret()?, secret()?]);
-    let kernel = Kernel::start(exos, forwarder, key);
+    let kernel = Kernel::start(links, forwarder, key);
     let kernel = kernel.map_err(|e| e.or_mend("leave --in-kernel out"))?;
     forwarder.set_seen_elsewhere();
     Ok(kernel)

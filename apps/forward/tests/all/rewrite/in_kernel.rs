@@ -5,6 +5,8 @@
 
 #[path = "in_kernel_bench.rs"]
 mod bench;
+#[path = "in_kernel_links.rs"]
+mod links;
 #[path = "in_kernel_memory.rs"]
 mod memory;
 

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use exos_filter::handler::forward::flows::{Flows, HashKey};
-use exos_filter::handler::forward::{Shape as HandlerShape, WayOut, layout};
+use exos_filter::handler::forward::{Exit, Shape as HandlerShape, WayOut, layout};
 use exos_filter::handler::{ForwardHandler, Handler as _};
 use exos_forward::packets::packet::{Packet, Segment, Transport};
 use exos_forward::packets::reach::Reach;
@@ -20,6 +20,7 @@ use super::super::{MAC, rewrite_to};
 
 pub(super) const PASS: u32 = 2;
 pub(super) const TX: u32 = 3;
+const REDIRECT: u32 = 4;
 /// Those of traffic control.
 const TC_NEXT: u32 = -1_i32 as u32;
 const TC_REDIRECT: u32 = 7;
@@ -60,8 +61,13 @@ pub(super) struct Bench {
     /// Its instructions.
     pub(super) words: Vec<u64>,
     pub(super) sums: Sums,
-    /// In traffic control.
-    is_of_buffers: bool,
+    /// How packets leave by each link, and that of the program.
+    exits: Vec<Exit>,
+    link: u8,
+    /// The links that a flow's packets are to come by, each way.
+    pub(super) come_by: Cell<[u8; 2]>,
+    /// The links that its next hops are on.
+    leave_by: Cell<[u8; 2]>,
     /// How its flows reach servers.
     pub(super) reach: Reach,
     /// The program goes on to what is in it: nothing, and so packets pass.
@@ -77,19 +83,17 @@ impl Bench {
     }
 
     pub(super) fn with_fences(sums: Sums, fences: bool) -> Self {
-        Self::by_way(sums, fences, WayOut::Transmit)
+        Self::on_links(sums, fences, vec![exit(WayOut::Transmit)], 0)
     }
 
     /// The program in traffic control, whose buffers have all complete checksums here.
     pub(super) fn of_buffers() -> Self {
-        Self::by_way(
-            Sums::Complete,
-            ForwardHandler::NEEDS_FENCES,
-            WayOut::Buffers(1),
-        )
+        let exits = vec![exit(WayOut::Buffers(1))];
+        Self::on_links(Sums::Complete, ForwardHandler::NEEDS_FENCES, exits, 0)
     }
 
-    fn by_way(sums: Sums, fences: bool, way_out: WayOut) -> Self {
+    /// The program of one of these links.
+    pub(super) fn on_links(sums: Sums, fences: bool, exits: Vec<Exit>, link: u8) -> Self {
         let index = MappedArray::new("index", layout::BUCKET_LEN, BUCKETS).unwrap();
         let records = MappedArray::new("records", RECORD_LEN, PLACES).unwrap();
         let hops = MappedArray::new("hops", layout::HOP_LEN, 8).unwrap();
@@ -97,7 +101,8 @@ impl Bench {
         let slots = Map::prog_array(2).unwrap();
         let shapes = [(false, false), (false, true), (true, false), (true, true)];
         let handler = ForwardHandler {
-            mac: MAC,
+            link,
+            exits: exits.clone(),
             shapes: shapes
                 .map(|(ipv6, tcp)| HandlerShape { ipv6, tcp })
                 .to_vec(),
@@ -107,14 +112,12 @@ impl Bench {
             records_fd: records.raw_fd(),
             hops_fd: hops.raw_fd(),
             tallies_fd: tallies.raw_fd(),
-            way_out,
             may_be_partial: sums == Sums::MaybePartial,
             fences,
         };
         let code = handler.program(slots.raw_fd(), -1);
         let words = code.words();
-        let is_of_buffers = way_out != WayOut::Transmit;
-        let loaded = match is_of_buffers {
+        let loaded = match is_of_buffers(&exits) {
             true => Prog::load_classifier(&words, handler.name()),
             false => Prog::load(&words, handler.name(), false),
         };
@@ -128,16 +131,25 @@ impl Bench {
             prog,
             words,
             sums,
-            is_of_buffers,
+            exits,
+            link,
+            come_by: Cell::new([link; 2]),
+            leave_by: Cell::new([link; 2]),
             reach: Reach::Nat,
             slots,
             way: Cell::new(0),
             sent: Cell::new(0),
         };
-        for (hop, next) in HOPS.into_iter().zip(NEXT) {
-            bench.set_hop(hop, Some(next));
-        }
+        bench.leave_by([link; 2]);
         bench
+    }
+
+    /// Next hops are on these links from now on.
+    pub(super) fn leave_by(&self, links: [u8; 2]) {
+        self.leave_by.set(links);
+        for ((hop, next), link) in HOPS.into_iter().zip(NEXT).zip(links) {
+            self.hops.words()[hop as usize].store(layout::hop(link, Some(next)), Ordering::Release);
+        }
     }
 
     /// With flows by this reach.
@@ -146,7 +158,7 @@ impl Bench {
     }
 
     pub(super) fn set_hop(&self, hop: u32, mac: Option<Mac>) {
-        self.hops.words()[hop as usize].store(layout::hop(mac), Ordering::Release);
+        self.hops.words()[hop as usize].store(layout::hop(self.link, mac), Ordering::Release);
     }
 
     pub(super) fn flows(&self) -> Flows<'_> {
@@ -248,16 +260,17 @@ impl Bench {
         self.way.set(way);
         let mut flow = flow(transport, (from, to), way);
         flow.is_one_way = self.reach == Reach::Direct;
+        flow.links = self.come_by.get();
         self.flows().insert(PLACE, &flow, 0).unwrap();
         let before = self.tallies();
-        let run = match self.is_of_buffers {
+        let run = match is_of_buffers(&self.exits) {
             // The interpreter has no socket buffers.
             true => self.prog.test_run(frame).unwrap(),
             false => self.both(frame),
         };
-        let (passed, sent) = match self.is_of_buffers {
-            true => (TC_NEXT, TC_REDIRECT),
-            false => (PASS, TX),
+        let passed = match is_of_buffers(&self.exits) {
+            true => TC_NEXT,
+            false => PASS,
         };
         let seen = self.flows().seen(PLACE).expect("it stays");
         assert_eq!(self.flows().remove(PLACE), Some(flow), "it is as it was");
@@ -267,6 +280,12 @@ impl Bench {
             assert_eq!((seen, self.tallies()), (0, before));
             return None;
         }
+        let exit = self.exit(way).expect("a link");
+        let sent = match exit.way_out {
+            WayOut::Transmit => TX,
+            WayOut::Redirect(_) => REDIRECT,
+            WayOut::Buffers(_) => TC_REDIRECT,
+        };
         assert_eq!(run.verdict, sent);
         let packet = Packet::read(frame, MAC).expect("a packet that is forwarded");
         wanted[way].0 += 1;
@@ -295,7 +314,11 @@ impl Bench {
             return None;
         }
         let wanted = (transport, from.src.into(), from.dst.into());
-        if packet.ends() != Some(wanted) {
+        let exit = self.exit(self.way.get())?;
+        let is_here = self.come_by.get()[self.way.get()] == self.link;
+        // With one link it is not asked.
+        let fits = self.exits.len() == 1 || u32::from(packet.end - packet.ip_at) <= exit.mtu;
+        if packet.ends() != Some(wanted) || !is_here || !fits {
             return None;
         }
         const CHANGES: u8 = TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0;
@@ -309,8 +332,13 @@ impl Bench {
             _ => rewrite_to(to).apply(&packet, &mut onward, self.sums),
         }
         onward[..6].copy_from_slice(&NEXT[self.way.get()].0);
-        onward[6..12].copy_from_slice(&MAC.0);
+        onward[6..12].copy_from_slice(&exit.mac.0);
         Some(onward)
+    }
+
+    /// The link that packets leave by, this way; `None` where there is no such link.
+    fn exit(&self, way: usize) -> Option<&Exit> {
+        self.exits.get(usize::from(self.leave_by.get()[way]))
     }
 
     /// Which way the next packet goes.
@@ -351,6 +379,22 @@ impl Bench {
     }
 }
 
+/// The only link.
+const fn exit(way_out: WayOut) -> Exit {
+    Exit {
+        mac: MAC,
+        mtu: 1500,
+        way_out,
+    }
+}
+
+/// In traffic control.
+fn is_of_buffers(exits: &[Exit]) -> bool {
+    exits
+        .iter()
+        .any(|exit| matches!(exit.way_out, WayOut::Buffers(_)))
+}
+
 /// As of the last tick, as the program sees it.
 fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
@@ -376,6 +420,7 @@ pub(super) fn flow(transport: Transport, (from, to): (&Ends, &Ends), way: usize)
     layout::Flow {
         protocol: transport.number(),
         ends,
+        links: [0; 2],
         hops: HOPS,
         pair: PAIR,
         is_one_way: false,

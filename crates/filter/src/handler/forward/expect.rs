@@ -16,7 +16,7 @@ impl ForwardHandler {
     /// A frame to us, with the family's type.
     pub(super) fn expect_frame(&self, asm: &mut Assembler, families: [Label; 2], other: Label) {
         asm.set(CONTEXT, Reg::R1);
-        if self.way_out.is_of_buffers() {
+        if self.is_of_buffers() {
             let tag = classifier::field::VLAN_PRESENT;
             asm.load(Size::Word, Reg::R2, CONTEXT, tag);
             asm.jump_if(Reg::R2, Condition::NotEqual, 0, other);
@@ -25,7 +25,7 @@ impl ForwardHandler {
             PACKET.open(asm, Reg::R1);
         }
         PACKET.expect(asm, IP + ipv4::LEN + udp::LEN, Reg::R1, other);
-        expect_station(asm, FRAME, self.mac, other);
+        expect_station(asm, FRAME, self.own().mac, other);
         asm.load(Size::Half, Reg::R1, FRAME, ETHERTYPE);
         for (ethertype, family) in [ETHERTYPE_IPV4, ETHERTYPE_IPV6].into_iter().zip(families) {
             asm.jump_if(Reg::R1, Condition::Equal, half(ethertype), family);
@@ -61,7 +61,7 @@ impl ForwardHandler {
         // For the verifier, which has not followed where it came from.
         asm.alu(Alu::And, length, 0xffff);
         asm.store(Size::Double, Reg::R10, LENGTH, length);
-        if self.way_out.is_of_buffers() {
+        if self.is_of_buffers() {
             // What headers are followed by may lie in other pieces.
             asm.alu(Alu::Add, length, (IP + header_len) as i32);
             asm.load(Size::Word, Reg::R1, CONTEXT, classifier::field::LEN);

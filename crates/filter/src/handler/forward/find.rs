@@ -9,7 +9,8 @@ use super::flows::STIR;
 use super::layout::{self, BUCKET_ENTRIES};
 use super::settings::ForwardHandler;
 use super::shape::{
-    ADDRESSES, CHANGES, FLOW, FRAME, HOP, INDEX, NUMBER, PORTS, SPARE, Shape, TALLY, WAY,
+    ADDRESSES, CHANGES, EXIT, FLOW, FRAME, HOP, INDEX, LENGTH, NUMBER, PORTS, SPARE, Shape, TALLY,
+    WAY,
 };
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
@@ -32,15 +33,16 @@ impl ForwardHandler {
         asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(kind), other);
         asm.load(Size::Word, Reg::R1, Reg::R10, WAY);
         asm.jump_if(Reg::R1, Condition::NotEqual, 0, back);
-        copy_way(asm, shape, 0, other);
+        self.copy_way(asm, shape, 0, other);
         asm.jump(copied);
         asm.bind(back);
         asm.load(Size::Byte, Reg::R1, FLOW, layout::ONE_WAY);
         asm.jump_if(Reg::R1, Condition::NotEqual, 0, other);
-        copy_way(asm, shape, 1, other);
+        self.copy_way(asm, shape, 1, other);
         asm.bind(copied);
 
         self.find_hop(asm, other);
+        self.expect_exit(asm, shape, other);
         self.fence(asm);
         asm.load(Size::Double, Reg::R1, FLOW, layout::NUMBER);
         asm.load(Size::Double, Reg::R2, Reg::R10, NUMBER);
@@ -128,6 +130,61 @@ impl ForwardHandler {
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
     }
 
+    /// There is such a link as the hop says, and the packet is not too long for it.
+    fn expect_exit(&self, asm: &mut Assembler, shape: Shape, other: Label) {
+        if !self.has_several_links() {
+            return;
+        }
+        let (link, length, fits) = (Reg::R1, Reg::R2, asm.label());
+        asm.load(Size::Byte, link, Reg::R10, EXIT);
+        asm.load(Size::Double, length, Reg::R10, LENGTH);
+        for (number, exit) in (0..).zip(&self.exits) {
+            let next = asm.label();
+            asm.jump_if(link, Condition::NotEqual, number, next);
+            let most = exit.mtu.saturating_sub(shape.ip_header_len() as u32);
+            asm.jump_if(length, Condition::Greater, most as i32, other);
+            asm.jump(fits);
+            asm.bind(next);
+        }
+        asm.jump(other);
+        asm.bind(fits);
+    }
+
+    /// The record's flow has the packet's ends, in this way, and its packets come by this link; what becomes of it goes to the stack.
+    fn copy_way(&self, asm: &mut Assembler, shape: Shape, way: usize, other: Label) {
+        if self.has_several_links() {
+            let (mask, wanted) = (0xf << (4 * way), i32::from(self.link) << (4 * way));
+            asm.load(Size::Byte, Reg::R1, FLOW, layout::LINKS);
+            asm.alu(Alu::And, Reg::R1, mask);
+            asm.jump_if(Reg::R1, Condition::NotEqual, wanted, other);
+        }
+        let [from, to] = ends_of_way(way);
+        let (words, address_len) = (shape.address_words() / 2, 2 * shape.address_words());
+        let address = |end: usize, word: usize| layout::ADDRESSES + end * address_len + 4 * word;
+        for (n, end) in from.into_iter().enumerate() {
+            let (at, field) = (shape.upper() + 2 * n, layout::PORTS + 2 * end);
+            expect_same(asm, Size::Half, at, field, other);
+            for word in 0..words {
+                let at = shape.addresses() + n * address_len + 4 * word;
+                expect_same(asm, Size::Word, at, address(end, word), other);
+            }
+        }
+        for (n, end) in to.into_iter().enumerate() {
+            let (field, at) = (layout::PORTS + 2 * end, PORTS + 2 * n as i16);
+            keep(asm, Size::Half, field, at);
+            for word in 0..words {
+                let at = ADDRESSES + (n * address_len + 4 * word) as i16;
+                keep(asm, Size::Word, address(end, word), at);
+            }
+        }
+        keep(asm, Size::Word, layout::CHANGES + 4 * way, CHANGES);
+        keep(asm, Size::Word, layout::HOPS + 4 * way, INDEX);
+        asm.load(Size::Word, Reg::R1, FLOW, layout::PAIR);
+        asm.alu32(Alu::ShiftLeft, Reg::R1, 1);
+        asm.alu32(Alu::Or, Reg::R1, way as i32);
+        asm.store(Size::Word, Reg::R10, TALLY, Reg::R1);
+    }
+
     /// What is read before is read before what is read after. Where processors see to that by themselves, it is nothing.
     fn fence(&self, asm: &mut Assembler) {
         if self.fences {
@@ -144,44 +201,6 @@ const fn ends_of_way(way: usize) -> [[usize; 2]; 2] {
         0 => [[0, 1], [2, 3]],
         _ => [[3, 2], [1, 0]],
     }
-}
-
-/// The record's flow has the packet's ends, in this way; what becomes of it goes to the stack.
-fn copy_way(asm: &mut Assembler, shape: Shape, way: usize, other: Label) {
-    let [from, to] = ends_of_way(way);
-    let (words, address_len) = (shape.address_words() / 2, 2 * shape.address_words());
-    let address = |end: usize, word: usize| layout::ADDRESSES + end * address_len + 4 * word;
-    for (n, end) in from.into_iter().enumerate() {
-        expect_same(
-            asm,
-            Size::Half,
-            shape.upper() + 2 * n,
-            layout::PORTS + 2 * end,
-            other,
-        );
-        for word in 0..words {
-            let at = shape.addresses() + n * address_len + 4 * word;
-            expect_same(asm, Size::Word, at, address(end, word), other);
-        }
-    }
-    for (n, end) in to.into_iter().enumerate() {
-        keep(
-            asm,
-            Size::Half,
-            layout::PORTS + 2 * end,
-            PORTS + 2 * n as i16,
-        );
-        for word in 0..words {
-            let at = ADDRESSES + (n * address_len + 4 * word) as i16;
-            keep(asm, Size::Word, address(end, word), at);
-        }
-    }
-    keep(asm, Size::Word, layout::CHANGES + 4 * way, CHANGES);
-    keep(asm, Size::Word, layout::HOPS + 4 * way, INDEX);
-    asm.load(Size::Word, Reg::R1, FLOW, layout::PAIR);
-    asm.alu32(Alu::ShiftLeft, Reg::R1, 1);
-    asm.alu32(Alu::Or, Reg::R1, way as i32);
-    asm.store(Size::Word, Reg::R10, TALLY, Reg::R1);
 }
 
 /// The frame has at `at` what the record has at `field`.

@@ -134,7 +134,7 @@ impl<'a, W: Borrow<AtomicU64>> Flows<'a, W> {
         let words = record[WHAT / 8..]
             .iter()
             .map(|w| w.borrow().load(Ordering::Relaxed));
-        is_there.then(|| Body::of_words(words).flow()).flatten()
+        is_there.then(|| Body::of_words(words).flow())
     }
 
     /// When a packet of the flow at a place was last seen: what the program says, or anyone who put it there. `None` where

@@ -7,12 +7,12 @@
 //! index    buckets of eight entries, a cache line each. An entry is 0, or
 //!          hash: high 32 bits | place: 31 bits | way: 1 bit, with the lowest bit of the hash's part set
 //! record    0  number: u64, odd while a flow is there   8  last seen: u64
-//!          16  what: protocol, 1 for IPv6, 1 where packets come one way alone, 0
+//!          16  what: protocol, 1 for IPv6, 1 where packets come one way alone, links that they come by: 4 bits each way
 //!          20  pair: u32   24  hops, each way: u32
 //!          32  the sums' changes, each way: of the upper sum 2, of IPv4's 2
 //!          40  ports of client, listener, ours, server: 2 each
 //!          48  their addresses: 4 each (64 bytes, a cache line), or 16 each (112, in 128)
-//! hops      0  link address: 6   6  1 where it is known, else 0   7  0                          (8)
+//! hops      0  link address: 6   6  1 where it is known, else 0   7  the link that it is on     (8)
 //! tallies   0  packets: u64   8  bytes: u64                                                     (16)
 //! ```
 //!
@@ -49,6 +49,7 @@ pub(super) const NUMBER: usize = 0;
 pub(super) const SEEN: usize = 8;
 pub(super) const WHAT: usize = 16;
 pub(super) const ONE_WAY: usize = WHAT + 2;
+pub(super) const LINKS: usize = WHAT + 3;
 pub(super) const PAIR: usize = 20;
 pub(super) const HOPS: usize = 24;
 pub(super) const CHANGES: usize = 32;
@@ -65,8 +66,13 @@ pub const SEEN_STEP: std::time::Duration = std::time::Duration::from_nanos(1 << 
 
 /// Where a hop says that it is known.
 pub(super) const IS_KNOWN: usize = 6;
+/// Where a hop has its link.
+pub(super) const HOP_LINK: usize = 7;
 /// Where a tally has its bytes.
 pub(super) const BYTES: usize = 8;
+
+/// Links at most: what four bits number.
+pub const LINKS_MAX: usize = 16;
 
 /// Bytes of a hop.
 pub const HOP_LEN: usize = 8;
@@ -102,6 +108,8 @@ pub struct Flow {
     pub protocol: u8,
     /// Its ends.
     pub ends: Ends,
+    /// The links that its packets come by: towards the server, and towards the client. Below [`LINKS_MAX`].
+    pub links: [u8; 2],
     /// Which hops its packets go to: towards the server, and towards the client.
     pub hops: [u32; 2],
     /// Which tallies count them: twice this, and the next one.
@@ -188,6 +196,8 @@ impl Flow {
         let kind = what(self.protocol, self.ends.is_ipv6());
         body.put(WHAT, &kind.to_ne_bytes());
         body.put(ONE_WAY, &[self.is_one_way.into()]);
+        let [to_server, to_client] = self.links;
+        body.put(LINKS, &[to_server | to_client << 4]);
         body.put(PAIR, &self.pair.to_ne_bytes());
         for (way, hop) in self.hops.iter().enumerate() {
             body.put(HOPS + 4 * way, &hop.to_ne_bytes());
@@ -232,11 +242,9 @@ impl Body {
         Self { bytes, len: V6_LEN }
     }
 
-    /// The flow that this is; `None` where it is none.
-    pub(super) fn flow(&self) -> Option<Flow> {
-        let [protocol, family, one_way, 0] = self.get(WHAT) else {
-            return None;
-        };
+    /// The flow that this is.
+    pub(super) fn flow(&self) -> Flow {
+        let [protocol, family, one_way, links] = self.get(WHAT);
         let end = |n: usize| {
             let ip: IpAddr = match family {
                 0 => self.get::<4>(ADDRESSES + 4 * n).into(),
@@ -245,7 +253,7 @@ impl Body {
             SocketAddr::new(ip, u16::from_be_bytes(self.get(PORTS + 2 * n)))
         };
         let word = |at: usize| u32::from_ne_bytes(self.get(at));
-        Some(Flow {
+        Flow {
             protocol,
             ends: Ends {
                 client: end(0),
@@ -253,10 +261,11 @@ impl Body {
                 ours: end(2),
                 server: end(3),
             },
+            links: [links & 0xf, links >> 4],
             hops: [word(HOPS), word(HOPS + 4)],
             pair: word(PAIR),
             is_one_way: one_way != 0,
-        })
+        }
     }
 }
 
@@ -295,8 +304,8 @@ fn port_sum([src, dst]: [SocketAddr; 2]) -> Sum {
     Sum::ZERO.plus_word(src.port()).plus_word(dst.port())
 }
 
-/// A next hop, known or not.
-pub fn hop(mac: Option<Mac>) -> u64 {
+/// A next hop on a link, known or not.
+pub fn hop(link: u8, mac: Option<Mac>) -> u64 {
     let [m0, m1, m2, m3, m4, m5] = mac.unwrap_or(Mac::ZERO).0;
-    u64::from_ne_bytes([m0, m1, m2, m3, m4, m5, mac.is_some().into(), 0])
+    u64::from_ne_bytes([m0, m1, m2, m3, m4, m5, mac.is_some().into(), link])
 }

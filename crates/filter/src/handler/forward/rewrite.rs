@@ -38,11 +38,13 @@ impl ForwardHandler {
         for (size, at) in [(Size::Word, 0), (Size::Half, 4)] {
             copy(asm, size, HOP + at, at);
         }
-        let [m0, m1, m2, m3, m4, m5] = self.mac.0;
-        let first = word(u32::from_be_bytes([m0, m1, m2, m3]));
-        let last = half(u16::from_be_bytes([m4, m5]));
-        asm.store_imm(Size::Word, FRAME, 6, first);
-        asm.store_imm(Size::Half, FRAME, 10, last);
+        self.at_exit(asm, |asm, exit| {
+            let [m0, m1, m2, m3, m4, m5] = exit.mac.0;
+            let first = word(u32::from_be_bytes([m0, m1, m2, m3]));
+            let last = half(u16::from_be_bytes([m4, m5]));
+            asm.store_imm(Size::Word, FRAME, 6, first);
+            asm.store_imm(Size::Half, FRAME, 10, last);
+        });
         for n in 0..shape.address_words() as i16 {
             let at = shape.addresses() as i16 + 4 * n;
             copy(asm, Size::Word, ADDRESSES + 4 * n, at);

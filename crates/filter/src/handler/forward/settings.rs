@@ -7,8 +7,10 @@ use exos_wire::Mac;
 /// What is forwarded, and where the program finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardHandler {
-    /// The interface's link address.
-    pub mac: Mac,
+    /// Which of the links it runs on.
+    pub link: u8,
+    /// How packets leave by each link.
+    pub exits: Vec<Exit>,
     /// The shapes of packets that there are flows of; no code is made for others.
     pub shapes: Vec<Shape>,
     /// An array of buckets.
@@ -23,29 +25,49 @@ pub struct ForwardHandler {
     pub hops_fd: i32,
     /// An array, for each CPU, of packets and bytes.
     pub tallies_fd: i32,
-    /// How packets leave.
-    pub way_out: WayOut,
     /// Frames may come with the checksum left to a device: only the pseudo header's sum is in its field.
     pub may_be_partial: bool,
     /// The order of what is read of shared memory has to be asked for: [`NEEDS_FENCES`](Self::NEEDS_FENCES).
     pub fences: bool,
 }
 
-/// How a packet leaves by the interface that it came from.
+/// A link that packets leave by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// The interface's link address, which they come from.
+    pub mac: Mac,
+    /// How long packets may be there, from the IP header on. Asked only where there are several links: what came by one fits it.
+    pub mtu: u32,
+    /// How they leave.
+    pub way_out: WayOut,
+}
+
+/// How a packet leaves by an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WayOut {
-    /// `XDP_TX`.
+    /// `XDP_TX`, by the interface that it came from.
     Transmit,
-    /// A redirection to this interface, itself. On a veth, what is redirected arrives where the other end has an XDP
+    /// A redirection to this interface. On a veth, what is redirected arrives where the other end has an XDP
     /// program or GRO; what leaves by `XDP_TX` only where it has a program.
     Redirect(u32),
-    /// A redirection of socket buffers to this interface, itself: the program runs in traffic control, where packets may be up to
+    /// A redirection of socket buffers to this interface: the program runs in traffic control, where packets may be up to
     /// 64 KiB long, and leaves checksums as unfinished as they come.
     Buffers(u32),
 }
 
-impl WayOut {
-    pub(super) const fn is_of_buffers(self) -> bool {
-        matches!(self, Self::Buffers(_))
+impl ForwardHandler {
+    /// The link that it runs on.
+    pub(super) fn own(&self) -> &Exit {
+        &self.exits[usize::from(self.link)]
+    }
+
+    /// Whether it runs in traffic control.
+    pub(super) fn is_of_buffers(&self) -> bool {
+        matches!(self.own().way_out, WayOut::Buffers(_))
+    }
+
+    /// There is a choice of links.
+    pub(super) const fn has_several_links(&self) -> bool {
+        self.exits.len() > 1
     }
 }

@@ -1,5 +1,6 @@
 //! What forwarded packets look like, and where the program keeps what it knows of one: in registers and on the stack.
 
+use super::layout;
 use crate::ebpf::Reg;
 use crate::packet::{Bytes, NETWORK as IP};
 use exos_wire::{ipv4, ipv6, protocol, tcp, udp};
@@ -21,6 +22,8 @@ pub(super) const WAY: i16 = -4;
 /// What the sums grow by, the upper one and IPv4's.
 pub(super) const CHANGES: i16 = -12;
 pub(super) const HOP: i16 = -24;
+/// The number of the link that the packet leaves by: a byte of the hop.
+pub(super) const EXIT: i16 = HOP + layout::HOP_LINK as i16;
 /// The length of what the IP packet carries.
 pub(super) const LENGTH: i16 = -32;
 /// The record's number.

@@ -74,6 +74,7 @@ fn flow(n: u32, ipv6: bool) -> Flow {
     Flow {
         protocol: if n.is_multiple_of(3) { 17 } else { 6 },
         ends,
+        links: [n as u8 % 16, n as u8 / 3 % 16],
         hops: [n, n + 1],
         pair: n % 7,
         is_one_way: false,

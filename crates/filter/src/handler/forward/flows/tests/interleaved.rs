@@ -18,7 +18,7 @@ use exos_wire::{Mac, ethernet};
 use super::super::*;
 use crate::handler::Handler as _;
 use crate::handler::forward::layout::{Ends, HOP_LEN, TALLY_LEN, hop, record_len};
-use crate::handler::forward::{ForwardHandler, Shape, WayOut};
+use crate::handler::forward::{Exit, ForwardHandler, Shape, WayOut};
 
 const KEY: HashKey = HashKey::new([0x0123_4567_89ab_cdef, 0x1357_9bdf_0246_8ace]);
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
@@ -80,7 +80,7 @@ impl Table<'_> {
 
     fn set_hop(&self, mac: Option<Mac>) {
         let word: &AtomicU64 = self.hop.borrow();
-        word.store(hop(mac), Ordering::Release);
+        word.store(hop(0, mac), Ordering::Release);
     }
 }
 
@@ -136,6 +136,7 @@ fn flows(from: [SocketAddr; 2]) -> [Flow; 2] {
         Flow {
             protocol: 17,
             ends,
+            links: [0; 2],
             hops: [0; 2],
             pair: way as u32,
             is_one_way: false,
@@ -164,7 +165,12 @@ impl Bench {
             tcp: false,
         };
         let handler = ForwardHandler {
-            mac: MAC,
+            link: 0,
+            exits: vec![Exit {
+                mac: MAC,
+                mtu: 1500,
+                way_out: WayOut::Transmit,
+            }],
             shapes: vec![shape],
             index_fd: INDEX,
             buckets: 1,
@@ -172,7 +178,6 @@ impl Bench {
             records_fd: RECORDS,
             hops_fd: HOPS,
             tallies_fd: TALLIES,
-            way_out: WayOut::Transmit,
             may_be_partial: false,
             fences,
         };
