@@ -35,11 +35,12 @@ pub use way::Way;
 use crate::report::{self, Document, Results, notes};
 use crate::stage::args::{CommonArgs, check_seconds, shown_as_on_the_command_line};
 use crate::stage::helper::{Helper, Helping};
+use crate::stage::link::WARMUP;
 use crate::stage::link::live_refusal;
 use crate::stage::{Stage, check_left_behind, mac_of};
 use exos_host::{Error, Result, kernel};
 use exos_lab::{Guard, Lab, Settings, Side};
-use round_trips::{Asked, WARMUP};
+use round_trips::Asked;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -133,7 +134,7 @@ impl LinkArgs {
             return Err(Error::new(what));
         }
         self.common.check()?;
-        check_seconds(self.seconds())
+        check_seconds("--seconds", self.seconds())
     }
 }
 

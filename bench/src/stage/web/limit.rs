@@ -65,7 +65,7 @@ pub(crate) fn measure(
     let mut losing = Vec::new();
     let best = Best::of(lab, |way| {
         let exchange = Exchange {
-            seconds: SECONDS_MAX.min(stage.seconds.into()),
+            seconds: SECONDS_MAX.min(stage.seconds),
             connections: stage.connections.min(fit),
             rounds: rounds.clone(),
         };

@@ -1,20 +1,24 @@
 //! Web servers in a lab: the server on one core, its client on the other, and one load of one server.
 //!
-//! `server` starts servers and `check` sees that they answer rightly; `wrk` and the client of
-//! packets ([`super::packets`]) load them; `limit` is what the link could carry of such a load.
+//! `server` starts servers and `check` sees that they answer rightly; `wrk`, `exos_load` and the client of
+//! packets ([`super::packets`]) load them, the former two by a `load`; `limit` is what the link could carry of such a load.
 
 mod args;
 mod check;
+mod exos_load;
 mod limit;
+mod load;
 mod server;
 pub(crate) mod wrk;
 
 pub use args::{ReceiveOn, WebArgs, WireArgs};
 pub(crate) use check::await_document;
+pub(crate) use exos_load::LoadReport;
 pub(crate) use limit::measure as packet_limit;
+pub(crate) use load::{WebLoad, whole};
 pub use server::Server;
 pub(crate) use server::{Lent, Serving, Setup, available};
-pub(crate) use wrk::{Measured, WrkLoad};
+pub(crate) use wrk::Measured;
 
 use super::packets::{Visit, Visited};
 use crate::report::{Named, Setting};
@@ -36,7 +40,7 @@ pub(crate) struct WebStage {
     pub stage: Stage,
     pub args: WebArgs,
     /// How long one measurement lasts.
-    pub seconds: u32,
+    pub seconds: f64,
     /// How many connections a client keeps busy at a time.
     pub connections: u32,
     /// How the wires of its labs are.
@@ -165,6 +169,10 @@ impl WebStage {
         size: Size,
     ) -> Result<Serving<'s>> {
         let (server, client) = (serving.server, lab.netns(Side::B));
+        // A SYN to an address that nobody has yet would be sent again after a second only.
+        if server.is_ours() {
+            self.await_address(&mut serving.started)?;
+        }
         // What a handler answers arrives only where a program of XDP receives, as our client's does.
         let _receiving = (!server.is_for_sockets())
             .then(|| client.run(|| link::pass_all(INTERFACE)))
@@ -188,21 +196,20 @@ impl WebStage {
         Ok(told)
     }
 
-    /// A command that has wrk load a server.
-    pub fn wrk(
-        &self,
-        lab: &Lab,
-        server: Server,
-        connection: Connection,
-        size: Size,
-    ) -> Result<Command> {
-        let load = WrkLoad {
+    /// A load of a server with as many connections, and for as long, as the user asks for.
+    pub fn load_of(&self, server: Server, connection: Connection, size: Size) -> WebLoad {
+        WebLoad {
             connections: self.connections,
             seconds: self.seconds,
             connection,
-            url: server.url(size),
-        };
-        load.of(self, lab.command(Side::B, wrk::find()?)?)
+            at: server.address(),
+            size,
+        }
+    }
+
+    /// A command that has wrk load a server.
+    pub fn wrk(&self, lab: &Lab, load: &WebLoad) -> Result<Command> {
+        load.by_wrk(self, lab.command(Side::B, wrk::find()?)?)
     }
 
     /// Has wrk load a server.
@@ -213,10 +220,11 @@ impl WebStage {
         connection: Connection,
         size: Size,
     ) -> Result<(Measured, Used)> {
-        let command = self.wrk(lab, serving.server, connection, size)?;
+        let load = self.load_of(serving.server, connection, size);
+        let command = self.wrk(lab, &load)?;
         let before = self.times(serving)?;
         let client = self.start("wrk", command, self.cores[1])?;
-        let output = self.output_of(client, self.seconds.into())?;
+        let output = self.output_of(client, load.whole_seconds().into())?;
         let used = self.times(serving)?.since(&before);
         Ok((Measured::of_answers(&output, serving.server)?, used))
     }
@@ -230,7 +238,7 @@ impl WebStage {
         size: Size,
     ) -> Result<Visit> {
         let server = (server.address(), mac_of(lab, Side::A)?);
-        let mut visit = Visit::of(server, connection, size, self.seconds.into());
+        let mut visit = Visit::of(server, connection, size, self.seconds);
         visit.connections = self.connections;
         Ok(visit)
     }
