@@ -1,6 +1,6 @@
 //! The servers: where each answers, and how it is started.
 
-use super::WebStage;
+use super::stage::WebStage;
 use crate::stage::daemon::Daemon;
 use crate::stage::process::{self, find_program, output_of, version};
 use crate::stage::scratch::write;
