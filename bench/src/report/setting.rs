@@ -21,8 +21,8 @@ pub struct Setting {
     pub connections: u32,
     /// How often each cell was measured.
     pub runs: u32,
-    /// How long one measurement was meant to last, in seconds.
-    pub duration_secs: u32,
+    /// How long one measurement was meant to last, in seconds; by wrk, ab and httperf in whole ones.
+    pub duration_secs: f64,
     /// The servers, in the order of the results.
     pub servers: Vec<Named>,
     /// Who was asked for and is not there, a sentence each.
@@ -107,7 +107,7 @@ pub(crate) mod tests {
             receive_on: ReceiveOn::Sender,
             connections: 64,
             runs: 3,
-            duration_secs: 2,
+            duration_secs: 2.0,
             servers: Named::all(servers),
             left_out: Vec::new(),
             notes: vec!["core 0 was busy".into()],

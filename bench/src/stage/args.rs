@@ -69,10 +69,10 @@ macro_rules! shown_as_on_the_command_line {
 }
 pub(crate) use shown_as_on_the_command_line;
 
-/// An error unless a measurement lasts for a time that makes sense.
-pub(crate) fn check_seconds(seconds: f64) -> Result<()> {
+/// An error unless a measurement lasts for a time that makes sense, which an option gave.
+pub(crate) fn check_seconds(option: &str, seconds: f64) -> Result<()> {
     match (0.1..=600.0).contains(&seconds) {
         true => Ok(()),
-        false => Err(Error::new("--seconds must be from 0.1 to 600")),
+        false => Err(Error::new(format!("{option} must be from 0.1 to 600"))),
     }
 }

@@ -31,12 +31,23 @@ impl<'s> Daemon<'s> {
         policy: &str,
         cores: &[usize],
     ) -> Result<Self> {
+        Self::start_with(stage, namespace, policy, &[], cores)
+    }
+
+    /// Starts it with some options on one of some cores.
+    pub fn start_with(
+        stage: &'s Stage,
+        namespace: String,
+        policy: &str,
+        options: &[&str],
+        cores: &[usize],
+    ) -> Result<Self> {
         let path = stage.scratch.file("xokd.sock");
         let policy = stage.scratch.write("policy.toml", policy)?;
         let mut command = Command::new(&stage.program);
         command.arg("daemon").arg("--policy").arg(policy);
         command.arg("--socket").arg(&path);
-        command.arg("--namespace").arg(&namespace);
+        command.arg("--namespace").arg(&namespace).args(options);
         let mut started = stage.start_on("daemon", command, cores)?;
         stage.await_said(&mut started, "listening")?;
         Ok(Self {
@@ -52,15 +63,32 @@ impl<'s> Daemon<'s> {
         self.path.to_string_lossy().into_owned()
     }
 
+    /// Why it lends nobody live frames; `None` where it does.
+    pub fn live_refusal(&self) -> Result<Option<String>> {
+        let said = self.running().said()?;
+        let why = |line: &str| {
+            Some(
+                line.split_once(": no live frames for programs: ")?
+                    .1
+                    .to_owned(),
+            )
+        };
+        Ok(said.lines().find_map(why))
+    }
+
     /// What it reports.
     pub fn status(&self) -> Result<Status> {
         let mut control = Control::connect(&self.path)?;
         Status::parse(&control.report()?)
     }
 
-    fn pid(&self) -> u32 {
+    fn running(&self) -> &Started {
         let started = self.started.as_ref();
-        started.expect("it runs until it is dropped").running.pid()
+        started.expect("it runs until it is dropped")
+    }
+
+    fn pid(&self) -> u32 {
+        self.running().running.pid()
     }
 
     /// Its processor time so far, in nanoseconds.

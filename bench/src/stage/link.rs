@@ -16,9 +16,14 @@ use procfs::FromRead as _;
 use procfs::net::InterfaceDeviceStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The ethertype for local experiments (IEEE 802).
 pub(crate) const EXPERIMENT: u16 = 0x88b5;
+
+/// How long frames are exchanged before they are counted. Each end asks at its first frames whether the other takes live ones;
+/// then those that choose learn by some thousand batches what each way costs.
+pub(crate) const WARMUP: Duration = Duration::from_millis(300);
 
 /// How an AF_XDP link sends.
 #[derive(

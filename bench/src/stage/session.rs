@@ -68,7 +68,11 @@ impl Stage {
     /// With the program that is measured and that of helpers, where they are not this one.
     fn on(cores: [usize; 2], programs: [Option<PathBuf>; 2], runs: u32) -> Result<Self> {
         let own = std::env::current_exe().context(|| "cannot tell where this program is")?;
-        let [program, helpers] = programs.map(|other| other.unwrap_or_else(|| own.clone()));
+        // Some are started in other directories.
+        let absolute = |other: Option<PathBuf>| std::path::absolute(other.unwrap_or(own.clone()));
+        let [program, helpers] = programs.map(absolute);
+        let what = || "cannot tell where the program to measure is";
+        let (program, helpers) = (program.context(what)?, helpers.context(what)?);
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} left  {msg}");
         Ok(Self {
             scratch: Scratch::new()?,
@@ -204,6 +208,11 @@ impl Started {
     /// Ends one of our programs and reads its statistics; nothing where it said none.
     pub fn statistics(self) -> Result<serde_json::Value> {
         self.stop_said().map(|text| last_object(&text))
+    }
+
+    /// All that it has said so far.
+    pub fn said(&self) -> Result<String> {
+        std::fs::read_to_string(&self.output).context(|| "cannot read what a program said")
     }
 
     /// Ends it; all that it said.

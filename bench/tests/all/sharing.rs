@@ -40,6 +40,7 @@ fn every_group_measures_something_and_leaves_nothing() {
         "latency/send",
         "packet",
         "grant",
+        "persistent/exos/64",
     ];
     let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
     let how = ["--quick", "--seconds", "0.5"];
@@ -60,12 +61,33 @@ fn every_group_measures_something_and_leaves_nothing() {
         "protection/packet/receive/program",
         "demultiplexing/grant/effect/worst",
         "demultiplexing/grant/others/granting/p99",
+        "protection/persistent/exos/64/device",
+        "protection/persistent/exos/64/queue/of-device",
+        "protection/persistent/exos/64/batches/of-queue",
+        "protection/persistent/exos/64/batches/client",
     ] {
         let figure = figure(name);
         assert!(
             figure.value > 0.0 && figure.runs == [figure.value],
             "{figure:?}"
         );
+    }
+    // Each way of the daemon's to send was used, or its absence is told.
+    let batches = "protection/persistent/exos/64/batches";
+    let [checked, given_back] =
+        ["checked", "given-back"].map(|part| figure(&format!("{batches}/{part}")).value);
+    assert!(given_back <= checked / 2.0, "{checked} {given_back}");
+    let is_lent = |line: &String| !line.starts_with("live frames, trusted, are left out");
+    if report.notes.iter().all(is_lent) {
+        assert!(checked > 0.0, "{:?}", report.figures);
+    }
+    for way in ["trusted", "guarded"] {
+        let name = format!("protection/persistent/exos/64/{way}/live");
+        let found = report.figures.iter().find(|figure| figure.name == name);
+        let told = format!("live frames, {way}, are left out: ");
+        let is_told = report.notes.iter().any(|note| note.starts_with(&told));
+        assert_eq!(found.is_none(), is_told, "{way}: {:?}", report.notes);
+        assert!(found.is_none_or(|live| live.value > 0.0), "{found:?}");
     }
     let share = figure("fairness/send/ring/share");
     assert_eq!(share.goal, Some(Goal::AtLeast(0.45)));

@@ -32,6 +32,7 @@ fn the_helpers_measure_linux_and_plain_frames() {
         "1",
         "--seconds",
         "1",
+        "--quick",
     ]);
     let report = measure(&args).expect("all is there");
     assert_eq!(report.wire.len(), 2);

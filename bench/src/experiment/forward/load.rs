@@ -7,7 +7,7 @@ use super::network::{Host, Network, SERVER};
 use super::outcome::{Run, Seen, Used};
 use crate::stage::helper::Helping;
 use crate::stage::packets::{BesideSettings, Visit};
-use crate::stage::web::{Measured, WebStage, WrkLoad, await_document, wrk};
+use crate::stage::web::{Measured, WebLoad, WebStage, await_document, whole, wrk};
 use crate::stage::{Started, cpu, link, scratch};
 use exos_host::Result;
 use exos_lab::{INTERFACE, WireKind};
@@ -58,12 +58,13 @@ pub(super) fn run(web: &WebStage, network: &Network, cell: Cell, who: Contender)
         }
     };
     let before = Times::of(web, network, &forwarding)?;
-    let seconds = f64::from(web.seconds);
-    std::thread::sleep(Duration::from_secs_f64(WATCHED * seconds));
+    std::thread::sleep(Duration::from_secs_f64(WATCHED * web.seconds));
     let used = Times::of(web, network, &forwarding)?.since(&before);
     let seen = match client {
-        Client::Wrk(client) => Seen::of_wrk(&Measured::read(&web.output_of(client, seconds)?)?),
-        Client::Packets(client) => Seen::of_packets(&client.measured(web, seconds)?),
+        Client::Wrk(client) => Seen::of_wrk(&Measured::read(
+            &web.output_of(client, whole(web.seconds).into())?,
+        )?),
+        Client::Packets(client) => Seen::of_packets(&client.measured(web, web.seconds)?),
     };
     if seen.requests == 0 {
         web.note(format!(
@@ -76,13 +77,14 @@ pub(super) fn run(web: &WebStage, network: &Network, cell: Cell, who: Contender)
 }
 
 fn start_wrk(web: &WebStage, network: &Network, cell: Cell, to: Contender) -> Result<Started> {
-    let load = WrkLoad {
+    let load = WebLoad {
         connections: web.connections,
         seconds: web.seconds,
         connection: cell.connection,
-        url: format!("http://{}/{}", to.address(), cell.size.document()),
+        at: to.address(),
+        size: cell.size,
     };
-    load.start(web, network.command(Host::Client, wrk::find()?)?)
+    load.start_wrk(web, network.command(Host::Client, wrk::find()?)?)
 }
 
 /// Client and server in one program, which waits until all is there.
@@ -95,7 +97,7 @@ impl Visits {
     fn start(web: &WebStage, network: &Network, cell: Cell, to: Contender) -> Result<Self> {
         let go = web.new_file("go");
         let server = (to.address(), network.mac(to.host())?);
-        let mut visit = Visit::of(server, cell.connection, cell.size, web.seconds.into());
+        let mut visit = Visit::of(server, cell.connection, cell.size, web.seconds);
         visit.beside = Some(BesideSettings {
             netns: network.name(Host::Server).to_owned(),
             at: SERVER,

@@ -319,10 +319,11 @@ fn load(
     serving: &Serving<'_>,
     connection: Connection,
 ) -> Result<Seen> {
-    let command = session.wrk(lab, Server::Exos, connection, DOCUMENT)?;
+    let load = session.load_of(Server::Exos, connection, DOCUMENT);
+    let command = session.wrk(lab, &load)?;
     let before = cpu::of_threads(serving.pid())?;
     let client = session.start("wrk", command, session.cores[1])?;
-    let output = session.output_of(client, session.seconds.into())?;
+    let output = session.output_of(client, load.whole_seconds().into())?;
     let used = cpu::of_threads(serving.pid())?.since(&before);
     let measured = Measured::of_answers(&output, Server::Exos)?;
     Ok(Seen {

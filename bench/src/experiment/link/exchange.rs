@@ -1,8 +1,9 @@
 //! `exchange`: both directions, a number of frames going back and forth.
 
+use super::args::Group;
 use super::round_trips::Asked;
+use super::session::Session;
 use super::way::Way;
-use super::{Group, Session};
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::Figure;
 use crate::report::{self, Column, Ratio, Section, fixed, median_of, percent_of};

@@ -1,7 +1,7 @@
 //! iperf3 with UDP: what people measure a link with. It sends and receives datagrams one by one.
 
-use super::Session;
 use super::send::SendRun;
+use super::session::Session;
 use super::socket::TO;
 use crate::stage::process::{find_program, version};
 use exos_host::{Error, Result};

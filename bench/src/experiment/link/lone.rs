@@ -1,8 +1,9 @@
 //! `lone`: a single frame there and back, and the next only when it is back.
 
+use super::args::Group;
 use super::round_trips::Asked;
+use super::session::Session;
 use super::way::Way;
-use super::{Group, Session};
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::{self, Column, Section, fixed, median_of};
 use exos_host::Result;

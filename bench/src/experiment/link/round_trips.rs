@@ -10,16 +10,12 @@ use super::flood::live_frames;
 use super::way::Way;
 use crate::limits::CONNECT_TIMEOUT;
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::link::{flush, frame_to, open_by};
+use crate::stage::link::{WARMUP, flush, frame_to, open_by};
 use exos_host::{Error, Result};
 use exos_link::{Link, RX_BATCH, TxMeta};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-
-/// Before the measurement. A link asks every second whether the other end takes live frames, which does only since its own
-/// program is there.
-pub(super) const WARMUP: Duration = Duration::from_millis(1100);
 
 /// How long nothing comes before all that is under way is taken to be lost: more than an end is kept from its core by others.
 const LOST_AFTER: Duration = Duration::from_millis(20);

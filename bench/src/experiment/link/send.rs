@@ -1,8 +1,10 @@
 //! `send`: one direction, an end that does nothing but send and one that does nothing but receive.
 
+use super::args::Group;
 use super::flood::{Receiver, Sender};
+use super::session::Session;
 use super::way::Way;
-use super::{Group, Session, dpdk, iperf3, socket};
+use super::{dpdk, iperf3, socket};
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::Figure;
 use crate::report::{self, Column, Section, fixed, median_of, percent_of};

@@ -3,9 +3,9 @@
 use super::cell::Cell;
 use crate::stage::process::{find_program, output_of};
 use crate::stage::request::Connection;
-use crate::stage::web::{WebStage, wrk};
+use crate::stage::web::{WebStage, whole, wrk};
 use exos_host::Result;
-use exos_lab::{INTERFACE, Lab, Side};
+use exos_lab::{Lab, Side};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,9 +39,6 @@ impl fmt::Display for Generator {
         })
     }
 }
-
-/// An address on side b that the kernel does not have, and so does not answer for.
-const ADDRESS: &str = "10.10.0.20/24";
 
 /// Requests a second that ab makes room for in its records: more than it manages anywhere.
 const AB_RATE_MAX: u32 = 300_000;
@@ -87,38 +84,21 @@ impl Generator {
 
     /// A command that loads for as long as the stage's measurements last; `None` of httperf, which counts calls instead.
     pub(super) fn command(self, web: &WebStage, lab: &Lab, cell: Cell) -> Result<Option<Command>> {
-        let Cell {
-            server,
-            connection,
-            size,
-        } = cell;
+        let load = web.load_of(cell.server, cell.connection, cell.size);
         let mut command = lab.command(Side::B, self.program(&web.program)?)?;
-        let url = server.url(size);
-        match self {
-            Generator::Wrk => return web.wrk(lab, server, connection, size).map(Some),
+        Ok(Some(match self {
+            Generator::Wrk => web.wrk(lab, &load)?,
             Generator::Httperf => return Ok(None),
-            Generator::Ab => ab(&mut command, web, connection),
-            _ => {
-                command.args(["load", "--quiet", "--json", "--expect-status", "200"]);
-                command.args(["--expect-length", &size.bytes().to_string()]);
-                command.args(["--connections", &web.connections.to_string()]);
-                command.args(["--duration", &format!("{}s", web.seconds)]);
-                if connection == Connection::New {
-                    command.args(["--requests-per-connection", "1"]);
-                }
-                match self {
-                    Generator::Sockets => command.arg("--sockets"),
-                    _ => command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]),
-                };
-                match self.polls() {
-                    true => command.args(["--address", ADDRESS, "--idle", "poll"]),
-                    false => command.args(["--idle", "sleep"]),
-                };
-                command.args((self == Generator::Unmerged).then_some("--no-merging"))
+            Generator::Ab => {
+                ab(&mut command, web, cell.connection).arg(load.url());
+                command
             }
-        };
-        command.arg(url);
-        Ok(Some(command))
+            _ => {
+                let mut command = load.by_exos(command, self.polls());
+                command.args((self == Generator::Unmerged).then_some("--no-merging"));
+                command
+            }
+        }))
     }
 }
 
@@ -126,8 +106,9 @@ impl Generator {
 fn ab<'c>(command: &'c mut Command, web: &WebStage, connection: Connection) -> &'c mut Command {
     command.args(["-q", "-r", "-c", &web.connections.to_string()]);
     // The time first, since it sets a number of requests too.
-    command.args(["-t", &web.seconds.to_string()]);
-    command.args(["-n", &(web.seconds * AB_RATE_MAX).to_string()]);
+    let seconds = whole(web.seconds);
+    command.args(["-t", &seconds.to_string()]);
+    command.args(["-n", &(seconds * AB_RATE_MAX).to_string()]);
     command.args((connection == Connection::Persistent).then_some("-k"))
 }
 

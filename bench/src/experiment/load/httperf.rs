@@ -12,7 +12,7 @@ use super::cell::Cell;
 use super::output::{Reported, httperf as seen};
 use crate::stage::process::find_program;
 use crate::stage::request::Connection;
-use crate::stage::web::WebStage;
+use crate::stage::web::{WebStage, whole};
 use exos_host::Result;
 use exos_lab::{Lab, Side};
 use std::process::Command;
@@ -27,8 +27,8 @@ const LONGER: f64 = 1.5;
 pub(super) fn command(web: &WebStage, lab: &Lab, cell: Cell) -> Result<Command> {
     let first = with_calls(web, lab, cell, FIRST_CALLS)?;
     let first = web.start("httperf", first, web.cores[1])?;
-    let first = seen(&web.output_of(first, f64::from(web.seconds))?, cell)?;
-    let calls = calls(first, web.seconds, web.connections);
+    let first = seen(&web.output_of(first, whole(web.seconds).into())?, cell)?;
+    let calls = calls(first, whole(web.seconds), web.connections);
     with_calls(web, lab, cell, calls)
 }
 

@@ -29,7 +29,7 @@ use crate::report::{self, Document, Named, Results, Setting};
 use crate::stage::process::available as available_of;
 use crate::stage::request::Size;
 use crate::stage::web::{Server, Serving, WebArgs, WebStage, WireArgs};
-use crate::stage::web::{available, packet_limit};
+use crate::stage::web::{available, packet_limit, whole};
 use cell::Cell;
 use exos_host::{Error, Result};
 use exos_lab::{Guard, WireKind};
@@ -194,7 +194,7 @@ fn load(web: &WebStage, lab: &Guard, cell: Cell, generator: Generator, limit: f6
     if started.running.check().is_err() {
         web.note(format!("{generator} was done before it had been watched for long enough ({cell}): it seems less busy than it was"));
     }
-    let output = web.output_of(started, web.seconds.into())?;
+    let output = web.output_of(started, whole(web.seconds).into())?;
     let told = web.end(WireKind::Plain, serving)?;
     let seen = Reported::of(generator, &output, cell)?;
     // A server that polls tells itself how long it had something to do: of the time in which it was loaded.
@@ -213,7 +213,7 @@ fn after_a_try(web: &WebStage, lab: &Guard, cell: Cell) -> Result<Command> {
 
 /// What both cores do in the middle of a load.
 fn watch(web: &WebStage, serving: &Serving<'_>) -> Result<Watched> {
-    let part = |part: f64| Duration::from_secs_f64(part * f64::from(web.seconds));
+    let part = |part: f64| Duration::from_secs_f64(part * web.seconds);
     std::thread::sleep(part(WATCHED[0]));
     let before = web.times(serving)?;
     std::thread::sleep(part(WATCHED[1] - WATCHED[0]));

@@ -2,9 +2,8 @@
 
 use super::cell::Cell;
 use super::generator::Generator;
-use crate::stage::web::Measured;
+use crate::stage::web::{LoadReport, Measured};
 use exos_host::{Error, Result};
-use serde_json::Value;
 
 /// What a generator reports.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -72,14 +71,12 @@ fn answered(seen: Option<Reported>, who: Generator, output: &str, cell: Cell) ->
 
 /// The object of `exos load --json`.
 fn exos(output: &str, polls: bool) -> Option<Reported> {
-    let printed: Value = serde_json::from_str(output).ok()?;
-    let errors = printed["errors"].as_object()?;
-    let busy = printed["busy_share"].as_f64()?;
+    let printed = LoadReport::read(output)?;
     Some(Reported {
-        requests: printed["responses"].as_u64()?,
-        seconds: printed["measured_secs"].as_f64()?,
-        errors: errors.values().filter_map(Value::as_u64).sum(),
-        busy: polls.then_some(busy),
+        requests: printed.responses,
+        seconds: printed.measured_secs,
+        errors: printed.errors(),
+        busy: polls.then_some(printed.busy_share),
     })
 }
 

@@ -59,6 +59,6 @@ impl SharingArgs {
             );
         }
         self.common.check()?;
-        check_seconds(self.seconds())
+        check_seconds("--seconds", self.seconds())
     }
 }

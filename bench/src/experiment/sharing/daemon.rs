@@ -7,7 +7,9 @@ use crate::stage::web::Lent;
 use exos_host::Result;
 use exos_lab::WireKind;
 
-pub(super) const EXPERIMENTS: [Experiment; 1] = [Experiment::new("daemon/busy", busy)];
+pub(super) fn experiments() -> Vec<Experiment> {
+    vec![Experiment::new("daemon/busy", busy)]
+}
 
 /// A web server under load and a sender at full blast, as fast as the machine goes.
 fn busy(session: &Session<'_>, figures: &mut Figures) -> Result<()> {

@@ -44,13 +44,15 @@ const LOADS: usize = 5;
 /// Claims whose effect is timed.
 const CLAIMS: u32 = 200;
 
-pub(super) const EXPERIMENTS: [Experiment; 3] = [
-    Experiment::new("demultiplexing/ports", |s, f| among(s, f, "ports")),
-    Experiment::new("demultiplexing/connections", |s, f| {
-        among(s, f, "connections")
-    }),
-    Experiment::new("demultiplexing/grant", grant),
-];
+pub(super) fn experiments() -> Vec<Experiment> {
+    vec![
+        Experiment::new("demultiplexing/ports", |s, f| among(s, f, "ports")),
+        Experiment::new("demultiplexing/connections", |s, f| {
+            among(s, f, "connections")
+        }),
+        Experiment::new("demultiplexing/grant", grant),
+    ]
+}
 
 /// The programs of a gate, on the tables of a daemon that runs.
 pub(super) struct Gate<'s> {

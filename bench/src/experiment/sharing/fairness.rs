@@ -32,22 +32,24 @@ const ECHO_PORT: u16 = 7007;
 const VICTIM_PORT: u16 = 9001;
 const HOSTILE_PORT: u16 = 9000;
 
-pub(super) const EXPERIMENTS: [Experiment; 10] = [
-    Experiment::new("fairness/send/ring", |s, f| {
-        beside_hostile(s, f, "fairness/send/ring", false)
-    }),
-    Experiment::new("fairness/send/packet", |s, f| {
-        beside_hostile(s, f, "fairness/send/packet", true)
-    }),
-    Experiment::new("fairness/send/tcp", transfer),
-    Experiment::new("fairness/send/idle", beside_idle),
-    Experiment::new("fairness/send/capped", capped),
-    Experiment::new("fairness/send/weights", weights),
-    Experiment::new("fairness/send/many", many),
-    Experiment::new("fairness/receive", receive),
-    Experiment::new("fairness/latency/send", latency_beside_sender),
-    Experiment::new("fairness/latency/receive", latency_beside_flood),
-];
+pub(super) fn experiments() -> Vec<Experiment> {
+    vec![
+        Experiment::new("fairness/send/ring", |s, f| {
+            beside_hostile(s, f, "fairness/send/ring", false)
+        }),
+        Experiment::new("fairness/send/packet", |s, f| {
+            beside_hostile(s, f, "fairness/send/packet", true)
+        }),
+        Experiment::new("fairness/send/tcp", transfer),
+        Experiment::new("fairness/send/idle", beside_idle),
+        Experiment::new("fairness/send/capped", capped),
+        Experiment::new("fairness/send/weights", weights),
+        Experiment::new("fairness/send/many", many),
+        Experiment::new("fairness/receive", receive),
+        Experiment::new("fairness/latency/send", latency_beside_sender),
+        Experiment::new("fairness/latency/receive", latency_beside_flood),
+    ]
+}
 
 /// A program that sends as fast as it goes.
 fn flood(session: &Session<'_>, daemon: &Daemon<'_>, core: usize, port: u16) -> Result<Started> {

@@ -2,7 +2,7 @@
 //!
 //! | group | what is measured |
 //! |---|---|
-//! | `protection` | a web server through the daemon beside the same on the device; where a packet's time goes |
+//! | `protection` | a web server through the daemon, which sends in several ways, beside the same on the device; where a packet's time goes |
 //! | `demultiplexing` | a packet's time among 1 to 10,000 grants; how soon a grant takes effect, and who waits for it |
 //! | `fairness` | who gets how much of the link, and latency beside a hostile sender |
 //! | `daemon` | processor time and memory of the daemon |
@@ -12,7 +12,7 @@
 //! senders send before its stack sees it. All figures are measured once, then all again, so that drift of the machine
 //! meets all alike; ratios are of one run, medians over the runs.
 //!
-//! `args` and `session` are what experiments share, `policy` is the daemon's, `program` the programs and `frames` what they send; `protection`, `demultiplexing`,
+//! `args` and `session` are what experiments share, `policy` is the daemon's, `program` the programs and `frames` what they send; `web`, `protection`, `demultiplexing`,
 //! `fairness` and `daemon` measure, and note what they measure as a `figure`.
 
 mod args;
@@ -25,6 +25,7 @@ mod policy;
 mod program;
 mod protection;
 mod session;
+mod web;
 
 pub use args::{Group, SharingArgs};
 pub use figure::{Figure, Goal};
@@ -40,23 +41,24 @@ use serde::Serialize;
 use session::{Experiment, Session};
 use std::process::ExitCode;
 
-const ALL: [(Group, &[Experiment]); 4] = [
-    (Group::Protection, &protection::EXPERIMENTS),
-    (Group::Demultiplexing, &demultiplexing::EXPERIMENTS),
-    (Group::Fairness, &fairness::EXPERIMENTS),
-    (Group::Daemon, &daemon::EXPERIMENTS),
-];
-
 /// What was asked for.
 fn experiments(args: &SharingArgs) -> Vec<Experiment> {
-    let groups = ALL.iter().filter(|(group, _)| args.groups.contains(group));
-    let all = groups.flat_map(|(_, experiments)| experiments.iter().copied());
-    all.filter(|e| args.common.wants(e.name)).collect()
+    let all = [
+        (Group::Protection, web::experiments(args.common.quick)),
+        (Group::Protection, protection::experiments()),
+        (Group::Demultiplexing, demultiplexing::experiments()),
+        (Group::Fairness, fairness::experiments()),
+        (Group::Daemon, daemon::experiments()),
+    ];
+    let groups = all
+        .into_iter()
+        .filter(|(group, _)| args.groups.contains(group));
+    let all = groups.flat_map(|(_, experiments)| experiments);
+    all.filter(|e| args.common.wants(&e.name)).collect()
 }
 
 fn names(args: &SharingArgs) -> Vec<String> {
-    let names = experiments(args).into_iter().map(|e| e.name.to_owned());
-    names.collect()
+    experiments(args).into_iter().map(|e| e.name).collect()
 }
 
 /// Measures as asked, prints the table, and writes JSON and the page.
@@ -127,7 +129,7 @@ pub fn measure(args: &SharingArgs) -> Result<Report> {
     let mut figures = Figures::default();
     for _ in 0..session.runs {
         for experiment in &experiments {
-            progress.set_message(experiment.name);
+            progress.set_message(experiment.name.clone());
             (experiment.run)(&session, &mut figures)?;
             progress.inc(1);
         }

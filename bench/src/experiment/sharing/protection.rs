@@ -1,5 +1,4 @@
-//! What protection costs: a web server on a virtual interface of the daemon's beside the same on the queue of the device
-//! that the daemon lends, and on the device itself as root; and where a packet's time goes.
+//! Where the time of a protected packet goes.
 //!
 //! The parts: a sender with nothing but its core to limit it, on the device and through the daemon, and the same for
 //! what arrives. Everything a packet costs until it is at the other side is done on the sender's core (soft interrupts of
@@ -7,65 +6,22 @@
 //! itself (`BPF_PROG_TEST_RUN`); what is left is the second veth and the redirection to it.
 
 use super::demultiplexing::Gate;
-use super::figure::{Figures, Goal};
-use super::policy::DIRECT_UID;
+use super::figure::Figures;
 use super::program::{FlowSettings, Idle, Own, Receive, Send};
-use super::session::{DOCUMENT, Experiment, OURS, PEER, Session};
+use super::session::{Experiment, OURS, PEER, Session};
 use crate::stage::daemon::Daemon;
 use crate::stage::helper::Helping;
-use crate::stage::request::Connection;
-use crate::stage::web::{Lent, Server, Serving};
 use exos_host::Result;
-use exos_lab::{Side, WireKind};
+use exos_lab::Side;
 use std::net::SocketAddrV4;
-
-/// The least part of the device's requests a second that are to be had through the daemon.
-const WANTED: Goal = Goal::AtLeast(0.85);
 
 /// Bytes of the frames whose time is taken: small ones, so that it is not copying that is timed.
 const FRAME_LEN: usize = 64;
 
 const PORT: u16 = 9000;
 
-pub(super) const EXPERIMENTS: [Experiment; 3] = [
-    Experiment::new("protection/persistent", |s, f| {
-        web(s, f, "protection/persistent", Connection::Persistent)
-    }),
-    Experiment::new("protection/new", |s, f| {
-        web(s, f, "protection/new", Connection::New)
-    }),
-    Experiment::new("protection/packet", packet),
-];
-
-fn web(
-    session: &Session<'_>,
-    figures: &mut Figures,
-    name: &str,
-    connection: Connection,
-) -> Result<()> {
-    let lab = &session.lab;
-    let load = |serving: Serving<'_>| -> Result<f64> {
-        let (measured, _) = session.load(lab, &serving, connection, DOCUMENT)?;
-        session.end(WireKind::Plain, serving)?;
-        Ok(measured.per_sec())
-    };
-    let daemon = session.daemon_of(None)?;
-    let lent = |mode, uid| Lent {
-        daemon: &daemon,
-        mode,
-        uid,
-    };
-    let through = session.serve_lent(lab, lent("shared", session.args.uid), DOCUMENT)?;
-    let through = load(through)?;
-    let queue = load(session.serve_lent(lab, lent("direct", DIRECT_UID), DOCUMENT)?)?;
-    drop(daemon);
-    let device = load(session.serve(lab, Server::Exos, DOCUMENT)?)?;
-    figures.add(format!("{name}/daemon"), "req/s", through);
-    figures.add(format!("{name}/queue"), "req/s", queue);
-    figures.add(format!("{name}/device"), "req/s", device);
-    figures.add_goal(format!("{name}/of-queue"), "", WANTED, through / queue);
-    figures.add_goal(format!("{name}/of-device"), "", WANTED, through / device);
-    Ok(())
+pub(super) fn experiments() -> Vec<Experiment> {
+    vec![Experiment::new("protection/packet", packet)]
 }
 
 fn packet(session: &Session<'_>, figures: &mut Figures) -> Result<()> {

@@ -1,7 +1,8 @@
 //! What all experiments of a session share: the lab, the daemon, programs of an ordinary user, the other side.
 //!
 //! Namespace a is the daemon's host, on its wire is 10.10.0.10, which programs share; namespace b is the rest of the
-//! world, 10.10.0.2. Programs of an ordinary user are started in neither: they need nothing but the daemon's socket.
+//! world, 10.10.0.2. Programs of an ordinary user that are helpers are started in neither: they need nothing but the daemon's
+//! socket, and send by their rings. Web servers are started in a, as users do, where frames leave in batches.
 
 use super::args::SharingArgs;
 use super::figure::Figures;
@@ -32,25 +33,27 @@ pub(super) const PEER: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 2);
 pub(super) const SINK: SocketAddrV4 = SocketAddrV4::new(PEER, 9);
 
 /// What web servers are asked for.
-pub(super) const DOCUMENT: Size = Size::of_bytes(100);
+pub(super) const DOCUMENT: Size = Size::of_bytes(1024);
 
 /// How long programs run before they are measured: buckets are empty and caches warm by then.
 const SETTLING: Duration = Duration::from_millis(300);
 
+/// Measures something once.
+type Run = dyn Fn(&Session<'_>, &mut Figures) -> Result<()>;
+
 /// Something to be measured.
-#[derive(Clone, Copy)]
 pub(super) struct Experiment {
     /// What its figures' names begin with.
-    pub name: &'static str,
-    /// Measures it once.
-    pub run: fn(&Session<'_>, &mut Figures) -> Result<()>,
+    pub name: String,
+    pub run: Box<Run>,
 }
 
 impl Experiment {
-    pub const fn new(
-        name: &'static str,
-        run: fn(&Session<'_>, &mut Figures) -> Result<()>,
+    pub fn new(
+        name: impl Into<String>,
+        run: impl Fn(&Session<'_>, &mut Figures) -> Result<()> + 'static,
     ) -> Self {
+        let (name, run) = (name.into(), Box::new(run));
         Self { name, run }
     }
 }
@@ -78,7 +81,7 @@ impl<'a> Session<'a> {
             common,
             connection: Vec::new(),
             connections: 64,
-            duration: Some(args.seconds().ceil() as u32),
+            duration: Some(args.seconds()),
             uid: args.uid,
         };
         let web = WebStage::new(&web, &[DOCUMENT])?;
@@ -98,8 +101,19 @@ impl<'a> Session<'a> {
 
     /// A daemon on side a, with a link of this many Mbit/s, or of what the device says.
     pub fn daemon_of(&self, rate: Option<u64>) -> Result<Daemon<'_>> {
-        let namespace = Side::A.namespace(&self.args.common.lab);
-        Daemon::start(self, namespace, &policy(self.args.uid, OURS, rate))
+        Daemon::start(self, self.host(), &policy(self.args.uid, OURS, rate))
+    }
+
+    /// A daemon on side a that lends some programs live frames, as `exos daemon --live-frames` has it.
+    pub fn daemon_lending(&self, live_frames: &str) -> Result<Daemon<'_>> {
+        let policy = policy(self.args.uid, OURS, None);
+        let options = ["--live-frames", live_frames];
+        Daemon::start_with(self, self.host(), &policy, &options, &self.cores)
+    }
+
+    /// The namespace of the daemon's host.
+    fn host(&self) -> String {
+        Side::A.namespace(&self.args.common.lab)
     }
 
     /// One of our programs as the ordinary user, on a core, with a part that the daemon lends.

@@ -64,6 +64,6 @@ impl TcpArgs {
             return Err(Error::new("there is nothing to measure: give a group"));
         }
         self.common.check()?;
-        check_seconds(self.seconds)
+        check_seconds("--seconds", self.seconds)
     }
 }

@@ -26,6 +26,9 @@ const QUEUE_BYTES: u64 = 250_000;
 /// The time from both connections' beginning until their shares are looked at.
 const WARMUP_SECS: f64 = 3.0;
 
+/// Both quickly, which shows that two flows share.
+const QUICK_SECS: f64 = 1.0;
+
 /// How long the shares are looked at, beyond `--seconds`: CUBIC's cycles last some seconds here.
 const MORE_SECS: f64 = 4.0;
 
@@ -120,13 +123,17 @@ fn measure_one(session: &Session<'_>, pair: Pair, seed: u64) -> Result<[f64; 2]>
         ..Conditions::default()
     };
     let lab = session.emulated(&conditions, seed)?;
+    let [warmup, more] = match session.args.common.quick {
+        true => [QUICK_SECS; 2],
+        false => [WARMUP_SECS, MORE_SECS],
+    };
     let listener = Listener {
         role: Role::Receive,
         address: PEER,
         congestion: "cubic".to_owned(),
         connections: 2,
-        warmup: WARMUP_SECS,
-        seconds: session.args.seconds + MORE_SECS,
+        warmup,
+        seconds: session.args.seconds + more,
     };
     let peer = session.helper(&lab, Side::B, &listener)?;
     let mut started: Vec<Started> = Vec::new();
@@ -140,7 +147,7 @@ fn measure_one(session: &Session<'_>, pair: Pair, seed: u64) -> Result<[f64; 2]>
     for _ in pair.ours..2 {
         started.push(session.connect(&lab, Role::Send, "cubic")?.started);
     }
-    let mut measured = peer.measured(session, WARMUP_SECS + listener.seconds)?;
+    let mut measured = peer.measured(session, warmup + listener.seconds)?;
     started.into_iter().try_for_each(Started::stop)?;
     // Ours first.
     measured.flows.sort_by_key(|flow| flow.peer.ip() != EXOS);

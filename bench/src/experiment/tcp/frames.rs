@@ -5,7 +5,7 @@
 
 use crate::limits::CONNECT_TIMEOUT;
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::link::{LinkWay, flush, frame_to, open_by};
+use crate::stage::link::{LinkWay, WARMUP, flush, frame_to, open_by};
 use exos_host::{Error, Result};
 use exos_link::{Link, TxMeta};
 use serde::{Deserialize, Serialize};
@@ -25,10 +25,6 @@ const WINDOW: u64 = 512;
 
 /// How long no answer comes before what is under way is taken to be lost.
 const LOST_AFTER: Duration = Duration::from_millis(10);
-
-/// Before the frames that are counted: a link asks every second whether the other end takes live frames, which does only since
-/// its own program is there.
-pub(super) const WARMUP: Duration = Duration::from_millis(1100);
 
 /// Turns between two looks at the clock, which would cost more than a turn that finds nothing to do.
 const TURNS_PER_CLOCK: u32 = 64;

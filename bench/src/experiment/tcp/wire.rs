@@ -7,12 +7,12 @@
 //! limits: that is what the comparison with Linux at both ends shows.
 
 use super::args::Group;
-use super::frames::{FrameReceiver, FrameSender, WARMUP};
+use super::frames::{FrameReceiver, FrameSender};
 use super::peer::Role;
 use super::session::{EXOS_B, PEER, Session};
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::{Column, Tabular, fixed, median};
-use crate::stage::link::{Best, LinkWay, shown};
+use crate::stage::link::{Best, LinkWay, WARMUP, shown};
 use crate::stage::mac_of;
 use exos_host::{Error, Result};
 use exos_lab::{Lab, Side};

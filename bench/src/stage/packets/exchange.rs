@@ -10,7 +10,7 @@
 //! ```
 
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::link::{EXPERIMENT, LinkWay, flush, open_by};
+use crate::stage::link::{EXPERIMENT, LinkWay, WARMUP, flush, open_by};
 use crate::stage::session::{Stage, mac_of, now_ns};
 use exos_host::Result;
 use exos_lab::{Lab, Side};
@@ -23,8 +23,6 @@ use std::collections::VecDeque;
 const FRAME_LEN_MAX: usize = 1514;
 const FRAME_LEN_MIN: usize = 60;
 
-/// A link asks every second whether the other end takes live frames, which does only since its own program is there.
-const WARMUP_NS: u64 = 1_100_000_000;
 /// How long nothing comes before what is under way is taken to be lost, and begun again: longer than a process waits for
 /// its turn on a core that others use too.
 const LOST_AFTER_NS: u64 = 100_000_000;
@@ -253,7 +251,7 @@ struct UnderWay {
 
 fn exchange(mut sender: Sender, settings: Exchange) -> Result<Exchanged> {
     assert!(settings.rounds.iter().all(Round::is_possible));
-    let begin = now_ns() + WARMUP_NS;
+    let begin = now_ns() + WARMUP.as_nanos() as u64;
     let end = begin + (settings.seconds * 1e9) as u64;
     let mut all = Exchanges::new(settings);
     let (mut heard, mut done_before) = (now_ns(), None);

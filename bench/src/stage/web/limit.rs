@@ -6,7 +6,7 @@
 //! acknowledged at every second one, as TCP does. A server that hands the kernel several segments at once may exceed
 //! this limit, which is one of single frames.
 
-use super::WebStage;
+use super::stage::WebStage;
 use crate::stage::link::Best;
 use crate::stage::packets::{Exchange, Round};
 use crate::stage::request::{Connection, Size};
@@ -65,7 +65,7 @@ pub(crate) fn measure(
     let mut losing = Vec::new();
     let best = Best::of(lab, |way| {
         let exchange = Exchange {
-            seconds: SECONDS_MAX.min(stage.seconds.into()),
+            seconds: SECONDS_MAX.min(stage.seconds),
             connections: stage.connections.min(fit),
             rounds: rounds.clone(),
         };

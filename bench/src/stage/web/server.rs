@@ -1,16 +1,14 @@
 //! The servers: where each answers, and how it is started.
 
-use super::WebStage;
+use super::stage::WebStage;
 use crate::stage::daemon::Daemon;
 use crate::stage::process::{self, find_program, output_of, version};
-use crate::stage::request::Size;
 use crate::stage::scratch::write;
 use crate::stage::session::Started;
 use exos_host::{Error, Result};
 use exos_lab::{INTERFACE, Lab, Side};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -124,11 +122,6 @@ impl Server {
         SocketAddrV4::new(if has_stack { EXOS } else { KERNEL }, PORT)
     }
 
-    /// The address of a document there.
-    pub(crate) fn url(self, size: Size) -> String {
-        format!("http://{}/{}", self.address(), size.document())
-    }
-
     /// Its program; an error that says how to install it when it is not there.
     fn program(self, exos: &Path) -> Result<PathBuf> {
         match self {
@@ -205,7 +198,7 @@ impl Setup {
         let documents = stage.scratch.directory("documents")?;
         let documents = documents.to_string_lossy().into_owned();
         let mut command = match lent {
-            Some(_) => Command::new(&stage.program),
+            Some(lent) => lent.command(lab, &stage.program)?,
             None => lab.command(Side::A, server.program(&stage.program)?)?,
         };
         if server.is_ours() {
@@ -251,11 +244,22 @@ impl Lent<'_> {
         })
     }
 
-    /// Makes a command one of that user, which uses it.
+    /// A command that starts a program as that user in the daemon's namespace: frames in batches, which the daemon's program
+    /// sends there, would go by the ring elsewhere.
+    fn command(self, lab: &Lab, program: &Path) -> Result<Command> {
+        let mut command = lab.command(Side::A, "setpriv")?;
+        let uid = self.uid.to_string();
+        command.args(["--reuid", &uid, "--regid", &uid, "--clear-groups"]);
+        // Who becomes another user is not told of its parent's end any more.
+        command.args(["--pdeathsig", "TERM"]).arg(program);
+        command.current_dir("/");
+        Ok(command)
+    }
+
+    /// Has it use that part.
     fn give(self, command: &mut Command) {
         command.args(["--via", "xokd", "--mode", self.mode, "--xokd"]);
-        command.arg(self.daemon.socket()).current_dir("/");
-        command.uid(self.uid).gid(self.uid);
+        command.arg(self.daemon.socket());
     }
 }
 

@@ -1,5 +1,6 @@
 //! wrk: how it is told to load a server, and what it reports.
 
+use super::load::WebLoad;
 use crate::stage::process::find_program;
 use crate::stage::request::{Connection, Errors};
 use crate::stage::session::{Stage, Started};
@@ -11,14 +12,6 @@ use std::process::Command;
 
 /// Makes wrk print its results on one line.
 const SCRIPT: &str = include_str!("report.lua");
-
-/// A load that wrk makes.
-pub(crate) struct WrkLoad {
-    pub connections: u32,
-    pub seconds: u32,
-    pub connection: Connection,
-    pub url: String,
-}
 
 /// What it measured.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
@@ -42,24 +35,24 @@ pub(crate) fn find() -> Result<PathBuf> {
     find_program("wrk", "wrk")
 }
 
-impl WrkLoad {
-    /// A command that makes it, of one that starts wrk.
-    pub fn of(&self, stage: &Stage, mut command: Command) -> Result<Command> {
+impl WebLoad {
+    /// A command by which wrk makes it, of one that starts wrk.
+    pub fn by_wrk(&self, stage: &Stage, mut command: Command) -> Result<Command> {
         command.arg("-t1").arg(format!("-c{}", self.connections));
-        command.arg(format!("-d{}s", self.seconds));
+        command.arg(format!("-d{}s", self.whole_seconds()));
         command
             .arg("-s")
             .arg(stage.scratch.write("report.lua", SCRIPT)?);
         if self.connection == Connection::New {
             command.args(["-H", "Connection: close"]);
         }
-        command.arg(&self.url);
+        command.arg(self.url());
         Ok(command)
     }
 
-    /// Starts it on the second core.
-    pub fn start(&self, stage: &Stage, command: Command) -> Result<Started> {
-        stage.start("wrk", self.of(stage, command)?, stage.cores[1])
+    /// Has wrk make it on the second core.
+    pub fn start_wrk(&self, stage: &Stage, command: Command) -> Result<Started> {
+        stage.start("wrk", self.by_wrk(stage, command)?, stage.cores[1])
     }
 }
 

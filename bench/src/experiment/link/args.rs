@@ -1,0 +1,64 @@
+//! What the user may choose of `exos bench link`.
+
+use super::way::Way;
+use crate::stage::args::{CommonArgs, check_seconds, shown_as_on_the_command_line};
+use exos_host::{Error, Result};
+
+/// Groups of cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Group {
+    /// One direction, in batches of 1, 16, 64 and 256
+    Send,
+    /// Both directions, with 16, 64 and 256 frames under way
+    Exchange,
+    /// The time of a single frame there and back
+    Lone,
+}
+
+shown_as_on_the_command_line!(Group);
+
+/// Options of `exos bench link`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct LinkArgs {
+    /// How cells are chosen and told of.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Groups to measure, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Send, Group::Exchange, Group::Lone])]
+    pub groups: Vec<Group>,
+    /// Ways of sending to measure, in this order, separated by commas; skips those that this machine does not have
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Way::ALL)]
+    pub ways: Vec<Way>,
+    /// Seconds per measurement [default: 1, with --quick 0.2]
+    #[arg(long)]
+    pub seconds: Option<f64>,
+}
+
+impl LinkArgs {
+    /// How long one measurement lasts.
+    pub(super) fn seconds(&self) -> f64 {
+        let default = if self.common.quick { 0.2 } else { 1.0 };
+        self.seconds.unwrap_or(default)
+    }
+
+    /// Of the cells of a group those that were asked for.
+    pub(super) fn wanted<C: ToString>(
+        &self,
+        group: Group,
+        cells: impl IntoIterator<Item = C>,
+    ) -> Vec<C> {
+        let is_wanted =
+            |cell: &C| self.groups.contains(&group) && self.common.wants(&cell.to_string());
+        cells.into_iter().filter(is_wanted).collect()
+    }
+
+    /// Says what cannot be measured, before anything is made.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.groups.is_empty() || self.ways.is_empty() {
+            let what = "there is nothing to measure: give at least one group and way";
+            return Err(Error::new(what));
+        }
+        self.common.check()?;
+        check_seconds("--seconds", self.seconds())
+    }
+}

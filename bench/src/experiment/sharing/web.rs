@@ -1,0 +1,294 @@
+//! What protection costs a web server: the same server on the device as root, on the device's queue that the daemon lends, and
+//! on a virtual interface of the daemon's, which sends in one of three ways.
+//!
+//! | who | |
+//! |---|---|
+//! | `device` | as root on the interface itself |
+//! | `queue` | an ordinary user on the device's queue: what it sends is checked by nobody |
+//! | `batches` | an ordinary user, many frames by one checked call: `exos daemon --live-frames never` |
+//! | `trusted`, `guarded` | the same with live frames, for each user (`--live-frames trusted`) and where a security module guards their program (`guarded`) |
+//!
+//! All take turns in each run, and ratios are of one run. What left in which way is told by the server's own counters. Live frames
+//! arrive only where an XDP program receives: at wrk's end, which has none, they are not sent.
+
+use super::figure::{Figures, Goal};
+use super::policy::DIRECT_UID;
+use super::session::{DOCUMENT, Experiment, Session};
+use crate::stage::request::Connection;
+use crate::stage::web::{Lent, LoadReport, Measured, Server, Serving, WebLoad};
+use exos_host::{Error, Result};
+use exos_lab::{Side, WireKind};
+use serde_json::Value;
+use std::fmt;
+
+/// How many connections a client keeps busy.
+const CONNECTIONS: [u32; 2] = [64, 512];
+
+/// The least part of the rate of the queue and, sending in batches, of the device.
+const WANTED: Goal = Goal::AtLeast(0.85);
+
+/// The least part of the device's rate with live frames.
+const WANTED_LIVE: Goal = Goal::AtLeast(1.0);
+
+/// Who loads the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Client {
+    /// `exos load`, on packets.
+    Exos,
+    Wrk,
+}
+
+/// What is measured together.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    connection: Connection,
+    client: Client,
+    connections: u32,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let client = match self.client {
+            Client::Exos => "exos",
+            Client::Wrk => "wrk",
+        };
+        let (connection, connections) = (self.connection, self.connections);
+        write!(f, "protection/{connection}/{client}/{connections}")
+    }
+}
+
+/// What the server's link is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Device,
+    Queue,
+    Batches,
+    Trusted,
+    Guarded,
+}
+
+impl Way {
+    const ALL: [Self; 5] = [
+        Self::Device,
+        Self::Queue,
+        Self::Batches,
+        Self::Trusted,
+        Self::Guarded,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Queue => "queue",
+            Self::Batches => "batches",
+            Self::Trusted => "trusted",
+            Self::Guarded => "guarded",
+        }
+    }
+
+    /// Whom the daemon lends live frames; `None` without a daemon.
+    const fn live_frames(self) -> Option<&'static str> {
+        match self {
+            Self::Device => None,
+            Self::Queue | Self::Batches => Some("never"),
+            Self::Trusted | Self::Guarded => Some(self.name()),
+        }
+    }
+
+    const fn has_live_frames(self) -> bool {
+        matches!(self, Self::Trusted | Self::Guarded)
+    }
+}
+
+/// Each kind of connection, client and number of connections; quickly, the least number only.
+pub(super) fn experiments(quick: bool) -> Vec<Experiment> {
+    let numbers = &CONNECTIONS[..if quick { 1 } else { 2 }];
+    let mut cells = Vec::new();
+    for connection in [Connection::Persistent, Connection::New] {
+        for client in [Client::Exos, Client::Wrk] {
+            cells.extend(numbers.iter().map(|&connections| Cell {
+                connection,
+                client,
+                connections,
+            }));
+        }
+    }
+    let experiment =
+        |cell: Cell| Experiment::new(cell.to_string(), move |s, f| measure(s, f, cell));
+    cells.into_iter().map(experiment).collect()
+}
+
+fn measure(session: &Session<'_>, figures: &mut Figures, cell: Cell) -> Result<()> {
+    let mut rates: Vec<(Way, f64)> = Vec::new();
+    for way in Way::ALL {
+        let Some(seen) = load_by(session, cell, way)? else {
+            continue;
+        };
+        let name = format!("{cell}/{}", way.name());
+        seen.note(figures, &name, way);
+        let by = |other: Way| {
+            let rate = rates.iter().find(|(of, _)| *of == other);
+            rate.map_or(0.0, |(_, rate)| seen.per_sec / rate)
+        };
+        let goal = match way.has_live_frames() {
+            true => WANTED_LIVE,
+            false => WANTED,
+        };
+        if way != Way::Device {
+            figures.add_goal(format!("{name}/of-device"), "", goal, by(Way::Device));
+        }
+        if way == Way::Batches {
+            figures.add_goal(format!("{name}/of-queue"), "", WANTED, by(Way::Queue));
+        }
+        if way.has_live_frames() {
+            figures.add(format!("{name}/of-batches"), "", by(Way::Batches));
+        }
+        rates.push((way, seen.per_sec));
+    }
+    Ok(())
+}
+
+/// What a server did on its link in one of the ways; `None`, with a note, where the daemon says that it lends no live frames.
+fn load_by(session: &Session<'_>, cell: Cell, way: Way) -> Result<Option<Seen>> {
+    let Some(live_frames) = way.live_frames() else {
+        let serving = session.serve(&session.lab, Server::Exos, DOCUMENT)?;
+        return load(session, cell, serving).map(Some);
+    };
+    let daemon = session.daemon_lending(live_frames)?;
+    if let (true, Some(why)) = (way.has_live_frames(), daemon.live_refusal()?) {
+        let way = way.name();
+        session.note(format!("live frames, {way}, are left out: {why}"));
+        return Ok(None);
+    }
+    let (mode, uid) = match way {
+        Way::Queue => ("direct", DIRECT_UID),
+        _ => ("shared", session.args.uid),
+    };
+    let daemon = &daemon;
+    let lent = Lent { daemon, mode, uid };
+    let serving = session.serve_lent(&session.lab, lent, DOCUMENT)?;
+    load(session, cell, serving).map(Some)
+}
+
+/// Loads a server, and ends it.
+fn load(session: &Session<'_>, cell: Cell, serving: Serving<'_>) -> Result<Seen> {
+    let (lab, server) = (&session.lab, serving.server);
+    let load = WebLoad {
+        connections: cell.connections,
+        ..session.load_of(server, cell.connection, DOCUMENT)
+    };
+    let command = match cell.client {
+        Client::Wrk => session.wrk(lab, &load)?,
+        Client::Exos => load.by_exos(lab.command(Side::B, &session.program)?, true),
+    };
+    let client = session.start("the client", command, session.cores[1])?;
+    let output = session.output_of(client, load.whole_seconds().into())?;
+    let (per_sec, client_busy) = match cell.client {
+        Client::Wrk => (Measured::of_answers(&output, server)?.per_sec(), None),
+        Client::Exos => {
+            let report = LoadReport::read(&output).filter(|report| report.responses > 0);
+            let report = report.ok_or_else(|| {
+                Error::new(format!("{server} did not answer in {cell}: {output}"))
+            })?;
+            if report.errors() > 0 {
+                let errors = report.errors();
+                session.note(format!(
+                    "{errors} answers of a run of {cell} were wrong or did not come"
+                ));
+            }
+            (report.per_sec(), Some(report.busy_share))
+        }
+    };
+    let told = session.end(WireKind::Plain, serving)?;
+    Ok(Seen {
+        per_sec,
+        client_busy,
+        sent: Sent::of(&told["counters"]),
+    })
+}
+
+/// What came of one load.
+struct Seen {
+    per_sec: f64,
+    /// The part of the time in which the client had something to do, where it knows.
+    client_busy: Option<f64>,
+    sent: Sent,
+}
+
+impl Seen {
+    fn note(&self, figures: &mut Figures, name: &str, way: Way) {
+        figures.add(name, "req/s", self.per_sec);
+        if let Some(busy) = self.client_busy {
+            figures.add(format!("{name}/client"), "of its time", busy);
+        }
+        if way == Way::Device || way.has_live_frames() {
+            figures.add(format!("{name}/live"), "of sent", self.sent.live);
+        }
+        if way == Way::Batches || way.has_live_frames() {
+            figures.add(format!("{name}/checked"), "of sent", self.sent.checked);
+            figures.add(format!("{name}/given-back"), "of sent", self.sent.returned);
+        }
+    }
+}
+
+/// How a server's frames left it, as parts of all: what is left went by the ring.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Sent {
+    /// As live frames.
+    live: f64,
+    /// In batches through the daemon's program.
+    checked: f64,
+    /// Given back by that program, and sent by the ring.
+    returned: f64,
+}
+
+impl Sent {
+    fn of(counters: &Value) -> Self {
+        let count = |name: &str| counters[format!("link_tx_{name}")].as_f64().unwrap_or(0.0);
+        let all = count("frames").max(1.0);
+        let part = |name: &str| count(name) / all;
+        Self {
+            live: part("live_frames"),
+            checked: part("checked_frames"),
+            returned: part("checked_returned"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_frames_left() {
+        let counters = serde_json::json!({
+            "link_tx_frames": 1000, "link_tx_live_frames": 700, "link_tx_checked_frames": 200,
+            "link_tx_checked_returned": 10,
+        });
+        let sent = Sent {
+            live: 0.7,
+            checked: 0.2,
+            returned: 0.01,
+        };
+        assert_eq!(Sent::of(&counters), sent);
+        let none = Sent {
+            live: 0.0,
+            checked: 0.0,
+            returned: 0.0,
+        };
+        assert_eq!(Sent::of(&Value::Null), none);
+    }
+
+    #[test]
+    fn quick_sessions_have_half_of_the_cells() {
+        assert_eq!(experiments(false).len(), 8);
+        let names: Vec<String> = experiments(true).into_iter().map(|e| e.name).collect();
+        let expected = [
+            "protection/persistent/exos/64",
+            "protection/persistent/wrk/64",
+            "protection/new/exos/64",
+            "protection/new/wrk/64",
+        ];
+        assert_eq!(names, expected);
+    }
+}

@@ -1,0 +1,63 @@
+//! `exos load`: how it is told to load a server, and what it reports.
+
+use super::load::WebLoad;
+use crate::stage::request::Connection;
+use exos_lab::INTERFACE;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::process::Command;
+
+/// An address on side b that the kernel does not have, and so does not answer for.
+const ADDRESS: &str = "10.10.0.20/24";
+
+/// What it measured.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct LoadReport {
+    /// Answers received.
+    pub responses: u64,
+    /// How long it took.
+    pub measured_secs: f64,
+    /// The part of the time in which it had something to do.
+    pub busy_share: f64,
+    errors: Map<String, Value>,
+}
+
+impl WebLoad {
+    /// A command by which `exos load` makes it, of one that starts our program: on a stack of its own, which looks for packets
+    /// while it waits, or on the kernel's sockets.
+    pub fn by_exos(&self, mut command: Command, has_stack: bool) -> Command {
+        command.args(["load", "--quiet", "--json", "--expect-status", "200"]);
+        command.args(["--expect-length", &self.size.bytes().to_string()]);
+        command.args(["--connections", &self.connections.to_string()]);
+        let milliseconds = (1000.0 * self.seconds) as u64;
+        command.args(["--duration", &format!("{milliseconds}ms")]);
+        if self.connection == Connection::New {
+            command.args(["--requests-per-connection", "1"]);
+        }
+        if has_stack {
+            command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
+            command.args(["--address", ADDRESS, "--idle", "poll"]);
+        } else {
+            command.args(["--sockets", "--idle", "sleep"]);
+        }
+        command.arg(self.url());
+        command
+    }
+}
+
+impl LoadReport {
+    /// Of what it wrote: an object of JSON.
+    pub fn read(output: &str) -> Option<Self> {
+        serde_json::from_str(output).ok()
+    }
+
+    /// Answers that were wrong or did not come, connections that could not be made.
+    pub fn errors(&self) -> u64 {
+        self.errors.values().filter_map(Value::as_u64).sum()
+    }
+
+    /// Answers a second.
+    pub fn per_sec(&self) -> f64 {
+        self.responses as f64 / self.measured_secs
+    }
+}

@@ -1,0 +1,290 @@
+//! A stage for web servers and their clients: labs, servers that answer, and loads of them.
+
+use super::args::{ReceiveOn, WebArgs, WireArgs};
+use super::check::await_document;
+use super::load::WebLoad;
+use super::server::{Lent, Server, Serving, Setup};
+use super::wrk::{self, Measured};
+use crate::report::{Named, Setting};
+use crate::stage::cpu::{self, CoreTime, ProcessTime};
+use crate::stage::helper::Helping;
+use crate::stage::link;
+use crate::stage::packets::{Visit, Visited};
+use crate::stage::request::{Connection, Size, body};
+use crate::stage::scratch::write;
+use crate::stage::session::{Stage, check_left_behind, mac_of};
+use exos_host::netns::NetNs;
+use exos_host::{Error, Result, kernel};
+use exos_lab::{Guard, INTERFACE, Lab, Settings, Side, WireKind};
+use serde_json::Value;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A stage for web servers and their clients.
+pub(crate) struct WebStage {
+    pub stage: Stage,
+    pub args: WebArgs,
+    /// How long one measurement lasts.
+    pub seconds: f64,
+    /// How many connections a client keeps busy at a time.
+    pub connections: u32,
+    /// How the wires of its labs are.
+    wire: WireArgs,
+}
+
+impl std::ops::Deref for WebStage {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+/// What the processors did for one load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Used {
+    pub seconds: f64,
+    pub process: ProcessTime,
+    pub server: CoreTime,
+    pub client: CoreTime,
+}
+
+impl WebStage {
+    /// With documents of these sizes.
+    pub fn new(args: &WebArgs, sizes: &[Size]) -> Result<Self> {
+        let stage = Stage::new(args, args.runs(3))?;
+        let documents = stage.scratch.directory("documents")?;
+        for size in sizes {
+            write(&documents.join(size.document()), body(*size))?;
+        }
+        Ok(Self {
+            stage,
+            args: args.clone(),
+            seconds: args.duration(),
+            connections: args.connections,
+            wire: WireArgs::default(),
+        })
+    }
+
+    /// With such wires in its labs.
+    pub fn with_wire(self, wire: WireArgs) -> Self {
+        Self { wire, ..self }
+    }
+
+    /// Where and how it is measured: with the kernel's TCP of the servers' side, on a wire with this MTU. What distorts the
+    /// numbers is known at the end.
+    pub fn setting(
+        &self,
+        servers_side: &NetNs,
+        mtu: u32,
+        contenders: &[(impl ToString, String)],
+        left_out: &[String],
+    ) -> Result<Setting> {
+        Ok(Setting {
+            kernel: kernel::release(),
+            exos: self.version()?,
+            congestion_control: servers_side.sysctl("net/ipv4/tcp_congestion_control")?,
+            mtu,
+            receive_on: self.wire.receive_on,
+            connections: self.connections,
+            runs: self.runs,
+            duration_secs: self.seconds,
+            servers: Named::all(contenders),
+            left_out: left_out.to_vec(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// Where and how it is measured in a lab.
+    pub fn setting_of(
+        &self,
+        lab: &Lab,
+        servers: &[(Server, String)],
+        left_out: &[String],
+    ) -> Result<Setting> {
+        let (side, mtu) = (lab.netns(Side::A), lab.link(Side::A)?.mtu);
+        self.setting(side, mtu, servers, left_out)
+    }
+
+    /// A lab of its own, prepared alike for all servers.
+    pub fn lab(&self, wire: WireKind) -> Result<Guard> {
+        self.lab_of(wire, 1)
+    }
+
+    /// A lab as [`Self::lab`] makes it, with this many queues at each end of the wire.
+    pub fn lab_of(&self, wire: WireKind, queues: u32) -> Result<Guard> {
+        check_left_behind(&self.args.lab)?;
+        let settings = Settings {
+            queues,
+            ..self.settings(wire)
+        };
+        let lab = exos_lab::up(&settings)?.0.guard();
+        // Tens of thousands of connections a second from one address: all ports, and old ones used again.
+        let (a, b) = (lab.netns(Side::A), lab.netns(Side::B));
+        b.set_sysctl("net/ipv4/ip_local_port_range", "1024 65535")?;
+        b.set_sysctl("net/ipv4/tcp_tw_reuse", "1")?;
+        a.set_sysctl("net/core/somaxconn", "4096")?;
+        a.set_sysctl("net/ipv4/tcp_max_syn_backlog", "4096")?;
+        Ok(lab)
+    }
+
+    fn settings(&self, wire: WireKind) -> Settings {
+        let cores = (self.wire.receive_on == ReceiveOn::Own).then_some(self.cores);
+        Settings {
+            wire,
+            receive_cores: cores,
+            ..Settings::named(&self.args.lab)
+        }
+    }
+
+    /// Starts a server, and waits until it answers with the whole document and nothing else.
+    pub fn serve(&self, lab: &Lab, setup: impl Into<Setup>, size: Size) -> Result<Serving<'_>> {
+        self.when_it_answers(lab, setup.into().start(self, lab)?, size)
+    }
+
+    /// Starts a server on what a daemon lends, as [`Self::serve`] does.
+    pub fn serve_lent(&self, lab: &Lab, lent: Lent<'_>, size: Size) -> Result<Serving<'_>> {
+        self.when_it_answers(lab, lent.serve(self, lab)?, size)
+    }
+
+    fn when_it_answers<'s>(
+        &self,
+        lab: &Lab,
+        mut serving: Serving<'s>,
+        size: Size,
+    ) -> Result<Serving<'s>> {
+        let (server, client) = (serving.server, lab.netns(Side::B));
+        // A SYN to an address that nobody has yet would be sent again after a second only.
+        if server.is_ours() {
+            self.await_address(&mut serving.started)?;
+        }
+        // What a handler answers arrives only where a program of XDP receives, as our client's does.
+        let _receiving = (!server.is_for_sockets())
+            .then(|| client.run(|| link::pass_all(INTERFACE)))
+            .transpose()?
+            .transpose()?;
+        let who = (server, server.address());
+        await_document(self, client, who, size, || serving.started.running.check())?;
+        Ok(serving)
+    }
+
+    /// Ends a server, which has to leave the wire as it found it; what it told of itself, where it is ours.
+    pub fn end(&self, wire: WireKind, mut serving: Serving<'_>) -> Result<Value> {
+        serving.started.running.check()?;
+        let told = serving.started.statistics()?;
+        if exos_lab::up(&self.settings(wire))?.1 != exos_lab::Outcome::Unchanged {
+            let server = serving.server;
+            self.note(format!(
+                "{server} did not leave the wire as it was; it was repaired"
+            ));
+        }
+        Ok(told)
+    }
+
+    /// A load of a server with as many connections, and for as long, as the user asks for.
+    pub fn load_of(&self, server: Server, connection: Connection, size: Size) -> WebLoad {
+        WebLoad {
+            connections: self.connections,
+            seconds: self.seconds,
+            connection,
+            at: server.address(),
+            size,
+        }
+    }
+
+    /// A command that has wrk load a server.
+    pub fn wrk(&self, lab: &Lab, load: &WebLoad) -> Result<Command> {
+        load.by_wrk(self, lab.command(Side::B, wrk::find()?)?)
+    }
+
+    /// Has wrk load a server.
+    pub fn load(
+        &self,
+        lab: &Lab,
+        serving: &Serving<'_>,
+        connection: Connection,
+        size: Size,
+    ) -> Result<(Measured, Used)> {
+        let load = self.load_of(serving.server, connection, size);
+        let command = self.wrk(lab, &load)?;
+        let before = self.times(serving)?;
+        let client = self.start("wrk", command, self.cores[1])?;
+        let output = self.output_of(client, load.whole_seconds().into())?;
+        let used = self.times(serving)?.since(&before);
+        Ok((Measured::of_answers(&output, serving.server)?, used))
+    }
+
+    /// A visit of our client to a server, as most are.
+    pub fn new_visit(
+        &self,
+        lab: &Lab,
+        server: Server,
+        connection: Connection,
+        size: Size,
+    ) -> Result<Visit> {
+        let server = (server.address(), mac_of(lab, Side::A)?);
+        let mut visit = Visit::of(server, connection, size, self.seconds);
+        visit.connections = self.connections;
+        Ok(visit)
+    }
+
+    /// Starts our client; it measures then.
+    pub fn start_visit(&self, lab: &Lab, visit: &Visit) -> Result<Helping<Visit>> {
+        let command = lab.command(Side::B, &self.helpers)?;
+        self.help(command, self.cores[1], visit)
+    }
+
+    /// Has our client visit a server, and does something meanwhile.
+    pub fn visit<T>(
+        &self,
+        lab: &Lab,
+        serving: &Serving<'_>,
+        visit: &Visit,
+        meanwhile: impl FnOnce() -> Result<T>,
+    ) -> Result<(Visited, Used, T)> {
+        let client = self.start_visit(lab, visit)?;
+        let before = self.times(serving)?;
+        // Shorter than it measures: it began when we heard of it, or before.
+        std::thread::sleep(Duration::from_secs_f64(0.9 * visit.seconds));
+        let used = self.times(serving)?.since(&before);
+        let other = meanwhile()?;
+        let visited = client.measured(self, visit.seconds)?;
+        if visited.requests == 0 {
+            let (server, errors) = (serving.server, visited.errors);
+            return Err(Error::new(format!(
+                "{server} did not answer a single request under load ({errors:?})"
+            )));
+        }
+        Ok((visited, used, other))
+    }
+
+    /// What the processors have done so far.
+    pub fn times(&self, serving: &Serving<'_>) -> Result<Times> {
+        Ok(Times {
+            at: Instant::now(),
+            process: cpu::of_family(serving.pid())?,
+            server: cpu::of_core(self.cores[0])?,
+            client: cpu::of_core(self.cores[1])?,
+        })
+    }
+}
+
+/// What the processors had done at a moment.
+pub(crate) struct Times {
+    at: Instant,
+    process: ProcessTime,
+    server: CoreTime,
+    client: CoreTime,
+}
+
+impl Times {
+    /// Since another.
+    pub fn since(self, before: &Self) -> Used {
+        Used {
+            seconds: (self.at - before.at).as_secs_f64(),
+            process: self.process - before.process,
+            server: self.server - before.server,
+            client: self.client - before.client,
+        }
+    }
+}
