@@ -12,12 +12,30 @@ pub(super) struct Cell {
     pub(super) size: Size,
     /// Requests a second; as many as go where there is none.
     pub(super) rate: Option<u32>,
+    /// `exos forward` on one core and on two, of interfaces with two queues.
+    pub(super) is_of_cores: bool,
+}
+
+impl Cell {
+    /// Client and server are wrk and a server on the kernel's sockets: the kernel spreads what they send over queues.
+    pub(super) fn is_by_sockets(&self) -> bool {
+        self.wire == WireKind::Offload
+    }
+
+    /// Queues of each interface.
+    pub(super) fn queues(&self) -> u32 {
+        if self.is_of_cores { 2 } else { 1 }
+    }
 }
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at_a_rate = if self.rate.is_some() { "latency/" } else { "" };
+        let group = match (self.rate, self.is_of_cores) {
+            (Some(_), _) => "latency/",
+            (None, true) => "cores/",
+            (None, false) => "",
+        };
         let (wire, connection) = (self.wire, self.connection);
-        write!(f, "{at_a_rate}{wire}/{connection}/{}", self.size.name())
+        write!(f, "{group}{wire}/{connection}/{}", self.size.name())
     }
 }

@@ -1,5 +1,6 @@
 //! Who forwards: where each is reached, and how it is started.
 
+use super::cell::Cell;
 use super::forwarding::Forwarding;
 use super::network::{FORWARDER, Host, Network, OURS, SERVER};
 use crate::stage::Stage;
@@ -20,6 +21,8 @@ pub enum Contender {
     Nobody,
     /// exos forward, packet by packet in user space.
     Exos,
+    /// exos forward --cores 2, compared with one core.
+    ExosCores,
     /// exos forward --in-kernel: established connections in the kernel.
     ExosKernel,
     /// exos forward --link packet: by packet sockets, large packets whole.
@@ -56,9 +59,10 @@ shown_as_on_the_command_line!(Contender);
 
 impl Contender {
     /// All of them, ours first.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Nobody,
         Self::Exos,
+        Self::ExosCores,
         Self::ExosKernel,
         Self::ExosPacket,
         Self::ExosPacketKernel,
@@ -72,10 +76,27 @@ impl Contender {
     /// exos forward, packet by packet.
     const fn is_packets(self) -> bool {
         match self {
-            Self::Exos | Self::ExosKernel | Self::ExosXokd => true,
+            Self::Exos | Self::ExosCores | Self::ExosKernel | Self::ExosXokd => true,
             Self::ExosPacket | Self::ExosPacketKernel => true,
             Self::Nobody | Self::ExosSplice => false,
             Self::Haproxy | Self::Nginx | Self::Nftables => false,
+        }
+    }
+
+    /// How many cores it has.
+    pub(super) const fn cores(self) -> usize {
+        match self {
+            Self::ExosCores => 2,
+            _ => 1,
+        }
+    }
+
+    /// Whether it is measured in a cell.
+    pub(super) const fn is_in(self, cell: &Cell) -> bool {
+        match self {
+            Self::Exos => true,
+            Self::ExosCores => cell.is_of_cores,
+            _ => !cell.is_of_cores,
         }
     }
 
@@ -119,11 +140,12 @@ impl Contender {
         version(&self.program(exos)?, option)
     }
 
-    /// Starts it on its host and core, and waits until it listens.
+    /// Starts it on its host and its cores, and waits until it listens.
     pub(super) fn start<'n>(
         self,
         stage: &'n Stage,
         network: &'n Network,
+        cell: Cell,
     ) -> Result<Forwarding<'n>> {
         let mut forwarding = Forwarding::new(network, stage.cores[0]);
         if self == Self::Nobody {
@@ -147,11 +169,15 @@ impl Contender {
         }
         self.configure(stage, forwarding.daemon.as_ref(), &mut command)?;
         if self.is_packets() {
+            // On a core of its own it would take that for the only one that there is, and sleep.
+            let idle = if cell.is_of_cores { "sleep" } else { "poll" };
+            command.args(["--idle", idle]);
             let control = stage.scratch.file("control");
             command.arg("--control").arg(&control);
             forwarding.control = Some(control);
         }
-        let mut started = stage.start(&self.to_string(), command, stage.cores[0])?;
+        let cores = &stage.cores[..self.cores()];
+        let mut started = stage.start_on(&self.to_string(), command, cores)?;
         match self {
             Self::Haproxy | Self::Nginx => {
                 stage.await_true(&mut started, || {
@@ -183,9 +209,8 @@ impl Contender {
     ) -> Result<()> {
         let (at, server) = (self.address().to_string(), SERVER.to_string());
         match self {
-            // It is told to poll: on a core of its own it would take it for the only one that there is.
             _ if self.is_packets() => {
-                command.args(["forward", "--idle", "poll"]);
+                command.args(["forward", "--cores", &self.cores().to_string()]);
                 command.args(["--listen", &at, "--to", &server]);
                 match daemon {
                     Some(daemon) => {

@@ -9,7 +9,7 @@ use crate::stage::helper::Helping;
 use crate::stage::packets::{BesideSettings, Visit};
 use crate::stage::web::{Measured, WebLoad, WebStage, await_document, whole, wrk};
 use crate::stage::{Started, cpu, link, scratch};
-use exos_host::Result;
+use exos_host::{Result, affinity};
 use exos_lab::{INTERFACE, WireKind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const RATE_CONNECTIONS: u32 = 16;
 const WATCHED: f64 = 0.8;
 
 /// On the offload wire the server is there all the time; on the plain one it is the client's own.
-pub(super) fn serve(web: &WebStage, network: &Network) -> Result<Option<Started>> {
+pub(super) fn serve(web: &WebStage, network: &Network, cell: Cell) -> Result<Option<Started>> {
     if network.wire == WireKind::Plain {
         return Ok(None);
     }
@@ -30,9 +30,27 @@ pub(super) fn serve(web: &WebStage, network: &Network) -> Result<Option<Started>
     command.arg(web.scratch.directory("documents")?);
     command.args(["--port", &SERVER.port().to_string()]);
     command.args(["--address", &format!("{}/24", SERVER.ip())]);
-    let mut server = web.start("the server", command, web.cores[1])?;
+    let mut server = web.start_on("the server", command, &others(web, cell)?)?;
     web.await_address(&mut server)?;
     Ok(Some(server))
+}
+
+/// The cores that client and server have. Where the forwarder may have two they have the rest, or with a note all, if there is no
+/// rest.
+fn others(web: &WebStage, cell: Cell) -> Result<Vec<usize>> {
+    let all = affinity::allowed()?;
+    Ok(match &all[..] {
+        _ if !cell.is_of_cores => vec![web.cores[1]],
+        [_, _, rest @ ..] if !rest.is_empty() => rest.to_vec(),
+        _ => {
+            let cores = all.len();
+            web.note(format!(
+                "cores: there are {cores} cores, none of which is left for client and server when the forwarder has two: they share \
+                 both with it, and two by one says what that leaves, not what two cores of its own do"
+            ));
+            all
+        }
+    })
 }
 
 /// Who loads a forwarder, and measures.
@@ -43,11 +61,10 @@ enum Client {
 
 /// Starts who forwards, and client and server where they are one; loads it, and stops it.
 pub(super) fn run(web: &WebStage, network: &Network, cell: Cell, who: Contender) -> Result<Run> {
-    let is_plain = cell.wire == WireKind::Plain;
-    let visits = is_plain
+    let visits = (!cell.is_by_sockets())
         .then(|| Visits::start(web, network, cell, who))
         .transpose()?;
-    let mut forwarding = who.start(web, network)?;
+    let mut forwarding = who.start(web, network, cell)?;
     let client = match visits {
         Some(visits) => Client::Packets(visits.begin(web)?),
         None => {
@@ -84,7 +101,8 @@ fn start_wrk(web: &WebStage, network: &Network, cell: Cell, to: Contender) -> Re
         at: to.address(),
         size: cell.size,
     };
-    load.start_wrk(web, network.command(Host::Client, wrk::find()?)?)
+    let command = load.by_wrk(web, network.command(Host::Client, wrk::find()?)?)?;
+    web.start_on("wrk", command, &others(web, cell)?)
 }
 
 /// Client and server in one program, which waits until all is there.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `nobody` | the client speaks to the server: what is left for a forwarder to lose |
 //! | `exos` | `exos forward`, packet by packet in user space |
+//! | `exos-cores` | `exos forward --cores 2`, in cells of their own beside `exos` on one core |
 //! | `exos-kernel` | `exos forward --in-kernel`: connections that stand in the interface's driver |
 //! | `exos-packet` | `exos forward --link packet:INTERFACE`, by packet sockets |
 //! | `exos-packet-kernel` | the same with `--in-kernel` |
@@ -17,6 +18,9 @@
 //! the other (the client of [`packets`](crate::stage::packets), with a server beside it), so that neither waits for the scheduler, and
 //! that tells how long both were busy. On the offload wire, where a program of XDP that receives would have super-packets cut up,
 //! they are wrk and `exos serve --sockets`.
+//!
+//! Cells `cores` compare two cores with one, on an offload wire with two queues. Client and server have the cores that are left, so
+//! that a machine needs three; on one of two they share both, and a note says so.
 //!
 //! A frame is delivered in the time of who sends it, and an in-kernel forwarder works in that time alone: so what forwarding
 //! costs is what both cores together need for a request more than without a forwarder, wherever it is done.
@@ -75,6 +79,13 @@ impl ForwardArgs {
         self.web.sizes(&self.sizes, &all, &[100])
     }
 
+    /// What several cores are measured with: the longest document that is a packet of its own, or the first.
+    fn core_size(&self) -> Size {
+        let sizes = self.sizes();
+        let short = sizes.iter().filter(|size| size.bytes() <= 1024);
+        *short.max_by_key(|size| size.bytes()).unwrap_or(&sizes[0])
+    }
+
     fn wires(&self) -> &[WireKind] {
         match (&self.wire[..], self.web.quick) {
             ([], true) => &[WireKind::Plain],
@@ -93,6 +104,7 @@ impl ForwardArgs {
                     connection,
                     size,
                     rate: None,
+                    is_of_cores: false,
                 }));
             }
             if wire == WireKind::Plain && self.latency_rate > 0 {
@@ -101,9 +113,23 @@ impl ForwardArgs {
                     connection: Connection::Persistent,
                     size: self.sizes()[0],
                     rate: Some(self.latency_rate),
+                    is_of_cores: false,
                 });
             }
         }
+        // Quickly, where they are asked for.
+        if !self.web.quick || !self.web.only.is_empty() {
+            let connections = self.web.connection.iter();
+            cells.extend(connections.map(|&connection| Cell {
+                wire: WireKind::Offload,
+                connection,
+                size: self.core_size(),
+                rate: None,
+                is_of_cores: true,
+            }));
+        }
+        let is_measured = |cell: &Cell| self.contenders.iter().any(|who| who.is_in(cell));
+        cells.retain(is_measured);
         cells.retain(|cell| self.web.wants(&cell.to_string()));
         cells
     }
@@ -162,19 +188,23 @@ pub fn measure(args: &ForwardArgs) -> Result<Report> {
     if named.is_empty() {
         return Err(Error::new(left_out.join("; ")));
     }
-    if cells.iter().any(|cell| cell.wire == WireKind::Offload) {
+    if cells.iter().any(Cell::is_by_sockets) {
         wrk::find()?;
     }
     web.note_other_load()?;
     let contenders: Vec<Contender> = named.iter().map(|(contender, _)| *contender).collect();
     let (mut cases, mut setting) = (Vec::new(), None);
-    for cells in cells.chunk_by(|a, b| a.wire == b.wire) {
-        let network = Network::make(&args.web.lab, cells[0].wire)?;
+    let network_of = |cell: &Cell| (cell.wire, cell.queues());
+    for cells in cells.chunk_by(|a, b| network_of(a) == network_of(b)) {
+        let (wire, queues) = network_of(&cells[0]);
+        let network = Network::make(&args.web.lab, wire, queues)?;
+        let mut contenders = contenders.clone();
+        contenders.retain(|who| who.is_in(&cells[0]));
         if setting.is_none() {
             let server = network.netns(Host::Server);
             setting = Some(web.setting(server, network.mtu()?, &named, &left_out)?);
         }
-        let server = load::serve(web, &network)?;
+        let server = load::serve(web, &network, cells[0])?;
         cases.extend(measure_cells(web, cells, contenders.len(), |&cell| {
             let (_, runs) = in_turn(
                 web,

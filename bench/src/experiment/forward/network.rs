@@ -80,8 +80,8 @@ pub(super) struct Receiving<'n> {
 const GRO: &str = "rx-gro";
 
 impl Network {
-    /// Makes it; what was left of one of this name goes first.
-    pub fn make(name: &str, wire: WireKind) -> Result<Self> {
+    /// Makes it, with this many queues of each interface; what was left of one of this name goes first.
+    pub fn make(name: &str, wire: WireKind, queues: u32) -> Result<Self> {
         let hosts = HOSTS.map(Host::name).into_iter();
         let names = hosts.chain([SWITCH]);
         let names: Vec<String> = names.map(|host| format!("exos-{name}-{host}")).collect();
@@ -100,7 +100,7 @@ impl Network {
         netlink.set_up(netlink.link_by_name(SWITCH)?.index, true)?;
         for (host, name) in HOSTS.into_iter().zip(&network.names) {
             let netns = NetNs::create(name)?;
-            join(host, &netns, &network.switch, wire)?;
+            join(host, &netns, &network.switch, (wire, queues))?;
             prepare(&netns)?;
             network.hosts.push(netns);
         }
@@ -185,14 +185,16 @@ impl Drop for Network {
     }
 }
 
-/// Joins a host to the switch.
-fn join(host: Host, netns: &NetNs, switch: &NetNs, wire: WireKind) -> Result<()> {
+/// Joins a host to the switch by a wire of a kind, with this many queues.
+fn join(host: Host, netns: &NetNs, switch: &NetNs, (wire, queues): (WireKind, u32)) -> Result<()> {
     let inner = VethEnd {
         netns: Some(netns.as_fd()),
+        queues,
         ..VethEnd::named(INTERFACE)
     };
     let port = VethEnd {
         netns: Some(switch.as_fd()),
+        queues,
         ..VethEnd::named(host.name())
     };
     Netlink::new()?.create_veth_pair(&inner, &port)?;

@@ -14,6 +14,9 @@ use serde::Serialize;
 /// Whom ours are compared with in tables and figures.
 const PEER: &str = "haproxy";
 
+/// And others of ours are, among them two cores.
+const ONE_CORE: &str = "exos";
+
 /// What forwarding a request costs at least: less is an error of measurement, and would make a ratio of nothing.
 const COST_LEAST_US: f64 = 0.1;
 
@@ -23,7 +26,7 @@ const RATE_LEAST: f64 = 0.1;
 /// One wire, kind of connection and size; or a rate, at which latency is measured.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CellResults {
-    /// `WIRE/CONNECTION/SIZE`, or `latency/WIRE/CONNECTION/SIZE`.
+    /// `WIRE/CONNECTION/SIZE`, `latency/WIRE/CONNECTION/SIZE`, or `cores/WIRE/CONNECTION/SIZE`.
     pub name: String,
     /// The kind of wire: `plain` or `offload`.
     pub wire: String,
@@ -44,7 +47,7 @@ pub struct CellResults {
 /// One contender in one case: medians over the runs, errors summed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Outcome {
-    /// `nobody`: the client speaks to the server; `exos`: `exos forward`; `exos-kernel`: with `--in-kernel`; `exos-packet` and
+    /// `nobody`: the client speaks to the server; `exos`: `exos forward`; `exos-cores`: with `--cores 2`; `exos-kernel`: with `--in-kernel`; `exos-packet` and
     /// `exos-packet-kernel`: the same with `--link packet:INTERFACE`; `exos-xokd`: with
     /// `--via xokd`; `exos-splice`: with `--splice`; `haproxy`, `nginx`, `nftables`.
     pub contender: String,
@@ -295,6 +298,9 @@ impl report::Tabular for CellResults {
         Column::text("x cost", |case, r| {
             Ratio::shown(&case.capacity_ratios, &r.contender, PEER)
         }),
+        Column::text("x exos", |case, r| {
+            Ratio::shown(&case.rate_ratios, &r.contender, ONE_CORE)
+        }),
     ];
 
     fn name(&self) -> String {
@@ -309,7 +315,7 @@ impl report::Tabular for CellResults {
 const NOTE: &str = "Client, forwarder and server are three namespaces on a bridge; who forwards has a core for itself, client and server have \
     the other. cost us: what both cores need for a request more than without a forwarder; core us: of that, on the forwarder's; \
     added us: to the median latency without a forwarder; x: by HAProxy's, requests/s and requests for a second of forwarding, median \
-    of the runs' ratios.";
+    of the runs' ratios; x exos: requests/s by those of exos on one core. In cells `cores` client and server have what cores are left.";
 
 const FIGURE_RATE: (&str, &str) = (
     "Requests a second, by those of HAProxy",
@@ -335,7 +341,9 @@ pub(super) fn section(cases: &[CellResults], series: &[&str]) -> Section {
     let size = |case: &&CellResults| Size::of_bytes(case.size_bytes).to_string();
     let bars = |about, value: fn(&Outcome) -> Option<f64>, line: fn(&Outcome) -> Option<f64>| {
         let peer = ("by HAProxy", PEER);
-        let as_fast_as_it_goes = cases.iter().filter(|case| case.rate_per_sec.is_none());
+        let is_drawn =
+            |case: &&CellResults| case.rate_per_sec.is_none() && !case.name.starts_with("cores/");
+        let as_fast_as_it_goes = cases.iter().filter(is_drawn);
         let value = |case: &&CellResults, name: &str| case.result(name).and_then(value);
         let line = |case: &&CellResults| case.result(&nobody).and_then(line);
         Figure::by_peer(
@@ -384,6 +392,7 @@ pub(super) mod tests {
             connection: Connection::New,
             size: Size::of_bytes(100),
             rate: None,
+            is_of_cores: false,
         };
         let of = |who, runs: [(f64, f64, f64); 3]| {
             Outcome::of(who, runs.map(|(rate, us, p50)| run(rate, us, p50)).to_vec())
@@ -473,6 +482,7 @@ pub(super) mod tests {
             connection: Connection::New,
             size: Size::of_bytes(100),
             rate: None,
+            is_of_cores: false,
         };
         let of = |who, run: &Run| Outcome::of(who, vec![run.clone()]);
         let other = run(1000.0, 20.0, 15.0);

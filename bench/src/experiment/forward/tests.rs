@@ -37,8 +37,8 @@ fn a_row_for_each_contender() {
         .lines()
         .map(|l| l.split_whitespace().collect::<Vec<_>>());
     for line in [
-        "plain/new/100 nobody 42000 1.0 420000 - 0.0 0 others 20.0 40.0 - 3 - -",
-        "exos 30000 1.0 300000 28.3 20.0 60 others 29.0 58.0 6.0 3 3.00 (2.00 to 4.00) 6.18 (3.76 to 7.87)",
+        "plain/new/100 nobody 42000 1.0 420000 - 0.0 0 others 20.0 40.0 - 3 - - -",
+        "exos 30000 1.0 300000 28.3 20.0 60 others 29.0 58.0 6.0 3 3.00 (2.00 to 4.00) 6.18 (3.76 to 7.87) -",
         "left out: nginx has no stream module",
     ] {
         let words: Vec<&str> = line.split(' ').collect();
@@ -63,4 +63,30 @@ fn the_page_has_two_figures_for_each_kind_and_needs_nothing_else() {
         0,
         "rates that were asked for"
     );
+}
+
+#[test]
+fn cores_are_measured_where_there_is_time_or_they_are_asked_for() {
+    let names = |arguments: &[&str]| {
+        #[derive(clap::Parser)]
+        struct Cli {
+            #[command(flatten)]
+            args: ForwardArgs,
+        }
+        let words = ["bench"].iter().chain(arguments);
+        let cli = <Cli as clap::Parser>::try_parse_from(words).expect("a valid command line");
+        cli.args.names()
+    };
+    let of_cores = ["cores/offload/new/1K", "cores/offload/persistent/1K"];
+    let all = names(&[]);
+    assert_eq!(all[all.len() - 2..], of_cores);
+    assert!(
+        names(&["--quick"])
+            .iter()
+            .all(|name| !name.starts_with("cores"))
+    );
+    let of_cores = ["cores/offload/new/100", "cores/offload/persistent/100"];
+    assert_eq!(names(&["--quick", "--only", "cores"]), of_cores);
+    assert!(names(&["--only", "cores", "--contenders", "haproxy"]).is_empty());
+    assert_eq!(names(&["--quick", "--contenders", "exos-cores"]).len(), 0);
 }

@@ -3,7 +3,7 @@
 use super::load::WebLoad;
 use crate::stage::process::find_program;
 use crate::stage::request::{Connection, Errors};
-use crate::stage::session::{Stage, Started};
+use crate::stage::session::Stage;
 use exos_host::{Error, Result};
 use serde::Deserialize;
 use std::fmt::Display;
@@ -48,11 +48,6 @@ impl WebLoad {
         }
         command.arg(self.url());
         Ok(command)
-    }
-
-    /// Has wrk make it on the second core.
-    pub fn start_wrk(&self, stage: &Stage, command: Command) -> Result<Started> {
-        stage.start("wrk", self.by_wrk(stage, command)?, stage.cores[1])
     }
 }
 
