@@ -6,6 +6,10 @@ use std::time::Duration;
 /// an attachment within some tens (an interface is made); a machine under load takes longer.
 pub const ANSWER_TIME: Duration = Duration::from_secs(5);
 
+/// How long it may take for a program that begins. A place takes the daemon some 60 ms to make, and each of a thousand programs
+/// that are started together waits for its turn.
+pub const BEGINNING_TIME: Duration = Duration::from_mins(2);
+
 /// How long the daemon is asked for what it is too busy for: it lets each user attach some four times a second, and have
 /// one filter.
 pub const BUSY_TIME: Duration = Duration::from_secs(10);

@@ -45,7 +45,7 @@ mod splice;
 pub mod tap;
 
 pub use checksum::Checksum;
-pub use copies::{Tap, tap};
+pub use copies::{SlotSet, Tap, tap};
 pub use counter::Counter;
 pub use general::{NoClaim, sending};
 pub use group::{Group, Member, MemberFlow};

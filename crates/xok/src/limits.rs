@@ -45,9 +45,9 @@ pub const ATTACHED_GRANTS_MAX: usize = 1000;
 /// Bytes of the TIME-WAIT entries of one message: what is left beside the message's other fields.
 pub const TIME_WAIT_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 256;
 
-/// Slots of one daemon: programs attached at the same time, the daemon's own (0) and the one that is nobody's included.
-/// The kernel side keeps an array of this size.
-pub const SLOTS_MAX: usize = 256;
+/// Slots of one daemon: programs attached at the same time, a thousand and some, the daemon's own (0) and the one that is
+/// nobody's included. The kernel side keeps arrays of this size, and the shared tables 512 bytes for each.
+pub const SLOTS_MAX: usize = 1024;
 
 /// How long a successor may be awaited, in milliseconds. One that is started again is there in a second or two, on a
 /// busy machine in some more. Beyond that peers had better be told that nobody is there than wait on.

@@ -33,7 +33,7 @@ use rows::{ROW_WORDS_MAX, Row};
 pub const MAGIC: u64 = u64::from_be_bytes(*b"EXOSXOKT");
 
 /// Word 1: the version of this layout.
-pub const LAYOUT: u64 = 2;
+pub const LAYOUT: u64 = 3;
 
 /// Words of the whole.
 pub const WORDS: usize = Grant::AT + Grant::ROWS * Grant::WORDS;

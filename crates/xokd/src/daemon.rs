@@ -38,6 +38,7 @@ use attachment::Attachment;
 use host::Host;
 use leftovers::Leftovers;
 use quotas::{Rates, Reports, Resolves, TimeWaits};
+use slots::Removals;
 use taps::Taps;
 use work::FilterWorker;
 
@@ -73,6 +74,7 @@ pub struct Daemon {
     interfaces: Vec<Interface>,
     attachments: BTreeMap<SlotId, Attachment>,
     leftovers: Leftovers,
+    removals: Removals,
     /// Slots whose filters may be others by now, and from when on that is looked after.
     renewals: BTreeMap<SlotId, Now>,
     /// Interfaces on which something was passed on that is not written down yet.
@@ -114,6 +116,7 @@ impl Daemon {
             reservations: Reservations::default(),
             attachments: BTreeMap::new(),
             leftovers: Leftovers::default(),
+            removals: Removals::new()?,
             renewals: BTreeMap::new(),
             unsaved: BTreeSet::new(),
             save_after: Now::ZERO,
@@ -169,6 +172,7 @@ impl Daemon {
         for slot in self.attachments.keys().copied().collect::<Vec<_>>() {
             self.remove_slot(slot);
         }
+        self.removals.finish();
         let netlink = self.netlink;
         let closed = self.interfaces.into_iter().map(|i| i.close(&netlink));
         closed.collect()

@@ -48,8 +48,9 @@ pub use bypass::{bypass_bytes, may_arrive_in_memory};
 pub use generals::{GeneralFilters, GeneralPrograms, GeneralWork};
 pub use live::LiveFrames;
 use live::{Lending, Places};
-pub use pins::{are_private, folders, is_orphan, remove_folder};
+pub use pins::{TakenDown, are_private, folders, is_orphan, remove_folder};
 use pins::{attach_incoming, attach_tc};
+pub use slots::Remains;
 pub use taps::{TapPrograms, TapWork};
 
 /// The interface that a gate is put on.
@@ -206,6 +207,15 @@ impl Gate {
     /// Changes the share of a slot, both ways. What it has used counts on: nobody wins by a change.
     pub fn set_share(&self, id: SlotId, share: &Share) -> Result<()> {
         let mut slot = self.slot(id)?;
+        // Not where it is the same: each newcomer has all looked at.
+        let is_same = |way: &Share| {
+            let bounds =
+                |share: &Share| [share.guarantee, share.ceiling].map(|b| (b.rate, b.burst));
+            bounds(way) == bounds(share) && way.part == share.part
+        };
+        if [&slot.rx, &slot.tx].into_iter().all(is_same) {
+            return Ok(());
+        }
         for way in [&mut slot.rx, &mut slot.tx] {
             *way = Share {
                 guarantee: changed(&way.guarantee, share.guarantee),
@@ -303,7 +313,7 @@ impl Gate {
     pub fn close(self) -> Result<()> {
         // A program that only the daemon has is to be gone before its guard.
         drop((self.lending, self.places));
-        remove_folder(&self.folder)
+        remove_folder(&self.folder).map(drop)
     }
 
     fn read_config(&self) -> Result<Config> {

@@ -8,12 +8,15 @@ use exos_xok::limits::{SLOTS_MAX, TABLE_GRANTS};
 use crate::policy::{Pool, Standing};
 
 /// Connections. Each costs two descriptors and a few hundred bytes; a slot needs one, and lookers-on (`exos top`,
-/// `exos dump`) some more. Whom a rule names finds three times what one user may have left by those who are only members of
-/// a group, and the daemon's own user always finds 64.
-pub const CONNECTIONS: Pool = Pool::new([64, 256, 448, 512]);
+/// `exos dump`) some more: of each standing there are as many as programs, and 64 for them. Whom a rule names finds more left
+/// than by those who are only members of a group, and the daemon's own user always finds 64.
+pub const CONNECTIONS: Pool = Pool::new([64, 832, 1216, 1280]);
 
 /// Connections of one user: its programs, and some lookers-on.
 pub const CONNECTIONS_PER_USER_MAX: usize = 64;
+
+/// Connections of one user beside those of its programs, where policy allows it so many programs that it is more than that.
+pub const CONNECTIONS_BESIDE: usize = CONNECTIONS_PER_USER_MAX - PROGRAMS_PER_USER;
 
 /// Connections of one user whom no rule names: four such users fill what they share.
 pub const CONNECTIONS_UNNAMED_MAX: usize = 16;
@@ -24,7 +27,7 @@ pub const SLOTLESS_TIME: Duration = Duration::from_secs(5);
 
 /// Programs: of those whom no rule names as many as of three users, who have connections left then; and for the daemon's
 /// own user one user's are kept. The slots are numbered; number 0 is the daemon's own, and the last one nobody's.
-pub const PROGRAMS: Pool = Pool::new([48, 192, SLOTS_MAX - 2 - PROGRAMS_PER_USER, SLOTS_MAX - 2]);
+pub const PROGRAMS: Pool = Pool::new([48, 768, SLOTS_MAX - 2 - PROGRAMS_PER_USER, SLOTS_MAX - 2]);
 
 /// The slot that is always empty: what leads there is dropped in silence, because a successor is awaited.
 pub const NOBODY: u32 = SLOTS_MAX as u32 - 1;
@@ -142,7 +145,7 @@ pub const NEWCOMERS_TIME: Duration = Duration::from_millis(1);
 /// two looks at the counters, for which the loop wakes up anyway.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(400);
 
-/// Programs of one user that may attach at once: as many as they may have.
+/// Programs of one user that may attach at once: as many as they may have, also where policy allows more.
 pub const ATTACHES_AT_ONCE: u32 = PROGRAMS_PER_USER as u32;
 
 /// How often one user may attach after that: making and removing a place takes some 50 ms in which nobody is served, so
@@ -180,6 +183,15 @@ pub const HELLO_TIME: Duration = Duration::from_secs(5);
 
 /// How long a program that is adopted has to take its slot up again.
 pub const REATTACH_TIME: Duration = Duration::from_secs(5);
+
+/// Slots' pairs that are deleted by one call: some 50 ms in which nobody on this host changes an interface. One alone takes 20.
+pub const PAIRS_DELETED_AT_ONCE: usize = 64;
+
+/// So few slots that have gone a newcomer waits for, and has the number of one of them: as long as a place takes to be made.
+pub const WAITED_FOR: usize = 4;
+
+/// Threads that let go of slots' memory: each slot's waits for three grace periods of the kernel.
+pub const LETTING_GO: usize = 16;
 
 /// How long a daemon waits for one that has stepped aside to be gone: it ends at once, on a machine with time for it.
 pub const LOCK_PATIENCE: Duration = Duration::from_secs(5);

@@ -249,6 +249,17 @@ impl Policy {
         })
     }
 
+    /// Programs that a user may have by one of the rules, on any interface; of one whose groups are not known, by any group's.
+    pub fn programs_max(&self, uid: u32, groups: Option<&[u32]>) -> usize {
+        let is_theirs = |rule: &&Rule| match rule.subject {
+            Subject::User(user) => user == uid,
+            Subject::Group(group) => groups.is_none_or(|groups| groups.contains(&group)),
+            Subject::Anyone => true,
+        };
+        let rules = self.rules.iter().filter(is_theirs);
+        rules.map(|rule| rule.programs_max).max().unwrap_or(0)
+    }
+
     /// Where a rule is written.
     pub fn origin(&self, rule: &Rule) -> String {
         match rule.line {

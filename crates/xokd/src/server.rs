@@ -381,9 +381,10 @@ impl Server {
         true
     }
 
-    /// Everybody who connected and said nothing since.
+    /// Everybody who connected and said nothing since. What waits to be heard was said: it may be many others' turn before.
     pub fn silent(&self, now: Now) -> Vec<ConnectionId> {
         let late = |c: &Connection| !c.greeted && now.saturating_sub(c.since) > HELLO_TIME;
+        let late = |c: &Connection| late(c) && !is_ready(&c.socket);
         let silent = self.connections.iter().filter(|(_, c)| late(c));
         silent.map(|(id, _)| *id).collect()
     }
@@ -445,7 +446,12 @@ fn is_answered(address: &SocketAddrUnix) -> bool {
 
 /// True when a process has ended.
 pub(crate) fn has_ended(process: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    is_ready(process)
+}
+
+/// True when there is something to be read.
+fn is_ready(fd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(fd, PollFlags::IN)];
     let now = Timespec::default();
     rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
 }

@@ -22,10 +22,14 @@ use exos_link::{Feed, Held, Offer, OfferConfig};
 use exos_wire::Mac;
 
 use crate::ledger::SlotId;
+use crate::limits::PAIRS_DELETED_AT_ONCE;
 use crate::random::random;
 
 /// The program's end.
 pub const INNER: &str = "exos0";
+
+/// The group of pairs that are about to be deleted: "xokd".
+const GOING: u32 = u32::from_be_bytes(*b"xokd");
 
 /// Namespaces of slots are numbered with this bit and random ones below it: the kernel numbers from 0, and a number of one
 /// that has gone is not given again.
@@ -114,9 +118,51 @@ impl SlotPair {
 /// Takes a place away, if it is there: the pair goes with either end, and the namespace with the last who has it.
 pub fn remove(netlink: &Netlink, ifindex: u32, id: SlotId) -> Result<()> {
     match netlink.find_link(&outer_name(ifindex, id))? {
-        Some(outer) => netlink.delete_link(outer.index),
+        Some(outer) => delete(netlink, outer.index),
         None => Ok(()),
     }
+}
+
+/// Takes several places away, of whichever are there: each interface by its number, and the slot.
+pub fn remove_all(netlink: &Netlink, places: impl Iterator<Item = (u32, SlotId)>) -> Result<()> {
+    let found =
+        places.filter_map(|(ifindex, id)| netlink.find_link(&outer_name(ifindex, id)).transpose());
+    delete_all(netlink, found.map(|link| Ok(link?.index)))
+}
+
+/// Takes all places of an interface away but these, also those of an earlier version that had more.
+pub fn keep_only(netlink: &Netlink, ifindex: u32, kept: &[SlotId]) -> Result<()> {
+    let prefix = format!("xok{ifindex}-");
+    let of = |name: &str| name.strip_prefix(&prefix)?.parse::<SlotId>().ok();
+    let is_other = |name: &str| of(name).is_some_and(|slot| !kept.contains(&slot));
+    let links = netlink.links()?.into_iter();
+    let others = links.filter(|link| is_other(&link.name));
+    delete_all(netlink, others.map(|link| Ok(link.index)))
+}
+
+/// Deletes pairs, some at a time: the kernel waits once for all of them, in which no interface can be changed.
+fn delete_all(netlink: &Netlink, outers: impl Iterator<Item = Result<u32>>) -> Result<()> {
+    let outers: Vec<u32> = outers.collect::<Result<_>>()?;
+    for some in outers.chunks(PAIRS_DELETED_AT_ONCE) {
+        for outer in some {
+            if_there(netlink.set_group(*outer, GOING))?;
+        }
+        netlink.delete_group(GOING)?;
+    }
+    Ok(())
+}
+
+/// Deletes a pair, if it has not gone with its namespace meanwhile.
+fn delete(netlink: &Netlink, outer: u32) -> Result<()> {
+    if_there(netlink.delete_link(outer))
+}
+
+/// What could not be done because the interface has gone meanwhile is done.
+fn if_there(done: Result<()>) -> Result<()> {
+    done.or_else(|error| match error.is(libc::ENODEV) {
+        true => Ok(()),
+        false => Err(error),
+    })
 }
 
 /// Has all interfaces of a slot's namespace take what is for others and for all groups, which changes nothing: there is a

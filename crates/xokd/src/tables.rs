@@ -9,9 +9,9 @@ use exos_filter::gate::Counter;
 use exos_host::error::{Context as _, Result};
 use exos_host::shared::SharedWords;
 use exos_xok::limits::TABLE_COUNTERS;
-use exos_xok::tables::{Grant, Neighbour, TablesWriter, WORDS};
+use exos_xok::tables::{Grant, Neighbour, Slot, TablesWriter, WORDS};
 
-use crate::ledger::{Change, Ledger};
+use crate::ledger::{Change, Ledger, SlotId};
 
 const _: () = assert!(Counter::COUNT <= TABLE_COUNTERS);
 
@@ -59,6 +59,12 @@ impl Tables {
     /// Writes something that nobody is told of: counters, and what is looked at before it is.
     pub fn write_quietly<T>(&mut self, write: impl FnOnce(&TablesWriter<'_>) -> T) -> T {
         write(&self.writer())
+    }
+
+    /// A slot is nobody's any more. Programs are not told of each other.
+    pub fn remove_slot(&mut self, slot: SlotId) {
+        self.changed = true;
+        self.write_quietly(|w| w.set::<Slot>(slot as usize, None));
     }
 
     /// Enters a neighbour, as it is known now.

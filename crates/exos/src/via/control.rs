@@ -12,7 +12,7 @@ use std::io::{IoSliceMut, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use exos_host::error::{Error, ErrorKind};
 use exos_xok::limits::{MESSAGE_BYTES_MAX, MESSAGE_DESCRIPTORS_MAX};
@@ -33,6 +33,8 @@ pub struct Control {
     tag: u32,
     notices: VecDeque<Notice>,
     buffer: Box<[u8]>,
+    /// How long an answer may take.
+    patience: Duration,
 }
 
 /// What came from the daemon.
@@ -106,6 +108,7 @@ impl Control {
             tag: 0,
             notices: VecDeque::new(),
             buffer: vec![0; MESSAGE_BYTES_MAX].into(),
+            patience: ANSWER_TIME,
         })
     }
 
@@ -124,6 +127,11 @@ impl Control {
                 answer => return answer,
             }
         }
+    }
+
+    /// How long the daemon may take to answer from now on: a program that begins has more patience than one that has peers.
+    pub(super) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     /// Sends a request; returns its tag. Waits for nothing: EAGAIN when the daemon does not read.
@@ -148,7 +156,7 @@ impl Control {
 
     /// Sends a request and waits for its answer, which is not a refusal.
     pub fn ask(&mut self, request: &Request) -> Result<(Answer, Vec<OwnedFd>), AskError> {
-        let until = Instant::now() + ANSWER_TIME;
+        let until = Instant::now() + self.patience;
         let tag = loop {
             match self.send(request) {
                 Ok(tag) => break tag,

@@ -16,7 +16,10 @@ use exos_xok::message::{
 };
 use exos_xok::{Claim, Endpoint, Protocol};
 
-use crate::limits::{GREETING_TIME, LOOK_EVERY, MESSAGES_AT_ONCE, NEIGHBOUR_SLEEP, RETRY_EVERY};
+use crate::limits::{
+    ANSWER_TIME, BEGINNING_TIME, GREETING_TIME, LOOK_EVERY, MESSAGES_AT_ONCE, NEIGHBOUR_SLEEP,
+    RETRY_EVERY,
+};
 use crate::via::bypass;
 use crate::via::control::{self, AskError, Control, Heard};
 use crate::via::ending::Ending;
@@ -71,6 +74,7 @@ impl Via {
         program: &str,
     ) -> Result<(Self, XdpLink), Error> {
         let mut control = Control::connect(path)?;
+        control.set_patience(BEGINNING_TIME);
         let hello = Request::Hello { version: VERSION };
         let (answer, fds) = control.ask(&hello)?;
         let Answer::Welcome { interfaces, .. } = answer else {
@@ -294,6 +298,10 @@ impl Via {
                 Some(greeting) => greeting,
                 None => State::Away(now + RETRY_EVERY),
             };
+        }
+        if let State::There(control) = &mut self.state {
+            // What it begins with has been asked for.
+            control.set_patience(ANSWER_TIME);
         }
         for _ in 0..MESSAGES_AT_ONCE {
             let heard = match &mut self.state {

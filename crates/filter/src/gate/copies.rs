@@ -7,7 +7,7 @@
 //! The packet is decided already: result and verdict wait in `scratch`, and the last of the taps returns the result.
 
 use super::code::{Code, Side, scratch};
-use super::limits::{SNAP_LEN_MAX, TAPS_MAX};
+use super::limits::{SLOTS, SNAP_LEN_MAX, TAPS_MAX};
 use super::maps::MapFds;
 use super::splice::splice;
 use super::tap::{Direction, TapRecord};
@@ -22,6 +22,29 @@ const CAPTURE_LENS: [u32; 5] = [66, 192, 1518, 9216, SNAP_LEN_MAX];
 /// Bytes at the front of a socket buffer that are made readable for the filter: all headers that one looks at.
 const FILTERED_LEN: i32 = 256;
 
+/// Slots, a bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotSet([u64; SLOTS as usize / 64]);
+
+const _: () = assert!(SLOTS.is_multiple_of(64));
+
+impl SlotSet {
+    /// Whether it has this slot.
+    pub const fn has(&self, slot: u32) -> bool {
+        slot < SLOTS && self.0[slot as usize / 64] >> (slot % 64) & 1 == 1
+    }
+}
+
+impl FromIterator<u32> for SlotSet {
+    fn from_iter<T: IntoIterator<Item = u32>>(slots: T) -> Self {
+        let mut set = Self::default();
+        for slot in slots {
+            set.0[slot as usize / 64] |= 1 << (slot % 64);
+        }
+        set
+    }
+}
+
 /// What a tap copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tap {
@@ -29,8 +52,8 @@ pub struct Tap {
     pub index: u32,
     /// Which packets.
     pub filter: Filter,
-    /// Whose packets: one bit for each slot that receives or sends them. None: everybody's, the host's too.
-    pub slots: Option<[u64; 4]>,
+    /// Whose packets: the slots that receive or send them. None: everybody's, the host's too.
+    pub slots: Option<SlotSet>,
     /// Bytes of each packet, at most [`SNAP_LEN_MAX`].
     pub snap_len: u32,
     /// The client's ring buffer.
@@ -92,7 +115,7 @@ impl Code<'_> {
     }
 
     /// To `hidden` unless the slot or its peer is in the set.
-    fn visible(&mut self, slots: &[u64; 4], hidden: Label) {
+    fn visible(&mut self, slots: &SlotSet, hidden: Label) {
         let shown = self.asm.label();
         for (at, last) in [(scratch::SLOT, false), (scratch::PEER, true)] {
             let other = if last { hidden } else { self.asm.label() };
@@ -106,15 +129,16 @@ impl Code<'_> {
     }
 
     /// On if the slot in the word at `at` is in the set.
-    fn member(&mut self, at: i16, slots: &[u64; 4], no: Label) {
+    fn member(&mut self, at: i16, slots: &SlotSet, no: Label) {
         let found = self.asm.label();
         self.load(Size::Word, Reg::R1, DECISION, at);
-        self.asm.jump_if(Reg::R1, Condition::Greater, 255, no);
         self.asm.set(Reg::R2, Reg::R1);
         self.asm.alu(Alu::ShiftRight, Reg::R2, 6);
         self.asm.alu(Alu::And, Reg::R1, 63);
-        for (index, word) in slots.iter().enumerate() {
-            let next = if index == 3 { no } else { self.asm.label() };
+        // A user has few programs: most words have no bit. One is looked at always: the kernel takes no code that nothing leads to.
+        let words = slots.0.iter().enumerate();
+        for (index, word) in words.filter(|(index, word)| *index == 0 || **word != 0) {
+            let next = self.asm.label();
             self.asm
                 .jump_if(Reg::R2, Condition::NotEqual, index as i32, next);
             for insn in Insn::load_imm64(Reg::R3, *word) {
@@ -124,10 +148,9 @@ impl Code<'_> {
             self.asm.alu(Alu::And, Reg::R3, 1);
             self.asm.jump_if(Reg::R3, Condition::Equal, 0, no);
             self.asm.jump(found);
-            if index < 3 {
-                self.asm.bind(next);
-            }
+            self.asm.bind(next);
         }
+        self.asm.jump(no);
         self.asm.bind(found);
     }
 

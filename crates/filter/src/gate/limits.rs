@@ -1,8 +1,8 @@
 //! Every bound of the gate, with its reason.
 
-/// Slots of one interface: the daemon's own, 0, 254 programs, and one that the daemon leaves empty. A slot fits a byte, and a
-/// set of them 256 bits.
-pub const SLOTS: u32 = 256;
+/// Slots of one interface: the daemon's own, 0, a thousand programs and some, and one that the daemon leaves empty. What the
+/// tables have for each is some 350 bytes, and 384 for each processor, which counts by itself.
+pub const SLOTS: u32 = 1024;
 
 /// Exact grants of one interface. 10,000 are what the daemon is measured with; connections that are handed to other
 /// processes take one each. At some 100 bytes an entry this is 7 MB of kernel memory.

@@ -11,7 +11,7 @@ use exos_filter::Filter;
 use exos_filter::gate::layout::address_bytes;
 use exos_filter::gate::limits::SNAP_LEN_MAX;
 use exos_filter::gate::{
-    self as gates, AddressFlags, Bucket, Counter, Direction, FlowKey, Slot, SlotKind, Tap,
+    self as gates, AddressFlags, Bucket, Counter, Direction, FlowKey, Slot, SlotKind, SlotSet, Tap,
     TapRecord, Verdict,
 };
 use exos_host::bpf::{Map, RingbufReader, permitted};
@@ -303,9 +303,9 @@ fn taps_copy_what_they_may_see() {
         let wire = wire();
         let size = 1 << 16;
         let taps = [
-            ("tcp", Some([0b10, 0, 0, 0]), 40),
+            ("tcp", Some(SlotSet::from_iter([1, 700])), 40),
             ("ip or arp", None, SNAP_LEN_MAX),
-            ("tcp dst port 80", Some([0b10, 0, 0, 0]), 1518),
+            ("tcp dst port 80", Some(SlotSet::from_iter([1])), 1518),
         ];
         let mut config = wire.model.config;
         config.taps = taps.len() as u32;

@@ -502,3 +502,22 @@ fn a_bridge_joins_its_ports() {
     drop(listener);
     NetNs::delete(&name).expect("ours to delete");
 }
+
+/// Pairs of one group go together, and no others.
+#[test]
+fn a_group_is_deleted_at_once() {
+    let Some(pair) = Pair::new("group") else {
+        return;
+    };
+    let netlink = pair.left.netlink().expect("a socket");
+    assert!(!netlink.delete_group(77).expect("there are none"));
+    for (ours, other, group) in [("a", "b", 77), ("c", "d", 77), ("e", "f", 78)] {
+        netlink.create_veth(ours, other).expect("free names");
+        let index = netlink.link_by_name(ours).expect("just made").index;
+        netlink.set_group(index, group).expect("it is there");
+    }
+    assert!(netlink.delete_group(77).expect("they are ours"));
+    let names = netlink.links().expect("they can be listed").into_iter();
+    let names: Vec<_> = names.map(|link| link.name).collect();
+    assert_eq!(names, ["lo", "wire", "f", "e"]);
+}

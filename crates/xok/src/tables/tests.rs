@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::rows::HEADER_WORDS;
 use super::*;
 use crate::claim::{Claim, Endpoint, Protocol};
-use crate::limits::TABLE_COUNTERS;
+use crate::limits::{SLOTS_MAX, TABLE_COUNTERS};
 
 fn memory() -> Vec<AtomicU64> {
     (0..WORDS).map(|_| AtomicU64::new(0)).collect()
@@ -96,7 +96,7 @@ fn every_table_gives_back_what_was_put_in() {
     assert!(tables.addresses().eq([address]));
     assert!(tables.routes().eq([route]));
     assert_eq!(tables.slot(255), Some(slot));
-    assert_eq!(tables.slot(256), None);
+    assert_eq!(tables.slot(SLOTS_MAX as u32), None);
     assert!(tables.grants().eq([grant]));
     assert!(tables.neighbours().eq([neighbour(v4(9), 1)]));
     writer.set::<Grant>(Grant::ROWS - 1, None);

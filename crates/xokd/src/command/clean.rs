@@ -15,11 +15,14 @@ use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use exos_host::{say, warn};
 
-use crate::gate;
+use crate::gate::{self, TakenDown};
 use crate::interface::{gate_name, gate_of_named};
 use crate::server::Server;
 use crate::slot::INNER;
 use crate::state::{self, Lock};
+
+/// Why a guard stays.
+const GUARDED: &str = "for a process has the program that it guards; it goes with the next daemon or --clean after that has ended";
 
 pub(super) fn run(socket: &Path) -> Result<ExitCode> {
     // Taking the socket shows that no daemon is there, and removes what one left of it.
@@ -28,14 +31,19 @@ pub(super) fn run(socket: &Path) -> Result<ExitCode> {
         inode: NetNs::current()?.inode()?,
         locks: BTreeMap::new(),
         removed: Vec::new(),
+        kept: Vec::new(),
     };
     clean.gates()?;
     clean.links()?;
     clean.namespaces()?;
     clean.states()?;
-    match clean.removed.is_empty() {
-        true => say!("nothing was left"),
-        false => clean.removed.iter().for_each(|what| say!("removed {what}")),
+    clean.removed.iter().for_each(|what| say!("removed {what}"));
+    clean
+        .kept
+        .iter()
+        .for_each(|what| say!("left alone: {what}"));
+    if clean.removed.is_empty() && clean.kept.is_empty() {
+        say!("nothing was left");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -60,6 +68,7 @@ struct Clean {
     /// Held until everything is done, so that no daemon begins with half of it; `None` where one runs.
     locks: BTreeMap<String, Option<Lock>>,
     removed: Vec<String>,
+    kept: Vec<String>,
 }
 
 impl Clean {
@@ -87,13 +96,28 @@ impl Clean {
         }
     }
 
+    /// Of a gate that was taken down before there may be guards alone.
+    fn note_gate(&mut self, name: &str, done: Result<TakenDown>) {
+        match done {
+            Ok(TakenDown { something, whole }) => {
+                if something {
+                    self.removed.push(format!("gate {name}"));
+                }
+                if !whole {
+                    self.kept.push(format!("guard of {name}, {GUARDED}"));
+                }
+            }
+            Err(error) => warn!("{error}"),
+        }
+    }
+
     fn gates(&mut self) -> Result<()> {
         for folder in gate::folders() {
             let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or("");
             if (self.is_here(name) || gate::is_orphan(&folder)?) && self.is_free(name)? {
                 // Dropped when the gate is gone: it puts back what the interface did before.
                 let _link = Link::open_pinned(&folder.join("in"));
-                self.note(format!("gate {name}"), gate::remove_folder(&folder));
+                self.note_gate(name, gate::remove_folder(&folder));
             }
         }
         Ok(())

@@ -25,7 +25,6 @@ use exos_host::netlink::Netlink;
 use exos_host::warn;
 use exos_link::Held;
 use exos_xok::Claim;
-use exos_xok::limits::SLOTS_MAX;
 use exos_xok::message::{Farewell, GrantId, LINK_BYTES, Notice, Secret};
 
 use super::Daemon;
@@ -68,12 +67,12 @@ impl Daemon {
         if interface.neighbours.responder_ref().is_some() {
             kept.push(0);
         }
-        interface.gate.keep_only(&kept)?;
-        for slot in (0..SLOTS_MAX as SlotId).filter(|slot| !kept.contains(slot)) {
-            let index = interface.link.index;
-            slot::remove(&self.netlink, index, slot)?;
+        // First: as long as a pair is there, what comes out of it is to be checked.
+        slot::keep_only(&self.netlink, interface.link.index, &kept)?;
+        match interface.adopted {
+            true => interface.gate.keep_only(&kept),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// What was left before, and what may be left of the slots that are not kept.

@@ -23,7 +23,8 @@ impl Daemon {
     ) -> Result<Option<AnswerWithFds>, Refused> {
         self.check_has_none(asked.connection)?;
         let user = self.user(who);
-        self.rates.count_attach(user)?;
+        let programs_max = self.config.policy.programs_max(who.uid, Some(&who.groups));
+        self.rates.count_attach(user, programs_max)?;
         let (slot, fds) = self.give_slot(asked.connection, who, pid, wanted)?;
         let fds = fds.into_iter().map(Rc::new).collect();
         if self.taps.show_all_of(who.uid, slot) {

@@ -12,7 +12,9 @@ use super::answers::{Refused, refuse};
 use super::attachment::Attachment;
 use super::taps::Taps;
 use crate::ledger::SlotId;
-use crate::limits::{CHUNKS_DEFAULT, MEMORY_UNNAMED, PROGRAMS};
+use crate::limits::{
+    CHUNKS_DEFAULT, CONNECTIONS_BESIDE, CONNECTIONS_PER_USER_MAX, MEMORY_UNNAMED, PROGRAMS,
+};
 use crate::policy::{Policy, Rule, Standing, Who};
 use crate::server::{Awaited, ConnectionId, Guests, User};
 
@@ -131,6 +133,11 @@ pub(super) struct House<'a> {
 impl Guests for House<'_> {
     fn standing(&self, who: &Who) -> Standing {
         self.policy.standing(who, own_user())
+    }
+
+    fn connections_max(&self, uid: u32, groups: Option<&[u32]>) -> usize {
+        let programs = self.policy.programs_max(uid, groups);
+        CONNECTIONS_PER_USER_MAX.max(programs.saturating_add(CONNECTIONS_BESIDE))
     }
 
     fn holds(&self, id: ConnectionId) -> bool {

@@ -1,6 +1,7 @@
 //! Giving slots and taking them.
 
 mod bypass;
+mod removal;
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -13,17 +14,18 @@ use exos_xok::message::{Mode, Refusal};
 use exos_xok::tables;
 
 use super::Daemon;
-use super::answers::{Refused, refuse};
+use super::answers::{Refused, busy, refuse};
 use super::attachment::{Attachment, Changes, Revocations};
 use crate::clock::now;
 use crate::interface::Interface;
 use crate::ledger::{Change, Owner, SlotId};
-use crate::limits::{NOBODY, REATTACH_TIME};
+use crate::limits::{AGAIN_AFTER, NOBODY, REATTACH_TIME};
 use crate::policy::{Rule, Who};
 use crate::random::random;
 use crate::server::ConnectionId;
 use crate::slot::{self, SlotPair, SlotPairConfig};
 use crate::state;
+pub(super) use removal::Removals;
 
 /// What a program asks for.
 pub(super) struct Wanted {
@@ -54,6 +56,7 @@ impl Daemon {
         pid: u32,
         wanted: Wanted,
     ) -> Result<(SlotId, Vec<OwnedFd>), Refused> {
+        self.removals.settle();
         self.leftovers.sweep(&self.netlink);
         let interface = self.choose_interface(&wanted.interface)?;
         let (index, name) = (interface.link.index, &interface.link.name);
@@ -117,8 +120,9 @@ impl Daemon {
         };
         let made = self.make_place(&config);
         if made.is_err() {
-            let _ = interface.gate.forget(slot);
+            // First: as long as the pair is there, what comes out of it is to be checked.
             let _ = slot::remove(&self.netlink, config.ifindex, slot);
+            let _ = interface.gate.forget(slot);
         }
         let (mut place, facts, fds) = made.map_err(|e| refuse(Refusal::System, e))?;
         let made = Made {
@@ -198,14 +202,23 @@ impl Daemon {
     }
 
     pub(super) fn free_slot(&self) -> Result<SlotId, Refused> {
-        // Not one of which copies are made still for anyone who had it before.
-        let is_free =
-            |slot: &SlotId| !self.attachments.contains_key(slot) && !self.taps.show(*slot);
+        // Not one of which copies are made still for anyone who had it before, nor one that is being taken away.
+        let is_free = |slot: &SlotId| {
+            let is_taken = self.attachments.contains_key(slot) || self.removals.has(*slot);
+            !is_taken && !self.taps.show(*slot)
+        };
         let free = (1..NOBODY).find(is_free);
-        free.ok_or_else(|| refuse(Refusal::Limit, "all slots are taken; end some program"))
+        free.ok_or_else(|| match self.removals.is_empty() {
+            true => refuse(Refusal::Limit, "all slots are taken; end some program"),
+            false => busy(
+                "programs have ended, and their slots are not free yet",
+                AGAIN_AFTER,
+            ),
+        })
     }
 
-    /// Takes a slot with all that it holds. What the kernel refuses is said, and does not stop the rest.
+    /// Takes a slot with all that it holds, and has its place taken away. What the kernel refuses is said, and does not stop
+    /// the rest.
     pub(super) fn remove_slot(&mut self, slot: SlotId) {
         self.check_promises(slot);
         let Some(attachment) = self.attachments.remove(&slot) else {
@@ -222,15 +235,12 @@ impl Daemon {
         let Some(interface) = self.interface(attachment.interface) else {
             return;
         };
-        let done = [
-            interface.gate.forget(slot),
-            slot::remove(&self.netlink, attachment.interface, slot),
-        ];
-        for error in done.into_iter().filter_map(Result::err) {
+        let remains = interface.gate.remains();
+        if let Err(error) = interface.gate.close_slot(slot) {
             warn!("slot {slot}: {error}");
         }
-        self.tables
-            .write(|w| w.set::<tables::Slot>(slot as usize, None));
+        self.removals.add(slot, remains);
+        self.tables.remove_slot(slot);
         let leftover = attachment.record.leftover();
         self.leftovers
             .add(attachment.interface, leftover, attachment.memory);

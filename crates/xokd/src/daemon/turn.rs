@@ -36,6 +36,7 @@ impl Daemon {
         self.end_what_is_due(now);
         self.count(now);
         self.serve_worker();
+        self.removals.go_on();
         self.save_passed_on(now);
         self.tell_changes();
         Ok(())
@@ -54,6 +55,7 @@ impl Daemon {
             PollFd::from_borrowed_fd(signals, PollFlags::IN),
             PollFd::new(&self.host, PollFlags::IN),
             PollFd::new(&self.worker, PollFlags::IN),
+            PollFd::new(&self.removals, PollFlags::IN),
         ];
         for interface in &self.interfaces {
             let link = interface.neighbours.responder_ref().and_then(|r| r.fd());
@@ -201,7 +203,7 @@ impl Daemon {
         self.renew_due_filters(now);
         self.take_revoked(now);
         self.end_awaited(now);
-        // One in a turn: each takes long, and others may have come back meanwhile.
+        // One in a turn: others may have come back meanwhile.
         let due = |end: Option<Now>| end.is_some_and(|end| end <= now);
         let first = self
             .attachments
@@ -218,6 +220,7 @@ impl Daemon {
         }
         self.counted = now;
         self.leftovers.sweep(&self.netlink);
+        self.removals.retry();
         for interface in &mut self.interfaces {
             interface.gate.look_at_device();
         }

@@ -96,7 +96,12 @@ impl Gate {
             None => Ok(()),
         };
         let live = live.and_then(|live| arrives().map(|()| live));
-        if let Some(live) = live.or_else(|error| self.forget_live(slot).and(Err(error)))? {
+        if let Some(live) = live.or_else(|error| {
+            let forgotten = self.forget_secret(slot);
+            forgotten
+                .and(self.remains().forget_memory(slot))
+                .and(Err(error))
+        })? {
             lent.live = live.metadata;
             lent.descriptors.extend(live.descriptors);
         }

@@ -52,26 +52,44 @@ fn found<T>(opened: Result<T>) -> Result<Option<T>> {
     }
 }
 
+/// What became of the names of a gate that was taken down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TakenDown {
+    /// There was something that is gone.
+    pub something: bool,
+    /// Nothing stays. Else guards do, of programs which somebody has.
+    pub whole: bool,
+}
+
 /// Takes the names of a gate away, and with them the gate.
-pub fn remove_folder(folder: &Path) -> Result<()> {
+pub fn remove_folder(folder: &Path) -> Result<TakenDown> {
     remove_host_filter(folder)?;
     let what = || format!("cannot remove {}", folder.display());
     let entries = match std::fs::read_dir(folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(TakenDown {
+                something: false,
+                whole: true,
+            });
+        }
         entries => entries.context(what)?,
     };
     forget_slots(folder);
     // The links first: without them no packet meets a table that is half gone.
     let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     names.sort_by_key(|name| (live::is_guard(name), !is_link(name)));
-    let mut all = true;
+    let mut removed = Vec::new();
     for name in names {
-        all &= live::remove_name(&name)?;
+        removed.push(live::remove_name(&name)?);
     }
-    match all {
-        true => std::fs::remove_dir(folder).context(what),
-        false => Ok(()),
+    let whole = !removed.contains(&false);
+    if whole {
+        std::fs::remove_dir(folder).context(what)?;
     }
+    Ok(TakenDown {
+        something: whole || removed.contains(&true),
+        whole,
+    })
 }
 
 /// Empties the table of slots: programs that were lent to send by have the tables as long as somebody has them, and would go by

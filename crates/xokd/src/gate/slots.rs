@@ -10,13 +10,14 @@
 //!
 //! The tables outlive the daemon, so nothing that it remembers is asked when a slot goes: what leads to the slot is
 //! found in the tables themselves, whole or half made, by this daemon or by an earlier one. For that a slot is entered
-//! in `by_ifindex` and `queue_owner` before anything that only they tell of.
+//! in `slots` before anything else, and in `by_ifindex` and `queue_owner` before anything that only they tell of.
 
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use exos_filter::gate::limits::{QUEUES_MAX, SLOTS};
-use exos_filter::gate::{Slot, SlotKind};
+use exos_filter::gate::{Maps, Slot, SlotKind};
 use exos_host::bpf::{Link, Map, TcxHook};
 use exos_host::error::Result;
 
@@ -55,8 +56,8 @@ impl Gate {
     fn enter_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
         let key = id.to_ne_bytes();
         // That of the number's last holder, should it be there still.
-        self.forget_memory(&self.maps.arrivals, id)?;
-        self.forget_live(id)?;
+        self.forget_secret(id)?;
+        self.remains().forget_memory(id)?;
         if slot.kind != SlotKind::Daemon {
             // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
             let zeros = vec![0; self.maps.counters.user_value_size()];
@@ -65,12 +66,39 @@ impl Gate {
         self.maps.slots.update(&key, &slot.to_bytes())
     }
 
-    /// Takes a slot out, whatever of it is there. Its grants must be gone. A socket on a queue receives nothing more,
-    /// and can send until its last holder has gone.
+    /// Takes a slot out, whatever of it is there. Its grants must be gone, and its pair.
     pub fn forget(&self, id: SlotId) -> Result<()> {
-        let interfaces = self.forget_interfaces(|slot, _| slot == id);
-        let queues = self.forget_queues(|slot| slot == id && slot != 0);
-        interfaces.and(queues).and(self.forget_entry(id))
+        self.close_slot(id).and(self.remains().forget(id))
+    }
+
+    /// Has nothing more be received or sent for a slot. Its grants must be gone. A socket on a queue receives nothing more, and
+    /// can send until its last holder has gone. The rest is for [`Remains::forget`], without its pair.
+    pub fn close_slot(&self, id: SlotId) -> Result<()> {
+        let slot = self.slot(id)?;
+        let interface = self.forget_interface(id, slot.ifindex);
+        let queues = match slot.kind {
+            SlotKind::Direct => self.forget_queues(|owner| owner == id),
+            _ => Ok(()),
+        };
+        interface.and(queues).and(self.empty(id))
+    }
+
+    /// Where slots' remains are.
+    pub fn remains(&self) -> Remains {
+        Remains {
+            ifindex: self.config.ifindex,
+            folder: self.folder.clone(),
+            maps: Arc::clone(&self.maps),
+        }
+    }
+
+    /// Forgets that an interface is a slot's.
+    fn forget_interface(&self, id: SlotId, ifindex: u32) -> Result<()> {
+        let key = ifindex.to_ne_bytes();
+        match self.maps.by_ifindex.lookup(&key)?.and_then(number) {
+            Some(slot) if slot == id => self.maps.by_ifindex.delete(&key).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// Takes out all slots but these, and everything that leads to none: also what no daemon knows of any more.
@@ -83,7 +111,8 @@ impl Gate {
         self.forget_interfaces(|slot, ifindex| !kept.contains(&slot) || !is_at(slot, ifindex))?;
         self.forget_queues(|slot| slot == 0 || !kept.contains(&slot))?;
         let mut others = (0..SLOTS).filter(|id| !kept.contains(id));
-        others.try_for_each(|id| self.forget_entry(id))
+        let remains = self.remains();
+        others.try_for_each(|id| self.empty(id).and(remains.forget(id)))
     }
 
     /// Forgets whose interfaces are that these slots have.
@@ -111,26 +140,11 @@ impl Gate {
         Ok(())
     }
 
-    /// Empties a slot's own entries, and takes its links off.
-    fn forget_entry(&self, id: SlotId) -> Result<()> {
+    /// Empties a slot's entry, and has nobody send for it.
+    fn empty(&self, id: SlotId) -> Result<()> {
         let key = id.to_ne_bytes();
-        let port = self.maps.ports.delete(&key).map(drop);
-        let live = self.forget_live(id);
-        let arrivals = self.forget_memory(&self.maps.arrivals, id);
         let entry = self.maps.slots.update(&key, &Slot::default().to_bytes());
-        for name in [self.check_name(id), self.ring_name(id)] {
-            let _ = std::fs::remove_file(name);
-        }
-        port.and(live).and(arrivals).and(entry)
-    }
-
-    /// Lets go of memory that a slot has in this map. Where there is none it is not tried: each try waits for the
-    /// kernel's grace period, until no processor uses the table any more.
-    pub(super) fn forget_memory(&self, map: &Map, id: SlotId) -> Result<()> {
-        match map.lookup(&id.to_ne_bytes())? {
-            Some(_) => map.clear(id).map(drop),
-            None => Ok(()),
-        }
+        self.forget_secret(id).and(entry)
     }
 
     /// The slot that a queue belongs to; 0 for none.
@@ -141,7 +155,7 @@ impl Gate {
 
     /// Where the XDP link of a slot's ring is to be pinned.
     pub fn ring_name(&self, id: SlotId) -> PathBuf {
-        self.folder.join(format!("slot{id}-ring"))
+        ring_name(&self.folder, id)
     }
 
     /// Whether the ring of a slot gets what arrives at the other end of its pair.
@@ -151,8 +165,54 @@ impl Gate {
 
     /// Where the link of the check of what a slot sends is pinned.
     pub(super) fn check_name(&self, id: SlotId) -> PathBuf {
-        self.folder.join(format!("slot{id}-out"))
+        check_name(&self.folder, id)
     }
+}
+
+/// Where what is left of slots that are closed is found.
+#[derive(Debug)]
+pub struct Remains {
+    ifindex: u32,
+    folder: PathBuf,
+    maps: Arc<Maps<Map>>,
+}
+
+impl Remains {
+    /// The number of the interface.
+    pub fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+
+    /// Takes off the links of a slot that is closed, and lets go of its memory. Its pair must be gone: what comes out of it is to
+    /// be checked.
+    pub fn forget(&self, id: SlotId) -> Result<()> {
+        for name in [check_name(&self.folder, id), ring_name(&self.folder, id)] {
+            let _ = std::fs::remove_file(name);
+        }
+        let port = self.maps.ports.delete(&id.to_ne_bytes()).map(drop);
+        port.and(self.forget_memory(id))
+    }
+
+    /// Lets go of all memory that a slot has in the packet path. Where there is none it is not tried: each try waits for the
+    /// kernel's grace period, until no processor uses the table any more.
+    pub(super) fn forget_memory(&self, id: SlotId) -> Result<()> {
+        let maps = [&self.maps.arrivals, &self.maps.queues, &self.maps.frames];
+        let forgotten = maps.map(|map| match map.lookup(&id.to_ne_bytes())? {
+            Some(_) => map.clear(id).map(drop),
+            None => Ok(()),
+        });
+        forgotten.into_iter().collect()
+    }
+}
+
+/// Where the XDP link of a slot's ring is pinned.
+fn ring_name(folder: &Path, id: SlotId) -> PathBuf {
+    folder.join(format!("slot{id}-ring"))
+}
+
+/// Where the link of the check of what a slot sends is pinned.
+fn check_name(folder: &Path, id: SlotId) -> PathBuf {
+    folder.join(format!("slot{id}-out"))
 }
 
 fn number(bytes: Vec<u8>) -> Option<u32> {

@@ -169,6 +169,27 @@ fn groups_count() {
     assert!(policy.attach(&who(7), "e", None).is_err());
 }
 
+/// The most of what rules say of a user, their groups, or everybody.
+#[test]
+fn programs_are_as_many_as_one_rule_allows() {
+    let allow = [
+        "user = \"7\"\nprograms_max = 100",
+        "group = \"50\"\nprograms_max = 500",
+        "anyone = true\nprograms_max = 2",
+    ];
+    let allow: String = allow.map(|rule| format!("[[allow]]\n{rule}\n")).concat();
+    let text = format!("[[interface]]\nname=\"e\"\nshare_address=true\n{allow}");
+    let policy = file::parse(Path::new("p"), &text).expect("it is right");
+    for (uid, groups, most) in [
+        (7, Some(&[7][..]), 100),
+        (7, Some(&[7, 50]), 500),
+        (8, Some(&[8]), 2),
+        (8, None, 500),
+    ] {
+        assert_eq!(policy.programs_max(uid, groups), most, "{uid} {groups:?}");
+    }
+}
+
 /// Queues are those of the rule; which mode comes first says what a program gets that does not ask.
 #[test]
 fn queues_are_lent_by_rules_that_say_direct() {

@@ -22,8 +22,7 @@ use super::closing::Next;
 use super::{Connection, ConnectionId, Cut, Server};
 use crate::clock::Now;
 use crate::limits::{
-    ACCEPT_PAUSE, CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME,
-    SLOTLESS_TIME,
+    ACCEPT_PAUSE, CONNECTIONS, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME, SLOTLESS_TIME,
 };
 use crate::policy::{Standing, Who};
 
@@ -31,6 +30,8 @@ use crate::policy::{Standing, Who};
 pub trait Guests {
     /// How well the policy knows somebody.
     fn standing(&self, who: &Who) -> Standing;
+    /// How many connections a user may have; of one whose groups are not known yet, at most.
+    fn connections_max(&self, uid: u32, groups: Option<&[u32]>) -> usize;
     /// Whether a connection has what others depend on: a slot, or packets that it is shown.
     fn holds(&self, id: ConnectionId) -> bool;
     /// Users whose programs have not come back to their slots yet.
@@ -83,7 +84,7 @@ impl Server {
         let uid = socket_peercred(&socket).map(|c| c.uid.as_raw());
         let of_user = self.connections.values().map(|c| c.peer.uid);
         let of_user = of_user.filter(|user| uid == Ok(*user)).count();
-        if of_user >= CONNECTIONS_PER_USER_MAX {
+        if uid.is_ok_and(|uid| of_user >= guests.connections_max(uid, None)) {
             self.count(Cut::TooMany);
             self.closing.close(socket);
             return;
@@ -95,7 +96,9 @@ impl Server {
         let mut connection = Connection::new(socket, peer, now);
         connection.standing = guests.standing(&connection.who());
         let unnamed = connection.standing == Standing::Unnamed;
-        let too_many = unnamed && of_user >= CONNECTIONS_UNNAMED_MAX;
+        let peer = &connection.peer;
+        let too_many = of_user >= guests.connections_max(peer.uid, Some(&peer.groups))
+            || unnamed && of_user >= CONNECTIONS_UNNAMED_MAX;
         if too_many || !self.has_room(&connection, now, guests) {
             self.count(Cut::TooMany);
             turn_away(&connection, self.closing.next(&connection.socket));

@@ -61,6 +61,7 @@ struct Everybody {
     standing: Standing,
     holding: Vec<ConnectionId>,
     awaited: Vec<Awaited>,
+    connections_max: usize,
 }
 
 impl Everybody {
@@ -73,6 +74,7 @@ impl Everybody {
             standing,
             holding: Vec::new(),
             awaited: Vec::new(),
+            connections_max: CONNECTIONS_PER_USER_MAX,
         }
     }
 }
@@ -80,6 +82,11 @@ impl Everybody {
 impl Guests for Everybody {
     fn standing(&self, _: &Who) -> Standing {
         self.standing
+    }
+
+    fn connections_max(&self, _: u32, groups: Option<&[u32]>) -> usize {
+        // Groups of which the one that connects is none may allow more.
+        self.connections_max + usize::from(groups.is_none())
     }
 
     fn holds(&self, id: ConnectionId) -> bool {
@@ -260,6 +267,26 @@ fn one_user_cannot_keep_the_others_out() {
     assert!(server.silent(HELLO_TIME).is_empty());
     let late = HELLO_TIME + Now::from_millis(1);
     assert_eq!(server.silent(late).len(), CONNECTIONS_PER_USER_MAX);
+    // What it has said waits for its turn.
+    send(&programs[0], &Request::Hello { version: VERSION }.encode(1));
+    assert_eq!(server.silent(late).len(), CONNECTIONS_PER_USER_MAX - 1);
+}
+
+/// A policy may allow a user more programs than that.
+#[test]
+fn who_may_have_more_programs_has_more_connections() {
+    let (mut server, path) = server("more");
+    let guests = Everybody {
+        connections_max: CONNECTIONS_PER_USER_MAX + 10,
+        ..Everybody::named()
+    };
+    let mut programs = Vec::new();
+    for _ in 0..guests.connections_max + 3 {
+        programs.push(connect(&path));
+        server.accept(|| START, &guests);
+    }
+    assert_eq!(server.len(), guests.connections_max);
+    assert_eq!(count(&server, "connections_refused_too_many"), 3);
 }
 
 /// Fills the server as if connections of this many other users were there, of one standing.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use exos_host::bpf::{Map, Prog};
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use exos_host::shared::SharedWords;
@@ -395,4 +396,35 @@ fn who_does_not_come_back_goes_one_in_a_turn() {
         "{}",
         left()
     );
+}
+
+/// A gate that was taken down while a process had its program of live frames leaves the guard, and is not taken down again and
+/// again.
+#[test]
+fn a_guard_that_is_left_is_no_gate() {
+    let Some(lab) = Lab::new("guard") else {
+        return;
+    };
+    let inode = NetNs::open(&lab.side('a')).and_then(|ns| ns.inode());
+    let name = format!("{}-7", inode.expect("it is there"));
+    let folder = std::path::Path::new("/sys/fs/bpf/exos").join(&name);
+    std::fs::create_dir_all(&folder).expect("as root");
+    // r0 = XDP_PASS; exit
+    let program = Prog::load(&[0x0000_0002_0000_00b7, 0x95], "kept", false).expect("as root");
+    let id = program.info().expect("it is there").id;
+    let stands_for =
+        |name: &str| Map::array("exos_test", 4, 1).and_then(|map| map.pin(&folder.join(name)));
+    stands_for(&format!("guard{id}")).expect("a free name");
+    stands_for("config").expect("a free name");
+    let clean = || String::from_utf8(lab.clean().stdout).expect("text");
+    let (removed, kept) = (format!("removed gate {name}"), format!("guard of {name}"));
+    for something in [true, false] {
+        let said = clean();
+        assert_eq!(said.contains(&removed), something, "{said}");
+        assert!(said.contains(&kept), "{said}");
+    }
+    drop(program);
+    let said = clean();
+    assert!(said.contains(&removed) && !said.contains(&kept), "{said}");
+    assert!(!folder.exists());
 }

@@ -10,6 +10,7 @@ mod lab;
 mod leftovers;
 mod lifetimes;
 mod live;
+mod many;
 mod multicast;
 mod packet_socket;
 mod packets;

@@ -213,6 +213,28 @@ impl Netlink {
         })
     }
 
+    /// Makes an interface one of a group; by default they are of group 0.
+    pub fn set_group(&self, index: u32, group: u32) -> Result<()> {
+        self.set(index, LinkAttribute::Group(group), || {
+            format!("cannot put the interface with index {index} into a group")
+        })
+    }
+
+    /// Deletes all interfaces of a group; of veth pairs both ends go. The kernel waits once for all of them. False when there
+    /// are none.
+    pub fn delete_group(&self, group: u32) -> Result<bool> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::Group(group));
+        let deleted = self.change(RouteNetlinkMessage::DelLink(message), 0, || {
+            format!("cannot delete the interfaces of group {group}")
+        });
+        match deleted {
+            Ok(()) => Ok(true),
+            Err(e) if e.is(libc::ENODEV) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Brings an interface up or down.
     pub fn set_up(&self, index: u32, up: bool) -> Result<()> {
         let mut message = LinkMessage::default();

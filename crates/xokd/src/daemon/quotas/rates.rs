@@ -11,6 +11,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use exos_xok::limits::SLOTS_MAX;
+
 use crate::clock::{Now, now};
 use crate::daemon::answers::{Refused, busy};
 use crate::limits::{
@@ -30,29 +32,37 @@ pub(in crate::daemon) struct Rates {
 impl Default for Rates {
     fn default() -> Self {
         Self {
-            attaches: Rate::new(ATTACHES_AT_ONCE, ATTACHES_OF_MANY, ATTACH_EVERY),
-            filters: Rate::new(FILTERS_AT_ONCE, FILTERS_OF_MANY, FILTER_EVERY),
+            attaches: Rate::new(ATTACHES_OF_MANY, ATTACH_EVERY),
+            filters: Rate::new(FILTERS_OF_MANY, FILTER_EVERY),
         }
     }
 }
 
 impl Rates {
     /// Counts an attachment that is asked for, and refuses it when there are too many.
-    pub(in crate::daemon) fn count_attach(&mut self, user: User) -> Result<(), Refused> {
-        self.attaches.ask(user, "attach too often")
+    /// Of a user that may have this many programs as many may attach at once.
+    pub(in crate::daemon) fn count_attach(
+        &mut self,
+        user: User,
+        programs_max: usize,
+    ) -> Result<(), Refused> {
+        let at_once = u32::try_from(programs_max).unwrap_or(u32::MAX);
+        let at_once = at_once.clamp(ATTACHES_AT_ONCE, SLOTS_MAX as u32);
+        self.attaches.ask(user, at_once, "attach too often")
     }
 
     /// Counts a filter that is asked for, to claim it or for copies, and refuses it when there are too many.
     pub(in crate::daemon) fn count_filter(&mut self, user: User) -> Result<(), Refused> {
         let what = "ask for filters too often (several can be one, with \"or\")";
-        self.filters.ask(user, what)
+        self.filters.ask(user, FILTERS_AT_ONCE, what)
     }
 
     /// Charges a user with what was done for filters of theirs, as measured: beyond the time that is paid for by asking, or all.
     pub(in crate::daemon) fn charge_filter(&mut self, user: User, took: Duration, paid: bool) {
         let takes = took * FILTER_TIME_PART;
         let paid = if paid { FILTER_EVERY } else { Duration::ZERO };
-        self.filters.charge(user, takes.saturating_sub(paid), now());
+        let takes = takes.saturating_sub(paid);
+        self.filters.charge((user, FILTERS_AT_ONCE), takes, now());
     }
 
     /// How much a user has had of the time for filters lately: together with those like them, and themselves.
@@ -84,8 +94,7 @@ impl Whose {
 /// Who has asked for one kind of thing lately.
 #[derive(Debug)]
 struct Rate {
-    at_once: u32,
-    /// Of all users whom no rule names, and of all whom rules name by a group.
+    /// How many all users may ask for at once whom no rule names, and all whom rules name by a group.
     of_many: [u32; 2],
     every: Duration,
     /// Until when each has asked in advance.
@@ -93,24 +102,24 @@ struct Rate {
 }
 
 impl Rate {
-    /// This many at once, of one user and of many, and after that one in each such time.
-    fn new(at_once: u32, of_many: [u32; 2], every: Duration) -> Self {
+    /// This many at once of many users, and after that one in each such time.
+    fn new(of_many: [u32; 2], every: Duration) -> Self {
         Self {
-            at_once,
             of_many,
             every,
             until: BTreeMap::new(),
         }
     }
 
-    fn ask(&mut self, asker: User, what: &str) -> Result<(), Refused> {
-        let counted = self.count(asker, now());
+    /// Counts what a user asks for who may ask for this many at once.
+    fn ask(&mut self, asker: User, at_once: u32, what: &str) -> Result<(), Refused> {
+        let counted = self.count((asker, at_once), now());
         counted.map_err(|(whose, wait)| busy(&format!("{} {what}", whose.name()), wait))
     }
 
     /// Whose times a user's are, and how much of each may be used at once.
-    fn pools(&self, (standing, uid): User) -> Vec<(Whose, Duration)> {
-        let user = (Whose::User(uid), self.every * self.at_once);
+    fn pools(&self, ((standing, uid), at_once): (User, u32)) -> Vec<(Whose, Duration)> {
+        let user = (Whose::User(uid), self.every * at_once);
         match standing {
             Standing::Own => Vec::new(),
             Standing::Named => vec![user],
@@ -122,7 +131,7 @@ impl Rate {
     }
 
     /// Counts an attempt, or says in whose way it is and when there may be one again.
-    fn count(&mut self, user: User, now: Now) -> Result<(), (Whose, Duration)> {
+    fn count(&mut self, user: (User, u32), now: Now) -> Result<(), (Whose, Duration)> {
         let pools = self.pools(user);
         self.until.retain(|_, until| *until > now);
         // A user that is refused for one of them uses up nothing of the other.
@@ -137,7 +146,7 @@ impl Rate {
     }
 
     /// Adds to what a user has used, up to all that may be used at once.
-    fn charge(&mut self, user: User, takes: Duration, now: Now) {
+    fn charge(&mut self, user: (User, u32), takes: Duration, now: Now) {
         for (whose, at_once) in self.pools(user) {
             let used = (self.ahead(whose, now) + takes).min(at_once);
             self.until.insert(whose, now + used);
@@ -160,13 +169,13 @@ mod tests {
     const START: Now = Now::from_secs(7);
 
     fn rate() -> Rate {
-        Rate::new(AT_ONCE, OF_MANY, EVERY)
+        Rate::new(OF_MANY, EVERY)
     }
 
     #[test]
     fn some_at_once_and_then_one_at_a_time() {
         let mut rate = rate();
-        let [one, other] = [(Standing::Named, 1), (Standing::Named, 2)];
+        let [one, other] = [1, 2].map(|uid| ((Standing::Named, uid), AT_ONCE));
         let wait = Err((Whose::User(1), EVERY));
         for _ in 0..AT_ONCE {
             assert_eq!(rate.count(one, START), Ok(()));
@@ -185,6 +194,23 @@ mod tests {
     }
 
     #[test]
+    fn who_may_have_more_programs_attaches_more_at_once() {
+        let mut rates = Rates::default();
+        let refused_after = |rates: &mut Rates, uid, programs_max| {
+            let mut asked = 0..u32::MAX;
+            asked.find(|_| {
+                let user = (Standing::Named, uid);
+                rates.count_attach(user, programs_max).is_err()
+            })
+        };
+        // One may come back while they are asked for.
+        for (uid, programs_max, most) in [(1, 1, ATTACHES_AT_ONCE), (2, 100, 100)] {
+            let after = refused_after(&mut rates, uid, programs_max).expect("some time");
+            assert!((most..most + 4).contains(&after), "{after}");
+        }
+    }
+
+    #[test]
     fn who_is_many_has_the_rate_of_one() {
         for (standing, most) in [Standing::Unnamed, Standing::Member]
             .into_iter()
@@ -194,7 +220,7 @@ mod tests {
             let all = Whose::All(standing);
             let mut ask = |at| {
                 (1..100)
-                    .map(|uid| rate.count((standing, uid), at))
+                    .map(|uid| rate.count(((standing, uid), AT_ONCE), at))
                     .collect()
             };
             let asked: Vec<_> = ask(START);
@@ -206,7 +232,7 @@ mod tests {
             assert_eq!(asked.last(), Some(&Err((all, EVERY))));
             let later: Vec<_> = ask(START + EVERY);
             assert_eq!(later.iter().flatten().count(), 1);
-            let named = (Standing::Named, 0);
+            let named = ((Standing::Named, 0), AT_ONCE);
             assert_eq!(
                 rate.count(named, START),
                 Ok(()),
@@ -218,16 +244,16 @@ mod tests {
     #[test]
     fn who_asks_too_often_himself_takes_nothing_from_those_like_him() {
         let mut rate = rate();
-        let count = |_| rate.count((Standing::Unnamed, 1), START);
+        let count = |_| rate.count(((Standing::Unnamed, 1), AT_ONCE), START);
         let granted: Vec<_> = (0..100).map(count).collect();
         assert_eq!(granted.iter().flatten().count(), AT_ONCE as usize);
-        assert_eq!(rate.count((Standing::Unnamed, 2), START), Ok(()));
+        assert_eq!(rate.count(((Standing::Unnamed, 2), AT_ONCE), START), Ok(()));
     }
 
     #[test]
     fn what_takes_longer_is_charged() {
         let mut rate = rate();
-        let user = (Standing::Unnamed, 1);
+        let user = ((Standing::Unnamed, 1), AT_ONCE);
         rate.charge(user, EVERY * (AT_ONCE - 1), START);
         assert_eq!(rate.count(user, START), Ok(()));
         assert_eq!(rate.count(user, START), Err((Whose::User(1), EVERY)));
@@ -240,7 +266,10 @@ mod tests {
             "nobody waits longer than after all at once"
         );
         let all = (Whose::All(Standing::Unnamed), EVERY);
-        assert_eq!(rate.count((Standing::Unnamed, 2), rested), Err(all));
+        assert_eq!(
+            rate.count(((Standing::Unnamed, 2), AT_ONCE), rested),
+            Err(all)
+        );
     }
 
     #[test]
@@ -251,8 +280,12 @@ mod tests {
             (Standing::Unnamed, 2),
             (Standing::Named, 3),
         ];
-        rates.filters.charge(one, FILTER_EVERY * 3, START);
-        rates.filters.charge(named, FILTER_EVERY, START);
+        rates
+            .filters
+            .charge((one, FILTERS_AT_ONCE), FILTER_EVERY * 3, START);
+        rates
+            .filters
+            .charge((named, FILTERS_AT_ONCE), FILTER_EVERY, START);
         let used = |user| rates.filters_used(user, START);
         assert!(used(named) < used(like) && used(like) < used(one));
         assert_eq!(used((Standing::Own, 0)), [Duration::ZERO; 2]);

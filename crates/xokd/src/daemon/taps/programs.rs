@@ -3,11 +3,12 @@
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
 
-use exos_filter::{Filter, gate};
+use exos_filter::Filter;
+use exos_filter::gate::{self, SlotSet};
 use exos_host::error::{Context as _, Error};
 use exos_xok::message::{Answer, Refusal};
 
-use super::state::{Arrival, Slots};
+use super::state::Arrival;
 use crate::daemon::Daemon;
 use crate::daemon::answers::{Asked, Refused, refuse};
 use crate::daemon::generals::check_words;
@@ -20,7 +21,7 @@ impl Daemon {
     pub(super) fn make_tap(&mut self, number: u32, asked: Option<Asked>) {
         let tap = &self.taps.taps[&number];
         let slots = if tap.all {
-            Slots::default()
+            SlotSet::default()
         } else {
             self.slots_of(tap.who.uid)
         };

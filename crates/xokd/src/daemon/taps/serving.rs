@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use exos_filter::gate::SlotSet;
 use exos_filter::gate::limits::{SNAP_LEN_MAX, TAPS_MAX};
 use exos_host::bpf::Map;
 use exos_xok::message::{Answer, Refusal};
 use serde_json::{Value, json};
 
-use super::state::{Ended, Slots, Tap};
+use super::state::{Ended, Tap};
 use crate::daemon::Daemon;
 use crate::daemon::answers::{Answered, Asked, Refused, refuse};
 use crate::limits::TAP_RING_BYTES;
@@ -51,7 +52,7 @@ impl Daemon {
             filter: None,
             snap_len: wanted.snap.clamp(1, SNAP_LEN_MAX),
             all: wanted.all,
-            copied: Slots::default(),
+            copied: SlotSet::default(),
             making: None,
             ring: Arc::new(ring),
             ring_id,
@@ -89,18 +90,10 @@ impl Daemon {
     }
 
     /// A user's slots, a bit for each.
-    pub(super) fn slots_of(&self, uid: u32) -> Slots {
-        let mut slots = Slots::default();
-        for record in self
-            .attachments
-            .values()
-            .map(|attachment| &attachment.record)
-        {
-            if record.who.uid == uid {
-                slots[record.slot as usize / 64 % 4] |= 1 << (record.slot % 64);
-            }
-        }
-        slots
+    pub(super) fn slots_of(&self, uid: u32) -> SlotSet {
+        let records = self.attachments.values().map(|a| &a.record);
+        let own = records.filter(|record| record.who.uid == uid);
+        own.map(|record| record.slot).collect()
     }
 
     /// Ends a tap of this connection.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use exos_filter::Filter;
+use exos_filter::gate::SlotSet;
 use exos_host::bpf::{Map, map_exists};
 use exos_xok::message::Refusal;
 
@@ -33,13 +34,6 @@ pub(super) struct Arrival {
     pub(super) fds: Vec<Rc<OwnedFd>>,
 }
 
-/// Slots, a bit for each.
-pub(super) type Slots = [u64; 4];
-
-pub(super) fn has(slots: &Slots, slot: SlotId) -> bool {
-    slots[slot as usize / 64 % 4] >> (slot % 64) & 1 == 1
-}
-
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) who: Who,
@@ -63,8 +57,8 @@ pub(super) struct Tap {
     pub(super) snap_len: u32,
     pub(super) all: bool,
     /// The slots that its programs copy, and that those copy that are being made.
-    pub(super) copied: Slots,
-    pub(super) making: Option<Slots>,
+    pub(super) copied: SlotSet,
+    pub(super) making: Option<SlotSet>,
     pub(super) ring: Arc<Map>,
     /// The ring's number in the kernel.
     pub(super) ring_id: u32,
@@ -82,14 +76,14 @@ impl Taps {
         let mut slots = taps
             .flat_map(|tap| [Some(tap.copied), tap.making])
             .flatten();
-        slots.any(|slots| has(&slots, slot))
+        slots.any(|slots| slots.has(slot))
     }
 
     /// Whether all copies that a user has of their own show a slot.
     pub(in crate::daemon) fn show_all_of(&self, uid: u32, slot: SlotId) -> bool {
         let own = |tap: &&Tap| !tap.all && tap.who.uid == uid;
         let mut own = self.taps.values().filter(own);
-        own.all(|tap| has(&tap.copied, slot))
+        own.all(|tap| tap.copied.has(slot))
     }
 
     /// Keeps the answer to a program until its copies are made.

@@ -356,22 +356,7 @@ impl Program {
     }
 
     pub fn attached_by(&self, mode: Mode) -> Attached {
-        let (answer, fds) = self.attach_by(mode);
-        let descriptors = fds.len();
-        let Answer::Attached {
-            facts, slot, token, ..
-        } = answer
-        else {
-            panic!("{answer:?}")
-        };
-        let adopted = XdpLink::adopt("wire", &Facts::from_bytes(&facts.link), fds);
-        Attached {
-            slot,
-            token,
-            direct: facts.direct,
-            descriptors,
-            link: Link::from(adopted.expect("a ring")),
-        }
+        Attached::from(self.attach_by(mode))
     }
 
     pub fn claim(&self, protocol: Protocol, port: PortWish) -> Answer {
@@ -392,6 +377,26 @@ pub struct Attached {
     pub direct: bool,
     pub descriptors: usize,
     pub link: Link,
+}
+
+impl From<(Answer, Vec<OwnedFd>)> for Attached {
+    fn from((answer, fds): (Answer, Vec<OwnedFd>)) -> Self {
+        let descriptors = fds.len();
+        let Answer::Attached {
+            facts, slot, token, ..
+        } = answer
+        else {
+            panic!("{answer:?}")
+        };
+        let adopted = XdpLink::adopt("wire", &Facts::from_bytes(&facts.link), fds);
+        Self {
+            slot,
+            token,
+            direct: facts.direct,
+            descriptors,
+            link: Link::from(adopted.expect("a ring")),
+        }
+    }
 }
 
 pub fn port_of(answer: &Answer) -> (GrantId, Claim) {

@@ -1,0 +1,157 @@
+//! Taking away the places of slots that have gone, beside the loop.
+//!
+//! A slot that goes is closed in the turn that takes it: nothing is received or sent for it any more. What is left then waits
+//! for the kernel several times (for its grace periods, and for both ends of the pair to be gone), some 80 ms in all, in which
+//! the loop serves others; when many programs end at once it is waited for all of them together. The slot's number is free
+//! when that is done. A daemon that ends before leaves it to its successor, which takes away whatever no program has.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use exos_host::error::{Error, Result};
+use exos_host::netlink::Netlink;
+use exos_host::warn;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::gate::Remains;
+use crate::ledger::SlotId;
+use crate::limits::{LETTING_GO, WAITED_FOR};
+use crate::slot;
+use crate::worker::Worker;
+
+/// A slot that is closed, and where what is left of it is.
+type Closed = (SlotId, Remains);
+
+/// What came of it.
+type Removed = Vec<(Closed, Result<()>)>;
+
+/// The slots that have gone and are not taken away yet.
+pub(in crate::daemon) struct Removals {
+    worker: Worker<(), Removed>,
+    waiting: Vec<Closed>,
+    /// Those that could not be taken away, for which the kernel had nothing left, say.
+    failed: Vec<Closed>,
+    /// All of which something is left.
+    going: BTreeSet<SlotId>,
+    is_at_work: bool,
+}
+
+impl Removals {
+    /// None yet.
+    pub(in crate::daemon) fn new() -> Result<Self> {
+        Ok(Self {
+            worker: Worker::new()?,
+            waiting: Vec::new(),
+            failed: Vec::new(),
+            going: BTreeSet::new(),
+            is_at_work: false,
+        })
+    }
+
+    /// A slot has been closed.
+    pub(in crate::daemon) fn add(&mut self, slot: SlotId, remains: Remains) {
+        self.going.insert(slot);
+        self.waiting.push((slot, remains));
+    }
+
+    /// Whether something is left of a slot.
+    pub(in crate::daemon) fn has(&self, slot: SlotId) -> bool {
+        self.going.contains(&slot)
+    }
+
+    /// Whether something is left of any.
+    pub(in crate::daemon) fn is_empty(&self) -> bool {
+        self.going.is_empty()
+    }
+
+    /// Ends what is done, and begins with all that have gone since.
+    pub(in crate::daemon) fn go_on(&mut self) {
+        while let Some(done) = self.worker.done() {
+            self.is_at_work = false;
+            for ((slot, remains), removed) in done.made {
+                match removed {
+                    Ok(()) => drop(self.going.remove(&slot)),
+                    Err(error) => {
+                        warn!("slot {slot}: {error}");
+                        self.failed.push((slot, remains));
+                    }
+                }
+            }
+        }
+        if !self.is_at_work && !self.waiting.is_empty() {
+            let closed = std::mem::take(&mut self.waiting);
+            let remove = move || {
+                let removed = remove(&closed);
+                closed.into_iter().zip(removed).collect()
+            };
+            self.worker.ask(None, Box::new(remove));
+            self.is_at_work = true;
+        }
+        self.worker.go_on(|()| ());
+    }
+
+    /// Waits for the slots that have gone, where these are few: whoever comes next may have been told of them.
+    pub(in crate::daemon) fn settle(&mut self) {
+        if self.going.len() <= WAITED_FOR {
+            self.finish();
+        }
+    }
+
+    /// Tries again what failed.
+    pub(in crate::daemon) fn retry(&mut self) {
+        self.waiting.append(&mut self.failed);
+    }
+
+    /// Waits until all are taken away that can be.
+    pub(in crate::daemon) fn finish(&mut self) {
+        self.go_on();
+        while self.is_at_work {
+            let _ = poll(&mut [PollFd::new(&self.worker, PollFlags::IN)], None);
+            self.go_on();
+        }
+    }
+}
+
+impl AsFd for Removals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.worker.as_fd()
+    }
+}
+
+/// Takes away what is left of these. The kernel is waited for once for many of them.
+fn remove(closed: &[Closed]) -> Vec<Result<()>> {
+    let places = closed
+        .iter()
+        .map(|(slot, remains)| (remains.ifindex(), *slot));
+    let pairs = Netlink::new().and_then(|netlink| slot::remove_all(&netlink, places));
+    if let Err(error) = pairs {
+        let failed = |_| Err(Error::new(error.to_string()));
+        return closed.iter().map(failed).collect();
+    }
+    let part = closed.len().div_ceil(LETTING_GO).max(1);
+    std::thread::scope(|scope| {
+        let mut parts = closed.chunks(part);
+        let here = parts.next().unwrap_or_default();
+        let begin = |part| {
+            let thread = std::thread::Builder::new();
+            let begun = thread.spawn_scoped(scope, move || forget(part));
+            // Without a thread to be had it is done here.
+            begun.map_err(|_| part)
+        };
+        let begun: Vec<_> = parts.map(begin).collect();
+        let mut forgotten = forget(here);
+        for thread in begun {
+            let more = thread.map(|thread| thread.join());
+            forgotten.extend(match more {
+                Ok(joined) => joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(part) => forget(part),
+            });
+        }
+        forgotten
+    })
+}
+
+fn forget(closed: &[Closed]) -> Vec<Result<()>> {
+    let each = closed.iter();
+    each.map(|(slot, remains)| remains.forget(*slot)).collect()
+}
