@@ -272,6 +272,8 @@ impl Exos {
         }
         let began = self.cutting.is_open().then(|| {
             self.stack.set_segmentation(self.cutting.choose());
+            let whole = self.stack.config().offload.segmentation.is_some();
+            self.cutting.goes(whole);
             clock::now()
         });
         let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
@@ -307,9 +309,7 @@ impl Exos {
             sent += t
                 .segment_size
                 .map_or(1, |size| data.div_ceil(usize::from(size)));
-            all.frames += 1;
-            all.bytes += t.head.len() + data;
-            all.large += usize::from(t.segment_size.is_some());
+            all.add(t.head.len() + data, t.segment_size.is_some(), queued);
         }
         self.worked |= sent > 0;
         self.sent = sent;

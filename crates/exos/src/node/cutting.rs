@@ -15,8 +15,12 @@ const SIZES: usize = 8;
 /// The smallest of them, in bytes: less is not worth a choice.
 const LEAST: usize = 4096;
 
-/// A turn of frames is one of large sends where they have this many bytes on the mean.
+/// Frames of this many bytes belong to large sends, whoever cut them.
 const LONG: usize = 512;
+
+/// What a turn is charged for in which the link refused frames: they are missed a round trip later, and sent again. Without it the
+/// way that sends nothing would be the cheapest.
+const REFUSED: Duration = Duration::from_millis(1);
 
 /// Once in this many turns of a size the dearer way is tried.
 const TRY_EVERY: u32 = 128;
@@ -33,8 +37,10 @@ pub(super) struct Cutting {
     /// The longest frame that the link takes whole; `None` where there is no choice.
     whole_max: Option<usize>,
     sizes: [Size; SIZES],
-    /// The size of the last turn that sent much, by which the next one is judged.
+    /// The size of the last turn that sent much, which the next one is chosen by and counted under: how much a turn sends
+    /// depends on the way, too.
     last: usize,
+    /// How the present turn goes.
     whole: bool,
     /// It is the first of several that try the other way.
     is_cold: bool,
@@ -52,10 +58,20 @@ struct Size {
 /// What a turn has sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
-    pub(super) frames: usize,
-    pub(super) bytes: usize,
-    /// Frames for the link to cut.
-    pub(super) large: usize,
+    /// Bytes of large sends.
+    large: usize,
+    /// The link has refused frames.
+    refused: bool,
+}
+
+impl Sent {
+    /// A frame of this many bytes was handed to the link, `whole` where it is to cut it, and was taken or not.
+    pub(super) fn add(&mut self, len: usize, whole: bool, taken: bool) {
+        if whole || len >= LONG {
+            self.large += len;
+        }
+        self.refused |= !taken;
+    }
 }
 
 impl Cutting {
@@ -91,17 +107,19 @@ impl Cutting {
         self.whole_max.filter(|_| self.whole)
     }
 
+    /// How the turn goes that has begun: a burst that was under way goes on as it did.
+    pub(super) fn goes(&mut self, whole: bool) {
+        self.whole = whole;
+    }
+
     /// What the turn has sent, and how long that took, frames on their way included.
     pub(super) fn learn(&mut self, sent: Sent, took: Duration) {
-        let is_large = match self.whole {
-            true => sent.large > 0,
-            false => sent.bytes >= LONG * sent.frames,
-        };
-        if sent.bytes < LEAST || !is_large {
+        if sent.large < LEAST {
             return;
         }
-        self.last = ((sent.bytes / LEAST).ilog2() as usize).min(SIZES - 1);
-        let size = &mut self.sizes[self.last];
+        let landed = ((sent.large / LEAST).ilog2() as usize).min(SIZES - 1);
+        let chosen_for = std::mem::replace(&mut self.last, landed);
+        let size = &mut self.sizes[chosen_for];
         size.turns = size.turns.wrapping_add(1);
         let (cost, turns) = match self.whole {
             true => (&mut size.whole, &mut self.turns_whole),
@@ -111,7 +129,8 @@ impl Cutting {
         if std::mem::take(&mut self.is_cold) {
             return;
         }
-        cost.learn((took.as_nanos() as f32 / sent.bytes as f32).max(f32::MIN_POSITIVE));
+        let took = if sent.refused { took + REFUSED } else { took };
+        cost.learn((took.as_nanos() as f32 / sent.large as f32).max(f32::MIN_POSITIVE));
     }
 
     /// Turns of large sends, by name.
@@ -129,20 +148,24 @@ mod tests {
 
     const WHOLE_MAX: usize = 65_535;
 
-    /// Turns that send this much, where a byte costs so many nanoseconds by either way; how many went whole.
+    /// A turn that sends this many bytes, and short frames beside them, where a byte costs so many nanoseconds by either way;
+    /// whether it went whole.
+    fn turn(cutting: &mut Cutting, bytes: usize, costs: [u64; 2]) -> bool {
+        let whole = cutting.choose().is_some();
+        let mut sent = Sent::default();
+        (0..200).for_each(|_| sent.add(66, false, true));
+        match whole {
+            true => sent.add(bytes, true, true),
+            false => (0..bytes / 1460).for_each(|_| sent.add(1460, false, true)),
+        }
+        let nanos = bytes as u64 * costs[usize::from(!whole)];
+        cutting.learn(sent, Duration::from_nanos(nanos));
+        whole
+    }
+
+    /// How many of this many such turns went whole.
     fn turns(cutting: &mut Cutting, bytes: usize, costs: [u64; 2], count: usize) -> usize {
-        let mut turn = || {
-            let whole = cutting.choose().is_some();
-            let nanos = bytes as u64 * costs[usize::from(!whole)];
-            let sent = Sent {
-                frames: if whole { 1 } else { bytes / 1460 },
-                bytes,
-                large: usize::from(whole),
-            };
-            cutting.learn(sent, Duration::from_nanos(nanos));
-            whole
-        };
-        (0..count).filter(|_| turn()).count()
+        (0..count).filter(|_| turn(cutting, bytes, costs)).count()
     }
 
     #[test]
@@ -179,17 +202,46 @@ mod tests {
         turns(&mut cutting, 60_000, [3, 2], 1_000);
         assert_eq!(cutting.choose(), None);
         let before = cutting.counters();
-        for sent in [
-            Sent::default(),
-            Sent {
-                frames: 100,
-                bytes: 6_000,
-                large: 0,
-            },
-        ] {
+        let mut short = Sent::default();
+        (0..100).for_each(|_| short.add(66, false, true));
+        for sent in [Sent::default(), short] {
             cutting.learn(sent, Duration::from_millis(100));
         }
         assert_eq!(cutting.counters(), before);
+    }
+
+    /// Little that is refused costs little; it is to be sent again all the same.
+    #[test]
+    fn a_way_that_refuses_frames_is_not_cheap() {
+        let mut cutting = Cutting::new(Some(WHOLE_MAX));
+        let mut turn = || {
+            let whole = cutting.choose().is_some();
+            let mut sent = Sent::default();
+            sent.add(60_000, whole, !whole);
+            let micros = if whole { 10 } else { 60 };
+            cutting.learn(sent, Duration::from_micros(micros));
+            whole
+        };
+        (0..100).for_each(|_| _ = turn());
+        assert!((0..1_000).filter(|_| turn()).count() < 30);
+    }
+
+    /// Whole turns send ten times what fits into a turn of frames; or every second turn is short.
+    #[test]
+    fn ways_are_compared_although_their_turns_have_other_sizes() {
+        let mut cutting = Cutting::new(Some(WHOLE_MAX));
+        let mut by_way = |costs| {
+            let next = cutting.choose().is_some();
+            turn(&mut cutting, if next { 600_000 } else { 60_000 }, costs)
+        };
+        (0..5_000).for_each(|_| _ = by_way([3, 2]));
+        assert!((0..1_000).filter(|_| by_way([3, 2])).count() < 100);
+        (0..20_000).for_each(|_| _ = by_way([2, 3]));
+        assert!((0..1_000).filter(|_| by_way([2, 3])).count() > 900);
+        let mut cutting = Cutting::new(Some(WHOLE_MAX));
+        let mut by_turns = |n: usize| turn(&mut cutting, [600_000, 10_000][n % 2], [3, 2]);
+        (0..5_000).for_each(|n| _ = by_turns(n));
+        assert!((0..1_000).filter(|n| by_turns(*n)).count() < 100);
     }
 
     #[test]

@@ -155,6 +155,38 @@ fn a_connection_over_ipv6() {
     exchange(1);
 }
 
+/// From a burst that is under way nothing is handed over whole, whoever is to cut what comes next.
+#[test]
+fn a_burst_ends_as_it_began() {
+    let mut pair = Pair::new();
+    let server = SocketAddr::new(ADDRESSES[1][0].parse().unwrap(), 80);
+    let listen = ListenOptions::default();
+    pair.stacks[1].tcp.listen(None, 80, listen).unwrap();
+    let options = Options::default();
+    let client = pair.stacks[0].tcp.connect(pair.now, None, server, &options);
+    pair.settle();
+    let (now, stack) = (pair.now, &mut pair.stacks[0]);
+    let send = |stack: &mut Stack| {
+        let bytes = Buffer::from(vec![7; 6_000]);
+        stack.tcp.send(client.unwrap(), bytes.whole());
+    };
+    send(stack);
+    let first = stack.poll_transmit(now).expect("a segment");
+    assert_eq!(first.segment_size, None);
+    stack.set_segmentation(Some(65_535));
+    assert_eq!(stack.config().offload.segmentation, None);
+    let mut others = 0;
+    while let Some(next) = stack.poll_transmit(now) {
+        assert_eq!(next.segment_size, None);
+        others += 1;
+    }
+    assert!(others >= 3, "{others} others");
+    stack.set_segmentation(Some(65_535));
+    send(stack);
+    let whole = stack.poll_transmit(now).expect("segments");
+    assert!(whole.segment_size.is_some());
+}
+
 #[test]
 fn nobody_listens() {
     let mut pair = Pair::new();

@@ -59,8 +59,8 @@ const FAR: f32 = 2.0;
 /// The weight of one batch in the mean of frames lost.
 const LOST_WEIGHT_OF_ONE: f32 = 1.0 / 8.0;
 
-/// Of one batch in this many it is looked at how many frames were lost, which takes some 5 µs. Every second time it is one that
-/// is tried the dearer way, or with a way that is far dearer one in 32.
+/// Of one batch in this many it is looked at how many frames were lost, which takes some 5 µs. One of four is one
+/// that tries a dearer way, or one of 32 where that is far dearer.
 const WATCH_EVERY: u32 = 32;
 
 const _: () =

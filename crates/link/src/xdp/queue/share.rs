@@ -25,8 +25,10 @@ const SHRINKING: u32 = 16;
 pub(super) struct Share {
     /// Frames although they are more than half of those that wait, in units.
     most: u32,
-    /// Nothing waited when it was looked last.
+    /// Nothing waited when a turn began last.
     idle: bool,
+    /// The present turn has looked. What it does not find when it looks again it has taken itself.
+    has_looked: bool,
 }
 
 impl Share {
@@ -35,17 +37,25 @@ impl Share {
         Self {
             most: RX_BATCH_MIN * UNIT,
             idle: true,
+            has_looked: false,
         }
+    }
+
+    /// The answers leave: what is looked for next is looked for in another turn.
+    pub(super) fn end_turn(&mut self) {
+        self.has_looked = false;
     }
 
     /// How many of the `waiting` frames are to be taken in together.
     pub(super) fn of(&mut self, waiting: u32) -> u32 {
-        if waiting > 0 {
-            self.most = (self.most + GROWTH).min(RX_SHARE_MAX * UNIT);
-        } else if !self.idle {
-            self.most = (self.most - self.most / SHRINKING).max(RX_BATCH_MIN * UNIT);
+        if !std::mem::replace(&mut self.has_looked, true) {
+            if waiting > 0 {
+                self.most = (self.most + GROWTH).min(RX_SHARE_MAX * UNIT);
+            } else if !self.idle {
+                self.most = (self.most - self.most / SHRINKING).max(RX_BATCH_MIN * UNIT);
+            }
+            self.idle = waiting == 0;
         }
-        self.idle = waiting == 0;
         waiting.min((self.most / UNIT).max(waiting / 2).min(RX_SHARE_MAX))
     }
 }
@@ -102,6 +112,7 @@ mod tests {
                 let came = |(at, frames): &(u64, u32)| (*at <= now).then_some(*frames);
                 let waiting: u32 = self.waiting[us].iter().filter_map(came).sum();
                 let share = self.shares[us].of(waiting);
+                self.shares[us].end_turn();
                 self.waiting[us].retain(|(at, _)| *at > now);
                 if waiting > share {
                     self.waiting[us].push((now, waiting - share));
@@ -134,6 +145,29 @@ mod tests {
                 "{frames} frames: {means:?}"
             );
         }
+    }
+
+    /// An end that looks again in the turn that has taken all is not taken for one that waits.
+    #[test]
+    fn a_second_look_of_a_turn_says_nothing() {
+        let mut share = Share::new();
+        for _ in 0..1_000 {
+            assert!(share.of(200) >= 100);
+            assert_eq!(share.of(0), 0);
+            share.end_turn();
+        }
+        assert_eq!(share.of(200), 200);
+        share.end_turn();
+        assert_eq!(share.of(0), 0);
+        share.end_turn();
+        assert_eq!(share.of(1_000), 256);
+        for _ in 0..1_000 {
+            share.end_turn();
+            share.of(0);
+            share.end_turn();
+            share.of(1);
+        }
+        assert_eq!(share.of(40), 32, "it waits all the time");
     }
 
     /// The slower end takes in large turns, because it is never without work.

@@ -144,6 +144,7 @@ impl Queue {
 
     /// Sends what was queued, as far as the kernel takes it now.
     pub(in super::super) fn flush(&mut self) -> io::Result<()> {
+        self.share.end_turn();
         let result = self.send_queued();
         if self.in_flight >= COMPLETION_BATCH {
             self.collect_sent();
