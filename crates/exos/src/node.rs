@@ -271,7 +271,9 @@ impl Exos {
             via.serve(self.now, &mut self.stack);
         }
         let began = self.cutting.is_open().then(|| {
-            self.stack.set_segmentation(self.cutting.choose());
+            let has_batches = self.cutting.matters() && self.link.has_batches();
+            self.stack
+                .set_segmentation(self.cutting.choose(has_batches));
             let whole = self.stack.config().offload.segmentation.is_some();
             self.cutting.goes(whole);
             clock::now()

@@ -156,6 +156,14 @@ impl Link {
         on_each!(self, link => link.relay(take))
     }
 
+    /// Whether many frames leave by one call now, and not each by itself.
+    pub fn has_batches(&mut self) -> bool {
+        match self {
+            Self::Xdp(link) => link.has_batches(),
+            Self::Packet(_) | Self::Tap(_) | Self::Memory(_) => false,
+        }
+    }
+
     /// How many frames may be queued now.
     pub fn room(&mut self) -> usize {
         on_each!(self, link => link.room())

@@ -263,6 +263,11 @@ impl XdpLink {
         count
     }
 
+    /// Whether many frames leave by one call now.
+    pub fn has_batches(&mut self) -> bool {
+        self.queues[0].has_batches()
+    }
+
     /// How many frames may be queued now.
     pub fn room(&mut self) -> usize {
         self.queues[0].room()

@@ -18,15 +18,15 @@ const LEAST: usize = 4096;
 /// Frames of this many bytes belong to large sends, whoever cut them.
 const LONG: usize = 512;
 
+/// After this many turns that send little the next one, too, is taken for one of those.
+const SMALL_MAX: u32 = 64;
+
 /// What a turn is charged for in which the link refused frames: they are missed a round trip later, and sent again. Without it the
 /// way that sends nothing would be the cheapest.
 const REFUSED: Duration = Duration::from_millis(1);
 
-/// Once in this many turns of a size the dearer way is tried.
-const TRY_EVERY: u32 = 128;
-
-/// And once in this many where it is more than twice as dear.
-const TRY_FAR_EVERY: u32 = 1024;
+/// Once in this many turns of a size the dearer way is tried, times how much dearer it is: trying costs some per cent at most.
+const TRY_EVERY: f32 = 128.0;
 
 /// With this many turns in a row, of which the first one, with cold caches, says nothing.
 const TRY_RUN: u32 = 3;
@@ -42,6 +42,8 @@ pub(super) struct Cutting {
     last: usize,
     /// How the present turn goes.
     whole: bool,
+    /// Turns that sent something, and little, since the last one that sent much.
+    small: u32,
     /// It is the first of several that try the other way.
     is_cold: bool,
     turns_whole: u64,
@@ -80,6 +82,7 @@ impl Cutting {
         Self {
             whole_max,
             whole: true,
+            small: SMALL_MAX,
             ..Self::default()
         }
     }
@@ -89,17 +92,27 @@ impl Cutting {
         self.whole_max.is_some()
     }
 
-    /// The longest frame that is handed over whole in the turn that begins, `None` for none.
-    pub(super) fn choose(&mut self) -> Option<usize> {
+    /// Whether one of the last turns sent much, so that it matters how the next one goes.
+    pub(super) fn matters(&self) -> bool {
+        self.small < SMALL_MAX
+    }
+
+    /// The longest frame that is handed over whole in the turn that begins, `None` for none. Without other ways than the ring
+    /// for many frames (`has_batches`) the stack need not cut them: they go through the kernel one by one in either case.
+    pub(super) fn choose(&mut self, has_batches: bool) -> Option<usize> {
+        if !has_batches {
+            self.whole = true;
+            self.is_cold = false;
+            return self.whole_max;
+        }
         let size = &self.sizes[self.last];
         self.whole = match (size.whole.get(), size.cut.get()) {
             (None, _) => true,
             (_, None) => false,
             (Some(whole), Some(cut)) => {
                 let (dear, cheap) = (whole.max(cut), whole.min(cut));
-                let is_far = dear > 2.0 * cheap;
-                let every = if is_far { TRY_FAR_EVERY } else { TRY_EVERY };
-                let tries = size.turns % every;
+                let every = TRY_EVERY * dear / cheap;
+                let tries = size.turns % every as u32;
                 self.is_cold = tries == 0;
                 (whole <= cut) != (tries < TRY_RUN)
             }
@@ -115,8 +128,10 @@ impl Cutting {
     /// What the turn has sent, and how long that took, frames on their way included.
     pub(super) fn learn(&mut self, sent: Sent, took: Duration) {
         if sent.large < LEAST {
+            self.small = self.small.saturating_add(1);
             return;
         }
+        self.small = 0;
         let landed = ((sent.large / LEAST).ilog2() as usize).min(SIZES - 1);
         let chosen_for = std::mem::replace(&mut self.last, landed);
         let size = &mut self.sizes[chosen_for];
@@ -151,7 +166,7 @@ mod tests {
     /// A turn that sends this many bytes, and short frames beside them, where a byte costs so many nanoseconds by either way;
     /// whether it went whole.
     fn turn(cutting: &mut Cutting, bytes: usize, costs: [u64; 2]) -> bool {
-        let whole = cutting.choose().is_some();
+        let whole = cutting.choose(true).is_some();
         let mut sent = Sent::default();
         (0..200).for_each(|_| sent.add(66, false, true));
         match whole {
@@ -172,7 +187,7 @@ mod tests {
     fn the_cheaper_way_is_taken_and_the_other_tried_now_and_then() {
         let mut cutting = Cutting::new(Some(WHOLE_MAX));
         assert_eq!(
-            cutting.choose(),
+            cutting.choose(true),
             Some(WHOLE_MAX),
             "as long as nothing is known"
         );
@@ -181,9 +196,9 @@ mod tests {
         turns(&mut cutting, 60_000, [3, 2], 5_000);
         assert!((1..=24).contains(&turns(&mut cutting, 60_000, [3, 2], 1_000)));
         turns(&mut cutting, 60_000, [9, 2], 1_000);
-        assert!(turns(&mut cutting, 60_000, [9, 2], 1_000) <= 3);
+        assert!(turns(&mut cutting, 60_000, [9, 2], 1_000) <= 6);
         turns(&mut cutting, 60_000, [2, 9], 50_000);
-        assert!(turns(&mut cutting, 60_000, [2, 9], 1_000) >= 997);
+        assert!(turns(&mut cutting, 60_000, [2, 9], 1_000) >= 994);
     }
 
     #[test]
@@ -200,7 +215,7 @@ mod tests {
     fn turns_that_send_little_or_short_frames_do_not_count() {
         let mut cutting = Cutting::new(Some(WHOLE_MAX));
         turns(&mut cutting, 60_000, [3, 2], 1_000);
-        assert_eq!(cutting.choose(), None);
+        assert_eq!(cutting.choose(true), None);
         let before = cutting.counters();
         let mut short = Sent::default();
         (0..100).for_each(|_| short.add(66, false, true));
@@ -215,7 +230,7 @@ mod tests {
     fn a_way_that_refuses_frames_is_not_cheap() {
         let mut cutting = Cutting::new(Some(WHOLE_MAX));
         let mut turn = || {
-            let whole = cutting.choose().is_some();
+            let whole = cutting.choose(true).is_some();
             let mut sent = Sent::default();
             sent.add(60_000, whole, !whole);
             let micros = if whole { 10 } else { 60 };
@@ -231,7 +246,7 @@ mod tests {
     fn ways_are_compared_although_their_turns_have_other_sizes() {
         let mut cutting = Cutting::new(Some(WHOLE_MAX));
         let mut by_way = |costs| {
-            let next = cutting.choose().is_some();
+            let next = cutting.choose(true).is_some();
             turn(&mut cutting, if next { 600_000 } else { 60_000 }, costs)
         };
         (0..5_000).for_each(|_| _ = by_way([3, 2]));
@@ -245,9 +260,23 @@ mod tests {
     }
 
     #[test]
+    fn without_a_way_for_many_frames_all_goes_whole() {
+        let mut cutting = Cutting::new(Some(WHOLE_MAX));
+        turns(&mut cutting, 60_000, [3, 2], 1_000);
+        assert!(cutting.matters());
+        assert!((0..1_000).all(|_| cutting.choose(false) == Some(WHOLE_MAX)));
+        assert_eq!(cutting.choose(true), None);
+        for _ in 0..SMALL_MAX {
+            assert!(cutting.matters());
+            cutting.learn(Sent::default(), Duration::from_micros(1));
+        }
+        assert!(!cutting.matters());
+    }
+
+    #[test]
     fn without_a_choice_nothing_is_whole() {
         let mut cutting = Cutting::new(None);
         assert!(!cutting.is_open());
-        assert_eq!(cutting.choose(), None);
+        assert_eq!(cutting.choose(true), None);
     }
 }

@@ -27,6 +27,14 @@ impl Batches {
         }
     }
 
+    /// Whether frames can leave this way now.
+    pub(super) fn are_usable(&mut self, now: Instant) -> bool {
+        match self {
+            Self::Live(live) => live.takes(now),
+            Self::Checked(_) => true,
+        }
+    }
+
     /// Whether these can leave this way now, or the first of them.
     pub(super) fn takes(&mut self, frames: &[Descriptor], now: Instant) -> bool {
         match self {

@@ -25,6 +25,12 @@ impl Queue {
         self.spare_chunks().min(slots) / chunks_per_frame
     }
 
+    /// Whether many frames leave by one call now.
+    pub(in super::super) fn has_batches(&mut self) -> bool {
+        let batches = self.batches.as_mut();
+        self.costs.may_batch(usize::MAX) && batches.is_some_and(|b| b.are_usable(Instant::now()))
+    }
+
     /// Queues one frame; false when there is no room.
     pub(in super::super) fn transmit(&mut self, head: &[u8], body: &[&[u8]]) -> bool {
         let len = head.len() + body.iter().map(|part| part.len()).sum::<usize>();
