@@ -33,6 +33,7 @@ pub(in crate::daemon) struct Removals {
     failed: Vec<Closed>,
     /// All of which something is left.
     going: BTreeSet<SlotId>,
+    /// Something is being taken away, or is to be as soon as there is a thread for it.
     is_at_work: bool,
 }
 
@@ -67,16 +68,7 @@ impl Removals {
     /// Ends what is done, and begins with all that have gone since.
     pub(in crate::daemon) fn go_on(&mut self) {
         while let Some(done) = self.worker.done() {
-            self.is_at_work = false;
-            for ((slot, remains), removed) in done.made {
-                match removed {
-                    Ok(()) => drop(self.going.remove(&slot)),
-                    Err(error) => {
-                        warn!("slot {slot}: {error}");
-                        self.failed.push((slot, remains));
-                    }
-                }
-            }
+            self.end(done.made);
         }
         if !self.is_at_work && !self.waiting.is_empty() {
             let closed = std::mem::take(&mut self.waiting);
@@ -88,6 +80,19 @@ impl Removals {
             self.is_at_work = true;
         }
         self.worker.go_on(|()| ());
+    }
+
+    fn end(&mut self, removed: Removed) {
+        self.is_at_work = false;
+        for ((slot, remains), removed) in removed {
+            match removed {
+                Ok(()) => drop(self.going.remove(&slot)),
+                Err(error) => {
+                    warn!("slot {slot}: {error}");
+                    self.failed.push((slot, remains));
+                }
+            }
+        }
     }
 
     /// Waits for the slots that have gone, where these are few: whoever comes next may have been told of them.
@@ -102,11 +107,14 @@ impl Removals {
         self.waiting.append(&mut self.failed);
     }
 
-    /// Waits until all are taken away that can be.
+    /// Waits until all are taken away that can be: here, where there is no thread to be had.
     pub(in crate::daemon) fn finish(&mut self) {
         self.go_on();
         while self.is_at_work {
-            let _ = poll(&mut [PollFd::new(&self.worker, PollFlags::IN)], None);
+            match self.worker.do_here() {
+                Some(removed) => self.end(removed),
+                None => drop(poll(&mut [PollFd::new(&self.worker, PollFlags::IN)], None)),
+            }
             self.go_on();
         }
     }
