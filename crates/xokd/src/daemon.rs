@@ -175,7 +175,9 @@ impl Daemon {
         self.removals.finish();
         let netlink = self.netlink;
         let closed = self.interfaces.into_iter().map(|i| i.close(&netlink));
-        closed.collect()
+        // Each, also behind one that fails.
+        let closed: Vec<_> = closed.collect();
+        closed.into_iter().collect()
     }
 
     fn interface(&self, index: u32) -> Option<&Interface> {
