@@ -3,7 +3,8 @@
 //! A slot that goes is closed in the turn that takes it: nothing is received or sent for it any more. What is left then waits
 //! for the kernel several times (for its grace periods, and for both ends of the pair to be gone), some 80 ms in all, in which
 //! the loop serves others; when many programs end at once it is waited for all of them together. The slot's number is free
-//! when that is done. A daemon that ends before leaves it to its successor, which takes away whatever no program has.
+//! when that is done. A daemon that ends before finishes what it has
+//! begun, and leaves the rest to its successor, which takes away whatever no program has.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -107,6 +108,11 @@ impl Removals {
         self.waiting.append(&mut self.failed);
     }
 
+    /// Waits for what is being taken away, and begins with nothing more.
+    pub(in crate::daemon) fn wait(&mut self) {
+        self.worker.wait();
+    }
+
     /// Waits until all are taken away that can be: here, where there is no thread to be had.
     pub(in crate::daemon) fn finish(&mut self) {
         self.go_on();
@@ -117,6 +123,13 @@ impl Removals {
             }
             self.go_on();
         }
+    }
+}
+
+/// A daemon that goes gives its interfaces back, and with them the numbers of slots.
+impl Drop for Removals {
+    fn drop(&mut self) {
+        self.wait();
     }
 }
 
