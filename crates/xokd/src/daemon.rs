@@ -66,6 +66,8 @@ pub struct Config {
 
 /// The daemon.
 pub struct Daemon {
+    /// Before the interfaces: what is dropped first is at work by the numbers of their slots.
+    removals: Removals,
     config: Config,
     server: Server,
     ledger: Ledger,
@@ -74,7 +76,6 @@ pub struct Daemon {
     interfaces: Vec<Interface>,
     attachments: BTreeMap<SlotId, Attachment>,
     leftovers: Leftovers,
-    removals: Removals,
     /// Slots whose filters may be others by now, and from when on that is looked after.
     renewals: BTreeMap<SlotId, Now>,
     /// Interfaces on which something was passed on that is not written down yet.
@@ -175,7 +176,9 @@ impl Daemon {
         self.removals.finish();
         let netlink = self.netlink;
         let closed = self.interfaces.into_iter().map(|i| i.close(&netlink));
-        closed.collect()
+        // Each, also behind one that fails.
+        let closed: Vec<_> = closed.collect();
+        closed.into_iter().collect()
     }
 
     fn interface(&self, index: u32) -> Option<&Interface> {

@@ -95,6 +95,12 @@ impl Gate {
         self.incoming.keep();
     }
 
+    /// Whether there is a gate that [`Gate::open`] takes over. Where there is none it takes away what another version left,
+    /// also the checks of what comes out of slots' pairs.
+    pub fn can_be_taken_over(name: &str) -> Result<bool> {
+        pins::has_maps(&pins::folder(name)?)
+    }
+
     /// Puts the gate on an interface, or takes over the one that an earlier daemon left there. True when it did.
     pub fn open(name: &str, device: &Device<'_>, live: LiveFrames) -> Result<(Self, bool)> {
         let (ifindex, mac) = (device.index, device.mac);

@@ -82,6 +82,10 @@ impl Interface {
             mac,
             mtu: link.mtu,
         };
+        if !Gate::can_be_taken_over(&name)? {
+            // First: as long as a pair is there, what comes out of it is to be checked.
+            slot::keep_only(netlink, link.index, &[])?;
+        }
         let (gate, adopted) = Gate::open(&name, &device, live)?;
         let mut interface = Self {
             neighbours: Neighbours::new(link.index, None),
@@ -129,11 +133,15 @@ impl Interface {
         Responder::start(place, &config, &ours, &self.policy.gateways, seed)
     }
 
-    /// Takes the interface's own slot and the gate down.
-    pub fn close(self, netlink: &Netlink) -> Result<()> {
+    /// Takes the interface's own slot and the gate down. The gate stays where a slot's pair does: what comes out of it is to be
+    /// checked.
+    pub fn close(mut self, netlink: &Netlink) -> Result<()> {
         if self.neighbours.responder_ref().is_some() {
             let _ = self.gate.forget(0);
-            slot::remove(netlink, self.link.index, 0)?;
+        }
+        if let Err(error) = slot::keep_only(netlink, self.link.index, &[]) {
+            self.gate.keep();
+            return Err(error);
         }
         state::remove(&self.name);
         self.gate.close()

@@ -15,7 +15,7 @@ use exos_filter::SlotCounters;
 use exos_filter::gate::limits::SEGMENT_SIZE_MIN;
 use exos_host::Error;
 use exos_host::error::Result;
-use exos_host::netlink::{Netlink, VethEnd};
+use exos_host::netlink::{LinkInfo, Netlink, VethEnd};
 use exos_host::netns::NetNs;
 use exos_inet::limits::CUT_MSS_MIN;
 use exos_link::{Feed, Held, Offer, OfferConfig};
@@ -136,7 +136,8 @@ pub fn keep_only(netlink: &Netlink, ifindex: u32, kept: &[SlotId]) -> Result<()>
     let of = |name: &str| name.strip_prefix(&prefix)?.parse::<SlotId>().ok();
     let is_other = |name: &str| of(name).is_some_and(|slot| !kept.contains(&slot));
     let links = netlink.links()?.into_iter();
-    let others = links.filter(|link| is_other(&link.name));
+    let is_pair = |link: &LinkInfo| link.kind.as_deref() == Some("veth");
+    let others = links.filter(|link| is_pair(link) && is_other(&link.name));
     delete_all(netlink, others.map(|link| Ok(link.index)))
 }
 

@@ -68,6 +68,21 @@ impl<O: Copy, T: Send + 'static> Worker<O, T> {
         Some(Done { owner, made, took })
     }
 
+    /// Does here what could not be begun, where there was no thread to be had for it: the thing that has waited for longest.
+    /// `None` when a thread is at work, or nothing waits.
+    pub fn do_here(&mut self) -> Option<T> {
+        let may = self.running.is_none() && !self.waiting.is_empty();
+        may.then(|| self.waiting.remove(0).1())
+    }
+
+    /// Waits for the thread that is at work, and lets what it made go.
+    pub fn wait(&mut self) {
+        if let Some((_, thread)) = self.running.take() {
+            let _ = thread.join();
+            let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+        }
+    }
+
     /// Begins with the next thing, unless one is being done: that of the owner for whom `used` is least. Without a thread to be had it
     /// waits for the next call.
     pub fn go_on<U: Ord>(&mut self, used: impl Fn(O) -> U) {
@@ -88,13 +103,13 @@ impl<O: Copy, T: Send + 'static> Worker<O, T> {
     fn start(&self, job: Job<T>) -> std::result::Result<Thread<T>, Job<T>> {
         // Not by the closure, which would be lost if there is no thread for it.
         let (hand, take) = sync_channel::<Job<T>>(1);
-        let wake = Arc::clone(&self.wake);
+        let wake = Waking(Arc::clone(&self.wake));
         let thread = std::thread::Builder::new().name("worker".to_owned());
         let spawned = thread.spawn(move || {
+            let _wake = wake;
             let job = take.recv().expect("it is handed over at once");
             let made = job();
             let took = clock_gettime(ClockId::ThreadCPUTime);
-            let _ = rustix::io::write(&*wake, &1_u64.to_ne_bytes());
             (made, Duration::new(took.tv_sec as u64, took.tv_nsec as u32))
         });
         match spawned {
@@ -104,6 +119,15 @@ impl<O: Copy, T: Send + 'static> Worker<O, T> {
             }
             Err(_) => Err(job),
         }
+    }
+}
+
+/// Wakes the loop up when the thread's thing is done, also by a panic.
+struct Waking(Arc<OwnedFd>);
+
+impl Drop for Waking {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 }
 
@@ -149,6 +173,32 @@ mod tests {
         ];
         assert_eq!(order, expected);
         assert!(worker.done().is_none());
+    }
+
+    #[test]
+    fn a_thing_that_panics_is_not_waited_for_for_ever() {
+        let mut worker: Worker<u32, u32> = Worker::new().expect("a descriptor");
+        worker.ask(
+            None,
+            Box::new(|| std::panic::resume_unwind(Box::new("in the thread"))),
+        );
+        let panicked = std::panic::AssertUnwindSafe(|| next(&mut worker, |_| 0));
+        let panic = std::panic::catch_unwind(panicked).expect_err("it is passed on");
+        assert_eq!(panic.downcast_ref(), Some(&"in the thread"));
+        assert!(worker.running.is_none());
+    }
+
+    #[test]
+    fn what_has_no_thread_can_be_done_here_and_a_thread_be_waited_for() {
+        let mut worker: Worker<u32, u32> = Worker::new().expect("a descriptor");
+        assert_eq!(worker.do_here(), None);
+        worker.ask(None, Box::new(|| 1));
+        worker.ask(None, Box::new(|| 2));
+        assert_eq!(worker.do_here(), Some(1));
+        worker.go_on(|_| 0);
+        assert_eq!(worker.do_here(), None, "a thread has it");
+        worker.wait();
+        assert!(worker.done().is_none() && worker.running.is_none());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! (`exos_xokd::interface`). What a running daemon serves is locked, and left alone. Host ports that were held for
 //! programs are sockets of the daemon, and end with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -32,9 +32,11 @@ pub(super) fn run(socket: &Path) -> Result<ExitCode> {
         locks: BTreeMap::new(),
         removed: Vec::new(),
         kept: Vec::new(),
+        connected: BTreeSet::new(),
     };
-    clean.gates()?;
+    // First: as long as a pair is there, what comes out of it is to be checked.
     clean.links()?;
+    clean.gates()?;
     clean.namespaces()?;
     clean.states()?;
     clean.removed.iter().for_each(|what| say!("removed {what}"));
@@ -69,6 +71,8 @@ struct Clean {
     locks: BTreeMap<String, Option<Lock>>,
     removed: Vec<String>,
     kept: Vec<String>,
+    /// Gates of which a slot's pair could not be taken away.
+    connected: BTreeSet<String>,
 }
 
 impl Clean {
@@ -114,7 +118,8 @@ impl Clean {
     fn gates(&mut self) -> Result<()> {
         for folder in gate::folders() {
             let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or("");
-            if (self.is_here(name) || gate::is_orphan(&folder)?) && self.is_free(name)? {
+            let is_ours = self.is_here(name) || gate::is_orphan(&folder)?;
+            if is_ours && !self.connected.contains(name) && self.is_free(name)? {
                 // Dropped when the gate is gone: it puts back what the interface did before.
                 let _link = Link::open_pinned(&folder.join("in"));
                 self.note_gate(name, gate::remove_folder(&folder));
@@ -135,10 +140,14 @@ impl Clean {
             let (Some(of), Some("veth")) = (of, link.kind.as_deref()) else {
                 continue;
             };
-            if self.is_free(&gate_name(self.inode, of))? {
+            let gate = gate_name(self.inode, of);
+            if self.is_free(&gate)? {
                 // The other end of a pair may have taken it along.
                 let done = netlink.delete_link(link.index);
                 let done = done.or_else(|e| gone(&netlink, &link.name, e));
+                if done.is_err() {
+                    self.connected.insert(gate);
+                }
                 self.note(format!("interface {}", link.name), done);
             }
         }

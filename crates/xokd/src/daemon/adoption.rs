@@ -263,8 +263,10 @@ impl Daemon {
         pause.sum()
     }
 
-    /// Goes without taking anything down.
+    /// Goes without taking anything down. Slots that are being taken away are waited for: the next daemon may give their numbers
+    /// again.
     pub fn leave(mut self) {
+        self.removals.wait();
         self.save_unsaved();
         for interface in &mut self.interfaces {
             interface.gate.keep();

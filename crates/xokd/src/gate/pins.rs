@@ -140,6 +140,11 @@ pub(super) fn maps(folder: &Path) -> Result<(Maps<Map>, bool)> {
     }
 }
 
+/// Whether [`maps`] would find what an earlier daemon made, and this one can go on with.
+pub(super) fn has_maps(folder: &Path) -> Result<bool> {
+    Ok(!is_orphan(folder)? && find_maps(folder)?.is_some())
+}
+
 /// All maps of an earlier daemon, when they are what this one would make.
 fn find_maps(folder: &Path) -> Result<Option<Maps<Map>>> {
     found(SPECS.try_map(|spec| -> Result<Map> {

@@ -3,7 +3,8 @@
 //! A slot that goes is closed in the turn that takes it: nothing is received or sent for it any more. What is left then waits
 //! for the kernel several times (for its grace periods, and for both ends of the pair to be gone), some 80 ms in all, in which
 //! the loop serves others; when many programs end at once it is waited for all of them together. The slot's number is free
-//! when that is done. A daemon that ends before leaves it to its successor, which takes away whatever no program has.
+//! when that is done. A daemon that ends before finishes what it has
+//! begun, and leaves the rest to its successor, which takes away whatever no program has.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,6 +34,7 @@ pub(in crate::daemon) struct Removals {
     failed: Vec<Closed>,
     /// All of which something is left.
     going: BTreeSet<SlotId>,
+    /// Something is being taken away, or is to be as soon as there is a thread for it.
     is_at_work: bool,
 }
 
@@ -67,16 +69,7 @@ impl Removals {
     /// Ends what is done, and begins with all that have gone since.
     pub(in crate::daemon) fn go_on(&mut self) {
         while let Some(done) = self.worker.done() {
-            self.is_at_work = false;
-            for ((slot, remains), removed) in done.made {
-                match removed {
-                    Ok(()) => drop(self.going.remove(&slot)),
-                    Err(error) => {
-                        warn!("slot {slot}: {error}");
-                        self.failed.push((slot, remains));
-                    }
-                }
-            }
+            self.end(done.made);
         }
         if !self.is_at_work && !self.waiting.is_empty() {
             let closed = std::mem::take(&mut self.waiting);
@@ -88,6 +81,19 @@ impl Removals {
             self.is_at_work = true;
         }
         self.worker.go_on(|()| ());
+    }
+
+    fn end(&mut self, removed: Removed) {
+        self.is_at_work = false;
+        for ((slot, remains), removed) in removed {
+            match removed {
+                Ok(()) => drop(self.going.remove(&slot)),
+                Err(error) => {
+                    warn!("slot {slot}: {error}");
+                    self.failed.push((slot, remains));
+                }
+            }
+        }
     }
 
     /// Waits for the slots that have gone, where these are few: whoever comes next may have been told of them.
@@ -102,13 +108,28 @@ impl Removals {
         self.waiting.append(&mut self.failed);
     }
 
-    /// Waits until all are taken away that can be.
+    /// Waits for what is being taken away, and begins with nothing more.
+    pub(in crate::daemon) fn wait(&mut self) {
+        self.worker.wait();
+    }
+
+    /// Waits until all are taken away that can be: here, where there is no thread to be had.
     pub(in crate::daemon) fn finish(&mut self) {
         self.go_on();
         while self.is_at_work {
-            let _ = poll(&mut [PollFd::new(&self.worker, PollFlags::IN)], None);
+            match self.worker.do_here() {
+                Some(removed) => self.end(removed),
+                None => drop(poll(&mut [PollFd::new(&self.worker, PollFlags::IN)], None)),
+            }
             self.go_on();
         }
+    }
+}
+
+/// A daemon that goes gives its interfaces back, and with them the numbers of slots.
+impl Drop for Removals {
+    fn drop(&mut self) {
+        self.wait();
     }
 }
 
