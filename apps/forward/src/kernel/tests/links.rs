@@ -33,7 +33,7 @@ fn two_links(reach: Reach, stacks: &[&mut Stack]) -> Forwarder {
     forwarder
 }
 
-/// A flow's packets are believed where they come by, and leave by the link that leads on; each neighbour is followed on its own.
+/// The kernel forwards a flow's packets on the links that they come by, and they leave by the link that leads on; each neighbour is followed on its own.
 #[test]
 fn flows_come_by_one_link_and_leave_by_the_other() {
     if !allowed("flows_come_by_one_link_and_leave_by_the_other") {

@@ -96,7 +96,7 @@ fn what_is_too_long_for_its_link_is_for_user_space() {
     }
 }
 
-/// Packets with a flow's ends that come by another link than the flow's are not believed.
+/// Packets with a flow's ends that come by another link than the flow's are forwarded by user space alone.
 #[test]
 fn packets_by_another_link_are_for_user_space() {
     if !allowed("packets_by_another_link_are_for_user_space") {
