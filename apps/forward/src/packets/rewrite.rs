@@ -18,6 +18,8 @@
 //!
 //! A packet that keeps its ends ([`keep_ends`]) changes only in its hops, and in such a checksum.
 
+use exos::RxMeta;
+use exos_inet::RxChecksum;
 use exos_wire::{Sum, checksum};
 
 use crate::packets::endpoint::{Address, Endpoint};
@@ -151,19 +153,25 @@ pub fn keep_ends(packet: &Packet, frame: &mut [u8], sums: Sums) {
     put16(ip, 10, checksum::update16(get16(ip, 10), old, new));
 }
 
-/// Makes a checksum that a kernel left unfinished, of a frame that leaves without a word about it. False for one that
-/// cannot leave so: it stands for several segments.
-pub fn finish(frame: &mut [u8], mtu: usize) -> bool {
-    let Some(packet) = Packet::read_again(frame) else {
-        return false;
-    };
-    if let Upper::Transport { transport, .. } = packet.upper
-        && is_partial(&packet, frame)
-    {
-        let upper = &mut frame[packet.upper_range()];
-        complete(transport, upper, packet.src, packet.dst);
+/// Makes a checksum that was left undone, of a frame that leaves without a word about it. How long the frame is without padding;
+/// `None` for one that cannot leave so: it is too long, or stands for several datagrams.
+pub fn finish(frame: &mut [u8], meta: RxMeta, mtu: usize) -> Option<usize> {
+    let packet = Packet::read_again(frame)?;
+    // Of what a device has merged, each segment's checksum was verified, and none is there of all together.
+    let is_merged = meta.gso_size.is_some();
+    if packet.ip_len() > mtu as u64 {
+        return None;
     }
-    packet.ip_len() <= mtu as u64
+    if let Upper::Transport { transport, .. } = packet.upper {
+        if is_merged && transport == Transport::Udp {
+            return None;
+        }
+        if is_merged || meta.checksum == RxChecksum::Partial && is_partial(&packet, frame) {
+            let upper = &mut frame[packet.upper_range()];
+            complete(transport, upper, packet.src, packet.dst);
+        }
+    }
+    Some(packet.end.into())
 }
 
 /// Makes the checksum of a packet between these.
