@@ -141,7 +141,13 @@ impl Exos {
 
     /// Queues a complete frame of the program's own; one for which the link has no room it counts.
     pub fn transmit(&mut self, frame: &[u8]) {
-        let queued = self.link.transmit(frame, &[], TxMeta::default());
+        self.transmit_undone(frame, TxMeta::default());
+    }
+
+    /// [`transmit`](Self::transmit) of a frame that came by another link, with what was left undone there. The link has to be of the
+    /// same kind.
+    pub fn transmit_undone(&mut self, frame: &[u8], meta: TxMeta) {
+        let queued = self.link.transmit(frame, &[], meta);
         let offer = self.offer.as_mut().filter(|offer| offer.is_watched());
         if let Some(offer) = offer.filter(|_| queued) {
             offer.copy(Direction::Out, frame, &[]);

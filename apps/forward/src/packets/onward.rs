@@ -2,11 +2,14 @@
 
 use std::net::IpAddr;
 
-use exos::{Passage, RxMeta};
-use exos_inet::{Instant, Stack};
+use exos::{Passage, RxMeta, TxMeta};
+use exos_inet::{Instant, RxChecksum, Stack};
+use exos_wire::offload::TxChecksum;
+use exos_wire::udp;
 
 use crate::forwarder::{Forwarder, Verdict};
-use crate::packets::rewrite::finish;
+use crate::packets::packet::{Packet, Transport, Upper};
+use crate::packets::rewrite::{begin_checksum, finish};
 use crate::program::links::Others;
 
 /// Puts the link addresses on what goes on.
@@ -50,6 +53,44 @@ pub fn wait(
         }
         None => forwarder.note_uncut(),
     }
+}
+
+/// What is left undone of a frame that leaves by another link than it came by: its checksum, and the cutting. `None` for one of
+/// which that cannot be said.
+#[inline]
+pub fn undone(frame: &mut [u8], meta: RxMeta) -> Option<TxMeta> {
+    match meta.checksum == RxChecksum::Partial || meta.gso_size.is_some() {
+        true => undone_of(frame, meta),
+        false => Some(TxMeta::default()),
+    }
+}
+
+#[inline(never)]
+fn undone_of(frame: &mut [u8], meta: RxMeta) -> Option<TxMeta> {
+    let packet = Packet::read_again(frame)?;
+    let Upper::Transport { transport, .. } = packet.upper else {
+        return None;
+    };
+    if meta.checksum != RxChecksum::Partial {
+        // A device has merged it, of segments that it has verified. Each gets another checksum.
+        begin_checksum(&packet, frame);
+    }
+    let at = usize::from(packet.upper_at);
+    let header_len = match transport {
+        Transport::Tcp => usize::from(frame[at + 12] >> 4) * 4,
+        Transport::Udp => udp::LEN,
+    };
+    Some(TxMeta {
+        checksum: TxChecksum::Partial {
+            start: packet.upper_at,
+            offset: transport.checksum_at() as u16,
+        },
+        segment_size: meta.gso_size,
+        ipv6: packet.src.is_ipv6(),
+        datagrams: transport == Transport::Udp,
+        // Their sender's word for TCP.
+        header_len: (at + header_len).min(frame.len()) as u16,
+    })
 }
 
 /// Puts the link addresses on frames that were made, and says by which link each leaves; those to a neighbour who has to be
@@ -234,5 +275,64 @@ mod tests {
         padded.resize(4000, 0);
         let (left, _) = after_waiting(padded, RxMeta::default());
         assert!(left == [addressed(frame)]);
+    }
+
+    /// By another link it leaves as it came: with the checksum of the pseudo header alone, which a card that has merged it did not
+    /// leave, and to be cut into what was merged.
+    #[test]
+    fn what_is_undone_is_so_on_another_link() {
+        use RxChecksum::{Partial, Verified};
+        let pseudo = |transport: Transport, len: u32| {
+            let (from, to) = ([10, 9, 0, 1].into(), TO.into());
+            exos_wire::Sum::pseudo(from, to, transport.number(), len)
+                .value()
+                .to_be_bytes()
+        };
+        for (transport, checksum, gso_size, header_len) in [
+            (Transport::Tcp, Partial, Some(1448), 20),
+            (Transport::Tcp, Verified, Some(1448), 20),
+            (Transport::Tcp, Partial, None, 20),
+            (Transport::Udp, Partial, Some(1000), 8),
+            (Transport::Udp, Verified, Some(1000), 8),
+        ] {
+            let (mut frame, at) = (packet(transport, 50_000), sum_at(transport));
+            let sum = pseudo(transport, 50_000 + header_len);
+            if checksum == Partial {
+                frame[at..at + 2].copy_from_slice(&sum);
+            }
+            let undone = undone(&mut frame, meta(checksum, gso_size)).unwrap();
+            assert_eq!(frame[at..at + 2], sum, "{transport:?} {checksum:?}");
+            let start = ethernet::LEN as u16 + 20;
+            let wanted = TxMeta {
+                checksum: TxChecksum::Partial {
+                    start,
+                    offset: transport.checksum_at() as u16,
+                },
+                segment_size: gso_size,
+                ipv6: false,
+                datagrams: transport == Transport::Udp,
+                header_len: start + header_len as u16,
+            };
+            assert_eq!(undone, wanted);
+        }
+        let mut frame = packet(Transport::Tcp, 1000);
+        let before = frame.clone();
+        let complete = undone(&mut frame, meta(Verified, None));
+        assert_eq!((complete, frame), (Some(TxMeta::default()), before));
+    }
+
+    /// A header may lie about its own length; what is neither TCP nor UDP nobody can cut.
+    #[test]
+    fn what_cannot_be_cut_leaves_by_no_other_link() {
+        let cut = meta(RxChecksum::Partial, Some(1448));
+        let mut frame = packet(Transport::Tcp, 20);
+        frame[ethernet::LEN + 20 + 12] = 0xf0;
+        let undone_of_lie = undone(&mut frame, cut).unwrap();
+        assert_eq!(usize::from(undone_of_lie.header_len), frame.len());
+        let mut frame = Vec::new();
+        let builder = PacketBuilder::ethernet2(THEIRS.0, OURS.0).ipv4([10, 9, 0, 1], TO, 9);
+        let echo = builder.icmpv4_echo_request(1, 1);
+        echo.write(&mut frame, &[0; 50_000]).unwrap();
+        assert_eq!(undone(&mut frame, cut), None);
     }
 }

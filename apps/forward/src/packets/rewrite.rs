@@ -174,6 +174,20 @@ pub fn finish(frame: &mut [u8], meta: RxMeta, mtu: usize) -> Option<usize> {
     Some(packet.end.into())
 }
 
+/// Leaves the checksum of a segment or datagram to whoever cuts it: the sum of the pseudo header is in its field then.
+pub fn begin_checksum(packet: &Packet, frame: &mut [u8]) {
+    if let Upper::Transport { transport, .. } = packet.upper {
+        let pseudo = pseudo_sum(packet, transport);
+        let upper = &mut frame[packet.upper_range()];
+        put16(upper, transport.checksum_at(), pseudo.value());
+    }
+}
+
+fn pseudo_sum(packet: &Packet, transport: Transport) -> Sum {
+    let addresses = packet.src.sum().plus(packet.dst.sum());
+    addresses.plus_u32(u32::from(transport.number()) + packet.upper_range().len() as u32)
+}
+
 /// Makes the checksum of a packet between these.
 #[cold]
 fn complete(transport: Transport, upper: &mut [u8], src: Address, dst: Address) {
@@ -196,8 +210,7 @@ fn is_partial(packet: &Packet, frame: &[u8]) -> bool {
         return false;
     };
     let upper = &frame[packet.upper_range()];
-    let addresses = packet.src.sum().plus(packet.dst.sum());
-    let pseudo = addresses.plus_u32(u32::from(transport.number()) + upper.len() as u32);
+    let pseudo = pseudo_sum(packet, transport);
     packet.fragment.is_none() && get16(upper, transport.checksum_at()) == pseudo.value()
 }
 

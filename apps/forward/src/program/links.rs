@@ -11,7 +11,7 @@ use exos_inet::{Instant, Stack};
 use exos_wire::{Mac, ethernet};
 
 use crate::forwarder::{Forwarder, Verdict, link_to};
-use crate::packets::onward::wait;
+use crate::packets::onward::{undone, wait};
 
 /// What a frame may be longer than its packet: an Ethernet header, and a tag of no VLAN.
 const AROUND_PACKET: usize = ethernet::LEN + 4;
@@ -160,11 +160,19 @@ impl Others<'_> {
             wait(forwarder, stack, now, to, (frame, meta));
             return true;
         };
-        // The packet fits: what is beyond it is padding of the link that it came by.
-        let frame = &mut frame[..len.min(stack.config().mtu + AROUND_PACKET)];
+        // The packet fits, or stands for several that do: what is beyond it is padding of the link that it came by.
+        let len = match meta.gso_size {
+            Some(_) => len,
+            None => len.min(stack.config().mtu + AROUND_PACKET),
+        };
+        let frame = &mut frame[..len];
+        let Some(undone) = undone(frame, meta) else {
+            forwarder.note_uncut();
+            return true;
+        };
         frame[..6].copy_from_slice(&mac.0);
         frame[6..12].copy_from_slice(&stack.config().mac.0);
-        exos.transmit(frame);
+        exos.transmit_undone(frame, undone);
         true
     }
 }
