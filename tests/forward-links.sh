@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The release binary as a forwarder between two networks: clients on one interface, servers on another, IPv4 and IPv6, TCP and UDP;
 # packets too long for the other side, servers that see their clients, checks, a forwarder that is killed and one that takes over; in
-# user space and in the kernel.
+# user space and in the kernel, by AF_XDP and by packet sockets.
 # Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
 #   tests/forward-links.sh PATH/TO/exos
@@ -203,6 +203,35 @@ for how in "" --in-kernel; do
     stop; same "it ends in order" 0 $?
 done
 gro off
+
+# ---- by packet sockets ----
+
+by_sockets=(--link packet:front --address 10.10.0.20/24 --address fd10::20/64 --link packet:wire --address 10.10.1.20/24 --address fd11::20/64)
+ip -n "$net-forwarder" link set wire mtu 1400
+refused "packet sockets of two MTUs" "have one MTU" "${by_sockets[@]}" "${few[@]}"
+ip -n "$net-forwarder" link set wire mtu 1500
+for how in "" --in-kernel; do
+    about="packet sockets${how:+, in the kernel}: "
+    # shellcheck disable=SC2086
+    start "${by_sockets[@]}" "${listen[@]}" --to 10.10.1.11 fd11::11 $how
+    for address in 10.10.0.20 fd10::20; do
+        url=http://$address; [ $address = fd10::20 ] && url='http://[fd10::20]'
+        got=$(in_ client cat /sys/class/net/wire/statistics/rx_packets)
+        check "$address: a large document" in_ client curl -gsS -m 60 -o "$work/got" "$url/large.bin"
+        got=$(($(in_ client cat /sys/class/net/wire/statistics/rx_packets) - got))
+        check "$address: every byte" cmp "$work/got" "$work/site/large.bin"
+        # It would be 2,072 segments.
+        same "$address: which come whole, many in one" True "$([ $got -le 400 ] && echo True || echo "$got packets")"
+        check "$address: bytes both ways" peer client echo $address 7 2000000
+        check "$address: 100 connections at once" peer client echo $address 7 20000 100
+        check "$address: a datagram in fragments" peer client datagram $address 7 20000
+        check "$address: datagrams that leave as one" peer client train $address 7 20
+    done
+    [ -z "$how" ] || check "the kernel forwards" more kernel_forwarded_to_clients 100
+    same "nothing was lost" 0 "$(counters drop_uncut drop_no_port drop_hops)"
+    for host in client one; do same "$host has seen no damaged checksum" 0 "$(wrong_sums $host)"; done
+    stop; same "it ends in order" 0 $?
+done
 
 # ---- another in its place, by a file, as another user ----
 

@@ -39,7 +39,8 @@ exos_inet::counters! {
     too_big_answered,
     /// Drop: the same, where no more such answers may be sent now, or none to such a packet.
     drop_too_big,
-    /// Drop: a packet of up to 64 KiB that stands for several, while its neighbour was asked for.
+    /// Drop: a packet that stands for several or is longer than its link sends, while its neighbour was asked for; or one of
+    /// which another link cannot be told what is undone.
     drop_uncut,
     /// Times that a router has said how long packets to a server may be.
     path_mtus_learned,

@@ -88,6 +88,7 @@ pub use exos_inet::tcp::{
     ConnectionId, Event, EventSet, ListenOptions, ListenerId, Options, Reason,
 };
 pub use exos_inet::{self as inet, Duration, Instant, Stack};
+pub use exos_link::{RxMeta, TxMeta};
 pub use exos_wire as wire;
 pub use node::{Exos, Sleep};
 pub use relay::Passage;

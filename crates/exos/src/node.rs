@@ -297,6 +297,7 @@ impl Exos {
                 checksum: t.checksum,
                 segment_size: t.segment_size,
                 ipv6: t.ipv6,
+                datagrams: false,
                 header_len: t.head.len() as u16,
             };
             // There is room: what the link refuses all the same it has counted, and TCP repairs.

@@ -4,7 +4,7 @@ use exos_host::error::{Error, ErrorKind};
 use exos_host::ethtool::STOP_MERGING;
 use exos_host::passing::Passing;
 use exos_inet::{Instant, RxChecksum, Stack};
-use exos_link::{Link, Merging, Relay, TxMeta};
+use exos_link::{Link, Merging, Relay, RxMeta, TxMeta};
 
 use crate::early::Early;
 use crate::node::{Exos, RELAY_FRAMES};
@@ -80,7 +80,7 @@ impl Exos {
     /// stack is for whichever stack knows it, as with `receive`; `take` sees each frame once, on the core that it came to.
     pub fn relay(
         &mut self,
-        mut take: impl FnMut(&mut Stack, Instant, &mut [u8], RxChecksum) -> Passage,
+        mut take: impl FnMut(&mut Stack, Instant, &mut [u8], RxMeta) -> Passage,
     ) -> usize {
         let now = self.begin_turn();
         let stack = &mut self.stack;
@@ -103,25 +103,28 @@ impl Exos {
         for mut frame in std::mem::take(&mut self.early.frames) {
             show(Direction::In, &frame);
             // A host on a virtual link may have left its checksum unfinished.
-            match take(stack, now, &mut frame, RxChecksum::MaybePartial) {
+            let meta = RxMeta {
+                checksum: RxChecksum::MaybePartial,
+                ..RxMeta::default()
+            };
+            match take(stack, now, &mut frame, meta) {
                 Passage::Onward => {
                     self.link.transmit(&frame, &[], TxMeta::default());
                 }
-                Passage::Stack => for_stack(stack, &frame, RxChecksum::MaybePartial),
+                Passage::Stack => for_stack(stack, &frame, meta.checksum),
                 Passage::Done => {}
             }
         }
         let most = count + RELAY_FRAMES;
         while count < most {
             let batch = self.link.relay(|frame, meta| {
-                let checksum = meta.checksum;
                 show(Direction::In, frame);
-                match take(stack, now, frame, checksum) {
+                match take(stack, now, frame, meta) {
                     Passage::Onward => {
                         show(Direction::Out, frame);
                         return Relay::Onward;
                     }
-                    Passage::Stack => for_stack(stack, frame, checksum),
+                    Passage::Stack => for_stack(stack, frame, meta.checksum),
                     Passage::Done => {}
                 }
                 Relay::Done
@@ -138,7 +141,13 @@ impl Exos {
 
     /// Queues a complete frame of the program's own; one for which the link has no room it counts.
     pub fn transmit(&mut self, frame: &[u8]) {
-        let queued = self.link.transmit(frame, &[], TxMeta::default());
+        self.transmit_undone(frame, TxMeta::default());
+    }
+
+    /// [`transmit`](Self::transmit) of a frame that came by another link, with what was left undone there. The link has to be of the
+    /// same kind.
+    pub fn transmit_undone(&mut self, frame: &[u8], meta: TxMeta) {
+        let queued = self.link.transmit(frame, &[], meta);
         let offer = self.offer.as_mut().filter(|offer| offer.is_watched());
         if let Some(offer) = offer.filter(|_| queued) {
             offer.copy(Direction::Out, frame, &[]);

@@ -33,12 +33,14 @@ pub enum Relay {
 pub struct TxMeta {
     /// What is left to do about the transport checksum.
     pub checksum: TxChecksum,
-    /// Set for a TCP segment to be cut into segments of this much payload each.
-    /// It needs a partial checksum too.
+    /// Set for a TCP segment to be cut into segments of this much payload each, or a datagram of UDP into
+    /// datagrams. It needs a partial checksum too.
     pub segment_size: Option<u16>,
     /// The frame is IPv6; read only with a `segment_size`.
     pub ipv6: bool,
-    /// Bytes of all headers, Ethernet to TCP; read only with a `segment_size`.
+    /// It carries UDP; read only with a `segment_size`. Only packet sockets take it.
+    pub datagrams: bool,
+    /// Bytes of all headers, Ethernet to TCP or UDP; read only with a `segment_size`.
     pub header_len: u16,
 }
 

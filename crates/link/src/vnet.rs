@@ -105,7 +105,11 @@ pub(crate) fn encode(meta: TxMeta) -> [u8; LEN] {
             meta.checksum != TxChecksum::Complete,
             "segmentation without a partial checksum"
         );
-        header[1] = if meta.ipv6 { GSO_TCPV6 } else { GSO_TCPV4 };
+        header[1] = match meta.ipv6 {
+            _ if meta.datagrams => GSO_UDP_L4,
+            true => GSO_TCPV6,
+            false => GSO_TCPV4,
+        };
         header[2..4].copy_from_slice(&meta.header_len.to_ne_bytes());
         header[4..6].copy_from_slice(&size.to_ne_bytes());
     }
@@ -133,6 +137,7 @@ mod tests {
             checksum: PARTIAL,
             segment_size: Some(1448),
             ipv6: true,
+            datagrams: false,
             header_len: 86,
         };
         let mut expected = vec![1, 4];
@@ -142,6 +147,7 @@ mod tests {
         assert_eq!(encode(meta).to_vec(), expected);
         let v4 = encode(TxMeta {
             ipv6: false,
+            datagrams: false,
             ..meta
         });
         assert_eq!(v4[1], 1);
@@ -206,6 +212,31 @@ mod tests {
         let [far0, far1] = u16::MAX.to_ne_bytes();
         let lie = onward([1, GSO_TCPV6, 0, 0, size0, size1, far0, far1, 16, 0]);
         assert_eq!(lie[2..4], 200_u16.to_ne_bytes());
+    }
+
+    /// What comes and is to be cut leaves so by another link, whatever it is.
+    #[test]
+    fn datagrams_and_segments_are_told_apart() {
+        for (datagrams, ipv6, kind) in [
+            (false, false, GSO_TCPV4),
+            (false, true, GSO_TCPV6),
+            (true, false, GSO_UDP_L4),
+            (true, true, GSO_UDP_L4),
+        ] {
+            let header = encode(TxMeta {
+                checksum: PARTIAL,
+                segment_size: Some(1000),
+                ipv6,
+                datagrams,
+                header_len: 54,
+            });
+            assert_eq!(header[1], kind);
+            let meta = decode_relayed(&header).unwrap();
+            assert_eq!(
+                (meta.gso_size, meta.checksum),
+                (Some(1000), RxChecksum::Partial)
+            );
+        }
     }
 
     #[test]

@@ -18,6 +18,8 @@
 //!
 //! A packet that keeps its ends ([`keep_ends`]) changes only in its hops, and in such a checksum.
 
+use exos::RxMeta;
+use exos_inet::RxChecksum;
 use exos_wire::{Sum, checksum};
 
 use crate::packets::endpoint::{Address, Endpoint};
@@ -151,19 +153,39 @@ pub fn keep_ends(packet: &Packet, frame: &mut [u8], sums: Sums) {
     put16(ip, 10, checksum::update16(get16(ip, 10), old, new));
 }
 
-/// Makes a checksum that a kernel left unfinished, of a frame that leaves without a word about it. False for one that
-/// cannot leave so: it stands for several segments.
-pub fn finish(frame: &mut [u8], mtu: usize) -> bool {
-    let Some(packet) = Packet::read_again(frame) else {
-        return false;
-    };
-    if let Upper::Transport { transport, .. } = packet.upper
-        && is_partial(&packet, frame)
-    {
-        let upper = &mut frame[packet.upper_range()];
-        complete(transport, upper, packet.src, packet.dst);
+/// Makes a checksum that was left undone, of a frame that leaves without a word about it. How long the frame is without padding;
+/// `None` for one that cannot leave so: it is too long, or stands for several datagrams.
+pub fn finish(frame: &mut [u8], meta: RxMeta, mtu: usize) -> Option<usize> {
+    let packet = Packet::read_again(frame)?;
+    // Of what a device has merged, each segment's checksum was verified, and none is there of all together.
+    let is_merged = meta.gso_size.is_some();
+    if packet.ip_len() > mtu as u64 {
+        return None;
     }
-    packet.ip_len() <= mtu as u64
+    if let Upper::Transport { transport, .. } = packet.upper {
+        if is_merged && transport == Transport::Udp {
+            return None;
+        }
+        if is_merged || meta.checksum == RxChecksum::Partial && is_partial(&packet, frame) {
+            let upper = &mut frame[packet.upper_range()];
+            complete(transport, upper, packet.src, packet.dst);
+        }
+    }
+    Some(packet.end.into())
+}
+
+/// Leaves the checksum of a segment or datagram to whoever cuts it: the sum of the pseudo header is in its field then.
+pub fn begin_checksum(packet: &Packet, frame: &mut [u8]) {
+    if let Upper::Transport { transport, .. } = packet.upper {
+        let pseudo = pseudo_sum(packet, transport);
+        let upper = &mut frame[packet.upper_range()];
+        put16(upper, transport.checksum_at(), pseudo.value());
+    }
+}
+
+fn pseudo_sum(packet: &Packet, transport: Transport) -> Sum {
+    let addresses = packet.src.sum().plus(packet.dst.sum());
+    addresses.plus_u32(u32::from(transport.number()) + packet.upper_range().len() as u32)
 }
 
 /// Makes the checksum of a packet between these.
@@ -188,8 +210,7 @@ fn is_partial(packet: &Packet, frame: &[u8]) -> bool {
         return false;
     };
     let upper = &frame[packet.upper_range()];
-    let addresses = packet.src.sum().plus(packet.dst.sum());
-    let pseudo = addresses.plus_u32(u32::from(transport.number()) + upper.len() as u32);
+    let pseudo = pseudo_sum(packet, transport);
     packet.fragment.is_none() && get16(upper, transport.checksum_at()) == pseudo.value()
 }
 

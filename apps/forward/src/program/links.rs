@@ -6,11 +6,12 @@
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
-use exos::{Error, Exos};
+use exos::{Error, Exos, RxMeta};
 use exos_inet::{Instant, Stack};
 use exos_wire::{Mac, ethernet};
 
 use crate::forwarder::{Forwarder, Verdict, link_to};
+use crate::packets::onward::{undone, wait};
 
 /// What a frame may be longer than its packet: an Ethernet header, and a tag of no VLAN.
 const AROUND_PACKET: usize = ethernet::LEN + 4;
@@ -143,7 +144,7 @@ impl Others<'_> {
         forwarder: &mut Forwarder,
         verdict: Verdict,
         now: Instant,
-        frame: &mut [u8],
+        (frame, meta): (&mut [u8], RxMeta),
     ) -> bool {
         if self.before.is_empty() && self.after.is_empty() {
             return false;
@@ -155,16 +156,23 @@ impl Others<'_> {
             return false;
         };
         let (stack, len) = (&mut exos.stack, frame.len());
-        // The packet fits: what is beyond it is padding of the link that it came by.
-        let frame = &mut frame[..len.min(stack.config().mtu + AROUND_PACKET)];
         let Some(mac) = stack.link_address(now, to) else {
-            forwarder.note_late();
-            stack.pass(now, to, frame.to_vec());
+            wait(forwarder, stack, now, to, (frame, meta));
+            return true;
+        };
+        // The packet fits, or stands for several that do: what is beyond it is padding of the link that it came by.
+        let len = match meta.gso_size {
+            Some(_) => len,
+            None => len.min(stack.config().mtu + AROUND_PACKET),
+        };
+        let frame = &mut frame[..len];
+        let Some(undone) = undone(frame, meta) else {
+            forwarder.note_uncut();
             return true;
         };
         frame[..6].copy_from_slice(&mac.0);
         frame[6..12].copy_from_slice(&stack.config().mac.0);
-        exos.transmit(frame);
+        exos.transmit_undone(frame, undone);
         true
     }
 }

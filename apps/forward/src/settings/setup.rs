@@ -149,11 +149,8 @@ pub fn check_link(link: &LinkArgs) -> Result<(), Error> {
 /// The first thing that is not so.
 pub fn check_links(links: &Links) -> Result<(), Error> {
     links.all().iter().try_for_each(check_link)?;
-    let is_xdp = |link: &LinkArgs| matches!(link.link, Some(LinkName::Xdp { .. }));
-    if links.all().len() > 1 && !links.all().iter().all(is_xdp) {
-        // What is copied from link to link fits into one frame, and its checksum is complete.
-        return Err(Error::new("several links are interfaces by AF_XDP")
-            .mend("give --link xdp:INTERFACE for each"));
+    if links.all().len() > 1 {
+        check_kinds(links)?;
     }
     for (at, link) in links.all().iter().enumerate() {
         let before = &links.all()[..at];
@@ -162,6 +159,28 @@ pub fn check_links(links: &Links) -> Result<(), Error> {
             .try_for_each(|other| check_apart(other, link))?;
     }
     Ok(())
+}
+
+/// Several links are of one kind: what comes by packet sockets may stand for several packets, which only they send on. How long each
+/// of those will be on the wire is not looked at, so what came by one link has to fit the others.
+fn check_kinds(links: &Links) -> Result<(), Error> {
+    let names = || links.all().iter().map(|link| link.link.as_ref());
+    if names().all(|name| matches!(name, Some(LinkName::Xdp { .. }))) {
+        return Ok(());
+    }
+    if !names().all(|name| matches!(name, Some(LinkName::Packet(_)))) {
+        return Err(
+            Error::new("several links are interfaces by AF_XDP, or all by packet sockets")
+                .mend("give --link xdp:INTERFACE for each, or --link packet:INTERFACE"),
+        );
+    }
+    let mut mtus = names().map(mtu_of);
+    let first = mtus.next();
+    match mtus.find(|mtu| Some(*mtu) != first) {
+        None => Ok(()),
+        Some(_) => Err(Error::new("links by packet sockets have one MTU")
+            .mend("give their interfaces one (ip link set INTERFACE mtu 1500), or give --link xdp:INTERFACE for each")),
+    }
 }
 
 /// Two links have nothing in common.
@@ -427,6 +446,45 @@ mod tests {
         // A network within another's is told from it; each family may have a gateway of its own.
         let b = link("xdp:b", &["10.0.0.129/25", "fd01::7/64"], &["fd01::1"]);
         checked(b).unwrap();
+    }
+
+    /// What comes by packet sockets may be too long for other links.
+    #[test]
+    fn links_are_of_one_kind() {
+        for (names, refused) in [
+            (["xdp:a", "xdp:b:1", "xdp:c"], None),
+            (["packet:a", "packet:b", "packet:c"], None),
+            (
+                ["xdp:a", "xdp:b", "packet:c"],
+                Some("or all by packet sockets"),
+            ),
+            (
+                ["packet:a", "packet:b", "xdp:c"],
+                Some("or all by packet sockets"),
+            ),
+            // The loopback has another MTU than those that are not there.
+            (["packet:a", "packet:b", "packet:lo"], Some("have one MTU")),
+            (["xdp:a", "xdp:b", "xdp:lo"], None),
+        ] {
+            let others = (1..).zip(&names[1..]).map(|(n, name)| NamedLink {
+                name: name.parse().unwrap(),
+                address: vec![format!("10.0.{n}.7/24").parse().unwrap()],
+                gateway: Vec::new(),
+                route: Vec::new(),
+            });
+            let links = LinkArgs {
+                others: others.collect(),
+                ..link(names[0], &["10.0.0.7/24"], &[])
+            };
+            let said = check_links(&Links::from(links))
+                .err()
+                .map(|error| error.to_string());
+            match (&said, refused) {
+                (None, None) => {}
+                (Some(said), Some(wanted)) if said.contains(wanted) => {}
+                _ => panic!("{names:?}: {said:?}"),
+            }
+        }
     }
 
     /// Servers are spoken to from the link that leads to them.

@@ -55,6 +55,7 @@ impl Frame {
             },
             segment_size: Some(SEGMENT_LEN),
             ipv6: false,
+            datagrams: false,
             header_len: HEADERS_LEN as u16,
         };
         Self { bytes, meta }

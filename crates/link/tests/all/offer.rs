@@ -336,6 +336,7 @@ fn send_super_packet(link: &mut Link, hello: &Hello) {
         },
         segment_size: Some(1448),
         ipv6: false,
+        datagrams: false,
         header_len: 54,
     };
     assert!(link.transmit(&head, &[&[7; DATA]], meta));

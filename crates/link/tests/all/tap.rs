@@ -298,6 +298,7 @@ fn relay(source: &mut Link, sink: &mut Link, from: Mac, to: Mac) -> usize {
             checksum,
             segment_size: meta.gso_size,
             ipv6: false,
+            datagrams: false,
             header_len,
         };
         assert!(sink.transmit(&head, &[&frame[54..]], meta), "room");

@@ -134,7 +134,7 @@ impl CoreLoop {
                 turn.table().forwarder.read_ahead(exos.now());
             }
         }
-        let count = exos.relay(|stack, now, frame, checksum| {
+        let count = exos.relay(|stack, now, frame, meta| {
             let table = turn.table();
             let time = table.time(now);
             let forwarder = &mut table.forwarder;
@@ -142,11 +142,11 @@ impl CoreLoop {
                 forwarder.frames_come_by(link);
                 forwarder.read_ahead(time);
             }
-            let verdict = forwarder.handle_frame(time, frame, checksum);
+            let verdict = forwarder.handle_frame(time, frame, meta.checksum);
             // What has waited for this frame goes behind it, also where both wait for a neighbour.
-            let passage = match others.send_on(forwarder, verdict, now, frame) {
+            let passage = match others.send_on(forwarder, verdict, now, (frame, meta)) {
                 true => Passage::Done,
-                false => send_on(forwarder, verdict, stack, now, frame, checksum),
+                false => send_on(forwarder, verdict, stack, now, (frame, meta)),
             };
             if forwarder.has_made() {
                 address_made(forwarder, stack, &mut others, now, made);

@@ -316,8 +316,8 @@ impl Bench {
         let wanted = (transport, from.src.into(), from.dst.into());
         let exit = self.exit(self.way.get())?;
         let is_here = self.come_by.get()[self.way.get()] == self.link;
-        // With one link it is not asked.
-        let fits = self.exits.len() == 1 || u32::from(packet.end - packet.ip_at) <= exit.mtu;
+        let is_asked = self.exits.len() > 1 && !is_of_buffers(&self.exits);
+        let fits = !is_asked || u32::from(packet.end - packet.ip_at) <= exit.mtu;
         if packet.ends() != Some(wanted) || !is_here || !fits {
             return None;
         }

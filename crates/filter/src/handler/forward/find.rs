@@ -130,7 +130,8 @@ impl ForwardHandler {
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
     }
 
-    /// There is such a link as the hop says, and the packet is not too long for it.
+    /// There is such a link as the hop says, and the packet is not too long for it: where packets leave as socket buffers, what came
+    /// by one link fits the others, and a buffer may stand for several.
     fn expect_exit(&self, asm: &mut Assembler, shape: Shape, other: Label) {
         if !self.has_several_links() {
             return;
@@ -141,8 +142,10 @@ impl ForwardHandler {
         for (number, exit) in (0..).zip(&self.exits) {
             let next = asm.label();
             asm.jump_if(link, Condition::NotEqual, number, next);
-            let most = exit.mtu.saturating_sub(shape.ip_header_len() as u32);
-            asm.jump_if(length, Condition::Greater, most as i32, other);
+            if !self.is_of_buffers() {
+                let most = exit.mtu.saturating_sub(shape.ip_header_len() as u32);
+                asm.jump_if(length, Condition::Greater, most as i32, other);
+            }
             asm.jump(fits);
             asm.bind(next);
         }

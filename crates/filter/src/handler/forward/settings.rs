@@ -36,7 +36,8 @@ pub struct ForwardHandler {
 pub struct Exit {
     /// The interface's link address, which they come from.
     pub mac: Mac,
-    /// How long packets may be there, from the IP header on. Asked only where there are several links: what came by one fits it.
+    /// How long packets may be there, from the IP header on. Asked only in XDP, and where there are several links: what came by one
+    /// fits it, and a socket buffer may stand for several packets.
     pub mtu: u32,
     /// How they leave.
     pub way_out: WayOut,

@@ -249,6 +249,7 @@ pub const PARTIAL_UDP: TxMeta = TxMeta {
     },
     segment_size: None,
     ipv6: false,
+    datagrams: false,
     header_len: 42,
 };
 
