@@ -19,7 +19,7 @@ use super::record::{Field, record};
 /// In the place of a slot's number: what follows is a group's.
 pub const GROUP: u32 = 1 << 31;
 
-/// Members of one group: more programs than one user may have.
+/// Members of one group: four times as many programs as a user may have unless policy says otherwise.
 pub const MEMBERS_MAX: usize = 64;
 
 /// Into how many parts flows are divided: of up to 25 members each has what is due to it to a tenth.
