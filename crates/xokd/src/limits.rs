@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use exos_filter::gate::limits::{GENERALS_MAX, GROUPS_MAX, TAPS_MAX};
+use exos_filter::gate::limits::{GENERALS_MAX, GROUPS_MAX, SLOTS, TAPS_MAX};
 use exos_xok::limits::{SLOTS_MAX, TABLE_GRANTS};
 
 use crate::policy::{Pool, Standing};
@@ -28,6 +28,9 @@ pub const SLOTLESS_TIME: Duration = Duration::from_secs(5);
 /// Programs: of those whom no rule names as many as of three users, who have connections left then; and for the daemon's
 /// own user one user's are kept. The slots are numbered; number 0 is the daemon's own, and the last one nobody's.
 pub const PROGRAMS: Pool = Pool::new([48, 768, SLOTS_MAX - 2 - PROGRAMS_PER_USER, SLOTS_MAX - 2]);
+
+// The gate has a place for each row of the tables, and the last one is nobody's in both.
+const _: () = assert!(SLOTS as usize == SLOTS_MAX);
 
 /// The slot that is always empty: what leads there is dropped in silence, because a successor is awaited.
 pub const NOBODY: u32 = SLOTS_MAX as u32 - 1;
@@ -145,11 +148,12 @@ pub const NEWCOMERS_TIME: Duration = Duration::from_millis(1);
 /// two looks at the counters, for which the loop wakes up anyway.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(400);
 
-/// Programs of one user that may attach at once: as many as they may have, also where policy allows more.
+/// Programs of one user that may attach at once, unless policy allows them more programs: then as many as these.
 pub const ATTACHES_AT_ONCE: u32 = PROGRAMS_PER_USER as u32;
 
-/// How often one user may attach after that: making and removing a place takes some 50 ms in which nobody is served, so
-/// this is a fifth of the time at most.
+/// How often one user may attach after that: making a place takes some 50 ms in which nobody is served, so this is a fifth of the
+/// time at most. What may come before at once takes as long as it takes: with a thousand programs most of a minute, in turns
+/// between which others are heard.
 pub const ATTACH_EVERY: Duration = Duration::from_millis(250);
 
 /// Programs that may attach at once of all users whom no rule names, and of all whom rules name by a group: as many as they
@@ -198,6 +202,10 @@ pub const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// When something is tried again for which the kernel had no descriptor or no memory left: no sooner than newcomers are.
 pub const AGAIN_AFTER: Duration = ACCEPT_PAUSE;
+
+/// When a slot's place that could not be taken away again and again is tried again at the latest: each try asks the kernel for
+/// all there is of the slot.
+pub const REMOVED_AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// How long a program has to give back what is revoked.
 pub const REVOKE_TIME: Duration = Duration::from_secs(2);

@@ -220,7 +220,7 @@ impl Daemon {
         }
         self.counted = now;
         self.leftovers.sweep(&self.netlink);
-        self.removals.retry();
+        self.removals.retry(now);
         for interface in &mut self.interfaces {
             interface.gate.look_at_device();
         }

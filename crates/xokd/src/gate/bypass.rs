@@ -97,10 +97,9 @@ impl Gate {
         };
         let live = live.and_then(|live| arrives().map(|()| live));
         if let Some(live) = live.or_else(|error| {
-            let forgotten = self.forget_secret(slot);
-            forgotten
-                .and(self.remains().forget_memory(slot))
-                .and(Err(error))
+            let remains = self.remains();
+            let forgotten = remains.forget_secret(slot);
+            forgotten.and(remains.forget_memory(slot)).and(Err(error))
         })? {
             lent.live = live.metadata;
             lent.descriptors.extend(live.descriptors);

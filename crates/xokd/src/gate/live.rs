@@ -256,13 +256,8 @@ impl Gate {
     pub(super) fn end_live_frames(&self) -> Result<()> {
         self.maps.wire.delete(&0_u32.to_ne_bytes())?;
         let mut slots = 0..SLOTS;
-        slots.try_for_each(|slot| self.forget_secret(slot))
-    }
-
-    /// Nobody sends live frames for the slot any more.
-    pub(super) fn forget_secret(&self, slot: SlotId) -> Result<()> {
-        let key = slot.to_ne_bytes();
-        self.maps.secrets.update(&key, &[0; SECRET_LEN + 8])
+        let remains = self.remains();
+        slots.try_for_each(|slot| remains.forget_secret(slot))
     }
 }
 

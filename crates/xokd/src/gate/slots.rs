@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use exos_filter::gate::limits::{QUEUES_MAX, SLOTS};
+use exos_filter::gate::maps::SECRET_LEN;
 use exos_filter::gate::{Maps, Slot, SlotKind};
 use exos_host::bpf::{Link, Map, TcxHook};
 use exos_host::error::Result;
@@ -56,8 +57,9 @@ impl Gate {
     fn enter_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
         let key = id.to_ne_bytes();
         // That of the number's last holder, should it be there still.
-        self.forget_secret(id)?;
-        self.remains().forget_memory(id)?;
+        let remains = self.remains();
+        remains.forget_secret(id)?;
+        remains.forget_memory(id)?;
         if slot.kind != SlotKind::Daemon {
             // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
             let zeros = vec![0; self.maps.counters.user_value_size()];
@@ -74,13 +76,19 @@ impl Gate {
     /// Has nothing more be received or sent for a slot. Its grants must be gone. A socket on a queue receives nothing more, and
     /// can send until its last holder has gone. The rest is for [`Remains::forget`], without its pair.
     pub fn close_slot(&self, id: SlotId) -> Result<()> {
-        let slot = self.slot(id)?;
+        let ways = self.slot(id).and_then(|slot| self.forget_ways(id, &slot));
+        // Also where it cannot be seen what led to it.
+        ways.and(self.remains().empty(id))
+    }
+
+    /// Forgets what leads to a slot.
+    fn forget_ways(&self, id: SlotId, slot: &Slot) -> Result<()> {
         let interface = self.forget_interface(id, slot.ifindex);
         let queues = match slot.kind {
             SlotKind::Direct => self.forget_queues(|owner| owner == id),
             _ => Ok(()),
         };
-        interface.and(queues).and(self.empty(id))
+        interface.and(queues)
     }
 
     /// Where slots' remains are.
@@ -112,7 +120,7 @@ impl Gate {
         self.forget_queues(|slot| slot == 0 || !kept.contains(&slot))?;
         let mut others = (0..SLOTS).filter(|id| !kept.contains(id));
         let remains = self.remains();
-        others.try_for_each(|id| self.empty(id).and(remains.forget(id)))
+        others.try_for_each(|id| remains.forget(id))
     }
 
     /// Forgets whose interfaces are that these slots have.
@@ -138,13 +146,6 @@ impl Gate {
             }
         }
         Ok(())
-    }
-
-    /// Empties a slot's entry, and has nobody send for it.
-    fn empty(&self, id: SlotId) -> Result<()> {
-        let key = id.to_ne_bytes();
-        let entry = self.maps.slots.update(&key, &Slot::default().to_bytes());
-        self.forget_secret(id).and(entry)
     }
 
     /// The slot that a queue belongs to; 0 for none.
@@ -183,14 +184,28 @@ impl Remains {
         self.ifindex
     }
 
-    /// Takes off the links of a slot that is closed, and lets go of its memory. Its pair must be gone: what comes out of it is to
+    /// Empties a slot's entry, and has nobody send for it.
+    fn empty(&self, id: SlotId) -> Result<()> {
+        let key = id.to_ne_bytes();
+        let entry = self.maps.slots.update(&key, &Slot::default().to_bytes());
+        self.forget_secret(id).and(entry)
+    }
+
+    /// Nobody sends live frames for the slot any more.
+    pub(super) fn forget_secret(&self, id: SlotId) -> Result<()> {
+        let nobodys = [0; SECRET_LEN + 8];
+        self.maps.secrets.update(&id.to_ne_bytes(), &nobodys)
+    }
+
+    /// Empties the entry of a slot, should closing it have failed, takes off its links, and lets go of its memory. Its pair must be gone: what comes out of it is to
     /// be checked.
     pub fn forget(&self, id: SlotId) -> Result<()> {
+        let emptied = self.empty(id);
         for name in [check_name(&self.folder, id), ring_name(&self.folder, id)] {
             let _ = std::fs::remove_file(name);
         }
         let port = self.maps.ports.delete(&id.to_ne_bytes()).map(drop);
-        port.and(self.forget_memory(id))
+        emptied.and(port).and(self.forget_memory(id))
     }
 
     /// Lets go of all memory that a slot has in the packet path. Where there is none it is not tried: each try waits for the

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use exos_filter::gate::Counter;
-use exos_host::bpf::{Map, Prog, TcxHook, TcxLink};
+use exos_host::bpf::{Map, MapKind, Prog, TcxHook, TcxLink};
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use exos_link::{Link, TxMeta};
@@ -296,6 +296,40 @@ fn a_daemon_replaces_the_checks_of_an_earlier_one() {
     let (back, _) = again.ask(&Request::Reattach { token });
     assert!(matches!(back, Answer::Attached { .. }), "{back:?}");
     assert!(is_counted(&lab, &mut link, slot), "nobody checked it");
+}
+
+/// Of a gate of another version nothing goes on. Its slots' pairs go before the checks of what comes out of them.
+#[test]
+fn no_pair_outlives_its_check_when_another_version_is_replaced() {
+    let Some(mut lab) = Lab::new("version") else {
+        return;
+    };
+    lab.start(&[]);
+    let program = Program::connect(&lab);
+    let Attached { slot, .. } = program.attached();
+    let check = folder(&lab).join(format!("slot{slot}-out"));
+    if !check.exists() {
+        return; // A kernel without tcx links: filters go with their pairs.
+    }
+    lab.kill();
+    let name = folder(&lab).join("slots");
+    std::fs::remove_file(&name).expect("it is there");
+    let fewer = Map::create(MapKind::Array, "slots", 4, 8, 256).expect("a map");
+    fewer.pin(&name).expect("its name is free");
+    let here = NetNs::open(&lab.side('a')).expect("it is there");
+    let ours = format!("-{slot}");
+    let has_pair = move || {
+        let links = here.netlink().and_then(|n| n.links()).expect("a list");
+        links.iter().any(|link| link.name.ends_with(&ours))
+    };
+    let watch = std::thread::spawn(move || {
+        while check.exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        has_pair()
+    });
+    lab.start(&[]);
+    assert!(!watch.join().expect("it looks"), "nobody checks the pair");
 }
 
 /// What no grant allows is sent, and the slot's counter says that it was dropped.

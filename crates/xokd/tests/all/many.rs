@@ -13,7 +13,10 @@ use exos_xok::tables::Tables;
 use lab::*;
 
 /// Programs: the last ones' slots need more than eight bits.
-const PROGRAMS: u32 = 260;
+const PROGRAMS: u32 = 257;
+
+/// Longer than anything takes here, on the busiest machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const FIRST_PORT: u16 = 4000;
 
@@ -57,17 +60,17 @@ fn more_than_a_byte_numbers_share_a_queue() {
     assert_eq!(last.slot, PROGRAMS);
     let (more, _) = Program::connect(&lab).attach();
     let (_, text) = refusal(&more);
-    assert!(text.contains("programs_max = 260"), "{text}");
+    assert!(text.contains("programs_max = 257"), "{text}");
 
     let socket = lab.over_there(|| UdpSocket::bind("10.78.0.2:0").expect("free"));
-    let patience = Some(Duration::from_secs(2));
+    let patience = Some(PATIENCE);
     socket.set_read_timeout(patience).expect("it is a socket");
     let back = socket.local_addr().expect("it is bound").port();
     let all_answer = |lab: &Lab, all: &mut [(Program, Attached)]| {
         for (port, (_, attached)) in (FIRST_PORT..).zip(all) {
             lab.over_there(|| socket.send_to(b"question", (OURS, port)).expect("a route"));
             let link = &mut attached.link;
-            let answered = within(Duration::from_secs(2), || answers(lab, link, (port, back)));
+            let answered = within(PATIENCE, || answers(lab, link, (port, back)));
             assert!(answered, "port {port} gets nothing");
             let mut buffer = [0; 16];
             let (len, from) = lab.over_there(|| socket.recv_from(&mut buffer).expect("it answers"));
@@ -80,10 +83,14 @@ fn more_than_a_byte_numbers_share_a_queue() {
     lab.kill();
     let policy = lab.policy();
     lab.run(&["--policy", policy.to_str().expect("a name")]);
+    // All ask before any is answered: who has not come back is only looked for when those who ask have been heard.
     for (program, attached) in &mut all {
         *program = Program::connect(&lab);
         let token = attached.token;
-        let (answer, _) = program.ask(&Request::Reattach { token });
+        program.tell(&Request::Reattach { token });
+    }
+    for (program, attached) in &all {
+        let (answer, _) = program.answer();
         assert!(matches!(answer, Answer::Attached { slot, .. } if slot == attached.slot));
     }
     all_answer(&lab, &mut all);
@@ -100,7 +107,7 @@ fn more_than_a_byte_numbers_share_a_queue() {
             .count()
     };
     assert!(
-        within(Duration::from_secs(20), || slots() == 0 && pairs() == 1),
+        within(PATIENCE, || slots() == 0 && pairs() == 1),
         "{}",
         pairs()
     );

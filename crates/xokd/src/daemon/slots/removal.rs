@@ -3,20 +3,22 @@
 //! A slot that goes is closed in the turn that takes it: nothing is received or sent for it any more. What is left then waits
 //! for the kernel several times (for its grace periods, and for both ends of the pair to be gone), some 80 ms in all, in which
 //! the loop serves others; when many programs end at once it is waited for all of them together. The slot's number is free
-//! when that is done. A daemon that ends before finishes what it has
-//! begun, and leaves the rest to its successor, which takes away whatever no program has.
+//! when that is done. A daemon that ends before finishes what it has begun, and leaves the rest to its successor, which takes
+//! away whatever no program has.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use exos_host::error::{Error, Result};
 use exos_host::netlink::Netlink;
 use exos_host::warn;
 use rustix::event::{PollFd, PollFlags, poll};
 
+use crate::clock::{Now, now};
 use crate::gate::Remains;
 use crate::ledger::SlotId;
-use crate::limits::{LETTING_GO, WAITED_FOR};
+use crate::limits::{AGAIN_AFTER, LETTING_GO, REMOVED_AGAIN_AFTER_MAX, WAITED_FOR};
 use crate::slot;
 use crate::worker::Worker;
 
@@ -30,10 +32,10 @@ type Removed = Vec<(Closed, Result<()>)>;
 pub(in crate::daemon) struct Removals {
     worker: Worker<(), Removed>,
     waiting: Vec<Closed>,
-    /// Those that could not be taken away, for which the kernel had nothing left, say.
-    failed: Vec<Closed>,
-    /// All of which something is left.
-    going: BTreeSet<SlotId>,
+    /// Those that could not be taken away, for which the kernel had nothing left, say, and when that is tried again.
+    failed: Vec<(Now, Closed)>,
+    /// All of which something is left, and how often each could not be taken away.
+    going: BTreeMap<SlotId, u32>,
     /// Something is being taken away, or is to be as soon as there is a thread for it.
     is_at_work: bool,
 }
@@ -45,20 +47,20 @@ impl Removals {
             worker: Worker::new()?,
             waiting: Vec::new(),
             failed: Vec::new(),
-            going: BTreeSet::new(),
+            going: BTreeMap::new(),
             is_at_work: false,
         })
     }
 
     /// A slot has been closed.
     pub(in crate::daemon) fn add(&mut self, slot: SlotId, remains: Remains) {
-        self.going.insert(slot);
+        self.going.insert(slot, 0);
         self.waiting.push((slot, remains));
     }
 
     /// Whether something is left of a slot.
     pub(in crate::daemon) fn has(&self, slot: SlotId) -> bool {
-        self.going.contains(&slot)
+        self.going.contains_key(&slot)
     }
 
     /// Whether something is left of any.
@@ -89,8 +91,13 @@ impl Removals {
             match removed {
                 Ok(()) => drop(self.going.remove(&slot)),
                 Err(error) => {
-                    warn!("slot {slot}: {error}");
-                    self.failed.push((slot, remains));
+                    let failures = self.going.entry(slot).or_default();
+                    *failures += 1;
+                    if *failures == 1 {
+                        warn!("slot {slot}: {error}");
+                    }
+                    let again = now() + again_after(*failures);
+                    self.failed.push((again, (slot, remains)));
                 }
             }
         }
@@ -103,9 +110,10 @@ impl Removals {
         }
     }
 
-    /// Tries again what failed.
-    pub(in crate::daemon) fn retry(&mut self) {
-        self.waiting.append(&mut self.failed);
+    /// Tries again what failed, when it is time.
+    pub(in crate::daemon) fn retry(&mut self, now: Now) {
+        let due = self.failed.extract_if(.., |(again, _)| *again <= now);
+        self.waiting.extend(due.map(|(_, closed)| closed));
     }
 
     /// Waits for what is being taken away, and begins with nothing more.
@@ -137,6 +145,12 @@ impl AsFd for Removals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.worker.as_fd()
     }
+}
+
+/// When a slot is tried again that could not be taken away this many times.
+fn again_after(failures: u32) -> Duration {
+    let doubled = AGAIN_AFTER.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    doubled.min(REMOVED_AGAIN_AFTER_MAX)
 }
 
 /// Takes away what is left of these. The kernel is waited for once for many of them.
@@ -175,4 +189,18 @@ fn remove(closed: &[Closed]) -> Vec<Result<()>> {
 fn forget(closed: &[Closed]) -> Vec<Result<()>> {
     let each = closed.iter();
     each.map(|(slot, remains)| remains.forget(*slot)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_again_and_again_is_tried_less_often() {
+        let waits: Vec<_> = (1..=40).map(again_after).collect();
+        assert_eq!(waits[0], AGAIN_AFTER);
+        assert_eq!(waits[1], 2 * AGAIN_AFTER);
+        assert!(waits.is_sorted());
+        assert_eq!(waits[39], REMOVED_AGAIN_AFTER_MAX);
+    }
 }
