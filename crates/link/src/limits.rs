@@ -127,7 +127,7 @@ pub const BUSY_POLL_US: i32 = 20;
 /// a queue some 30 ms after its last holder has gone, later on a busy machine: a
 /// worker of its own does it, which has to wait for the lock of all network
 /// configuration. This bounds the wait when the holder has not gone.
-pub const QUEUE_RELEASE_WAIT: Duration = Duration::from_secs(2);
+pub const QUEUE_RELEASE_WAIT: Duration = Duration::from_secs(4);
 
 /// How often to try meanwhile.
 pub const QUEUE_RETRY_INTERVAL: Duration = Duration::from_millis(5);

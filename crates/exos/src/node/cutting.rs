@@ -28,6 +28,9 @@ const REFUSED: Duration = Duration::from_millis(1);
 /// Once in this many turns of a size the dearer way is tried, times how much dearer it is: trying costs some per cent at most.
 const TRY_EVERY: f32 = 128.0;
 
+/// As how much dearer it counts at most: what was dear may have changed.
+const DEARER_MAX: f32 = 32.0;
+
 /// With this many turns in a row, of which the first one, with cold caches, says nothing.
 const TRY_RUN: u32 = 3;
 
@@ -111,7 +114,7 @@ impl Cutting {
             (_, None) => false,
             (Some(whole), Some(cut)) => {
                 let (dear, cheap) = (whole.max(cut), whole.min(cut));
-                let every = TRY_EVERY * dear / cheap;
+                let every = TRY_EVERY * (dear / cheap).min(DEARER_MAX);
                 let tries = size.turns % every as u32;
                 self.is_cold = tries == 0;
                 (whole <= cut) != (tries < TRY_RUN)
