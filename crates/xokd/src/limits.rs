@@ -15,7 +15,7 @@ pub const CONNECTIONS: Pool = Pool::new([64, 832, 1216, 1280]);
 /// Connections of one user: its programs, and some lookers-on.
 pub const CONNECTIONS_PER_USER_MAX: usize = 64;
 
-/// Connections of one user beside those of its programs, where policy allows it so many programs that it is more than that.
+/// Connections of one user beside those of the programs that policy allows it, where these are more than the usual bound.
 pub const CONNECTIONS_BESIDE: usize = CONNECTIONS_PER_USER_MAX - PROGRAMS_PER_USER;
 
 /// Connections of one user whom no rule names: four such users fill what they share.

@@ -119,7 +119,7 @@ impl Table {
         let server = forwarder.services().rewrite(flow, true).dst.address.into();
         wanted.pair = self.tallies.take(&self.maps, pair, forwarder)?;
         let client = (!wanted.is_one_way).then_some(wanted.ends.client.ip());
-        // On the link that leads to a server it answers, whoever it is told that asks.
+        // On the link that leads to a server it answers, whatever address it is told that asks.
         let to_server = forwarder.link_to(server);
         wanted.links = [link_of(stacks, wanted.ends.listener.ip()), to_server as u8];
         let server = (to_server, server);

@@ -174,7 +174,7 @@ pub fn finish(frame: &mut [u8], meta: RxMeta, mtu: usize) -> Option<usize> {
     Some(packet.end.into())
 }
 
-/// Leaves the checksum of a segment or datagram to whoever cuts it: the sum of the pseudo header is in its field then.
+/// Leaves the checksum of a segment or datagram to the one that cuts it: the sum of the pseudo header is in its field then.
 pub fn begin_checksum(packet: &Packet, frame: &mut [u8]) {
     if let Upper::Transport { transport, .. } = packet.upper {
         let pseudo = pseudo_sum(packet, transport);

@@ -15,7 +15,7 @@ const SIZES: usize = 8;
 /// The smallest of them, in bytes: less is not worth a choice.
 const LEAST: usize = 4096;
 
-/// Frames of this many bytes belong to large sends, whoever cut them.
+/// Frames of this many bytes belong to large sends, cut by the stack or not.
 const LONG: usize = 512;
 
 /// After this many turns that send little the next one, too, is taken for one of those.
@@ -166,7 +166,7 @@ mod tests {
 
     const WHOLE_MAX: usize = 65_535;
 
-    /// A turn that sends this many bytes, and short frames beside them, where a byte costs so many nanoseconds by either way;
+    /// A turn that sends this many bytes, and short frames beside them, where a byte costs these nanoseconds, whole and cut;
     /// whether it went whole.
     fn turn(cutting: &mut Cutting, bytes: usize, costs: [u64; 2]) -> bool {
         let whole = cutting.choose(true).is_some();

@@ -155,7 +155,7 @@ fn a_connection_over_ipv6() {
     exchange(1);
 }
 
-/// From a burst that is under way nothing is handed over whole, whoever is to cut what comes next.
+/// From a burst that is under way nothing is handed over whole, although the link is to cut what comes next.
 #[test]
 fn a_burst_ends_as_it_began() {
     let mut pair = Pair::new();

@@ -130,7 +130,7 @@ impl Arrivals {
         frames as usize
     }
 
-    /// Has the processor fetch the beginning of the place that comes so many after the next.
+    /// Has the processor fetch the beginning of the place that is `ahead` places behind the next one.
     fn prefetch(&self, ahead: u32) {
         let at = place(self.taken.wrapping_add(u64::from(ahead)));
         let lines = (at..).step_by(CACHE_LINE_LEN).take(FETCHED_LINES);

@@ -119,6 +119,6 @@ fn more_than_a_byte_numbers_share_a_queue() {
         &lab,
         &mut attached.link,
         FIRST_PORT,
-        "for whoever comes next"
+        "for a program that comes next"
     ));
 }

@@ -103,7 +103,7 @@ impl Removals {
         }
     }
 
-    /// Waits for the slots that have gone, where these are few: whoever comes next may have been told of them.
+    /// Waits for the slots that have gone, where these are few: a program that comes next may have been told of them.
     pub(in crate::daemon) fn settle(&mut self) {
         if self.going.len() <= WAITED_FOR {
             self.finish();
