@@ -47,6 +47,7 @@
 //!
 //! | to | see |
 //! |---|---|
+//! | write as for `std::net` | [`net`] |
 //! | say which link and which addresses | [`attach`] |
 //! | run the loop: receive, send, wait | [`Exos`], [`wait`] for when it spins and when it sleeps |
 //! | wait in an event loop of one's own | [`Exos::prepare_sleep`] |
@@ -68,6 +69,7 @@ pub mod handlers;
 pub mod handoff;
 pub mod host_tables;
 pub mod limits;
+pub mod net;
 pub mod node;
 pub mod relay;
 mod senders;

@@ -55,3 +55,25 @@ pub const RESETS_AT_ONCE: usize = 256;
 /// Messages of connections in TIME-WAIT that are left with the daemon under one grant: some 75,000
 /// connections, a second's worth of a busy server's, in a tenth of a second.
 pub const TIME_WAIT_MESSAGES_MAX: usize = 64;
+
+/// What a socket takes to be sent before it is acknowledged, at least: Linux's default for what is not yet in flight is 128 KiB
+/// too (net.ipv4.tcp_notsent_lowat aside).
+pub const SEND_BUFFER_LEAST: usize = 128 << 10;
+
+/// And at most, on paths that hold much: the bound of Linux's own tuning (the last number of net.ipv4.tcp_wmem).
+pub const SEND_BUFFER_MOST: usize = 4 << 20;
+
+/// A write of more goes in pieces: what a buffer holds is kept until all of it is acknowledged.
+pub const WRITE_PIECE: usize = 64 << 10;
+
+/// Connections that wait to be accepted, as in `std::net`.
+pub const ACCEPT_QUEUE: usize = 4096;
+
+/// How long the end of a program waits for what was written to be acknowledged: several retransmissions at Linux's least timeout.
+pub const LINGER: Duration = Duration::from_secs(2);
+
+/// Ports lent by a daemon for connections to peers, kept for the next to them.
+pub const LENT_PORTS_IDLE: usize = 256;
+
+/// How many ports are tried for a listener that wants any.
+pub const PORT_TRIES: usize = 64;

@@ -14,7 +14,7 @@
 //!
 //! [`control`] is the connection, `shared` the tables, `attach` how a program's wishes become claims,
 //! `leave` what it leaves behind, `revoked` how it gives back what it is asked for, `whole` is for addresses with all their
-//! ports, `divided` for ports that several programs share.
+//! ports, `divided` for ports that several programs share, `ports` for those of sockets.
 
 mod attach;
 mod bypass;
@@ -24,6 +24,7 @@ mod ending;
 mod lease;
 mod leave;
 mod news;
+mod ports;
 mod revoked;
 mod shared;
 mod socket;
@@ -31,8 +32,9 @@ mod whole;
 
 pub(crate) use attach::attach;
 pub use exos_xok::Protocol;
-pub use exos_xok::message::Mode;
+pub use exos_xok::message::{GrantId, Mode};
 pub use lease::Via;
 pub use news::{Lost, News};
+pub(crate) use ports::Lend;
 pub use socket::{SOCKET, SOCKET_VARIABLE, is_there, socket_path};
 pub use whole::SUCCESSOR_TIME_MAX;

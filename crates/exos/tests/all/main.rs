@@ -6,6 +6,7 @@ mod echo;
 mod examples;
 mod handlers;
 mod multicast;
+mod net;
 mod own_loop;
 mod queues;
 mod report;

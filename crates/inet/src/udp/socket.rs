@@ -85,6 +85,11 @@ impl Socket {
         true
     }
 
+    /// The oldest, which stays.
+    pub fn oldest(&self) -> Option<&Received> {
+        self.waiting.front()
+    }
+
     /// The oldest.
     pub fn take(&mut self) -> Option<Received> {
         let received = self.waiting.pop_front()?;

@@ -261,7 +261,7 @@ impl UdpTable {
         self.push_to(&fits, from, to.ip(), payload)
     }
 
-    /// A socket into which datagrams have come since it was last told; take them with [`Self::receive`] until there is none.
+    /// A socket into which datagrams, or an error, have come since it was last told; take them with [`Self::receive`] until there is none.
     pub fn poll_readable(&mut self) -> Option<UdpHandle> {
         let handle = self.readable.pop_front()?;
         if let Ok(socket) = self.socket_mut(handle) {
@@ -273,6 +273,11 @@ impl UdpTable {
     /// The oldest waiting datagram.
     pub fn receive(&mut self, handle: UdpHandle) -> Result<Option<Received>, UdpError> {
         Ok(self.socket_mut(handle)?.take())
+    }
+
+    /// The oldest waiting datagram, which goes on waiting.
+    pub fn peek(&self, handle: UdpHandle) -> Result<Option<&Received>, UdpError> {
+        Ok(self.socket(handle)?.oldest())
     }
 
     /// Describe a datagram for the stack to send. `from` answers from the address that a datagram
@@ -323,15 +328,16 @@ impl UdpTable {
         let slot = *self.ports.get(&error.local_port)?.iter().find(fits)?;
         self.counters.errors += 1;
         let entry = &mut self.slots[slot as usize];
-        entry
-            .socket
-            .as_mut()
-            .expect("listed sockets are open")
-            .error = Some((remote, error.kind));
-        Some(UdpHandle {
+        let handle = UdpHandle {
             slot,
             life: entry.life,
-        })
+        };
+        let socket = entry.socket.as_mut().expect("listed sockets are open");
+        socket.error = Some((remote, error.kind));
+        if !std::mem::replace(&mut socket.is_told, true) {
+            self.readable.push_back(handle);
+        }
+        Some(handle)
     }
 
     /// The latest ICMP error about this socket's datagrams, and whom they went to. Taking it clears

@@ -247,6 +247,11 @@ impl Connection {
         self.ip = ip;
     }
 
+    /// Wait with less than a full segment while data is in flight, or no more.
+    pub fn set_nagle(&mut self, waits: bool) {
+        self.sender.set_nagle(waits);
+    }
+
     /// Send at once an acknowledgement that would otherwise wait.
     pub fn acknowledge_now(&mut self) {
         self.receiver.hurry();
@@ -322,6 +327,11 @@ impl Connection {
     /// Bytes queued by the program and not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         self.queue().len()
+    }
+
+    /// Bytes that may be under way.
+    pub fn congestion_window(&self) -> u32 {
+        self.sender.congestion_window()
     }
 
     /// Bytes queued by the program and not yet sent for the first time.

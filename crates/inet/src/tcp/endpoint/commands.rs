@@ -229,6 +229,11 @@ impl Tcp {
         self.command_to_send(id, Connection::acknowledge_now);
     }
 
+    /// Wait with less than a full segment while data is in flight (RFC 9293 §3.7.4), or no more.
+    pub fn set_nagle(&mut self, id: ConnectionId, waits: bool) {
+        self.command_to_send(id, |c| c.set_nagle(waits));
+    }
+
     /// Ask a silent peer whether it is still there, or stop doing so (RFC 1122 §4.2.3.6).
     pub fn set_keepalive(&mut self, id: ConnectionId, keepalive: Option<Keepalive>) {
         self.command(id, |c| c.set_keepalive(keepalive));

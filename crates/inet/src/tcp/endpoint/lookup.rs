@@ -51,7 +51,7 @@ impl Tcp {
     }
 
     /// There is a connection of that flow, or was one lately.
-    pub(super) fn is_taken(&self, flow: &Flow) -> bool {
+    pub fn is_taken(&self, flow: &Flow) -> bool {
         let hash = flow.table_hash(&self.key);
         self.find(flow, hash).is_some() || self.time_wait.get(hash, flow).is_some()
     }

@@ -221,6 +221,11 @@ impl Sender {
         open
     }
 
+    /// Wait with less than a full segment while data is in flight, or no more.
+    pub fn set_nagle(&mut self, waits: bool) {
+        self.nagle = waits;
+    }
+
     /// Nothing more will be sent: a FIN follows what is queued.
     pub fn finish(&mut self) {
         self.finishing = true;

@@ -1,0 +1,103 @@
+//! Ports of addresses that a daemon lends: for listeners, for sockets of datagrams, and one for each connection that is opened.
+//!
+//! A lent port that a connection was opened from serves the next connection to that peer; those to peers that are not asked any
+//! more are given back.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use slab::Slab;
+
+use super::errors;
+use crate::Exos;
+use crate::limits::LENT_PORTS_IDLE;
+use crate::via::{GrantId, Lend, Protocol};
+
+/// A port that a connection may be opened from.
+#[derive(Debug)]
+struct Source {
+    to: SocketAddr,
+    from: SocketAddr,
+    grant: GrantId,
+}
+
+/// What the daemon lends for connections that are opened.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    sources: Slab<Source>,
+    /// Those that no connection has, the one used longest ago first.
+    idle: VecDeque<usize>,
+}
+
+impl Claims {
+    /// From where to connect to `to`, and its number here; `None` leaves it to the stack. `taken` says which the stack
+    /// will not have yet.
+    pub fn source(
+        &mut self,
+        exos: &mut Exos,
+        to: SocketAddr,
+        taken: impl Fn(&Exos, SocketAddr) -> bool,
+    ) -> io::Result<Option<(usize, SocketAddr)>> {
+        if exos.via().is_none() {
+            return Ok(None);
+        }
+        let fits = |&key: &usize| {
+            let source = &self.sources[key];
+            source.to == to && !taken(exos, source.from)
+        };
+        if let Some(at) = self.idle.iter().position(|key| fits(key)) {
+            let key = self.idle.remove(at).expect("it is there");
+            return Ok(Some((key, self.sources[key].from)));
+        }
+        let via = exos.via().expect("a daemon lends the link");
+        let from = via.claim_ephemeral(to).map_err(errors::of)?;
+        let grant = via.grants().last().map(|(grant, _)| *grant);
+        let grant = grant.expect("what was claimed last is the last grant");
+        let key = self.sources.insert(Source { to, from, grant });
+        Ok(Some((key, from)))
+    }
+
+    /// The connection is over, or was not opened.
+    pub fn is_free(&mut self, source: usize) {
+        self.idle.push_back(source);
+    }
+
+    /// Gives back what has not been used for longest, where too much is idle.
+    pub fn trim(&mut self, exos: &mut Exos) {
+        while self.idle.len() > LENT_PORTS_IDLE {
+            let Some(key) = self.idle.pop_front() else {
+                return;
+            };
+            give_back(exos, &[self.sources.remove(key).grant]);
+        }
+    }
+}
+
+/// Claims a port of `address`, or of all addresses of the family where it is unspecified; 0 asks for one that is free. Gives the port,
+/// and what to give back.
+pub(super) fn port(
+    exos: &mut Exos,
+    protocol: Protocol,
+    address: IpAddr,
+    port: u16,
+) -> io::Result<(u16, Vec<GrantId>)> {
+    let Some(via) = exos.via() else {
+        return Ok((port, Vec::new()));
+    };
+    via.lend(Lend {
+        protocol,
+        address,
+        port,
+    })
+    .map_err(errors::of)
+}
+
+/// The daemon may lend these to others. Without a daemon they are nobody's anyway.
+pub(super) fn give_back(exos: &mut Exos, grants: &[GrantId]) {
+    if let Some(via) = exos.via() {
+        for grant in grants {
+            let _ = via.release(*grant);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! [`TcpListener`].
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use exos_inet::tcp::{ListenOptions, ListenerId, OpenError};
+
+use super::stack::{Inner, Net};
+use super::stream::TcpStream;
+use super::table::{Listener, Waiters};
+use super::{claims, errors};
+use crate::limits::{ACCEPT_QUEUE, PORT_TRIES};
+use crate::via::Protocol;
+
+/// Takes connections to a port, shaped as `std::net::TcpListener`. Dropped, it takes no further ones; those that were not accepted are
+/// reset.
+pub struct TcpListener(Rc<Socket>);
+
+struct Socket {
+    net: Net,
+    key: usize,
+    local: SocketAddr,
+    nonblocking: Cell<bool>,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let inner = &mut *self.net.borrow();
+        let listener = inner.listeners.remove(self.key);
+        if let Some(watch) = listener.waiters.watch {
+            inner.watches.remove(watch);
+        }
+        for id in listener.ids {
+            inner.by_listener.remove(&id);
+            inner.exos.stack.tcp.close_listener(id);
+        }
+        for key in listener.made {
+            inner.release(key, true);
+        }
+        claims::give_back(&mut inner.exos, &listener.grants);
+    }
+}
+
+impl TcpListener {
+    /// Listens at the first of the addresses that can be had. `0.0.0.0` is all IPv4 addresses of the stack, `[::]` all addresses
+    /// of both families; port 0 asks for one that is free.
+    ///
+    /// # Errors
+    ///
+    /// `AddrInUse`, `AddrNotAvailable` for an address that is not the stack's, `PermissionDenied` where a daemon's policy does not
+    /// allow it.
+    pub fn bind(net: &Net, at: impl ToSocketAddrs) -> io::Result<Self> {
+        let mut last = None;
+        for at in at.to_socket_addrs()? {
+            match Self::bind_with(net, at, &ListenOptions::default()) {
+                Ok(listener) => return Ok(listener),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| {
+            io::Error::new(ErrorKind::InvalidInput, "there is no address to listen at")
+        }))
+    }
+
+    /// Listens with these options. At most `backlog` connections wait to be accepted, and as many are half open.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`bind`](Self::bind).
+    pub fn bind_with(net: &Net, at: SocketAddr, options: &ListenOptions) -> io::Result<Self> {
+        let inner = &mut *net.borrow();
+        let (key, local) = inner.listen(at, options)?;
+        Ok(Self(Rc::new(Socket {
+            net: net.clone(),
+            key,
+            local,
+            nonblocking: Cell::new(false),
+        })))
+    }
+
+    pub(super) fn key(&self) -> usize {
+        self.0.key
+    }
+
+    /// The stack that it is on.
+    pub fn net(&self) -> &Net {
+        &self.0.net
+    }
+
+    /// The next connection, and who opened it.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` on a non-blocking socket where there is none; the interface has gone.
+    pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let take = |inner: &mut Inner| self.take(inner).map(Ok);
+        if let Some(stream) = take(&mut self.0.net.borrow()) {
+            return stream;
+        }
+        match self.0.nonblocking.get() {
+            true => Err(errors::would_block()),
+            false => self.0.net.wait_until(None, take),
+        }
+    }
+
+    /// For a task: the next connection, or it is woken when there is one. One task accepts at a time.
+    ///
+    /// # Errors
+    ///
+    /// None; there to go with other listeners'.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        let mut inner = self.0.net.borrow();
+        if let Some(stream) = self.take(&mut inner) {
+            return Poll::Ready(Ok(stream));
+        }
+        let waiters = &mut inner.listeners[self.0.key].waiters;
+        let old = waiters.reader.replace(cx.waker().clone());
+        drop(inner);
+        drop(old);
+        Poll::Pending
+    }
+
+    fn take(&self, inner: &mut Inner) -> Option<(TcpStream, SocketAddr)> {
+        let key = inner.listeners[self.0.key].made.pop_front()?;
+        let connection = &inner.connections[key];
+        Some((TcpStream::of(&self.0.net, key, connection), connection.peer))
+    }
+
+    /// One connection after the other; never `None`.
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming(self)
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.0.local)
+    }
+
+    /// Another handle of the same socket.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self(Rc::clone(&self.0)))
+    }
+
+    /// `accept` gives `WouldBlock` instead of waiting. Accepted connections are blocking, as in `std`.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.0.nonblocking.set(nonblocking);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TcpListener")
+            .field("local", &self.0.local)
+            .finish()
+    }
+}
+
+/// The connections of a listener ([`TcpListener::incoming`]).
+#[derive(Debug)]
+pub struct Incoming<'a>(&'a TcpListener);
+
+impl Iterator for Incoming<'_> {
+    type Item = io::Result<TcpStream>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.accept().map(|(stream, _)| stream))
+    }
+}
+
+impl Inner {
+    /// Begins to listen; gives the listener's number, and where it listens.
+    fn listen(
+        &mut self,
+        at: SocketAddr,
+        options: &ListenOptions,
+    ) -> io::Result<(usize, SocketAddr)> {
+        let addresses = self.addresses_at(at.ip())?;
+        let (lent, grants) = claims::port(&mut self.exos, Protocol::Tcp, at.ip(), at.port())?;
+        let (ids, port) = match self.listen_at(&addresses, lent, options) {
+            Ok(made) => made,
+            Err(error) => {
+                claims::give_back(&mut self.exos, &grants);
+                return Err(errors::of_open(error));
+            }
+        };
+        let local = SocketAddr::new(at.ip(), port);
+        let key = self.listeners.insert(Listener {
+            ids: ids.clone(),
+            made: VecDeque::new(),
+            backlog: options.backlog.min(ACCEPT_QUEUE),
+            grants,
+            waiters: Waiters::default(),
+        });
+        self.by_listener.extend(ids.into_iter().map(|id| (id, key)));
+        Ok((key, local))
+    }
+
+    /// Listens at all of the addresses; 0 tries one port after the other.
+    fn listen_at(
+        &mut self,
+        addresses: &[Option<IpAddr>],
+        port: u16,
+        options: &ListenOptions,
+    ) -> Result<(Vec<ListenerId>, u16), OpenError> {
+        let tries = match port {
+            0 => PORT_TRIES,
+            _ => 1,
+        };
+        let mut refused = OpenError::NoPort;
+        for _ in 0..tries {
+            let port = match port {
+                0 => self.random_port(),
+                port => port,
+            };
+            let mut ids = Vec::new();
+            for address in addresses {
+                match self.exos.stack.tcp.listen(*address, port, options.clone()) {
+                    Ok(id) => ids.push(id),
+                    Err(error) => refused = error,
+                }
+            }
+            if ids.len() == addresses.len() {
+                return Ok((ids, port));
+            }
+            ids.into_iter()
+                .for_each(|id| self.exos.stack.tcp.close_listener(id));
+        }
+        Err(refused)
+    }
+
+    /// What the stack is told to bind to for an address of a program's: `None` is all addresses.
+    pub(super) fn addresses_at(&self, ip: IpAddr) -> io::Result<Vec<Option<IpAddr>>> {
+        let ours = self.exos.stack.addresses().iter().map(|prefix| prefix.addr);
+        let meant: Vec<_> = match ip {
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => vec![None],
+            IpAddr::V4(any) if any.is_unspecified() => {
+                ours.filter(IpAddr::is_ipv4).map(Some).collect()
+            }
+            one => ours.filter(|ip| *ip == one).map(Some).collect(),
+        };
+        if meant.is_empty() {
+            let ours = self
+                .exos
+                .stack
+                .addresses()
+                .iter()
+                .map(|prefix| prefix.addr.to_string());
+            let ours: Vec<String> = ours.collect();
+            let why = format!(
+                "{ip} is no address of this stack, which has {}",
+                ours.join(", ")
+            );
+            return Err(io::Error::new(ErrorKind::AddrNotAvailable, why));
+        }
+        Ok(meant)
+    }
+}

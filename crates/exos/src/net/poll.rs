@@ -1,0 +1,439 @@
+//! Waiting for many sockets, and beside them for descriptors of the kernel's and the ends of child processes.
+//!
+//! A registration that has become ready stands in its [`Poll`]'s queue: a wait costs as much as there is ready, not as much as is
+//! registered. A level-triggered one stays in the queue for as long as it is ready.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::process::Child;
+use std::time::Duration;
+
+use rustix::event::epoll;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use slab::Slab;
+
+use super::stack::{Inner, Net, Wait};
+use super::table::Readiness;
+use super::{TcpListener, TcpStream, UdpSocket};
+use crate::clock;
+
+/// The program's own number for a registration.
+#[derive(Copy, Clone, Debug, Eq, PartialEq, Hash, PartialOrd, Ord)]
+pub struct Token(pub usize);
+
+/// What a registration waits for.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct Interest(Readiness);
+
+impl Interest {
+    /// Something to read or to accept, or the end.
+    pub const READABLE: Self = Self(Readiness {
+        reading: true,
+        writing: false,
+    });
+    /// Room to write, the handshake of a connection being opened, or its end.
+    pub const WRITABLE: Self = Self(Readiness {
+        reading: false,
+        writing: true,
+    });
+    /// Either.
+    pub const BOTH: Self = Self(Readiness {
+        reading: true,
+        writing: true,
+    });
+}
+
+/// How often a registration that is ready is told.
+#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
+pub enum Trigger {
+    /// With each wait, for as long as it is.
+    #[default]
+    Level,
+    /// When something new has come.
+    Edge,
+    /// Once, until it is registered again ([`Poll::reregister`]).
+    OneShot,
+}
+
+/// A registration that is ready.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct PollEvent {
+    /// The registration's number.
+    pub token: Token,
+    /// A call that reads or accepts returns at once.
+    pub readable: bool,
+    /// A call that writes returns at once.
+    pub writable: bool,
+}
+
+/// What a wait gives; its memory is used again by the next.
+#[derive(Default)]
+pub struct Events {
+    list: Vec<PollEvent>,
+    kernel: Vec<epoll::Event>,
+}
+
+impl Events {
+    /// The events, in the order in which the registrations became ready; those of the kernel's descriptors come last.
+    pub fn iter(&self) -> impl Iterator<Item = PollEvent> + '_ {
+        self.list.iter().copied()
+    }
+
+    /// True when the wait ended by its timeout.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+/// A socket of a [`Net`] that can be registered.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct Source(pub(super) SourceKey);
+
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub(super) enum SourceKey {
+    Connection(usize),
+    Listener(usize),
+    Datagrams(usize),
+}
+
+impl From<&TcpStream> for Source {
+    fn from(stream: &TcpStream) -> Self {
+        Self(SourceKey::Connection(stream.key()))
+    }
+}
+
+impl From<&TcpListener> for Source {
+    fn from(listener: &TcpListener) -> Self {
+        Self(SourceKey::Listener(listener.key()))
+    }
+}
+
+impl From<&UdpSocket> for Source {
+    fn from(socket: &UdpSocket) -> Self {
+        Self(SourceKey::Datagrams(socket.key()))
+    }
+}
+
+/// One registration.
+#[derive(Debug)]
+struct Watch {
+    poll: usize,
+    source: Source,
+    token: Token,
+    interest: Readiness,
+    trigger: Trigger,
+    /// What has become ready since it was last told.
+    news: Readiness,
+    queued: bool,
+}
+
+/// All registrations, and those that have become ready, by [`Poll`].
+#[derive(Debug, Default)]
+pub(super) struct Watches {
+    all: Slab<Watch>,
+    ready: Slab<VecDeque<usize>>,
+}
+
+impl Watches {
+    /// There is news of the socket of this registration.
+    pub fn tell(&mut self, key: usize, news: Readiness) {
+        let watch = &mut self.all[key];
+        let news = news.and(watch.interest);
+        watch.news.reading |= news.reading;
+        watch.news.writing |= news.writing;
+        if !news.is_none() && !watch.queued {
+            watch.queued = true;
+            self.ready[watch.poll].push_back(key);
+        }
+    }
+
+    pub fn remove(&mut self, key: usize) {
+        let watch = self.all.remove(key);
+        if watch.queued {
+            self.ready[watch.poll].retain(|&other| other != key);
+        }
+    }
+}
+
+/// A set of sockets and descriptors to wait for.
+///
+/// ```no_run
+/// # use exos::net::{Events, Interest, Net, Poll, TcpListener, Token, Trigger};
+/// # fn run(net: Net) -> std::io::Result<()> {
+/// let listener = TcpListener::bind(&net, "[::]:80")?;
+/// listener.set_nonblocking(true);
+/// let poll = Poll::new(&net)?;
+/// poll.register(&listener, Token(0), Interest::READABLE, Trigger::Level)?;
+/// let mut events = Events::default();
+/// loop {
+///     poll.wait(&mut events, None)?;
+///     for event in events.iter() {
+///         // Accept, read, write. What is written leaves with the next wait.
+///     }
+/// }
+/// # }
+/// ```
+pub struct Poll {
+    net: Net,
+    id: usize,
+    /// Descriptors of the kernel's.
+    kernel: OwnedFd,
+}
+
+impl Poll {
+    /// An empty set.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no descriptor left.
+    pub fn new(net: &Net) -> io::Result<Self> {
+        let kernel = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let id = net.borrow().watches.ready.insert(VecDeque::new());
+        Ok(Self {
+            net: net.clone(),
+            id,
+            kernel,
+        })
+    }
+
+    /// Waits for a socket too. One that is ready already is told with the next wait, whatever the trigger. It leaves the set
+    /// when it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists`: it is registered, here or elsewhere.
+    pub fn register(
+        &self,
+        source: impl Into<Source>,
+        token: Token,
+        interest: Interest,
+        trigger: Trigger,
+    ) -> io::Result<()> {
+        let source = source.into();
+        let inner = &mut *self.net.borrow();
+        if inner.watch_of(source).is_some() {
+            let why = "the socket is registered already; reregister it, or deregister it first";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
+        let key = inner.watches.all.insert(Watch {
+            poll: self.id,
+            source,
+            token,
+            interest: interest.0,
+            trigger,
+            news: Readiness::default(),
+            queued: false,
+        });
+        *inner.watch_of(source) = Some(key);
+        let readiness = inner.readiness(source);
+        inner.watches.tell(key, readiness);
+        Ok(())
+    }
+
+    /// Waits for something else of a registered socket, or again.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`: it is not registered.
+    pub fn reregister(
+        &self,
+        source: impl Into<Source>,
+        token: Token,
+        interest: Interest,
+        trigger: Trigger,
+    ) -> io::Result<()> {
+        let source = source.into();
+        self.deregister(source)?;
+        self.register(source, token, interest, trigger)
+    }
+
+    /// Waits for a socket no more.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`: it is not registered.
+    pub fn deregister(&self, source: impl Into<Source>) -> io::Result<()> {
+        let inner = &mut *self.net.borrow();
+        let key = inner.watch_of(source.into()).take();
+        let key = key.ok_or(io::ErrorKind::NotFound)?;
+        inner.watches.remove(key);
+        Ok(())
+    }
+
+    /// Waits for a descriptor of the kernel's too, as epoll(7) does. It leaves the set when its last copy is closed.
+    ///
+    /// # Errors
+    ///
+    /// Those of epoll_ctl(2): `AlreadyExists`, `PermissionDenied` for a file of a kind that cannot be waited for.
+    pub fn register_fd(
+        &self,
+        fd: BorrowedFd<'_>,
+        token: Token,
+        interest: Interest,
+        trigger: Trigger,
+    ) -> io::Result<()> {
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, interest.0.reading);
+        flags.set(epoll::EventFlags::OUT, interest.0.writing);
+        flags.set(epoll::EventFlags::ET, trigger == Trigger::Edge);
+        flags.set(epoll::EventFlags::ONESHOT, trigger == Trigger::OneShot);
+        let data = epoll::EventData::new_u64(token.0 as u64);
+        epoll::add(&self.kernel, fd, data, flags)?;
+        Ok(())
+    }
+
+    /// Waits for a descriptor of the kernel's no more.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`: it is not registered.
+    pub fn deregister_fd(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::delete(&self.kernel, fd)?)
+    }
+
+    /// Waits for a child's end too: it is readable then, and `Child::try_wait` says how it ended. Drop the result to wait for it
+    /// no more.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no descriptor left.
+    pub fn register_child(&self, child: &Child, token: Token) -> io::Result<OwnedFd> {
+        let pid = Pid::from_child(child);
+        let fd = pidfd_open(pid, PidfdFlags::empty())?;
+        self.register_fd(fd.as_fd(), token, Interest::READABLE, Trigger::Level)?;
+        Ok(fd)
+    }
+
+    /// Sends what was written, and waits until something registered is ready, or until the timeout.
+    ///
+    /// # Errors
+    ///
+    /// The interface has gone.
+    pub fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        let until = timeout.map(|time| clock::now() + time);
+        events.list.clear();
+        loop {
+            let is_ready = self.net.borrow().has_ready(self.id);
+            let kernel = [self.kernel.as_fd()];
+            let wait = match is_ready {
+                true => Wait::No,
+                false => Wait::Until(until, &kernel),
+            };
+            self.net.turn_and_wait(wait)?;
+            self.net.borrow().take_ready(self.id, &mut events.list);
+            self.look_at_kernel(events)?;
+            if !events.is_empty() || until.is_some_and(|at| at <= clock::now()) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn look_at_kernel(&self, events: &mut Events) -> io::Result<()> {
+        /// More come with the next wait.
+        const AT_ONCE: usize = 64;
+        let now = rustix::event::Timespec::default();
+        events.kernel.clear();
+        events.kernel.reserve(AT_ONCE);
+        let spare = rustix::buffer::spare_capacity(&mut events.kernel);
+        match epoll::wait(&self.kernel, spare, Some(&now)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let ends = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+        events.list.extend(events.kernel.iter().map(|event| {
+            let flags = event.flags;
+            PollEvent {
+                token: Token(event.data.u64() as usize),
+                readable: flags.intersects(epoll::EventFlags::IN | ends),
+                writable: flags.intersects(epoll::EventFlags::OUT | ends),
+            }
+        }));
+        Ok(())
+    }
+}
+
+impl Drop for Poll {
+    fn drop(&mut self) {
+        let inner = &mut *self.net.borrow();
+        let ours = inner
+            .watches
+            .all
+            .iter()
+            .filter(|(_, watch)| watch.poll == self.id);
+        let ours: Vec<(usize, Source)> = ours.map(|(key, watch)| (key, watch.source)).collect();
+        for (key, source) in ours {
+            *inner.watch_of(source) = None;
+            inner.watches.remove(key);
+        }
+        inner.watches.ready.remove(self.id);
+    }
+}
+
+impl Inner {
+    /// The registration of a socket.
+    fn watch_of(&mut self, source: Source) -> &mut Option<usize> {
+        let waiters = match source.0 {
+            SourceKey::Connection(key) => &mut self.connections[key].waiters,
+            SourceKey::Listener(key) => &mut self.listeners[key].waiters,
+            SourceKey::Datagrams(key) => &mut self.datagrams[key].waiters,
+        };
+        &mut waiters.watch
+    }
+
+    fn readiness(&self, source: Source) -> Readiness {
+        match source.0 {
+            SourceKey::Connection(key) => self.connections[key].readiness(&self.exos.stack.tcp),
+            SourceKey::Listener(key) => self.listeners[key].readiness(),
+            SourceKey::Datagrams(key) => self.datagrams[key].readiness(&self.exos.stack.udp),
+        }
+    }
+
+    /// What of a registration is to be told.
+    fn due(&self, key: usize) -> Readiness {
+        let watch = &self.watches.all[key];
+        let ready = self.readiness(watch.source).and(watch.interest);
+        match watch.trigger {
+            Trigger::Level | Trigger::OneShot => ready,
+            Trigger::Edge => ready.and(watch.news),
+        }
+    }
+
+    /// Whether there is something to tell; what is not to be told any more leaves the queue.
+    fn has_ready(&mut self, poll: usize) -> bool {
+        while let Some(&key) = self.watches.ready[poll].front() {
+            if !self.due(key).is_none() {
+                return true;
+            }
+            self.watches.ready[poll].pop_front();
+            self.watches.all[key].queued = false;
+        }
+        false
+    }
+
+    fn take_ready(&mut self, poll: usize, events: &mut Vec<PollEvent>) {
+        for _ in 0..self.watches.ready[poll].len() {
+            let Some(key) = self.watches.ready[poll].pop_front() else {
+                break;
+            };
+            let due = self.due(key);
+            let watch = &mut self.watches.all[key];
+            watch.news = Readiness::default();
+            watch.queued = watch.trigger == Trigger::Level && !due.is_none();
+            if due.is_none() {
+                continue;
+            }
+            events.push(PollEvent {
+                token: watch.token,
+                readable: due.reading,
+                writable: due.writing,
+            });
+            if watch.trigger == Trigger::OneShot {
+                watch.interest = Readiness::default();
+            }
+            if watch.queued {
+                self.watches.ready[poll].push_back(key);
+            }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! [`Net`]: the stack that a thread's sockets are on, one turn of it, and waiting until something holds.
+
+use std::cell::{RefCell, RefMut};
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+use exos_inet::Instant;
+use exos_inet::limits::EPHEMERAL_FIRST;
+use exos_inet::tcp::{Event, EventSet, ListenerId, State};
+use exos_inet::udp::UdpHandle;
+use slab::Slab;
+
+use super::claims::Claims;
+use super::errors;
+use super::poll::Watches;
+use super::table::{Connection, Datagrams, Listener, Readiness, Waiters};
+use crate::limits::LINGER;
+use crate::{Attachment, Error, Exos, clock};
+
+/// The stack that sockets are on. Clones are the same stack.
+///
+/// When the last clone and the last socket are dropped, what was written is delivered first, for two seconds at most
+/// ([`close`](Net::close) says how long, and whether it succeeded).
+#[derive(Clone)]
+pub struct Net {
+    inner: Rc<RefCell<Inner>>,
+}
+
+/// Whether a turn waits.
+#[derive(Copy, Clone)]
+pub(super) enum Wait<'a> {
+    No,
+    /// Until something comes, one of the descriptors is readable, or that time.
+    Until(Option<Instant>, &'a [BorrowedFd<'a>]),
+}
+
+pub(super) struct Inner {
+    pub exos: Exos,
+    pub connections: Slab<Connection>,
+    pub listeners: Slab<Listener>,
+    pub datagrams: Slab<Datagrams>,
+    pub by_listener: HashMap<ListenerId, usize>,
+    pub by_handle: HashMap<UdpHandle, usize>,
+    pub watches: Watches,
+    pub claims: Claims,
+    /// Tasks to be woken when the stack is not borrowed any more.
+    pub woken: Vec<Waker>,
+    /// Connections that a full queue of a listener has cost.
+    overflows: u64,
+    /// From which ports are drawn.
+    random: RandomState,
+    ports_drawn: u64,
+}
+
+impl Net {
+    /// Makes the link and a stack on it, as [`Exos::attach`] does.
+    ///
+    /// # Errors
+    ///
+    /// The link cannot be made; with what mends it.
+    pub fn attach(wanted: impl Into<Attachment>) -> Result<Self, Error> {
+        Exos::attach(wanted).map(Self::new)
+    }
+
+    /// Sockets on this stack, all of whose events are theirs from now on.
+    pub fn new(exos: Exos) -> Self {
+        let inner = Inner {
+            exos,
+            connections: Slab::new(),
+            listeners: Slab::new(),
+            datagrams: Slab::new(),
+            by_listener: HashMap::new(),
+            by_handle: HashMap::new(),
+            watches: Watches::default(),
+            claims: Claims::default(),
+            woken: Vec::new(),
+            overflows: 0,
+            random: RandomState::new(),
+            ports_drawn: 0,
+        };
+        Self {
+            inner: Rc::new(RefCell::new(inner)),
+        }
+    }
+
+    /// Looks at the stack beneath: its addresses, counters, settings. Calls of sockets within `look` panic.
+    pub fn with<R>(&self, look: impl FnOnce(&mut Exos) -> R) -> R {
+        look(&mut self.borrow().exos)
+    }
+
+    /// Sends what there is to send and takes in what is there, without waiting; true when there was something. For a program
+    /// that computes for long, and for event loops of other kinds.
+    ///
+    /// # Errors
+    ///
+    /// The interface has gone.
+    pub fn turn(&self) -> io::Result<bool> {
+        self.turn_and_wait(Wait::No)?;
+        Ok(self.borrow().exos.worked)
+    }
+
+    /// Waits until all that was written on sockets that are closed by now has reached the peers, or for `at_most`. Gives how
+    /// many connections have not come to that; their peers miss something.
+    ///
+    /// # Errors
+    ///
+    /// The interface has gone.
+    pub fn close(&self, at_most: Duration) -> io::Result<usize> {
+        self.borrow().deliver(clock::now() + at_most)
+    }
+
+    /// Connections that were reset since as many as a listener's backlog waited to be accepted.
+    pub fn overflows(&self) -> u64 {
+        self.borrow().overflows
+    }
+
+    /// Sends what was written.
+    ///
+    /// # Errors
+    ///
+    /// The interface has gone.
+    pub fn flush(&self) -> io::Result<()> {
+        self.borrow().exos.send().map_err(errors::of)?;
+        Ok(())
+    }
+
+    pub(super) fn borrow(&self) -> RefMut<'_, Inner> {
+        self.inner.borrow_mut()
+    }
+
+    /// Gives `ready`'s answer as soon as it has one, and runs the stack until then.
+    ///
+    /// # Errors
+    ///
+    /// That of `ready`; `WouldBlock` when it has none at the time `until`; the interface has gone.
+    pub(super) fn wait_until<T>(
+        &self,
+        until: Option<Instant>,
+        mut ready: impl FnMut(&mut Inner) -> Option<io::Result<T>>,
+    ) -> io::Result<T> {
+        loop {
+            if let Some(answer) = ready(&mut self.borrow()) {
+                return answer;
+            }
+            if until.is_some_and(|at| at <= clock::now()) {
+                return Err(errors::would_block());
+            }
+            self.turn_and_wait(Wait::Until(until, &[]))?;
+        }
+    }
+
+    /// One turn; tasks that may go on are woken behind it.
+    pub(super) fn turn_and_wait(&self, wait: Wait<'_>) -> io::Result<()> {
+        let woken = {
+            let mut inner = self.borrow();
+            inner.turn(wait)?;
+            std::mem::take(&mut inner.woken)
+        };
+        woken.into_iter().for_each(Waker::wake);
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Sends, waits if asked to, takes in, and gives each socket its news.
+    fn turn(&mut self, wait: Wait<'_>) -> io::Result<()> {
+        self.exos.send().map_err(errors::of)?;
+        if let Wait::Until(until, others) = wait {
+            self.exos.wait(until, others).map_err(errors::of)?;
+        }
+        self.exos.receive();
+        while let Some(event) = self.exos.stack.poll_event() {
+            self.handle_event(&event);
+        }
+        while let Some(handle) = self.exos.stack.udp.poll_readable() {
+            let Some(&key) = self.by_handle.get(&handle) else {
+                continue;
+            };
+            let waiters = &mut self.datagrams[key].waiters;
+            tell(waiters, READING, &mut self.woken, &mut self.watches);
+        }
+        Ok(())
+    }
+
+    fn handle_event(&mut self, event: &Event) {
+        let key = match event.token {
+            0 if event.set.contains(EventSet::ACCEPTED) => match self.made(event) {
+                Some(key) => key,
+                None => return,
+            },
+            0 => return,
+            token => token as usize - 1,
+        };
+        let tcp = &mut self.exos.stack.tcp;
+        let connection = &mut self.connections[key];
+        let has = |bit| event.set.contains(bit);
+        if connection.is_orphan() && has(EventSet::READABLE) {
+            // Nobody will read it, and the peer is told so (RFC 9293 §3.10.4, RFC 1122 §4.2.2.13).
+            tcp.abort(connection.id);
+        }
+        if has(EventSet::CONNECTED) {
+            connection.connected();
+        }
+        if has(EventSet::FINISHED) {
+            connection.peer_finished();
+        }
+        if has(EventSet::CLOSED) {
+            let rest = match connection.is_orphan() {
+                true => &[],
+                false => tcp.readable(connection.id),
+            };
+            connection.closed(event.reason, rest);
+        }
+        let closed = has(EventSet::CLOSED);
+        let news = Readiness {
+            reading: closed || has(EventSet::READABLE) || has(EventSet::FINISHED),
+            writing: closed || has(EventSet::CONNECTED) || has(EventSet::ACKNOWLEDGED),
+        };
+        tell(
+            &mut connection.waiters,
+            news,
+            &mut self.woken,
+            &mut self.watches,
+        );
+        if closed && connection.is_orphan() {
+            self.forget(key);
+        }
+    }
+
+    /// A connection that a peer has opened: it waits to be accepted.
+    fn made(&mut self, event: &Event) -> Option<usize> {
+        let (id, tcp) = (event.connection, &mut self.exos.stack.tcp);
+        let connection = tcp.connection(id)?;
+        let (flow, listener) = (*connection.flow(), connection.listener());
+        let listener = listener.and_then(|id| self.by_listener.get(&id));
+        let listener = listener.map(|&key| &mut self.listeners[key]);
+        // One whose listener has been closed, or waits for too many, is reset.
+        let Some(listener) = listener.filter(|l| l.made.len() < l.backlog) else {
+            self.overflows += 1;
+            tcp.abort(id);
+            return None;
+        };
+        let made = Connection::new(id, flow.local(), flow.remote(), true);
+        let key = self.connections.insert(made);
+        tcp.set_token(id, key as u64 + 1);
+        listener.made.push_back(key);
+        tell(
+            &mut listener.waiters,
+            READING,
+            &mut self.woken,
+            &mut self.watches,
+        );
+        Some(key)
+    }
+
+    /// The program lets a connection go: what was written is delivered, unless something is unread, or the connection is still
+    /// being opened, or it shall not linger.
+    pub fn release(&mut self, key: usize, abort: bool) {
+        let connection = &mut self.connections[key];
+        connection.held = false;
+        connection.waiters.reader = None;
+        connection.waiters.writer = None;
+        if let Some(watch) = connection.waiters.watch.take() {
+            self.watches.remove(watch);
+        }
+        if connection.is_over() {
+            self.forget(key);
+            return;
+        }
+        let (id, tcp) = (connection.id, &mut self.exos.stack.tcp);
+        let unread = connection.reads && !tcp.readable(id).is_empty();
+        let opening = tcp
+            .connection(id)
+            .is_some_and(|c| c.state() == State::SynSent);
+        match abort || unread || opening {
+            true => tcp.abort(id),
+            false => tcp.finish(id),
+        }
+    }
+
+    /// One of the ports that are given out where none is asked for (RFC 6335 §6).
+    pub fn random_port(&mut self) -> u16 {
+        let hash = self.random.hash_one(self.ports_drawn);
+        self.ports_drawn += 1;
+        EPHEMERAL_FIRST + (hash % u64::from(u16::MAX - EPHEMERAL_FIRST + 1)) as u16
+    }
+
+    fn forget(&mut self, key: usize) {
+        let connection = self.connections.remove(key);
+        if let Some(source) = connection.source {
+            self.claims.is_free(source);
+        }
+    }
+
+    /// Runs the stack until what closed sockets have written is acknowledged, or that time; gives how many connections have not
+    /// come to that.
+    fn deliver(&mut self, until: Instant) -> io::Result<usize> {
+        loop {
+            let tcp = &self.exos.stack.tcp;
+            let delivers = |c: &&Connection| {
+                c.is_orphan()
+                    && tcp
+                        .connection(c.id)
+                        .is_some_and(|c| c.state() != State::FinWait2)
+            };
+            let open = self
+                .connections
+                .iter()
+                .map(|(_, c)| c)
+                .filter(delivers)
+                .count();
+            if open == 0 || clock::now() >= until {
+                self.exos.send().map_err(errors::of)?;
+                return Ok(open);
+            }
+            self.turn(Wait::Until(Some(until), &[]))?;
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Without an interface nothing more can be delivered.
+        let _ = self.deliver(clock::now() + LINGER);
+        self.exos.leave();
+    }
+}
+
+/// There is something to read.
+pub(super) const READING: Readiness = Readiness {
+    reading: true,
+    writing: false,
+};
+
+/// Wakes those who wait for such news of a socket.
+fn tell(waiters: &mut Waiters, news: Readiness, woken: &mut Vec<Waker>, watches: &mut Watches) {
+    if news.reading {
+        woken.extend(waiters.reader.take());
+    }
+    if news.writing {
+        woken.extend(waiters.writer.take());
+    }
+    if let Some(watch) = waiters.watch {
+        watches.tell(watch, news);
+    }
+}

@@ -1,0 +1,689 @@
+//! [`TcpStream`].
+
+use std::cell::Cell;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use exos_buf::{Buffer, Slice};
+use exos_inet::Instant;
+use exos_inet::tcp::{ConnectionId, Flow, Info, Keepalive, Options};
+
+use super::errors;
+use super::stack::{Inner, Net};
+use super::table::{Connection, Waiters};
+use crate::limits::WRITE_PIECE;
+use crate::{Exos, clock};
+
+/// A connection, shaped as `std::net::TcpStream`. Dropped, it is finished in the background: what was written is delivered. If
+/// something that came was not read, the peer is sent a reset, as by the kernel.
+pub struct TcpStream(Rc<Socket>);
+
+/// What all clones share.
+struct Socket {
+    net: Net,
+    key: usize,
+    local: SocketAddr,
+    peer: SocketAddr,
+    nonblocking: Cell<bool>,
+    read_timeout: Cell<Option<Duration>>,
+    write_timeout: Cell<Option<Duration>>,
+    nodelay: Cell<bool>,
+    linger: Cell<Option<Duration>>,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let linger = self.linger.get();
+        self.net
+            .borrow()
+            .release(self.key, linger == Some(Duration::ZERO));
+        if let Some(linger) = linger.filter(|time| !time.is_zero()) {
+            let _ = self.net.close(linger);
+        }
+    }
+}
+
+impl TcpStream {
+    /// Opens a connection to the first of the addresses that answers.
+    ///
+    /// # Errors
+    ///
+    /// None does: the last one's error.
+    pub fn connect(net: &Net, to: impl ToSocketAddrs) -> io::Result<Self> {
+        let mut last = None;
+        for to in to.to_socket_addrs()? {
+            match Self::connect_with(net, to, None, &Options::default(), None) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| {
+            io::Error::new(ErrorKind::InvalidInput, "there is no address to connect to")
+        }))
+    }
+
+    /// Opens a connection, and gives up after the time.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, and those of the peer or the network.
+    pub fn connect_timeout(net: &Net, to: &SocketAddr, timeout: Duration) -> io::Result<Self> {
+        Self::connect_with(net, *to, None, &Options::default(), Some(timeout))
+    }
+
+    /// Opens a connection from an address of ours (port 0: any), with these options.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, and those of the peer or the network.
+    pub fn connect_with(
+        net: &Net,
+        to: SocketAddr,
+        from: Option<SocketAddr>,
+        options: &Options,
+        timeout: Option<Duration>,
+    ) -> io::Result<Self> {
+        let stream = Self::open(net, to, from, options)?;
+        let until = timeout.map(|time| clock::now() + time);
+        let opened = net.wait_until(until, |inner| inner.connections[stream.0.key].opened());
+        match opened {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::TimedOut.into()),
+            opened => opened.map(|()| stream),
+        }
+    }
+
+    /// Begins to open a connection: it is writable when that has succeeded or failed, which [`take_error`](Self::take_error)
+    /// tells. The socket is non-blocking.
+    ///
+    /// # Errors
+    ///
+    /// There is no way to the peer, no port or no room.
+    pub fn open(
+        net: &Net,
+        to: SocketAddr,
+        from: Option<SocketAddr>,
+        options: &Options,
+    ) -> io::Result<Self> {
+        let inner = &mut *net.borrow();
+        let key = inner.open(to, from, options)?;
+        let stream = Self::of(net, key, &inner.connections[key]);
+        stream.0.nodelay.set(!options.nagle);
+        Ok(stream)
+    }
+
+    /// The socket of a connection that is in the table.
+    pub(super) fn of(net: &Net, key: usize, connection: &Connection) -> Self {
+        Self(Rc::new(Socket {
+            net: net.clone(),
+            key,
+            local: connection.local,
+            peer: connection.peer,
+            nonblocking: Cell::new(false),
+            read_timeout: Cell::new(None),
+            write_timeout: Cell::new(None),
+            nodelay: Cell::new(true),
+            linger: Cell::new(None),
+        }))
+    }
+
+    pub(super) fn key(&self) -> usize {
+        self.0.key
+    }
+
+    /// The stack that it is on.
+    pub fn net(&self) -> &Net {
+        &self.0.net
+    }
+
+    // Reading.
+
+    /// Gives `read` what has come, where it lies; as much as `read` says is taken. Empty: the peer has finished.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` on a non-blocking socket where nothing has come, and after the read timeout; the unhappy end of the
+    /// connection, once.
+    ///
+    /// # Panics
+    ///
+    /// When `read` takes more than it was given, or uses a socket of the same [`Net`].
+    pub fn read_with<R>(&self, read: impl FnOnce(&[u8]) -> (usize, R)) -> io::Result<R> {
+        let mut read = Some(read);
+        self.wait(self.0.read_timeout.get(), |inner| {
+            inner.read_with(self.0.key, &mut read)
+        })
+    }
+
+    /// As `read`, and leaves the bytes.
+    ///
+    /// # Errors
+    ///
+    /// As `read`.
+    pub fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.read_with(|bytes| (0, copy(bytes, into)))
+    }
+
+    fn read_into(&self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        self.read_with(|bytes| {
+            let count = copy(bytes, into);
+            (count, count)
+        })
+    }
+
+    fn read_into_many(&self, many: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if many.iter().all(|into| into.is_empty()) {
+            return Ok(0);
+        }
+        self.read_with(|bytes| {
+            let mut count = 0;
+            for into in many {
+                count += copy(&bytes[count..], into);
+            }
+            (count, count)
+        })
+    }
+
+    // Writing.
+
+    /// Sends a part of an immutable buffer, without a copy, once there is room for anything. All of it is taken.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` on a non-blocking socket without room, and after the write timeout; `BrokenPipe`, and the unhappy end of
+    /// the connection, once.
+    pub fn send(&self, slice: Slice) -> io::Result<()> {
+        let mut slice = Some(slice);
+        self.wait(self.0.write_timeout.get(), |inner| {
+            inner.send(self.0.key, || slice.take().expect("it is sent once"))
+        })?;
+        self.let_leave()
+    }
+
+    /// Sends it as the last thing: the end rides on its last segment.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn send_and_finish(&self, slice: Slice) -> io::Result<()> {
+        let mut slice = Some(slice);
+        self.wait(self.0.write_timeout.get(), |inner| {
+            let sent = inner.send(self.0.key, || slice.take().expect("it is sent once"));
+            if matches!(sent, Some(Ok(()))) {
+                inner.finish(self.0.key);
+            }
+            sent
+        })?;
+        self.let_leave()
+    }
+
+    fn write_from(&self, many: &[&[u8]]) -> io::Result<usize> {
+        let wanted: usize = many.iter().map(|bytes| bytes.len()).sum();
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let written = self.wait(self.0.write_timeout.get(), |inner| {
+            inner.write(self.0.key, many, wanted)
+        })?;
+        self.let_leave()?;
+        Ok(written)
+    }
+
+    /// What a blocking socket writes leaves at once.
+    fn let_leave(&self) -> io::Result<()> {
+        match self.0.nonblocking.get() {
+            true => Ok(()),
+            false => self.0.net.flush(),
+        }
+    }
+
+    /// Waits for an answer of `ready`, unless the socket is non-blocking.
+    fn wait<T>(
+        &self,
+        timeout: Option<Duration>,
+        mut ready: impl FnMut(&mut Inner) -> Option<io::Result<T>>,
+    ) -> io::Result<T> {
+        let net = &self.0.net;
+        if let Some(answer) = ready(&mut net.borrow()) {
+            return answer;
+        }
+        if self.0.nonblocking.get() {
+            return Err(errors::would_block());
+        }
+        let until = timeout.map(|time| clock::now() + time);
+        net.wait_until(until, ready)
+    }
+
+    /// Nothing more will be read, or written: then the peer sees the end behind what was written.
+    ///
+    /// # Errors
+    ///
+    /// `NotConnected`: it is over.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        let inner = &mut *self.0.net.borrow();
+        if inner.connections[self.0.key].is_over() {
+            return Err(ErrorKind::NotConnected.into());
+        }
+        if matches!(how, Shutdown::Read | Shutdown::Both) {
+            inner.read_no_more(self.0.key);
+        }
+        if matches!(how, Shutdown::Write | Shutdown::Both) {
+            inner.finish(self.0.key);
+            inner.exos.send().map_err(errors::of)?;
+        }
+        Ok(())
+    }
+
+    // Tasks.
+
+    /// For a task: as [`read_with`](Self::read_with), or the task is woken when to ask again. One task reads at a time.
+    ///
+    /// # Errors
+    ///
+    /// As `read_with`, `WouldBlock` apart.
+    pub fn poll_read_with<R>(
+        &self,
+        cx: &mut Context<'_>,
+        read: impl FnOnce(&[u8]) -> (usize, R),
+    ) -> Poll<io::Result<R>> {
+        let mut read = Some(read);
+        self.poll(
+            cx,
+            |waiters| &mut waiters.reader,
+            |inner| inner.read_with(self.0.key, &mut read),
+        )
+    }
+
+    /// For a task: as a vectored write, or the task is woken when there is room. One task writes at a time. It leaves with the next turn.
+    ///
+    /// # Errors
+    ///
+    /// `BrokenPipe`, and the unhappy end of the connection, once.
+    pub fn poll_write(&self, cx: &mut Context<'_>, many: &[&[u8]]) -> Poll<io::Result<usize>> {
+        let wanted: usize = many.iter().map(|bytes| bytes.len()).sum();
+        if wanted == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        self.poll(
+            cx,
+            |waiters| &mut waiters.writer,
+            |inner| inner.write(self.0.key, many, wanted),
+        )
+    }
+
+    /// For a task: until a connection that is being opened stands.
+    ///
+    /// # Errors
+    ///
+    /// It does not come to stand.
+    pub fn poll_opened(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll(
+            cx,
+            |waiters| &mut waiters.writer,
+            |inner| inner.connections[self.0.key].opened(),
+        )
+    }
+
+    fn poll<T>(
+        &self,
+        cx: &mut Context<'_>,
+        waker: impl FnOnce(&mut Waiters) -> &mut Option<Waker>,
+        ready: impl FnOnce(&mut Inner) -> Option<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let mut inner = self.0.net.borrow();
+        if let Some(answer) = ready(&mut inner) {
+            return Poll::Ready(answer);
+        }
+        let waker = waker(&mut inner.connections[self.0.key].waiters);
+        let old = match waker {
+            Some(old) if old.will_wake(cx.waker()) => None,
+            waker => waker.replace(cx.waker().clone()),
+        };
+        // Its last owner may own sockets.
+        drop(inner);
+        drop(old);
+        Poll::Pending
+    }
+
+    // Settings.
+
+    /// The peer's address and port.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.0.peer)
+    }
+
+    /// Ours.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.0.local)
+    }
+
+    /// Another handle of the same socket.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self(Rc::clone(&self.0)))
+    }
+
+    /// Calls that would wait give `WouldBlock` instead.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.0.nonblocking.set(nonblocking);
+        Ok(())
+    }
+
+    /// How long a read waits, after which it gives `WouldBlock`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for no time at all.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.0.read_timeout.set(some_time(timeout)?);
+        Ok(())
+    }
+
+    /// How long a write waits, after which it gives `WouldBlock`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for no time at all.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.0.write_timeout.set(some_time(timeout)?);
+        Ok(())
+    }
+
+    /// How long a read waits.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
+        Ok(self.0.read_timeout.get())
+    }
+
+    /// How long a write waits.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
+        Ok(self.0.write_timeout.get())
+    }
+
+    /// Off: less than a full segment waits while data is in flight (Nagle). On, the default here: it does not.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.0.nodelay.set(nodelay);
+        self.command(|inner, id| inner.exos.stack.tcp.set_nagle(id, !nodelay));
+        Ok(())
+    }
+
+    /// Whether Nagle's algorithm is off.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        Ok(self.0.nodelay.get())
+    }
+
+    /// How long dropping the socket waits for what was written to be acknowledged. With no time at all the connection is reset.
+    /// `None`, the default: it does not wait, and the stack delivers in the background.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
+        self.0.linger.set(linger);
+        Ok(())
+    }
+
+    /// How long dropping the socket waits.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        Ok(self.0.linger.get())
+    }
+
+    /// Ask a silent peer whether it is still there, or do not.
+    pub fn set_keepalive(&self, keepalive: Option<Keepalive>) {
+        self.command(|inner, id| inner.exos.stack.tcp.set_keepalive(id, keepalive));
+    }
+
+    /// Give the connection up when what was written stays unacknowledged for so long.
+    pub fn set_user_timeout(&self, time: Option<Duration>) {
+        self.command(|inner, id| inner.exos.stack.tcp.set_user_timeout(id, time));
+    }
+
+    /// Let this many bytes be received and not read, in place of as many as the path makes good use of.
+    pub fn set_receive_buffer(&self, bytes: u32) {
+        self.command(|inner, id| inner.exos.stack.tcp.set_receive_buffer(id, bytes));
+    }
+
+    fn command(&self, command: impl FnOnce(&mut Inner, ConnectionId)) {
+        let inner = &mut *self.0.net.borrow();
+        let connection = &inner.connections[self.0.key];
+        if !connection.is_over() {
+            let id = connection.id;
+            command(inner, id);
+        }
+    }
+
+    /// What the stack knows of the connection, as Linux's `tcp_info`; `None` when it is over.
+    pub fn info(&self) -> Option<Info> {
+        let inner = self.0.net.borrow();
+        let connection = &inner.connections[self.0.key];
+        let of_stack = inner.exos.stack.tcp.connection(connection.id);
+        of_stack
+            .filter(|_| !connection.is_over())
+            .map(exos_inet::tcp::Connection::info)
+    }
+
+    /// The unhappy end of the connection, which is told once.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(self.0.net.borrow().connections[self.0.key].take_error())
+    }
+}
+
+/// A timeout that is none is a mistake, as in `std`.
+pub(super) fn some_time(timeout: Option<Duration>) -> io::Result<Option<Duration>> {
+    if timeout == Some(Duration::ZERO) {
+        let why = "a timeout of no time at all; None waits for ever";
+        return Err(io::Error::new(ErrorKind::InvalidInput, why));
+    }
+    Ok(timeout)
+}
+
+fn copy(from: &[u8], into: &mut [u8]) -> usize {
+    let count = from.len().min(into.len());
+    into[..count].copy_from_slice(&from[..count]);
+    count
+}
+
+impl Inner {
+    /// Begins to open a connection, and gives its number.
+    fn open(
+        &mut self,
+        to: SocketAddr,
+        from: Option<SocketAddr>,
+        options: &Options,
+    ) -> io::Result<usize> {
+        let now: Instant = clock::now();
+        let busy = |exos: &Exos, from| exos.stack.tcp.is_taken(&Flow::new(from, to));
+        let lent = match from.filter(|from| from.port() != 0) {
+            Some(_) => None,
+            None => self.claims.source(&mut self.exos, to, busy)?,
+        };
+        let from = lent.map(|(_, from)| from).or(from);
+        let opened = self.exos.stack.tcp.connect(now, from, to, options);
+        let id = opened.map_err(|error| {
+            if let Some((source, _)) = lent {
+                self.claims.is_free(source);
+            }
+            errors::of_open(error)
+        })?;
+        let flow = *self
+            .exos
+            .stack
+            .tcp
+            .connection(id)
+            .expect("it was just made")
+            .flow();
+        let mut connection = Connection::new(id, flow.local(), flow.remote(), false);
+        connection.source = lent.map(|(source, _)| source);
+        let key = self.connections.insert(connection);
+        self.exos.stack.tcp.set_token(id, key as u64 + 1);
+        self.claims.trim(&mut self.exos);
+        Ok(key)
+    }
+
+    fn read_with<R>(
+        &mut self,
+        key: usize,
+        read: &mut Option<impl FnOnce(&[u8]) -> (usize, R)>,
+    ) -> Option<io::Result<R>> {
+        let (connection, tcp) = (&mut self.connections[key], &mut self.exos.stack.tcp);
+        if connection.unread(tcp).is_empty()
+            && let Err(error) = connection.end()?
+        {
+            return Some(Err(error));
+        }
+        let unread = connection.unread(tcp);
+        let read = read.take().expect("it is read once");
+        let (count, result) = read(unread);
+        connection.consume(tcp, count);
+        Some(Ok(result))
+    }
+
+    fn send(&mut self, key: usize, slice: impl FnOnce() -> Slice) -> Option<io::Result<()>> {
+        let (connection, tcp) = (&mut self.connections[key], &mut self.exos.stack.tcp);
+        if let Err(error) = connection.room(tcp)? {
+            return Some(Err(error));
+        }
+        match tcp.send(connection.id, slice()) {
+            true => Some(Ok(())),
+            false => Some(Err(ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// Writes what there is room for.
+    fn write(&mut self, key: usize, many: &[&[u8]], wanted: usize) -> Option<io::Result<usize>> {
+        let (connection, tcp) = (&mut self.connections[key], &mut self.exos.stack.tcp);
+        let room = match connection.room(tcp)? {
+            Ok(room) => room.min(wanted).min(WRITE_PIECE),
+            Err(error) => return Some(Err(error)),
+        };
+        let buffer = match many {
+            [one] => Buffer::from(&one[..room]),
+            many => {
+                let mut bytes = Vec::with_capacity(room);
+                for part in many {
+                    bytes.extend_from_slice(&part[..part.len().min(room - bytes.len())]);
+                }
+                Buffer::from(bytes)
+            }
+        };
+        match tcp.send(connection.id, buffer.into()) {
+            true => Some(Ok(room)),
+            false => Some(Err(ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    fn finish(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        connection.writes = false;
+        self.exos.stack.tcp.finish(connection.id);
+    }
+
+    fn read_no_more(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        connection.reads = false;
+        self.exos.stack.tcp.discard_received(connection.id);
+    }
+}
+
+impl Read for &TcpStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.read_into(into)
+    }
+
+    fn read_vectored(&mut self, many: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.read_into_many(many)
+    }
+}
+
+impl Read for TcpStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.read_into(into)
+    }
+
+    fn read_vectored(&mut self, many: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.read_into_many(many)
+    }
+}
+
+/// A write takes as much as there is room for; `flush` sends what a non-blocking socket has taken.
+impl Write for &TcpStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_from(&[bytes])
+    }
+
+    fn write_vectored(&mut self, many: &[IoSlice<'_>]) -> io::Result<usize> {
+        let many: Vec<&[u8]> = many.iter().map(|bytes| &**bytes).collect();
+        self.write_from(&many)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.net.flush()
+    }
+}
+
+impl Write for TcpStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self).write(bytes)
+    }
+
+    fn write_vectored(&mut self, many: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(many)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self).flush()
+    }
+}
+
+impl std::fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (local, peer) = (self.0.local, self.0.peer);
+        f.debug_struct("TcpStream")
+            .field("local", &local)
+            .field("peer", &peer)
+            .finish()
+    }
+}
