@@ -345,13 +345,16 @@ impl Exos {
             "another event loop on several cores"
         );
         if self.worked {
+            self.waiting.worked();
             return None;
         }
         let now = clock::now();
         let deadline = self.deadline(now);
-        if deadline.is_some_and(|at| at <= now) || !self.link.prepare_wait() {
+        let is_due = deadline.is_some_and(|at| at <= now);
+        if is_due || self.waiting.should_spin(now) || !self.link.prepare_wait() {
             return None;
         }
+        self.waiting.sleeps += 1;
         let latest = self.latest(now);
         let at_most = deadline.map_or(latest, |at| at.min(latest)) - now;
         let mut fds = self.link.fds();

@@ -46,7 +46,7 @@ impl Claims {
             let source = &self.sources[key];
             source.to == to && !taken(exos, source.from)
         };
-        if let Some(at) = self.idle.iter().position(|key| fits(key)) {
+        if let Some(at) = self.idle.iter().position(fits) {
             let key = self.idle.remove(at).expect("it is there");
             return Ok(Some((key, self.sources[key].from)));
         }

@@ -126,17 +126,19 @@ impl UdpSocket {
     ///
     /// Those of [`send_to`](Self::send_to).
     pub fn send_slice(&self, slice: Slice, to: SocketAddr, from: Option<IpAddr>) -> io::Result<()> {
-        let inner = &mut *self.0.net.borrow();
-        if let Some(error) = inner.datagram_error(self.0.key) {
-            return Err(error);
+        self.0.net.run(|inner| {
+            if let Some(error) = inner.datagram_error(self.0.key) {
+                return Err(error);
+            }
+            let stack = &mut inner.exos.stack;
+            let sent = stack.udp_send(clock::now(), self.0.handle, from, to, slice);
+            inner.has_work();
+            sent.map_err(errors::of_udp)
+        })?;
+        match self.0.nonblocking.get() {
+            true => Ok(()),
+            false => self.0.net.flush(),
         }
-        let stack = &mut inner.exos.stack;
-        let sent = stack.udp_send(clock::now(), self.0.handle, from, to, slice);
-        sent.map_err(errors::of_udp)?;
-        if !self.0.nonblocking.get() {
-            inner.exos.send().map_err(errors::of)?;
-        }
-        Ok(())
     }
 
     /// The next datagram, whole, with the address of ours that it was sent to.

@@ -29,19 +29,7 @@ struct Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let inner = &mut *self.net.borrow();
-        let listener = inner.listeners.remove(self.key);
-        if let Some(watch) = listener.waiters.watch {
-            inner.watches.remove(watch);
-        }
-        for id in listener.ids {
-            inner.by_listener.remove(&id);
-            inner.exos.stack.tcp.close_listener(id);
-        }
-        for key in listener.made {
-            inner.release(key, true);
-        }
-        claims::give_back(&mut inner.exos, &listener.grants);
+        self.net.run(|inner| inner.close_listener(self.key));
     }
 }
 
@@ -210,6 +198,21 @@ impl Inner {
         });
         self.by_listener.extend(ids.into_iter().map(|id| (id, key)));
         Ok((key, local))
+    }
+
+    fn close_listener(&mut self, key: usize) {
+        let listener = self.listeners.remove(key);
+        if let Some(watch) = listener.waiters.watch {
+            self.watches.remove(watch);
+        }
+        for id in listener.ids {
+            self.by_listener.remove(&id);
+            self.exos.stack.tcp.close_listener(id);
+        }
+        for key in listener.made {
+            self.release(key, true);
+        }
+        claims::give_back(&mut self.exos, &listener.grants);
     }
 
     /// Listens at all of the addresses; 0 tries one port after the other.

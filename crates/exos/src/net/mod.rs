@@ -37,6 +37,7 @@
 //! | `stack` | [`Net`]: one turn of the stack, waiting until something holds |
 //! | `table` | what is known of each socket, and who waits for it |
 //! | `stream`, `listener`, `datagrams` | the sockets |
+//! | `transfer` | what the calls of a stream do to the stack |
 //! | `poll` | [`Poll`]: waiting for many of them, and for descriptors of the kernel's |
 //! | `claims` | ports of addresses that a daemon lends |
 //! | `errors` | how the stack's errors are said in `std`'s |
@@ -49,6 +50,7 @@ mod poll;
 mod stack;
 mod stream;
 mod table;
+mod transfer;
 
 pub use datagrams::UdpSocket;
 pub use listener::{Incoming, TcpListener};

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use exos_inet::Instant;
@@ -20,7 +20,7 @@ use super::errors;
 use super::poll::Watches;
 use super::table::{Connection, Datagrams, Listener, Readiness, Waiters};
 use crate::limits::LINGER;
-use crate::{Attachment, Error, Exos, clock};
+use crate::{Attachment, Error, Exos, Sleep, clock};
 
 /// The stack that sockets are on. Clones are the same stack.
 ///
@@ -50,6 +50,8 @@ pub(super) struct Inner {
     pub claims: Claims,
     /// Tasks to be woken when the stack is not borrowed any more.
     pub woken: Vec<Waker>,
+    /// The task that runs the stack, where one does and sleeps.
+    driver: Option<Waker>,
     /// Connections that a full queue of a listener has cost.
     overflows: u64,
     /// From which ports are drawn.
@@ -79,6 +81,7 @@ impl Net {
             watches: Watches::default(),
             claims: Claims::default(),
             woken: Vec::new(),
+            driver: None,
             overflows: 0,
             random: RandomState::new(),
             ports_drawn: 0,
@@ -119,6 +122,28 @@ impl Net {
         self.borrow().overflows
     }
 
+    /// For a task that runs the stack for all others: one turn, and then whether to take the next one at once. If not, `sleep` is told
+    /// what to wait for, and the task is woken when another has given the stack something to do.
+    ///
+    /// # Errors
+    ///
+    /// The interface has gone.
+    pub fn poll_turn(
+        &self,
+        cx: &mut Context<'_>,
+        sleep: impl FnOnce(Sleep<'_>),
+    ) -> io::Result<bool> {
+        self.borrow().driver = None;
+        self.turn_and_wait(Wait::No)?;
+        let inner = &mut *self.borrow();
+        let Some(until) = inner.exos.prepare_sleep() else {
+            return Ok(true);
+        };
+        sleep(until);
+        inner.driver = Some(cx.waker().clone());
+        Ok(false)
+    }
+
     /// Sends what was written.
     ///
     /// # Errors
@@ -144,7 +169,7 @@ impl Net {
         mut ready: impl FnMut(&mut Inner) -> Option<io::Result<T>>,
     ) -> io::Result<T> {
         loop {
-            if let Some(answer) = ready(&mut self.borrow()) {
+            if let Some(answer) = self.run(&mut ready) {
                 return answer;
             }
             if until.is_some_and(|at| at <= clock::now()) {
@@ -156,13 +181,18 @@ impl Net {
 
     /// One turn; tasks that may go on are woken behind it.
     pub(super) fn turn_and_wait(&self, wait: Wait<'_>) -> io::Result<()> {
-        let woken = {
+        self.run(|inner| inner.turn(wait))
+    }
+
+    /// Does something to the sockets, and wakes the tasks that may go on.
+    pub(super) fn run<R>(&self, command: impl FnOnce(&mut Inner) -> R) -> R {
+        let (result, woken) = {
             let mut inner = self.borrow();
-            inner.turn(wait)?;
-            std::mem::take(&mut inner.woken)
+            let result = command(&mut inner);
+            (result, std::mem::take(&mut inner.woken))
         };
         woken.into_iter().for_each(Waker::wake);
-        Ok(())
+        result
     }
 }
 
@@ -272,6 +302,8 @@ impl Inner {
             self.forget(key);
             return;
         }
+        self.has_work();
+        let connection = &mut self.connections[key];
         let (id, tcp) = (connection.id, &mut self.exos.stack.tcp);
         let unread = connection.reads && !tcp.readable(id).is_empty();
         let opening = tcp
@@ -281,6 +313,11 @@ impl Inner {
             true => tcp.abort(id),
             false => tcp.finish(id),
         }
+    }
+
+    /// The stack has something to do that no turn under way sees to.
+    pub fn has_work(&mut self) {
+        self.woken.extend(self.driver.take());
     }
 
     /// One of the ports that are given out where none is asked for (RFC 6335 §6).

@@ -7,15 +7,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use exos_buf::{Buffer, Slice};
-use exos_inet::Instant;
-use exos_inet::tcp::{ConnectionId, Flow, Info, Keepalive, Options};
+use exos_buf::Slice;
+use exos_inet::tcp::{ConnectionId, Info, Keepalive, Options};
 
 use super::errors;
 use super::stack::{Inner, Net};
 use super::table::{Connection, Waiters};
-use crate::limits::WRITE_PIECE;
-use crate::{Exos, clock};
+use crate::clock;
 
 /// A connection, shaped as `std::net::TcpStream`. Dropped, it is finished in the background: what was written is delivered. If
 /// something that came was not read, the peer is sent a reset, as by the kernel.
@@ -37,9 +35,8 @@ struct Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         let linger = self.linger.get();
-        self.net
-            .borrow()
-            .release(self.key, linger == Some(Duration::ZERO));
+        let abort = linger == Some(Duration::ZERO);
+        self.net.run(|inner| inner.release(self.key, abort));
         if let Some(linger) = linger.filter(|time| !time.is_zero()) {
             let _ = self.net.close(linger);
         }
@@ -107,9 +104,10 @@ impl TcpStream {
         from: Option<SocketAddr>,
         options: &Options,
     ) -> io::Result<Self> {
-        let inner = &mut *net.borrow();
-        let key = inner.open(to, from, options)?;
-        let stream = Self::of(net, key, &inner.connections[key]);
+        let stream = net.run(|inner| {
+            let key = inner.open(to, from, options)?;
+            Ok::<_, io::Error>(Self::of(net, key, &inner.connections[key]))
+        })?;
         stream.0.nodelay.set(!options.nagle);
         Ok(stream)
     }
@@ -249,7 +247,7 @@ impl TcpStream {
         mut ready: impl FnMut(&mut Inner) -> Option<io::Result<T>>,
     ) -> io::Result<T> {
         let net = &self.0.net;
-        if let Some(answer) = ready(&mut net.borrow()) {
+        if let Some(answer) = net.run(&mut ready) {
             return answer;
         }
         if self.0.nonblocking.get() {
@@ -265,18 +263,19 @@ impl TcpStream {
     ///
     /// `NotConnected`: it is over.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        let inner = &mut *self.0.net.borrow();
-        if inner.connections[self.0.key].is_over() {
-            return Err(ErrorKind::NotConnected.into());
-        }
-        if matches!(how, Shutdown::Read | Shutdown::Both) {
-            inner.read_no_more(self.0.key);
-        }
-        if matches!(how, Shutdown::Write | Shutdown::Both) {
-            inner.finish(self.0.key);
-            inner.exos.send().map_err(errors::of)?;
-        }
-        Ok(())
+        self.0.net.run(|inner| {
+            if inner.connections[self.0.key].is_over() {
+                return Err(io::Error::from(ErrorKind::NotConnected));
+            }
+            if matches!(how, Shutdown::Read | Shutdown::Both) {
+                inner.read_no_more(self.0.key);
+            }
+            if matches!(how, Shutdown::Write | Shutdown::Both) {
+                inner.finish(self.0.key);
+            }
+            Ok(())
+        })?;
+        self.let_leave()
     }
 
     // Tasks.
@@ -316,6 +315,23 @@ impl TcpStream {
         )
     }
 
+    /// For a task: as [`send`](Self::send), or the task is woken when there is room. `slice` is asked once there is.
+    ///
+    /// # Errors
+    ///
+    /// `BrokenPipe`, and the unhappy end of the connection, once.
+    pub fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        slice: impl FnOnce() -> Slice,
+    ) -> Poll<io::Result<()>> {
+        self.poll(
+            cx,
+            |waiters| &mut waiters.writer,
+            |inner| inner.send(self.0.key, slice),
+        )
+    }
+
     /// For a task: until a connection that is being opened stands.
     ///
     /// # Errors
@@ -335,17 +351,16 @@ impl TcpStream {
         waker: impl FnOnce(&mut Waiters) -> &mut Option<Waker>,
         ready: impl FnOnce(&mut Inner) -> Option<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        let mut inner = self.0.net.borrow();
-        if let Some(answer) = ready(&mut inner) {
+        let net = &self.0.net;
+        if let Some(answer) = net.run(ready) {
             return Poll::Ready(answer);
         }
-        let waker = waker(&mut inner.connections[self.0.key].waiters);
-        let old = match waker {
-            Some(old) if old.will_wake(cx.waker()) => None,
-            waker => waker.replace(cx.waker().clone()),
+        let old = {
+            let mut inner = net.borrow();
+            let waker = waker(&mut inner.connections[self.0.key].waiters);
+            waker.replace(cx.waker().clone())
         };
         // Its last owner may own sockets.
-        drop(inner);
         drop(old);
         Poll::Pending
     }
@@ -483,12 +498,13 @@ impl TcpStream {
     }
 
     fn command(&self, command: impl FnOnce(&mut Inner, ConnectionId)) {
-        let inner = &mut *self.0.net.borrow();
-        let connection = &inner.connections[self.0.key];
-        if !connection.is_over() {
-            let id = connection.id;
-            command(inner, id);
-        }
+        self.0.net.run(|inner| {
+            let connection = &inner.connections[self.0.key];
+            if !connection.is_over() {
+                let id = connection.id;
+                command(inner, id);
+            }
+        });
     }
 
     /// What the stack knows of the connection, as Linux's `tcp_info`; `None` when it is over.
@@ -524,108 +540,6 @@ fn copy(from: &[u8], into: &mut [u8]) -> usize {
     let count = from.len().min(into.len());
     into[..count].copy_from_slice(&from[..count]);
     count
-}
-
-impl Inner {
-    /// Begins to open a connection, and gives its number.
-    fn open(
-        &mut self,
-        to: SocketAddr,
-        from: Option<SocketAddr>,
-        options: &Options,
-    ) -> io::Result<usize> {
-        let now: Instant = clock::now();
-        let busy = |exos: &Exos, from| exos.stack.tcp.is_taken(&Flow::new(from, to));
-        let lent = match from.filter(|from| from.port() != 0) {
-            Some(_) => None,
-            None => self.claims.source(&mut self.exos, to, busy)?,
-        };
-        let from = lent.map(|(_, from)| from).or(from);
-        let opened = self.exos.stack.tcp.connect(now, from, to, options);
-        let id = opened.map_err(|error| {
-            if let Some((source, _)) = lent {
-                self.claims.is_free(source);
-            }
-            errors::of_open(error)
-        })?;
-        let flow = *self
-            .exos
-            .stack
-            .tcp
-            .connection(id)
-            .expect("it was just made")
-            .flow();
-        let mut connection = Connection::new(id, flow.local(), flow.remote(), false);
-        connection.source = lent.map(|(source, _)| source);
-        let key = self.connections.insert(connection);
-        self.exos.stack.tcp.set_token(id, key as u64 + 1);
-        self.claims.trim(&mut self.exos);
-        Ok(key)
-    }
-
-    fn read_with<R>(
-        &mut self,
-        key: usize,
-        read: &mut Option<impl FnOnce(&[u8]) -> (usize, R)>,
-    ) -> Option<io::Result<R>> {
-        let (connection, tcp) = (&mut self.connections[key], &mut self.exos.stack.tcp);
-        if connection.unread(tcp).is_empty()
-            && let Err(error) = connection.end()?
-        {
-            return Some(Err(error));
-        }
-        let unread = connection.unread(tcp);
-        let read = read.take().expect("it is read once");
-        let (count, result) = read(unread);
-        connection.consume(tcp, count);
-        Some(Ok(result))
-    }
-
-    fn send(&mut self, key: usize, slice: impl FnOnce() -> Slice) -> Option<io::Result<()>> {
-        let (connection, tcp) = (&mut self.connections[key], &mut self.exos.stack.tcp);
-        if let Err(error) = connection.room(tcp)? {
-            return Some(Err(error));
-        }
-        match tcp.send(connection.id, slice()) {
-            true => Some(Ok(())),
-            false => Some(Err(ErrorKind::BrokenPipe.into())),
-        }
-    }
-
-    /// Writes what there is room for.
-    fn write(&mut self, key: usize, many: &[&[u8]], wanted: usize) -> Option<io::Result<usize>> {
-        let (connection, tcp) = (&mut self.connections[key], &mut self.exos.stack.tcp);
-        let room = match connection.room(tcp)? {
-            Ok(room) => room.min(wanted).min(WRITE_PIECE),
-            Err(error) => return Some(Err(error)),
-        };
-        let buffer = match many {
-            [one] => Buffer::from(&one[..room]),
-            many => {
-                let mut bytes = Vec::with_capacity(room);
-                for part in many {
-                    bytes.extend_from_slice(&part[..part.len().min(room - bytes.len())]);
-                }
-                Buffer::from(bytes)
-            }
-        };
-        match tcp.send(connection.id, buffer.into()) {
-            true => Some(Ok(room)),
-            false => Some(Err(ErrorKind::BrokenPipe.into())),
-        }
-    }
-
-    fn finish(&mut self, key: usize) {
-        let connection = &mut self.connections[key];
-        connection.writes = false;
-        self.exos.stack.tcp.finish(connection.id);
-    }
-
-    fn read_no_more(&mut self, key: usize) {
-        let connection = &mut self.connections[key];
-        connection.reads = false;
-        self.exos.stack.tcp.discard_received(connection.id);
-    }
 }
 
 impl Read for &TcpStream {
