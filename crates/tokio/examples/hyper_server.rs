@@ -1,14 +1,15 @@
 //! An HTTP server: hyper on a stack of its own.
 //!
 //! `cargo build -p exos-tokio --example hyper_server`, then `sudo target/debug/examples/hyper_server 80`: it serves on an
-//! interface pair of its own, and says at which address. With `--kernel` it serves by the kernel's sockets, to compare.
+//! interface pair of its own, and says at which address. `hyper_server 80 eth0` serves at the addresses of that interface, beside
+//! the host, and `hyper_server 80 --kernel` by the kernel's sockets, to compare.
 
 use std::convert::Infallible;
 use std::env::args;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use exos::OwnPair;
+use exos::{Attachment, OwnPair, Role, SharedInterface};
 use exos_tokio::{Net, TcpListener};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -39,23 +40,25 @@ pub async fn run(listener: TcpListener) -> io::Result<()> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let usage = "usage: hyper_server PORT [--kernel]";
+    let usage = "usage: hyper_server PORT [INTERFACE | --kernel]";
     let port: u16 = args().nth(1).ok_or(usage)?.parse()?;
-    if args().nth(2).as_deref() == Some("--kernel") {
-        return by_the_kernel(port);
-    }
-    let net = Net::attach(OwnPair::new())?;
+    let link: Attachment = match args().nth(2).as_deref() {
+        None => OwnPair::new().into(),
+        Some("--kernel") => return by_the_kernel(port),
+        Some(interface) => SharedInterface::new(interface, Role::Serve(port)).into(),
+    };
+    let net = Net::attach(link)?;
     let listener = TcpListener::bind(&net, (Ipv4Addr::UNSPECIFIED, port))?;
-    let ours: Option<IpAddr> = net.with(|exos| exos.pair().map(|pair| pair.addresses[0].ip));
+    let ours: Option<IpAddr> = net.with(|exos| exos.stack.addresses().first().map(|a| a.addr));
     println!(
         "serving at http://{}/",
-        SocketAddr::new(ours.ok_or("no pair")?, port)
+        SocketAddr::new(ours.ok_or("no address")?, port)
     );
     exos_tokio::block_on(&net, run(listener))??;
     Ok(())
 }
 
-/// The same service on tokio's own sockets and the same kind of runtime.
+/// What `main` does, on tokio's own sockets and the same kind of runtime.
 fn by_the_kernel(port: u16) -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
