@@ -113,9 +113,9 @@ impl TcpListener {
     }
 
     fn take(&self, inner: &mut Inner) -> Option<(TcpStream, SocketAddr)> {
-        let key = inner.listeners[self.0.key].made.pop_front()?;
-        let connection = &inner.connections[key];
-        Some((TcpStream::of(&self.0.net, key, connection), connection.peer))
+        let made = inner.listeners[self.0.key].made.pop_front()?;
+        let stream = TcpStream::of(&self.0.net, made.key, &made.flow);
+        Some((stream, made.flow.remote()))
     }
 
     /// One connection after the other; never `None`.
@@ -209,8 +209,8 @@ impl Inner {
             self.by_listener.remove(&id);
             self.exos.stack.tcp.close_listener(id);
         }
-        for key in listener.made {
-            self.release(key, true);
+        for made in listener.made {
+            self.release(made.key, true);
         }
         claims::give_back(&mut self.exos, &listener.grants);
     }

@@ -18,7 +18,7 @@ use slab::Slab;
 use super::claims::Claims;
 use super::errors;
 use super::poll::Watches;
-use super::table::{Connection, Datagrams, Listener, Readiness, Waiters};
+use super::table::{Connection, Datagrams, Listener, Made, Readiness, Waiters};
 use crate::limits::LINGER;
 use crate::{Attachment, Error, Exos, Sleep, clock};
 
@@ -168,14 +168,20 @@ impl Net {
         until: Option<Instant>,
         mut ready: impl FnMut(&mut Inner) -> Option<io::Result<T>>,
     ) -> io::Result<T> {
+        let mut has_turned = false;
         loop {
             if let Some(answer) = self.run(&mut ready) {
+                if has_turned {
+                    // What the peer waits for leaves before a program that may not wait for long: the end of a handshake.
+                    self.flush()?;
+                }
                 return answer;
             }
             if until.is_some_and(|at| at <= clock::now()) {
                 return Err(errors::would_block());
             }
             self.turn_and_wait(Wait::Until(until, &[]))?;
+            has_turned = true;
         }
     }
 
@@ -275,10 +281,9 @@ impl Inner {
             tcp.abort(id);
             return None;
         };
-        let made = Connection::new(id, flow.local(), flow.remote(), true);
-        let key = self.connections.insert(made);
+        let key = self.connections.insert(Connection::new(id, true));
         tcp.set_token(id, key as u64 + 1);
-        listener.made.push_back(key);
+        listener.made.push_back(Made { key, flow });
         tell(
             &mut listener.waiters,
             READING,
@@ -305,7 +310,7 @@ impl Inner {
         self.has_work();
         let connection = &mut self.connections[key];
         let (id, tcp) = (connection.id, &mut self.exos.stack.tcp);
-        let unread = connection.reads && !tcp.readable(id).is_empty();
+        let unread = !tcp.readable(id).is_empty();
         let opening = tcp
             .connection(id)
             .is_some_and(|c| c.state() == State::SynSent);

@@ -8,11 +8,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use exos_buf::Slice;
-use exos_inet::tcp::{ConnectionId, Info, Keepalive, Options};
+use exos_inet::tcp::{ConnectionId, Flow, Info, Keepalive, Options};
 
 use super::errors;
 use super::stack::{Inner, Net};
-use super::table::{Connection, Waiters};
+use super::table::Waiters;
 use crate::clock;
 
 /// A connection, shaped as `std::net::TcpStream`. Dropped, it is finished in the background: what was written is delivered. If
@@ -22,7 +22,7 @@ pub struct TcpStream(Rc<Socket>);
 /// What all clones share.
 struct Socket {
     net: Net,
-    key: usize,
+    key: u32,
     local: SocketAddr,
     peer: SocketAddr,
     nonblocking: Cell<bool>,
@@ -32,11 +32,18 @@ struct Socket {
     linger: Cell<Option<Duration>>,
 }
 
+impl Socket {
+    /// Its number among the connections.
+    fn key(&self) -> usize {
+        self.key as usize
+    }
+}
+
 impl Drop for Socket {
     fn drop(&mut self) {
         let linger = self.linger.get();
         let abort = linger == Some(Duration::ZERO);
-        self.net.run(|inner| inner.release(self.key, abort));
+        self.net.run(|inner| inner.release(self.key(), abort));
         if let Some(linger) = linger.filter(|time| !time.is_zero()) {
             let _ = self.net.close(linger);
         }
@@ -85,7 +92,7 @@ impl TcpStream {
     ) -> io::Result<Self> {
         let stream = Self::open(net, to, from, options)?;
         let until = timeout.map(|time| clock::now() + time);
-        let opened = net.wait_until(until, |inner| inner.connections[stream.0.key].opened());
+        let opened = net.wait_until(until, |inner| inner.connections[stream.0.key()].opened());
         match opened {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::TimedOut.into()),
             opened => opened.map(|()| stream),
@@ -105,20 +112,20 @@ impl TcpStream {
         options: &Options,
     ) -> io::Result<Self> {
         let stream = net.run(|inner| {
-            let key = inner.open(to, from, options)?;
-            Ok::<_, io::Error>(Self::of(net, key, &inner.connections[key]))
+            let (key, flow) = inner.open(to, from, options)?;
+            Ok::<_, io::Error>(Self::of(net, key, &flow))
         })?;
         stream.0.nodelay.set(!options.nagle);
         Ok(stream)
     }
 
     /// The socket of a connection that is in the table.
-    pub(super) fn of(net: &Net, key: usize, connection: &Connection) -> Self {
+    pub(super) fn of(net: &Net, key: usize, flow: &Flow) -> Self {
         Self(Rc::new(Socket {
             net: net.clone(),
-            key,
-            local: connection.local,
-            peer: connection.peer,
+            key: u32::try_from(key).expect("fewer connections than the stack holds"),
+            local: flow.local(),
+            peer: flow.remote(),
             nonblocking: Cell::new(false),
             read_timeout: Cell::new(None),
             write_timeout: Cell::new(None),
@@ -128,7 +135,7 @@ impl TcpStream {
     }
 
     pub(super) fn key(&self) -> usize {
-        self.0.key
+        self.0.key()
     }
 
     /// The stack that it is on.
@@ -151,7 +158,7 @@ impl TcpStream {
     pub fn read_with<R>(&self, read: impl FnOnce(&[u8]) -> (usize, R)) -> io::Result<R> {
         let mut read = Some(read);
         self.wait(self.0.read_timeout.get(), |inner| {
-            inner.read_with(self.0.key, &mut read)
+            inner.read_with(self.0.key(), &mut read)
         })
     }
 
@@ -165,9 +172,6 @@ impl TcpStream {
     }
 
     fn read_into(&self, into: &mut [u8]) -> io::Result<usize> {
-        if into.is_empty() {
-            return Ok(0);
-        }
         self.read_with(|bytes| {
             let count = copy(bytes, into);
             (count, count)
@@ -175,9 +179,6 @@ impl TcpStream {
     }
 
     fn read_into_many(&self, many: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        if many.iter().all(|into| into.is_empty()) {
-            return Ok(0);
-        }
         self.read_with(|bytes| {
             let mut count = 0;
             for into in many {
@@ -198,7 +199,7 @@ impl TcpStream {
     pub fn send(&self, slice: Slice) -> io::Result<()> {
         let mut slice = Some(slice);
         self.wait(self.0.write_timeout.get(), |inner| {
-            inner.send(self.0.key, || slice.take().expect("it is sent once"))
+            inner.send(self.0.key(), || slice.take().expect("it is sent once"))
         })?;
         self.let_leave()
     }
@@ -211,9 +212,9 @@ impl TcpStream {
     pub fn send_and_finish(&self, slice: Slice) -> io::Result<()> {
         let mut slice = Some(slice);
         self.wait(self.0.write_timeout.get(), |inner| {
-            let sent = inner.send(self.0.key, || slice.take().expect("it is sent once"));
+            let sent = inner.send(self.0.key(), || slice.take().expect("it is sent once"));
             if matches!(sent, Some(Ok(()))) {
-                inner.finish(self.0.key);
+                inner.finish(self.0.key());
             }
             sent
         })?;
@@ -222,11 +223,8 @@ impl TcpStream {
 
     fn write_from(&self, many: &[&[u8]]) -> io::Result<usize> {
         let wanted: usize = many.iter().map(|bytes| bytes.len()).sum();
-        if wanted == 0 {
-            return Ok(0);
-        }
         let written = self.wait(self.0.write_timeout.get(), |inner| {
-            inner.write(self.0.key, many, wanted)
+            inner.write(self.0.key(), many, wanted)
         })?;
         self.let_leave()?;
         Ok(written)
@@ -257,21 +255,22 @@ impl TcpStream {
         net.wait_until(until, ready)
     }
 
-    /// Nothing more will be read, or written: then the peer sees the end behind what was written.
+    /// Nothing more will be read, or written: then the peer sees the end behind what was written. What has come can be read
+    /// still, before the end.
     ///
     /// # Errors
     ///
     /// `NotConnected`: it is over.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.0.net.run(|inner| {
-            if inner.connections[self.0.key].is_over() {
+            if inner.connections[self.0.key()].is_over() {
                 return Err(io::Error::from(ErrorKind::NotConnected));
             }
             if matches!(how, Shutdown::Read | Shutdown::Both) {
-                inner.read_no_more(self.0.key);
+                inner.connections[self.0.key()].reads = false;
             }
             if matches!(how, Shutdown::Write | Shutdown::Both) {
-                inner.finish(self.0.key);
+                inner.finish(self.0.key());
             }
             Ok(())
         })?;
@@ -294,7 +293,7 @@ impl TcpStream {
         self.poll(
             cx,
             |waiters| &mut waiters.reader,
-            |inner| inner.read_with(self.0.key, &mut read),
+            |inner| inner.read_with(self.0.key(), &mut read),
         )
     }
 
@@ -305,13 +304,10 @@ impl TcpStream {
     /// `BrokenPipe`, and the unhappy end of the connection, once.
     pub fn poll_write(&self, cx: &mut Context<'_>, many: &[&[u8]]) -> Poll<io::Result<usize>> {
         let wanted: usize = many.iter().map(|bytes| bytes.len()).sum();
-        if wanted == 0 {
-            return Poll::Ready(Ok(0));
-        }
         self.poll(
             cx,
             |waiters| &mut waiters.writer,
-            |inner| inner.write(self.0.key, many, wanted),
+            |inner| inner.write(self.0.key(), many, wanted),
         )
     }
 
@@ -328,7 +324,7 @@ impl TcpStream {
         self.poll(
             cx,
             |waiters| &mut waiters.writer,
-            |inner| inner.send(self.0.key, slice),
+            |inner| inner.send(self.0.key(), slice),
         )
     }
 
@@ -341,7 +337,7 @@ impl TcpStream {
         self.poll(
             cx,
             |waiters| &mut waiters.writer,
-            |inner| inner.connections[self.0.key].opened(),
+            |inner| inner.connections[self.0.key()].opened(),
         )
     }
 
@@ -357,7 +353,7 @@ impl TcpStream {
         }
         let old = {
             let mut inner = net.borrow();
-            let waker = waker(&mut inner.connections[self.0.key].waiters);
+            let waker = waker(&mut inner.connections[self.0.key()].waiters);
             waker.replace(cx.waker().clone())
         };
         // Its last owner may own sockets.
@@ -371,9 +367,12 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// None; as in `std`.
+    /// `NotConnected`: the connection is over.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.0.peer)
+        match self.0.net.borrow().connections[self.0.key()].is_over() {
+            true => Err(ErrorKind::NotConnected.into()),
+            false => Ok(self.0.peer),
+        }
     }
 
     /// Ours.
@@ -499,7 +498,7 @@ impl TcpStream {
 
     fn command(&self, command: impl FnOnce(&mut Inner, ConnectionId)) {
         self.0.net.run(|inner| {
-            let connection = &inner.connections[self.0.key];
+            let connection = &inner.connections[self.0.key()];
             if !connection.is_over() {
                 let id = connection.id;
                 command(inner, id);
@@ -510,7 +509,7 @@ impl TcpStream {
     /// What the stack knows of the connection, as Linux's `tcp_info`; `None` when it is over.
     pub fn info(&self) -> Option<Info> {
         let inner = self.0.net.borrow();
-        let connection = &inner.connections[self.0.key];
+        let connection = &inner.connections[self.0.key()];
         let of_stack = inner.exos.stack.tcp.connection(connection.id);
         of_stack
             .filter(|_| !connection.is_over())
@@ -523,7 +522,7 @@ impl TcpStream {
     ///
     /// None; as in `std`.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(self.0.net.borrow().connections[self.0.key].take_error())
+        Ok(self.0.net.borrow().connections[self.0.key()].take_error())
     }
 }
 
@@ -599,5 +598,18 @@ impl std::fmt::Debug for TcpStream {
             .field("local", &local)
             .field("peer", &peer)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::table::Connection;
+
+    #[test]
+    fn a_socket_takes_less_than_256_bytes_beyond_its_connection() {
+        let (ours, shared) = (size_of::<Connection>(), size_of::<Socket>());
+        let counts = 2 * size_of::<usize>();
+        assert!(ours + shared + counts < 256, "{ours} + {shared} + {counts}");
     }
 }

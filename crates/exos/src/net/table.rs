@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::task::Waker;
 
-use exos_inet::tcp::{ConnectionId, ListenerId, Reason, Tcp};
+use exos_inet::tcp::{ConnectionId, Flow, ListenerId, Reason, Tcp};
 use exos_inet::udp::{UdpHandle, UdpTable};
 
 use super::errors;
@@ -54,8 +54,6 @@ pub(super) struct Waiters {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub id: ConnectionId,
-    pub local: SocketAddr,
-    pub peer: SocketAddr,
     /// The handshake is complete.
     stands: bool,
     /// The peer has finished.
@@ -65,9 +63,9 @@ pub(super) struct Connection {
     /// The program has heard of an unhappy end.
     told: bool,
     /// Of one that is over: what was not read, and how much of it has been read since.
-    rest: Vec<u8>,
-    rest_read: usize,
-    /// The program reads, or writes, no more.
+    rest: Box<[u8]>,
+    rest_read: u32,
+    /// The program awaits nothing more to read, or writes no more.
     pub reads: bool,
     pub writes: bool,
     /// The program has the socket, or will accept it.
@@ -78,16 +76,14 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(id: ConnectionId, local: SocketAddr, peer: SocketAddr, stands: bool) -> Self {
+    pub fn new(id: ConnectionId, stands: bool) -> Self {
         Self {
             id,
-            local,
-            peer,
             stands,
             finished: false,
             over: None,
             told: false,
-            rest: Vec::new(),
+            rest: Box::default(),
             rest_read: 0,
             reads: true,
             writes: true,
@@ -110,7 +106,7 @@ impl Connection {
     /// It is over; `rest` has not been read.
     pub fn closed(&mut self, reason: Reason, rest: &[u8]) {
         self.over = Some(reason);
-        self.rest = rest.to_vec();
+        self.rest = rest.into();
     }
 
     pub fn is_over(&self) -> bool {
@@ -129,11 +125,10 @@ impl Connection {
         })
     }
 
-    /// What has come and was not read; nothing for a program that reads no more.
+    /// What has come and was not read.
     pub fn unread<'a>(&'a self, tcp: &'a Tcp) -> &'a [u8] {
         match self.over {
-            _ if !self.reads => &[],
-            Some(_) => &self.rest[self.rest_read..],
+            Some(_) => &self.rest[self.rest_read as usize..],
             None => tcp.readable(self.id),
         }
     }
@@ -141,20 +136,17 @@ impl Connection {
     /// The program has read `count` bytes of it.
     pub fn consume(&mut self, tcp: &mut Tcp, count: usize) {
         match self.over {
-            Some(_) => self.rest_read += count,
+            Some(_) => self.rest_read += count as u32,
             None => tcp.consume(self.id, count),
         }
     }
 
     /// What a read gives when nothing is unread: the end, an error, or `None` while more may come.
     pub fn end(&mut self) -> Option<io::Result<()>> {
-        if !self.reads {
-            return Some(Ok(()));
-        }
         if let Some(error) = self.take_error() {
             return Some(Err(error));
         }
-        (self.finished || self.over.is_some()).then_some(Ok(()))
+        (!self.reads || self.finished || self.over.is_some()).then_some(Ok(()))
     }
 
     /// The unhappy end of the connection, told once, as the kernel's sockets do.
@@ -205,13 +197,22 @@ impl Connection {
     }
 }
 
+/// A connection that a listener has made.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Made {
+    /// Its number.
+    pub key: usize,
+    /// Between whom it is.
+    pub flow: Flow,
+}
+
 /// A listener, and the connections that wait to be accepted.
 #[derive(Debug)]
 pub(super) struct Listener {
     /// One for each address, or one for all.
     pub ids: Vec<ListenerId>,
-    /// Connections that were made and not yet accepted, by their numbers.
-    pub made: VecDeque<usize>,
+    /// Connections that were made and not yet accepted.
+    pub made: VecDeque<Made>,
     /// How many these may be.
     pub backlog: usize,
     /// What the daemon lends for it.

@@ -15,13 +15,13 @@ use crate::limits::WRITE_PIECE;
 use crate::{Exos, clock};
 
 impl Inner {
-    /// Begins to open a connection, and gives its number.
+    /// Begins to open a connection, and gives its number, and between whom it is.
     pub(super) fn open(
         &mut self,
         to: SocketAddr,
         from: Option<SocketAddr>,
         options: &Options,
-    ) -> io::Result<usize> {
+    ) -> io::Result<(usize, Flow)> {
         let now: Instant = clock::now();
         let busy = |exos: &Exos, from| exos.stack.tcp.is_taken(&Flow::new(from, to));
         let lent = match from.filter(|from| from.port() != 0) {
@@ -43,13 +43,13 @@ impl Inner {
             .connection(id)
             .expect("it was just made")
             .flow();
-        let mut connection = Connection::new(id, flow.local(), flow.remote(), false);
+        let mut connection = Connection::new(id, false);
         connection.source = lent.map(|(source, _)| source);
         let key = self.connections.insert(connection);
         self.exos.stack.tcp.set_token(id, key as u64 + 1);
         self.has_work();
         self.claims.trim(&mut self.exos);
-        Ok(key)
+        Ok((key, flow))
     }
 
     pub(super) fn read_with<R>(
@@ -88,8 +88,15 @@ impl Inner {
         many: &[&[u8]],
         wanted: usize,
     ) -> Option<io::Result<usize>> {
-        let room = self.connections[key].room(&self.exos.stack.tcp)?;
+        let room = match self.connections[key].room(&self.exos.stack.tcp) {
+            // Nothing fits everywhere.
+            None if wanted == 0 => return Some(Ok(0)),
+            room => room?,
+        };
         Some(room.and_then(|room| {
+            if wanted == 0 {
+                return Ok(0);
+            }
             let count = room.min(wanted).min(WRITE_PIECE);
             self.queue(key, gather(many, count).into())?;
             Ok(count)
@@ -110,12 +117,6 @@ impl Inner {
         connection.writes = false;
         self.exos.stack.tcp.finish(connection.id);
         self.has_work();
-    }
-
-    pub(super) fn read_no_more(&mut self, key: usize) {
-        let connection = &mut self.connections[key];
-        connection.reads = false;
-        self.exos.stack.tcp.discard_received(connection.id);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Sockets of the library, with the kernel's at the other end. As root; in a namespace of each test's own.
 
+mod posix;
+
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::thread;
@@ -16,7 +18,12 @@ fn attach(test: &str) -> Option<(Net, IpAddr)> {
     if skip_without_root(test) {
         return None;
     }
-    NetNs::anonymous().unwrap().enter().unwrap();
+    let here = NetNs::anonymous().unwrap();
+    here.enter().unwrap();
+    // The kernel's sockets are asked for what ours are.
+    let netlink = here.netlink().unwrap();
+    let loopback = netlink.link_by_name("lo").unwrap();
+    netlink.set_up(loopback.index, true).unwrap();
     let net = Net::attach(OwnPair::new()).unwrap();
     let host = net.with(|exos| exos.pair().unwrap().host_addresses[0].ip);
     Some((net, host))
