@@ -91,6 +91,7 @@ pub use exos_inet::tcp::{
 };
 pub use exos_inet::{self as inet, Duration, Instant, Stack};
 pub use exos_link::{RxMeta, TxMeta};
+pub use exos_names as names;
 pub use exos_wire as wire;
 pub use node::{Exos, Sleep};
 pub use relay::Passage;

@@ -77,3 +77,9 @@ pub const LENT_PORTS_IDLE: usize = 256;
 
 /// How many ports are tried for a listener that wants any.
 pub const PORT_TRIES: usize = 64;
+
+/// How often the system's files of names are looked at for changes.
+pub const FILES_EVERY: Duration = Duration::from_secs(1);
+
+/// Names whose address that answered is remembered.
+pub const NAMES_REMEMBERED: usize = 1024;

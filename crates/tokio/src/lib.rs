@@ -38,6 +38,7 @@
 //! |---|---|
 //! | `run` | [`block_on`], and the task that runs the stack ([`drive`]) |
 //! | `stream`, `listener`, `datagrams` | the sockets |
+//! | `names` | [`lookup`] and [`TcpStream::connect_name`] |
 //! | `hyper` | hyper's traits: [`TcpStream`] is its I/O, [`LocalExecutor`] its executor |
 #![deny(unsafe_code)]
 
@@ -45,6 +46,7 @@ mod datagrams;
 #[cfg(feature = "hyper")]
 mod hyper;
 mod listener;
+mod names;
 mod run;
 mod stream;
 
@@ -52,6 +54,7 @@ pub use crate::datagrams::UdpSocket;
 #[cfg(feature = "hyper")]
 pub use crate::hyper::LocalExecutor;
 pub use crate::listener::TcpListener;
+pub use crate::names::lookup;
 pub use crate::run::{block_on, drive};
 pub use crate::stream::TcpStream;
-pub use exos::net::Net;
+pub use exos::net::{Names, Net};

@@ -29,6 +29,7 @@
 //! - **When what was written leaves.** On a blocking socket before the call returns, as in `std`. On a non-blocking one with the
 //!   next call that waits ([`Poll::wait`]) or with [`Net::turn`]: many answers in one system call.
 //! - **Nagle's algorithm is off** unless `set_nodelay(false)` is called.
+//! - Names are those of the kernel's resolver where a call takes a `ToSocketAddrs`, and of the stack's own with [`Names`].
 //! - What is sent can be given without a copy ([`TcpStream::send`]), and what came can be read where it lies
 //!   ([`TcpStream::read_with`]).
 //!
@@ -38,22 +39,27 @@
 //! | `table` | what is known of each socket, and who waits for it |
 //! | `stream`, `listener`, `datagrams` | the sockets |
 //! | `transfer` | what the calls of a stream do to the stack |
+//! | `names`, `connect` | [`Names`]: a resolver on the stack, and connecting by name |
 //! | `poll` | [`Poll`]: waiting for many of them, and for descriptors of the kernel's |
 //! | `claims` | ports of addresses that a daemon lends |
 //! | `errors` | how the stack's errors are said in `std`'s |
 
 mod claims;
+mod connect;
 mod datagrams;
 mod errors;
 mod listener;
+mod names;
 mod poll;
 mod stack;
 mod stream;
 mod table;
 mod transfer;
 
+pub use connect::{Connect, Lookup};
 pub use datagrams::UdpSocket;
 pub use listener::{Incoming, TcpListener};
+pub use names::Names;
 pub use poll::{Events, Interest, Poll, PollEvent, Source, Token, Trigger};
 pub use stack::Net;
 pub use stream::TcpStream;

@@ -5,7 +5,8 @@ use std::net::{Shutdown, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
-use exos_tokio::{TcpListener, TcpStream, UdpSocket, block_on};
+use exos::names::{Config, Families};
+use exos_tokio::{Names, TcpListener, TcpStream, UdpSocket, block_on, lookup};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
@@ -199,4 +200,51 @@ fn datagrams_are_awaited() {
     .unwrap();
     net.turn().unwrap();
     asking.join().unwrap();
+}
+
+/// Polls both once, in this order.
+async fn futures_are_pending(
+    one: &mut (impl Future + Unpin),
+    other: &mut (impl Future + Unpin),
+) -> bool {
+    std::future::poll_fn(|cx| {
+        let one = std::pin::Pin::new(&mut *one).poll(cx).is_pending();
+        let other = std::pin::Pin::new(&mut *other).poll(cx).is_pending();
+        std::task::Poll::Ready(one && other)
+    })
+    .await
+}
+
+/// Two lookups at once share a resolver and, for one name, its queries. One is given up, the other goes on.
+#[test]
+fn names_are_awaited() {
+    let Some((net, _, theirs)) = attach("names_are_awaited") else {
+        return;
+    };
+    let server = std::net::UdpSocket::bind((theirs, 0)).unwrap();
+    let mut config = Config::parse("nameserver 127.0.0.1", "", &|_| None);
+    config.servers = vec![server.local_addr().unwrap()];
+    let answering = thread::spawn(move || {
+        let mut query = [0; 512];
+        for _ in 0..2 {
+            let (_, from) = server.recv_from(&mut query).unwrap();
+            // There is no such name: the question alone, with the flags that say so.
+            let end = 12 + query[12..].iter().position(|byte| *byte == 0).unwrap() + 5;
+            (query[2], query[3]) = (0x81, 0x83);
+            query[8..12].fill(0);
+            server.send_to(&query[..end], from).unwrap();
+        }
+    });
+    let names = Names::new(&net, config);
+    let found = block_on(&net, async {
+        let mut given_up = Box::pin(lookup(&names, "nowhere.example", Families::Both));
+        let mut other = Box::pin(lookup(&names, "nowhere.example", Families::Both));
+        assert!(futures_are_pending(&mut other, &mut given_up).await);
+        // It was polled last: its task is the one that the sockets wake.
+        drop(given_up);
+        other.await
+    });
+    let missing = found.unwrap().unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
+    answering.join().unwrap();
 }

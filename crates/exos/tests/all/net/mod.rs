@@ -1,5 +1,6 @@
 //! Sockets of the library, with the kernel's at the other end. As root; in a namespace of each test's own.
 
+mod names;
 mod posix;
 
 use std::io::{ErrorKind, Read as _, Write as _};
