@@ -28,7 +28,7 @@ pub mod user_memory;
 
 pub use network::{ethtool, multicast, netlink, netns, passing, ports, sysfs};
 pub use process::{
-    accounts, affinity, background, caps, children, peer, priority, privilege, seccomp,
+    accounts, affinity, background, caps, children, intercept, peer, priority, privilege, seccomp,
 };
 
 pub use error::{Error, Result};

@@ -1,0 +1,400 @@
+//! What each intercepted call does.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
+
+use exos::inet::tcp::Keepalive;
+use exos::net::{TcpListener, TcpStream};
+use exos::{ListenOptions, Options};
+use exos_host::intercept::{self, Call};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, recv, send};
+
+use crate::flow::Flow;
+use crate::limits::PIECE;
+use crate::sockets::{Connecting, Kind, Listening, Socket, pair};
+use crate::supervise::Supervisor;
+use crate::target::{Descriptor, inode, read_address, read_option, write_address, write_option};
+
+/// The calls that are told to us.
+pub(crate) const TOLD: [libc::c_long; 9] = [
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_connect,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+];
+
+/// Calls that the program finds missing: what it asks of an io_uring passes by us. Programs fall back to the others.
+pub(crate) const REFUSED: [libc::c_long; 1] = [libc::SYS_io_uring_setup];
+
+/// What becomes of a call.
+pub(crate) enum Answer {
+    /// The kernel does it.
+    Pass,
+    /// Its result.
+    Value(i64),
+    /// It waits.
+    Later,
+}
+
+/// An error of the kernel's, by its number.
+pub(crate) fn fails<T>(number: i32) -> io::Result<T> {
+    Err(io::Error::from_raw_os_error(number))
+}
+
+/// The number of an error (errno(3)).
+pub(crate) fn number(error: &io::Error) -> i32 {
+    if let Some(number) = error.raw_os_error() {
+        return number;
+    }
+    match error.kind() {
+        ErrorKind::PermissionDenied => libc::EACCES,
+        ErrorKind::ConnectionRefused => libc::ECONNREFUSED,
+        ErrorKind::ConnectionReset => libc::ECONNRESET,
+        ErrorKind::ConnectionAborted => libc::ECONNABORTED,
+        ErrorKind::HostUnreachable => libc::EHOSTUNREACH,
+        ErrorKind::NetworkUnreachable => libc::ENETUNREACH,
+        ErrorKind::NotConnected => libc::ENOTCONN,
+        ErrorKind::AddrInUse => libc::EADDRINUSE,
+        ErrorKind::AddrNotAvailable => libc::EADDRNOTAVAIL,
+        ErrorKind::BrokenPipe => libc::EPIPE,
+        ErrorKind::TimedOut => libc::ETIMEDOUT,
+        ErrorKind::InvalidInput => libc::EINVAL,
+        ErrorKind::OutOfMemory => libc::ENOBUFS,
+        ErrorKind::Interrupted => libc::EINTR,
+        _ => libc::EIO,
+    }
+}
+
+impl Supervisor {
+    pub fn answer(&mut self, call: &Call) -> io::Result<Answer> {
+        match call.number {
+            libc::SYS_bind => self.bind(call),
+            libc::SYS_listen => self.listen(call),
+            libc::SYS_connect => self.connect(call),
+            libc::SYS_accept | libc::SYS_accept4 => self.accept(call),
+            libc::SYS_getsockname => self.name(call, false),
+            libc::SYS_getpeername => self.name(call, true),
+            libc::SYS_getsockopt => self.get_option(call),
+            libc::SYS_setsockopt => self.set_option(call),
+            _ => Ok(Answer::Pass),
+        }
+    }
+
+    /// The descriptor that a call is of, and the number of its socket where it is one of ours.
+    fn descriptor(&self, call: &Call) -> io::Result<(Descriptor, Option<usize>)> {
+        let descriptor = Descriptor::of(call, call.args[0] as i32)?;
+        let key = self.sockets.find(descriptor.inode);
+        Ok((descriptor, key))
+    }
+
+    /// An address that is the stack's, or all of them.
+    fn is_ours(&self, ip: IpAddr) -> bool {
+        let of_stack = |exos: &mut exos::Exos| exos.stack.addresses().iter().any(|a| a.addr == ip);
+        ip.is_unspecified() || self.net.with(of_stack)
+    }
+
+    fn bind(&mut self, call: &Call) -> io::Result<Answer> {
+        let address = read_address(&self.calls, call, call.args[1], call.args[2])?;
+        let Some(address) = address.filter(|address| self.is_ours(address.ip())) else {
+            return Ok(Answer::Pass);
+        };
+        let (descriptor, key) = self.descriptor(call)?;
+        if key.is_some() || self.sockets.bound(descriptor.inode).is_some() {
+            return fails(libc::EINVAL);
+        }
+        if descriptor.tcp_family().is_none() {
+            return Ok(Answer::Pass);
+        }
+        self.sockets.bind(descriptor.inode, address);
+        Ok(Answer::Value(0))
+    }
+
+    fn listen(&mut self, call: &Call) -> io::Result<Answer> {
+        let (descriptor, key) = self.descriptor(call)?;
+        if let Some(key) = key {
+            return match self.sockets.all[key].kind {
+                Kind::Listening(_) => Ok(Answer::Value(0)),
+                _ => fails(libc::EINVAL),
+            };
+        }
+        let Some(bound) = self.sockets.bound(descriptor.inode) else {
+            return Ok(Answer::Pass);
+        };
+        let Some(family) = descriptor.tcp_family() else {
+            return Ok(Answer::Pass);
+        };
+        let backlog = (call.args[1] as i32).max(1) as usize;
+        let options = ListenOptions {
+            backlog,
+            ..ListenOptions::default()
+        };
+        let listener = TcpListener::bind_with(&self.net, bound, &options)?;
+        listener.set_nonblocking(true)?;
+        let local = listener.local_addr()?;
+        let (theirs, ours) = pair(descriptor.nonblocking)?;
+        self.put_in_place(call, &theirs)?;
+        self.sockets.take_bound(descriptor.inode);
+        let listening = Listening {
+            listener,
+            made: VecDeque::new(),
+            waiting: VecDeque::new(),
+        };
+        self.add(
+            &theirs,
+            ours,
+            family,
+            local,
+            None,
+            Kind::Listening(listening),
+        )?;
+        Ok(Answer::Value(0))
+    }
+
+    fn connect(&mut self, call: &Call) -> io::Result<Answer> {
+        let to = read_address(&self.calls, call, call.args[1], call.args[2])?;
+        // What is this host's own stays the kernel's; and so does what ends a connection of datagrams.
+        let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
+            return Ok(Answer::Pass);
+        };
+        let (descriptor, key) = self.descriptor(call)?;
+        if let Some(key) = key {
+            return self.connect_again(call, key, descriptor.nonblocking);
+        }
+        let Some(family) = descriptor.tcp_family() else {
+            return Ok(Answer::Pass);
+        };
+        let bound = self.sockets.bound(descriptor.inode);
+        let from = bound.filter(|bound| !bound.ip().is_unspecified());
+        let stream = TcpStream::open(&self.net, to, from, &Options::default())?;
+        let (theirs, ours) = pair(descriptor.nonblocking)?;
+        let filled = match descriptor.nonblocking {
+            true => fill(&theirs)?,
+            false => 0,
+        };
+        self.put_in_place(call, &theirs)?;
+        self.sockets.take_bound(descriptor.inode);
+        let local = stream.local_addr()?;
+        let waiting = match descriptor.nonblocking {
+            true => Vec::new(),
+            false => vec![*call],
+        };
+        let connecting = Kind::Connecting(Connecting {
+            stream,
+            filled,
+            waiting,
+        });
+        self.add(&theirs, ours, family, local, Some(to), connecting)?;
+        match descriptor.nonblocking {
+            true => fails(libc::EINPROGRESS),
+            false => Ok(Answer::Later),
+        }
+    }
+
+    /// A socket that is ours already is connected.
+    fn connect_again(&mut self, call: &Call, key: usize, nonblocking: bool) -> io::Result<Answer> {
+        let socket = &mut self.sockets.all[key];
+        match &mut socket.kind {
+            Kind::Connecting(_) if nonblocking => fails(libc::EALREADY),
+            // Also a call that a signal has interrupted, and that the kernel makes again.
+            Kind::Connecting(connecting) => {
+                connecting.waiting.push(*call);
+                Ok(Answer::Later)
+            }
+            Kind::Flowing(_) => fails(libc::EISCONN),
+            Kind::Listening(_) => fails(libc::EINVAL),
+            Kind::Failed => Err(socket
+                .error
+                .take()
+                .unwrap_or_else(|| io::Error::from_raw_os_error(libc::ECONNABORTED))),
+        }
+    }
+
+    fn accept(&mut self, call: &Call) -> io::Result<Answer> {
+        let (descriptor, Some(key)) = self.descriptor(call)? else {
+            return Ok(Answer::Pass);
+        };
+        let Kind::Listening(listening) = &mut self.sockets.all[key].kind else {
+            return fails(libc::EINVAL);
+        };
+        if !listening.made.is_empty() {
+            // The call has its answer with the descriptor.
+            self.give(call, key, &descriptor)?;
+            return Ok(Answer::Later);
+        }
+        if descriptor.nonblocking {
+            return fails(libc::EAGAIN);
+        }
+        listening.waiting.push_back(*call);
+        Ok(Answer::Later)
+    }
+
+    /// Gives the program a connection that waits.
+    pub fn give(&mut self, call: &Call, key: usize, descriptor: &Descriptor) -> io::Result<()> {
+        let socket = &mut self.sockets.all[key];
+        let family = socket.family;
+        let Kind::Listening(listening) = &mut socket.kind else {
+            return fails(libc::EINVAL);
+        };
+        let Some((stream, peer)) = listening.made.pop_front() else {
+            return fails(libc::EAGAIN);
+        };
+        let flags = match call.number {
+            libc::SYS_accept4 => call.args[3] as i32,
+            _ => 0,
+        };
+        let (theirs, ours) = pair(flags & libc::SOCK_NONBLOCK != 0)?;
+        let given =
+            write_address(call, [call.args[1], call.args[2]], peer, family).and_then(|()| {
+                let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
+                self.calls.give(call, theirs.as_fd(), close_on_exec)
+            });
+        let given = match given {
+            Ok(given) => given,
+            Err(error) => {
+                listening.made.push_front((stream, peer));
+                return Err(error);
+            }
+        };
+        // One less waits in the program's socket.
+        let _ = recv(&descriptor.fd, &mut [0][..], RecvFlags::DONTWAIT);
+        self.trace(call, &Ok(i64::from(given)));
+        let local = stream.local_addr()?;
+        let flow = Kind::Flowing(Flow::new(stream));
+        let key = self.add(&theirs, ours, family, local, Some(peer), flow)?;
+        self.turn(key);
+        Ok(())
+    }
+
+    fn name(&mut self, call: &Call, peer: bool) -> io::Result<Answer> {
+        let (descriptor, key) = self.descriptor(call)?;
+        let (address, family) = match key.map(|key| &self.sockets.all[key]) {
+            Some(socket) if peer => {
+                let stands = matches!(socket.kind, Kind::Flowing(_));
+                let peer = socket.peer.filter(|_| stands);
+                (peer.ok_or(ErrorKind::NotConnected)?, socket.family)
+            }
+            Some(socket) => (socket.local, socket.family),
+            None => match (
+                self.sockets.bound(descriptor.inode),
+                descriptor.tcp_family(),
+            ) {
+                (Some(bound), Some(family)) if !peer => (bound, family),
+                _ => return Ok(Answer::Pass),
+            },
+        };
+        write_address(call, [call.args[1], call.args[2]], address, family)?;
+        Ok(Answer::Value(0))
+    }
+
+    fn get_option(&mut self, call: &Call) -> io::Result<Answer> {
+        let (_, Some(key)) = self.descriptor(call)? else {
+            return Ok(Answer::Pass);
+        };
+        let socket = &mut self.sockets.all[key];
+        let value = match (call.args[1] as i32, call.args[2] as i32) {
+            (libc::SOL_SOCKET, libc::SO_ERROR) => {
+                socket.error.take().map_or(0, |error| number(&error))
+            }
+            (libc::SOL_SOCKET, libc::SO_DOMAIN) => i32::from(socket.family.as_raw()),
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_TCP,
+            (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => {
+                i32::from(matches!(socket.kind, Kind::Listening(_)))
+            }
+            (libc::SOL_SOCKET, _) => return Ok(Answer::Pass),
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY) => match &socket.kind {
+                Kind::Flowing(flow) => i32::from(flow.stream.nodelay()?),
+                _ => 0,
+            },
+            // It has no room for the rest, and its caller does without it where it runs on other kernels.
+            (libc::IPPROTO_TCP, libc::TCP_INFO) => return fails(libc::ENOPROTOOPT),
+            (libc::IPPROTO_TCP | libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,
+            _ => return fails(libc::ENOPROTOOPT),
+        };
+        write_option(call, [call.args[3], call.args[4]], value)?;
+        Ok(Answer::Value(0))
+    }
+
+    fn set_option(&mut self, call: &Call) -> io::Result<Answer> {
+        let (_, Some(key)) = self.descriptor(call)? else {
+            return Ok(Answer::Pass);
+        };
+        let stream = match &self.sockets.all[key].kind {
+            Kind::Flowing(flow) => Some(&flow.stream),
+            Kind::Connecting(connecting) => Some(&connecting.stream),
+            Kind::Listening(_) | Kind::Failed => None,
+        };
+        match (call.args[1] as i32, call.args[2] as i32, stream) {
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(stream)) => {
+                stream.set_nodelay(read_option(call, call.args[3])? != 0)?;
+            }
+            (libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(stream)) => {
+                let on = read_option(call, call.args[3])? != 0;
+                stream.set_keepalive(on.then(Keepalive::default));
+                return Ok(Answer::Pass);
+            }
+            (libc::SOL_SOCKET, libc::SO_LINGER, Some(stream)) => {
+                // struct linger: whether, and for how many seconds. Closing never waits here.
+                let on = read_option(call, call.args[3])? != 0;
+                let reset = on && read_option(call, call.args[3] + 4)? == 0;
+                stream.set_linger(reset.then_some(Duration::ZERO))?;
+                return Ok(Answer::Pass);
+            }
+            (libc::SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_REUSEPORT, _) => {}
+            (libc::SOL_SOCKET, ..) => return Ok(Answer::Pass),
+            // Those that say how packets are sent are taken, and left to our TCP.
+            (libc::IPPROTO_TCP | libc::IPPROTO_IP | libc::IPPROTO_IPV6, ..) => {}
+            _ => return fails(libc::ENOPROTOOPT),
+        }
+        Ok(Answer::Value(0))
+    }
+
+    /// Puts the program's end in the place of the kernel's socket.
+    fn put_in_place(&self, call: &Call, theirs: &OwnedFd) -> io::Result<()> {
+        let number = call.args[0] as i32;
+        let close_on_exec = intercept::closes_on_exec(call.thread, number)?;
+        self.calls
+            .replace(call, number, theirs.as_fd(), close_on_exec)
+    }
+
+    fn add(
+        &mut self,
+        theirs: &OwnedFd,
+        end: OwnedFd,
+        family: AddressFamily,
+        local: SocketAddr,
+        peer: Option<SocketAddr>,
+        kind: Kind,
+    ) -> io::Result<usize> {
+        let key = self.sockets.insert(Socket {
+            inode: inode(theirs)?,
+            family,
+            local,
+            peer,
+            end,
+            kind,
+            error: None,
+        });
+        self.wait_for(key)?;
+        Ok(key)
+    }
+}
+
+/// Fills a socket, so that it cannot be written to.
+fn fill(theirs: &OwnedFd) -> io::Result<usize> {
+    let mut filled = 0;
+    loop {
+        match send(theirs, &[0; PIECE], SendFlags::DONTWAIT) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::AGAIN) => return Ok(filled),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Bytes between a Unix socket, whose other end the program has, and a connection.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+
+use exos::net::TcpStream;
+use exos::{Buffer, Slice};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use crate::limits::PIECE;
+
+/// A connection whose bytes flow. Both ends are non-blocking; what cannot go on goes on when one of them is ready.
+pub(crate) struct Flow {
+    pub stream: TcpStream,
+    /// Read of the program, and not taken by the connection.
+    rest: Option<Slice>,
+    /// The program writes no more, and the peer has been told.
+    program_finished: bool,
+    /// The peer writes no more, and the program has been told.
+    peer_finished: bool,
+    buffer: Box<[u8]>,
+}
+
+/// Whether a flow goes on.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Goes {
+    On,
+    /// The program has closed all its descriptors, and has written nothing that was not taken: the connection is to be let go.
+    Closed,
+}
+
+impl Flow {
+    pub fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            rest: None,
+            program_finished: false,
+            peer_finished: false,
+            buffer: vec![0; PIECE].into_boxed_slice(),
+        }
+    }
+
+    /// Moves what can be moved. An error is that of the connection's end, for the program to hear of.
+    pub fn turn(&mut self, end: &OwnedFd) -> io::Result<Goes> {
+        self.to_program(end)?;
+        self.to_peer(end)?;
+        let closed = self.program_finished && self.rest.is_none() && is_hung_up(end)?;
+        Ok(if closed { Goes::Closed } else { Goes::On })
+    }
+
+    fn to_peer(&mut self, end: &OwnedFd) -> io::Result<()> {
+        while !self.program_finished || self.rest.is_some() {
+            if let Some(slice) = self.rest.take() {
+                match self.stream.send(slice.clone()) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.rest = Some(slice);
+                        return Ok(());
+                    }
+                    Err(error) => {
+                        self.program_finished = true;
+                        return Err(error);
+                    }
+                }
+                continue;
+            }
+            match recv(end, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => {
+                    self.program_finished = true;
+                    // What is over needs no end.
+                    let _ = self.stream.shutdown(Shutdown::Write);
+                }
+                Ok((count, _)) => self.rest = Some(Buffer::from(&self.buffer[..count]).into()),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::CONNRESET) => {
+                    // Closed, with something of the peer's unread.
+                    self.program_finished = true;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn to_program(&mut self, end: &OwnedFd) -> io::Result<()> {
+        while !self.peer_finished {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let moved = self.stream.read_with(|bytes| match bytes {
+                [] => (0, Ok(0)),
+                bytes => match send(end, &bytes[..bytes.len().min(PIECE)], flags) {
+                    Ok(count) => (count, Ok(count)),
+                    // The program reads no more.
+                    Err(Errno::PIPE | Errno::CONNRESET) => (bytes.len(), Ok(bytes.len())),
+                    Err(error) => (0, Err(error)),
+                },
+            });
+            match moved {
+                Ok(Ok(0)) => {
+                    self.peer_finished = true;
+                    finish(end);
+                }
+                Ok(Ok(_)) => {}
+                Ok(Err(Errno::AGAIN)) => return Ok(()),
+                Ok(Err(error)) => return Err(error.into()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => {
+                    self.peer_finished = true;
+                    self.program_finished = true;
+                    self.rest = None;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The program reads the end behind what was sent.
+fn finish(end: &OwnedFd) {
+    // It may have closed its own.
+    let _ = rustix::net::shutdown(end, rustix::net::Shutdown::Write);
+}
+
+/// Nothing more goes either way.
+pub(crate) fn cut(end: &OwnedFd) {
+    let _ = rustix::net::shutdown(end, rustix::net::Shutdown::Both);
+}
+
+/// The program has closed all its descriptors.
+pub(crate) fn is_hung_up(end: &OwnedFd) -> io::Result<bool> {
+    let mut fds = [PollFd::new(end, PollFlags::empty())];
+    poll(&mut fds, Some(&Timespec::default()))?;
+    Ok(fds[0].revents().contains(PollFlags::HUP))
+}

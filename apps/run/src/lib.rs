@@ -1,0 +1,36 @@
+//! `exos run`: an unmodified program whose TCP connections are on a stack of its own.
+//!
+//! The program and all that it starts run with a filter that tells us of a few system calls: those that bind, listen, connect,
+//! accept, and ask for addresses and options ([`exos_host::intercept`]). When one of them makes a socket of the kernel's a
+//! network socket (`listen`, or `connect` to an address that is not this host's), a Unix socket takes its place in the program,
+//! whose other end is ours:
+//!
+//! ```text
+//! program ── read, write, poll, epoll, sendfile, dup, fork ... ──> Unix socket │ us: flow ──> TcpStream on our stack ──> wire
+//!         ── connect, accept, getsockname ... ── seccomp ─────────────────────> │ us: calls
+//! ```
+//!
+//! So every call that takes a descriptor works as the kernel does it, in every kind of program: static ones, threads, forks,
+//! descriptors passed on. The price is a copy and a wake-up for what passes. UDP, Unix sockets and connections to this host stay the
+//! kernel's.
+//!
+//! | file | job |
+//! |---|---|
+//! | `options`, `supervise` | the command line; the loop: calls, sockets, the program's end |
+//! | `calls` | what each intercepted call does |
+//! | `target` | the caller: its memory, its descriptors |
+//! | `sockets` | the program's network sockets, by what a descriptor of theirs refers to |
+//! | `flow` | bytes between a Unix socket and a connection |
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
+
+mod calls;
+mod flow;
+mod limits;
+mod options;
+mod sockets;
+mod supervise;
+mod target;
+
+pub use options::RunArgs;
+pub use supervise::run;

@@ -1,0 +1,26 @@
+//! The command line of `exos run`.
+
+use std::ffi::OsString;
+
+use exos_program::LinkArgs;
+
+/// Run a program whose TCP connections are on a stack of its own
+///
+/// The program needs no change, and neither do those that it starts: servers that fork, static programs, scripts. Its connections
+/// with other hosts come and go by the link; all else of it, and its connections with this host, stay the kernel's. UDP stays the
+/// kernel's too. The exit status is the program's.
+///
+/// Bytes pass through this process, which costs about what the kernel's own connections do: it gives a program another address, a
+/// link of its own or of the daemon's, and our TCP, not speed. For speed use exos serve, or a program on the library.
+#[derive(clap::Args, Clone, Debug)]
+#[command(override_usage = "exos run [OPTIONS] -- PROGRAM [ARGUMENTS]...")]
+pub struct RunArgs {
+    /// Print each intercepted call and its result to standard error
+    #[arg(long)]
+    pub(crate) trace: bool,
+    #[command(flatten)]
+    pub(crate) link: LinkArgs,
+    /// The program, and what it is given
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    pub(crate) command: Vec<OsString>,
+}

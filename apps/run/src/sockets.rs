@@ -1,0 +1,112 @@
+//! The program's network sockets. Each has a Unix socket in the program and its other end here.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use exos::net::{TcpListener, TcpStream};
+use exos_host::intercept::Call;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use slab::Slab;
+
+use crate::flow::Flow;
+use crate::limits::BOUND_MAX;
+
+/// A network socket of the program's.
+pub(crate) struct Socket {
+    /// By which a descriptor of the program's is known.
+    pub inode: u64,
+    /// The program's socket was of that family.
+    pub family: AddressFamily,
+    pub local: SocketAddr,
+    pub peer: Option<SocketAddr>,
+    /// Our end.
+    pub end: OwnedFd,
+    pub kind: Kind,
+    /// An error that the program has not heard of.
+    pub error: Option<io::Error>,
+}
+
+/// What it does.
+pub(crate) enum Kind {
+    Listening(Listening),
+    Connecting(Connecting),
+    Flowing(Flow),
+    /// It could not be connected.
+    Failed,
+}
+
+pub(crate) struct Listening {
+    pub listener: TcpListener,
+    /// Connections that the program has not accepted. For each a byte waits in the program's socket, so that it is readable.
+    pub made: VecDeque<(TcpStream, SocketAddr)>,
+    /// Calls that wait for one.
+    pub waiting: VecDeque<Call>,
+}
+
+pub(crate) struct Connecting {
+    pub stream: TcpStream,
+    /// Bytes that fill the program's socket, so that it is not writable until the connection stands.
+    pub filled: usize,
+    /// The calls that wait for the end of it.
+    pub waiting: Vec<Call>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Sockets {
+    pub all: Slab<Socket>,
+    by_inode: HashMap<u64, usize>,
+    /// Sockets of the kernel's that were bound to an address of the stack's, with the oldest first.
+    bound: VecDeque<(u64, SocketAddr)>,
+}
+
+impl Sockets {
+    /// The number of the socket that a descriptor refers to.
+    pub fn find(&self, inode: u64) -> Option<usize> {
+        self.by_inode.get(&inode).copied()
+    }
+
+    pub fn insert(&mut self, socket: Socket) -> usize {
+        let inode = socket.inode;
+        let key = self.all.insert(socket);
+        self.by_inode.insert(inode, key);
+        key
+    }
+
+    pub fn remove(&mut self, key: usize) -> Socket {
+        let socket = self.all.remove(key);
+        self.by_inode.remove(&socket.inode);
+        socket
+    }
+
+    /// A socket of the kernel's is bound to this, for when it listens or connects.
+    pub fn bind(&mut self, inode: u64, to: SocketAddr) {
+        self.take_bound(inode);
+        if self.bound.len() >= BOUND_MAX {
+            self.bound.pop_front();
+        }
+        self.bound.push_back((inode, to));
+    }
+
+    pub fn bound(&self, inode: u64) -> Option<SocketAddr> {
+        let bound = self.bound.iter().find(|(of, _)| *of == inode);
+        bound.map(|(_, to)| *to)
+    }
+
+    pub fn take_bound(&mut self, inode: u64) -> Option<SocketAddr> {
+        let at = self.bound.iter().position(|(of, _)| *of == inode)?;
+        self.bound.remove(at).map(|(_, to)| to)
+    }
+}
+
+/// A pair of Unix sockets: the program's, as it wants it, and ours.
+pub(crate) fn pair(nonblocking: bool) -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (theirs, ours) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    if !nonblocking {
+        rustix::io::ioctl_fionbio(&theirs, false)?;
+    }
+    Ok((theirs, ours))
+}

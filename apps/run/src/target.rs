@@ -1,0 +1,162 @@
+//! The caller of an intercepted call: addresses in its memory, and its descriptors.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use exos_host::intercept::{self, Call, Calls};
+use rustix::fs::{OFlags, fcntl_getfl, fstat};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+/// What a descriptor of the caller's refers to.
+pub(crate) struct Descriptor {
+    pub fd: OwnedFd,
+    /// The number that all copies of it share, in all processes.
+    pub inode: u64,
+    pub nonblocking: bool,
+}
+
+impl Descriptor {
+    /// A copy of the caller's.
+    pub fn of(call: &Call, number: i32) -> io::Result<Self> {
+        let fd = intercept::descriptor(call.thread, number)?;
+        let inode = fstat(&fd)?.st_ino;
+        let nonblocking = fcntl_getfl(&fd)?.contains(OFlags::NONBLOCK);
+        Ok(Self {
+            fd,
+            inode,
+            nonblocking,
+        })
+    }
+
+    /// A TCP socket of the kernel's: its family.
+    pub fn tcp_family(&self) -> Option<AddressFamily> {
+        let family = sockopt::socket_domain(&self.fd).ok()?;
+        let is_ip = matches!(family, AddressFamily::INET | AddressFamily::INET6);
+        let is_stream = sockopt::socket_type(&self.fd).ok()? == SocketType::STREAM;
+        let tcp = sockopt::socket_protocol(&self.fd).ok()? == Some(rustix::net::ipproto::TCP);
+        (is_ip && is_stream && tcp).then_some(family)
+    }
+}
+
+/// The inode of a socket of ours.
+pub(crate) fn inode(fd: &OwnedFd) -> io::Result<u64> {
+    Ok(fstat(fd.as_fd())?.st_ino)
+}
+
+/// The address that an argument of the call points to; `None` for one that is of no IP family.
+pub(crate) fn read_address(
+    calls: &Calls,
+    call: &Call,
+    at: u64,
+    len: u64,
+) -> io::Result<Option<SocketAddr>> {
+    let mut bytes = [0; 28];
+    let len = usize::try_from(len).map_or(bytes.len(), |len| len.min(bytes.len()));
+    let count = intercept::read_memory(call.thread, at, &mut bytes[..len])?;
+    if !calls.waits(call) {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    Ok(decode(&bytes[..count]))
+}
+
+/// An address in the kernel's form (ip(7), ipv6(7)).
+fn decode(bytes: &[u8]) -> Option<SocketAddr> {
+    let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
+    let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
+    match i32::from(family) {
+        libc::AF_INET => {
+            let ip: [u8; 4] = bytes.get(4..8)?.try_into().ok()?;
+            Some(SocketAddr::new(Ipv4Addr::from(ip).into(), port))
+        }
+        libc::AF_INET6 => {
+            let ip: [u8; 16] = bytes.get(8..24)?.try_into().ok()?;
+            let ip = Ipv6Addr::from(ip);
+            // A socket of both families speaks of IPv4 addresses so.
+            let ip = ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4);
+            Some(SocketAddr::new(ip, port))
+        }
+        _ => None,
+    }
+}
+
+/// Puts an address where two arguments of the call say, as the kernel does: cut to the room there is, with its whole length.
+pub(crate) fn write_address(
+    call: &Call,
+    [at, len_at]: [u64; 2],
+    address: SocketAddr,
+    family: AddressFamily,
+) -> io::Result<()> {
+    if at == 0 {
+        return Ok(());
+    }
+    let mut len = [0; 4];
+    intercept::read_memory(call.thread, len_at, &mut len)?;
+    let bytes = encode(address, family);
+    let room = (u32::from_ne_bytes(len) as usize).min(bytes.len());
+    intercept::write_memory(call.thread, at, &bytes[..room])?;
+    intercept::write_memory(call.thread, len_at, &(bytes.len() as u32).to_ne_bytes())?;
+    Ok(())
+}
+
+/// An address in the kernel's form, of the socket's family.
+fn encode(address: SocketAddr, family: AddressFamily) -> Vec<u8> {
+    let port = address.port().to_be_bytes();
+    let head = |family: i32| [&(family as u16).to_ne_bytes()[..], &port].concat();
+    match (address.ip(), family) {
+        (IpAddr::V4(ip), AddressFamily::INET) => {
+            [&head(libc::AF_INET)[..], &ip.octets(), &[0; 8]].concat()
+        }
+        (ip, _) => {
+            let ip = match ip {
+                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                IpAddr::V6(ip) => ip,
+            };
+            [&head(libc::AF_INET6)[..], &[0; 4], &ip.octets(), &[0; 4]].concat()
+        }
+    }
+}
+
+/// Puts the value of an option where two arguments of the call say.
+pub(crate) fn write_option(call: &Call, [at, len_at]: [u64; 2], value: i32) -> io::Result<()> {
+    let mut len = [0; 4];
+    intercept::read_memory(call.thread, len_at, &mut len)?;
+    let bytes = value.to_ne_bytes();
+    let room = (u32::from_ne_bytes(len) as usize).min(bytes.len());
+    intercept::write_memory(call.thread, at, &bytes[..room])?;
+    intercept::write_memory(call.thread, len_at, &(room as u32).to_ne_bytes())?;
+    Ok(())
+}
+
+/// The whole number that an argument of the call points to.
+pub(crate) fn read_option(call: &Call, at: u64) -> io::Result<i32> {
+    let mut bytes = [0; 4];
+    intercept::read_memory(call.thread, at, &mut bytes)?;
+    Ok(i32::from_ne_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_of_the_kernel() {
+        for text in ["192.0.2.7:80", "[2001:db8::7]:443"] {
+            let address: SocketAddr = text.parse().expect("an address");
+            let family = match address {
+                SocketAddr::V4(_) => AddressFamily::INET,
+                SocketAddr::V6(_) => AddressFamily::INET6,
+            };
+            let bytes = encode(address, family);
+            assert_eq!(bytes.len(), if address.is_ipv4() { 16 } else { 28 });
+            assert_eq!(decode(&bytes), Some(address));
+            for short in 0..8 {
+                assert_eq!(decode(&bytes[..short]), None);
+            }
+        }
+        let v4: SocketAddr = "192.0.2.7:80".parse().expect("an address");
+        let mapped = encode(v4, AddressFamily::INET6);
+        assert_eq!((mapped.len(), decode(&mapped)), (28, Some(v4)));
+        assert_eq!(decode(&[1, 0, b'/', b'x']), None, "a Unix socket's");
+    }
+}

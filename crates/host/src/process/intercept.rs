@@ -1,0 +1,437 @@
+//! System calls of a child process, answered by this one (seccomp_unotify(2)).
+//!
+//! The child is started with a filter that tells us of some calls, of all its threads and descendants, and waits for the answer:
+//! a result, a descriptor, or that the kernel is to do the call. No privilege is needed. What is intercepted is a service to the
+//! program, not a fence around it: a thread can change the memory that a call refers to while we look at it.
+
+use std::fs;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+use crate::error::{Error, Result};
+
+/// The architecture in a filter's data (linux/audit.h).
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+
+/// A call that waits for its answer.
+#[derive(Copy, Clone, Debug)]
+pub struct Call {
+    /// Names it in answers.
+    pub id: u64,
+    /// The thread that calls.
+    pub thread: u32,
+    /// Which call (`libc::SYS_*`).
+    pub number: i64,
+    /// Its arguments.
+    pub args: [u64; 6],
+}
+
+/// Where calls are told.
+#[derive(Debug)]
+pub struct Calls(OwnedFd);
+
+/// Starts a command that makes these calls by us; those refused it finds missing (ENOSYS). It, and what it starts, can gain no privilege
+/// by programs that have more (no_new_privs).
+///
+/// # Errors
+///
+/// The command cannot be started, or the kernel has no such filters (before Linux 5.14).
+pub fn spawn(
+    command: &mut Command,
+    told: &[libc::c_long],
+    refused: &[libc::c_long],
+) -> Result<(Child, Calls)> {
+    let filter = filter(told, refused);
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(|e| Error::io("cannot make a pair of sockets", e))?;
+    let install = move || {
+        let program = libc::sock_fprog {
+            len: filter.len() as u16,
+            filter: filter.as_ptr().cast_mut(),
+        };
+        rustix::thread::set_no_new_privs(true)?;
+        // SAFETY: the program's memory is there, and only read.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                &raw const program,
+            )
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made it for us.
+        let listener = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        let fds = [listener.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        sendmsg(
+            &theirs,
+            &[IoSlice::new(b"x")],
+            &mut ancillary,
+            SendFlags::NOSIGNAL,
+        )?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes system calls, and neither allocates nor locks.
+    unsafe { command.pre_exec(install) };
+    let name = command.get_program().to_string_lossy().into_owned();
+    let child = command.spawn().map_err(|e| {
+        Error::io(format!("cannot run {name}"), e)
+            .mend("check its name and whether it can be executed")
+    })?;
+    let calls = received(&ours).map_err(|e| Error::io("cannot hear of the program's calls", e))?;
+    Ok((child, Calls(calls)))
+}
+
+/// The descriptor that the child has sent before it became another program.
+fn received(from: &OwnedFd) -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    recvmsg(
+        from,
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut ancillary,
+        flags,
+    )?;
+    let mut fds = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    let fd = fds.next().and_then(|mut fds| fds.next());
+    fd.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+/// The filter, in classic BPF (linux/filter.h, linux/seccomp.h).
+fn filter(told: &[libc::c_long], refused: &[libc::c_long]) -> Vec<libc::sock_filter> {
+    const NUMBER: u32 = 0;
+    const ARCH: u32 = 4;
+    let load = |at| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at);
+    let give = |what| statement(libc::BPF_RET | libc::BPF_K, what);
+    // Skips one when it is not so.
+    let only = |value| jump(libc::BPF_JEQ, value, 0, 1);
+    let mut filter = vec![
+        load(ARCH),
+        jump(libc::BPF_JEQ, ARCHITECTURE, 1, 0),
+        // Other kinds of programs of this machine's (32 bits) go by the kernel.
+        give(libc::SECCOMP_RET_ALLOW),
+        load(NUMBER),
+    ];
+    for number in told {
+        filter.extend([only(*number as u32), give(libc::SECCOMP_RET_USER_NOTIF)]);
+    }
+    for number in refused {
+        let missing = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+        filter.extend([only(*number as u32), give(missing)]);
+    }
+    filter.push(give(libc::SECCOMP_RET_ALLOW));
+    filter
+}
+
+fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    }
+}
+
+fn jump(test: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+    libc::sock_filter {
+        jt,
+        jf,
+        ..statement(libc::BPF_JMP | test | libc::BPF_K, k)
+    }
+}
+
+impl AsFd for Calls {
+    /// Readable when a call waits; hung up when no process with the filter is left.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Calls {
+    /// The next call; to be asked for when the descriptor is readable. `None` for one that was interrupted meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn next(&self) -> io::Result<Option<Call>> {
+        // SAFETY: all its fields may be zero, which the kernel asks for.
+        let mut told: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+        match self.ioctl(libc::SECCOMP_IOCTL_NOTIF_RECV, &mut told) {
+            Ok(_) => Ok(Some(Call {
+                id: told.id,
+                thread: told.pid,
+                number: i64::from(told.data.nr),
+                args: told.data.args,
+            })),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Whether the call waits still: what was read of its thread's memory before is that thread's then.
+    pub fn waits(&self, call: &Call) -> bool {
+        let mut id = call.id;
+        self.ioctl(libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &mut id)
+            .is_ok()
+    }
+
+    /// The kernel does the call. One that waits no more is nobody's concern, and so below.
+    pub fn let_pass(&self, call: &Call) {
+        const CONTINUE: u32 = 1;
+        self.respond(call, 0, 0, CONTINUE);
+    }
+
+    /// The call's result, or the number of its error.
+    pub fn answer(&self, call: &Call, result: std::result::Result<i64, i32>) {
+        match result {
+            Ok(value) => self.respond(call, value, 0, 0),
+            Err(number) => self.respond(call, 0, -number, 0),
+        }
+    }
+
+    fn respond(&self, call: &Call, val: i64, error: i32, flags: u32) {
+        let mut response = libc::seccomp_notif_resp {
+            id: call.id,
+            val,
+            error,
+            flags,
+        };
+        let _ = self.ioctl(libc::SECCOMP_IOCTL_NOTIF_SEND, &mut response);
+    }
+
+    /// Gives the caller a descriptor, whose number there is the call's result.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`: the call waits no more, and the descriptor was not given; or the caller has no room for it.
+    pub fn give(&self, call: &Call, fd: BorrowedFd<'_>, close_on_exec: bool) -> io::Result<i32> {
+        const SEND: u32 = 2;
+        self.add(call, fd, SEND, 0, close_on_exec)
+    }
+
+    /// Puts a descriptor in the place of one of the caller's, which is closed there.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`give`](Self::give).
+    pub fn replace(
+        &self,
+        call: &Call,
+        number: i32,
+        fd: BorrowedFd<'_>,
+        close_on_exec: bool,
+    ) -> io::Result<()> {
+        const SETFD: u32 = 1;
+        self.add(call, fd, SETFD, number as u32, close_on_exec)
+            .map(|_| ())
+    }
+
+    fn add(
+        &self,
+        call: &Call,
+        fd: BorrowedFd<'_>,
+        flags: u32,
+        number: u32,
+        close_on_exec: bool,
+    ) -> io::Result<i32> {
+        let mut wanted = libc::seccomp_notif_addfd {
+            id: call.id,
+            flags,
+            srcfd: fd.as_raw_fd() as u32,
+            newfd: number,
+            newfd_flags: match close_on_exec {
+                true => libc::O_CLOEXEC as u32,
+                false => 0,
+            },
+        };
+        self.ioctl(libc::SECCOMP_IOCTL_NOTIF_ADDFD, &mut wanted)
+    }
+
+    fn ioctl<T>(&self, request: libc::Ioctl, argument: &mut T) -> io::Result<i32> {
+        // SAFETY: each request is made with the structure that it is for, and which lives as long as the call.
+        match unsafe { libc::ioctl(self.0.as_raw_fd(), request, argument) } {
+            -1 => Err(io::Error::last_os_error()),
+            result => Ok(result),
+        }
+    }
+}
+
+/// A copy of a descriptor of a thread's process.
+///
+/// # Errors
+///
+/// There is none of that number; the process has gone; or it may not be looked into (a program that is not dumpable).
+pub fn descriptor(thread: u32, number: i32) -> io::Result<OwnedFd> {
+    let process = process_of(thread)?;
+    // SAFETY: neither call touches memory.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+    let pidfd = owned(opened)?;
+    // SAFETY: as above.
+    let copied = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) };
+    owned(copied)
+}
+
+fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
+    match made {
+        // SAFETY: the kernel has just made it for us.
+        0.. => Ok(unsafe { OwnedFd::from_raw_fd(made as i32) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn process_of(thread: u32) -> io::Result<u32> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status"))?;
+    let group = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Tgid:"))
+        .and_then(|group| group.trim().parse().ok());
+    group.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Whether a descriptor of a thread's is closed when it becomes another program.
+///
+/// # Errors
+///
+/// There is none of that number, or the process has gone.
+pub fn closes_on_exec(thread: u32, number: i32) -> io::Result<bool> {
+    let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{number}"))?;
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    let flags = flags.ok_or(io::ErrorKind::InvalidData)?;
+    Ok(flags & libc::O_CLOEXEC as u32 != 0)
+}
+
+/// Reads memory of a thread; gives how many bytes there are, at most as many as fit.
+///
+/// # Errors
+///
+/// There is no memory at the address, or it may not be looked into.
+pub fn read_memory(thread: u32, address: u64, into: &mut [u8]) -> io::Result<usize> {
+    let ours = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    // SAFETY: the kernel writes to `into` alone, and not more than it holds.
+    copied(unsafe {
+        libc::process_vm_readv(thread as i32, &ours, 1, &theirs(address, into.len()), 1, 0)
+    })
+}
+
+/// Writes memory of a thread.
+///
+/// # Errors
+///
+/// As those of [`read_memory`].
+pub fn write_memory(thread: u32, address: u64, bytes: &[u8]) -> io::Result<usize> {
+    let ours = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    // SAFETY: of our memory the kernel only reads, and not more than `bytes`.
+    copied(unsafe {
+        libc::process_vm_writev(thread as i32, &ours, 1, &theirs(address, bytes.len()), 1, 0)
+    })
+}
+
+fn theirs(address: u64, len: usize) -> libc::iovec {
+    libc::iovec {
+        iov_base: std::ptr::with_exposed_provenance_mut(address as usize),
+        iov_len: len,
+    }
+}
+
+fn copied(count: isize) -> io::Result<usize> {
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+const _: () = assert!(size_of::<libc::seccomp_notif_resp>() == 24);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::process::Stdio;
+
+    /// A shell's `getppid` is answered by us, its descendants' too, and what is refused is missing.
+    #[test]
+    fn calls_of_a_child_are_answered() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $PPID; sh -c 'echo $PPID'"]);
+        command.stdout(Stdio::piped());
+        let told = [libc::SYS_getppid];
+        let (mut child, calls) = spawn(&mut command, &told, &[]).expect("seccomp is everywhere");
+        let mut answered = 0;
+        while let Ok(Some(call)) = calls.next_before_the_end() {
+            assert_eq!(call.number, libc::SYS_getppid);
+            assert!(calls.waits(&call));
+            calls.answer(&call, Ok(4321));
+            answered += 1;
+        }
+        let mut out = String::new();
+        let stdout = child.stdout.as_mut().expect("a pipe");
+        stdout.read_to_string(&mut out).expect("text");
+        assert!(child.wait().expect("it ends").success());
+        assert_eq!((out.as_str(), answered), ("4321\n4321\n", 2));
+    }
+
+    impl Calls {
+        /// The next call, or none when nobody is left.
+        fn next_before_the_end(&self) -> io::Result<Option<Call>> {
+            use rustix::event::{PollFd, PollFlags, poll};
+            loop {
+                let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+                poll(&mut fds, None)?;
+                if !fds[0].revents().contains(PollFlags::IN) {
+                    return Ok(None);
+                }
+                if let Some(call) = self.next()? {
+                    return Ok(Some(call));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_and_descriptors_of_a_thread_are_seen() {
+        let here = std::process::id();
+        let mut bytes = *b"before";
+        let address = bytes.as_mut_ptr().expose_provenance() as u64;
+        assert_eq!(write_memory(here, address, b"behind").expect("ours"), 6);
+        let mut read = [0; 6];
+        assert_eq!(read_memory(here, address, &mut read).expect("ours"), 6);
+        assert_eq!((read, bytes), (*b"behind", *b"behind"));
+        assert!(read_memory(here, 8, &mut read).is_err());
+        let file = fs::File::open("/dev/null").expect("it is there");
+        let copy = descriptor(here, file.as_raw_fd()).expect("ours");
+        assert_ne!(copy.as_raw_fd(), file.as_raw_fd());
+        assert!(closes_on_exec(here, file.as_raw_fd()).expect("ours"));
+        assert!(descriptor(here, 9999).is_err());
+    }
+}
