@@ -8,7 +8,7 @@ use crate::cache::Key;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::exchange::{Event, Step, Way};
-use crate::limits::{FAILURE_TTL_S, NEGATIVE_TTL_S_MAX, PORT_TRIES_MAX, TTL_S_MAX};
+use crate::limits::{FAILURE_TTL_S, GUESSES_MAX, NEGATIVE_TTL_S_MAX, PORT_TRIES_MAX, TTL_S_MAX};
 use crate::lookup::Outcome;
 use crate::message::{Answer, Found, NotTheAnswer, Query, Said};
 use crate::random::Random;
@@ -48,6 +48,8 @@ struct Sent {
     deadline: Instant,
     /// What has come over TCP.
     received: Vec<u8>,
+    /// Messages that came from its server, and were not the answer.
+    wrong: u8,
 }
 
 /// An exchange that has come to its end.
@@ -159,8 +161,11 @@ impl Exchanges {
         match exchange.sent.query.said(message, false) {
             Ok(said) => self.handle_said(now, key, said),
             Err(why) => {
+                exchange.sent.wrong += 1;
+                let guesses = exchange.sent.wrong >= GUESSES_MAX;
                 self.count_drop(why);
-                None
+                self.counters.guesses += u64::from(guesses);
+                guesses.then(|| self.step(now, key, Event::Guesses))?
             }
         }
     }
@@ -351,6 +356,7 @@ impl Exchanges {
             query,
             deadline: now + self.config.timeout,
             received: Vec::new(),
+            wrong: 0,
         }
     }
 
