@@ -12,7 +12,7 @@ use crate::limits::{FAILURE_TTL_S, GUESSES_MAX, NEGATIVE_TTL_S_MAX, PORT_TRIES_M
 use crate::lookup::Outcome;
 use crate::message::{Answer, Found, NotTheAnswer, Query, Said};
 use crate::random::Random;
-use crate::servers::{Server, Servers};
+use crate::servers::{Server, Servers, is_same};
 use crate::{Action, LookupId, QueryId};
 use exos_inet::Instant;
 use std::collections::{BTreeMap, VecDeque};
@@ -153,8 +153,7 @@ impl Exchanges {
             return None;
         };
         let asked = exchange.sent.server;
-        // Not compared as a whole: what a system says of a datagram's scope and flow is its own.
-        if (from.ip(), from.port()) != (asked.ip(), asked.port()) {
+        if !is_same(from, asked) {
             self.counters.drop_source += 1;
             return None;
         }
@@ -252,7 +251,7 @@ impl Exchanges {
     /// A message of the server asked, about what it was asked.
     fn handle_said(&mut self, now: Instant, key: Key, said: Said) -> Option<Ended> {
         let server = self.running.get(&key)?.plan[0];
-        self.servers.get(server).has_answered();
+        self.servers.get(server).mark_answered();
         let (counter, event) = match said {
             Said::Answer(answer) => {
                 self.counters.answers += 1;
@@ -278,7 +277,10 @@ impl Exchanges {
         let exchange = self.running.get_mut(&key)?;
         let server = self.servers.get(exchange.plan[0]);
         match event {
-            Event::TimedOut | Event::Unreachable => server.is_silent(now),
+            // Not where it answers datagrams and has no TCP.
+            Event::TimedOut | Event::Unreachable if exchange.way == first_way => {
+                server.mark_silent(now);
+            }
             Event::Failure => exchange.failed = true,
             _ => {}
         }

@@ -91,6 +91,24 @@ fn an_answer_from_elsewhere_is_dropped() {
     );
 }
 
+/// An address that is valid on each interface by itself is another on another interface.
+#[test]
+fn an_answer_from_another_interface_is_dropped() {
+    let mut net = Net::new("nameserver fe80::1%2");
+    let lookup = net.lookup_ipv4("a.example");
+    let query = net.one();
+    let send = |net: &mut Net, from: &str| {
+        let from: SocketAddr = from.parse().unwrap();
+        net.resolver
+            .handle_datagram(net.now, query.query, from, &query.with_address(1));
+    };
+    send(&mut net, "[fe80::1%3]:53");
+    assert_eq!((net.counter("drop_source"), net.done(lookup)), (1, None));
+    // Not everyone tells the interface.
+    send(&mut net, "[fe80::1]:53");
+    assert!(net.done(lookup).unwrap().is_ok());
+}
+
 /// An answer that comes to the port of another query.
 #[test]
 fn an_answer_to_another_port_is_dropped() {

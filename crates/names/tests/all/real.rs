@@ -4,7 +4,7 @@ use crate::net::addresses;
 use exos_inet::Duration;
 use exos_names::{Config, ErrorKind, Families, Files};
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -15,6 +15,9 @@ mod example;
 pub use example::Driver;
 
 pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Servers listen there, too, where this machine has it.
+const LOOPBACK_6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
 /// A name server in a process of its own, and the folder of its files.
 struct Server {
@@ -39,6 +42,10 @@ fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+fn has_ipv6() -> bool {
+    UdpSocket::bind((LOOPBACK_6, 0)).is_ok()
 }
 
 fn is_installed(program: &str, test: &str) -> bool {
@@ -97,6 +104,7 @@ fn dnsmasq() -> Server {
             "--local=/example/",
         ];
         arguments.extend(fixed.map(str::to_owned));
+        arguments.extend(has_ipv6().then(|| "--listen-address=::1".to_owned()));
         arguments
             .extend((0..100).map(|last| format!("--host-record=many.example,192.0.2.{last},300")));
         arguments
@@ -112,9 +120,10 @@ fn unbound() -> Server {
             .to_owned();
         records.extend((0..100).map(|last| format!("many.example. 300 A 192.0.2.{last}\n")));
         std::fs::write(&zone, records).unwrap();
+        let interface_6 = if has_ipv6() { "interface: ::1" } else { "" };
         let config = format!(
             "server:\n do-daemonize: no\n chroot: \"\"\n username: \"\"\n directory: \"{folder}\"\n pidfile: \"\"\n use-syslog: no\n \
-             interface: 127.0.0.1\n port: {port}\n module-config: \"iterator\"\n num-threads: 1\n\
+             interface: 127.0.0.1\n {interface_6}\n port: {port}\n module-config: \"iterator\"\n num-threads: 1\n\
              remote-control:\n control-enable: no\n\
              auth-zone:\n name: \"example.\"\n zonefile: \"{zone}\"\n for-downstream: no\n for-upstream: yes\n",
             folder = folder.display(),
@@ -191,6 +200,14 @@ fn look_up_all(server: &Server, negatives_are_kept: bool) {
     let mut driver = self::driver(&[server.address], "options use-vc");
     assert!(driver.lookup("host.example", Families::Both).is_ok());
     assert_eq!(sent(&driver), (0, 2));
+
+    if has_ipv6() {
+        let address = SocketAddr::new(LOOPBACK_6, server.address.port());
+        let mut driver = self::driver(&[address], "");
+        assert!(driver.lookup("host.example", Families::Both).is_ok());
+        let many = driver.lookup("many.example", Families::Ipv4).unwrap();
+        assert_eq!((many.len(), sent(&driver)), (64, (3, 1)));
+    }
 }
 
 #[test]
