@@ -31,7 +31,8 @@ pub struct Config {
     pub use_tcp: bool,
     /// Names that no server is asked for.
     pub hosts: Hosts,
-    /// The local ports of queries. By default those that no service has by agreement or habit.
+    /// The local ports of queries. By default those that no service has by agreement or habit; a program that is granted ports
+    /// names those. The fewer there are, the less a forger has to guess.
     pub ports: RangeInclusive<u16>,
 }
 

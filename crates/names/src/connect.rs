@@ -5,6 +5,21 @@
 //!
 //! Families alternate, IPv6 first (§4), and the address that worked the last time comes before all others. Within a family the
 //! order is the answer's; addresses are not sorted by RFC 6724.
+//!
+//! ```
+//! use exos_inet::Instant;
+//! use exos_names::{Connector, Family};
+//!
+//! # let (v6, v4) = ("2001:db8::1".parse().unwrap(), "192.0.2.1".parse().unwrap());
+//! let mut now = Instant::from_millis(1);
+//! let mut connector = Connector::new(None);
+//! connector.handle_family(now, Family::Ipv6, &[v6]);
+//! connector.handle_family(now, Family::Ipv4, &[v4]);
+//! assert_eq!(connector.poll_attempt(now), Some(v6)); // Begin to connect to it.
+//! now = connector.poll_timeout().unwrap(); // 250 ms later, if nothing happened.
+//! assert_eq!(connector.poll_attempt(now), Some(v4)); // Begin this one, too.
+//! assert_eq!(connector.handle_connected(v4), [v6]); // Give the other up.
+//! ```
 
 use crate::limits::{CONNECTION_ATTEMPT_DELAY, RESOLUTION_DELAY};
 use crate::{Event, Family};

@@ -22,6 +22,8 @@ pub(crate) enum Event {
     Truncated,
     /// Its answer has the name in other letters.
     CaseLost,
+    /// So many wrong messages have come that somebody may be guessing.
+    Guesses,
     /// It does not understand EDNS.
     EdnsRefused,
     /// It cannot or will not answer.
@@ -56,11 +58,11 @@ impl Way {
         use Event::*;
         use Way::*;
         match (self, event) {
-            // RFC 7766 §5.
-            (Datagram, Truncated) => Step::Again(Stream),
+            // RFC 7766 §5; and RFC 5452 §9.3: what cannot be forged is asked over TCP.
+            (Datagram, Truncated | Guesses) => Step::Again(Stream),
             (Datagram, CaseLost) => Step::Again(Proof),
             // Over TCP nothing is cut off, and letters prove nothing.
-            (Stream | Proof, Truncated | CaseLost) => Step::NextServer,
+            (Stream | Proof, Truncated | CaseLost | Guesses) => Step::NextServer,
             // RFC 6891 §6.2.2.
             (Datagram | Stream | Proof, EdnsRefused) => Step::WithoutEdns(self),
             (Datagram | Stream | Proof, Failure) => Step::NextServer,
@@ -85,6 +87,7 @@ mod tests {
         let events = [
             Event::Truncated,
             Event::CaseLost,
+            Event::Guesses,
             Event::EdnsRefused,
             Event::Failure,
             Event::Unreachable,
@@ -98,6 +101,7 @@ mod tests {
                 [
                     again(Way::Stream),
                     again(Way::Proof),
+                    again(Way::Stream),
                     edns(Way::Datagram),
                     NextServer,
                     NextServer,
@@ -110,6 +114,7 @@ mod tests {
                 [
                     NextServer,
                     NextServer,
+                    NextServer,
                     edns(Way::Stream),
                     NextServer,
                     NextServer,
@@ -120,6 +125,7 @@ mod tests {
             (
                 Way::Proof,
                 [
+                    NextServer,
                     NextServer,
                     NextServer,
                     edns(Way::Proof),

@@ -8,11 +8,11 @@ use crate::cache::Key;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::exchange::{Event, Step, Way};
-use crate::limits::{FAILURE_TTL_S, NEGATIVE_TTL_S_MAX, PORT_TRIES_MAX, TTL_S_MAX};
+use crate::limits::{FAILURE_TTL_S, GUESSES_MAX, NEGATIVE_TTL_S_MAX, PORT_TRIES_MAX, TTL_S_MAX};
 use crate::lookup::Outcome;
 use crate::message::{Answer, Found, NotTheAnswer, Query, Said};
 use crate::random::Random;
-use crate::servers::{Server, Servers};
+use crate::servers::{Server, Servers, is_same};
 use crate::{Action, LookupId, QueryId};
 use exos_inet::Instant;
 use std::collections::{BTreeMap, VecDeque};
@@ -48,6 +48,8 @@ struct Sent {
     deadline: Instant,
     /// What has come over TCP.
     received: Vec<u8>,
+    /// Messages that came from its server, and were not the answer.
+    wrong: u8,
 }
 
 /// An exchange that has come to its end.
@@ -151,16 +153,18 @@ impl Exchanges {
             return None;
         };
         let asked = exchange.sent.server;
-        // Not compared as a whole: what a system says of a datagram's scope and flow is its own.
-        if (from.ip(), from.port()) != (asked.ip(), asked.port()) {
+        if !is_same(from, asked) {
             self.counters.drop_source += 1;
             return None;
         }
         match exchange.sent.query.said(message, false) {
             Ok(said) => self.handle_said(now, key, said),
             Err(why) => {
+                exchange.sent.wrong += 1;
+                let guesses = exchange.sent.wrong >= GUESSES_MAX;
                 self.count_drop(why);
-                None
+                self.counters.guesses += u64::from(guesses);
+                guesses.then(|| self.step(now, key, Event::Guesses))?
             }
         }
     }
@@ -247,7 +251,7 @@ impl Exchanges {
     /// A message of the server asked, about what it was asked.
     fn handle_said(&mut self, now: Instant, key: Key, said: Said) -> Option<Ended> {
         let server = self.running.get(&key)?.plan[0];
-        self.servers.get(server).has_answered();
+        self.servers.get(server).mark_answered();
         let (counter, event) = match said {
             Said::Answer(answer) => {
                 self.counters.answers += 1;
@@ -273,7 +277,10 @@ impl Exchanges {
         let exchange = self.running.get_mut(&key)?;
         let server = self.servers.get(exchange.plan[0]);
         match event {
-            Event::TimedOut | Event::Unreachable => server.is_silent(now),
+            // Not where it answers datagrams and has no TCP.
+            Event::TimedOut | Event::Unreachable if exchange.way == first_way => {
+                server.mark_silent(now);
+            }
             Event::Failure => exchange.failed = true,
             _ => {}
         }
@@ -351,6 +358,7 @@ impl Exchanges {
             query,
             deadline: now + self.config.timeout,
             received: Vec::new(),
+            wrong: 0,
         }
     }
 

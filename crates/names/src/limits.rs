@@ -60,6 +60,10 @@ pub const SILENT_SERVER: Duration = Duration::from_secs(60);
 /// Ports tried for one query when the caller says that a port is in use.
 pub const PORT_TRIES_MAX: u8 = 8;
 
+/// Messages with a wrong identifier or question that may come to one query before it is repeated over TCP: a server and an old
+/// query's late answer account for one or two, a forger who knows the port needs thousands.
+pub const GUESSES_MAX: u8 = 16;
+
 /// RFC 8305 §3: how long IPv4 addresses wait for IPv6 ones.
 pub const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 

@@ -14,11 +14,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn is_silent(&mut self, now: Instant) {
+    pub(crate) fn mark_silent(&mut self, now: Instant) {
         self.silent_until = Some(now + SILENT_SERVER);
     }
 
-    pub(crate) fn has_answered(&mut self) {
+    pub(crate) fn mark_answered(&mut self) {
         self.silent_until = None;
     }
 }
@@ -67,6 +67,17 @@ impl Servers {
     }
 }
 
+/// Whether two addresses are of one server. What a system says of a datagram's flow is its own, and not all tell the
+/// interface of an address that is valid on each by itself.
+pub(crate) fn is_same(from: SocketAddr, asked: SocketAddr) -> bool {
+    let scopes = match (from, asked) {
+        (SocketAddr::V6(from), SocketAddr::V6(asked)) => [from.scope_id(), asked.scope_id()],
+        _ => [0, 0],
+    };
+    let same_scope = scopes[0] == scopes[1] || scopes.contains(&0);
+    (from.ip(), from.port()) == (asked.ip(), asked.port()) && same_scope
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,10 +91,10 @@ mod tests {
         assert_eq!(servers.plan(now, 2, false), [0, 1, 2, 0, 1, 2]);
         assert_eq!(servers.plan(now, 1, true), [1, 2, 0]);
         assert_eq!(servers.plan(now, 1, true), [2, 0, 1]);
-        servers.get(0).is_silent(now);
+        servers.get(0).mark_silent(now);
         assert_eq!(servers.plan(now, 2, false), [1, 2, 0, 1, 2, 0]);
         assert_eq!(servers.plan(now + SILENT_SERVER, 1, false), [0, 1, 2]);
-        servers.get(0).has_answered();
+        servers.get(0).mark_answered();
         assert_eq!(servers.plan(now, 1, false), [0, 1, 2]);
         assert_eq!(Servers::new(&[]).plan(now, 2, true), [0; 0]);
     }

@@ -13,6 +13,8 @@ thread_local! {
     static AT_WORK: Cell<bool> = const { Cell::new(false) };
     /// Bytes allocated and not given back.
     static HELD: Cell<i64> = const { Cell::new(0) };
+    /// The most that was asked for at once.
+    static LARGEST: Cell<i64> = const { Cell::new(0) };
 }
 
 fn count(allocations: u64, bytes: i64) {
@@ -21,6 +23,7 @@ fn count(allocations: u64, bytes: i64) {
         if on.get() {
             COUNTED.with(|n| n.set(n.get() + allocations));
             HELD.with(|n| n.set(n.get() + bytes));
+            LARGEST.with(|n| n.set(n.get().max(bytes)));
         }
     });
 }
@@ -67,6 +70,12 @@ fn switched<R>(on: bool, work: impl FnOnce() -> R) -> R {
 #[must_use]
 pub fn allocations() -> u64 {
     COUNTED.with(Cell::get)
+}
+
+/// The most bytes that one counted allocation asked for, or by which one grew.
+#[must_use]
+pub fn largest() -> i64 {
+    LARGEST.with(Cell::get)
 }
 
 /// Bytes that were counted when they were allocated, less those when they were given back.

@@ -1,9 +1,13 @@
 //! Messages that are nearly the answer: each is dropped under its name, nothing of it is kept, and the answer is still taken.
 
 use crate::net::{Net, record};
+use exos_testing::heap::{Counting, counted, largest};
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, PacketFlag, QCLASS, QTYPE, RCODE, TYPE};
 use std::net::SocketAddr;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 type Forge = fn(&mut simple_dns::Packet);
 
@@ -85,6 +89,24 @@ fn an_answer_from_elsewhere_is_dropped() {
         ),
         (4, None, 0)
     );
+}
+
+/// An address that is valid on each interface by itself is another on another interface.
+#[test]
+fn an_answer_from_another_interface_is_dropped() {
+    let mut net = Net::new("nameserver fe80::1%2");
+    let lookup = net.lookup_ipv4("a.example");
+    let query = net.one();
+    let send = |net: &mut Net, from: &str| {
+        let from: SocketAddr = from.parse().unwrap();
+        net.resolver
+            .handle_datagram(net.now, query.query, from, &query.with_address(1));
+    };
+    send(&mut net, "[fe80::1%3]:53");
+    assert_eq!((net.counter("drop_source"), net.done(lookup)), (1, None));
+    // Not everyone tells the interface.
+    send(&mut net, "[fe80::1]:53");
+    assert!(net.done(lookup).unwrap().is_ok());
 }
 
 /// An answer that comes to the port of another query.
@@ -194,9 +216,36 @@ fn promises_without_records_are_failures() {
         let query = net.one();
         let mut message = query.with(RCODE::NoError, "a.example 60 A 192.0.2.1");
         message[bytes..bytes + 2].fill(0xff);
-        net.answer(&query, &message);
+        counted(|| net.answer(&query, &message));
         assert!(net.done(lookup).unwrap().is_err());
         assert_eq!(net.counter("server_failures"), 1);
+        assert!((1..10_000).contains(&largest()), "{} bytes", largest());
+    }
+}
+
+/// Many wrong identifiers at the right port are somebody's guesses: the server is asked over TCP instead, and no other way to it is
+/// tried where it has none.
+#[test]
+fn many_guesses_end_the_datagrams() {
+    for has_tcp in [true, false] {
+        let mut net = Net::new("nameserver 192.0.2.53\noptions attempts:1");
+        let lookup = net.lookup_ipv4("a.example");
+        let query = net.one();
+        let mut guess = query.with_address(66);
+        for _ in 0..16 {
+            assert!(net.sent().is_empty());
+            guess[1] = guess[1].wrapping_add(1);
+            net.answer(&query, &guess);
+        }
+        let stream = net.one();
+        assert_eq!((stream.port, net.counter("guesses")), (None, 1));
+        net.answer(&query, &query.with_address(66));
+        match has_tcp {
+            true => net.answer(&stream, &stream.with_address(1)),
+            false => net.resolver.handle_failure(net.now, stream.query),
+        }
+        assert_eq!(net.done(lookup).unwrap().is_ok(), has_tcp);
+        assert!(net.sent().is_empty());
     }
 }
 

@@ -248,6 +248,9 @@ fn truncated() {
     net.resolver.handle_failure(net.now, stream.query);
     let query = net.one();
     assert!(query.port.is_some() && query.server.is_ipv6());
+    // It answers datagrams, and is asked first as before.
+    net.lookup_ipv4("c.example");
+    assert!(net.one().server.is_ipv4());
 }
 
 #[test]

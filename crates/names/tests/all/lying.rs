@@ -71,7 +71,7 @@ fn lies(asked: &Message) -> Vec<Answer> {
 #[test]
 fn lies_are_dropped_and_the_truth_is_taken() {
     let (address, server) = serve(2, lies);
-    let mut driver = driver(&[address], "");
+    let mut driver = driver(&[address], "options timeout:30");
     for name in ["host.example", "victim.example"] {
         let found = driver.lookup(name, Families::Ipv4).unwrap();
         assert_eq!(found, addresses(&["192.0.2.1"]));
@@ -112,7 +112,7 @@ fn a_server_that_loses_the_case() {
         thread::sleep(std::time::Duration::from_millis(20));
         stream.write_all(&answer[20..]).unwrap();
     });
-    let mut driver = driver(&[address], "");
+    let mut driver = driver(&[address], "options timeout:30");
     assert_eq!(
         driver
             .lookup("a-long-name.example", Families::Ipv4)
