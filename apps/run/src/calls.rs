@@ -16,7 +16,10 @@ use crate::flow::Flow;
 use crate::limits::PIECE;
 use crate::sockets::{Connecting, Kind, Listening, Socket, pair};
 use crate::supervise::Supervisor;
-use crate::target::{Descriptor, inode, read_address, read_option, write_address, write_option};
+use crate::target::{
+    Descriptor, inode, read_address, read_option, tcp_info, write_address, write_option,
+    write_value,
+};
 
 /// The calls that are told to us.
 pub(crate) const TOLD: [libc::c_long; 9] = [
@@ -140,7 +143,7 @@ impl Supervisor {
         listener.set_nonblocking(true)?;
         let local = listener.local_addr()?;
         let (theirs, ours) = pair(descriptor.nonblocking)?;
-        self.put_in_place(call, &theirs)?;
+        self.put_in_place(call, &descriptor, &theirs)?;
         self.sockets.take_bound(descriptor.inode);
         let listening = Listening {
             listener,
@@ -179,7 +182,7 @@ impl Supervisor {
             true => fill(&theirs)?,
             false => 0,
         };
-        self.put_in_place(call, &theirs)?;
+        self.put_in_place(call, &descriptor, &theirs)?;
         self.sockets.take_bound(descriptor.inode);
         let local = stream.local_addr()?;
         let waiting = match descriptor.nonblocking {
@@ -295,11 +298,21 @@ impl Supervisor {
     }
 
     fn get_option(&mut self, call: &Call) -> io::Result<Answer> {
-        let (_, Some(key)) = self.descriptor(call)? else {
-            return Ok(Answer::Pass);
+        let (descriptor, key) = self.descriptor(call)?;
+        let option = (call.args[1] as i32, call.args[2] as i32);
+        let Some(key) = key else {
+            let over = match option {
+                (libc::SOL_SOCKET, libc::SO_ERROR) => self.sockets.take_error(descriptor.inode),
+                _ => None,
+            };
+            let Some(error) = over else {
+                return Ok(Answer::Pass);
+            };
+            write_option(call, [call.args[3], call.args[4]], number(&error))?;
+            return Ok(Answer::Value(0));
         };
         let socket = &mut self.sockets.all[key];
-        let value = match (call.args[1] as i32, call.args[2] as i32) {
+        let value = match option {
             (libc::SOL_SOCKET, libc::SO_ERROR) => {
                 socket.error.take().map_or(0, |error| number(&error))
             }
@@ -313,8 +326,14 @@ impl Supervisor {
                 Kind::Flowing(flow) => i32::from(flow.stream.nodelay()?),
                 _ => 0,
             },
-            // It has no room for the rest, and its caller does without it where it runs on other kernels.
-            (libc::IPPROTO_TCP, libc::TCP_INFO) => return fails(libc::ENOPROTOOPT),
+            (libc::IPPROTO_TCP, libc::TCP_INFO) => {
+                let info = match &socket.kind {
+                    Kind::Flowing(flow) => flow.stream.info(),
+                    _ => None,
+                };
+                write_value(call, [call.args[3], call.args[4]], &tcp_info(info.as_ref()))?;
+                return Ok(Answer::Value(0));
+            }
             (libc::IPPROTO_TCP | libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,
             _ => return fails(libc::ENOPROTOOPT),
         };
@@ -356,12 +375,22 @@ impl Supervisor {
         Ok(Answer::Value(0))
     }
 
-    /// Puts the program's end in the place of the kernel's socket.
-    fn put_in_place(&self, call: &Call, theirs: &OwnedFd) -> io::Result<()> {
+    /// Puts the program's end in the place of the kernel's socket, also in epoll sets: some programs wait for a socket before they
+    /// connect it.
+    fn put_in_place(
+        &self,
+        call: &Call,
+        descriptor: &Descriptor,
+        theirs: &OwnedFd,
+    ) -> io::Result<()> {
         let number = call.args[0] as i32;
         let close_on_exec = intercept::closes_on_exec(call.thread, number)?;
+        let places = intercept::registrations(call.thread, number, descriptor.inode)?;
         self.calls
-            .replace(call, number, theirs.as_fd(), close_on_exec)
+            .replace(call, number, theirs.as_fd(), close_on_exec)?;
+        places
+            .iter()
+            .try_for_each(|place| place.renew(number, theirs.as_fd()))
     }
 
     fn add(

@@ -45,13 +45,13 @@ impl Flow {
 
     /// Moves what can be moved. An error is that of the connection's end, for the program to hear of.
     pub fn turn(&mut self, end: &OwnedFd) -> io::Result<Goes> {
-        self.to_program(end)?;
-        self.to_peer(end)?;
+        self.pass_to_program(end)?;
+        self.pass_to_peer(end)?;
         let closed = self.program_finished && self.rest.is_none() && is_hung_up(end)?;
         Ok(if closed { Goes::Closed } else { Goes::On })
     }
 
-    fn to_peer(&mut self, end: &OwnedFd) -> io::Result<()> {
+    fn pass_to_peer(&mut self, end: &OwnedFd) -> io::Result<()> {
         while !self.program_finished || self.rest.is_some() {
             if let Some(slice) = self.rest.take() {
                 match self.stream.send(slice.clone()) {
@@ -85,7 +85,7 @@ impl Flow {
         Ok(())
     }
 
-    fn to_program(&mut self, end: &OwnedFd) -> io::Result<()> {
+    fn pass_to_program(&mut self, end: &OwnedFd) -> io::Result<()> {
         while !self.peer_finished {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let moved = self.stream.read_with(|bytes| match bytes {

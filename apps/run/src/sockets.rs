@@ -60,6 +60,8 @@ pub(crate) struct Sockets {
     by_inode: HashMap<u64, usize>,
     /// Sockets of the kernel's that were bound to an address of the stack's, with the oldest first.
     bound: VecDeque<(u64, SocketAddr)>,
+    /// Errors of connections that are over, which the program has not heard of; the oldest first.
+    errors: VecDeque<(u64, io::Error)>,
 }
 
 impl Sockets {
@@ -75,10 +77,22 @@ impl Sockets {
         key
     }
 
-    pub fn remove(&mut self, key: usize) -> Socket {
+    /// Nothing more comes of a socket. Its error can be asked for as long as the program has it.
+    pub fn remove(&mut self, key: usize) {
         let socket = self.all.remove(key);
         self.by_inode.remove(&socket.inode);
-        socket
+        if let Some(error) = socket.error {
+            if self.errors.len() >= BOUND_MAX {
+                self.errors.pop_front();
+            }
+            self.errors.push_back((socket.inode, error));
+        }
+    }
+
+    /// The error of a connection that is over, once.
+    pub fn take_error(&mut self, inode: u64) -> Option<io::Error> {
+        let at = self.errors.iter().position(|(of, _)| *of == inode)?;
+        self.errors.remove(at).map(|(_, error)| error)
     }
 
     /// A socket of the kernel's is bound to this, for when it listens or connects.

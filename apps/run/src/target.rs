@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use exos::inet::tcp::Info;
 use exos_host::intercept::{self, Call, Calls};
 use rustix::fs::{OFlags, fcntl_getfl, fstat};
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -118,14 +119,49 @@ fn encode(address: SocketAddr, family: AddressFamily) -> Vec<u8> {
 }
 
 /// Puts the value of an option where two arguments of the call say.
-pub(crate) fn write_option(call: &Call, [at, len_at]: [u64; 2], value: i32) -> io::Result<()> {
+pub(crate) fn write_option(call: &Call, to: [u64; 2], value: i32) -> io::Result<()> {
+    write_value(call, to, &value.to_ne_bytes())
+}
+
+/// Puts bytes where two arguments of the call say, cut to the room there is, with how many these are.
+pub(crate) fn write_value(call: &Call, [at, len_at]: [u64; 2], bytes: &[u8]) -> io::Result<()> {
     let mut len = [0; 4];
     intercept::read_memory(call.thread, len_at, &mut len)?;
-    let bytes = value.to_ne_bytes();
     let room = (u32::from_ne_bytes(len) as usize).min(bytes.len());
     intercept::write_memory(call.thread, at, &bytes[..room])?;
     intercept::write_memory(call.thread, len_at, &(room as u32).to_ne_bytes())?;
     Ok(())
+}
+
+/// The beginning of `struct tcp_info` (include/uapi/linux/tcp.h), to `tcpi_total_retrans`, which every kernel has. What our stack does
+/// not count is zero.
+pub(crate) fn tcp_info(info: Option<&Info>) -> [u8; 104] {
+    const ESTABLISHED: u8 = 1;
+    const CLOSE: u8 = 7;
+    let mut bytes = [0; 104];
+    let Some(info) = info else {
+        bytes[0] = CLOSE;
+        return bytes;
+    };
+    let micros = |time: exos::Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+    let mss = u32::from(info.mss).max(1);
+    bytes[0] = ESTABLISHED;
+    for (at, value) in [
+        (8, micros(info.retransmission_timeout)),
+        (16, mss),
+        (20, u32::from(info.receive_mss)),
+        (24, info.in_flight.div_ceil(mss)),
+        (28, info.sacked.div_ceil(mss)),
+        (32, info.lost.div_ceil(mss)),
+        (68, info.rtt.map_or(0, micros)),
+        (72, micros(info.rtt_variation)),
+        (76, info.slow_start_threshold / mss),
+        (80, info.congestion_window / mss),
+        (96, info.receive_space),
+    ] {
+        bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+    bytes
 }
 
 /// The whole number that an argument of the call points to.

@@ -93,6 +93,7 @@ impl TcpStream {
         let stream = Self::open(net, to, from, options)?;
         let until = timeout.map(|time| clock::now() + time);
         let opened = net.wait_until(until, |inner| inner.connections[stream.0.key()].opened());
+        stream.0.nonblocking.set(false);
         match opened {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::TimedOut.into()),
             opened => opened.map(|()| stream),
@@ -116,6 +117,7 @@ impl TcpStream {
             Ok::<_, io::Error>(Self::of(net, key, &flow))
         })?;
         stream.0.nodelay.set(!options.nagle);
+        stream.0.nonblocking.set(true);
         Ok(stream)
     }
 

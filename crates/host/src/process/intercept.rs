@@ -328,6 +328,94 @@ pub fn closes_on_exec(thread: u32, number: i32) -> io::Result<bool> {
     Ok(flags & libc::O_CLOEXEC as u32 != 0)
 }
 
+/// A descriptor's place in an epoll set of its process.
+#[derive(Debug)]
+pub struct Registration {
+    /// The set, a copy of the process's.
+    set: OwnedFd,
+    events: u32,
+    data: u64,
+}
+
+/// Where a descriptor of a thread's process, which is of that inode, stands in epoll sets of the process. Looks at all its descriptors.
+///
+/// # Errors
+///
+/// The process has gone.
+pub fn registrations(thread: u32, number: i32, inode: u64) -> io::Result<Vec<Registration>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{thread}/fd"))? {
+        let entry = entry?;
+        let link = fs::read_link(entry.path());
+        if !link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]") {
+            continue;
+        }
+        let name = entry.file_name();
+        let Some(set) = name.to_str().and_then(|set| set.parse::<i32>().ok()) else {
+            continue;
+        };
+        let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{set}")).unwrap_or_default();
+        for (events, data) in info.lines().filter_map(|line| member(line, number, inode)) {
+            let set = descriptor(thread, set)?;
+            found.push(Registration { set, events, data });
+        }
+    }
+    Ok(found)
+}
+
+/// The events and the word of a member, if the line of an epoll set's fdinfo (proc(5)) is of that descriptor.
+fn member(line: &str, number: i32, inode: u64) -> Option<(u32, u64)> {
+    let mut words = line.split_ascii_whitespace();
+    let mut value = |name: &str| {
+        let word = words.find_map(|word| word.strip_prefix(name))?;
+        match word {
+            "" => words.next(),
+            word => Some(word),
+        }
+    };
+    let is_it = value("tfd:")?.parse() == Ok(number);
+    let events = u32::from_str_radix(value("events:")?, 16).ok()?;
+    let data = u64::from_str_radix(value("data:")?, 16).ok()?;
+    let of = u64::from_str_radix(value("ino:")?, 16).ok()?;
+    (is_it && of == inode).then_some((events, data))
+}
+
+impl Registration {
+    /// Has another file, which is at that number in the process, stand in the set in place of the one that was there before.
+    ///
+    /// # Errors
+    ///
+    /// The set does not take it.
+    pub fn renew(&self, number: i32, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let (set, file) = (self.set.as_raw_fd(), fd.as_raw_fd());
+        let (events, data) = (self.events, self.data);
+        // A set knows a file by the number that it is added by: it is added by a thread whose descriptors are its own.
+        let add = move || {
+            let mut event = libc::epoll_event { events, u64: data };
+            // SAFETY: the thread's descriptors are a copy from here on; the numbers are of files that live as long as it does, for
+            // the caller waits for its end.
+            let added = unsafe {
+                let own = libc::unshare(libc::CLONE_FILES);
+                let set = match set == number {
+                    true => libc::fcntl(set, libc::F_DUPFD_CLOEXEC, number + 1),
+                    false => set,
+                };
+                if own < 0 || set < 0 || libc::dup2(file, number) < 0 {
+                    -1
+                } else {
+                    libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, number, &mut event)
+                }
+            };
+            match added {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        };
+        let added = std::thread::scope(|scope| scope.spawn(add).join());
+        added.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    }
+}
+
 /// Reads memory of a thread; gives how many bytes there are, at most as many as fit.
 ///
 /// # Errors
@@ -416,6 +504,41 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_member_of_an_epoll_set_is_replaced_under_its_number() {
+        use rustix::event::epoll;
+        let here = std::process::id();
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a set");
+        let (old, _its) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .expect("a pair");
+        let number = old.as_raw_fd();
+        let data = epoll::EventData::new_u64(0x1234_5678_9abc);
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&set, &old, data, flags).expect("it is added");
+        let inode = rustix::fs::fstat(&old).expect("open").st_ino;
+        let places = registrations(here, number, inode).expect("ours");
+        assert_eq!(places.len(), 1);
+        let (new, its) = std::io::pipe().expect("a pipe");
+        // The file at the number is another from here on, as a supervisor has it.
+        let mut old = old;
+        rustix::io::dup2(&new, &mut old).expect("replaced");
+        assert!(registrations(here, number, inode).expect("ours").is_empty());
+        places[0].renew(number, new.as_fd()).expect("it is added");
+        rustix::io::write(&its, b"x").expect("room");
+        let mut events = Vec::with_capacity(4);
+        let spare = rustix::buffer::spare_capacity(&mut events);
+        let told = epoll::wait(&set, spare, Some(&rustix::event::Timespec::default()));
+        assert_eq!(told, Ok(1));
+        let word = events[0].data;
+        assert_eq!(word.u64(), 0x1234_5678_9abc);
+        epoll::delete(&set, &old).expect("it is known by the number");
     }
 
     #[test]

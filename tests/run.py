@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""What tests/run.sh has a program of its own for: sockets beside threads, forks, poll and epoll; a server that forks."""
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+
+REQUEST = b"GET /small HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def read_all(s):
+    said = b""
+    while piece := s.recv(4096):
+        said += piece
+    return said
+
+
+def fetched(said):
+    assert said.startswith(b"HTTP/1.1 200 OK") and said.endswith(b"hello\n"), said
+
+
+def client(host, port):
+    to = (host, int(port))
+
+    def fetch():
+        with socket.create_connection(to) as s:
+            s.sendall(REQUEST)
+            fetched(read_all(s))
+
+    threads = [threading.Thread(target=fetch) for _ in range(20)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+
+    # A connection that a child goes on with, and one that it has by another number.
+    s = socket.create_connection(to)
+    copy = os.dup(s.fileno())
+    assert s.getpeername() == to and s.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_INET
+    if not (child := os.fork()):
+        s.sendall(REQUEST)
+        os._exit(0)
+    os.waitpid(child, 0)
+    s.close()
+    fetched(read_all(socket.socket(fileno=copy)))
+
+    # What is connected without waiting is writable then, and not before; beside a descriptor of the kernel's.
+    s = socket.socket()
+    s.setblocking(False)
+    assert s.connect_ex(to) == 115, "EINPROGRESS"
+    reading, writing = os.pipe()
+    epoll = select.epoll()
+    epoll.register(s.fileno(), select.EPOLLOUT)
+    epoll.register(reading, select.EPOLLIN)
+    assert epoll.poll(60) == [(s.fileno(), select.EPOLLOUT)]
+    assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+    epoll.modify(s.fileno(), select.EPOLLIN)
+    s.send(REQUEST)
+    assert epoll.poll(60) == [(s.fileno(), select.EPOLLIN)]
+    os.write(writing, b"x")
+    assert len(epoll.poll(60)) == 2
+    s.setblocking(True)
+    fetched(read_all(s))
+
+    # One that is refused says so.
+    s = socket.socket()
+    s.setblocking(False)
+    assert s.connect_ex((host, 7999)) == 115
+    poll = select.poll()
+    poll.register(s.fileno(), select.POLLOUT)
+    assert poll.poll(60000)
+    assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 111, "ECONNREFUSED"
+
+    # A read that is to wait no longer, and a signal.
+    s = socket.create_connection(to)
+    s.settimeout(0.05)
+    try:
+        s.recv(1)
+        raise AssertionError("nothing was asked for")
+    except TimeoutError:
+        pass
+
+
+SERVER = """
+import os, signal, socket
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+listener = socket.create_server(("", 9000), backlog=500)
+print("listening", flush=True)
+while True:
+    s, peer = listener.accept()
+    if not os.fork():
+        listener.close()
+        while piece := s.recv(4096):
+            s.sendall(piece)
+        os._exit(0)
+    s.close()
+"""
+
+
+def forking(exos, lab, ip):
+    server = subprocess.Popen([exos, "lab", "exec", "--name", lab, "a", "--", exos, "run", "--link", "xdp:wire", "--address", ip + "/24",
+                               "--", sys.executable, "-c", SERVER], stdout=subprocess.PIPE)
+    try:
+        assert server.stdout.readline() == b"listening\n"
+        subprocess.run([exos, "lab", "exec", "--name", lab, "b", "--", sys.executable, __file__, "visit", ip], check=True, timeout=100)
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def visit(ip):
+    sockets = [socket.create_connection((ip, 9000)) for _ in range(100)]
+    for i, s in enumerate(sockets):
+        s.sendall(b"%d" % i * 1000)
+    for i, s in enumerate(sockets):
+        wanted = b"%d" % i * 1000
+        got = b""
+        while len(got) < len(wanted):
+            got += s.recv(len(wanted))
+        assert got == wanted
+        s.shutdown(socket.SHUT_WR)
+        assert s.recv(1) == b""
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
