@@ -63,7 +63,7 @@ pub use offer::{Feed, Held, Offer, OfferConfig};
 pub use open::{TransmitChoice, XdpConfig};
 pub use program::{Mode, ModeChoice};
 pub use super_packets::RingLock;
-pub use way_out::way_out_between;
+pub use way_out::{check_ways_out, ways_out};
 
 use interface::Interface;
 use losses::Losses;

@@ -106,6 +106,7 @@ impl Program {
             exporter,
             control_due: clock::now(),
             kernel_due: None,
+            kernel_look: None,
             hands_over: false,
             started: clock::now(),
             signals,
