@@ -273,7 +273,8 @@ impl XdpLink {
         self.queues[0].room()
     }
 
-    /// Queues one frame; false when there is no room. See [`flush`](Self::flush).
+    /// Queues one frame; false when there is no room, or when it is of several segments and the kernel refuses it. See
+    /// [`flush`](Self::flush).
     ///
     /// # Panics
     ///
