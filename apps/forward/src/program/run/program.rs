@@ -153,7 +153,8 @@ impl Program {
         }
         self.follow_names(shared);
         self.core.links.send()?;
-        if tell_news("forward", self.core.links.first_mut()) {
+        let mut links = self.core.links.all_mut().iter_mut();
+        if links.any(|link| tell_news("forward", link)) {
             return Err(taken_back());
         }
         if self.signals.take_report_request() {
