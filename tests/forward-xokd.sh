@@ -336,4 +336,58 @@ kill -HUP $daemon
 wait "$forwarder"
 same "without anything left it ends with an error" 1 $?
 has "and says why" "ended because the daemon took the link back" "$(cat "$work/forward.err")"
+
+# ---- clients on one interface of the daemon's, servers on another ----
+
+about="two interfaces: "
+end $daemon
+ip link add back netns "$net-a" type veth peer name back netns "$net-one"
+for host in a one; do
+    in_ "$host" sysctl -qw net.ipv6.conf.back.accept_dad=0
+    ip -n "$net-$host" link set back up
+done
+ip -n "$net-one" address add 10.10.1.11/24 dev back
+ip -n "$net-one" address add fd11::11/64 dev back
+cat >"$work/xokd.toml" <<POLICY
+[[interface]]
+name = "wire"
+addresses = ["10.10.0.20/24", "fd10::20/64"]
+
+[[interface]]
+name = "back"
+addresses = ["10.10.1.20/24", "fd11::20/64"]
+
+[[allow]]
+user = "$user"
+addresses = "any"
+protocols = ["tcp", "udp"]
+ports = ["1-65535"]
+POLICY
+start_daemon || bad "the daemon starts" "$(cat "$work/daemon.out")"
+ours=(--link xokd:wire --address 10.10.0.20/24 --address fd10::20/64)
+theirs=(--link xokd:back --address 10.10.1.20/24 --address fd11::20/64)
+kept=(--listen 10.10.0.20:80 10.10.0.20:7 '[fd10::20]:7' udp:10.10.0.20:7 --to 10.10.1.11 fd11::11 --keep "$work/run/flows-between")
+refused "one that the daemon does not serve" "this daemon serves wire, back" "${ours[@]}" --link xokd:nowhere --address 10.10.1.20/24 "${kept[@]}"
+refused "one that is opened and one that is lent" "or all lent by the daemon" "${ours[@]}" --link xdp:back --address 10.10.1.20/24 "${kept[@]}"
+refused "one without an address" "is no address of ours" --link xokd:wire "${theirs[@]}" "${kept[@]}"
+between() {
+    start forward forward "${ours[@]}" "${theirs[@]}" "${kept[@]}" --json || { bad "it starts" "$(cat "$work/forward.err")"; exit 1; }
+    forwarder=$started
+}
+between
+check "a document" in_ client curl -gsS -m 60 -o "$work/got" http://10.10.0.20/large.bin
+check "every byte" cmp "$work/got" "$work/site/large.bin"
+check "a datagram" peer client datagram 10.10.0.20 7 100
+same "each has its own addresses" "tcp 10.10.0.20, tcp fd10::20, udp 10.10.0.20 and tcp 10.10.1.20, tcp fd11::20, udp 10.10.1.20" \
+    "$(nobody "$work/exos" top --xokd "$socket" --json -d 0.1 | python3 -c "
+import json, sys
+each = json.load(sys.stdin)['report']['interfaces']
+print(' and '.join(', '.join(sorted(g['claim'] for s in i['slots'] if s['program'] == 'forward' for g in s['grants'])) for i in each))")"
+same "nothing that it sent was stopped" "{}" "$(stopped forward)"
+talkers
+killed
+between
+go_on "connections that talk outlive SIGKILL"
+same "no server has seen a damaged checksum" 0 "$(wrong_sums one)"
+ends TERM 0
 exit $failures

@@ -33,6 +33,11 @@ bond_up() {
     until far "ping -c 1 -W 2 10.6.0.1" >/dev/null; do [ $SECONDS -lt $limit ] || return 1; done
 }
 
+vlan_of_bond_up() {
+    guest_do "/bin/ip link add link both name both.7 type vlan id 7 && /bin/ip link set both.7 up && /bin/ip address add 10.7.0.1/24 dev both.7" &&
+        far "sh -c '/bin/ip link add link both name both.7 type vlan id 7 && /bin/ip link set both.7 up && /bin/ip address add 10.7.0.2/24 dev both.7 && httpd -p 10.7.0.2:8000 -h /site'"
+}
+
 # served LINK NETWORK: documents from our server on it, to `far`.
 served() {
     if in_guest layered http "exos serve /site --link $1 --address $2.9/24"; then
@@ -58,6 +63,18 @@ sent_on() {
     else
         echo "# ${about}forward --link $1${3:+ $3}: $(tail -n 1 "$work/said")"
         [ -n "${3:-}" ] && ok "forward --link $1 $3 is refused with a reason" || bad "forward --link $1 starts" "$(cat "$work/said")"
+    fi
+}
+sent_by_kernel="grep -q 'kernel_forwarded_to_clients[^0-9]*[1-9]' /tmp/forward"
+# sent_between LINK NETWORK LINK NETWORK [OPTION]: clients on the first, servers on the second.
+sent_between() {
+    local name="forward from $1 to $3${5:+ $5}"
+    if in_guest forward tcp "exos forward --link $1 --address $2.7/24 --link $3 --address $4.7/24 --listen $2.7:80 --to $4.2:8000 ${5:-}"; then
+        check "$name, a document byte for byte" gets_soon $2.7
+        [ -z "${5:-}" ] || check "$name: the kernel sent it on" guest_do "kill -USR1 $program; n=0; until $sent_by_kernel || [ \$n = 100 ]; do n=\$((n + 1)); sleep 0.1; done; $sent_by_kernel"
+        check "$name ends in order" stop_in_guest
+    else
+        bad "$name starts" "$(cat "$work/said")"
     fi
 }
 # lent_on INTERFACE NETWORK: a server behind a daemon on it.
@@ -98,12 +115,14 @@ on_a_vlan() {
     about="Linux $version, a VLAN: "
     if vlan_up >"$work/said" 2>&1; then
         everything near0.5 10.5.0
-        about="Linux $version, clients without a tag, servers in a VLAN: "
-        if in_guest forward tcp "exos forward --link xdp:near0 --address 10.4.0.7/24 --link xdp:near0.5 --address 10.5.0.7/24 --listen 10.4.0.7:80 --to 10.5.0.2:8000"; then
-            check "forward, a document byte for byte" gets_soon 10.4.0.7
-            stop_in_guest
-        else
-            bad "forward starts" "$(cat "$work/said")"
+        about="Linux $version, a VLAN beside what has no tag: "
+        sent_between xdp:near0 10.4.0 xdp:near0.5 10.5.0
+        if ! is_before 6.6; then
+            guest_do "/bin/ip netns exec far httpd -p 10.4.0.2:8000 -h /site" >/dev/null
+            for option in "" --in-kernel; do
+                sent_between packet:near0 10.4.0 packet:near0.5 10.5.0 $option
+                sent_between packet:near0.5 10.5.0 packet:near0 10.4.0 $option
+            done
         fi
         guest_do "/bin/ip link delete near0.5"
     else
@@ -114,6 +133,13 @@ on_a_bond() {
     about="Linux $version, a bond: "
     if bond_up >"$work/said" 2>&1; then
         everything both 10.6.0 fails_over
+        if ! is_before 6.6 && vlan_of_bond_up >"$work/said" 2>&1; then
+            about="Linux $version, a bond and a VLAN of it: "
+            for option in "" --in-kernel; do
+                sent_between packet:both.7 10.7.0 packet:both 10.6.0 $option
+                sent_between packet:both 10.6.0 packet:both.7 10.7.0 $option
+            done
+        fi
         about="Linux $version, a bond's member: "
         served xdp:near0 10.6.0
         guest_do "/bin/ip link delete both"

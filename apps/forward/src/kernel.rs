@@ -30,10 +30,11 @@ mod tests;
 
 use std::time::Duration;
 
+use exos::handlers::ways_out;
 use exos::{Error, Exos};
 use exos_filter::handler::ForwardHandler;
 use exos_filter::handler::forward::flows::HashKey;
-use exos_filter::handler::forward::{Exit, Shape};
+use exos_filter::handler::forward::{Exit, Shape, WayOut};
 use exos_inet::{Instant, Stack};
 
 use crate::flow::{FlowId, Tick};
@@ -43,6 +44,9 @@ use crate::packets::packet::Transport;
 use crate::program::links::Links;
 use crate::service::Services;
 use table::Table;
+
+/// How packets leave by each link, for each link that they come by.
+pub type Exits = Vec<Vec<Exit>>;
 
 /// The flows in the kernel, and the programs that forward them.
 pub struct Kernel {
@@ -70,6 +74,15 @@ impl Kernel {
         key: HashKey,
     ) -> Result<Self, Error> {
         let exits = exits(links)?;
+        Self::start_with(links, forwarder, key, exits)
+    }
+
+    fn start_with(
+        links: &mut Links,
+        forwarder: &mut Forwarder,
+        key: HashKey,
+        exits: Exits,
+    ) -> Result<Self, Error> {
         let shapes = shapes(forwarder.services());
         let mut table = Table::new(forwarder.flows().capacity(), &shapes, key)?;
         let maps = &table.maps;
@@ -130,18 +143,23 @@ impl Kernel {
     }
 
     /// What is due: neighbours' new addresses, a step of the sweep, and whether packets still arrive. What there is to say
-    /// to a person, it says.
-    pub fn turn(&mut self, links: &mut Links, forwarder: &mut Forwarder) {
+    /// to a person, it says. `exits` is what [`exits`] has said just now, wanted from [`next_look`](Self::next_look) on.
+    pub fn turn(
+        &mut self,
+        links: &mut Links,
+        forwarder: &mut Forwarder,
+        exits: Option<Result<Exits, Error>>,
+    ) {
         let now = links.now();
         self.table.refresh(now, links.stacks_mut().into_iter());
         if now >= self.next_step {
             self.table.sweep(now, forwarder);
             self.next_step = now + until_next_step(self.table.top);
         }
-        if now >= self.next_look {
+        if let Some(exits) = exits.filter(|_| now >= self.next_look) {
             self.next_look = now + WAY_OUT_EVERY;
             self.read_tallies(forwarder);
-            self.look(links);
+            self.look(links, exits);
             self.fit(links, forwarder);
         }
     }
@@ -151,14 +169,20 @@ impl Kernel {
         self.next_step.min(self.next_look)
     }
 
+    /// When it is to be looked at how packets leave: that takes system calls for each link, so whoever calls
+    /// [`turn`](Self::turn) does it before taking what others wait for.
+    pub fn next_look(&self) -> Instant {
+        self.next_look
+    }
+
     /// Has traffic counted up to now: of listeners and servers, and in [`counters`](Self::counters).
     pub fn read_tallies(&mut self, forwarder: &mut Forwarder) {
         self.table.read_tallies(forwarder);
     }
 
     /// Where packets would not arrive any more, all come here, until they would.
-    fn look(&mut self, links: &mut Links) {
-        let exits = match exits(links) {
+    fn look(&mut self, links: &mut Links, exits: Result<Exits, Error>) {
+        let exits = match exits {
             Ok(exits) => exits,
             Err(error) => return self.detach(links, &error),
         };
@@ -194,7 +218,9 @@ impl Kernel {
             return;
         }
         self.next_fit = now + FIT_AGAIN_AFTER;
-        match Self::start(links, forwarder, self.handlers[0].key) {
+        let exits = self.handlers.iter().map(|handler| handler.exits.clone());
+        let exits = exits.collect();
+        match Self::start_with(links, forwarder, self.handlers[0].key, exits) {
             Ok(mut next) => {
                 self.read_tallies(forwarder);
                 next.table.go_on_from(&self.table);
@@ -248,18 +274,22 @@ fn attach(links: &mut Links, handlers: &[ForwardHandler]) -> Result<(), Error> {
     put
 }
 
-/// How packets that come by each of the links leave by each of them.
-fn exits(links: &Links) -> Result<Vec<Vec<Exit>>, Error> {
-    let exit = |from: &Exos, to: &Exos| {
+/// How packets that come by each of the links leave by each of them, as it is now.
+///
+/// # Errors
+///
+/// They would not arrive.
+pub fn exits(links: &Links) -> Result<Exits, Error> {
+    let exit = |(to, way_out): (&Exos, WayOut)| {
         let config = to.stack.config();
-        Ok(Exit {
+        Exit {
             mac: config.mac,
             mtu: config.mtu as u32,
-            way_out: from.way_out_to(to)?,
-        })
+            way_out,
+        }
     };
-    let from = |from: &Exos| links.all().iter().map(|to| exit(from, to)).collect();
-    links.all().iter().map(from).collect()
+    let row = |ways: Vec<WayOut>| links.all().iter().zip(ways).map(exit).collect();
+    Ok(ways_out(links.all())?.into_iter().map(row).collect())
 }
 
 /// With flows at this many places, the time between two steps of a sweep, so that one takes as long whatever there are.

@@ -58,19 +58,6 @@ impl Exos {
         }
     }
 
-    /// How packets that come here leave by that link when a handler sends them on: see [`exos_link::XdpLink::way_out_to`].
-    ///
-    /// # Errors
-    ///
-    /// They would not arrive.
-    pub fn way_out_to(&self, to: &Self) -> Result<WayOut, Error> {
-        match (&self.link, &to.link) {
-            (Link::Xdp(link), Link::Xdp(to)) => link.way_out_to(to),
-            (Link::Packet(_), Link::Packet(to)) => Ok(to.way_out()),
-            _ => Err(needs_interface(IN_KERNEL)),
-        }
-    }
-
     /// Has SYNs over IPv4 to a listener answered in the kernel, with cookies, from now on. The connection appears when
     /// its client acknowledges. See to it with [`see_to_handlers`](Self::see_to_handlers).
     ///
@@ -157,17 +144,39 @@ impl Exos {
     }
 }
 
-/// Whether packets that a handler sends on from one interface to another, or to itself, would arrive, as far as can be seen without
-/// their links.
+/// How packets that come by each of these leave by each of them when a handler sends them on, a row for each that they come by: see
+/// [`exos_link::ways_out`].
+///
+/// # Errors
+///
+/// They would not arrive.
+pub fn ways_out(all: &[Exos]) -> Result<Vec<Vec<WayOut>>, Error> {
+    let by_xdp = all.iter().map(|exos| match &exos.link {
+        Link::Xdp(link) => Some(link),
+        _ => None,
+    });
+    if let Some(links) = by_xdp.collect::<Option<Vec<_>>>() {
+        return exos_link::ways_out(&links);
+    }
+    let by_packet = all.iter().map(|exos| match &exos.link {
+        Link::Packet(link) => Ok(link.way_out()),
+        _ => Err(needs_interface(IN_KERNEL)),
+    });
+    let row = by_packet.collect::<Result<Vec<_>, _>>()?;
+    Ok(vec![row; all.len()])
+}
+
+/// Whether packets that a handler sends on between these interfaces would arrive, as far as can be seen without their links.
 ///
 /// # Errors
 ///
 /// They would not.
-pub fn check_way_out(from: &str, to: &str) -> Result<(), Error> {
-    exos_link::way_out_between(from, to).map(drop)
+pub fn check_ways_out(names: &[&str]) -> Result<(), Error> {
+    exos_link::check_ways_out(names)
 }
 
-const IN_KERNEL: &str = "packets are dealt with in the kernel on AF_XDP only";
+const IN_KERNEL: &str =
+    "packets are dealt with in the kernel by AF_XDP, or by packet sockets of an interface";
 
 pub(crate) fn needs_interface(what: &str) -> Error {
     Error::new(what)

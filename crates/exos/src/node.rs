@@ -274,13 +274,11 @@ impl Exos {
             let has_batches = self.cutting.matters() && self.link.has_batches();
             self.stack
                 .set_segmentation(self.cutting.choose(has_batches));
-            let whole = self.stack.config().offload.segmentation.is_some();
-            self.cutting.goes(whole);
             clock::now()
         });
         let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
         let mut sent = 0;
-        let mut all = Sent::default();
+        let mut all = Sent::nothing(self.stack.config().offload.segmentation.is_some());
         self.blocked = false;
         while sent < SEND_BATCH {
             let room = self.link.room();
@@ -300,7 +298,7 @@ impl Exos {
                 datagrams: false,
                 header_len: t.head.len() as u16,
             };
-            // There is room: what the link refuses all the same it has counted, and TCP repairs.
+            // There is room: what the link does not take all the same it has counted, and TCP repairs.
             let queued = self.link.transmit(t.head, t.body.parts(), meta);
             if let Some(offer) = &mut offer
                 && queued

@@ -63,7 +63,9 @@ pub use tap::{TapConfig, TapLink};
 pub use xdp::{
     CheckedParts, Facts, Feed, Held, LiveParts, Offer, OfferConfig, RingLock, check_chunks,
 };
-pub use xdp::{Merging, Mode, ModeChoice, TransmitChoice, XdpConfig, XdpLink, way_out_between};
+pub use xdp::{
+    Merging, Mode, ModeChoice, TransmitChoice, XdpConfig, XdpLink, check_ways_out, ways_out,
+};
 
 /// Something that carries Ethernet frames.
 #[derive(Debug)]

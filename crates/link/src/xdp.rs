@@ -63,7 +63,7 @@ pub use offer::{Feed, Held, Offer, OfferConfig};
 pub use open::{TransmitChoice, XdpConfig};
 pub use program::{Mode, ModeChoice};
 pub use super_packets::RingLock;
-pub use way_out::way_out_between;
+pub use way_out::{check_ways_out, ways_out};
 
 use interface::Interface;
 use losses::Losses;
@@ -273,7 +273,8 @@ impl XdpLink {
         self.queues[0].room()
     }
 
-    /// Queues one frame; false when there is no room. See [`flush`](Self::flush).
+    /// Queues one frame; false when there is no room, or when it is of several segments and the kernel refuses it. See
+    /// [`flush`](Self::flush).
     ///
     /// # Panics
     ///

@@ -44,7 +44,7 @@ use exos_xok::Claim;
 use crate::clock::now;
 use crate::ledger::{Change, SlotId};
 use crate::limits::FILTER_INSNS_MAX;
-pub use bypass::{bypass_bytes, may_arrive_in_memory};
+pub use bypass::{BypassConfig, BypassWork, MadeBypass, bypass_bytes, may_arrive_in_memory};
 pub use generals::{GeneralFilters, GeneralPrograms, GeneralWork};
 pub use live::LiveFrames;
 use live::{Lending, Places};

@@ -194,7 +194,7 @@ pub const PAIRS_DELETED_AT_ONCE: usize = 64;
 /// So few slots that have gone a newcomer waits for, and has the number of one of them: as long as a place takes to be made.
 pub const WAITED_FOR: usize = 4;
 
-/// Threads that let go of slots' memory: each slot's waits for three grace periods of the kernel.
+/// Threads that let go of slots' places and memory: each slot waits for the kernel's grace period four times.
 pub const LETTING_GO: usize = 16;
 
 /// How long a daemon waits for one that has stepped aside to be gone: it ends at once, on a machine with time for it.

@@ -1,4 +1,4 @@
-//! What takes the kernel long, on a thread beside the loop: programs of filters are compiled and verified there.
+//! What takes the kernel long, on a thread beside the loop: programs of users are compiled and verified there.
 //!
 //! One thing at a time, and then the next, so that users wait for one another here and for nothing else. Anyone who has used
 //! the least is next: the daemon's own things first, then as the caller says ([`Worker::go_on`]), of equals anyone who asked

@@ -1,4 +1,4 @@
-//! On a part of an interface that the daemon lends: which addresses are wholly ours, and what cannot be.
+//! On parts of interfaces that the daemon lends: which addresses are wholly ours, and what cannot be.
 //!
 //! Flows get ports without anybody being asked. So of each address all ports are claimed at the start, once for each protocol
 //! that is forwarded (`tcp 192.0.2.7`): packets of clients and of servers come here by that, with errors and fragments about
@@ -9,14 +9,16 @@ use std::net::IpAddr;
 
 use exos::via::{Protocol, SUCCESSOR_TIME_MAX};
 use exos::{Error, Exos, Prefixed};
+use exos_program::LinkArgs;
 
 use crate::packets::packet::Transport;
 use crate::packets::reach::Reach;
+use crate::program::links::Links;
 use crate::settings::wanted::{Service, Wanted};
 
-/// Where no address is named, those are ours that are listened at. How long their networks are the daemon knows.
+/// Where no address is named on the only link, those are ours that are listened at. How long their networks are the daemon knows.
 pub fn name_addresses(wanted: &mut Wanted) {
-    if wanted.links.addresses().next().is_some() {
+    if wanted.links.all().len() > 1 || wanted.links.addresses().next().is_some() {
         return;
     }
     let places = wanted.services.iter().flat_map(|service| &service.listen);
@@ -60,20 +62,29 @@ pub fn check(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
     Ok(())
 }
 
-/// Claims what is wanted and not ours yet.
+/// Claims what is wanted and not ours yet, on each link what is ours there.
 ///
 /// # Errors
 ///
 /// The daemon refuses, and says what would have to be in its policy, or who has it.
-pub fn claim(exos: &mut Exos, wanted: &Wanted) -> Result<(), Error> {
-    let addresses: Vec<IpAddr> = wanted.links.addresses().map(|a| a.ip).collect();
+pub fn claim(links: &mut Links, wanted: &Wanted) -> Result<(), Error> {
     let checks = wanted.health.rule()?.is_some();
+    let mut each = links.all_mut().iter_mut().zip(wanted.links.all());
+    each.try_for_each(|(exos, link)| claim_on(exos, link, &wanted.services, checks))
+}
+
+fn claim_on(
+    exos: &mut Exos,
+    link: &LinkArgs,
+    services: &[Service],
+    checks: bool,
+) -> Result<(), Error> {
     let Some(via) = exos.via() else {
         return Ok(());
     };
-    for ip in addresses {
-        for protocol in protocols(ip, &wanted.services, checks) {
-            via.claim_whole(protocol, ip)?;
+    for Prefixed { ip, .. } in &link.address {
+        for protocol in protocols(*ip, services, checks) {
+            via.claim_whole(protocol, *ip)?;
         }
     }
     Ok(())
@@ -85,9 +96,9 @@ pub fn claim(exos: &mut Exos, wanted: &Wanted) -> Result<(), Error> {
 /// # Errors
 ///
 /// The daemon refuses, or is not there.
-pub fn await_successor(exos: &mut Exos) -> Result<(), Error> {
-    let via = exos.via();
-    via.map_or(Ok(()), |via| via.await_successor(SUCCESSOR_TIME_MAX))
+pub fn await_successor(links: &mut Links) -> Result<(), Error> {
+    let mut lent = links.all_mut().iter_mut().filter_map(Exos::via);
+    lent.try_for_each(|via| via.await_successor(SUCCESSOR_TIME_MAX))
 }
 
 /// The protocols of which an address of ours is to be wholly ours.

@@ -40,7 +40,7 @@ impl Links {
         &mut self.0
     }
 
-    /// The first: the only one where a daemon lends it.
+    /// The first. Where the daemon lends it, it lends all.
     pub fn first_mut(&mut self) -> &mut Exos {
         &mut self.0[0]
     }

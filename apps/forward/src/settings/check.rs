@@ -11,8 +11,8 @@ use std::path::Path;
 
 use exos::Error;
 use exos_host::netlink::Netlink;
-use exos_program::LinkArgs;
 use exos_program::config::{ConfigErrors, Source, Text, tables, text_of};
+use exos_program::{LinkArgs, LinkName};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::net::SocketAddrUnix;
 use toml::Spanned;
@@ -70,8 +70,9 @@ fn note(source: &Source, at: &Range<usize>, what: impl ToString) {
 
 fn look_at_link(source: &Source, tables: &File, wanted: &Wanted) {
     let is_there = |link: &LinkArgs| match &link.link {
+        // What the daemon lends it alone knows.
+        None | Some(LinkName::Xokd(_)) => Ok(()),
         Some(name) => Netlink::new()?.link_by_name(name.interface()).map(drop),
-        None => Ok(()),
     };
     let tell = |found: Result<(), Error>, place: usize| {
         let name = tables.link.0.get(place).and_then(|link| link.name.as_ref());

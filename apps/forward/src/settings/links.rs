@@ -15,8 +15,9 @@ const HELP: [(&str, &str); 3] = [
     (
         "link",
         "Interface that packets come from and leave by: xdp:INTERFACE (all its queues), xdp:INTERFACE:QUEUE (one queue, \
-         to which you steer packets) or packet:INTERFACE (by packet sockets, which leave super-packets of up to 64 KiB \
-         whole). Repeatable, all by xdp or all by packet, for clients on one interface and servers on another: each \
+         to which you steer packets), packet:INTERFACE (by packet sockets, which leave super-packets of up to 64 KiB \
+         whole) or xokd:INTERFACE (a part of an interface of the daemon's). Repeatable, all of one kind, for clients on one \
+         interface and servers on another: each \
          --address, --gateway and --route belongs to the --link before it [default: the daemon if it runs]",
     ),
     (

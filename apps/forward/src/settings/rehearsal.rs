@@ -22,10 +22,8 @@ use crate::settings::wanted::Wanted;
 pub fn rehearse(wanted: &Wanted) -> Result<(), Error> {
     let attachments = attachments(wanted)?;
     if wanted.in_kernel {
-        let names = || attachments.iter().filter_map(|a| a.link.interface());
-        for (from, to) in names().flat_map(|from| names().map(move |to| (from, to))) {
-            exos::handlers::check_way_out(from, to)?;
-        }
+        let names = attachments.iter().filter_map(|a| a.link.interface());
+        exos::handlers::check_ways_out(&names.collect::<Vec<_>>())?;
     }
     let stacks = match wanted.links.is_lent()? {
         // What the daemon lends it alone knows.

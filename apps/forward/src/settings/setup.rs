@@ -165,13 +165,15 @@ pub fn check_links(links: &Links) -> Result<(), Error> {
 /// of those will be on the wire is not looked at, so what came by one link has to fit the others.
 fn check_kinds(links: &Links) -> Result<(), Error> {
     let names = || links.all().iter().map(|link| link.link.as_ref());
-    if names().all(|name| matches!(name, Some(LinkName::Xdp { .. }))) {
+    let is_xdp = |name: Option<&LinkName>| matches!(name, Some(LinkName::Xdp { .. }));
+    let is_lent = |name: Option<&LinkName>| matches!(name, Some(LinkName::Xokd(_)));
+    if names().all(is_xdp) || names().all(is_lent) {
         return Ok(());
     }
     if !names().all(|name| matches!(name, Some(LinkName::Packet(_)))) {
         return Err(
-            Error::new("several links are interfaces by AF_XDP, or all by packet sockets")
-                .mend("give --link xdp:INTERFACE for each, or --link packet:INTERFACE"),
+            Error::new("several links are interfaces by AF_XDP, or all by packet sockets, or all lent by the daemon")
+                .mend("give --link xdp:INTERFACE for each, or --link packet:INTERFACE, or --link xokd:INTERFACE"),
         );
     }
     let mut mtus = names().map(mtu_of);
@@ -454,6 +456,11 @@ mod tests {
         for (names, refused) in [
             (["xdp:a", "xdp:b:1", "xdp:c"], None),
             (["packet:a", "packet:b", "packet:c"], None),
+            (["xokd:a", "xokd:b", "xokd:lo"], None),
+            (
+                ["xokd:a", "xdp:b", "xdp:c"],
+                Some("or all lent by the daemon"),
+            ),
             (
                 ["xdp:a", "xdp:b", "packet:c"],
                 Some("or all by packet sockets"),

@@ -87,6 +87,13 @@ enum Chosen<'a> {
     Own,
 }
 
+impl Chosen<'_> {
+    /// The daemon lends it.
+    fn is_lent(&self) -> bool {
+        matches!(self, Self::Daemon(_) | Self::Named(LinkName::Xokd(_)))
+    }
+}
+
 impl LinkArgs {
     /// What is asked of the library.
     ///
@@ -101,6 +108,7 @@ impl LinkArgs {
         let link = match self.chosen()? {
             Chosen::Own => self.own(needs)?,
             Chosen::Daemon(interface) => self.daemon(interface, needs)?.into(),
+            Chosen::Named(LinkName::Xokd(name)) => self.daemon(Some(name.clone()), needs)?.into(),
             Chosen::Named(LinkName::Packet(name)) => self.packet(name, needs)?.into(),
             Chosen::Named(LinkName::Tap(name)) => self.tap(name, needs)?.into(),
             Chosen::Named(LinkName::Xdp { interface, queue }) => {
@@ -130,7 +138,7 @@ impl LinkArgs {
     ///
     /// The options contradict each other.
     pub fn is_lent(&self) -> Result<bool, Error> {
-        Ok(matches!(self.chosen()?, Chosen::Daemon(_)))
+        Ok(self.chosen()?.is_lent())
     }
 
     fn chosen(&self) -> Result<Chosen<'_>, Error> {
@@ -141,12 +149,18 @@ impl LinkArgs {
                     "give one of them; an interface of the daemon's is --via xokd:INTERFACE",
                 ));
             }
+            (Some(LinkName::Xokd(_)), Some(ViaName::Nobody)) => {
+                return Err(
+                    Error::new("--via none asks no daemon, which is to lend the link")
+                        .mend("leave --via out, or give --link xdp:INTERFACE"),
+                );
+            }
             (Some(link), _) => Chosen::Named(link),
             (None, Some(ViaName::Xokd(interface))) => Chosen::Daemon(interface.clone()),
             (None, None) if is_there() => Chosen::Daemon(None),
             (None, _) => Chosen::Own,
         };
-        if matches!(chosen, Chosen::Daemon(_)) {
+        if chosen.is_lent() {
             return Ok(chosen);
         }
         if self.mode.is_some() {

@@ -18,15 +18,18 @@ pub enum LinkName {
     Packet(String),
     /// A TAP device.
     Tap(String),
+    /// A part of an interface of the daemon's.
+    Xokd(String),
 }
 
 impl LinkName {
     /// The interface that it is about.
     pub fn interface(&self) -> &str {
         match self {
-            Self::Xdp { interface, .. } | Self::Packet(interface) | Self::Tap(interface) => {
-                interface
-            }
+            Self::Xdp { interface, .. }
+            | Self::Packet(interface)
+            | Self::Tap(interface)
+            | Self::Xokd(interface) => interface,
         }
     }
 
@@ -40,7 +43,7 @@ impl FromStr for LinkName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let help = "write xdp:INTERFACE, xdp:INTERFACE:QUEUE, packet:INTERFACE or tap:NAME";
+        let help = "write xdp:INTERFACE, xdp:INTERFACE:QUEUE, packet:INTERFACE, tap:NAME or xokd:INTERFACE";
         let (kind, rest) = text
             .split_once(':')
             .ok_or(format!("{text:?} names no kind of link; {help}"))?;
@@ -48,6 +51,7 @@ impl FromStr for LinkName {
             (_, "") => Err(format!("{text:?} names no interface; {help}")),
             ("packet", name) => Ok(Self::Packet(name.to_owned())),
             ("tap", name) => Ok(Self::Tap(name.to_owned())),
+            ("xokd", name) => Ok(Self::Xokd(name.to_owned())),
             ("xdp", rest) => {
                 let Some((interface, queue)) = rest.rsplit_once(':') else {
                     return Ok(Self::Xdp {

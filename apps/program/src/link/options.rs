@@ -16,8 +16,8 @@ use super::name::{LinkName, ViaName, mode};
 #[group(id = "LinkArgs")]
 struct Options {
     /// Where packets come from: xdp:INTERFACE (all its queues), xdp:INTERFACE:QUEUE (one queue, to which you steer
-    /// packets), packet:INTERFACE (by packet sockets, which leave super-packets of up to 64 KiB whole) or tap:NAME;
-    /// repeatable where a program runs on several interfaces, each followed by its --address, --gateway and --route
+    /// packets), packet:INTERFACE (by packet sockets, which leave super-packets of up to 64 KiB whole), tap:NAME or
+    /// xokd:INTERFACE (a part of an interface of the daemon's); repeatable where a program runs on several interfaces, each followed by its --address, --gateway and --route
     /// [default: the daemon if it runs, else an interface pair made for this program]
     #[arg(long, help_heading = "Link", value_name = "LINK")]
     link: Vec<LinkName>,
@@ -164,8 +164,9 @@ impl Options {
             Ok([one]) => Some(one),
             Err(none) if none.is_empty() => None,
             Err(_) => {
-                let what = "the daemon lends a program one part of one interface: give --via once, start a program for \
-                            each, or open the interfaces without it, by several --link";
+                let what = "the daemon lends this program one part of one interface: give --via once, start a program for \
+                            each, or open the interfaces without it, by several --link (exos forward takes several \
+                            --link xokd:INTERFACE)";
                 return Err(what.to_owned());
             }
         };

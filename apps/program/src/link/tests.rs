@@ -160,6 +160,11 @@ fn who_lends_the_link() {
         link(&args(None, Some("xokd:eth1"), there)),
         daemon(Some("eth1"))
     );
+    let named = args(Some("xokd:eth1"), None, there);
+    assert_eq!(link(&named), daemon(Some("eth1")));
+    assert!(named.is_lent().unwrap());
+    let contradiction = args(Some("xokd:eth1"), Some("none"), there);
+    assert!(refusal(&contradiction, 1, &[]).contains("asks no daemon"));
     assert_eq!(link(&args(None, None, there)), daemon(None));
     assert!(is_tap(link(&tap(None))) && is_tap(link(&tap(Some("none")))));
     assert_eq!(link(&args(None, Some("none"), there)), LinkKind::own());

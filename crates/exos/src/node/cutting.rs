@@ -43,12 +43,8 @@ pub(super) struct Cutting {
     /// The size of the last turn that sent much, which the next one is chosen by and counted under: how much a turn sends
     /// depends on the way, too.
     last: usize,
-    /// How the present turn goes.
-    whole: bool,
     /// Turns that sent something, and little, since the last one that sent much.
     small: u32,
-    /// It is the first of several that try the other way.
-    is_cold: bool,
     turns_whole: u64,
     turns_cut: u64,
 }
@@ -60,16 +56,54 @@ struct Size {
     turns: u32,
 }
 
-/// What a turn has sent.
-#[derive(Clone, Copy, Debug, Default)]
+/// Which way a turn goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    whole: bool,
+    /// The turn is the first of several that try the dearer way.
+    is_cold: bool,
+}
+
+impl Size {
+    /// Which way its next turn is to go.
+    fn next(&self) -> Way {
+        let (Some(whole), Some(cut)) = (self.whole.get(), self.cut.get()) else {
+            return Way {
+                whole: self.whole.get().is_none(),
+                is_cold: false,
+            };
+        };
+        let (dear, cheap) = (whole.max(cut), whole.min(cut));
+        let every = TRY_EVERY * (dear / cheap).min(DEARER_MAX);
+        let tries = self.turns % every as u32;
+        Way {
+            whole: (whole <= cut) != (tries < TRY_RUN),
+            is_cold: tries == 0,
+        }
+    }
+}
+
+/// How a turn goes, and what it has sent.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
+    /// Large sends are handed over whole.
+    whole: bool,
     /// Bytes of large sends.
     large: usize,
-    /// The link has refused frames.
+    /// The link has not taken all frames.
     refused: bool,
 }
 
 impl Sent {
+    /// Nothing yet, in a turn that goes so: not as was chosen where a burst was under way, which goes on as it did.
+    pub(super) fn nothing(whole: bool) -> Self {
+        Self {
+            whole,
+            large: 0,
+            refused: false,
+        }
+    }
+
     /// A frame of this many bytes was handed to the link, `whole` where it is to cut it, and was taken or not.
     pub(super) fn add(&mut self, len: usize, whole: bool, taken: bool) {
         if whole || len >= LONG {
@@ -84,7 +118,6 @@ impl Cutting {
     pub(super) fn new(whole_max: Option<usize>) -> Self {
         Self {
             whole_max,
-            whole: true,
             small: SMALL_MAX,
             ..Self::default()
         }
@@ -100,32 +133,11 @@ impl Cutting {
         self.small < SMALL_MAX
     }
 
-    /// The longest frame that is handed over whole in the turn that begins, `None` for none. Without other ways than the ring
+    /// The longest frame that is to be handed over whole in the turn that begins, `None` for none. Without other ways than the ring
     /// for many frames (`has_batches`) the stack need not cut them: they go through the kernel one by one in either case.
-    pub(super) fn choose(&mut self, has_batches: bool) -> Option<usize> {
-        if !has_batches {
-            self.whole = true;
-            self.is_cold = false;
-            return self.whole_max;
-        }
-        let size = &self.sizes[self.last];
-        self.whole = match (size.whole.get(), size.cut.get()) {
-            (None, _) => true,
-            (_, None) => false,
-            (Some(whole), Some(cut)) => {
-                let (dear, cheap) = (whole.max(cut), whole.min(cut));
-                let every = TRY_EVERY * (dear / cheap).min(DEARER_MAX);
-                let tries = size.turns % every as u32;
-                self.is_cold = tries == 0;
-                (whole <= cut) != (tries < TRY_RUN)
-            }
-        };
-        self.whole_max.filter(|_| self.whole)
-    }
-
-    /// How the turn goes that has begun: a burst that was under way goes on as it did.
-    pub(super) fn goes(&mut self, whole: bool) {
-        self.whole = whole;
+    pub(super) fn choose(&self, has_batches: bool) -> Option<usize> {
+        let next = self.sizes[self.last].next();
+        self.whole_max.filter(|_| !has_batches || next.whole)
     }
 
     /// What the turn has sent, and how long that took, frames on their way included.
@@ -138,13 +150,14 @@ impl Cutting {
         let landed = ((sent.large / LEAST).ilog2() as usize).min(SIZES - 1);
         let chosen_for = std::mem::replace(&mut self.last, landed);
         let size = &mut self.sizes[chosen_for];
+        let chosen = size.next();
         size.turns = size.turns.wrapping_add(1);
-        let (cost, turns) = match self.whole {
+        let (cost, turns) = match sent.whole {
             true => (&mut size.whole, &mut self.turns_whole),
             false => (&mut size.cut, &mut self.turns_cut),
         };
         *turns += 1;
-        if std::mem::take(&mut self.is_cold) {
+        if chosen.is_cold && chosen.whole == sent.whole {
             return;
         }
         let took = if sent.refused { took + REFUSED } else { took };
@@ -170,7 +183,7 @@ mod tests {
     /// whether it went whole.
     fn turn(cutting: &mut Cutting, bytes: usize, costs: [u64; 2]) -> bool {
         let whole = cutting.choose(true).is_some();
-        let mut sent = Sent::default();
+        let mut sent = Sent::nothing(whole);
         (0..200).for_each(|_| sent.add(66, false, true));
         match whole {
             true => sent.add(bytes, true, true),
@@ -220,9 +233,9 @@ mod tests {
         turns(&mut cutting, 60_000, [3, 2], 1_000);
         assert_eq!(cutting.choose(true), None);
         let before = cutting.counters();
-        let mut short = Sent::default();
+        let mut short = Sent::nothing(false);
         (0..100).for_each(|_| short.add(66, false, true));
-        for sent in [Sent::default(), short] {
+        for sent in [Sent::nothing(true), short] {
             cutting.learn(sent, Duration::from_millis(100));
         }
         assert_eq!(cutting.counters(), before);
@@ -234,7 +247,7 @@ mod tests {
         let mut cutting = Cutting::new(Some(WHOLE_MAX));
         let mut turn = || {
             let whole = cutting.choose(true).is_some();
-            let mut sent = Sent::default();
+            let mut sent = Sent::nothing(whole);
             sent.add(60_000, whole, !whole);
             let micros = if whole { 10 } else { 60 };
             cutting.learn(sent, Duration::from_micros(micros));
@@ -262,6 +275,34 @@ mod tests {
         assert!((0..1_000).filter(|n| by_turns(*n)).count() < 100);
     }
 
+    /// Frames under way hold every second turn to being cut, whatever was chosen: it is counted as what it was.
+    #[test]
+    fn turns_are_counted_as_they_went() {
+        let mut cutting = Cutting::new(Some(WHOLE_MAX));
+        let mut goes_on = false;
+        let mut turn = |costs: [u64; 2]| {
+            let chosen = cutting.choose(true).is_some();
+            goes_on = !goes_on;
+            let whole = chosen && !goes_on;
+            let mut sent = Sent::nothing(whole);
+            sent.add(60_000, whole, true);
+            let nanos = 60_000 * costs[usize::from(!whole)];
+            cutting.learn(sent, Duration::from_nanos(nanos));
+            let [(_, whole), (_, cut)] = cutting.counters();
+            (chosen, whole, cut)
+        };
+        (0..1_000).for_each(|_| _ = turn([3, 2]));
+        let chosen = (0..1_000).filter(|_| turn([3, 2]).0).count();
+        assert!((1..30).contains(&chosen), "{chosen}");
+        (0..20_000).for_each(|_| _ = turn([2, 3]));
+        let (_, whole_before, cut_before) = turn([2, 3]);
+        let chosen = (0..1_000).filter(|_| turn([2, 3]).0).count();
+        assert!(chosen > 970, "{chosen}");
+        let (_, whole, cut) = turn([2, 3]);
+        assert_eq!(whole - whole_before + cut - cut_before, 1_001);
+        assert!((480..=502).contains(&(whole - whole_before)), "{whole}");
+    }
+
     #[test]
     fn without_a_way_for_many_frames_all_goes_whole() {
         let mut cutting = Cutting::new(Some(WHOLE_MAX));
@@ -271,14 +312,14 @@ mod tests {
         assert_eq!(cutting.choose(true), None);
         for _ in 0..SMALL_MAX {
             assert!(cutting.matters());
-            cutting.learn(Sent::default(), Duration::from_micros(1));
+            cutting.learn(Sent::nothing(true), Duration::from_micros(1));
         }
         assert!(!cutting.matters());
     }
 
     #[test]
     fn without_a_choice_nothing_is_whole() {
-        let mut cutting = Cutting::new(None);
+        let cutting = Cutting::new(None);
         assert!(!cutting.is_open());
         assert_eq!(cutting.choose(true), None);
     }

@@ -41,7 +41,7 @@ use crate::meta::RxChecksum;
 
 /// The kind of a veth in netlink.
 const VETH: &str = "veth";
-const BOND: &str = "bond";
+pub(super) const BOND: &str = "bond";
 
 /// Drivers whose other end is the machine that ours runs on: virtio, Xen.
 const PARAVIRTUAL_DRIVERS: [&str; 2] = ["virtio_net", "vif"];
@@ -296,7 +296,7 @@ fn check_cores(info: &LinkInfo, queues: u32, cores: u32) -> Result<(), Error> {
 /// Whether frames may come from a kernel of this machine, which leaves their
 /// checksums to a device that is not there: from another namespace over a
 /// virtual interface, from a guest's host over a paravirtual one.
-fn leads_to_a_local_kernel(info: &LinkInfo) -> bool {
+pub(super) fn leads_to_a_local_kernel(info: &LinkInfo) -> bool {
     let paravirtual = || {
         let driver = Ethtool::new().and_then(|ethtool| ethtool.driver(&info.name));
         driver.is_ok_and(|driver| PARAVIRTUAL_DRIVERS.contains(&driver.as_str()))

@@ -51,8 +51,7 @@ impl SuperPackets {
         }
     }
 
-    /// Sends one frame; false when the kernel has no room for it now. One that it refuses for other
-    /// reasons is counted and gone.
+    /// Sends one frame; false when the kernel has no room for it now, or refuses it. Either is counted.
     pub(super) fn transmit(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
         let header = vnet::encode(meta);
         let len = head.len() + body.iter().map(|part| part.len()).sum::<usize>();
@@ -75,17 +74,14 @@ impl SuperPackets {
                 self.bytes += len as u64 + (segments - 1) * u64::from(meta.header_len);
                 true
             }
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {
-                    self.no_room += 1;
-                    false
+            Err(error) => {
+                match error.raw_os_error() {
+                    Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => self.no_room += 1,
+                    // An interface that is down or gone shows at the next flush of the ring.
+                    _ => self.refused += 1,
                 }
-                // An interface that is down or gone shows at the next flush of the ring.
-                _ => {
-                    self.refused += 1;
-                    true
-                }
-            },
+                false
+            }
         }
     }
 

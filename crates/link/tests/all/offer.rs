@@ -346,6 +346,14 @@ fn send_super_packet(link: &mut Link, hello: &Hello) {
     assert_eq!(counter(link, "tx_super_packet_segments"), segments as u64);
     let bytes = DATA + segments * 54;
     assert_eq!(counter(link, "tx_super_packet_segment_bytes"), bytes as u64);
+    // What the kernel refuses has not been taken.
+    let segments_of_nothing = TxMeta {
+        segment_size: Some(0),
+        ..meta
+    };
+    assert!(!link.transmit(&head, &[&[7; DATA]], segments_of_nothing));
+    assert_eq!(counter(link, "tx_super_packet_refused"), 1);
+    assert_eq!(counter(link, "tx_super_packets"), 1);
     // RFC 9293 §3.10.7.1: the reset acknowledges all of the data.
     receive_until(link, |frame, _| {
         let ip = EthernetView::parse(frame).unwrap().payload();

@@ -22,7 +22,7 @@ pub(super) struct Attachment {
     /// The interface, by index.
     pub(super) interface: u32,
     /// Its place in the kernel, kept for what it holds; `None` when it has a queue of the interface itself.
-    pub(super) _place: Option<SlotPair>,
+    pub(super) place: Option<SlotPair>,
     /// Tells who has its memory; `None` for what an earlier daemon lent.
     pub(super) memory: Option<LentMemory>,
     /// When it is taken because its program has not come back.

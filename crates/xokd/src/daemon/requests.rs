@@ -100,6 +100,7 @@ impl Daemon {
                 self.change_filters(slot, Change::Release(Some(asked), vec![grant]));
                 Ok(None)
             }
+            Request::Bypass => self.lend_bypass(asked).map(later),
             Request::Tap {
                 interface,
                 filter,
@@ -168,7 +169,6 @@ impl Daemon {
             Request::Share { grant } => self.share(self.slot(id)?, grant),
             Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
-            Request::Bypass => self.lend_bypass(self.slot(id)?),
             Request::Status => {
                 let (bytes, fd) = self.lend_report()?;
                 let asker = self.report_asker(who).to_string();
@@ -186,9 +186,10 @@ impl Daemon {
             Request::TimeWait { grant, entries } => {
                 self.keep_time_wait(self.slot(id)?, grant, &entries)
             }
-            Request::Attach { .. } | Request::ClaimFilter { .. } | Request::Tap { .. } => {
-                unreachable!("answered later")
-            }
+            Request::Attach { .. }
+            | Request::ClaimFilter { .. }
+            | Request::Bypass
+            | Request::Tap { .. } => unreachable!("answered later"),
         }
     }
 

@@ -155,7 +155,7 @@ impl Daemon {
             record,
             connection,
             interface,
-            _place: place,
+            place,
             memory,
             ends: connection.is_none().then(|| now() + REATTACH_TIME),
             revoked: Revocations::default(),
@@ -239,7 +239,7 @@ impl Daemon {
         if let Err(error) = interface.gate.close_slot(slot) {
             warn!("slot {slot}: {error}");
         }
-        self.removals.add(slot, remains);
+        self.removals.add(slot, remains, attachment.place);
         self.tables.remove_slot(slot);
         let leftover = attachment.record.leftover();
         self.leftovers

@@ -6,11 +6,12 @@
 //! long as the slot is the holder's.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use exos_filter::arrivals::{FRAME_LEN_MAX, beginning};
 use exos_filter::gate::limits::BATCH_PLACES;
 use exos_filter::gate::maps::ARRIVALS;
-use exos_filter::gate::{self, Batch, Namespace};
+use exos_filter::gate::{self, Batch, Maps, Namespace};
 use exos_filter::transmit::QUEUE_WORDS;
 use exos_host::bpf::{KernelTypes, Map, Prog};
 use exos_host::error::{Context as _, Error, Result};
@@ -19,6 +20,39 @@ use exos_wire::ethernet;
 
 use super::{Gate, pins};
 use crate::ledger::SlotId;
+
+/// For whom the ways past an interface are made.
+#[derive(Clone, Copy, Debug)]
+pub struct BypassConfig {
+    /// The slot.
+    pub slot: SlotId,
+    /// Its interface.
+    pub ifindex: u32,
+    /// Bytes of a chunk of its memory.
+    pub chunk_size: u32,
+    /// With memory for its frames to arrive in.
+    pub with_arrivals: bool,
+}
+
+/// What it takes to make the ways past a slot's interface, which takes the kernel long.
+#[derive(Debug)]
+pub struct BypassWork {
+    maps: Arc<Maps<Map>>,
+    namespace: Namespace,
+    config: BypassConfig,
+}
+
+/// The ways past a slot's interface, which lead nowhere yet.
+#[derive(Debug)]
+pub struct MadeBypass {
+    chunk_size: u32,
+    program: Prog,
+    frames: Map,
+    queue: Map,
+    /// The array of programs.
+    programs: Map,
+    arrivals: Option<Map>,
+}
 
 /// What a slot's holder is passed.
 #[derive(Debug)]
@@ -32,51 +66,73 @@ pub struct LentBypass {
     pub live: Vec<u8>,
 }
 
-impl Gate {
-    /// Makes the ways past a slot's interface, with memory for its frames to arrive in or without. It fails at once where the kernel
-    /// does not tell a program in which network namespace it runs.
-    pub fn lend_bypass(
-        &self,
-        slot: SlotId,
-        ifindex: u32,
-        chunk_size: u32,
-        with_arrivals: bool,
-    ) -> Result<LentBypass> {
-        let namespace = self.namespace.ok_or_else(|| {
-            Error::new("this kernel does not tell a program in which network namespace it runs")
-                .mend("use Linux 6.2 or newer, with CONFIG_DEBUG_INFO_BTF")
-        })?;
+impl BypassWork {
+    /// Makes the memory and compiles the program, and has the kernel verify it.
+    pub fn make(&self) -> Result<MadeBypass> {
+        let config = &self.config;
+        let chunk_size = config.chunk_size;
         let frames = Map::mappable_array("exos_frames", chunk_size as usize, BATCH_PLACES)?;
         let queue = Map::mappable_array("exos_tx", 8 * QUEUE_WORDS, 1)?;
         let programs = Map::prog_array(1)?;
         let batch = Batch {
-            slot,
-            ifindex,
+            slot: config.slot,
+            ifindex: config.ifindex,
             queue_fd: queue.raw_fd(),
             frames_fd: frames.raw_fd(),
             chunk_size,
             programs_fd: programs.raw_fd(),
-            namespace: Some(namespace),
+            namespace: Some(self.namespace),
         };
         let fds = self.maps.map(|map| map.raw_fd());
         let program = Prog::load_action(&gate::batch(&fds, &batch).words(), "exos_batch")?;
         programs.set_fd(0, program.as_fd())?;
         // Each change of such an array has the kernel patch its text, on all processors: its holder shall make none.
         programs.freeze()?;
-        let arrivals = with_arrivals
+        let arrivals = config
+            .with_arrivals
             .then(|| pins::mappable(&ARRIVALS))
             .transpose()?;
-        let mut maps = vec![frames.id()?, queue.id()?];
-        let all = [
-            program.as_fd(),
-            frames.as_fd(),
-            queue.as_fd(),
-            programs.as_fd(),
-        ];
         if let Some(arrivals) = &arrivals {
-            maps.push(arrivals.id()?);
             arrivals.update(&[0; 4], &beginning())?;
         }
+        Ok(MadeBypass {
+            chunk_size,
+            program,
+            frames,
+            queue,
+            programs,
+            arrivals,
+        })
+    }
+}
+
+impl Gate {
+    /// What it takes to make the ways past a slot's interface. It fails at once where the kernel does not tell a program in which
+    /// network namespace it runs.
+    pub fn bypass_work(&self, config: BypassConfig) -> Result<BypassWork> {
+        let namespace = self.namespace.ok_or_else(|| {
+            Error::new("this kernel does not tell a program in which network namespace it runs")
+                .mend("use Linux 6.2 or newer, with CONFIG_DEBUG_INFO_BTF")
+        })?;
+        Ok(BypassWork {
+            maps: Arc::clone(&self.maps),
+            namespace,
+            config,
+        })
+    }
+
+    /// Has the ways past a slot's interface, made for it, lead where they are to.
+    pub fn lend_bypass(&self, slot: SlotId, made: &MadeBypass) -> Result<LentBypass> {
+        let mut maps = vec![made.frames.id()?, made.queue.id()?];
+        if let Some(arrivals) = &made.arrivals {
+            maps.push(arrivals.id()?);
+        }
+        let all = [
+            made.program.as_fd(),
+            made.frames.as_fd(),
+            made.queue.as_fd(),
+            made.programs.as_fd(),
+        ];
         let passed = |fd: BorrowedFd<'_>| {
             let passed = fd.try_clone_to_owned();
             passed.context(|| "cannot pass the program of a slot")
@@ -87,11 +143,11 @@ impl Gate {
             descriptors: descriptors?,
             live: Vec::new(),
         };
-        let memory = arrivals.iter().map(|map| passed(map.as_fd()));
+        let memory = made.arrivals.iter().map(|map| passed(map.as_fd()));
         let memory = memory.collect::<Result<Vec<_>>>()?;
         // At last: what fails before it leaves nothing in the gate.
-        let live = self.lend_live(slot, (&queue, &frames), chunk_size);
-        let arrives = || match &arrivals {
+        let live = self.lend_live(slot, (&made.queue, &made.frames), made.chunk_size);
+        let arrives = || match &made.arrivals {
             Some(arrivals) => self.maps.arrivals.set_fd(slot, arrivals.as_fd()),
             None => Ok(()),
         };

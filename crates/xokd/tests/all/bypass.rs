@@ -28,7 +28,7 @@ pub const BATCH: u16 = 40;
 pub const THERE: u16 = 9999;
 
 /// Whether this kernel tells a program in which namespace it runs; says so otherwise.
-fn lends_batches(test: &str) -> bool {
+pub fn lends_batches(test: &str) -> bool {
     let version = kernel::version().expect("it has one");
     let lends = (version.major, version.minor) >= (6, 2);
     if !lends {
@@ -226,7 +226,7 @@ fn a_program_kept_after_the_slot_sends_nothing() {
 }
 
 /// Whether so many programs, or what they left, are in the report within a time.
-fn reports(lab: &Lab, wanted: usize) -> bool {
+pub fn reports(lab: &Lab, wanted: usize) -> bool {
     within(Duration::from_secs(10), || {
         let (answer, fds) = Program::connect(lab).ask(&Request::Status);
         assert!(matches!(answer, Answer::Report { .. }), "{answer:?}");

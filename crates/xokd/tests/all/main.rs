@@ -1,6 +1,7 @@
 //! All integration tests of this crate, in one program: each module has its own first line.
 
 mod attacks;
+mod beside;
 mod both_ways;
 mod bypass;
 mod daemon;

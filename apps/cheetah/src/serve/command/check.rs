@@ -62,7 +62,7 @@ fn interfaces(config: &Config) -> Vec<Error> {
     let others = config.link.others.iter().map(|other| &other.name);
     let names = config.link.link.iter().chain(others);
     let missing = |name: &LinkName| match name {
-        LinkName::Tap(_) => None,
+        LinkName::Tap(_) | LinkName::Xokd(_) => None,
         name => Netlink::new()
             .and_then(|netlink| netlink.link_by_name(name.interface()))
             .err(),

@@ -78,7 +78,7 @@ impl Program {
 
     /// Ends after this turn, for the forwarder that asks.
     fn hand_over(&mut self) -> Result<(), String> {
-        lent::await_successor(self.core.links.first_mut()).map_err(|error| error.to_string())?;
+        lent::await_successor(&mut self.core.links).map_err(|error| error.to_string())?;
         exos_program::info!("exos forward: hands over to another");
         self.hands_over = true;
         Ok(())

@@ -7,7 +7,7 @@ use exos::signals::{Ask, Signals};
 use exos_inet::Instant;
 use exos_program::{Printer, taken_back, tell_news};
 
-use crate::kernel::Kernel;
+use crate::kernel::{self, Exits, Kernel};
 use crate::program::answers::Answers;
 use crate::program::checking::Checking;
 use crate::program::control::ControlServer;
@@ -40,6 +40,8 @@ pub(super) struct Program {
     pub(super) control_due: Instant,
     /// When the kernel's part is looked at next, where there is one.
     pub(super) kernel_due: Option<Instant>,
+    /// When it is to be looked at how packets leave in the kernel.
+    pub(super) kernel_look: Option<Instant>,
     /// Another takes its place now.
     pub(super) hands_over: bool,
     /// When the program began.
@@ -132,11 +134,17 @@ impl Program {
             checks,
             answers,
             kernel_due,
+            kernel_look,
             ..
         } = self;
+        // Before the table is taken: other cores are not to wait for what the system says of the links.
+        let now = core.links.now();
+        let look = kernel_look.filter(|at| *at <= now);
+        let exits = look.map(|_| kernel::exits(&core.links));
         core.turn(shared, due, |core, table| {
-            see_to(core, table, checks.as_mut());
+            see_to(core, table, checks.as_mut(), exits);
             *kernel_due = table.kernel.as_ref().map(Kernel::poll_timeout);
+            *kernel_look = table.kernel.as_ref().map(Kernel::next_look);
             take_answers(core, table, answers);
         });
         self.serve_askers(shared);
@@ -145,7 +153,8 @@ impl Program {
         }
         self.follow_names(shared);
         self.core.links.send()?;
-        if tell_news("forward", self.core.links.first_mut()) {
+        let mut links = self.core.links.all_mut().iter_mut();
+        if links.any(|link| tell_news("forward", link)) {
             return Err(taken_back());
         }
         if self.signals.take_report_request() {
@@ -220,9 +229,14 @@ impl Program {
 }
 
 /// What the first core does with the table beside forwarding: servers are checked and sought, and the kernel has its part.
-fn see_to(core: &mut CoreLoop, table: &mut Table, checks: Option<&mut Checking>) {
+fn see_to(
+    core: &mut CoreLoop,
+    table: &mut Table,
+    checks: Option<&mut Checking>,
+    exits: Option<Result<Exits, Error>>,
+) {
     if let Some(kernel) = &mut table.kernel {
-        kernel.turn(&mut core.links, &mut table.forwarder);
+        kernel.turn(&mut core.links, &mut table.forwarder, exits);
     }
     if let Some(checks) = checks {
         checks.turn(&mut core.links, &mut table.forwarder);

@@ -51,13 +51,13 @@ impl Program {
     fn put_wanted(&mut self, table: &mut Table, mut wanted: Wanted) -> Result<Changes, Error> {
         // Links, cores, the table and the sockets are what they were at the start.
         wanted.links.clone_from(&self.wanted_links);
-        let link = self.core.links.first_mut();
-        let is_lent = link.via().is_some();
+        let links = &mut self.core.links;
+        let is_lent = links.first_mut().via().is_some();
         check(&wanted, table.kernel.is_some(), is_lent)?;
         if is_lent {
-            lent::claim(link, &wanted)?;
+            lent::claim(links, &wanted)?;
             if table.keeper.is_some() {
-                lent::await_successor(link)?;
+                lent::await_successor(links)?;
             }
         }
         let filled = self.names.known().filled(&wanted)?;

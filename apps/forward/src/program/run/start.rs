@@ -68,11 +68,11 @@ impl Program {
         names.in_force = listens(&wanted.services, &links.stacks())?;
         let mut services = services(&names.in_force)?;
         services.set_names(names.known().by_address());
-        lent::claim(links.first_mut(), &wanted)?;
+        lent::claim(&mut links, &wanted)?;
         let mut forwarder = forwarder(services, &links, &wanted)?;
         let keeper = keeper(&wanted, &mut forwarder)?;
         if keeper.is_some() {
-            lent::await_successor(links.first_mut())?;
+            lent::await_successor(&mut links)?;
         }
         describe(&links, &shares, &cores);
         let mut answers = Answers::default();
@@ -106,6 +106,7 @@ impl Program {
             exporter,
             control_due: clock::now(),
             kernel_due: None,
+            kernel_look: None,
             hands_over: false,
             started: clock::now(),
             signals,

@@ -71,7 +71,8 @@ fn packets_leave_by_the_link_with_the_best_route() {
     }
 }
 
-/// Clients come by one link and servers answer by the other; a frame for one link's address is nobody's on the other.
+/// Clients come by one link and servers answer by the other. A frame for one link's Ethernet address is nobody's on the other; but a
+/// packet of the flow is, by whichever link it comes.
 #[test]
 fn both_ways_between_two_links() {
     for (client, vip, server, ours) in [
@@ -88,7 +89,17 @@ fn both_ways_between_two_links() {
         forwarder.frames_come_by(1);
         let mut other = tcp(at(client), at(vip), ACK, 1);
         let said = forwarder.handle_frame(START, &mut other, RxChecksum::Unknown);
-        assert_eq!(said, Verdict::Stack, "a frame for the other link's address");
+        assert_eq!(
+            said,
+            Verdict::Stack,
+            "a frame for the other link's Ethernet address"
+        );
+        let elsewhere = tcp(at(client), at(vip), ACK, 1);
+        let elsewhere = come_by(&mut forwarder, 1, elsewhere).unwrap();
+        assert_eq!(ends_of_any(&elsewhere), (ours, at(server)));
+        let elsewhere = tcp(at(server), ours, ACK, 102);
+        let elsewhere = come_by(&mut forwarder, 0, elsewhere).unwrap();
+        assert_eq!(ends_of_any(&elsewhere), (at(vip), at(client)));
     }
 }
 

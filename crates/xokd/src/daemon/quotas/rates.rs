@@ -1,7 +1,8 @@
 //! How often a user may ask for what takes the daemon long.
 //!
 //! A program's place takes the kernel some tens of milliseconds to make and to remove, and the daemon can do nothing else
-//! meanwhile. A filter (claimed, or of copies) takes as much to verify, on a thread for which others wait. So users have a few at once and then some in a
+//! meanwhile; then as much for the program that it sends by, and for a filter (claimed, or of copies), on a thread for which
+//! others wait. So users have a few at once and then some in a
 //! second, over all their programs: the generic cell rate algorithm (ITU-T I.371), which remembers one time for each
 //! user. One person may be many users, so all of them whom no rule of the policy names have such a rate together, and so
 //! have those whom rules name by a group only. What was asked for and took longer than its part of the time is charged as
@@ -65,10 +66,10 @@ impl Rates {
         self.filters.charge((user, FILTERS_AT_ONCE), takes, now());
     }
 
-    /// How much a user has had of the time for filters lately: together with those like them, and themselves.
-    pub(in crate::daemon) fn filters_used(&self, user: User, now: Now) -> [Duration; 2] {
-        let own = self.filters.ahead(Whose::User(user.1), now);
-        let all = self.filters.ahead(Whose::All(user.0), now);
+    /// How much a user has had of the time for filters and for places lately: together with those like them, and themselves.
+    pub(in crate::daemon) fn used(&self, user: User, now: Now) -> [Duration; 2] {
+        let of = |whose| self.filters.ahead(whose, now) + self.attaches.ahead(whose, now);
+        let (own, all) = (of(Whose::User(user.1)), of(Whose::All(user.0)));
         [own.max(all), own]
     }
 }
@@ -286,8 +287,16 @@ mod tests {
         rates
             .filters
             .charge((named, FILTERS_AT_ONCE), FILTER_EVERY, START);
-        let used = |user| rates.filters_used(user, START);
-        assert!(used(named) < used(like) && used(like) < used(one));
-        assert_eq!(used((Standing::Own, 0)), [Duration::ZERO; 2]);
+        let used = |rates: &Rates, user| rates.used(user, START);
+        assert!(used(&rates, named) < used(&rates, like));
+        assert!(used(&rates, like) < used(&rates, one));
+        assert_eq!(used(&rates, (Standing::Own, 0)), [Duration::ZERO; 2]);
+        // Who has attached often has had the thread's time, too.
+        let often = (named, ATTACHES_AT_ONCE);
+        rates
+            .attaches
+            .charge(often, ATTACH_EVERY * ATTACHES_AT_ONCE, START);
+        assert!(used(&rates, named) > used(&rates, (Standing::Named, 4)));
+        assert!(used(&rates, named) > used(&rates, like));
     }
 }

@@ -1,7 +1,7 @@
 //! Taking away the places of slots that have gone, beside the loop.
 //!
 //! A slot that goes is closed in the turn that takes it: nothing is received or sent for it any more. What is left then waits
-//! for the kernel several times (for its grace periods, and for both ends of the pair to be gone), some 80 ms in all, in which
+//! for the kernel several times (for its grace periods, and for both ends of the pair to be gone), some 100 ms in all, in which
 //! the loop serves others; when many programs end at once it is waited for all of them together. The slot's number is free
 //! when that is done. A daemon that ends before finishes what it has begun, and leaves the rest to its successor, which takes
 //! away whatever no program has.
@@ -19,7 +19,7 @@ use crate::clock::{Now, now};
 use crate::gate::Remains;
 use crate::ledger::SlotId;
 use crate::limits::{AGAIN_AFTER, LETTING_GO, REMOVED_AGAIN_AFTER_MAX, WAITED_FOR};
-use crate::slot;
+use crate::slot::{self, SlotPair};
 use crate::worker::Worker;
 
 /// A slot that is closed, and where what is left of it is.
@@ -32,6 +32,8 @@ type Removed = Vec<(Closed, Result<()>)>;
 pub(in crate::daemon) struct Removals {
     worker: Worker<(), Removed>,
     waiting: Vec<Closed>,
+    /// What the daemon has of their places. To let go of one the kernel waits, too: for anyone who uses its packet socket.
+    places: Vec<SlotPair>,
     /// Those that could not be taken away, for which the kernel had nothing left, say, and when that is tried again.
     failed: Vec<(Now, Closed)>,
     /// All of which something is left, and how often each could not be taken away.
@@ -46,6 +48,7 @@ impl Removals {
         Ok(Self {
             worker: Worker::new()?,
             waiting: Vec::new(),
+            places: Vec::new(),
             failed: Vec::new(),
             going: BTreeMap::new(),
             is_at_work: false,
@@ -53,9 +56,15 @@ impl Removals {
     }
 
     /// A slot has been closed.
-    pub(in crate::daemon) fn add(&mut self, slot: SlotId, remains: Remains) {
+    pub(in crate::daemon) fn add(
+        &mut self,
+        slot: SlotId,
+        remains: Remains,
+        place: Option<SlotPair>,
+    ) {
         self.going.insert(slot, 0);
         self.waiting.push((slot, remains));
+        self.places.extend(place);
     }
 
     /// Whether something is left of a slot.
@@ -75,7 +84,9 @@ impl Removals {
         }
         if !self.is_at_work && !self.waiting.is_empty() {
             let closed = std::mem::take(&mut self.waiting);
+            let places = std::mem::take(&mut self.places);
             let remove = move || {
+                let_go(places);
                 let removed = remove(&closed);
                 closed.into_iter().zip(removed).collect()
             };
@@ -184,6 +195,18 @@ fn remove(closed: &[Closed]) -> Vec<Result<()>> {
         }
         forgotten
     })
+}
+
+/// Lets go of places, some at the same time.
+fn let_go(mut places: Vec<SlotPair>) {
+    let part = places.len().div_ceil(LETTING_GO);
+    std::thread::scope(|scope| {
+        while !places.is_empty() {
+            let some = places.split_off(places.len().saturating_sub(part));
+            // Without a thread to be had they go here, with what it was to do.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || drop(some));
+        }
+    });
 }
 
 fn forget(closed: &[Closed]) -> Vec<Result<()>> {
