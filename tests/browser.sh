@@ -15,7 +15,7 @@ need_programs "a browser" python3
 begin
 lab=browser-$$
 
-python3 "$here/browser.py" make "$work" || { bad "the site"; exit 1; }
+python3 -S "$here/browser.py" make "$work" || { bad "the site"; exit 1; }
 for tool in "brotli br" "zstd zst" "gzip gz"; do
     command -v "${tool% *}" >/dev/null || { echo "SKIPPED: a browser and ${tool% *}: no program to compress with"; continue; }
     for file in "$work"/site/app/*.js "$work"/site/app/*.css; do
@@ -43,7 +43,7 @@ visit() {
     stop; local status=$?
     [ $status = 0 ] || bad "$name: the server ends in order" "status $status: $(cat "$work/err")"
     # shellcheck disable=SC2086
-    said=$(python3 "$here/browser.py" judge "$work" "http://$host/" $codings) || failures=$((failures + 1))
+    said=$(python3 -S "$here/browser.py" judge "$work" "http://$host/" $codings) || failures=$((failures + 1))
     sed -E "s/^(not ok|ok) /&$name: /" <<<"${said:-not ok the visit: nothing can be said of it}"
     "$exos" lab down --name $lab >/dev/null
 }

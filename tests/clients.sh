@@ -217,7 +217,7 @@ if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::
     same "and the first goes on" 200 "$(code $v4/)"
     serve_pid=$(pgrep -P "$server" -x exos || echo "$server")
     kill -USR1 "$serve_pid"; await grep '^{.*}$' "$work/out"
-    check "statistics on SIGUSR1 are JSON" bash -c "grep -m1 '^{' '$work/out' | python3 -m json.tool >/dev/null"
+    check "statistics on SIGUSR1 are JSON" bash -c "grep -m1 '^{' '$work/out' | python3 -S -m json.tool >/dev/null"
     stop; same "it stops in order" 0 $?
     has "the interface is as it was" "none" "none$("$exos" lab exec --name $lab a -- ip -d link show "$wire" | grep -o 'xdp')"
 else
@@ -332,7 +332,7 @@ if start lab "$site" --link "xdp:$wire" --share-address --port 8080; then
     check "--share-address, a large document" cmp "$work/got" "$site/large.bin"
     load "shared address" client http://10.10.0.1:8080
     browse "shared address" client http://10.10.0.1:8080
-    "$exos" lab exec --name $lab a -- python3 -m http.server 8081 --directory "$site" >/dev/null 2>&1 &
+    "$exos" lab exec --name $lab a -- python3 -S -m http.server 8081 --directory "$site" >/dev/null 2>&1 &
     other=$!; await_port 8081
     same "the host's own ports go on" 200 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' http://10.10.0.1:8081/small.txt)"
     kill $(pgrep -P $other) $other 2>/dev/null; wait $other 2>/dev/null
@@ -343,7 +343,7 @@ else
 fi
 
 # A port of the host that is taken.
-"$exos" lab exec --name $lab a -- python3 -m http.server 8082 --directory "$site" >/dev/null 2>&1 &
+"$exos" lab exec --name $lab a -- python3 -S -m http.server 8082 --directory "$site" >/dev/null 2>&1 &
 other=$!; await_port 8082
 taken=$(timeout 60 "$exos" lab exec --name $lab a -- "$exos" serve "$site" --link "xdp:$wire" --share-address --port 8082 2>&1); status=$?
 same "a taken port is refused" 1 $status
@@ -383,7 +383,7 @@ for _ in range(100):
     open = sum(map(is_open, held))
     if open <= 8: break
 print(open)'
-    same "of 20 connections of one peer 8 stand" 8 "$(client timeout 60 python3 -c "$many")"
+    same "of 20 connections of one peer 8 stand" 8 "$(client timeout 60 python3 -S -c "$many")"
     stop; same "it stops in order after that" 0 $?
 else
     bad "it starts with a log and limits" "$(cat "$work/err")"

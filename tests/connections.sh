@@ -25,7 +25,7 @@ memory_of() { awk '/^Pss:/ { print $2 }' "/proc/$1/smaps_rollup"; }
 # most_of PID: the most that it ever had, in KB.
 most_of() { awk '/^VmHWM/ { print $2 }' "/proc/$1/status"; }
 # got EXPRESSION: of the load's JSON, which is called r.
-got() { python3 -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
+got() { python3 -S -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
 are_open() { tail -n 1 "$work/progress" 2>/dev/null | grep -q " $1 connections"; }
 # hold COUNT SECONDS: opens this many and holds them; $client_kb and $server_kb are what the two processes have then.
 hold() {
@@ -44,7 +44,7 @@ hold() {
     kill -INT "$peer"; wait "$peer"; peer=
 }
 # server_says EXPRESSION: of the counters of the server, which has ended.
-server_says() { tail -n 1 "$work/out" | python3 -c "import json, sys; s = json.load(sys.stdin)['counters']; print($1)" 2>&1; }
+server_says() { tail -n 1 "$work/out" | python3 -S -c "import json, sys; s = json.load(sys.stdin)['counters']; print($1)" 2>&1; }
 # within NAME MOST GOT: a number of bytes.
 within() { if [ "$3" -le "$2" ]; then ok "$1: $3"; else bad "$1" "$3, more than $2"; fi; }
 

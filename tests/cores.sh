@@ -26,7 +26,7 @@ begin
 expect() { local name=$1; shift; if "$@"; then ok "$name"; else bad "$name" "not so: $*"; fi; }
 client() { ip netns exec "$client_net" "$@"; }
 fetch() { client curl -sS -m 30 "$@"; }
-visit() { client python3 "$here/cores.py" "$@" || failures=$((failures + 1)); }
+visit() { client python3 -S "$here/cores.py" "$@" || failures=$((failures + 1)); }
 
 # wire QUEUES: a veth between two namespaces, whose server's end has this many queues.
 wire() {
@@ -46,7 +46,7 @@ serve() { launch http ip netns exec "$server_net" "$exos" serve --link xdp:wire 
 # start OPTIONS...: the same at addresses of its own.
 start() { serve --address 10.0.0.1/24 --address fd00::1/64 --status /.exos --status-allow 0.0.0.0/0 "$@"; }
 # number NAME: a number of the last JSON report, jq's way without jq.
-number() { python3 -c 'import json,sys; print(eval("report" + sys.argv[2], {"report": json.loads(open(sys.argv[1]).readlines()[-1])}))' "$work/out" "$1"; }
+number() { python3 -S -c 'import json,sys; print(eval("report" + sys.argv[2], {"report": json.loads(open(sys.argv[1]).readlines()[-1])}))' "$work/out" "$1"; }
 
 mkdir "$work/site"
 echo '<title>home</title>' >"$work/site/index.html"

@@ -50,7 +50,7 @@ begin_dump cut "$exos" dump -i wire -s 60 -x --json -c 2 icmp
 client ping -c 1 -W 20 10.10.0.10 >/dev/null
 wait $dump
 same "cut, by a filter, both ways" "in 98 60 out 98 60" \
-    "$(python3 -c 'import json,sys; print(*(w for l in sys.stdin for p in [json.loads(l)] for w in (p["direction"], p["length"], p["captured"])))' <"$work/cut")"
+    "$(python3 -S -c 'import json,sys; print(*(w for l in sys.stdin for p in [json.loads(l)] for w in (p["direction"], p["length"], p["captured"])))' <"$work/cut")"
 
 # Who watches and does not read loses; the program neither waits nor fails, and it is said how much.
 begin_dump slow "$exos" dump --pid $server -w "$work/slow.pcapng"

@@ -52,7 +52,7 @@ serve 22 unshare --mount bash -c "mount --bind '$work/home' /root; exec dropbear
 measured() {
     local field=$1; shift
     client timeout -k 1 100 iperf3 --client "$to" --json "$@" >"$work/iperf" 2>&1
-    python3 -c "import json, sys; v = json.load(open('$work/iperf')); print(v.get('error') or v['end']$field)" 2>&1
+    python3 -S -c "import json, sys; v = json.load(open('$work/iperf')); print(v.get('error') or v['end']$field)" 2>&1
 }
 # more NAME BOUND GOT
 more() { if [[ $3 =~ ^[0-9]+$ ]] && [ "$3" -ge "$2" ]; then ok "$1"; else bad "$1" "wanted $2 at least, got '$3'"; fi; }

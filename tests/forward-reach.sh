@@ -20,7 +20,7 @@ settings_() {
         ip -n "$net-$host" address add fd10::20/128 dev lo ;;
     tunnel)
         settings_ $host direct
-        (exec ip netns exec "$net-$host" python3 "$here/forward.py" unwrap unwrap) & started+=($!); unwrapping+=($!)
+        (exec ip netns exec "$net-$host" python3 -S "$here/forward.py" unwrap unwrap) & started+=($!); unwrapping+=($!)
         await ip -n "$net-$host" link set unwrap up || bad "a tunnel ends at $host"
         in_ $host sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.unwrap.rp_filter=0 ;;
     esac
@@ -184,7 +184,7 @@ ip -n "$net-two" route delete 10.10.0.1/32
 check "a server is added" ctl add 10.10.0.12 --listener tcp:10.10.0.20:7
 check "the other is drained" ctl drain 10.10.0.11 --listener tcp:10.10.0.20:7
 goes_by direct 10.10.0.20
-of() { ctl status --json | python3 -c "import json, sys; print(next(s['$2'] for s in json.load(sys.stdin)['status']['servers'] if s['protocol'] == 'tcp' and s['server'] == '$1' and s['reach'] == 'direct'))"; }
+of() { ctl status --json | python3 -S -c "import json, sys; print(next(s['$2'] for s in json.load(sys.stdin)['status']['servers'] if s['protocol'] == 'tcp' and s['server'] == '$1' and s['reach'] == 'direct'))"; }
 same "which was the new one's" True "$([ "$(of 10.10.0.12:7 bytes_to_servers)" -gt 300000 ] && echo True)"
 echo "$head"'[[service]]
 listen = ["10.10.0.20:7"]

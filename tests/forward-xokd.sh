@@ -54,7 +54,7 @@ ask_for_report() { kill -USR1 "$forwarder"; }
 # slot PROGRAM EXPRESSION: of what the daemon says of it, as `s`.
 slot() {
     nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top" 2>&1
-    python3 -c "
+    python3 -S -c "
 import json
 report = json.load(open('$work/top'))['report']
 s = next((s for i in report['interfaces'] for s in i['slots'] if s['program'] == '$1'), None)
@@ -191,7 +191,7 @@ kept=(--listen 10.10.0.20:7 '[fd10::20]:7' --to 10.10.0.11 10.10.0.12 fd10::11 f
 # awaited EXPRESSION: of what the daemon keeps for successors, as `a`.
 awaited() {
     nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top" 2>&1
-    python3 -c "
+    python3 -S -c "
 import json
 a = json.load(open('$work/top'))['report']['interfaces'][0]['awaited']
 print($1)" 2>&1
@@ -310,7 +310,7 @@ ends TERM 0
 # ---- servers behind a tunnel ----
 
 for host in one two; do
-    (exec ip netns exec "$net-$host" python3 "$here/forward.py" unwrap unwrap) & programs+=($!)
+    (exec ip netns exec "$net-$host" python3 -S "$here/forward.py" unwrap unwrap) & programs+=($!)
     await ip -n "$net-$host" link set unwrap up || bad "a tunnel ends at $host"
     in_ $host sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.unwrap.rp_filter=0 \
         net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2

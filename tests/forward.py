@@ -334,6 +334,7 @@ def refused(address, port):
 def knock(address, port, patience, files):
     """At most one may fail: in the moment in which a server goes it may have been asked already."""
     made, wrong, worst = [0] * 4, [], [0.0] * 4
+    began = time.monotonic()
 
     def visit(n):
         while not os.path.exists(f"{files}.enough"):
@@ -341,7 +342,7 @@ def knock(address, port, patience, files):
             try:
                 connect(address, port).close()
             except OSError as error:
-                wrong.append(str(error))
+                wrong.append(f"{error}, after {begin - began:.3f} s, within {time.monotonic() - begin:.3f} s")
             worst[n] = max(worst[n], time.monotonic() - begin)
             made[n] += 1
             if sum(made) >= 100:
@@ -354,7 +355,7 @@ def knock(address, port, patience, files):
         visit.join()
     print(f"{len(wrong)} of {sum(made)} connections failed, and the slowest took {max(worst) * 1000:.0f} ms")
     if len(wrong) > 1:
-        return f"{len(wrong)} of {sum(made)} were not made: {wrong[0]}"
+        return f"{len(wrong)} of {sum(made)} were not made: {wrong[0]}; {wrong[-1]}"
     return "" if max(worst) <= float(patience) else f"the slowest took {max(worst):.3f} s"
 
 

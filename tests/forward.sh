@@ -93,7 +93,7 @@ short_connections() {
         echo "SKIPPED: wrk through the forwarder: not installed (apt-get install wrk)"
     fi
     in_ client timeout 60 "$exos" load http://10.10.0.20/one.txt --sockets -c 4 -n 500 --requests-per-connection 1 --json >"$work/load" 2>"$work/said"
-    same "exos load is answered" "500 0" "$(python3 -c "import json; v = json.load(open('$work/load')); print(v['responses'], sum(v['errors'].values()))" 2>&1; cat "$work/said")"
+    same "exos load is answered" "500 0" "$(python3 -S -c "import json; v = json.load(open('$work/load')); print(v['responses'], sum(v['errors'].values()))" 2>&1; cat "$work/said")"
     begun=$(($(counters kernel_flows_begun) - begun))
     same "their connections were in the kernel" True "$([ $begun -ge 500 ] && echo True)"
     check "and none is left there" await none_is_left
@@ -147,7 +147,7 @@ killed_and_started --control "$work/control"
 
 ctl() { "$exos" forward ctl --control "$work/control" "$@"; }
 # of SERVER FIELD: what the forwarder says of a server of TCP.
-of() { ctl status --json | python3 -c "import json, sys; print(next((s['$2'] for s in json.load(sys.stdin)['status']['servers'] if s['protocol'] == 'tcp' and s['server'] == '$1'), 'nothing'))"; }
+of() { ctl status --json | python3 -S -c "import json, sys; print(next((s['$2'] for s in json.load(sys.stdin)['status']['servers'] if s['protocol'] == 'tcp' and s['server'] == '$1'), 'nothing'))"; }
 # visit N: this many connections, each with a document.
 visit() { local n; for n in $(seq "$1"); do in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20/one.txt || return 1; done; }
 unanswered() { ! in_ client curl -gsS -m 2 -o /dev/null http://10.10.0.20/one.txt; }
@@ -230,7 +230,7 @@ mkdir -p "/etc/netns/$net-forwarder"
 hosts_are() { printf '%s\n' '127.0.0.1 localhost' "$@" >"/etc/netns/$net-forwarder/hosts"; }
 # Anyone who looks in that table and nowhere else.
 echo 'hosts: files' >"/etc/netns/$net-forwarder/nsswitch.conf"
-named() { ctl status --json | python3 -c "import json, sys; print(*sorted(s['server'] for s in json.load(sys.stdin)['status']['servers'] if s['name'] == 'web.test' and not s['leaving']))"; }
+named() { ctl status --json | python3 -S -c "import json, sys; print(*sorted(s['server'] for s in json.load(sys.stdin)['status']['servers'] if s['name'] == 'web.test' and not s['leaving']))"; }
 stands_for() { [ "$(named)" = "$1" ]; }
 echoes one; echoes two
 hosts_are
@@ -441,7 +441,7 @@ about=
 # ---- servers that stop and come back are found out, by asking them and by what becomes of connections ----
 
 # web HOST: a web server there, whose process is $web.
-web() { (cd "$work/site" && exec ip netns exec "$net-$1" python3 -m http.server --bind :: 81) >/dev/null 2>&1 & web=$!; await in_ "$1" curl -sS -o /dev/null http://127.0.0.1:81/; }
+web() { (cd "$work/site" && exec ip netns exec "$net-$1" python3 -S -m http.server --bind :: 81) >/dev/null 2>&1 & web=$!; await in_ "$1" curl -sS -o /dev/null http://127.0.0.1:81/; }
 # is SERVER FIELD VALUE: the forwarder says so of a server.
 is() { [ "$(of "$1" "$2")" = "$3" ]; }
 passes() { [ "$(of "$1" checks_passed)" -ge "$2" ]; }

@@ -49,8 +49,8 @@ wire=(--link xdp:wire "${addresses[@]}")
 
 # outsider PROCESS STATISTICS [daemon]
 outsider() {
-    inside b -- timeout 300 python3 "$here/segments.py" wire "$1" "$2" || failures=$((failures + 1))
-    inside b -- timeout 300 python3 "$here/hostile.py" wire "$@" || failures=$((failures + 1))
+    inside b -- timeout 300 python3 -S "$here/segments.py" wire "$1" "$2" || failures=$((failures + 1))
+    inside b -- timeout 300 python3 -S "$here/hostile.py" wire "$@" || failures=$((failures + 1))
 }
 if [ "${2:-}" = daemon ]; then
     chmod -R a+rX "$site"
@@ -80,7 +80,7 @@ fi
 for n in $(seq 20 39); do inside b -- ip address add 10.10.0.$n/24 dev wire; done
 inside b -- ip address add fd10::3/64 dev wire nodad
 if serve "$site" "${wire[@]}" --json --max-connections 24 --max-peer-connections 4 --min-head-rate 100 --min-read-rate 50000; then
-    timeout 300 "$exos" lab exec --name $lab b -- python3 "$here/limits.py" "$server" "$work/out" "$site/large.bin" || failures=$((failures + 1))
+    timeout 300 "$exos" lab exec --name $lab b -- python3 -S "$here/limits.py" "$server" "$work/out" "$site/large.bin" || failures=$((failures + 1))
     stop; same "it stops in order after clients at their limits" 0 $?
     same "and has not complained of them" "" "$(grep -i 'panic\|error' "$work/err")"
 fi
@@ -143,7 +143,7 @@ stop
 # after it. (A client whose SYN comes after it is rightly refused.)
 mkfifo "$work/go"
 if serve "$site" "${wire[@]}"; then
-    inside b -- python3 -c '
+    inside b -- python3 -S -c '
 import socket, sys
 clients = [socket.create_connection(("10.10.0.10", 80), timeout=60) for _ in range(16)]
 for s in clients:

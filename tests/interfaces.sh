@@ -46,7 +46,7 @@ page() { [[ $(fetch "$1" "$2") == "$3"* ]]; }
 # read_slowly NET HOST: gets the large document, a little at a time until $work/go is there; $work/begun says that it comes.
 read_slowly() {
     rm -f "$work/begun" "$work/go" "$work/got"
-    on "$1" python3 -c '
+    on "$1" python3 -S -c '
 import os, socket, sys, time
 host, work = sys.argv[1:]
 made = socket.create_connection((host, 80), 60)
@@ -65,7 +65,7 @@ open(work + "/got", "wb").write(came.split(b"\r\n\r\n", 1)[1])' "$2" "$work" &
 # is_read: it has come whole.
 is_read() { touch "$work/go"; wait "$reader" && cmp -s "$work/got" "$work/site/large.bin"; }
 # report WORDS: what the last report says, of a Python expression about it.
-report() { python3 -c 'import json,sys; print(eval(sys.argv[2], {"r": json.loads(open(sys.argv[1]).readlines()[-1])}))' "$work/out" "$1"; }
+report() { python3 -S -c 'import json,sys; print(eval(sys.argv[2], {"r": json.loads(open(sys.argv[1]).readlines()[-1])}))' "$work/out" "$1"; }
 refused() { on "$host" "$exos" serve --via none --check "$@" 2>&1; }
 
 mkdir "$work/site"
@@ -139,7 +139,7 @@ first=(--link xdp:eth1 --address 10.0.1.1/24 --gateway 10.0.1.2 --address fd00:1
 second=(--link xdp:eth3 --address 10.0.3.1/24 --gateway 10.0.3.2 --address fd00:3::1/64 --gateway fd00:3::2)
 load() { on "$host" timeout 60 "$exos" load --json -c 8 -n 400 "$@" >"$work/load" 2>"$work/load.err"; }
 # got EXPRESSION: of the load's JSON.
-got() { python3 -c 'import json,sys; r = json.load(open(sys.argv[1])); cores = r["generators"][0]["cores"]; print(*eval(sys.argv[2]))' "$work/load" "$1" 2>&1; }
+got() { python3 -S -c 'import json,sys; r = json.load(open(sys.argv[1])); cores = r["generators"][0]["cores"]; print(*eval(sys.argv[2]))' "$work/load" "$1" 2>&1; }
 for at in "1 10.0.9.1" "2 [fd00:9::1]"; do
     [ "$(nproc)" -ge "${at% *}" ] || continue
     about="a load on ${at% *} core(s): "

@@ -72,14 +72,14 @@ twelve() { local at; for at in $(seq 12); do [ "$(outside curl -sS -m 60 "$1/")"
 # peer_echoes PORT: a server here that sends back what comes.
 peer_echoes() {
     : >"$work/echo"
-    ip netns exec "$net" python3 "$here/tools.py" serve-echo "$1" >"$work/echo" 2>&1 &
+    ip netns exec "$net" python3 -S "$here/tools.py" serve-echo "$1" >"$work/echo" 2>&1 &
     peer=$!
     await grep -q listening "$work/echo"
 }
 
 # peer_serves ADDRESS: a web server here, with the site.
 peer_serves() {
-    ip netns exec "$net" python3 -m http.server --directory "$work/site" 8000 >"$work/http" 2>&1 &
+    ip netns exec "$net" python3 -S -m http.server --directory "$work/site" 8000 >"$work/http" 2>&1 &
     peer=$!
     await outside curl -s -o /dev/null "http://$1:8000/"
 }

@@ -39,13 +39,13 @@ beside() {
     timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --json --timeout 60s --no-probe "$@" >"$work/load" 2>"$work/load.err"
     sleep 1
     kill -INT "$tcpdump"; wait "$tcpdump"; tcpdump=
-    python3 "$here/load-capture.py" "$work/load" "$work/capture" 10.10.0.1:80 >"$work/both" 2>"$work/both.err"
+    python3 -S "$here/load-capture.py" "$work/load" "$work/capture" 10.10.0.1:80 >"$work/both" 2>"$work/both.err"
     if ! grep -q '^0 packets dropped by kernel' "$work/said"; then
         echo "SKIPPED: $name: the capture has lost packets"
         return
     fi
-    same "$name: as many requests in the capture" "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["responses"])' "$work/load" 2>&1)" \
-        "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["captured"])' "$work/both" 2>&1; cat "$work/both.err")"
+    same "$name: as many requests in the capture" "$(python3 -S -c 'import json, sys; print(json.load(open(sys.argv[1]))["responses"])' "$work/load" 2>&1)" \
+        "$(python3 -S -c 'import json, sys; print(json.load(open(sys.argv[1]))["captured"])' "$work/both" 2>&1; cat "$work/both.err")"
     [ -z "$measure" ] || cat "$work/both"
 }
 

@@ -40,7 +40,7 @@ loads() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --json "$
 load() { loads --link xdp:wire --address 10.10.0.20/24 --address fd10::20/64 --cores 2 "$@"; }
 over_sockets() { loads --sockets "$@"; }
 # got EXPRESSIONS: of the load's JSON, which is called r; its cores are called cores.
-got() { python3 -c "
+got() { python3 -S -c "
 import json; r = json.load(open('$work/load')); cores = r['generators'][0]['cores']; print(*($1,))" 2>&1; }
 # parts: how many responses each core has, and that they are all.
 parts="len(cores), sum(on['responses'] for on in cores) == r['responses'], min(on['responses'] for on in cores)"
@@ -93,7 +93,7 @@ fi
 
 : >"$work/nginx/log"
 "$exos" lab exec --name "$lab" a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
-await eval 'inside b -- python3 -c "import socket; socket.create_connection((\"10.10.0.1\", 80))"' || { bad "nginx starts" "$(cat "$work/nginx/error")"; exit 1; }
+await eval 'inside b -- python3 -S -c "import socket; socket.create_connection((\"10.10.0.1\", 80))"' || { bad "nginx starts" "$(cat "$work/nginx/error")"; exit 1; }
 # logged NAME LINES: this many since the last call, each with another pair of address and port.
 logged() {
     await eval '[ "$(wc -l <"$work/nginx/log")" -ge '"$2"' ]'
@@ -127,7 +127,7 @@ same "nginx, by sockets: a connection for each" "4000 4000 {} 2 True 2000" "$(go
 await eval '[ "$(wc -l <"$work/nginx/log")" -ge 4000 ]'
 same "nginx, by sockets: each is logged" 4000 "$(wc -l <"$work/nginx/log")"
 over_sockets http://10.10.0.1/small --cores 2 -d 600ms --warm-up 200ms --timeout 1s --find-peak 'p99<500ms'
-same "nginx, by sockets: its peak" "True" "$(python3 -c "import json; r = json.load(open('$work/load')); print(r['peak_rate'] == max(s['rate'] for s in r['steps'] if s['holds']))")"
+same "nginx, by sockets: its peak" "True" "$(python3 -S -c "import json; r = json.load(open('$work/load')); print(r['peak_rate'] == max(s['rate'] for s in r['steps'] if s['holds']))")"
 
 # ---- signals reach both cores, and all that either has open is reset ----
 

@@ -42,7 +42,7 @@ knows a "$wire" 10.10.0.2 b "$other"
 knows a "$wire" 10.10.0.20 b "$other"
 knows b "$other" 10.10.0.1 a "$wire"
 # counted: packets and bytes that came to the server's side, and that left it.
-counted() { inside a -- ip -s -j link show dev "$wire" | python3 -c 'import json, sys; s = json.load(sys.stdin)[0]["stats64"]; print(*(s[way][what] for way in ("rx", "tx") for what in ("packets", "bytes")))'; }
+counted() { inside a -- ip -s -j link show dev "$wire" | python3 -S -c 'import json, sys; s = json.load(sys.stdin)[0]["stats64"]; print(*(s[way][what] for way in ("rx", "tx") for what in ("packets", "bytes")))'; }
 # rests: until the counters have stood still for a second; what went before is over.
 rests() {
     local before now
@@ -65,7 +65,7 @@ agrees() {
     rests
     after=$(counted)
     # shellcheck disable=SC2086
-    said=$(python3 -c '
+    said=$(python3 -S -c '
 import json, sys
 results = json.load(open(sys.argv[1])); link = results["link"]
 before, after = (list(map(int, sys.argv[n:n + 4])) for n in (2, 6))
@@ -77,7 +77,7 @@ assert link["packets_dropped"] or bytes_from == link["bytes_received"] - 14 * pa
 print(results["responses"])' "$work/load" $before $after 2>&1)
     same "$name: packets and bytes, of $responses responses" "$responses" "$(tail -n 1 <<<"$said")"
     same "$name: bytes of responses, as nginx counts them" "$(awk '{ all += $1 } END { print all }' "$work/nginx/log")" \
-        "$(python3 -c 'import json; print(json.load(open("'"$work/load"'"))["response_bytes"])' 2>&1)"
+        "$(python3 -S -c 'import json; print(json.load(open("'"$work/load"'"))["response_bytes"])' 2>&1)"
 }
 
 "$exos" lab exec --name "$lab" a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!

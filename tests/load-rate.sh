@@ -26,7 +26,7 @@ load() {
     shift
     timeout 200 "$exos" lab exec --name "$lab" b -- "$exos" load $url "${by[@]}" --json "$@" >"$work/load" 2>"$work/load.err"
 }
-got() { python3 -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
+got() { python3 -S -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
 
 lab_up || { bad "lab up"; exit 1; }
 pinned=()
@@ -39,7 +39,7 @@ if [ -n "$measure" ]; then
         peak=$(got "r['peak_rate']")
         echo "$carrier: peak $peak/s"
         for tenths in 1 2 4 6 8; do
-            rate=$(python3 -c "print(round($peak * $tenths / 10))")
+            rate=$(python3 -S -c "print(round($peak * $tenths / 10))")
             for arrivals in "" --poisson; do
                 # shellcheck disable=SC2086
                 load $carrier --core 1 --rate "$rate" -d 4s $arrivals

@@ -51,7 +51,7 @@ ended() {
     done
     wait "$loading"; status=$?; loading=
 }
-got() { python3 -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
+got() { python3 -S -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
 # has_connections COUNT: this many of the server's stand.
 has_connections() { [ "$(inside a -- ss -Htn state established sport = :80 | wc -l)" -ge "$1" ]; }
 # answered COUNT: this many requests more than when the load began.

@@ -42,12 +42,12 @@ load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp
 # that may be, the generator was late.
 found() {
     local said late
-    said=$(python3 -c '
+    said=$(python3 -S -c '
 import json, sys
 verdict = json.load(open(sys.argv[1]))["verdict"]
 for it in [verdict, *verdict["also"]]:
     print(it["limited_by"] + ": " + "; ".join(it["reasons"]))' "$work/load" 2>&1)
-    late=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["times_us"]["slip"]["p99"] > 1000)' "$work/load" 2>&1)
+    late=$(python3 -S -c 'import json, sys; print(json.load(open(sys.argv[1]))["times_us"]["slip"]["p99"] > 1000)' "$work/load" 2>&1)
     if grep -q "^$2: .*$3" <<<"$said"; then ok "$1"
     elif [ "${4:-} $late" = "late True" ] && grep -q "^generator: .*late or more" <<<"$said"; then ok "$1 (it is not told: we were late)"
     else bad "$1" "$said $(cat "$work/load.err")"

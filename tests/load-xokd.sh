@@ -29,7 +29,7 @@ POLICY
 }
 # load ARGUMENTS...: its JSON is in $work/load.
 load() { timeout 100 "${as_nobody[@]}" "$work/exos" load --via xokd --xokd "$socket" --json "$@" >"$work/load" 2>"$work/load.err"; }
-got() { python3 -c "import json; r = json.load(open('$work/load')); print(*($1))" 2>&1 || cat "$work/load.err"; }
+got() { python3 -S -c "import json; r = json.load(open('$work/load')); print(*($1))" 2>&1 || cat "$work/load.err"; }
 
 load http://10.10.0.2/small -n 5
 same "without a daemon nothing is begun" 1 $?

@@ -24,7 +24,7 @@ load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp
 # over_sockets ARGUMENTS...: the same over the kernel's sockets, as nobody and without privileges.
 over_sockets() { timeout 100 "$exos" lab exec --name "$lab" "${over_sockets_at:-b}" -- setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$work/exos" load --sockets --json "$@" >"$work/load" 2>"$work/load.err"; }
 # got EXPRESSION: of the load's JSON, which is called r.
-got() { python3 -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
+got() { python3 -S -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
 # refused NAME WANTED ARGUMENTS...: no load is begun, and it is said why.
 refused() {
     local name=$1 wanted=$2 status; shift 2
@@ -311,7 +311,7 @@ fi
 
 # ---- without a link: over a pair of its own, to a server of this host ----
 
-python3 -m http.server 8099 --bind 127.0.0.1 --directory "$work/site" >/dev/null 2>&1 & peer=$!
+python3 -S -m http.server 8099 --bind 127.0.0.1 --directory "$work/site" >/dev/null 2>&1 & peer=$!
 if await curl -sf -o /dev/null http://127.0.0.1:8099/small; then
     timeout 60 "$exos" load http://127.0.0.1:8099/small -n 20 -c 2 --json --via none >"$work/load" 2>"$work/load.err"
     same "a server of this host, over a pair of our own" "20 2000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"

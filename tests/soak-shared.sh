@@ -10,4 +10,4 @@
 . "$(dirname "$0")/common.sh"
 need_root "a soak of the daemon"
 need_programs "a soak of the daemon" python3 curl ip:iproute2 setpriv:util-linux
-exec python3 "$here/soak-shared.py" "$exos" "${2:-20}" "${3:-$RANDOM}"
+exec python3 -S "$here/soak-shared.py" "$exos" "${2:-20}" "${3:-$RANDOM}"

@@ -9,4 +9,4 @@
 . "$(dirname "$0")/common.sh"
 need_root "a soak"
 need_programs "a soak" python3 wrk
-exec python3 "$here/soak.py" "$exos" "${EXOS_REQUESTS:-50000}"
+exec python3 -S "$here/soak.py" "$exos" "${EXOS_REQUESTS:-50000}"

@@ -20,9 +20,9 @@ inside() { timeout -k 1 120 "$exos" lab exec --name $lab "$@"; }
 # ours PROGRAM ARGUMENTS...: one of our programs in side a, as the client of one in side b.
 ours() { inside a -- "$exos" "$@" "${own[@]}"; }
 # peer ARGUMENTS...: Linux's stack in side b.
-peer() { inside b -- python3 "$here/tools.py" "$@"; }
+peer() { inside b -- python3 -S "$here/tools.py" "$@"; }
 # field PATH: of the last line of JSON, written as in Python.
-field() { grep '^{' "$work/out" | tail -n 1 | python3 -c "import json, sys; v = json.load(sys.stdin); print(v$1)"; }
+field() { grep '^{' "$work/out" | tail -n 1 | python3 -S -c "import json, sys; v = json.load(sys.stdin); print(v$1)"; }
 
 lab_up || { bad "lab up"; exit 1; }
 head -c 3000000 /dev/urandom >"$work/noise"
@@ -75,13 +75,13 @@ fi
 
 # Our programs as clients of Linux's. Each of those writes to a file of its own: what another said before
 # would be taken for what it says.
-inside b -- python3 "$here/tools.py" serve-sink 5000 4 >"$work/peer5000" &
+inside b -- python3 -S "$here/tools.py" serve-sink 5000 4 >"$work/peer5000" &
 sink=$!
 await grep -q listening "$work/peer5000"
 ours chargen --connect 10.10.0.2:5000 --connections 4 --bytes 5M >/dev/null 2>"$work/err"
 same "chargen --connect succeeds" 0 $?
 wait $sink; has "and everything arrived" "20971520 bytes in 4 connections" "$(cat "$work/peer5000")"
-inside b -- python3 "$here/tools.py" serve-source 5001 7000000 >"$work/peer5001" &
+inside b -- python3 -S "$here/tools.py" serve-source 5001 7000000 >"$work/peer5001" &
 source=$!
 await grep -q listening "$work/peer5001"
 ours discard --connect '[fd10::2]:5001' --json >"$work/out" 2>"$work/err"
@@ -91,7 +91,7 @@ refused=$(ours discard --connect 10.10.0.2:5999 2>&1); same "a refused connectio
 has "and the line says so" "was refused" "$refused"
 
 # cat, both ways round.
-inside b -- python3 "$here/tools.py" serve-echo 5002 >"$work/peer5002" &
+inside b -- python3 -S "$here/tools.py" serve-echo 5002 >"$work/peer5002" &
 echo=$!
 await grep -q listening "$work/peer5002"
 ours cat 10.10.0.2:5002 <"$work/noise" >"$work/got" 2>"$work/err"
@@ -106,14 +106,14 @@ check "cat --listen: what it sends arrives" peer exchange 10.10.0.10 7000 "$work
 wait $cat; same "cat --listen succeeds" 0 $?
 check "and it took everything" cmp "$work/got" "$work/noise"
 # A reader that goes away ends it, with a line that says why.
-inside b -- python3 "$here/tools.py" serve-source 5003 50000000 >"$work/peer5003" &
+inside b -- python3 -S "$here/tools.py" serve-source 5003 50000000 >"$work/peer5003" &
 source=$!
 await grep -q listening "$work/peer5003"
 ours cat 10.10.0.2:5003 </dev/null 2>"$work/err" | head -c 1000 >/dev/null
 has "cat: a reader that goes away" "standard output" "$(cat "$work/err")"
 wait $source
 # Side by side with the host, on its address.
-inside b -- python3 "$here/tools.py" serve-echo 5004 >"$work/peer5004" &
+inside b -- python3 -S "$here/tools.py" serve-echo 5004 >"$work/peer5004" &
 echo=$!
 await grep -q listening "$work/peer5004"
 inside a -- "$exos" cat 10.10.0.2:5004 --link xdp:wire --share-address <"$work/noise" >"$work/got" 2>"$work/err"

@@ -51,7 +51,7 @@ whole() {
 we_open() {
     local name=$1 address=$2; shift 2
     rm -f "$work"/got-*
-    inside b -- python3 "$here/wire.py" listen "$address" $port "$work/other" "$work/got-one" 2>"$work/err-linux" & peer=$!
+    inside b -- python3 -S "$here/wire.py" listen "$address" $port "$work/other" "$work/got-one" 2>"$work/err-linux" & peer=$!
     await listening $port
     "$@" <"$work/one" >"$work/got-other" 2>"$work/err"
     wait $peer; peer=
@@ -65,7 +65,7 @@ they_open() {
     # Like netcat, one that listens ends when its peer has finished: so its file is the shorter.
     ours cat --listen --port $port <"$work/short" >"$work/got-one" 2>"$work/err" & peer=$!
     await grep -q "listening" "$work/err"
-    inside b -- python3 "$here/wire.py" connect "$2" $port "$work/one" "$work/got-other" 2>"$work/err-linux"
+    inside b -- python3 -S "$here/wire.py" connect "$2" $port "$work/one" "$work/got-other" 2>"$work/err-linux"
     wait $peer; peer=
     whole "$1" short
     port=$((port + 1))
@@ -78,7 +78,7 @@ while read -r name settings; do
     if [ "${2:-}" = daemon ]; then
         start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
     fi
-    we_open "$name wire: Linux with Linux" 10.10.0.2 inside a -- timeout 120 python3 "$here/wire.py" connect 10.10.0.2 $port /dev/stdin /dev/stdout
+    we_open "$name wire: Linux with Linux" 10.10.0.2 inside a -- timeout 120 python3 -S "$here/wire.py" connect 10.10.0.2 $port /dev/stdin /dev/stdout
     we_open "$name wire: we open, IPv4" 10.10.0.2 ours cat 10.10.0.2:$port
     we_open "$name wire: we open, IPv6" fd10::2 ours cat "[fd10::2]:$port"
     they_open "$name wire: they open, IPv4" 10.10.0.10

@@ -67,7 +67,7 @@ ip netns del exos-$lab-c
 
 # A program ends: the daemon answers for its connections in TIME-WAIT, and the port may be claimed again.
 mkfifo "$work/go"
-client python3 "$here/xokd-life.py" last_ack 10.10.0.10 80 "$wire" <"$work/go" >"$work/peer" &
+client python3 -S "$here/xokd-life.py" last_ack 10.10.0.10 80 "$wire" <"$work/go" >"$work/peer" &
 peer_pid=$!; programs+=($peer_pid)
 exec 9>"$work/go"
 await grep -q closed "$work/peer"

@@ -149,7 +149,7 @@ else
 fi
 
 # Programs that connect.
-client python3 -c '
+client python3 -S -c '
 import socket
 s = socket.create_server(("10.10.0.2", 7000))
 for _ in range(2):
@@ -174,7 +174,7 @@ kill $server 2>/dev/null; wait $server 2>/dev/null
 
 # A program is killed: peers are told, and what it had is free again.
 mkfifo "$work/go"
-client python3 -c '
+client python3 -S -c '
 import socket, sys, time
 s = socket.create_connection(("10.10.0.11", 80))
 s.sendall(b"GET / HTTP/1.1\r\n"); print("connected", flush=True)
@@ -236,7 +236,7 @@ chmod -R a+rX "$work/one" "$work/two" "$work/three"
 share() { local page=$1; shift; start "share-$page" serve "$work/$page" --reuse-port --port 9200 --address 10.10.0.10/24 --address fd10::10/64 "$@"; }
 share one && one_of=$started || bad "a program shares its port" "$(cat "$work/share-one.err")"
 mkfifo "$work/commands"
-client python3 "$here/shared-port.py" 10.10.0.10 9200 <"$work/commands" >"$work/tallies" &
+client python3 -S "$here/shared-port.py" 10.10.0.10 9200 <"$work/commands" >"$work/tallies" &
 clients=$!; programs+=($clients)
 exec 9>"$work/commands"
 tallies=0

@@ -42,7 +42,7 @@ use crate::experiment::cells::{in_turn, measure_cells, some_cells};
 use crate::report::{self, Document, Named, Results, Setting};
 use crate::stage::process::available;
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::{WebArgs, WebStage, wrk};
+use crate::stage::web::{WebArgs, WebStage, until_answered, wrk};
 use cell::Cell;
 use exos_host::{Error, Result};
 use exos_lab::WireKind;
@@ -211,7 +211,12 @@ pub fn measure(args: &ForwardArgs) -> Result<Report> {
                 cell,
                 &contenders,
                 |_| Ok(()),
-                |(), contender| load::run(web, &network, cell, *contender),
+                |(), contender| {
+                    until_answered(|| {
+                        let run = load::run(web, &network, cell, *contender)?;
+                        Ok((u64::from(run.requests_per_sec > 0.0), run))
+                    })
+                },
             )?;
             let results = contenders.iter().zip(runs);
             let results = results.map(|(who, runs)| Outcome::of(*who, runs));

@@ -20,7 +20,7 @@ use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::{Column, Ratio, Tabular, fixed, fixed_or_none, median_of};
 use crate::stage::cpu;
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::{Measured, Server, Serving, Setup};
+use crate::stage::web::{Measured, Server, Serving, Setup, until_answered};
 use exos_host::Result;
 use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
@@ -294,14 +294,17 @@ fn visit(
     visit.connections = CONNECTIONS;
     visit.queues = cores;
     visit.pause_ms = Some(PAUSE.as_millis() as u64);
-    let client = session.start_visit(lab, &visit)?;
-    let before = cpu::of_threads(serving.pid())?;
-    let began = std::time::Instant::now();
-    // Shorter than it measures: it began when we heard of it, or before.
-    std::thread::sleep(Duration::from_secs_f64(0.9 * visit.seconds));
-    let watched = began.elapsed().as_secs_f64();
-    let used = cpu::of_threads(serving.pid())?.since(&before);
-    let visited = client.measured(session, visit.seconds)?;
+    let (visited, used, watched) = until_answered(|| {
+        let client = session.start_visit(lab, &visit)?;
+        let before = cpu::of_threads(serving.pid())?;
+        let began = std::time::Instant::now();
+        // Shorter than it measures: it began when we heard of it, or before.
+        std::thread::sleep(Duration::from_secs_f64(0.9 * visit.seconds));
+        let watched = began.elapsed().as_secs_f64();
+        let used = cpu::of_threads(serving.pid())?.since(&before);
+        let visited = client.measured(session, visit.seconds)?;
+        Ok((visited.requests, (visited, used, watched)))
+    })?;
     let requests_per_sec = visited.per_sec();
     Ok(Seen {
         requests_per_sec,
@@ -320,11 +323,14 @@ fn load(
     connection: Connection,
 ) -> Result<Seen> {
     let load = session.load_of(Server::Exos, connection, DOCUMENT);
-    let command = session.wrk(lab, &load)?;
-    let before = cpu::of_threads(serving.pid())?;
-    let client = session.start("wrk", command, session.cores[1])?;
-    let output = session.output_of(client, load.whole_seconds().into())?;
-    let used = cpu::of_threads(serving.pid())?.since(&before);
+    let (output, used) = until_answered(|| {
+        let command = session.wrk(lab, &load)?;
+        let before = cpu::of_threads(serving.pid())?;
+        let client = session.start("wrk", command, session.cores[1])?;
+        let output = session.output_of(client, load.whole_seconds().into())?;
+        let used = cpu::of_threads(serving.pid())?.since(&before);
+        Ok((Measured::read(&output)?.requests, (output, used)))
+    })?;
     let measured = Measured::of_answers(&output, Server::Exos)?;
     Ok(Seen {
         requests_per_sec: measured.per_sec(),

@@ -15,7 +15,7 @@ use super::figure::{Figures, Goal};
 use super::policy::DIRECT_UID;
 use super::session::{DOCUMENT, Experiment, Session};
 use crate::stage::request::Connection;
-use crate::stage::web::{Lent, LoadReport, Measured, Server, Serving, WebLoad};
+use crate::stage::web::{Lent, LoadReport, Measured, Server, Serving, WebLoad, until_answered};
 use exos_host::{Error, Result};
 use exos_lab::{Side, WireKind};
 use serde_json::Value;
@@ -183,12 +183,19 @@ fn load(session: &Session<'_>, cell: Cell, serving: Serving<'_>) -> Result<Seen>
         connections: cell.connections,
         ..session.load_of(server, cell.connection, DOCUMENT)
     };
-    let command = match cell.client {
-        Client::Wrk => session.wrk(lab, &load)?,
-        Client::Exos => load.by_exos(lab.command(Side::B, &session.program)?, true),
-    };
-    let client = session.start("the client", command, session.cores[1])?;
-    let output = session.output_of(client, load.whole_seconds().into())?;
+    let output = until_answered(|| {
+        let command = match cell.client {
+            Client::Wrk => session.wrk(lab, &load)?,
+            Client::Exos => load.by_exos(lab.command(Side::B, &session.program)?, true),
+        };
+        let client = session.start("the client", command, session.cores[1])?;
+        let output = session.output_of(client, load.whole_seconds().into())?;
+        let answers = match cell.client {
+            Client::Wrk => Measured::read(&output)?.requests,
+            Client::Exos => LoadReport::read(&output).map_or(0, |report| report.responses),
+        };
+        Ok((answers, output))
+    })?;
     let (per_sec, client_busy, errors) = match cell.client {
         Client::Wrk => {
             let measured = Measured::of_answers(&output, server)?;

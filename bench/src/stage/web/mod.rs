@@ -19,5 +19,5 @@ pub(crate) use limit::measure as packet_limit;
 pub(crate) use load::{WebLoad, whole};
 pub use server::Server;
 pub(crate) use server::{Lent, Serving, Setup, available};
-pub(crate) use stage::{Used, WebStage};
+pub(crate) use stage::{Used, WebStage, until_answered};
 pub(crate) use wrk::Measured;

@@ -206,11 +206,14 @@ impl WebStage {
         size: Size,
     ) -> Result<(Measured, Used)> {
         let load = self.load_of(serving.server, connection, size);
-        let command = self.wrk(lab, &load)?;
-        let before = self.times(serving)?;
-        let client = self.start("wrk", command, self.cores[1])?;
-        let output = self.output_of(client, load.whole_seconds().into())?;
-        let used = self.times(serving)?.since(&before);
+        let (output, used) = until_answered(|| {
+            let command = self.wrk(lab, &load)?;
+            let before = self.times(serving)?;
+            let client = self.start("wrk", command, self.cores[1])?;
+            let output = self.output_of(client, load.whole_seconds().into())?;
+            let used = self.times(serving)?.since(&before);
+            Ok((Measured::read(&output)?.requests, (output, used)))
+        })?;
         Ok((Measured::of_answers(&output, serving.server)?, used))
     }
 
@@ -240,15 +243,18 @@ impl WebStage {
         lab: &Lab,
         serving: &Serving<'_>,
         visit: &Visit,
-        meanwhile: impl FnOnce() -> Result<T>,
+        mut meanwhile: impl FnMut() -> Result<T>,
     ) -> Result<(Visited, Used, T)> {
-        let client = self.start_visit(lab, visit)?;
-        let before = self.times(serving)?;
-        // Shorter than it measures: it began when we heard of it, or before.
-        std::thread::sleep(Duration::from_secs_f64(0.9 * visit.seconds));
-        let used = self.times(serving)?.since(&before);
-        let other = meanwhile()?;
-        let visited = client.measured(self, visit.seconds)?;
+        let (visited, used, other) = until_answered(|| {
+            let client = self.start_visit(lab, visit)?;
+            let before = self.times(serving)?;
+            // Shorter than it measures: it began when we heard of it, or before.
+            std::thread::sleep(Duration::from_secs_f64(0.9 * visit.seconds));
+            let used = self.times(serving)?.since(&before);
+            let other = meanwhile()?;
+            let visited = client.measured(self, visit.seconds)?;
+            Ok((visited.requests, (visited, used, other)))
+        })?;
         if visited.requests == 0 {
             let (server, errors) = (serving.server, visited.errors);
             return Err(Error::new(format!(
@@ -269,6 +275,22 @@ impl WebStage {
     }
 }
 
+/// How often a load is made before its server counts as one that does not answer.
+const LOADS_MAX: u32 = 5;
+
+/// Makes a load, which tells how many answers it had, until it had some: while a machine has much else to do, a short one may end
+/// without any.
+pub(crate) fn until_answered<T>(mut load: impl FnMut() -> Result<(u64, T)>) -> Result<T> {
+    let (mut answers, mut seen) = load()?;
+    for _ in 1..LOADS_MAX {
+        if answers > 0 {
+            break;
+        }
+        (answers, seen) = load()?;
+    }
+    Ok(seen)
+}
+
 /// What the processors had done at a moment.
 pub(crate) struct Times {
     at: Instant,
@@ -285,6 +307,23 @@ impl Times {
             process: self.process - before.process,
             server: self.server - before.server,
             client: self.client - before.client,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_made_until_it_is_answered_and_not_for_ever() {
+        for (silent, loads) in [(0, 1), (2, 3), (9, LOADS_MAX)] {
+            let mut made = 0;
+            let seen = until_answered(|| {
+                made += 1;
+                Ok((u64::from(made > silent), made))
+            });
+            assert_eq!((seen.expect("no error"), made), (loads, loads), "{silent}");
         }
     }
 }
