@@ -50,11 +50,10 @@ else
     bad "the server starts" "$(cat "$work/err")"
 fi
 
-# Freed blocks between those in use are not given back by themselves: without more, one and a half times as much after two, and
-# more after each. What lies at the ends of the heaps of threads stays, which is a third at most.
+# Freed blocks between those in use are not given back by themselves: without more, one and a half times as much after two.
 mkdir "$work/many"
 (cd "$work/many" && seq 20000 | split --lines=1 --suffix-length=5 --additional-suffix=.html -)
-is_flat() { [ "$(most VmRSS)" -le $((started + started / 2)) ]; }
+is_flat() { [ "$(most VmRSS)" -le $((started + started / 4)) ]; }
 read_again() { [ "$(grep -c 'read again' "$work/err")" = "$1" ]; }
 if launch http "$exos" lab exec --name "$lab" a -- "$exos" serve --sockets "$work/many"; then
     started=$(most VmRSS)

@@ -99,19 +99,65 @@ while True:
 """
 
 
+# One connection for each time that the listener is readable.
+SELECTING = """
+import select, socket
+listener = socket.create_server(("", 9000), backlog=1000)
+listener.setblocking(False)
+print("listening", flush=True)
+open_ = {}
+while True:
+    for fd in select.select([listener, *open_.values()], [], [])[0]:
+        if fd is listener:
+            s, peer = listener.accept()
+            open_[s.fileno()] = s
+        elif piece := fd.recv(4096):
+            fd.sendall(piece)
+        else:
+            del open_[fd.fileno()]
+            fd.close()
+"""
+
+
+def sink():
+    """Says how many bytes a connection brings, whose reader is slow."""
+    listener = socket.create_server(("", 9100))
+    print("listening", flush=True)
+    s, _ = listener.accept()
+    select.select([], [], [], 0.3)
+    count = 0
+    while piece := s.recv(1 << 16):
+        count += len(piece)
+    print(count, flush=True)
+
+
+def upload(host):
+    """Writes, and ends at once."""
+    socket.create_connection((host, 9100)).sendall(bytes(3000000))
+    os._exit(0)
+
+
 def forking(exos, lab, ip):
+    serving(exos, lab, ip, SERVER, 100)
+
+
+def selecting(exos, lab, ip):
+    serving(exos, lab, ip, SELECTING, 400)
+
+
+def serving(exos, lab, ip, program, count):
     server = subprocess.Popen([exos, "lab", "exec", "--name", lab, "a", "--", exos, "run", "--link", "xdp:wire", "--address", ip + "/24",
-                               "--", sys.executable, "-c", SERVER], stdout=subprocess.PIPE)
+                               "--", sys.executable, "-c", program], stdout=subprocess.PIPE)
     try:
         assert server.stdout.readline() == b"listening\n"
-        subprocess.run([exos, "lab", "exec", "--name", lab, "b", "--", sys.executable, __file__, "visit", ip], check=True, timeout=100)
+        subprocess.run([exos, "lab", "exec", "--name", lab, "b", "--", sys.executable, __file__, "visit", ip, str(count)], check=True, timeout=100)
     finally:
         server.terminate()
         server.wait(20)
 
 
-def visit(ip):
-    sockets = [socket.create_connection((ip, 9000)) for _ in range(100)]
+def visit(ip, count):
+    sockets = [socket.create_connection((ip, 9000)) for _ in range(int(count))]
     for i, s in enumerate(sockets):
         s.sendall(b"%d" % i * 1000)
     for i, s in enumerate(sockets):

@@ -74,6 +74,19 @@ if optional wrk; then
 fi
 check "python3: sockets beside threads, forks, poll and epoll" run -- python3 "$here/run.py" client 10.10.0.2 8000
 
+peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
+await grep -q listening "$work/sink"
+check "python3: writes and ends at once" run -- python3 "$here/run.py" upload 10.10.0.2
+wait $sink; same "and every byte arrives" 3000000 "$(tail -n 1 "$work/sink")"
+# What is left alone ends too.
+"${running[@]}" -- sh -c 'echo $$ >"$0/shell"; exec sleep 100' "$work" 2>/dev/null & server=$!
+await test -s "$work/shell"
+check "the program is one of the supervisor's" kill -0 "$(cat "$work/shell")"
+kill -KILL "$(awk '/^PPid/ {print $2}' "/proc/$(cat "$work/shell")/status")"
+gone() { ! kill -0 "$(cat "$work/shell")" 2>/dev/null; }
+check "a supervisor that is killed takes its program along" await gone
+wait $server 2>/dev/null; server=
+
 # Servers.
 if serve 8080 python3 -m http.server 8080 --directory "$work/docs"; then
     check "python3 -m http.server" got "http://$ip:8080/noise"
@@ -100,4 +113,5 @@ if optional iperf3; then
     wait $server; same "iperf3: it ends by itself" 0 $?; server=
 fi
 check "python3: a server that forks for each connection" python3 "$here/run.py" forking "$exos" $lab $ip
+check "python3: 400 connections at once, accepted one by one" python3 "$here/run.py" selecting "$exos" $lab $ip
 exit $((failures > 0))

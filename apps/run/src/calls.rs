@@ -1,24 +1,26 @@
 //! What each intercepted call does.
 
 use std::collections::VecDeque;
+use std::hash::BuildHasher as _;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
+use exos::inet::limits::EPHEMERAL_FIRST;
 use exos::inet::tcp::Keepalive;
 use exos::net::{TcpListener, TcpStream};
 use exos::{ListenOptions, Options};
 use exos_host::intercept::{self, Call};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, recv, send};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, recv, send, sockopt};
 
 use crate::flow::Flow;
 use crate::limits::PIECE;
 use crate::sockets::{Connecting, Kind, Listening, Socket, pair};
 use crate::supervise::Supervisor;
 use crate::target::{
-    Descriptor, inode, read_address, read_option, tcp_info, write_address, write_option,
-    write_value,
+    Descriptor, copy_timeouts, inode, read_address, read_option, tcp_info, write_address,
+    write_option, write_value,
 };
 
 /// The calls that are told to us.
@@ -98,6 +100,13 @@ impl Supervisor {
         Ok((descriptor, key))
     }
 
+    /// One of the ports that are given out where none is asked for (RFC 6335 §6).
+    fn random_port(&mut self) -> u16 {
+        let hash = self.random.hash_one(self.ports_drawn);
+        self.ports_drawn += 1;
+        EPHEMERAL_FIRST + (hash % u64::from(u16::MAX - EPHEMERAL_FIRST + 1)) as u16
+    }
+
     /// An address that is the stack's, or all of them.
     fn is_ours(&self, ip: IpAddr) -> bool {
         let of_stack = |exos: &mut exos::Exos| exos.stack.addresses().iter().any(|a| a.addr == ip);
@@ -116,7 +125,13 @@ impl Supervisor {
         if descriptor.tcp_family().is_none() {
             return Ok(Answer::Pass);
         }
-        self.sockets.bind(descriptor.inode, address);
+        // The program may ask which port it is before it listens.
+        let port = match address.port() {
+            0 => self.random_port(),
+            port => port,
+        };
+        self.sockets
+            .bind(descriptor.inode, SocketAddr::new(address.ip(), port));
         Ok(Answer::Value(0))
     }
 
@@ -148,6 +163,7 @@ impl Supervisor {
         let listening = Listening {
             listener,
             made: VecDeque::new(),
+            backlog,
             waiting: VecDeque::new(),
         };
         self.add(
@@ -175,8 +191,20 @@ impl Supervisor {
             return Ok(Answer::Pass);
         };
         let bound = self.sockets.bound(descriptor.inode);
-        let from = bound.filter(|bound| !bound.ip().is_unspecified());
+        let from = bound.and_then(|bound| {
+            let ip = match bound.ip().is_unspecified() {
+                true => self.net.with(|exos| exos.stack.source_for(to.ip()))?,
+                false => bound.ip(),
+            };
+            Some(SocketAddr::new(ip, bound.port()))
+        });
         let stream = TcpStream::open(&self.net, to, from, &Options::default())?;
+        if sockopt::socket_keepalive(&descriptor.fd)? {
+            stream.set_keepalive(Some(Keepalive::default()));
+        }
+        if sockopt::socket_linger(&descriptor.fd)? == Some(Duration::ZERO) {
+            stream.set_linger(Some(Duration::ZERO))?;
+        }
         let (theirs, ours) = pair(descriptor.nonblocking)?;
         let filled = match descriptor.nonblocking {
             true => fill(&theirs)?,
@@ -208,6 +236,7 @@ impl Supervisor {
             Kind::Connecting(_) if nonblocking => fails(libc::EALREADY),
             // Also a call that a signal has interrupted, and that the kernel makes again.
             Kind::Connecting(connecting) => {
+                connecting.waiting.retain(|call| self.calls.waits(call));
                 connecting.waiting.push(*call);
                 Ok(Answer::Later)
             }
@@ -235,6 +264,8 @@ impl Supervisor {
         if descriptor.nonblocking {
             return fails(libc::EAGAIN);
         }
+        // Those that a signal has interrupted are made again.
+        listening.waiting.retain(|call| self.calls.waits(call));
         listening.waiting.push_back(*call);
         Ok(Answer::Later)
     }
@@ -246,33 +277,38 @@ impl Supervisor {
         let Kind::Listening(listening) = &mut socket.kind else {
             return fails(libc::EINVAL);
         };
-        let Some((stream, peer)) = listening.made.pop_front() else {
-            return fails(libc::EAGAIN);
-        };
+        if socket.inode != descriptor.inode {
+            return fails(libc::EBADF);
+        }
         let flags = match call.number {
             libc::SYS_accept4 => call.args[3] as i32,
             _ => 0,
         };
         let (theirs, ours) = pair(flags & libc::SOCK_NONBLOCK != 0)?;
-        let given =
-            write_address(call, [call.args[1], call.args[2]], peer, family).and_then(|()| {
-                let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
-                self.calls.give(call, theirs.as_fd(), close_on_exec)
-            });
-        let given = match given {
-            Ok(given) => given,
-            Err(error) => {
-                listening.made.push_front((stream, peer));
-                return Err(error);
-            }
+        copy_timeouts(&descriptor.fd, &theirs)?;
+        let Some((_, peer)) = listening.made.front() else {
+            return fails(libc::EAGAIN);
         };
-        // One less waits in the program's socket.
-        let _ = recv(&descriptor.fd, &mut [0][..], RecvFlags::DONTWAIT);
+        let (peer, close_on_exec) = (*peer, flags & libc::SOCK_CLOEXEC != 0);
+        write_address(
+            &self.calls,
+            call,
+            [call.args[1], call.args[2]],
+            peer,
+            family,
+        )?;
+        let given = self.calls.give(call, theirs.as_fd(), close_on_exec)?;
+        let (stream, _) = listening.made.pop_front().expect("it was just looked at");
+        if listening.made.is_empty() {
+            // The program's socket is not readable any more.
+            let _ = recv(&descriptor.fd, &mut [0][..], RecvFlags::DONTWAIT);
+        }
         self.trace(call, &Ok(i64::from(given)));
         let local = stream.local_addr()?;
         let flow = Kind::Flowing(Flow::new(stream));
-        let key = self.add(&theirs, ours, family, local, Some(peer), flow)?;
-        self.turn(key);
+        let made = self.add(&theirs, ours, family, local, Some(peer), flow)?;
+        self.turn(made);
+        self.take_made(key);
         Ok(())
     }
 
@@ -293,7 +329,13 @@ impl Supervisor {
                 _ => return Ok(Answer::Pass),
             },
         };
-        write_address(call, [call.args[1], call.args[2]], address, family)?;
+        write_address(
+            &self.calls,
+            call,
+            [call.args[1], call.args[2]],
+            address,
+            family,
+        )?;
         Ok(Answer::Value(0))
     }
 
@@ -308,7 +350,12 @@ impl Supervisor {
             let Some(error) = over else {
                 return Ok(Answer::Pass);
             };
-            write_option(call, [call.args[3], call.args[4]], number(&error))?;
+            write_option(
+                &self.calls,
+                call,
+                [call.args[3], call.args[4]],
+                number(&error),
+            )?;
             return Ok(Answer::Value(0));
         };
         let socket = &mut self.sockets.all[key];
@@ -331,13 +378,18 @@ impl Supervisor {
                     Kind::Flowing(flow) => flow.stream.info(),
                     _ => None,
                 };
-                write_value(call, [call.args[3], call.args[4]], &tcp_info(info.as_ref()))?;
+                write_value(
+                    &self.calls,
+                    call,
+                    [call.args[3], call.args[4]],
+                    &tcp_info(info.as_ref()),
+                )?;
                 return Ok(Answer::Value(0));
             }
             (libc::IPPROTO_TCP | libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,
             _ => return fails(libc::ENOPROTOOPT),
         };
-        write_option(call, [call.args[3], call.args[4]], value)?;
+        write_option(&self.calls, call, [call.args[3], call.args[4]], value)?;
         Ok(Answer::Value(0))
     }
 
@@ -352,17 +404,17 @@ impl Supervisor {
         };
         match (call.args[1] as i32, call.args[2] as i32, stream) {
             (libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(stream)) => {
-                stream.set_nodelay(read_option(call, call.args[3])? != 0)?;
+                stream.set_nodelay(read_option(&self.calls, call, call.args[3])? != 0)?;
             }
             (libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(stream)) => {
-                let on = read_option(call, call.args[3])? != 0;
+                let on = read_option(&self.calls, call, call.args[3])? != 0;
                 stream.set_keepalive(on.then(Keepalive::default));
                 return Ok(Answer::Pass);
             }
             (libc::SOL_SOCKET, libc::SO_LINGER, Some(stream)) => {
                 // struct linger: whether, and for how many seconds. Closing never waits here.
-                let on = read_option(call, call.args[3])? != 0;
-                let reset = on && read_option(call, call.args[3] + 4)? == 0;
+                let on = read_option(&self.calls, call, call.args[3])? != 0;
+                let reset = on && read_option(&self.calls, call, call.args[3] + 4)? == 0;
                 stream.set_linger(reset.then_some(Duration::ZERO))?;
                 return Ok(Answer::Pass);
             }
@@ -386,6 +438,7 @@ impl Supervisor {
         let number = call.args[0] as i32;
         let close_on_exec = intercept::closes_on_exec(call.thread, number)?;
         let places = intercept::registrations(call.thread, number, descriptor.inode)?;
+        copy_timeouts(&descriptor.fd, theirs)?;
         self.calls
             .replace(call, number, theirs.as_fd(), close_on_exec)?;
         places

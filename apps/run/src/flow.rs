@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use exos::net::TcpStream;
 use exos::{Buffer, Slice};
@@ -20,7 +20,9 @@ pub(crate) struct Flow {
     /// The program writes no more, and the peer has been told.
     program_finished: bool,
     /// The peer writes no more, and the program has been told.
-    peer_finished: bool,
+    pub peer_finished: bool,
+    /// The unhappy end of the connection, for the program to hear of.
+    pub error: Option<io::Error>,
     buffer: Box<[u8]>,
 }
 
@@ -39,16 +41,28 @@ impl Flow {
             rest: None,
             program_finished: false,
             peer_finished: false,
+            error: None,
             buffer: vec![0; PIECE].into_boxed_slice(),
         }
     }
 
-    /// Moves what can be moved. An error is that of the connection's end, for the program to hear of.
+    /// Moves what can be moved. What has come is read before the connection's end is told.
+    ///
+    /// # Errors
+    ///
+    /// The Unix socket does not work.
     pub fn turn(&mut self, end: &OwnedFd) -> io::Result<Goes> {
         self.pass_to_program(end)?;
         self.pass_to_peer(end)?;
         let closed = self.program_finished && self.rest.is_none() && is_hung_up(end)?;
         Ok(if closed { Goes::Closed } else { Goes::On })
+    }
+
+    /// The connection has ended unhappily: what the program writes from now on is for nobody.
+    fn has_failed(&mut self, error: io::Error) {
+        self.error = Some(error);
+        self.program_finished = true;
+        self.rest = None;
     }
 
     fn pass_to_peer(&mut self, end: &OwnedFd) -> io::Result<()> {
@@ -60,10 +74,7 @@ impl Flow {
                         self.rest = Some(slice);
                         return Ok(());
                     }
-                    Err(error) => {
-                        self.program_finished = true;
-                        return Err(error);
-                    }
+                    Err(error) => self.has_failed(error),
                 }
                 continue;
             }
@@ -100,7 +111,10 @@ impl Flow {
             match moved {
                 Ok(Ok(0)) => {
                     self.peer_finished = true;
-                    finish(end);
+                    match self.error {
+                        Some(_) => cut(end),
+                        None => finish(end),
+                    }
                 }
                 Ok(Ok(_)) => {}
                 Ok(Err(Errno::AGAIN)) => return Ok(()),
@@ -108,9 +122,8 @@ impl Flow {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => {
                     self.peer_finished = true;
-                    self.program_finished = true;
-                    self.rest = None;
-                    return Err(error);
+                    self.has_failed(error);
+                    cut(end);
                 }
             }
         }
@@ -131,7 +144,17 @@ pub(crate) fn cut(end: &OwnedFd) {
 
 /// The program has closed all its descriptors.
 pub(crate) fn is_hung_up(end: &OwnedFd) -> io::Result<bool> {
-    let mut fds = [PollFd::new(end, PollFlags::empty())];
-    poll(&mut fds, Some(&Timespec::default()))?;
-    Ok(fds[0].revents().contains(PollFlags::HUP))
+    Ok(ready(end, PollFlags::empty())?.contains(PollFlags::HUP))
+}
+
+/// What of it holds now.
+pub(crate) fn ready(fd: impl AsFd, asked: PollFlags) -> io::Result<PollFlags> {
+    let mut fds = [PollFd::new(&fd, asked)];
+    loop {
+        match poll(&mut fds, Some(&Timespec::default())) {
+            Ok(_) => return Ok(fds[0].revents()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }

@@ -10,3 +10,6 @@ pub(crate) const PIECE: usize = 128 << 10;
 
 /// How long what the program has written is delivered behind its end.
 pub(crate) const GOODBYE_TIME: Duration = Duration::from_secs(5);
+
+/// Calls that are answered before packets are looked at again.
+pub(crate) const CALLS_AT_ONCE: usize = 64;

@@ -39,8 +39,11 @@ pub(crate) enum Kind {
 
 pub(crate) struct Listening {
     pub listener: TcpListener,
-    /// Connections that the program has not accepted. For each a byte waits in the program's socket, so that it is readable.
+    /// Connections that the program has not accepted. While there are any a byte waits in the program's socket, so that it is
+    /// readable.
     pub made: VecDeque<(TcpStream, SocketAddr)>,
+    /// How many these may be; more wait in the listener.
+    pub backlog: usize,
     /// Calls that wait for one.
     pub waiting: VecDeque<Call>,
 }
@@ -77,8 +80,9 @@ impl Sockets {
         key
     }
 
-    /// Nothing more comes of a socket. Its error can be asked for as long as the program has it.
-    pub fn remove(&mut self, key: usize) {
+    /// Nothing more comes of a socket. Its error can be asked for as long as the program has it. Gives the calls that wait for it, and
+    /// the number of the error that they end with.
+    pub fn remove(&mut self, key: usize) -> (Vec<Call>, i32) {
         let socket = self.all.remove(key);
         self.by_inode.remove(&socket.inode);
         if let Some(error) = socket.error {
@@ -86,6 +90,11 @@ impl Sockets {
                 self.errors.pop_front();
             }
             self.errors.push_back((socket.inode, error));
+        }
+        match socket.kind {
+            Kind::Listening(listening) => (listening.waiting.into(), libc::EINVAL),
+            Kind::Connecting(connecting) => (connecting.waiting, libc::ECONNABORTED),
+            Kind::Flowing(_) | Kind::Failed => (Vec::new(), 0),
         }
     }
 

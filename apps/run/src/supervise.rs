@@ -1,28 +1,35 @@
 //! The loop of `exos run`: the program's calls, its sockets, and its end.
 
-use std::io;
+use std::hash::RandomState;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::Arc;
 use std::task::{Context, Poll as Ready, Waker};
+use std::time::{Duration, Instant};
 
 use exos::net::{Events, Interest, Net, Poll, Token, Trigger};
-use exos::signals::Signals;
 use exos::{Error, Role};
+use exos_host::children::end_with_us;
 use exos_host::intercept::{self, Call, Calls};
+use exos_host::limits::raise_descriptors;
 use exos_program::Needs;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 
 use crate::calls::{Answer, REFUSED, TOLD, number};
-use crate::flow::{Flow, Goes, cut, is_hung_up};
-use crate::limits::{GOODBYE_TIME, PIECE};
+use crate::flow::{Flow, Goes, cut, is_hung_up, ready};
+use crate::limits::{CALLS_AT_ONCE, GOODBYE_TIME, PIECE};
 use crate::options::RunArgs;
 use crate::sockets::{Kind, Sockets};
 use crate::target::Descriptor;
 
 const CALLS: Token = Token(usize::MAX);
 const CHILD: Token = Token(usize::MAX - 1);
-const SIGNALS: Token = Token(usize::MAX - 2);
+const ASKED: Token = Token(usize::MAX - 2);
 
 /// Runs the program until it, and all that it has started, has ended.
 ///
@@ -34,12 +41,16 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         .link
         .attachment(&Needs::new(Role::Connect(Vec::new())))?;
     let net = Net::attach(attachment)?;
-    let signals = Signals::catch()?;
+    let asked = Asked::catch().map_err(|e| Error::io("cannot catch signals", e))?;
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
+    // Without us it would have sockets that nobody is at the other end of.
+    end_with_us(&mut command);
     let (child, calls) = intercept::spawn(&mut command, &TOLD, &REFUSED)?;
+    // Each of its sockets is a descriptor of ours.
+    raise_descriptors()?;
     let supervisor = Supervisor::new(net, calls, args.trace);
-    let status = supervisor.and_then(|mut supervisor| supervisor.run(child, &signals));
+    let status = supervisor.and_then(|mut supervisor| supervisor.run(child, &asked));
     let status = status.map_err(|e| Error::io("cannot go on with the program", e))?;
     Ok(exit_code(status))
 }
@@ -60,6 +71,30 @@ pub(crate) struct Supervisor {
     pub sockets: Sockets,
     poll: Poll,
     trace: bool,
+    /// From which ports are drawn.
+    pub random: RandomState,
+    pub ports_drawn: u64,
+}
+
+/// Requests to end (SIGTERM), which go to the program. What a terminal sends it has by itself.
+struct Asked(UnixStream);
+
+impl Asked {
+    fn catch() -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        signal_hook::low_level::pipe::register(SIGTERM, theirs)?;
+        // We end when the program does.
+        signal_hook::flag::register(SIGINT, Arc::default())?;
+        signal_hook::flag::register(SIGQUIT, Arc::default())?;
+        Ok(Self(ours))
+    }
+
+    fn take(&self) {
+        let mut bytes = [0; 16];
+        // One request or several: the program is told once.
+        while matches!((&self.0).read(&mut bytes), Ok(1..)) {}
+    }
 }
 
 impl Supervisor {
@@ -72,25 +107,37 @@ impl Supervisor {
             sockets: Sockets::default(),
             poll,
             trace,
+            random: RandomState::new(),
+            ports_drawn: 0,
         })
     }
 
-    /// Until the program has ended, and what it has started.
-    fn run(&mut self, mut child: Child, signals: &Signals) -> io::Result<ExitStatus> {
+    /// Until the program has ended, and what it has started, and until what they wrote last is delivered.
+    fn run(&mut self, mut child: Child, asked: &Asked) -> io::Result<ExitStatus> {
         let mut ended = None;
+        // When nobody is left to wait for.
+        let mut over: Option<Instant> = None;
         let child_fd = self.poll.register_child(&child, CHILD)?;
         self.poll
-            .register_fd(signals.fd(), SIGNALS, Interest::READABLE, Trigger::Level)?;
+            .register_fd(asked.0.as_fd(), ASKED, Interest::READABLE, Trigger::Level)?;
         let mut events = Events::default();
         loop {
-            self.poll.wait(&mut events, None)?;
+            let left = over.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) || (over.is_some() && self.sockets.all.is_empty()) {
+                let status = ended.map_or_else(|| child.wait(), Ok)?;
+                self.sockets = Sockets::default();
+                self.net.close(left.unwrap_or_default())?;
+                return Ok(status);
+            }
+            self.poll.wait(&mut events, left)?;
             for event in events.iter() {
                 match event.token {
                     CALLS if self.has_nobody()? => {
-                        let status = ended.map_or_else(|| child.wait(), Ok)?;
-                        self.sockets = Sockets::default();
-                        self.net.close(GOODBYE_TIME)?;
-                        return Ok(status);
+                        self.poll.deregister_fd(self.calls.as_fd())?;
+                        over = Some(Instant::now() + GOODBYE_TIME);
+                        // Of some the end was told before all that they had written was taken.
+                        let all: Vec<usize> = self.sockets.all.iter().map(|(key, _)| key).collect();
+                        all.into_iter().for_each(|key| self.turn(key));
                     }
                     CALLS => self.take_calls()?,
                     CHILD => {
@@ -99,12 +146,13 @@ impl Supervisor {
                             self.poll.deregister_fd(child_fd.as_fd())?;
                         }
                     }
-                    SIGNALS => {
-                        let _ = signals.stop_requested();
-                        let pid = rustix::process::Pid::from_child(&child);
-                        if ended.is_none() {
-                            let _ =
-                                rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+                    ASKED => {
+                        asked.take();
+                        let pid = Pid::from_child(&child);
+                        match ended {
+                            None => drop(kill_process(pid, Signal::TERM)),
+                            // Those that it has left behind go on without us.
+                            Some(_) => over = Some(Instant::now()),
                         }
                     }
                     // It may have been removed by an event before.
@@ -117,18 +165,16 @@ impl Supervisor {
 
     /// No process is left whose calls are told.
     fn has_nobody(&self) -> io::Result<bool> {
-        let revents = self.ready()?;
-        Ok(revents.contains(PollFlags::HUP) && !revents.contains(PollFlags::IN))
+        let ready = ready(&self.calls, PollFlags::IN)?;
+        Ok(ready.contains(PollFlags::HUP) && !ready.contains(PollFlags::IN))
     }
 
-    fn ready(&self) -> io::Result<PollFlags> {
-        let mut fds = [PollFd::new(&self.calls, PollFlags::IN)];
-        poll(&mut fds, Some(&Timespec::default()))?;
-        Ok(fds[0].revents())
-    }
-
+    /// Answers calls; more come with the next turn, so that packets are not kept waiting.
     fn take_calls(&mut self) -> io::Result<()> {
-        while self.ready()?.contains(PollFlags::IN) {
+        for _ in 0..CALLS_AT_ONCE {
+            if !ready(&self.calls, PollFlags::IN)?.contains(PollFlags::IN) {
+                return Ok(());
+            }
             let Some(call) = self.calls.next()? else {
                 continue;
             };
@@ -188,42 +234,52 @@ impl Supervisor {
         }
     }
 
-    /// Goes on with a socket.
+    /// Goes on with a socket, until its program has closed it.
     pub fn turn(&mut self, key: usize) {
-        let socket = &mut self.sockets.all[key];
-        let goes = match &mut socket.kind {
-            Kind::Flowing(flow) => match flow.turn(&socket.end) {
-                Ok(goes) => goes,
-                Err(error) => {
-                    socket.error = Some(error);
-                    cut(&socket.end);
-                    Goes::On
-                }
-            },
+        match self.sockets.all[key].kind {
             Kind::Listening(_) => self.turn_of_listener(key),
             Kind::Connecting(_) => self.turn_of_attempt(key),
-            Kind::Failed => Goes::On,
+            Kind::Flowing(_) | Kind::Failed => {}
+        }
+        let socket = &mut self.sockets.all[key];
+        let closed = match &mut socket.kind {
+            Kind::Flowing(flow) => {
+                let goes = flow.turn(&socket.end);
+                socket.error = socket.error.take().or(flow.error.take());
+                goes.is_ok_and(|goes| goes == Goes::Closed)
+            }
+            _ => is_hung_up(&socket.end).unwrap_or(false),
         };
-        let end = &self.sockets.all[key].end;
-        let is_flowing = matches!(self.sockets.all[key].kind, Kind::Flowing(_));
-        if goes == Goes::Closed || (!is_flowing && is_hung_up(end).unwrap_or(true)) {
-            self.sockets.remove(key);
+        if closed {
+            let (waiting, number) = self.sockets.remove(key);
+            for call in waiting {
+                self.respond(&call, Err(io::Error::from_raw_os_error(number)));
+            }
+        }
+    }
+
+    /// Takes connections that were made, as many as the program wants to wait.
+    pub fn take_made(&mut self, key: usize) {
+        let socket = &mut self.sockets.all[key];
+        let Kind::Listening(listening) = &mut socket.kind else {
+            return;
+        };
+        let had_none = listening.made.is_empty();
+        while listening.made.len() < listening.backlog
+            && let Ok((stream, peer)) = listening.listener.accept()
+        {
+            // It cannot fail.
+            let _ = stream.set_nonblocking(true);
+            listening.made.push_back((stream, peer));
+        }
+        if had_none && !listening.made.is_empty() {
+            let _ = send(&socket.end, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
     }
 
     /// Takes the connections that were made, and gives them to the calls that wait.
-    fn turn_of_listener(&mut self, key: usize) -> Goes {
-        let socket = &mut self.sockets.all[key];
-        let Kind::Listening(listening) = &mut socket.kind else {
-            return Goes::On;
-        };
-        while let Ok((stream, peer)) = listening.listener.accept() {
-            // It cannot fail.
-            let _ = stream.set_nonblocking(true);
-            listening.made.push_back((stream, peer));
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            let _ = send(&socket.end, &[0], flags);
-        }
+    fn turn_of_listener(&mut self, key: usize) {
+        self.take_made(key);
         while let Kind::Listening(listening) = &mut self.sockets.all[key].kind
             && !listening.made.is_empty()
             && let Some(call) = listening.waiting.pop_front()
@@ -238,21 +294,21 @@ impl Supervisor {
                 self.respond(&call, Err(error));
             }
         }
-        Goes::On
     }
 
     /// Sees whether a connection that is being opened stands.
-    fn turn_of_attempt(&mut self, key: usize) -> Goes {
+    fn turn_of_attempt(&mut self, key: usize) {
         let socket = &mut self.sockets.all[key];
         let Kind::Connecting(connecting) = &mut socket.kind else {
-            return Goes::On;
+            return;
         };
         let mut cx = Context::from_waker(Waker::noop());
         let Ready::Ready(opened) = connecting.stream.poll_opened(&mut cx) else {
-            return Goes::On;
+            return;
         };
         drain(&socket.end, connecting.filled);
-        let waiting = std::mem::take(&mut connecting.waiting);
+        let mut waiting = std::mem::take(&mut connecting.waiting);
+        waiting.retain(|call| self.calls.waits(call));
         let Kind::Connecting(connecting) = std::mem::replace(&mut socket.kind, Kind::Failed) else {
             unreachable!("it was just looked at");
         };
@@ -272,13 +328,6 @@ impl Supervisor {
         };
         for call in waiting {
             self.respond(&call, result.map_err(io::Error::from_raw_os_error));
-        }
-        match &mut self.sockets.all[key].kind {
-            Kind::Flowing(_) => {
-                self.turn(key);
-                Goes::On
-            }
-            _ => Goes::On,
         }
     }
 }

@@ -83,6 +83,7 @@ fn decode(bytes: &[u8]) -> Option<SocketAddr> {
 
 /// Puts an address where two arguments of the call say, as the kernel does: cut to the room there is, with its whole length.
 pub(crate) fn write_address(
+    calls: &Calls,
     call: &Call,
     [at, len_at]: [u64; 2],
     address: SocketAddr,
@@ -91,13 +92,34 @@ pub(crate) fn write_address(
     if at == 0 {
         return Ok(());
     }
-    let mut len = [0; 4];
-    intercept::read_memory(call.thread, len_at, &mut len)?;
     let bytes = encode(address, family);
-    let room = (u32::from_ne_bytes(len) as usize).min(bytes.len());
-    intercept::write_memory(call.thread, at, &bytes[..room])?;
-    intercept::write_memory(call.thread, len_at, &(bytes.len() as u32).to_ne_bytes())?;
+    let room = read_length(calls, call, len_at)?.min(bytes.len());
+    write(calls, call, at, &bytes[..room])?;
+    write(calls, call, len_at, &(bytes.len() as u32).to_ne_bytes())
+}
+
+/// Writes the caller's memory while its call waits: when it does not, the thread's number may be another's. Between the two lies an
+/// instant in which the caller can be killed; what it could have written is a result that it had asked for.
+fn write(calls: &Calls, call: &Call, at: u64, bytes: &[u8]) -> io::Result<()> {
+    if !calls.waits(call) {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    intercept::write_memory(call.thread, at, bytes)?;
     Ok(())
+}
+
+/// Reads a whole number of the caller's.
+fn read_number(calls: &Calls, call: &Call, at: u64) -> io::Result<[u8; 4]> {
+    let mut bytes = [0; 4];
+    intercept::read_memory(call.thread, at, &mut bytes)?;
+    match calls.waits(call) {
+        true => Ok(bytes),
+        false => Err(io::ErrorKind::Interrupted.into()),
+    }
+}
+
+fn read_length(calls: &Calls, call: &Call, at: u64) -> io::Result<usize> {
+    Ok(u32::from_ne_bytes(read_number(calls, call, at)?) as usize)
 }
 
 /// An address in the kernel's form, of the socket's family.
@@ -119,17 +141,28 @@ fn encode(address: SocketAddr, family: AddressFamily) -> Vec<u8> {
 }
 
 /// Puts the value of an option where two arguments of the call say.
-pub(crate) fn write_option(call: &Call, to: [u64; 2], value: i32) -> io::Result<()> {
-    write_value(call, to, &value.to_ne_bytes())
+pub(crate) fn write_option(calls: &Calls, call: &Call, to: [u64; 2], value: i32) -> io::Result<()> {
+    write_value(calls, call, to, &value.to_ne_bytes())
 }
 
 /// Puts bytes where two arguments of the call say, cut to the room there is, with how many these are.
-pub(crate) fn write_value(call: &Call, [at, len_at]: [u64; 2], bytes: &[u8]) -> io::Result<()> {
-    let mut len = [0; 4];
-    intercept::read_memory(call.thread, len_at, &mut len)?;
-    let room = (u32::from_ne_bytes(len) as usize).min(bytes.len());
-    intercept::write_memory(call.thread, at, &bytes[..room])?;
-    intercept::write_memory(call.thread, len_at, &(room as u32).to_ne_bytes())?;
+pub(crate) fn write_value(
+    calls: &Calls,
+    call: &Call,
+    [at, len_at]: [u64; 2],
+    bytes: &[u8],
+) -> io::Result<()> {
+    let room = read_length(calls, call, len_at)?.min(bytes.len());
+    write(calls, call, at, &bytes[..room])?;
+    write(calls, call, len_at, &(room as u32).to_ne_bytes())
+}
+
+/// Has a Unix socket wait as long as the one before it.
+pub(crate) fn copy_timeouts(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
+    for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+        let time = sockopt::socket_timeout(from, which)?;
+        sockopt::set_socket_timeout(to, which, time)?;
+    }
     Ok(())
 }
 
@@ -165,10 +198,8 @@ pub(crate) fn tcp_info(info: Option<&Info>) -> [u8; 104] {
 }
 
 /// The whole number that an argument of the call points to.
-pub(crate) fn read_option(call: &Call, at: u64) -> io::Result<i32> {
-    let mut bytes = [0; 4];
-    intercept::read_memory(call.thread, at, &mut bytes)?;
-    Ok(i32::from_ne_bytes(bytes))
+pub(crate) fn read_option(calls: &Calls, call: &Call, at: u64) -> io::Result<i32> {
+    read_number(calls, call, at).map(i32::from_ne_bytes)
 }
 
 #[cfg(test)]

@@ -42,9 +42,13 @@ impl Claims {
         if exos.via().is_none() {
             return Ok(None);
         }
+        // What the daemon has asked back is used no more.
+        let kept: Vec<GrantId> = exos.via().map_or_else(Vec::new, |via| {
+            via.grants_kept().map(|(grant, _)| *grant).collect()
+        });
         let fits = |&key: &usize| {
             let source = &self.sources[key];
-            source.to == to && !taken(exos, source.from)
+            source.to == to && kept.contains(&source.grant) && !taken(exos, source.from)
         };
         if let Some(at) = self.idle.iter().position(fits) {
             let key = self.idle.remove(at).expect("it is there");

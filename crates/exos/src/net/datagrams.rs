@@ -32,15 +32,18 @@ struct Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let inner = &mut *self.net.borrow();
-        let socket = inner.datagrams.remove(self.key);
-        if let Some(watch) = socket.waiters.watch {
-            inner.watches.remove(watch);
-        }
-        inner.by_handle.remove(&self.handle);
-        // It is open as long as we are.
-        let _ = inner.exos.stack.udp.close(self.handle);
-        claims::give_back(&mut inner.exos, &socket.grants);
+        self.net.run(|inner| {
+            let socket = inner.datagrams.remove(self.key);
+            // Not dropped here: its last owner may own sockets.
+            inner.woken.extend(socket.waiters.reader);
+            if let Some(watch) = socket.waiters.watch {
+                inner.watches.remove(watch);
+            }
+            inner.by_handle.remove(&self.handle);
+            // It is open as long as we are.
+            let _ = inner.exos.stack.udp.close(self.handle);
+            claims::give_back(&mut inner.exos, &socket.grants);
+        });
     }
 }
 

@@ -202,6 +202,8 @@ impl Inner {
 
     fn close_listener(&mut self, key: usize) {
         let listener = self.listeners.remove(key);
+        // Not dropped here: its last owner may own sockets.
+        self.woken.extend(listener.waiters.reader);
         if let Some(watch) = listener.waiters.watch {
             self.watches.remove(watch);
         }

@@ -20,6 +20,7 @@ use super::errors;
 use super::poll::Watches;
 use super::table::{Connection, Datagrams, Listener, Made, Readiness, Waiters};
 use crate::limits::LINGER;
+use crate::via::{Lost, News};
 use crate::{Attachment, Error, Exos, Sleep, clock};
 
 /// The stack that sockets are on. Clones are the same stack.
@@ -114,7 +115,7 @@ impl Net {
     ///
     /// The interface has gone.
     pub fn close(&self, at_most: Duration) -> io::Result<usize> {
-        self.borrow().deliver(clock::now() + at_most)
+        self.run(|inner| inner.deliver(clock::now() + at_most))
     }
 
     /// Connections that were reset since as many as a listener's backlog waited to be accepted.
@@ -210,6 +211,17 @@ impl Inner {
             self.exos.wait(until, others).map_err(errors::of)?;
         }
         self.exos.receive();
+        while let Some(news) = self.exos.poll_news() {
+            if let News::Revoked {
+                what: Lost::Link,
+                reason,
+                ..
+            } = news
+            {
+                let why = format!("the daemon has taken the link back: {reason}");
+                return Err(io::Error::new(io::ErrorKind::NetworkDown, why));
+            }
+        }
         while let Some(event) = self.exos.stack.poll_event() {
             self.handle_event(&event);
         }
@@ -298,8 +310,9 @@ impl Inner {
     pub fn release(&mut self, key: usize, abort: bool) {
         let connection = &mut self.connections[key];
         connection.held = false;
-        connection.waiters.reader = None;
-        connection.waiters.writer = None;
+        // Not dropped here: their last owner may own sockets.
+        self.woken.extend(connection.waiters.reader.take());
+        self.woken.extend(connection.waiters.writer.take());
         if let Some(watch) = connection.waiters.watch.take() {
             self.watches.remove(watch);
         }

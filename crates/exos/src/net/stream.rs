@@ -450,7 +450,10 @@ impl TcpStream {
     /// None; as in `std`.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.0.nodelay.set(nodelay);
-        self.command(|inner, id| inner.exos.stack.tcp.set_nagle(id, !nodelay));
+        self.command(|inner, id| {
+            inner.exos.stack.tcp.set_nagle(id, !nodelay);
+            inner.has_work();
+        });
         Ok(())
     }
 

@@ -243,7 +243,8 @@ pub(super) struct Datagrams {
 impl Datagrams {
     pub fn readiness(&self, udp: &UdpTable) -> Readiness {
         Readiness {
-            reading: matches!(udp.peek(self.handle), Ok(Some(_))),
+            reading: matches!(udp.peek(self.handle), Ok(Some(_)))
+                || (self.connected && udp.has_error(self.handle)),
             writing: true,
         }
     }

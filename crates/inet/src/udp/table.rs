@@ -349,6 +349,11 @@ impl UdpTable {
         Ok(self.socket_mut(handle)?.error.take())
     }
 
+    /// True when [`take_error`](Self::take_error) has something.
+    pub fn has_error(&self, handle: UdpHandle) -> bool {
+        self.socket(handle).is_ok_and(|s| s.error.is_some())
+    }
+
     fn push_to(
         &mut self,
         fits: &[(u8, u32)],

@@ -36,15 +36,17 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     if args.check {
         return check::check(&config, args.sockets);
     }
-    let (fresh, trees) = sites::read_or_tell(&config)?;
-    if let Some(file) = &args.config {
-        config.user.warn_of_unreadable("serve", file);
-    }
     let allowed = exos_host::affinity::allowed()?;
     let places = match args.sockets {
         true => vec![config.place_on_sockets(&allowed)?],
         false => config.places(&allowed)?,
     };
+    // Files are read on other threads: what they leave is to be given back whole after a reload.
+    exos_host::memory::limit_heaps(places.iter().map(|of_link| of_link.len().max(1)).sum());
+    let (fresh, trees) = sites::read_or_tell(&config)?;
+    if let Some(file) = &args.config {
+        config.user.warn_of_unreadable("serve", file);
+    }
     let first = places.iter().flatten().next();
     first.map_or(Ok(()), |&core| exos_host::affinity::pin(core))?;
     if args.sockets {
