@@ -169,7 +169,7 @@ impl Kernel {
         self.next_step.min(self.next_look)
     }
 
-    /// When it is to be looked at how packets leave: that takes system calls for each link, so whoever calls
+    /// When it is to be looked at how packets leave: that takes system calls for each link, so the one that calls
     /// [`turn`](Self::turn) does it before taking what others wait for.
     pub fn next_look(&self) -> Instant {
         self.next_look
