@@ -161,7 +161,7 @@ for _ in range(2):
 server=$!; programs+=($server)
 await client bash -c 'ss -Hltn sport = 7000 | grep -q 7000'
 # An unmodified program, without privilege.
-client python3 -m http.server 7001 --directory "$here" >/dev/null 2>&1 &
+"$exos" lab exec --name $lab b -- python3 -S -m http.server 7001 --directory "$here" >/dev/null 2>&1 &
 programs+=($!)
 await client curl -so /dev/null http://10.10.0.2:7001/units.sh
 said=$(nobody timeout 100 "$work/exos" run --xokd "$socket" -- curl -so /dev/null -w '%{http_code} %{local_ip}' http://10.10.0.2:7001/units.sh 2>"$work/run.err" || cat "$work/run.err")
