@@ -6,6 +6,12 @@
 . "$(dirname "$0")/common.sh"
 need_root "unmodified programs over AF_XDP"
 need_programs "unmodified programs" python3 curl nginx:nginx-light
+# Servers are asked to end, for they have workers, and programs have a supervisor.
+cleanup() {
+    for pid in $server $peer; do kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done
+    "$exos" lab down --name $lab >/dev/null 2>&1
+    rm -rf "$work"
+}
 begin
 lab=run-$$
 chmod 755 "$work"
@@ -47,7 +53,7 @@ END
 
 # Clients.
 configure "$work/peer.conf" 8000
-peer_of nginx -c "$work/peer.conf" >/dev/null 2>&1 &
+"$exos" lab exec --name $lab b -- nginx -c "$work/peer.conf" >/dev/null 2>&1 &
 peer=$!
 await peer_of curl -so /dev/null http://10.10.0.2:8000/small
 at=http://10.10.0.2:8000
