@@ -10,8 +10,8 @@ use exos_program::LinkArgs;
 /// with other hosts come and go by the link; all else of it, and its connections with this host, stay the kernel's. UDP stays the
 /// kernel's too. The exit status is the program's.
 ///
-/// Bytes pass through this process, which costs about what the kernel's own connections do: it gives a program another address, a
-/// link of its own or of the daemon's, and our TCP, not speed. For speed use exos serve, or a program on the library.
+/// Bytes pass through this process, a copy and a wake-up more each way: it gives a program another address, a link of its own or of
+/// the daemon's, and our TCP, not speed. For speed use exos serve, or a program on the library.
 #[derive(clap::Args, Clone, Debug)]
 #[command(override_usage = "exos run [OPTIONS] -- PROGRAM [ARGUMENTS]...")]
 pub struct RunArgs {
