@@ -23,7 +23,6 @@ pub(crate) struct Flow {
     pub peer_finished: bool,
     /// The unhappy end of the connection, for the program to hear of.
     pub error: Option<io::Error>,
-    buffer: Box<[u8]>,
 }
 
 /// Whether a flow goes on.
@@ -42,18 +41,17 @@ impl Flow {
             program_finished: false,
             peer_finished: false,
             error: None,
-            buffer: vec![0; PIECE].into_boxed_slice(),
         }
     }
 
-    /// Moves what can be moved. What has come is read before the connection's end is told.
+    /// Moves what can be moved, some of it by way of the buffer. What has come is read before the connection's end is told.
     ///
     /// # Errors
     ///
     /// The Unix socket does not work.
-    pub fn turn(&mut self, end: &OwnedFd) -> io::Result<Goes> {
+    pub fn turn(&mut self, end: &OwnedFd, buffer: &mut [u8]) -> io::Result<Goes> {
         self.pass_to_program(end)?;
-        self.pass_to_peer(end)?;
+        self.pass_to_peer(end, buffer)?;
         let closed = self.program_finished && self.rest.is_none() && is_hung_up(end)?;
         Ok(if closed { Goes::Closed } else { Goes::On })
     }
@@ -65,7 +63,7 @@ impl Flow {
         self.rest = None;
     }
 
-    fn pass_to_peer(&mut self, end: &OwnedFd) -> io::Result<()> {
+    fn pass_to_peer(&mut self, end: &OwnedFd, buffer: &mut [u8]) -> io::Result<()> {
         while !self.program_finished || self.rest.is_some() {
             if let Some(slice) = self.rest.take() {
                 match self.stream.send(slice.clone()) {
@@ -78,13 +76,13 @@ impl Flow {
                 }
                 continue;
             }
-            match recv(end, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+            match recv(end, &mut buffer[..], RecvFlags::DONTWAIT) {
                 Ok((0, _)) => {
                     self.program_finished = true;
                     // What is over needs no end.
                     let _ = self.stream.shutdown(Shutdown::Write);
                 }
-                Ok((count, _)) => self.rest = Some(Buffer::from(&self.buffer[..count]).into()),
+                Ok((count, _)) => self.rest = Some(Buffer::from(&buffer[..count]).into()),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::CONNRESET) => {
                     // Closed, with something of the peer's unread.

@@ -71,6 +71,8 @@ pub(crate) struct Supervisor {
     pub sockets: Sockets,
     poll: Poll,
     trace: bool,
+    /// Through which bytes pass.
+    buffer: Box<[u8]>,
     /// From which ports are drawn.
     pub random: RandomState,
     pub ports_drawn: u64,
@@ -107,6 +109,7 @@ impl Supervisor {
             sockets: Sockets::default(),
             poll,
             trace,
+            buffer: vec![0; PIECE].into_boxed_slice(),
             random: RandomState::new(),
             ports_drawn: 0,
         })
@@ -244,7 +247,7 @@ impl Supervisor {
         let socket = &mut self.sockets.all[key];
         let closed = match &mut socket.kind {
             Kind::Flowing(flow) => {
-                let goes = flow.turn(&socket.end);
+                let goes = flow.turn(&socket.end, &mut self.buffer);
                 socket.error = socket.error.take().or(flow.error.take());
                 goes.is_ok_and(|goes| goes == Goes::Closed)
             }
