@@ -57,7 +57,7 @@ fn both_clients_measure_beside_the_limit_of_the_link() {
         assert_eq!(case.ratios.len(), 1, "{case:?}");
         for result in &case.results {
             assert!(
-                result.requests_per_sec > 0.0,
+                result.requests_per_sec > 1.0,
                 "{}: {result:?}",
                 case.load.name
             );
@@ -91,7 +91,7 @@ fn each_specialisation_is_measured() {
     };
     assert_eq!(case.results.len(), 8, "{case:?}");
     for result in &case.results {
-        assert!(result.requests_per_sec > 0.0, "{result:?}");
+        assert!(result.requests_per_sec > 1.0, "{result:?}");
         assert_eq!(result.errors, 0, "{result:?}");
     }
     assert_eq!(case.worth.len(), 8, "{case:?}");
@@ -171,7 +171,7 @@ fn two_cores_are_measured_against_one() {
             );
             assert!(result.cpu_us_per_request >= result.busiest_us_per_request);
             assert_eq!(run.responses.len() as u32, result.cores);
-            assert!(run.responses.iter().all(|count| *count > 0), "{run:?}");
+            assert!(run.responses.iter().all(|count| *count > 100), "{run:?}");
             assert!(run.frames > run.responses.iter().sum(), "{run:?}");
         }
         assert!((1.0..2.0).contains(&two.imbalance), "{two:?}");

@@ -38,7 +38,7 @@ impl Cache {
         Some(entry.outcome.clone())
     }
 
-    /// Keeps it for so many seconds, and returns how many entries made room that had not expired.
+    /// Keeps it for that many seconds, and returns how many entries made room that had not expired.
     pub(crate) fn insert(&mut self, now: Instant, key: Key, outcome: Outcome, ttl_s: u32) -> u64 {
         if ttl_s == 0 {
             return 0;

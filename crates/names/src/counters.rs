@@ -27,7 +27,7 @@ exos_inet::counters! {
     truncated,
     /// Answers whose name was not in the letters asked: asked again over TCP.
     case_lost,
-    /// Queries to whose port so many wrong messages came that somebody may be guessing: asked again over TCP.
+    /// Queries to whose port wrong messages came, enough that somebody may be guessing: asked again over TCP.
     guesses,
     /// Servers that did not understand EDNS: asked again without.
     edns_refused,

@@ -130,7 +130,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// A resolver that asks the servers of `config`. Ports, identifiers and letters' case are drawn from the secret: whoever knows
+    /// A resolver that asks the servers of `config`. Ports, identifiers and letters' case are drawn from the secret: who knows
     /// it can forge answers.
     pub fn new(config: Config, secret: u64) -> Self {
         Self {

@@ -31,7 +31,7 @@ async fn serve(io: impl hyper::rt::Read + hyper::rt::Write + Unpin + 'static) {
         .await;
 }
 
-/// Serves whoever connects, for ever.
+/// Serves all who connect, for ever.
 pub async fn run(listener: TcpListener) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
