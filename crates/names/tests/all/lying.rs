@@ -16,7 +16,15 @@ fn serve(
     count: usize,
     answers: fn(&Message) -> Vec<Answer>,
 ) -> (SocketAddr, thread::JoinHandle<()>) {
-    let socket = UdpSocket::bind((LOOPBACK, 0)).unwrap();
+    serve_at(UdpSocket::bind((LOOPBACK, 0)).unwrap(), count, answers)
+}
+
+/// The same over this socket.
+fn serve_at(
+    socket: UdpSocket,
+    count: usize,
+    answers: fn(&Message) -> Vec<Answer>,
+) -> (SocketAddr, thread::JoinHandle<()>) {
     let other = UdpSocket::bind((LOOPBACK, 0)).unwrap();
     let address = socket.local_addr().unwrap();
     let server = thread::spawn(move || {
@@ -30,6 +38,16 @@ fn serve(
         }
     });
     (address, server)
+}
+
+/// A port that is free for both protocols.
+fn both() -> (UdpSocket, TcpListener) {
+    let tries = std::iter::repeat_with(|| {
+        let udp = UdpSocket::bind((LOOPBACK, 0)).unwrap();
+        let tcp = TcpListener::bind(udp.local_addr().unwrap()).ok()?;
+        Some((udp, tcp))
+    });
+    tries.take(100).flatten().next().unwrap()
 }
 
 fn lies(asked: &Message) -> Vec<Answer> {
@@ -95,8 +113,8 @@ fn lies_are_dropped_and_the_truth_is_taken() {
 #[test]
 fn a_server_that_loses_the_case() {
     let small = |asked: &Message| vec![(lower_question(asked.with_address(66)), false)];
-    let (address, server) = serve(2, small);
-    let listener = TcpListener::bind(address).unwrap();
+    let (socket, listener) = both();
+    let (address, server) = serve_at(socket, 2, small);
     let tcp = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut length = [0; 2];

@@ -380,7 +380,7 @@ fn for_all_memory() {
                         chunks,
                         program: "program".to_owned(),
                     };
-                    match connection.attach_with(&request) {
+                    match connection.ask_until_heard(&request) {
                         (Answer::Attached { .. }, fds) => {
                             let memory = std::fs::File::from(fds[1].try_clone().expect("one"));
                             bytes += memory.metadata().expect("memory").len();

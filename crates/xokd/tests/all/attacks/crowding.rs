@@ -177,7 +177,7 @@ fn attach_until_refused(
     let mut has = Vec::new();
     for chunks in chunks {
         let connection = hostile.connect();
-        let (answer, fds) = connection.attach_with(&Request::Attach {
+        let (answer, fds) = connection.ask_until_heard(&Request::Attach {
             interface: String::new(),
             mode: Mode::Auto,
             chunks,

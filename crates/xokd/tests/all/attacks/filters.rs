@@ -266,7 +266,10 @@ fn obey(hostile: &Hostile, mut program: Program) {
         let (word, port) = told.split_once(' ').unwrap_or((&told, "0"));
         let port: u16 = port.parse().expect("a port");
         let said = match word {
-            "claim" => match program.connection.claim_filter(&filter_of(port)) {
+            "claim" => match program
+                .connection
+                .claim_filter_until_heard(&filter_of(port))
+            {
                 Answer::GrantedFilter { grant } => {
                     grants.insert(port, grant);
                     "granted"

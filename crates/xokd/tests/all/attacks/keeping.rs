@@ -135,7 +135,7 @@ fn leftovers(world: &World) -> usize {
 
 /// There is a slot to be had again.
 fn must_be_free(hostile: &Hostile, request: &Request) {
-    let (answer, _) = hostile.connect().attach_with(request);
+    let (answer, _) = hostile.connect().ask_until_heard(request);
     assert!(matches!(answer, Answer::Attached { .. }), "{answer:?}");
 }
 

@@ -121,11 +121,11 @@ impl Connection {
 
     /// Asks for a slot, again as long as the daemon has no time for this user.
     pub fn attach(&self) -> (Answer, Vec<OwnedFd>) {
-        self.attach_with(&attach_request())
+        self.ask_until_heard(&attach_request())
     }
 
     /// Sends this request, again as long as the daemon has no time for this user.
-    pub fn attach_with(&self, request: &Request) -> (Answer, Vec<OwnedFd>) {
+    pub fn ask_until_heard(&self, request: &Request) -> (Answer, Vec<OwnedFd>) {
         let until = Instant::now() + PATIENCE;
         loop {
             let (answer, fds) = self.ask(request);
@@ -187,9 +187,16 @@ impl Connection {
         self.ask(&Request::ClaimFilter { filter }).0
     }
 
+    /// Asks for what a filter matches, again as long as the daemon has no time for this user: a filter that cost the
+    /// processor more than usual is charged as several.
+    pub fn claim_filter_until_heard(&self, filter: &str) -> Answer {
+        let filter = filter.to_owned();
+        self.ask_until_heard(&Request::ClaimFilter { filter }).0
+    }
+
     /// Is granted what a filter matches.
     pub fn must_claim_filter(&self, filter: &str) -> GrantId {
-        match self.claim_filter(filter) {
+        match self.claim_filter_until_heard(filter) {
             Answer::GrantedFilter { grant } => grant,
             other => panic!("{filter} is not granted: {other:?}"),
         }
