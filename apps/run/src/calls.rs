@@ -14,7 +14,8 @@ use exos::{ListenOptions, Options};
 use exos_host::intercept::{self, Call};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, recv, send, sockopt};
 
-use crate::flow::Flow;
+use exos_preload::memory::ASK_LEVEL;
+
 use crate::limits::PIECE;
 use crate::sockets::{Connecting, Kind, Listening, Socket, pair};
 use crate::supervise::Supervisor;
@@ -35,6 +36,9 @@ pub(crate) const TOLD: [libc::c_long; 9] = [
     libc::SYS_getsockopt,
     libc::SYS_setsockopt,
 ];
+
+/// Told too where sockets are shared: a process becomes another program.
+pub(crate) const BECOMING: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_execveat];
 
 /// Calls that the program finds missing: what it asks of an io_uring passes by us. Programs fall back to the others.
 pub(crate) const REFUSED: [libc::c_long; 1] = [libc::SYS_io_uring_setup];
@@ -81,6 +85,8 @@ pub(crate) fn number(error: &io::Error) -> i32 {
 impl Supervisor {
     pub fn answer(&mut self, call: &Call) -> io::Result<Answer> {
         match call.number {
+            libc::SYS_execve | libc::SYS_execveat => self.becomes_another(call),
+            libc::SYS_setsockopt if call.args[1] as i32 == ASK_LEVEL => self.asked(call),
             libc::SYS_bind => self.bind(call),
             libc::SYS_listen => self.listen(call),
             libc::SYS_connect => self.connect(call),
@@ -157,6 +163,11 @@ impl Supervisor {
         let listener = TcpListener::bind_with(&self.net, bound, &options)?;
         listener.set_nonblocking(true)?;
         let local = listener.local_addr()?;
+        if let Some(part) = self.part_of(call) {
+            self.share_listener((call, part), &descriptor, family, listener, backlog)?;
+            self.sockets.take_bound(descriptor.inode);
+            return Ok(Answer::Value(0));
+        }
         let (theirs, ours) = pair(descriptor.nonblocking)?;
         self.put_in_place(call, &descriptor, &theirs)?;
         self.sockets.take_bound(descriptor.inode);
@@ -204,6 +215,14 @@ impl Supervisor {
         }
         if sockopt::socket_linger(&descriptor.fd)? == Some(Duration::ZERO) {
             stream.set_linger(Some(Duration::ZERO))?;
+        }
+        if let Some(part) = self.part_of(call) {
+            self.share_attempt((call, part), &descriptor, family, stream, to)?;
+            self.sockets.take_bound(descriptor.inode);
+            return match descriptor.nonblocking {
+                true => fails(libc::EINPROGRESS),
+                false => Ok(Answer::Later),
+            };
         }
         let (theirs, ours) = pair(descriptor.nonblocking)?;
         let filled = match descriptor.nonblocking {
@@ -298,14 +317,14 @@ impl Supervisor {
             family,
         )?;
         let given = self.calls.give(call, theirs.as_fd(), close_on_exec)?;
-        let (stream, _) = listening.made.pop_front().expect("it was just looked at");
+        let (flow, _) = listening.made.pop_front().expect("it was just looked at");
         if listening.made.is_empty() {
             // The program's socket is not readable any more.
             let _ = recv(&descriptor.fd, &mut [0][..], RecvFlags::DONTWAIT);
         }
         self.trace(call, &Ok(i64::from(given)));
-        let local = stream.local_addr()?;
-        let flow = Kind::Flowing(Flow::new(stream));
+        let local = flow.stream.local_addr()?;
+        let flow = Kind::Flowing(flow);
         let made = self.add(&theirs, ours, family, local, Some(peer), flow)?;
         self.turn(made);
         self.take_made(key);
@@ -446,7 +465,7 @@ impl Supervisor {
             .try_for_each(|place| place.renew(number, theirs.as_fd()))
     }
 
-    fn add(
+    pub fn add(
         &mut self,
         theirs: &OwnedFd,
         end: OwnedFd,

@@ -17,6 +17,8 @@ pub(crate) struct Flow {
     pub stream: TcpStream,
     /// Read of the program, and not taken by the connection.
     rest: Option<Slice>,
+    /// Taken of the connection, and not read by the program.
+    unread: Vec<u8>,
     /// The program writes no more, and the peer has been told.
     program_finished: bool,
     /// The peer writes no more, and the program has been told.
@@ -38,9 +40,20 @@ impl Flow {
         Self {
             stream,
             rest: None,
+            unread: Vec::new(),
             program_finished: false,
             peer_finished: false,
             error: None,
+        }
+    }
+
+    /// Goes on with a connection of which this was read of the program, or taken of the connection, before.
+    pub fn with(stream: TcpStream, rest: Vec<u8>, unread: Vec<u8>, program_finished: bool) -> Self {
+        Self {
+            rest: (!rest.is_empty()).then(|| Buffer::from(rest).into()),
+            unread,
+            program_finished,
+            ..Self::new(stream)
         }
     }
 
@@ -95,8 +108,16 @@ impl Flow {
     }
 
     fn pass_to_program(&mut self, end: &OwnedFd) -> io::Result<()> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        while !self.unread.is_empty() {
+            match send(end, &self.unread, flags) {
+                Ok(count) => drop(self.unread.drain(..count)),
+                Err(Errno::PIPE | Errno::CONNRESET) => self.unread.clear(),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
         while !self.peer_finished {
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let moved = self.stream.read_with(|bytes| match bytes {
                 [] => (0, Ok(0)),
                 bytes => match send(end, &bytes[..bytes.len().min(PIECE)], flags) {

@@ -28,6 +28,8 @@ mod calls;
 mod flow;
 mod limits;
 mod options;
+mod shared;
+mod sharing;
 mod sockets;
 mod supervise;
 mod target;

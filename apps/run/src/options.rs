@@ -18,6 +18,9 @@ pub struct RunArgs {
     /// Print each intercepted call and its result to standard error
     #[arg(long)]
     pub(crate) trace: bool,
+    /// Load nothing into the program: only intercept its system calls
+    #[arg(long)]
+    pub(crate) no_preload: bool,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     /// The program, and what it is given

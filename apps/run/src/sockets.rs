@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use exos::net::{TcpListener, TcpStream};
 use exos_host::intercept::Call;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use slab::Slab;
 
 use crate::flow::Flow;
@@ -28,6 +28,15 @@ pub(crate) struct Socket {
     pub error: Option<io::Error>,
 }
 
+impl Socket {
+    /// Of one that listens: the program's socket is readable, for a connection waits.
+    pub fn say_readable(&self) {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        // One that has a byte is readable.
+        let _ = send(&self.end, &[0], flags);
+    }
+}
+
 /// What it does.
 pub(crate) enum Kind {
     Listening(Listening),
@@ -41,7 +50,7 @@ pub(crate) struct Listening {
     pub listener: TcpListener,
     /// Connections that the program has not accepted. While there are any a byte waits in the program's socket, so that it is
     /// readable.
-    pub made: VecDeque<(TcpStream, SocketAddr)>,
+    pub made: VecDeque<(Flow, SocketAddr)>,
     /// How many these may be; more wait in the listener.
     pub backlog: usize,
     /// Calls that wait for one.

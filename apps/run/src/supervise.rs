@@ -16,14 +16,15 @@ use exos_host::intercept::{self, Call, Calls};
 use exos_host::limits::raise_descriptors;
 use exos_program::Needs;
 use rustix::event::PollFlags;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 
-use crate::calls::{Answer, REFUSED, TOLD, number};
+use crate::calls::{Answer, BECOMING, REFUSED, TOLD, number};
 use crate::flow::{Flow, Goes, cut, is_hung_up, ready};
 use crate::limits::{CALLS_AT_ONCE, GOODBYE_TIME, PIECE};
 use crate::options::RunArgs;
+use crate::sharing::{SHARED, Sharing};
 use crate::sockets::{Kind, Sockets};
 use crate::target::Descriptor;
 
@@ -46,10 +47,18 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     command.args(&args.command[1..]);
     // Without us it would have sockets that nobody is at the other end of.
     end_with_us(&mut command);
-    let (child, calls) = intercept::spawn(&mut command, &TOLD, &REFUSED)?;
+    let sharing = match args.no_preload || args.trace {
+        true => None,
+        false => Some(Sharing::new(&mut command)?),
+    };
+    let told: Vec<_> = match sharing {
+        None => TOLD.to_vec(),
+        Some(_) => [&TOLD[..], &BECOMING].concat(),
+    };
+    let (child, calls) = intercept::spawn(&mut command, &told, &REFUSED)?;
     // Each of its sockets is a descriptor of ours.
     raise_descriptors()?;
-    let supervisor = Supervisor::new(net, calls, args.trace);
+    let supervisor = Supervisor::new(net, calls, args.trace, sharing);
     let status = supervisor.and_then(|mut supervisor| supervisor.run(child, &asked));
     let status = status.map_err(|e| Error::io("cannot go on with the program", e))?;
     Ok(exit_code(status))
@@ -69,8 +78,10 @@ pub(crate) struct Supervisor {
     pub net: Net,
     pub calls: Calls,
     pub sockets: Sockets,
-    poll: Poll,
+    pub poll: Poll,
     trace: bool,
+    /// Sockets that are shared with programs, where any may be.
+    pub sharing: Option<Sharing>,
     /// Through which bytes pass.
     buffer: Box<[u8]>,
     /// From which ports are drawn.
@@ -100,8 +111,11 @@ impl Asked {
 }
 
 impl Supervisor {
-    fn new(net: Net, calls: Calls, trace: bool) -> io::Result<Self> {
+    fn new(net: Net, calls: Calls, trace: bool, sharing: Option<Sharing>) -> io::Result<Self> {
         let poll = Poll::new(&net)?;
+        if let Some(sharing) = &sharing {
+            sharing.hear(&poll)?;
+        }
         poll.register_fd(calls.as_fd(), CALLS, Interest::READABLE, Trigger::Level)?;
         Ok(Self {
             net,
@@ -109,6 +123,7 @@ impl Supervisor {
             sockets: Sockets::default(),
             poll,
             trace,
+            sharing,
             buffer: vec![0; PIECE].into_boxed_slice(),
             random: RandomState::new(),
             ports_drawn: 0,
@@ -123,16 +138,24 @@ impl Supervisor {
         let child_fd = self.poll.register_child(&child, CHILD)?;
         self.poll
             .register_fd(asked.0.as_fd(), ASKED, Interest::READABLE, Trigger::Level)?;
+        for call in self.calls.take_first() {
+            self.take_call(&call);
+        }
         let mut events = Events::default();
         loop {
+            self.share();
             let left = over.map(|end| end.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) || (over.is_some() && self.sockets.all.is_empty()) {
+            let is_idle = || self.sockets.all.is_empty() && !self.has_shared();
+            if left == Some(Duration::ZERO) || (over.is_some() && is_idle()) {
                 let status = ended.map_or_else(|| child.wait(), Ok)?;
                 self.sockets = Sockets::default();
+                self.sharing = None;
                 self.net.close(left.unwrap_or_default())?;
                 return Ok(status);
             }
+            let left = self.before_waiting(left)?;
             self.poll.wait(&mut events, left)?;
+            self.wakes_up(!events.is_empty());
             for event in events.iter() {
                 match event.token {
                     CALLS if self.has_nobody()? => {
@@ -158,6 +181,7 @@ impl Supervisor {
                             Some(_) => over = Some(Instant::now()),
                         }
                     }
+                    Token(token) if token >= SHARED => self.turn_of_sharing(token)?,
                     // It may have been removed by an event before.
                     Token(token) if self.sockets.all.contains(token / 2) => self.turn(token / 2),
                     Token(_) => {}
@@ -178,20 +202,23 @@ impl Supervisor {
             if !ready(&self.calls, PollFlags::IN)?.contains(PollFlags::IN) {
                 return Ok(());
             }
-            let Some(call) = self.calls.next()? else {
-                continue;
-            };
-            match self.answer(&call) {
-                Ok(Answer::Pass) => self.calls.let_pass(&call),
-                Ok(Answer::Value(value)) => self.respond(&call, Ok(value)),
-                Ok(Answer::Later) => {}
-                Err(error) => self.respond(&call, Err(error)),
+            if let Some(call) = self.calls.next()? {
+                self.take_call(&call);
             }
         }
         Ok(())
     }
 
-    fn respond(&self, call: &Call, result: io::Result<i64>) {
+    fn take_call(&mut self, call: &Call) {
+        match self.answer(call) {
+            Ok(Answer::Pass) => self.calls.let_pass(call),
+            Ok(Answer::Value(value)) => self.respond(call, Ok(value)),
+            Ok(Answer::Later) => {}
+            Err(error) => self.respond(call, Err(error)),
+        }
+    }
+
+    pub fn respond(&self, call: &Call, result: io::Result<i64>) {
         self.trace(call, &result);
         self.calls
             .answer(call, result.map_err(|error| number(&error)));
@@ -273,10 +300,10 @@ impl Supervisor {
         {
             // It cannot fail.
             let _ = stream.set_nonblocking(true);
-            listening.made.push_back((stream, peer));
+            listening.made.push_back((Flow::new(stream), peer));
         }
         if had_none && !listening.made.is_empty() {
-            let _ = send(&socket.end, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            socket.say_readable();
         }
     }
 

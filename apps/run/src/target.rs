@@ -100,7 +100,7 @@ pub(crate) fn write_address(
 
 /// Writes the caller's memory while its call waits: when it does not, the thread's number may be another's. Between the two lies an
 /// instant in which the caller can be killed; what it could have written is a result that it had asked for.
-fn write(calls: &Calls, call: &Call, at: u64, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write(calls: &Calls, call: &Call, at: u64, bytes: &[u8]) -> io::Result<()> {
     if !calls.waits(call) {
         return Err(io::ErrorKind::Interrupted.into());
     }
@@ -123,7 +123,7 @@ fn read_length(calls: &Calls, call: &Call, at: u64) -> io::Result<usize> {
 }
 
 /// An address in the kernel's form, of the socket's family.
-fn encode(address: SocketAddr, family: AddressFamily) -> Vec<u8> {
+pub(crate) fn encode(address: SocketAddr, family: AddressFamily) -> Vec<u8> {
     let port = address.port().to_be_bytes();
     let head = |family: i32| [&(family as u16).to_ne_bytes()[..], &port].concat();
     match (address.ip(), family) {

@@ -10,7 +10,9 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
+use std::sync::{Mutex, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -39,7 +41,11 @@ pub struct Call {
 
 /// Where calls are told.
 #[derive(Debug)]
-pub struct Calls(OwnedFd);
+pub struct Calls {
+    fd: OwnedFd,
+    /// Heard of before anybody asked.
+    kept: Mutex<Vec<Call>>,
+}
 
 /// Starts a command that makes these calls by us; those refused it finds missing (ENOSYS). It, and what it starts, can gain no privilege
 /// by programs that have more (no_new_privs).
@@ -95,12 +101,63 @@ pub fn spawn(
     // SAFETY: between fork and exec the closure makes system calls, and neither allocates nor locks.
     unsafe { command.pre_exec(install) };
     let name = command.get_program().to_string_lossy().into_owned();
-    let child = command.spawn().map_err(|e| {
+    let (child, heard) = std::thread::scope(|scope| {
+        let (stop, stopped) = std::io::pipe()?;
+        let listening = scope.spawn(move || hear_first(&ours, &stop));
+        // By this thread: the program is to end with it.
+        let child = command.spawn();
+        drop(stopped);
+        let heard = listening.join();
+        Ok((
+            child,
+            heard.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())),
+        ))
+    })
+    .map_err(|e: io::Error| Error::io("cannot make a pipe", e))?;
+    let child = child.map_err(|e| {
         Error::io(format!("cannot run {name}"), e)
             .mend("check its name and whether it can be executed")
     })?;
-    let calls = received(&ours).map_err(|e| Error::io("cannot hear of the program's calls", e))?;
-    Ok((child, Calls(calls)))
+    let calls = heard.map_err(|e| Error::io("cannot hear of the program's calls", e))?;
+    Ok((child, calls))
+}
+
+/// Takes the descriptor, and lets pass what the child does to become the program, until the other end of `stop` is closed: for that
+/// the child's parent waits. What the program calls meanwhile is kept.
+fn hear_first(from: &OwnedFd, stop: &std::io::PipeReader) -> io::Result<Calls> {
+    let readable = |fd: BorrowedFd<'_>| -> io::Result<bool> {
+        let mut fds = [
+            PollFd::from_borrowed_fd(fd, PollFlags::IN),
+            PollFd::new(stop, PollFlags::IN),
+        ];
+        loop {
+            match poll(&mut fds, None) {
+                Ok(_) => return Ok(fds[0].revents().contains(PollFlags::IN)),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    };
+    readable(from.as_fd())?;
+    let mut calls = Calls {
+        fd: received(from)?,
+        kept: Mutex::default(),
+    };
+    // Neither end nor call: the child's parent has it.
+    while readable(calls.fd.as_fd())? {
+        let Some(call) = calls.next()? else {
+            continue;
+        };
+        match call.number {
+            libc::SYS_execve | libc::SYS_execveat => calls.let_pass(&call),
+            _ => calls
+                .kept
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(call),
+        }
+    }
+    Ok(calls)
 }
 
 /// The descriptor that the child has sent before it became another program.
@@ -169,11 +226,16 @@ fn jump(test: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
 impl AsFd for Calls {
     /// Readable when a call waits; hung up when no process with the filter is left.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 
 impl Calls {
+    /// Calls that were made while the program was being started, to be answered before those that come.
+    pub fn take_first(&self) -> Vec<Call> {
+        std::mem::take(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The next call; to be asked for when the descriptor is readable. `None` for one that was interrupted meanwhile.
     ///
     /// # Errors
@@ -276,7 +338,7 @@ impl Calls {
 
     fn ioctl<T>(&self, request: libc::Ioctl, argument: &mut T) -> io::Result<i32> {
         // SAFETY: each request is made with the structure that it is for, and which lives as long as the call.
-        match unsafe { libc::ioctl(self.0.as_raw_fd(), request, argument) } {
+        match unsafe { libc::ioctl(self.fd.as_raw_fd(), request, argument) } {
             -1 => Err(io::Error::last_os_error()),
             result => Ok(result),
         }
@@ -289,13 +351,20 @@ impl Calls {
 ///
 /// There is none of that number; the process has gone; or it may not be looked into (a program that is not dumpable).
 pub fn descriptor(thread: u32, number: i32) -> io::Result<OwnedFd> {
-    let process = process_of(thread)?;
-    // SAFETY: neither call touches memory.
-    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
-    let pidfd = owned(opened)?;
-    // SAFETY: as above.
+    let pidfd = process(process_of(thread)?)?;
+    // SAFETY: the call touches no memory.
     let copied = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) };
     owned(copied)
+}
+
+/// A descriptor of a process, which is readable when that has ended.
+///
+/// # Errors
+///
+/// There is none.
+pub fn process(number: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the call touches no memory.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) })
 }
 
 fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
@@ -306,7 +375,12 @@ fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
     }
 }
 
-fn process_of(thread: u32) -> io::Result<u32> {
+/// The process that a thread is of.
+///
+/// # Errors
+///
+/// The thread has gone.
+pub fn process_of(thread: u32) -> io::Result<u32> {
     let status = fs::read_to_string(format!("/proc/{thread}/status"))?;
     let group = status
         .lines()
@@ -326,6 +400,34 @@ pub fn closes_on_exec(thread: u32, number: i32) -> io::Result<bool> {
     let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
     let flags = flags.ok_or(io::ErrorKind::InvalidData)?;
     Ok(flags & libc::O_CLOEXEC as u32 != 0)
+}
+
+/// The descriptors of a thread's process that are counters (eventfd(2)), with what each counts and whether it is closed on exec.
+///
+/// # Errors
+///
+/// The process has gone.
+pub fn counters(thread: u32) -> io::Result<Vec<(i32, u64, bool)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{thread}/fd"))? {
+        let entry = entry?;
+        let link = fs::read_link(entry.path());
+        if !link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]") {
+            continue;
+        }
+        let name = entry.file_name();
+        let Some(number) = name.to_str().and_then(|number| number.parse::<i32>().ok()) else {
+            continue;
+        };
+        let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{number}"))?;
+        let value = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
+        let count = value("eventfd-count:").and_then(|n| u64::from_str_radix(n.trim(), 16).ok());
+        let flags = value("flags:").and_then(|n| u32::from_str_radix(n.trim(), 8).ok());
+        if let (Some(count), Some(flags)) = (count, flags) {
+            found.push((number, count, flags & libc::O_CLOEXEC as u32 != 0));
+        }
+    }
+    Ok(found)
 }
 
 /// A descriptor's place in an epoll set of its process.
@@ -492,9 +594,8 @@ mod tests {
     impl Calls {
         /// The next call, or none when nobody is left.
         fn next_before_the_end(&self) -> io::Result<Option<Call>> {
-            use rustix::event::{PollFd, PollFlags, poll};
             loop {
-                let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+                let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
                 poll(&mut fds, None)?;
                 if !fds[0].revents().contains(PollFlags::IN) {
                     return Ok(None);

@@ -1,0 +1,462 @@
+//! Sockets in memory that is shared with the programs that use them: the memory's upkeep, the processes, and who is to be woken.
+//!
+//! What a program does to its sockets it notes in the memory, and we look at that between packets; what comes, we note there, and wake
+//! those that sleep, all that a turn has to tell at once. While there is something to do we look again within a tenth of a
+//! millisecond, so that a program need not wake us for each call.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::process::Command;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+use exos::Error;
+use exos::net::{Interest, Poll, Token, Trigger};
+use exos_host::intercept::{self, Call};
+use exos_preload::LIBRARY;
+use exos_preload::memory::{
+    AWAKE, Ask, MARK, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, SOCKETS, Shared, VARIABLE,
+    WATCHERS, options, state,
+};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::calls::{Answer, fails};
+use crate::flow::Flow;
+use crate::shared::{Entry, Flowing, Kind};
+use crate::sockets::{self, Connecting, Listening, pair};
+use crate::supervise::Supervisor;
+use crate::target::{tcp_info, write};
+
+/// Tokens from here on: shared sockets by their numbers, then processes by theirs, then the bell.
+pub(crate) const SHARED: usize = 1 << 40;
+const PROCESS: usize = SHARED + SOCKETS;
+const BELL: usize = PROCESS + PROCESSES;
+
+/// Naps without anything to do, after which we sleep until something comes.
+const NAPS_MAX: u32 = 4;
+
+/// All that is shared.
+pub(crate) struct Sharing {
+    pub memory: Shared,
+    pub entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    pub count: usize,
+    /// The library, for programs to load.
+    library: OwnedFd,
+    /// The end that programs write to by its name, and ours.
+    bell: (OwnedFd, OwnedFd),
+    /// Parts of the memory that processes have, by their numbers, with what tells that they have ended.
+    parts: HashMap<u32, (u32, OwnedFd)>,
+    /// By what watchers are woken, and whose they are.
+    wakers: Vec<Option<(OwnedFd, u32)>>,
+    to_wake: [u64; WATCHERS / 64],
+    has_worked: bool,
+    naps: u32,
+}
+
+impl Sharing {
+    /// Makes the memory, and has the command load the library.
+    ///
+    /// # Errors
+    ///
+    /// The kernel gives no memory.
+    pub fn new(command: &mut Command) -> Result<Self, Error> {
+        let made = || {
+            let memory = Shared::create()?;
+            let library = memfd_create("exos-preload", MemfdFlags::CLOEXEC)?;
+            std::fs::File::from(library.try_clone()?).write_all(LIBRARY)?;
+            let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+            Ok((memory, library, (theirs, ours)))
+        };
+        let (memory, library, bell) =
+            made().map_err(|e: io::Error| Error::io("cannot make memory for sockets", e))?;
+        let sharing = Self {
+            memory,
+            entries: Vec::new(),
+            free: Vec::new(),
+            count: 0,
+            library,
+            bell,
+            parts: HashMap::new(),
+            wakers: (0..WATCHERS).map(|_| None).collect(),
+            to_wake: [0; WATCHERS / 64],
+            has_worked: false,
+            naps: 0,
+        };
+        sharing.tell(command);
+        Ok(sharing)
+    }
+
+    /// Says in the command's environment where things are. By our number: those that it starts find them too.
+    fn tell(&self, command: &mut Command) {
+        let here = std::process::id();
+        let memory = self.memory.file().map_or(-1, |file| file.as_raw_fd());
+        let bell = self.bell.0.as_raw_fd();
+        command.env(VARIABLE, format!("{here}:{memory}:{bell}"));
+        let mut preload = OsString::from(format!("/proc/{here}/fd/{}", self.library.as_raw_fd()));
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            preload.push(" ");
+            preload.push(others);
+        }
+        command.env("LD_PRELOAD", preload);
+    }
+
+    pub fn hear(&self, poll: &Poll) -> io::Result<()> {
+        let (token, readable) = (Token(BELL), Interest::READABLE);
+        poll.register_fd(self.bell.1.as_fd(), token, readable, Trigger::Level)
+    }
+
+    /// A number for a socket.
+    pub fn insert(&mut self, entry: Entry) -> Option<u32> {
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None if self.entries.len() < SOCKETS => {
+                self.entries.push(None);
+                self.entries.len() as u32 - 1
+            }
+            None => return None,
+        };
+        self.memory.socket(number).reset();
+        self.entries[number as usize] = Some(entry);
+        self.count += 1;
+        Some(number)
+    }
+
+    /// Whether there is room for another.
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.entries.len() < SOCKETS
+    }
+
+    /// Nobody refers to a socket any more.
+    pub fn remove(&mut self, number: u32) -> Option<Entry> {
+        let entry = self.entries.get_mut(number as usize)?.take()?;
+        self.memory.socket(number).reset();
+        if entry.has_moved_much() {
+            self.memory.free_rings(number);
+        }
+        self.free.push(number);
+        self.count -= 1;
+        Some(entry)
+    }
+
+    /// There is news of a socket: something to read, room to write, or both.
+    pub fn tell_of(&mut self, number: u32, [reading, writing]: [bool; 2]) {
+        for watcher in self.memory.watchers(number) {
+            self.memory.watcher(watcher).news.set(number);
+            self.to_wake[watcher as usize / 64] |= 1 << (watcher % 64);
+        }
+        fence(Ordering::SeqCst);
+        let socket = self.memory.socket(number);
+        for (told, turn, waiters) in [
+            (reading, &socket.came, &socket.readers),
+            (writing, &socket.left, &socket.writers),
+        ] {
+            if told && waiters.load(Ordering::Relaxed) > 0 {
+                self.memory.wake(turn);
+            }
+        }
+    }
+
+    /// Wakes those that there is news for, and that sleep.
+    fn wake(&mut self) {
+        for (at, word) in self.to_wake.iter_mut().enumerate() {
+            let mut word = std::mem::take(word);
+            while word != 0 {
+                let watcher = at as u32 * 64 + word.trailing_zeros();
+                word &= word - 1;
+                let sleeps = &self.memory.watcher(watcher).sleeps;
+                if sleeps.swap(0, Ordering::SeqCst) != 0
+                    && let Some((waker, _)) = &self.wakers[watcher as usize]
+                {
+                    // One that counts already is awake.
+                    let _ = rustix::io::write(waker, &1_u64.to_ne_bytes());
+                }
+            }
+        }
+    }
+
+    /// What a process had is let go of.
+    fn process_ended(&mut self, pid: u32, part: u32) {
+        let descriptors: Vec<_> = self.memory.descriptors(part).collect();
+        for (fd, number) in descriptors {
+            if matches!(self.memory.unassign(part, fd), Some((_, true))) {
+                self.memory.work().set(number);
+            }
+        }
+        self.memory.leave_process(part);
+        self.memory.unlock_of(pid);
+        for (watcher, waker) in self.wakers.iter_mut().enumerate() {
+            if waker.take_if(|(_, of)| *of == pid).is_some() {
+                self.memory
+                    .watcher(watcher as u32)
+                    .sleeps
+                    .store(0, Ordering::Relaxed);
+                self.memory.leave_watcher(watcher as u32);
+            }
+        }
+    }
+}
+
+impl Supervisor {
+    /// Whether sockets are shared with anybody.
+    pub fn has_shared(&self) -> bool {
+        self.sharing
+            .as_ref()
+            .is_some_and(|sharing| sharing.count > 0)
+    }
+
+    /// The part of the memory that the caller's process has.
+    pub fn part_of(&self, call: &Call) -> Option<u32> {
+        let sharing = self.sharing.as_ref().filter(|sharing| sharing.has_room())?;
+        let pid = intercept::process_of(call.thread).ok()?;
+        sharing.parts.get(&pid).map(|(part, _)| *part)
+    }
+
+    /// Looks at what programs have done.
+    pub fn share(&mut self) {
+        let Some(sharing) = &mut self.sharing else {
+            return;
+        };
+        let mut numbers = Vec::new();
+        sharing.memory.work().drain(|number| numbers.push(number));
+        sharing.has_worked |= !numbers.is_empty();
+        for number in numbers {
+            self.turn_of_shared(number);
+        }
+    }
+
+    /// Sends what there is, wakes whom there is news for, and says how long to wait.
+    pub fn before_waiting(&mut self, left: Option<Duration>) -> io::Result<Option<Duration>> {
+        let Some(sharing) = &mut self.sharing else {
+            return Ok(left);
+        };
+        sharing.naps = match std::mem::take(&mut sharing.has_worked) {
+            true => 0,
+            false => sharing.naps + 1,
+        };
+        let (does, most) = match sharing.naps {
+            0..NAPS_MAX => (NAPS, Some(Duration::from_micros(NAP_MICROSECONDS))),
+            _ => (SLEEPS, None),
+        };
+        self.net.flush()?;
+        let memory = &sharing.memory;
+        memory.engine().store(does, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        sharing.wake();
+        if !sharing.memory.work().is_empty() {
+            return Ok(Some(Duration::ZERO));
+        }
+        Ok(left.into_iter().chain(most).min())
+    }
+
+    pub fn wakes_up(&mut self, has_events: bool) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.memory.engine().store(AWAKE, Ordering::Relaxed);
+            sharing.has_worked |= has_events;
+        }
+    }
+
+    /// An event of a shared socket, of a process, or of the bell.
+    pub fn turn_of_sharing(&mut self, token: usize) -> io::Result<()> {
+        let Some(sharing) = &mut self.sharing else {
+            return Ok(());
+        };
+        match token {
+            BELL => {
+                let mut bytes = [0; 64];
+                // What it rings for is looked at anyway.
+                let _ = rustix::io::read(&sharing.bell.1, &mut bytes);
+            }
+            PROCESS.. => {
+                let part = (token - PROCESS) as u32;
+                let pid = sharing.parts.iter().find(|(_, (of, _))| *of == part);
+                if let Some(pid) = pid.map(|(pid, _)| *pid)
+                    && let Some((part, end)) = sharing.parts.remove(&pid)
+                {
+                    self.poll.deregister_fd(end.as_fd())?;
+                    sharing.process_ended(pid, part);
+                }
+            }
+            number => self.turn_of_shared((number - SHARED) as u32),
+        }
+        Ok(())
+    }
+
+    /// A program asks us for something by way of the library.
+    pub fn asked(&mut self, call: &Call) -> io::Result<Answer> {
+        let (fd, value) = (call.args[0] as i32, call.args[3]);
+        let number = value as u32;
+        let Some(sharing) = &mut self.sharing else {
+            return fails(libc::ENOPROTOOPT);
+        };
+        match Ask::of(call.args[2] as i32) {
+            Some(Ask::Register) => {
+                let pid = intercept::process_of(call.thread)?;
+                if number as usize >= PROCESSES
+                    || sharing.memory.process(number).pid.load(Ordering::Acquire) != pid
+                {
+                    return fails(libc::EINVAL);
+                }
+                let end = intercept::process(pid)?;
+                // It was another program before.
+                if let Some((before, end)) = sharing.parts.remove(&pid) {
+                    self.poll.deregister_fd(end.as_fd())?;
+                    sharing.process_ended(pid, before);
+                }
+                let (token, readable) = (Token(PROCESS + number as usize), Interest::READABLE);
+                self.poll
+                    .register_fd(end.as_fd(), token, readable, Trigger::Level)?;
+                sharing.parts.insert(pid, (number, end));
+            }
+            Some(Ask::Watch) => {
+                let pid = intercept::process_of(call.thread)?;
+                let place = sharing.wakers.get_mut(number as usize);
+                let place = place.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+                *place = Some((intercept::descriptor(call.thread, fd)?, pid));
+            }
+            Some(Ask::Unshare) => {
+                let counters = intercept::counters(call.thread)?;
+                let is_it = |(at, count, _): &&(i32, u64, bool)| {
+                    *at == fd && *count == u64::from(MARK | number)
+                };
+                if let Some((_, _, close_on_exec)) = counters.iter().find(is_it) {
+                    self.unshare(call, fd, number, *close_on_exec)?;
+                }
+            }
+            Some(Ask::Info) => {
+                let entry = sharing.entries.get(fd as usize);
+                let stream = entry.and_then(Option::as_ref).and_then(Entry::stream);
+                let info = stream.and_then(|stream| stream.info());
+                write(&self.calls, call, value, &tcp_info(info.as_ref()))?;
+            }
+            None => return fails(libc::ENOPROTOOPT),
+        }
+        Ok(Answer::Value(0))
+    }
+
+    /// A process is about to become another program, which may know nothing of shared sockets: those that it keeps are Unix sockets
+    /// from now on.
+    pub fn becomes_another(&mut self, call: &Call) -> io::Result<Answer> {
+        if self.has_shared() {
+            for (fd, count, close_on_exec) in intercept::counters(call.thread)? {
+                let number = count as u32 ^ MARK;
+                if !close_on_exec && count >> 32 == 0 && (number as usize) < SOCKETS {
+                    self.unshare(call, fd, number, false)?;
+                }
+            }
+        }
+        Ok(Answer::Pass)
+    }
+
+    /// Puts a Unix socket in the place of a descriptor of a shared one, which is shared no more.
+    fn unshare(
+        &mut self,
+        call: &Call,
+        fd: i32,
+        number: u32,
+        close_on_exec: bool,
+    ) -> io::Result<()> {
+        let Some(sharing) = &mut self.sharing else {
+            return Ok(());
+        };
+        let Some(Some(entry)) = sharing.entries.get_mut(number as usize) else {
+            return Ok(());
+        };
+        if let Kind::Unshared(theirs) = &entry.kind {
+            return self.calls.replace(call, fd, theirs.as_fd(), close_on_exec);
+        }
+        let nonblocking = sharing.memory.socket(number).has(options::NONBLOCK);
+        let (theirs, ours) = pair(nonblocking)?;
+        self.calls
+            .replace(call, fd, theirs.as_fd(), close_on_exec)?;
+        let kind = std::mem::replace(&mut entry.kind, Kind::Unshared(theirs.try_clone()?));
+        let (family, local, peer) = (entry.family, entry.local, entry.peer);
+        let kind = self.unshared(number, kind)?;
+        if let Some(sharing) = &mut self.sharing {
+            sharing.memory.socket(number).add(state::UNSHARED);
+            sharing.tell_of(number, [true, true]);
+            // It may be that nobody of the library's refers to it.
+            sharing.memory.work().set(number);
+        }
+        let has_made = matches!(&kind, sockets::Kind::Listening(l) if !l.made.is_empty());
+        let key = self.add(&theirs, ours, family, local, peer, kind)?;
+        if has_made {
+            self.sockets.all[key].say_readable();
+        }
+        self.turn(key);
+        Ok(())
+    }
+
+    /// What a shared socket is, for one that goes by a Unix socket.
+    fn unshared(&mut self, number: u32, kind: Kind) -> io::Result<sockets::Kind> {
+        Ok(match kind {
+            Kind::Listening(listener, backlog) => {
+                self.poll.deregister(&listener)?;
+                sockets::Kind::Listening(Listening {
+                    listener,
+                    made: self.unshared_waiting(number),
+                    backlog,
+                    waiting: VecDeque::new(),
+                })
+            }
+            Kind::Connecting(stream, waiting) => {
+                self.poll.deregister(&stream)?;
+                let filled = 0;
+                sockets::Kind::Connecting(Connecting {
+                    stream,
+                    filled,
+                    waiting,
+                })
+            }
+            Kind::Flowing(flowing) => match self.flow_of(number, flowing) {
+                Some(flow) => sockets::Kind::Flowing(flow),
+                None => sockets::Kind::Failed,
+            },
+            Kind::Failed | Kind::Unshared(_) => sockets::Kind::Failed,
+        })
+    }
+
+    /// The connections that wait in a listener's ring.
+    fn unshared_waiting(&mut self, number: u32) -> VecDeque<(Flow, SocketAddr)> {
+        let mut made = VecDeque::new();
+        let Some(sharing) = &self.sharing else {
+            return made;
+        };
+        let waiting = sharing.memory.inward(number).take(usize::MAX);
+        for taken in waiting.chunks_exact(4) {
+            let taken = u32::from_ne_bytes(taken.try_into().expect("four"));
+            let Some(sharing) = &mut self.sharing else {
+                break;
+            };
+            let Some(Some(entry)) = sharing.entries.get_mut(taken as usize) else {
+                continue;
+            };
+            let kind = std::mem::replace(&mut entry.kind, Kind::Failed);
+            if let (Kind::Flowing(flowing), Some(peer)) = (kind, entry.peer)
+                && let Some(flow) = self.flow_of(taken, flowing)
+            {
+                made.push_back((flow, peer));
+            }
+            if let Some(sharing) = &mut self.sharing {
+                sharing.remove(taken);
+            }
+        }
+        made
+    }
+
+    /// A shared connection, with what lies in its rings, to go by a Unix socket.
+    fn flow_of(&mut self, number: u32, shared: Flowing) -> Option<Flow> {
+        let sharing = self.sharing.as_mut()?;
+        // It may be over, and out of the set.
+        let _ = self.poll.deregister(&shared.stream);
+        let mut rest = shared.rest.map_or_else(Vec::new, |rest| rest.as_bytes().to_vec());
+        rest.extend(sharing.memory.outward(number).take(usize::MAX));
+        let unread = sharing.memory.inward(number).take(usize::MAX);
+        let finished = sharing.memory.socket(number).is(state::NO_WRITES);
+        Some(Flow::with(shared.stream, rest, unread, finished))
+    }
+}

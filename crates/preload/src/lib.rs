@@ -1,0 +1,54 @@
+//! Shared sockets: sockets of a program, in memory that it shares with the process that has the stack.
+//!
+//! The crate is two things. Linked into `exos run` it is the memory ([`memory`], [`ring`], [`bits`]), and holds the library
+//! ([`LIBRARY`]). Built as that library (`build.rs`) and loaded into a program (`LD_PRELOAD`, ld.so(8)), it answers the program's
+//! socket calls out of this memory:
+//!
+//! ```text
+//! program ── read, write, epoll_wait ... ──> this library ──┐ shared memory: rings of bytes, what is ready
+//!                                                            └──> exos run: the stack ──> wire
+//! ```
+//!
+//! So a call that finds data or room makes no system call, and what many connections have to say costs one wake-up. All else,
+//! and what is rare (opening, passing on, becoming another program), goes the way of intercepted calls (`exos-run`).
+//!
+//! | file | job |
+//! |---|---|
+//! | `memory` | where everything lies: sockets, what waits for them, the descriptors of each process |
+//! | `ring` | bytes one way |
+//! | `bits` | sets of socket numbers that both sides change |
+//! | `system` | the C library's own calls, beneath the ones here |
+//! | `process` | this process: its descriptors, its part of the memory; forks |
+//! | `ask` | what the other side is asked for |
+//! | `wait` | waiting for one socket |
+//! | `stream` | bytes: what reading and writing calls come to |
+//! | `sockets` | accepting, addresses, options |
+//! | `epoll`, `poll` | waiting for many |
+//! | `calls` | the functions that take the place of the C library's |
+
+pub mod bits;
+pub mod memory;
+pub mod ring;
+
+#[cfg(exos_preload)]
+mod ask;
+#[cfg(exos_preload)]
+mod calls;
+#[cfg(exos_preload)]
+mod epoll;
+#[cfg(exos_preload)]
+mod poll;
+#[cfg(exos_preload)]
+mod process;
+#[cfg(exos_preload)]
+mod sockets;
+#[cfg(exos_preload)]
+mod stream;
+#[cfg(exos_preload)]
+mod system;
+#[cfg(exos_preload)]
+mod wait;
+
+/// The library that is loaded into programs.
+#[cfg(not(exos_preload))]
+pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libexos_preload.so"));

@@ -1,0 +1,209 @@
+//! poll(2) and select(2) with shared sockets among their descriptors.
+
+use std::cell::RefCell;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+use crate::epoll::{leave_watcher, readiness, watcher};
+use crate::process::{Found, Here, find, here};
+use crate::system::{self, ERR, HUP, IN, PollFd, Timespec};
+
+/// What a thread is woken by.
+struct Waker {
+    here: &'static Here,
+    pid: u32,
+    watcher: u32,
+    fd: i32,
+}
+
+impl Drop for Waker {
+    fn drop(&mut self) {
+        if self.pid == self.here.pid() {
+            leave_watcher(self.here, self.watcher, self.fd);
+        }
+    }
+}
+
+thread_local! {
+    static WAKER: RefCell<Option<Waker>> = const { RefCell::new(None) };
+}
+
+/// The thread's.
+fn waker(here: &'static Here) -> Result<(u32, i32), i32> {
+    WAKER.with_borrow_mut(|waker| {
+        // One that was made before a fork is the parent's.
+        if let Some(waker) = waker.as_ref().filter(|waker| waker.pid == here.pid()) {
+            return Ok((waker.watcher, waker.fd));
+        }
+        let (watcher, fd) = watcher(here)?;
+        let pid = here.pid();
+        *waker = Some(Waker {
+            here,
+            pid,
+            watcher,
+            fd,
+        });
+        Ok((watcher, fd))
+    })
+}
+
+/// Looks at the shared ones; gives how many are ready.
+fn look(fds: &mut [PollFd], ours: &[(usize, Found)]) -> usize {
+    let mut count = 0;
+    for &(at, found) in ours {
+        let fd = &mut fds[at];
+        let wanted = u32::from(fd.events as u16);
+        fd.revents = (readiness(found, wanted) & (wanted | ERR | HUP)) as i16;
+        count += usize::from(fd.revents != 0);
+    }
+    count
+}
+
+/// ppoll(2); `None` where no descriptor is a shared socket.
+///
+/// # Safety
+///
+/// `mask` is a signal mask or null.
+pub unsafe fn poll(
+    fds: &mut [PollFd],
+    timeout: Option<Duration>,
+    mask: *const u8,
+) -> Option<Result<usize, i32>> {
+    let here = here()?;
+    let all = fds.iter().enumerate();
+    let ours: Vec<(usize, Found)> = all
+        .filter_map(|(at, fd)| Some((at, find(fd.fd)?)))
+        .collect();
+    if ours.is_empty() {
+        return None;
+    }
+    // The kernel is asked of the others, and of what wakes us.
+    let mut kernel: Vec<PollFd> = fds.to_vec();
+    for (at, _) in &ours {
+        kernel[*at].fd = -1;
+    }
+    let until = timeout.map(|timeout| Instant::now() + timeout);
+    // SAFETY: the caller's promise.
+    let ask = |kernel: &mut Vec<PollFd>, left: Option<Duration>| unsafe {
+        let left = left.map(|left| Timespec {
+            seconds: left.as_secs() as i64,
+            nanoseconds: left.subsec_nanos().into(),
+        });
+        let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let got = system::ppoll(kernel.as_mut_ptr(), kernel.len() as u64, left, mask);
+        usize::try_from(got).map_err(|_| system::errno())
+    };
+    let answer = |fds: &mut [PollFd], kernel: &mut Vec<PollFd>| {
+        let ready = look(fds, &ours);
+        let others = ask(kernel, Some(Duration::ZERO))?;
+        for (fd, asked) in fds.iter_mut().zip(kernel.iter()) {
+            if asked.fd >= 0 {
+                fd.revents = asked.revents;
+            }
+        }
+        Ok::<_, i32>(ready + others)
+    };
+    let first = answer(fds, &mut kernel);
+    if first != Ok(0) || timeout == Some(Duration::ZERO) {
+        if first == Ok(0) {
+            here.let_go();
+        }
+        return Some(first);
+    }
+    let (watcher, waker) = match waker(here) {
+        Ok(waker) => waker,
+        Err(number) => return Some(Err(number)),
+    };
+    let number = watcher;
+    let watcher = here.shared.watcher(number);
+    for (_, found) in &ours {
+        here.shared.watch(found.number, number, true);
+    }
+    let result = loop {
+        watcher.sleeps.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let count = look(fds, &ours);
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if count == 0 {
+            here.let_go();
+            kernel.push(PollFd {
+                fd: waker,
+                events: IN as i16,
+                revents: 0,
+            });
+            let slept = ask(&mut kernel, left);
+            kernel.pop();
+            if let Err(error) = slept {
+                break Err(error);
+            }
+        }
+        watcher.sleeps.store(0, Ordering::SeqCst);
+        watcher.news.drain(|_| {});
+        // SAFETY: room for a count.
+        unsafe { system::read(waker, [0_u8; 8].as_mut_ptr(), 8) };
+        let answer = answer(fds, &mut kernel);
+        if answer != Ok(0) || left == Some(Duration::ZERO) {
+            break answer;
+        }
+    };
+    watcher.sleeps.store(0, Ordering::Relaxed);
+    for (_, found) in &ours {
+        here.shared.watch(found.number, number, false);
+    }
+    Some(result)
+}
+
+/// select(2) by way of [`poll`]; `None` where no descriptor is a shared socket. The sets are changed to what is ready.
+///
+/// # Safety
+///
+/// The sets have room for `count` bits, or are null; `mask` is a signal mask or null.
+pub unsafe fn select(
+    count: i32,
+    sets: [*mut u64; 3],
+    timeout: Option<Duration>,
+    mask: *const u8,
+) -> Option<Result<usize, i32>> {
+    const WANTED: [u32; 3] = [IN, system::OUT, 2];
+    const TOLD: [u32; 3] = [IN | HUP | ERR, system::OUT | ERR, 2];
+    here()?;
+    let has = |set: *mut u64, fd: i32| {
+        // SAFETY: the caller's promise.
+        !set.is_null() && unsafe { *set.add(fd as usize / 64) } & (1 << (fd % 64)) != 0
+    };
+    let mut fds: Vec<PollFd> = Vec::new();
+    for fd in 0..count {
+        let wanted = (0..3).filter(|&which| has(sets[which], fd));
+        let events = wanted.fold(0, |events, which| events | WANTED[which]);
+        if events != 0 {
+            fds.push(PollFd {
+                fd,
+                events: events as i16,
+                revents: 0,
+            });
+        }
+    }
+    // SAFETY: the caller's promise.
+    let polled = unsafe { poll(&mut fds, timeout, mask)? };
+    Some(polled.map(|_| {
+        for set in sets.into_iter().filter(|set| !set.is_null()) {
+            for word in 0..(count as usize).div_ceil(64) {
+                // SAFETY: the caller's promise.
+                unsafe { *set.add(word) = 0 };
+            }
+        }
+        let mut told = 0;
+        for fd in &fds {
+            for which in 0..3 {
+                let wanted = u32::from(fd.events as u16) & WANTED[which] != 0;
+                if wanted && u32::from(fd.revents as u16) & TOLD[which] != 0 {
+                    let bit = 1 << (fd.fd % 64);
+                    // SAFETY: the caller's promise.
+                    unsafe { *sets[which].add(fd.fd as usize / 64) |= bit };
+                    told += 1;
+                }
+            }
+        }
+        told
+    }))
+}

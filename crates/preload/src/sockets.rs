@@ -1,0 +1,232 @@
+//! What is not bytes: accepting, addresses, options, ends.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::ask::ask;
+use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, NONBLOCK, REUSE};
+use crate::memory::state::{FINISHED, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS};
+use crate::memory::{Address, Ask, MARK, RING};
+use crate::process::Found;
+use crate::system::{self, *};
+use crate::wait::Patience;
+
+impl Found {
+    /// Takes a connection (accept4(2)).
+    pub fn accept(self, flags: i32) -> Result<(i32, Address), i32> {
+        let socket = self.socket();
+        if !socket.is(LISTENS) {
+            return Err(EINVAL);
+        }
+        let patience = Patience::new(self, 0, &socket.receive_timeout);
+        loop {
+            if let Some(taken) = self.take_connection(flags) {
+                return taken;
+            }
+            self.take_error()?;
+            if socket.is(OVER | NO_READS) {
+                return Err(EINVAL);
+            }
+            let ready = || self.is_readable();
+            patience.wait(self, (&socket.came, &socket.readers), ready)?;
+        }
+    }
+
+    fn take_connection(self, flags: i32) -> Option<Result<(i32, Address), i32>> {
+        let here = self.here;
+        let _one = here.lock(&self.socket().reads);
+        let ring = here.shared.inward(self.number);
+        let mut number = [0; 4];
+        if ring.peek(&mut number) < number.len() {
+            return None;
+        }
+        let number = u32::from_ne_bytes(number);
+        // SAFETY: always. EFD_CLOEXEC and EFD_NONBLOCK are SOCK_CLOEXEC and SOCK_NONBLOCK.
+        let fd = unsafe { system::eventfd(MARK | number, flags & (O_CLOEXEC | O_NONBLOCK)) };
+        if fd < 0 {
+            return Some(Err(system::errno()));
+        }
+        ring.consume(size_of_val(&number));
+        let made = here.shared.socket(number);
+        made.set_option(NONBLOCK, flags & O_NONBLOCK != 0);
+        here.assign(fd, number);
+        Some(Ok((fd, made.peer.get())))
+    }
+
+    /// Nothing more will be read, or written (shutdown(2)).
+    pub fn shut(self, how: i32) -> Result<(), i32> {
+        const READ: i32 = 0;
+        const BOTH: i32 = 2;
+        let socket = self.socket();
+        if !(READ..=BOTH).contains(&how) {
+            return Err(EINVAL);
+        }
+        if !socket.is(STANDS | LISTENS) || (socket.is(OVER) && !socket.is(FINISHED)) {
+            return Err(ENOTCONN);
+        }
+        let bits = match how {
+            READ => NO_READS,
+            BOTH => NO_READS | NO_WRITES,
+            _ => NO_WRITES,
+        };
+        socket.add(bits);
+        self.here.submit(self.number);
+        Ok(())
+    }
+
+    /// Its own address, or the peer's.
+    pub fn address(self, of_peer: bool) -> Result<Address, i32> {
+        let socket = self.socket();
+        match of_peer {
+            false => Ok(socket.local.get()),
+            true if socket.is(STANDS) && !socket.is(OVER) => Ok(socket.peer.get()),
+            true => Err(ENOTCONN),
+        }
+    }
+
+    /// The value of an option, as one or two numbers (getsockopt(2)).
+    ///
+    /// # Safety
+    ///
+    /// `len` bytes at `value` can be written.
+    pub unsafe fn get_option(
+        self,
+        (level, option): (i32, i32),
+        value: *mut u8,
+        len: *mut u32,
+    ) -> Result<(), i32> {
+        let socket = self.socket();
+        let has = |option| i32::from(socket.has(option));
+        let time = |limit: &AtomicU32| {
+            let ms = i64::from(limit.load(Ordering::Relaxed));
+            [ms / 1000, ms % 1000 * 1000]
+        };
+        let number = match (level, option) {
+            (SOL_SOCKET, SO_ERROR) => self.take_error().err().unwrap_or(0),
+            (SOL_SOCKET, SO_TYPE) => SOCK_STREAM,
+            (SOL_SOCKET, SO_DOMAIN) => match socket.has(IPV6) {
+                true => AF_INET6,
+                false => AF_INET,
+            },
+            (SOL_SOCKET, SO_PROTOCOL) => IPPROTO_TCP,
+            (SOL_SOCKET, SO_ACCEPTCONN) => i32::from(socket.is(LISTENS)),
+            (SOL_SOCKET, SO_REUSEADDR | SO_REUSEPORT) => has(REUSE),
+            (SOL_SOCKET, SO_KEEPALIVE) => has(KEEPALIVE),
+            (SOL_SOCKET, SO_SNDBUF | SO_RCVBUF) => RING as i32,
+            (SOL_SOCKET, SO_LINGER) => {
+                let linger = [has(LINGER), socket.linger.load(Ordering::Relaxed) as i32];
+                let bytes = linger.map(i32::to_ne_bytes).concat();
+                // SAFETY: the caller's promise.
+                return unsafe { put(&bytes, value, len) };
+            }
+            (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO) => {
+                let limit = match option {
+                    SO_RCVTIMEO => &socket.receive_timeout,
+                    _ => &socket.send_timeout,
+                };
+                let bytes = time(limit).map(i64::to_ne_bytes).concat();
+                // SAFETY: the caller's promise.
+                return unsafe { put(&bytes, value, len) };
+            }
+            (IPPROTO_TCP, TCP_NODELAY) => has(NODELAY),
+            (IPPROTO_TCP, TCP_INFO) => {
+                let mut info = [0; 104];
+                let at = info.as_mut_ptr().expose_provenance();
+                if ask(self.number as i32, Ask::Info, at) < 0 {
+                    return Err(ENOTCONN);
+                }
+                // SAFETY: the caller's promise.
+                return unsafe { put(&info, value, len) };
+            }
+            (SOL_SOCKET | IPPROTO_TCP | IPPROTO_IP | IPPROTO_IPV6, _) => 0,
+            _ => return Err(ENOPROTOOPT),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { put(&number.to_ne_bytes(), value, len) }
+    }
+
+    /// Sets an option (setsockopt(2)). Those that say how packets are sent are taken, and left to our TCP.
+    pub fn set_option(self, (level, option): (i32, i32), value: &[u8]) -> Result<(), i32> {
+        let socket = self.socket();
+        let number = |at: usize| {
+            let bytes = value.get(at..at + 4).ok_or(EINVAL)?;
+            Ok::<_, i32>(i32::from_ne_bytes(bytes.try_into().expect("four")))
+        };
+        match (level, option) {
+            (SOL_SOCKET, SO_REUSEADDR | SO_REUSEPORT) => socket.set_option(REUSE, number(0)? != 0),
+            (SOL_SOCKET, SO_KEEPALIVE) => socket.set_option(KEEPALIVE, number(0)? != 0),
+            (SOL_SOCKET, SO_LINGER) => {
+                socket.linger.store(number(4)? as u32, Ordering::Relaxed);
+                socket.set_option(LINGER, number(0)? != 0);
+            }
+            (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO) => {
+                let word = |at: usize| {
+                    let bytes = value.get(at..at + 8).ok_or(EINVAL)?;
+                    Ok::<_, i32>(i64::from_ne_bytes(bytes.try_into().expect("eight")))
+                };
+                let (seconds, micros) = (word(0)?, word(8)?);
+                let ms = seconds
+                    .saturating_mul(1000)
+                    .saturating_add((micros + 999) / 1000);
+                let limit = match option {
+                    SO_RCVTIMEO => &socket.receive_timeout,
+                    _ => &socket.send_timeout,
+                };
+                limit.store(ms.clamp(0, u32::MAX.into()) as u32, Ordering::Relaxed);
+                return Ok(());
+            }
+            (SOL_SOCKET, SO_TYPE | SO_ERROR | SO_DOMAIN | SO_PROTOCOL | SO_ACCEPTCONN) => {
+                return Err(ENOPROTOOPT);
+            }
+            (SOL_SOCKET, _) => return Ok(()),
+            (IPPROTO_TCP, TCP_NODELAY) => {
+                // The other side never waits with what it sends.
+                socket.set_option(NODELAY, number(0)? != 0);
+                return Ok(());
+            }
+            (IPPROTO_TCP | IPPROTO_IP | IPPROTO_IPV6, _) => return Ok(()),
+            _ => return Err(ENOPROTOOPT),
+        }
+        socket.add(OPTIONS);
+        self.here.submit(self.number);
+        Ok(())
+    }
+
+    /// Bytes that can be read (FIONREAD), or that were written and not taken (SIOCOUTQ).
+    pub fn waiting(self, out: bool) -> usize {
+        match out {
+            true => self.here.shared.outward(self.number).len(),
+            false => self.here.shared.inward(self.number).len(),
+        }
+    }
+}
+
+/// Writes an option's value, cut to the room that there is, and how much that is.
+unsafe fn put(bytes: &[u8], value: *mut u8, len: *mut u32) -> Result<(), i32> {
+    if value.is_null() || len.is_null() {
+        return Err(EFAULT);
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let count = bytes.len().min(*len as usize);
+        value.copy_from_nonoverlapping(bytes.as_ptr(), count);
+        *len = count as u32;
+    }
+    Ok(())
+}
+
+/// Writes an address where the program wants it, cut to the room that there is, with its whole length.
+///
+/// # Safety
+///
+/// `len`, if it is given, says how much can be written at `name`.
+pub unsafe fn put_address(address: Address, name: *mut u8, len: *mut u32) {
+    if name.is_null() || len.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let count = (address.len as usize).min(*len as usize);
+        name.copy_from_nonoverlapping(address.bytes.as_ptr(), count);
+        *len = address.len;
+    }
+}

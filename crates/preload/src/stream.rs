@@ -1,0 +1,265 @@
+//! Bytes of a connection: what all reading and writing calls come to.
+
+use std::sync::atomic::Ordering;
+
+use crate::memory::RING;
+use crate::memory::state::{
+    FINISHED, HAS_MORE, LISTENS, NO_READS, NO_WRITES, OVER, STANDS, WANTS_ROOM,
+};
+use crate::process::Found;
+use crate::system::{
+    self, EAGAIN, EINVAL, ENOTCONN, EOPNOTSUPP, EPIPE, Iovec, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_OOB,
+    MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SIGPIPE,
+};
+use crate::wait::Patience;
+
+impl Found {
+    /// The error that the program has not heard of, once.
+    pub fn take_error(self) -> Result<(), i32> {
+        match self.socket().error.swap(0, Ordering::AcqRel) {
+            0 => Ok(()),
+            number => Err(number as i32),
+        }
+    }
+
+    /// Something can be read, be it the end.
+    pub fn is_readable(self) -> bool {
+        !self.here.shared.inward(self.number).is_empty()
+            || self.socket().is(FINISHED | OVER | NO_READS)
+            || self.socket().error.load(Ordering::Relaxed) != 0
+    }
+
+    /// Reads into these stretches of memory (recvmsg(2)).
+    ///
+    /// # Safety
+    ///
+    /// They can be written.
+    pub unsafe fn receive(self, into: &[Iovec], flags: i32) -> Result<usize, i32> {
+        if self.socket().is(LISTENS) {
+            return Err(ENOTCONN);
+        }
+        if flags & (MSG_OOB | MSG_ERRQUEUE) != 0 {
+            return Err(if flags & MSG_OOB != 0 { EINVAL } else { EAGAIN });
+        }
+        let wanted: usize = into.iter().map(|part| part.len).sum();
+        let socket = self.socket();
+        let patience = Patience::new(self, flags, &socket.receive_timeout);
+        let mut count = 0;
+        loop {
+            // Looked at before the ring: what came before the end is in it then.
+            let ended = socket.is(FINISHED | OVER | NO_READS);
+            // SAFETY: the caller's promise.
+            count += unsafe { self.take(into, count, flags) };
+            let whole = flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0;
+            if count == wanted || (count > 0 && !whole) {
+                return Ok(count);
+            }
+            match self.take_error() {
+                Err(_) if count > 0 => return Ok(count),
+                Err(number) => return Err(number),
+                Ok(()) if ended => return Ok(count),
+                Ok(()) => {}
+            }
+            let ready = || self.is_readable();
+            match patience.wait(self, (&socket.came, &socket.readers), ready) {
+                Ok(()) => {}
+                Err(_) if count > 0 => return Ok(count),
+                Err(number) => return Err(number),
+            }
+        }
+    }
+
+    /// Takes what is there, into the stretches behind their first `skip` bytes.
+    unsafe fn take(self, into: &[Iovec], skip: usize, flags: i32) -> usize {
+        let (shared, socket) = (&self.here.shared, self.socket());
+        let _one = self.here.lock(&socket.reads);
+        let ring = shared.inward(self.number);
+        let mut count = 0;
+        let mut passed = 0;
+        let mut peeked = 0;
+        for part in into {
+            let inside = skip.saturating_sub(passed).min(part.len);
+            passed += part.len;
+            let room = part.len - inside;
+            if room == 0 {
+                continue;
+            }
+            let now = if flags & MSG_TRUNC != 0 {
+                ring.len().min(room)
+            } else if flags & MSG_PEEK != 0 {
+                // All stretches of one look: there is one in nearly every program.
+                if peeked > 0 {
+                    break;
+                }
+                // SAFETY: the caller's promise.
+                peeked = unsafe { ring.peek_to(part.base.add(inside), room) };
+                peeked
+            } else {
+                // SAFETY: the caller's promise.
+                unsafe { ring.peek_to(part.base.add(inside), room) }
+            };
+            if flags & MSG_PEEK == 0 {
+                ring.consume(now);
+            }
+            count += now;
+            if now < room {
+                break;
+            }
+        }
+        if count > 0 && flags & MSG_PEEK == 0 && socket.is(HAS_MORE) && ring.free() >= RING / 2 {
+            self.here.submit(self.number);
+        }
+        count
+    }
+
+    /// Whether a write has room, or an end to tell. If not, the other side says when.
+    pub fn is_writable(self) -> bool {
+        let socket = self.socket();
+        if socket.is(OVER | NO_WRITES) || socket.error.load(Ordering::Relaxed) != 0 {
+            return true;
+        }
+        let has_room = || self.here.shared.outward(self.number).free() >= crate::memory::ROOM;
+        if !socket.is(STANDS) {
+            return false;
+        }
+        if has_room() {
+            return true;
+        }
+        socket.add(WANTS_ROOM);
+        // It may have taken some meanwhile.
+        has_room()
+    }
+
+    /// Why nothing can be written, if so.
+    fn cannot_write(self) -> Result<(), i32> {
+        self.take_error()?;
+        match self.socket().is(OVER | NO_WRITES | LISTENS) {
+            true => Err(EPIPE),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes these stretches of memory (sendmsg(2)).
+    ///
+    /// # Safety
+    ///
+    /// They can be read.
+    pub unsafe fn transmit(self, from: &[Iovec], flags: i32) -> Result<usize, i32> {
+        if flags & MSG_OOB != 0 {
+            return Err(EOPNOTSUPP);
+        }
+        let wanted: usize = from.iter().map(|part| part.len).sum();
+        let mut done = (0, 0);
+        self.fill(wanted, flags, |found| {
+            let ring = found.here.shared.outward(found.number);
+            let mut count = 0;
+            while let Some(part) = from.get(done.0) {
+                // SAFETY: the caller's promise.
+                let bytes = unsafe { std::slice::from_raw_parts(part.base, part.len) };
+                let bytes = if part.len == 0 { &[] } else { &bytes[done.1..] };
+                let now = ring.push(bytes);
+                count += now;
+                if now < bytes.len() {
+                    done.1 += now;
+                    break;
+                }
+                done = (done.0 + 1, 0);
+            }
+            Ok((count, false))
+        })
+    }
+
+    /// Writes what `put` puts into the ring (how much, and whether there is no more), until it is as much as wanted or the socket does
+    /// not wait.
+    fn fill(
+        self,
+        wanted: usize,
+        flags: i32,
+        mut put: impl FnMut(Self) -> Result<(usize, bool), i32>,
+    ) -> Result<usize, i32> {
+        let socket = self.socket();
+        let patience = Patience::new(self, flags, &socket.send_timeout);
+        let mut count = 0;
+        let ended = loop {
+            if let Err(number) = self.cannot_write() {
+                break number;
+            }
+            if wanted == 0 {
+                return Ok(0);
+            }
+            if socket.is(STANDS) {
+                let put = {
+                    let _one = self.here.lock(&socket.writes);
+                    put(self)
+                };
+                let (now, is_all) = match put {
+                    Ok(put) => put,
+                    Err(number) => break number,
+                };
+                count += now;
+                if now > 0 {
+                    self.here.submit(self.number);
+                }
+                if count == wanted || is_all {
+                    return Ok(count);
+                }
+            }
+            let ready = || self.is_writable();
+            if let Err(number) = patience.wait(self, (&socket.left, &socket.writers), ready) {
+                if number == EAGAIN {
+                    // So that its program hears when there is room.
+                    self.is_writable();
+                }
+                break number;
+            }
+        };
+        if count > 0 {
+            return Ok(count);
+        }
+        if ended == EPIPE && flags & MSG_NOSIGNAL == 0 {
+            // SAFETY: always.
+            unsafe { system::raise(SIGPIPE) };
+        }
+        Err(ended)
+    }
+
+    /// Writes a part of a file (sendfile(2)), from where it is, or from an offset.
+    pub fn transmit_file(
+        self,
+        file: i32,
+        offset: Option<i64>,
+        wanted: usize,
+    ) -> Result<usize, i32> {
+        let (mut at, mut left) = (offset, wanted);
+        self.fill(wanted, 0, |found| {
+            let ring = found.here.shared.outward(found.number);
+            let mut count = 0;
+            while left > 0 {
+                let (to, room) = ring.room();
+                let now = room.min(left);
+                if now == 0 {
+                    break;
+                }
+                // SAFETY: there is room for these at `to`, which the other side does not look at before they are written.
+                let read = match at {
+                    Some(at) => unsafe { system::pread64(file, to, now, at) },
+                    // SAFETY: as above.
+                    None => unsafe { system::read(file, to, now) },
+                };
+                match read {
+                    1.. => {
+                        ring.written(read as usize);
+                        count += read as usize;
+                        left -= read as usize;
+                        at = at.map(|at| at + read as i64);
+                    }
+                    // The file ends.
+                    0 => return Ok((count, true)),
+                    _ if count > 0 => break,
+                    _ => return Err(system::errno()),
+                }
+            }
+            Ok((count, false))
+        })
+    }
+}

@@ -1,0 +1,196 @@
+//! The C library's own calls, beneath the ones that this library has in their place, and its constants (bits/*.h, x86-64 and
+//! AArch64 alike).
+
+use std::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+pub type Size = usize;
+pub type Signed = isize;
+
+/// Stretches of memory (readv(2)).
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct Iovec {
+    pub base: *mut u8,
+    pub len: usize,
+}
+
+/// A message (recvmsg(2)).
+#[repr(C)]
+pub struct Message {
+    pub name: *mut u8,
+    pub name_len: u32,
+    pub iov: *mut Iovec,
+    pub iov_len: usize,
+    pub control: *mut u8,
+    pub control_len: usize,
+    pub flags: i32,
+}
+
+/// One of several messages (recvmmsg(2)).
+#[repr(C)]
+pub struct ManyMessage {
+    pub message: Message,
+    pub len: u32,
+}
+
+#[cfg_attr(target_arch = "x86_64", repr(C, packed))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(C))]
+#[derive(Copy, Clone)]
+pub struct EpollEvent {
+    pub events: u32,
+    pub data: u64,
+}
+
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct PollFd {
+    pub fd: i32,
+    pub events: i16,
+    pub revents: i16,
+}
+
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct Timespec {
+    pub seconds: i64,
+    pub nanoseconds: i64,
+}
+
+macro_rules! constants {
+    ($($name:ident = $value:expr;)*) => { $(pub const $name: i32 = $value;)* };
+}
+
+constants! {
+    EINTR = 4; EBADF = 9; EAGAIN = 11; EFAULT = 14; EINVAL = 22; EMFILE = 24; ENOTTY = 25; ESPIPE = 29; EPIPE = 32; EEXIST = 17;
+    ENOENT = 2; ENOPROTOOPT = 92; EOPNOTSUPP = 95; EISCONN = 106; ENOTCONN = 107; EALREADY = 114; EINPROGRESS = 115;
+    SOL_SOCKET = 1; SO_REUSEADDR = 2; SO_TYPE = 3; SO_ERROR = 4; SO_SNDBUF = 7; SO_RCVBUF = 8; SO_KEEPALIVE = 9; SO_LINGER = 13;
+    SO_REUSEPORT = 15; SO_RCVTIMEO = 20; SO_SNDTIMEO = 21; SO_ACCEPTCONN = 30; SO_PROTOCOL = 38; SO_DOMAIN = 39;
+    IPPROTO_IP = 0; IPPROTO_TCP = 6; IPPROTO_IPV6 = 41; TCP_NODELAY = 1; TCP_INFO = 11;
+    AF_INET = 2; AF_INET6 = 10; SOCK_STREAM = 1;
+    MSG_OOB = 1; MSG_PEEK = 2; MSG_TRUNC = 0x20; MSG_DONTWAIT = 0x40; MSG_WAITALL = 0x100; MSG_NOSIGNAL = 0x4000;
+    MSG_ERRQUEUE = 0x2000;
+    F_DUPFD = 0; F_SETFL = 4; F_DUPFD_CLOEXEC = 1030; O_NONBLOCK = 0o4000; O_CLOEXEC = 0o2_000_000;
+    FIONREAD = 0x541b; FIONBIO = 0x5421; SIOCOUTQ = 0x5411;
+    SIGPIPE = 13; SCM_RIGHTS = 1; CLOSE_RANGE_CLOEXEC = 4;
+    EPOLL_CTL_ADD = 1; EPOLL_CTL_DEL = 2; EPOLL_CTL_MOD = 3;
+}
+
+pub const IN: u32 = 1;
+pub const OUT: u32 = 4;
+pub const ERR: u32 = 8;
+pub const HUP: u32 = 0x10;
+pub const RDNORM: u32 = 0x40;
+pub const WRNORM: u32 = 0x100;
+pub const RDHUP: u32 = 0x2000;
+pub const ONESHOT: u32 = 1 << 30;
+pub const EDGE: u32 = 1 << 31;
+
+unsafe extern "C" {
+    pub fn eventfd(count: u32, flags: i32) -> i32;
+    pub fn getpid() -> i32;
+    pub fn raise(signal: i32) -> i32;
+    pub fn pthread_atfork(
+        before: extern "C" fn(),
+        parent: extern "C" fn(),
+        child: extern "C" fn(),
+    ) -> i32;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn __errno_location() -> *mut i32;
+}
+
+/// The next library's function of this name.
+fn beneath(place: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
+    const NEXT: usize = usize::MAX;
+    let known = place.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    let next = std::ptr::without_provenance_mut(NEXT);
+    // SAFETY: the name ends with a zero.
+    let found = unsafe { dlsym(next, name.as_ptr().cast()) };
+    if found.is_null() {
+        // A call that this C library does not have, of which nobody can have heard.
+        std::process::abort();
+    }
+    place.store(found, Ordering::Relaxed);
+    found
+}
+
+macro_rules! beneath {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => { $(
+        /// # Safety
+        ///
+        /// As the C library says.
+        pub unsafe fn $name($($argument: $kind),*) -> $result {
+            static PLACE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+            let found = beneath(&PLACE, concat!(stringify!($name), "\0"));
+            // SAFETY: the function of that name has these arguments.
+            unsafe {
+                let call: unsafe extern "C" fn($($kind),*) -> $result = std::mem::transmute(found);
+                call($($argument),*)
+            }
+        }
+    )* };
+}
+
+beneath! {
+    read(fd: i32, to: *mut u8, size: Size) -> Signed;
+    write(fd: i32, from: *const u8, size: Size) -> Signed;
+    readv(fd: i32, iov: *const Iovec, count: i32) -> Signed;
+    writev(fd: i32, iov: *const Iovec, count: i32) -> Signed;
+    pread64(fd: i32, to: *mut u8, size: Size, offset: i64) -> Signed;
+    recv(fd: i32, to: *mut u8, size: Size, flags: i32) -> Signed;
+    recvfrom(fd: i32, to: *mut u8, size: Size, flags: i32, name: *mut u8, name_len: *mut u32) -> Signed;
+    recvmsg(fd: i32, message: *mut Message, flags: i32) -> Signed;
+    recvmmsg(fd: i32, messages: *mut ManyMessage, count: u32, flags: i32, timeout: *mut Timespec) -> i32;
+    send(fd: i32, from: *const u8, size: Size, flags: i32) -> Signed;
+    sendto(fd: i32, from: *const u8, size: Size, flags: i32, name: *const u8, name_len: u32) -> Signed;
+    sendmsg(fd: i32, message: *const Message, flags: i32) -> Signed;
+    sendmmsg(fd: i32, messages: *mut ManyMessage, count: u32, flags: i32) -> i32;
+    sendfile64(out: i32, from: i32, offset: *mut i64, size: Size) -> Signed;
+    splice(from: i32, from_offset: *mut i64, to: i32, to_offset: *mut i64, size: Size, flags: u32) -> Signed;
+    close(fd: i32) -> i32;
+    dup(fd: i32) -> i32;
+    dup2(fd: i32, to: i32) -> i32;
+    dup3(fd: i32, to: i32, flags: i32) -> i32;
+    fcntl64(fd: i32, what: i32, argument: usize) -> i32;
+    ioctl(fd: i32, what: u64, argument: usize) -> i32;
+    accept4(fd: i32, name: *mut u8, name_len: *mut u32, flags: i32) -> i32;
+    connect(fd: i32, name: *const u8, name_len: u32) -> i32;
+    listen(fd: i32, backlog: i32) -> i32;
+    shutdown(fd: i32, how: i32) -> i32;
+    getsockname(fd: i32, name: *mut u8, name_len: *mut u32) -> i32;
+    getpeername(fd: i32, name: *mut u8, name_len: *mut u32) -> i32;
+    getsockopt(fd: i32, level: i32, option: i32, value: *mut u8, len: *mut u32) -> i32;
+    setsockopt(fd: i32, level: i32, option: i32, value: *const u8, len: u32) -> i32;
+    epoll_ctl(set: i32, what: i32, fd: i32, event: *mut EpollEvent) -> i32;
+    epoll_pwait(set: i32, events: *mut EpollEvent, most: i32, timeout: i32, mask: *const u8) -> i32;
+    ppoll(fds: *mut PollFd, count: u64, timeout: *const Timespec, mask: *const u8) -> i32;
+    select(count: i32, read: *mut u64, write: *mut u64, other: *mut u64, timeout: *mut [i64; 2]) -> i32;
+    pselect(count: i32, read: *mut u64, write: *mut u64, other: *mut u64, timeout: *const Timespec, mask: *const u8) -> i32;
+    fdopen(fd: i32, mode: *const c_char) -> *mut c_void;
+    fstat64(fd: i32, into: *mut u8) -> i32;
+}
+
+/// Sets `errno`.
+pub fn set_errno(number: i32) {
+    // SAFETY: the thread's own.
+    unsafe { *__errno_location() = number };
+}
+
+pub fn errno() -> i32 {
+    // SAFETY: the thread's own.
+    unsafe { *__errno_location() }
+}
+
+/// A result as C has it: the value, or -1 and `errno`.
+pub fn answer(result: Result<usize, i32>) -> Signed {
+    match result {
+        Ok(value) => value as Signed,
+        Err(number) => {
+            set_errno(number);
+            -1
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Waiting for one socket, in a call that may.
+
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use crate::memory::options::NONBLOCK;
+use crate::process::Found;
+use crate::system::{EAGAIN, EINTR, MSG_DONTWAIT};
+
+/// Until when a call may wait.
+pub struct Patience {
+    may_wait: bool,
+    until: Option<Instant>,
+}
+
+impl Patience {
+    /// Of a call with these flags (`MSG_DONTWAIT`), and the socket's time limit.
+    pub fn new(found: Found, flags: i32, limit: &AtomicU32) -> Self {
+        let limit = limit.load(Ordering::Relaxed);
+        let limit = (limit > 0).then(|| Duration::from_millis(limit.into()));
+        Self {
+            may_wait: flags & MSG_DONTWAIT == 0 && !found.socket().has(NONBLOCK),
+            until: limit.map(|limit| Instant::now() + limit),
+        }
+    }
+
+    /// Waits until the word is changed, unless `ready` holds already.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN`: it may not wait, or not any longer; `EINTR`.
+    pub fn wait(
+        &self,
+        found: Found,
+        (word, waiters): (&AtomicU32, &AtomicU32),
+        ready: impl Fn() -> bool,
+    ) -> Result<(), i32> {
+        if !self.may_wait {
+            return Err(EAGAIN);
+        }
+        let left = self
+            .until
+            .map(|until| until.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Err(EAGAIN);
+        }
+        waiters.fetch_add(1, Ordering::SeqCst);
+        let before = word.load(Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let went_on = ready() || {
+            found.here.let_go();
+            let left = left.map(|left| left.as_millis() as u64 + 1);
+            found.here.shared.wait_on(word, before, left)
+        };
+        waiters.fetch_sub(1, Ordering::SeqCst);
+        match went_on {
+            true => Ok(()),
+            false => Err(EINTR),
+        }
+    }
+}
