@@ -137,16 +137,16 @@ def upload(host):
     os._exit(0)
 
 
-def forking(exos, lab, ip):
-    serving(exos, lab, ip, SERVER, 100)
+def forking(exos, lab, ip, *way):
+    serving(exos, lab, ip, SERVER, 100, way)
 
 
-def selecting(exos, lab, ip):
-    serving(exos, lab, ip, SELECTING, 400)
+def selecting(exos, lab, ip, *way):
+    serving(exos, lab, ip, SELECTING, 400, way)
 
 
-def serving(exos, lab, ip, program, count):
-    server = subprocess.Popen([exos, "lab", "exec", "--name", lab, "a", "--", exos, "run", "--link", "xdp:wire", "--address", ip + "/24",
+def serving(exos, lab, ip, program, count, way):
+    server = subprocess.Popen([exos, "lab", "exec", "--name", lab, "a", "--", exos, "run", *way, "--link", "xdp:wire", "--address", ip + "/24",
                                "--", sys.executable, "-c", program], stdout=subprocess.PIPE)
     try:
         assert server.stdout.readline() == b"listening\n"

@@ -10,12 +10,12 @@ use exos_program::LinkArgs;
 /// with other hosts come and go by the link; all else of it, and its connections with this host, stay the kernel's. UDP stays the
 /// kernel's too. The exit status is the program's.
 ///
-/// Bytes pass through this process, a copy and a wake-up more each way: it gives a program another address, a link of its own or of
-/// the daemon's, and our TCP, not speed. For speed use exos serve, or a program on the library.
+/// A library is loaded into the programs, which shares their sockets with this process in memory. Programs that do not use the C
+/// library as a shared one (static ones, Go) have their system calls intercepted instead, which costs more.
 #[derive(clap::Args, Clone, Debug)]
 #[command(override_usage = "exos run [OPTIONS] -- PROGRAM [ARGUMENTS]...")]
 pub struct RunArgs {
-    /// Print each intercepted call and its result to standard error
+    /// Print each call and its result to standard error; implies --no-preload
     #[arg(long)]
     pub(crate) trace: bool,
     /// Load nothing into the program: only intercept its system calls

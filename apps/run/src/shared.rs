@@ -258,9 +258,7 @@ impl Supervisor {
             socket.linger.store(seconds, Ordering::Relaxed);
         }
         let fd = call.args[0] as i32;
-        let mut flags = EventfdFlags::CLOEXEC;
-        flags.set(EventfdFlags::NONBLOCK, descriptor.nonblocking);
-        let made = eventfd(MARK | number, flags)?;
+        let made = eventfd(MARK, EventfdFlags::CLOEXEC)?;
         let close_on_exec = intercept::closes_on_exec(call.thread, fd)?;
         self.calls.replace(call, fd, made.as_fd(), close_on_exec)?;
         sharing.memory.assign(part, fd, number);

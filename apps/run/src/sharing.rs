@@ -168,8 +168,7 @@ impl Sharing {
             while word != 0 {
                 let watcher = at as u32 * 64 + word.trailing_zeros();
                 word &= word - 1;
-                let sleeps = &self.memory.watcher(watcher).sleeps;
-                if sleeps.swap(0, Ordering::SeqCst) != 0
+                if self.memory.watcher(watcher).is_to_be_told()
                     && let Some((waker, _)) = &self.wakers[watcher as usize]
                 {
                     // One that counts already is awake.
@@ -188,13 +187,10 @@ impl Sharing {
             }
         }
         self.memory.leave_process(part);
-        self.memory.unlock_of(pid);
+        self.memory.unlock_of(pid, self.entries.len());
         for (watcher, waker) in self.wakers.iter_mut().enumerate() {
             if waker.take_if(|(_, of)| *of == pid).is_some() {
-                self.memory
-                    .watcher(watcher as u32)
-                    .sleeps
-                    .store(0, Ordering::Relaxed);
+                self.memory.watcher(watcher as u32).reset();
                 self.memory.leave_watcher(watcher as u32);
             }
         }
@@ -320,9 +316,8 @@ impl Supervisor {
             }
             Some(Ask::Unshare) => {
                 let counters = intercept::counters(call.thread)?;
-                let is_it = |(at, count, _): &&(i32, u64, bool)| {
-                    *at == fd && *count == u64::from(MARK | number)
-                };
+                let is_it =
+                    |(at, count, _): &&(i32, u64, bool)| *at == fd && *count == u64::from(MARK);
                 if let Some((_, _, close_on_exec)) = counters.iter().find(is_it) {
                     self.unshare(call, fd, number, *close_on_exec)?;
                 }
@@ -339,15 +334,28 @@ impl Supervisor {
     }
 
     /// A process is about to become another program, which may know nothing of shared sockets: those that it keeps are Unix sockets
-    /// from now on.
+    /// from now on. It may be one that we do not know, whose descriptors are its parent's (vfork(2)).
     pub fn becomes_another(&mut self, call: &Call) -> io::Result<Answer> {
-        if self.has_shared() {
-            for (fd, count, close_on_exec) in intercept::counters(call.thread)? {
-                let number = count as u32 ^ MARK;
-                if !close_on_exec && count >> 32 == 0 && (number as usize) < SOCKETS {
-                    self.unshare(call, fd, number, false)?;
-                }
+        let Some(sharing) = self.sharing.as_ref().filter(|sharing| sharing.count > 0) else {
+            return Ok(Answer::Pass);
+        };
+        let pid = intercept::process_of(call.thread)?;
+        let part = sharing.parts.get(&pid);
+        let part = part.or_else(|| sharing.parts.get(&intercept::parent_of(pid).ok()?));
+        let Some(&(part, _)) = part else {
+            return Ok(Answer::Pass);
+        };
+        let mut kept = Vec::new();
+        for (fd, count, close_on_exec) in intercept::counters(call.thread)? {
+            if !close_on_exec
+                && count == u64::from(MARK)
+                && let Some(number) = sharing.memory.assigned(part, fd)
+            {
+                kept.push((fd, number));
             }
+        }
+        for (fd, number) in kept {
+            self.unshare(call, fd, number, false)?;
         }
         Ok(Answer::Pass)
     }
@@ -453,7 +461,9 @@ impl Supervisor {
         let sharing = self.sharing.as_mut()?;
         // It may be over, and out of the set.
         let _ = self.poll.deregister(&shared.stream);
-        let mut rest = shared.rest.map_or_else(Vec::new, |rest| rest.as_bytes().to_vec());
+        let mut rest = shared
+            .rest
+            .map_or_else(Vec::new, |rest| rest.as_bytes().to_vec());
         rest.extend(sharing.memory.outward(number).take(usize::MAX));
         let unread = sharing.memory.inward(number).take(usize::MAX);
         let finished = sharing.memory.socket(number).is(state::NO_WRITES);

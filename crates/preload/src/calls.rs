@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
 use crate::memory::options::NONBLOCK;
-use crate::process::{Found, find, here, unshare_fd};
+use crate::process::{Found, Here, find, here, unshare_fd};
 use crate::sockets::put_address;
 use crate::system::*;
 use crate::{epoll, poll, system};
@@ -335,6 +335,14 @@ unsafe extern "C" fn fdopen(fd: i32, mode: *const c_char) -> *mut c_void {
 
 // Descriptors.
 
+/// A descriptor is closed.
+fn gone(here: &'static Here, fd: i32) {
+    if (here.knows(fd) || epoll::knows(fd)) && here.is_here() {
+        here.forget(fd);
+        epoll::closed(here, fd);
+    }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: i32) -> i32 {
     if let Some(here) = here() {
@@ -342,10 +350,7 @@ unsafe extern "C" fn close(fd: i32) -> i32 {
             set_errno(EBADF);
             return -1;
         }
-        if here.is_here() {
-            here.forget(fd);
-            epoll::closed(here, fd);
-        }
+        gone(here, fd);
     }
     // SAFETY: as above.
     unsafe { system::close(fd) }
@@ -353,28 +358,33 @@ unsafe extern "C" fn close(fd: i32) -> i32 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -> i32 {
-    /// Beyond what a process may have, nothing needs to be closed one by one.
-    const LAST: u32 = 1 << 20;
-    let mut failed = false;
-    for fd in first..=last.min(LAST) {
-        // SAFETY: as above.
-        unsafe {
-            match flags & CLOSE_RANGE_CLOEXEC {
-                0 => drop(close(fd as i32)),
-                _ => {
-                    const F_SETFD: i32 = 2;
-                    const FD_CLOEXEC: usize = 1;
-                    system::fcntl64(fd as i32, F_SETFD, FD_CLOEXEC);
+    let mut from = first;
+    if let Some(here) = here().filter(|here| here.is_here()) {
+        for (fd, is_own) in here.known() {
+            let fd = fd as u32;
+            if !(from..=last).contains(&fd) {
+                continue;
+            }
+            if is_own {
+                // The library's stay open.
+                if fd > from {
+                    // SAFETY: as above.
+                    unsafe { system::close_range(from, fd - 1, flags) };
                 }
+                from = fd + 1;
+            } else if flags & CLOSE_RANGE_CLOEXEC == 0 {
+                here.forget(fd as i32);
             }
         }
-        failed |= first > last;
+        if flags & CLOSE_RANGE_CLOEXEC == 0 {
+            epoll::closed_range(here, first, last);
+        }
     }
-    done(if first > last || failed {
-        Err(EINVAL)
-    } else {
-        Ok(())
-    })
+    match from > last && from != first {
+        true => 0,
+        // SAFETY: as above.
+        false => unsafe { system::close_range(from, last, flags) },
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -424,14 +434,18 @@ fn put_at(fd: i32, to: i32, put: impl FnOnce() -> i32) -> i32 {
         set_errno(EBADF);
         return -1;
     }
+    if let Some(found) = find(fd)
+        && !found.here.is_here()
+    {
+        // A child that shares our memory and is about to become another program: there the number is all that is known of it.
+        unshare_fd(fd);
+    }
     let found = find(fd);
     let made = put();
     if made >= 0
         && let Some(here) = here()
-        && here.is_here()
     {
-        here.forget(to);
-        epoll::closed(here, to);
+        gone(here, to);
     }
     copied(found, made)
 }
@@ -439,15 +453,25 @@ fn put_at(fd: i32, to: i32, put: impl FnOnce() -> i32) -> i32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fcntl64(fd: i32, what: i32, argument: usize) -> i32 {
     let found = find(fd);
+    // Whether calls wait is a matter of the socket: its descriptors are copies of one file.
+    if let Some(found) = found {
+        match what {
+            F_GETFL => {
+                let nonblocking = found.socket().has(NONBLOCK);
+                return O_RDWR | if nonblocking { O_NONBLOCK } else { 0 };
+            }
+            F_SETFL => {
+                let on = argument as i32 & O_NONBLOCK != 0;
+                found.socket().set_option(NONBLOCK, on);
+                return 0;
+            }
+            _ => {}
+        }
+    }
     // SAFETY: as above.
     let result = unsafe { system::fcntl64(fd, what, argument) };
-    match (what, found) {
-        (F_DUPFD | F_DUPFD_CLOEXEC, found) => copied(found, result),
-        (F_SETFL, Some(found)) if result >= 0 => {
-            let on = argument as i32 & O_NONBLOCK != 0;
-            found.socket().set_option(NONBLOCK, on);
-            result
-        }
+    match what {
+        F_DUPFD | F_DUPFD_CLOEXEC => copied(found, result),
         _ => result,
     }
 }
@@ -476,11 +500,22 @@ unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i32 {
             // SAFETY: as above.
             let on = unsafe { *at } != 0;
             found.socket().set_option(NONBLOCK, on);
-            // SAFETY: as above.
-            unsafe { system::ioctl(fd, what, argument) }
+            0
         }
         _ => done(Err(ENOTTY)),
     }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn posix_spawn_file_actions_adddup2(
+    actions: *mut c_void,
+    fd: i32,
+    to: i32,
+) -> i32 {
+    // The C library copies it beneath us.
+    unshare_fd(fd);
+    // SAFETY: as above.
+    unsafe { system::posix_spawn_file_actions_adddup2(actions, fd, to) }
 }
 
 /// The offset of `st_mode` in `struct stat`.
@@ -549,7 +584,7 @@ unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
     } else if socket.is(STANDS) {
         Err(EISCONN)
     } else if socket.is(OVER) {
-        Err(103)
+        Err(ECONNABORTED)
     } else {
         Err(EALREADY)
     };

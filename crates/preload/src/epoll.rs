@@ -4,13 +4,13 @@
 //! What has become ready of the sockets comes as their numbers, in the watcher's news; so a wait looks at those alone.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::ask::ask;
-use crate::memory::Ask;
 use crate::memory::state::{FINISHED, LISTENS, NO_READS, NO_WRITES, OVER};
+use crate::memory::{Ask, DESCRIPTORS};
 use crate::process::{Found, Here, find, here};
 use crate::system::{
     self, EDGE, EEXIST, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, ERR,
@@ -46,6 +46,21 @@ struct Sets {
 }
 
 static SETS: Mutex<Option<Sets>> = Mutex::new(None);
+
+/// Descriptors that may be sets, or of the kernel's in one: a bit for each. Those beyond the last always may.
+static KNOWN: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRIPTORS / 64];
+
+fn note(fd: i32) {
+    if let Some(word) = KNOWN.get(fd as usize / 64) {
+        word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
+    }
+}
+
+/// Whether [`closed`] is to be told when a descriptor is closed.
+pub fn knows(fd: i32) -> bool {
+    let word = KNOWN.get(fd as usize / 64);
+    word.is_none_or(|word| word.load(Ordering::Relaxed) & (1 << (fd % 64)) != 0)
+}
 
 fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
@@ -176,6 +191,7 @@ fn make(here: &'static Here, fd: i32) -> Result<Arc<Mutex<Set>>, i32> {
         members: HashMap::new(),
         ready: VecDeque::new(),
     }));
+    note(fd);
     with(|sets| sets.all.insert(fd, Arc::clone(&set)));
     Ok(set)
 }
@@ -196,10 +212,7 @@ pub fn watcher(here: &'static Here) -> Result<(u32, i32), i32> {
 }
 
 pub fn leave_watcher(here: &'static Here, number: u32, waker: i32) {
-    here.shared
-        .watcher(number)
-        .sleeps
-        .store(0, Ordering::Relaxed);
+    here.shared.watcher(number).reset();
     here.shared.leave_watcher(number);
     if waker >= 0 {
         here.disown(waker);
@@ -250,6 +263,7 @@ pub fn control(
 
 /// A descriptor of the kernel's has been added to a set of the kernel's, changed, or taken out.
 pub fn remember(set: i32, what: i32, fd: i32, event: Option<EpollEvent>) {
+    note(fd);
     with(|sets| {
         let places = sets.others.entry(fd).or_default();
         places.retain(|(of, _)| *of != set);
@@ -310,6 +324,9 @@ pub fn forget(number: u32) {
 
 /// A descriptor is closed, that may be a set's, or stand in one.
 pub fn closed(here: &'static Here, fd: i32) {
+    if let Some(word) = KNOWN.get(fd as usize / 64) {
+        word.fetch_and(!(1 << (fd % 64)), Ordering::Relaxed);
+    }
     let set = with(|sets| {
         sets.others.remove(&fd);
         sets.all.remove(&fd)
@@ -325,6 +342,16 @@ pub fn closed(here: &'static Here, fd: i32) {
         }
         leave_watcher(here, set.watcher, set.waker);
     }
+}
+
+/// Descriptors are closed, of which any may be a set's, or stand in one.
+pub fn closed_range(here: &'static Here, first: u32, last: u32) {
+    let known = with(|sets| {
+        let known = sets.all.keys().chain(sets.others.keys());
+        let inside = known.filter(|fd| (first..=last).contains(&(**fd as u32)));
+        inside.copied().collect::<Vec<i32>>()
+    });
+    known.into_iter().for_each(|fd| closed(here, fd));
 }
 
 /// epoll_pwait(2), with a time limit; `None` where the kernel's set has no shared sockets.
@@ -359,19 +386,16 @@ pub unsafe fn wait(
             }
             return Some(Ok(count));
         }
-        watcher.sleeps.store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        if watcher.news.is_empty() {
+        watcher.lie_down();
+        // What is there already keeps it awake.
+        let slept = watcher.news.is_empty().then(|| {
             here.let_go();
             // SAFETY: the caller's promise.
-            let slept = unsafe { kernel(fd, events, milliseconds(left), mask) };
-            watcher.sleeps.store(0, Ordering::Relaxed);
-            match slept {
-                Ok(0) => {}
-                slept => return Some(slept),
-            }
-        } else {
-            watcher.sleeps.store(0, Ordering::Relaxed);
+            unsafe { kernel(fd, events, milliseconds(left), mask) }
+        });
+        watcher.get_up();
+        if let Some(slept @ (Ok(1..) | Err(_))) = slept {
+            return Some(slept);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::bits::Bits;
 use crate::ring::{Positions, Ring};
@@ -37,8 +37,8 @@ pub const NAP_MICROSECONDS: u64 = 100;
 /// The environment variable that says where the memory is: `PID:MEMORY:BELL`, descriptors of that process.
 pub const VARIABLE: &str = "EXOS_RUN";
 
-/// A descriptor of a shared socket is an eventfd(2) with a count that nobody else's has: this, and the socket's number. So it can be
-/// told in a process that has it by other ways than the library's.
+/// A descriptor of a shared socket stands for its number alone: it is a copy of a counter (eventfd(2)) of this value. Which socket it is
+/// the process's part of the memory says.
 pub const MARK: u32 = 0xe805_0000;
 
 /// In the place of a socket's number: a descriptor of the library's own.
@@ -119,7 +119,9 @@ pub mod options {
 #[repr(C)]
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
 pub struct Address {
+    /// Its bytes, behind which there are zeroes.
     pub bytes: [u8; 28],
+    /// How many they are.
     pub len: u32,
 }
 
@@ -128,6 +130,7 @@ pub struct Address {
 pub struct SharedAddress([AtomicU64; 4]);
 
 impl SharedAddress {
+    /// Sets it.
     pub fn set(&self, address: Address) {
         let mut bytes = [0; 32];
         bytes[..28].copy_from_slice(&address.bytes);
@@ -140,6 +143,7 @@ impl SharedAddress {
         }
     }
 
+    /// The address; nonsense while it is being set.
     pub fn get(&self) -> Address {
         let mut bytes = [0; 32];
         for (word, eight) in self.0.iter().zip(bytes.chunks_exact_mut(8)) {
@@ -167,21 +171,28 @@ pub struct Socket {
     pub options: AtomicU32,
     /// Seconds of `SO_LINGER`.
     pub linger: AtomicU32,
-    /// Milliseconds of `SO_RCVTIMEO` and `SO_SNDTIMEO`; zero for none.
+    /// Milliseconds of `SO_RCVTIMEO`; zero for none.
     pub receive_timeout: AtomicU32,
+    /// Those of `SO_SNDTIMEO`.
     pub send_timeout: AtomicU32,
     _pad: u32,
-    /// One thread reads, one writes: the process that does ([`Shared::lock`]).
+    /// One thread reads at a time: the process of the one that does ([`Shared::lock`]).
     pub reads: AtomicU32,
+    /// One thread writes at a time.
     pub writes: AtomicU32,
-    /// Counted up when something has come to read, or room to write; what threads wait for (futex(2)), and how many do.
+    /// Counted up when something has come to read, for those that wait for that (futex(2)).
     pub came: AtomicU32,
+    /// Counted up when there is room to write.
     pub left: AtomicU32,
+    /// How many threads wait for something to read.
     pub readers: AtomicU32,
+    /// How many wait for room.
     pub writers: AtomicU32,
     /// Which watchers are told of it.
     pub watchers: [AtomicU64; WATCHERS / 64],
+    /// Its own address.
     pub local: SharedAddress,
+    /// The peer's.
     pub peer: SharedAddress,
     into: Positions,
     out: Positions,
@@ -193,11 +204,12 @@ impl Socket {
         self.state.load(Ordering::Acquire) & bits != 0
     }
 
+    /// Sets bits of its state.
     pub fn add(&self, bits: u32) {
         self.state.fetch_or(bits, Ordering::AcqRel);
     }
 
-    /// True if one of them was set.
+    /// Clears bits of its state; true if one of them was set.
     pub fn clear(&self, bits: u32) -> bool {
         self.state.fetch_and(!bits, Ordering::AcqRel) & bits != 0
     }
@@ -207,10 +219,12 @@ impl Socket {
         self.is(state::TAKEN) && self.refs.load(Ordering::Acquire) == 0
     }
 
+    /// Whether an option is on.
     pub fn has(&self, option: u32) -> bool {
         self.options.load(Ordering::Relaxed) & option != 0
     }
 
+    /// Turns an option on or off.
     pub fn set_option(&self, option: u32, on: bool) {
         match on {
             true => self.options.fetch_or(option, Ordering::Relaxed),
@@ -246,11 +260,39 @@ impl Socket {
 /// Who waits for many sockets.
 #[repr(C, align(64))]
 pub struct Watcher {
-    /// It sleeps, or is about to: its descriptor is to be written to.
-    pub sleeps: AtomicU32,
-    _pad: [u32; 15],
+    /// How many threads sleep, or are about to: its descriptor is to be written to.
+    pub sleepers: AtomicU32,
+    /// It was written to, and nobody has woken up since.
+    pub told: AtomicU32,
+    _pad: [u32; 14],
     /// Sockets of which there is news.
     pub news: Bits,
+}
+
+impl Watcher {
+    /// A thread is about to sleep: what comes from now on, it is woken for.
+    pub fn lie_down(&self) {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// It sleeps no more.
+    pub fn get_up(&self) {
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        self.told.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether its descriptor is to be written to, after there was news.
+    pub fn is_to_be_told(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.sleepers.load(Ordering::SeqCst) > 0 && self.told.swap(1, Ordering::SeqCst) == 0
+    }
+
+    /// Nobody has it.
+    pub fn reset(&self) {
+        self.sleepers.store(0, Ordering::Relaxed);
+        self.told.store(0, Ordering::Relaxed);
+    }
 }
 
 /// A process.
@@ -396,10 +438,12 @@ impl Shared {
         self.part(SOCKETS_AT + number as usize % SOCKETS * size_of::<Socket>())
     }
 
+    /// A watcher, as above.
     pub fn watcher(&self, number: u32) -> &Watcher {
         self.part(WATCHERS_AT + number as usize % WATCHERS * size_of::<Watcher>())
     }
 
+    /// A process's part, as above.
     pub fn process(&self, number: u32) -> &Process {
         self.part(PROCESSES_AT + number as usize % PROCESSES * size_of::<Process>())
     }
@@ -474,6 +518,13 @@ impl Shared {
         process.end.fetch_max(fd as u32 + 1, Ordering::AcqRel);
     }
 
+    /// The socket that a descriptor of a process is.
+    pub fn assigned(&self, process: u32, fd: i32) -> Option<u32> {
+        let place = self.process(process).descriptors.get(fd as usize)?;
+        let number = place.load(Ordering::Acquire);
+        (number != 0 && number != OWN).then(|| number - 1)
+    }
+
     /// A descriptor of a process is the library's own.
     pub fn own(&self, process: u32, fd: i32) {
         let process = self.process(process);
@@ -532,13 +583,10 @@ impl Shared {
         Lock(word)
     }
 
-    /// A process has ended: nobody waits for it.
-    pub fn unlock_of(&self, pid: u32) {
-        for number in 0..SOCKETS as u32 {
+    /// A process has ended: nobody waits for it, at any of the first `count` sockets.
+    pub fn unlock_of(&self, pid: u32, count: usize) {
+        for number in 0..count as u32 {
             let socket = self.socket(number);
-            if !socket.is(u32::MAX) {
-                continue;
-            }
             for word in [&socket.reads, &socket.writes] {
                 let _ = word.compare_exchange(pid, 0, Ordering::AcqRel, Ordering::Relaxed);
             }

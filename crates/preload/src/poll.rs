@@ -1,7 +1,6 @@
 //! poll(2) and select(2) with shared sockets among their descriptors.
 
 use std::cell::RefCell;
-use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use crate::epoll::{leave_watcher, readiness, watcher};
@@ -120,10 +119,10 @@ pub unsafe fn poll(
         here.shared.watch(found.number, number, true);
     }
     let result = loop {
-        watcher.sleeps.store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        watcher.lie_down();
         let count = look(fds, &ours);
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let mut slept = Ok(count);
         if count == 0 {
             here.let_go();
             kernel.push(PollFd {
@@ -131,13 +130,13 @@ pub unsafe fn poll(
                 events: IN as i16,
                 revents: 0,
             });
-            let slept = ask(&mut kernel, left);
+            slept = ask(&mut kernel, left);
             kernel.pop();
-            if let Err(error) = slept {
-                break Err(error);
-            }
         }
-        watcher.sleeps.store(0, Ordering::SeqCst);
+        watcher.get_up();
+        if slept.is_err() {
+            break slept;
+        }
         watcher.news.drain(|_| {});
         // SAFETY: room for a count.
         unsafe { system::read(waker, [0_u8; 8].as_mut_ptr(), 8) };
@@ -146,7 +145,6 @@ pub unsafe fn poll(
             break answer;
         }
     };
-    watcher.sleeps.store(0, Ordering::Relaxed);
     for (_, found) in &ours {
         here.shared.watch(found.number, number, false);
     }

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering, fence};
 
 use crate::ask::ask;
-use crate::memory::{AWAKE, Ask, DESCRIPTORS, OWN, SLEEPS, Shared, VARIABLE};
+use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, Shared, VARIABLE};
 use crate::memory::{Lock, Socket};
 use crate::{epoll, system};
 
@@ -13,6 +13,8 @@ use crate::{epoll, system};
 pub struct Here {
     pub shared: Shared,
     bell: AtomicI32,
+    /// What descriptors of sockets are copies of.
+    mark: AtomicI32,
     /// Its part of the memory, and its number.
     process: AtomicU32,
     pid: AtomicU32,
@@ -64,6 +66,11 @@ pub fn find(fd: i32) -> Option<Found> {
 
 /// Has a descriptor be a Unix socket in place of a shared one; what epoll sets wait for of it, they go on to wait for.
 pub fn unshare(here: &'static Here, fd: i32, number: u32) {
+    if !here.is_here() {
+        // Of a child whose descriptors are its own, but whose memory is ours.
+        ask(fd, Ask::Unshare, number as usize);
+        return;
+    }
     let places = epoll::places(fd, number);
     let asked = ask(fd, Ask::Unshare, number as usize);
     here.forget(fd);
@@ -90,6 +97,19 @@ impl Here {
         }
         let process = self.process.load(Ordering::Relaxed);
         (process != NONE).then(|| &self.shared.process(process).descriptors[fd as usize])
+    }
+
+    /// A descriptor for a socket.
+    pub fn descriptor(&self, close_on_exec: bool) -> Result<i32, i32> {
+        let what = match close_on_exec {
+            true => system::F_DUPFD_CLOEXEC,
+            false => system::F_DUPFD,
+        };
+        // SAFETY: a descriptor of ours.
+        match unsafe { system::fcntl64(self.mark.load(Ordering::Relaxed), what, 0) } {
+            fd @ 0.. => Ok(fd),
+            _ => Err(system::errno()),
+        }
     }
 
     pub fn pid(&self) -> u32 {
@@ -161,6 +181,28 @@ impl Here {
         unsafe { system::close(fd) };
     }
 
+    /// Whether a descriptor is a socket, or the library's own.
+    pub fn knows(&self, fd: i32) -> bool {
+        let place = self.place(fd);
+        place.is_some_and(|place| place.load(Ordering::Relaxed) != 0)
+    }
+
+    /// The descriptors that are sockets, or the library's own (true), in their order.
+    pub fn known(&self) -> Vec<(i32, bool)> {
+        let process = self.process.load(Ordering::Relaxed);
+        if process == NONE {
+            return Vec::new();
+        }
+        let process = self.shared.process(process);
+        let end = process.end.load(Ordering::Relaxed) as usize;
+        let all = process.descriptors.iter().take(end).enumerate();
+        let known = all.filter_map(|(fd, number)| {
+            let number = number.load(Ordering::Relaxed);
+            (number != 0).then_some((fd as i32, number == OWN))
+        });
+        known.collect()
+    }
+
     /// Whether a descriptor is the library's own.
     pub fn is_own(&self, fd: i32) -> bool {
         let place = self.place(fd);
@@ -215,6 +257,7 @@ fn begin() -> Option<()> {
     let here = Box::leak(Box::new(Here {
         shared,
         bell: (-1).into(),
+        mark: (-1).into(),
         process: process.into(),
         pid: pid.into(),
         child: NONE.into(),
@@ -224,6 +267,9 @@ fn begin() -> Option<()> {
     // SAFETY: a descriptor of ours.
     unsafe { system::fcntl64(bell, system::F_SETFL, system::O_NONBLOCK as usize) };
     here.bell.store(bell, Ordering::Relaxed);
+    // SAFETY: always.
+    let mark = here.own(unsafe { system::eventfd(MARK, system::O_CLOEXEC) });
+    here.mark.store(mark, Ordering::Relaxed);
     if ask(-1, Ask::Register, process as usize) < 0 {
         here.shared.process(process).pid.store(0, Ordering::Release);
         return None;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::ask::ask;
 use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, NONBLOCK, REUSE};
 use crate::memory::state::{FINISHED, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS};
-use crate::memory::{Address, Ask, MARK, RING};
+use crate::memory::{Address, Ask, RING};
 use crate::process::Found;
-use crate::system::{self, *};
+use crate::system::*;
 use crate::wait::Patience;
 
 impl Found {
@@ -40,11 +40,10 @@ impl Found {
             return None;
         }
         let number = u32::from_ne_bytes(number);
-        // SAFETY: always. EFD_CLOEXEC and EFD_NONBLOCK are SOCK_CLOEXEC and SOCK_NONBLOCK.
-        let fd = unsafe { system::eventfd(MARK | number, flags & (O_CLOEXEC | O_NONBLOCK)) };
-        if fd < 0 {
-            return Some(Err(system::errno()));
-        }
+        let fd = match here.descriptor(flags & O_CLOEXEC != 0) {
+            Ok(fd) => fd,
+            Err(error) => return Some(Err(error)),
+        };
         ring.consume(size_of_val(&number));
         let made = here.shared.socket(number);
         made.set_option(NONBLOCK, flags & O_NONBLOCK != 0);

@@ -240,8 +240,8 @@ impl Found {
                 if now == 0 {
                     break;
                 }
-                // SAFETY: there is room for these at `to`, which the other side does not look at before they are written.
                 let read = match at {
+                    // SAFETY: there is room for these at `to`, which the other side does not look at before they are written.
                     Some(at) => unsafe { system::pread64(file, to, now, at) },
                     // SAFETY: as above.
                     None => unsafe { system::read(file, to, now) },

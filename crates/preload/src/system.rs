@@ -62,15 +62,15 @@ macro_rules! constants {
 }
 
 constants! {
-    EINTR = 4; EBADF = 9; EAGAIN = 11; EFAULT = 14; EINVAL = 22; EMFILE = 24; ENOTTY = 25; ESPIPE = 29; EPIPE = 32; EEXIST = 17;
-    ENOENT = 2; ENOPROTOOPT = 92; EOPNOTSUPP = 95; EISCONN = 106; ENOTCONN = 107; EALREADY = 114; EINPROGRESS = 115;
+    EINTR = 4; EBADF = 9; EAGAIN = 11; EFAULT = 14; EINVAL = 22; ENOTTY = 25; EPIPE = 32; EEXIST = 17;
+    ENOENT = 2; ENOPROTOOPT = 92; EOPNOTSUPP = 95; EISCONN = 106; ENOTCONN = 107; EALREADY = 114; ECONNABORTED = 103;
     SOL_SOCKET = 1; SO_REUSEADDR = 2; SO_TYPE = 3; SO_ERROR = 4; SO_SNDBUF = 7; SO_RCVBUF = 8; SO_KEEPALIVE = 9; SO_LINGER = 13;
     SO_REUSEPORT = 15; SO_RCVTIMEO = 20; SO_SNDTIMEO = 21; SO_ACCEPTCONN = 30; SO_PROTOCOL = 38; SO_DOMAIN = 39;
     IPPROTO_IP = 0; IPPROTO_TCP = 6; IPPROTO_IPV6 = 41; TCP_NODELAY = 1; TCP_INFO = 11;
     AF_INET = 2; AF_INET6 = 10; SOCK_STREAM = 1;
     MSG_OOB = 1; MSG_PEEK = 2; MSG_TRUNC = 0x20; MSG_DONTWAIT = 0x40; MSG_WAITALL = 0x100; MSG_NOSIGNAL = 0x4000;
     MSG_ERRQUEUE = 0x2000;
-    F_DUPFD = 0; F_SETFL = 4; F_DUPFD_CLOEXEC = 1030; O_NONBLOCK = 0o4000; O_CLOEXEC = 0o2_000_000;
+    F_DUPFD = 0; F_GETFL = 3; F_SETFL = 4; O_RDWR = 2; F_DUPFD_CLOEXEC = 1030; O_NONBLOCK = 0o4000; O_CLOEXEC = 0o2_000_000;
     FIONREAD = 0x541b; FIONBIO = 0x5421; SIOCOUTQ = 0x5411;
     SIGPIPE = 13; SCM_RIGHTS = 1; CLOSE_RANGE_CLOEXEC = 4;
     EPOLL_CTL_ADD = 1; EPOLL_CTL_DEL = 2; EPOLL_CTL_MOD = 3;
@@ -151,6 +151,7 @@ beneath! {
     sendfile64(out: i32, from: i32, offset: *mut i64, size: Size) -> Signed;
     splice(from: i32, from_offset: *mut i64, to: i32, to_offset: *mut i64, size: Size, flags: u32) -> Signed;
     close(fd: i32) -> i32;
+    close_range(first: u32, last: u32, flags: i32) -> i32;
     dup(fd: i32) -> i32;
     dup2(fd: i32, to: i32) -> i32;
     dup3(fd: i32, to: i32, flags: i32) -> i32;
@@ -170,6 +171,7 @@ beneath! {
     select(count: i32, read: *mut u64, write: *mut u64, other: *mut u64, timeout: *mut [i64; 2]) -> i32;
     pselect(count: i32, read: *mut u64, write: *mut u64, other: *mut u64, timeout: *const Timespec, mask: *const u8) -> i32;
     fdopen(fd: i32, mode: *const c_char) -> *mut c_void;
+    posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: i32, to: i32) -> i32;
     fstat64(fd: i32, into: *mut u8) -> i32;
 }
 

@@ -381,12 +381,23 @@ fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
 ///
 /// The thread has gone.
 pub fn process_of(thread: u32) -> io::Result<u32> {
+    status(thread, "Tgid:")
+}
+
+/// The parent of a process.
+///
+/// # Errors
+///
+/// The process has gone.
+pub fn parent_of(process: u32) -> io::Result<u32> {
+    status(process, "PPid:")
+}
+
+fn status(thread: u32, name: &str) -> io::Result<u32> {
     let status = fs::read_to_string(format!("/proc/{thread}/status"))?;
-    let group = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Tgid:"))
-        .and_then(|group| group.trim().parse().ok());
-    group.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let value = status.lines().find_map(|line| line.strip_prefix(name));
+    let value = value.and_then(|value| value.trim().parse().ok());
+    value.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Whether a descriptor of a thread's is closed when it becomes another program.
