@@ -145,6 +145,9 @@ impl Sharing {
 
     /// There is news of a socket: something to read, room to write, or both.
     pub fn tell_of(&mut self, number: u32, [reading, writing]: [bool; 2]) {
+        if !reading && !writing {
+            return;
+        }
         for watcher in self.memory.watchers(number) {
             self.memory.watcher(watcher).news.set(number);
             self.to_wake[watcher as usize / 64] |= 1 << (watcher % 64);
