@@ -170,5 +170,36 @@ def visit(ip, count):
         assert s.recv(1) == b""
 
 
+def memcached(host):
+    """Eight connections, each with values of its own, all at once."""
+    many = [socket.create_connection((host, 11211)) for _ in range(8)]
+    values = [bytes([65 + i]) * 100000 for i in range(8)]
+    for i, s in enumerate(many):
+        s.sendall(b"set key%d 0 0 100000\r\n" % i + values[i] + b"\r\n")
+    for s in many:
+        assert s.makefile("rb").readline() == b"STORED\r\n"
+    for i, s in enumerate(many):
+        s.sendall(b"get key%d\r\n" % (7 - i))
+    for i, s in enumerate(many):
+        answer = s.makefile("rb")
+        assert answer.readline() == b"VALUE key%d 0 100000\r\n" % (7 - i)
+        assert answer.read(100002) == values[7 - i] + b"\r\n"
+
+
+def https(host, port):
+    """A file that openssl serves from the folder where it was started."""
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with context.wrap_socket(socket.create_connection((host, int(port)))) as s:
+        s.sendall(b"GET /test HTTP/1.0\r\n\r\n")
+        answer = b""
+        while piece := s.recv(65536):
+            answer += piece
+    with open("test", "rb") as file:
+        assert answer.partition(b"\r\n\r\n")[2] == file.read()
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])

@@ -119,6 +119,43 @@ if optional iperf3; then
     check "iperf3" peer_of iperf3 -c $ip -t 1
     wait $server; same "iperf3: it ends by itself" 0 $?; server=
 fi
+if optional redis-server:redis-server && serve 6379 redis-server --port 6379 --protected-mode no --dir "$work" --dbfilename saved --save ''; then
+    cli() { peer_of redis-cli -h $ip "$@"; }
+    cli -x set noise <"$work/docs/noise" >/dev/null
+    cli get noise | head -c 3000000 >"$work/got"; check "redis: every byte of a large value" cmp "$work/got" "$work/docs/noise"
+    has "redis: 50 connections" "GET" "$(peer_of redis-benchmark -h $ip -c 50 -n 5000 -t get -q 2>&1)"
+    # A child that has all connections, too.
+    cli bgsave >/dev/null
+    saved() { [ "$(cli lastsave)" -gt 0 ] && [ "$(stat -c %s "$work/saved" 2>/dev/null || echo 0)" -gt 3000000 ]; }
+    check "redis: a background save" await saved
+    has "redis: and the connections live on" PONG "$(cli ping)"
+    stop_server; same "redis: it is asked to end" 0 $?
+fi
+if optional memcached && serve 11211 memcached -u root -t 3 -l 0.0.0.0; then
+    check "memcached: threads" peer_of python3 "$here/run.py" memcached $ip
+    stop_server
+fi
+if optional socat && serve 9300 socat TCP-LISTEN:9300,fork,reuseaddr EXEC:cat; then
+    peer_of socat -t 5 - TCP:$ip:9300 <"$work/docs/noise" >"$work/got"
+    check "socat: a child with the connection as standard input and output" cmp "$work/got" "$work/docs/noise"
+    stop_server
+fi
+if optional openssl; then
+    openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=run -keyout "$work/key" -out "$work/cert" 2>/dev/null
+    if serve 4433 openssl s_server -quiet -accept 4433 -key "$work/key" -cert "$work/cert" -WWW; then
+        check "openssl s_server" peer_of python3 "$here/run.py" https "$ip" 4433
+        stop_server
+    fi
+fi
+if optional haproxy; then
+    printf 'defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\nlisten a\n bind :8090\n server b 10.10.0.2:8000\n' >"$work/haproxy.cfg"
+    if serve 8090 haproxy -db -f "$work/haproxy.cfg"; then
+        check "haproxy: both ways" got "http://$ip:8090/noise"
+        stop_server
+    else
+        bad "haproxy" "$(tail -n 3 "$work/server")"
+    fi
+fi
 check "python3: a server that forks for each connection" python3 "$here/run.py" forking "$exos" $lab $ip $way
 check "python3: 400 connections at once, accepted one by one" python3 "$here/run.py" selecting "$exos" $lab $ip $way
 exit $((failures > 0))

@@ -313,8 +313,10 @@ pub fn forget(number: u32) {
     with(|sets| {
         for set in sets.all.values() {
             let set = &mut *lock(set);
+            // A child's copy of its parent's set goes on in the parent.
             if set.members.remove(&number).is_some()
                 && let Some(here) = here()
+                && set.pid == here.pid()
             {
                 here.shared.watch(number, set.watcher, false);
             }
