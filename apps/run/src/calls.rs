@@ -194,6 +194,9 @@ impl Supervisor {
         let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
             return Ok(Answer::Pass);
         };
+        if let Some(answer) = self.connect_shared_again(call) {
+            return answer;
+        }
         let (descriptor, key) = self.descriptor(call)?;
         if let Some(key) = key {
             return self.connect_again(call, key, descriptor.nonblocking);

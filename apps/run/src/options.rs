@@ -10,17 +10,17 @@ use exos_program::LinkArgs;
 /// with other hosts come and go by the link; all else of it, and its connections with this host, stay the kernel's. UDP stays the
 /// kernel's too. The exit status is the program's.
 ///
-/// A library is loaded into the programs, which shares their sockets with this process in memory. Programs that do not use the C
-/// library as a shared one (static ones, Go) have their system calls intercepted instead, which costs more.
+/// Bytes pass through this process, a copy and a wake-up more each way. With --preload they go through memory that it shares with
+/// the programs, without system calls: for programs that use the C library as a shared one.
 #[derive(clap::Args, Clone, Debug)]
 #[command(override_usage = "exos run [OPTIONS] -- PROGRAM [ARGUMENTS]...")]
 pub struct RunArgs {
-    /// Print each call and its result to standard error; implies --no-preload
-    #[arg(long)]
+    /// Print each intercepted call and its result to standard error
+    #[arg(long, conflicts_with = "preload")]
     pub(crate) trace: bool,
-    /// Load nothing into the program: only intercept its system calls
+    /// For speed: load a library into the programs that shares their sockets with this process
     #[arg(long)]
-    pub(crate) no_preload: bool,
+    pub(crate) preload: bool,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     /// The program, and what it is given

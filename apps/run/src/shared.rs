@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll as Ready, Waker};
 use std::time::Duration;
 
@@ -90,6 +90,7 @@ impl Flowing {
                 }
                 Ok(Some(0)) => {
                     socket.add(state::HAS_MORE);
+                    fence(Ordering::SeqCst);
                     if ring.free() < ROOM {
                         return news;
                     }
@@ -177,6 +178,11 @@ impl Entry {
             Kind::Connecting(stream, _) => Some(stream),
             Kind::Listening(..) | Kind::Failed | Kind::Unshared(_) => None,
         }
+    }
+
+    /// It waits in a listener's ring, and no program has had it.
+    pub fn is_offered(&self, memory: &Shared, number: u32) -> bool {
+        matches!(self.kind, Kind::Flowing(_)) && !memory.socket(number).is(state::TAKEN)
     }
 
     /// More than a few pages of its rings were used.
@@ -376,6 +382,12 @@ impl Supervisor {
             Kind::Listening(..) => {
                 for waiting in unread.chunks_exact(4) {
                     let waiting = u32::from_ne_bytes(waiting.try_into().expect("four"));
+                    let entry = sharing.entries.get(waiting as usize);
+                    // A program may have written other numbers there.
+                    let is_offered = |entry: &Entry| entry.is_offered(&sharing.memory, waiting);
+                    if !entry.and_then(Option::as_ref).is_some_and(is_offered) {
+                        continue;
+                    }
                     let waiting = sharing.remove(waiting);
                     if let Some(stream) = waiting.as_ref().and_then(Entry::stream) {
                         let _ = stream.set_linger(Some(Duration::ZERO));
@@ -406,10 +418,19 @@ impl Supervisor {
             let Kind::Listening(listener, backlog) = &entry.kind else {
                 break;
             };
-            let waiting = sharing.memory.inward(number).len() / 4;
-            if waiting >= *backlog || !has_room {
+            let (ring, socket) = (sharing.memory.inward(number), sharing.memory.socket(number));
+            if !has_room {
+                sharing.stalled.push(number);
                 break;
             }
+            if ring.len() / 4 >= *backlog {
+                socket.add(state::HAS_MORE);
+                fence(Ordering::SeqCst);
+                if ring.len() / 4 >= *backlog {
+                    break;
+                }
+            }
+            socket.clear(state::HAS_MORE);
             let Ok((stream, peer)) = listener.accept() else {
                 break;
             };

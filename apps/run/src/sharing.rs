@@ -11,14 +11,14 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use exos::Error;
 use exos::net::{Interest, Poll, Token, Trigger};
 use exos_host::intercept::{self, Call};
 use exos_preload::LIBRARY;
 use exos_preload::memory::{
-    AWAKE, Ask, MARK, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, SOCKETS, Shared, VARIABLE,
+    AWAKE, Ask, MARK, MARKED, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, SOCKETS, Shared, VARIABLE,
     WATCHERS, options, state,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -39,11 +39,16 @@ const BELL: usize = PROCESS + PROCESSES;
 /// Naps without anything to do, after which we sleep until something comes.
 const NAPS_MAX: u32 = 4;
 
+/// How long after a process was about to become another program it is looked which descriptors it has kept.
+const EXEC_TIME: Duration = Duration::from_millis(20);
+
 /// All that is shared.
 pub(crate) struct Sharing {
     pub memory: Shared,
     pub entries: Vec<Option<Entry>>,
     free: Vec<u32>,
+    /// Listeners whose connections have to wait for a socket.
+    pub stalled: Vec<u32>,
     pub count: usize,
     /// The library, for programs to load.
     library: OwnedFd,
@@ -54,6 +59,8 @@ pub(crate) struct Sharing {
     /// By what watchers are woken, and whose they are.
     wakers: Vec<Option<(OwnedFd, u32)>>,
     to_wake: [u64; WATCHERS / 64],
+    /// Processes that become other programs, and when to look at them.
+    become_another: Vec<(Instant, u32)>,
     has_worked: bool,
     naps: u32,
 }
@@ -78,12 +85,14 @@ impl Sharing {
             memory,
             entries: Vec::new(),
             free: Vec::new(),
+            stalled: Vec::new(),
             count: 0,
             library,
             bell,
             parts: HashMap::new(),
             wakers: (0..WATCHERS).map(|_| None).collect(),
             to_wake: [0; WATCHERS / 64],
+            become_another: Vec::new(),
             has_worked: false,
             naps: 0,
         };
@@ -120,7 +129,6 @@ impl Sharing {
             }
             None => return None,
         };
-        self.memory.socket(number).reset();
         self.entries[number as usize] = Some(entry);
         self.count += 1;
         Some(number)
@@ -134,7 +142,10 @@ impl Sharing {
     /// Nobody refers to a socket any more.
     pub fn remove(&mut self, number: u32) -> Option<Entry> {
         let entry = self.entries.get_mut(number as usize)?.take()?;
-        self.memory.socket(number).reset();
+        self.memory.renew(number);
+        for stalled in std::mem::take(&mut self.stalled) {
+            self.memory.work().set(stalled);
+        }
         if entry.has_moved_much() {
             self.memory.free_rings(number);
         }
@@ -181,15 +192,61 @@ impl Sharing {
         }
     }
 
-    /// What a process had is let go of.
-    fn process_ended(&mut self, pid: u32, part: u32) {
-        let descriptors: Vec<_> = self.memory.descriptors(part).collect();
-        for (fd, number) in descriptors {
-            if matches!(self.memory.unassign(part, fd), Some((_, true))) {
-                self.memory.work().set(number);
+    /// Processes that have become programs without the library: the descriptors that were closed with that are let go of.
+    fn look_at_others(&mut self, now: Instant) {
+        while let Some(at) = self.become_another.iter().position(|(due, _)| *due <= now) {
+            let (_, pid) = self.become_another.swap_remove(at);
+            let Some(&(part, _)) = self.parts.get(&pid) else {
+                continue;
+            };
+            // One that has gone is told by itself.
+            let Ok(open) = intercept::counters(pid) else {
+                continue;
+            };
+            let descriptors: Vec<_> = self.memory.descriptors(part).collect();
+            for (fd, _) in descriptors {
+                let is_it =
+                    |(at, count, _): &(i32, u64, bool)| *at == fd && *count == u64::from(MARK);
+                if !open.iter().any(is_it) {
+                    self.let_go(part, fd);
+                }
             }
         }
+    }
+
+    fn let_go(&self, part: u32, fd: i32) {
+        if let Some((number, true)) = self.memory.unassign(part, fd) {
+            self.memory.work().set(number);
+        }
+    }
+
+    /// Parts of children that were made and ended before they came to say so.
+    fn sweep(&mut self) {
+        let known: Vec<u32> = self.parts.values().map(|(part, _)| *part).collect();
+        for part in (0..PROCESSES as u32).filter(|part| !known.contains(part)) {
+            let pid = self.memory.process(part).pid.load(Ordering::Acquire);
+            // Those come one behind the other.
+            if pid == 0 {
+                break;
+            }
+            if intercept::process(pid).is_err() {
+                self.leave(part);
+            }
+        }
+    }
+
+    fn leave(&mut self, part: u32) {
+        let descriptors: Vec<_> = self.memory.descriptors(part).collect();
+        for (fd, _) in descriptors {
+            self.let_go(part, fd);
+        }
         self.memory.leave_process(part);
+    }
+
+    /// What a process had is let go of.
+    fn process_ended(&mut self, pid: u32, part: u32) {
+        self.leave(part);
+        self.sweep();
         self.memory.unlock_of(pid, self.entries.len());
         for (watcher, waker) in self.wakers.iter_mut().enumerate() {
             if waker.take_if(|(_, of)| *of == pid).is_some() {
@@ -208,11 +265,39 @@ impl Supervisor {
             .is_some_and(|sharing| sharing.count > 0)
     }
 
-    /// The part of the memory that the caller's process has.
+    /// The part of the memory that the caller's process has, of a call that the library makes for it.
     pub fn part_of(&self, call: &Call) -> Option<u32> {
-        let sharing = self.sharing.as_ref().filter(|sharing| sharing.has_room())?;
+        let sharing = self.sharing.as_ref()?;
+        if call.args[3] != MARKED || !sharing.has_room() {
+            return None;
+        }
         let pid = intercept::process_of(call.thread).ok()?;
         sharing.parts.get(&pid).map(|(part, _)| *part)
+    }
+
+    /// A `connect` that a signal has interrupted is made again, of what is a shared socket by now.
+    pub fn connect_shared_again(&mut self, call: &Call) -> Option<io::Result<Answer>> {
+        let part = self.part_of(call)?;
+        let sharing = self.sharing.as_mut()?;
+        let number = sharing.memory.assigned(part, call.args[0] as i32)?;
+        let entry = sharing.entries.get_mut(number as usize)?.as_mut()?;
+        Some(match &mut entry.kind {
+            Kind::Connecting(_, waiting) => {
+                waiting.retain(|call| self.calls.waits(call));
+                waiting.push(*call);
+                Ok(Answer::Later)
+            }
+            Kind::Flowing(_) => fails(libc::EISCONN),
+            _ => match sharing
+                .memory
+                .socket(number)
+                .error
+                .swap(0, Ordering::AcqRel)
+            {
+                0 => fails(libc::ECONNABORTED),
+                number => fails(number as i32),
+            },
+        })
     }
 
     /// Looks at what programs have done.
@@ -220,6 +305,7 @@ impl Supervisor {
         let Some(sharing) = &mut self.sharing else {
             return;
         };
+        sharing.look_at_others(Instant::now());
         let mut numbers = Vec::new();
         sharing.memory.work().drain(|number| numbers.push(number));
         sharing.has_worked |= !numbers.is_empty();
@@ -249,7 +335,9 @@ impl Supervisor {
         if !sharing.memory.work().is_empty() {
             return Ok(Some(Duration::ZERO));
         }
-        Ok(left.into_iter().chain(most).min())
+        let due = sharing.become_another.iter().map(|(due, _)| *due).min();
+        let due = due.map(|due| due.saturating_duration_since(Instant::now()));
+        Ok(left.into_iter().chain(most).chain(due).min())
     }
 
     pub fn wakes_up(&mut self, has_events: bool) {
@@ -360,6 +448,13 @@ impl Supervisor {
         for (fd, number) in kept {
             self.unshare(call, fd, number, false)?;
         }
+        if let Some(sharing) = &mut self.sharing
+            && sharing.parts.contains_key(&pid)
+        {
+            sharing
+                .become_another
+                .push((Instant::now() + EXEC_TIME, pid));
+        }
         Ok(Answer::Pass)
     }
 
@@ -386,9 +481,10 @@ impl Supervisor {
             .replace(call, fd, theirs.as_fd(), close_on_exec)?;
         let kind = std::mem::replace(&mut entry.kind, Kind::Unshared(theirs.try_clone()?));
         let (family, local, peer) = (entry.family, entry.local, entry.peer);
+        // Who uses its rings from now on sees that first, and who does now has its lock.
+        sharing.memory.socket(number).add(state::UNSHARED);
         let kind = self.unshared(number, kind)?;
         if let Some(sharing) = &mut self.sharing {
-            sharing.memory.socket(number).add(state::UNSHARED);
             sharing.tell_of(number, [true, true]);
             // It may be that nobody of the library's refers to it.
             sharing.memory.work().set(number);
@@ -437,7 +533,12 @@ impl Supervisor {
         let Some(sharing) = &self.sharing else {
             return made;
         };
-        let waiting = sharing.memory.inward(number).take(usize::MAX);
+        let waiting = {
+            let _still = sharing
+                .memory
+                .lock_soon(&sharing.memory.socket(number).reads);
+            sharing.memory.inward(number).take(usize::MAX)
+        };
         for taken in waiting.chunks_exact(4) {
             let taken = u32::from_ne_bytes(taken.try_into().expect("four"));
             let Some(sharing) = &mut self.sharing else {
@@ -446,6 +547,10 @@ impl Supervisor {
             let Some(Some(entry)) = sharing.entries.get_mut(taken as usize) else {
                 continue;
             };
+            // A program may have written other numbers there.
+            if !entry.is_offered(&sharing.memory, taken) {
+                continue;
+            }
             let kind = std::mem::replace(&mut entry.kind, Kind::Failed);
             if let (Kind::Flowing(flowing), Some(peer)) = (kind, entry.peer)
                 && let Some(flow) = self.flow_of(taken, flowing)
@@ -464,12 +569,18 @@ impl Supervisor {
         let sharing = self.sharing.as_mut()?;
         // It may be over, and out of the set.
         let _ = self.poll.deregister(&shared.stream);
+        let memory = &sharing.memory;
+        let socket = memory.socket(number);
+        let _still = (
+            memory.lock_soon(&socket.reads),
+            memory.lock_soon(&socket.writes),
+        );
         let mut rest = shared
             .rest
             .map_or_else(Vec::new, |rest| rest.as_bytes().to_vec());
-        rest.extend(sharing.memory.outward(number).take(usize::MAX));
-        let unread = sharing.memory.inward(number).take(usize::MAX);
-        let finished = sharing.memory.socket(number).is(state::NO_WRITES);
+        rest.extend(memory.outward(number).take(usize::MAX));
+        let unread = memory.inward(number).take(usize::MAX);
+        let finished = socket.is(state::NO_WRITES);
         Some(Flow::with(shared.stream, rest, unread, finished))
     }
 }

@@ -47,9 +47,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     command.args(&args.command[1..]);
     // Without us it would have sockets that nobody is at the other end of.
     end_with_us(&mut command);
-    let sharing = match args.no_preload || args.trace {
-        true => None,
-        false => Some(Sharing::new(&mut command)?),
+    let sharing = match args.preload {
+        true => Some(Sharing::new(&mut command)?),
+        false => None,
     };
     let told: Vec<_> = match sharing {
         None => TOLD.to_vec(),

@@ -17,10 +17,13 @@ impl Bits {
     /// Puts a number in; true if it was not there.
     pub fn set(&self, number: u32) -> bool {
         let (word, bit) = (number as usize / 64 % WORDS, 1 << (number % 64));
-        if self.words[word].fetch_or(bit, Ordering::AcqRel) & bit != 0 {
+        let was_there = self.words[word].fetch_or(bit, Ordering::AcqRel) & bit != 0;
+        // Also when it was there: who put it in may have been killed before it came to this.
+        let (above, bit) = (&self.above[word / 64], 1 << (word % 64));
+        if was_there && above.load(Ordering::Acquire) & bit != 0 {
             return false;
         }
-        self.above[word / 64].fetch_or(1 << (word % 64), Ordering::Release);
+        above.fetch_or(bit, Ordering::AcqRel);
         true
     }
 
@@ -87,24 +90,32 @@ mod tests {
     fn nothing_is_lost_between_threads() {
         const EACH: u32 = 100_000;
         let bits = empty();
-        let put = AtomicU64::new(0);
-        let mut taken = 0;
+        // How often each was put in, before it was; and what that was when it was last taken out.
+        let put: Vec<AtomicU64> = (0..1000).map(|_| AtomicU64::new(0)).collect();
+        let mut seen = vec![0; 1000];
+        let mut take = |bits: &Bits| {
+            bits.drain(|number| {
+                seen[number as usize] = put[number as usize].load(Ordering::SeqCst)
+            });
+        };
         std::thread::scope(|scope| {
             for thread in 0..2 {
                 let (bits, put) = (&bits, &put);
                 scope.spawn(move || {
                     for n in 0..EACH {
-                        if bits.set((n * 2 + thread) % 1000) {
-                            put.fetch_add(1, Ordering::Relaxed);
-                        }
+                        let number = (n * 2 + thread) % 1000;
+                        put[number as usize].fetch_add(1, Ordering::SeqCst);
+                        bits.set(number);
                     }
                 });
             }
             for _ in 0..EACH {
-                bits.drain(|_| taken += 1);
+                take(&bits);
             }
         });
-        bits.drain(|_| taken += 1);
-        assert_eq!(taken, put.load(Ordering::Relaxed));
+        take(&bits);
+        assert!(bits.is_empty());
+        let put: Vec<u64> = put.iter().map(|put| put.load(Ordering::SeqCst)).collect();
+        assert_eq!(seen, put, "what was put in last was seen");
     }
 }

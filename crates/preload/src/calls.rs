@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
 use crate::memory::options::NONBLOCK;
-use crate::process::{Found, Here, find, here, unshare_fd};
+use crate::process::{AGAIN, Found, Here, find, here, unshare_fd};
 use crate::sockets::put_address;
 use crate::system::*;
 use crate::{epoll, poll, system};
@@ -28,6 +28,21 @@ fn one(base: *mut u8, len: usize) -> [Iovec; 1] {
     [Iovec { base, len }]
 }
 
+/// Makes a call on a shared socket; again on what is in its place, when it is shared no more.
+macro_rules! on_shared {
+    ($fd:expr, $found:ident => $shared:expr, else $kernel:expr) => {
+        loop {
+            let Some($found) = find($fd) else {
+                break $kernel;
+            };
+            match $shared {
+                Err(AGAIN) => {}
+                result => break answer(result),
+            }
+        }
+    };
+}
+
 /// An answer that is a number or an error.
 fn number(result: Result<usize, i32>) -> i32 {
     answer(result) as i32
@@ -43,10 +58,7 @@ fn done(result: Result<(), i32>) -> i32 {
 unsafe extern "C" fn read(fd: i32, to: *mut u8, size: Size) -> Signed {
     // SAFETY: of this and of all calls below: the program's promise.
     unsafe {
-        match find(fd) {
-            None => system::read(fd, to, size),
-            Some(found) => answer(found.receive(&one(to, size), 0)),
-        }
+        on_shared!(fd, found => found.receive(&one(to, size), 0), else system::read(fd, to, size))
     }
 }
 
@@ -60,13 +72,11 @@ unsafe extern "C" fn __read_chk(fd: i32, to: *mut u8, size: Size, _room: Size) -
 unsafe extern "C" fn readv(fd: i32, iov: *const Iovec, count: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
-        match find(fd) {
-            None => system::readv(fd, iov, count),
-            Some(found) => {
-                let parts = parts(iov, count as usize);
-                answer(parts.and_then(|parts| found.receive(parts, 0)))
-            }
-        }
+        on_shared!(
+            fd,
+            found => parts(iov, count as usize).and_then(|parts| found.receive(parts, 0)),
+            else system::readv(fd, iov, count)
+        )
     }
 }
 
@@ -74,10 +84,11 @@ unsafe extern "C" fn readv(fd: i32, iov: *const Iovec, count: i32) -> Signed {
 unsafe extern "C" fn recv(fd: i32, to: *mut u8, size: Size, flags: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
-        match find(fd) {
-            None => system::recv(fd, to, size, flags),
-            Some(found) => answer(found.receive(&one(to, size), flags)),
-        }
+        on_shared!(
+            fd,
+            found => found.receive(&one(to, size), flags),
+            else system::recv(fd, to, size, flags)
+        )
     }
 }
 
@@ -104,13 +115,16 @@ unsafe extern "C" fn recvfrom(
 ) -> Signed {
     // SAFETY: as above.
     unsafe {
-        let Some(found) = find(fd) else {
-            return system::recvfrom(fd, to, size, flags, name, name_len);
-        };
-        if !name_len.is_null() {
-            *name_len = 0;
-        }
-        answer(found.receive(&one(to, size), flags))
+        on_shared!(
+            fd,
+            found => {
+                if !name_len.is_null() {
+                    *name_len = 0;
+                }
+                found.receive(&one(to, size), flags)
+            },
+            else system::recvfrom(fd, to, size, flags, name, name_len)
+        )
     }
 }
 
@@ -132,16 +146,19 @@ unsafe extern "C" fn __recvfrom_chk(
 unsafe extern "C" fn recvmsg(fd: i32, message: *mut Message, flags: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
-        let Some(found) = find(fd) else {
-            return system::recvmsg(fd, message, flags);
-        };
-        let message = &mut *message;
-        let parts = parts(message.iov, message.iov_len);
-        let got = parts.and_then(|parts| found.receive(parts, flags));
-        if got.is_ok() {
-            (message.name_len, message.control_len, message.flags) = (0, 0, 0);
-        }
-        answer(got)
+        on_shared!(
+            fd,
+            found => {
+                let message = &mut *message;
+                let parts = parts(message.iov, message.iov_len);
+                let got = parts.and_then(|parts| found.receive(parts, flags));
+                if got.is_ok() {
+                    (message.name_len, message.control_len, message.flags) = (0, 0, 0);
+                }
+                got
+            },
+            else system::recvmsg(fd, message, flags)
+        )
     }
 }
 
@@ -162,9 +179,12 @@ unsafe extern "C" fn recvmmsg(
             let one = &mut *messages.add(n as usize);
             let flags = if n == 0 { flags } else { flags | MSG_DONTWAIT };
             match recvmsg(fd, &mut one.message, flags) {
-                0.. if n + 1 == count => {}
                 len @ 1.. => one.len = len as u32,
-                0 => return n as i32,
+                // The end is an empty message.
+                0 => {
+                    one.len = 0;
+                    return n as i32 + 1;
+                }
                 _ if n > 0 => return n as i32,
                 _ => return -1,
             }
@@ -179,10 +199,11 @@ unsafe extern "C" fn recvmmsg(
 unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
     // SAFETY: as above.
     unsafe {
-        match find(fd) {
-            None => system::write(fd, from, size),
-            Some(found) => answer(found.transmit(&one(from.cast_mut(), size), 0)),
-        }
+        on_shared!(
+            fd,
+            found => found.transmit(&one(from.cast_mut(), size), 0),
+            else system::write(fd, from, size)
+        )
     }
 }
 
@@ -190,13 +211,11 @@ unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
 unsafe extern "C" fn writev(fd: i32, iov: *const Iovec, count: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
-        match find(fd) {
-            None => system::writev(fd, iov, count),
-            Some(found) => {
-                let parts = parts(iov, count as usize);
-                answer(parts.and_then(|parts| found.transmit(parts, 0)))
-            }
-        }
+        on_shared!(
+            fd,
+            found => parts(iov, count as usize).and_then(|parts| found.transmit(parts, 0)),
+            else system::writev(fd, iov, count)
+        )
     }
 }
 
@@ -204,10 +223,11 @@ unsafe extern "C" fn writev(fd: i32, iov: *const Iovec, count: i32) -> Signed {
 unsafe extern "C" fn send(fd: i32, from: *const u8, size: Size, flags: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
-        match find(fd) {
-            None => system::send(fd, from, size, flags),
-            Some(found) => answer(found.transmit(&one(from.cast_mut(), size), flags)),
-        }
+        on_shared!(
+            fd,
+            found => found.transmit(&one(from.cast_mut(), size), flags),
+            else system::send(fd, from, size, flags)
+        )
     }
 }
 
@@ -222,11 +242,12 @@ unsafe extern "C" fn sendto(
 ) -> Signed {
     // SAFETY: as above.
     unsafe {
-        match find(fd) {
-            None => system::sendto(fd, from, size, flags, name, name_len),
-            // A connection has its peer already.
-            Some(found) => answer(found.transmit(&one(from.cast_mut(), size), flags)),
-        }
+        // A connection has its peer already.
+        on_shared!(
+            fd,
+            found => found.transmit(&one(from.cast_mut(), size), flags),
+            else system::sendto(fd, from, size, flags, name, name_len)
+        )
     }
 }
 
@@ -258,14 +279,19 @@ unsafe fn unshare_passed(message: &Message) {
 unsafe extern "C" fn sendmsg(fd: i32, message: *const Message, flags: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
-        let Some(found) = find(fd) else {
-            if here().is_some() && !message.is_null() {
-                unshare_passed(&*message);
+        on_shared!(
+            fd,
+            found => {
+                let parts = parts((*message).iov, (*message).iov_len);
+                parts.and_then(|parts| found.transmit(parts, flags))
+            },
+            else {
+                if here().is_some() && !message.is_null() {
+                    unshare_passed(&*message);
+                }
+                system::sendmsg(fd, message, flags)
             }
-            return system::sendmsg(fd, message, flags);
-        };
-        let parts = parts((*message).iov, (*message).iov_len);
-        answer(parts.and_then(|parts| found.transmit(parts, flags)))
+        )
     }
 }
 
@@ -292,15 +318,18 @@ unsafe extern "C" fn sendmmsg(fd: i32, messages: *mut ManyMessage, count: u32, f
 unsafe extern "C" fn sendfile64(out: i32, from: i32, offset: *mut i64, size: Size) -> Signed {
     // SAFETY: as above.
     unsafe {
-        let Some(found) = find(out) else {
-            return system::sendfile64(out, from, offset, size);
-        };
-        let at = (!offset.is_null()).then(|| *offset);
-        let sent = found.transmit_file(from, at, size);
-        if let (Ok(count), Some(at)) = (sent, at) {
-            *offset = at + count as i64;
-        }
-        answer(sent)
+        on_shared!(
+            out,
+            found => {
+                let at = (!offset.is_null()).then(|| *offset);
+                let sent = found.transmit_file(from, at, size);
+                if let (Ok(count), Some(at)) = (sent, at) {
+                    *offset = at + count as i64;
+                }
+                sent
+            },
+            else system::sendfile64(out, from, offset, size)
+        )
     }
 }
 
@@ -394,12 +423,16 @@ unsafe extern "C" fn closefrom(first: i32) {
 }
 
 /// A descriptor has been made that is what another is.
-fn copied(from: Option<Found>, made: i32) -> i32 {
-    if let Some(found) = from
+fn copied(from: i32, made: i32) -> i32 {
+    let known = here().filter(|here| here.knows(from) || epoll::knows(from));
+    if let Some(here) = known
         && made >= 0
-        && found.here.is_here()
+        && here.is_here()
     {
-        found.here.assign(made, found.number);
+        match find(from) {
+            Some(found) => here.assign(made, found.number),
+            None => epoll::copied(from, made),
+        }
     }
     made
 }
@@ -407,7 +440,7 @@ fn copied(from: Option<Found>, made: i32) -> i32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dup(fd: i32) -> i32 {
     // SAFETY: as above.
-    copied(find(fd), unsafe { system::dup(fd) })
+    copied(fd, unsafe { system::dup(fd) })
 }
 
 #[unsafe(no_mangle)]
@@ -440,14 +473,13 @@ fn put_at(fd: i32, to: i32, put: impl FnOnce() -> i32) -> i32 {
         // A child that shares our memory and is about to become another program: there the number is all that is known of it.
         unshare_fd(fd);
     }
-    let found = find(fd);
     let made = put();
     if made >= 0
         && let Some(here) = here()
     {
         gone(here, to);
     }
-    copied(found, made)
+    copied(fd, made)
 }
 
 #[unsafe(no_mangle)]
@@ -471,7 +503,7 @@ unsafe extern "C" fn fcntl64(fd: i32, what: i32, argument: usize) -> i32 {
     // SAFETY: as above.
     let result = unsafe { system::fcntl64(fd, what, argument) };
     match what {
-        F_DUPFD | F_DUPFD_CLOEXEC => copied(found, result),
+        F_DUPFD | F_DUPFD_CLOEXEC => copied(fd, result),
         _ => result,
     }
 }
@@ -540,22 +572,32 @@ unsafe extern "C" fn fstat(fd: i32, into: *mut u8) -> i32 {
     unsafe { fstat64(fd, into) }
 }
 
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fork() -> i32 {
+    // SAFETY: as above.
+    let child = unsafe { system::fork() };
+    if child < 0
+        && let Some(here) = here()
+    {
+        here.has_no_child();
+    }
+    child
+}
+
 // Sockets.
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn accept4(fd: i32, name: *mut u8, name_len: *mut u32, flags: i32) -> i32 {
     // SAFETY: as above.
     unsafe {
-        let Some(found) = find(fd) else {
-            return system::accept4(fd, name, name_len, flags);
-        };
-        match found.accept(flags) {
-            Ok((fd, peer)) => {
+        on_shared!(
+            fd,
+            found => found.accept(flags).map(|(fd, peer)| {
                 put_address(peer, name, name_len);
-                fd
-            }
-            Err(number) => done(Err(number)),
-        }
+                fd as usize
+            }),
+            else system::accept4(fd, name, name_len, flags) as Signed
+        ) as i32
     }
 }
 
@@ -570,7 +612,12 @@ unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
     use crate::memory::state::{LISTENS, OVER, STANDS};
     let Some(found) = find(fd) else {
         // SAFETY: as above.
-        let result = unsafe { system::connect(fd, name, name_len) };
+        let result = match here() {
+            // SAFETY: as above.
+            None => unsafe { system::connect(fd, name, name_len) },
+            // SAFETY: as above; the kernel looks at the first three arguments.
+            Some(_) => unsafe { system::marked(SYS_CONNECT, fd, name.addr(), name_len as usize) },
+        };
         let number = errno();
         epoll::move_in(fd);
         set_errno(number);
@@ -598,7 +645,12 @@ unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
         return done(if listens { Ok(()) } else { Err(EINVAL) });
     }
     // SAFETY: as above.
-    let result = unsafe { system::listen(fd, backlog) };
+    let result = match here() {
+        // SAFETY: as above.
+        None => unsafe { system::listen(fd, backlog) },
+        // SAFETY: as above; the kernel looks at the first two arguments.
+        Some(_) => unsafe { system::marked(SYS_LISTEN, fd, backlog as usize, 0) },
+    };
     epoll::move_in(fd);
     result
 }
@@ -682,6 +734,25 @@ unsafe extern "C" fn setsockopt(
 // Waiting.
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_create1(flags: i32) -> i32 {
+    // SAFETY: as above.
+    let made = unsafe { system::epoll_create1(flags) };
+    if made >= 0 && here().is_some_and(Here::is_here) {
+        epoll::made(made);
+    }
+    made
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_create(size: i32) -> i32 {
+    if size <= 0 {
+        return done(Err(EINVAL));
+    }
+    // SAFETY: as above.
+    unsafe { epoll_create1(0) }
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn epoll_ctl(set: i32, what: i32, fd: i32, event: *mut EpollEvent) -> i32 {
     // SAFETY: as above.
     unsafe {
@@ -729,9 +800,6 @@ unsafe extern "C" fn epoll_pwait(
             if let Some(result) = epoll::wait(set, events, limit(timeout), mask) {
                 return number(result);
             }
-        }
-        if let Some(here) = here() {
-            here.let_go();
         }
         system::epoll_pwait(set, events, most, timeout, mask)
     }

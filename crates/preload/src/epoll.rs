@@ -5,15 +5,15 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::ask::ask;
-use crate::memory::state::{FINISHED, LISTENS, NO_READS, NO_WRITES, OVER};
+use crate::memory::state::{FINISHED, LISTENS, NO_READS, NO_WRITES, OVER, UNSHARED};
 use crate::memory::{Ask, DESCRIPTORS};
-use crate::process::{Found, Here, find, here};
+use crate::process::{Found, Here, find, here, unshare_fd};
 use crate::system::{
-    self, EDGE, EEXIST, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, ERR,
+    self, EDGE, EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, ERR,
     EpollEvent, HUP, IN, O_CLOEXEC, O_NONBLOCK, ONESHOT, OUT, RDHUP, RDNORM, WRNORM,
 };
 
@@ -23,24 +23,39 @@ const OURS: u64 = 0x4558_4f53_7761_6b65;
 /// A socket's place in a set.
 struct Member {
     fd: i32,
+    generation: u32,
     events: u32,
     data: u64,
     queued: bool,
 }
 
+/// What wakes those that wait for sockets: the watcher's number, and the descriptor that the other side writes to.
+#[derive(Copy, Clone)]
+pub struct Waker {
+    /// The process that has it.
+    pub pid: u32,
+    pub watcher: u32,
+    pub fd: i32,
+}
+
+#[derive(Default)]
 struct Set {
-    /// The process that made it.
-    pid: u32,
-    watcher: u32,
-    /// What the other side wakes us by.
-    waker: i32,
+    /// How many descriptors are this set.
+    descriptors: usize,
+    /// Once it has had a socket in it.
+    waker: Option<Waker>,
     members: HashMap<u32, Member>,
     ready: VecDeque<u32>,
+    /// Who is asked first, of few events: the kernel, every other time.
+    kernel_first: bool,
 }
 
 #[derive(Default)]
 struct Sets {
-    all: HashMap<i32, Arc<Mutex<Set>>>,
+    /// By descriptor.
+    by_fd: HashMap<i32, u64>,
+    all: HashMap<u64, Set>,
+    made: u64,
     /// The kernel's descriptors, by number: in which sets, and how. A socket of the kernel's may become a shared one.
     others: HashMap<i32, Vec<(i32, EpollEvent)>>,
 }
@@ -62,16 +77,33 @@ pub fn knows(fd: i32) -> bool {
     word.is_none_or(|word| word.load(Ordering::Relaxed) & (1 << (fd % 64)) != 0)
 }
 
-fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
-    what.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock() -> MutexGuard<'static, Option<Sets>> {
+    SETS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn with<R>(look: impl FnOnce(&mut Sets) -> R) -> R {
-    look(lock(&SETS).get_or_insert_with(Sets::default))
+    look(lock().get_or_insert_with(Sets::default))
 }
 
-fn set_of(fd: i32) -> Option<Arc<Mutex<Set>>> {
-    with(|sets| sets.all.get(&fd).cloned())
+impl Sets {
+    /// The set of a descriptor.
+    fn of(&mut self, fd: i32) -> Option<&mut Set> {
+        let number = self.by_fd.get(&fd)?;
+        self.all.get_mut(number)
+    }
+
+    fn made(&mut self, fd: i32) -> &mut Set {
+        note(fd);
+        let made = &mut self.made;
+        let number = *self.by_fd.entry(fd).or_insert_with(|| {
+            *made += 1;
+            *made
+        });
+        self.all.entry(number).or_insert(Set {
+            descriptors: 1,
+            ..Set::default()
+        })
+    }
 }
 
 thread_local! {
@@ -80,11 +112,34 @@ thread_local! {
 }
 
 pub fn hold() {
-    HELD.set(Some(lock(&SETS)));
+    HELD.set(Some(lock()));
 }
 
 pub fn let_go() {
     drop(HELD.take());
+}
+
+/// A set has been made (epoll_create(2)).
+pub fn made(fd: i32) {
+    with(|sets| {
+        sets.made(fd);
+    });
+}
+
+/// A descriptor has been copied, that may be a set's.
+pub fn copied(from: i32, to: i32) {
+    if !knows(from) {
+        return;
+    }
+    with(|sets| {
+        if let Some(&number) = sets.by_fd.get(&from) {
+            sets.by_fd.insert(to, number);
+            note(to);
+            if let Some(set) = sets.all.get_mut(&number) {
+                set.descriptors += 1;
+            }
+        }
+    });
 }
 
 /// What a socket is ready for, in epoll's bits.
@@ -117,22 +172,54 @@ pub fn readiness(found: Found, wanted: u32) -> u32 {
 }
 
 impl Set {
-    /// Queues what there is news of.
-    fn hear(&mut self, here: &Here) {
-        let (members, ready) = (&mut self.members, &mut self.ready);
-        here.shared.watcher(self.watcher).news.drain(|number| {
+    /// Its waker in this process: a set that was made before a fork takes one of its own.
+    fn waker(&mut self, here: &'static Here, fd: i32) -> Result<Waker, i32> {
+        if let Some(waker) = self.waker.filter(|waker| waker.pid == here.pid()) {
+            return Ok(waker);
+        }
+        let waker = Waker::new(here)?;
+        let mut event = EpollEvent {
+            events: IN | EDGE,
+            data: OURS,
+        };
+        // SAFETY: the event lives as long as the call.
+        if unsafe { system::epoll_ctl(fd, EPOLL_CTL_ADD, waker.fd, &mut event) } < 0 {
+            let number = system::errno();
+            waker.leave(here);
+            return Err(number);
+        }
+        for (&number, member) in &mut self.members {
+            here.shared.watch(number, waker.watcher, true);
+            if !member.queued {
+                member.queued = true;
+                self.ready.push_back(number);
+            }
+        }
+        self.waker = Some(waker);
+        // Who waits already, waits for the kernel alone.
+        waker.wake();
+        Ok(waker)
+    }
+
+    /// Queues what there is news of, and gives what is ready; to `lost` go descriptors whose sockets are shared no more.
+    fn collect(
+        &mut self,
+        here: &'static Here,
+        events: &mut [EpollEvent],
+        lost: &mut Vec<i32>,
+    ) -> usize {
+        let Some(waker) = self.waker else {
+            return 0;
+        };
+        let (members, queue) = (&mut self.members, &mut self.ready);
+        here.shared.watcher(waker.watcher).news.drain(|number| {
             if let Some(member) = members.get_mut(&number)
                 && !member.queued
             {
                 member.queued = true;
-                ready.push_back(number);
+                queue.push_back(number);
             }
         });
-    }
-
-    /// Gives what is ready.
-    fn collect(&mut self, here: &'static Here, events: &mut [EpollEvent]) -> usize {
-        self.hear(here);
         let mut count = 0;
         for _ in 0..self.ready.len() {
             if count == events.len() {
@@ -144,8 +231,23 @@ impl Set {
             let Some(member) = self.members.get_mut(&number) else {
                 continue;
             };
+            let generation = member.generation;
+            let found = Found {
+                here,
+                number,
+                generation,
+            };
+            if found.is_stale() {
+                self.members.remove(&number);
+                continue;
+            }
+            if found.socket().is(UNSHARED) {
+                lost.push(member.fd);
+                member.queued = false;
+                continue;
+            }
             let wanted = member.events;
-            let ready = readiness(Found { here, number }, wanted) & (wanted | ERR | HUP);
+            let ready = readiness(found, wanted) & (wanted | ERR | HUP);
             member.queued = false;
             // After it was told once, nothing is wanted of a member of that kind.
             let is_idle = wanted & !(EDGE | ONESHOT) == 0 && wanted & ONESHOT != 0;
@@ -166,99 +268,112 @@ impl Set {
         }
         count
     }
+
+    /// Another thread that sleeps takes what is left.
+    fn pass_on(&self, here: &Here) {
+        if let Some(waker) = self.waker {
+            let watcher = here.shared.watcher(waker.watcher);
+            if (!self.ready.is_empty() || !watcher.news.is_empty()) && watcher.is_to_be_told() {
+                waker.wake();
+            }
+        }
+    }
 }
 
-/// The set of a descriptor, which is to have a socket in it.
-fn make(here: &'static Here, fd: i32) -> Result<Arc<Mutex<Set>>, i32> {
-    if let Some(set) = set_of(fd) {
-        return Ok(set);
+impl Waker {
+    /// A watcher of this process's, which the other side knows how to wake.
+    pub fn new(here: &'static Here) -> Result<Self, i32> {
+        const ENOSPC: i32 = 28;
+        let watcher = here.shared.take_watcher().ok_or(ENOSPC)?;
+        // SAFETY: always.
+        let fd = here.own(unsafe { system::eventfd(0, O_CLOEXEC | O_NONBLOCK) });
+        let waker = Self {
+            pid: here.pid(),
+            watcher,
+            fd,
+        };
+        here.shared.watcher(watcher).reset();
+        here.shared.watcher(watcher).news.drain(|_| {});
+        let asked = match fd {
+            0.. => ask(fd, Ask::Watch, watcher as usize),
+            _ => -system::errno(),
+        };
+        match asked {
+            0.. => Ok(waker),
+            _ => {
+                waker.leave(here);
+                Err(-asked)
+            }
+        }
     }
-    let (watcher, waker) = watcher(here)?;
-    let mut event = EpollEvent {
-        events: IN | EDGE,
-        data: OURS,
-    };
-    // SAFETY: the event lives as long as the call.
-    if unsafe { system::epoll_ctl(fd, EPOLL_CTL_ADD, waker, &mut event) } < 0 {
-        let number = system::errno();
-        leave_watcher(here, watcher, waker);
-        return Err(number);
-    }
-    let set = Arc::new(Mutex::new(Set {
-        pid: here.pid(),
-        watcher,
-        waker,
-        members: HashMap::new(),
-        ready: VecDeque::new(),
-    }));
-    note(fd);
-    with(|sets| sets.all.insert(fd, Arc::clone(&set)));
-    Ok(set)
-}
 
-/// A watcher, and the descriptor by which it is woken.
-pub fn watcher(here: &'static Here) -> Result<(u32, i32), i32> {
-    const ENOSPC: i32 = 28;
-    let number = here.shared.take_watcher().ok_or(ENOSPC)?;
-    // SAFETY: always.
-    let waker = here.own(unsafe { system::eventfd(0, O_CLOEXEC | O_NONBLOCK) });
-    if waker < 0 || ask(waker, Ask::Watch, number as usize) < 0 {
-        let error = system::errno();
-        leave_watcher(here, number, waker);
-        return Err(error);
+    /// It is not needed any more.
+    pub fn leave(self, here: &'static Here) {
+        here.shared.watcher(self.watcher).reset();
+        here.shared.leave_watcher(self.watcher);
+        if self.fd >= 0 {
+            here.disown(self.fd);
+        }
     }
-    here.shared.watcher(number).news.drain(|_| {});
-    Ok((number, waker))
-}
 
-pub fn leave_watcher(here: &'static Here, number: u32, waker: i32) {
-    here.shared.watcher(number).reset();
-    here.shared.leave_watcher(number);
-    if waker >= 0 {
-        here.disown(waker);
+    fn wake(self) {
+        let before = system::errno();
+        // SAFETY: eight bytes. One that counts already has woken.
+        unsafe { system::write(self.fd, 1_u64.to_ne_bytes().as_ptr(), 8) };
+        system::set_errno(before);
     }
 }
 
 /// epoll_ctl(2) of a shared socket.
 pub fn control(
-    set: i32,
+    at: i32,
     what: i32,
     fd: i32,
     found: Found,
     event: Option<EpollEvent>,
 ) -> Result<(), i32> {
     let here = found.here;
-    let set = match what {
-        EPOLL_CTL_ADD => make(here, set)?,
-        _ => set_of(set).ok_or(ENOENT)?,
-    };
-    let set = &mut *lock(&set);
-    match what {
-        EPOLL_CTL_DEL => {
-            set.members.remove(&found.number).ok_or(ENOENT)?;
-            here.shared.watch(found.number, set.watcher, false);
-            return Ok(());
+    with(|sets| {
+        if what == EPOLL_CTL_ADD {
+            sets.made(at);
         }
-        EPOLL_CTL_ADD if set.members.contains_key(&found.number) => return Err(EEXIST),
-        EPOLL_CTL_MOD if !set.members.contains_key(&found.number) => return Err(ENOENT),
-        EPOLL_CTL_ADD | EPOLL_CTL_MOD => {}
-        _ => return Err(EINVAL),
-    }
-    let event = event.ok_or(system::EFAULT)?;
-    let member = set.members.entry(found.number).or_insert(Member {
-        fd,
-        events: 0,
-        data: 0,
-        queued: false,
-    });
-    (member.events, member.data) = (event.events, event.data);
-    here.shared.watch(found.number, set.watcher, true);
-    // What is ready already is told.
-    if !member.queued {
-        member.queued = true;
-        set.ready.push_back(found.number);
-    }
-    Ok(())
+        let set = sets.of(at).ok_or(ENOENT)?;
+        let waker = set.waker(here, at)?;
+        // One of a socket that had the number before is over.
+        if let Some(member) = set.members.get(&found.number)
+            && member.generation != found.generation
+        {
+            set.members.remove(&found.number);
+        }
+        match what {
+            EPOLL_CTL_DEL => {
+                set.members.remove(&found.number).ok_or(ENOENT)?;
+                here.shared.watch(found.number, waker.watcher, false);
+                return Ok(());
+            }
+            EPOLL_CTL_ADD if set.members.contains_key(&found.number) => return Err(EEXIST),
+            EPOLL_CTL_MOD if !set.members.contains_key(&found.number) => return Err(ENOENT),
+            EPOLL_CTL_ADD | EPOLL_CTL_MOD => {}
+            _ => return Err(EINVAL),
+        }
+        let event = event.ok_or(EFAULT)?;
+        let member = set.members.entry(found.number).or_insert(Member {
+            fd,
+            generation: found.generation,
+            events: 0,
+            data: 0,
+            queued: false,
+        });
+        (member.events, member.data) = (event.events, event.data);
+        here.shared.watch(found.number, waker.watcher, true);
+        // What is ready already is told, also to those that sleep.
+        if !member.queued {
+            member.queued = true;
+            set.ready.push_back(found.number);
+        }
+        set.pass_on(here);
+        Ok(())
+    })
 }
 
 /// A descriptor of the kernel's has been added to a set of the kernel's, changed, or taken out.
@@ -278,12 +393,12 @@ pub fn remember(set: i32, what: i32, fd: i32, event: Option<EpollEvent>) {
 
 /// A socket of the kernel's has become a shared one, under its number: it goes on in the sets that it is in.
 pub fn move_in(fd: i32) {
-    let places = with(|sets| sets.others.remove(&fd));
     let Some(found) = find(fd) else {
         return;
     };
+    let places = with(|sets| sets.others.remove(&fd));
     for (set, event) in places.unwrap_or_default() {
-        // A set that is full of watchers tells nothing of it.
+        // Without a watcher nothing is told of it.
         let _ = control(set, EPOLL_CTL_ADD, fd, found, Some(event));
     }
 }
@@ -292,12 +407,12 @@ pub fn move_in(fd: i32) {
 pub fn places(fd: i32, number: u32) -> Vec<(i32, EpollEvent)> {
     with(|sets| {
         let mut places = Vec::new();
-        for (&at, set) in &sets.all {
-            let set = &mut *lock(set);
-            if set
-                .members
-                .get(&number)
-                .is_some_and(|member| member.fd == fd)
+        for (&at, set) in &sets.by_fd {
+            let Some(set) = sets.all.get_mut(set) else {
+                continue;
+            };
+            let is_it = |member: &Member| member.fd == fd;
+            if set.members.get(&number).is_some_and(is_it)
                 && let Some(member) = set.members.remove(&number)
             {
                 let (events, data) = (member.events, member.data);
@@ -309,16 +424,14 @@ pub fn places(fd: i32, number: u32) -> Vec<(i32, EpollEvent)> {
 }
 
 /// No descriptor of this process refers to a socket any more.
-pub fn forget(number: u32) {
+pub fn forget(here: &Here, number: u32) {
     with(|sets| {
-        for set in sets.all.values() {
-            let set = &mut *lock(set);
+        for set in sets.all.values_mut() {
             // A child's copy of its parent's set goes on in the parent.
             if set.members.remove(&number).is_some()
-                && let Some(here) = here()
-                && set.pid == here.pid()
+                && let Some(waker) = set.waker.filter(|waker| waker.pid == here.pid())
             {
-                here.shared.watch(number, set.watcher, false);
+                here.shared.watch(number, waker.watcher, false);
             }
         }
     });
@@ -331,32 +444,41 @@ pub fn closed(here: &'static Here, fd: i32) {
     }
     let set = with(|sets| {
         sets.others.remove(&fd);
-        sets.all.remove(&fd)
+        let number = sets.by_fd.remove(&fd)?;
+        let set = sets.all.get_mut(&number)?;
+        set.descriptors -= 1;
+        match set.descriptors {
+            0 => sets.all.remove(&number),
+            _ => None,
+        }
     });
     let Some(set) = set else {
         return;
     };
-    let set = lock(&set);
-    // A child's copy of its parent's set goes on in the parent.
-    if set.pid == here.pid() {
+    if let Some(waker) = set.waker.filter(|waker| waker.pid == here.pid()) {
         for &number in set.members.keys() {
-            here.shared.watch(number, set.watcher, false);
+            here.shared.watch(number, waker.watcher, false);
         }
-        leave_watcher(here, set.watcher, set.waker);
+        waker.leave(here);
     }
 }
 
 /// Descriptors are closed, of which any may be a set's, or stand in one.
 pub fn closed_range(here: &'static Here, first: u32, last: u32) {
     let known = with(|sets| {
-        let known = sets.all.keys().chain(sets.others.keys());
+        let known = sets.by_fd.keys().chain(sets.others.keys());
         let inside = known.filter(|fd| (first..=last).contains(&(**fd as u32)));
         inside.copied().collect::<Vec<i32>>()
     });
     known.into_iter().for_each(|fd| closed(here, fd));
 }
 
-/// epoll_pwait(2), with a time limit; `None` where the kernel's set has no shared sockets.
+/// Until when a time limit lasts; one that is longer than time is none.
+pub fn until(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+}
+
+/// epoll_pwait(2), with a time limit; `None` in a process without shared sockets.
 ///
 /// # Safety
 ///
@@ -367,37 +489,86 @@ pub unsafe fn wait(
     timeout: Option<Duration>,
     mask: *const u8,
 ) -> Option<Result<usize, i32>> {
+    /// Of fewer events than this, those of one side could be all.
+    const FEW: usize = 4;
     let here = here()?;
-    let set = set_of(fd)?;
-    let watcher = here.shared.watcher(lock(&set).watcher);
-    let until = timeout.map(|timeout| Instant::now() + timeout);
-    // The kernel's descriptors have room in each answer.
-    let ours = (events.len() - events.len() / 4).max(1);
+    let until = until(timeout);
+    let mut lost = Vec::new();
     loop {
-        let mut count = lock(&set).collect(here, &mut events[..ours]);
+        if with(|sets| sets.of(fd).is_none_or(|set| set.waker.is_none())) {
+            // It has none, so far.
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            here.let_go();
+            // SAFETY: the caller's promise.
+            match unsafe { kernel(fd, events, milliseconds(left), mask) } {
+                Ok((0, true)) => continue,
+                got => return Some(got.map(|(count, _)| count)),
+            }
+        }
+        let all = events.len();
+        let collect = |events: &mut [EpollEvent], lost: &mut Vec<i32>| {
+            let collected = |set: &mut Set| {
+                set.kernel_first = !set.kernel_first;
+                if set.kernel_first && all < FEW {
+                    return 0;
+                }
+                set.collect(here, events, lost)
+            };
+            with(|sets| sets.of(fd).map_or(0, collected))
+        };
+        // The kernel's descriptors have room in each answer.
+        let ours = if all < FEW { all } else { all - all / FEW };
+        let mut count = collect(&mut events[..ours], &mut lost);
         // SAFETY: the caller's promise.
         match unsafe { kernel(fd, &mut events[count..], 0, mask) } {
-            Ok(more) => count += more,
+            Ok((more, _)) => count += more,
             Err(number) if count == 0 => return Some(Err(number)),
             Err(_) => {}
         }
+        if count == 0 {
+            count = with(|sets| {
+                sets.of(fd)
+                    .map_or(0, |set| set.collect(here, events, &mut lost))
+            });
+        }
+        if !lost.is_empty() {
+            // The kernel tells of them from now on.
+            lost.drain(..).for_each(unshare_fd);
+            if count == 0 {
+                continue;
+            }
+        }
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         if count > 0 || left == Some(Duration::ZERO) {
-            if count == 0 {
-                here.let_go();
+            match count {
+                0 => here.let_go(),
+                _ => with(|sets| sets.of(fd).map_or((), |set| set.pass_on(here))),
             }
             return Some(Ok(count));
         }
-        watcher.lie_down();
+        let waker = with(|sets| {
+            let set = sets.of(fd)?;
+            let (ready, waker) = (set.ready.is_empty(), set.waker?);
+            let watcher = here.shared.watcher(waker.watcher);
+            watcher.lie_down();
+            Some((watcher, ready && watcher.news.is_empty()))
+        });
         // What is there already keeps it awake.
-        let slept = watcher.news.is_empty().then(|| {
+        let slept = waker.is_none_or(|(_, may_sleep)| may_sleep).then(|| {
             here.let_go();
             // SAFETY: the caller's promise.
             unsafe { kernel(fd, events, milliseconds(left), mask) }
         });
-        watcher.get_up();
-        if let Some(slept @ (Ok(1..) | Err(_))) = slept {
-            return Some(slept);
+        if let Some((watcher, _)) = waker {
+            watcher.get_up();
+        }
+        match slept {
+            Some(Ok((count @ 1.., _))) => {
+                with(|sets| sets.of(fd).map_or((), |set| set.pass_on(here)));
+                return Some(Ok(count));
+            }
+            Some(Err(number)) => return Some(Err(number)),
+            _ => {}
         }
     }
 }
@@ -410,24 +581,26 @@ fn milliseconds(time: Option<Duration>) -> i32 {
     })
 }
 
-/// What is ready of the kernel's; our own descriptor is not told.
+/// What is ready of the kernel's, and whether we were woken: our own descriptor is not told.
 unsafe fn kernel(
     fd: i32,
     events: &mut [EpollEvent],
     timeout: i32,
     mask: *const u8,
-) -> Result<usize, i32> {
+) -> Result<(usize, bool), i32> {
     if events.is_empty() {
-        return Ok(0);
+        return Ok((0, false));
     }
     let most = events.len().min(i32::MAX as usize) as i32;
     // SAFETY: there is room for as many events; the mask is the caller's promise.
     let got = unsafe { system::epoll_pwait(fd, events.as_mut_ptr(), most, timeout, mask) };
     let mut count = usize::try_from(got).map_err(|_| system::errno())?;
-    let is_ours = |event: &EpollEvent| event.data == OURS;
-    if let Some(at) = events[..count].iter().position(is_ours) {
+    let mut woken = false;
+    // A set that was made before a fork has those of both processes.
+    while let Some(at) = events[..count].iter().position(|event| event.data == OURS) {
         count -= 1;
         events.swap(at, count);
+        woken = true;
     }
-    Ok(count)
+    Ok((count, woken))
 }

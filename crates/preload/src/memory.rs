@@ -41,6 +41,9 @@ pub const VARIABLE: &str = "EXOS_RUN";
 /// the process's part of the memory says.
 pub const MARK: u32 = 0xe805_0000;
 
+/// The fourth argument of a system call that the library makes for the program: others cannot do with a shared socket.
+pub const MARKED: u64 = 0x4558_4f53_6d61_726b;
+
 /// In the place of a socket's number: a descriptor of the library's own.
 pub const OWN: u32 = u32::MAX;
 
@@ -175,7 +178,8 @@ pub struct Socket {
     pub receive_timeout: AtomicU32,
     /// Those of `SO_SNDTIMEO`.
     pub send_timeout: AtomicU32,
-    _pad: u32,
+    /// Counted up when it is closed: its number may be another's then.
+    pub generation: AtomicU32,
     /// One thread reads at a time: the process of the one that does ([`Shared::lock`]).
     pub reads: AtomicU32,
     /// One thread writes at a time.
@@ -232,8 +236,9 @@ impl Socket {
         };
     }
 
-    /// As new.
-    pub fn reset(&self) {
+    /// As new, but for those who wait: they find another generation.
+    fn reset(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
         for word in [
             &self.refs,
             &self.error,
@@ -241,10 +246,6 @@ impl Socket {
             &self.linger,
             &self.receive_timeout,
             &self.send_timeout,
-            &self.reads,
-            &self.writes,
-            &self.readers,
-            &self.writers,
             &self.state,
         ] {
             word.store(0, Ordering::Relaxed);
@@ -325,6 +326,7 @@ const SIZE: usize = RINGS_AT + 2 * RING * SOCKETS;
 unsafe extern "C" {
     fn memfd_create(name: *const std::ffi::c_char, flags: u32) -> i32;
     fn mmap(at: *mut u8, size: usize, access: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
+    fn fcntl(fd: i32, what: i32, argument: usize) -> i32;
     fn munmap(at: *mut u8, size: usize) -> i32;
     fn fallocate(fd: i32, mode: i32, offset: i64, len: i64) -> i32;
     fn syscall(number: i64, ...) -> i64;
@@ -355,15 +357,22 @@ impl Shared {
     ///
     /// The kernel gives no memory.
     pub fn create() -> io::Result<Self> {
-        const MFD_CLOEXEC: u32 = 1;
+        const CLOEXEC_ALLOW_SEALING: u32 = 3;
+        const F_ADD_SEALS: i32 = 1033;
+        const SEAL_SHRINK_GROW: usize = 7;
         // SAFETY: the name ends with a zero.
-        let fd = unsafe { memfd_create(c"exos-run".as_ptr(), MFD_CLOEXEC) };
+        let fd = unsafe { memfd_create(c"exos-run".as_ptr(), CLOEXEC_ALLOW_SEALING) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the kernel has just made it for us.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(SIZE as u64)?;
+        // No program can take the memory away beneath us.
+        // SAFETY: it touches no memory.
+        if unsafe { fcntl(fd, F_ADD_SEALS, SEAL_SHRINK_GROW) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
         let mut shared = Self::map(&file)?;
         shared.file = Some(file);
         shared.head().magic.store(MAGIC, Ordering::Release);
@@ -482,7 +491,7 @@ impl Shared {
     pub fn take_watcher(&self) -> Option<u32> {
         for (at, word) in self.head().watchers.iter().enumerate() {
             let taken = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                (word != u64::MAX).then_some(word | (word + 1))
+                (word != u64::MAX).then_some(word | word.wrapping_add(1))
             });
             if let Ok(before) = taken {
                 return Some(at as u32 * 64 + before.trailing_ones());
@@ -516,6 +525,37 @@ impl Shared {
         self.socket(socket).add(state::TAKEN);
         place.store(socket + 1, Ordering::Release);
         process.end.fetch_max(fd as u32 + 1, Ordering::AcqRel);
+    }
+
+    /// A socket is another from now on. Those that wait for it, or are about to use it, find that.
+    pub fn renew(&self, number: u32) {
+        let socket = self.socket(number);
+        {
+            let _still = (
+                self.lock_soon(&socket.reads),
+                self.lock_soon(&socket.writes),
+            );
+            socket.reset();
+        }
+        self.wake(&socket.came);
+        self.wake(&socket.left);
+    }
+
+    /// As [`lock`](Self::lock), for the side that may not wait for long: gives up on one that holds it for too long, for it is stopped.
+    pub fn lock_soon<'a>(&self, word: &'a AtomicU32) -> Option<Lock<'a>> {
+        const TRIES: u32 = 2000;
+        const NOBODY: u32 = u32::MAX;
+        for tries in 0..TRIES {
+            let taken = word.compare_exchange(0, NOBODY, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                return Some(Lock(word));
+            }
+            match tries % 16 {
+                0 => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+        None
     }
 
     /// The socket that a descriptor of a process is.

@@ -3,46 +3,34 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use crate::epoll::{leave_watcher, readiness, watcher};
-use crate::process::{Found, Here, find, here};
+use crate::epoll::{Waker, readiness, until};
+use crate::process::{AGAIN, Found, Here, find, here};
 use crate::system::{self, ERR, HUP, IN, PollFd, Timespec};
 
-/// What a thread is woken by.
-struct Waker {
-    here: &'static Here,
-    pid: u32,
-    watcher: u32,
-    fd: i32,
-}
+/// The thread's.
+struct Own(&'static Here, Waker);
 
-impl Drop for Waker {
+impl Drop for Own {
     fn drop(&mut self) {
-        if self.pid == self.here.pid() {
-            leave_watcher(self.here, self.watcher, self.fd);
+        if self.1.pid == self.0.pid() {
+            self.1.leave(self.0);
         }
     }
 }
 
 thread_local! {
-    static WAKER: RefCell<Option<Waker>> = const { RefCell::new(None) };
+    static WAKER: RefCell<Option<Own>> = const { RefCell::new(None) };
 }
 
-/// The thread's.
-fn waker(here: &'static Here) -> Result<(u32, i32), i32> {
-    WAKER.with_borrow_mut(|waker| {
+fn waker(here: &'static Here) -> Result<Waker, i32> {
+    WAKER.with_borrow_mut(|own| {
         // One that was made before a fork is the parent's.
-        if let Some(waker) = waker.as_ref().filter(|waker| waker.pid == here.pid()) {
-            return Ok((waker.watcher, waker.fd));
+        if let Some(Own(_, waker)) = own.as_ref().filter(|own| own.1.pid == here.pid()) {
+            return Ok(*waker);
         }
-        let (watcher, fd) = watcher(here)?;
-        let pid = here.pid();
-        *waker = Some(Waker {
-            here,
-            pid,
-            watcher,
-            fd,
-        });
-        Ok((watcher, fd))
+        let waker = Waker::new(here)?;
+        *own = Some(Own(here, waker));
+        Ok(waker)
     })
 }
 
@@ -81,7 +69,7 @@ pub unsafe fn poll(
     for (at, _) in &ours {
         kernel[*at].fd = -1;
     }
-    let until = timeout.map(|timeout| Instant::now() + timeout);
+    let until = until(timeout);
     // SAFETY: the caller's promise.
     let ask = |kernel: &mut Vec<PollFd>, left: Option<Duration>| unsafe {
         let left = left.map(|left| Timespec {
@@ -96,8 +84,10 @@ pub unsafe fn poll(
         let ready = look(fds, &ours);
         let others = ask(kernel, Some(Duration::ZERO))?;
         for (fd, asked) in fds.iter_mut().zip(kernel.iter()) {
-            if asked.fd >= 0 {
-                fd.revents = asked.revents;
+            match asked.fd {
+                0.. => fd.revents = asked.revents,
+                _ if fd.fd < 0 => fd.revents = 0,
+                _ => {}
             }
         }
         Ok::<_, i32>(ready + others)
@@ -109,11 +99,10 @@ pub unsafe fn poll(
         }
         return Some(first);
     }
-    let (watcher, waker) = match waker(here) {
-        Ok(waker) => waker,
+    let (number, waker) = match waker(here) {
+        Ok(waker) => (waker.watcher, waker.fd),
         Err(number) => return Some(Err(number)),
     };
-    let number = watcher;
     let watcher = here.shared.watcher(number);
     for (_, found) in &ours {
         here.shared.watch(found.number, number, true);
@@ -140,13 +129,29 @@ pub unsafe fn poll(
         watcher.news.drain(|_| {});
         // SAFETY: room for a count.
         unsafe { system::read(waker, [0_u8; 8].as_mut_ptr(), 8) };
+        if ours.iter().any(|(_, found)| found.check().is_err()) {
+            // One of them is shared no more, or closed: the descriptors are looked at again.
+            break Err(AGAIN);
+        }
         let answer = answer(fds, &mut kernel);
         if answer != Ok(0) || left == Some(Duration::ZERO) {
             break answer;
         }
     };
     for (_, found) in &ours {
-        here.shared.watch(found.number, number, false);
+        if !found.is_stale() {
+            here.shared.watch(found.number, number, false);
+        }
+    }
+    if result == Err(AGAIN) {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        // SAFETY: the caller's promise.
+        return unsafe { poll(fds, left, mask) }.or_else(|| {
+            let mut kernel = fds.to_vec();
+            let asked = ask(&mut kernel, left);
+            fds.copy_from_slice(&kernel);
+            Some(asked)
+        });
     }
     Some(result)
 }
@@ -183,6 +188,10 @@ pub unsafe fn select(
     }
     // SAFETY: the caller's promise.
     let polled = unsafe { poll(&mut fds, timeout, mask)? };
+    const NVAL: i16 = 0x20;
+    if fds.iter().any(|fd| fd.revents & NVAL != 0) {
+        return Some(Err(system::EBADF));
+    }
     Some(polled.map(|_| {
         for set in sets.into_iter().filter(|set| !set.is_null()) {
             for word in 0..(count as usize).div_ceil(64) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering, fence};
 
 use crate::ask::ask;
 use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, Shared, VARIABLE};
-use crate::memory::{Lock, Socket};
+use crate::memory::{Lock, Socket, state};
 use crate::{epoll, system};
 
 /// A process whose sockets are shared.
@@ -37,13 +37,32 @@ pub fn here() -> Option<&'static Here> {
 pub struct Found {
     pub here: &'static Here,
     pub number: u32,
+    /// Which of those that have had this number.
+    pub generation: u32,
 }
 
 impl Found {
     pub fn socket(&self) -> &'static Socket {
         self.here.shared.socket(self.number)
     }
+
+    /// It has been closed since, and its number may be another's.
+    pub fn is_stale(&self) -> bool {
+        self.socket().generation.load(Ordering::SeqCst) != self.generation
+    }
+
+    /// To be looked at by who has one of its locks: whether its rings are its own still.
+    pub fn check(&self) -> Result<(), i32> {
+        match self.is_stale() {
+            true => Err(system::EBADF),
+            false if self.socket().is(state::UNSHARED) => Err(AGAIN),
+            false => Ok(()),
+        }
+    }
 }
+
+/// In the place of an error's number: the socket is shared no more, and the call to be made again.
+pub const AGAIN: i32 = i32::MAX;
 
 /// The socket that a descriptor is.
 pub fn find(fd: i32) -> Option<Found> {
@@ -53,15 +72,17 @@ pub fn find(fd: i32) -> Option<Found> {
         return None;
     }
     let number = place - 1;
-    if here
-        .shared
-        .socket(number)
-        .is(crate::memory::state::UNSHARED)
-    {
+    let socket = here.shared.socket(number);
+    let generation = socket.generation.load(Ordering::SeqCst);
+    if socket.is(state::UNSHARED) {
         unshare(here, fd, number);
         return None;
     }
-    Some(Found { here, number })
+    Some(Found {
+        here,
+        number,
+        generation,
+    })
 }
 
 /// Has a descriptor be a Unix socket in place of a shared one; what epoll sets wait for of it, they go on to wait for.
@@ -137,16 +158,34 @@ impl Here {
         if process == NONE {
             return;
         }
-        let Some((number, was_last)) = self.shared.unassign(process, fd) else {
+        let Some(number) = self.shared.assigned(process, fd) else {
             return;
         };
+        // Before it is let go of: from then on the number may be another's.
+        let is_only = self.shared.socket(number).refs.load(Ordering::Acquire) == 1;
         let mut descriptors = self.shared.descriptors(process);
-        if was_last || !descriptors.any(|(_, other)| other == number) {
-            epoll::forget(number);
+        let is_it = |(other, of): (i32, u32)| other != fd && of == number;
+        if is_only || !descriptors.any(is_it) {
+            epoll::forget(self, number);
         }
-        if was_last {
+        if matches!(self.shared.unassign(process, fd), Some((_, true))) {
             self.submit(number);
         }
+    }
+
+    /// A child that was to be made was not.
+    pub fn has_no_child(&self) {
+        let child = self.child.swap(NONE, Ordering::Relaxed);
+        if child == NONE {
+            return;
+        }
+        let descriptors: Vec<_> = self.shared.descriptors(child).collect();
+        for (fd, number) in descriptors {
+            if matches!(self.shared.unassign(child, fd), Some((_, true))) {
+                self.submit(number);
+            }
+        }
+        self.shared.leave_process(child);
     }
 
     /// Numbers descriptors of the library's own high, and keeps the program from closing them.
@@ -331,6 +370,15 @@ extern "C" fn in_child() {
     here.pid.store(pid, Ordering::Relaxed);
     if child != NONE {
         here.shared.process(child).pid.store(pid, Ordering::Release);
+        // Another thread may have closed some before there was the child.
+        let descriptors: Vec<_> = here.shared.descriptors(child).collect();
+        for (fd, _) in descriptors {
+            const F_GETFD: i32 = 1;
+            // SAFETY: always.
+            if unsafe { system::fcntl64(fd, F_GETFD, 0) } < 0 {
+                here.forget(fd);
+            }
+        }
         ask(-1, Ask::Register, child as usize);
     }
 }

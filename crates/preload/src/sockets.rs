@@ -1,10 +1,12 @@
 //! What is not bytes: accepting, addresses, options, ends.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::ask::ask;
 use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, NONBLOCK, REUSE};
-use crate::memory::state::{FINISHED, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS};
+use crate::memory::state::{
+    FINISHED, HAS_MORE, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS,
+};
 use crate::memory::{Address, Ask, RING};
 use crate::process::Found;
 use crate::system::*;
@@ -33,7 +35,11 @@ impl Found {
 
     fn take_connection(self, flags: i32) -> Option<Result<(i32, Address), i32>> {
         let here = self.here;
-        let _one = here.lock(&self.socket().reads);
+        let listener = self.socket();
+        let _one = here.lock(&listener.reads);
+        if let Err(number) = self.check() {
+            return Some(Err(number));
+        }
         let ring = here.shared.inward(self.number);
         let mut number = [0; 4];
         if ring.peek(&mut number) < number.len() {
@@ -44,10 +50,15 @@ impl Found {
             Ok(fd) => fd,
             Err(error) => return Some(Err(error)),
         };
-        ring.consume(size_of_val(&number));
         let made = here.shared.socket(number);
         made.set_option(NONBLOCK, flags & O_NONBLOCK != 0);
+        // Before it is taken out: what has an owner is let go of with it.
         here.assign(fd, number);
+        ring.consume(size_of_val(&number));
+        fence(Ordering::SeqCst);
+        if listener.is(HAS_MORE) {
+            here.submit(self.number);
+        }
         Some(Ok((fd, made.peer.get())))
     }
 

@@ -1,6 +1,6 @@
 //! Bytes of a connection: what all reading and writing calls come to.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use crate::memory::RING;
 use crate::memory::state::{
@@ -24,7 +24,8 @@ impl Found {
 
     /// Something can be read, be it the end.
     pub fn is_readable(self) -> bool {
-        !self.here.shared.inward(self.number).is_empty()
+        self.check().is_err()
+            || !self.here.shared.inward(self.number).is_empty()
             || self.socket().is(FINISHED | OVER | NO_READS)
             || self.socket().error.load(Ordering::Relaxed) != 0
     }
@@ -49,7 +50,11 @@ impl Found {
             // Looked at before the ring: what came before the end is in it then.
             let ended = socket.is(FINISHED | OVER | NO_READS);
             // SAFETY: the caller's promise.
-            count += unsafe { self.take(into, count, flags) };
+            match unsafe { self.take(into, count, flags) } {
+                Ok(now) => count += now,
+                Err(_) if count > 0 => return Ok(count),
+                Err(number) => return Err(number),
+            }
             let whole = flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0;
             if count == wanted || (count > 0 && !whole) {
                 return Ok(count);
@@ -70,9 +75,10 @@ impl Found {
     }
 
     /// Takes what is there, into the stretches behind their first `skip` bytes.
-    unsafe fn take(self, into: &[Iovec], skip: usize, flags: i32) -> usize {
+    unsafe fn take(self, into: &[Iovec], skip: usize, flags: i32) -> Result<usize, i32> {
         let (shared, socket) = (&self.here.shared, self.socket());
         let _one = self.here.lock(&socket.reads);
+        self.check()?;
         let ring = shared.inward(self.number);
         let mut count = 0;
         let mut passed = 0;
@@ -106,16 +112,21 @@ impl Found {
                 break;
             }
         }
-        if count > 0 && flags & MSG_PEEK == 0 && socket.is(HAS_MORE) && ring.free() >= RING / 2 {
+        // What was taken is seen before it is looked whether there is more.
+        fence(Ordering::SeqCst);
+        if flags & MSG_PEEK == 0 && socket.is(HAS_MORE) && ring.free() >= RING / 2 {
             self.here.submit(self.number);
         }
-        count
+        Ok(count)
     }
 
     /// Whether a write has room, or an end to tell. If not, the other side says when.
     pub fn is_writable(self) -> bool {
         let socket = self.socket();
-        if socket.is(OVER | NO_WRITES) || socket.error.load(Ordering::Relaxed) != 0 {
+        if self.check().is_err()
+            || socket.is(OVER | NO_WRITES)
+            || socket.error.load(Ordering::Relaxed) != 0
+        {
             return true;
         }
         let has_room = || self.here.shared.outward(self.number).free() >= crate::memory::ROOM;
@@ -126,6 +137,7 @@ impl Found {
             return true;
         }
         socket.add(WANTS_ROOM);
+        fence(Ordering::SeqCst);
         // It may have taken some meanwhile.
         has_room()
     }
@@ -187,10 +199,11 @@ impl Found {
             if wanted == 0 {
                 return Ok(0);
             }
+            self.check()?;
             if socket.is(STANDS) {
                 let put = {
                     let _one = self.here.lock(&socket.writes);
-                    put(self)
+                    self.check().and_then(|()| put(self))
                 };
                 let (now, is_all) = match put {
                     Ok(put) => put,

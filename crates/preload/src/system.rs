@@ -95,6 +95,7 @@ unsafe extern "C" {
         parent: extern "C" fn(),
         child: extern "C" fn(),
     ) -> i32;
+    fn syscall(number: i64, ...) -> i64;
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     fn __errno_location() -> *mut i32;
 }
@@ -165,6 +166,8 @@ beneath! {
     getpeername(fd: i32, name: *mut u8, name_len: *mut u32) -> i32;
     getsockopt(fd: i32, level: i32, option: i32, value: *mut u8, len: *mut u32) -> i32;
     setsockopt(fd: i32, level: i32, option: i32, value: *const u8, len: u32) -> i32;
+    fork() -> i32;
+    epoll_create1(flags: i32) -> i32;
     epoll_ctl(set: i32, what: i32, fd: i32, event: *mut EpollEvent) -> i32;
     epoll_pwait(set: i32, events: *mut EpollEvent, most: i32, timeout: i32, mask: *const u8) -> i32;
     ppoll(fds: *mut PollFd, count: u64, timeout: *const Timespec, mask: *const u8) -> i32;
@@ -173,6 +176,25 @@ beneath! {
     fdopen(fd: i32, mode: *const c_char) -> *mut c_void;
     posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: i32, to: i32) -> i32;
     fstat64(fd: i32, into: *mut u8) -> i32;
+}
+
+#[cfg(target_arch = "x86_64")]
+pub const SYS_CONNECT: i64 = 42;
+#[cfg(target_arch = "x86_64")]
+pub const SYS_LISTEN: i64 = 50;
+#[cfg(target_arch = "aarch64")]
+pub const SYS_CONNECT: i64 = 203;
+#[cfg(target_arch = "aarch64")]
+pub const SYS_LISTEN: i64 = 201;
+
+/// A system call that the other side sees to be made by the library: what answers it may be a shared socket.
+///
+/// # Safety
+///
+/// As the call says.
+pub unsafe fn marked(call: i64, fd: i32, second: usize, third: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { syscall(call, fd, second, third, crate::memory::MARKED) as i32 }
 }
 
 /// Sets `errno`.
