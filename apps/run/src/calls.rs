@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
@@ -106,11 +106,19 @@ impl Supervisor {
         Ok((descriptor, key))
     }
 
-    /// One of the ports that are given out where none is asked for (RFC 6335 §6).
+    /// One of the ports that are given out where none is asked for (RFC 6335 §6), and that no socket has.
     fn random_port(&mut self) -> u16 {
-        let hash = self.random.hash_one(self.ports_drawn);
-        self.ports_drawn += 1;
-        EPHEMERAL_FIRST + (hash % u64::from(u16::MAX - EPHEMERAL_FIRST + 1)) as u16
+        const TRIES: u32 = 100;
+        let mut port = 0;
+        for _ in 0..TRIES {
+            let hash = self.random.hash_one(self.ports_drawn);
+            self.ports_drawn += 1;
+            port = EPHEMERAL_FIRST + (hash % u64::from(u16::MAX - EPHEMERAL_FIRST + 1)) as u16;
+            if !self.sockets.has_port(port) && !self.shares_port(port) {
+                break;
+            }
+        }
+        port
     }
 
     /// An address that is the stack's, or all of them.
@@ -124,6 +132,8 @@ impl Supervisor {
         let Some(address) = address.filter(|address| self.is_ours(address.ip())) else {
             return Ok(Answer::Pass);
         };
+        // Sockets that the program has closed before it asks have left their ports.
+        self.share();
         let (descriptor, key) = self.descriptor(call)?;
         if key.is_some() || self.sockets.bound(descriptor.inode).is_some() {
             return fails(libc::EINVAL);
@@ -142,6 +152,7 @@ impl Supervisor {
     }
 
     fn listen(&mut self, call: &Call) -> io::Result<Answer> {
+        self.share();
         let (descriptor, key) = self.descriptor(call)?;
         if let Some(key) = key {
             return match self.sockets.all[key].kind {
@@ -149,11 +160,20 @@ impl Supervisor {
                 _ => fails(libc::EINVAL),
             };
         }
-        let Some(bound) = self.sockets.bound(descriptor.inode) else {
-            return Ok(Answer::Pass);
-        };
         let Some(family) = descriptor.tcp_family() else {
             return Ok(Answer::Pass);
+        };
+        let bound = match self.sockets.bound(descriptor.inode) {
+            Some(bound) => bound,
+            // Without an address: at all, and a port that is free.
+            None if !descriptor.is_bound() => {
+                let all = match family {
+                    AddressFamily::INET6 => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+                    _ => Ipv4Addr::UNSPECIFIED.into(),
+                };
+                SocketAddr::new(all, self.random_port())
+            }
+            None => return Ok(Answer::Pass),
         };
         let backlog = (call.args[1] as i32).max(1) as usize;
         let options = ListenOptions {

@@ -149,8 +149,13 @@ impl Flowing {
         self.told_end = true;
         self.rest = None;
         memory.outward(number).take(usize::MAX);
-        if error.kind() != ErrorKind::BrokenPipe {
-            socket.error.store(errno(error) as u32, Ordering::Release);
+        match error.kind() {
+            // Of one who has finished already and takes no more.
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe if socket.is(state::FINISHED) => {
+                socket.error.store(libc::EPIPE as u32, Ordering::Release);
+            }
+            ErrorKind::BrokenPipe => {}
+            _ => socket.error.store(errno(error) as u32, Ordering::Release),
         }
         socket.add(state::OVER);
     }
@@ -310,6 +315,10 @@ impl Supervisor {
             kind: Kind::Connecting(stream, waiting),
         };
         let number = self.share_socket(by, descriptor, entry, 0)?;
+        if let Some(sharing) = &self.sharing {
+            let socket = sharing.memory.socket(number);
+            socket.set_option(options::UNHEARD, descriptor.nonblocking);
+        }
         self.wait_for_shared(number)
     }
 

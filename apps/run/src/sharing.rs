@@ -300,6 +300,12 @@ impl Supervisor {
         })
     }
 
+    /// Whether a shared socket has this port.
+    pub fn shares_port(&self, port: u16) -> bool {
+        let entries = self.sharing.iter().flat_map(|sharing| &sharing.entries);
+        entries.flatten().any(|entry| entry.local.port() == port)
+    }
+
     /// Looks at what programs have done.
     pub fn share(&mut self) {
         let Some(sharing) = &mut self.sharing else {

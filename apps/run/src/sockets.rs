@@ -127,6 +127,15 @@ impl Sockets {
         bound.map(|(_, to)| *to)
     }
 
+    /// Whether a socket has this port, or is to have it.
+    pub fn has_port(&self, port: u16) -> bool {
+        self.bound.iter().any(|(_, to)| to.port() == port)
+            || self
+                .all
+                .iter()
+                .any(|(_, socket)| socket.local.port() == port)
+    }
+
     pub fn take_bound(&mut self, inode: u64) -> Option<SocketAddr> {
         let at = self.bound.iter().position(|(of, _)| *of == inode)?;
         self.bound.remove(at).map(|(_, to)| to)

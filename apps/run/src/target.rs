@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use exos::inet::tcp::Info;
 use exos_host::intercept::{self, Call, Calls};
 use rustix::fs::{OFlags, fcntl_getfl, fstat};
-use rustix::net::{AddressFamily, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketType, getsockname, sockopt};
 
 /// What a descriptor of the caller's refers to.
 pub(crate) struct Descriptor {
@@ -28,6 +28,14 @@ impl Descriptor {
             inode,
             nonblocking,
         })
+    }
+
+    /// A socket of the kernel's has a port.
+    pub fn is_bound(&self) -> bool {
+        let address = getsockname(&self.fd)
+            .ok()
+            .and_then(|name| SocketAddr::try_from(name).ok());
+        address.is_some_and(|address| address.port() != 0)
     }
 
     /// A TCP socket of the kernel's: its family.

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
-use crate::memory::options::NONBLOCK;
+use crate::memory::options::{NONBLOCK, UNHEARD};
 use crate::process::{AGAIN, Found, Here, find, here, unshare_fd};
 use crate::sockets::put_address;
 use crate::system::*;
@@ -57,9 +57,7 @@ fn done(result: Result<(), i32>) -> i32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn read(fd: i32, to: *mut u8, size: Size) -> Signed {
     // SAFETY: of this and of all calls below: the program's promise.
-    unsafe {
-        on_shared!(fd, found => found.receive(&one(to, size), 0), else system::read(fd, to, size))
-    }
+    unsafe { on_shared!(fd, found => found.read(&one(to, size)), else system::read(fd, to, size)) }
 }
 
 #[unsafe(no_mangle)]
@@ -74,7 +72,7 @@ unsafe extern "C" fn readv(fd: i32, iov: *const Iovec, count: i32) -> Signed {
     unsafe {
         on_shared!(
             fd,
-            found => parts(iov, count as usize).and_then(|parts| found.receive(parts, 0)),
+            found => parts(iov, count as usize).and_then(|parts| found.read(parts)),
             else system::readv(fd, iov, count)
         )
     }
@@ -525,8 +523,7 @@ unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i32 {
         FIONREAD | SIOCOUTQ => {
             let waiting = found.waiting(what as i32 == SIOCOUTQ);
             // SAFETY: as above.
-            unsafe { *at = waiting as i32 };
-            0
+            done(waiting.map(|waiting| unsafe { *at = waiting as i32 }))
         }
         FIONBIO => {
             // SAFETY: as above.
@@ -609,7 +606,7 @@ unsafe extern "C" fn accept(fd: i32, name: *mut u8, name_len: *mut u32) -> i32 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
-    use crate::memory::state::{LISTENS, OVER, STANDS};
+    use crate::memory::state::{OVER, STANDS};
     let Some(found) = find(fd) else {
         // SAFETY: as above.
         let result = match here() {
@@ -620,17 +617,26 @@ unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
         };
         let number = errno();
         epoll::move_in(fd);
+        if result < 0
+            && number != EINPROGRESS
+            && let Some(found) = find(fd)
+        {
+            let _ = found.renew(fd, 0);
+        }
         set_errno(number);
         return result;
     };
     let socket = found.socket();
-    let result = if socket.is(LISTENS) {
-        Err(EINVAL)
-    } else if let Err(number) = found.take_error() {
-        Err(number)
-    } else if socket.is(STANDS) {
+    let result = if socket.is(STANDS) && !socket.is(OVER) && socket.has(UNHEARD) {
+        socket.set_option(UNHEARD, false);
+        Ok(())
+    } else if found.listens() || socket.is(STANDS) {
         Err(EISCONN)
+    } else if let Err(number) = found.take_error() {
+        let _ = found.renew(fd, 0);
+        Err(number)
     } else if socket.is(OVER) {
+        let _ = found.renew(fd, 0);
         Err(ECONNABORTED)
     } else {
         Err(EALREADY)
@@ -639,10 +645,18 @@ unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
+    if find(fd).is_some() {
+        return done(Err(EINVAL));
+    }
+    // SAFETY: as above.
+    unsafe { system::bind(fd, name, name_len) }
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
     if let Some(found) = find(fd) {
-        let listens = found.socket().is(crate::memory::state::LISTENS);
-        return done(if listens { Ok(()) } else { Err(EINVAL) });
+        return done(found.listen());
     }
     // SAFETY: as above.
     let result = match here() {
@@ -660,7 +674,10 @@ unsafe extern "C" fn shutdown(fd: i32, how: i32) -> i32 {
     match find(fd) {
         // SAFETY: as above.
         None => unsafe { system::shutdown(fd, how) },
-        Some(found) => done(found.shut(how)),
+        Some(found) => done(match found.shut(how) {
+            Err(ENOTCONN) => found.stop_connecting(fd),
+            shut => shut,
+        }),
     }
 }
 

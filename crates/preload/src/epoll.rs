@@ -147,6 +147,7 @@ pub fn readiness(found: Found, wanted: u32) -> u32 {
     let socket = found.socket();
     if socket.is(LISTENS) {
         return match found.is_readable() {
+            _ if !found.listens() => OUT | WRNORM | HUP,
             true => IN | RDNORM,
             false => 0,
         };

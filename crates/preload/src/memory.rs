@@ -116,6 +116,8 @@ pub mod options {
     pub const REUSE: u32 = 16;
     /// Its addresses are of IPv6.
     pub const IPV6: u32 = 32;
+    /// The program has not heard that it stands: `connect` tells it once.
+    pub const UNHEARD: u32 = 64;
 }
 
 /// An address in the kernel's form (ip(7), ipv6(7)), and how long that is.

@@ -3,29 +3,28 @@
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::ask::ask;
+use crate::epoll;
 use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, NONBLOCK, REUSE};
-use crate::memory::state::{
-    FINISHED, HAS_MORE, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS,
-};
+use crate::memory::state::{HAS_MORE, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS};
 use crate::memory::{Address, Ask, RING};
 use crate::process::Found;
-use crate::system::*;
+use crate::system::{self, *};
 use crate::wait::Patience;
 
 impl Found {
     /// Takes a connection (accept4(2)).
     pub fn accept(self, flags: i32) -> Result<(i32, Address), i32> {
         let socket = self.socket();
-        if !socket.is(LISTENS) {
-            return Err(EINVAL);
-        }
         let patience = Patience::new(self, 0, &socket.receive_timeout);
         loop {
+            if !self.listens() {
+                return Err(EINVAL);
+            }
             if let Some(taken) = self.take_connection(flags) {
                 return taken;
             }
             self.take_error()?;
-            if socket.is(OVER | NO_READS) {
+            if socket.is(OVER) {
                 return Err(EINVAL);
             }
             let ready = || self.is_readable();
@@ -62,6 +61,18 @@ impl Found {
         Some(Ok((fd, made.peer.get())))
     }
 
+    /// Takes connections again, after [`Self::shut`] (listen(2)).
+    pub fn listen(self) -> Result<(), i32> {
+        match self.socket().is(LISTENS) {
+            true => {
+                self.socket().clear(NO_READS);
+                self.here.submit(self.number);
+                Ok(())
+            }
+            false => Err(EINVAL),
+        }
+    }
+
     /// Nothing more will be read, or written (shutdown(2)).
     pub fn shut(self, how: i32) -> Result<(), i32> {
         const READ: i32 = 0;
@@ -70,7 +81,8 @@ impl Found {
         if !(READ..=BOTH).contains(&how) {
             return Err(EINVAL);
         }
-        if !socket.is(STANDS | LISTENS) || (socket.is(OVER) && !socket.is(FINISHED)) {
+        let was_told = socket.is(LISTENS) && !self.listens();
+        if !socket.is(STANDS | LISTENS) || socket.is(OVER) || self.is_complete() || was_told {
             return Err(ENOTCONN);
         }
         let bits = match how {
@@ -88,7 +100,9 @@ impl Found {
         let socket = self.socket();
         match of_peer {
             false => Ok(socket.local.get()),
-            true if socket.is(STANDS) && !socket.is(OVER) => Ok(socket.peer.get()),
+            true if socket.is(STANDS) && !socket.is(OVER) && !self.is_complete() => {
+                Ok(socket.peer.get())
+            }
             true => Err(ENOTCONN),
         }
     }
@@ -118,7 +132,7 @@ impl Found {
                 false => AF_INET,
             },
             (SOL_SOCKET, SO_PROTOCOL) => IPPROTO_TCP,
-            (SOL_SOCKET, SO_ACCEPTCONN) => i32::from(socket.is(LISTENS)),
+            (SOL_SOCKET, SO_ACCEPTCONN) => i32::from(self.listens()),
             (SOL_SOCKET, SO_REUSEADDR | SO_REUSEPORT) => has(REUSE),
             (SOL_SOCKET, SO_KEEPALIVE) => has(KEEPALIVE),
             (SOL_SOCKET, SO_SNDBUF | SO_RCVBUF) => RING as i32,
@@ -147,6 +161,7 @@ impl Found {
                 // SAFETY: the caller's promise.
                 return unsafe { put(&info, value, len) };
             }
+            (SOL_SOCKET, NO_OPTIONS..) => return Err(ENOPROTOOPT),
             (SOL_SOCKET | IPPROTO_TCP | IPPROTO_IP | IPPROTO_IPV6, _) => 0,
             _ => return Err(ENOPROTOOPT),
         };
@@ -174,6 +189,9 @@ impl Found {
                     Ok::<_, i32>(i64::from_ne_bytes(bytes.try_into().expect("eight")))
                 };
                 let (seconds, micros) = (word(0)?, word(8)?);
+                if !(0..1_000_000).contains(&micros) {
+                    return Err(EDOM);
+                }
                 let ms = seconds
                     .saturating_mul(1000)
                     .saturating_add((micros + 999) / 1000);
@@ -187,6 +205,7 @@ impl Found {
             (SOL_SOCKET, SO_TYPE | SO_ERROR | SO_DOMAIN | SO_PROTOCOL | SO_ACCEPTCONN) => {
                 return Err(ENOPROTOOPT);
             }
+            (SOL_SOCKET, NO_OPTIONS..) => return Err(ENOPROTOOPT),
             (SOL_SOCKET, _) => return Ok(()),
             (IPPROTO_TCP, TCP_NODELAY) => {
                 // The other side never waits with what it sends.
@@ -202,13 +221,88 @@ impl Found {
     }
 
     /// Bytes that can be read (FIONREAD), or that were written and not taken (SIOCOUTQ).
-    pub fn waiting(self, out: bool) -> usize {
+    pub fn waiting(self, out: bool) -> Result<usize, i32> {
         match out {
-            true => self.here.shared.outward(self.number).len(),
-            false => self.here.shared.inward(self.number).len(),
+            _ if self.listens() => Err(EINVAL),
+            _ if self.socket().is(LISTENS) => Ok(0),
+            true => Ok(self.here.shared.outward(self.number).len()),
+            false => Ok(self.here.shared.inward(self.number).len()),
         }
     }
+
+    /// Whether it has failed to connect.
+    fn has_failed(self) -> bool {
+        self.socket().is(OVER) && !self.socket().is(STANDS)
+    }
+
+    /// Leaves what it is about to connect to (shutdown(2)): it is as new.
+    pub fn stop_connecting(self, fd: i32) -> Result<(), i32> {
+        let socket = self.socket();
+        if socket.is(OVER | STANDS | LISTENS) {
+            return Err(ENOTCONN);
+        }
+        socket.add(OVER);
+        self.renew(fd, ENOTCONN)
+    }
+
+    /// Once a program has heard that a socket could not be connected, it is as new, and may be connected again: a socket of the
+    /// kernel's takes its place, with its options.
+    ///
+    /// # Errors
+    ///
+    /// It is none of those: the error given.
+    pub fn renew(self, fd: i32, otherwise: i32) -> Result<(), i32> {
+        const OPTIONS: [(i32, i32, usize); 6] = [
+            (SOL_SOCKET, SO_RCVTIMEO, 16),
+            (SOL_SOCKET, SO_SNDTIMEO, 16),
+            (SOL_SOCKET, SO_LINGER, 8),
+            (SOL_SOCKET, SO_KEEPALIVE, 4),
+            (SOL_SOCKET, SO_REUSEADDR, 4),
+            (IPPROTO_TCP, TCP_NODELAY, 4),
+        ];
+        if !self.has_failed() || !self.here.is_here() {
+            return Err(otherwise);
+        }
+        let family = match self.socket().has(IPV6) {
+            true => AF_INET6,
+            false => AF_INET,
+        };
+        let flags = match self.socket().has(NONBLOCK) {
+            true => O_NONBLOCK,
+            false => 0,
+        };
+        // SAFETY: descriptors of this process, and options with room for them.
+        unsafe {
+            let fresh = system::socket(family, SOCK_STREAM | flags | O_CLOEXEC, 0);
+            if fresh < 0 {
+                return Err(otherwise);
+            }
+            for (level, option, size) in OPTIONS {
+                let (mut value, mut len) = ([0_u8; 16], size as u32);
+                if self.get_option((level, option), value.as_mut_ptr(), &raw mut len) == Ok(()) {
+                    system::setsockopt(fresh, level, option, value.as_ptr(), len);
+                }
+            }
+            let places = epoll::places(fd, self.number);
+            let close_on_exec = system::fcntl64(fd, F_GETFD, 0) & FD_CLOEXEC;
+            let put = system::dup3(fresh, fd, if close_on_exec != 0 { O_CLOEXEC } else { 0 });
+            system::close(fresh);
+            if put < 0 {
+                return Err(otherwise);
+            }
+            self.here.forget(fd);
+            for (set, mut event) in places {
+                if system::epoll_ctl(set, EPOLL_CTL_ADD, fd, &raw mut event) == 0 {
+                    epoll::remember(set, EPOLL_CTL_ADD, fd, Some(event));
+                }
+            }
+        }
+        Ok(())
+    }
 }
+
+/// Options of sockets have lower numbers (asm/socket.h).
+const NO_OPTIONS: i32 = 90;
 
 /// Writes an option's value, cut to the room that there is, and how much that is.
 unsafe fn put(bytes: &[u8], value: *mut u8, len: *mut u32) -> Result<(), i32> {

@@ -30,17 +30,48 @@ impl Found {
             || self.socket().error.load(Ordering::Relaxed) != 0
     }
 
+    /// It takes connections, and was not told to take no more.
+    pub fn listens(self) -> bool {
+        self.socket().is(LISTENS) && !self.socket().is(NO_READS)
+    }
+
+    /// Nothing goes either way any more, as both sides wished.
+    pub fn is_complete(self) -> bool {
+        let socket = self.socket();
+        socket.is(FINISHED)
+            && socket.is(NO_WRITES)
+            && self.here.shared.outward(self.number).is_empty()
+    }
+
+    fn has_error(self) -> bool {
+        self.socket().error.load(Ordering::Relaxed) != 0
+    }
+
+    /// Reads into these stretches of memory (readv(2)).
+    ///
+    /// # Safety
+    ///
+    /// They can be written.
+    pub unsafe fn read(self, into: &[Iovec]) -> Result<usize, i32> {
+        if into.iter().all(|part| part.len == 0) {
+            return Ok(0);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.receive(into, 0) }
+    }
+
     /// Reads into these stretches of memory (recvmsg(2)).
     ///
     /// # Safety
     ///
     /// They can be written.
     pub unsafe fn receive(self, into: &[Iovec], flags: i32) -> Result<usize, i32> {
-        if self.socket().is(LISTENS) {
+        let is_urgent = flags & MSG_OOB != 0;
+        if self.socket().is(LISTENS) && (!is_urgent || self.listens()) {
             return Err(ENOTCONN);
         }
         if flags & (MSG_OOB | MSG_ERRQUEUE) != 0 {
-            return Err(if flags & MSG_OOB != 0 { EINVAL } else { EAGAIN });
+            return Err(if is_urgent { EINVAL } else { EAGAIN });
         }
         let wanted: usize = into.iter().map(|part| part.len).sum();
         let socket = self.socket();
@@ -49,6 +80,7 @@ impl Found {
         loop {
             // Looked at before the ring: what came before the end is in it then.
             let ended = socket.is(FINISHED | OVER | NO_READS);
+            let finished = socket.is(FINISHED);
             // SAFETY: the caller's promise.
             match unsafe { self.take(into, count, flags) } {
                 Ok(now) => count += now,
@@ -56,11 +88,16 @@ impl Found {
                 Err(number) => return Err(number),
             }
             let whole = flags & MSG_WAITALL != 0 && flags & MSG_PEEK == 0;
-            if count == wanted || (count > 0 && !whole) {
+            // One who wants no bytes hears whether there are any.
+            let is_all = match wanted {
+                0 => !self.here.shared.inward(self.number).is_empty(),
+                _ => count == wanted,
+            };
+            // What the peer says behind its end is for those who write.
+            if is_all || finished || (count > 0 && (!whole || self.has_error())) {
                 return Ok(count);
             }
             match self.take_error() {
-                Err(_) if count > 0 => return Ok(count),
                 Err(number) => return Err(number),
                 Ok(()) if ended => return Ok(count),
                 Ok(()) => {}
@@ -68,6 +105,7 @@ impl Found {
             let ready = || self.is_readable();
             match patience.wait(self, (&socket.came, &socket.readers), ready) {
                 Ok(()) => {}
+                Err(EAGAIN) if wanted == 0 && patience.may_wait() => return Ok(0),
                 Err(_) if count > 0 => return Ok(count),
                 Err(number) => return Err(number),
             }
@@ -123,10 +161,7 @@ impl Found {
     /// Whether a write has room, or an end to tell. If not, the other side says when.
     pub fn is_writable(self) -> bool {
         let socket = self.socket();
-        if self.check().is_err()
-            || socket.is(OVER | NO_WRITES)
-            || socket.error.load(Ordering::Relaxed) != 0
-        {
+        if self.check().is_err() || socket.is(OVER | NO_WRITES) || self.has_error() {
             return true;
         }
         let has_room = || self.here.shared.outward(self.number).free() >= crate::memory::ROOM;
@@ -193,14 +228,18 @@ impl Found {
         let patience = Patience::new(self, flags, &socket.send_timeout);
         let mut count = 0;
         let ended = loop {
+            // An error is for the call that has nothing else to tell.
+            if count > 0 && self.has_error() {
+                return Ok(count);
+            }
             if let Err(number) = self.cannot_write() {
                 break number;
             }
-            if wanted == 0 {
-                return Ok(0);
-            }
             self.check()?;
             if socket.is(STANDS) {
+                if wanted == 0 {
+                    return Ok(0);
+                }
                 let put = {
                     let _one = self.here.lock(&socket.writes);
                     self.check().and_then(|()| put(self))

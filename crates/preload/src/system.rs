@@ -62,15 +62,16 @@ macro_rules! constants {
 }
 
 constants! {
-    EINTR = 4; EBADF = 9; EAGAIN = 11; EFAULT = 14; EINVAL = 22; ENOTTY = 25; EPIPE = 32; EEXIST = 17;
-    ENOENT = 2; ENOPROTOOPT = 92; EOPNOTSUPP = 95; EISCONN = 106; ENOTCONN = 107; EALREADY = 114; ECONNABORTED = 103;
+    EINTR = 4; EBADF = 9; EAGAIN = 11; EFAULT = 14; EINVAL = 22; ENOTTY = 25; EPIPE = 32; EEXIST = 17; ENOENT = 2; EDOM = 33;
+    ENOPROTOOPT = 92; EOPNOTSUPP = 95; EISCONN = 106; ENOTCONN = 107; EALREADY = 114; EINPROGRESS = 115; ECONNABORTED = 103;
     SOL_SOCKET = 1; SO_REUSEADDR = 2; SO_TYPE = 3; SO_ERROR = 4; SO_SNDBUF = 7; SO_RCVBUF = 8; SO_KEEPALIVE = 9; SO_LINGER = 13;
     SO_REUSEPORT = 15; SO_RCVTIMEO = 20; SO_SNDTIMEO = 21; SO_ACCEPTCONN = 30; SO_PROTOCOL = 38; SO_DOMAIN = 39;
     IPPROTO_IP = 0; IPPROTO_TCP = 6; IPPROTO_IPV6 = 41; TCP_NODELAY = 1; TCP_INFO = 11;
     AF_INET = 2; AF_INET6 = 10; SOCK_STREAM = 1;
     MSG_OOB = 1; MSG_PEEK = 2; MSG_TRUNC = 0x20; MSG_DONTWAIT = 0x40; MSG_WAITALL = 0x100; MSG_NOSIGNAL = 0x4000;
     MSG_ERRQUEUE = 0x2000;
-    F_DUPFD = 0; F_GETFL = 3; F_SETFL = 4; O_RDWR = 2; F_DUPFD_CLOEXEC = 1030; O_NONBLOCK = 0o4000; O_CLOEXEC = 0o2_000_000;
+    F_DUPFD = 0; F_GETFD = 1; FD_CLOEXEC = 1; F_GETFL = 3; F_SETFL = 4; O_RDWR = 2; F_DUPFD_CLOEXEC = 1030; O_NONBLOCK = 0o4000;
+    O_CLOEXEC = 0o2_000_000;
     FIONREAD = 0x541b; FIONBIO = 0x5421; SIOCOUTQ = 0x5411;
     SIGPIPE = 13; SCM_RIGHTS = 1; CLOSE_RANGE_CLOEXEC = 4;
     EPOLL_CTL_ADD = 1; EPOLL_CTL_DEL = 2; EPOLL_CTL_MOD = 3;
@@ -90,6 +91,7 @@ unsafe extern "C" {
     pub fn eventfd(count: u32, flags: i32) -> i32;
     pub fn getpid() -> i32;
     pub fn raise(signal: i32) -> i32;
+    pub fn socket(family: i32, kind: i32, protocol: i32) -> i32;
     pub fn pthread_atfork(
         before: extern "C" fn(),
         parent: extern "C" fn(),
@@ -159,6 +161,7 @@ beneath! {
     fcntl64(fd: i32, what: i32, argument: usize) -> i32;
     ioctl(fd: i32, what: u64, argument: usize) -> i32;
     accept4(fd: i32, name: *mut u8, name_len: *mut u32, flags: i32) -> i32;
+    bind(fd: i32, name: *const u8, name_len: u32) -> i32;
     connect(fd: i32, name: *const u8, name_len: u32) -> i32;
     listen(fd: i32, backlog: i32) -> i32;
     shutdown(fd: i32, how: i32) -> i32;

@@ -24,6 +24,10 @@ impl Patience {
         }
     }
 
+    pub fn may_wait(&self) -> bool {
+        self.may_wait
+    }
+
     /// Waits until the word is changed, unless `ready` holds already.
     ///
     /// # Errors

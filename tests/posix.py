@@ -1,0 +1,602 @@
+#!/usr/bin/env python3
+"""What socket calls answer in each state of a TCP socket: a table, made on the kernel's sockets and by `exos run`, and compared.
+
+    posix.py peer CONTROL               the peer, on the kernel's stack: does what is asked for through the Unix socket
+    posix.py table CONTROL OURS [SHARE] prints "STATE MODE CALL CALL: ANSWER | ANSWER" for each pair of calls, or for one of SHARE
+    posix.py compare KERNEL OURS        tells differences that are not known (`KNOWN`), and known ones that are not there any more
+"""
+import concurrent.futures
+import ctypes
+import errno
+import fcntl
+import itertools
+import json
+import os
+import re
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import zlib
+
+PEER, NOBODY = "10.10.0.2", "10.10.0.99"
+PORT, SLOW, REFUSED = 9000, 9001, 7999
+AT_ONCE = 96
+libc = ctypes.CDLL(None, use_errno=True)
+
+# What differs: the case, the answers ("FIRST | SECOND -> FIRST | SECOND"), and why it stays.
+KNOWN = [
+    (r".* (bind \S+|\S+ bind)", r"0 \| .* -> EINVAL \| .*|(.*) \| 0 -> \1 \| EINVAL",
+     "a connection that failed or is over is not bound again: nobody does, and the address would have to outlive it"),
+    (r"(bound\S*|unbound|refused\S*) \S+ connect2? names", r"(.*) \| 2/16 \S+ ENOTCONN -> \1 \| 2/16 0.0.0.0:0 ENOTCONN",
+     "one that could not be connected forgets its port"),
+    (r"bound\S* waits connect2 bind", r"ECONNREFUSED \| EINVAL -> ECONNREFUSED \| 0", "and can have another"),
+    (r"connecting \S+ shut[012] \S+", r"0 \| .* -> 0 \| .*",
+     "one that is shut down while it connects is as new, without an error that tells of it"),
+    (r"(listening|waiting)\S* \S+ shut[02] connect2?", r"0 \| (0|EINPROGRESS|ECONNREFUSED) -> 0 \| EALREADY",
+     "one that listened does not connect"),
+    (r"refused\S* \S+ shut[012] connect2?", r"(\S+) \| EINVAL -> \1 \| (ECONNREFUSED|ECONNABORTED)",
+     "one that could not be connected is told so, after a shutdown as before it"),
+]
+
+
+def address(host, port):
+    return struct.pack("=HH4s8x", socket.AF_INET, socket.htons(port), socket.inet_aton(host))
+
+
+def errors(result):
+    """A C function's answer: its value, or the error's name; and whether SIGPIPE came."""
+    said = result if result >= 0 else errno.errorcode[ctypes.get_errno()]
+    if signal.sigtimedwait([signal.SIGPIPE], 0):
+        said = f"{said}+SIGPIPE"
+    return str(said)
+
+
+# The calls. Each has the case, and gives what was answered.
+
+def reading(name, size, *flags):
+    def call(case):
+        into = ctypes.create_string_buffer(max(size, 1))
+        said = errors(getattr(libc, name)(case.fd, into, size, *flags))
+        return said + (":" + into.raw[: int(said)].decode() if said.isdigit() and int(said) else "")
+    return call
+
+
+def vector(*sizes):
+    buffers = [ctypes.create_string_buffer(b"v" * size, size) for size in sizes]
+    parts = (ctypes.c_size_t * (2 * len(sizes)))()
+    for at, buffer in enumerate(buffers):
+        parts[2 * at], parts[2 * at + 1] = ctypes.addressof(buffer), len(buffer)
+    return parts, buffers
+
+
+def message(*sizes):
+    parts, buffers = vector(*sizes)
+    return ctypes.create_string_buffer(struct.pack("@PIxxxxPQPQi4x", 0, 0, ctypes.addressof(parts), len(sizes), 0, 0, 0), 56), parts, buffers
+
+
+def recvmsg(case):
+    whole, parts, buffers = message(3, 4)
+    said = errors(libc.recvmsg(case.fd, whole, 0))
+    return said + (f":{b''.join(b.raw for b in buffers)[:int(said)].decode()}" if said.isdigit() and int(said) else "")
+
+
+def sendmsg(case):
+    whole, *kept = message(3, 4)
+    return errors(libc.sendmsg(case.fd, whole, 0))
+
+
+def readv(case):
+    parts, buffers = vector(3, 4)
+    said = errors(libc.readv(case.fd, parts, 2))
+    return said + (f":{b''.join(b.raw for b in buffers)[:int(said)].decode()}" if said.isdigit() and int(said) else "")
+
+
+def writev(case):
+    parts, buffers = vector(3, 4)
+    return errors(libc.writev(case.fd, parts, 2))
+
+
+def writing(name, size, *flags):
+    return lambda case: errors(getattr(libc, name)(case.fd, b"w" * size, size, *flags))
+
+
+def shutting(how):
+    return lambda case: errors(libc.shutdown(case.fd, how))
+
+
+def accept(case):
+    name, size = ctypes.create_string_buffer(28), ctypes.c_uint(28)
+    said = errors(libc.accept4(case.fd, name, ctypes.byref(size), 0))
+    if said.isdigit():
+        libc.close(int(said))
+        return f"socket {size.value} {socket.inet_ntoa(name.raw[4:8])}"
+    return said
+
+
+def connecting(host, port):
+    return lambda case: errors(libc.connect(case.fd, address(host, port), 16))
+
+
+def listen(case):
+    return errors(libc.listen(case.fd, 5))
+
+
+def bind(case):
+    return errors(libc.bind(case.fd, address("0.0.0.0", 0), 16))
+
+
+def names(case):
+    return " ".join(name_of(case, what) for what in ("getsockname", "getpeername"))
+
+
+def name_of(case, what):
+    name, size = ctypes.create_string_buffer(28), ctypes.c_uint(28)
+    said = errors(getattr(libc, what)(case.fd, name, ctypes.byref(size)))
+    if said != "0":
+        return said
+    host = socket.inet_ntoa(name.raw[4:8]).replace(case.table.ours, "OURS")
+    port = socket.ntohs(struct.unpack_from("=H", name.raw, 2)[0])
+    return f"{struct.unpack_from('=H', name.raw)[0]}/{size.value} {host}:{port if port in (0, PORT, SLOW, REFUSED) else 'port'}"
+
+
+def option(level, what, size=4):
+    def call(case):
+        value, length = ctypes.create_string_buffer(16), ctypes.c_uint(size)
+        said = errors(libc.getsockopt(case.fd, level, what, value, ctypes.byref(length)))
+        return said if said != "0" else ",".join(str(n) for n in struct.unpack("=4i", value.raw)[: length.value // 4])
+    return call
+
+
+TCP = socket.IPPROTO_TCP
+SOL = socket.SOL_SOCKET
+OPTIONS = {"TYPE": option(SOL, socket.SO_TYPE), "ACCEPTCONN": option(SOL, socket.SO_ACCEPTCONN), "RCVTIMEO": option(SOL, socket.SO_RCVTIMEO, 16),
+           "NODELAY": option(TCP, socket.TCP_NODELAY), "LINGER": option(SOL, socket.SO_LINGER, 8), "KEEPALIVE": option(SOL, socket.SO_KEEPALIVE),
+           "none": option(SOL, 9999), "short": option(SOL, socket.SO_TYPE, 2)}
+
+
+def options(case):
+    return " ".join(f"{name}={get(case)}" for name, get in OPTIONS.items())
+
+
+def set_options(case):
+    said = []
+    for level, what, value in ((TCP, socket.TCP_NODELAY, struct.pack("=i", 1)), (SOL, socket.SO_KEEPALIVE, struct.pack("=i", 7)),
+                               (SOL, socket.SO_LINGER, struct.pack("=2i", 1, 5)), (SOL, socket.SO_ERROR, struct.pack("=i", 1)),
+                               (SOL, socket.SO_RCVTIMEO, struct.pack("=2q", 0, 40000)), (SOL, socket.SO_RCVTIMEO, struct.pack("=2q", 0, 2000000)),
+                               (SOL, socket.SO_KEEPALIVE, b"xx"), (SOL, 9999, struct.pack("=i", 1))):
+        said.append(errors(libc.setsockopt(case.fd, level, what, value, len(value))))
+    return " ".join(said) + " " + options(case)
+
+
+def readable(case):
+    count = ctypes.c_int(-1)
+    return errors(libc.ioctl(case.fd, 0x541B, ctypes.byref(count))) + f":{count.value}"
+
+
+BITS = {"IN": 1, "PRI": 2, "OUT": 4, "ERR": 8, "HUP": 16, "NVAL": 32, "RDNORM": 64, "WRNORM": 256, "RDHUP": 0x2000}
+
+
+def bits(word):
+    return "+".join(name for name, bit in BITS.items() if word & bit) or "-"
+
+
+def poll_of(fd):
+    one = ctypes.create_string_buffer(struct.pack("=ihh", fd, 0x2147, 0), 8)
+    libc.poll(one, 1, 0)
+    return struct.unpack("=ihh", one.raw)[2]
+
+
+def poll(case):
+    return bits(poll_of(case.fd) & 0xFFFF)
+
+
+def selecting(case):
+    if case.fd < 0:
+        return "EBADF"
+    try:
+        return "".join("rwx"[at] for at, ready in enumerate(select.select([case.fd], [case.fd], [case.fd], 0)) if ready) or "-"
+    except OSError as e:
+        return errno.errorcode[e.errno]
+
+
+def epolling(extra):
+    def call(case):
+        with select.epoll() as epoll:
+            try:
+                epoll.register(case.fd, 0x2147 | extra)
+            except (OSError, ValueError) as e:
+                return errno.errorcode[e.errno] if isinstance(e, OSError) else "EBADF"
+            said = [",".join(bits(told) for _, told in epoll.poll(0)) or "-" for _ in range(2)]
+            epoll.modify(case.fd, 0x2147 | extra)
+            said += [",".join(bits(told) for _, told in epoll.poll(0)) or "-"]
+            epoll.unregister(case.fd)
+        return " ".join(said)
+    return call
+
+
+def close(case):
+    """And the number says nothing any more."""
+    said = errors(libc.close(case.fd))
+    case.fd = -1
+    return said
+
+
+def dup_and_close(case):
+    copy = libc.dup(case.fd)
+    said = errors(libc.close(case.fd))
+    case.fd = copy
+    return said
+
+
+def nonblock_by_copy(case):
+    copy = libc.dup(case.fd)
+    flags = fcntl.fcntl(case.fd, fcntl.F_GETFL) if case.fd >= 0 else -1
+    if copy < 0:
+        return errno.errorcode[ctypes.get_errno()]
+    fcntl.fcntl(copy, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+    os.close(copy)
+    return oct(fcntl.fcntl(case.fd, fcntl.F_GETFL))
+
+
+WAITALL, DONTWAIT, PEEK, TRUNC = socket.MSG_WAITALL, socket.MSG_DONTWAIT, socket.MSG_PEEK, socket.MSG_TRUNC
+CALLS = {
+    "recv": reading("recv", 4, 0), "peek": reading("recv", 4, PEEK), "dontwait": reading("recv", 4, DONTWAIT),
+    "waitall": reading("recv", 20, WAITALL), "recvmsg": recvmsg, "recv0": reading("recv", 0, 0), "read": reading("read", 100), "readv": readv,
+    "read0": reading("read", 0), "send": writing("send", 5, 0), "send0": writing("send", 0, 0), "nosignal": writing("send", 5, socket.MSG_NOSIGNAL),
+    "sendmsg": sendmsg, "write": writing("write", 5), "write0": writing("write", 0), "writev": writev, "oob": reading("recv", 1, socket.MSG_OOB),
+    "shut0": shutting(0), "shut1": shutting(1), "shut2": shutting(2), "shut3": shutting(3), "accept": accept,
+    "connect": connecting(PEER, PORT), "connect2": connecting(PEER, REFUSED), "listen": listen, "bind": bind,
+    "names": names, "error": option(SOL, socket.SO_ERROR), "options": options, "setopts": set_options, "fionread": readable, "poll": poll,
+    "select": selecting, "epoll": epolling(0), "edge": epolling(1 << 31), "oneshot": epolling(1 << 30), "close": close, "dupclose": dup_and_close,
+    "copy": nonblock_by_copy,
+}
+
+
+# The states. Each brings sockets there, many at once.
+
+class Case:
+    def __init__(self, table, first, second):
+        self.table, self.first, self.second = table, first, second
+        self.listener = None
+
+    def port(self):
+        return self.s.getsockname()[1]
+
+
+def new(cases):
+    for case in cases:
+        case.s = socket.socket()
+
+
+def bound(cases):
+    new(cases)
+    for case in cases:
+        case.s.bind(("", 0))
+
+
+def bound_here(cases):
+    """Each with a port that no other has: the peer knows connections by them."""
+    for case in cases:
+        to_port(case, lambda s: None)
+
+
+def to_port(case, then):
+    while True:
+        case.s = socket.socket()
+        try:
+            case.s.bind((case.table.ours, 10000 + next(case.table.ports) % 50000))
+            return then(case.s)
+        except OSError as e:
+            if e.errno != errno.EADDRINUSE:
+                raise
+            case.s.close()
+
+
+def listening(cases):
+    bound(cases)
+    for case in cases:
+        case.s.listen(5)
+
+
+def waiting(cases):
+    listening(cases)
+    cases[0].table.ask("visit", cases)
+    until(cases, 1)
+
+
+def waiting_reset(cases):
+    waiting(cases)
+    cases[0].table.ask("reset", cases)
+    time.sleep(0.05)
+
+
+def attempt(cases, host, port):
+    new(cases)
+    for case in cases:
+        case.s.setblocking(False)
+        case.s.connect_ex((host, port))
+
+
+def nobody(cases):
+    attempt(cases, NOBODY, PORT)
+
+
+def refused(cases):
+    attempt(cases, PEER, REFUSED)
+    until(cases, 8)
+
+
+def refused_told(cases):
+    refused(cases)
+    for case in cases:
+        case.s.getsockopt(SOL, socket.SO_ERROR)
+
+
+def idle(cases, port=PORT):
+    for case in cases:
+        to_port(case, lambda s: s.connect((PEER, port)))
+        case.known = case.port()
+    cases[0].table.ask("await", cases)
+
+
+def accepted(cases):
+    waiting(cases)
+    for case in cases:
+        case.listener = case.s
+        case.known = case.listener.getsockname()[1]
+        case.s, _ = case.listener.accept()
+
+
+def after(before, *steps):
+    """What the peer (a word) or we (a function) do then, and what poll is to tell of it."""
+    def state(cases):
+        before(cases)
+        for step in steps:
+            if isinstance(step, str):
+                cases[0].table.ask(step, cases)
+            elif isinstance(step, int):
+                until(cases, step)
+            else:
+                for case in cases:
+                    step(case)
+    return state
+
+
+def slow(cases):
+    """The peer does not read, and all buffers are full."""
+    def connect(s):
+        s.setsockopt(SOL, socket.SO_SNDBUF, 4096)
+        s.connect((PEER, SLOW))
+        s.setblocking(False)
+    for case in cases:
+        to_port(case, connect)
+    cases[0].table.ask("await", cases)
+    quiet = 0
+    while quiet < 3:
+        if any([fill(case.s) for case in cases]):
+            quiet = 0
+        quiet += 1
+        time.sleep(0.05)
+
+
+def fill(s):
+    count = 0
+    for size in (1 << 16, 64, 1):
+        try:
+            while True:
+                count += s.send(bytes(size))
+        except BlockingIOError:
+            pass
+    return count
+
+
+def pause(cases):
+    time.sleep(0.03)
+
+
+def shut(how):
+    return lambda case: case.s.shutdown(how)
+
+
+def reset_told(case):
+    case.s.getsockopt(SOL, socket.SO_ERROR)
+
+
+def take_all(case):
+    case.s.recv(100)
+
+
+IN, OUT, ERR, HUP, RDHUP = 1, 4, 8, 16, 0x2000
+STATES = {
+    "unbound": new, "bound": bound, "bound-here": bound_here, "listening": listening, "waiting": waiting, "waiting-reset": waiting_reset,
+    "connecting": nobody, "refused": refused, "refused-told": refused_told, "idle": idle, "accepted": accepted,
+    "unread": after(idle, "send", IN), "finished": after(idle, "finish", RDHUP), "finished-unread": after(idle, "send", IN, "finish", RDHUP),
+    "finished-read": after(idle, "send", "finish", RDHUP, take_all),
+    "shut-read": after(idle, shut(0)), "shut-write": after(idle, shut(1)), "shut-both": after(idle, shut(2)),
+    "shut-read-unread": after(idle, "send", IN, shut(0)), "shut-both-unread": after(idle, "send", IN, shut(2)),
+    "reset": after(idle, "reset", HUP), "reset-unread": after(idle, "send", IN, "reset", HUP), "reset-told": after(idle, "reset", HUP, reset_told),
+    "closed": after(idle, "close", RDHUP), "accepted-closed": after(accepted, "close", RDHUP),
+    "both-finished": after(idle, "finish", RDHUP, shut(1), HUP), "both-finished-unread": after(idle, "send", "finish", RDHUP, shut(1), HUP),
+    "we-first": after(idle, shut(1), "finish", HUP), "full": slow, "full-finished": after(slow, "finish", RDHUP), "full-reset": after(slow, "reset", HUP),
+    "full-shut": after(slow, shut(1)),
+}
+# Big ones have their buffers filled: fewer of them.
+FULL = [state for state in STATES if state.startswith("full")]
+
+
+def until(cases, wanted):
+    """For ten seconds, or the state is another; which the table shows."""
+    last = time.monotonic() + 10
+    for case in cases:
+        while not poll_of(case.s.fileno()) & wanted and time.monotonic() < last:
+            time.sleep(0.001)
+
+
+class Table:
+    def __init__(self, control, ours, share):
+        self.control, self.ours, self.share = control, ours, share
+        self.here = threading.local()
+        self.ports = itertools.count()
+        self.pool = concurrent.futures.ThreadPoolExecutor(24)
+
+    def ask(self, what, cases):
+        if not hasattr(self.here, "control"):
+            self.here.control = socket.socket(socket.AF_UNIX)
+            self.here.control.connect(self.control)
+            self.here.answers = self.here.control.makefile()
+        ports = [getattr(case, "known", None) or case.port() for case in cases]
+        for case, port in zip(cases, ports):
+            case.known = port
+        self.here.control.sendall(json.dumps([what, self.ours, ports]).encode() + b"\n")
+        assert self.here.answers.readline() == "done\n"
+
+    def run(self, state):
+        lines = []
+        for blocking in (False, True):
+            mode = "waits" if blocking else "at-once"
+            cases = [Case(self, a, b) for a in CALLS for b in CALLS if self.is_wanted(f"{state} {mode} {a} {b}", state)]
+            most = AT_ONCE // 4 if state in FULL else AT_ONCE
+            for at in range(0, len(cases), most):
+                some = cases[at:at + most]
+                STATES[state](some)
+                for case in some:
+                    case.fd = os.dup(case.s.fileno())
+                    case.s.close()
+                    limit = struct.pack("@ll", 0, 20000)
+                    for which in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                        libc.setsockopt(case.fd, SOL, which, limit, len(limit))
+                    os.set_blocking(case.fd, blocking)
+                first = list(self.pool.map(lambda case: self.call(case, case.first), some))
+                time.sleep(0.03)
+                second = list(self.pool.map(lambda case: self.call(case, case.second), some))
+                for case, *answers in zip(some, first, second):
+                    lines.append(f"{state} {mode} {case.first} {case.second}: {' | '.join(answers)}")
+                with_peer = [case for case in some if hasattr(case, "known")]
+                if with_peer:
+                    self.ask("forget", with_peer)
+                for case in some:
+                    if case.fd >= 0:
+                        os.close(case.fd)
+                    if case.listener:
+                        case.listener.close()
+        return lines
+
+    def is_wanted(self, name, state):
+        return zlib.crc32(name.encode()) % self.share == 0
+
+    @staticmethod
+    def call(case, what):
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
+        return CALLS[what](case)
+
+
+def table(control, ours, share="1"):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
+    made = Table(control, ours, int(share))
+    with concurrent.futures.ThreadPoolExecutor(4) as states:
+        for lines in states.map(made.run, STATES):
+            print("\n".join(lines), flush=True)
+
+
+class Peer:
+    def __init__(self):
+        self.connections = {}
+        self.arrived = threading.Condition()
+        self.hard = struct.pack("=2i", 1, 0)
+
+    def take(self, listener):
+        while True:
+            s, (host, port) = listener.accept()
+            with self.arrived:
+                self.connections[host, port] = s
+                self.arrived.notify_all()
+
+    def serve(self, control):
+        for line in control.makefile():
+            what, host, ports = json.loads(line)
+            for port in ports:
+                getattr(self, what)((host, port))
+            control.sendall(b"done\n")
+
+    def visit(self, key):
+        self.connections[key] = socket.create_connection(key)
+
+    def of(self, key):
+        with self.arrived:
+            assert self.arrived.wait_for(lambda: key in self.connections, 10), key
+            return self.connections[key]
+
+    def forget(self, key):
+        if s := self.connections.pop(key, None):
+            self.end(s)
+
+    def reset(self, key):
+        self.end(self.of(key))
+
+    def end(self, s):
+        if s.fileno() >= 0:
+            s.setsockopt(SOL, socket.SO_LINGER, self.hard)
+            s.close()
+
+    def send(self, key):
+        self.of(key).send(b"0123456789")
+
+    def finish(self, key):
+        self.of(key).shutdown(1)
+
+    def close(self, key):
+        self.of(key).close()
+
+
+setattr(Peer, "await", Peer.of)
+
+
+def peer(control):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    made = Peer()
+    for port in (PORT, SLOW):
+        listener = socket.socket()
+        listener.setsockopt(SOL, socket.SO_REUSEADDR, 1)
+        if port == SLOW:
+            listener.setsockopt(SOL, socket.SO_RCVBUF, 32768)
+        listener.bind(("", port))
+        listener.listen(4000)
+        threading.Thread(target=made.take, args=(listener,), daemon=True).start()
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(control)
+    server.listen()
+    while True:
+        threading.Thread(target=made.serve, args=(server.accept()[0],), daemon=True).start()
+
+
+def compare(kernel, ours):
+    def answers(path):
+        with open(path) as lines:
+            return dict(line.rstrip("\n").split(": ", 1) for line in lines)
+    wanted, got = answers(kernel), answers(ours)
+    assert wanted, "an empty table"
+    # Those of which a case is in the table.
+    unused = {at for at, (case, *_) in enumerate(KNOWN) if any(re.fullmatch(case, name) for name in wanted)}
+    strange = [f"{name}: not there" for name in wanted.keys() ^ got.keys()]
+    for name in wanted.keys() & got.keys():
+        if wanted[name] != got[name]:
+            line = f"{wanted[name]} -> {got[name]}"
+            known = {at for at, (case, change, _) in enumerate(KNOWN) if re.fullmatch(case, name) and re.fullmatch(change, line)}
+            unused -= known
+            if not known:
+                strange.append(f"{name}: {line}")
+    strange += [f"known, and not there any more: {KNOWN[at][2]}" for at in unused]
+    print("\n".join(sorted(strange)))
+    return len(strange) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(globals()[sys.argv[1]](*sys.argv[2:]))
