@@ -119,6 +119,98 @@ while True:
 """
 
 
+def threads(host, port):
+    """One thread waits for a socket while another does something to it, or to the set that it is in."""
+
+    def connect():
+        return socket.create_connection((host, int(port)), 20)
+
+    def ask(s):
+        s.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+
+    def beside(call):
+        """What the call gives, in a thread that waits by now."""
+        got = []
+
+        def run():
+            try:
+                got.append(call())
+            except OSError as error:
+                got.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        select.select([], [], [], 0.1)
+
+        def join():
+            thread.join(20)
+            assert got, "it waits for ever"
+            return got[0]
+
+        return join
+
+    def answer(s):
+        text = b""
+        while piece := s.recv(4096):
+            text += piece
+        assert text.endswith(b"hello\n"), text
+
+    # A set that is waited for gets its first socket, another one that is ready, and one by a copy of its descriptor.
+    epoll = select.epoll()
+    many = [connect() for _ in range(3)]
+    for s in many:
+        ask(s)
+    for n, place in enumerate((epoll, epoll, select.epoll.fromfd(os.dup(epoll.fileno())))):
+        told = beside(lambda: epoll.poll(20))
+        place.register(many[n], select.EPOLLIN | select.EPOLLET)
+        assert told() == [(many[n].fileno(), select.EPOLLIN)] or told()[0][0] == many[n].fileno(), told()
+    for s in many:
+        answer(s)
+
+    # A socket that another program inherits, while it is waited for in each way.
+    for wait in ("recv", "poll", "epoll"):
+        s = connect()
+        s.set_inheritable(True)
+        if wait == "recv":
+            told = beside(lambda: s.recv(1, socket.MSG_PEEK))
+        elif wait == "poll":
+            poll = select.poll()
+            poll.register(s, select.POLLIN)
+            told = beside(lambda: poll.poll(20000))
+        else:
+            epoll.register(s, select.EPOLLIN)
+            told = beside(lambda: epoll.poll(20))
+        assert os.system("true") == 0
+        ask(s)
+        assert told(), wait
+        answer(s)
+
+    # A set goes on in a child whose parent ends.
+    out, into = os.pipe()
+    if os.fork() == 0:
+        inherited = select.epoll()
+        s = connect()
+        inherited.register(s, select.EPOLLIN)
+        parent = os.getpid()
+        if os.fork() == 0:
+            while os.getppid() == parent:
+                select.select([], [], [], 0.01)
+            ask(s)
+            os.write(into, b"told" if inherited.poll(20) else b"not told")
+        os._exit(0)
+    assert os.read(out, 100) == b"told"
+
+    # Closed while another thread reads: what comes on the next connection is the next one's.
+    s = connect()
+    told = beside(lambda: s.recv(4096))
+    os.close(s.detach())
+    following = [connect() for _ in range(4)]
+    for s in following:
+        ask(s)
+    for s in following:
+        answer(s)
+
+
 def sink():
     """Says how many bytes a connection brings, whose reader is slow."""
     listener = socket.create_server(("", 9100))

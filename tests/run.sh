@@ -80,6 +80,7 @@ if optional wrk; then
     same "wrk: without errors" "" "$(grep 'Socket errors' <<<"$said")"
 fi
 check "python3: sockets beside threads, forks, poll and epoll" run -- python3 "$here/run.py" client 10.10.0.2 8000
+check "python3: one thread waits while another changes what it waits for" run -- python3 "$here/run.py" threads 10.10.0.2 8000
 
 peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
 await grep -q listening "$work/sink"
