@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `options`, `supervise` | the command line; the loop: calls, sockets, the program's end |
 //! | `calls` | what each intercepted call does |
+//! | `sharing` | with --preload: sockets in memory that is shared with programs ([`exos_preload`]), what these ask for |
 //! | `target` | the caller: its memory, its descriptors |
 //! | `sockets` | the program's network sockets, by what a descriptor of theirs refers to |
 //! | `flow` | bytes between a Unix socket and a connection |
@@ -28,7 +29,6 @@ mod calls;
 mod flow;
 mod limits;
 mod options;
-mod shared;
 mod sharing;
 mod sockets;
 mod supervise;

@@ -1,54 +1,19 @@
 //! epoll sets with shared sockets in them (epoll(7)).
 //!
 //! The kernel's set is beneath, under its descriptor: with the kernel's descriptors in it, and one of ours that wakes who waits.
-//! What has become ready of the sockets comes as their numbers, in the watcher's news; so a wait looks at those alone.
+//! Which of its descriptors is which set, and what calls do to them; one set is in `set`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::ask::ask;
-use crate::memory::state::{FINISHED, LISTENS, NO_READS, NO_WRITES, OVER, UNSHARED};
-use crate::memory::{Ask, DESCRIPTORS};
+use crate::memory::DESCRIPTORS;
 use crate::process::{Found, Here, find, here, unshare_fd};
+use crate::set::{Member, OURS, Set};
 use crate::system::{
-    self, EDGE, EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, ERR,
-    EpollEvent, HUP, IN, O_CLOEXEC, O_NONBLOCK, ONESHOT, OUT, RDHUP, RDNORM, WRNORM,
+    self, EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EpollEvent,
 };
-
-/// The word of our own descriptor in the kernel's set.
-const OURS: u64 = 0x4558_4f53_7761_6b65;
-
-/// A socket's place in a set.
-struct Member {
-    fd: i32,
-    generation: u32,
-    events: u32,
-    data: u64,
-    queued: bool,
-}
-
-/// What wakes those that wait for sockets: the watcher's number, and the descriptor that the other side writes to.
-#[derive(Copy, Clone)]
-pub struct Waker {
-    /// The process that has it.
-    pub pid: u32,
-    pub watcher: u32,
-    pub fd: i32,
-}
-
-#[derive(Default)]
-struct Set {
-    /// How many descriptors are this set.
-    descriptors: usize,
-    /// Once it has had a socket in it.
-    waker: Option<Waker>,
-    members: HashMap<u32, Member>,
-    ready: VecDeque<u32>,
-    /// Who is asked first, of few events: the kernel, every other time.
-    kernel_first: bool,
-}
 
 #[derive(Default)]
 struct Sets {
@@ -140,189 +105,6 @@ pub fn copied(from: i32, to: i32) {
             }
         }
     });
-}
-
-/// What a socket is ready for, in epoll's bits.
-pub fn readiness(found: Found, wanted: u32) -> u32 {
-    let socket = found.socket();
-    if socket.is(LISTENS) {
-        return match found.is_readable() {
-            _ if !found.listens() => OUT | WRNORM | HUP,
-            true => IN | RDNORM,
-            false => 0,
-        };
-    }
-    let mut ready = 0;
-    if found.is_readable() {
-        ready |= IN | RDNORM;
-    }
-    if wanted & (OUT | WRNORM) != 0 && found.is_writable() {
-        ready |= OUT | WRNORM;
-    }
-    if socket.error.load(Ordering::Relaxed) != 0 {
-        ready |= ERR;
-    }
-    let ended = socket.is(FINISHED | OVER | NO_READS);
-    if ended {
-        ready |= RDHUP;
-    }
-    if socket.is(OVER) || (ended && socket.is(NO_WRITES)) {
-        ready |= HUP;
-    }
-    ready
-}
-
-impl Set {
-    /// Its waker in this process: a set that was made before a fork takes one of its own.
-    fn waker(&mut self, here: &'static Here, fd: i32) -> Result<Waker, i32> {
-        if let Some(waker) = self.waker.filter(|waker| waker.pid == here.pid()) {
-            return Ok(waker);
-        }
-        let waker = Waker::new(here)?;
-        let mut event = EpollEvent {
-            events: IN | EDGE,
-            data: OURS,
-        };
-        // SAFETY: the event lives as long as the call.
-        if unsafe { system::epoll_ctl(fd, EPOLL_CTL_ADD, waker.fd, &mut event) } < 0 {
-            let number = system::errno();
-            waker.leave(here);
-            return Err(number);
-        }
-        for (&number, member) in &mut self.members {
-            here.shared.watch(number, waker.watcher, true);
-            if !member.queued {
-                member.queued = true;
-                self.ready.push_back(number);
-            }
-        }
-        self.waker = Some(waker);
-        // Who waits already, waits for the kernel alone.
-        waker.wake();
-        Ok(waker)
-    }
-
-    /// Queues what there is news of, and gives what is ready; to `lost` go descriptors whose sockets are shared no more.
-    fn collect(
-        &mut self,
-        here: &'static Here,
-        events: &mut [EpollEvent],
-        lost: &mut Vec<i32>,
-    ) -> usize {
-        let Some(waker) = self.waker else {
-            return 0;
-        };
-        let (members, queue) = (&mut self.members, &mut self.ready);
-        here.shared.watcher(waker.watcher).news.drain(|number| {
-            if let Some(member) = members.get_mut(&number)
-                && !member.queued
-            {
-                member.queued = true;
-                queue.push_back(number);
-            }
-        });
-        let mut count = 0;
-        for _ in 0..self.ready.len() {
-            if count == events.len() {
-                break;
-            }
-            let Some(number) = self.ready.pop_front() else {
-                break;
-            };
-            let Some(member) = self.members.get_mut(&number) else {
-                continue;
-            };
-            let generation = member.generation;
-            let found = Found {
-                here,
-                number,
-                generation,
-            };
-            if found.is_stale() {
-                self.members.remove(&number);
-                continue;
-            }
-            if found.socket().is(UNSHARED) {
-                lost.push(member.fd);
-                member.queued = false;
-                continue;
-            }
-            let wanted = member.events;
-            let ready = readiness(found, wanted) & (wanted | ERR | HUP);
-            member.queued = false;
-            // After it was told once, nothing is wanted of a member of that kind.
-            let is_idle = wanted & !(EDGE | ONESHOT) == 0 && wanted & ONESHOT != 0;
-            if ready == 0 || is_idle {
-                continue;
-            }
-            events[count] = EpollEvent {
-                events: ready,
-                data: member.data,
-            };
-            count += 1;
-            if wanted & ONESHOT != 0 {
-                member.events = wanted & (EDGE | ONESHOT);
-            } else if wanted & EDGE == 0 {
-                member.queued = true;
-                self.ready.push_back(number);
-            }
-        }
-        count
-    }
-
-    /// Another thread that sleeps takes what is left.
-    fn pass_on(&self, here: &Here) {
-        if let Some(waker) = self.waker {
-            let watcher = here.shared.watcher(waker.watcher);
-            if (!self.ready.is_empty() || !watcher.news.is_empty()) && watcher.is_to_be_told() {
-                waker.wake();
-            }
-        }
-    }
-}
-
-impl Waker {
-    /// A watcher of this process's, which the other side knows how to wake.
-    pub fn new(here: &'static Here) -> Result<Self, i32> {
-        const ENOSPC: i32 = 28;
-        let watcher = here.shared.take_watcher().ok_or(ENOSPC)?;
-        // SAFETY: always.
-        let fd = here.own(unsafe { system::eventfd(0, O_CLOEXEC | O_NONBLOCK) });
-        let waker = Self {
-            pid: here.pid(),
-            watcher,
-            fd,
-        };
-        here.shared.watcher(watcher).reset();
-        here.shared.watcher(watcher).news.drain(|_| {});
-        let asked = match fd {
-            0.. => ask(fd, Ask::Watch, watcher as usize),
-            _ => -system::errno(),
-        };
-        match asked {
-            0.. => Ok(waker),
-            _ => {
-                waker.leave(here);
-                Err(-asked)
-            }
-        }
-    }
-
-    /// It is not needed any more.
-    pub fn leave(self, here: &'static Here) {
-        here.shared.watcher(self.watcher).reset();
-        here.shared.leave_watcher(self.watcher);
-        if self.fd >= 0 {
-            here.disown(self.fd);
-        }
-    }
-
-    fn wake(self) {
-        let before = system::errno();
-        // SAFETY: eight bytes. One that counts already has woken.
-        unsafe { system::write(self.fd, 1_u64.to_ne_bytes().as_ptr(), 8) };
-        system::set_errno(before);
-    }
 }
 
 /// epoll_ctl(2) of a shared socket.

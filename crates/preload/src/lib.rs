@@ -23,7 +23,7 @@
 //! | `wait` | waiting for one socket |
 //! | `stream` | bytes: what reading and writing calls come to |
 //! | `sockets` | accepting, addresses, options |
-//! | `epoll`, `poll` | waiting for many |
+//! | `epoll`, `set`, `poll`, `waker` | waiting for many |
 //! | `calls` | the functions that take the place of the C library's |
 
 pub mod bits;
@@ -41,6 +41,8 @@ mod poll;
 #[cfg(exos_preload)]
 mod process;
 #[cfg(exos_preload)]
+mod set;
+#[cfg(exos_preload)]
 mod sockets;
 #[cfg(exos_preload)]
 mod stream;
@@ -48,6 +50,8 @@ mod stream;
 mod system;
 #[cfg(exos_preload)]
 mod wait;
+#[cfg(exos_preload)]
+mod waker;
 
 /// The library that is loaded into programs.
 #[cfg(not(exos_preload))]

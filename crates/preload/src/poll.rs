@@ -3,9 +3,11 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use crate::epoll::{Waker, readiness, until};
+use crate::epoll::until;
 use crate::process::{AGAIN, Found, Here, find, here};
+use crate::set::readiness;
 use crate::system::{self, ERR, HUP, IN, PollFd, Timespec};
+use crate::waker::Waker;
 
 /// The thread's.
 struct Own(&'static Here, Waker);

@@ -15,9 +15,9 @@ use exos_preload::memory::{Address, MARK, ROOM, Shared, options, state};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{AddressFamily, sockopt};
 
+use super::{SHARED, Sharing};
 use crate::calls::number as errno;
 use crate::limits::PIECE;
-use crate::sharing::{SHARED, Sharing};
 use crate::supervise::Supervisor;
 use crate::target::{Descriptor, encode};
 

@@ -1,0 +1,233 @@
+//! What programs ask for by way of the library, and the end of sharing a socket.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use exos::net::{Interest, Token, Trigger};
+use exos_host::intercept::{self, Call};
+use exos_preload::memory::{Ask, MARK, PROCESSES, options, state};
+
+use super::socket::{Entry, Flowing, Kind};
+use super::{EXEC_TIME, PROCESS};
+use crate::calls::{Answer, fails};
+use crate::flow::Flow;
+use crate::sockets::{self, Connecting, Listening, pair};
+use crate::supervise::Supervisor;
+use crate::target::{tcp_info, write};
+
+impl Supervisor {
+    /// A program asks us for something by way of the library.
+    pub fn asked(&mut self, call: &Call) -> io::Result<Answer> {
+        let (fd, value) = (call.args[0] as i32, call.args[3]);
+        let number = value as u32;
+        let Some(sharing) = &mut self.sharing else {
+            return fails(libc::ENOPROTOOPT);
+        };
+        match Ask::of(call.args[2] as i32) {
+            Some(Ask::Register) => {
+                let pid = intercept::process_of(call.thread)?;
+                if number as usize >= PROCESSES
+                    || sharing.memory.process(number).pid.load(Ordering::Acquire) != pid
+                {
+                    return fails(libc::EINVAL);
+                }
+                let end = intercept::process(pid)?;
+                // It was another program before.
+                if let Some((before, end)) = sharing.parts.remove(&pid) {
+                    self.poll.deregister_fd(end.as_fd())?;
+                    sharing.process_ended(pid, before);
+                }
+                let (token, readable) = (Token(PROCESS + number as usize), Interest::READABLE);
+                self.poll
+                    .register_fd(end.as_fd(), token, readable, Trigger::Level)?;
+                sharing.parts.insert(pid, (number, end));
+            }
+            Some(Ask::Watch) => {
+                let pid = intercept::process_of(call.thread)?;
+                let place = sharing.wakers.get_mut(number as usize);
+                let place = place.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+                *place = Some((intercept::descriptor(call.thread, fd)?, pid));
+            }
+            Some(Ask::Unshare) => {
+                let counters = intercept::counters(call.thread)?;
+                let is_it =
+                    |(at, count, _): &&(i32, u64, bool)| *at == fd && *count == u64::from(MARK);
+                if let Some((_, _, close_on_exec)) = counters.iter().find(is_it) {
+                    self.unshare(call, fd, number, *close_on_exec)?;
+                }
+            }
+            Some(Ask::Info) => {
+                let entry = sharing.entries.get(fd as usize);
+                let stream = entry.and_then(Option::as_ref).and_then(Entry::stream);
+                let info = stream.and_then(|stream| stream.info());
+                write(&self.calls, call, value, &tcp_info(info.as_ref()))?;
+            }
+            None => return fails(libc::ENOPROTOOPT),
+        }
+        Ok(Answer::Value(0))
+    }
+
+    /// A process is about to become another program, which may know nothing of shared sockets: those that it keeps are Unix sockets
+    /// from now on. It may be one that we do not know, whose descriptors are its parent's (vfork(2)).
+    pub fn becomes_another(&mut self, call: &Call) -> io::Result<Answer> {
+        let Some(sharing) = self.sharing.as_ref().filter(|sharing| sharing.count > 0) else {
+            return Ok(Answer::Pass);
+        };
+        let pid = intercept::process_of(call.thread)?;
+        let part = sharing.parts.get(&pid);
+        let part = part.or_else(|| sharing.parts.get(&intercept::parent_of(pid).ok()?));
+        let Some(&(part, _)) = part else {
+            return Ok(Answer::Pass);
+        };
+        let mut kept = Vec::new();
+        for (fd, count, close_on_exec) in intercept::counters(call.thread)? {
+            if !close_on_exec
+                && count == u64::from(MARK)
+                && let Some(number) = sharing.memory.assigned(part, fd)
+            {
+                kept.push((fd, number));
+            }
+        }
+        for (fd, number) in kept {
+            self.unshare(call, fd, number, false)?;
+        }
+        if let Some(sharing) = &mut self.sharing
+            && sharing.parts.contains_key(&pid)
+        {
+            sharing
+                .become_another
+                .push((Instant::now() + EXEC_TIME, pid));
+        }
+        Ok(Answer::Pass)
+    }
+
+    /// Puts a Unix socket in the place of a descriptor of a shared one, which is shared no more.
+    fn unshare(
+        &mut self,
+        call: &Call,
+        fd: i32,
+        number: u32,
+        close_on_exec: bool,
+    ) -> io::Result<()> {
+        let Some(sharing) = &mut self.sharing else {
+            return Ok(());
+        };
+        let Some(Some(entry)) = sharing.entries.get_mut(number as usize) else {
+            return Ok(());
+        };
+        if let Kind::Unshared(theirs) = &entry.kind {
+            return self.calls.replace(call, fd, theirs.as_fd(), close_on_exec);
+        }
+        let nonblocking = sharing.memory.socket(number).has(options::NONBLOCK);
+        let (theirs, ours) = pair(nonblocking)?;
+        self.calls
+            .replace(call, fd, theirs.as_fd(), close_on_exec)?;
+        let kind = std::mem::replace(&mut entry.kind, Kind::Unshared(theirs.try_clone()?));
+        let (family, local, peer) = (entry.family, entry.local, entry.peer);
+        // Who uses its rings from now on sees that first, and who does now has its lock.
+        sharing.memory.socket(number).add(state::UNSHARED);
+        let kind = self.unshared(number, kind)?;
+        if let Some(sharing) = &mut self.sharing {
+            sharing.tell_of(number, [true, true]);
+            // It may be that nobody of the library's refers to it.
+            sharing.memory.work().set(number);
+        }
+        let has_made = matches!(&kind, sockets::Kind::Listening(l) if !l.made.is_empty());
+        let key = self.add(&theirs, ours, family, local, peer, kind)?;
+        if has_made {
+            self.sockets.all[key].say_readable();
+        }
+        self.turn(key);
+        Ok(())
+    }
+
+    /// What a shared socket is, for one that goes by a Unix socket.
+    fn unshared(&mut self, number: u32, kind: Kind) -> io::Result<sockets::Kind> {
+        Ok(match kind {
+            Kind::Listening(listener, backlog) => {
+                self.poll.deregister(&listener)?;
+                sockets::Kind::Listening(Listening {
+                    listener,
+                    made: self.unshared_waiting(number),
+                    backlog,
+                    waiting: VecDeque::new(),
+                })
+            }
+            Kind::Connecting(stream, waiting) => {
+                self.poll.deregister(&stream)?;
+                let filled = 0;
+                sockets::Kind::Connecting(Connecting {
+                    stream,
+                    filled,
+                    waiting,
+                })
+            }
+            Kind::Flowing(flowing) => match self.flow_of(number, flowing) {
+                Some(flow) => sockets::Kind::Flowing(flow),
+                None => sockets::Kind::Failed,
+            },
+            Kind::Failed | Kind::Unshared(_) => sockets::Kind::Failed,
+        })
+    }
+
+    /// The connections that wait in a listener's ring.
+    fn unshared_waiting(&mut self, number: u32) -> VecDeque<(Flow, SocketAddr)> {
+        let mut made = VecDeque::new();
+        let Some(sharing) = &self.sharing else {
+            return made;
+        };
+        let waiting = {
+            let _still = sharing
+                .memory
+                .lock_soon(&sharing.memory.socket(number).reads);
+            sharing.memory.inward(number).take(usize::MAX)
+        };
+        for taken in waiting.chunks_exact(4) {
+            let taken = u32::from_ne_bytes(taken.try_into().expect("four"));
+            let Some(sharing) = &mut self.sharing else {
+                break;
+            };
+            let Some(Some(entry)) = sharing.entries.get_mut(taken as usize) else {
+                continue;
+            };
+            // A program may have written other numbers there.
+            if !entry.is_offered(&sharing.memory, taken) {
+                continue;
+            }
+            let kind = std::mem::replace(&mut entry.kind, Kind::Failed);
+            if let (Kind::Flowing(flowing), Some(peer)) = (kind, entry.peer)
+                && let Some(flow) = self.flow_of(taken, flowing)
+            {
+                made.push_back((flow, peer));
+            }
+            if let Some(sharing) = &mut self.sharing {
+                sharing.remove(taken);
+            }
+        }
+        made
+    }
+
+    /// A shared connection, with what lies in its rings, to go by a Unix socket.
+    fn flow_of(&mut self, number: u32, shared: Flowing) -> Option<Flow> {
+        let sharing = self.sharing.as_mut()?;
+        // It may be over, and out of the set.
+        let _ = self.poll.deregister(&shared.stream);
+        let memory = &sharing.memory;
+        let socket = memory.socket(number);
+        let _still = (
+            memory.lock_soon(&socket.reads),
+            memory.lock_soon(&socket.writes),
+        );
+        let mut rest = shared
+            .rest
+            .map_or_else(Vec::new, |rest| rest.as_bytes().to_vec());
+        rest.extend(memory.outward(number).take(usize::MAX));
+        let unread = memory.inward(number).take(usize::MAX);
+        let finished = socket.is(state::NO_WRITES);
+        Some(Flow::with(shared.stream, rest, unread, finished))
+    }
+}

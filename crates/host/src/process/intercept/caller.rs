@@ -1,0 +1,232 @@
+//! The caller of an intercepted call: its process, descriptors and memory.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+
+/// A copy of a descriptor of a thread's process.
+///
+/// # Errors
+///
+/// There is none of that number; the process has gone; or it may not be looked into (a program that is not dumpable).
+pub fn descriptor(thread: u32, number: i32) -> io::Result<OwnedFd> {
+    let pidfd = process(process_of(thread)?)?;
+    // SAFETY: the call touches no memory.
+    let copied = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) };
+    owned(copied)
+}
+
+/// A descriptor of a process, which is readable when that has ended.
+///
+/// # Errors
+///
+/// There is none.
+pub fn process(number: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the call touches no memory.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) })
+}
+
+fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
+    match made {
+        // SAFETY: the kernel has just made it for us.
+        0.. => Ok(unsafe { OwnedFd::from_raw_fd(made as i32) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The process that a thread is of.
+///
+/// # Errors
+///
+/// The thread has gone.
+pub fn process_of(thread: u32) -> io::Result<u32> {
+    status(thread, "Tgid:")
+}
+
+/// The parent of a process.
+///
+/// # Errors
+///
+/// The process has gone.
+pub fn parent_of(process: u32) -> io::Result<u32> {
+    status(process, "PPid:")
+}
+
+fn status(thread: u32, name: &str) -> io::Result<u32> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status"))?;
+    let value = status.lines().find_map(|line| line.strip_prefix(name));
+    let value = value.and_then(|value| value.trim().parse().ok());
+    value.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Whether a descriptor of a thread's is closed when it becomes another program.
+///
+/// # Errors
+///
+/// There is none of that number, or the process has gone.
+pub fn closes_on_exec(thread: u32, number: i32) -> io::Result<bool> {
+    let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{number}"))?;
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    let flags = flags.ok_or(io::ErrorKind::InvalidData)?;
+    Ok(flags & libc::O_CLOEXEC as u32 != 0)
+}
+
+/// The descriptors of a thread's process that are counters (eventfd(2)), with what each counts and whether it is closed on exec.
+///
+/// # Errors
+///
+/// The process has gone.
+pub fn counters(thread: u32) -> io::Result<Vec<(i32, u64, bool)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{thread}/fd"))? {
+        let entry = entry?;
+        let link = fs::read_link(entry.path());
+        if !link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]") {
+            continue;
+        }
+        let name = entry.file_name();
+        let Some(number) = name.to_str().and_then(|number| number.parse::<i32>().ok()) else {
+            continue;
+        };
+        let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{number}"))?;
+        let value = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
+        let count = value("eventfd-count:").and_then(|n| u64::from_str_radix(n.trim(), 16).ok());
+        let flags = value("flags:").and_then(|n| u32::from_str_radix(n.trim(), 8).ok());
+        if let (Some(count), Some(flags)) = (count, flags) {
+            found.push((number, count, flags & libc::O_CLOEXEC as u32 != 0));
+        }
+    }
+    Ok(found)
+}
+
+/// A descriptor's place in an epoll set of its process.
+#[derive(Debug)]
+pub struct Registration {
+    /// The set, a copy of the process's.
+    set: OwnedFd,
+    events: u32,
+    data: u64,
+}
+
+/// Where a descriptor of a thread's process, which is of that inode, stands in epoll sets of the process. Looks at all its descriptors.
+///
+/// # Errors
+///
+/// The process has gone.
+pub fn registrations(thread: u32, number: i32, inode: u64) -> io::Result<Vec<Registration>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{thread}/fd"))? {
+        let entry = entry?;
+        let link = fs::read_link(entry.path());
+        if !link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventpoll]") {
+            continue;
+        }
+        let name = entry.file_name();
+        let Some(set) = name.to_str().and_then(|set| set.parse::<i32>().ok()) else {
+            continue;
+        };
+        let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{set}")).unwrap_or_default();
+        for (events, data) in info.lines().filter_map(|line| member(line, number, inode)) {
+            let set = descriptor(thread, set)?;
+            found.push(Registration { set, events, data });
+        }
+    }
+    Ok(found)
+}
+
+/// The events and the word of a member, if the line of an epoll set's fdinfo (proc(5)) is of that descriptor.
+fn member(line: &str, number: i32, inode: u64) -> Option<(u32, u64)> {
+    let mut words = line.split_ascii_whitespace();
+    let mut value = |name: &str| {
+        let word = words.find_map(|word| word.strip_prefix(name))?;
+        match word {
+            "" => words.next(),
+            word => Some(word),
+        }
+    };
+    let is_it = value("tfd:")?.parse() == Ok(number);
+    let events = u32::from_str_radix(value("events:")?, 16).ok()?;
+    let data = u64::from_str_radix(value("data:")?, 16).ok()?;
+    let of = u64::from_str_radix(value("ino:")?, 16).ok()?;
+    (is_it && of == inode).then_some((events, data))
+}
+
+impl Registration {
+    /// Has another file, which is at that number in the process, stand in the set in place of the one that was there before.
+    ///
+    /// # Errors
+    ///
+    /// The set does not take it.
+    pub fn renew(&self, number: i32, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let (set, file) = (self.set.as_raw_fd(), fd.as_raw_fd());
+        let (events, data) = (self.events, self.data);
+        // A set knows a file by the number that it is added by: it is added by a thread whose descriptors are its own.
+        let add = move || {
+            let mut event = libc::epoll_event { events, u64: data };
+            // SAFETY: the thread's descriptors are a copy from here on; the numbers are of files that live as long as it does, for
+            // the caller waits for its end.
+            let added = unsafe {
+                let own = libc::unshare(libc::CLONE_FILES);
+                let set = match set == number {
+                    true => libc::fcntl(set, libc::F_DUPFD_CLOEXEC, number + 1),
+                    false => set,
+                };
+                if own < 0 || set < 0 || libc::dup2(file, number) < 0 {
+                    -1
+                } else {
+                    libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, number, &mut event)
+                }
+            };
+            match added {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        };
+        let added = std::thread::scope(|scope| scope.spawn(add).join());
+        added.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    }
+}
+
+/// Reads memory of a thread; gives how many bytes there are, at most as many as fit.
+///
+/// # Errors
+///
+/// There is no memory at the address, or it may not be looked into.
+pub fn read_memory(thread: u32, address: u64, into: &mut [u8]) -> io::Result<usize> {
+    let ours = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
+    // SAFETY: the kernel writes to `into` alone, and not more than it holds.
+    copied(unsafe {
+        libc::process_vm_readv(thread as i32, &ours, 1, &theirs(address, into.len()), 1, 0)
+    })
+}
+
+/// Writes memory of a thread.
+///
+/// # Errors
+///
+/// As those of [`read_memory`].
+pub fn write_memory(thread: u32, address: u64, bytes: &[u8]) -> io::Result<usize> {
+    let ours = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    // SAFETY: of our memory the kernel only reads, and not more than `bytes`.
+    copied(unsafe {
+        libc::process_vm_writev(thread as i32, &ours, 1, &theirs(address, bytes.len()), 1, 0)
+    })
+}
+
+fn theirs(address: u64, len: usize) -> libc::iovec {
+    libc::iovec {
+        iov_base: std::ptr::with_exposed_provenance_mut(address as usize),
+        iov_len: len,
+    }
+}
+
+fn copied(count: isize) -> io::Result<usize> {
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}

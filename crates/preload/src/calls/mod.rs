@@ -1,0 +1,59 @@
+//! The functions that take the place of the C library's, each with its arguments (POSIX, and the manual's section 2). For what is no
+//! shared socket they call the one beneath.
+
+/// Makes a call on a shared socket; again on what is in its place, when it is shared no more.
+macro_rules! on_shared {
+    ($fd:expr, $found:ident => $shared:expr, else $kernel:expr) => {
+        loop {
+            let Some($found) = find($fd) else {
+                break $kernel;
+            };
+            match $shared {
+                Err(AGAIN) => {}
+                result => break answer(result),
+            }
+        }
+    };
+}
+
+mod descriptors;
+mod reading;
+mod sockets;
+mod waiting;
+mod writing;
+
+use std::ffi::{c_char, c_void};
+use std::time::Duration;
+
+use crate::memory::options::{NONBLOCK, UNHEARD};
+use crate::process::{AGAIN, Found, Here, find, here, unshare_fd};
+use crate::sockets::put_address;
+use crate::system::*;
+use crate::{epoll, poll, system};
+
+/// The stretches of memory of a vectored call.
+unsafe fn parts<'a>(iov: *const Iovec, count: usize) -> Result<&'a [Iovec], i32> {
+    const MOST: usize = 1024;
+    match count {
+        0 => Ok(&[]),
+        1..=MOST if !iov.is_null() => {
+            // SAFETY: the program says that there are so many.
+            Ok(unsafe { std::slice::from_raw_parts(iov, count) })
+        }
+        1..=MOST => Err(EFAULT),
+        _ => Err(EINVAL),
+    }
+}
+
+fn one(base: *mut u8, len: usize) -> [Iovec; 1] {
+    [Iovec { base, len }]
+}
+
+/// An answer that is a number or an error.
+fn number(result: Result<usize, i32>) -> i32 {
+    answer(result) as i32
+}
+
+fn done(result: Result<(), i32>) -> i32 {
+    number(result.map(|()| 0))
+}

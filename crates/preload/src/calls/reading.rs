@@ -1,0 +1,140 @@
+//! Calls that read (read(2), recv(2)).
+
+use super::*;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn read(fd: i32, to: *mut u8, size: Size) -> Signed {
+    // SAFETY: of this and of all calls below: the program's promise.
+    unsafe { on_shared!(fd, found => found.read(&one(to, size)), else system::read(fd, to, size)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __read_chk(fd: i32, to: *mut u8, size: Size, _room: Size) -> Signed {
+    // SAFETY: as above.
+    unsafe { read(fd, to, size) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn readv(fd: i32, iov: *const Iovec, count: i32) -> Signed {
+    // SAFETY: as above.
+    unsafe {
+        on_shared!(
+            fd,
+            found => parts(iov, count as usize).and_then(|parts| found.read(parts)),
+            else system::readv(fd, iov, count)
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recv(fd: i32, to: *mut u8, size: Size, flags: i32) -> Signed {
+    // SAFETY: as above.
+    unsafe {
+        on_shared!(
+            fd,
+            found => found.receive(&one(to, size), flags),
+            else system::recv(fd, to, size, flags)
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __recv_chk(
+    fd: i32,
+    to: *mut u8,
+    size: Size,
+    _room: Size,
+    flags: i32,
+) -> Signed {
+    // SAFETY: as above.
+    unsafe { recv(fd, to, size, flags) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvfrom(
+    fd: i32,
+    to: *mut u8,
+    size: Size,
+    flags: i32,
+    name: *mut u8,
+    name_len: *mut u32,
+) -> Signed {
+    // SAFETY: as above.
+    unsafe {
+        on_shared!(
+            fd,
+            found => {
+                if !name_len.is_null() {
+                    *name_len = 0;
+                }
+                found.receive(&one(to, size), flags)
+            },
+            else system::recvfrom(fd, to, size, flags, name, name_len)
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __recvfrom_chk(
+    fd: i32,
+    to: *mut u8,
+    size: Size,
+    _room: Size,
+    flags: i32,
+    name: *mut u8,
+    name_len: *mut u32,
+) -> Signed {
+    // SAFETY: as above.
+    unsafe { recvfrom(fd, to, size, flags, name, name_len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvmsg(fd: i32, message: *mut Message, flags: i32) -> Signed {
+    // SAFETY: as above.
+    unsafe {
+        on_shared!(
+            fd,
+            found => {
+                let message = &mut *message;
+                let parts = parts(message.iov, message.iov_len);
+                let got = parts.and_then(|parts| found.receive(parts, flags));
+                if got.is_ok() {
+                    (message.name_len, message.control_len, message.flags) = (0, 0, 0);
+                }
+                got
+            },
+            else system::recvmsg(fd, message, flags)
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvmmsg(
+    fd: i32,
+    messages: *mut ManyMessage,
+    count: u32,
+    flags: i32,
+    timeout: *mut Timespec,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        if find(fd).is_none() {
+            return system::recvmmsg(fd, messages, count, flags, timeout);
+        }
+        for n in 0..count {
+            let one = &mut *messages.add(n as usize);
+            let flags = if n == 0 { flags } else { flags | MSG_DONTWAIT };
+            match recvmsg(fd, &mut one.message, flags) {
+                len @ 1.. => one.len = len as u32,
+                // The end is an empty message.
+                0 => {
+                    one.len = 0;
+                    return n as i32 + 1;
+                }
+                _ if n > 0 => return n as i32,
+                _ => return -1,
+            }
+        }
+        count as i32
+    }
+}

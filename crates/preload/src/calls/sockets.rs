@@ -1,0 +1,168 @@
+//! Calls that open sockets and ask of them (accept(2), connect(2), getsockopt(2)).
+
+use super::*;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn accept4(fd: i32, name: *mut u8, name_len: *mut u32, flags: i32) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        on_shared!(
+            fd,
+            found => found.accept(flags).map(|(fd, peer)| {
+                put_address(peer, name, name_len);
+                fd as usize
+            }),
+            else system::accept4(fd, name, name_len, flags) as Signed
+        ) as i32
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn accept(fd: i32, name: *mut u8, name_len: *mut u32) -> i32 {
+    // SAFETY: as above.
+    unsafe { accept4(fd, name, name_len, 0) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
+    use crate::memory::state::{OVER, STANDS};
+    let Some(found) = find(fd) else {
+        // SAFETY: as above.
+        let result = match here() {
+            // SAFETY: as above.
+            None => unsafe { system::connect(fd, name, name_len) },
+            // SAFETY: as above; the kernel looks at the first three arguments.
+            Some(_) => unsafe { system::marked(SYS_CONNECT, fd, name.addr(), name_len as usize) },
+        };
+        let number = errno();
+        epoll::move_in(fd);
+        if result < 0
+            && number != EINPROGRESS
+            && let Some(found) = find(fd)
+        {
+            let _ = found.renew(fd, 0);
+        }
+        set_errno(number);
+        return result;
+    };
+    let socket = found.socket();
+    let result = if socket.is(STANDS) && !socket.is(OVER) && socket.has(UNHEARD) {
+        socket.set_option(UNHEARD, false);
+        Ok(())
+    } else if found.listens() || socket.is(STANDS) {
+        Err(EISCONN)
+    } else if let Err(number) = found.take_error() {
+        let _ = found.renew(fd, 0);
+        Err(number)
+    } else if socket.is(OVER) {
+        let _ = found.renew(fd, 0);
+        Err(ECONNABORTED)
+    } else {
+        Err(EALREADY)
+    };
+    done(result)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
+    if find(fd).is_some() {
+        return done(Err(EINVAL));
+    }
+    // SAFETY: as above.
+    unsafe { system::bind(fd, name, name_len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
+    if let Some(found) = find(fd) {
+        return done(found.listen());
+    }
+    // SAFETY: as above.
+    let result = match here() {
+        // SAFETY: as above.
+        None => unsafe { system::listen(fd, backlog) },
+        // SAFETY: as above; the kernel looks at the first two arguments.
+        Some(_) => unsafe { system::marked(SYS_LISTEN, fd, backlog as usize, 0) },
+    };
+    epoll::move_in(fd);
+    result
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn shutdown(fd: i32, how: i32) -> i32 {
+    match find(fd) {
+        // SAFETY: as above.
+        None => unsafe { system::shutdown(fd, how) },
+        Some(found) => done(match found.shut(how) {
+            Err(ENOTCONN) => found.stop_connecting(fd),
+            shut => shut,
+        }),
+    }
+}
+
+unsafe fn name_of(found: Found, of_peer: bool, name: *mut u8, len: *mut u32) -> i32 {
+    done(found.address(of_peer).map(|address| {
+        // SAFETY: as above.
+        unsafe { put_address(address, name, len) };
+    }))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getsockname(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        match find(fd) {
+            None => system::getsockname(fd, name, len),
+            Some(found) => name_of(found, false, name, len),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getpeername(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        match find(fd) {
+            None => system::getpeername(fd, name, len),
+            Some(found) => name_of(found, true, name, len),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getsockopt(
+    fd: i32,
+    level: i32,
+    option: i32,
+    value: *mut u8,
+    len: *mut u32,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        match find(fd) {
+            None => system::getsockopt(fd, level, option, value, len),
+            Some(found) => done(found.get_option((level, option), value, len)),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn setsockopt(
+    fd: i32,
+    level: i32,
+    option: i32,
+    value: *const u8,
+    len: u32,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        let Some(found) = find(fd) else {
+            return system::setsockopt(fd, level, option, value, len);
+        };
+        let value = match value.is_null() {
+            true => &[],
+            false => std::slice::from_raw_parts(value, len as usize),
+        };
+        done(found.set_option((level, option), value))
+    }
+}

@@ -1,0 +1,193 @@
+//! Calls that wait for many (epoll(7), poll(2), select(2)).
+
+use super::*;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_create1(flags: i32) -> i32 {
+    // SAFETY: as above.
+    let made = unsafe { system::epoll_create1(flags) };
+    if made >= 0 && here().is_some_and(Here::is_here) {
+        epoll::made(made);
+    }
+    made
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_create(size: i32) -> i32 {
+    if size <= 0 {
+        return done(Err(EINVAL));
+    }
+    // SAFETY: as above.
+    unsafe { epoll_create1(0) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_ctl(set: i32, what: i32, fd: i32, event: *mut EpollEvent) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        let wanted = (!event.is_null()).then(|| event.read_unaligned());
+        match find(fd) {
+            Some(found) => done(epoll::control(set, what, fd, found, wanted)),
+            None => {
+                let result = system::epoll_ctl(set, what, fd, event);
+                if result == 0 && here().is_some() {
+                    epoll::remember(set, what, fd, wanted);
+                }
+                result
+            }
+        }
+    }
+}
+
+/// A time limit in milliseconds; a negative one is none.
+fn limit(ms: i32) -> Option<Duration> {
+    u64::try_from(ms).ok().map(Duration::from_millis)
+}
+
+unsafe fn time(time: *const Timespec) -> Option<Duration> {
+    // SAFETY: as above.
+    let time = unsafe { time.as_ref()? };
+    let seconds = u64::try_from(time.seconds).unwrap_or(0);
+    Some(Duration::new(
+        seconds,
+        time.nanoseconds.clamp(0, 999_999_999) as u32,
+    ))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_pwait(
+    set: i32,
+    events: *mut EpollEvent,
+    most: i32,
+    timeout: i32,
+    mask: *const u8,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        if most > 0 && !events.is_null() {
+            let events = std::slice::from_raw_parts_mut(events, most as usize);
+            if let Some(result) = epoll::wait(set, events, limit(timeout), mask) {
+                return number(result);
+            }
+        }
+        system::epoll_pwait(set, events, most, timeout, mask)
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_wait(set: i32, events: *mut EpollEvent, most: i32, timeout: i32) -> i32 {
+    // SAFETY: as above.
+    unsafe { epoll_pwait(set, events, most, timeout, std::ptr::null()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn epoll_pwait2(
+    set: i32,
+    events: *mut EpollEvent,
+    most: i32,
+    timeout: *const Timespec,
+    mask: *const u8,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        let limit = time(timeout);
+        if most > 0 && !events.is_null() {
+            let events = std::slice::from_raw_parts_mut(events, most as usize);
+            if let Some(result) = epoll::wait(set, events, limit, mask) {
+                return number(result);
+            }
+        }
+        let ms = limit.map_or(-1, |limit| limit.as_nanos().div_ceil(1_000_000) as i32);
+        system::epoll_pwait(set, events, most, ms, mask)
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ppoll(
+    fds: *mut PollFd,
+    count: u64,
+    timeout: *const Timespec,
+    mask: *const u8,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        if here().is_some() && count > 0 && !fds.is_null() {
+            let all = std::slice::from_raw_parts_mut(fds, count as usize);
+            if let Some(result) = poll::poll(all, time(timeout), mask) {
+                return number(result);
+            }
+            if let Some(here) = here() {
+                here.let_go();
+            }
+        }
+        system::ppoll(fds, count, timeout, mask)
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __ppoll_chk(
+    fds: *mut PollFd,
+    count: u64,
+    timeout: *const Timespec,
+    mask: *const u8,
+    _room: Size,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe { ppoll(fds, count, timeout, mask) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn poll(fds: *mut PollFd, count: u64, timeout: i32) -> i32 {
+    let limit = limit(timeout).map(|limit| Timespec {
+        seconds: limit.as_secs() as i64,
+        nanoseconds: limit.subsec_nanos().into(),
+    });
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: as above.
+    unsafe { ppoll(fds, count, limit, std::ptr::null()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __poll_chk(fds: *mut PollFd, count: u64, timeout: i32, _room: Size) -> i32 {
+    // SAFETY: as above.
+    unsafe { poll(fds, count, timeout) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select(
+    count: i32,
+    read: *mut u64,
+    write: *mut u64,
+    other: *mut u64,
+    timeout: *mut [i64; 2],
+) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        let limit = timeout.as_ref().map(|[seconds, micros]| {
+            let seconds = Duration::from_secs(u64::try_from(*seconds).unwrap_or(0));
+            seconds + Duration::from_micros(u64::try_from(*micros).unwrap_or(0))
+        });
+        match poll::select(count, [read, write, other], limit, std::ptr::null()) {
+            Some(result) => number(result),
+            None => system::select(count, read, write, other, timeout),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pselect(
+    count: i32,
+    read: *mut u64,
+    write: *mut u64,
+    other: *mut u64,
+    timeout: *const Timespec,
+    mask: *const u8,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        match poll::select(count, [read, write, other], time(timeout), mask) {
+            Some(result) => number(result),
+            None => system::pselect(count, read, write, other, timeout, mask),
+        }
+    }
+}

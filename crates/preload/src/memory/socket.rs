@@ -1,0 +1,190 @@
+//! One socket, as both sides see it.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::WATCHERS;
+use crate::ring::Positions;
+
+/// What a socket is; bits of [`Socket::state`].
+pub mod state {
+    /// It takes connections: their numbers come in its ring, 4 bytes each.
+    pub const LISTENS: u32 = 1;
+    /// The handshake is complete.
+    pub const STANDS: u32 = 2;
+    /// The peer has finished; what is in the ring is all.
+    pub const FINISHED: u32 = 4;
+    /// Nothing goes either way any more.
+    pub const OVER: u32 = 8;
+    /// It is shared no more: its descriptors are to be Unix sockets ([`Ask::Unshare`](super::super::Ask::Unshare)).
+    pub const UNSHARED: u32 = 16;
+    /// The program writes no more (`shutdown`, or by closing it).
+    pub const NO_WRITES: u32 = 32;
+    /// The program awaits nothing more to read.
+    pub const NO_READS: u32 = 64;
+    /// The program waits for room in the ring out.
+    pub const WANTS_ROOM: u32 = 128;
+    /// More has come than the ring in had room for.
+    pub const HAS_MORE: u32 = 256;
+    /// The program has changed options.
+    pub const OPTIONS: u32 = 512;
+    /// A process has it, or had: without a descriptor it is closed.
+    pub const TAKEN: u32 = 1024;
+}
+
+/// Options of a socket; bits of [`Socket::options`].
+pub mod options {
+    /// Calls do not wait.
+    pub const NONBLOCK: u32 = 1;
+    /// `TCP_NODELAY`.
+    pub const NODELAY: u32 = 2;
+    /// `SO_KEEPALIVE`.
+    pub const KEEPALIVE: u32 = 4;
+    /// `SO_LINGER` is on.
+    pub const LINGER: u32 = 8;
+    /// `SO_REUSEADDR`.
+    pub const REUSE: u32 = 16;
+    /// Its addresses are of IPv6.
+    pub const IPV6: u32 = 32;
+    /// The program has not heard that it stands: `connect` tells it once.
+    pub const UNHEARD: u32 = 64;
+}
+
+/// An address in the kernel's form (ip(7), ipv6(7)), and how long that is.
+#[repr(C)]
+#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
+pub struct Address {
+    /// Its bytes, behind which there are zeroes.
+    pub bytes: [u8; 28],
+    /// How many they are.
+    pub len: u32,
+}
+
+/// An address that one side sets before the other sees its socket, or before it is said to stand.
+#[repr(C, align(8))]
+pub struct SharedAddress([AtomicU64; 4]);
+
+impl SharedAddress {
+    /// Sets it.
+    pub fn set(&self, address: Address) {
+        let mut bytes = [0; 32];
+        bytes[..28].copy_from_slice(&address.bytes);
+        bytes[28..].copy_from_slice(&address.len.to_ne_bytes());
+        for (word, eight) in self.0.iter().zip(bytes.chunks_exact(8)) {
+            word.store(
+                u64::from_ne_bytes(eight.try_into().expect("eight")),
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// The address; nonsense while it is being set.
+    pub fn get(&self) -> Address {
+        let mut bytes = [0; 32];
+        for (word, eight) in self.0.iter().zip(bytes.chunks_exact_mut(8)) {
+            eight.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        let (address, len) = bytes.split_at(28);
+        let len = u32::from_ne_bytes(len.try_into().expect("four"));
+        Address {
+            bytes: address.try_into().expect("28"),
+            len: len.min(28),
+        }
+    }
+}
+
+/// A socket.
+#[repr(C, align(64))]
+pub struct Socket {
+    /// See [`state`].
+    pub state: AtomicU32,
+    /// Descriptors of all processes that refer to it.
+    pub refs: AtomicU32,
+    /// An error that the program has not heard of (errno(3)).
+    pub error: AtomicU32,
+    /// See [`options`].
+    pub options: AtomicU32,
+    /// Seconds of `SO_LINGER`.
+    pub linger: AtomicU32,
+    /// Milliseconds of `SO_RCVTIMEO`; zero for none.
+    pub receive_timeout: AtomicU32,
+    /// Those of `SO_SNDTIMEO`.
+    pub send_timeout: AtomicU32,
+    /// Counted up when it is closed: its number may be another's then.
+    pub generation: AtomicU32,
+    /// One thread reads at a time: the process of the one that does ([`Shared::lock`]).
+    pub reads: AtomicU32,
+    /// One thread writes at a time.
+    pub writes: AtomicU32,
+    /// Counted up when something has come to read, for those that wait for that (futex(2)).
+    pub came: AtomicU32,
+    /// Counted up when there is room to write.
+    pub left: AtomicU32,
+    /// How many threads wait for something to read.
+    pub readers: AtomicU32,
+    /// How many wait for room.
+    pub writers: AtomicU32,
+    /// Which watchers are told of it.
+    pub watchers: [AtomicU64; WATCHERS / 64],
+    /// Its own address.
+    pub local: SharedAddress,
+    /// The peer's.
+    pub peer: SharedAddress,
+    pub(super) into: Positions,
+    pub(super) out: Positions,
+}
+
+impl Socket {
+    /// Whether one of these bits of its state is set.
+    pub fn is(&self, bits: u32) -> bool {
+        self.state.load(Ordering::Acquire) & bits != 0
+    }
+
+    /// Sets bits of its state.
+    pub fn add(&self, bits: u32) {
+        self.state.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// Clears bits of its state; true if one of them was set.
+    pub fn clear(&self, bits: u32) -> bool {
+        self.state.fetch_and(!bits, Ordering::AcqRel) & bits != 0
+    }
+
+    /// It was a program's, and no descriptor refers to it any more.
+    pub fn is_closed(&self) -> bool {
+        self.is(state::TAKEN) && self.refs.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether an option is on.
+    pub fn has(&self, option: u32) -> bool {
+        self.options.load(Ordering::Relaxed) & option != 0
+    }
+
+    /// Turns an option on or off.
+    pub fn set_option(&self, option: u32, on: bool) {
+        match on {
+            true => self.options.fetch_or(option, Ordering::Relaxed),
+            false => self.options.fetch_and(!option, Ordering::Relaxed),
+        };
+    }
+
+    /// As new, but for those who wait: they find another generation.
+    pub(super) fn reset(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        for word in [
+            &self.refs,
+            &self.error,
+            &self.options,
+            &self.linger,
+            &self.receive_timeout,
+            &self.send_timeout,
+            &self.state,
+        ] {
+            word.store(0, Ordering::Relaxed);
+        }
+        for word in &self.watchers {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.into.reset();
+        self.out.reset();
+    }
+}

@@ -1,0 +1,175 @@
+//! One epoll set: the sockets in it, and which of them may be ready.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+
+use crate::memory::state::{FINISHED, LISTENS, NO_READS, NO_WRITES, OVER, UNSHARED};
+use crate::process::{Found, Here};
+use crate::system::{
+    self, EDGE, EPOLL_CTL_ADD, ERR, EpollEvent, HUP, IN, ONESHOT, OUT, RDHUP, RDNORM, WRNORM,
+};
+use crate::waker::Waker;
+
+/// The word of our own descriptor in the kernel's set.
+pub const OURS: u64 = 0x4558_4f53_7761_6b65;
+
+/// A socket's place in a set.
+pub struct Member {
+    pub fd: i32,
+    pub generation: u32,
+    pub events: u32,
+    pub data: u64,
+    pub queued: bool,
+}
+
+/// A set.
+#[derive(Default)]
+pub struct Set {
+    /// How many descriptors are this set.
+    pub descriptors: usize,
+    /// Once it has had a socket in it.
+    pub waker: Option<Waker>,
+    pub members: HashMap<u32, Member>,
+    pub ready: VecDeque<u32>,
+    /// Who is asked first, of few events: the kernel, every other time.
+    pub kernel_first: bool,
+}
+
+/// What a socket is ready for, in epoll's bits.
+pub fn readiness(found: Found, wanted: u32) -> u32 {
+    let socket = found.socket();
+    if socket.is(LISTENS) {
+        return match found.is_readable() {
+            _ if !found.listens() => OUT | WRNORM | HUP,
+            true => IN | RDNORM,
+            false => 0,
+        };
+    }
+    let mut ready = 0;
+    if found.is_readable() {
+        ready |= IN | RDNORM;
+    }
+    if wanted & (OUT | WRNORM) != 0 && found.is_writable() {
+        ready |= OUT | WRNORM;
+    }
+    if socket.error.load(Ordering::Relaxed) != 0 {
+        ready |= ERR;
+    }
+    let ended = socket.is(FINISHED | OVER | NO_READS);
+    if ended {
+        ready |= RDHUP;
+    }
+    if socket.is(OVER) || (ended && socket.is(NO_WRITES)) {
+        ready |= HUP;
+    }
+    ready
+}
+
+impl Set {
+    /// Its waker in this process: a set that was made before a fork takes one of its own.
+    pub fn waker(&mut self, here: &'static Here, fd: i32) -> Result<Waker, i32> {
+        if let Some(waker) = self.waker.filter(|waker| waker.pid == here.pid()) {
+            return Ok(waker);
+        }
+        let waker = Waker::new(here)?;
+        let mut event = EpollEvent {
+            events: IN | EDGE,
+            data: OURS,
+        };
+        // SAFETY: the event lives as long as the call.
+        if unsafe { system::epoll_ctl(fd, EPOLL_CTL_ADD, waker.fd, &mut event) } < 0 {
+            let number = system::errno();
+            waker.leave(here);
+            return Err(number);
+        }
+        for (&number, member) in &mut self.members {
+            here.shared.watch(number, waker.watcher, true);
+            if !member.queued {
+                member.queued = true;
+                self.ready.push_back(number);
+            }
+        }
+        self.waker = Some(waker);
+        // Who waits already, waits for the kernel alone.
+        waker.wake();
+        Ok(waker)
+    }
+
+    /// Queues what there is news of, and gives what is ready; to `lost` go descriptors whose sockets are shared no more.
+    pub fn collect(
+        &mut self,
+        here: &'static Here,
+        events: &mut [EpollEvent],
+        lost: &mut Vec<i32>,
+    ) -> usize {
+        let Some(waker) = self.waker else {
+            return 0;
+        };
+        let (members, queue) = (&mut self.members, &mut self.ready);
+        here.shared.watcher(waker.watcher).news.drain(|number| {
+            if let Some(member) = members.get_mut(&number)
+                && !member.queued
+            {
+                member.queued = true;
+                queue.push_back(number);
+            }
+        });
+        let mut count = 0;
+        for _ in 0..self.ready.len() {
+            if count == events.len() {
+                break;
+            }
+            let Some(number) = self.ready.pop_front() else {
+                break;
+            };
+            let Some(member) = self.members.get_mut(&number) else {
+                continue;
+            };
+            let generation = member.generation;
+            let found = Found {
+                here,
+                number,
+                generation,
+            };
+            if found.is_stale() {
+                self.members.remove(&number);
+                continue;
+            }
+            if found.socket().is(UNSHARED) {
+                lost.push(member.fd);
+                member.queued = false;
+                continue;
+            }
+            let wanted = member.events;
+            let ready = readiness(found, wanted) & (wanted | ERR | HUP);
+            member.queued = false;
+            // After it was told once, nothing is wanted of a member of that kind.
+            let is_idle = wanted & !(EDGE | ONESHOT) == 0 && wanted & ONESHOT != 0;
+            if ready == 0 || is_idle {
+                continue;
+            }
+            events[count] = EpollEvent {
+                events: ready,
+                data: member.data,
+            };
+            count += 1;
+            if wanted & ONESHOT != 0 {
+                member.events = wanted & (EDGE | ONESHOT);
+            } else if wanted & EDGE == 0 {
+                member.queued = true;
+                self.ready.push_back(number);
+            }
+        }
+        count
+    }
+
+    /// Another thread that sleeps takes what is left.
+    pub fn pass_on(&self, here: &Here) {
+        if let Some(waker) = self.waker {
+            let watcher = here.shared.watcher(waker.watcher);
+            if (!self.ready.is_empty() || !watcher.news.is_empty()) && watcher.is_to_be_told() {
+                waker.wake();
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What wakes a thread that waits for many sockets.
+
+use crate::ask::ask;
+use crate::memory::Ask;
+use crate::process::Here;
+use crate::system::{self, O_CLOEXEC, O_NONBLOCK};
+
+/// What wakes those that wait for sockets: the watcher's number, and the descriptor that the other side writes to.
+#[derive(Copy, Clone)]
+pub struct Waker {
+    /// The process that has it.
+    pub pid: u32,
+    pub watcher: u32,
+    pub fd: i32,
+}
+
+impl Waker {
+    /// A watcher of this process's, which the other side knows how to wake.
+    pub fn new(here: &'static Here) -> Result<Self, i32> {
+        const ENOSPC: i32 = 28;
+        let watcher = here.shared.take_watcher().ok_or(ENOSPC)?;
+        // SAFETY: always.
+        let fd = here.own(unsafe { system::eventfd(0, O_CLOEXEC | O_NONBLOCK) });
+        let waker = Self {
+            pid: here.pid(),
+            watcher,
+            fd,
+        };
+        here.shared.watcher(watcher).reset();
+        here.shared.watcher(watcher).news.drain(|_| {});
+        let asked = match fd {
+            0.. => ask(fd, Ask::Watch, watcher as usize),
+            _ => -system::errno(),
+        };
+        match asked {
+            0.. => Ok(waker),
+            _ => {
+                waker.leave(here);
+                Err(-asked)
+            }
+        }
+    }
+
+    /// It is not needed any more.
+    pub fn leave(self, here: &'static Here) {
+        here.shared.watcher(self.watcher).reset();
+        here.shared.leave_watcher(self.watcher);
+        if self.fd >= 0 {
+            here.disown(self.fd);
+        }
+    }
+
+    /// Wakes another thread of this process.
+    pub fn wake(self) {
+        let before = system::errno();
+        // SAFETY: eight bytes. One that counts already has woken.
+        unsafe { system::write(self.fd, 1_u64.to_ne_bytes().as_ptr(), 8) };
+        system::set_errno(before);
+    }
+}
