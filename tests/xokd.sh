@@ -166,6 +166,8 @@ programs+=($!)
 await client curl -so /dev/null http://10.10.0.2:7001/units.sh
 said=$(nobody timeout 100 "$work/exos" run --xokd "$socket" -- curl -so /dev/null -w '%{http_code} %{local_ip}' http://10.10.0.2:7001/units.sh 2>"$work/run.err" || cat "$work/run.err")
 has "exos run: curl of a user without privilege" "200 10.10.0." "$said"
+said=$(nobody timeout 100 "$work/exos" run --preload --xokd "$socket" -- curl -so /dev/null -w '%{http_code} %{local_ip}' http://10.10.0.2:7001/units.sh 2>"$work/run.err" || cat "$work/run.err")
+has "exos run --preload: curl of a user without privilege" "200 10.10.0." "$said"
 said=$(head -c 100000 /dev/zero | nobody timeout 100 "$work/exos" cat --xokd "$socket" 10.10.0.2:7000 2>"$work/cat.err")
 same "cat connects by a port of the daemon's choice" "from port 1, 100000 bytes" "$said"
 said=$(head -c 1000 /dev/zero | nobody timeout 100 "$work/exos" cat --xokd "$socket" 10.10.0.2:7000 2>"$work/cat.err")
