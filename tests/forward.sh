@@ -448,7 +448,7 @@ passes() { [ "$(of "$1" checks_passed)" -ge "$2" ]; }
 web two; other=$web
 web one; started+=("$other" "$web")
 start --listen 10.10.0.20:81 --to 10.10.0.11 10.10.0.12 --control "$work/control" \
-    --check http:/one.txt --check-body one --check-interval 200ms --check-rise 2 --check-fall 2
+    --check http:/one.txt --check-body one --check-interval 1s --check-timeout 900ms --check-rise 2 --check-fall 2
 check "checks are passed" await passes 10.10.0.11:81 3
 end "$web"
 check "a server that has stopped is found out" await is 10.10.0.11:81 well False

@@ -7,9 +7,14 @@ use crate::system;
 pub fn ask(fd: i32, what: Ask, value: usize) -> i32 {
     let before = system::errno();
     let value = std::ptr::without_provenance(value);
-    // SAFETY: the kernel does not see the call; where nobody answers, it knows no such level and does not look at the value.
-    let answer = unsafe { system::setsockopt(fd, ASK_LEVEL, what as i32, value, 0) };
-    let failed = system::errno();
+    let (answer, failed) = loop {
+        // SAFETY: the kernel does not see the call; where nobody answers, it knows no such level and does not look at the value.
+        let answer = unsafe { system::setsockopt(fd, ASK_LEVEL, what as i32, value, 0) };
+        // All that is asked for can be asked for again.
+        if answer >= 0 || system::errno() != system::EINTR {
+            break (answer, system::errno());
+        }
+    };
     system::set_errno(before);
     match answer {
         0.. => answer,

@@ -278,7 +278,16 @@ pub unsafe fn wait(
     let until = until(timeout);
     let mut lost = Vec::new();
     loop {
-        if with(|sets| sets.of(fd).is_none_or(|set| set.waker.is_none())) {
+        let waker = with(|sets| match sets.of(fd) {
+            // Of a set that was made before a fork it is one of this process's own from now on.
+            Some(set) if set.waker.is_some() => set.waker(here, fd).map(Some),
+            _ => Ok(None),
+        });
+        let waker = match waker {
+            Ok(waker) => waker,
+            Err(number) => return Some(Err(number)),
+        };
+        if waker.is_none() {
             // It has none, so far.
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             here.let_go();

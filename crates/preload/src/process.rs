@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering, fence};
 
 use crate::ask::ask;
-use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, Shared, VARIABLE};
+use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, SOCKETS, Shared, VARIABLE};
 use crate::memory::{Lock, Socket, state};
 use crate::{epoll, system};
 
@@ -53,13 +53,21 @@ impl Found {
 
     /// To be looked at by who has one of its locks: whether its rings are its own still.
     pub fn check(&self) -> Result<(), i32> {
+        let unshared = &LEFT[self.number as usize % SOCKETS];
         match self.is_stale() {
+            // Its descriptor lives on.
+            true if unshared.load(Ordering::Relaxed) == self.generation.wrapping_add(1) => {
+                Err(AGAIN)
+            }
             true => Err(system::EBADF),
             false if self.socket().is(state::UNSHARED) => Err(AGAIN),
             false => Ok(()),
         }
     }
 }
+
+/// For each number one more than the generation that was last shared no more in this process.
+static LEFT: [AtomicU32; SOCKETS] = [const { AtomicU32::new(0) }; SOCKETS];
 
 /// In the place of an error's number: the socket is shared no more, and the call to be made again.
 pub const AGAIN: i32 = i32::MAX;
@@ -93,9 +101,10 @@ pub fn unshare(here: &'static Here, fd: i32, number: u32) {
         return;
     }
     let places = epoll::places(fd, number);
-    let asked = ask(fd, Ask::Unshare, number as usize);
-    here.forget(fd);
-    if asked >= 0 {
+    let generation = here.shared.socket(number).generation.load(Ordering::SeqCst);
+    if ask(fd, Ask::Unshare, number as usize) >= 0 {
+        LEFT[number as usize % SOCKETS].store(generation.wrapping_add(1), Ordering::Relaxed);
+        here.forget(fd);
         for (set, event) in places {
             let mut event = event;
             // SAFETY: the event lives as long as the call.

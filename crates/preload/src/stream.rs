@@ -228,6 +228,10 @@ impl Found {
         let patience = Patience::new(self, flags, &socket.send_timeout);
         let mut count = 0;
         let ended = loop {
+            // Before its error is looked at: it may be another's.
+            if let Err(number) = self.check() {
+                break number;
+            }
             // An error is for the call that has nothing else to tell.
             if count > 0 && self.has_error() {
                 return Ok(count);
@@ -235,7 +239,6 @@ impl Found {
             if let Err(number) = self.cannot_write() {
                 break number;
             }
-            self.check()?;
             if socket.is(STANDS) {
                 if wanted == 0 {
                     return Ok(0);
@@ -258,9 +261,9 @@ impl Found {
             }
             let ready = || self.is_writable();
             if let Err(number) = patience.wait(self, (&socket.left, &socket.writers), ready) {
-                if number == EAGAIN {
-                    // So that its program hears when there is room.
-                    self.is_writable();
+                // Its program hears when there is room, unless there is by now.
+                if number == EAGAIN && self.is_writable() && !patience.may_wait() {
+                    continue;
                 }
                 break number;
             }

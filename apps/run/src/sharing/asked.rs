@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use exos::net::{Interest, Token, Trigger};
 use exos_host::intercept::{self, Call};
-use exos_preload::memory::{Ask, MARK, PROCESSES, options, state};
+use exos_preload::memory::{Ask, PROCESSES, options, state};
 
 use super::socket::{Entry, Flowing, Kind};
-use super::{EXEC_TIME, PROCESS};
+use super::{EXEC_TIMES, MARKED_COUNT, PROCESS};
 use crate::calls::{Answer, fails};
 use crate::flow::Flow;
 use crate::sockets::{self, Connecting, Listening, pair};
@@ -53,11 +53,9 @@ impl Supervisor {
                 *place = Some((intercept::descriptor(call.thread, fd)?, pid));
             }
             Some(Ask::Unshare) => {
-                let counters = intercept::counters(call.thread)?;
-                let is_it =
-                    |(at, count, _): &&(i32, u64, bool)| *at == fd && *count == u64::from(MARK);
-                if let Some((_, _, close_on_exec)) = counters.iter().find(is_it) {
-                    self.unshare(call, fd, number, *close_on_exec)?;
+                // Otherwise it has been before, for another of the program's threads.
+                if let Some((MARKED_COUNT, close_on_exec)) = intercept::counter(call.thread, fd)? {
+                    self.unshare(call, fd, number, close_on_exec)?;
                 }
             }
             Some(Ask::Info) => {
@@ -83,24 +81,22 @@ impl Supervisor {
         let Some(&(part, _)) = part else {
             return Ok(Answer::Pass);
         };
-        let mut kept = Vec::new();
-        for (fd, count, close_on_exec) in intercept::counters(call.thread)? {
-            if !close_on_exec
-                && count == u64::from(MARK)
-                && let Some(number) = sharing.memory.assigned(part, fd)
-            {
-                kept.push((fd, number));
-            }
-        }
+        let is_kept = |(fd, _): &(i32, u32)| {
+            // One that another thread has closed meanwhile is not.
+            let counter = intercept::counter(call.thread, *fd).ok().flatten();
+            counter == Some((MARKED_COUNT, false))
+        };
+        let kept: Vec<_> = sharing.memory.descriptors(part).filter(is_kept).collect();
         for (fd, number) in kept {
             self.unshare(call, fd, number, false)?;
         }
         if let Some(sharing) = &mut self.sharing
             && sharing.parts.contains_key(&pid)
         {
-            sharing
-                .become_another
-                .push((Instant::now() + EXEC_TIME, pid));
+            // And again, for those that take longer to become it.
+            for time in EXEC_TIMES {
+                sharing.become_another.push((Instant::now() + time, pid));
+            }
         }
         Ok(Answer::Pass)
     }

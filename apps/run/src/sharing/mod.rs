@@ -40,7 +40,13 @@ const BELL: usize = PROCESS + PROCESSES;
 const NAPS_MAX: u32 = 4;
 
 /// How long after a process was about to become another program it is looked which descriptors it has kept.
-const EXEC_TIME: Duration = Duration::from_millis(20);
+const EXEC_TIMES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+
+/// How long a child that is being made may take to say that it is there, once its parent has ended.
+const CHILD_TIME: Duration = Duration::from_secs(10);
+
+/// What descriptors of shared sockets count.
+const MARKED_COUNT: u64 = MARK as u64;
 
 /// All that is shared.
 pub(crate) struct Sharing {
@@ -61,6 +67,8 @@ pub(crate) struct Sharing {
     to_wake: [u64; WATCHERS / 64],
     /// Processes that become other programs, and when to look at them.
     become_another: Vec<(Instant, u32)>,
+    /// Parts of processes that are not there, and since when.
+    orphans: HashMap<u32, Instant>,
     has_worked: bool,
     naps: u32,
 }
@@ -93,6 +101,7 @@ impl Sharing {
             wakers: (0..WATCHERS).map(|_| None).collect(),
             to_wake: [0; WATCHERS / 64],
             become_another: Vec::new(),
+            orphans: HashMap::new(),
             has_worked: false,
             naps: 0,
         };
@@ -199,15 +208,10 @@ impl Sharing {
             let Some(&(part, _)) = self.parts.get(&pid) else {
                 continue;
             };
-            // One that has gone is told by itself.
-            let Ok(open) = intercept::counters(pid) else {
-                continue;
-            };
             let descriptors: Vec<_> = self.memory.descriptors(part).collect();
             for (fd, _) in descriptors {
-                let is_it =
-                    |(at, count, _): &(i32, u64, bool)| *at == fd && *count == u64::from(MARK);
-                if !open.iter().any(is_it) {
+                let counter = intercept::counter(pid, fd).ok().flatten();
+                if !matches!(counter, Some((MARKED_COUNT, _))) {
                     self.let_go(part, fd);
                 }
             }
@@ -223,13 +227,17 @@ impl Sharing {
     /// Parts of children that were made and ended before they came to say so.
     fn sweep(&mut self) {
         let known: Vec<u32> = self.parts.values().map(|(part, _)| *part).collect();
+        let now = Instant::now();
         for part in (0..PROCESSES as u32).filter(|part| !known.contains(part)) {
             let pid = self.memory.process(part).pid.load(Ordering::Acquire);
-            // Those come one behind the other.
-            if pid == 0 {
-                break;
+            if pid == 0 || intercept::process(pid).is_ok() {
+                self.orphans.remove(&part);
+                continue;
             }
-            if intercept::process(pid).is_err() {
+            // The child of one that has just ended may come yet.
+            let seen = self.orphans.entry(part).or_insert(now);
+            if now.duration_since(*seen) > CHILD_TIME {
+                self.orphans.remove(&part);
                 self.leave(part);
             }
         }

@@ -8,6 +8,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
 
 use crate::bits::Bits;
 use crate::ring::{Positions, Ring};
@@ -365,15 +366,17 @@ impl Shared {
 
     /// As [`lock`](Self::lock), for the side that may not wait for long: gives up on one that holds it for too long, for it is stopped.
     pub fn lock_soon<'a>(&self, word: &'a AtomicU32) -> Option<Lock<'a>> {
-        const TRIES: u32 = 2000;
+        const AT_MOST: Duration = Duration::from_millis(20);
         const NOBODY: u32 = u32::MAX;
-        for tries in 0..TRIES {
+        let began = Instant::now();
+        for tries in 0_u32.. {
             let taken = word.compare_exchange(0, NOBODY, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_ok() {
                 return Some(Lock(word));
             }
             match tries % 16 {
-                0 => std::thread::yield_now(),
+                15 if began.elapsed() > AT_MOST => break,
+                15 => std::thread::yield_now(),
                 _ => std::hint::spin_loop(),
             }
         }

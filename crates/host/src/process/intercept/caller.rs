@@ -72,32 +72,18 @@ pub fn closes_on_exec(thread: u32, number: i32) -> io::Result<bool> {
     Ok(flags & libc::O_CLOEXEC as u32 != 0)
 }
 
-/// The descriptors of a thread's process that are counters (eventfd(2)), with what each counts and whether it is closed on exec.
+/// What a descriptor of a thread's process counts, if it is a counter (eventfd(2)), and whether it is closed on exec.
 ///
 /// # Errors
 ///
-/// The process has gone.
-pub fn counters(thread: u32) -> io::Result<Vec<(i32, u64, bool)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(format!("/proc/{thread}/fd"))? {
-        let entry = entry?;
-        let link = fs::read_link(entry.path());
-        if !link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]") {
-            continue;
-        }
-        let name = entry.file_name();
-        let Some(number) = name.to_str().and_then(|number| number.parse::<i32>().ok()) else {
-            continue;
-        };
-        let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{number}"))?;
-        let value = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
-        let count = value("eventfd-count:").and_then(|n| u64::from_str_radix(n.trim(), 16).ok());
-        let flags = value("flags:").and_then(|n| u32::from_str_radix(n.trim(), 8).ok());
-        if let (Some(count), Some(flags)) = (count, flags) {
-            found.push((number, count, flags & libc::O_CLOEXEC as u32 != 0));
-        }
-    }
-    Ok(found)
+/// There is none of that number, or the process has gone.
+pub fn counter(thread: u32, number: i32) -> io::Result<Option<(u64, bool)>> {
+    let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{number}"))?;
+    let value = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
+    let count = value("eventfd-count:").and_then(|n| u64::from_str_radix(n.trim(), 16).ok());
+    let flags = value("flags:").and_then(|n| u32::from_str_radix(n.trim(), 8).ok());
+    let closes = |flags| flags & libc::O_CLOEXEC as u32 != 0;
+    Ok(count.zip(flags.map(closes)))
 }
 
 /// A descriptor's place in an epoll set of its process.
