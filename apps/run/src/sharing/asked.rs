@@ -10,6 +10,7 @@ use std::time::Instant;
 use exos::net::{Interest, Token, Trigger};
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{Ask, PROCESSES, options, state};
+use rustix::net::Shutdown;
 
 use super::socket::{Entry, Flowing, Kind};
 use super::{EXEC_TIMES, MARKED_COUNT, PROCESS};
@@ -125,7 +126,16 @@ impl Supervisor {
         let kind = std::mem::replace(&mut entry.kind, Kind::Unshared(theirs.try_clone()?));
         let (family, local, peer) = (entry.family, entry.local, entry.peer);
         // Who uses its rings from now on sees that first, and who does now has its lock.
-        sharing.memory.socket(number).add(state::UNSHARED);
+        let socket = sharing.memory.socket(number);
+        socket.add(state::UNSHARED);
+        for (bit, how) in [
+            (state::NO_READS, Shutdown::Read),
+            (state::NO_WRITES, Shutdown::Write),
+        ] {
+            if socket.is(bit) {
+                rustix::net::shutdown(&theirs, how)?;
+            }
+        }
         let kind = self.unshared(number, kind)?;
         if let Some(sharing) = &mut self.sharing {
             sharing.tell_of(number, [true, true]);
@@ -223,7 +233,6 @@ impl Supervisor {
             .map_or_else(Vec::new, |rest| rest.as_bytes().to_vec());
         rest.extend(memory.outward(number).take(usize::MAX));
         let unread = memory.inward(number).take(usize::MAX);
-        let finished = socket.is(state::NO_WRITES);
-        Some(Flow::with(shared.stream, rest, unread, finished))
+        Some(Flow::with(shared.stream, rest, unread, shared.told_end))
     }
 }

@@ -210,8 +210,12 @@ impl Sharing {
             };
             let descriptors: Vec<_> = self.memory.descriptors(part).collect();
             for (fd, _) in descriptors {
-                let counter = intercept::counter(pid, fd).ok().flatten();
-                if !matches!(counter, Some((MARKED_COUNT, _))) {
+                let is_ours = match intercept::counter(pid, fd) {
+                    Ok(counter) => matches!(counter, Some((MARKED_COUNT, _))),
+                    // Of one that may not be looked into nothing is known.
+                    Err(error) => error.kind() != io::ErrorKind::NotFound,
+                };
+                if !is_ours {
                     self.let_go(part, fd);
                 }
             }

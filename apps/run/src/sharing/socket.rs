@@ -47,9 +47,10 @@ pub(crate) struct Flowing {
     pub stream: TcpStream,
     /// Taken out of the ring, and not taken by the connection.
     pub rest: Option<Slice>,
-    /// The peer's end was seen, and ours was told.
+    /// The peer's end was seen.
     peer_finished: bool,
-    told_end: bool,
+    /// Ours was told.
+    pub told_end: bool,
     moved: u64,
 }
 
@@ -250,6 +251,23 @@ impl Supervisor {
         let number = sharing.insert(entry);
         let number = number.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOBUFS))?;
         sharing.describe(number, bits);
+        if let Err(error) = self.put_shared((call, part), descriptor, number) {
+            self.sharing
+                .as_mut()
+                .and_then(|sharing| sharing.remove(number));
+            return Err(error);
+        }
+        Ok(number)
+    }
+
+    /// Gives a shared socket the options of one of the kernel's, and its place.
+    fn put_shared(
+        &self,
+        (call, part): (&Call, u32),
+        descriptor: &Descriptor,
+        number: u32,
+    ) -> io::Result<()> {
+        let sharing = self.sharing.as_ref().expect("a part of it");
         let socket = sharing.memory.socket(number);
         socket.set_option(options::NONBLOCK, descriptor.nonblocking);
         let milliseconds = |which| {
@@ -273,7 +291,7 @@ impl Supervisor {
         let close_on_exec = intercept::closes_on_exec(call.thread, fd)?;
         self.calls.replace(call, fd, made.as_fd(), close_on_exec)?;
         sharing.memory.assign(part, fd, number);
-        Ok(number)
+        Ok(())
     }
 
     pub fn share_listener(
