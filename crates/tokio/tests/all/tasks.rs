@@ -162,7 +162,9 @@ fn errors_come_as_from_the_kernel() {
         );
         let broken = stream.write(b"more").await.unwrap_err();
         assert_eq!(broken.kind(), ErrorKind::BrokenPipe);
-        (reset, TcpStream::connect(&net, at).await.unwrap_err())
+        // A port that no other test is given meanwhile.
+        let nobody = SocketAddr::new(at.ip(), 1);
+        (reset, TcpStream::connect(&net, nobody).await.unwrap_err())
     })
     .unwrap();
     resetting.join().unwrap();

@@ -295,6 +295,24 @@ fn send_from_there(lab: &Lab, port: u16, first: u16, count: u16) {
     });
 }
 
+/// Side b learns our hardware address. What it sends while it asks for that, it may send in another order.
+fn know_us_there(lab: &Lab) {
+    let knows = || {
+        let table = std::fs::read_to_string("/proc/thread-self/net/arp").expect("it is there");
+        let mut entries = table.lines().map(|line| line.split_ascii_whitespace());
+        entries.any(|mut entry| entry.next() == Some(OURS) && entry.nth(1) == Some("0x2"))
+    };
+    let known = within(Duration::from_secs(20), || {
+        lab.over_there(|| {
+            let socket = UdpSocket::bind(("10.78.0.2", 0)).expect("free");
+            // To nobody.
+            socket.send_to(&[], (OURS, 1)).expect("a route");
+            knows()
+        })
+    });
+    assert!(known, "it has an entry for us");
+}
+
 /// Takes `count` frames, and looks whether they are these in order. Frames with lower numbers were sent before, and are passed over.
 #[track_caller]
 fn take(link: &mut Link, first: u16, count: u16) {
@@ -334,6 +352,7 @@ fn frames_arrive_in_memory_while_a_program_is_awake() {
         unreachable!("the daemon lends no others")
     };
     xdp.receive_past_interface(&arrivals).expect("an array");
+    know_us_there(&lab);
     // Nobody has looked yet.
     send_from_there(&lab, claim.port, 0, 5);
     let passed = || counter(&lab, attached.slot, "rx_packets") == 5;
