@@ -59,6 +59,9 @@ peer=$!
 await peer_of curl -so /dev/null http://10.10.0.2:8000/small
 at=http://10.10.0.2:8000
 same "curl: from our address" "200 $ip" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' $at/noise)"
+# Without the library all below would pass as well.
+asks='import os, socket; s = socket.create_connection(("10.10.0.2", 8000)); print(os.readlink(f"/proc/self/fd/{s.fileno()}"))'
+has "what stands for a connection" "$([ "$way" ] && echo eventfd || echo socket:)" "$(run -- python3 -c "$asks")"
 check "curl: every byte" cmp "$work/got" "$work/docs/noise"
 same "curl: IPv6" "200 fd10::10" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' "http://[fd10::2]:8000/small")"
 run -- curl -s http://10.10.0.2:7999/ 2>"$work/err"; same "curl: a refused connection, and its status" 7 $?

@@ -65,7 +65,7 @@ pub fn give_back() {
     let _ = unsafe { libc::malloc_trim(0) };
 }
 
-/// Has the allocator make at most so many heaps, which its threads share: one for each loop. Each heap keeps its end, however
+/// Has the allocator make at most this many heaps, which its threads share: one for each loop. Each heap keeps its end, however
 /// little is in use. To be called before threads are started. Does nothing where the C library is not glibc.
 pub fn limit_heaps(count: usize) {
     #[cfg(target_env = "gnu")]

@@ -19,7 +19,7 @@ fn serve(
     serve_at(UdpSocket::bind((LOOPBACK, 0)).unwrap(), count, answers)
 }
 
-/// The same over this socket.
+/// As above, over this socket.
 fn serve_at(
     socket: UdpSocket,
     count: usize,

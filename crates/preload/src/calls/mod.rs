@@ -37,7 +37,7 @@ unsafe fn parts<'a>(iov: *const Iovec, count: usize) -> Result<&'a [Iovec], i32>
     match count {
         0 => Ok(&[]),
         1..=MOST if !iov.is_null() => {
-            // SAFETY: the program says that there are so many.
+            // SAFETY: the program says that there are this many.
             Ok(unsafe { std::slice::from_raw_parts(iov, count) })
         }
         1..=MOST => Err(EFAULT),

@@ -458,7 +458,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the word is not `value` any more, is woken, a signal comes, or for so many milliseconds. Gives `false` when a
+    /// Waits until the word is not `value` any more, is woken, a signal comes, or that many milliseconds pass. Gives `false` when a
     /// signal has interrupted it.
     pub fn wait_on(&self, word: &AtomicU32, value: u32, timeout: Option<u64>) -> bool {
         const WAIT: i32 = 0;
