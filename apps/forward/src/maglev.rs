@@ -30,7 +30,7 @@ pub struct Candidate {
 /// The table.
 #[derive(Clone, Debug)]
 pub struct Maglev {
-    /// For each entry one more than the place of its server among the candidates.
+    /// For each entry one more than the place of its server among the candidates. A single entry where there is one server.
     entries: Vec<u16>,
 }
 
@@ -98,18 +98,18 @@ impl Building {
         let mut all: Vec<(u16, &Candidate)> = weighty.collect();
         // The order of turns is that of names, so that anyone who knows the same servers makes the same table.
         all.sort_by_key(|(_, server)| server.name);
-        let only = match &all[..] {
-            [(place, _)] => Some(*place + 1),
-            _ => None,
+        let (entries, left) = match &all[..] {
+            [(place, _)] => (vec![*place + 1], 0),
+            _ => (vec![FREE; len], len),
         };
         let turns = all.into_iter().map(|(place, s)| Turn::new(place, s, len));
         Some(Self {
-            entries: vec![only.unwrap_or(FREE); len],
+            entries,
             turns: turns.collect(),
             most,
             at: 0,
             is_looking: false,
-            left: if only.is_some() { 0 } else { len },
+            left,
         })
     }
 
@@ -198,10 +198,10 @@ mod tests {
 
     /// Entries that belong to other servers in the one than in the other, as servers are called.
     fn moved(a: (&Maglev, &[Candidate]), b: (&Maglev, &[Candidate])) -> f64 {
+        let len = a.0.entries.len().max(b.0.entries.len());
         let name = |(table, servers): (&Maglev, &[Candidate]), at: usize| {
-            servers[usize::from(table.entries[at] - 1)].name
+            servers[usize::from(table.entries[at * table.entries.len() / len] - 1)].name
         };
-        let len = a.0.entries.len();
         let count = (0..len).filter(|&at| name(a, at) != name(b, at)).count();
         count as f64 / len as f64
     }

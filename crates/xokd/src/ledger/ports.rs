@@ -135,10 +135,10 @@ impl Ports {
         let count: u32 = bits.iter().map(|word| word.count_ones()).sum();
         let mut left = self.below(count)?;
         for (at, word) in bits.iter().enumerate() {
-            if let Some(bit) = nth_one(*word, left) {
-                return Some(FIRST + at as u16 * 64 + bit);
-            }
-            left -= word.count_ones();
+            let Some(beyond) = left.checked_sub(word.count_ones()) else {
+                return Some(FIRST + at as u16 * 64 + nth_one(*word, left));
+            };
+            left = beyond;
         }
         None
     }
@@ -185,10 +185,10 @@ fn bits_of(ranges: &[RangeInclusive<u16>]) -> Bits {
     bits
 }
 
-/// The place of a word's n-th one, counted from 0 and from the low end.
-fn nth_one(word: u64, n: u32) -> Option<u16> {
-    let lower = (0..n).fold(word, |word, _| word & word.wrapping_sub(1));
-    (lower != 0).then(|| lower.trailing_zeros() as u16)
+/// The place of a word's n-th one, counted from 0 and from the low end; the word has more than `n`.
+fn nth_one(word: u64, n: u32) -> u16 {
+    let higher = (0..n).fold(word, |word, _| word & word.wrapping_sub(1));
+    higher.trailing_zeros() as u16
 }
 
 #[cfg(test)]

@@ -54,6 +54,23 @@ impl Tables {
         self.0.map(Map::raw_fd)
     }
 
+    /// Takes all out of the tables that [`Self::fill`] does not write whole.
+    pub fn empty(&self) {
+        let maps = &self.0;
+        for map in [
+            &maps.flows,
+            &maps.member_flows,
+            &maps.sole_owners,
+            &maps.addresses,
+            &maps.fragments,
+            &maps.by_ifindex,
+        ] {
+            for key in map.keys().unwrap() {
+                map.delete(&key).unwrap();
+            }
+        }
+    }
+
     /// Put the model's tables into the kernel's.
     pub fn fill(&self, model: &Model) {
         let maps = &self.0;
