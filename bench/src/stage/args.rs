@@ -1,6 +1,7 @@
 //! What the user may choose of every experiment that has a wire.
 
 use exos_host::{Error, Result};
+use exos_program::units::parse_seconds;
 use std::path::PathBuf;
 
 /// How cells are chosen, how often they are measured, and where the results go.
@@ -19,6 +20,10 @@ pub struct CommonArgs {
     /// --quick 1]
     #[arg(long)]
     pub runs: Option<u32>,
+    /// How long each measurement lasts: 300ms, 2, 1m; in whole seconds by wrk, ab and httperf [default: 2s, with --quick 1s; for sharing
+    /// 3s, with --quick 1s; for tcp 4s; for link 1s, with --quick 200ms]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<f64>,
     /// Write the results as JSON to this file; - for standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -40,6 +45,11 @@ impl CommonArgs {
     /// How often each cell is measured: this often unless the user says otherwise.
     pub(crate) fn runs(&self, default: u32) -> u32 {
         self.runs.unwrap_or(if self.quick { 1 } else { default })
+    }
+
+    /// How long each measurement lasts, in seconds: this long unless the user says otherwise.
+    pub(crate) fn seconds(&self, default: f64) -> f64 {
+        self.duration.unwrap_or(default)
     }
 
     /// Whether a cell was asked for.
@@ -69,10 +79,26 @@ macro_rules! shown_as_on_the_command_line {
 }
 pub(crate) use shown_as_on_the_command_line;
 
-/// An error unless a measurement lasts for a time that makes sense, which an option gave.
-pub(crate) fn check_seconds(option: &str, seconds: f64) -> Result<()> {
+/// The seconds that a measurement lasts for.
+fn duration(text: &str) -> std::result::Result<f64, String> {
+    let seconds = parse_seconds(text)?.as_secs_f64();
     match (0.1..=600.0).contains(&seconds) {
-        true => Ok(()),
-        false => Err(Error::new(format!("{option} must be from 0.1 to 600"))),
+        true => Ok(seconds),
+        false => Err("it must be from 100ms to 10m".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_has_a_unit_or_is_in_seconds_and_makes_sense() {
+        for (text, seconds) in [("300ms", 0.3), ("2", 2.0), ("1.5s", 1.5), ("1m", 60.0)] {
+            assert_eq!(duration(text), Ok(seconds));
+        }
+        for text in ["0", "99ms", "601", "1e6", "-1", "soon", "NaN"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
     }
 }

@@ -5,10 +5,10 @@ use crate::common::{Session, assert_refused, assert_unwritable_files_are_told};
 use exos_bench::Results as _;
 use exos_bench::http::{Client, HttpArgs, Report, measure, run};
 
-/// Measures in a lab that goes again, for this many seconds each.
-fn measured(test: &str, seconds: &str, arguments: &[&str]) -> Option<Report> {
+/// Measures in a lab that goes again, for this long each.
+fn measured(test: &str, duration: &str, arguments: &[&str]) -> Option<Report> {
     let session = Session::begin(&format!("b{test}"), &["nginx", "wrk"])?;
-    let how = ["--runs", "1", "--duration", seconds];
+    let how = ["--runs", "1", "--duration", duration];
     let args: HttpArgs = session.args(&[arguments, &how].concat());
     let report = measure(&args).expect("all is there");
     session.assert_nothing_is_left();
@@ -27,7 +27,7 @@ fn both_clients_measure_beside_the_limit_of_the_link() {
     ];
     let Some(report) = measured(
         "d",
-        "0.5",
+        "200ms",
         &[&arguments[..], &["--sizes", "100,10K"]].concat(),
     ) else {
         return;
@@ -83,7 +83,7 @@ fn both_clients_measure_beside_the_limit_of_the_link() {
 fn each_specialisation_is_measured() {
     let arguments = ["--servers", "exos,sockets", "--groups", "specialisations"];
     let cell = ["--only", "plain/new/10K"];
-    let Some(report) = measured("s", "0.5", &[&arguments[..], &cell].concat()) else {
+    let Some(report) = measured("s", "200ms", &[&arguments[..], &cell].concat()) else {
         return;
     };
     let [case] = &report.specialisations[..] else {
@@ -116,7 +116,7 @@ fn latency_and_slow_readers_are_measured() {
         "--readers",
         "64",
     ];
-    let Some(report) = measured("l", "1", &arguments) else {
+    let Some(report) = measured("l", "500ms", &arguments) else {
         return;
     };
     assert_eq!(report.latency.len(), 2);
@@ -152,7 +152,7 @@ fn latency_and_slow_readers_are_measured() {
 #[test]
 fn two_cores_are_measured_against_one() {
     let arguments = ["--servers", "exos", "--groups", "cores"];
-    let Some(report) = measured("c", "1", &arguments) else {
+    let Some(report) = measured("c", "500ms", &arguments) else {
         return;
     };
     assert_eq!(report.cores.len(), 4, "two clients, new and persistent");
@@ -190,7 +190,6 @@ fn two_cores_are_measured_against_one() {
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
     let cases = [
         (["--runs", "0"], "--runs"),
-        (["--duration", "0"], "--duration"),
         (["--connections", "5000"], "--connections"),
         (["--sizes", "1000M"], "1000 MB"),
         (["--readers", "0"], "--readers"),

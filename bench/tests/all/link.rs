@@ -8,7 +8,6 @@ use exos_bench::link::{LinkArgs, Way, measure, run};
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
     let cases = [
         (["--runs", "0"], "--runs"),
-        (["--seconds", "0"], "--seconds"),
         (["--only", "no-such"], "no cell"),
     ];
     assert_refused(measure, &cases);

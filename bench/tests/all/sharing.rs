@@ -9,7 +9,6 @@ use exos_bench::sharing::{Goal, SharingArgs, measure, run};
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
     let cases = [
         (["--runs", "0"], "--runs"),
-        (["--seconds", "0"], "--seconds"),
         (["--rate", "0"], "--rate"),
         (["--uid", "0"], "--uid"),
     ];
@@ -43,7 +42,7 @@ fn every_group_measures_something_and_leaves_nothing() {
         "persistent/exos/64",
     ];
     let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
-    let how = ["--quick", "--seconds", "0.5"];
+    let how = ["--quick", "--duration", "200ms"];
     let args: SharingArgs = session.args(&[&only[..], &how].concat());
     let report = measure(&args).expect("all is there");
     let figure = |name: &str| {

@@ -1,7 +1,7 @@
 //! What the user may choose of `exos bench link`.
 
 use super::way::Way;
-use crate::stage::args::{CommonArgs, check_seconds, shown_as_on_the_command_line};
+use crate::stage::args::{CommonArgs, shown_as_on_the_command_line};
 use exos_host::{Error, Result};
 
 /// Groups of cells.
@@ -29,16 +29,13 @@ pub struct LinkArgs {
     /// Ways of sending to measure, in this order, separated by commas; skips those that this machine does not have
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Way::ALL)]
     pub ways: Vec<Way>,
-    /// Seconds per measurement [default: 1, with --quick 0.2]
-    #[arg(long)]
-    pub seconds: Option<f64>,
 }
 
 impl LinkArgs {
     /// How long one measurement lasts.
     pub(super) fn seconds(&self) -> f64 {
         let default = if self.common.quick { 0.2 } else { 1.0 };
-        self.seconds.unwrap_or(default)
+        self.common.seconds(default)
     }
 
     /// Of the cells of a group those that were asked for.
@@ -58,7 +55,6 @@ impl LinkArgs {
             let what = "there is nothing to measure: give at least one group and way";
             return Err(Error::new(what));
         }
-        self.common.check()?;
-        check_seconds("--seconds", self.seconds())
+        self.common.check()
     }
 }

@@ -1,6 +1,6 @@
 //! What the user may choose of `exos bench sharing`.
 
-use crate::stage::args::{CommonArgs, check_seconds};
+use crate::stage::args::CommonArgs;
 use exos_host::{Error, Result};
 
 /// Groups of figures.
@@ -25,9 +25,6 @@ pub struct SharingArgs {
     /// Groups to measure, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Protection, Group::Demultiplexing, Group::Fairness, Group::Daemon])]
     pub groups: Vec<Group>,
-    /// Seconds per measurement [default: 3, with --quick 1]
-    #[arg(long)]
-    pub seconds: Option<f64>,
     /// Bandwidth of the shared link in Mbit/s; it must be less than one core can send through the daemon, or the core
     /// is shared instead of the link
     #[arg(long, default_value_t = 500)]
@@ -41,7 +38,7 @@ impl SharingArgs {
     /// How long one measurement lasts.
     pub(super) fn seconds(&self) -> f64 {
         let default = if self.common.quick { 1.0 } else { 3.0 };
-        self.seconds.unwrap_or(default)
+        self.common.seconds(default)
     }
 
     /// Says what cannot be measured, before anything is made.
@@ -58,7 +55,6 @@ impl SharingArgs {
                 "--uid must not be root's: what is measured is programs without privilege",
             );
         }
-        self.common.check()?;
-        check_seconds("--seconds", self.seconds())
+        self.common.check()
     }
 }

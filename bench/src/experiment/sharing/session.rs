@@ -77,11 +77,11 @@ impl<'a> Session<'a> {
     pub fn new(args: &'a SharingArgs) -> Result<Self> {
         let mut common = args.common.clone();
         common.runs = Some(common.runs(5));
+        common.duration = Some(args.seconds());
         let web = WebArgs {
             common,
             connection: Vec::new(),
             connections: 64,
-            duration: Some(args.seconds()),
             uid: args.uid,
         };
         let web = WebStage::new(&web, &[DOCUMENT])?;

@@ -1,6 +1,6 @@
 //! What the user may choose of `exos bench tcp`.
 
-use crate::stage::args::{CommonArgs, check_seconds};
+use crate::stage::args::CommonArgs;
 use exos_host::{Error, Result};
 
 /// Groups of cells.
@@ -25,9 +25,6 @@ pub struct TcpArgs {
     /// Groups to measure, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Wire, Group::Flood, Group::Fair, Group::Bulk])]
     pub groups: Vec<Group>,
-    /// Seconds per measurement
-    #[arg(long, default_value_t = 4.0)]
-    pub seconds: f64,
     /// Bandwidth of the emulated link in Mbit/s; 0: as fast as the emulator can
     #[arg(long, default_value_t = 200)]
     pub rate: u64,
@@ -47,6 +44,11 @@ pub struct TcpArgs {
 }
 
 impl TcpArgs {
+    /// How long one measurement lasts.
+    pub(super) fn seconds(&self) -> f64 {
+        self.common.seconds(4.0)
+    }
+
     /// Of the cells of a group those that were asked for.
     pub(super) fn wanted<C: ToString>(
         &self,
@@ -63,7 +65,6 @@ impl TcpArgs {
         if self.groups.is_empty() {
             return Err(Error::new("there is nothing to measure: give a group"));
         }
-        self.common.check()?;
-        check_seconds("--seconds", self.seconds)
+        self.common.check()
     }
 }

@@ -265,7 +265,7 @@ fn measure_one(session: &Session<'_>, cell: &Cell, who: Contender, seed: u64) ->
         Contender::LinuxBbr => "bbr",
     };
     let peer = session.listen(&lab, cell.role.other(), congestion)?;
-    let seconds = session.args.seconds;
+    let seconds = session.args.seconds();
     let (measured, own) = if who == Contender::Exos {
         let ours = start_ours(session, &lab, cell.role)?;
         let measured = peer.measured(session, seconds)?;

@@ -133,7 +133,7 @@ fn measure_one(session: &Session<'_>, pair: Pair, seed: u64) -> Result<[f64; 2]>
         congestion: "cubic".to_owned(),
         connections: 2,
         warmup,
-        seconds: session.args.seconds + more,
+        seconds: session.args.seconds() + more,
     };
     let peer = session.helper(&lab, Side::B, &listener)?;
     let mut started: Vec<Started> = Vec::new();

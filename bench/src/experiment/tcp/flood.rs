@@ -137,7 +137,7 @@ fn measure_one(session: &Session<'_>, name: &str) -> Result<Flood> {
     } else {
         serve_on_linux(session, &lab)?
     };
-    let seconds = session.args.seconds;
+    let seconds = session.args.seconds();
     let phase = Duration::from_secs_f64(seconds);
     let to = SocketAddrV4::new(if is_ours { EXOS } else { LINUX }, PORT);
     let clients = Clients {
@@ -188,5 +188,5 @@ fn flood(session: &Session<'_>, lab: &Lab, to: SocketAddrV4, end: Instant) -> Re
         rate: session.args.flood_rate * 1000,
     };
     let flood = session.helper(lab, Side::B, &syns)?;
-    flood.measured(session, session.args.seconds)
+    flood.measured(session, session.args.seconds())
 }

@@ -144,7 +144,7 @@ pub fn measure(args: &TcpArgs) -> Result<Report> {
         exos: session.version()?,
         exos_congestion_control: args.ours.clone(),
         runs: session.runs,
-        seconds: args.seconds,
+        seconds: args.seconds(),
         rate_mbit_per_sec: args.rate,
         notes: session.notes(),
         wire,

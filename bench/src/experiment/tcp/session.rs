@@ -114,7 +114,7 @@ impl Session<'_> {
             congestion: congestion.to_owned(),
             connections: 1,
             warmup: 0.0,
-            seconds: self.args.seconds,
+            seconds: self.args.seconds(),
         };
         self.helper(lab, Side::B, &listener)
     }

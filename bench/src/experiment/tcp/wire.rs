@@ -129,7 +129,7 @@ fn packets_per_sec(session: &Session<'_>, lab: &Lab, name: &str) -> Result<f64> 
 
 /// What a sender of plain frames on side a gets to a receiver of them.
 fn frames_per_sec(session: &Session<'_>, lab: &Lab, way: LinkWay) -> Result<f64> {
-    let (mac, seconds) = (mac_of(lab, Side::A)?.0, session.args.seconds);
+    let (mac, seconds) = (mac_of(lab, Side::A)?.0, session.args.seconds());
     let receiver = FrameReceiver { way, mac, seconds };
     let receiver = session.helper(lab, Side::B, &receiver)?;
     let mac = mac_of(lab, Side::B)?.0;
@@ -141,7 +141,7 @@ fn frames_per_sec(session: &Session<'_>, lab: &Lab, way: LinkWay) -> Result<f64>
 
 /// Bits a second from our stack on side a to our stack on side b.
 fn to_ourselves(session: &Session<'_>, lab: &Lab, more: &str) -> Result<f64> {
-    let (port, seconds) = (PEER.port(), session.args.seconds);
+    let (port, seconds) = (PEER.port(), session.args.seconds());
     let mut server = session.exos(lab, Side::B, &format!("discard --port {port}"))?;
     session.await_address(&mut server)?;
     let chargen = format!("chargen --connect {EXOS_B}:{port} --seconds {seconds}{more}");
@@ -156,7 +156,7 @@ fn to_ourselves(session: &Session<'_>, lab: &Lab, more: &str) -> Result<f64> {
 /// Bits a second from side a to side b, or back; side a is ours or Linux's.
 fn with_linux(session: &Session<'_>, lab: &Lab, role: Role, is_ours: bool) -> Result<f64> {
     let peer = session.listen(lab, role.other(), "cubic")?;
-    let seconds = session.args.seconds;
+    let seconds = session.args.seconds();
     let measured = if is_ours {
         let client = session.exos(
             lab,

@@ -1,7 +1,7 @@
 //! What the user may choose of every experiment with web servers.
 
 use crate::limits::{CONNECTIONS_MAX, SIZE_MAX};
-use crate::stage::args::{CommonArgs, check_seconds, shown_as_on_the_command_line};
+use crate::stage::args::{CommonArgs, shown_as_on_the_command_line};
 use crate::stage::request::{Connection, Size};
 use exos_host::{Error, Result};
 use schemars::JsonSchema;
@@ -19,9 +19,6 @@ pub struct WebArgs {
     /// Connections that the client keeps busy at once
     #[arg(long, default_value_t = 64)]
     pub connections: u32,
-    /// Seconds per measurement, in whole ones by wrk, ab and httperf [default: 2, with --quick 1]
-    #[arg(long)]
-    pub duration: Option<f64>,
     /// User ID, not root's, that exos runs as when the daemon provides its link
     #[arg(long, default_value_t = 65534)]
     pub uid: u32,
@@ -59,8 +56,8 @@ impl std::ops::Deref for WebArgs {
 
 impl WebArgs {
     /// How long one measurement lasts, in seconds.
-    pub(crate) fn duration(&self) -> f64 {
-        self.duration.unwrap_or(if self.quick { 1.0 } else { 2.0 })
+    pub(crate) fn seconds(&self) -> f64 {
+        self.common.seconds(if self.quick { 1.0 } else { 2.0 })
     }
 
     /// Says what cannot be measured, before anything is made.
@@ -70,7 +67,6 @@ impl WebArgs {
         if self.connection.is_empty() {
             return wrong("there is nothing to measure: give a kind of connection".into());
         }
-        check_seconds("--duration", self.duration())?;
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return wrong(format!("--connections must be from 1 to {CONNECTIONS_MAX}"));
         }

@@ -60,7 +60,7 @@ impl WebStage {
         Ok(Self {
             stage,
             args: args.clone(),
-            seconds: args.duration(),
+            seconds: args.seconds(),
             connections: args.connections,
             wire: WireArgs::default(),
         })
