@@ -126,8 +126,9 @@ pub const BUSY_POLL_US: i32 = 20;
 /// How long to wait for a queue that another socket holds. The kernel releases
 /// a queue some 30 ms after its last holder has gone, later on a busy machine: a
 /// worker of its own does it, which has to wait for the lock of all network
-/// configuration. This bounds the wait when the holder has not gone.
-pub const QUEUE_RELEASE_WAIT: Duration = Duration::from_secs(4);
+/// configuration, and which has taken more than 4 s beside other work. This
+/// bounds the wait when the holder has not gone.
+pub const QUEUE_RELEASE_WAIT: Duration = Duration::from_secs(10);
 
 /// How often to try meanwhile.
 pub const QUEUE_RETRY_INTERVAL: Duration = Duration::from_millis(5);

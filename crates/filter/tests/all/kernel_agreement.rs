@@ -12,6 +12,7 @@ use exos_host::bpf::{Map, Prog, permitted};
 use exos_testing::ebpf::disassemble;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const PASS: u32 = 2;
 const DROP: u32 = 1;
@@ -34,7 +35,15 @@ fn allowed(test: &str) -> bool {
     }
 }
 
+/// The kernel frees a program some time after its descriptor is closed, by work in a queue of the processor's. A thousand pieces
+/// of it that wait for a load fill the queue, and loads wait for work behind them (Linux 6.18: for ever). So each 64th load
+/// begins when programs that were closed before are free.
 fn load(program: &Program, what: &dyn std::fmt::Display) -> Prog {
+    static LOADS: AtomicU32 = AtomicU32::new(0);
+    if LOADS.fetch_add(1, Relaxed) % 64 == 63 {
+        // SAFETY: a call without pointers, which waits for a grace period of RCU (membarrier(2)).
+        unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    }
     Prog::load(&program.words(), "agreement", true)
         .unwrap_or_else(|e| panic!("{what}\n{}\n{}\n{e}", disassemble(&program.words()), e.log))
 }
