@@ -346,6 +346,8 @@ def kept(c, run):
 
 def play(host, seed):
     faulthandler.dump_traceback_later(50, exit=True)
+    # Its first call takes locks, which a child inherits from a thread that holds them.
+    tempfile.NamedTemporaryFile().close()
     chance = random.Random(int(seed))
     only = [way for way in WAYS if way.__name__ in os.environ.get("WAYS", "").split()] or WAYS
 
