@@ -19,8 +19,7 @@ use exos_wire::ndp::{
 };
 use exos_wire::quoted::Quoted;
 use exos_wire::tcp::{
-    self, FastOpenCookie, RawOptions, SackBlocks, TcpOptions, TcpView, Timestamps, UserTimeout,
-    options_len,
+    self, FastOpenCookie, RawOptions, SackBlocks, TcpOptions, TcpView, Timestamps, options_len,
 };
 use exos_wire::udp::{self, UdpView};
 use exos_wire::{SeqNumber, Sum, checksum, protocol};
@@ -301,10 +300,6 @@ fn make_options(data: &[u8]) -> TcpOptions {
             echo: word(),
         });
     }
-    if present & 16 != 0 {
-        let (minutes, value) = (word() & 1 != 0, (word() & 0x7fff) as u16);
-        options.user_timeout = Some(UserTimeout { minutes, value });
-    }
     for _ in 0..present >> 5 & 3 {
         options.sack.push(SeqNumber(word()), SeqNumber(word()));
     }
@@ -357,15 +352,9 @@ fn options_by_index(data: &[u8]) -> TcpOptions {
                 value: word(at + 2),
                 echo: word(at + 6),
             });
-        } else if kind == 28 && len == 4 {
-            let value = (word(at) & 0x7fff) as u16;
-            found.user_timeout = Some(UserTimeout {
-                minutes: data[at + 2] >= 0x80,
-                value,
-            });
         } else if kind == 34 && (len == 2 || (6..=18).contains(&len) && len % 2 == 0) {
             found.fast_open = FastOpenCookie::new(&data[at + 2..at + len]);
-        } else if [2, 3, 4, 5, 8, 28, 34].contains(&kind) {
+        } else if [2, 3, 4, 5, 8, 34].contains(&kind) {
             found.malformed = true;
         }
         at += len;

@@ -160,14 +160,6 @@ pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(75);
 /// not end a connection (RFC 1122 §4.2.3.6).
 pub const KEEPALIVE_COUNT: u8 = 9;
 
-/// A peer's user timeout option does not make us give up earlier than this: R2 (RFC 9293 §3.8.3), as
-/// RFC 5482 §3.1 suggests for L_LIMIT.
-pub const USER_TIMEOUT_MIN: Duration = Duration::from_secs(100);
-
-/// Nor later than this: a peer that vanishes holds our data for an hour at most (RFC 5482 §3.1,
-/// U_LIMIT, and §6 on why there must be one).
-pub const USER_TIMEOUT_MAX: Duration = Duration::from_secs(3600);
-
 /// FIN-WAIT-2 of a program that throws away what comes ends after this, as Linux's `tcp_fin_timeout`; data do
 /// not prolong it.
 pub const FIN_WAIT_2: Duration = Duration::from_secs(60);

@@ -16,8 +16,7 @@ pub mod options;
 
 pub use flags::TcpFlags;
 pub use options::{
-    FastOpenCookie, RawOption, RawOptions, SackBlocks, TcpOptions, Timestamps, UserTimeout,
-    options_len,
+    FastOpenCookie, RawOption, RawOptions, SackBlocks, TcpOptions, Timestamps, options_len,
 };
 
 /// Bytes of a header without options.

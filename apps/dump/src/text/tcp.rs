@@ -1,7 +1,7 @@
 //! TCP segments (RFC 9293 §3.1), with sequence numbers relative to the connection's first.
 
 use exos_wire::tcp::{
-    self, LEN, TcpFlags, UserTimeout,
+    self, LEN, TcpFlags,
     options::{
         END, FAST_OPEN, MSS, NOP, SACK, SACK_PERMITTED, TIMESTAMPS, USER_TIMEOUT, WINDOW_SCALE,
     },
@@ -194,8 +194,8 @@ impl Line<'_> {
             // RFC 5482: one bit says whether the other 15 count minutes.
             USER_TIMEOUT => {
                 let word = option.be16(0)?;
-                let (minutes, value) = (word >> 15 != 0, word & 0x7fff);
-                let secs = UserTimeout { minutes, value }.secs();
+                let unit_secs = if word >> 15 != 0 { 60 } else { 1 };
+                let secs = u32::from(word & 0x7fff) * unit_secs;
                 write!(self, " {word:#x} {secs}");
             }
             _ => {}

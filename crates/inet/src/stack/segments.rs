@@ -234,7 +234,6 @@ fn is_timestamps_alone(options: &TcpOptions) -> bool {
         && options.sack.is_empty()
         && options.mss.is_none()
         && options.window_scale.is_none()
-        && options.user_timeout.is_none()
         && options.fast_open.is_none()
 }
 

@@ -1,12 +1,11 @@
-//! Silence: keepalive, the user timeout and its option, and what ICMP says meanwhile.
+//! Silence: keepalive, the user timeout, and what ICMP says meanwhile.
 
 use crate::forge;
 
 use exos_inet::icmp;
-use exos_inet::tcp::{Keepalive, ListenOptions, SynCookies};
+use exos_inet::tcp::Keepalive;
 use exos_sim::prelude::*;
-use exos_wire::tcp::TcpView;
-use forge::{host_unreachable, overhear, tcp_at};
+use forge::{host_unreachable, overhear};
 
 const KEEPALIVE: Keepalive = Keepalive {
     idle: secs(10),
@@ -16,12 +15,8 @@ const KEEPALIVE: Keepalive = Keepalive {
 
 /// An idle connection, 10 ms apart, opened at 0, its trace cleared.
 fn idle(options: &Options) -> (Sim, Conn) {
-    idle_with(options, ListenOptions::default())
-}
-
-fn idle_with(options: &Options, listen: ListenOptions) -> (Sim, Conn) {
     let mut sim = Sim::new(Seed(7)).latency(ms(10));
-    sim.server.listen_with(80, Plan::LISTEN, listen);
+    sim.server.listen(80, Plan::LISTEN);
     let conn = sim
         .client
         .connect_with(sim.server.addr(), Plan::MANUAL, options);
@@ -208,86 +203,6 @@ fn a_closed_window_is_no_silence() {
         |s| s.server.endpoint(server).received.len() == 1_000_000,
         at_most(secs(100)),
     );
-}
-
-/// RFC 5482: both sides say what they want, and both adopt the longer, within bounds.
-#[test]
-fn the_user_timeout_option() {
-    let wish = |time: Option<u64>| Options {
-        user_timeout_option: time.map(secs),
-        ..Options::default()
-    };
-    let cases = [
-        (Some(300), Some(600), [Some(600), Some(600)]),
-        (Some(10), Some(20), [Some(100), Some(100)]),
-        (Some(50_000), Some(20), [Some(3600), Some(3600)]),
-        (Some(300), None, [None, None]),
-        (None, None, [None, None]),
-    ];
-    for cookies in [SynCookies::WhenFull, SynCookies::Always] {
-        for (client, server, expected) in cases {
-            let listen = ListenOptions {
-                connection: wish(server),
-                syn_cookies: cookies,
-                ..ListenOptions::default()
-            };
-            let (mut sim, conn) = idle_with(&wish(client), listen);
-            sim.run_for(ms(100));
-            let agreed = [
-                sim.client.info(conn).unwrap().user_timeout,
-                sim.server.info(sim.server.nth(0)).unwrap().user_timeout,
-            ];
-            assert_eq!(
-                agreed,
-                expected.map(|e| e.map(secs)),
-                "{client:?} {server:?}"
-            );
-        }
-    }
-    // The program's own word stands against the peer's wish.
-    let firm = Options {
-        user_timeout: Some(secs(7)),
-        ..wish(Some(300))
-    };
-    let listen = ListenOptions {
-        connection: wish(Some(600)),
-        ..ListenOptions::default()
-    };
-    let (sim, conn) = idle_with(&firm, listen);
-    assert_eq!(sim.client.info(conn).unwrap().user_timeout, Some(secs(7)));
-}
-
-/// RFC 5482 §3: on the SYN, and on the first segment without SYN, of both sides.
-#[test]
-fn where_the_option_is_sent() {
-    let options = Options {
-        user_timeout_option: Some(secs(40_000)),
-        ..Options::default()
-    };
-    let mut sim = Sim::new(Seed(7)).latency(ms(10));
-    let listen = ListenOptions {
-        connection: options.clone(),
-        ..ListenOptions::default()
-    };
-    sim.server.listen_with(80, Plan::LISTEN, listen);
-    let heard = overhear(&mut sim);
-    let plan = Plan {
-        send: 5000,
-        ..Plan::MANUAL
-    };
-    sim.client.connect_with(sim.server.addr(), plan, &options);
-    sim.run_for(secs(1));
-    let mut carried = [Vec::new(), Vec::new()];
-    for (from, frame) in heard.borrow().iter() {
-        let segment = TcpView::parse(&frame[tcp_at(frame)..]).unwrap();
-        carried[*from].push(segment.options().user_timeout.map(|o| o.secs()));
-        assert!(frame.len() <= 1514);
-    }
-    for side in carried {
-        // In whole minutes, beyond what seconds can say.
-        assert_eq!(side[..2], [Some(39_960), Some(39_960)]);
-        assert!(side[2..].iter().all(Option::is_none));
-    }
 }
 
 /// RFC 1122 §4.2.3.9: a soft error is remembered, forgotten when the peer is heard again, and told when

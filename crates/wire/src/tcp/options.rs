@@ -3,7 +3,7 @@
 //! ```text
 //!  kind 0 end of list        RFC 9293 §3.2     kind 5  SACK, 1 to 4 blocks         RFC 2018 §3
 //!  kind 1 no operation       RFC 9293 §3.2     kind 8  timestamps                  RFC 7323 §3.2
-//!  kind 2 maximum segment    RFC 9293 §3.7.1   kind 28 user timeout                RFC 5482 §3
+//!  kind 2 maximum segment    RFC 9293 §3.7.1   kind 28 user timeout (not read)     RFC 5482 §3
 //!  kind 3 window scale       RFC 7323 §2.2     kind 34 fast open cookie            RFC 7413 §2
 //!  kind 4 SACK permitted     RFC 2018 §2       others are skipped by their length
 //! ```
@@ -35,7 +35,7 @@ pub const SACK_PERMITTED: u8 = 4;
 pub const SACK: u8 = 5;
 /// Kind: timestamps.
 pub const TIMESTAMPS: u8 = 8;
-/// Kind: user timeout.
+/// Kind: user timeout, which [`TcpOptions`] leaves alone.
 pub const USER_TIMEOUT: u8 = 28;
 /// Kind: fast open cookie.
 pub const FAST_OPEN: u8 = 34;
@@ -161,23 +161,6 @@ impl fmt::Debug for FastOpenCookie {
     }
 }
 
-/// How long data may stay unacknowledged before the sender gives up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct UserTimeout {
-    /// The unit is a minute, not a second.
-    pub minutes: bool,
-    /// The time in that unit, 15 bits.
-    pub value: u16,
-}
-
-impl UserTimeout {
-    /// The time in seconds.
-    #[must_use]
-    pub const fn secs(self) -> u32 {
-        self.value as u32 * if self.minutes { 60 } else { 1 }
-    }
-}
-
 /// The options of one segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TcpOptions {
@@ -194,8 +177,6 @@ pub struct TcpOptions {
     pub sack: SackBlocks,
     /// Fast open cookie, or request for one.
     pub fast_open: Option<FastOpenCookie>,
-    /// User timeout.
-    pub user_timeout: Option<UserTimeout>,
     /// Something could not be read. Not sent.
     pub malformed: bool,
 }
@@ -209,7 +190,6 @@ impl TcpOptions {
         timestamps: None,
         sack: SackBlocks::NONE,
         fast_open: None,
-        user_timeout: None,
         malformed: false,
     };
 
@@ -282,18 +262,11 @@ impl TcpOptions {
                     self.timestamps = Some(Timestamps { value, echo });
                 }
             },
-            (USER_TIMEOUT, &[a, b]) => {
-                let value = u16::from_be_bytes([a & 0x7f, b]);
-                self.user_timeout = Some(UserTimeout {
-                    minutes: a & 0x80 != 0,
-                    value,
-                });
-            }
             (FAST_OPEN, data) => match FastOpenCookie::new(data) {
                 None => return false,
                 Some(cookie) => self.fast_open = Some(cookie),
             },
-            (MSS | WINDOW_SCALE | SACK_PERMITTED | USER_TIMEOUT, _) => return false,
+            (MSS | WINDOW_SCALE | SACK_PERMITTED, _) => return false,
             // RFC 9293 §3.1, MUST-6: others are ignored.
             _ => {}
         }
@@ -398,10 +371,6 @@ impl TcpOptions {
         if let Some(shift) = self.window_scale {
             word([NOP, WINDOW_SCALE, 3, shift]);
         }
-        if let Some(UserTimeout { minutes, value }) = self.user_timeout {
-            let [a, b] = (value & 0x7fff | u16::from(minutes) << 15).to_be_bytes();
-            word([USER_TIMEOUT, 4, a, b]);
-        }
         if !self.sack.is_empty() {
             word([NOP, NOP, SACK, 2 + 8 * self.sack.len]);
         }
@@ -447,9 +416,6 @@ pub const fn options_len(options: &TcpOptions) -> usize {
         len += 4;
     }
     if options.window_scale.is_some() {
-        len += 4;
-    }
-    if options.user_timeout.is_some() {
         len += 4;
     }
     if !options.sack.is_empty() {

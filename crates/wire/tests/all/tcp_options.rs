@@ -3,8 +3,7 @@
 use exos_wire::SeqNumber;
 use exos_wire::tcp::options::BadOption;
 use exos_wire::tcp::{
-    FastOpenCookie, RawOption, RawOptions, SackBlocks, TcpOptions, Timestamps, UserTimeout,
-    options_len,
+    FastOpenCookie, RawOption, RawOptions, SackBlocks, TcpOptions, Timestamps, options_len,
 };
 
 const NONE: TcpOptions = TcpOptions::NONE;
@@ -137,24 +136,6 @@ fn window_shift_is_bounded() {
 }
 
 #[test]
-fn user_timeout_in_both_units() {
-    let seconds = TcpOptions {
-        user_timeout: Some(UserTimeout {
-            minutes: false,
-            value: 300,
-        }),
-        ..NONE
-    };
-    assert_eq!(emitted(&seconds), [28, 4, 1, 44]);
-    assert_eq!(TcpOptions::parse(&[28, 4, 1, 44]), seconds);
-    let minutes = TcpOptions::parse(&[28, 4, 0x80, 5]).user_timeout.unwrap();
-    assert_eq!(
-        (minutes.minutes, minutes.value, minutes.secs()),
-        (true, 5, 300)
-    );
-}
-
-#[test]
 fn fast_open_cookies() {
     let request = TcpOptions {
         fast_open: Some(FastOpenCookie::REQUEST),
@@ -230,7 +211,7 @@ fn damaged_lists() {
         mss: Some(536),
         ..MALFORMED
     };
-    let table: [(&[u8], TcpOptions); 14] = [
+    let table: [(&[u8], TcpOptions); 13] = [
         (&[2], MALFORMED),
         (&[2, 0], MALFORMED),
         (&[2, 1], MALFORMED),
@@ -243,7 +224,6 @@ fn damaged_lists() {
         (&[4, 3, 0, 2, 4, 2, 24], mss),
         (&[5, 2, 2, 4, 2, 24], mss),
         (&[5, 9, 0, 0, 0, 0, 0, 0, 0, 2, 4, 2, 24], mss),
-        (&[28, 3, 0, 2, 4, 2, 24], mss),
         (&[34, 5, 1, 2, 3, 2, 4, 2, 24], mss),
     ];
     for (bytes, options) in table {

@@ -145,9 +145,6 @@ impl Connection {
         let scales = options.window_scale.is_some();
         let stamp = options.timestamps.map(|t| t.value);
         self.receiver.syn_received(seq, scales, stamp);
-        if let Some(option) = options.user_timeout {
-            self.liveness.agree(option);
-        }
         let mut agreed = self.sender.agreed();
         agreed.scaling = scales;
         // RFC 2018 §2: only if both SYNs permit it.

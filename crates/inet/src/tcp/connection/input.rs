@@ -46,9 +46,6 @@ impl Connection {
             return Outcome::Keep;
         }
         self.liveness.heard(cx.now);
-        if let Some(option) = seg.options.user_timeout {
-            self.liveness.agree(option);
-        }
         self.update_ts_recent(seg);
         let acked = self.sender.handle_ack(seg, cx);
         let outcome = self.note_acked(acked, cx);
@@ -92,7 +89,7 @@ impl Connection {
             self.follow(Event::SynAck);
             self.syn_acknowledged(seg.options.timestamps, cx.now);
             self.receiver.owe_now();
-            self.begin_to_listen(cx);
+            self.begin_to_listen(cx.now);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
             // Data and FIN that ride on the SYN-ACK are taken in like any other.
@@ -162,7 +159,7 @@ impl Connection {
             self.sender
                 .set_window(seg.seq, seg.ack, u32::from(seg.window));
             self.receiver.owe_now();
-            self.begin_to_listen(cx);
+            self.begin_to_listen(cx.now);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
         } else {
@@ -235,7 +232,7 @@ impl Connection {
         self.syn_acknowledged(seg.options.timestamps, cx.now);
         let window = self.sender.window_of(seg);
         self.sender.set_window(seg.seq, seg.ack, window);
-        self.begin_to_listen(cx);
+        self.begin_to_listen(cx.now);
         if self.active {
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;

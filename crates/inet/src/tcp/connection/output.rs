@@ -80,7 +80,6 @@ impl Connection {
             sack_permitted: agreed.sack,
             ..TcpOptions::default()
         };
-        options.user_timeout = self.liveness.option();
         if agreed.scaling {
             options.window_scale = Some(self.receiver.scale());
         }

@@ -29,7 +29,6 @@ impl Connection {
             && seg.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0
             && seg.ecn == Ecn::NotEct
             && seg.options.sack.is_empty()
-            && seg.options.user_timeout.is_none()
     }
 
     /// Take it in.

@@ -203,20 +203,9 @@ impl Connection {
         }
     }
 
-    /// The connection stands: begin to listen for silence. RFC 5482 §3: the option goes also on the
-    /// first segment without SYN, since SYN cookies lose that of the SYN. It pays for the acknowledgement
-    /// that is owed to a SYN-ACK: there is one segment, not two.
-    pub(in crate::tcp) fn begin_to_listen(&mut self, cx: &mut Context<'_>) {
-        self.liveness.heard(cx.now);
-        if let Some(option) = self.liveness.option() {
-            let mut bare = self.bare(cx.now);
-            bare.options.user_timeout = Some(option);
-            if self.receiver.owes_now() {
-                bare.window = self.receiver.announce_window();
-                self.receiver.acknowledged_beside();
-            }
-            cx.replies.push_due(bare, cx.counters);
-        }
+    /// The connection stands: begin to listen for silence.
+    pub(in crate::tcp) fn begin_to_listen(&mut self, now: Instant) {
+        self.liveness.heard(now);
         self.rearm_liveness();
     }
 

@@ -191,12 +191,6 @@ impl Receiver {
         self.last_ack_sent = self.rcv_nxt;
     }
 
-    /// A segment leaves beside those of the connection, and acknowledges all that has come.
-    pub fn acknowledged_beside(&mut self) {
-        self.ack_owed = Owed::Nothing;
-        self.last_ack_sent = self.rcv_nxt;
-    }
-
     /// What has come is acknowledged up to `part`.
     pub fn acknowledged_in_part(&mut self, part: SeqNumber) {
         self.last_ack_sent = part;

@@ -1,5 +1,5 @@
 //! How long a connection lives without a sign of its peer: keepalive (RFC 1122 §4.2.3.6), the user
-//! timeout (RFC 9293 §3.8.3, RFC 5482), FIN-WAIT-2, and what ICMP had to say (RFC 1122 §4.2.3.9).
+//! timeout (RFC 9293 §3.8.3), FIN-WAIT-2, and what ICMP had to say (RFC 1122 §4.2.3.9).
 //!
 //! All of them share one deadline: in FIN-WAIT-2 its end, otherwise the next moment at which
 //! something here may be due. What few connections need lies in a box of its own, so that
@@ -11,12 +11,9 @@
 //! - The user timeout bounds how long data may stay unacknowledged, in the place of the number of
 //!   retransmissions. A peer that answers with a closed window is there: it may keep it closed for as
 //!   long as it likes (RFC 9293 §3.8.6.1).
-//! - The option of RFC 5482 is sent, and heeded, only where the program enables it.
-
-use exos_wire::tcp::UserTimeout;
 
 use crate::icmp::Reason as IcmpReason;
-use crate::limits::{FIN_WAIT_2, FIN_WAIT_2_READING, USER_TIMEOUT_MAX, USER_TIMEOUT_MIN};
+use crate::limits::{FIN_WAIT_2, FIN_WAIT_2_READING};
 use crate::tcp::values::codec::{HandoverError, Wire, travel};
 use crate::tcp::values::options::{Keepalive, Options};
 use crate::tcp::values::state::State;
@@ -31,12 +28,8 @@ struct Wishes {
     probed_at: Instant,
     /// When data was last found to be out as a question was due.
     busy_at: Instant,
-    /// The program's own bound. The peer's wish does not change it (RFC 5482 §3: CHANGEABLE).
+    /// What is given up after so long without an acknowledgement, if not by counting.
     user_timeout: Option<Duration>,
-    /// What is told to the peer; `Some` enables the option (RFC 5482 §3: ADV_UTO, ENABLED).
-    advertised: Option<Duration>,
-    /// What follows from both sides' wishes.
-    agreed: Option<Duration>,
     /// When what is being retransmitted left first.
     stalled_at: Option<Instant>,
     /// The last ICMP error about something in flight, and when it came.
@@ -47,8 +40,6 @@ impl Wishes {
     fn travel(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
         travel!(wire, self => Wishes {
             user_timeout: duration_option,
-            advertised: duration_option,
-            agreed: duration_option,
         } by_hand {
             keepalive,
         } stay {
@@ -64,11 +55,6 @@ impl Wishes {
             0 => heard_at.max(self.busy_at) + keepalive.idle,
             _ => self.probed_at + keepalive.interval,
         })
-    }
-
-    /// What is given up after so long without an acknowledgement, if not by counting.
-    fn user_timeout(&self) -> Option<Duration> {
-        self.user_timeout.or(self.agreed)
     }
 }
 
@@ -96,14 +82,11 @@ pub(in crate::tcp) struct Liveness {
 impl Liveness {
     /// The peer is taken to be there now.
     pub fn new(now: Instant, options: &Options) -> Self {
-        let plain = options.keepalive.is_none()
-            && options.user_timeout.is_none()
-            && options.user_timeout_option.is_none();
+        let plain = options.keepalive.is_none() && options.user_timeout.is_none();
         let wishes = (!plain).then(|| {
             Box::new(Wishes {
                 keepalive: options.keepalive,
                 user_timeout: options.user_timeout,
-                advertised: options.user_timeout_option,
                 ..Wishes::default()
             })
         });
@@ -158,7 +141,7 @@ impl Liveness {
         let ask = wishes.ask_at(self.heard_at);
         let ask = ask.filter(|_| state.is_synchronized());
         let stalled = wishes.stalled_at.filter(|_| retries > 0);
-        let give_up = wishes.user_timeout().zip(stalled).map(|(t, at)| at + t);
+        let give_up = wishes.user_timeout.zip(stalled).map(|(t, at)| at + t);
         self.at = ask
             .into_iter()
             .chain(give_up)
@@ -208,7 +191,7 @@ impl Liveness {
             (wishes.probes, wishes.busy_at) = (0, now);
             return Ask::Nothing;
         }
-        let over = match wishes.user_timeout() {
+        let over = match wishes.user_timeout {
             Some(most) => wishes.probes > 0 && now - heard_at >= most,
             None => wishes.probes >= keepalive.count,
         };
@@ -228,23 +211,6 @@ impl Liveness {
             wishes.busy_at = Instant::START;
             wishes.stalled_at = stalled.then_some(now);
             wishes.soft_error = None;
-        }
-    }
-
-    /// The peer says after how long it gives up (RFC 5482 §3.1):
-    /// `USER_TIMEOUT = min(U_LIMIT, max(ADV_UTO, REMOTE_UTO, L_LIMIT))`.
-    #[cold]
-    pub fn agree(&mut self, option: UserTimeout) {
-        let Some(wishes) = &mut self.wishes else {
-            return;
-        };
-        // A value of zero is to be ignored.
-        if let Some(advertised) = wishes.advertised
-            && option.value != 0
-        {
-            let theirs = Duration::from_secs(option.secs().into());
-            let agreed = advertised.max(theirs).max(USER_TIMEOUT_MIN);
-            wishes.agreed = Some(agreed.min(USER_TIMEOUT_MAX));
         }
     }
 
@@ -268,14 +234,9 @@ impl Liveness {
         self.heard_at
     }
 
-    /// The option to send on a SYN, if it is enabled.
-    pub fn option(&self) -> Option<UserTimeout> {
-        self.wishes.as_deref()?.advertised.map(as_option)
-    }
-
     /// What data may stay unacknowledged for, if time bounds it.
     pub fn user_timeout(&self) -> Option<Duration> {
-        self.wishes.as_deref()?.user_timeout()
+        self.wishes.as_deref()?.user_timeout
     }
 
     /// True when data, which is being sent again, has been unacknowledged for as long as it may be.
@@ -283,7 +244,7 @@ impl Liveness {
         let Some(wishes) = self.wishes.as_deref() else {
             return false;
         };
-        let limits = wishes.user_timeout().zip(wishes.stalled_at);
+        let limits = wishes.user_timeout.zip(wishes.stalled_at);
         limits.is_some_and(|(most, since)| now - since >= most)
     }
 
@@ -294,35 +255,9 @@ impl Liveness {
     }
 }
 
-/// A time as the option says it: in seconds while they fit, else in minutes (RFC 5482 §3).
-fn as_option(time: Duration) -> UserTimeout {
-    let secs = time.as_secs().max(1);
-    let minutes = secs > 0x7fff;
-    let value = if minutes { secs / 60 } else { secs };
-    UserTimeout {
-        minutes,
-        value: value.min(0x7fff) as u16,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_option_says_seconds_or_minutes() {
-        for (secs, minutes, value) in [
-            (0, false, 1),
-            (1, false, 1),
-            (300, false, 300),
-            (0x7fff, false, 0x7fff),
-            (0x8000, true, 546),
-            (1 << 40, true, 0x7fff),
-        ] {
-            let option = as_option(Duration::from_secs(secs));
-            assert_eq!((option.minutes, option.value), (minutes, value), "{secs} s");
-        }
-    }
 
     #[test]
     fn a_connection_without_wishes_has_no_box() {

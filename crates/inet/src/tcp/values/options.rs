@@ -31,9 +31,6 @@ pub struct Options {
     /// Give up when sent data stays unacknowledged for so long, instead of after a number of
     /// retransmissions (RFC 9293 §3.8.3).
     pub user_timeout: Option<Duration>,
-    /// Tell the peer this with the user timeout option, and heed the peer's, unless `user_timeout` is
-    /// given (RFC 5482). `None`, the default, neither sends nor heeds the option.
-    pub user_timeout_option: Option<Duration>,
 }
 
 impl Options {
@@ -59,7 +56,6 @@ impl Default for Options {
             congestion: Algorithm::default(),
             keepalive: None,
             user_timeout: None,
-            user_timeout_option: None,
         }
     }
 }

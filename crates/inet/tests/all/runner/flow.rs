@@ -137,7 +137,6 @@ impl Flow {
                 let value = number(value) as u32;
                 [&[8, 10][..], &value.to_be_bytes(), &echo.to_be_bytes()].concat()
             }
-            Opt::UserTimeout(time) => [&[28, 4][..], &time.to_be_bytes()].concat(),
             Opt::Nop => vec![1],
             Opt::Eol => vec![0],
             Opt::Raw(bytes) => bytes.clone(),
@@ -266,7 +265,6 @@ impl Flow {
                 let elapsed = be32(0).wrapping_sub(self.clock.unwrap_or(0)) as i32;
                 ours.admits(elapsed.into()) && echo.admits(be32(4).into())
             }
-            (Opt::UserTimeout(time), 28, 2) => be16() == i64::from(*time),
             (Opt::Raw(bytes), ..) => bytes.first() == Some(&kind) && bytes.get(2..) == Some(value),
             _ => false,
         }
@@ -345,7 +343,6 @@ fn option_text(option: &Opt) -> String {
             format!("sack {}", blocks.join(","))
         }
         Opt::Timestamps(value, echo) => format!("ts {value} {echo}"),
-        Opt::UserTimeout(time) => format!("uto {:#06x}", time),
         Opt::Nop => "nop".into(),
         Opt::Eol => "eol".into(),
         Opt::Raw(bytes) => format!("opt {}", hex(bytes)),

@@ -43,7 +43,6 @@ fn options(setup: &Setup) -> Options {
         Some(Duration::from_secs(seconds as u64))
     };
     options.user_timeout = seconds("user-timeout");
-    options.user_timeout_option = seconds("uto-option");
     if setup.has("keepalive") || setup.has("keepalive-idle") {
         let usual = Keepalive::default();
         options.keepalive = Some(Keepalive {

@@ -41,8 +41,6 @@ pub enum Opt {
     Sack(Vec<(Value, Value)>),
     /// `ts VALUE ECHO`.
     Timestamps(Value, Value),
-    /// `uto SECONDS` or `uto Nm` for minutes: the 16 bits of RFC 5482 §3.
-    UserTimeout(u16),
     /// `nop`: padding in the middle. Never expected: padding is not compared.
     Nop,
     /// `eol`: the end of the options, whatever follows.
@@ -265,24 +263,13 @@ fn parse_option(word: &str, words: &mut Words<'_>) -> Result<Opt, String> {
         "sackok" => Opt::SackPermitted,
         "ts" => Opt::Timestamps(words.value(word)?, words.value("the timestamp's value")?),
         "sack" => Opt::Sack(parse_blocks(words.after(word)?, words.ipv6)?),
-        "uto" => {
-            let time = words.after(word)?;
-            let (number, unit) = match time.strip_suffix('m') {
-                Some(minutes) => (minutes, 0x8000),
-                None => (time, 0),
-            };
-            let number: u16 = number
-                .parse()
-                .map_err(|_| format!("`{time}` is no user timeout: seconds, or minutes as `5m`"))?;
-            Opt::UserTimeout(number | unit)
-        }
         "nop" => Opt::Nop,
         "eol" => Opt::Eol,
         "opt" => Opt::Raw(parse_hex(words.after(word)?)?),
         _ => {
             return Err(format!(
                 "`{word}` is no field of a segment: seq ack len win urg, mss wscale sackok sack ts \
-                 uto nop eol opt, ect0 ect1 ce, xN every by, forged badsum ..."
+                 nop eol opt, ect0 ect1 ce, xN every by, forged badsum ..."
             ));
         }
     })

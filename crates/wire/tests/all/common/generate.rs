@@ -9,8 +9,7 @@ use exos_wire::icmpv6::Icmpv6;
 use exos_wire::ipv4::{self, Ipv4Header};
 use exos_wire::ipv6::{self, FragmentHeader, Ipv6Header};
 use exos_wire::tcp::{
-    self, FastOpenCookie, SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps, UserTimeout,
-    options_len,
+    self, FastOpenCookie, SackBlocks, TcpFlags, TcpHeader, TcpOptions, Timestamps, options_len,
 };
 use exos_wire::udp::{self, UdpHeader};
 use exos_wire::{Mac, SeqNumber, Sum, protocol};
@@ -28,8 +27,6 @@ pub fn payload() -> impl Strategy<Value = Vec<u8>> {
 /// Options that fit into a header.
 pub fn tcp_options() -> impl Strategy<Value = TcpOptions> {
     let timestamps = any::<(u32, u32)>().prop_map(|(value, echo)| Timestamps { value, echo });
-    let user_timeout =
-        (any::<bool>(), 0u16..0x8000).prop_map(|(minutes, value)| UserTimeout { minutes, value });
     let cookie = prop::collection::vec(any::<u8>(), 0..=16)
         .prop_filter_map("a cookie's length", |bytes| FastOpenCookie::new(&bytes));
     let sack = prop::collection::vec(any::<(u32, u32)>(), 0..=4).prop_map(|list| {
@@ -45,20 +42,16 @@ pub fn tcp_options() -> impl Strategy<Value = TcpOptions> {
         option::of(timestamps),
         sack,
         option::weighted(0.2, cookie),
-        option::weighted(0.2, user_timeout),
     )
         .prop_map(
-            |(mss, window_scale, sack_permitted, timestamps, sack, fast_open, user_timeout)| {
-                TcpOptions {
-                    mss,
-                    window_scale,
-                    sack_permitted,
-                    timestamps,
-                    sack,
-                    fast_open,
-                    user_timeout,
-                    malformed: false,
-                }
+            |(mss, window_scale, sack_permitted, timestamps, sack, fast_open)| TcpOptions {
+                mss,
+                window_scale,
+                sack_permitted,
+                timestamps,
+                sack,
+                fast_open,
+                malformed: false,
             },
         )
         .prop_filter("40 bytes", |options| options_len(options) <= 40)
