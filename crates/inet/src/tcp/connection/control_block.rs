@@ -251,7 +251,7 @@ impl Connection {
 
     /// Send at once an acknowledgement that would otherwise wait.
     pub fn acknowledge_now(&mut self) {
-        self.receiver.hurry();
+        self.receiver.acks_mut().hurry();
     }
 
     /// Where no answer is waited for and none is owed, and nothing has happened for a retransmission
@@ -262,7 +262,7 @@ impl Connection {
             self.receiver.cool(memory);
         }
         let waits = self.sender.retransmit_at() != Instant::NEVER
-            || self.receiver.ack_at() != Instant::NEVER;
+            || self.receiver.acks().at() != Instant::NEVER;
         if waits
             || !self.holds()
             || !self.state.is_synchronized()
@@ -346,7 +346,7 @@ impl Connection {
     pub(in crate::tcp) fn timer_deadline(&self) -> Instant {
         self.sender
             .retransmit_at()
-            .min(self.receiver.ack_at())
+            .min(self.receiver.acks().at())
             .min(self.liveness.deadline())
     }
 }

@@ -32,7 +32,7 @@ impl Connection {
             skipping: self.skipping(),
             out_of_order: self.receiver.queue().beyond_gaps().0,
             out_of_order_ranges: self.receiver.queue().beyond_gaps().1,
-            receive_buffer: self.receiver.buffer(),
+            receive_buffer: self.receiver.window().buffer(),
             receive_space: self.receiver.space(),
             receive_rtt: self.receiver.rtt(),
             out_of_order_segments: self.receiver.out_of_order(),
@@ -54,7 +54,7 @@ impl Connection {
             ecn: agreed.ecn,
             window_scales: agreed
                 .scaling
-                .then_some((self.sender.scale(), self.receiver.scale())),
+                .then_some((self.sender.scale(), self.receiver.window().scale())),
             sacked: self.sender.loss().board.sacked_bytes(),
             lost: self.sender.loss().board.lost_bytes(),
             unsent: self.sender.unsent(),

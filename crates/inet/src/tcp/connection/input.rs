@@ -88,7 +88,7 @@ impl Connection {
         if acks {
             self.follow(Event::SynAck);
             self.syn_acknowledged(seg.options.timestamps, cx.now);
-            self.receiver.owe_now();
+            self.receiver.acks_mut().owe_now();
             self.begin_to_listen(cx.now);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
@@ -158,7 +158,7 @@ impl Connection {
             self.syn_acknowledged(seg.options.timestamps, cx.now);
             self.sender
                 .set_window(seg.seq, seg.ack, u32::from(seg.window));
-            self.receiver.owe_now();
+            self.receiver.acks_mut().owe_now();
             self.begin_to_listen(cx.now);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
@@ -191,7 +191,7 @@ impl Connection {
         }
         self.receiver.refuse(seg, self.sender.agreed().sack, cx);
         if !seg.is_empty() && self.receiver.was_sent_to_us(seg) {
-            self.receiver.owe_now();
+            self.receiver.acks_mut().owe_now();
         } else {
             self.challenge(cx);
         }
@@ -199,8 +199,8 @@ impl Connection {
 
     /// A challenge acknowledgement (RFC 5961 §7: at a bounded rate, of the connection and of the stack).
     fn challenge(&mut self, cx: &mut Context<'_>) {
-        if self.receiver.may_challenge(cx.now) && cx.replies.may_challenge(cx.now) {
-            self.receiver.challenge();
+        if self.receiver.acks_mut().may_challenge(cx.now) && cx.replies.may_challenge(cx.now) {
+            self.receiver.acks_mut().challenge();
             cx.counters.tcp_challenges_sent += 1;
         } else {
             cx.counters.drop_tcp_answer_rate_limited += 1;

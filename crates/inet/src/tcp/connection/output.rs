@@ -56,9 +56,9 @@ impl Connection {
         match self.state {
             State::Closed | State::Listen | State::TimeWait => false,
             State::SynSent | State::SynReceived => {
-                self.sender.syn_is_due() || self.receiver.owes_now()
+                self.sender.syn_is_due() || self.receiver.acks().owes_now()
             }
-            _ => self.receiver.owes_now() || self.sender.wants_to_send(),
+            _ => self.receiver.acks().owes_now() || self.sender.wants_to_send(),
         }
     }
 
@@ -81,12 +81,12 @@ impl Connection {
             ..TcpOptions::default()
         };
         if agreed.scaling {
-            options.window_scale = Some(self.receiver.scale());
+            options.window_scale = Some(self.receiver.window().scale());
         }
         options.timestamps = self.timestamps(now);
         let (again, ecn) = self.sender.syn_leaves(now, answering);
         let flags = TcpFlags(flags.0 | ecn);
-        let window = self.receiver.syn_window();
+        let window = self.receiver.window().syn_field();
         let ack = if answering {
             self.receiver.rcv_nxt()
         } else {
@@ -112,14 +112,14 @@ impl Connection {
     /// many whole segments as fit; the last part goes with whatever leaves next.
     fn poll_stretch(&mut self, now: Instant, out: &mut Outgoing) {
         let len = u32::from(self.receiver.rcv_mss().max(1));
-        let part = self.receiver.last_ack_sent() + ACK_STRETCH_BYTES_MAX / len * len;
+        let part = self.receiver.acks().last_sent() + ACK_STRETCH_BYTES_MAX / len * len;
         let (seq, at) = (self.sender.bare_seq(), self.sender.queue().len());
         *out = Outgoing {
             seq,
             ack: part,
             flags: TcpFlags(TcpFlags::ACK.0 | self.ecn_echo()),
             // What was promised stays promised; the last part may promise more.
-            window: self.receiver.window_promised(part),
+            window: self.receiver.window().promised_field(part),
             options: TcpOptions {
                 timestamps: self.timestamps(now),
                 ..TcpOptions::default()
@@ -130,7 +130,7 @@ impl Connection {
             ect: false,
             ip: self.ip,
         };
-        self.receiver.acknowledged_in_part(part);
+        self.receiver.acks_mut().left_in_part(part);
     }
 
     /// One acknowledgement would stretch too far. With something beyond a gap, what is acknowledged is
@@ -138,20 +138,20 @@ impl Connection {
     #[inline]
     fn is_stretched(&self) -> bool {
         let receiver = &self.receiver;
-        let pending = (receiver.rcv_nxt() - receiver.last_ack_sent()).max(0) as u32;
+        let pending = (receiver.rcv_nxt() - receiver.acks().last_sent()).max(0) as u32;
         pending > ACK_STRETCH_BYTES_MAX
-            && self.receiver.owes_now()
+            && self.receiver.acks().owes_now()
             && receiver.is_in_order()
-            && receiver.window_left() >> receiver.scale() > 0
+            && receiver.window_left() >> receiver.window().scale() > 0
     }
 
     /// An acknowledgement of its own.
     #[inline(never)]
     fn poll_ack(&mut self, now: Instant, out: &mut Outgoing) -> bool {
-        if !self.receiver.owes_now() {
+        if !self.receiver.acks().owes_now() {
             return false;
         }
-        self.receiver.duplicate_sent();
+        self.receiver.acks_mut().duplicate_left();
         let piece = self.sender.nothing();
         self.fill(now, piece, out);
         true

@@ -42,9 +42,9 @@ impl Connection {
             self.tell(EventSet::ACKNOWLEDGED);
         }
         if !seg.payload.is_empty() {
-            let taken = self
-                .receiver
-                .take_next(seg, self.sender.agreed(), self.sender.rtt(), cx);
+            let taken =
+                self.receiver
+                    .take_predicted(seg, self.sender.agreed(), self.sender.rtt(), cx);
             self.note_taken(taken, cx);
         }
     }

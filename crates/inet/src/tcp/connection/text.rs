@@ -4,7 +4,7 @@
 use exos_wire::tcp::TcpFlags;
 
 use crate::tcp::connection::control_block::Connection;
-use crate::tcp::receiving::arrival::Taken;
+use crate::tcp::receiving::receiver::Taken;
 use crate::tcp::shared::context::{Context, Outcome};
 use crate::tcp::values::event::EventSet;
 use crate::tcp::values::segment::Segment;
@@ -61,7 +61,7 @@ impl Connection {
             return Outcome::TimeWait;
         }
         // Soon: a program that now finishes too answers with one segment.
-        self.receiver.owe_now();
+        self.receiver.acks_mut().owe_now();
         Outcome::Keep
     }
 }

@@ -18,7 +18,7 @@ use crate::time::{Duration, Instant};
 impl Connection {
     /// Time has passed: see to the deadlines that are over.
     pub fn handle_timeout(&mut self, cx: &mut Context<'_>) -> Outcome {
-        self.receiver.delay_is_over(cx.now);
+        self.receiver.acks_mut().end_delay(cx.now);
         if cx.now >= self.liveness.deadline() {
             let outcome = self.liveness_timed_out(cx);
             if outcome != Outcome::Keep {
@@ -195,7 +195,10 @@ impl Connection {
             seq: self.sender.bare_seq(),
             ack: self.receiver.rcv_nxt(),
             flags: TcpFlags::ACK,
-            window: self.receiver.window_promised(self.receiver.rcv_nxt()),
+            window: self
+                .receiver
+                .window()
+                .promised_field(self.receiver.rcv_nxt()),
             options: TcpOptions {
                 timestamps: self.timestamps(now),
                 ..TcpOptions::NONE

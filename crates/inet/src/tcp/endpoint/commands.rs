@@ -185,7 +185,7 @@ impl Tcp {
             return;
         };
         let c = &mut entry.connection;
-        let owed = c.receiver.owed();
+        let owed = c.receiver.acks().owed();
         c.receiver.set_pressure(self.memory.pressure());
         // What is kept goes back when the connection rests, which the wheel tells.
         if entry.armed != Instant::NEVER && !entry.closed {
@@ -193,7 +193,7 @@ impl Tcp {
         } else {
             c.consume(count, &mut self.memory);
         }
-        if c.receiver.owed() != owed && !entry.closed {
+        if c.receiver.acks().owed() != owed && !entry.closed {
             self.queues.settle_sending(id, entry);
         }
     }

@@ -4,7 +4,7 @@ use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use crate::counters::Counters;
 use crate::tcp::endpoint::tcp::Tcp;
-use crate::tcp::receiving::receiver::Owed;
+use crate::tcp::receiving::acknowledgements::Owed;
 use crate::tcp::shared::context::Outcome;
 use crate::tcp::shared::reply::Reply;
 use crate::tcp::table::time_wait::Waiting;
@@ -76,8 +76,8 @@ impl Tcp {
             expires_ms: 0,
         };
         let receiver = &c.receiver;
-        let owed =
-            receiver.owed() != Owed::Nothing || receiver.last_ack_sent() != receiver.rcv_nxt();
+        let owed = receiver.acks().owed() != Owed::Nothing
+            || receiver.acks().last_sent() != receiver.rcv_nxt();
         if self.time_wait.insert(now, waiting) {
             self.ports.may_have_become_free();
             counters.tcp_time_wait_evicted += 1;

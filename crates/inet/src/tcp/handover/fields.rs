@@ -159,7 +159,7 @@ pub(super) fn check_all(c: &Connection) -> Done {
     check(finishing, "finishing")?;
     let empty = c.state != State::FinWait2 || sender.queue().is_empty();
     check(empty, "send")?;
-    let scales = sender.scale() + receiver.scale() > 0;
+    let scales = sender.scale() + receiver.window().scale() > 0;
     check(sender.agreed().scaling || !scales, "window scale")?;
     let announced = receiver.mss_announced();
     check(announced >= sender.mss(), "mss")?;

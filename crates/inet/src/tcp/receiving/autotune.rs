@@ -10,84 +10,92 @@
 //! data answers our acknowledgements as those answer data), or where there are none, in the time that a
 //! window's worth of data takes: never less than a round trip.
 
-use crate::limits::INITIAL_WINDOW_SEGMENTS;
-use crate::tcp::receiving::receiver::Receiver;
-use crate::tcp::receiving::tuning::Tuning;
-use crate::tcp::shared::memory::Pressure;
-use crate::time::Instant;
+use exos_wire::SeqNumber;
 use exos_wire::tcp::Timestamps;
 
-impl Receiver {
-    /// `len` bytes have come in order, perhaps with an echo of our clock, which is `ts_offset` ahead of time: see whether
-    /// the buffer should grow.
-    #[inline]
-    pub(super) fn tune(
-        &mut self,
-        stamp: Option<Timestamps>,
-        ts_offset: u32,
-        len: usize,
-        now: Instant,
-    ) {
-        if self.rcv_buffer_limit > self.rcv_buffer_first {
-            self.tune_growing(stamp, ts_offset, len, now);
-        }
-    }
+use crate::limits::INITIAL_WINDOW_SEGMENTS;
+use crate::tcp::receiving::tuning::Tuning;
+use crate::time::{Duration, Instant};
 
-    fn tune_growing(
-        &mut self,
-        stamp: Option<Timestamps>,
-        ts_offset: u32,
-        len: usize,
-        now: Instant,
-    ) {
+/// Data that has come in order.
+#[derive(Copy, Clone)]
+pub(super) struct Came {
+    /// Bytes of it.
+    pub len: usize,
+    /// Bytes since the beginning.
+    pub in_all: u32,
+    /// Up to here.
+    pub next: SeqNumber,
+    /// The window ends here.
+    pub edge: SeqNumber,
+    /// The peer's full-sized segments.
+    pub mss: u16,
+    /// What echoes our clock, which is `ts_offset` ahead of time.
+    pub stamp: Option<Timestamps>,
+    pub ts_offset: u32,
+}
+
+/// How fast data comes and is taken, while it does.
+#[derive(Default)]
+pub(super) struct Autotune(Option<Box<Tuning>>);
+
+impl Autotune {
+    /// Take note of data. Gives how much the program has taken, when a round trip is over.
+    pub fn note(&mut self, came: Came, now: Instant) -> Option<u32> {
         // Less than an initial window in all asks for nothing (`wanted`): a short request costs no memory.
-        let received = self.rcv_nxt.0.wrapping_sub(self.irs.0);
-        if self.tuning.is_none() && received < INITIAL_WINDOW_SEGMENTS * u32::from(self.rcv_mss) {
-            return;
+        if self.0.is_none() && came.in_all < INITIAL_WINDOW_SEGMENTS * u32::from(came.mss) {
+            return None;
         }
-        let mut tuning = self
-            .tuning
-            .take()
-            .unwrap_or_else(|| Box::new(Tuning::new(now)));
-        match stamp {
-            Some(stamp) if len >= usize::from(self.rcv_mss) => {
-                let shown = || (now.millis() as u32).wrapping_add(ts_offset);
+        let tuning = self.0.get_or_insert_with(|| Box::new(Tuning::new(now)));
+        match came.stamp {
+            Some(stamp) if came.len >= usize::from(came.mss) => {
+                let shown = || (now.millis() as u32).wrapping_add(came.ts_offset);
                 tuning.measure_by_echo(stamp.echo, shown);
             }
             Some(_) => {}
-            None => tuning.measure_by_window(self.rcv_nxt, self.rcv_edge, now),
+            None => tuning.measure_by_window(came.next, came.edge, now),
         }
-        if tuning.round_is_over(now) {
-            self.adjust_buffer(&mut tuning, now);
-        }
-        self.tuning = Some(tuning);
+        tuning.round_is_over(now).then(|| tuning.begin_round(now))
     }
 
-    /// A round trip is over.
-    #[cold]
-    fn adjust_buffer(&mut self, tuning: &mut Tuning, now: Instant) {
-        let taken = tuning.begin_round(now);
-        if self.pressure != Pressure::None {
-            // Others need the memory: back to what it was at first. What was promised stays so.
-            self.rcv_buffer = self.rcv_buffer.min(self.rcv_buffer_first);
-            tuning.space = 0;
-            return;
-        }
-        if let Some(wanted) = tuning.wanted(taken, u32::from(self.rcv_mss)) {
-            self.rcv_buffer = wanted.min(self.rcv_buffer_limit).max(self.rcv_buffer);
-            self.rcv_buffer_most = self.rcv_buffer_most.max(self.rcv_buffer);
+    /// The buffer that `taken` bytes in a round trip ask for, if it is more than ever.
+    pub fn wanted(&mut self, taken: u32, mss: u16) -> Option<u32> {
+        self.0.as_mut()?.wanted(taken, u32::from(mss))
+    }
+
+    /// Begin again with a small buffer.
+    pub fn shrink(&mut self) {
+        if let Some(tuning) = &mut self.0 {
+            tuning.forget_space();
         }
     }
 
-    /// Let this many bytes be received and not taken, from now on and whatever the path delivers. Never more than
-    /// the window's scale, which was agreed on at the beginning, can tell. What was promised before
-    /// stays promised.
-    pub fn set_buffer(&mut self, bytes: u32, receives: bool) {
-        let most = u32::from(u16::MAX) << self.rcv_scale;
-        let bytes = bytes.clamp(u32::from(self.rcv_mss), most);
-        (self.rcv_buffer, self.rcv_buffer_first) = (bytes, bytes);
-        self.rcv_buffer_most = self.rcv_buffer_most.max(bytes);
-        self.rcv_buffer_limit = bytes;
-        self.owe_window(receives);
+    /// The program has taken this many bytes.
+    #[inline]
+    pub fn taken(&mut self, count: u32) {
+        if let Some(tuning) = &mut self.0 {
+            tuning.taken(count);
+        }
+    }
+
+    /// Nothing has come for long: give the memory back.
+    pub fn rest(&mut self) {
+        self.0 = None;
+    }
+
+    /// Data has come lately.
+    #[inline]
+    pub fn is_at_work(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The most that the program has taken in a round trip.
+    pub fn space(&self) -> u32 {
+        self.0.as_ref().map_or(0, |t| t.space())
+    }
+
+    /// The round trip as the receiver sees it.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.0.as_ref()?.rtt()
     }
 }

@@ -14,9 +14,9 @@ pub(in crate::tcp) struct Tuning {
     /// When the round trip that is being looked at began.
     began: u32,
     /// Bytes that the program has taken in it.
-    pub taken: u32,
+    taken: u32,
     /// The most that it ever took in one.
-    pub space: u32,
+    space: u32,
     /// Without timestamps: the sequence number that ends a window's worth of data, and its beginning.
     window_end: SeqNumber,
     window_began: u32,
@@ -59,6 +59,22 @@ impl Tuning {
         }
         self.window_began = clock(now).max(1);
         self.window_end = next.max(edge);
+    }
+
+    /// The program has taken this many bytes.
+    #[inline]
+    pub fn taken(&mut self, count: u32) {
+        self.taken = self.taken.saturating_add(count);
+    }
+
+    /// The most that it ever took in a round trip.
+    pub fn space(&self) -> u32 {
+        self.space
+    }
+
+    /// Begin again with a small buffer.
+    pub fn forget_space(&mut self) {
+        self.space = 0;
     }
 
     /// The round trip that is being looked at is over.

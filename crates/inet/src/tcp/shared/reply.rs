@@ -95,10 +95,13 @@ impl RateLimit {
 ///
 /// A byte, of which each connection has one: the period's number in the upper half, what has been sent in the lower. That
 /// the number comes round after 80 s may keep one period's answers back, no more.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Challenges(u8);
 
 impl Challenges {
+    /// None has been sent.
+    pub const NONE: Self = Self(0);
+
     /// Whether one may leave now, as far as the connection is concerned.
     pub fn has_room(&mut self, now: Instant) -> bool {
         let period = (now.micros() / CHALLENGE_PERIOD.as_micros() as u64 % 16) as u8;

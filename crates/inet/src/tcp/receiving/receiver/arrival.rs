@@ -1,26 +1,15 @@
-//! What the receiver takes in of a segment, data and FIN, and when that is acknowledged (RFC 9293 §3.8.6.3, RFC 5681 §4.2).
+//! What the receiver takes in of a segment: data and FIN.
 
-use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, MSS_DEFAULT_V4, QUICK_ACKS, RTO_VARIATION_MIN};
+use crate::limits::{MSS_DEFAULT_V4, RTO_VARIATION_MIN};
+use crate::tcp::receiving::autotune::Came;
 use crate::tcp::receiving::queue::Placed;
-use crate::tcp::receiving::receiver::{Owed, Receiver};
+use crate::tcp::receiving::receiver::{Receiver, Taken};
 use crate::tcp::sending::rtt::Rtt;
 use crate::tcp::shared::context::Context;
-use crate::tcp::shared::memory::Pressure;
 use crate::tcp::values::agreed::Agreed;
 use crate::tcp::values::segment::Segment;
 use crate::time::Instant;
 use exos_wire::tcp::TcpFlags;
-
-/// What has become of a segment's data.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub(in crate::tcp) enum Taken {
-    /// Some of it was expected next.
-    InOrder,
-    /// Some of it was expected next, and the program has something to read.
-    Readable,
-    /// None of it.
-    Nothing,
-}
 
 impl Receiver {
     /// Take in what of a segment's data lies in the window.
@@ -32,7 +21,7 @@ impl Receiver {
         cx: &mut Context<'_>,
     ) -> Taken {
         // Trim to the window.
-        let room = (self.rcv_edge - seg.seq).max(0) as usize;
+        let room = self.window.left(seg.seq) as usize;
         let bytes = &seg.payload[..seg.payload.len().min(room)];
         let len = self.note_arrival(seg, bytes.len(), rtt, cx.now);
         let skipping = self.queue.skipping();
@@ -53,7 +42,7 @@ impl Receiver {
             Placed::OutOfOrder { repeated } => {
                 cx.counters.tcp_out_of_order += 1;
                 self.out_of_order = self.out_of_order.wrapping_add(1);
-                self.owe_duplicate(agreed.sack);
+                self.acks.owe_duplicate(agreed.sack);
                 if let Some((left, right)) = repeated {
                     self.report_repeated(left, right, agreed.sack, cx);
                 }
@@ -62,25 +51,26 @@ impl Receiver {
                 repeated: (left, right),
             } => {
                 cx.counters.tcp_duplicate_data += 1;
-                self.ack_owed = Owed::Now;
-                self.acknowledge_quickly();
+                self.acks.owe_now();
+                // Our acknowledgements got lost, or came too late for its timer; as Linux.
+                self.acks.acknowledge_quickly();
                 self.report_repeated(left, right, agreed.sack, cx);
             }
             Placed::Refused => {
                 cx.counters.drop_tcp_out_of_order_full += 1;
-                self.ack_owed = Owed::Now;
+                self.acks.owe_now();
             }
             Placed::NoMemory => {
                 cx.counters.drop_tcp_memory += 1;
-                self.ack_owed = Owed::Now;
+                self.acks.owe_now();
             }
         }
         Taken::Nothing
     }
 
-    /// Take in data that is known to be expected next and to fit the window.
+    /// Take in the data of a segment that is predicted.
     #[inline]
-    pub(in crate::tcp) fn take_next(
+    pub(in crate::tcp) fn take_predicted(
         &mut self,
         seg: &Segment<'_>,
         agreed: Agreed,
@@ -106,7 +96,7 @@ impl Receiver {
         // After a rest single segments are acknowledged too.
         let rest_us = now.micros().saturating_sub(self.received_at.micros());
         if rest_us > LEAST_US && rest_us > rtt.timeout_us() {
-            self.quick = QUICK_ACKS;
+            self.acks.acknowledge_quickly();
         }
         self.received_at = now;
         len
@@ -124,8 +114,6 @@ impl Receiver {
         cx: &mut Context<'_>,
     ) -> Taken {
         self.rcv_nxt += advanced;
-        // What was owed repeats a number that is history now.
-        self.duplicates_owed = 0;
         let mut taken = Taken::InOrder;
         if self.discarding {
             let unread = self.queue.readable().len();
@@ -134,15 +122,44 @@ impl Receiver {
         } else if self.queue.skipping() == 0 {
             taken = Taken::Readable;
         }
-        self.owe_for_data(at_once, len, cx.now);
-        let echo = seg.options.timestamps.filter(|_| agreed.timestamps);
-        self.tune(echo, agreed.ts_offset, seg.payload.len(), cx.now);
+        let (next, sizes) = (self.rcv_nxt, (len, self.rcv_mss));
+        self.acks.owe_for_data(next, sizes, at_once, cx.now);
+        if self.window.grows() {
+            self.tune(seg, agreed, cx.now);
+        }
         let skipped = skipping - self.queue.skipping();
         if skipped > 0 {
             // Data comes, so it is in a state in which it may.
             self.consumed(skipped, true);
         }
         taken
+    }
+
+    /// Data has come in order: see whether the buffer should grow.
+    fn tune(&mut self, seg: &Segment<'_>, agreed: Agreed, now: Instant) {
+        let came = Came {
+            len: seg.payload.len(),
+            in_all: self.rcv_nxt.0.wrapping_sub(self.irs.0),
+            next: self.rcv_nxt,
+            edge: self.window.edge(),
+            mss: self.rcv_mss,
+            stamp: seg.options.timestamps.filter(|_| agreed.timestamps),
+            ts_offset: agreed.ts_offset,
+        };
+        if let Some(taken) = self.autotune.note(came, now) {
+            self.adjust_buffer(taken);
+        }
+    }
+
+    /// A round trip is over, in which the program has `taken` so much.
+    #[cold]
+    fn adjust_buffer(&mut self, taken: u32) {
+        if self.window.is_under_pressure() {
+            self.window.narrow_buffer();
+            self.autotune.shrink();
+        } else if let Some(wanted) = self.autotune.wanted(taken, self.rcv_mss) {
+            self.window.widen_buffer(wanted);
+        }
     }
 
     /// What the peer's full-sized segments are: the longest seen, or a shorter length that comes twice
@@ -156,22 +173,6 @@ impl Receiver {
         self.last_len = len;
     }
 
-    /// RFC 5681 §4.2: what comes beyond a gap is acknowledged at once, each for itself: the peer counts
-    /// these. One that is told which ranges are there counts what is in them, and gets an acknowledgement for
-    /// each range that grew.
-    fn owe_duplicate(&mut self, sack: bool) {
-        self.ack_owed = Owed::Now;
-        if !sack {
-            self.duplicates_owed = self.duplicates_owed.saturating_add(1);
-        }
-    }
-
-    /// The peer sent again what has come: our acknowledgements got lost, or came too late for its timer. Its
-    /// window is small now, and the next full segments are acknowledged each, as by Linux.
-    fn acknowledge_quickly(&mut self) {
-        self.quick = QUICK_ACKS;
-    }
-
     /// Data that lies outside of the window. What lies before it was received: the peer should know
     /// that it sent it again for nothing (RFC 2883 §4).
     pub fn refuse(&mut self, seg: &Segment<'_>, sack: bool, cx: &mut Context<'_>) {
@@ -179,38 +180,21 @@ impl Receiver {
             return;
         }
         cx.counters.tcp_duplicate_data += 1;
-        self.acknowledge_quickly();
+        self.acks.acknowledge_quickly();
         let end = (seg.seq + seg.payload.len() as u32).min(self.rcv_nxt);
         if seg.seq.gt(self.irs) {
             self.report_repeated(seg.seq, end, sack, cx);
         }
     }
 
-    /// In-order data: acknowledge every second full segment at once, else within the delay. At the
-    /// beginning and after a rest also single ones: the peer's window is small then, and grows with
-    /// what is acknowledged. "At once" is when the turn ends: what came in one batch is
-    /// acknowledged together, as by hosts whose network interfaces join segments.
-    #[inline]
-    fn owe_for_data(&mut self, at_once: bool, len: u16, now: Instant) {
-        let pending = (self.rcv_nxt - self.last_ack_sent) as u32;
-        let quick = self.quick > 0 && len >= self.rcv_mss;
-        let enough = u32::from(ACK_EVERY_SEGMENTS) * u32::from(self.rcv_mss);
-        if at_once || quick || pending >= enough {
-            self.ack_owed = Owed::Now;
-        } else if self.ack_owed == Owed::Nothing {
-            self.ack_owed = Owed::Later;
-            self.ack_at = now + ACK_DELAY;
-        }
-    }
-
     /// A segment has the FIN bit: it is remembered where it stands, if that is in the window.
     pub(in crate::tcp) fn note_fin(&mut self, seg: &Segment<'_>, receives: bool, sack: bool) {
         let fin_at = seg.seq + seg.payload.len() as u32;
-        if fin_at.ge(self.rcv_nxt) && fin_at.le(self.rcv_edge) {
+        if fin_at.ge(self.rcv_nxt) && fin_at.le(self.window.edge()) {
             self.peer_fin = Some(fin_at);
             if fin_at.gt(self.rcv_nxt) && seg.payload.is_empty() && receives {
                 // RFC 5681 §4.2: like data beyond a gap, it is answered with what is missing.
-                self.owe_duplicate(sack);
+                self.acks.owe_duplicate(sack);
             }
         }
     }
@@ -223,19 +207,19 @@ impl Receiver {
     pub(in crate::tcp) fn take_fin(&mut self) {
         self.peer_fin = None;
         self.rcv_nxt += 1;
-        self.rcv_edge = self.rcv_edge.max(self.rcv_nxt);
+        self.window.fin_received(self.rcv_nxt);
     }
 
     /// It is expected next, not from the past, fits the window, and nothing waits beyond a gap.
     #[inline]
     pub(in crate::tcp) fn predicts(&self, seg: &Segment<'_>, stamp: u32) -> bool {
-        let room = (self.rcv_edge - self.rcv_nxt).max(0) as usize;
+        let room = self.window_left() as usize;
         seg.seq == self.rcv_nxt
             && seg.payload.len() <= room
             && stamp.wrapping_sub(self.ts_recent) as i32 >= 0
             && !self.discarding
             && self.peer_fin.is_none()
-            && self.pressure == Pressure::None
+            && !self.window.is_under_pressure()
             && self.is_in_order()
     }
 }
