@@ -266,7 +266,7 @@ impl Connection {
         if waits
             || !self.holds()
             || !self.state.is_synchronized()
-            || self.sender.snd_una() != self.sender.snd_max()
+            || self.sender.queue().flight() > 0
         {
             return self.receiver.queue().is_warm().then_some(quiet);
         }
@@ -303,7 +303,7 @@ impl Connection {
 
     /// What is queued and not acknowledged.
     pub const fn queue(&self) -> &Aggregate {
-        self.sender.queue()
+        self.sender.queue().bytes()
     }
 
     /// The connection's state.
@@ -333,12 +333,12 @@ impl Connection {
 
     /// Bytes queued by the program and not yet sent for the first time.
     pub fn unsent(&self) -> usize {
-        self.sender.unsent()
+        self.sender.queue().unsent() as usize
     }
 
     /// When time must be given to this connection.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let at = self.timer_deadline().min(self.sender.held_until());
+        let at = self.timer_deadline().min(self.sender.pacer().held_until());
         (at != Instant::NEVER).then_some(at)
     }
 

@@ -62,7 +62,7 @@ impl Connection {
     fn in_syn_sent(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
         // First: check the ACK bit.
         let acks = seg.has(TcpFlags::ACK);
-        if acks && !self.sender.is_answered_by(seg) {
+        if acks && !self.sender.queue().is_answered_by(seg) {
             if !seg.has(TcpFlags::RST) {
                 cx.replies
                     .push(Reply::reset_for(self.flow, seg), cx.now, cx.counters);
@@ -152,7 +152,7 @@ impl Connection {
 
     /// It missed our SYN-ACK; or both sides opened and this is its SYN-ACK.
     fn handle_syn_again(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Checked {
-        let answers_ours = seg.has(TcpFlags::ACK) && self.sender.is_answered_by(seg);
+        let answers_ours = seg.has(TcpFlags::ACK) && self.sender.queue().is_answered_by(seg);
         if self.active && answers_ours {
             self.follow(Event::SynAck);
             self.syn_acknowledged(seg.options.timestamps, cx.now);
@@ -209,13 +209,13 @@ impl Connection {
 
     /// Whether what a segment acknowledges, if it does, is our SYN.
     pub(in crate::tcp) fn is_answered_by(&self, seg: &Segment<'_>) -> bool {
-        !seg.has(TcpFlags::ACK) || self.sender.is_answered_by(seg)
+        !seg.has(TcpFlags::ACK) || self.sender.queue().is_answered_by(seg)
     }
 
     /// Our SYN is acknowledged: a wish to finish can be followed.
     fn syn_acknowledged(&mut self, stamp: Option<Timestamps>, now: Instant) {
         self.sender.syn_acknowledged(stamp, now);
-        if self.sender.is_finishing() {
+        if self.sender.queue().is_finishing() {
             self.follow(Event::Finish);
         }
     }
@@ -230,7 +230,7 @@ impl Connection {
         }
         self.follow(Event::AckOfSyn);
         self.syn_acknowledged(seg.options.timestamps, cx.now);
-        let window = self.sender.window_of(seg);
+        let window = self.sender.window().of(seg);
         self.sender.set_window(seg.seq, seg.ack, window);
         self.begin_to_listen(cx.now);
         if self.active {

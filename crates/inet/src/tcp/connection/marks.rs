@@ -1,5 +1,9 @@
-//! Explicit congestion notification (RFC 3168): agreeing on it, and telling the peer of marks. The sender slows down for those
-//! that the peer tells of (`sending::marks`).
+//! Explicit congestion notification (RFC 3168): agreeing on it, and telling the peer of marks.
+//!
+//! A packet whose IP header says "congestion experienced" has all acknowledgements carry ECE, until
+//! the peer says with CWR that it has slowed down. A sender that hears ECE slows down as at a loss, once
+//! for each window, without sending anything again (`sending::recovery`), and says so with its next new data. Only new
+//! data says that it may be marked (§6.1.5): what is sent again, acknowledgements and probes do not.
 
 use exos_wire::tcp::TcpFlags;
 

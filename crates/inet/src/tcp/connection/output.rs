@@ -56,7 +56,7 @@ impl Connection {
         match self.state {
             State::Closed | State::Listen | State::TimeWait => false,
             State::SynSent | State::SynReceived => {
-                self.sender.syn_is_due() || self.receiver.acks().owes_now()
+                self.sender.queue().syn_is_due() || self.receiver.acks().owes_now()
             }
             _ => self.receiver.acks().owes_now() || self.sender.wants_to_send(),
         }
@@ -64,7 +64,7 @@ impl Connection {
 
     /// A SYN or SYN-ACK, new or again.
     fn poll_syn(&mut self, now: Instant, out: &mut Outgoing) -> bool {
-        if !self.sender.syn_is_due() {
+        if !self.sender.queue().syn_is_due() {
             // Something unacceptable came: SYN-RECEIVED acknowledges, SYN-SENT has nothing to say.
             return self.state == State::SynReceived && self.poll_ack(now, out);
         }
@@ -93,7 +93,7 @@ impl Connection {
             SeqNumber(0)
         };
         *out = Outgoing {
-            seq: self.sender.iss(),
+            seq: self.sender.queue().iss(),
             ack,
             flags,
             window,
@@ -113,7 +113,7 @@ impl Connection {
     fn poll_stretch(&mut self, now: Instant, out: &mut Outgoing) {
         let len = u32::from(self.receiver.rcv_mss().max(1));
         let part = self.receiver.acks().last_sent() + ACK_STRETCH_BYTES_MAX / len * len;
-        let (seq, at) = (self.sender.bare_seq(), self.sender.queue().len());
+        let (seq, at) = (self.sender.bare_seq(), self.sender.queue().bytes().len());
         *out = Outgoing {
             seq,
             ack: part,
@@ -183,8 +183,9 @@ impl Connection {
     /// The timestamps of a segment that leaves now, where they were agreed on.
     #[inline]
     pub(in crate::tcp) fn timestamps(&self, now: Instant) -> Option<Timestamps> {
-        self.sender.agreed().timestamps.then(|| Timestamps {
-            value: self.sender.ts_now(now),
+        let agreed = self.sender.agreed();
+        agreed.timestamps.then(|| Timestamps {
+            value: agreed.clock(now),
             echo: self.receiver.ts_recent(),
         })
     }

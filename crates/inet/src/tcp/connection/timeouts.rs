@@ -6,7 +6,6 @@ use exos_wire::tcp::{TcpFlags, TcpOptions};
 use crate::icmp::Reason as IcmpReason;
 use crate::limits::{DATA_RETRIES_MAX, PATH_DOUBT_RETRIES, SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX};
 use crate::tcp::connection::control_block::Connection;
-use crate::tcp::sending::loss::flight::Timer;
 use crate::tcp::shared::context::{Context, Outcome};
 use crate::tcp::shared::reply::Reply;
 use crate::tcp::timers::liveness::Ask;
@@ -25,20 +24,10 @@ impl Connection {
                 return outcome;
             }
         }
-        if cx.now >= self.sender.retransmit_at() {
-            return match self.sender.timer() {
-                Timer::Retransmit => self.retransmission_timeout(cx),
-                Timer::Reorder => {
-                    self.sender.reordering_timed_out(cx);
-                    Outcome::Keep
-                }
-                Timer::Tail => {
-                    self.sender.tail_timed_out(cx);
-                    Outcome::Keep
-                }
-            };
+        match self.sender.handle_timeout(cx) {
+            true => self.retransmission_timeout(cx),
+            false => Outcome::Keep,
         }
-        Outcome::Keep
     }
 
     /// RFC 6298 §5.4 to §5.7; RFC 9293 §3.8.3 for giving up, §3.8.6.1 for probing.
@@ -49,12 +38,12 @@ impl Connection {
             _ => DATA_RETRIES_MAX,
         };
         let by_time = self.state.is_synchronized() && self.liveness.user_timeout().is_some();
-        let by_count = self.sender.retries() >= tries && !by_time;
+        let by_count = self.sender.rtt().retries() >= tries && !by_time;
         if by_count || self.user_timeout_is_over(cx.now) {
             return self.give_up(cx);
         }
         let since = self.waiting_since(cx.now);
-        let first = self.sender.timer_ran_out();
+        let first = self.sender.retransmission_timed_out();
         if first {
             self.liveness.stalled(since);
             self.rearm_liveness();
@@ -68,8 +57,8 @@ impl Connection {
             self.syn_timed_out(cx);
             return Outcome::Keep;
         }
-        let closed = self.sender.snd_wnd() == 0;
-        if closed || self.sender.flight() == 0 {
+        let closed = self.sender.window().bytes() == 0;
+        if closed || self.sender.queue().flight() == 0 {
             // Or less than a segment waited for a window that opened too little: it is sent now.
             cx.counters.tcp_window_probes += u64::from(closed);
             self.sender.ask_for_window();
@@ -77,8 +66,8 @@ impl Connection {
             return Outcome::Keep;
         }
         cx.counters.tcp_timeouts += 1;
-        self.sender.suspect_black_hole(self.flow.is_ipv6(), cx);
-        self.sender.data_timed_out(first, cx);
+        let ipv6 = self.flow.is_ipv6();
+        self.sender.data_timed_out(first, ipv6, cx);
         Outcome::Keep
     }
 
@@ -133,13 +122,13 @@ impl Connection {
         let outcome = if self.user_timeout_is_over(cx.now) {
             self.give_up(cx)
         } else {
-            match self.liveness.ask(cx.now, self.sender.is_busy()) {
+            match self.liveness.ask(cx.now, self.sender.queue().is_busy()) {
                 Ask::Nothing => Outcome::Keep,
                 Ask::GiveUp => self.give_up(cx),
                 Ask::Probe => {
                     cx.counters.tcp_keepalives_sent += 1;
                     let mut probe = self.bare(cx.now);
-                    probe.seq = self.sender.snd_una() - 1;
+                    probe.seq = self.sender.queue().una() - 1;
                     cx.replies.push_due(probe, cx.counters);
                     Outcome::Keep
                 }
@@ -171,7 +160,7 @@ impl Connection {
     /// Since when what the retransmission timer runs out for was waited for: since it was set, or where it waited for a
     /// closed window since now, for it is only now that a probe leaves.
     fn waiting_since(&self, now: Instant) -> Instant {
-        let waited = if self.sender.snd_wnd() == 0 && self.state.is_synchronized() {
+        let waited = if self.sender.window().bytes() == 0 && self.state.is_synchronized() {
             Duration::ZERO
         } else {
             self.sender.timeout()
@@ -180,11 +169,11 @@ impl Connection {
     }
 
     fn rearm_liveness(&mut self) {
-        self.liveness.rearm(self.state, self.sender.retries());
+        self.liveness.rearm(self.state, self.sender.rtt().retries());
     }
 
     fn user_timeout_is_over(&self, now: Instant) -> bool {
-        self.sender.retries() > 0 && self.liveness.user_timeout_is_over(now)
+        self.sender.rtt().retries() > 0 && self.liveness.user_timeout_is_over(now)
     }
 
     /// An acknowledgement that leaves beside the connection's own segments, and pays nothing that it
@@ -239,6 +228,6 @@ impl Connection {
 
     /// RFC 9293 §3.8.3, R1: after this many retransmissions the next hop is doubted.
     pub fn doubts_path(&self) -> bool {
-        self.sender.retries() >= PATH_DOUBT_RETRIES
+        self.sender.rtt().retries() >= PATH_DOUBT_RETRIES
     }
 }

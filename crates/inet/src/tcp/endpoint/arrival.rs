@@ -80,7 +80,7 @@ impl Tcp {
         if !self.fast_paths || !c.is_predicted(seg) {
             return self.deliver_by_steps(now, id, seg, counters);
         }
-        let progress = seg.ack != c.sender.snd_una();
+        let progress = seg.ack != c.sender.queue().una();
         let mut cx = Context {
             now,
             counters,
@@ -115,7 +115,7 @@ impl Tcp {
             return false;
         };
         let c = &mut entry.connection;
-        let acknowledged = c.sender.snd_una();
+        let acknowledged = c.sender.queue().una();
         let half_open = c.is_half_open();
         if self.among_others && half_open && !c.is_answered_by(seg) {
             // A SYN that was repeated may have gone to another stack, which has answered it again.
@@ -131,7 +131,7 @@ impl Tcp {
                 memory: &mut self.memory,
             },
         );
-        let progress = c.sender.snd_una().gt(acknowledged);
+        let progress = c.sender.queue().una().gt(acknowledged);
         let begins_to_hold = c.receiver.queue_mut().begins_to_hold();
         let opened = half_open && c.state() != State::SynReceived;
         if outcome == Outcome::Keep {
@@ -188,7 +188,7 @@ impl Tcp {
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };
-        if !c.sender.is_in_flight(seq) {
+        if !c.sender.queue().is_in_flight(seq) {
             return;
         }
         if hard && c.state() == State::SynSent {
@@ -212,7 +212,8 @@ impl Tcp {
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };
-        if c.sender.is_in_flight(seq) && c.sender.shrink_segments(now, mss, flow.is_ipv6()) {
+        if c.sender.queue().is_in_flight(seq) && c.sender.shrink_segments(now, mss, flow.is_ipv6())
+        {
             self.settle(id);
         }
     }

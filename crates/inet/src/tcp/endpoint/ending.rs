@@ -65,7 +65,7 @@ impl Tcp {
         let waiting = Waiting {
             flow: *c.flow(),
             hash,
-            snd_nxt: c.sender.next(),
+            snd_nxt: c.sender.queue().max(),
             rcv_nxt: c.receiver.rcv_nxt(),
             ts_recent: c
                 .sender

@@ -114,7 +114,7 @@ impl Tcp {
         counters: &mut Counters,
     ) -> Option<Arrived<'a>> {
         let c = self.slab.get(id)?;
-        let is_ours = seg.ack.le(c.sender.snd_max()) && seg.ack.ge(c.sender.snd_una());
+        let is_ours = seg.ack.le(c.sender.queue().max()) && seg.ack.ge(c.sender.queue().una());
         let (flow, local) = (
             *c.flow(),
             Local {

@@ -199,7 +199,7 @@ impl Tcp {
             return false;
         }
         let connection = self.slab.get(id);
-        match connection.and_then(|c| c.sender.find_queued(out.seq, out.data.len())) {
+        match connection.and_then(|c| c.sender.queue().find(out.seq, out.data.len())) {
             Some(data) => out.data = data,
             None => return false,
         }

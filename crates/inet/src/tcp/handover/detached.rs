@@ -213,7 +213,7 @@ impl Connection {
             self.liveness.disarm();
         }
         self.receiver.resume();
-        let retries = self.sender.retries();
+        let retries = self.sender.rtt().retries();
         self.liveness.resume(now, retries > 0);
         self.liveness.rearm(self.state, retries);
     }

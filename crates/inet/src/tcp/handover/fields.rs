@@ -52,8 +52,7 @@ pub(super) fn travel_all(
     let mut full = sender.full_mss();
     wire.u16(&mut full)?;
     if wire.reads() {
-        sender.stands(state.awaits_ack_of_fin());
-        sender.resume_search(full, wire.now());
+        sender.stands(state.awaits_ack_of_fin(), full, wire.now());
     }
     let mss = sender.mss().into();
     wire.congestion(sender.congestion_mut(), mss, algorithms)?;
@@ -155,11 +154,11 @@ pub(super) fn check_all(c: &Connection) -> Done {
     let (sender, receiver) = (&c.sender, &c.receiver);
     sender.check().map_err(HandoverError::Impossible)?;
     receiver.check().map_err(HandoverError::Impossible)?;
-    let finishing = sender.is_finishing() == c.state.has_finished();
+    let finishing = sender.queue().is_finishing() == c.state.has_finished();
     check(finishing, "finishing")?;
-    let empty = c.state != State::FinWait2 || sender.queue().is_empty();
+    let empty = c.state != State::FinWait2 || sender.queue().bytes().is_empty();
     check(empty, "send")?;
-    let scales = sender.scale() + receiver.window().scale() > 0;
+    let scales = sender.window().scale() + receiver.window().scale() > 0;
     check(sender.agreed().scaling || !scales, "window scale")?;
     let announced = receiver.mss_announced();
     check(announced >= sender.mss(), "mss")?;

@@ -1,15 +1,15 @@
-//! What a connection knows of what it sends: what to send next, how fast, and what was lost.
+//! What a connection knows of what it sends: what to send next, how fast, and what was lost. `sender` is made of the others.
 
-mod acknowledged;
 pub mod acknowledgement;
-pub mod loss;
-mod marks;
-mod mtu;
-mod new_data;
+pub mod flight;
+mod numbers;
 pub mod pacing;
 mod path_mtu;
 pub mod piece;
+mod queue;
 mod recovery;
-mod retransmit;
+mod rounds;
 pub mod rtt;
+mod segments;
 pub mod sender;
+mod window;

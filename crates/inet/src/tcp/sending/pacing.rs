@@ -16,7 +16,7 @@ use crate::limits::{
 use crate::time::Instant;
 
 /// When the next data of one connection may leave.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Pacer {
     /// Bytes a second; zero: as fast as the window allows.
     rate: u64,
@@ -26,6 +26,8 @@ pub struct Pacer {
     rest_us: u32,
     /// with data in flight, how late a timer or an acknowledgement may be.
     late_us: u32,
+    /// The pace alone held data back when segments were last asked for; it may leave then.
+    held_until: Instant,
 }
 
 impl Pacer {
@@ -36,6 +38,7 @@ impl Pacer {
             next_ns: 0,
             rest_us: 0,
             late_us: 0,
+            held_until: Instant::NEVER,
         }
     }
 
@@ -90,6 +93,28 @@ impl Pacer {
         Some(Instant::from_micros(self.next_ns.div_ceil(1000)))
     }
 
+    /// True when the pace does not allow anything to leave yet; [`Self::held_until`] says when it does.
+    #[inline]
+    pub fn holds_back(&mut self, now: Instant) -> bool {
+        let wait = self.wait(now);
+        if let Some(at) = wait {
+            self.held_until = at;
+        }
+        wait.is_some()
+    }
+
+    /// Segments are asked for again: nothing is held back yet.
+    #[inline]
+    pub fn release(&mut self) {
+        self.held_until = Instant::NEVER;
+    }
+
+    /// When data may leave that its pace holds back.
+    #[inline]
+    pub fn held_until(&self) -> Instant {
+        self.held_until
+    }
+
     /// `bytes` have left, after a rest when nothing else was in flight. Lateness is caught up with, a rest
     /// is not.
     #[inline]
@@ -139,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_kept_after_an_initial_window() {
-        let mut pacer = Pacer::default();
+        let mut pacer = Pacer::new();
         pacer.set(Some(100_000_000), 0, false, 20_000, MSS);
         // 100 segments a millisecond.
         let first = run(&mut pacer, 1_000_000, 10_000);
@@ -150,7 +175,7 @@ mod tests {
     /// A minute of lost acknowledgements is no round trip to spread a segment over.
     #[test]
     fn an_absurd_round_trip_holds_nothing_back() {
-        let mut pacer = Pacer::default();
+        let mut pacer = Pacer::new();
         pacer.set(None, MSS, false, 136_000_000, MSS);
         pacer.left(Instant::from_micros(1), 10 * MSS, true);
         let now = Instant::from_micros(20_000_000);
@@ -160,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_rate_follows_from_the_window() {
-        let mut pacer = Pacer::default();
+        let mut pacer = Pacer::new();
         pacer.set(None, 100_000, true, 20_000, MSS);
         assert_eq!(pacer.rate(), 10_000_000);
         pacer.set(None, 100_000, false, 20_000, MSS);
@@ -175,7 +200,7 @@ mod tests {
     /// of the round trip of 20 ms.
     #[test]
     fn a_late_timer_does_not_slow_the_pace() {
-        let mut pacer = Pacer::default();
+        let mut pacer = Pacer::new();
         pacer.set(Some(10_000_000), 0, false, 20_000, MSS);
         let sent = |pacer: &mut Pacer, late_us: u64| {
             let mut sent = 0;
@@ -198,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_rest_saves_up_no_more_than_an_initial_window() {
-        let mut pacer = Pacer::default();
+        let mut pacer = Pacer::new();
         pacer.set(Some(1_000_000), 0, false, 20_000, MSS);
         assert!((11..=12).contains(&run(&mut pacer, 1_000_000, 1)));
         assert!((11..=12).contains(&run(&mut pacer, 60_000_000, 1)));

@@ -24,6 +24,8 @@ pub struct Rtt {
     backoff: u8,
     /// Our SYN was sent more than once.
     handshake_lost: bool,
+    /// How often it ran out in a row for what is waited for.
+    retries: u8,
 }
 
 impl Rtt {
@@ -37,6 +39,7 @@ impl Rtt {
             least_us: 0,
             backoff: 0,
             handshake_lost: false,
+            retries: 0,
         }
     }
 
@@ -50,6 +53,7 @@ impl Rtt {
             least_us: u32,
             backoff: u8,
             handshake_lost: flag,
+            retries: u8,
         } by_hand {} stay {});
         let most = [
             *smoothed_us,
@@ -125,6 +129,24 @@ impl Rtt {
     /// The timer ran out: the next timeout is twice as long (5.5).
     pub fn timed_out(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
+        self.retries = self.retries.saturating_add(1);
+    }
+
+    /// The peer has answered what was waited for, whatever that says of the path.
+    #[inline]
+    pub fn answered(&mut self) {
+        self.retries = 0;
+    }
+
+    /// Count as if the timer had run out so often.
+    pub fn set_retries(&mut self, retries: u8) {
+        self.retries = retries;
+    }
+
+    /// How often the timer ran out in a row for what is waited for.
+    #[inline]
+    pub const fn retries(&self) -> u8 {
+        self.retries
     }
 
     /// How often the timer ran out without progress.

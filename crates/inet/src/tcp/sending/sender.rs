@@ -1,86 +1,62 @@
-//! What a connection knows of what it sends: what is queued, in flight and acknowledged, the peer's window, and how fast
-//! to go.
+//! The sending side of a connection: what is queued, in flight and acknowledged, and how fast to go.
 //!
-//! The RFC's variables have its names (RFC 9293 §3.3.1). What happens to them stands in this folder alone: `piece` and `new_data`
-//! send, `acknowledged` and `recovery` take in what the peer says, `mtu` finds out how long a segment may be. The rest of the
-//! connection asks, and says what has happened.
+//! The RFC's variables have its names (RFC 9293 §3.3.1). It is made of parts, each with its state to itself: numbers and bytes
+//! (`queue`), the peer's window (`window`), what is in flight (`flight`: what of it is lost, round trips and delivery, the pace), the
+//! round trip and the timeout (`rtt`), the congestion window (`congestion`), what the path carries (`path_mtu`). They know nothing of one
+//! another. What happens to them together stands in this folder: `new_data` and `output` send, `input` and `prediction` take in what the peer
+//! says, `timer` sees to the time. The rest of the connection asks, and says what has happened.
 
-use std::ops::Range;
+mod input;
+mod new_data;
+mod output;
+mod prediction;
+mod timer;
 
 use exos_buf::{Aggregate, Slice};
 use exos_wire::SeqNumber;
 use exos_wire::tcp::Timestamps;
 
-use crate::limits::{MSS_MIN, SEND_QUEUE_BYTES_MAX, WINDOW_BYTES_MAX};
+use crate::limits::{MSS_MIN, PATH_MTU_LIFETIME};
 use crate::tcp::congestion::algorithm::Congestion;
-use crate::tcp::sending::acknowledgement::Acked;
-use crate::tcp::sending::loss::flight::{Flight, Loss, Timer};
-use crate::tcp::sending::path_mtu::PathMtu;
+use crate::tcp::sending::flight::{Flight, InFlight};
+use crate::tcp::sending::numbers::{Numbers, Path};
+use crate::tcp::sending::pacing::Pacer;
+use crate::tcp::sending::path_mtu::{PathMtu, reported_mss};
+use crate::tcp::sending::queue::SendQueue;
+use crate::tcp::sending::recovery::losses::Losses;
+use crate::tcp::sending::rounds::Rounds;
 use crate::tcp::sending::rtt::Rtt;
+use crate::tcp::sending::window::PeerWindow;
 use crate::tcp::values::agreed::Agreed;
 use crate::tcp::values::codec::{HandoverError, Wire, travel};
 use crate::tcp::values::options::Options;
-use crate::tcp::values::segment::Segment;
 use crate::time::{Duration, Instant};
 
 /// Bytes of a timestamps option with its padding (RFC 7323 appendix A).
-pub(in crate::tcp) const TIMESTAMPS_BYTES: u16 = 12;
-
-/// What has become of our SYN.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub(super) enum Syn {
-    /// It is to be sent.
-    Due,
-    Sent,
-    Acknowledged,
-}
+const TIMESTAMPS_BYTES: u16 = 12;
 
 /// The sending side of a connection. What every segment needs comes first.
 #[repr(C)]
 pub(in crate::tcp) struct Sender {
-    pub(super) snd_una: SeqNumber,
-    /// Behind the last sequence number sent.
-    pub(super) snd_max: SeqNumber,
-    pub(super) snd_wnd: u32,
-    pub(super) snd_wnd_max: u32,
-    pub(super) snd_wl1: SeqNumber,
-    pub(super) snd_wl2: SeqNumber,
-    pub(super) agreed: Agreed,
-    /// Largest payload of a segment we send, options already taken off.
-    pub(super) mss: u16,
-    /// Timeouts in a row for what is waited for.
-    pub(super) retries: u8,
-    pub(super) snd_scale: u8,
-    pub(super) syn: Syn,
-    /// A FIN follows the queued data.
-    pub(super) finishing: bool,
-    /// It is acknowledged.
-    pub(super) finished: bool,
-    /// Send a probe into a closed window.
-    pub(super) probe: bool,
-    /// A probe is out: the byte it carried may have been thrown away.
-    pub(super) probing: bool,
-    pub(super) nagle: bool,
-    /// Our SYN has left more than once: its acknowledgement measures nothing.
-    pub(super) syn_again: bool,
-    /// What `retransmit_at` is for.
-    pub(super) timer: Timer,
-    pub(super) iss: SeqNumber,
+    flight: Flight,
     /// Retransmission, or probing a closed window.
-    pub(super) retransmit_at: Instant,
-    pub(super) last_sent: Instant,
-    pub(super) loss: Flight,
-    pub(super) send: Aggregate,
-    pub(super) rtt: Rtt,
-    pub(super) congestion: Congestion,
-    /// Of a path that does not carry full segments.
-    pub(super) mtu: Option<Box<PathMtu>>,
+    retransmit_at: Instant,
+    last_sent: Instant,
+    window: PeerWindow,
+    agreed: Agreed,
+    /// Largest payload of a segment we send, options already taken off.
+    mss: u16,
+    queue: SendQueue,
+    rtt: Rtt,
+    congestion: Congestion,
+    path_mtu: PathMtu,
 }
 
 impl Sender {
     /// What every segment needs lies in this many first bytes.
     #[cfg(test)]
-    pub const EVERY_SEGMENT_BYTES: usize = core::mem::offset_of!(Self, send);
+    pub const EVERY_SEGMENT_BYTES: usize =
+        core::mem::offset_of!(Self, queue) + SendQueue::NUMBERS_BYTES;
 
     /// Nothing has left, and the peer has said nothing. It takes segments of `mss` bytes, our link such of `mss_link`.
     #[inline(always)]
@@ -92,36 +68,20 @@ impl Sender {
         (mss, mss_link): (u16, u16),
     ) -> Self {
         Self {
-            snd_una: iss,
-            snd_max: iss,
-            snd_wnd: 0,
-            snd_wnd_max: 0,
-            snd_wl1: SeqNumber(0),
-            snd_wl2: SeqNumber(0),
-            agreed,
-            mss: mss.min(mss_link),
-            retries: 0,
-            snd_scale: 0,
-            syn: Syn::Due,
-            finishing: false,
-            finished: false,
-            probe: false,
-            probing: false,
-            nagle: options.nagle,
-            syn_again: false,
-            timer: Timer::Retransmit,
+            flight: Flight::default(),
             retransmit_at: Instant::NEVER,
             last_sent: now,
-            loss: Flight::default(),
-            send: Aggregate::new(),
+            window: PeerWindow::new(options.nagle),
+            agreed,
+            mss: mss.min(mss_link),
+            queue: SendQueue::new(iss),
             rtt: Rtt::new(),
             congestion: Congestion::new(options.congestion, u32::from(mss)),
-            mtu: None,
-            iss,
+            path_mtu: PathMtu::default(),
         }
     }
 
-    // What happens.
+    // The handshake.
 
     /// Both sides' wishes are known.
     pub fn agree(&mut self, agreed: Agreed) {
@@ -130,40 +90,30 @@ impl Sender {
 
     /// The peer's SYN has come, with a window that is not scaled (RFC 7323 §2.2), and takes segments of `mss` bytes.
     pub fn syn_received(&mut self, seq: SeqNumber, window: u16, shift: Option<u8>, mss: u16) {
-        self.set_window(seq, self.snd_una, u32::from(window));
-        // RFC 7323 §2.3: a shift above 14 is taken as 14.
-        self.snd_scale = shift.map_or(0, |shift| shift.min(14));
-        self.set_mss(mss);
-    }
-
-    /// Use segments of `mss` bytes less the options that every segment carries (RFC 6691).
-    fn set_mss(&mut self, mss: u16) {
-        self.mss = if self.agreed.timestamps {
-            mss.saturating_sub(TIMESTAMPS_BYTES).max(MSS_MIN / 2)
-        } else {
-            mss
+        self.window
+            .syn_received(seq, self.queue.una(), window, shift);
+        self.mss = match self.agreed.timestamps {
+            // Options that every segment carries are taken off (RFC 6691).
+            true => mss.saturating_sub(TIMESTAMPS_BYTES).max(MSS_MIN / 2),
+            false => mss,
         };
         self.congestion.get_mut().set_mss(u32::from(self.mss));
     }
 
-    /// The SYN is to be sent, perhaps again.
+    /// Send the SYN, perhaps again.
     pub fn send_syn(&mut self) {
-        self.syn = Syn::Due;
+        self.queue.send_syn();
     }
 
-    /// The SYN-ACK has left already, as a cookie: what is left to do is to see it acknowledged. When
-    /// it left is forgotten, so nothing is measured.
+    /// The SYN-ACK has left already, as a cookie.
     pub fn syn_ack_has_left(&mut self) {
-        self.syn = Syn::Sent;
-        self.snd_max = self.iss + 1;
-        self.syn_again = true;
+        self.queue.syn_ack_has_left();
     }
 
     /// Our SYN is acknowledged: data begins behind it.
     pub fn syn_acknowledged(&mut self, stamp: Option<Timestamps>, now: Instant) {
-        self.syn = Syn::Acknowledged;
-        self.snd_una = self.iss + 1;
-        if !self.syn_again {
+        self.queue.syn_acknowledged();
+        if !self.queue.syn_is_ambiguous() {
             self.rtt.measured(now - self.last_sent);
             self.rtt.least_of(now.micros_since(self.last_sent));
         } else if now > self.last_sent
@@ -174,234 +124,106 @@ impl Sender {
             // now, says other things too.
             self.rtt.measured(rtt);
         }
-        if self.retries > 0 {
+        if self.rtt.retries() > 0 {
             self.rtt.handshake_lost();
             self.congestion
                 .get_mut()
                 .handshake_lost(u32::from(self.mss));
         }
-        self.retries = 0;
+        self.rtt.answered();
         self.rtt.progressed();
         self.retransmit_at = Instant::NEVER;
     }
 
-    /// Take over a window that the peer announced, already scaled.
+    /// Take over the window of the segment that acknowledges our SYN, already scaled.
     pub fn set_window(&mut self, seq: SeqNumber, ack: SeqNumber, window: u32) {
-        self.snd_wnd = window;
-        self.snd_wnd_max = self.snd_wnd_max.max(window);
-        self.snd_wl1 = seq;
-        self.snd_wl2 = ack;
+        self.window.set(seq, ack, window);
     }
 
-    /// Move `snd_una` to `ack` and let go of the data before it.
-    pub(super) fn advance_una(&mut self, ack: SeqNumber) -> Acked {
-        let (queued, advanced) = (self.send.len(), (ack - self.snd_una) as usize);
-        let data = advanced.min(queued);
-        if data > 0 {
-            self.send.advance(data);
-        }
-        self.snd_una = ack;
-        let fin = advanced > queued && self.fin_is_due();
-        self.finished |= fin;
-        Acked {
-            data: data > 0,
-            fin,
-        }
-    }
+    // Commands.
 
-    /// Queue a slice to be sent; false when that is too much at once ([`SEND_QUEUE_BYTES_MAX`]), or a FIN is to follow
-    /// what is there.
+    /// Queue a slice to be sent; false when the queue takes no more.
     pub fn push(&mut self, slice: Slice) -> bool {
-        // Two sequence numbers tell which is the later one only within 2 GiB.
-        let room = self.send.len() + slice.len() <= SEND_QUEUE_BYTES_MAX;
-        let open = !self.finishing && room;
-        if open && !slice.is_empty() {
-            self.send.push(slice);
-        }
-        open
+        self.queue.push(slice)
     }
 
     /// Wait with less than a full segment while data is in flight, or no more.
     pub fn set_nagle(&mut self, waits: bool) {
-        self.nagle = waits;
+        self.window.set_nagle(waits);
     }
 
     /// Nothing more will be sent: a FIN follows what is queued.
     pub fn finish(&mut self) {
-        self.finishing = true;
+        self.queue.finish();
     }
 
     /// Segments are asked for: nothing is held back yet.
     #[inline]
     pub fn release(&mut self) {
-        self.loss.release();
+        self.flight.release();
     }
 
-    /// The timer ran out: what was waited for is sent again, with a longer timeout. True for the first time in a row.
-    pub fn timer_ran_out(&mut self) -> bool {
-        let first = self.retries == 0;
-        self.retries = self.retries.saturating_add(1);
-        self.rtt.timed_out();
-        self.retransmit_at = Instant::NEVER;
-        first
+    /// A router says that segments of more than `mss` bytes, options included, do not pass: what is
+    /// in flight is cut again and sent again. False when that is no news.
+    pub fn shrink_segments(&mut self, now: Instant, mss: u16, ipv6: bool) -> bool {
+        if !self.queue.syn_is_acknowledged() {
+            // A SYN again is as short as can be, and the peer's own limit is not known yet.
+            return false;
+        }
+        let mss = self.payload_of(reported_mss(mss, ipv6));
+        if mss >= self.mss {
+            self.path_mtu.probe_reported(now, mss, self.mss);
+            return false;
+        }
+        self.use_smaller(mss, now + PATH_MTU_LIFETIME);
+        // No congestion: the window stays as it is.
+        if self.queue.flight() > 0 {
+            self.flight.losses.all_lost();
+        }
+        true
     }
 
-    /// Wait for another timeout.
-    pub fn wait_again(&mut self, now: Instant) {
-        self.retransmit_at = now + self.rtt.timeout();
+    /// A segment's payload within `mss`.
+    fn payload_of(&self, mss: u16) -> u16 {
+        match self.agreed.timestamps {
+            true => mss.saturating_sub(TIMESTAMPS_BYTES),
+            false => mss,
+        }
     }
 
-    /// What is waited for is not sent again: once its timer runs out, it is given up.
-    pub fn set_retries(&mut self, retries: u8) {
-        self.retries = retries;
-    }
-
-    /// The peer has made no room for a retransmission timeout: ask whether there is some now. It may go on like this for
-    /// as long as its reader likes, and little memory is needed for that.
-    pub fn ask_for_window(&mut self) {
-        self.loss.slim();
-        self.probe = true;
+    fn use_smaller(&mut self, mss: u16, probe_at: Instant) {
+        self.path_mtu.narrowed(self.mss, probe_at);
+        self.mss = mss;
     }
 
     /// Take the memory that another connection has left.
-    pub fn furnish(&mut self, send: Aggregate, loss: Box<Loss>) {
-        debug_assert!(self.send.is_empty());
-        self.send = send;
-        self.loss.reuse(loss);
+    pub fn furnish(&mut self, places: Aggregate, flight: Box<InFlight>) {
+        self.queue.furnish(places);
+        self.flight.reuse(flight);
     }
 
     /// The connection has ended: its memory, if it is worth keeping.
-    pub fn strip(&mut self) -> Option<(Aggregate, Box<Loss>)> {
-        let loss = self.loss.recycle()?;
-        let mut send = std::mem::take(&mut self.send);
-        send.clear();
-        Some((send, loss))
+    pub fn strip(&mut self) -> Option<(Aggregate, Box<InFlight>)> {
+        let flight = self.flight.recycle()?;
+        Some((self.queue.strip(), flight))
     }
 
     /// Nothing has happened for long: give back what memory is not needed to wait.
     pub fn rest(&mut self) {
-        self.loss.rest();
-        self.send.shrink();
+        self.flight.rest();
+        self.queue.shrink();
     }
 
-    // What is known.
+    // What is known: each part answers for itself.
 
     #[inline]
-    pub fn agreed(&self) -> Agreed {
-        self.agreed
-    }
-
-    #[inline]
-    pub fn snd_una(&self) -> SeqNumber {
-        self.snd_una
+    pub const fn queue(&self) -> &SendQueue {
+        &self.queue
     }
 
     #[inline]
-    pub fn snd_max(&self) -> SeqNumber {
-        self.snd_max
-    }
-
-    /// The next number that a peer in TIME-WAIT is told.
-    pub fn next(&self) -> SeqNumber {
-        self.snd_max.max(self.snd_una)
-    }
-
-    /// Our initial sequence number.
-    pub fn iss(&self) -> SeqNumber {
-        self.iss
-    }
-
-    /// A SYN is to be sent.
-    #[inline]
-    pub fn syn_is_due(&self) -> bool {
-        self.syn == Syn::Due
-    }
-
-    /// What a segment acknowledges, if it does, is our SYN.
-    pub fn is_answered_by(&self, seg: &Segment<'_>) -> bool {
-        seg.ack.gt(self.iss) && seg.ack.le(self.snd_max)
-    }
-
-    /// It was sent, and is not acknowledged.
-    pub fn is_in_flight(&self, seq: SeqNumber) -> bool {
-        seq.ge(self.snd_una) && seq.lt(self.snd_max)
-    }
-
-    /// The window that a segment brings.
-    #[inline]
-    pub fn window_of(&self, seg: &Segment<'_>) -> u32 {
-        u32::from(seg.window) << self.snd_scale
-    }
-
-    /// Sequence numbers sent and not acknowledged.
-    #[inline]
-    pub fn flight(&self) -> u32 {
-        (self.snd_max - self.snd_una).max(0) as u32
-    }
-
-    /// Sent data waits for its acknowledgement, or more for being sent.
-    pub fn is_busy(&self) -> bool {
-        self.snd_max != self.snd_una || !self.send.is_empty()
-    }
-
-    /// The sequence number behind the last queued byte.
-    #[inline]
-    pub(super) fn send_end(&self) -> SeqNumber {
-        self.data_start() + self.send.len() as u32
-    }
-
-    /// The sequence number of the first queued byte: the first not acknowledged, the SYN apart.
-    #[inline]
-    pub(super) fn data_start(&self) -> SeqNumber {
-        if self.syn == Syn::Acknowledged {
-            self.snd_una
-        } else {
-            self.iss + 1
-        }
-    }
-
-    /// Where in the send queue `len` bytes from `seq` on lie; `None` when they are there no more.
-    pub fn find_queued(&self, seq: SeqNumber, len: usize) -> Option<Range<usize>> {
-        let start = usize::try_from(seq - self.data_start()).ok()?;
-        (start + len <= self.send.len()).then(|| start..start + len)
-    }
-
-    /// The sequence number of a segment that carries none: behind everything sent, also while that is
-    /// sent again from an earlier place. An earlier number would be out of the peer's window, and its
-    /// acknowledgement lost; two sides that both do so only answer each other. A byte that probes
-    /// a closed window does not count, since it is as a rule thrown away.
-    #[inline]
-    pub fn bare_seq(&self) -> SeqNumber {
-        if self.probing {
-            self.snd_una
-        } else {
-            self.snd_max
-        }
-    }
-
-    /// True while a FIN of ours is queued or unacknowledged.
-    #[inline]
-    pub(super) fn fin_is_due(&self) -> bool {
-        self.finishing && !self.finished && self.syn == Syn::Acknowledged
-    }
-
-    pub fn is_finishing(&self) -> bool {
-        self.finishing
-    }
-
-    /// What is queued and not acknowledged.
-    #[inline]
-    pub const fn queue(&self) -> &Aggregate {
-        &self.send
-    }
-
-    /// Bytes queued and not yet sent for the first time.
-    pub fn unsent(&self) -> usize {
-        (self.send_end() - self.snd_max).max(0) as usize
-    }
-
-    pub fn mss(&self) -> u16 {
-        self.mss
+    pub fn window(&self) -> &PeerWindow {
+        &self.window
     }
 
     #[inline]
@@ -413,38 +235,43 @@ impl Sender {
         &self.congestion
     }
 
-    pub fn loss(&self) -> &Loss {
-        &self.loss
+    pub fn losses(&self) -> &Losses {
+        &self.flight.losses
     }
 
-    pub fn snd_wnd(&self) -> u32 {
-        self.snd_wnd
-    }
-
-    /// The shift of the peer's windows.
-    pub fn scale(&self) -> u8 {
-        self.snd_scale
+    pub fn rounds(&self) -> &Rounds {
+        &self.flight.rounds
     }
 
     #[inline]
-    pub fn retries(&self) -> u8 {
-        self.retries
+    pub fn pacer(&self) -> &Pacer {
+        &self.flight.pacer
+    }
+
+    #[inline]
+    pub fn agreed(&self) -> Agreed {
+        self.agreed
+    }
+
+    #[inline]
+    pub fn mss(&self) -> u16 {
+        self.mss
+    }
+
+    /// The longest payload that the handshake allows; `mss` is what the path is believed to carry of it.
+    pub fn full_mss(&self) -> u16 {
+        self.path_mtu.full(self.mss)
+    }
+
+    /// Bytes that may be under way.
+    #[inline]
+    pub fn congestion_window(&self) -> u32 {
+        self.flight.losses.window(&self.congestion)
     }
 
     #[inline]
     pub fn retransmit_at(&self) -> Instant {
         self.retransmit_at
-    }
-
-    #[inline]
-    pub fn timer(&self) -> Timer {
-        self.timer
-    }
-
-    /// When data may leave that its pace holds back.
-    #[inline]
-    pub fn held_until(&self) -> Instant {
-        self.loss.held_until
     }
 
     pub fn last_sent(&self) -> Instant {
@@ -459,13 +286,55 @@ impl Sender {
     /// It has memory that it does not need when nothing is sent.
     #[inline]
     pub fn holds(&self) -> bool {
-        self.loss.is_at_work()
+        self.flight.is_at_work()
     }
 
-    /// The clock of our timestamps: milliseconds from a start of its own for each connection.
+    /// The sequence number of a segment that carries none: behind everything sent, also while that is
+    /// sent again from an earlier place. An earlier number would be out of the peer's window, and its
+    /// acknowledgement lost; two sides that both do so only answer each other. A byte that probes
+    /// a closed window does not count, since it is as a rule thrown away.
     #[inline]
-    pub fn ts_now(&self, now: Instant) -> u32 {
-        (now.millis() as u32).wrapping_add(self.agreed.ts_offset)
+    pub fn bare_seq(&self) -> SeqNumber {
+        match self.window.is_probing() {
+            true => self.queue.una(),
+            false => self.queue.max(),
+        }
+    }
+
+    /// RFC 5961 §5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT.
+    pub fn is_plausible(&self, ack: SeqNumber) -> bool {
+        ack.le(self.queue.max()) && ack.ge(self.window.oldest_ack(self.queue.una()))
+    }
+
+    /// The round trip that the timestamp echoed tells of (RFC 7323 §4.1). Its clock ticks in milliseconds: less
+    /// than one cannot be told. More than a quarter of an hour is nonsense, or a number that we never sent.
+    fn round_trip_by_timestamp(&self, stamp: Option<Timestamps>, now: Instant) -> Option<Duration> {
+        let stamp = stamp.filter(|_| self.agreed.timestamps)?;
+        let elapsed = self.agreed.clock(now).wrapping_sub(stamp.echo);
+        let known = stamp.echo != 0 && elapsed < 1 << 20;
+        known.then(|| Duration::from_millis(u64::from(elapsed.max(1))))
+    }
+
+    /// What the parts are told of the numbers.
+    #[inline]
+    fn numbers(&self) -> Numbers {
+        Numbers {
+            una: self.queue.una(),
+            max: self.queue.max(),
+            mss: u32::from(self.mss),
+            agreed: self.agreed,
+        }
+    }
+
+    /// What is in flight, and what its losses are judged by.
+    fn losses_and_path(&mut self) -> (&mut Losses, Path<'_>) {
+        let at = self.numbers();
+        let path = Path {
+            at,
+            rtt: &mut self.rtt,
+            congestion: &mut self.congestion,
+        };
+        (&mut self.flight.losses, path)
     }
 
     // Between stacks.
@@ -473,32 +342,19 @@ impl Sender {
     /// To or from another stack. [`Self::resume`] goes on there.
     pub fn travel(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
         travel!(wire, self => Sender {
-            finishing: flag,
-            nagle: flag,
-            probing: flag,
-            retries: u8,
-            snd_scale: u8,
             mss: u16,
-            iss: seq,
-            snd_una: seq,
-            snd_max: seq,
-            snd_wl1: seq,
-            snd_wl2: seq,
-            snd_wnd: u32,
-            snd_wnd_max: u32,
             last_sent: age,
         } by_hand {
-            rtt, send,
+            window, rtt, queue,
         } stay {
-            // Of the handshake, and of the end.
-            syn, syn_again, finished,
             // When what is in flight left, and what waits for its timer.
-            loss, timer, retransmit_at, probe,
+            flight, retransmit_at,
             // They travel with the connection.
-            agreed, congestion, mtu,
+            agreed, congestion, path_mtu,
         });
+        window.travel(wire)?;
         rtt.travel(wire)?;
-        wire.aggregate(send)
+        queue.travel(wire)
     }
 
     /// The congestion control, for the same connection in another stack.
@@ -511,56 +367,40 @@ impl Sender {
         &mut self.congestion
     }
 
-    /// The longest payload that the handshake allows, read from another stack: in place, so that a search for what passes
-    /// begins again.
-    pub fn resume_search(&mut self, full: u16, now: Instant) {
-        self.mtu = PathMtu::resumed(self.mss, full, now);
-    }
-
-    /// Its state in another stack is that of a connection that stands; our FIN may be acknowledged.
-    pub fn stands(&mut self, awaits_ack_of_fin: bool) {
-        self.syn = Syn::Acknowledged;
-        self.finished = self.finishing && !awaits_ack_of_fin;
+    /// Its state in another stack is that of a connection that stands; our FIN may be acknowledged. `full` is the longest payload
+    /// that the handshake allows: a search for what passes begins again.
+    pub fn stands(&mut self, awaits_ack_of_fin: bool, full: u16, now: Instant) {
+        self.queue.stands(awaits_ack_of_fin);
+        self.path_mtu = PathMtu::resumed(self.mss, full, now);
     }
 
     /// Go on in a stack whose link takes segments of `mss` bytes. What had left another stack is in flight here, and
     /// measures nothing.
     pub fn resume(&mut self, now: Instant, mss: u16) {
-        let options = if self.agreed.timestamps {
-            TIMESTAMPS_BYTES
-        } else {
-            0
-        };
-        let most = mss.saturating_sub(options).max(1);
-        let full = self.full_mss();
+        let most = self.payload_of(mss).max(1);
+        let full = self.full_mss().min(most);
         self.mss = self.mss.min(most);
-        self.mtu = PathMtu::resumed(self.mss, full.min(most), now);
-        (self.loss, self.timer) = (Flight::default(), Timer::Retransmit);
+        self.path_mtu = PathMtu::resumed(self.mss, full, now);
+        self.flight = Flight::default();
         self.congestion.get_mut().taken_over(now);
-        if self.snd_max == self.snd_una {
+        let (una, max) = (self.queue.una(), self.queue.max());
+        if max == una {
             return;
         }
-        self.loss.begin(self.snd_una, now);
-        let departure = self.loss.departure(now);
-        self.loss.board.sent(self.snd_max, departure);
-        self.loss.board.first_is_ambiguous();
+        self.flight.begin(una, now);
+        let departure = self.flight.departure(now);
+        self.flight.losses.sent(una, max, departure);
+        self.flight.losses.first_is_ambiguous();
         self.retransmit_at = now + self.rtt.timeout();
     }
 
     /// What the code relies on; the name of what does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
-        let flight = self.snd_max - self.snd_una;
-        let most = self.send.len() + usize::from(self.fin_is_due());
-        let window = self.snd_wnd <= self.snd_wnd_max && self.snd_wnd_max <= WINDOW_BYTES_MAX;
-        match () {
-            () if self.send.len() > SEND_QUEUE_BYTES_MAX => Err("send"),
-            () if flight < 0 || flight as usize > most => Err("snd_max"),
-            // Only a shut window is probed; while it is, nothing else is sent again.
-            () if self.probing && (flight == 0 || self.snd_wnd != 0) => Err("probing"),
-            () if !window => Err("snd_wnd"),
-            () if self.snd_scale > 14 => Err("window scale"),
-            () if self.mss == 0 => Err("mss"),
-            () => Ok(()),
+        self.queue.check()?;
+        self.window.check(self.queue.flight())?;
+        if self.mss == 0 {
+            return Err("mss");
         }
+        Ok(())
     }
 }

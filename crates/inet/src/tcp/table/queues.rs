@@ -77,7 +77,7 @@ impl Queues {
     /// Nothing leaves now: its pace may allow it later.
     #[inline]
     fn settle_waiting(&mut self, id: ConnectionId, entry: &mut Entry) {
-        let held = entry.connection.sender.held_until();
+        let held = entry.connection.sender.pacer().held_until();
         if !entry.paced && held != Instant::NEVER {
             entry.paced = true;
             self.paced.push(Reverse((held, id)));

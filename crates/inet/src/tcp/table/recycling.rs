@@ -11,11 +11,11 @@ use exos_buf::Aggregate;
 
 use crate::limits::{RECYCLED_KEPT, RECYCLED_PLACES_MAX};
 use crate::tcp::connection::control_block::Connection;
-use crate::tcp::sending::loss::flight::Loss;
+use crate::tcp::sending::flight::InFlight;
 
 struct Memory {
     send: Aggregate,
-    loss: Box<Loss>,
+    flight: Box<InFlight>,
 }
 
 /// What is kept.
@@ -27,7 +27,7 @@ impl Recycled {
     #[inline]
     pub fn reuse(&mut self, c: &mut Connection) {
         if let Some(memory) = self.0.pop() {
-            c.sender.furnish(memory.send, memory.loss);
+            c.sender.furnish(memory.send, memory.flight);
         }
     }
 
@@ -37,10 +37,10 @@ impl Recycled {
         if self.0.len() >= RECYCLED_KEPT {
             return;
         }
-        if let Some((send, loss)) = c.sender.strip()
+        if let Some((send, flight)) = c.sender.strip()
             && send.capacity() <= RECYCLED_PLACES_MAX
         {
-            self.0.push(Memory { send, loss });
+            self.0.push(Memory { send, flight });
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What both sides of a connection have agreed on.
 
 use crate::tcp::values::codec::{HandoverError, Wire, travel};
+use crate::time::Instant;
 
 /// What both sides have agreed on with their SYNs; until the peer's has come, what we wish.
 #[derive(Copy, Clone, Debug)]
@@ -18,6 +19,18 @@ pub(in crate::tcp) struct Agreed {
 }
 
 impl Agreed {
+    /// What the clock of our timestamps shows: milliseconds from a start of its own for each connection.
+    #[inline]
+    pub fn clock(self, now: Instant) -> u32 {
+        (now.millis() as u32).wrapping_add(self.ts_offset)
+    }
+
+    /// A timestamp that is echoed, if one is, was older than what left at this time.
+    #[inline]
+    pub fn is_older(self, echo: u32, left: Instant) -> bool {
+        self.timestamps && echo != 0 && (echo.wrapping_sub(self.clock(left)) as i32) < 0
+    }
+
     /// To or from another stack.
     pub fn travel(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
         travel!(wire, self => Agreed {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use exos_wire::SeqNumber;
 
 use crate::limits::{RECYCLED_PLACES_MAX, SACKED_PIECE_BYTES, SACKED_RANGES_MAX, SLIM_PLACES};
-use crate::tcp::sending::loss::scoreboard::record::{
+use crate::tcp::sending::recovery::scoreboard::record::{
     Again, Delivered, Departure, LOST, RETRANSMITTED, SACKED, Sent,
 };
 use crate::time::Instant;

@@ -14,17 +14,17 @@ pub struct Repair {
     delivered: u32,
     sent: u32,
     /// The first number not acknowledged when it began.
-    pub from: SeqNumber,
+    from: SeqNumber,
     /// When something was first sent again.
-    pub first_again_at: Option<Instant>,
+    first_again_at: Option<Instant>,
     /// Segments sent again, less those that the peer had already.
-    pub again: u32,
+    again: u32,
     /// None of them was counted back yet.
-    pub untouched: bool,
+    untouched: bool,
     /// A router's mark began it: whatever becomes of losses, the window stays reduced.
-    pub marked: bool,
+    marked: bool,
     /// It was taken back already. What is still reported as a duplicate says how long to wait next time.
-    pub undone: bool,
+    undone: bool,
 }
 
 impl Repair {
@@ -43,6 +43,12 @@ impl Repair {
         }
     }
 
+    /// Whether a router's mark began it.
+    pub const fn after_mark(mut self, marked: bool) -> Self {
+        self.marked = marked;
+        self
+    }
+
     /// `bytes` have left.
     pub const fn left(&mut self, bytes: u32) {
         self.sent = self.sent.saturating_add(bytes);
@@ -53,6 +59,37 @@ impl Repair {
         self.first_again_at.get_or_insert(now);
         self.again += 1;
         self.untouched = false;
+    }
+
+    /// The peer had what was sent again up to `right`. True when this is of the episode.
+    pub fn was_in_vain(&mut self, right: SeqNumber) -> bool {
+        let ours = right.gt(self.from);
+        if ours && !self.undone {
+            self.again = self.again.saturating_sub(1);
+        }
+        ours
+    }
+
+    /// Take it back. True when the window is to grow back, too: it was not done before, and no mark reduced it.
+    pub fn undo(&mut self) -> bool {
+        !std::mem::replace(&mut self.undone, true) && !self.marked
+    }
+
+    /// It was taken back.
+    pub const fn is_undone(&self) -> bool {
+        self.undone
+    }
+
+    /// Nothing has been sent again yet.
+    pub const fn is_untouched(&self) -> bool {
+        self.untouched
+    }
+
+    /// All that was sent again was there, or what was sent first has arrived (RFC 3522).
+    #[inline]
+    pub fn is_mistaken(&self, echo_is_older: impl Fn(Instant) -> bool) -> bool {
+        let original = self.first_again_at.is_some_and(echo_is_older);
+        !self.undone && (original || (self.again == 0 && !self.untouched))
     }
 
     /// The window after an acknowledgement that delivered `bytes`, with `pipe` still in flight.

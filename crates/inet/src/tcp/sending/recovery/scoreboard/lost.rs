@@ -6,8 +6,8 @@
 use exos_wire::SeqNumber;
 
 use crate::limits::SENT_AGAIN_SLACK;
-use crate::tcp::sending::loss::scoreboard::board::Scoreboard;
-use crate::tcp::sending::loss::scoreboard::record::{
+use crate::tcp::sending::recovery::scoreboard::board::Scoreboard;
+use crate::tcp::sending::recovery::scoreboard::record::{
     AMBIGUOUS, Again, LOST, RETRANSMITTED, SACKED, Sent,
 };
 use crate::time::{Duration, Instant};

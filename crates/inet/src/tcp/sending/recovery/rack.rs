@@ -8,8 +8,8 @@
 use exos_wire::SeqNumber;
 
 use crate::limits::{DUPLICATE_ACKS, RACK_PERSISTS, RACK_STEPS_MAX};
-use crate::tcp::sending::loss::scoreboard::record::Delivered;
-use crate::tcp::sending::loss::scoreboard::record::Sent;
+use crate::tcp::sending::recovery::scoreboard::record::Delivered;
+use crate::tcp::sending::recovery::scoreboard::record::Sent;
 use crate::time::{Duration, Instant};
 
 /// What RACK knows of one connection.
