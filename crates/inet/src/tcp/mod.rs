@@ -31,8 +31,8 @@ mod table;
 mod timers;
 mod values;
 
-pub use connection::control_block::{Connection, Path};
 pub use connection::info::Info;
+pub use connection::{Connection, Path};
 pub use endpoint::tcp::Tcp;
 pub use handover::detached::DetachedConnection;
 pub use opening::listeners::{ListenOptions, ListenerId, Share, SynCookies};

@@ -2,7 +2,7 @@
 
 use exos_wire::SeqNumber;
 
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::values::state::State;
 use crate::time::{Duration, Instant};
 

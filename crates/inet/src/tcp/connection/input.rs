@@ -7,7 +7,7 @@
 use exos_wire::tcp::{TcpFlags, Timestamps};
 
 use crate::limits::{PAWS_IDLE, PAWS_TICKS_BEHIND};
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::sending::acknowledgement::Acked;
 use crate::tcp::shared::context::{Context, Outcome};
 use crate::tcp::shared::reply::Reply;

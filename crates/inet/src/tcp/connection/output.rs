@@ -10,7 +10,7 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use crate::limits::ACK_STRETCH_BYTES_MAX;
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::sending::piece::Piece;
 use crate::tcp::values::outgoing::{Burst, Outgoing};
 use crate::tcp::values::state::State;

@@ -9,7 +9,7 @@
 
 use exos_wire::tcp::TcpFlags;
 
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::shared::context::Context;
 use crate::tcp::values::ecn::Ecn;
 use crate::tcp::values::event::EventSet;

@@ -3,7 +3,7 @@
 
 use exos_wire::tcp::TcpFlags;
 
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::receiving::receiver::Taken;
 use crate::tcp::shared::context::{Context, Outcome};
 use crate::tcp::values::event::EventSet;

@@ -5,7 +5,7 @@ use exos_wire::tcp::{TcpFlags, TcpOptions};
 
 use crate::icmp::Reason as IcmpReason;
 use crate::limits::{DATA_RETRIES_MAX, PATH_DOUBT_RETRIES, SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX};
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::shared::context::{Context, Outcome};
 use crate::tcp::shared::reply::Reply;
 use crate::tcp::timers::liveness::Ask;

@@ -139,7 +139,7 @@ impl Tcp {
             self.queues.see_to_rest(now, id, entry);
         }
         if opened {
-            let listener = entry.connection.listener;
+            let listener = entry.connection.listener();
             self.listeners.half_open_ended(listener);
         }
         if outcome != Outcome::Keep {
@@ -195,7 +195,7 @@ impl Tcp {
             c.follow(StateEvent::GiveUp);
             self.close(id, Reason::Unreachable);
             self.settle(id);
-        } else if c.active || c.state().is_synchronized() {
+        } else if c.is_active() || c.state().is_synchronized() {
             c.liveness.remember_error(now, reason);
         } else {
             // Of a half-open connection nothing more is kept: it may be a stranger's.

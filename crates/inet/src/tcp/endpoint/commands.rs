@@ -12,7 +12,7 @@ use exos_buf::Slice;
 use crate::counters::Counters;
 use crate::part::Part;
 use crate::route::Routes;
-use crate::tcp::connection::control_block::{Connection, Path};
+use crate::tcp::connection::{Connection, Path};
 use crate::tcp::endpoint::tcp::Tcp;
 use crate::tcp::handover::detached::DetachedConnection;
 use crate::tcp::opening::listeners::{ListenOptions, ListenerId};

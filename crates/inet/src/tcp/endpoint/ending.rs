@@ -8,7 +8,7 @@ use crate::tcp::receiving::acknowledgements::Owed;
 use crate::tcp::shared::context::Outcome;
 use crate::tcp::shared::reply::Reply;
 use crate::tcp::table::time_wait::Waiting;
-use crate::tcp::values::event::{EventSet, Reason};
+use crate::tcp::values::event::Reason;
 use crate::tcp::values::flow::Flow;
 use crate::tcp::values::id::ConnectionId;
 use crate::tcp::values::state::{Action, Event as StateEvent};
@@ -37,7 +37,7 @@ impl Tcp {
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };
-        let (half_open, listener) = (c.is_half_open(), c.listener);
+        let (half_open, listener) = (c.is_half_open(), c.listener());
         if c.follow(StateEvent::Abort) == Some(Action::SendRstRelease) {
             let reset = c.reset();
             // Our own doing, one for each connection: no rate limits it.
@@ -99,17 +99,13 @@ impl Tcp {
         }
         entry.closed = true;
         let c = &mut entry.connection;
-        c.reason = reason;
         let ended = self.ports.wants_notes().then(|| *c.flow());
-        let unheard = !c.active && !entry.announced && !c.events.contains(EventSet::ACCEPTED);
-        if !unheard {
-            c.tell(EventSet::CLOSED);
-        }
+        let heard = c.close(reason, entry.announced);
         self.unindex(id);
         if let Some(flow) = ended {
             self.note_end(&flow);
         }
-        if unheard {
+        if !heard {
             // A half-open connection that nobody was told of.
             self.forget(id);
         }

@@ -7,7 +7,7 @@
 //! Segments come in runs of one connection: the one that had the last segment, or was begun by it, is looked
 //! at first, without any hash.
 
-use crate::tcp::connection::control_block::{Connection, Opening};
+use crate::tcp::connection::{Connection, Opening};
 use crate::tcp::endpoint::tcp::Tcp;
 use crate::tcp::values::flow::{Flow, FlowKey};
 use crate::tcp::values::id::ConnectionId;

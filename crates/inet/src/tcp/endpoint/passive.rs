@@ -14,7 +14,7 @@ use exos_wire::tcp::TcpFlags;
 
 use crate::counters::Counters;
 use crate::limits::ISS_BEYOND;
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::endpoint::tcp::Tcp;
 use crate::tcp::opening::cookie::Kept;
 use crate::tcp::opening::listeners::{SynCookies, Taker};
@@ -193,9 +193,7 @@ impl Tcp {
         let listener = self.listeners.at(at);
         let mut opening = self.opening(arrived.now, arrived.flow, arrived.local);
         opening.iss = iss(opening.iss);
-        let mut connection = Connection::accept(opening, &listener.options.connection);
-        connection.listener = Some(listener.id);
-        connection
+        Connection::accept(opening, &listener.options.connection, listener.id)
     }
 
     /// Answer a SYN without keeping anything: one segment for one.

@@ -16,7 +16,7 @@ use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use crate::counters::Counters;
 use crate::limits::{MSS_DEFAULT_V4, SYN_COOKIE_EPOCH};
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::endpoint::lookup::SALT_SEQUENCE;
 use crate::tcp::endpoint::passive::Arrived;
 use crate::tcp::endpoint::tcp::Tcp;
@@ -51,7 +51,7 @@ impl Tcp {
             timestamps: Some(Timestamps { value: 1, echo: 0 }),
             ..TcpOptions::NONE
         };
-        let mut embryo = Connection::accept(self.opening(now, flow, local), &options);
+        let mut embryo = Connection::accept(self.opening(now, flow, local), &options, id);
         embryo.learn_from_syn(now, SeqNumber(0), 0, &offered);
         let mut answer = Outgoing::NONE;
         embryo.poll_segment(now, Burst::Bytes(0), &mut answer);

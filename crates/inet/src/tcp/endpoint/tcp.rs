@@ -9,7 +9,7 @@ use crate::icmp::TokenBucket;
 use crate::limits::{SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND};
 use crate::route::Routes;
 use crate::siphash::SipKey;
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::opening::listeners::Listeners;
 use crate::tcp::opening::ports::Ports;
 use crate::tcp::shared::memory::{Memory, MemoryInfo};

@@ -4,12 +4,11 @@ use core::ops::Range;
 
 use exos_wire::SeqNumber;
 
-use crate::tcp::handover::fields::{ByName, check_all, travel_all};
-use crate::tcp::values::codec::{HandoverError, VERSION, Wire};
-
 use crate::tcp::congestion::algorithm::{Algorithm, Congestion};
-use crate::tcp::connection::control_block::{Connection, Opening};
+use crate::tcp::connection::travel::ByName;
+use crate::tcp::connection::{Connection, Opening};
 use crate::tcp::shared::memory::Memory;
+use crate::tcp::values::codec::{HandoverError, VERSION, Wire};
 use crate::tcp::values::flow::Flow;
 use crate::tcp::values::local::Local;
 use crate::tcp::values::options::Options;
@@ -84,7 +83,7 @@ impl DetachedConnection {
         if let Some(congestion) = self.congestion.take() {
             *connection.sender.congestion_mut() = *congestion;
         }
-        connection.go_on(now, local);
+        connection.resume(now, local);
         connection
     }
 
@@ -92,8 +91,8 @@ impl DetachedConnection {
     fn of(connection: Connection, bytes: Vec<u8>, readable: Range<usize>) -> Self {
         Self {
             bytes,
-            flow: connection.flow,
-            state: connection.state,
+            flow: *connection.flow(),
+            state: connection.state(),
             token: connection.token,
             unacknowledged: connection.queue().len(),
             congestion: Some(Box::new(connection.sender.into_congestion())),
@@ -144,14 +143,11 @@ fn write(
     now: Instant,
     memory: &mut Memory,
 ) -> (Vec<u8>, Range<usize>) {
-    if connection.state != State::FinWait2 {
-        // Only the end of that state is kept; what else may be due follows from the wishes.
-        connection.liveness.disarm();
-    }
+    connection.leave();
     let mut wire = Wire::writer(now);
     let mut length = 0;
-    let written = head(&mut wire, &mut length)
-        .and_then(|()| travel_all(connection, &mut wire, memory, &|_| None));
+    let written =
+        head(&mut wire, &mut length).and_then(|()| connection.travel(&mut wire, memory, &|_| None));
     let readable = written.expect("writing a connection that stands cannot fail");
     let mut bytes = wire.into_bytes();
     length = bytes.len() as u32;
@@ -198,23 +194,8 @@ fn read(
     };
     let options = Options::default();
     let mut connection = Connection::resumed(opening, &options, State::Established);
-    let readable = travel_all(&mut connection, &mut wire, memory, algorithms)?;
+    let readable = connection.travel(&mut wire, memory, algorithms)?;
     wire.end()?;
-    check_all(&connection)?;
+    connection.check_fields()?;
     Ok((connection, readable))
-}
-
-impl Connection {
-    /// Go on in a stack whose link has this to offer.
-    fn go_on(&mut self, now: Instant, local: Local) {
-        // The new stack's link may be narrower.
-        self.sender.resume(now, local.mss);
-        if self.state != State::FinWait2 {
-            self.liveness.disarm();
-        }
-        self.receiver.resume();
-        let retries = self.sender.rtt().retries();
-        self.liveness.resume(now, retries > 0);
-        self.liveness.rearm(self.state, retries);
-    }
 }

@@ -20,7 +20,7 @@
 //! 4   version, 2 bytes
 //! 6   length of all, 4 bytes
 //! 10  the flow: our address and the peer's, 16 bytes each (IPv4 in its mapped form), our port and theirs
-//! 46  the other fields, in the order of the list in `fields`, each as `codec` says of its kind;
+//! 46  the other fields, in the order of the list in `connection::travel`, each as `codec` says of its kind;
 //!     the send queue is the last but one of the list; then the full MSS (2 bytes), congestion control (the name
 //!     as a block, four numbers of 8 bytes), the received bytes (a block), what waits beyond gaps:
 //!     how many ranges (4 bytes), of each its first sequence number and the bytes (a block, zeros
@@ -32,4 +32,3 @@
 //! anyone who can write them can send and read as the program that takes them.
 
 pub mod detached;
-mod fields;

@@ -49,7 +49,7 @@ impl Queues {
     /// The connection changed: put it into the queues where it belongs.
     #[inline]
     pub fn settle(&mut self, id: ConnectionId, entry: &mut Entry) {
-        if !entry.telling && !entry.connection.events.is_empty() {
+        if !entry.telling && entry.connection.has_events() {
             entry.telling = true;
             self.telling.push_back(id);
         }

@@ -10,7 +10,7 @@
 use exos_buf::Aggregate;
 
 use crate::limits::{RECYCLED_KEPT, RECYCLED_PLACES_MAX};
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::sending::flight::InFlight;
 
 struct Memory {

@@ -1,6 +1,6 @@
 //! Where control blocks live: slots that never move, named by number and generation.
 
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::values::flow::{Flow, FlowKey};
 use crate::tcp::values::id::ConnectionId;
 use crate::time::Instant;
@@ -50,7 +50,7 @@ impl Slab {
             sending: false,
             paced: false,
             telling: false,
-            announced: connection.active,
+            announced: connection.is_active(),
             closed: false,
             armed: Instant::NEVER,
             connection,

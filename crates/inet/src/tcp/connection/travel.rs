@@ -1,6 +1,6 @@
-//! What travels of a connection: the one list of its fields, and what must hold of them.
+//! What travels of a connection from stack to stack: the one list of its fields, and what must hold of them.
 //!
-//! The list says the order of the bytes too ([`super`]: the whole form). A field that is added to
+//! The list says the order of the bytes too (`handover`: the whole form). A field that is added to
 //! [`Connection`] must be put into it, or among those that stay; the compiler asks for that. Anyone who changes
 //! what is written raises `codec::VERSION`.
 
@@ -8,55 +8,94 @@ use core::ops::Range;
 use std::net::IpAddr;
 
 use crate::tcp::congestion::algorithm::{Algorithm, Congestion};
-use crate::tcp::connection::control_block::Connection;
+use crate::tcp::connection::Connection;
 use crate::tcp::shared::memory::Memory;
 use crate::tcp::values::codec::{HandoverError, Wire, travel};
 use crate::tcp::values::ecn::EcnMode;
 use crate::tcp::values::event::EventSet;
 use crate::tcp::values::flow::Flow;
 use crate::tcp::values::ip::IpFields;
+use crate::tcp::values::local::Local;
 use crate::tcp::values::state::State;
+use crate::time::Instant;
 
 type Done = Result<(), HandoverError>;
 
 /// The algorithm of a name, for those that this library does not have.
-pub(super) type ByName<'a> = &'a dyn Fn(&str) -> Option<Algorithm>;
+pub(in crate::tcp) type ByName<'a> = &'a dyn Fn(&str) -> Option<Algorithm>;
 
-/// Walk all that travels of a connection. Gives where the received bytes stand.
-pub(super) fn travel_all(
-    connection: &mut Connection,
-    wire: &mut Wire<'_>,
-    memory: &mut Memory,
-    algorithms: ByName<'_>,
-) -> Result<Range<usize>, HandoverError> {
-    travel!(wire, connection => Connection {
-        flow: flow,
-        state: state,
-        token: u64,
-        events: events,
-        active: flag,
-        ecn_mode: ecn_mode,
-        ip: ip_fields,
-    } by_hand {
-        sender, receiver, liveness,
-    } stay {
-        // Of the end, and the old stack's own.
-        reason, listener, path,
-    });
-    let mut agreed = sender.agreed();
-    agreed.travel(wire)?;
-    sender.agree(agreed);
-    receiver.travel(wire)?;
-    sender.travel(wire)?;
-    liveness.travel(wire)?;
-    let mut full = sender.full_mss();
-    wire.u16(&mut full)?;
-    if wire.reads() {
-        sender.stands(state.awaits_ack_of_fin(), full, wire.now());
+impl Connection {
+    /// Walk all that travels. Gives where the received bytes stand.
+    pub(in crate::tcp) fn travel(
+        &mut self,
+        wire: &mut Wire<'_>,
+        memory: &mut Memory,
+        algorithms: ByName<'_>,
+    ) -> Result<Range<usize>, HandoverError> {
+        travel!(wire, self => Connection {
+            flow: flow,
+            state: state,
+            token: u64,
+            events: events,
+            active: flag,
+            ecn_mode: ecn_mode,
+            ip: ip_fields,
+        } by_hand {
+            sender, receiver, liveness,
+        } stay {
+            // Of the end, and the old stack's own.
+            reason, listener, path,
+        });
+        let mut agreed = sender.agreed();
+        agreed.travel(wire)?;
+        sender.agree(agreed);
+        receiver.travel(wire)?;
+        sender.travel(wire)?;
+        liveness.travel(wire)?;
+        let mut full = sender.full_mss();
+        wire.u16(&mut full)?;
+        if wire.reads() {
+            sender.stands(state.awaits_ack_of_fin(), full, wire.now());
+        }
+        let mss = sender.mss().into();
+        wire.congestion(sender.congestion_mut(), mss, algorithms)?;
+        receiver.travel_queue(wire, memory)
     }
-    let mss = sender.mss().into();
-    wire.congestion(sender.congestion_mut(), mss, algorithms)?;
-    receiver.travel_queue(wire, memory)
+
+    /// It leaves its stack: only the end of FIN-WAIT-2 is kept; what else may be due follows from the wishes.
+    pub(in crate::tcp) fn leave(&mut self) {
+        if self.state != State::FinWait2 {
+            self.liveness.disarm();
+        }
+    }
+
+    /// Go on in a stack whose link has this to offer: it may be narrower.
+    pub(in crate::tcp) fn resume(&mut self, now: Instant, local: Local) {
+        self.sender.resume(now, local.mss);
+        self.leave();
+        self.receiver.resume();
+        let retries = self.sender.rtt().retries();
+        self.liveness.resume(now, retries > 0);
+        self.liveness.rearm(self.state, retries);
+    }
+
+    /// What the code relies on. It holds of every connection that stands, whatever its peer has done: a connection
+    /// that is taken out can be put in.
+    pub(in crate::tcp) fn check_fields(&self) -> Done {
+        check_flow(&self.flow)?;
+        let (sender, receiver) = (&self.sender, &self.receiver);
+        sender.check().map_err(HandoverError::Impossible)?;
+        receiver.check().map_err(HandoverError::Impossible)?;
+        let finishing = sender.queue().is_finishing() == self.state.has_finished();
+        check(finishing, "finishing")?;
+        let empty = self.state != State::FinWait2 || sender.queue().bytes().is_empty();
+        check(empty, "send")?;
+        let scales = sender.window().scale() + receiver.window().scale() > 0;
+        check(sender.agreed().scaling || !scales, "window scale")?;
+        let announced = receiver.mss_announced();
+        check(announced >= sender.mss(), "mss")?;
+        check(sender.full_mss() <= announced, "full mss")
+    }
 }
 
 impl Wire<'_> {
@@ -145,24 +184,6 @@ fn check(holds: bool, field: &'static str) -> Done {
     } else {
         Err(HandoverError::Impossible(field))
     }
-}
-
-/// What the code relies on. It holds of every connection that stands, whatever its peer has done: a connection
-/// that is taken out can be put in.
-pub(super) fn check_all(c: &Connection) -> Done {
-    check_flow(&c.flow)?;
-    let (sender, receiver) = (&c.sender, &c.receiver);
-    sender.check().map_err(HandoverError::Impossible)?;
-    receiver.check().map_err(HandoverError::Impossible)?;
-    let finishing = sender.queue().is_finishing() == c.state.has_finished();
-    check(finishing, "finishing")?;
-    let empty = c.state != State::FinWait2 || sender.queue().bytes().is_empty();
-    check(empty, "send")?;
-    let scales = sender.window().scale() + receiver.window().scale() > 0;
-    check(sender.agreed().scaling || !scales, "window scale")?;
-    let announced = receiver.mss_announced();
-    check(announced >= sender.mss(), "mss")?;
-    check(sender.full_mss() <= announced, "full mss")
 }
 
 /// One host speaks to another of its family (RFC 9293 §3.9.2.3).

@@ -6,6 +6,18 @@
 //! to it again, and `take_events` what the program should hear of. Order does not matter for
 //! correctness; asking for segments only after the program has seen the events lets
 //! acknowledgements ride on its answers.
+//!
+//! It is made of the state, which follows the table of transitions, and of three parts that keep their own: the sender, the receiver, and
+//! what is known of the peer's silence. What happens to them together stands in this folder.
+
+pub mod info;
+mod input;
+mod marks;
+mod output;
+mod prediction;
+mod text;
+mod timeouts;
+pub mod travel;
 
 use std::num::NonZeroU64;
 
@@ -43,16 +55,16 @@ pub struct Path {
 #[repr(C)]
 pub struct Connection {
     // What every segment needs, and what comes first of the sender and the receiver.
-    pub(in crate::tcp) flow: Flow,
-    pub(in crate::tcp) state: State,
-    pub(in crate::tcp) events: EventSet,
+    flow: Flow,
+    state: State,
+    events: EventSet,
     /// The program opened it (a reset is then `Refused` before it stands).
-    pub(in crate::tcp) active: bool,
-    pub(in crate::tcp) ecn_mode: EcnMode,
+    active: bool,
+    ecn_mode: EcnMode,
     pub(in crate::tcp) ip: IpFields,
-    pub(in crate::tcp) reason: Reason,
+    reason: Reason,
     /// Whose connection it is, when a listener made it.
-    pub(in crate::tcp) listener: Option<ListenerId>,
+    listener: Option<ListenerId>,
     pub(in crate::tcp) liveness: Liveness,
     pub(in crate::tcp) sender: Sender,
     pub(in crate::tcp) receiver: Receiver,
@@ -81,13 +93,19 @@ impl Connection {
         Self::new(opening, options, state, true)
     }
 
-    /// A connection in SYN-RECEIVED, made by a listener from a SYN.
+    /// A connection in SYN-RECEIVED, made by this listener from a SYN.
     #[inline(always)]
-    pub(in crate::tcp) fn accept(opening: Opening, options: &Options) -> Self {
+    pub(in crate::tcp) fn accept(
+        opening: Opening,
+        options: &Options,
+        listener: ListenerId,
+    ) -> Self {
         let (state, _) = State::Listen
             .on(Event::Syn)
             .expect("a listener takes a SYN");
-        Self::new(opening, options, state, false)
+        let mut connection = Self::new(opening, options, state, false);
+        connection.listener = Some(listener);
+        connection
     }
 
     /// A connection in `state` whose other values the caller knows from elsewhere.
@@ -171,6 +189,23 @@ impl Connection {
     /// The program should hear of this.
     pub(in crate::tcp) fn tell(&mut self, event: EventSet) {
         self.events = self.events.with(event);
+    }
+
+    /// It is over, and its program is to hear of it: one that opened it, or was told that it exists (`announced`) or is to be. False where
+    /// there is none.
+    pub(in crate::tcp) fn close(&mut self, reason: Reason, announced: bool) -> bool {
+        self.reason = reason;
+        let heard = self.active || announced || self.events.contains(EventSet::ACCEPTED);
+        if heard {
+            self.tell(EventSet::CLOSED);
+        }
+        heard
+    }
+
+    /// The program has something to hear.
+    #[inline]
+    pub(in crate::tcp) fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// What the program has not heard yet; it is heard with this call.
@@ -309,6 +344,11 @@ impl Connection {
     /// The connection's state.
     pub const fn state(&self) -> State {
         self.state
+    }
+
+    /// Our program opened it.
+    pub(in crate::tcp) fn is_active(&self) -> bool {
+        self.active
     }
 
     /// A peer opens it, and the handshake is not complete: it counts against its listener's backlog.
