@@ -7,8 +7,8 @@
 //! correctness; asking for segments only after the program has seen the events lets
 //! acknowledgements ride on its answers.
 //!
-//! It is made of the state, which follows the table of transitions, and of three parts that keep their own: the sender, the receiver, and
-//! what is known of the peer's silence. What happens to them together stands in this folder.
+//! It is made of the state, which follows the table of transitions, and of three parts that keep their own: the
+//! sender, the receiver, and what is known of the peer's silence. What happens to them together stands in this folder.
 
 pub mod info;
 mod input;
@@ -191,8 +191,8 @@ impl Connection {
         self.events = self.events.with(event);
     }
 
-    /// It is over, and its program is to hear of it: one that opened it, or was told that it exists (`announced`) or is to be. False where
-    /// there is none.
+    /// It is over. The program is to hear of that if it opened the connection, was told of it (`announced`), or is about to be;
+    /// else this is false.
     pub(in crate::tcp) fn close(&mut self, reason: Reason, announced: bool) -> bool {
         self.reason = reason;
         let heard = self.active || announced || self.events.contains(EventSet::ACCEPTED);

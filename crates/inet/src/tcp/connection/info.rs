@@ -56,8 +56,8 @@ impl Connection {
             window_scales: agreed
                 .scaling
                 .then_some((self.sender.window().scale(), self.receiver.window().scale())),
-            sacked: self.sender.losses().sacked_bytes(),
-            lost: self.sender.losses().lost_bytes(),
+            sacked: self.sender.losses().board().sacked_bytes(),
+            lost: self.sender.losses().board().lost_bytes(),
             unsent: self.unsent(),
             last_sent: self.sender.last_sent(),
             last_heard: self.liveness.heard_at(),

@@ -19,7 +19,7 @@ use crate::tcp::values::state::State;
 impl Connection {
     /// No step of `input` would object to it, and those that are left out would change nothing.
     #[inline]
-    pub(in crate::tcp) fn is_predicted(&self, seg: &Segment<'_>) -> bool {
+    pub(in crate::tcp) fn predicts(&self, seg: &Segment<'_>) -> bool {
         let Some(stamp) = seg.options.timestamps else {
             return false;
         };

@@ -77,7 +77,7 @@ impl Tcp {
         };
         let c = &mut entry.connection;
         c.receiver.set_pressure(self.memory.pressure());
-        if !self.fast_paths || !c.is_predicted(seg) {
+        if !self.fast_paths || !c.predicts(seg) {
             return self.deliver_by_steps(now, id, seg, counters);
         }
         let progress = seg.ack != c.sender.queue().una();

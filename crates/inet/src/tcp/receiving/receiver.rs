@@ -1,11 +1,12 @@
 //! The receiving side of a connection: what has come, and what is said of it.
 //!
 //! The RFC's variables have its names (RFC 9293 §3.3.1). It is made of parts, each with its state to itself: the bytes
-//! (`queue`), the window that we announce (`window`), the acknowledgement that is owed (`acknowledgements`), and how wide a
-//! buffer is of use (`autotune`). What a segment brings is taken in by `arrival`; `sack` says what is beyond gaps. The rest of the
-//! connection asks, and says what has happened.
+//! (`queue`), the window that we announce (`window`), the acknowledgement that is owed (`acknowledgements`), and how wide
+//! a buffer is of use (`autotune`). What a segment brings is taken in by `arrival`, or by `prediction`; `sack` says what is
+//! beyond gaps. The rest of the connection asks, and says what has happened.
 
 mod arrival;
+mod prediction;
 mod sack;
 
 use exos_wire::SeqNumber;

@@ -53,7 +53,7 @@ impl InFlight {
     #[inline]
     pub(super) fn departure(&mut self, now: Instant) -> Departure {
         debug_assert!(!self.unused, "`Flight::begin` comes first");
-        let first = self.losses.outstanding() == 0;
+        let first = self.losses.board().outstanding() == 0;
         self.rounds.departure(now, first)
     }
 }

@@ -21,13 +21,13 @@ pub(in crate::tcp) struct Numbers {
 }
 
 /// What losses are judged by, and what hears of them.
-pub(in crate::tcp) struct Path<'a> {
+pub(in crate::tcp) struct PathState<'a> {
     pub at: Numbers,
     pub rtt: &'a mut Rtt,
     pub congestion: &'a mut Congestion,
 }
 
-impl Path<'_> {
+impl PathState<'_> {
     /// Tell the congestion control of congestion.
     pub fn slow_down(&mut self, now: Instant, cause: Cause, in_flight: u32) {
         self.congestion.get_mut().on_congestion(&Congested {

@@ -167,8 +167,8 @@ pub(super) fn reported_mss(mss: u16, ipv6: bool) -> u16 {
     mss.max(least)
 }
 
-/// What passes where the retransmission timer ran out for full segments `retries` times in a row: perhaps they are too long for
-/// somebody who does not say so.
+/// What passes where the retransmission timer ran out for full segments `retries` times in a row: perhaps they are too long
+/// for a router that does not say so.
 pub(super) fn black_hole_mss(retries: u8, ipv6: bool) -> Option<u16> {
     let least = retries >= BLACK_HOLE_RETRIES + BLACK_HOLE_RETRIES_MORE;
     (retries >= BLACK_HOLE_RETRIES).then_some(match (ipv6, least) {

@@ -138,7 +138,7 @@ impl Rtt {
         self.retries = 0;
     }
 
-    /// Count as if the timer had run out so often.
+    /// Count as if the timer had run out this many times in a row.
     pub fn set_retries(&mut self, retries: u8) {
         self.retries = retries;
     }

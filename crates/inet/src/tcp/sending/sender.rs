@@ -1,10 +1,11 @@
 //! The sending side of a connection: what is queued, in flight and acknowledged, and how fast to go.
 //!
-//! The RFC's variables have its names (RFC 9293 §3.3.1). It is made of parts, each with its state to itself: numbers and bytes
-//! (`queue`), the peer's window (`window`), what is in flight (`flight`: what of it is lost, round trips and delivery, the pace), the
-//! round trip and the timeout (`rtt`), the congestion window (`congestion`), what the path carries (`path_mtu`). They know nothing of one
-//! another. What happens to them together stands in this folder: `new_data` and `output` send, `input` and `prediction` take in what the peer
-//! says, `timer` sees to the time. The rest of the connection asks, and says what has happened.
+//! The RFC's variables have its names (RFC 9293 §3.3.1). It is made of parts, each with its state to itself: numbers and
+//! bytes (`queue`), the peer's window (`window`), what is in flight (`flight`: what of it is lost, round trips and delivery,
+//! the pace), the round trip and the timeout (`rtt`), the congestion window (`congestion`), what the path carries
+//! (`path_mtu`). What happens to them together stands in this folder: `new_data` and `output` send, `input` and
+//! `prediction` take in what the peer says, `timer` sees to the time. The rest of the connection asks, and says what has
+//! happened.
 
 mod input;
 mod new_data;
@@ -19,7 +20,7 @@ use exos_wire::tcp::Timestamps;
 use crate::limits::{MSS_MIN, PATH_MTU_LIFETIME};
 use crate::tcp::congestion::algorithm::Congestion;
 use crate::tcp::sending::flight::{Flight, InFlight};
-use crate::tcp::sending::numbers::{Numbers, Path};
+use crate::tcp::sending::numbers::{Numbers, PathState};
 use crate::tcp::sending::pacing::Pacer;
 use crate::tcp::sending::path_mtu::{PathMtu, reported_mss};
 use crate::tcp::sending::queue::SendQueue;
@@ -327,9 +328,9 @@ impl Sender {
     }
 
     /// What is in flight, and what its losses are judged by.
-    fn losses_and_path(&mut self) -> (&mut Losses, Path<'_>) {
+    fn losses_and_path(&mut self) -> (&mut Losses, PathState<'_>) {
         let at = self.numbers();
-        let path = Path {
+        let path = PathState {
             at,
             rtt: &mut self.rtt,
             congestion: &mut self.congestion,

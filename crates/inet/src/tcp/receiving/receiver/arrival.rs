@@ -68,25 +68,15 @@ impl Receiver {
         Taken::Nothing
     }
 
-    /// Take in the data of a segment that is predicted.
-    #[inline]
-    pub(in crate::tcp) fn take_predicted(
-        &mut self,
-        seg: &Segment<'_>,
-        agreed: Agreed,
-        rtt: &Rtt,
-        cx: &mut Context<'_>,
-    ) -> Taken {
-        let len = self.note_arrival(seg, seg.payload.len(), rtt, cx.now);
-        let skipping = self.queue.skipping();
-        self.queue.append(seg.payload, cx.memory);
-        let advanced = seg.payload.len() as u32;
-        self.advance(seg, (advanced, len), (false, skipping), agreed, cx)
-    }
-
     /// Data has come, `len` bytes of it within the window: notes what that says of the peer. Gives the segment's size.
     #[inline]
-    fn note_arrival(&mut self, seg: &Segment<'_>, len: usize, rtt: &Rtt, now: Instant) -> u16 {
+    pub(super) fn note_arrival(
+        &mut self,
+        seg: &Segment<'_>,
+        len: usize,
+        rtt: &Rtt,
+        now: Instant,
+    ) -> u16 {
         // The timeout is never shorter than this, which is known without reckoning.
         const LEAST_US: u64 = RTO_VARIATION_MIN.as_micros() as u64;
         let len = len.min(usize::from(self.mss_announced)) as u16;
@@ -105,7 +95,7 @@ impl Receiver {
     /// What was expected next has come, and perhaps what waited behind it: `advanced` numbers with a segment of size `len`.
     /// `skipping` bytes were to be skipped before.
     #[inline(always)]
-    fn advance(
+    pub(super) fn advance(
         &mut self,
         seg: &Segment<'_>,
         (advanced, len): (u32, u16),
@@ -151,7 +141,7 @@ impl Receiver {
         }
     }
 
-    /// A round trip is over, in which the program has `taken` so much.
+    /// A round trip is over, in which the program took this many bytes.
     #[cold]
     fn adjust_buffer(&mut self, taken: u32) {
         if self.window.is_under_pressure() {
@@ -208,18 +198,5 @@ impl Receiver {
         self.peer_fin = None;
         self.rcv_nxt += 1;
         self.window.fin_received(self.rcv_nxt);
-    }
-
-    /// It is expected next, not from the past, fits the window, and nothing waits beyond a gap.
-    #[inline]
-    pub(in crate::tcp) fn predicts(&self, seg: &Segment<'_>, stamp: u32) -> bool {
-        let room = self.window_left() as usize;
-        seg.seq == self.rcv_nxt
-            && seg.payload.len() <= room
-            && stamp.wrapping_sub(self.ts_recent) as i32 >= 0
-            && !self.discarding
-            && self.peer_fin.is_none()
-            && !self.window.is_under_pressure()
-            && self.is_in_order()
     }
 }

@@ -5,7 +5,7 @@ use exos_wire::SeqNumber;
 
 use crate::tcp::congestion::algorithm::Congestion;
 use crate::tcp::congestion::control::Cause;
-use crate::tcp::sending::numbers::Path;
+use crate::tcp::sending::numbers::PathState;
 use crate::tcp::sending::recovery::repair::Repair;
 use crate::time::Instant;
 
@@ -55,7 +55,7 @@ impl Episode {
         phase: Phase,
         cause: Cause,
         outstanding: u32,
-        path: &mut Path<'_>,
+        path: &mut PathState<'_>,
         now: Instant,
     ) {
         // Marked already: what is lost of the same flight is the same congestion (RFC 3168 §6.1.2).
@@ -100,18 +100,6 @@ impl Episode {
         if let Some(repair) = &mut self.repair {
             self.window = repair.window(bytes, pipe, threshold, mss, safe);
         }
-    }
-
-    /// The peer had what was sent again up to `right`. True when this is of the episode.
-    pub fn was_in_vain(&mut self, right: SeqNumber) -> bool {
-        let repair = self.repair.as_mut();
-        repair.is_some_and(|repair| repair.was_in_vain(right))
-    }
-
-    /// Take it back: nothing was lost. True when the window is to grow back, too.
-    pub fn undo(&mut self) -> bool {
-        let repair = self.repair.as_mut();
-        repair.is_some_and(|repair| repair.undo())
     }
 
     /// CWR is said, with new data.
@@ -170,32 +158,14 @@ impl Episode {
         una.gt(self.recover)
     }
 
-    /// There is one, or was.
+    /// What is or was repaired, and whether that was a mistake.
     #[inline]
-    pub fn was_there(&self) -> bool {
-        self.repair.is_some()
+    pub fn repair(&self) -> Option<&Repair> {
+        self.repair.as_deref()
     }
 
-    /// There is one that was not taken back, or was.
-    pub fn stands(&self) -> bool {
-        self.repair
-            .as_ref()
-            .is_some_and(|repair| !repair.is_undone())
-    }
-
-    /// Nothing has been sent again in it yet.
-    pub fn is_untouched(&self) -> bool {
-        self.repair
-            .as_ref()
-            .is_some_and(|repair| repair.is_untouched())
-    }
-
-    /// It was a mistake, by the echo of a timestamp that is older than what was sent again, or since all that was sent again was
-    /// there.
-    #[inline]
-    pub fn is_mistaken(&self, echo_is_older: impl Fn(Instant) -> bool) -> bool {
-        let repair = self.repair.as_ref();
-        repair.is_some_and(|repair| repair.is_mistaken(echo_is_older))
+    pub fn repair_mut(&mut self) -> Option<&mut Repair> {
+        self.repair.as_deref_mut()
     }
 
     /// CWR is to be said.

@@ -10,6 +10,7 @@ use crate::tcp::sending::numbers::Numbers;
 use crate::tcp::sending::recovery::duplicates::Duplicates;
 use crate::tcp::sending::recovery::episode::{Episode, Phase};
 use crate::tcp::sending::recovery::rack::Rack;
+use crate::tcp::sending::recovery::repair::Repair;
 use crate::tcp::sending::recovery::scoreboard::board::Scoreboard;
 use crate::tcp::sending::recovery::scoreboard::record::{Delivered, Departure, Sent};
 use crate::tcp::sending::recovery::tail_probe::TailProbe;
@@ -156,7 +157,8 @@ impl Losses {
     ) -> Option<(Sent, Instant)> {
         let calm = self.episode.phase() == Phase::Open && !self.tail.is_out();
         let older = |left: Instant| at.agreed.is_older(echo, left);
-        if !calm || self.episode.is_mistaken(older) {
+        let mistaken = |repair: &Repair| repair.is_mistaken(older);
+        if !calm || self.episode.repair().is_some_and(mistaken) {
             return None;
         }
         self.board.acknowledge_in_order(ack, self.rack.newest())
@@ -206,26 +208,10 @@ impl Losses {
         self.board.in_flight().saturating_sub(left_network)
     }
 
-    /// Sequence numbers sent and not cumulatively acknowledged.
+    /// What was sent.
     #[inline]
-    pub fn outstanding(&self) -> u32 {
-        self.board.outstanding()
-    }
-
-    /// Bytes selectively acknowledged.
-    pub fn sacked_bytes(&self) -> u32 {
-        self.board.sacked_bytes()
-    }
-
-    /// Bytes believed lost and not yet sent again.
-    #[inline]
-    pub fn lost_bytes(&self) -> u32 {
-        self.board.lost_bytes()
-    }
-
-    /// The first lost record: its first sequence number, and the one behind it.
-    pub fn next_lost(&self) -> Option<(SeqNumber, SeqNumber)> {
-        self.board.next_lost()
+    pub fn board(&self) -> &Scoreboard {
+        &self.board
     }
 
     /// Something has to leave before new data.
@@ -259,7 +245,7 @@ impl Losses {
     /// Nothing was lost lately.
     #[inline]
     pub fn is_calm(&self) -> bool {
-        !self.episode.was_there() && self.board.lost_bytes() == 0
+        self.episode.repair().is_none() && self.board.lost_bytes() == 0
     }
 
     /// What may be in flight follows from the repair, not from the algorithm.

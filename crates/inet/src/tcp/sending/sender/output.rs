@@ -78,7 +78,7 @@ impl Sender {
     /// The first segment believed lost, as far as the congestion window allows (RFC 6675 §4).
     fn poll_lost(&mut self, now: Instant, data_max: u32, mss_now: u16) -> Option<Piece> {
         // A window that is shut is asked after with a byte now and then; once it opens, all is lost.
-        if self.flight.losses.lost_bytes() == 0 || self.window.is_probing() {
+        if self.flight.losses.board().lost_bytes() == 0 || self.window.is_probing() {
             return None;
         }
         let window = self.congestion_window();
@@ -88,7 +88,7 @@ impl Sender {
         if !forced && (room == 0 || self.flight.pacer.holds_back(now)) {
             return None;
         }
-        let (start, end) = self.flight.losses.next_lost()?;
+        let (start, end) = self.flight.losses.board().next_lost()?;
         // It is one segment, whatever the link can cut up (RFC 5681 §3.1); else as many as would leave one by one.
         let mss = u32::from(mss_now);
         let room = if forced {
@@ -216,7 +216,7 @@ impl Sender {
             flight.losses.sent_again(seq, end, departure);
         }
         self.queue.left(end);
-        let rested = flight.losses.outstanding() == len;
+        let rested = flight.losses.board().outstanding() == len;
         flight.pacer.left(now, len, rested);
         let tail = flight.losses.timer() == Timer::Tail;
         if self.retransmit_at == Instant::NEVER || (tail && !again) {

@@ -20,7 +20,7 @@ impl Sender {
     ) {
         let losses = &mut self.flight.losses;
         let timer = losses.timer();
-        if losses.outstanding() == 0 {
+        if losses.board().outstanding() == 0 {
             losses.set_timer(Timer::Retransmit);
             self.retransmit_at = Instant::NEVER;
         } else if let Some(at) = again {
@@ -65,7 +65,7 @@ impl Sender {
             return None;
         }
         let mut after_us = 2 * u64::from(srtt_us) + TAIL_PROBE_SLACK.as_micros() as u64;
-        if losses.outstanding() <= u32::from(self.mss) {
+        if losses.board().outstanding() <= u32::from(self.mss) {
             // A single segment may wait for a delayed acknowledgement.
             after_us += RTO_VARIATION_MIN.as_micros() as u64;
         }
@@ -77,7 +77,7 @@ impl Sender {
         self.retransmit_at = now + self.rtt.timeout();
     }
 
-    /// Do not send again what is waited for: once its timer runs out, it is given up, as after so many `retries`.
+    /// Let what is waited for count as sent again this many times: perhaps often enough to be given up next.
     pub fn set_retries(&mut self, retries: u8) {
         self.rtt.set_retries(retries);
     }
@@ -119,7 +119,8 @@ impl Sender {
         self.retransmit_at = Instant::NEVER;
     }
 
-    /// The retransmission timer ran out: what was waited for is sent again, with a longer timeout. True for the first time in a row.
+    /// The retransmission timer ran out: what was waited for is sent again, with a longer timeout. True for the first time in
+    /// a row.
     pub fn retransmission_timed_out(&mut self) -> bool {
         let first = self.rtt.retries() == 0;
         self.rtt.timed_out();
@@ -141,7 +142,7 @@ impl Sender {
         losses.timed_out(first, &mut path, cx);
     }
 
-    /// Perhaps the segments are too long for somebody who does not say so.
+    /// Perhaps the segments are too long for a router that does not say so.
     fn suspect_black_hole(&mut self, ipv6: bool, cx: &mut Context<'_>) {
         let Some(mss) = black_hole_mss(self.rtt.retries(), ipv6) else {
             return;

@@ -5,10 +5,11 @@ use exos_wire::tcp::TcpFlags;
 
 use crate::tcp::congestion::control::Cause;
 use crate::tcp::sending::acknowledgement::Acknowledgement;
-use crate::tcp::sending::numbers::{Numbers, Path};
+use crate::tcp::sending::numbers::{Numbers, PathState};
 use crate::tcp::sending::recovery::episode::Phase;
 use crate::tcp::sending::recovery::losses::{Followed, Losses, Reported};
 use crate::tcp::sending::recovery::rack::Conditions;
+use crate::tcp::sending::recovery::repair::Repair;
 use crate::tcp::shared::context::Context;
 use crate::tcp::values::segment::Segment;
 use crate::time::Instant;
@@ -59,7 +60,7 @@ impl Losses {
         &mut self,
         seg: &Segment<'_>,
         reported: &Reported,
-        path: &mut Path<'_>,
+        path: &mut PathState<'_>,
         cx: &mut Context<'_>,
     ) -> Followed {
         let Reported {
@@ -70,7 +71,7 @@ impl Losses {
         {
             self.begin_episode(Phase::Marked, Cause::Loss, path, cx.now);
         }
-        if twice.is_some() || self.episode.was_there() {
+        if twice.is_some() || self.episode.repair().is_some() {
             self.look_for_mistakes(seg, twice, advanced, path, cx);
         }
         let lost_before = self.board.lost_bytes();
@@ -90,7 +91,7 @@ impl Losses {
     pub fn take_late_report(
         &mut self,
         seg: &Segment<'_>,
-        path: &mut Path<'_>,
+        path: &mut PathState<'_>,
         cx: &mut Context<'_>,
     ) {
         let twice = duplicate_block(seg, path.at.agreed.sack);
@@ -106,18 +107,20 @@ impl Losses {
         seg: &Segment<'_>,
         twice: Option<(SeqNumber, SeqNumber)>,
         advanced: bool,
-        path: &mut Path<'_>,
+        path: &mut PathState<'_>,
         cx: &mut Context<'_>,
     ) {
         if let Some((_, right)) = twice {
             cx.counters.tcp_duplicates_reported += 1;
-            if self.episode.was_in_vain(right) {
+            let repair = self.episode.repair_mut();
+            if repair.is_some_and(|repair| repair.was_in_vain(right)) {
                 self.rack.was_too_quick(path.at.una, path.at.max);
             }
         }
         let echo = seg.options.timestamps.map_or(0, |stamp| stamp.echo);
         let older = |left: Instant| advanced && path.at.agreed.is_older(echo, left);
-        if self.episode.is_mistaken(older) {
+        let mistaken = |repair: &Repair| repair.is_mistaken(older);
+        if self.episode.repair().is_some_and(mistaken) {
             // RFC 8985 §6.2, step 3: the records, sent twice by now, do not tell that it was reordering.
             self.rack.saw_reordering();
             self.take_back(path, cx);
@@ -127,16 +130,16 @@ impl Losses {
     }
 
     /// Nothing was lost in this episode. The window grows back to what it was, unless a mark reduced it.
-    fn take_back(&mut self, path: &mut Path<'_>, cx: &mut Context<'_>) {
+    fn take_back(&mut self, path: &mut PathState<'_>, cx: &mut Context<'_>) {
         cx.counters.tcp_recoveries_undone += 1;
         self.board.forget_losses();
-        if self.episode.undo() {
+        if self.episode.repair_mut().is_some_and(Repair::undo) {
             path.congestion.get_mut().undo();
         }
     }
 
     /// All that was out when the episode began may be acknowledged.
-    fn end_episode(&mut self, path: &mut Path<'_>, cx: &mut Context<'_>) {
+    fn end_episode(&mut self, path: &mut PathState<'_>, cx: &mut Context<'_>) {
         let una = path.at.una;
         if self.episode.phase() == Phase::Open {
             self.episode.keep_up(una);
@@ -147,7 +150,7 @@ impl Losses {
             return;
         }
         if self.episode.phase() == Phase::Recovery {
-            if self.episode.is_untouched() {
+            if self.episode.repair().is_some_and(Repair::is_untouched) {
                 // What was taken for lost arrived before it could be sent again: it was late, and no
                 // D-SACK will ever say so (the idea of RFC 3522; Linux takes this back too).
                 self.take_back(path, cx);
@@ -172,7 +175,7 @@ impl Losses {
     fn notice_losses(
         &mut self,
         reported: &Reported,
-        path: &mut Path<'_>,
+        path: &mut PathState<'_>,
         cx: &mut Context<'_>,
     ) -> Option<Instant> {
         if self.board.outstanding() == 0 {
@@ -190,7 +193,7 @@ impl Losses {
     }
 
     /// RFC 8985 §6.2, step 5. Gives when reordering will have had its time.
-    fn detect(&mut self, path: &Path<'_>, cx: &mut Context<'_>) -> Option<Instant> {
+    fn detect(&mut self, path: &PathState<'_>, cx: &mut Context<'_>) -> Option<Instant> {
         let conditions = self.conditions(path);
         let newest = self.rack.newest()?;
         let allowed = self.rack.allowed(conditions);
@@ -212,7 +215,7 @@ impl Losses {
     }
 
     /// What RACK's patience depends on.
-    fn conditions(&self, path: &Path<'_>) -> Conditions {
+    fn conditions(&self, path: &PathState<'_>) -> Conditions {
         Conditions {
             in_recovery: self.is_repairing(),
             sacked: self.board.sacked_bytes(),
@@ -223,7 +226,7 @@ impl Losses {
     }
 
     /// Repair, if something is lost and is not being repaired. True when that begins.
-    fn begin_recovery(&mut self, path: &mut Path<'_>, cx: &mut Context<'_>) -> bool {
+    fn begin_recovery(&mut self, path: &mut PathState<'_>, cx: &mut Context<'_>) -> bool {
         let begins = self.board.lost_bytes() > 0 && self.episode.may_begin();
         if begins {
             cx.counters.tcp_fast_retransmits += 1;
@@ -232,7 +235,13 @@ impl Losses {
         begins
     }
 
-    fn begin_episode(&mut self, phase: Phase, cause: Cause, path: &mut Path<'_>, now: Instant) {
+    fn begin_episode(
+        &mut self,
+        phase: Phase,
+        cause: Cause,
+        path: &mut PathState<'_>,
+        now: Instant,
+    ) {
         let outstanding = self.board.outstanding();
         self.episode.begin(phase, cause, outstanding, path, now);
         self.tail.forget();
@@ -243,7 +252,7 @@ impl Losses {
     /// Reordering has had its time: what has not arrived is lost. Gives when to look again.
     pub fn reordering_timed_out(
         &mut self,
-        path: &mut Path<'_>,
+        path: &mut PathState<'_>,
         cx: &mut Context<'_>,
     ) -> Option<Instant> {
         let again = self.detect(path, cx);
@@ -255,7 +264,7 @@ impl Losses {
     }
 
     /// The retransmission timer ran out for data in flight, the `first` time or again (RFC 6298 §5.4 to §5.6).
-    pub fn timed_out(&mut self, first: bool, path: &mut Path<'_>, cx: &mut Context<'_>) {
+    pub fn timed_out(&mut self, first: bool, path: &mut PathState<'_>, cx: &mut Context<'_>) {
         let again = !first || self.episode.phase() == Phase::Timeout;
         let conditions = self.conditions(path);
         if self.board.was_reneged() {
@@ -263,7 +272,7 @@ impl Losses {
             self.board.forget_sacks();
         }
         let cause = Cause::Timeout { again };
-        if !again || !self.episode.stands() {
+        if !again || self.episode.repair().is_none_or(Repair::is_undone) {
             self.begin_episode(Phase::Timeout, cause, path, cx.now);
         } else {
             path.slow_down(cx.now, cause, self.board.outstanding());
