@@ -289,7 +289,6 @@ impl Connection {
     fn release(&mut self, reason: Reason, cx: &mut Context<'_>) -> Outcome {
         let standing = self.state != State::SynReceived && self.state != State::SynSent;
         self.follow(Event::Rst);
-        self.state = State::Closed;
         cx.counters.tcp_reset_received += 1;
         Outcome::Close(if self.active && !standing {
             Reason::Refused

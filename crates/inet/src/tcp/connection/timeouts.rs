@@ -145,8 +145,8 @@ impl Connection {
             self.wait_for_fin(cx.now);
             return Outcome::Keep;
         }
-        // Nobody is owed a reset, the peer has all our data.
-        self.state = State::Closed;
+        // The reset is not sent: nobody is owed it, the peer has all our data.
+        self.follow(Event::GiveUp);
         cx.counters.tcp_timed_out += 1;
         Outcome::Close(Reason::TimedOut)
     }
