@@ -2,6 +2,7 @@
 
 use std::hash::RandomState;
 use std::io::{self, Read as _};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitCode, ExitStatus};
@@ -18,6 +19,7 @@ use exos_program::Needs;
 use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::set_current_timer_slack;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 
 use crate::calls::{Answer, BECOMING, REFUSED, TOLD, number};
@@ -58,6 +60,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     let (child, calls) = intercept::spawn(&mut command, &told, &REFUSED)?;
     // Each of its sockets is a descriptor of ours.
     raise_descriptors()?;
+    // A pause is to be as long as it is meant to be; the kernel adds 50 µs otherwise.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
     let supervisor = Supervisor::new(net, calls, args.trace, sharing);
     let status = supervisor.and_then(|mut supervisor| supervisor.run(child, &asked));
     let status = status.map_err(|e| Error::io("cannot go on with the program", e))?;

@@ -5,6 +5,7 @@
 //! millisecond, so that a program need not wake us for each call.
 
 mod asked;
+mod gathering;
 mod socket;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use exos_preload::memory::{
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use self::gathering::{GATHER, Gathering};
 use self::socket::{Entry, Kind};
 use crate::calls::{Answer, fails};
 
@@ -71,6 +73,7 @@ pub(crate) struct Sharing {
     orphans: HashMap<u32, Instant>,
     has_worked: bool,
     naps: u32,
+    gathering: Gathering,
 }
 
 impl Sharing {
@@ -104,6 +107,7 @@ impl Sharing {
             orphans: HashMap::new(),
             has_worked: false,
             naps: 0,
+            gathering: Gathering::new(Instant::now()),
         };
         sharing.tell(command);
         Ok(sharing)
@@ -327,6 +331,9 @@ impl Supervisor {
         let mut numbers = Vec::new();
         sharing.memory.work().drain(|number| numbers.push(number));
         sharing.has_worked |= !numbers.is_empty();
+        numbers
+            .iter()
+            .for_each(|number| sharing.gathering.note(*number));
         for number in numbers {
             self.turn_of_shared(number);
         }
@@ -350,6 +357,9 @@ impl Supervisor {
         memory.engine().store(does, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         sharing.wake();
+        if sharing.gathering.after_turn(Instant::now()) {
+            std::thread::sleep(GATHER);
+        }
         if !sharing.memory.work().is_empty() {
             return Ok(Some(Duration::ZERO));
         }
@@ -386,7 +396,11 @@ impl Supervisor {
                     sharing.process_ended(pid, part);
                 }
             }
-            number => self.turn_of_shared((number - SHARED) as u32),
+            number => {
+                let number = (number - SHARED) as u32;
+                sharing.gathering.note(number);
+                self.turn_of_shared(number);
+            }
         }
         Ok(())
     }
