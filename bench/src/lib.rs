@@ -9,8 +9,8 @@
 //! Each experiment sets up all it needs on a lab wire of its own, runs ours and its peers in turn in the same
 //! session, repeats, and reports medians.
 //!
-//! To add one, write a file in `experiment` with its options, its contenders, its results (which are the JSON) and, for each kind
-//! of them, the columns that people see ([`report::Tabular`]); then name it in `cli`.
+//! To add one, write a file in `experiment` with its options, its contenders, and a list of the figures that it measures
+//! (`report::outcomes`, of which text, HTML and JSON come); then name it in `cli`.
 //!
 //! | experiment | |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! How all experiments measure: cell after cell, and in each run of a cell the contenders in turn.
 
-use crate::report::{Table, Tabular};
+use crate::report::{Contender, Table, Tabular};
 use crate::stage::Stage;
 use exos_host::{Error, Result};
 use indicatif::ProgressDrawTarget;
@@ -59,4 +59,33 @@ pub(crate) fn in_turn<B, C: Display, R>(
         beginnings.push(beginning);
     }
     Ok((beginnings, runs))
+}
+
+/// Measures the contenders of a cell in turn, as [`in_turn`] does, with nothing before; what each did.
+pub(crate) fn compare<C: Display, O: Contender>(
+    stage: &Stage,
+    cell: impl Display,
+    contenders: &[C],
+    name: impl Fn(&C) -> O::Who,
+    mut measure: impl FnMut(&C) -> Result<O::Run>,
+) -> Result<Vec<O>> {
+    let (_, runs) = in_turn(
+        stage,
+        cell,
+        contenders,
+        |_| Ok(()),
+        |(), contender| measure(contender),
+    )?;
+    Ok(outcomes_of(contenders, runs, name))
+}
+
+/// What each of some did in its runs.
+pub(crate) fn outcomes_of<C, O: Contender>(
+    contenders: &[C],
+    runs: Vec<Vec<O::Run>>,
+    name: impl Fn(&C) -> O::Who,
+) -> Vec<O> {
+    let each = contenders.iter().zip(runs);
+    each.map(|(contender, runs)| O::of(name(contender), runs))
+        .collect()
 }

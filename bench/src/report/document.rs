@@ -30,7 +30,7 @@ pub(crate) struct Section {
 
 impl Section {
     /// A section with a table of cases.
-    pub fn of<C: Tabular>(title: impl Into<String>, note: &'static str, cases: &[C]) -> Self {
+    pub fn of<T: Tabular>(title: impl Into<String>, note: &'static str, cases: &[T]) -> Self {
         Self {
             title: title.into(),
             note,

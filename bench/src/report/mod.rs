@@ -1,10 +1,12 @@
 //! Results. What was measured is data ([`Results`]), which goes into JSON as it is; text and pages are a [`Document`] of
-//! sections with tables and figures. What is [`Tabular`] has one list of columns for both.
+//! sections with tables and figures. `figures` declares both in one list: each figure with its name and meaning in JSON, and its
+//! column in tables.
 //!
 //! `setting` is where and how it was measured; `median` has medians and ratios of runs, and who was the limit.
 
 mod document;
 pub(crate) mod figure;
+mod figures;
 mod median;
 mod ratio;
 mod setting;
@@ -12,6 +14,7 @@ mod table;
 
 pub use document::Document;
 pub(crate) use document::Section;
+pub(crate) use figures::{Contender, Shown, each, figures, known_median, outcomes, sum, usual};
 pub(crate) use median::{limited_by, median, median_of, ratios};
 pub use ratio::Ratio;
 pub(crate) use setting::notes;
@@ -19,7 +22,7 @@ pub(crate) use setting::notes;
 pub(crate) use setting::tests::setting as setting_of_tests;
 pub use setting::{Named, Setting};
 pub use table::Table;
-pub(crate) use table::{Column, Tabular, fixed, fixed_or_none, percent, percent_of};
+pub(crate) use table::{Case, Column, Head, Tabular};
 
 use crate::stage::args::CommonArgs;
 use exos_host::{Result, error::Context as _};

@@ -1,5 +1,6 @@
 //! Ratios: of each run, then the median.
 
+use super::figures::Contender;
 use super::median::{median, ratios};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,6 +31,16 @@ impl Ratio {
             others.map(|theirs| Self::of(ours, theirs))
         })
         .collect()
+    }
+
+    /// Of a figure of what some did in turn: each of ours by everyone else.
+    pub(crate) fn among<'a, O: Contender + 'a>(
+        outcomes: impl IntoIterator<Item = &'a O>,
+        figure: impl Fn(&O::Run) -> f64,
+    ) -> Vec<Self> {
+        let outcomes = outcomes.into_iter();
+        let rates = outcomes.map(|outcome| outcome.each_run(&figure));
+        Self::all(&rates.collect::<Vec<_>>())
     }
 
     /// One of some, where both were measured.

@@ -2,64 +2,79 @@
 
 use exos_program::html;
 
-/// What was measured together, shown as some rows of a table.
-pub(crate) trait Tabular: Sized + 'static {
-    /// What a row shows: what one contender did.
-    type Row;
+/// A column's head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub text: &'static str,
+    /// Words begin below one another, numbers end so.
+    pub is_text: bool,
+}
+
+/// What a table can show.
+pub(crate) trait Tabular: Sized {
+    fn heads() -> Vec<Head>;
+
+    /// Its rows, with a cell for each head.
+    fn rows(&self) -> Vec<Vec<String>>;
+}
+
+/// What was measured together: a row for each contender.
+pub(crate) trait Case: 'static {
+    /// What a contender did, in the columns of the middle.
+    type Outcome: Tabular;
     /// What the names in the first column are.
     const NAMES: &'static str;
-    /// The other columns.
-    const COLUMNS: &'static [Column<Self, Self::Row>];
+    /// The last columns.
+    const MORE: &'static [Column<Self, Self::Outcome>] = &[];
 
-    fn name(&self) -> String;
-    fn rows(&self) -> &[Self::Row];
+    /// Its name, and what each did.
+    fn parts(&self) -> (&str, &[Self::Outcome]);
 }
 
-/// A column: its head, and what it says in a row of a case.
-pub(crate) struct Column<C, R> {
-    head: &'static str,
-    is_text: bool,
-    value: fn(&C, &R) -> String,
-}
-
-impl<C, R> Column<C, R> {
-    /// A column of words, which begin below one another.
-    pub const fn text(head: &'static str, value: fn(&C, &R) -> String) -> Self {
-        Self {
-            head,
+impl<C: Case> Tabular for C {
+    fn heads() -> Vec<Head> {
+        let name = Head {
+            text: C::NAMES,
             is_text: true,
-            value,
-        }
+        };
+        let more = C::MORE.iter().map(|column| column.head);
+        let all = [name].into_iter().chain(C::Outcome::heads());
+        all.chain(more).collect()
     }
 
-    /// A column of numbers, which end below one another.
-    pub const fn number(head: &'static str, value: fn(&C, &R) -> String) -> Self {
-        Self {
-            head,
-            is_text: false,
-            value,
-        }
+    fn rows(&self) -> Vec<Vec<String>> {
+        let (name, outcomes) = self.parts();
+        let rows = |outcome| {
+            let more = C::MORE.iter().map(|column| (column.value)(self, outcome));
+            let more: Vec<String> = more.collect();
+            let rows = outcome.rows().into_iter();
+            let whole = |row| [vec![name.to_owned()], row, more.clone()].concat();
+            rows.map(whole).collect::<Vec<_>>()
+        };
+        outcomes.iter().flat_map(rows).collect()
     }
 }
 
-/// A number with this many digits behind the point.
-pub(crate) fn fixed(value: f64, digits: usize) -> String {
-    format!("{value:.digits$}")
+/// A column that needs to know what else was measured together: its head, and what it says of a contender in a case.
+pub(crate) struct Column<C: ?Sized, O> {
+    head: Head,
+    value: fn(&C, &O) -> String,
 }
 
-/// A number as [`fixed`] writes it, or a dash where nothing was measured.
-pub(crate) fn fixed_or_none(value: Option<f64>, digits: usize) -> String {
-    value.map_or("-".to_owned(), |value| fixed(value, digits))
-}
+impl<C: ?Sized, O> Column<C, O> {
+    /// A column of words.
+    pub const fn text(text: &'static str, value: fn(&C, &O) -> String) -> Self {
+        let is_text = true;
+        let head = Head { text, is_text };
+        Self { head, value }
+    }
 
-/// Parts of one as percent, without the sign.
-pub(crate) fn percent(parts: [f64; 2]) -> String {
-    parts.map(|part| fixed(100.0 * part, 0)).join("/")
-}
-
-/// A part of one as percent, without the sign.
-pub(crate) fn percent_of(part: f64) -> String {
-    fixed(100.0 * part, 0)
+    /// A column of numbers.
+    pub const fn number(text: &'static str, value: fn(&C, &O) -> String) -> Self {
+        let is_text = false;
+        let head = Head { text, is_text };
+        Self { head, value }
+    }
 }
 
 /// Rows of text below heads.
@@ -75,21 +90,13 @@ pub struct Table {
 
 impl Table {
     /// Of cases, by their columns.
-    pub(crate) fn of<C: Tabular>(cases: &[C]) -> Self {
-        let row = |case: &C, row: &C::Row| {
-            let values = C::COLUMNS.iter().map(|column| (column.value)(case, row));
-            [case.name()].into_iter().chain(values).collect()
-        };
-        let rows = cases
-            .iter()
-            .flat_map(|case| case.rows().iter().map(move |r| row(case, r)));
-        let heads = C::COLUMNS.iter().map(|column| column.head.to_owned());
-        let is_text = C::COLUMNS.iter().map(|column| column.is_text);
+    pub(crate) fn of<T: Tabular>(cases: &[T]) -> Self {
+        let heads = T::heads();
         Self {
             title: String::new(),
-            heads: [C::NAMES.to_owned()].into_iter().chain(heads).collect(),
-            is_text: [true].into_iter().chain(is_text).collect(),
-            rows: rows.collect(),
+            heads: heads.iter().map(|head| head.text.to_owned()).collect(),
+            is_text: heads.iter().map(|head| head.is_text).collect(),
+            rows: cases.iter().flat_map(T::rows).collect(),
         }
     }
 
@@ -159,37 +166,60 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{Contender as _, median, outcomes, sum};
+    use serde_json::json;
 
-    struct Fruit(&'static str, Vec<(&'static str, f64)>);
-
-    impl Tabular for Fruit {
-        type Row = (&'static str, f64);
-        const NAMES: &'static str = "fruit";
-        const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-            Column::text("colour", |_, row| row.0.to_owned()),
-            Column::number("weight", |_, row| fixed(row.1, 1)),
-        ];
-
-        fn name(&self) -> String {
-            self.0.to_owned()
+    outcomes! {
+        /// What a colour weighs.
+        pub struct Weighed of
+        /// The colour.
+        colour: String, "colour";
+        /// Once.
+        pub struct Weighing {
+            /// The weight in grams.
+            weight_g: f64 as median, "weight" 1;
+            /// Seeds that were found.
+            seeds: u64 as sum, "seeds", "per g" 2 |r| r.seeds as f64 / r.weight_g;
         }
+    }
 
-        fn rows(&self) -> &[Self::Row] {
-            &self.1
+    struct Fruit(&'static str, Vec<Weighed>);
+
+    impl Case for Fruit {
+        type Outcome = Weighed;
+        const NAMES: &'static str = "fruit";
+        const MORE: &'static [Column<Self, Weighed>] = &[Column::text("is", |fruit, o| {
+            format!("{} {}", o.colour, fruit.0)
+        })];
+
+        fn parts(&self) -> (&str, &[Weighed]) {
+            (self.0, &self.1)
         }
     }
 
     #[test]
     fn text_and_html_come_from_one_list_of_columns() {
-        let apple = Fruit("apple", vec![("red", 100.0), ("<green>", 90.25)]);
-        let table = Table::of(&[apple, Fruit("plum", vec![("blue", 10.0)])]);
-        let text = "fruit  colour   weight\n\
-                    apple  red       100.0\n       \
-                           <green>    90.2\n\
-                    plum   blue       10.0\n";
+        let weighed = |colour: &str, weights: &[f64]| {
+            let once = |&weight_g: &f64| Weighing { weight_g, seeds: 2 };
+            Weighed::of(colour.to_owned(), weights.iter().map(once).collect())
+        };
+        let apples = vec![
+            weighed("red", &[90.0, 100.0, 300.0]),
+            weighed("<green>", &[90.25]),
+        ];
+        let apple = Fruit("apple", apples);
+        let table = Table::of(&[apple, Fruit("plum", vec![weighed("blue", &[10.0])])]);
+        let text = "fruit  colour   weight  seeds  per g  is\n\
+                    apple  red       100.0      6   0.06  red apple\n       \
+                           <green>    90.2      2   0.02  <green> apple\n\
+                    plum   blue       10.0      2   0.20  blue plum\n";
         assert_eq!(table.text(), text);
         let html = table.html();
-        assert!(html.contains("<tr><th>fruit</th><th>colour</th><th>weight</th></tr>"));
-        assert!(html.contains("<tr><td>apple</td><td>&lt;green&gt;</td><td>90.2</td></tr>"));
+        assert!(html.contains("<th>weight</th><th>seeds</th>"));
+        assert!(html.contains("<tr><td>apple</td><td>&lt;green&gt;</td><td>90.2</td>"));
+        let json = serde_json::to_value(weighed("red", &[1.0, 3.0])).expect("plain data");
+        let runs = [(1.0, 2), (3.0, 2)].map(|(g, n)| json!({"weight_g": g, "seeds": n}));
+        let all = json!({"colour": "red", "weight_g": 2.0, "seeds": 4, "runs": runs});
+        assert_eq!(json, all);
     }
 }

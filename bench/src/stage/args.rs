@@ -75,6 +75,14 @@ macro_rules! shown_as_on_the_command_line {
                 f.pad(value.get_name())
             }
         }
+
+        impl $crate::report::Shown for $kind {
+            const IS_TEXT: bool = true;
+
+            fn shown(&self, _: usize) -> String {
+                self.to_string()
+            }
+        }
     )*};
 }
 pub(crate) use shown_as_on_the_command_line;

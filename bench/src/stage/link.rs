@@ -61,11 +61,6 @@ impl LinkWay {
     }
 }
 
-/// A way in a table, where one was measured.
-pub(crate) fn shown(way: Option<LinkWay>) -> String {
-    way.map_or_else(String::new, |way| way.to_string())
-}
-
 /// Why no frames leave a lab's wire in live frame mode.
 pub(crate) fn live_refusal(lab: &Lab) -> Result<Option<Error>> {
     lab.netns(Side::A).run(|| {

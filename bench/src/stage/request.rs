@@ -5,6 +5,7 @@ use exos_program::units::parse_size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::iter::Sum;
 use std::str::FromStr;
 
 /// The size of a document.
@@ -112,6 +113,18 @@ impl Errors {
     /// All of them.
     pub fn total(self) -> u64 {
         self.connect + self.read + self.write + self.timeout + self.status
+    }
+}
+
+impl Sum for Errors {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            connect: sum.connect + one.connect,
+            read: sum.read + one.read,
+            write: sum.write + one.write,
+            timeout: sum.timeout + one.timeout,
+            status: sum.status + one.status,
+        })
     }
 }
 

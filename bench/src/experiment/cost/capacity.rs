@@ -9,16 +9,14 @@
 
 use super::clients::{Crowd, Frame};
 use super::role::MESSAGE_BYTES;
-use crate::report::{Column, Tabular, fixed};
+use crate::report::figures;
 use crate::stage::helper::Helper;
 use exos_buf::Buffer;
 use exos_host::{Error, Result, error::Context as _};
 use exos_inet::tcp::Wheel;
 use exos_inet::{Duration, Instant};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
-use std::slice::from_ref;
 
 /// Segments in a batch: few enough for their frames to stay in the first cache.
 const BATCH: usize = 64;
@@ -35,54 +33,60 @@ const REST: Duration = Duration::from_secs(10);
 /// Time that the deadlines of the timers spread over: a minute, as those of connections do.
 const TIMERS_SPREAD_MS: u64 = 60_000;
 
-/// Idle connections.
-#[derive(Copy, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Idle {
-    /// How many there are.
-    pub connections: u32,
-    /// Memory of one that has exchanged nothing but its handshake; of little meaning below some ten thousand.
-    pub bytes_fresh: f64,
-    /// Memory of one that has answered a request and rested.
-    pub bytes_used: f64,
-    /// Making one: SYN to accepted.
-    pub open_ns: f64,
-    /// The look-up alone: hash, index, the control block's first line, of a connection drawn at random, each
-    /// waiting for the one before.
-    pub lookup_ns: f64,
-    /// The look-up of one of 256 connections: their memory is in a cache, whatever the others'.
-    pub lookup_warm_ns: f64,
-    /// Taking in an acknowledgement that says nothing new, for a connection drawn at random.
-    pub ack_ns: f64,
-    /// Taking in such an acknowledgement for one of 256 connections.
-    pub ack_warm_ns: f64,
-    /// Taking in a request of 100 bytes, reading and answering it, for a connection drawn at random; the answer's frame is written.
-    pub request_ns: f64,
-    /// Bytes of the process in huge pages; not zero for the entry that `--huge-pages` adds, where the kernel has any.
-    pub huge_bytes: u64,
+figures! {
+    /// Idle connections.
+    #[derive(Copy, Deserialize)]
+    pub struct Idle {
+        /// How many there are.
+        connections: u32, "connections";
+        /// Memory of one that has exchanged nothing but its handshake; of little meaning below some ten thousand.
+        bytes_fresh: f64, "fresh B" 0;
+        /// Memory of one that has answered a request and rested.
+        bytes_used: f64, "used B" 0;
+        /// Making one: SYN to accepted.
+        open_ns: f64, "open ns" 0;
+        /// The look-up alone: hash, index, the control block's first line, of a connection drawn at random, each
+        /// waiting for the one before.
+        lookup_ns: f64, "look-up" 0;
+        /// The look-up of one of 256 connections: their memory is in a cache, whatever the others'.
+        lookup_warm_ns: f64, "warm" 0;
+        /// Taking in an acknowledgement that says nothing new, for a connection drawn at random.
+        ack_ns: f64, "ack" 0;
+        /// Taking in such an acknowledgement for one of 256 connections.
+        ack_warm_ns: f64, "warm" 0;
+        /// Taking in a request of 100 bytes, reading and answering it, for a connection drawn at random; the answer's frame is written.
+        request_ns: f64, "request" 0;
+        /// Bytes of the process in huge pages; not zero for the entry that `--huge-pages` adds, where the kernel has any.
+        huge_bytes: u64, "huge MiB" |r| r.huge_bytes >> 20;
+    }
 }
 
-/// Connections in TIME-WAIT.
-#[derive(Copy, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct TimeWait {
-    /// How many there are.
-    pub connections: u32,
-    /// Memory of one, its share of the index included.
-    pub bytes: f64,
+figures! {
+    /// Connections in TIME-WAIT.
+    #[derive(Copy, Deserialize)]
+    pub struct TimeWait {
+        /// How many there are.
+        connections: u32, "connections";
+        /// Memory of one, its share of the index included.
+        bytes: f64, "B" 0;
+    }
 }
 
-/// The timer wheel.
-#[derive(Copy, Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Timers {
-    /// Timers armed at once.
-    pub timers: u32,
-    /// Arming one, its deadline drawn at random from a minute.
-    pub arm_ns: f64,
-    /// One coming up, or being forgotten: which is the same work, done when its time has come.
-    pub expire_ns: f64,
-    /// Arming one while another comes up, with this many armed all the time.
-    pub turnover_ns: f64,
-    /// Millions of operations a second: an arming or a coming up each.
-    pub millions_per_sec: f64,
+figures! {
+    /// The timer wheel.
+    #[derive(Copy, Deserialize)]
+    pub struct Timers {
+        /// Timers armed at once.
+        timers: u32, "timers";
+        /// Arming one, its deadline drawn at random from a minute.
+        arm_ns: f64, "arm ns" 0;
+        /// One coming up, or being forgotten: which is the same work, done when its time has come.
+        expire_ns: f64, "expire ns" 0;
+        /// Arming one while another comes up, with this many armed all the time.
+        turnover_ns: f64, "both ns" 0;
+        /// Millions of operations a second: an arming or a coming up each.
+        millions_per_sec: f64, "million/s" 1;
+    }
 }
 
 /// Keeps this many idle connections.
@@ -128,66 +132,8 @@ pub(super) const IDLE_NOTE: &str = "Memory of each in bytes, after its handshake
     nanoseconds: to open one, to look one up, to take in an acknowledgement, and to take in and answer a request; warm: of 256 \
     that the caches hold.";
 
-impl Tabular for Idle {
-    type Row = Self;
-    const NAMES: &'static str = "connections";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::number("fresh B", |_, r| fixed(r.bytes_fresh, 0)),
-        Column::number("used B", |_, r| fixed(r.bytes_used, 0)),
-        Column::number("open ns", |_, r| fixed(r.open_ns, 0)),
-        Column::number("look-up", |_, r| fixed(r.lookup_ns, 0)),
-        Column::number("warm", |_, r| fixed(r.lookup_warm_ns, 0)),
-        Column::number("ack", |_, r| fixed(r.ack_ns, 0)),
-        Column::number("warm", |_, r| fixed(r.ack_warm_ns, 0)),
-        Column::number("request", |_, r| fixed(r.request_ns, 0)),
-        Column::number("huge MiB", |_, r| (r.huge_bytes >> 20).to_string()),
-    ];
-
-    fn name(&self) -> String {
-        self.connections.to_string()
-    }
-
-    fn rows(&self) -> &[Self] {
-        from_ref(self)
-    }
-}
-
-impl Tabular for TimeWait {
-    type Row = Self;
-    const NAMES: &'static str = "connections";
-    const COLUMNS: &'static [Column<Self, Self::Row>] =
-        &[Column::number("B", |_, r| fixed(r.bytes, 0))];
-
-    fn name(&self) -> String {
-        self.connections.to_string()
-    }
-
-    fn rows(&self) -> &[Self] {
-        from_ref(self)
-    }
-}
-
 pub(super) const TIMERS_NOTE: &str = "Nanoseconds to arm one, for one to come up or be forgotten, and for both at once; goal: 10 \
     million operations a second.";
-
-impl Tabular for Timers {
-    type Row = Self;
-    const NAMES: &'static str = "timers";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::number("arm ns", |_, r| fixed(r.arm_ns, 0)),
-        Column::number("expire ns", |_, r| fixed(r.expire_ns, 0)),
-        Column::number("both ns", |_, r| fixed(r.turnover_ns, 0)),
-        Column::number("million/s", |_, r| fixed(r.millions_per_sec, 1)),
-    ];
-
-    fn name(&self) -> String {
-        self.timers.to_string()
-    }
-
-    fn rows(&self) -> &[Self] {
-        from_ref(self)
-    }
-}
 
 /// Draws numbers: the same ones in every run.
 struct Draw(u64);

@@ -23,7 +23,7 @@ pub use scenario::{Family, Link, Scenario, StackKind};
 
 use crate::limits::{CAPACITY_TIMEOUT, FEW_CONNECTIONS, TIME_WAIT_ENTRIES};
 use crate::limits::{IDLE_CONNECTIONS_MAX, OPERATIONS_MAX};
-use crate::report::{self, Column, Document, Results, Section, Tabular, fixed};
+use crate::report::{self, Document, Results, Section, figures};
 use crate::stage::Stage;
 use crate::stage::helper::Helper;
 use callgrind::{Callgrind, Counted};
@@ -32,7 +32,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::slice::from_ref;
 
 /// Options of `exos bench cost`.
 #[derive(clap::Args, Clone, Debug)]
@@ -137,46 +136,27 @@ pub struct Report {
     pub timers: Option<Timers>,
 }
 
-/// What one exchange costs one stack.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Instructions {
-    /// Whose stack.
-    pub stack: StackKind,
-    /// The exchange.
-    pub scenario: Scenario,
-    /// The address family.
-    pub family: Family,
-    /// What the link says about received checksums.
-    pub link: Link,
-    /// How many operations were counted.
-    pub operations: u64,
-    /// Frames received for one operation.
-    pub frames_in: f64,
-    /// Frames sent for one operation.
-    pub frames_out: f64,
-    /// Instructions of one operation, the program's few included.
-    pub instructions: f64,
-    /// Those of them that asked the stack for frames to send.
-    pub transmitting: f64,
-}
-
-impl Tabular for Instructions {
-    type Row = Self;
-    const NAMES: &'static str = "exchange/IP/checksums";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::text("stack", |_, r| r.stack.to_string()),
-        Column::number("instructions", |_, r| fixed(r.instructions, 0)),
-        Column::number("sending", |_, r| fixed(r.transmitting, 0)),
-        Column::number("in", |_, r| fixed(r.frames_in, 1)),
-        Column::number("out", |_, r| fixed(r.frames_out, 1)),
-    ];
-
-    fn name(&self) -> String {
-        format!("{}/{}/{}", self.scenario, self.family, self.link)
-    }
-
-    fn rows(&self) -> &[Self] {
-        from_ref(self)
+figures! {
+    /// What one exchange costs one stack.
+    pub struct Instructions {
+        /// The exchange.
+        scenario: Scenario, "exchange/IP/checksums" |r| format!("{}/{}/{}", r.scenario, r.family, r.link);
+        /// The address family.
+        family: Family;
+        /// What the link says about received checksums.
+        link: Link;
+        /// Whose stack.
+        stack: StackKind, "stack";
+        /// How many operations were counted.
+        operations: u64;
+        /// Instructions of one operation, the program's few included.
+        instructions: f64, "instructions" 0;
+        /// Those of them that asked the stack for frames to send.
+        transmitting: f64, "sending" 0;
+        /// Frames received for one operation.
+        frames_in: f64, "in" 1;
+        /// Frames sent for one operation.
+        frames_out: f64, "out" 1;
     }
 }
 

@@ -218,9 +218,7 @@ pub fn measure(args: &ForwardArgs) -> Result<Report> {
                     })
                 },
             )?;
-            let results = contenders.iter().zip(runs);
-            let results = results.map(|(who, runs)| Outcome::of(*who, runs));
-            Ok(vec![CellResults::new(cell, results.collect())])
+            Ok(vec![CellResults::new(cell, &contenders, runs)])
         })?);
         server.map_or(Ok(()), |server| server.stop())?;
     }

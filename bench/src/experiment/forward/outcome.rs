@@ -2,8 +2,10 @@
 
 use super::cell::Cell;
 use super::contender::Contender;
+use crate::experiment::cells::outcomes_of;
 use crate::report::figure::Figure;
-use crate::report::{self, Column, Ratio, Section, fixed, fixed_or_none, limited_by, median_of};
+use crate::report::{Case, Column, Contender as _, Ratio, Section, known_median, limited_by};
+use crate::report::{median, outcomes, sum, usual};
 use crate::stage::cpu::{CoreTime, ticks_to_us};
 use crate::stage::packets::Visited;
 use crate::stage::request::{Connection, Size};
@@ -44,67 +46,45 @@ pub struct CellResults {
     pub capacity_ratios: Vec<Ratio>,
 }
 
-/// One contender in one case: medians over the runs, errors summed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Outcome {
+outcomes! {
+    /// One contender in one case: medians over the runs, errors summed.
+    pub struct Outcome of
     /// `nobody`: the client speaks to the server; `exos`: `exos forward`; `exos-cores`: with `--cores 2`; `exos-kernel`: with `--in-kernel`; `exos-packet` and
     /// `exos-packet-kernel`: the same with `--link packet:INTERFACE`; `exos-xokd`: with
     /// `--via xokd`; `exos-splice`: with `--splice`; `haproxy`, `nginx`, `nftables`.
-    pub contender: String,
-    /// Answers in a second.
-    pub requests_per_sec: f64,
-    /// A megabyte is 1,000,000 bytes, heads of answers included.
-    pub megabytes_per_sec: f64,
-    /// Packets that the forwarder's host received in a second, both ways together.
-    pub packets_per_sec: f64,
-    /// What both cores together needed for a request more than without a forwarder in the same run; `null` where that was not
-    /// measured.
-    pub forwarding_us_per_request: Option<f64>,
-    /// Of that, on the forwarder's core.
-    pub forwarder_core_us_per_request: f64,
-    /// Part of the time that it was busy, 0 to 1.
-    pub forwarder_core_busy: f64,
-    /// Part of the time that client and server had something to do, 0 to 1.
-    pub others_busy: f64,
-    /// Who had no time left: `forwarder`, `others` or `neither`.
-    pub limited_by: &'static str,
-    /// The median of the time of requests.
-    pub latency_p50_us: f64,
-    /// By how much that is more than without a forwarder in the same run; `null` where that was not measured.
-    pub added_p50_us: Option<f64>,
-    /// The 99th percentile.
-    pub latency_p99_us: f64,
-    /// Answers that were wrong or did not come, and connections that could not be made, of all runs.
-    pub errors: u64,
-    /// Every run.
-    pub runs: Vec<Run>,
-}
-
-/// One measurement.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Run {
-    /// Answers received in a second.
-    pub requests_per_sec: f64,
-    /// Megabytes (1,000,000 bytes) received in a second.
-    pub megabytes_per_sec: f64,
-    /// Packets that the forwarder's host received in a second.
-    pub packets_per_sec: f64,
-    /// Time that the forwarder's core was busy, microseconds for one request.
-    pub forwarder_core_us_per_request: f64,
-    /// Time that client and server had something to do, what they delivered to others included, microseconds for one request.
-    pub others_us_per_request: f64,
-    /// Part of the time that the forwarder's core was busy, 0 to 1.
-    pub forwarder_core_busy: f64,
-    /// Part of the time that client and server had something to do, 0 to 1.
-    pub others_busy: f64,
-    /// The median of the time that requests took.
-    pub latency_p50_us: f64,
-    /// The 99th percentile.
-    pub latency_p99_us: f64,
-    /// What went wrong.
-    pub errors: u64,
-    /// Segments that our client sent again; `null` of wrk.
-    pub resent: Option<u64>,
+    contender: String, "forwarder";
+    /// One measurement.
+    pub struct Run {
+        /// Answers in a second.
+        requests_per_sec: f64 as median, "requests/s" 0;
+        /// A megabyte is 1,000,000 bytes, heads of answers included.
+        megabytes_per_sec: f64 as median, "MB/s" 1;
+        /// Packets that the forwarder's host received in a second, both ways together.
+        packets_per_sec: f64 as median, "packets/s" 0;
+        /// What both cores together needed for a request more than without a forwarder in the same run; `null` where that was not
+        /// measured.
+        forwarding_us_per_request: Option<f64> as known_median, "cost us" 1;
+        /// Of that, time that the forwarder's core was busy.
+        forwarder_core_us_per_request: f64 as median, "core us" 1;
+        /// Part of the time that it was busy, 0 to 1.
+        forwarder_core_busy: f64 as median, "busy %" 0 |r| 100.0 * r.forwarder_core_busy;
+        /// Time that client and server had something to do, what they delivered to others included, microseconds for one request.
+        others_us_per_request: f64 as median;
+        /// Part of the time that client and server had something to do, 0 to 1.
+        others_busy: f64 as median;
+        /// Who had no time left: `forwarder`, `others` or `neither`; of several runs, in most.
+        limited_by: &'static str as usual, "limited by";
+        /// The median of the time of requests.
+        latency_p50_us: f64 as median, "p50 us" 1;
+        /// The 99th percentile.
+        latency_p99_us: f64 as median, "p99 us" 1;
+        /// By how much the median is more than without a forwarder in the same run; `null` where that was not measured.
+        added_p50_us: Option<f64> as known_median, "added us" 1;
+        /// Answers that were wrong or did not come, and connections that could not be made.
+        errors: u64 as sum, "errors";
+        /// Segments that our client sent again; `null` of wrk.
+        resent: Option<u64> as sum;
+    }
 }
 
 /// What the client saw.
@@ -167,148 +147,96 @@ impl Run {
             Some(busy) => busy * used.seconds * 1e6,
             None => ticks_to_us(used.others.busy),
         };
+        let forwarder_busy = used.forwarder_us / 1e6 / used.seconds;
         Self {
             requests_per_sec: rate,
             megabytes_per_sec: seen.bytes as f64 / 1e6 / seen.seconds,
             packets_per_sec: used.packets as f64 / used.seconds,
+            forwarding_us_per_request: None,
             forwarder_core_us_per_request: used.forwarder_us / requests,
+            forwarder_core_busy: forwarder_busy,
             others_us_per_request: others_us / requests,
-            forwarder_core_busy: used.forwarder_us / 1e6 / used.seconds,
             others_busy,
+            limited_by: limited_by_of(forwarder_busy, others_busy),
             latency_p50_us: seen.latency_us[0],
             latency_p99_us: seen.latency_us[1],
+            added_p50_us: None,
             errors: seen.errors,
             resent: seen.resent,
         }
     }
 
-    /// What both cores needed for a request more than in a run without a forwarder.
-    fn forwarding_us(&self, direct: &Self) -> f64 {
-        self.forwarder_core_us_per_request + self.others_us_per_request
-            - direct.others_us_per_request
+    /// Compares it with the same run without a forwarder: what that adds to the time of a request, and what it costs.
+    fn compare(&mut self, direct: &Self) {
+        let more = self.others_us_per_request - direct.others_us_per_request;
+        self.forwarding_us_per_request = Some(self.forwarder_core_us_per_request + more);
+        self.added_p50_us = Some(self.latency_p50_us - direct.latency_p50_us);
+    }
+
+    /// The requests for which a second of forwarding suffices.
+    fn capacity(&self) -> f64 {
+        let cost = self.forwarding_us_per_request;
+        1e6 / cost.map_or(f64::NAN, |us| us.max(COST_LEAST_US))
     }
 }
 
-impl Outcome {
-    /// The medians of some runs.
-    pub(super) fn of(contender: Contender, runs: Vec<Run>) -> Self {
-        let of = |value: fn(&Run) -> f64| median_of(&runs, value);
-        let (busy, others) = (of(|r| r.forwarder_core_busy), of(|r| r.others_busy));
-        Self {
-            contender: contender.to_string(),
-            requests_per_sec: of(|r| r.requests_per_sec),
-            megabytes_per_sec: of(|r| r.megabytes_per_sec),
-            packets_per_sec: of(|r| r.packets_per_sec),
-            forwarding_us_per_request: None,
-            forwarder_core_us_per_request: of(|r| r.forwarder_core_us_per_request),
-            forwarder_core_busy: busy,
-            others_busy: others,
-            // Who forwards is named first: the others look for packets even while they wait for it.
-            limited_by: match limited_by(others, busy) {
-                "client" => "forwarder",
-                "server" => "others",
-                other => other,
-            },
-            latency_p50_us: of(|r| r.latency_p50_us),
-            added_p50_us: None,
-            latency_p99_us: of(|r| r.latency_p99_us),
-            errors: runs.iter().map(|r| r.errors).sum(),
-            runs,
-        }
-    }
-
-    /// Compares it with nobody forwarding, run by run: what that adds to the time of a request, and what it costs.
-    fn compare(&mut self, direct: &Self) {
-        let pairs: Vec<(&Run, &Run)> = self.runs.iter().zip(&direct.runs).collect();
-        let added = median_of(&pairs, |(own, direct)| {
-            own.latency_p50_us - direct.latency_p50_us
-        });
-        let cost = median_of(&pairs, |(own, direct)| own.forwarding_us(direct));
-        (self.added_p50_us, self.forwarding_us_per_request) = (Some(added), Some(cost));
-    }
-
-    /// In each run, the requests for which a second of forwarding suffices.
-    fn capacities(&self, direct: &Self) -> Vec<f64> {
-        let pairs = self.runs.iter().zip(&direct.runs);
-        let of = |(own, direct): (&Run, &Run)| 1e6 / own.forwarding_us(direct).max(COST_LEAST_US);
-        pairs.map(of).collect()
+/// Who forwards is named first: the others look for packets even while they wait for it.
+fn limited_by_of(forwarder_busy: f64, others_busy: f64) -> &'static str {
+    match limited_by(others_busy, forwarder_busy) {
+        "client" => "forwarder",
+        "server" => "others",
+        other => other,
     }
 }
 
 impl CellResults {
-    pub(super) fn new(cell: Cell, mut results: Vec<Outcome>) -> Self {
+    /// Of the runs of each contender.
+    pub(super) fn new(cell: Cell, contenders: &[Contender], mut runs: Vec<Vec<Run>>) -> Self {
+        let is_nobody = |who: &Contender| *who == Contender::Nobody;
+        let direct = contenders.iter().position(is_nobody);
+        let direct = direct.map(|at| runs[at].clone());
+        for (who, runs) in contenders.iter().zip(&mut runs) {
+            let direct = direct.iter().flatten().filter(|_| !is_nobody(who));
+            let pairs = runs.iter_mut().zip(direct);
+            pairs.for_each(|(run, direct)| run.compare(direct));
+        }
+        let results: Vec<Outcome> = outcomes_of(contenders, runs, Contender::to_string);
         // Nobody forwarding is no contender.
         let nobody = Contender::Nobody.to_string();
-        let direct = results.iter().find(|o| o.contender == nobody).cloned();
-        let mut others: Vec<&mut Outcome> = results.iter_mut().collect();
-        others.retain(|o| o.contender != nobody);
-        let ratios = |of: &dyn Fn(&Outcome) -> Vec<f64>| {
-            let named = others.iter().map(|o| (o.contender.clone(), of(o)));
-            Ratio::all(&named.collect::<Vec<_>>())
-        };
-        let rate = |run: &Run| run.requests_per_sec.max(RATE_LEAST);
-        let rates = |o: &Outcome| o.runs.iter().map(rate).collect();
-        let rate_ratios = ratios(&rates);
-        let capacity_ratios = direct.as_ref().map_or(Vec::new(), |direct| {
-            ratios(&|o: &Outcome| o.capacities(direct))
-        });
-        if let Some(direct) = &direct {
-            others.iter_mut().for_each(|o| o.compare(direct));
-        }
+        let others = || results.iter().filter(|o| o.contender != nobody);
+        let compared = || others().filter(|o| o.forwarding_us_per_request.is_some());
         Self {
             name: cell.to_string(),
             wire: cell.wire.to_string(),
             connection: cell.connection,
             size_bytes: cell.size.bytes(),
             rate_per_sec: cell.rate,
+            rate_ratios: Ratio::among(others(), |run| run.requests_per_sec.max(RATE_LEAST)),
+            capacity_ratios: Ratio::among(compared(), Run::capacity),
             results,
-            rate_ratios,
-            capacity_ratios,
         }
     }
 
-    /// What a contender did.
-    fn result(&self, contender: &str) -> Option<&Outcome> {
-        let mut results = self.results.iter();
-        results.find(|result| result.contender == contender)
+    fn ratio(ratios: &[Ratio], outcome: &Outcome, theirs: &str) -> String {
+        Ratio::shown(ratios, &outcome.contender, theirs)
     }
 }
 
-impl report::Tabular for CellResults {
-    type Row = Outcome;
+impl Case for CellResults {
+    type Outcome = Outcome;
     const NAMES: &'static str = "wire/connections/size";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::text("forwarder", |_, r| r.contender.clone()),
-        Column::number("requests/s", |_, r| fixed(r.requests_per_sec, 0)),
-        Column::number("MB/s", |_, r| fixed(r.megabytes_per_sec, 1)),
-        Column::number("packets/s", |_, r| fixed(r.packets_per_sec, 0)),
-        Column::number("cost us", |_, r| {
-            fixed_or_none(r.forwarding_us_per_request, 1)
-        }),
-        Column::number("core us", |_, r| fixed(r.forwarder_core_us_per_request, 1)),
-        Column::number("busy %", |_, r| fixed(100.0 * r.forwarder_core_busy, 0)),
-        Column::text("limited by", |_, r| r.limited_by.to_owned()),
-        Column::number("p50 us", |_, r| fixed(r.latency_p50_us, 1)),
-        Column::number("p99 us", |_, r| fixed(r.latency_p99_us, 1)),
-        Column::number("added us", |_, r| fixed_or_none(r.added_p50_us, 1)),
-        Column::number("errors", |_, r| r.errors.to_string()),
-        Column::text("x rate", |case, r| {
-            Ratio::shown(&case.rate_ratios, &r.contender, PEER)
-        }),
+    const MORE: &'static [Column<Self, Outcome>] = &[
+        Column::text("x rate", |case, r| Self::ratio(&case.rate_ratios, r, PEER)),
         Column::text("x cost", |case, r| {
-            Ratio::shown(&case.capacity_ratios, &r.contender, PEER)
+            Self::ratio(&case.capacity_ratios, r, PEER)
         }),
         Column::text("x exos", |case, r| {
-            Ratio::shown(&case.rate_ratios, &r.contender, ONE_CORE)
+            Self::ratio(&case.rate_ratios, r, ONE_CORE)
         }),
     ];
 
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn rows(&self) -> &[Outcome] {
-        &self.results
+    fn parts(&self) -> (&str, &[Outcome]) {
+        (&self.name, &self.results)
     }
 }
 
@@ -344,8 +272,9 @@ pub(super) fn section(cases: &[CellResults], series: &[&str]) -> Section {
         let is_drawn =
             |case: &&CellResults| case.rate_per_sec.is_none() && !case.name.starts_with("cores/");
         let as_fast_as_it_goes = cases.iter().filter(is_drawn);
-        let value = |case: &&CellResults, name: &str| case.result(name).and_then(value);
-        let line = |case: &&CellResults| case.result(&nobody).and_then(line);
+        let value =
+            |case: &&CellResults, name: &str| Outcome::find(&case.results, name).and_then(value);
+        let line = |case: &&CellResults| Outcome::find(&case.results, &nobody).and_then(line);
         Figure::by_peer(
             about,
             peer,
@@ -375,12 +304,15 @@ pub(super) mod tests {
             requests_per_sec: rate,
             megabytes_per_sec: 1.0,
             packets_per_sec: rate * 10.0,
+            forwarding_us_per_request: None,
             forwarder_core_us_per_request: core_us,
-            others_us_per_request: 1e6 / rate,
             forwarder_core_busy: rate * core_us / 1e6,
+            others_us_per_request: 1e6 / rate,
             others_busy: 1.0,
+            limited_by: limited_by_of(rate * core_us / 1e6, 1.0),
             latency_p50_us: p50,
             latency_p99_us: p50 * 2.0,
+            added_p50_us: None,
             errors: 1,
             resent: Some(0),
         }
@@ -394,31 +326,20 @@ pub(super) mod tests {
             rate: None,
             is_of_cores: false,
         };
-        let of = |who, runs: [(f64, f64, f64); 3]| {
-            Outcome::of(who, runs.map(|(rate, us, p50)| run(rate, us, p50)).to_vec())
-        };
-        CellResults::new(
-            cell,
-            vec![
-                of(
-                    Contender::Nobody,
-                    [(40e3, 0.0, 10.0), (44e3, 0.0, 20.0), (42e3, 0.0, 30.0)],
-                ),
-                // Rates of the runs are 3, 4 and 2 times the other's; medians alone would say 3.
-                of(
-                    Contender::Exos,
-                    [(30e3, 20.0, 15.0), (40e3, 20.0, 29.0), (25e3, 20.0, 36.0)],
-                ),
-                of(
-                    Contender::Haproxy,
-                    [
-                        (10e3, 100.0, 70.0),
-                        (10e3, 98.0, 70.0),
-                        (12.5e3, 80.0, 70.0),
-                    ],
-                ),
-            ],
-        )
+        let of =
+            |runs: [(f64, f64, f64); 3]| runs.map(|(rate, us, p50)| run(rate, us, p50)).to_vec();
+        let runs = vec![
+            of([(40e3, 0.0, 10.0), (44e3, 0.0, 20.0), (42e3, 0.0, 30.0)]),
+            // Rates of the runs are 3, 4 and 2 times the other's; medians alone would say 3.
+            of([(30e3, 20.0, 15.0), (40e3, 20.0, 29.0), (25e3, 20.0, 36.0)]),
+            of([
+                (10e3, 100.0, 70.0),
+                (10e3, 98.0, 70.0),
+                (12.5e3, 80.0, 70.0),
+            ]),
+        ];
+        let who = [Contender::Nobody, Contender::Exos, Contender::Haproxy];
+        CellResults::new(cell, &who, runs)
     }
 
     #[test]
@@ -484,14 +405,10 @@ pub(super) mod tests {
             rate: None,
             is_of_cores: false,
         };
-        let of = |who, run: &Run| Outcome::of(who, vec![run.clone()]);
         let other = run(1000.0, 20.0, 15.0);
-        let all = [
-            (Contender::Nobody, &other),
-            (Contender::Exos, &silent),
-            (Contender::ExosKernel, &other),
-        ];
-        let case = CellResults::new(cell, all.map(|(who, run)| of(who, run)).to_vec());
+        let who = [Contender::Nobody, Contender::Exos, Contender::ExosKernel];
+        let runs = [other.clone(), silent, other].map(|run| vec![run]);
+        let case = CellResults::new(cell, &who, runs.into());
         let medians: Vec<f64> = case.rate_ratios.iter().map(|ratio| ratio.median).collect();
         assert_eq!(medians, [1e-4, 1e4], "{:?}", case.rate_ratios);
     }
@@ -501,6 +418,9 @@ pub(super) mod tests {
         let case = case();
         let limits: Vec<_> = case.results.iter().map(|r| r.limited_by).collect();
         assert_eq!(limits, ["others", "others", "forwarder"]);
-        assert_eq!(case.result("exos").expect("there").errors, 3);
+        assert_eq!(
+            Outcome::find(&case.results, "exos").expect("there").errors,
+            3
+        );
     }
 }

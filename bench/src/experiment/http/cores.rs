@@ -16,8 +16,10 @@ use super::args::Client;
 use super::args::{Group, HttpArgs};
 use super::latency;
 use super::session::Session;
-use crate::experiment::cells::{in_turn, measure_cells};
-use crate::report::{Column, Ratio, Tabular, fixed, fixed_or_none, median_of};
+use crate::experiment::cells::{compare, measure_cells};
+use crate::report::{
+    Case, Column, Contender as _, Ratio, each, known_median, median, outcomes, sum,
+};
 use crate::stage::cpu;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Measured, Server, Serving, Setup, until_answered};
@@ -55,118 +57,56 @@ pub struct CoresResults {
     pub factor: Option<Ratio>,
 }
 
-/// The server on this many cores: medians over the runs, errors summed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct CoresOutcome {
+outcomes! {
+    /// The server on this many cores: medians over the runs, numbers of all.
+    pub struct CoresOutcome of
     /// Cores of the server.
-    pub cores: u32,
-    /// Requests a second that the busiest loop has time for: one by `busiest_us_per_request`; `null` of wrk.
-    pub capacity_per_sec: Option<f64>,
-    /// Processor time of the busiest loop by all requests.
-    pub busiest_us_per_request: f64,
-    /// Processor time of all threads by all requests.
-    pub cpu_us_per_request: f64,
-    /// Responses of the core that gave most by those of a core on average.
-    pub imbalance: f64,
-    /// Part of the frames received that came to another core than their connection's.
-    pub handed_on: f64,
-    /// Answers that were wrong or did not come, and segments that the client could not send, of all runs.
-    pub errors: u64,
-    /// Every run.
-    pub runs: Vec<CoresRun>,
-}
-
-/// One measurement.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct CoresRun {
-    /// Answers received in a second.
-    pub requests_per_sec: f64,
-    /// Processor time of each loop by all requests, in microseconds.
-    pub loops_us_per_request: Vec<f64>,
-    /// Of all threads.
-    pub cpu_us_per_request: f64,
-    /// Responses of each core, from start to end.
-    pub responses: Vec<u64>,
-    /// Frames received, from start to end.
-    pub frames: u64,
-    /// Of these, handed on to another core.
-    pub frames_handed_on: u64,
-    /// Segments that our client sent again, which it does when frames are lost; `null` of wrk.
-    pub resent: Option<u64>,
-    /// What went wrong.
-    pub errors: u64,
-}
-
-impl CoresRun {
-    fn busiest_us(&self) -> f64 {
-        self.loops_us_per_request
-            .iter()
-            .copied()
-            .fold(0.0, f64::max)
-    }
-
-    fn imbalance(&self) -> f64 {
-        let (all, most) = (
-            self.responses.iter().sum::<u64>(),
-            self.responses.iter().max(),
-        );
-        let mean = all as f64 / self.responses.len() as f64;
-        most.map_or(1.0, |&most| most as f64 / mean)
-    }
-
-    fn handed_on(&self) -> f64 {
-        self.frames_handed_on as f64 / self.frames as f64
+    cores: u32, "cores";
+    /// One measurement.
+    pub struct CoresRun {
+        /// Answers received in a second.
+        requests_per_sec: f64 as median;
+        /// Requests a second that the busiest loop has time for: one by `busiest_us_per_request`; `null` of wrk.
+        capacity_per_sec: Option<f64> as known_median, "time for" 0;
+        /// Processor time of each loop by all requests, in microseconds.
+        loops_us_per_request: Vec<f64> as |loops| each(loops, median);
+        /// Processor time of the busiest loop by all requests.
+        busiest_us_per_request: f64 as median, "busiest us" 2;
+        /// Processor time of all threads by all requests.
+        cpu_us_per_request: f64 as median, "all us" 2;
+        /// Responses of each core, from start to end.
+        responses: Vec<u64> as |cores| each(cores, sum);
+        /// Responses of the core that gave most by those of a core on average.
+        imbalance: f64 as median, "uneven" 3;
+        /// Frames received, from start to end.
+        frames: u64 as sum;
+        /// Of these, handed on to another core than they came to: their connection's.
+        frames_handed_on: u64 as sum;
+        /// The part that this is.
+        handed_on: f64 as median, "wrong core %" 4 |r| 100.0 * r.handed_on;
+        /// Segments that our client sent again, which it does when frames are lost; `null` of wrk.
+        resent: Option<u64> as sum;
+        /// Answers that were wrong or did not come, and segments that the client could not send.
+        errors: u64 as sum, "errors";
     }
 }
 
-impl CoresOutcome {
-    fn of(cores: u32, client: Client, runs: Vec<CoresRun>) -> Self {
-        let is_capacity = client == Client::Packets;
-        Self {
-            cores,
-            capacity_per_sec: is_capacity.then(|| median_of(&runs, |run| 1e6 / run.busiest_us())),
-            busiest_us_per_request: median_of(&runs, CoresRun::busiest_us),
-            cpu_us_per_request: median_of(&runs, |run| run.cpu_us_per_request),
-            imbalance: median_of(&runs, CoresRun::imbalance),
-            handed_on: median_of(&runs, CoresRun::handed_on),
-            errors: runs.iter().map(|run| run.errors).sum(),
-            runs,
-        }
-    }
-
-    fn capacities(&self) -> (String, Vec<f64>) {
-        let of = |run: &CoresRun| 1e6 / run.busiest_us();
-        let name = match self.cores {
-            1 => "exos on one core".to_owned(),
-            cores => format!("exos on {cores} cores"),
-        };
-        (name, self.runs.iter().map(of).collect())
-    }
+fn imbalance(responses: &[u64]) -> f64 {
+    let mean = responses.iter().sum::<u64>() as f64 / responses.len() as f64;
+    let most = responses.iter().max();
+    most.map_or(1.0, |&most| most as f64 / mean)
 }
 
-impl Tabular for CoresResults {
-    type Row = CoresOutcome;
+impl Case for CoresResults {
+    type Outcome = CoresOutcome;
     const NAMES: &'static str = "cores/client/connections/size";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::number("cores", |_, r| r.cores.to_string()),
-        Column::number("time for", |_, r| fixed_or_none(r.capacity_per_sec, 0)),
-        Column::number("busiest us", |_, r| fixed(r.busiest_us_per_request, 2)),
-        Column::number("all us", |_, r| fixed(r.cpu_us_per_request, 2)),
-        Column::number("uneven", |_, r| fixed(r.imbalance, 3)),
-        Column::number("wrong core %", |_, r| fixed(100.0 * r.handed_on, 4)),
-        Column::number("errors", |_, r| r.errors.to_string()),
-        Column::text("factor", |case, r| {
-            let factor = case.factor.as_ref().filter(|_| r.cores > 1);
-            factor.map_or("-".to_owned(), Ratio::to_string)
-        }),
-    ];
+    const MORE: &'static [Column<Self, CoresOutcome>] = &[Column::text("factor", |case, r| {
+        let factor = case.factor.as_ref().filter(|_| r.cores > 1);
+        factor.map_or("-".to_owned(), Ratio::to_string)
+    })];
 
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn rows(&self) -> &[CoresOutcome] {
-        &self.results
+    fn parts(&self) -> (&str, &[CoresOutcome]) {
+        (&self.name, &self.results)
     }
 }
 
@@ -176,18 +116,21 @@ pub(super) const NOTE: &str = "Time for: requests a second that the busiest core
      wrk works all the time, and with it only the frames are of interest that came to another core than their connection's.";
 
 impl CoresResults {
-    pub(super) fn new(cell: Cell, [one, two]: [Vec<CoresRun>; 2]) -> Self {
-        let Cell { client, connection } = cell;
-        let [one, two] = [(CORES[0], one), (CORES[1], two)]
-            .map(|(cores, runs)| CoresOutcome::of(cores, client, runs));
-        let factor = || Ratio::of(&two.capacities(), &one.capacities());
+    /// Of what it did on one core, and on two.
+    pub(super) fn new(cell: Cell, results: Vec<CoresOutcome>) -> Self {
+        let capacities = |at: usize| {
+            let (_, rates) = results[at].each_run(|run| 1e6 / run.busiest_us_per_request);
+            let cores = ["one core", "2 cores"][at];
+            (format!("exos on {cores}"), rates)
+        };
+        let factor = || Ratio::of(&capacities(1), &capacities(0));
         Self {
             name: cell.to_string(),
-            client,
-            connection,
+            client: cell.client,
+            connection: cell.connection,
             size_bytes: DOCUMENT.bytes(),
-            factor: (client == Client::Packets).then(factor),
-            results: vec![one, two],
+            factor: (cell.client == Client::Packets).then(factor),
+            results,
         }
     }
 }
@@ -220,19 +163,13 @@ pub(super) fn cells(args: &HttpArgs) -> Vec<Cell> {
 /// Measures them.
 pub(super) fn measure(session: &Session<'_>) -> Result<Vec<CoresResults>> {
     measure_cells(session, &cells(session.args), CORES.len(), |&cell| {
-        let (_, runs) = in_turn(
-            session,
-            cell,
-            &CORES,
-            |_| Ok(()),
-            |(), &cores| {
-                // Its interface has as many queues as the server has cores.
-                let lab = session.lab_of(WireKind::Plain, cores)?;
-                run(session, &lab, cell, cores)
-            },
-        )?;
-        let runs = runs.try_into().expect("the runs of each number of cores");
-        Ok(vec![CoresResults::new(cell, runs)])
+        let run = |&cores: &u32| {
+            // Its interface has as many queues as the server has cores.
+            let lab = session.lab_of(WireKind::Plain, cores)?;
+            run(session, &lab, cell, cores)
+        };
+        let results = compare(session, cell, &CORES, |&cores| cores, run)?;
+        Ok(vec![CoresResults::new(cell, results)])
     })
 }
 
@@ -247,18 +184,38 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, cores: u32) -> Result<Cores
         Client::Wrk => load(session, lab, &serving, cell.connection)?,
     };
     let statistics = serving.started.statistics()?;
-    let us = |ns: u64| ns as f64 / 1000.0 / seen.requests_under_watch;
     let counter = |name: &str| statistics["counters"][name].as_u64().unwrap_or(0);
-    Ok(CoresRun {
-        requests_per_sec: seen.requests_per_sec,
-        loops_us_per_request: seen.used.loops_ns.iter().map(|&ns| us(ns)).collect(),
-        cpu_us_per_request: us(seen.used.all_ns),
-        responses: responses_of_cores(&statistics),
-        frames: counter("link_rx_frames"),
-        frames_handed_on: counter("cores_frames_handed_on"),
-        resent: seen.resent,
-        errors: seen.errors,
-    })
+    let frames = [counter("link_rx_frames"), counter("cores_frames_handed_on")];
+    let responses = responses_of_cores(&statistics);
+    Ok(CoresRun::new(cell.client, &seen, responses, frames))
+}
+
+impl CoresRun {
+    /// Of what the client saw, and of the responses of each core, the frames received and those handed on.
+    fn new(
+        client: Client,
+        seen: &Seen,
+        responses: Vec<u64>,
+        [frames, handed_on]: [u64; 2],
+    ) -> Self {
+        let us = |ns: u64| ns as f64 / 1000.0 / seen.requests_under_watch;
+        let loops_us: Vec<f64> = seen.used.loops_ns.iter().map(|&ns| us(ns)).collect();
+        let busiest_us = loops_us.iter().copied().fold(0.0, f64::max);
+        Self {
+            requests_per_sec: seen.requests_per_sec,
+            capacity_per_sec: (client == Client::Packets).then_some(1e6 / busiest_us),
+            loops_us_per_request: loops_us,
+            busiest_us_per_request: busiest_us,
+            cpu_us_per_request: us(seen.used.all_ns),
+            imbalance: imbalance(&responses),
+            responses,
+            frames,
+            frames_handed_on: handed_on,
+            handed_on: handed_on as f64 / frames as f64,
+            resent: seen.resent,
+            errors: seen.errors,
+        }
+    }
 }
 
 /// Of each core, where there are several; else of the one.

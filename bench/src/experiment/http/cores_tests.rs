@@ -3,17 +3,26 @@
 use super::*;
 use serde_json::json;
 
-fn run(loops_us: &[f64], responses: &[u64]) -> CoresRun {
-    CoresRun {
+/// In which a thousand requests were made, and each loop took this long for one.
+fn run(client: Client, loops_us: &[f64], responses: &[u64]) -> CoresRun {
+    let loops_ns: Vec<u64> = loops_us.iter().map(|us| (us * 1e6) as u64).collect();
+    let seen = Seen {
         requests_per_sec: 50_000.0,
-        loops_us_per_request: loops_us.to_vec(),
-        cpu_us_per_request: loops_us.iter().sum::<f64>() + 1.0,
-        responses: responses.to_vec(),
-        frames: 200_000,
-        frames_handed_on: if loops_us.len() > 1 { 100 } else { 0 },
+        requests_under_watch: 1000.0,
+        used: cpu::ThreadTimes {
+            all_ns: loops_ns.iter().sum::<u64>() + 1_000_000,
+            loops_ns,
+        },
         resent: Some(0),
         errors: 0,
-    }
+    };
+    let handed_on = if loops_us.len() > 1 { 100 } else { 0 };
+    CoresRun::new(client, &seen, responses.to_vec(), [200_000, handed_on])
+}
+
+fn results(cell: Cell, [one, two]: [Vec<CoresRun>; 2]) -> CoresResults {
+    let results = [(1, one), (2, two)].map(|(cores, runs)| CoresOutcome::of(cores, runs));
+    CoresResults::new(cell, results.into())
 }
 
 /// One core takes 5 us for a request, of two the busiest 2.7.
@@ -22,10 +31,12 @@ pub(in crate::experiment::http) fn cores() -> CoresResults {
         client: Client::Packets,
         connection: Connection::Persistent,
     };
-    let one = vec![run(&[5.0], &[100]); 3];
+    let one = vec![run(cell.client, &[5.0], &[100]); 3];
     let two = [[2.7, 2.3], [2.0, 3.0], [2.5, 2.5]];
-    let two = two.map(|loops| run(&loops, &[55, 45])).to_vec();
-    CoresResults::new(cell, [one, two])
+    let two = two
+        .map(|loops| run(cell.client, &loops, &[55, 45]))
+        .to_vec();
+    results(cell, [one, two])
 }
 
 /// The busiest loop is what counts, and a core that did all the work would be worth nothing more.
@@ -42,8 +53,8 @@ fn two_cores_are_worth_what_the_busiest_has_time_for() {
         client: Client::Packets,
         connection: Connection::New,
     };
-    let all_on_one = vec![run(&[5.0, 0.0], &[100, 0])];
-    let case = CoresResults::new(cell, [vec![run(&[5.0], &[100])], all_on_one]);
+    let all_on_one = vec![run(cell.client, &[5.0, 0.0], &[100, 0])];
+    let case = results(cell, [vec![run(cell.client, &[5.0], &[100])], all_on_one]);
     assert_eq!(case.factor.expect("of our client").median, 1.0);
     assert_eq!(case.results[1].imbalance, 2.0);
 }
@@ -55,10 +66,8 @@ fn nothing_is_said_of_capacity_with_wrk() {
         client: Client::Wrk,
         connection: Connection::New,
     };
-    let case = CoresResults::new(
-        cell,
-        [vec![run(&[5.0], &[1])], vec![run(&[2.0, 2.0], &[1, 1])]],
-    );
+    let of = |loops: &[f64], responses: &[u64]| vec![run(cell.client, loops, responses)];
+    let case = results(cell, [of(&[5.0], &[1]), of(&[2.0, 2.0], &[1, 1])]);
     assert!(case.factor.is_none() && case.results[1].capacity_per_sec.is_none());
     assert_eq!(case.results[1].handed_on, 0.0005);
 }

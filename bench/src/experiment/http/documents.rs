@@ -9,8 +9,8 @@ use super::load::{Load, Loaded, Outcome, Run};
 use super::session::Session;
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::{Figure, group};
-use crate::report::{Column, Ratio, Section, Tabular, fixed, fixed_or_none, median_of, percent};
-use crate::stage::link::{Best, LinkWay, shown};
+use crate::report::{Case, Column, Contender as _, Ratio, Section, figures, median_of};
+use crate::stage::link::{Best, LinkWay};
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{Server, packet_limit};
 use exos_host::Result;
@@ -18,7 +18,6 @@ use exos_lab::{Guard, WireKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
-use std::slice::from_ref;
 
 /// One client, wire, kind of connection and size.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -32,71 +31,33 @@ pub struct Documents {
     pub ratios: Vec<Ratio>,
 }
 
-/// How many times a second two programs exchange the frames of a visit over the link, neither looking at them. A visit with a
-/// connection of its own is SYN and SYN-ACK, request and answer, FIN and acknowledgement; answers of several frames are
-/// acknowledged at every second one. Both send in the same way: the best of those that the link has, in each run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Limit {
-    /// The frames of this kind of visit.
-    pub connection: Connection,
-    /// The size of the document in bytes.
-    pub size_bytes: u64,
-    /// Visits a second: median over the runs.
-    pub per_sec: f64,
-    /// The way of sending that was the best in most runs.
-    pub way: Option<LinkWay>,
-    /// Each run.
-    pub runs: Vec<f64>,
+figures! {
+    /// How many times a second two programs exchange the frames of a visit over the link, neither looking at them. A visit with a
+    /// connection of its own is SYN and SYN-ACK, request and answer, FIN and acknowledgement; answers of several frames are
+    /// acknowledged at every second one. Both send in the same way: the best of those that the link has, in each run.
+    pub struct Limit {
+        /// The frames of this kind of visit.
+        connection: Connection;
+        /// The size of the document in bytes.
+        size_bytes: u64, "connections/size" |r| format!("{}/{}", r.connection, Size::of_bytes(r.size_bytes).name());
+        /// Visits a second: median over the runs.
+        per_sec: f64, "visits/s" 0;
+        /// The way of sending that was the best in most runs.
+        way: Option<LinkWay>, "sent by";
+        /// Each run.
+        runs: Vec<f64>;
+    }
 }
 
-impl Tabular for Documents {
-    type Row = Outcome;
+impl Case for Documents {
+    type Outcome = Outcome;
     const NAMES: &'static str = "documents/client/wire/connections/size";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::text("server", |_, r| r.server.clone()),
-        Column::number("requests/s", |_, r| fixed(r.requests_per_sec, 0)),
-        Column::number("MB/s", |_, r| fixed(r.megabytes_per_sec, 1)),
-        Column::number("of limit", |_, r| fixed_or_none(r.of_packet_limit, 2)),
-        Column::number("CPU us", |_, r| fixed(r.server_cpu_us_per_request, 1)),
-        Column::number("core us", |_, r| fixed(r.server_core_us_per_request, 1)),
-        Column::number("server user+sys+soft", |_, r| r.server_core.shown()),
-        Column::number("client user+sys+soft", |_, r| r.client_core.shown()),
-        Column::number("busy %", |_, r| {
-            percent([r.server_core_busy, r.client_busy])
-        }),
-        Column::text("limited by", |_, r| r.limited_by.to_owned()),
-        Column::number("p50 us", |_, r| fixed(r.latency_p50_us, 0)),
-        Column::number("p99 us", |_, r| fixed(r.latency_p99_us, 0)),
-        Column::number("errors", |_, r| r.errors.to_string()),
-        Column::text("x nginx", |case, r| {
-            Ratio::shown(&case.ratios, &r.server, PEER)
-        }),
-    ];
+    const MORE: &'static [Column<Self, Outcome>] = &[Column::text("x nginx", |case, r| {
+        Ratio::shown(&case.ratios, &r.server, PEER)
+    })];
 
-    fn name(&self) -> String {
-        self.load.name.clone()
-    }
-
-    fn rows(&self) -> &[Outcome] {
-        &self.results
-    }
-}
-
-impl Tabular for Limit {
-    type Row = Self;
-    const NAMES: &'static str = "connections/size";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::number("visits/s", |_, r| fixed(r.per_sec, 0)),
-        Column::text("sent by", |_, r| shown(r.way)),
-    ];
-
-    fn name(&self) -> String {
-        let size = Size::of_bytes(self.size_bytes).name();
-        format!("{}/{size}", self.connection)
-    }
-
-    fn rows(&self) -> &[Self] {
-        from_ref(self)
+    fn parts(&self) -> (&str, &[Outcome]) {
+        (&self.load.name, &self.results)
     }
 }
 
@@ -154,16 +115,15 @@ fn limit_by_peer(limits: &[Limit], case: &Documents) -> Option<f64> {
 
 impl Documents {
     pub(super) fn new(load: Load, results: Vec<Outcome>) -> Self {
-        let rates: Vec<_> = results.iter().map(Outcome::rates).collect();
         Self {
             load: load.named(name(load)),
-            ratios: Ratio::all(&rates),
+            ratios: Ratio::among(&results, |run| run.requests_per_sec),
             results,
         }
     }
 
     fn result(&self, server: &str) -> Option<&Outcome> {
-        self.results.iter().find(|result| result.server == server)
+        Outcome::find(&self.results, server)
     }
 }
 
@@ -293,7 +253,7 @@ fn measure_cell(
         let own = measured
             .iter()
             .filter(|(contender, _)| contender.load == *load);
-        own.map(|(contender, runs)| Outcome::of(contender.server, runs.clone()))
+        own.map(|(contender, runs)| Outcome::of(contender.server.to_string(), runs.clone()))
             .collect()
     };
     Ok(loads

@@ -7,7 +7,7 @@ use super::args::{Group, HttpArgs, PEER};
 use super::session::Session;
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::Figure;
-use crate::report::{Column, Ratio, Section, Tabular, fixed, fixed_or_none, median, median_of};
+use crate::report::{Case, Column, Ratio, Section, Shown as _, figures, median, median_of};
 use crate::stage::packets::Visited;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::Server;
@@ -42,45 +42,36 @@ pub struct Latency {
     pub p99_ratios: Vec<Ratio>,
 }
 
-/// One server at that rate.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct LatencyOutcome {
-    /// The server.
-    pub server: String,
-    /// `[percent, microseconds]`: this share of the requests took at most this time, from when they were meant to begin,
-    /// whether or not a connection was free then; medians over the runs.
-    pub curve_us: Vec<(f64, f64)>,
-    /// Requests that were not answered within a second after the end, of all runs; they count with the time that had passed.
-    pub unanswered: u64,
-    /// Errors of all runs.
-    pub errors: u64,
-    /// Every run, as our client told it.
-    pub runs: Vec<Visited>,
+figures! {
+    /// One server at that rate.
+    pub struct LatencyOutcome {
+        /// The server.
+        server: String, "server";
+        /// `[percent, microseconds]`: this share of the requests took at most this time, from when they were meant to begin,
+        /// whether or not a connection was free then; medians over the runs.
+        curve_us: Vec<(f64, f64)>,
+            "p50" 0 |r| r.at(50.0), "p90" 0 |r| r.at(90.0), "p99" 0 |r| r.at(99.0), "p99.9" 0 |r| r.at(99.9), "longest" 0 |r| r.at(100.0);
+        /// Requests that were not answered within a second after the end, of all runs; they count with the time that had passed.
+        unanswered: u64;
+        /// Errors of all runs.
+        errors: u64, "errors" |r| r.errors + r.unanswered;
+        /// Every run, as our client told it.
+        runs: Vec<Visited>;
+    }
 }
 
-impl Tabular for Latency {
-    type Row = LatencyOutcome;
+impl Case for Latency {
+    type Outcome = LatencyOutcome;
     const NAMES: &'static str = "latency/connections/size";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::text("server", |_, r| r.server.clone()),
-        Column::number("requests/s", |case, _| fixed(case.rate_per_sec, 0)),
-        Column::number("p50", |_, r| r.at(50.0)),
-        Column::number("p90", |_, r| r.at(90.0)),
-        Column::number("p99", |_, r| r.at(99.0)),
-        Column::number("p99.9", |_, r| r.at(99.9)),
-        Column::number("longest", |_, r| r.at(100.0)),
-        Column::number("errors", |_, r| (r.errors + r.unanswered).to_string()),
+    const MORE: &'static [Column<Self, LatencyOutcome>] = &[
+        Column::number("requests/s", |case, _| case.rate_per_sec.shown(0)),
         Column::text("p99 x nginx", |case, r| {
             Ratio::shown(&case.p99_ratios, &r.server, PEER)
         }),
     ];
 
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn rows(&self) -> &[LatencyOutcome] {
-        &self.results
+    fn parts(&self) -> (&str, &[LatencyOutcome]) {
+        (&self.name, &self.results)
     }
 }
 
@@ -118,9 +109,9 @@ impl LatencyOutcome {
         }
     }
 
-    fn at(&self, share: f64) -> String {
+    fn at(&self, share: f64) -> Option<f64> {
         let found = self.curve_us.iter().find(|(s, _)| *s == share);
-        fixed_or_none(found.map(|(_, us)| *us), 0)
+        found.map(|(_, us)| *us)
     }
 
     fn p99(&self) -> (String, Vec<f64>) {

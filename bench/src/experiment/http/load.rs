@@ -3,7 +3,7 @@
 
 use super::args::Client;
 use super::session::Session;
-use crate::report::{limited_by, median, median_of};
+use crate::report::{Shown, known_median, limited_by, median, median_of, outcomes, sum, usual};
 use crate::stage::cpu::{CoreTime, ticks_to_us};
 use crate::stage::packets::Visited;
 use crate::stage::request::{Connection, Errors, Size};
@@ -104,97 +104,83 @@ impl CoreUse {
         }
     }
 
-    fn median_of(runs: &[Run], core: fn(&Run) -> Self) -> Self {
-        let of = |value: fn(Self) -> f64| median(runs.iter().map(|run| value(core(run))).collect());
+    fn median(all: Vec<Self>) -> Self {
+        let of = |value: fn(&Self) -> f64| median_of(&all, value);
         Self {
             user_us: of(|core| core.user_us),
             system_us: of(|core| core.system_us),
             softirq_us: of(|core| core.softirq_us),
         }
     }
+}
 
-    /// The three of them, for a table.
-    pub(super) fn shown(&self) -> String {
-        format!(
-            "{:.1}+{:.1}+{:.1}",
-            self.user_us, self.system_us, self.softirq_us
-        )
+/// The three of them.
+impl Shown for CoreUse {
+    fn shown(&self, digits: usize) -> String {
+        let all = [self.user_us, self.system_us, self.softirq_us];
+        all.map(|us| us.shown(digits)).join("+")
     }
 }
 
-/// One server in one case: medians over the runs, errors summed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Outcome {
+outcomes! {
+    /// One server in one case: medians over the runs, errors summed.
+    pub struct Outcome of
     /// `exos`; `exos-handlers`: with SYNs answered in the kernel (not in cases of wrk); `exos-xokd`: without privilege, on a
     /// link that the daemon lends; `exos-sockets`: on the kernel's sockets; `nginx`, `h2o`, `lighttpd`. Of specialisations
     /// also `exos without WHAT` and `exos without all`.
-    pub server: String,
-    /// Answers received in a second; our client counts those that were whole and right.
-    pub requests_per_sec: f64,
-    /// A megabyte is 1,000,000 bytes, heads of answers included.
-    pub megabytes_per_sec: f64,
-    /// Part of the packet limit that was measured in the same run; `null` on the offload wire and of specialisations. Large
-    /// documents leave in super-packets, so they may exceed 1.
-    pub of_packet_limit: Option<f64>,
-    /// Processor time of the server's processes for one request. The kernel delivers a packet over a veth on the core of the
-    /// sender, so part of receiving is not in here.
-    pub server_cpu_us_per_request: f64,
-    /// Time that the server's core was busy for one request, soft interrupts included. Ours looks for packets while it waits,
-    /// which counts as busy.
-    pub server_core_us_per_request: f64,
-    /// What the server's core did for one request.
-    pub server_core: CoreUse,
-    /// What the client's core did for it. Our client looks for packets while it waits.
-    pub client_core: CoreUse,
-    /// Part of the time that the server's core was busy, 0 to 1.
-    pub server_core_busy: f64,
-    /// Part of the time that the client's core was busy, 0 to 1; of our client, that it had something to do.
-    pub client_busy: f64,
-    /// Who had no time left, which is to be busy for 0.95 of the time: `client`, `server` or `neither`.
-    pub limited_by: &'static str,
-    /// The median of the time from a request to its whole answer; our client counts from the SYN where there is one.
-    pub latency_p50_us: f64,
-    /// The 99th percentile of that.
-    pub latency_p99_us: f64,
-    /// Errors of all kinds, of all runs.
-    pub errors: u64,
-    /// Every run, in order.
-    pub runs: Vec<Run>,
+    server: String, "server";
+    /// One measurement.
+    pub struct Run {
+        /// Answers received in a second; our client counts those that were whole and right.
+        requests_per_sec: f64 as median, "requests/s" 0;
+        /// A megabyte is 1,000,000 bytes, heads of answers included.
+        megabytes_per_sec: f64 as median, "MB/s" 1;
+        /// Part of the packet limit that was measured in the same run; `null` on the offload wire and of specialisations. Large
+        /// documents leave in super-packets, so they may exceed 1.
+        of_packet_limit: Option<f64> as known_median, "of limit" 2;
+        /// Processor time of the server's processes for one request. The kernel delivers a packet over a veth on the core of the
+        /// sender, so part of receiving is not in here.
+        server_cpu_us_per_request: f64 as median, "CPU us" 1;
+        /// Of that, in their own code.
+        server_user_us_per_request: f64 as median;
+        /// And in the kernel.
+        server_system_us_per_request: f64 as median;
+        /// Time that the server's core was busy for one request, soft interrupts included. Ours looks for packets while it waits,
+        /// which counts as busy.
+        server_core_us_per_request: f64 as median, "core us" 1;
+        /// Of that, in soft interrupts.
+        server_softirq_us_per_request: f64 as median;
+        /// What the server's core did for one request.
+        server_core: CoreUse as CoreUse::median, "server user+sys+soft" 1;
+        /// What the client's core did for it. Our client looks for packets while it waits.
+        client_core: CoreUse as CoreUse::median, "client user+sys+soft" 1;
+        /// Part of the time that the server's core was busy, 0 to 1.
+        server_core_busy: f64 as median;
+        /// Part of the time that the client's core was busy, 0 to 1; of our client, that it had something to do.
+        client_busy: f64 as median, "busy %" 0 |r| [r.server_core_busy, r.client_busy].map(|part| 100.0 * part);
+        /// Who had no time left, which is to be busy for 0.95 of the time: `client`, `server` or `neither`; of several runs, in most.
+        limited_by: &'static str as usual, "limited by";
+        /// The median of the time from a request to its whole answer; our client counts from the SYN where there is one.
+        latency_p50_us: f64 as median, "p50 us" 0;
+        /// The 99th percentile of that.
+        latency_p99_us: f64 as median, "p99 us" 0;
+        /// Errors of all kinds.
+        errors: u64 as sum, "errors";
+        /// How many of each kind.
+        errors_by_kind: Errors as sum;
+        /// Segments that our client sent again; `null` of wrk.
+        resent: Option<u64> as sum;
+    }
 }
 
-/// One measurement.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Run {
-    /// Answers received in a second.
-    pub requests_per_sec: f64,
-    /// Megabytes (1,000,000 bytes) received in a second.
-    pub megabytes_per_sec: f64,
-    /// Part of the packet limit measured in this run.
-    pub of_packet_limit: Option<f64>,
-    /// Time of the server's processes in their own code, for one request.
-    pub server_user_us_per_request: f64,
-    /// Time of the server's processes in the kernel, for one request.
-    pub server_system_us_per_request: f64,
-    /// Time that the server's core was busy, for one request.
-    pub server_core_us_per_request: f64,
-    /// Of that, in soft interrupts.
-    pub server_softirq_us_per_request: f64,
-    /// What the server's core did for one request.
-    pub server_core: CoreUse,
-    /// What the client's core did for one request.
-    pub client_core: CoreUse,
-    /// Part of the time that the server's core was busy, 0 to 1.
-    pub server_core_busy: f64,
-    /// Part of the time that the client had something to do, 0 to 1.
-    pub client_busy: f64,
-    /// The median of the time that requests took.
-    pub latency_p50_us: f64,
-    /// The 99th percentile.
-    pub latency_p99_us: f64,
-    /// What went wrong.
-    pub errors: Errors,
-    /// Segments that our client sent again; `null` of wrk.
-    pub resent: Option<u64>,
+/// What a client saw of one load.
+struct Seen {
+    per_sec: f64,
+    bytes_per_sec: f64,
+    latency_us: [f64; 2],
+    errors: Errors,
+    /// Of our client: the part of the time that it had something to do, and what it sent again.
+    ours: Option<(f64, u64)>,
 }
 
 impl Run {
@@ -202,84 +188,54 @@ impl Run {
     pub(super) fn of_wrk(measured: &Measured, used: Used, limit: Option<f64>) -> Self {
         // It is its requests that the processors' time is divided by, however long it took to start.
         let seconds = measured.seconds();
-        let used = Used { seconds, ..used };
-        Self {
-            megabytes_per_sec: measured.bytes as f64 / 1e6 / seconds,
-            latency_p50_us: measured.p50_us as f64,
-            latency_p99_us: measured.p99_us as f64,
+        let seen = Seen {
+            per_sec: measured.per_sec(),
+            bytes_per_sec: measured.bytes as f64 / seconds,
+            latency_us: [measured.p50_us as f64, measured.p99_us as f64],
             errors: measured.errors,
-            ..Self::new(measured.per_sec(), used, limit)
-        }
+            ours: None,
+        };
+        Self::new(&seen, Used { seconds, ..used }, limit)
     }
 
     /// What our client saw.
     pub(super) fn of_packets(visited: &Visited, used: Used, limit: Option<f64>) -> Self {
-        Self {
-            megabytes_per_sec: visited.bytes as f64 / 1e6 / visited.seconds,
-            // It looks for packets all the time: that its core is busy says nothing.
-            client_busy: visited.working,
-            latency_p50_us: visited.latency(50.0),
-            latency_p99_us: visited.latency(99.0),
+        let seen = Seen {
+            per_sec: visited.per_sec(),
+            bytes_per_sec: visited.bytes as f64 / visited.seconds,
+            latency_us: [50.0, 99.0].map(|percent| visited.latency(percent)),
             errors: visited.errors,
-            resent: Some(visited.resent),
-            ..Self::new(visited.per_sec(), used, limit)
-        }
+            // It looks for packets all the time: that its core is busy says nothing.
+            ours: Some((visited.working, visited.resent)),
+        };
+        Self::new(&seen, used, limit)
     }
 
-    fn new(rate: f64, used: Used, limit: Option<f64>) -> Self {
-        let per_request = |ticks: u64| ticks_to_us(ticks) / (used.seconds * rate);
+    fn new(seen: &Seen, used: Used, limit: Option<f64>) -> Self {
+        let per_request = |ticks: u64| ticks_to_us(ticks) / (used.seconds * seen.per_sec);
+        let server_busy = used.server.busy_share();
+        let client_busy = seen
+            .ours
+            .map_or(used.client.busy_share(), |(working, _)| working);
         Self {
-            requests_per_sec: rate,
-            megabytes_per_sec: 0.0,
-            of_packet_limit: limit.map(|limit| rate / limit),
+            requests_per_sec: seen.per_sec,
+            megabytes_per_sec: seen.bytes_per_sec / 1e6,
+            of_packet_limit: limit.map(|limit| seen.per_sec / limit),
+            server_cpu_us_per_request: per_request(used.process.user + used.process.system),
             server_user_us_per_request: per_request(used.process.user),
             server_system_us_per_request: per_request(used.process.system),
             server_core_us_per_request: per_request(used.server.busy),
             server_softirq_us_per_request: per_request(used.server.softirq),
             server_core: CoreUse::of(used.server, per_request),
             client_core: CoreUse::of(used.client, per_request),
-            server_core_busy: used.server.busy_share(),
-            client_busy: used.client.busy_share(),
-            latency_p50_us: 0.0,
-            latency_p99_us: 0.0,
-            errors: Errors::default(),
-            resent: None,
-        }
-    }
-
-    fn server_cpu_us(&self) -> f64 {
-        self.server_user_us_per_request + self.server_system_us_per_request
-    }
-}
-
-impl Outcome {
-    /// The medians of some runs.
-    pub(super) fn of(server: impl ToString, runs: Vec<Run>) -> Self {
-        let of = |value: fn(&Run) -> f64| median_of(&runs, value);
-        let limits: Vec<f64> = runs.iter().filter_map(|run| run.of_packet_limit).collect();
-        let (server_busy, client_busy) = (of(|r| r.server_core_busy), of(|r| r.client_busy));
-        Self {
-            server: server.to_string(),
-            requests_per_sec: of(|r| r.requests_per_sec),
-            megabytes_per_sec: of(|r| r.megabytes_per_sec),
-            of_packet_limit: (!limits.is_empty()).then(|| median(limits)),
-            server_cpu_us_per_request: of(Run::server_cpu_us),
-            server_core_us_per_request: of(|r| r.server_core_us_per_request),
-            server_core: CoreUse::median_of(&runs, |run| run.server_core),
-            client_core: CoreUse::median_of(&runs, |run| run.client_core),
             server_core_busy: server_busy,
             client_busy,
             limited_by: limited_by(server_busy, client_busy),
-            latency_p50_us: of(|r| r.latency_p50_us),
-            latency_p99_us: of(|r| r.latency_p99_us),
-            errors: runs.iter().map(|r| r.errors.total()).sum(),
-            runs,
+            latency_p50_us: seen.latency_us[0],
+            latency_p99_us: seen.latency_us[1],
+            errors: seen.errors.total(),
+            errors_by_kind: seen.errors,
+            resent: seen.ours.map(|(_, resent)| resent),
         }
-    }
-
-    /// Requests a second in each run, with its name.
-    pub(super) fn rates(&self) -> (String, Vec<f64>) {
-        let rates = self.runs.iter().map(|run| run.requests_per_sec);
-        (self.server.clone(), rates.collect())
     }
 }

@@ -65,7 +65,7 @@ pub fn run(args: &HttpArgs) -> Result<ExitCode> {
 /// Everything that a session measured: medians for people, all of it for programs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// The schema's name: `exos.bench.http/4`.
+    /// The schema's name: `exos.bench.http/5`.
     pub schema: &'static str,
     /// Where and how it measured.
     #[serde(flatten)]
@@ -130,7 +130,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
     };
     let (documents, limits) = documents::measure(session)?;
     Ok(Report {
-        schema: "exos.bench.http/4",
+        schema: "exos.bench.http/5",
         specialisations: specialisations::measure(session)?,
         latency: latency::measure(session)?,
         readers: readers::measure(session)?,

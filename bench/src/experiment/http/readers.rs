@@ -5,8 +5,8 @@
 
 use super::args::{Group, HttpArgs};
 use super::session::Session;
-use crate::experiment::cells::{in_turn, measure_cells};
-use crate::report::{Column, Tabular, fixed, median_of};
+use crate::experiment::cells::{compare, measure_cells};
+use crate::report::{Case, median, outcomes, sum};
 use crate::stage::memory;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::Server;
@@ -36,91 +36,46 @@ pub struct Readers {
     pub results: Vec<ReadersOutcome>,
 }
 
-/// One server with slow readers: medians over the runs, errors summed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ReadersOutcome {
+outcomes! {
+    /// One server with slow readers: medians over the runs, errors summed.
+    pub struct ReadersOutcome of
     /// The server.
-    pub server: String,
-    /// Requests a second of the fast, alone.
-    pub alone_per_sec: f64,
-    /// Requests a second of the fast, beside the slow.
-    pub beside_per_sec: f64,
-    /// What is left of it: median of each run's part.
-    pub kept: f64,
-    /// Resident memory that each slow reader adds to the server's process.
-    pub process_bytes_per_reader: f64,
-    /// Memory that each adds to the kernel, for sockets of the server's side: what is charged to them (pages of files being sent
-    /// included), and their objects.
-    pub kernel_bytes_per_reader: f64,
-    /// Errors of the fast, of all runs.
-    pub errors: u64,
-    /// Every run.
-    pub runs: Vec<ReadersRun>,
-}
-
-/// One measurement with slow readers.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-pub struct ReadersRun {
-    /// Requests a second of the fast, alone.
-    pub alone_per_sec: f64,
-    /// Requests a second of the fast, beside the slow.
-    pub beside_per_sec: f64,
-    /// Resident memory that each slow reader adds to the server's process.
-    pub process_bytes_per_reader: f64,
-    /// Memory that each adds to the kernel, for sockets of the server's side.
-    pub kernel_bytes_per_reader: f64,
-    /// Slow readers whose connection stood at the end.
-    pub readers_left: u32,
-    /// Errors of the fast.
-    pub errors: u64,
-}
-
-impl Tabular for Readers {
-    type Row = ReadersOutcome;
-    const NAMES: &'static str = "slow readers";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::text("server", |_, r| r.server.clone()),
-        Column::number("alone/s", |_, r| fixed(r.alone_per_sec, 0)),
-        Column::number("beside/s", |_, r| fixed(r.beside_per_sec, 0)),
-        Column::number("kept", |_, r| fixed(r.kept, 2)),
-        Column::number("process B", |_, r| fixed(r.process_bytes_per_reader, 0)),
-        Column::number("kernel B", |_, r| fixed(r.kernel_bytes_per_reader, 0)),
-        Column::number("readers", |_, r| r.readers_left().to_string()),
-        Column::number("errors", |_, r| r.errors.to_string()),
-    ];
-
-    fn name(&self) -> String {
-        self.name.clone()
+    server: String, "server";
+    /// One measurement with slow readers.
+    pub struct ReadersRun {
+        /// Requests a second of the fast, alone.
+        alone_per_sec: f64 as median, "alone/s" 0;
+        /// Requests a second of the fast, beside the slow.
+        beside_per_sec: f64 as median, "beside/s" 0;
+        /// What is left of it.
+        kept: f64 as median, "kept" 2;
+        /// Resident memory that each slow reader adds to the server's process.
+        process_bytes_per_reader: f64 as median, "process B" 0;
+        /// Memory that each adds to the kernel, for sockets of the server's side: what is charged to them (pages of files being sent
+        /// included), and their objects.
+        kernel_bytes_per_reader: f64 as median, "kernel B" 0;
+        /// Slow readers whose connection stood at the end; of several runs, the least.
+        readers_left: u32 as least, "readers";
+        /// Errors of the fast.
+        errors: u64 as sum, "errors";
     }
+}
 
-    fn rows(&self) -> &[ReadersOutcome] {
-        &self.results
+fn least(values: Vec<u32>) -> u32 {
+    values.into_iter().min().unwrap_or(0)
+}
+
+impl Case for Readers {
+    type Outcome = ReadersOutcome;
+    const NAMES: &'static str = "slow readers";
+
+    fn parts(&self) -> (&str, &[ReadersOutcome]) {
+        (&self.name, &self.results)
     }
 }
 
 pub(super) const NOTE: &str = "Requests a second of fast readers of 1 KB, alone and beside slow readers of 1 MB, which take a segment a second. Bytes are \
      those that each slow one adds to the server's process, and to the kernel's sockets on its side.";
-
-impl ReadersOutcome {
-    pub(super) fn of(server: Server, runs: Vec<ReadersRun>) -> Self {
-        let of = |value: fn(&ReadersRun) -> f64| median_of(&runs, value);
-        Self {
-            server: server.to_string(),
-            alone_per_sec: of(|r| r.alone_per_sec),
-            beside_per_sec: of(|r| r.beside_per_sec),
-            kept: of(|r| r.beside_per_sec / r.alone_per_sec),
-            process_bytes_per_reader: of(|r| r.process_bytes_per_reader),
-            kernel_bytes_per_reader: of(|r| r.kernel_bytes_per_reader),
-            errors: runs.iter().map(|run| run.errors).sum(),
-            runs,
-        }
-    }
-
-    fn readers_left(&self) -> u32 {
-        let left = self.runs.iter().map(|run| run.readers_left).min();
-        left.unwrap_or(0)
-    }
-}
 
 /// This many slow readers.
 #[derive(Clone, Copy)]
@@ -149,15 +104,12 @@ pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Readers>> {
     let lab = session.lab(WireKind::Plain)?;
     let servers = &session.servers;
     measure_cells(session, &cells, servers.len(), |&cell| {
-        let run = |(): &(), server: &Server| run(session, &lab, *server, cell.0);
-        let (_, runs) = in_turn(session, cell, servers, |_| Ok(()), run)?;
-        let results = servers.iter().zip(runs);
-        let results = results.map(|(server, runs)| ReadersOutcome::of(*server, runs));
+        let run = |server: &Server| run(session, &lab, *server, cell.0);
         Ok(vec![Readers {
             name: cell.to_string(),
             readers: cell.0,
             fast_readers: FAST_READERS,
-            results: results.collect(),
+            results: compare(session, cell, servers, Server::to_string, run)?,
         }])
     })
 }
@@ -182,6 +134,7 @@ fn run(session: &Session<'_>, lab: &Guard, server: Server, readers: u32) -> Resu
     Ok(ReadersRun {
         alone_per_sec: alone.per_sec(),
         beside_per_sec: beside.per_sec(),
+        kept: beside.per_sec() / alone.per_sec(),
         process_bytes_per_reader: grown(0),
         kernel_bytes_per_reader: grown(1),
         readers_left: beside.readers,

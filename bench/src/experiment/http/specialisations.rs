@@ -7,10 +7,10 @@
 
 use super::args::Client;
 use super::args::{Group, HttpArgs};
-use super::load::{Load, Loaded, Outcome, Run};
+use super::load::{Load, Loaded, Outcome};
 use super::session::Session;
-use crate::experiment::cells::{in_turn, measure_cells};
-use crate::report::{Column, Ratio, Section, Table, Tabular, fixed};
+use crate::experiment::cells::{compare, measure_cells};
+use crate::report::{Case, Column, Contender as _, Ratio, Section, Shown as _, Table};
 use crate::stage::request::Size;
 use crate::stage::web::{Server, Setup};
 use exos_host::Result;
@@ -114,35 +114,24 @@ pub struct Worth {
     pub ratio: Ratio,
 }
 
-/// As people see them who wait: a row for each way in which the server was set up.
-impl Tabular for Specialised {
-    type Row = Outcome;
+/// What is shown while others are measured: a row for each way in which the server was set up.
+impl Case for Specialised {
+    type Outcome = Outcome;
     const NAMES: &'static str = "specialisations/client/wire/connections/size";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::text("set up", |_, r| r.server.clone()),
-        Column::number("requests/s", |_, r| fixed(r.requests_per_sec, 0)),
-        Column::text("limited by", |_, r| r.limited_by.to_owned()),
-        Column::text("times", |case, r| {
-            let everything = Variant::Everything.to_string();
-            let mut worth = case.worth.iter().map(|worth| &worth.ratio);
-            let ratio = worth.find(|w| w.ours == everything && w.theirs == r.server);
-            ratio.map_or("-".to_owned(), Ratio::to_string)
-        }),
-    ];
+    const MORE: &'static [Column<Self, Outcome>] = &[Column::text("times", |case, r| {
+        let everything = Variant::Everything.to_string();
+        let mut worth = case.worth.iter().map(|worth| &worth.ratio);
+        let ratio = worth.find(|w| w.ours == everything && w.theirs == r.server);
+        ratio.map_or("-".to_owned(), Ratio::to_string)
+    })];
 
-    fn name(&self) -> String {
-        self.load.name.clone()
-    }
-
-    fn rows(&self) -> &[Outcome] {
-        &self.results
+    fn parts(&self) -> (&str, &[Outcome]) {
+        (&self.load.name, &self.results)
     }
 }
 
 impl Specialised {
-    fn new(load: Load, measured: Vec<(Variant, Vec<Run>)>) -> Self {
-        let outcome = |(variant, runs): (Variant, Vec<Run>)| Outcome::of(variant, runs);
-        let results: Vec<Outcome> = measured.into_iter().map(outcome).collect();
+    fn new(load: Load, results: Vec<Outcome>) -> Self {
         Self {
             load: load.named(Cell(load).to_string()),
             worth: worth(&results),
@@ -163,13 +152,12 @@ impl Specialised {
 }
 
 fn result(results: &[Outcome], variant: Variant) -> Option<&Outcome> {
-    let name = variant.to_string();
-    results.iter().find(|result| result.server == name)
+    Outcome::find(results, &variant.to_string())
 }
 
 /// With by without, run by run, for what was measured.
 fn worth(results: &[Outcome]) -> Vec<Worth> {
-    let rates = |variant| result(results, variant).map(Outcome::rates);
+    let rates = |variant| Some(result(results, variant)?.each_run(|run| run.requests_per_sec));
     let row = |(what, with, without): (&'static str, Variant, Variant)| {
         let ratio = Ratio::of(&rates(with)?, &rates(without)?);
         Some(Worth { what, ratio })
@@ -221,7 +209,7 @@ pub(super) fn matrix(cases: &[Specialised]) -> Table {
         }
     };
     for variant in [Variant::Everything, Variant::WithoutAll, Variant::Sockets] {
-        let rate = |case: &Specialised| case.shown(variant, |r| fixed(r.requests_per_sec, 0));
+        let rate = |case: &Specialised| case.shown(variant, |r| r.requests_per_sec.shown(0));
         row(&format!("requests/s, {variant}"), &rate);
     }
     row("direct access, by sockets", &|case| case.worth("direct"));
@@ -315,13 +303,9 @@ pub(super) fn measure(session: &Session<'_>) -> Result<Vec<Specialised>> {
             |&cell| {
                 let Cell(load) = cell;
                 let variants = variants(&cell);
-                let run =
-                    |(): &(), variant: &Variant| load.run(session, &lab, variant.setup(), None);
-                let (_, runs) = in_turn(session, cell, &variants, |_| Ok(()), run)?;
-                Ok(vec![Specialised::new(
-                    load,
-                    variants.into_iter().zip(runs).collect(),
-                )])
+                let run = |variant: &Variant| load.run(session, &lab, variant.setup(), None);
+                let results = compare(session, cell, &variants, Variant::to_string, run)?;
+                Ok(vec![Specialised::new(load, results)])
             },
         )?);
     }

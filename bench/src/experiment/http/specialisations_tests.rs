@@ -93,7 +93,7 @@ pub(in crate::experiment::http) fn specialised(size: Size) -> Specialised {
     let runs = |variant: &Variant| [90, 100, 110].map(|part| run(rate(*variant) * part / 50));
     let measured = variants
         .iter()
-        .map(|variant| (*variant, runs(variant).to_vec()));
+        .map(|variant| Outcome::of(variant.to_string(), runs(variant).to_vec()));
     Specialised::new(load, measured.collect())
 }
 

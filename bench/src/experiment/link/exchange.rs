@@ -4,9 +4,9 @@ use super::args::Group;
 use super::round_trips::Asked;
 use super::session::Session;
 use super::way::Way;
-use crate::experiment::cells::{in_turn, measure_cells};
+use crate::experiment::cells::{compare, measure_cells};
 use crate::report::figure::Figure;
-use crate::report::{self, Column, Ratio, Section, fixed, median_of, percent_of};
+use crate::report::{Case, Column, Contender as _, Ratio, Section, median, outcomes};
 use exos_host::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,51 +30,31 @@ pub struct Exchange {
     pub ratios: Vec<Ratio>,
 }
 
-/// One way: medians over the runs.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ExchangeOutcome {
+outcomes! {
+    /// One way: medians over the runs.
+    pub struct ExchangeOutcome of
     /// The way, at both ends.
-    pub way: Way,
-    /// Frames there and back in a second.
-    pub round_trips_per_sec: f64,
-    /// Lost frames by those that came back.
-    pub lost_share: f64,
-    /// Part of what the asking end sent that left in live frame mode.
-    pub live_share: f64,
-    /// Every run.
-    pub runs: Vec<ExchangeRun>,
-}
-
-/// One way in one run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ExchangeRun {
-    /// Frames there and back in a second.
-    pub round_trips_per_sec: f64,
-    /// Lost frames by those that came back.
-    pub lost_share: f64,
-    /// Part of what the asking end sent that left in live frame mode.
-    pub live_share: f64,
-}
-
-impl report::Tabular for Exchange {
-    type Row = ExchangeOutcome;
-    const NAMES: &'static str = "exchange/bytes/under way";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::text("way", |_, r| r.way.to_string()),
-        Column::number("trips/s", |_, r| fixed(r.round_trips_per_sec, 0)),
-        Column::number("lost %", |_, r| percent_of(r.lost_share)),
-        Column::number("live %", |_, r| percent_of(r.live_share)),
-        Column::text("x ring", |case, r| {
-            Ratio::shown(&case.ratios, &r.way.to_string(), &Way::Ring.to_string())
-        }),
-    ];
-
-    fn name(&self) -> String {
-        self.name.clone()
+    way: Way, "way";
+    /// One way in one run.
+    pub struct ExchangeRun {
+        /// Frames there and back in a second.
+        round_trips_per_sec: f64 as median, "trips/s" 0;
+        /// Lost frames by those that came back.
+        lost_share: f64 as median, "lost %" 0 |r| 100.0 * r.lost_share;
+        /// Part of what the asking end sent that left in live frame mode.
+        live_share: f64 as median, "live %" 0 |r| 100.0 * r.live_share;
     }
+}
 
-    fn rows(&self) -> &[ExchangeOutcome] {
-        &self.results
+impl Case for Exchange {
+    type Outcome = ExchangeOutcome;
+    const NAMES: &'static str = "exchange/bytes/under way";
+    const MORE: &'static [Column<Self, ExchangeOutcome>] = &[Column::text("x ring", |case, r| {
+        Ratio::shown(&case.ratios, &r.name(), &Way::Ring.to_string())
+    })];
+
+    fn parts(&self) -> (&str, &[ExchangeOutcome]) {
+        (&self.name, &self.results)
     }
 }
 
@@ -91,9 +71,7 @@ pub(super) fn section(cases: &[Exchange]) -> Section {
     let kind = |case: &&Exchange| format!("frames of {} bytes", case.frame_bytes);
     let name = |case: &&Exchange| format!("{} under way", case.under_way);
     let value = |case: &&Exchange, way: &str| {
-        let mut results = case.results.iter();
-        let result = results.find(|r| r.way.to_string() == way)?;
-        Some(result.round_trips_per_sec)
+        ExchangeOutcome::find(&case.results, way).map(|r| r.round_trips_per_sec)
     };
     let by = ("by the ring", series[0]);
     let figure = Figure::by_peer(about, by, &series, cases, (kind, name), value, |_| None);
@@ -138,14 +116,12 @@ pub(super) fn measure(session: &Session, cells: &[Cell], ways: &[Way]) -> Result
         return Ok(Vec::new());
     }
     measure_cells(session, cells, ways.len(), |cell| {
-        let run = |(): &(), way: &Way| {
+        let run = |way: &Way| {
             let asked = session.ask(*way, cell.frame_bytes, cell.under_way)?;
             Ok(ExchangeRun::of(&asked))
         };
-        let (_, runs) = in_turn(session, cell, &ways, |_| Ok(()), run)?;
-        let results = ways.iter().zip(runs);
-        let results = results.map(|(way, runs)| ExchangeOutcome::of(*way, runs));
-        Ok(vec![Exchange::new(*cell, results.collect())])
+        let results = compare(session, cell, &ways, |way| *way, run)?;
+        Ok(vec![Exchange::new(*cell, results)])
     })
 }
 
@@ -159,37 +135,20 @@ impl ExchangeRun {
     }
 }
 
-impl ExchangeOutcome {
-    pub(super) fn of(way: Way, runs: Vec<ExchangeRun>) -> Self {
-        let of = |value: fn(&ExchangeRun) -> f64| median_of(&runs, value);
-        Self {
-            way,
-            round_trips_per_sec: of(|r| r.round_trips_per_sec),
-            lost_share: of(|r| r.lost_share),
-            live_share: of(|r| r.live_share),
-            runs,
-        }
-    }
-}
-
 impl Exchange {
     pub(super) fn new(cell: Cell, results: Vec<ExchangeOutcome>) -> Self {
-        let rates = |r: &ExchangeOutcome| {
-            let rates = r.runs.iter().map(|run| run.round_trips_per_sec);
-            (r.way.to_string(), rates.collect::<Vec<f64>>())
+        let rates = |r: &ExchangeOutcome| r.each_run(|run| run.round_trips_per_sec);
+        let (ring, others): (Vec<_>, Vec<_>) = results.iter().partition(|r| r.way == Way::Ring);
+        let by_ring = |ring: &&ExchangeOutcome| {
+            let others = others.iter().map(|r| Ratio::of(&rates(r), &rates(ring)));
+            others.collect()
         };
-        let all: Vec<_> = results.iter().map(rates).collect();
-        let ring = all.iter().find(|(way, _)| *way == Way::Ring.to_string());
-        let others = all.iter().filter(|(way, _)| *way != Way::Ring.to_string());
-        let ratios = ring.map_or(Vec::new(), |ring| {
-            others.map(|way| Ratio::of(way, ring)).collect()
-        });
         Self {
             name: cell.to_string(),
             frame_bytes: cell.frame_bytes,
             under_way: cell.under_way,
+            ratios: ring.first().map_or(Vec::new(), by_ring),
             results,
-            ratios,
         }
     }
 }

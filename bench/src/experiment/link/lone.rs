@@ -4,8 +4,8 @@ use super::args::Group;
 use super::round_trips::Asked;
 use super::session::Session;
 use super::way::Way;
-use crate::experiment::cells::{in_turn, measure_cells};
-use crate::report::{self, Column, Section, fixed, median_of};
+use crate::experiment::cells::{compare, measure_cells};
+use crate::report::{Case, Section, median, outcomes, sum};
 use exos_host::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,51 +25,30 @@ pub struct Lone {
     pub results: Vec<LoneOutcome>,
 }
 
-/// One way: medians over the runs.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct LoneOutcome {
+outcomes! {
+    /// One way: medians over the runs, numbers of all.
+    pub struct LoneOutcome of
     /// The way, at both ends.
-    pub way: Way,
-    /// Time of a frame there and back in microseconds, both ends polling: the median.
-    pub p50_us: f64,
-    /// The 99th percentile.
-    pub p99_us: f64,
-    /// Every run.
-    pub runs: Vec<LoneRun>,
-}
-
-/// One way in one run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct LoneRun {
-    /// Time of a frame there and back in microseconds: the median.
-    pub p50_us: f64,
-    /// The 99th percentile.
-    pub p99_us: f64,
-    /// Round trips that were timed.
-    pub round_trips: u64,
-    /// Frames that did not come back.
-    pub lost: u64,
-}
-
-impl report::Tabular for Lone {
-    type Row = LoneOutcome;
-    const NAMES: &'static str = "lone/bytes";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::text("way", |_, r| r.way.to_string()),
-        Column::number("p50 us", |_, r| fixed(r.p50_us, 2)),
-        Column::number("p99 us", |_, r| fixed(r.p99_us, 2)),
-        Column::number("lost", |_, r| {
-            let lost: u64 = r.runs.iter().map(|run| run.lost).sum();
-            lost.to_string()
-        }),
-    ];
-
-    fn name(&self) -> String {
-        self.name.clone()
+    way: Way, "way";
+    /// One way in one run.
+    pub struct LoneRun {
+        /// Time of a frame there and back in microseconds, both ends polling: the median.
+        p50_us: f64 as median, "p50 us" 2;
+        /// The 99th percentile.
+        p99_us: f64 as median, "p99 us" 2;
+        /// Round trips that were timed.
+        round_trips: u64 as sum;
+        /// Frames that did not come back.
+        lost: u64 as sum, "lost";
     }
+}
 
-    fn rows(&self) -> &[LoneOutcome] {
-        &self.results
+impl Case for Lone {
+    type Outcome = LoneOutcome;
+    const NAMES: &'static str = "lone/bytes";
+
+    fn parts(&self) -> (&str, &[LoneOutcome]) {
+        (&self.name, &self.results)
     }
 }
 
@@ -104,17 +83,14 @@ pub(super) fn measure(session: &Session, cells: &[Cell], ways: &[Way]) -> Result
         return Ok(Vec::new());
     }
     measure_cells(session, cells, ways.len(), |cell| {
-        let run = |(): &(), way: &Way| {
+        let run = |way: &Way| {
             let asked = session.ask(*way, cell.frame_bytes, 1)?;
             Ok(LoneRun::of(&asked))
         };
-        let (_, runs) = in_turn(session, cell, &ways, |_| Ok(()), run)?;
-        let results = ways.iter().zip(runs);
-        let results = results.map(|(way, runs)| LoneOutcome::of(*way, runs));
         Ok(vec![Lone {
             name: cell.to_string(),
             frame_bytes: cell.frame_bytes,
-            results: results.collect(),
+            results: compare(session, cell, &ways, |way| *way, run)?,
         }])
     })
 }
@@ -126,17 +102,6 @@ impl LoneRun {
             p99_us: f64::from(asked.p99_ns) / 1e3,
             round_trips: asked.round_trips,
             lost: asked.lost,
-        }
-    }
-}
-
-impl LoneOutcome {
-    pub(super) fn of(way: Way, runs: Vec<LoneRun>) -> Self {
-        Self {
-            way,
-            p50_us: median_of(&runs, |r| r.p50_us),
-            p99_us: median_of(&runs, |r| r.p99_us),
-            runs,
         }
     }
 }

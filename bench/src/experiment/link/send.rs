@@ -5,9 +5,9 @@ use super::flood::{Receiver, Sender};
 use super::session::Session;
 use super::way::Way;
 use super::{dpdk, iperf3, socket};
-use crate::experiment::cells::{in_turn, measure_cells};
+use crate::experiment::cells::{compare, measure_cells};
 use crate::report::figure::Figure;
-use crate::report::{self, Column, Section, fixed, median_of, percent_of};
+use crate::report::{Case, Contender as _, Section, median, outcomes};
 use crate::stage::mac_of;
 use exos_host::Result;
 use exos_lab::Side;
@@ -28,58 +28,32 @@ pub struct Send {
     pub results: Vec<SendOutcome>,
 }
 
-/// One way: medians over the runs.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct SendOutcome {
+outcomes! {
+    /// One way: medians over the runs.
+    pub struct SendOutcome of
     /// The way.
-    pub way: Way,
-    /// Frames that arrived in a second.
-    pub frames_per_sec: f64,
-    /// Time of the sender's core for each frame that it sent: its program and the kernel's work, most of the receiver's too.
-    pub sender_ns_per_frame: f64,
-    /// Time of the receiver's core for each frame that arrived, while it found some; of iperf3, of its process; of DPDK, what it says.
-    pub receiver_ns_per_frame: f64,
-    /// Part of what was sent that did not arrive.
-    pub lost_share: f64,
-    /// Part of what was sent that left in live frame mode.
-    pub live_share: f64,
-    /// Every run.
-    pub runs: Vec<SendRun>,
-}
-
-/// One way in one run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct SendRun {
-    /// Frames that arrived in a second.
-    pub frames_per_sec: f64,
-    /// Time of the sender's core for each frame that it sent.
-    pub sender_ns_per_frame: f64,
-    /// Time of the receiver's core for each frame that arrived.
-    pub receiver_ns_per_frame: f64,
-    /// Part of what was sent that did not arrive.
-    pub lost_share: f64,
-    /// Part of what was sent that left in live frame mode.
-    pub live_share: f64,
-}
-
-impl report::Tabular for Send {
-    type Row = SendOutcome;
-    const NAMES: &'static str = "send/bytes/batch";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::text("way", |_, r| r.way.to_string()),
-        Column::number("frames/s", |_, r| fixed(r.frames_per_sec, 0)),
-        Column::number("send ns", |_, r| fixed(r.sender_ns_per_frame, 0)),
-        Column::number("recv ns", |_, r| fixed(r.receiver_ns_per_frame, 0)),
-        Column::number("lost %", |_, r| percent_of(r.lost_share)),
-        Column::number("live %", |_, r| percent_of(r.live_share)),
-    ];
-
-    fn name(&self) -> String {
-        self.name.clone()
+    way: Way, "way";
+    /// One way in one run.
+    pub struct SendRun {
+        /// Frames that arrived in a second.
+        frames_per_sec: f64 as median, "frames/s" 0;
+        /// Time of the sender's core for each frame that it sent: its program and the kernel's work, most of the receiver's too.
+        sender_ns_per_frame: f64 as median, "send ns" 0;
+        /// Time of the receiver's core for each frame that arrived, while it found some; of iperf3, of its process; of DPDK, what it says.
+        receiver_ns_per_frame: f64 as median, "recv ns" 0;
+        /// Part of what was sent that did not arrive.
+        lost_share: f64 as median, "lost %" 0 |r| 100.0 * r.lost_share;
+        /// Part of what was sent that left in live frame mode.
+        live_share: f64 as median, "live %" 0 |r| 100.0 * r.live_share;
     }
+}
 
-    fn rows(&self) -> &[SendOutcome] {
-        &self.results
+impl Case for Send {
+    type Outcome = SendOutcome;
+    const NAMES: &'static str = "send/bytes/batch";
+
+    fn parts(&self) -> (&str, &[SendOutcome]) {
+        (&self.name, &self.results)
     }
 }
 
@@ -105,11 +79,8 @@ pub(super) fn section(cases: &[Send]) -> Section {
     );
     let kind = |case: &&Send| format!("frames of {} bytes", case.frame_bytes);
     let name = |case: &&Send| format!("{} at once", case.batch);
-    let value = |case: &&Send, way: &str| {
-        let mut results = case.results.iter();
-        let result = results.find(|r| r.way.to_string() == way)?;
-        Some(result.frames_per_sec)
-    };
+    let value =
+        |case: &&Send, way: &str| SendOutcome::find(&case.results, way).map(|r| r.frames_per_sec);
     let by = ("by the ring", series[0]);
     let figure = Figure::by_peer(about, by, &series, cases, (kind, name), value, |_| None);
     Section::of("One direction", NOTE, cases).with_figures(figure)
@@ -153,14 +124,12 @@ pub(super) fn measure(session: &Session, cells: &[Cell], ways: &[Way]) -> Result
             continue;
         }
         all.extend(measure_cells(session, &cells, ways.len(), |cell| {
-            let run = |(): &(), way: &Way| run(session, *cell, *way);
-            let (_, runs) = in_turn(session, cell, &ways, |_| Ok(()), run)?;
-            let results = ways.iter().zip(runs);
+            let run = |way: &Way| run(session, *cell, *way);
             Ok(vec![Send {
                 name: cell.to_string(),
                 frame_bytes: cell.frame_bytes,
                 batch: cell.batch,
-                results: results.map(|(way, r)| SendOutcome::of(*way, r)).collect(),
+                results: compare(session, cell, &ways, |way| *way, run)?,
             }])
         })?);
     }
@@ -194,19 +163,4 @@ fn run(session: &Session, cell: Cell, way: Way) -> Result<SendRun> {
         lost_share: sent.frames.saturating_sub(received.frames) as f64 / there,
         live_share: sent.live_frames as f64 / there,
     })
-}
-
-impl SendOutcome {
-    pub(super) fn of(way: Way, runs: Vec<SendRun>) -> Self {
-        let of = |value: fn(&SendRun) -> f64| median_of(&runs, value);
-        Self {
-            way,
-            frames_per_sec: of(|r| r.frames_per_sec),
-            sender_ns_per_frame: of(|r| r.sender_ns_per_frame),
-            receiver_ns_per_frame: of(|r| r.receiver_ns_per_frame),
-            lost_share: of(|r| r.lost_share),
-            live_share: of(|r| r.live_share),
-            runs,
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::exchange::cells;
 use super::*;
+use crate::report::Contender as _;
 
 fn sent(frames_per_sec: f64) -> SendRun {
     SendRun {

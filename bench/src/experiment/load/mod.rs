@@ -24,7 +24,7 @@ mod output;
 pub use generator::Generator;
 pub use outcome::{CellResults, Outcome, Run};
 
-use crate::experiment::cells::{in_turn, measure_cells, some_cells};
+use crate::experiment::cells::{in_turn, measure_cells, outcomes_of, some_cells};
 use crate::report::{self, Document, Named, Results, Setting};
 use crate::stage::process::available as available_of;
 use crate::stage::request::Size;
@@ -165,9 +165,8 @@ pub fn measure(args: &LoadArgs) -> Result<Report> {
         let (limits, runs) = in_turn(&web, cell, &generators, limit, |limit, generator| {
             load(&web, &lab, cell, *generator, limit.per_sec)
         })?;
-        let results = generators.iter().zip(runs);
-        let results = results.map(|(generator, runs)| Outcome::of(*generator, runs));
-        Ok(vec![CellResults::new(cell, &limits, results.collect())])
+        let results = outcomes_of(&generators, runs, Generator::to_string);
+        Ok(vec![CellResults::new(cell, &limits, results)])
     })?;
     Ok(Report {
         schema: "exos.bench.load/1",

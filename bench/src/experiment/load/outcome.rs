@@ -1,11 +1,11 @@
 //! What one load showed: a run, the medians of some, and those of all generators in a case.
 
 use super::cell::Cell;
-use super::generator::Generator;
 use super::output::Reported;
 use crate::report::figure::Figure;
-use crate::report::{self, Column, Ratio, Section, fixed, limited_by, median_of, percent};
-use crate::stage::link::{Best, LinkWay, shown};
+use crate::report::{Case, Column, Contender as _, Ratio, Section, Shown as _, limited_by};
+use crate::report::{median, median_of, outcomes, sum, usual};
+use crate::stage::link::{Best, LinkWay};
 use crate::stage::request::{Connection, Size};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,45 +37,31 @@ pub struct CellResults {
     pub capacity_ratios: Vec<Ratio>,
 }
 
-/// One generator in one case: medians over the runs, errors summed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Outcome {
+outcomes! {
+    /// One generator in one case: medians over the runs, errors summed.
+    pub struct Outcome of
     /// `exos`: `exos load`; `exos-unmerged`: with `--no-merging`; `exos-sockets`: with `--sockets`; `wrk`, `ab`, `httperf`.
-    pub generator: String,
-    /// Whole answers in a second.
-    pub requests_per_sec: f64,
-    /// Part of the packet limit that was measured in the same run: the median.
-    pub of_packet_limit: f64,
-    /// Time that the generator's side was busy for a request, in microseconds.
-    pub generator_us_per_request: f64,
-    /// Part of the time that it had something to do, 0 to 1: what `exos load` says, of others how busy their core was in the
-    /// middle half of the load.
-    pub generator_busy: f64,
-    /// Time that the server's side was busy for a request, in microseconds.
-    pub server_us_per_request: f64,
-    /// Part of the time that the server had something to do: what `exos serve` says (`busy_micros`), of others their core.
-    pub server_busy: f64,
-    /// Who had no time left: `generator`, `server` or `neither`.
-    pub limited_by: &'static str,
-    /// Errors of all runs.
-    pub errors: u64,
-    /// Every run.
-    pub runs: Vec<Run>,
-}
-
-/// One measurement.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Run {
-    /// Answers received in a second.
-    pub requests_per_sec: f64,
-    /// Part of the packet limit measured in this run.
-    pub of_packet_limit: f64,
-    /// Part of the time that the generator's side was busy, 0 to 1.
-    pub generator_busy: f64,
-    /// Part of the time that the server's side was busy, 0 to 1.
-    pub server_busy: f64,
-    /// Answers that were wrong or did not come, and connections that could not be made.
-    pub errors: u64,
+    generator: String, "generator";
+    /// One measurement.
+    pub struct Run {
+        /// Whole answers in a second.
+        requests_per_sec: f64 as median, "requests/s" 0;
+        /// Part of the packet limit that was measured in the same run.
+        of_packet_limit: f64 as median, "of limit" 2;
+        /// Time that the generator's side was busy for a request, in microseconds.
+        generator_us_per_request: f64 as median, "gen us" 1;
+        /// Part of the time that it had something to do, 0 to 1: what `exos load` says, of others how busy their core was in the
+        /// middle half of the load.
+        generator_busy: f64 as median;
+        /// Time that the server's side was busy for a request, in microseconds.
+        server_us_per_request: f64 as median, "srv us" 1;
+        /// Part of the time that the server had something to do: what `exos serve` says (`busy_micros`), of others their core.
+        server_busy: f64 as median, "busy %" 0 |r| [r.generator_busy, r.server_busy].map(|part| 100.0 * part);
+        /// Who had no time left: `generator`, `server` or `neither`; of several runs, in most.
+        limited_by: &'static str as usual, "limited by";
+        /// Answers that were wrong or did not come, and connections that could not be made.
+        errors: u64 as sum, "errors";
+    }
 }
 
 /// Parts of the time that the cores were busy.
@@ -89,53 +75,27 @@ impl Run {
     /// Of what the generator saw, what the cores did, and what the server says of itself. Who polls keeps a core busy all
     /// the time, so where it tells for which part it had something to do, that counts.
     pub(super) fn new(seen: Reported, watched: Watched, server: Option<f64>, limit: f64) -> Self {
+        let per_sec = seen.per_sec();
+        let generator_busy = seen.busy.unwrap_or(watched.generator);
+        let server_busy = server.unwrap_or(watched.server);
         Self {
-            requests_per_sec: seen.per_sec(),
-            of_packet_limit: seen.per_sec() / limit,
-            generator_busy: seen.busy.unwrap_or(watched.generator),
-            server_busy: server.unwrap_or(watched.server),
-            errors: seen.errors,
-        }
-    }
-
-    fn generator_us(&self) -> f64 {
-        1e6 * self.generator_busy / self.requests_per_sec
-    }
-
-    fn server_us(&self) -> f64 {
-        1e6 * self.server_busy / self.requests_per_sec
-    }
-}
-
-impl Outcome {
-    /// The medians of some runs.
-    pub(super) fn of(generator: Generator, runs: Vec<Run>) -> Self {
-        let of = |value: fn(&Run) -> f64| median_of(&runs, value);
-        let (server_busy, generator_busy) = (of(|r| r.server_busy), of(|r| r.generator_busy));
-        Self {
-            generator: generator.to_string(),
-            requests_per_sec: of(|r| r.requests_per_sec),
-            of_packet_limit: of(|r| r.of_packet_limit),
-            generator_us_per_request: of(Run::generator_us),
+            requests_per_sec: per_sec,
+            of_packet_limit: per_sec / limit,
+            generator_us_per_request: 1e6 * generator_busy / per_sec,
             generator_busy,
-            server_us_per_request: of(Run::server_us),
+            server_us_per_request: 1e6 * server_busy / per_sec,
             server_busy,
             limited_by: match limited_by(server_busy, generator_busy) {
                 "client" => "generator",
                 other => other,
             },
-            errors: runs.iter().map(|r| r.errors).sum(),
-            runs,
+            errors: seen.errors,
         }
     }
 }
 
 impl CellResults {
     pub(super) fn new(cell: Cell, limits: &[Best], results: Vec<Outcome>) -> Self {
-        let all = |value: fn(&Run) -> f64| {
-            let of = |o: &Outcome| (o.generator.clone(), o.runs.iter().map(value).collect());
-            Ratio::all(&results.iter().map(of).collect::<Vec<_>>())
-        };
         Self {
             name: cell.to_string(),
             server: cell.server.to_string(),
@@ -143,8 +103,8 @@ impl CellResults {
             size_bytes: cell.size.bytes(),
             packet_limit_per_sec: median_of(limits, |limit| limit.per_sec),
             packet_limit_way: Best::usual_way(limits),
-            rate_ratios: all(|run| run.requests_per_sec),
-            capacity_ratios: all(|run| 1e6 / run.generator_us()),
+            rate_ratios: Ratio::among(&results, |run| run.requests_per_sec),
+            capacity_ratios: Ratio::among(&results, |run| 1e6 / run.generator_us_per_request),
             results,
         }
     }
@@ -152,37 +112,19 @@ impl CellResults {
     fn ratio(&self, outcome: &Outcome, theirs: &str) -> String {
         Ratio::shown(&self.rate_ratios, &outcome.generator, theirs)
     }
-
-    /// What a generator did.
-    fn result(&self, generator: &str) -> Option<&Outcome> {
-        let mut results = self.results.iter();
-        results.find(|result| result.generator == generator)
-    }
 }
 
-impl report::Tabular for CellResults {
-    type Row = Outcome;
+impl Case for CellResults {
+    type Outcome = Outcome;
     const NAMES: &'static str = "server/connections/size";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::text("generator", |_, r| r.generator.clone()),
-        Column::number("requests/s", |_, r| fixed(r.requests_per_sec, 0)),
-        Column::number("of limit", |_, r| fixed(r.of_packet_limit, 2)),
-        Column::text("limit by", |case, _| shown(case.packet_limit_way)),
-        Column::number("gen us", |_, r| fixed(r.generator_us_per_request, 1)),
-        Column::number("srv us", |_, r| fixed(r.server_us_per_request, 1)),
-        Column::number("busy %", |_, r| percent([r.generator_busy, r.server_busy])),
-        Column::text("limited by", |_, r| r.limited_by.to_owned()),
-        Column::number("errors", |_, r| r.errors.to_string()),
+    const MORE: &'static [Column<Self, Outcome>] = &[
+        Column::text("limit by", |case, _| case.packet_limit_way.shown(0)),
         Column::text("x sockets", |case, r| case.ratio(r, PEERS[0])),
         Column::text("x wrk", |case, r| case.ratio(r, PEERS[1])),
     ];
 
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn rows(&self) -> &[Outcome] {
-        &self.results
+    fn parts(&self) -> (&str, &[Outcome]) {
+        (&self.name, &self.results)
     }
 }
 
@@ -207,7 +149,7 @@ pub(super) fn section(cases: &[CellResults], series: &[&str]) -> Section {
     let size = |case: &&CellResults| Size::of_bytes(case.size_bytes).to_string();
     let bars = |about, value: fn(&Outcome) -> f64, line: fn(&CellResults) -> Option<f64>| {
         let peer = ("by --sockets", PEERS[0]);
-        let value = |case: &&CellResults, name: &str| case.result(name).map(value);
+        let value = |case: &&CellResults, name: &str| Outcome::find(&case.results, name).map(value);
         Figure::by_peer(about, peer, series, cases, (kind, size), value, |case| {
             line(case)
         })
@@ -229,12 +171,15 @@ pub(super) mod tests {
     use crate::stage::web::Server;
 
     pub(in crate::experiment::load) fn case() -> CellResults {
-        let run = |rate, generator_busy| Run {
-            requests_per_sec: rate,
-            of_packet_limit: rate / 100_000.0,
-            generator_busy,
-            server_busy: 0.6,
-            errors: 1,
+        let run = |rate: f64, generator| {
+            let seen = Reported {
+                requests: rate as u64,
+                seconds: 1.0,
+                errors: 1,
+                busy: None,
+            };
+            let server = 0.6;
+            Run::new(seen, Watched { generator, server }, None, 100_000.0)
         };
         let cell = Cell {
             server: Server::Exos,
@@ -245,8 +190,8 @@ pub(super) mod tests {
         let exos = vec![run(60_000.0, 0.5), run(80_000.0, 0.5), run(50_000.0, 0.5)];
         let wrk = vec![run(20_000.0, 1.0), run(20_000.0, 1.0), run(25_000.0, 1.0)];
         let results = vec![
-            Outcome::of(Generator::Exos, exos),
-            Outcome::of(Generator::Wrk, wrk),
+            Outcome::of("exos".into(), exos),
+            Outcome::of("wrk".into(), wrk),
         ];
         let limit = |per_sec, way| Best { per_sec, way };
         let limits = [
@@ -282,7 +227,7 @@ pub(super) mod tests {
         let case = case();
         let limits: Vec<_> = case.results.iter().map(|r| r.limited_by).collect();
         assert_eq!(limits, ["neither", "generator"]);
-        let exos = case.result("exos").expect("there");
+        let exos = Outcome::find(&case.results, "exos").expect("there");
         assert_eq!(exos.errors, 3);
         assert!((exos.generator_us_per_request - 0.5e6 / 60_000.0).abs() < 1e-9);
         assert!((exos.server_us_per_request - 10.0).abs() < 1e-9);

@@ -37,9 +37,9 @@ fn a_row_for_each_generator() {
         .map(|l| l.split_whitespace().collect::<Vec<_>>());
     for line in [
         "exos serves: exos 1 <x>; exos: exos 1; wrk: wrk 1",
-        "server/connections/size generator requests/s of limit limit by gen us srv us busy % limited by errors x sockets x wrk",
-        "exos/new/100 exos 60000 0.60 live 8.3 10.0 50/60 neither 3 - 3.00 (2.00 to 4.00)",
-        "wrk 20000 0.20 live 50.0 30.0 100/60 generator 3 - -",
+        "server/connections/size generator requests/s of limit gen us srv us busy % limited by errors limit by x sockets x wrk",
+        "exos/new/100 exos 60000 0.60 8.3 10.0 50/60 neither 3 live - 3.00 (2.00 to 4.00)",
+        "wrk 20000 0.20 50.0 30.0 100/60 generator 3 live - -",
         "left out: httperf is not installed",
         "note: core 0 was busy",
     ] {

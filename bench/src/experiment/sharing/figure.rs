@@ -1,9 +1,8 @@
 //! What was measured: a value for each run, its median, and what is asked of it.
 
-use crate::report::{Column, Tabular, median};
+use crate::report::{Shown, figures, median};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::slice::from_ref;
 
 /// What is asked of a figure.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
@@ -23,24 +22,33 @@ impl Goal {
             Self::AtMost(most) => value <= most,
         }
     }
+
+    fn shown(self) -> String {
+        match self {
+            Self::AtLeast(least) => format!(">= {}", Digits(least).shown(0)),
+            Self::AtMost(most) => format!("<= {}", Digits(most).shown(0)),
+        }
+    }
 }
 
-/// One figure.
-#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
-pub struct Figure {
-    /// Its name, [see below](#names-of-figures).
-    pub name: String,
-    /// `req/s`; `ns` or `us` for a packet or a round trip; `MB`; `of link`, `of share`, `of cap`, `of a core` for parts; empty
-    /// for a ratio.
-    pub unit: &'static str,
-    /// The median over the runs.
-    pub value: f64,
-    /// What is asked of it; `null` for figures that explain others.
-    pub goal: Option<Goal>,
-    /// Whether the median is as asked; `null` where nothing is.
-    pub met: Option<bool>,
-    /// The value of each run; a ratio's is of one run.
-    pub runs: Vec<f64>,
+figures! {
+    /// One figure.
+    #[derive(PartialEq)]
+    pub struct Figure {
+        /// Its name, [see below](#names-of-figures).
+        name: String, "figure";
+        /// The median over the runs.
+        value: f64, "median" |r| Digits(r.value);
+        /// `req/s`; `ns` or `us` for a packet or a round trip; `MB`; `of link`, `of share`, `of cap`, `of a core` for parts; empty
+        /// for a ratio.
+        unit: &'static str, "";
+        /// The value of each run; a ratio's is of one run.
+        runs: Vec<f64>, "least" |r| r.of_runs(f64::min), "most" |r| r.of_runs(f64::max);
+        /// What is asked of it; `null` for figures that explain others.
+        goal: Option<Goal>, "goal" |r| r.goal.map_or(String::new(), Goal::shown);
+        /// Whether the median is as asked; `null` where nothing is.
+        met: Option<bool>, "" |r| if r.met == Some(false) { "<--" } else { "" };
+    }
 }
 
 /// The figures of a session, in the order in which they were first measured.
@@ -90,45 +98,21 @@ impl Figures {
 }
 
 impl Figure {
-    fn of_runs(&self, fold: fn(f64, f64) -> f64) -> String {
-        number(self.runs.iter().copied().reduce(fold).unwrap_or(0.0))
+    fn of_runs(&self, fold: fn(f64, f64) -> f64) -> Digits {
+        Digits(self.runs.iter().copied().reduce(fold).unwrap_or(0.0))
     }
 }
 
-impl Tabular for Figure {
-    type Row = Self;
-    const NAMES: &'static str = "figure";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::number("median", |_, r| number(r.value)),
-        Column::text("", |_, r| r.unit.to_owned()),
-        Column::number("least", |_, r| r.of_runs(f64::min)),
-        Column::number("most", |_, r| r.of_runs(f64::max)),
-        Column::text("goal", |_, r| match r.goal {
-            Some(Goal::AtLeast(least)) => format!(">= {}", number(least)),
-            Some(Goal::AtMost(most)) => format!("<= {}", number(most)),
-            None => String::new(),
-        }),
-        Column::text("", |_, r| {
-            let is_missed = r.met == Some(false);
-            if is_missed { "<--" } else { "" }.to_owned()
-        }),
-    ];
+/// A number with as many digits as tell something.
+struct Digits(f64);
 
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn rows(&self) -> &[Self] {
-        from_ref(self)
-    }
-}
-
-/// As many digits as tell something.
-fn number(value: f64) -> String {
-    match value.abs() {
-        100.0.. => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        _ => format!("{value:.3}"),
+impl Shown for Digits {
+    fn shown(&self, _: usize) -> String {
+        self.0.shown(match self.0.abs() {
+            100.0.. => 0,
+            10.0.. => 1,
+            _ => 3,
+        })
     }
 }
 

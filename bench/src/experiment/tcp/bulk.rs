@@ -4,14 +4,13 @@ use super::args::{Group, TcpArgs};
 use super::peer::Role;
 use super::session::{EXOS, PEER, Session};
 use crate::experiment::cells::{in_turn, measure_cells};
-use crate::report::{Column, Tabular, fixed, fixed_or_none, median, median_of, ratios};
+use crate::report::{figures, median, median_of, ratios};
 use exos_host::Result;
 use exos_lab::emulator::BurstLoss;
 use exos_lab::{Conditions, Emulated, Side, Statistics};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
-use std::slice::from_ref;
 use std::time::Duration;
 
 /// Round trips without queues, in milliseconds.
@@ -29,22 +28,23 @@ const REORDERED: f64 = 0.01;
 /// What is asked of our stack in every cell: this part of Linux's.
 const WANTED: f64 = 0.95;
 
-/// One cell of goodput.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Bulk {
-    /// Who sends, round trip, loss in each direction (`-burst`: four frames at a time on average), `reorder`: 1 % of frames are
-    /// passed by others.
-    pub name: String,
-    /// What the wire did, in each direction, as in `exos lab status --json`.
-    #[schemars(with = "serde_json::Value")]
-    pub conditions: Conditions,
-    /// Our goodput divided by Linux's in the same run: median over the runs. Linux's sender has CUBIC, ours too without
-    /// `--ours`.
-    pub ratio: f64,
-    /// The means over the runs, divided: it varies less where a few long silences decide a run.
-    pub ratio_of_means: f64,
-    /// What each did.
-    pub results: Vec<Outcome>,
+figures! {
+    /// One cell of goodput.
+    pub struct Bulk {
+        /// Who sends, round trip, loss in each direction (`-burst`: four frames at a time on average), `reorder`: 1 % of frames are
+        /// passed by others.
+        name: String, "who sends/round trip/loss", "exos" 2 |r| r.goodput(0), "linux" 2 |r| r.goodput(1);
+        /// What the wire did, in each direction, as in `exos lab status --json`.
+        #[schemars(with = "serde_json::Value")]
+        conditions: Conditions;
+        /// Our goodput divided by Linux's in the same run: median over the runs. Linux's sender has CUBIC, ours too without
+        /// `--ours`.
+        ratio: f64, "x" 2;
+        /// The means over the runs, divided: it varies less where a few long silences decide a run.
+        ratio_of_means: f64, "x means" 2;
+        /// What each did.
+        results: Vec<Outcome>, "linux-bbr" 2 |r| r.goodput(2), "" |r| if r.ratio < WANTED { "<" } else { "" };
+    }
 }
 
 /// One contender in one cell.
@@ -76,29 +76,6 @@ pub struct Retransmissions {
     pub segments: Option<u64>,
     /// Timeouts of the retransmission timer.
     pub timeouts: Option<u64>,
-}
-
-impl Tabular for Bulk {
-    type Row = Self;
-    const NAMES: &'static str = "who sends/round trip/loss";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::number("exos", |_, r| r.goodput(0)),
-        Column::number("linux", |_, r| r.goodput(1)),
-        Column::number("x", |_, r| fixed(r.ratio, 2)),
-        Column::number("x means", |_, r| fixed(r.ratio_of_means, 2)),
-        Column::number("linux-bbr", |_, r| r.goodput(2)),
-        Column::text("", |_, r| {
-            if r.ratio < WANTED { "<" } else { "" }.to_owned()
-        }),
-    ];
-
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn rows(&self) -> &[Self] {
-        from_ref(self)
-    }
 }
 
 pub(super) const NOTE: &str = "x: exos / linux, median of the runs.";
@@ -137,9 +114,9 @@ impl Bulk {
         }
     }
 
-    fn goodput(&self, at: usize) -> String {
+    fn goodput(&self, at: usize) -> Option<f64> {
         let result = self.results.get(at);
-        fixed_or_none(result.map(|r| r.goodput_mbit_per_sec), 2)
+        result.map(|r| r.goodput_mbit_per_sec)
     }
 }
 

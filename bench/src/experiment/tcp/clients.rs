@@ -7,11 +7,10 @@
 //! Time is divided into phases of equal length. The first part of each is not measured: there the flood is being
 //! started or has not settled.
 
-use crate::report::median;
+use crate::report::{figures, median};
 use crate::stage::echo::{connect, round_trip, serve};
 use crate::stage::helper::{Helper, say_ready};
 use exos_host::{Result, error::Context as _};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
@@ -47,21 +46,23 @@ const OPEN_EVERY: Duration = Duration::from_millis(40);
 /// The part of a phase that is not measured, at its beginning.
 const SETTLING: f64 = 0.3;
 
-/// What the clients saw in one phase.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Phase {
-    /// Round trips a second on the connections that stood before, of 4,000 tried.
-    pub round_trips_per_sec: f64,
-    /// Their time: the median.
-    pub round_trip_p50_us: f64,
-    /// New connections a second that were made and answered, of 200 tried.
-    pub new_connections_per_sec: f64,
-    /// How many that were.
-    pub new_connections: u64,
-    /// New connections that were not made and answered within four seconds.
-    pub failed_connections: u64,
-    /// From asking for a new connection to its answer: the median.
-    pub new_connection_p50_us: f64,
+figures! {
+    /// What the clients saw in one phase.
+    #[derive(Default, Deserialize)]
+    pub struct Phase {
+        /// Round trips a second on the connections that stood before, of 4,000 tried.
+        round_trips_per_sec: f64, "trips/s" 0;
+        /// Their time: the median.
+        round_trip_p50_us: f64, "p50 ms" 2 |r| r.round_trip_p50_us / 1000.0;
+        /// New connections a second that were made and answered, of 200 tried.
+        new_connections_per_sec: f64, "new/s" 0;
+        /// How many that were.
+        new_connections: u64;
+        /// New connections that were not made and answered within four seconds.
+        failed_connections: u64, "failed";
+        /// From asking for a new connection to its answer: the median.
+        new_connection_p50_us: f64, "new p50 ms" 2 |r| r.new_connection_p50_us / 1000.0;
+    }
 }
 
 /// What is counted in a phase.

@@ -4,14 +4,11 @@ use super::args::Group;
 use super::peer::{Listener, Role};
 use super::session::{EXOS, PEER, Session};
 use crate::experiment::cells::{in_turn, measure_cells};
-use crate::report::{Column, Tabular, fixed, median_of};
+use crate::report::{figures, median_of};
 use crate::stage::Started;
 use exos_host::Result;
 use exos_lab::{Conditions, Side};
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::fmt;
-use std::slice::from_ref;
 use std::time::Duration;
 
 /// The bottleneck, in bits a second.
@@ -32,35 +29,17 @@ const QUICK_SECS: f64 = 1.0;
 /// How long the shares are looked at, beyond `--seconds`: CUBIC's cycles last some seconds here.
 const MORE_SECS: f64 = 4.0;
 
-/// Two flows and their shares.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Fair {
-    /// Who sends: the first flow is ours, if one of them is.
-    pub name: String,
-    /// Goodput of the first and the second flow in each run, in Mbit/s.
-    pub runs: Vec<[f64; 2]>,
-    /// Goodput of the first, divided by the mean of both: median over the runs.
-    pub first_share: f64,
-    /// Jain's index, 1 for equal shares and 1/2 when one gets all: median over the runs.
-    pub jain_index: f64,
-}
-
-impl Tabular for Fair {
-    type Row = Self;
-    const NAMES: &'static str = "who sends";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::number("Mbit/s", |_, r| fixed(median_of(&r.runs, |run| run[0]), 1)),
-        Column::number("Mbit/s", |_, r| fixed(median_of(&r.runs, |run| run[1]), 1)),
-        Column::number("1st share", |_, r| fixed(r.first_share, 2)),
-        Column::number("Jain", |_, r| fixed(r.jain_index, 3)),
-    ];
-
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn rows(&self) -> &[Self] {
-        from_ref(self)
+figures! {
+    /// Two flows and their shares.
+    pub struct Fair {
+        /// Who sends: the first flow is ours, if one of them is.
+        name: String, "who sends";
+        /// Goodput of the first and the second flow in each run, in Mbit/s.
+        runs: Vec<[f64; 2]>, "Mbit/s" 1 |r| median_of(&r.runs, |run| run[0]), "Mbit/s" 1 |r| median_of(&r.runs, |run| run[1]);
+        /// Goodput of the first, divided by the mean of both: median over the runs.
+        first_share: f64, "1st share" 2;
+        /// Jain's index, 1 for equal shares and 1/2 when one gets all: median over the runs.
+        jain_index: f64, "Jain" 3;
     }
 }
 

@@ -11,7 +11,7 @@ use super::session::{EXOS, Session};
 use super::syns::Syns;
 use crate::experiment::cells::measure_cells;
 use crate::limits::CONNECT_TIMEOUT;
-use crate::report::{Column, Tabular, fixed};
+use crate::report::{Head, Shown as _, Tabular};
 use crate::stage::{Started, mac_of};
 use exos_host::Result;
 use exos_lab::{INTERFACE, Lab, Side};
@@ -48,70 +48,38 @@ pub struct Flood {
     pub counters: Value,
 }
 
-/// The phases, as rows.
-pub(crate) enum When {
-    Quiet,
-    Elsewhere,
-    Flooded,
-}
-
 impl Tabular for Flood {
-    type Row = When;
-    const NAMES: &'static str = "server";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::text("phase", |_, when| {
-            let name = match when {
-                When::Quiet => "quiet",
-                When::Elsewhere => "elsewhere",
-                When::Flooded => "flooded",
-            };
-            name.to_owned()
-        }),
-        Column::number("kSYN/s", |case, when| fixed(case.phase(when).1 / 1000.0, 0)),
-        Column::number("trips/s", |case, when| {
-            fixed(case.phase(when).0.round_trips_per_sec, 0)
-        }),
-        Column::number("x quiet", |case, when| {
-            let quiet = case.quiet.round_trips_per_sec.max(1.0);
-            fixed(case.phase(when).0.round_trips_per_sec / quiet, 2)
-        }),
-        Column::number("p50 ms", |case, when| {
-            fixed(case.phase(when).0.round_trip_p50_us / 1000.0, 2)
-        }),
-        Column::number("new/s", |case, when| {
-            fixed(case.phase(when).0.new_connections_per_sec, 0)
-        }),
-        Column::number("failed", |case, when| {
-            case.phase(when).0.failed_connections.to_string()
-        }),
-        Column::number("new p50 ms", |case, when| {
-            fixed(case.phase(when).0.new_connection_p50_us / 1000.0, 2)
-        }),
-    ];
-
-    fn name(&self) -> String {
-        self.name.clone()
+    fn heads() -> Vec<Head> {
+        let head = |text, is_text| Head { text, is_text };
+        let first = [
+            head("server", true),
+            head("phase", true),
+            head("kSYN/s", false),
+        ];
+        let phase = Phase::heads().into_iter();
+        let all = first.into_iter().chain(phase);
+        all.chain([head("x quiet", false)]).collect()
     }
 
-    fn rows(&self) -> &[When] {
-        &[When::Quiet, When::Elsewhere, When::Flooded]
+    fn rows(&self) -> Vec<Vec<String>> {
+        let [to_nobody, to_server] = self.syns_per_sec;
+        let row = |(name, phase, syns): (&str, &Phase, f64)| {
+            let first = vec![self.name.clone(), name.to_owned(), (syns / 1000.0).shown(0)];
+            let quiet = self.quiet.round_trips_per_sec.max(1.0);
+            let by_quiet = (phase.round_trips_per_sec / quiet).shown(2);
+            [first, phase.rows().concat(), vec![by_quiet]].concat()
+        };
+        let phases = [
+            ("quiet", &self.quiet, 0.0),
+            ("elsewhere", &self.elsewhere, to_nobody),
+            ("flooded", &self.flooded, to_server),
+        ];
+        phases.map(row).into()
     }
 }
 
 pub(super) const NOTE: &str =
     "4,000 round trips a second on connections that stood before, 200 new connections a second.";
-
-impl Flood {
-    /// A phase, and the SYNs a second in it.
-    const fn phase(&self, when: &When) -> (&Phase, f64) {
-        let [to_nobody, to_server] = self.syns_per_sec;
-        match when {
-            When::Quiet => (&self.quiet, 0.0),
-            When::Elsewhere => (&self.elsewhere, to_nobody),
-            When::Flooded => (&self.flooded, to_server),
-        }
-    }
-}
 
 pub(super) const CELLS: [&str; 2] = ["flood/exos", "flood/linux"];
 

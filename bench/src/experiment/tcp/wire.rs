@@ -11,51 +11,30 @@ use super::frames::{FrameReceiver, FrameSender};
 use super::peer::Role;
 use super::session::{EXOS_B, PEER, Session};
 use crate::experiment::cells::{in_turn, measure_cells};
-use crate::report::{Column, Tabular, fixed, median};
-use crate::stage::link::{Best, LinkWay, WARMUP, shown};
+use crate::report::{figures, median};
+use crate::stage::link::{Best, LinkWay, WARMUP};
 use crate::stage::mac_of;
 use exos_host::{Error, Result};
 use exos_lab::{Lab, Side};
-use schemars::JsonSchema;
-use serde::Serialize;
-use std::slice::from_ref;
 
 /// Data bytes of a full segment with timestamps, at an MTU of 1500.
 const SEGMENT_BYTES: f64 = 1448.0;
 
-/// One way of using the wire.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Wire {
-    /// Its name.
-    pub name: String,
-    /// Goodput in Mbit/s: median over the runs; of plain frames what their room for data would carry.
-    pub goodput_mbit_per_sec: f64,
-    /// Full segments of 1,448 bytes, or frames, a second: median over the runs.
-    pub packets_per_sec: f64,
-    /// Part of what plain frames reached in the same run: the median.
-    pub of_limit: f64,
-    /// Of plain frames: the way of sending that was the best in most runs.
-    pub way: Option<LinkWay>,
-    /// Packets a second in each run.
-    pub runs: Vec<f64>,
-}
-
-impl Tabular for Wire {
-    type Row = Self;
-    const NAMES: &'static str = "from-to";
-    const COLUMNS: &'static [Column<Self, Self::Row>] = &[
-        Column::number("Mbit/s", |_, r| fixed(r.goodput_mbit_per_sec, 1)),
-        Column::number("kpackets/s", |_, r| fixed(r.packets_per_sec / 1000.0, 0)),
-        Column::number("of limit", |_, r| fixed(r.of_limit, 2)),
-        Column::text("sent by", |_, r| shown(r.way)),
-    ];
-
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn rows(&self) -> &[Self] {
-        from_ref(self)
+figures! {
+    /// One way of using the wire.
+    pub struct Wire {
+        /// Its name.
+        name: String, "from-to";
+        /// Goodput in Mbit/s: median over the runs; of plain frames what their room for data would carry.
+        goodput_mbit_per_sec: f64, "Mbit/s" 1;
+        /// Full segments of 1,448 bytes, or frames, a second: median over the runs.
+        packets_per_sec: f64, "kpackets/s" 0 |r| r.packets_per_sec / 1000.0;
+        /// Part of what plain frames reached in the same run: the median.
+        of_limit: f64, "of limit" 2;
+        /// Of plain frames: the way of sending that was the best in most runs.
+        way: Option<LinkWay>, "sent by";
+        /// Packets a second in each run.
+        runs: Vec<f64>;
     }
 }
 
