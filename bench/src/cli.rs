@@ -7,8 +7,9 @@ use crate::experiment::link::{self, LinkArgs};
 use crate::experiment::load::{self, LoadArgs};
 use crate::experiment::sharing::{self, SharingArgs};
 use crate::experiment::tcp::{self, TcpArgs};
+use crate::stage::exchange::{Answerer, Asker};
 use crate::stage::helper::{Entry, entry};
-use crate::stage::packets::{Answer, Ask, Visit};
+use crate::stage::packets::Visit;
 use exos_host::{Error, Result};
 use std::process::ExitCode;
 
@@ -74,14 +75,12 @@ pub enum BenchCommand {
 }
 
 /// All helpers.
-const HELPERS: [Entry; 24] = [
+const HELPERS: [Entry; 20] = [
     entry::<Visit>(),
-    entry::<Ask>(),
-    entry::<Answer>(),
+    entry::<Asker>(),
+    entry::<Answerer>(),
     entry::<tcp::Listener>(),
     entry::<tcp::Connector>(),
-    entry::<tcp::FrameSender>(),
-    entry::<tcp::FrameReceiver>(),
     entry::<tcp::Syns>(),
     entry::<tcp::Clients>(),
     entry::<tcp::Echo>(),
@@ -93,8 +92,6 @@ const HELPERS: [Entry; 24] = [
     entry::<sharing::Ping>(),
     entry::<link::Sender>(),
     entry::<link::Receiver>(),
-    entry::<link::Asker>(),
-    entry::<link::Answerer>(),
     entry::<cost::Replay>(),
     entry::<cost::IdleConnections>(),
     entry::<cost::WaitingConnections>(),

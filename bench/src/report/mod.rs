@@ -2,9 +2,10 @@
 //! sections with tables and figures. `figures` declares both in one list: each figure with its name and meaning in JSON, and its
 //! column in tables.
 //!
-//! `setting` is where and how it was measured; `median` has medians and ratios of runs, and who was the limit.
+//! `setting` and `environment` are where and how it was measured, with web servers and without; `median` has medians and ratios of runs, and who was the limit.
 
 mod document;
+mod environment;
 pub(crate) mod figure;
 mod figures;
 mod median;
@@ -14,10 +15,12 @@ mod table;
 
 pub use document::Document;
 pub(crate) use document::Section;
+pub use environment::Environment;
+#[cfg(test)]
+pub(crate) use environment::for_tests as environment_of_tests;
 pub(crate) use figures::{Contender, Shown, each, figures, known_median, outcomes, sum, usual};
 pub(crate) use median::{limited_by, median, median_of, ratios};
 pub use ratio::Ratio;
-pub(crate) use setting::notes;
 #[cfg(test)]
 pub(crate) use setting::tests::setting as setting_of_tests;
 pub use setting::{Named, Setting};

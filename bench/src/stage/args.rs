@@ -57,6 +57,16 @@ impl CommonArgs {
         self.only.is_empty() || self.only.iter().any(|text| cell.contains(text))
     }
 
+    /// Of the cells of a group those that were asked for.
+    pub(crate) fn wanted<C: ToString>(
+        &self,
+        is_asked: bool,
+        cells: impl IntoIterator<Item = C>,
+    ) -> Vec<C> {
+        let is_wanted = |cell: &C| is_asked && self.wants(&cell.to_string());
+        cells.into_iter().filter(is_wanted).collect()
+    }
+
     /// Says what cannot be measured, before anything is made.
     pub(crate) fn check(&self) -> Result<()> {
         match self.runs {
@@ -86,6 +96,11 @@ macro_rules! shown_as_on_the_command_line {
     )*};
 }
 pub(crate) use shown_as_on_the_command_line;
+
+/// All values that an option knows, in the order in which help names them.
+pub(crate) fn all<T: clap::ValueEnum>() -> Vec<T> {
+    T::value_variants().to_vec()
+}
 
 /// The seconds that a measurement lasts for.
 fn duration(text: &str) -> std::result::Result<f64, String> {

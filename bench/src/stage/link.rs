@@ -178,6 +178,15 @@ pub(crate) fn flush(link: &mut Link) -> Result<()> {
         .map_err(|e| Error::io("the link does not work", e))
 }
 
+/// Frames that a link has sent in live frame mode.
+pub(crate) fn live_frames(link: &Link) -> u64 {
+    let counters = link.counters();
+    let mut live = counters
+        .iter()
+        .filter(|(name, _)| *name == "tx_live_frames");
+    live.next().map_or(0, |(_, count)| *count)
+}
+
 /// Packets that an interface of a namespace has received so far.
 pub(crate) fn received(netns: &NetNs, interface: &str) -> Result<u64> {
     let read = || InterfaceDeviceStatus::from_file("/proc/thread-self/net/dev");

@@ -9,12 +9,14 @@
 //! | `link`, `daemon` | the wire, and the daemon that shares it |
 //! | `echo` | an echo service and its clients, on Linux's sockets |
 //! | `web` | web servers in a lab, their documents, and wrk |
-//! | `packets` | the client that writes packets itself, and frames without any protocol |
+//! | `exchange` | frames without any protocol: what the wire can exchange |
+//! | `packets` | the client that writes packets itself |
 
 pub(crate) mod args;
 pub(crate) mod cpu;
 pub(crate) mod daemon;
 pub(crate) mod echo;
+pub(crate) mod exchange;
 pub(crate) mod helper;
 pub(crate) mod link;
 pub(crate) mod memory;

@@ -77,15 +77,24 @@ fn every_group_measures_something_and_leaves_nothing() {
         ["checked", "given-back"].map(|part| figure(&format!("{batches}/{part}")).value);
     assert!(given_back <= checked / 2.0, "{checked} {given_back}");
     let is_lent = |line: &String| !line.starts_with("live frames, trusted, are left out");
-    if report.notes.iter().all(is_lent) {
+    if report.environment.notes.iter().all(is_lent) {
         assert!(checked > 0.0, "{:?}", report.figures);
     }
     for way in ["trusted", "guarded"] {
         let name = format!("protection/persistent/exos/64/{way}/live");
         let found = report.figures.iter().find(|figure| figure.name == name);
         let told = format!("live frames, {way}, are left out: ");
-        let is_told = report.notes.iter().any(|note| note.starts_with(&told));
-        assert_eq!(found.is_none(), is_told, "{way}: {:?}", report.notes);
+        let is_told = report
+            .environment
+            .notes
+            .iter()
+            .any(|note| note.starts_with(&told));
+        assert_eq!(
+            found.is_none(),
+            is_told,
+            "{way}: {:?}",
+            report.environment.notes
+        );
         assert!(found.is_none_or(|live| live.value > 0.0), "{found:?}");
     }
     let share = figure("fairness/send/ring/share");

@@ -25,6 +25,7 @@ use crate::limits::{CAPACITY_TIMEOUT, FEW_CONNECTIONS, TIME_WAIT_ENTRIES};
 use crate::limits::{IDLE_CONNECTIONS_MAX, OPERATIONS_MAX};
 use crate::report::{self, Document, Results, Section, figures};
 use crate::stage::Stage;
+use crate::stage::args::all;
 use crate::stage::helper::Helper;
 use callgrind::{Callgrind, Counted};
 use exos_host::{Error, Result};
@@ -37,7 +38,7 @@ use std::process::{Command, ExitCode};
 #[derive(clap::Args, Clone, Debug)]
 pub struct CostArgs {
     /// Scenarios to count instructions of, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Scenario::ALL)]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Scenario>())]
     pub scenarios: Vec<Scenario>,
     /// TCP/IP stacks, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [StackKind::Exos, StackKind::Smoltcp])]
@@ -285,7 +286,7 @@ mod tests {
     /// asserts that). The frames of one operation are those that the scenario names.
     #[test]
     fn every_exchange_can_be_replayed() {
-        for scenario in Scenario::ALL {
+        for scenario in all::<Scenario>() {
             for family in [Family::Ipv4, Family::Ipv6] {
                 for stack in [StackKind::Exos, StackKind::Smoltcp] {
                     let replay = Replay {

@@ -72,18 +72,6 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// All, in the order of the table.
-    pub(super) const ALL: [Self; 8] = [
-        Self::Receive,
-        Self::ReceiveBatch,
-        Self::ReceiveAckEach,
-        Self::Send,
-        Self::SendBatch,
-        Self::SendPaced,
-        Self::Connection,
-        Self::Request,
-    ];
-
     /// What the program of the side under test does, and the peer's.
     pub(super) const fn roles(self) -> (Role, Role) {
         match self {

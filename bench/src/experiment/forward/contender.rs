@@ -58,21 +58,6 @@ const FORGET: [&str; 4] = ["time_wait", "close", "last_ack", "fin_wait"];
 shown_as_on_the_command_line!(Contender);
 
 impl Contender {
-    /// All of them, ours first.
-    pub const ALL: [Self; 11] = [
-        Self::Nobody,
-        Self::Exos,
-        Self::ExosCores,
-        Self::ExosKernel,
-        Self::ExosPacket,
-        Self::ExosPacketKernel,
-        Self::ExosXokd,
-        Self::ExosSplice,
-        Self::Haproxy,
-        Self::Nginx,
-        Self::Nftables,
-    ];
-
     /// exos forward, packet by packet.
     const fn is_packets(self) -> bool {
         match self {

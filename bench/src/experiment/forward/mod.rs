@@ -40,6 +40,7 @@ pub use outcome::{CellResults, Outcome, Run};
 
 use crate::experiment::cells::{in_turn, measure_cells, some_cells};
 use crate::report::{self, Document, Named, Results, Setting};
+use crate::stage::args::all;
 use crate::stage::process::available;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{WebArgs, WebStage, until_answered, wrk};
@@ -58,7 +59,7 @@ pub struct ForwardArgs {
     #[command(flatten)]
     pub web: WebArgs,
     /// Forwarders to measure, in this order, separated by commas; skips those not installed
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Contender::ALL)]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Contender>())]
     pub contenders: Vec<Contender>,
     /// Kinds of wire, separated by commas [default: plain,offload, with --quick plain]
     #[arg(long, value_enum, value_delimiter = ',')]

@@ -1,7 +1,7 @@
 //! What the user may choose of `exos bench link`.
 
 use super::way::Way;
-use crate::stage::args::{CommonArgs, shown_as_on_the_command_line};
+use crate::stage::args::{CommonArgs, all, shown_as_on_the_command_line};
 use exos_host::{Error, Result};
 
 /// Groups of cells.
@@ -27,7 +27,7 @@ pub struct LinkArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Send, Group::Exchange, Group::Lone])]
     pub groups: Vec<Group>,
     /// Ways of sending to measure, in this order, separated by commas; skips those that this machine does not have
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Way::ALL)]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Way>())]
     pub ways: Vec<Way>,
 }
 
@@ -36,17 +36,6 @@ impl LinkArgs {
     pub(super) fn seconds(&self) -> f64 {
         let default = if self.common.quick { 0.2 } else { 1.0 };
         self.common.seconds(default)
-    }
-
-    /// Of the cells of a group those that were asked for.
-    pub(super) fn wanted<C: ToString>(
-        &self,
-        group: Group,
-        cells: impl IntoIterator<Item = C>,
-    ) -> Vec<C> {
-        let is_wanted =
-            |cell: &C| self.groups.contains(&group) && self.common.wants(&cell.to_string());
-        cells.into_iter().filter(is_wanted).collect()
     }
 
     /// Says what cannot be measured, before anything is made.

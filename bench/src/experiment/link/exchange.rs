@@ -1,19 +1,15 @@
 //! `exchange`: both directions, a number of frames going back and forth.
 
-use super::args::Group;
-use super::round_trips::Asked;
+use super::cell::{self, Cell, by_ring};
 use super::session::Session;
 use super::way::Way;
-use crate::experiment::cells::{compare, measure_cells};
-use crate::report::figure::Figure;
 use crate::report::{Case, Column, Contender as _, Ratio, Section, median, outcomes};
 use exos_host::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::fmt;
 
 /// The ways that are compared.
-pub(super) const WAYS: [Way; 3] = [Way::Ring, Way::Live, Way::Cheaper];
+const WAYS: [Way; 3] = [Way::Ring, Way::Live, Way::Cheaper];
 
 /// Frames of one length, and how many of them are under way.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -62,77 +58,26 @@ const NOTE: &str = "trips: frames there and back; lost: by those that came back;
     the least and the most.";
 
 pub(super) fn section(cases: &[Exchange]) -> Section {
-    let series = WAYS.map(|way| way.to_string());
-    let series: Vec<&str> = series.iter().map(String::as_str).collect();
     let about = (
         "Frames there and back, by those of the ring",
         "The numbers are round trips a second.",
     );
-    let kind = |case: &&Exchange| format!("frames of {} bytes", case.frame_bytes);
-    let name = |case: &&Exchange| format!("{} under way", case.under_way);
-    let value = |case: &&Exchange, way: &str| {
-        ExchangeOutcome::find(&case.results, way).map(|r| r.round_trips_per_sec)
-    };
-    let by = ("by the ring", series[0]);
-    let figure = Figure::by_peer(about, by, &series, cases, (kind, name), value, |_| None);
+    let label = |case: &Exchange| (case.frame_bytes, format!("{} under way", case.under_way));
+    let figure = by_ring(about, &WAYS, cases, label, |r| r.round_trips_per_sec);
     Section::of("Both directions", NOTE, cases).with_figures(figure)
 }
 
-/// What is measured together.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Cell {
-    frame_bytes: usize,
-    under_way: u32,
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}/{}/{}",
-            Group::Exchange,
-            self.frame_bytes,
-            self.under_way
-        )
-    }
-}
-
-/// All.
-pub(super) fn cells(lens: &[usize], under_way: &[u32]) -> Vec<Cell> {
-    let cells = lens.iter().flat_map(|&frame_bytes| {
-        let cell = move |&under_way| Cell {
-            frame_bytes,
-            under_way,
-        };
-        under_way.iter().map(cell)
-    });
-    cells.collect()
-}
-
-/// Measures cells by those ways that can do them.
-pub(super) fn measure(session: &Session, cells: &[Cell], ways: &[Way]) -> Result<Vec<Exchange>> {
-    let ways: Vec<Way> = WAYS.into_iter().filter(|way| ways.contains(way)).collect();
-    if cells.is_empty() || ways.is_empty() {
-        return Ok(Vec::new());
-    }
-    measure_cells(session, cells, ways.len(), |cell| {
-        let run = |way: &Way| {
-            let asked = session.ask(*way, cell.frame_bytes, cell.under_way)?;
-            Ok(ExchangeRun::of(&asked))
-        };
-        let results = compare(session, cell, &ways, |way| *way, run)?;
-        Ok(vec![Exchange::new(*cell, results)])
-    })
-}
-
-impl ExchangeRun {
-    fn of(asked: &Asked) -> Self {
-        Self {
-            round_trips_per_sec: asked.per_sec(),
-            lost_share: asked.lost as f64 / asked.round_trips.max(1) as f64,
-            live_share: asked.live_share,
-        }
-    }
+/// Measures cells.
+pub(super) fn measure(session: &Session, cells: &[Cell]) -> Result<Vec<Exchange>> {
+    let run = |cell: Cell, way| {
+        let seen = session.exchange(way, cell.frame_bytes, cell.count)?;
+        Ok(ExchangeRun {
+            round_trips_per_sec: seen.per_sec,
+            lost_share: seen.lost as f64 / seen.done.max(1) as f64,
+            live_share: seen.live_share,
+        })
+    };
+    cell::measure(session, cells, &WAYS, run, Exchange::new)
 }
 
 impl Exchange {
@@ -146,7 +91,7 @@ impl Exchange {
         Self {
             name: cell.to_string(),
             frame_bytes: cell.frame_bytes,
-            under_way: cell.under_way,
+            under_way: cell.count,
             ratios: ring.first().map_or(Vec::new(), by_ring),
             results,
         }

@@ -8,7 +8,7 @@ use super::way::Way;
 use crate::limits::CONNECT_TIMEOUT;
 use crate::stage::cpu::OwnTime;
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::link::{LinkWay, flush, frame_to, open_by};
+use crate::stage::link::{LinkWay, flush, frame_to, live_frames, open_by};
 use exos_host::{Error, Result, affinity};
 use exos_link::{Link, TxMeta};
 use serde::{Deserialize, Serialize};
@@ -83,15 +83,6 @@ impl Helper for Sender {
             ..sent
         })
     }
-}
-
-/// Frames that a link has sent in live frame mode.
-pub(super) fn live_frames(link: &Link) -> u64 {
-    let counters = link.counters();
-    let mut live = counters
-        .iter()
-        .filter(|(name, _)| *name == "tx_live_frames");
-    live.next().map_or(0, |(_, count)| *count)
 }
 
 impl Sender {

@@ -12,16 +12,16 @@
 //!
 //! A veth takes 256 frames at a time and drops what is beyond; no batch is larger.
 //!
-//! Each group is a file, with its cells, its results and its columns; `args` and `session` are what all are given. `flood` and `round_trips` are the ends; `socket`,
+//! Each group is a file, with its cells, its results and its columns; `args` and `session` are what all are given. `flood` are the ends of one direction; `socket`,
 //! `iperf3` and `dpdk` are what is compared.
 
 mod args;
+mod cell;
 mod dpdk;
 mod exchange;
 mod flood;
 mod iperf3;
 mod lone;
-mod round_trips;
 mod send;
 mod session;
 mod socket;
@@ -31,15 +31,15 @@ pub use args::{Group, LinkArgs};
 pub use exchange::{Exchange, ExchangeOutcome, ExchangeRun};
 pub(crate) use flood::{Receiver, Sender};
 pub use lone::{Lone, LoneOutcome, LoneRun};
-pub(crate) use round_trips::{Answerer, Asker};
 pub use send::{Send, SendOutcome, SendRun};
 pub use way::Way;
 
 use crate::experiment::cells::some_cells;
-use crate::report::{self, Document, Results, notes};
+use crate::report::{self, Document, Environment, Results};
 use crate::stage::link::live_refusal;
 use crate::stage::{Stage, check_left_behind};
-use exos_host::{Result, kernel};
+use cell::Cell;
+use exos_host::Result;
 use exos_lab::{Lab, Settings};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -50,63 +50,45 @@ use std::process::ExitCode;
 const FRAME_LENS: [usize; 2] = [64, 1514];
 
 /// Frames that are handed to the kernel at a time.
-const BATCHES: [usize; 4] = [1, 16, 64, 256];
+const BATCHES: [u32; 4] = [1, 16, 64, 256];
 
 /// Frames under way.
 const UNDER_WAY: [u32; 3] = [16, 64, 256];
 
-/// The cells of each group that were asked for.
-struct Cells {
-    send: Vec<send::Cell>,
-    exchange: Vec<exchange::Cell>,
-    lone: Vec<lone::Cell>,
+/// The cells that were asked for.
+fn cells(args: &LinkArgs) -> Vec<Cell> {
+    let (lens, batches, under_way) = match args.common.quick {
+        true => (&FRAME_LENS[..1], &BATCHES[2..3], &UNDER_WAY[1..2]),
+        false => (&FRAME_LENS[..], &BATCHES[..], &UNDER_WAY[..]),
+    };
+    let mut all = Cell::all(Group::Send, lens, batches);
+    if args.ways.contains(&Way::Iperf3) {
+        all.push(send::IPERF3);
+    }
+    all.extend(Cell::all(Group::Exchange, lens, under_way));
+    all.extend(Cell::all(Group::Lone, lens, &[1]));
+    all.retain(|cell| cell.is_wanted(args));
+    all
 }
 
-impl Cells {
-    fn of(args: &LinkArgs) -> Self {
-        let (lens, batches, under_way) = match args.common.quick {
-            true => (&FRAME_LENS[..1], &BATCHES[2..3], &UNDER_WAY[1..2]),
-            false => (&FRAME_LENS[..], &BATCHES[..], &UNDER_WAY[..]),
-        };
-        let mut sends = send::cells(lens, batches);
-        if args.ways.contains(&Way::Iperf3) {
-            sends.push(send::IPERF3);
-        }
-        Self {
-            send: args.wanted(Group::Send, sends),
-            exchange: args.wanted(Group::Exchange, exchange::cells(lens, under_way)),
-            lone: args.wanted(Group::Lone, lone::cells(lens)),
-        }
-    }
-
-    fn names(&self) -> Vec<String> {
-        let sends = self.send.iter().map(ToString::to_string);
-        let exchanges = self.exchange.iter().map(ToString::to_string);
-        let lone = self.lone.iter().map(ToString::to_string);
-        sends.chain(exchanges).chain(lone).collect()
-    }
+/// Their names.
+fn names(args: &LinkArgs) -> Vec<String> {
+    cells(args).iter().map(Cell::to_string).collect()
 }
 
 /// Measures as asked, prints the table, and writes JSON and the page.
 pub fn run(args: &LinkArgs) -> Result<ExitCode> {
-    report::tell(&args.common, || Cells::of(args).names(), || measure(args))
+    report::tell(&args.common, || names(args), || measure(args))
 }
 
 /// Everything that a session measured.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// The kernel's release.
-    pub kernel: String,
-    /// What our program calls itself.
-    pub exos: String,
-    /// How often each cell was measured.
-    pub runs: u32,
-    /// How long one measurement was meant to last.
-    pub seconds: f64,
+    /// Where and how it measured.
+    #[serde(flatten)]
+    pub environment: Environment,
     /// Ways that were asked for and are not to be had here, a sentence each.
     pub left_out: Vec<String>,
-    /// What distorts the numbers, a sentence each; empty when all is well.
-    pub notes: Vec<String>,
     /// One direction.
     pub send: Vec<Send>,
     /// Both directions.
@@ -117,20 +99,17 @@ pub struct Report {
 
 impl Results for Report {
     fn document(&self) -> Document {
-        let (kernel, exos, runs, seconds) = (&self.kernel, &self.exos, self.runs, self.seconds);
         let left_out = self.left_out.iter().map(|way| format!("left out: {way}"));
         Document {
             command: "exos bench link",
             title: "Ways of sending frames",
-            lines: vec![format!(
-                "kernel {kernel}, {exos}, a veth, one core each; medians of {runs} runs of {seconds} s"
-            )],
+            lines: vec![self.environment.line() + ", on a veth, one core each"],
             sections: vec![
                 send::section(&self.send),
                 exchange::section(&self.exchange),
                 lone::section(&self.lone),
             ],
-            remarks: left_out.chain(notes(&self.notes)).collect(),
+            remarks: left_out.chain(self.environment.remarks()).collect(),
         }
     }
 }
@@ -138,27 +117,28 @@ impl Results for Report {
 /// Measures as asked.
 pub fn measure(args: &LinkArgs) -> Result<Report> {
     args.check()?;
-    let cells = Cells::of(args);
-    some_cells(cells.names())?;
+    let cells = some_cells(cells(args))?;
     let stage = Stage::new(&args.common, args.common.runs(3))?;
     check_left_behind(&args.common.lab)?;
+    let lab = exos_lab::up(&Settings::named(&args.common.lab))?.0.guard();
+    stage.note_other_load()?;
+    let (ways, left_out) = available(&lab, &args.ways)?;
     let session = Session {
         stage,
-        lab: exos_lab::up(&Settings::named(&args.common.lab))?.0.guard(),
+        lab,
+        ways,
         seconds: args.seconds(),
     };
-    session.note_other_load()?;
-    let (ways, left_out) = available(&session.lab, &args.ways)?;
-    let send = send::measure(&session, &cells.send, &ways)?;
-    let exchange = exchange::measure(&session, &cells.exchange, &ways)?;
-    let lone = lone::measure(&session, &cells.lone, &ways)?;
+    let of = |group| {
+        let of_group = cells.iter().filter(|cell| cell.group == group);
+        of_group.copied().collect::<Vec<Cell>>()
+    };
+    let send = send::measure(&session, &of(Group::Send))?;
+    let exchange = exchange::measure(&session, &of(Group::Exchange))?;
+    let lone = lone::measure(&session, &of(Group::Lone))?;
     Ok(Report {
-        kernel: kernel::release(),
-        exos: session.version()?,
-        runs: session.runs,
-        seconds: session.seconds,
+        environment: Environment::of(&session, session.seconds)?,
         left_out,
-        notes: session.notes(),
         send,
         exchange,
         lone,

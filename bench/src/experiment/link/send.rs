@@ -1,19 +1,17 @@
 //! `send`: one direction, an end that does nothing but send and one that does nothing but receive.
 
 use super::args::Group;
+use super::cell::{self, Cell, by_ring};
 use super::flood::{Receiver, Sender};
 use super::session::Session;
 use super::way::Way;
 use super::{dpdk, iperf3, socket};
-use crate::experiment::cells::{compare, measure_cells};
-use crate::report::figure::Figure;
-use crate::report::{Case, Contender as _, Section, median, outcomes};
+use crate::report::{Case, Section, median, outcomes};
 use crate::stage::mac_of;
 use exos_host::Result;
 use exos_lab::Side;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::fmt;
 
 /// Frames of one length, and how many of them leave at a time.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -57,7 +55,7 @@ impl Case for Send {
     }
 }
 
-/// The ways in the figure.
+/// The ways that are compared, but for iperf3.
 const SHOWN: [Way; 6] = [
     Way::Ring,
     Way::Live,
@@ -71,69 +69,41 @@ const NOTE: &str = "ns: time of either core for a frame; the sender's includes t
 
 /// The figure is without iperf3, whose frames are of a length of their own.
 pub(super) fn section(cases: &[Send]) -> Section {
-    let series = SHOWN.map(|way| way.to_string());
-    let series: Vec<&str> = series.iter().map(String::as_str).collect();
     let about = (
         "Frames that arrived, by those of the ring",
         "The numbers are frames a second.",
     );
-    let kind = |case: &&Send| format!("frames of {} bytes", case.frame_bytes);
-    let name = |case: &&Send| format!("{} at once", case.batch);
-    let value =
-        |case: &&Send, way: &str| SendOutcome::find(&case.results, way).map(|r| r.frames_per_sec);
-    let by = ("by the ring", series[0]);
-    let figure = Figure::by_peer(about, by, &series, cases, (kind, name), value, |_| None);
+    let label = |case: &Send| (case.frame_bytes, format!("{} at once", case.batch));
+    let figure = by_ring(about, &SHOWN, cases, label, |r| r.frames_per_sec);
     Section::of("One direction", NOTE, cases).with_figures(figure)
-}
-
-/// What is measured together.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Cell {
-    frame_bytes: usize,
-    batch: usize,
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", Group::Send, self.frame_bytes, self.batch)
-    }
 }
 
 /// iperf3's frames, which leave one by one.
 pub(super) const IPERF3: Cell = Cell {
+    group: Group::Send,
     frame_bytes: iperf3::DATA_LEN + socket::HEADERS_LEN,
-    batch: 1,
+    count: 1,
 };
 
-/// All others.
-pub(super) fn cells(lens: &[usize], batches: &[usize]) -> Vec<Cell> {
-    let cells = lens.iter().flat_map(|&frame_bytes| {
-        let cell = move |&batch| Cell { frame_bytes, batch };
-        batches.iter().map(cell)
-    });
-    cells.collect()
-}
-
 /// Measures cells by those ways that can do them.
-pub(super) fn measure(session: &Session, cells: &[Cell], ways: &[Way]) -> Result<Vec<Send>> {
+pub(super) fn measure(session: &Session, cells: &[Cell]) -> Result<Vec<Send>> {
     let (iperf3, others): (Vec<Cell>, Vec<Cell>) = cells.iter().partition(|cell| **cell == IPERF3);
-    let (apart, ways): (Vec<Way>, Vec<Way>) = ways.iter().partition(|way| **way == Way::Iperf3);
-    let mut all = Vec::new();
-    for (cells, ways) in [(others, ways), (iperf3, apart)] {
-        if cells.is_empty() || ways.is_empty() {
-            continue;
-        }
-        all.extend(measure_cells(session, &cells, ways.len(), |cell| {
-            let run = |way: &Way| run(session, *cell, *way);
-            Ok(vec![Send {
-                name: cell.to_string(),
-                frame_bytes: cell.frame_bytes,
-                batch: cell.batch,
-                results: compare(session, cell, &ways, |way| *way, run)?,
-            }])
-        })?);
-    }
-    Ok(all)
+    let case = |cell: Cell, results| Send {
+        name: cell.to_string(),
+        frame_bytes: cell.frame_bytes,
+        batch: cell.count as usize,
+        results,
+    };
+    let of = |cells: &[Cell], ways: &[Way]| {
+        cell::measure(
+            session,
+            cells,
+            ways,
+            |cell, way| run(session, cell, way),
+            case,
+        )
+    };
+    Ok([of(&others, &SHOWN)?, of(&iperf3, &[Way::Iperf3])?].concat())
 }
 
 fn run(session: &Session, cell: Cell, way: Way) -> Result<SendRun> {
@@ -141,14 +111,14 @@ fn run(session: &Session, cell: Cell, way: Way) -> Result<SendRun> {
         return iperf3::run(session);
     }
     if matches!(way, Way::DpdkPacket | Way::DpdkXdp) {
-        return dpdk::run(session, way, cell.frame_bytes, cell.batch);
+        return dpdk::run(session, way, cell.frame_bytes, cell.count as usize);
     }
     let by_socket = way == Way::Socket;
     let receiver = session.helper(Side::B, &Receiver { by_socket })?;
     let sender = Sender {
         way,
         frame_len: cell.frame_bytes,
-        batch: cell.batch,
+        batch: cell.count as usize,
         seconds: session.seconds,
         mac: mac_of(&session.lab, Side::B)?.0,
     };

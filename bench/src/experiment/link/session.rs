@@ -1,17 +1,18 @@
 //! A session: its cores and its wire.
 
-use super::round_trips::{Answerer, Asked, Asker};
 use super::way::Way;
+use crate::stage::Stage;
+use crate::stage::exchange::{Exchange, Exchanged, Round};
 use crate::stage::helper::{Helper, Helping};
-use crate::stage::link::WARMUP;
-use crate::stage::{Stage, mac_of};
-use exos_host::Result;
+use exos_host::{Error, Result};
 use exos_lab::{Guard, Side};
 
 /// What all groups measure with.
 pub(super) struct Session {
     pub stage: Stage,
     pub lab: Guard,
+    /// Those that were asked for and are to be had.
+    pub ways: Vec<Way>,
     pub seconds: f64,
 }
 
@@ -30,24 +31,14 @@ impl Session {
         self.help(command, self.cores[side as usize], helper)
     }
 
-    /// Has frames go back and forth, by one way in both directions.
-    pub fn ask(&self, way: Way, frame_len: usize, under_way: u32) -> Result<Asked> {
-        let answerer = Answerer {
-            way,
-            frame_len,
-            mac: mac_of(&self.lab, Side::A)?.0,
-        };
-        let answerer = self.helper(Side::B, &answerer)?;
-        let asker = Asker {
-            way,
-            frame_len,
-            under_way,
+    /// Has this many frames go back and forth at once, by one way in both directions.
+    pub fn exchange(&self, way: Way, frame_len: usize, at_once: u32) -> Result<Exchanged> {
+        let no_link = || Error::new(format!("{way} has no link"));
+        let exchange = Exchange {
             seconds: self.seconds,
-            mac: mac_of(&self.lab, Side::B)?.0,
+            at_once,
+            rounds: vec![Round::of_equals(frame_len)],
         };
-        let asker = self.helper(Side::A, &asker)?;
-        let asked = asker.measured(self, WARMUP.as_secs_f64() + self.seconds)?;
-        answerer.stop()?;
-        Ok(asked)
+        exchange.measure(self, &self.lab, way.of_link().ok_or_else(no_link)?)
     }
 }

@@ -1,8 +1,7 @@
 //! What people and programs are told of made-up runs.
 
-use super::exchange::cells;
 use super::*;
-use crate::report::Contender as _;
+use crate::report::{Contender as _, environment_of_tests};
 
 fn sent(frames_per_sec: f64) -> SendRun {
     SendRun {
@@ -25,7 +24,7 @@ fn exchanged(way: Way, rates: [f64; 3]) -> ExchangeOutcome {
 
 fn report() -> Report {
     let exchange = Exchange::new(
-        cells(&[64], &[16])[0],
+        Cell::all(Group::Exchange, &[64], &[16])[0],
         vec![
             exchanged(Way::Ring, [400e3, 200e3, 300e3]),
             exchanged(Way::Live, [800e3, 300e3, 900e3]),
@@ -38,12 +37,8 @@ fn report() -> Report {
         lost: 1,
     });
     Report {
-        kernel: "6.1.0".into(),
-        exos: "exos 0.1.0".into(),
-        runs: 3,
-        seconds: 1.0,
+        environment: environment_of_tests(1.0),
         left_out: vec!["iperf3: not installed".into()],
-        notes: vec!["core 0 was busy".into()],
         send: vec![Send {
             name: "send/64/16".into(),
             frame_bytes: 64,
@@ -66,7 +61,7 @@ fn report() -> Report {
 fn the_table_has_medians_and_ratios_of_runs() {
     let expected = "\
 Ways of sending frames
-kernel 6.1.0, exos 0.1.0, a veth, one core each; medians of 3 runs of 1 s
+kernel 6.1.0, exos 0.1.0; medians of 3 runs of 1 s, on a veth, one core each
 
 One direction. ns: time of either core for a frame; the sender's includes the kernel's delivery. live: left in live frame mode.
 send/bytes/batch  way     frames/s  send ns  recv ns  lost %  live %

@@ -30,17 +30,6 @@ pub enum Way {
 shown_as_on_the_command_line!(Way);
 
 impl Way {
-    /// All, in the order of results.
-    pub(super) const ALL: [Self; 7] = [
-        Self::Ring,
-        Self::Live,
-        Self::Cheaper,
-        Self::Socket,
-        Self::Iperf3,
-        Self::DpdkPacket,
-        Self::DpdkXdp,
-    ];
-
     /// Those of an AF_XDP link.
     pub(super) fn of_link(self) -> Option<LinkWay> {
         match self {

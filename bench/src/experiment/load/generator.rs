@@ -44,16 +44,6 @@ impl fmt::Display for Generator {
 const AB_RATE_MAX: u32 = 300_000;
 
 impl Generator {
-    /// All of them, ours first.
-    pub const ALL: [Self; 6] = [
-        Self::Exos,
-        Self::Unmerged,
-        Self::Sockets,
-        Self::Wrk,
-        Self::Ab,
-        Self::Httperf,
-    ];
-
     /// On a stack of our own: it looks for packets while it waits, so that its core is always busy, and tells itself for
     /// which part of the time it had something to do.
     pub(super) fn polls(self) -> bool {

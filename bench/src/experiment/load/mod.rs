@@ -26,6 +26,7 @@ pub use outcome::{CellResults, Outcome, Run};
 
 use crate::experiment::cells::{in_turn, measure_cells, outcomes_of, some_cells};
 use crate::report::{self, Document, Named, Results, Setting};
+use crate::stage::args::all;
 use crate::stage::process::available as available_of;
 use crate::stage::request::Size;
 use crate::stage::web::{Server, Serving, WebArgs, WebStage, WireArgs};
@@ -50,7 +51,7 @@ pub struct LoadArgs {
     #[command(flatten)]
     pub web: WebArgs,
     /// Load generators to measure, in this order, separated by commas; skips those not installed
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Generator::ALL)]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Generator>())]
     pub generators: Vec<Generator>,
     /// Servers to load, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Server::Exos, Server::Nginx])]

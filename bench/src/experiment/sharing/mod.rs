@@ -32,8 +32,8 @@ pub use figure::{Figure, Goal};
 pub(crate) use program::{Claim, Hold, Idle, Ping, Receive, Send};
 
 use crate::experiment::cells::some_cells;
-use crate::report::{self, Document, Results, Section, Table, notes};
-use exos_host::{Result, kernel};
+use crate::report::{self, Document, Environment, Results, Section, Table};
+use exos_host::Result;
 use figure::Figures;
 use indicatif::ProgressDrawTarget;
 use schemars::JsonSchema;
@@ -69,26 +69,18 @@ pub fn run(args: &SharingArgs) -> Result<ExitCode> {
 /// Everything that a session measured.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// The kernel's release.
-    pub kernel: String,
-    /// What our program calls itself.
-    pub exos: String,
-    /// How often everything was measured.
-    pub runs: u32,
-    /// How long one measurement was meant to last.
-    pub seconds: f64,
+    /// Where and how it measured.
+    #[serde(flatten)]
+    pub environment: Environment,
     /// The link that was divided in figures of `fairness`.
     pub rate_mbit_per_sec: u64,
-    /// What distorts the numbers, a sentence each; empty when all is well.
-    pub notes: Vec<String>,
     /// Everything that was measured.
     pub figures: Vec<Figure>,
 }
 
 impl Results for Report {
     fn document(&self) -> Document {
-        let (kernel, exos, runs) = (&self.kernel, &self.exos, self.runs);
-        let (seconds, rate) = (self.seconds, self.rate_mbit_per_sec);
+        let (line, rate) = (self.environment.line(), self.rate_mbit_per_sec);
         let asked: Vec<bool> = self
             .figures
             .iter()
@@ -106,13 +98,11 @@ impl Results for Report {
             command: "exos bench sharing",
             title: "Sharing an interface",
             lines: vec![
-                format!(
-                    "kernel {kernel}, {exos}; medians of {runs} runs of {seconds} s, a link of {rate} Mbit/s"
-                ),
+                format!("{line}, a link of {rate} Mbit/s"),
                 format!("{met} of {} goals met", asked.len()),
             ],
             sections: groups.map(section).collect(),
-            remarks: notes(&self.notes).collect(),
+            remarks: self.environment.remarks(),
         }
     }
 }
@@ -136,12 +126,8 @@ pub fn measure(args: &SharingArgs) -> Result<Report> {
     }
     progress.finish_and_clear();
     Ok(Report {
-        kernel: kernel::release(),
-        exos: session.version()?,
-        runs: session.runs,
-        seconds: args.seconds(),
+        environment: Environment::of(&session, args.seconds())?,
         rate_mbit_per_sec: args.rate,
-        notes: session.notes(),
         figures: figures.into_vec(),
     })
 }

@@ -55,9 +55,8 @@ impl TcpArgs {
         group: Group,
         cells: impl IntoIterator<Item = C>,
     ) -> Vec<C> {
-        let is_wanted =
-            |cell: &C| self.groups.contains(&group) && self.common.wants(&cell.to_string());
-        cells.into_iter().filter(is_wanted).collect()
+        let is_asked = self.groups.contains(&group);
+        self.common.wanted(is_asked, cells)
     }
 
     /// Says what cannot be measured, before anything is made.

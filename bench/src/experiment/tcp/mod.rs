@@ -15,7 +15,7 @@
 //! What segments and connections cost without a wire is `exos bench cost`.
 //!
 //! Each group is a file, with its cells, its results and its columns. `args` and `session` are what all groups
-//! are given, `peer` is Linux's side; `frames` are the link's; `syns` and `clients` are who
+//! are given, `peer` is Linux's side; `syns` and `clients` are who
 //! floods, and who is served meanwhile.
 
 mod args;
@@ -23,7 +23,6 @@ mod bulk;
 mod clients;
 mod fair;
 mod flood;
-mod frames;
 mod peer;
 mod session;
 mod syns;
@@ -35,16 +34,15 @@ pub use clients::Phase;
 pub(crate) use clients::{Clients, Echo};
 pub use fair::Fair;
 pub use flood::Flood;
-pub(crate) use frames::{FrameReceiver, FrameSender};
 pub(crate) use peer::{Connector, Listener, Role};
 pub(crate) use syns::Syns;
 pub use wire::Wire;
 
 use session::Session;
 
-use crate::report::{self, Document, Results, Section, notes};
+use crate::report::{self, Document, Environment, Results, Section};
 use crate::stage::Stage;
-use exos_host::{Result, kernel};
+use exos_host::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -66,20 +64,13 @@ pub fn run(args: &TcpArgs) -> Result<ExitCode> {
 /// Everything that a session measured. Goodput is data that arrived, without headers and repetitions; a Mbit is 1,000,000 bits.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// The kernel's release.
-    pub kernel: String,
-    /// What our program calls itself.
-    pub exos: String,
+    /// Where and how it measured.
+    #[serde(flatten)]
+    pub environment: Environment,
     /// Congestion control of our stack where it sends bulk data; Linux's is CUBIC.
     pub exos_congestion_control: String,
-    /// How often each cell was measured.
-    pub runs: u32,
-    /// How long one measurement was meant to last.
-    pub seconds: f64,
     /// Rate of the emulated link in cells of goodput; 0: no limit.
     pub rate_mbit_per_sec: u64,
-    /// What distorts the numbers, a sentence each; empty when all is well.
-    pub notes: Vec<String>,
     /// The plain wire, used in several ways.
     pub wire: Vec<Wire>,
     /// The flood, of each server.
@@ -92,7 +83,6 @@ pub struct Report {
 
 impl Results for Report {
     fn document(&self) -> Document {
-        let (kernel, exos, runs, seconds) = (&self.kernel, &self.exos, self.runs, self.seconds);
         let control = match self.exos_congestion_control.as_str() {
             "cubic" => "CUBIC".to_owned(),
             ours => format!("exos with {ours}, Linux with CUBIC"),
@@ -101,9 +91,7 @@ impl Results for Report {
         Document {
             command: "exos bench tcp",
             title: "TCP beside Linux's",
-            lines: vec![format!(
-                "kernel {kernel}, {exos}; medians of {runs} runs of {seconds} s"
-            )],
+            lines: vec![self.environment.line()],
             sections: vec![
                 Section::of(
                     "The plain wire, MTU 1500, no losses",
@@ -122,7 +110,7 @@ impl Results for Report {
                     &self.bulk,
                 ),
             ],
-            remarks: notes(&self.notes).collect(),
+            remarks: self.environment.remarks(),
         }
     }
 }
@@ -140,13 +128,9 @@ pub fn measure(args: &TcpArgs) -> Result<Report> {
     let fair = fair::measure(&session)?;
     let bulk = bulk::measure(&session)?;
     Ok(Report {
-        kernel: kernel::release(),
-        exos: session.version()?,
+        environment: Environment::of(&session, args.seconds())?,
         exos_congestion_control: args.ours.clone(),
-        runs: session.runs,
-        seconds: args.seconds(),
         rate_mbit_per_sec: args.rate,
-        notes: session.notes(),
         wire,
         flood,
         fair,

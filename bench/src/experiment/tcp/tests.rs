@@ -2,6 +2,7 @@
 
 use super::bulk::tests::{bulk, outcome};
 use super::*;
+use crate::report::environment_of_tests;
 
 #[test]
 fn the_table_has_the_sections_that_were_measured() {
@@ -11,13 +12,9 @@ fn the_table_has_the_sections_that_were_measured() {
         outcome("linux-bbr", [11.0; 3]),
     ];
     let report = Report {
-        kernel: "6.1.0".into(),
-        exos: "exos 0.1.0".into(),
+        environment: environment_of_tests(4.0),
         exos_congestion_control: "cubic".into(),
-        runs: 3,
-        seconds: 4.0,
         rate_mbit_per_sec: 200,
-        notes: vec!["core 0 was busy".into()],
         wire: Vec::new(),
         flood: Vec::new(),
         fair: Vec::new(),

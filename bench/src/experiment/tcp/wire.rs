@@ -7,18 +7,29 @@
 //! limits: that is what the comparison with Linux at both ends shows.
 
 use super::args::Group;
-use super::frames::{FrameReceiver, FrameSender};
 use super::peer::Role;
 use super::session::{EXOS_B, PEER, Session};
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::{figures, median};
-use crate::stage::link::{Best, LinkWay, WARMUP};
-use crate::stage::mac_of;
+use crate::stage::exchange::{Exchange, Round};
+use crate::stage::link::{Best, LinkWay};
 use exos_host::{Error, Result};
 use exos_lab::{Lab, Side};
 
 /// Data bytes of a full segment with timestamps, at an MTU of 1500.
 const SEGMENT_BYTES: f64 = 1448.0;
+
+/// Full frames on a wire with an MTU of 1500, and an acknowledgement with timestamps for every second of them, as receivers of
+/// TCP send it (RFC 9293 §3.8.6.3): who acknowledges asks for the next two.
+const ACKNOWLEDGED: Round = Round {
+    ask_len: 66,
+    answers: 2,
+    answer_len: 1514,
+    note_every: 0,
+};
+
+/// Full frames under way: a sender that goes on regardless keeps the receiver's core from taking what came.
+const WINDOW_FRAMES: u32 = 512;
 
 figures! {
     /// One way of using the wire.
@@ -108,14 +119,13 @@ fn packets_per_sec(session: &Session<'_>, lab: &Lab, name: &str) -> Result<f64> 
 
 /// What a sender of plain frames on side a gets to a receiver of them.
 fn frames_per_sec(session: &Session<'_>, lab: &Lab, way: LinkWay) -> Result<f64> {
-    let (mac, seconds) = (mac_of(lab, Side::A)?.0, session.args.seconds());
-    let receiver = FrameReceiver { way, mac, seconds };
-    let receiver = session.helper(lab, Side::B, &receiver)?;
-    let mac = mac_of(lab, Side::B)?.0;
-    let sender = session.helper(lab, Side::A, &FrameSender { way, mac })?;
-    let rate = receiver.measured(session, WARMUP.as_secs_f64() + seconds)?;
-    sender.stop()?;
-    Ok(rate)
+    let exchange = Exchange {
+        seconds: session.args.seconds(),
+        at_once: WINDOW_FRAMES / u32::from(ACKNOWLEDGED.answers),
+        rounds: vec![ACKNOWLEDGED],
+    };
+    let exchanged = exchange.measure(session, lab, way)?;
+    Ok(exchanged.per_sec * f64::from(ACKNOWLEDGED.answers))
 }
 
 /// Bits a second from our stack on side a to our stack on side b.

@@ -15,7 +15,6 @@
 //! | `visit` | the loop |
 //! | `visited` | what was seen |
 //! | `beside` | the server in the same loop, where both ends of something are wanted |
-//! | `exchange` | the same frames without any protocol: the limit of the link |
 //!
 //! What it says cannot flatter a server: a request counts when its answer came whole, in order, with right checksums,
 //! and byte for byte what was asked for; everything else is counted as what it is. How long the client itself had
@@ -27,7 +26,6 @@
 mod beside;
 mod connection;
 mod early;
-mod exchange;
 mod frames;
 mod response;
 mod schedule;
@@ -38,6 +36,5 @@ mod visit;
 mod visited;
 mod visitors;
 
-pub(crate) use exchange::{Answer, Ask, Exchange, Round};
 pub(crate) use settings::{BesideSettings, Visit};
 pub use visited::Visited;

@@ -7,8 +7,8 @@
 //! this limit, which is one of single frames.
 
 use super::stage::WebStage;
+use crate::stage::exchange::{Exchange, Round};
 use crate::stage::link::Best;
-use crate::stage::packets::{Exchange, Round};
 use crate::stage::request::{Connection, Size};
 use exos_host::Result;
 use exos_lab::Lab;
@@ -40,15 +40,13 @@ fn rounds(connection: Connection, size: Size) -> Vec<Round> {
         answer_len: HEADERS_LEN + bytes.div_ceil(answers),
         note_every: if answers > 1 { 2 } else { 0 },
     };
-    let short = |len| Round {
-        ask_len: len,
-        answers: 1,
-        answer_len: len,
-        note_every: 0,
-    };
     match connection {
         Connection::Persistent => vec![request],
-        Connection::New => vec![short(SYN_LEN), request, short(HEADERS_LEN)],
+        Connection::New => vec![
+            Round::of_equals(SYN_LEN),
+            request,
+            Round::of_equals(HEADERS_LEN),
+        ],
     }
 }
 
@@ -66,7 +64,7 @@ pub(crate) fn measure(
     let best = Best::of(lab, |way| {
         let exchange = Exchange {
             seconds: SECONDS_MAX.min(stage.seconds),
-            connections: stage.connections.min(fit),
+            at_once: stage.connections.min(fit),
             rounds: rounds.clone(),
         };
         let exchanged = exchange.measure(stage, lab, way)?;
