@@ -4,10 +4,10 @@ use super::cell::Cell;
 use super::contender::Contender;
 use super::forwarding::Forwarding;
 use super::network::{Host, Network, SERVER};
-use super::outcome::{Run, Seen, Used};
+use super::outcome::{Run, Used};
 use crate::stage::helper::Helping;
 use crate::stage::packets::{BesideSettings, Visit};
-use crate::stage::web::{Measured, WebLoad, WebStage, await_document, whole, wrk};
+use crate::stage::web::{Measured, Seen, WebLoad, WebStage, await_document, whole, wrk};
 use crate::stage::{Started, cpu, link, scratch};
 use exos_host::{Result, affinity};
 use exos_lab::{INTERFACE, WireKind};
@@ -78,10 +78,10 @@ pub(super) fn run(web: &WebStage, network: &Network, cell: Cell, who: Contender)
     std::thread::sleep(Duration::from_secs_f64(WATCHED * web.seconds));
     let used = Times::of(web, network, &forwarding)?.since(&before);
     let seen = match client {
-        Client::Wrk(client) => Seen::of_wrk(&Measured::read(
+        Client::Wrk(client) => Seen::from(&Measured::read(
             &web.output_of(client, whole(web.seconds).into())?,
         )?),
-        Client::Packets(client) => Seen::of_packets(&client.measured(web, web.seconds)?),
+        Client::Packets(client) => Seen::from(&client.measured(web, web.seconds)?),
     };
     if seen.requests == 0 {
         web.note(format!(
@@ -90,7 +90,7 @@ pub(super) fn run(web: &WebStage, network: &Network, cell: Cell, who: Contender)
     }
     forwarding.check()?;
     forwarding.stop()?;
-    Ok(Run::new(seen, &used))
+    Ok(Run::new(&seen, &used))
 }
 
 fn start_wrk(web: &WebStage, network: &Network, cell: Cell, to: Contender) -> Result<Started> {

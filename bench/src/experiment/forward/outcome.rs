@@ -7,9 +7,8 @@ use crate::report::figure::Figure;
 use crate::report::{Case, Column, Contender as _, Ratio, Section, known_median, limited_by};
 use crate::report::{median, outcomes, sum, usual};
 use crate::stage::cpu::{CoreTime, ticks_to_us};
-use crate::stage::packets::Visited;
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::Measured;
+use crate::stage::web::Seen;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -87,44 +86,6 @@ outcomes! {
     }
 }
 
-/// What the client saw.
-#[derive(Clone, Debug)]
-pub(super) struct Seen {
-    pub requests: u64,
-    seconds: f64,
-    bytes: u64,
-    errors: u64,
-    resent: Option<u64>,
-    busy: Option<f64>,
-    latency_us: [f64; 2],
-}
-
-impl Seen {
-    pub fn of_packets(visited: &Visited) -> Self {
-        Self {
-            requests: visited.requests,
-            seconds: visited.seconds,
-            bytes: visited.bytes,
-            errors: visited.errors.total() + visited.unanswered,
-            resent: Some(visited.resent),
-            busy: Some(visited.working),
-            latency_us: [50.0, 99.0].map(|percent| visited.latency(percent)),
-        }
-    }
-
-    pub fn of_wrk(measured: &Measured) -> Self {
-        Self {
-            requests: measured.requests,
-            seconds: measured.seconds(),
-            bytes: measured.bytes,
-            errors: measured.errors.total(),
-            resent: None,
-            busy: None,
-            latency_us: [measured.p50_us as f64, measured.p99_us as f64],
-        }
-    }
-}
-
 /// What was used meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
@@ -137,8 +98,8 @@ pub(super) struct Used {
 }
 
 impl Run {
-    pub(super) fn new(seen: Seen, used: &Used) -> Self {
-        let rate = seen.requests as f64 / seen.seconds;
+    pub(super) fn new(seen: &Seen, used: &Used) -> Self {
+        let rate = seen.per_sec();
         // Of none, all that was used is told.
         let requests = (rate * used.seconds).max(1.0);
         // Ours says for how long it had something to do; who sleeps otherwise has a core that is idle then.
@@ -150,7 +111,7 @@ impl Run {
         let forwarder_busy = used.forwarder_us / 1e6 / used.seconds;
         Self {
             requests_per_sec: rate,
-            megabytes_per_sec: seen.bytes as f64 / 1e6 / seen.seconds,
+            megabytes_per_sec: seen.megabytes_per_sec(),
             packets_per_sec: used.packets as f64 / used.seconds,
             forwarding_us_per_request: None,
             forwarder_core_us_per_request: used.forwarder_us / requests,
@@ -161,7 +122,7 @@ impl Run {
             latency_p50_us: seen.latency_us[0],
             latency_p99_us: seen.latency_us[1],
             added_p50_us: None,
-            errors: seen.errors,
+            errors: seen.errors.total() + seen.unanswered,
             resent: seen.resent,
         }
     }
@@ -297,6 +258,7 @@ pub(super) fn section(cases: &[CellResults], series: &[&str]) -> Section {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::stage::request::Errors;
     use exos_lab::WireKind;
 
     pub(in crate::experiment::forward) fn run(rate: f64, core_us: f64, p50: f64) -> Run {
@@ -378,13 +340,14 @@ pub(super) mod tests {
     #[test]
     fn nothing_comes_through() {
         let seen = Seen {
-            requests: 0,
             seconds: 1.0,
-            bytes: 0,
-            errors: 3,
-            resent: None,
+            errors: Errors {
+                timeout: 3,
+                ..Errors::default()
+            },
             busy: Some(0.5),
             latency_us: [f64::NAN; 2],
+            ..Seen::default()
         };
         let used = Used {
             seconds: 0.8,
@@ -392,7 +355,7 @@ pub(super) mod tests {
             others: CoreTime::default(),
             packets: 7,
         };
-        let silent = Run::new(seen, &used);
+        let silent = Run::new(&seen, &used);
         let measured = [
             silent.requests_per_sec,
             silent.forwarder_core_us_per_request,

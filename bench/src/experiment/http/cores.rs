@@ -22,14 +22,14 @@ use crate::report::{
 };
 use crate::stage::cpu;
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::{Measured, Server, Serving, Setup, until_answered};
+use crate::stage::web::{Seen, Server, Serving, Setup};
 use exos_host::Result;
 use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many cores the server has.
 const CORES: [u32; 2] = [1, 2];
@@ -179,41 +179,38 @@ fn run(session: &Session<'_>, lab: &Lab, cell: Cell, cores: u32) -> Result<Cores
         ..Server::Exos.into()
     };
     let serving = session.serve(lab, setup, DOCUMENT)?;
-    let seen = match cell.client {
-        Client::Packets => visit(session, lab, &serving, cell.connection, cores)?,
-        Client::Wrk => load(session, lab, &serving, cell.connection)?,
-    };
+    let loaded = load(session, lab, &serving, cell, cores)?;
     let statistics = serving.started.statistics()?;
     let counter = |name: &str| statistics["counters"][name].as_u64().unwrap_or(0);
     let frames = [counter("link_rx_frames"), counter("cores_frames_handed_on")];
     let responses = responses_of_cores(&statistics);
-    Ok(CoresRun::new(cell.client, &seen, responses, frames))
+    Ok(CoresRun::new(cell.client, &loaded, responses, frames))
 }
 
 impl CoresRun {
     /// Of what the client saw, and of the responses of each core, the frames received and those handed on.
     fn new(
         client: Client,
-        seen: &Seen,
+        loaded: &Loaded,
         responses: Vec<u64>,
         [frames, handed_on]: [u64; 2],
     ) -> Self {
-        let us = |ns: u64| ns as f64 / 1000.0 / seen.requests_under_watch;
-        let loops_us: Vec<f64> = seen.used.loops_ns.iter().map(|&ns| us(ns)).collect();
+        let us = |ns: u64| ns as f64 / 1000.0 / loaded.requests_under_watch;
+        let loops_us: Vec<f64> = loaded.used.loops_ns.iter().map(|&ns| us(ns)).collect();
         let busiest_us = loops_us.iter().copied().fold(0.0, f64::max);
         Self {
-            requests_per_sec: seen.requests_per_sec,
+            requests_per_sec: loaded.seen.per_sec(),
             capacity_per_sec: (client == Client::Packets).then_some(1e6 / busiest_us),
             loops_us_per_request: loops_us,
             busiest_us_per_request: busiest_us,
-            cpu_us_per_request: us(seen.used.all_ns),
+            cpu_us_per_request: us(loaded.used.all_ns),
             imbalance: imbalance(&responses),
             responses,
             frames,
             frames_handed_on: handed_on,
             handed_on: handed_on as f64 / frames as f64,
-            resent: seen.resent,
-            errors: seen.errors,
+            resent: loaded.seen.resent,
+            errors: loaded.seen.errors.total() + loaded.seen.no_room,
         }
     }
 }
@@ -230,71 +227,40 @@ fn responses_of_cores(statistics: &Value) -> Vec<u64> {
 }
 
 /// What a client saw, and what the server's threads did meanwhile.
-struct Seen {
-    requests_per_sec: f64,
+struct Loaded {
+    seen: Seen,
     /// Those of the time in which the threads were watched.
     requests_under_watch: f64,
     used: cpu::ThreadTimes,
-    resent: Option<u64>,
-    errors: u64,
 }
 
-/// Our client, in bursts.
-fn visit(
-    session: &Session<'_>,
-    lab: &Lab,
-    serving: &Serving<'_>,
-    connection: Connection,
-    cores: u32,
-) -> Result<Seen> {
-    let mut visit = session.new_visit(lab, Server::Exos, connection, DOCUMENT)?;
-    visit.connections = CONNECTIONS;
-    visit.queues = cores;
-    visit.pause_ms = Some(PAUSE.as_millis() as u64);
-    let (visited, used, watched) = until_answered(|| {
-        let client = session.start_visit(lab, &visit)?;
-        let before = cpu::of_threads(serving.pid())?;
-        let began = std::time::Instant::now();
-        // Shorter than it measures: it began when we heard of it, or before.
-        std::thread::sleep(Duration::from_secs_f64(0.9 * visit.seconds));
-        let watched = began.elapsed().as_secs_f64();
-        let used = cpu::of_threads(serving.pid())?.since(&before);
-        let visited = client.measured(session, visit.seconds)?;
-        Ok((visited.requests, (visited, used, watched)))
-    })?;
-    let requests_per_sec = visited.per_sec();
-    Ok(Seen {
-        requests_per_sec,
-        requests_under_watch: requests_per_sec * watched,
-        used,
-        resent: Some(visited.resent),
-        errors: visited.errors.total() + visited.no_room,
-    })
-}
-
-/// wrk, all the time.
+/// By our client in bursts, or by wrk all the time.
 fn load(
     session: &Session<'_>,
     lab: &Lab,
     serving: &Serving<'_>,
-    connection: Connection,
-) -> Result<Seen> {
-    let load = session.load_of(Server::Exos, connection, DOCUMENT);
-    let (output, used) = until_answered(|| {
-        let command = session.wrk(lab, &load)?;
-        let before = cpu::of_threads(serving.pid())?;
-        let client = session.start("wrk", command, session.cores[1])?;
-        let output = session.output_of(client, load.whole_seconds().into())?;
-        let used = cpu::of_threads(serving.pid())?.since(&before);
-        Ok((Measured::read(&output)?.requests, (output, used)))
-    })?;
-    let measured = Measured::of_answers(&output, Server::Exos)?;
-    Ok(Seen {
-        requests_per_sec: measured.per_sec(),
-        requests_under_watch: measured.requests as f64,
-        used,
-        resent: None,
-        errors: measured.errors.total(),
+    cell: Cell,
+    cores: u32,
+) -> Result<Loaded> {
+    let watch = || Ok((Instant::now(), cpu::of_threads(serving.pid())?));
+    let (seen, [(began, before), (ended, after)]) = match cell.client {
+        Client::Packets => {
+            let mut visit = session.new_visit(lab, Server::Exos, cell.connection, DOCUMENT)?;
+            visit.connections = CONNECTIONS;
+            visit.queues = cores;
+            visit.pause_ms = Some(PAUSE.as_millis() as u64);
+            let (visited, watched) = session.visit(lab, serving, &visit, watch)?;
+            (Seen::from(&visited), watched)
+        }
+        Client::Wrk => session.load(lab, serving, (cell.connection, DOCUMENT), watch)?,
+    };
+    Ok(Loaded {
+        requests_under_watch: match cell.client {
+            Client::Packets => seen.per_sec() * (ended - began).as_secs_f64(),
+            Client::Wrk => seen.requests as f64,
+        },
+        used: after.since(&before),
+        seen,
     })
 }
 

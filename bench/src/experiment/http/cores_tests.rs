@@ -6,18 +6,21 @@ use serde_json::json;
 /// In which a thousand requests were made, and each loop took this long for one.
 fn run(client: Client, loops_us: &[f64], responses: &[u64]) -> CoresRun {
     let loops_ns: Vec<u64> = loops_us.iter().map(|us| (us * 1e6) as u64).collect();
-    let seen = Seen {
-        requests_per_sec: 50_000.0,
+    let loaded = Loaded {
+        seen: Seen {
+            requests: 50_000,
+            seconds: 1.0,
+            resent: Some(0),
+            ..Seen::default()
+        },
         requests_under_watch: 1000.0,
         used: cpu::ThreadTimes {
             all_ns: loops_ns.iter().sum::<u64>() + 1_000_000,
             loops_ns,
         },
-        resent: Some(0),
-        errors: 0,
     };
     let handed_on = if loops_us.len() > 1 { 100 } else { 0 };
-    CoresRun::new(client, &seen, responses.to_vec(), [200_000, handed_on])
+    CoresRun::new(client, &loaded, responses.to_vec(), [200_000, handed_on])
 }
 
 fn results(cell: Cell, [one, two]: [Vec<CoresRun>; 2]) -> CoresResults {

@@ -184,7 +184,7 @@ fn visit(
     let serving = session.serve(lab, server, DOCUMENT)?;
     let mut visit = session.new_visit(lab, server, cell.0, DOCUMENT)?;
     visit.rate = rate;
-    let (visited, _, ()) = session.visit(lab, &serving, &visit, || Ok(()))?;
+    let (visited, _) = session.visit(lab, &serving, &visit, || Ok(()))?;
     session.end(WireKind::Plain, serving)?;
     Ok(visited)
 }

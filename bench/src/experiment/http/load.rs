@@ -5,9 +5,8 @@ use super::args::Client;
 use super::session::Session;
 use crate::report::{Shown, known_median, limited_by, median, median_of, outcomes, sum, usual};
 use crate::stage::cpu::{CoreTime, ticks_to_us};
-use crate::stage::packets::Visited;
 use crate::stage::request::{Connection, Errors, Size};
-use crate::stage::web::{Measured, Setup, Used};
+use crate::stage::web::{Seen, Setup, Used};
 use exos_host::Result;
 use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
@@ -67,19 +66,24 @@ impl Load {
         limit: Option<f64>,
     ) -> Result<Run> {
         let serving = session.serve(lab, setup, self.size)?;
-        let run = match self.client {
+        let times = || session.times(&serving);
+        let (seen, used) = match self.client {
             Client::Wrk => {
-                let (measured, used) = session.load(lab, &serving, self.connection, self.size)?;
-                Run::of_wrk(&measured, used, limit)
+                let asked = (self.connection, self.size);
+                let (seen, [before, after]) = session.load(lab, &serving, asked, times)?;
+                // It is its requests that the processors' time is divided by, however long it took to start.
+                let seconds = seen.seconds;
+                let used = after.since(&before);
+                (seen, Used { seconds, ..used })
             }
             Client::Packets => {
                 let visit = session.new_visit(lab, setup.server, self.connection, self.size)?;
-                let (visited, used, ()) = session.visit(lab, &serving, &visit, || Ok(()))?;
-                Run::of_packets(&visited, used, limit)
+                let (visited, [before, after]) = session.visit(lab, &serving, &visit, times)?;
+                (Seen::from(&visited), after.since(&before))
             }
         };
         session.end(self.wire, serving)?;
-        Ok(run)
+        Ok(Run::new(&seen, used, limit))
     }
 }
 
@@ -173,54 +177,17 @@ outcomes! {
     }
 }
 
-/// What a client saw of one load.
-struct Seen {
-    per_sec: f64,
-    bytes_per_sec: f64,
-    latency_us: [f64; 2],
-    errors: Errors,
-    /// Of our client: the part of the time that it had something to do, and what it sent again.
-    ours: Option<(f64, u64)>,
-}
-
 impl Run {
-    /// What wrk saw.
-    pub(super) fn of_wrk(measured: &Measured, used: Used, limit: Option<f64>) -> Self {
-        // It is its requests that the processors' time is divided by, however long it took to start.
-        let seconds = measured.seconds();
-        let seen = Seen {
-            per_sec: measured.per_sec(),
-            bytes_per_sec: measured.bytes as f64 / seconds,
-            latency_us: [measured.p50_us as f64, measured.p99_us as f64],
-            errors: measured.errors,
-            ours: None,
-        };
-        Self::new(&seen, Used { seconds, ..used }, limit)
-    }
-
-    /// What our client saw.
-    pub(super) fn of_packets(visited: &Visited, used: Used, limit: Option<f64>) -> Self {
-        let seen = Seen {
-            per_sec: visited.per_sec(),
-            bytes_per_sec: visited.bytes as f64 / visited.seconds,
-            latency_us: [50.0, 99.0].map(|percent| visited.latency(percent)),
-            errors: visited.errors,
-            // It looks for packets all the time: that its core is busy says nothing.
-            ours: Some((visited.working, visited.resent)),
-        };
-        Self::new(&seen, used, limit)
-    }
-
-    fn new(seen: &Seen, used: Used, limit: Option<f64>) -> Self {
-        let per_request = |ticks: u64| ticks_to_us(ticks) / (used.seconds * seen.per_sec);
+    /// What a client saw, and the processors did.
+    pub(super) fn new(seen: &Seen, used: Used, limit: Option<f64>) -> Self {
+        let per_sec = seen.per_sec();
+        let per_request = |ticks: u64| ticks_to_us(ticks) / (used.seconds * per_sec);
         let server_busy = used.server.busy_share();
-        let client_busy = seen
-            .ours
-            .map_or(used.client.busy_share(), |(working, _)| working);
+        let client_busy = seen.busy.unwrap_or(used.client.busy_share());
         Self {
-            requests_per_sec: seen.per_sec,
-            megabytes_per_sec: seen.bytes_per_sec / 1e6,
-            of_packet_limit: limit.map(|limit| seen.per_sec / limit),
+            requests_per_sec: per_sec,
+            megabytes_per_sec: seen.megabytes_per_sec(),
+            of_packet_limit: limit.map(|limit| per_sec / limit),
             server_cpu_us_per_request: per_request(used.process.user + used.process.system),
             server_user_us_per_request: per_request(used.process.user),
             server_system_us_per_request: per_request(used.process.system),
@@ -235,7 +202,7 @@ impl Run {
             latency_p99_us: seen.latency_us[1],
             errors: seen.errors.total(),
             errors_by_kind: seen.errors,
-            resent: seen.ours.map(|(_, resent)| resent),
+            resent: seen.resent,
         }
     }
 }

@@ -126,9 +126,9 @@ fn run(session: &Session<'_>, lab: &Guard, server: Server, readers: u32) -> Resu
     };
     let mut visit = session.new_visit(lab, server, Connection::Persistent, FAST)?;
     visit.connections = FAST_READERS;
-    let (alone, _, before) = session.visit(lab, &serving, &visit, memory)?;
+    let (alone, [_, before]) = session.visit(lab, &serving, &visit, memory)?;
     (visit.slow, visit.slow_size) = (readers, SLOW.bytes());
-    let (beside, _, after) = session.visit(lab, &serving, &visit, memory)?;
+    let (beside, [_, after]) = session.visit(lab, &serving, &visit, memory)?;
     session.end(WireKind::Plain, serving)?;
     let grown = |at: usize| (after[at] as f64 - before[at] as f64) / f64::from(readers);
     Ok(ReadersRun {

@@ -10,7 +10,7 @@ use crate::stage::cpu::{CoreTime, ProcessTime};
 use crate::stage::link::{Best, LinkWay};
 use crate::stage::packets::Visited;
 use crate::stage::request::{Connection, Errors, Size};
-use crate::stage::web::{Measured, Server, Used};
+use crate::stage::web::{Measured, Seen, Server, Used};
 use exos_lab::WireKind;
 
 fn used() -> Used {
@@ -46,7 +46,7 @@ pub(super) fn run(requests: u64) -> Run {
         p99_us: 300,
         errors,
     };
-    Run::of_wrk(&measured, used(), Some(50_000.0))
+    Run::new(&Seen::from(&measured), used(), Some(50_000.0))
 }
 
 #[test]

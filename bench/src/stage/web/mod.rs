@@ -1,13 +1,14 @@
 //! Web servers in a lab: the server on one core, its client on the other, and one load of one server.
 //!
 //! `stage` is what all stand on, `server` starts servers and `check` sees that they answer rightly; `wrk`, `exos_load` and the client of
-//! packets ([`super::packets`]) load them, the former two by a `load`; `limit` is what the link could carry of such a load.
+//! packets ([`super::packets`]) load them, the former two by a `load`, and `seen` is what they saw; `limit` is what the link could carry of such a load.
 
 mod args;
 mod check;
 mod exos_load;
 mod limit;
 mod load;
+mod seen;
 mod server;
 mod stage;
 pub(crate) mod wrk;
@@ -17,6 +18,7 @@ pub(crate) use check::await_document;
 pub(crate) use exos_load::LoadReport;
 pub(crate) use limit::measure as packet_limit;
 pub(crate) use load::{WebLoad, whole};
+pub(crate) use seen::Seen;
 pub use server::Server;
 pub(crate) use server::{Lent, Serving, Setup, available};
 pub(crate) use stage::{Used, WebStage, until_answered};

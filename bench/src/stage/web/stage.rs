@@ -3,6 +3,7 @@
 use super::args::{ReceiveOn, WebArgs, WireArgs};
 use super::check::await_document;
 use super::load::WebLoad;
+use super::seen::Seen;
 use super::server::{Lent, Server, Serving, Setup};
 use super::wrk::{self, Measured};
 use crate::report::{Named, Setting};
@@ -197,24 +198,25 @@ impl WebStage {
         load.by_wrk(self, lab.command(Side::B, wrk::find()?)?)
     }
 
-    /// Has wrk load a server.
-    pub fn load(
+    /// Has wrk load a server; what it saw, and what `watch` tells before and after.
+    pub fn load<T>(
         &self,
         lab: &Lab,
         serving: &Serving<'_>,
-        connection: Connection,
-        size: Size,
-    ) -> Result<(Measured, Used)> {
+        (connection, size): (Connection, Size),
+        watch: impl Fn() -> Result<T>,
+    ) -> Result<(Seen, [T; 2])> {
         let load = self.load_of(serving.server, connection, size);
-        let (output, used) = until_answered(|| {
+        let (output, watched) = until_answered(|| {
             let command = self.wrk(lab, &load)?;
-            let before = self.times(serving)?;
+            let before = watch()?;
             let client = self.start("wrk", command, self.cores[1])?;
             let output = self.output_of(client, load.whole_seconds().into())?;
-            let used = self.times(serving)?.since(&before);
-            Ok((Measured::read(&output)?.requests, (output, used)))
+            let watched = [before, watch()?];
+            Ok((Measured::read(&output)?.requests, (output, watched)))
         })?;
-        Ok((Measured::of_answers(&output, serving.server)?, used))
+        let measured = Measured::of_answers(&output, serving.server)?;
+        Ok((Seen::from(&measured), watched))
     }
 
     /// A visit of our client to a server, as most are.
@@ -237,23 +239,22 @@ impl WebStage {
         self.help(command, self.cores[1], visit)
     }
 
-    /// Has our client visit a server, and does something meanwhile.
+    /// Has our client visit a server; what it saw, and what `watch` tells near the beginning and near the end.
     pub fn visit<T>(
         &self,
         lab: &Lab,
         serving: &Serving<'_>,
         visit: &Visit,
-        mut meanwhile: impl FnMut() -> Result<T>,
-    ) -> Result<(Visited, Used, T)> {
-        let (visited, used, other) = until_answered(|| {
+        watch: impl Fn() -> Result<T>,
+    ) -> Result<(Visited, [T; 2])> {
+        let (visited, watched) = until_answered(|| {
             let client = self.start_visit(lab, visit)?;
-            let before = self.times(serving)?;
+            let before = watch()?;
             // Shorter than it measures: it began when we heard of it, or before.
             std::thread::sleep(Duration::from_secs_f64(0.9 * visit.seconds));
-            let used = self.times(serving)?.since(&before);
-            let other = meanwhile()?;
+            let watched = [before, watch()?];
             let visited = client.measured(self, visit.seconds)?;
-            Ok((visited.requests, (visited, used, other)))
+            Ok((visited.requests, (visited, watched)))
         })?;
         if visited.requests == 0 {
             let (server, errors) = (serving.server, visited.errors);
@@ -261,7 +262,7 @@ impl WebStage {
                 "{server} did not answer a single request under load ({errors:?})"
             )));
         }
-        Ok((visited, used, other))
+        Ok((visited, watched))
     }
 
     /// What the processors have done so far.

@@ -1,0 +1,66 @@
+//! What a client saw of one load, whichever it was.
+
+use super::wrk::Measured;
+use crate::stage::packets::Visited;
+use crate::stage::request::Errors;
+
+/// What a client saw of one load.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    /// Answers in this many seconds.
+    pub requests: u64,
+    pub seconds: f64,
+    /// Heads of answers included.
+    pub bytes: u64,
+    /// The time of requests: the median and the 99th percentile.
+    pub latency_us: [f64; 2],
+    pub errors: Errors,
+    /// Of our client: requests that were due and not answered, and segments that the link had no room for.
+    pub unanswered: u64,
+    pub no_room: u64,
+    /// Of our client: segments that it sent again.
+    pub resent: Option<u64>,
+    /// Of our client, which looks for packets all the time: the part of the time in which it had something to do.
+    pub busy: Option<f64>,
+}
+
+impl Seen {
+    /// Answers a second.
+    pub fn per_sec(&self) -> f64 {
+        self.requests as f64 / self.seconds
+    }
+
+    /// Megabytes (1,000,000 bytes) a second.
+    pub fn megabytes_per_sec(&self) -> f64 {
+        self.bytes as f64 / 1e6 / self.seconds
+    }
+}
+
+impl From<&Measured> for Seen {
+    fn from(measured: &Measured) -> Self {
+        Self {
+            requests: measured.requests,
+            seconds: measured.seconds(),
+            bytes: measured.bytes,
+            latency_us: [measured.p50_us as f64, measured.p99_us as f64],
+            errors: measured.errors,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&Visited> for Seen {
+    fn from(visited: &Visited) -> Self {
+        Self {
+            requests: visited.requests,
+            seconds: visited.seconds,
+            bytes: visited.bytes,
+            latency_us: [50.0, 99.0].map(|percent| visited.latency(percent)),
+            errors: visited.errors,
+            unanswered: visited.unanswered,
+            no_room: visited.no_room,
+            resent: Some(visited.resent),
+            busy: Some(visited.working),
+        }
+    }
+}
