@@ -75,7 +75,7 @@ pub enum BenchCommand {
 }
 
 /// All helpers.
-const HELPERS: [Entry; 20] = [
+const HELPERS: [Entry; 19] = [
     entry::<Visit>(),
     entry::<Asker>(),
     entry::<Answerer>(),
@@ -86,7 +86,6 @@ const HELPERS: [Entry; 20] = [
     entry::<tcp::Echo>(),
     entry::<sharing::Send>(),
     entry::<sharing::Receive>(),
-    entry::<sharing::Idle>(),
     entry::<sharing::Hold>(),
     entry::<sharing::Claim>(),
     entry::<sharing::Ping>(),

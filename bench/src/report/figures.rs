@@ -6,11 +6,9 @@
 //!     /// What a row is.
 //!     pub struct Timers {
 //!         /// What a figure means.
-//!         arm_ns: f64, "arm ns" 0;                         a column with no digit behind the point
-//!         /// What another means.
-//!         expire_ns: f64, "both ns" 0 |r| r.arm_ns + r.expire_ns;   what a column says instead, of the row
-//!         /// For programs only.
-//!         turns: u64;
+//!         arm_ns: f64, "arm ns" 0;
+//!         /// A column may say something else of the row, and there may be several, or for what only programs read none.
+//!         expire_ns: f64, "expire us" 3 |r| r.expire_ns / 1000.0, "both ns" 0 |r| r.arm_ns + r.expire_ns;
 //!     }
 //! }
 //! outcomes! {
@@ -26,7 +24,8 @@
 //! }
 //! ```
 //!
-//! An outcome is who did it, the figures of all runs together, and `runs`.
+//! The number behind a head is that of digits behind the point. An outcome is who did it, the figures of all runs together, and
+//! `runs`.
 
 use super::table::Tabular;
 use std::iter::Sum;
@@ -79,33 +78,19 @@ impl Shown for [f64; 2] {
     }
 }
 
-impl Shown for u32 {
-    fn shown(&self, _: usize) -> String {
-        self.to_string()
-    }
+/// Declares that kinds of values are shown as they are, and whether they are words.
+macro_rules! shown_as_it_is {
+    ($($kind:ty: $is_text:literal),*) => {$(
+        impl Shown for $kind {
+            const IS_TEXT: bool = $is_text;
+
+            fn shown(&self, _: usize) -> String {
+                self.to_string()
+            }
+        }
+    )*};
 }
-
-impl Shown for u64 {
-    fn shown(&self, _: usize) -> String {
-        self.to_string()
-    }
-}
-
-impl Shown for &str {
-    const IS_TEXT: bool = true;
-
-    fn shown(&self, _: usize) -> String {
-        (*self).to_owned()
-    }
-}
-
-impl Shown for String {
-    const IS_TEXT: bool = true;
-
-    fn shown(&self, _: usize) -> String {
-        self.clone()
-    }
-}
+shown_as_it_is!(u32: false, u64: false, &str: true, String: true);
 
 /// A dash where nothing was measured.
 impl<T: Shown> Shown for Option<T> {

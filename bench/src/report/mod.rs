@@ -12,6 +12,8 @@ mod median;
 mod ratio;
 mod setting;
 mod table;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub use document::Document;
 pub(crate) use document::Section;

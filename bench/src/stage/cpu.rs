@@ -171,12 +171,15 @@ impl OwnTime {
     }
 
     fn now_ns(&self) -> u64 {
-        let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let softirqs = self.softirqs.as_ref().and_then(|p| p.schedstat().ok());
-        own.tv_sec as u64 * 1_000_000_000
-            + own.tv_nsec as u64
-            + softirqs.map_or(0, |stat| stat.sum_exec_runtime)
+        own_ns() + softirqs.map_or(0, |stat| stat.sum_exec_runtime)
     }
+}
+
+/// Processor time of this process so far, in nanoseconds; soft interrupts that ran meanwhile included.
+pub fn own_ns() -> u64 {
+    let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    own.tv_sec as u64 * 1_000_000_000 + own.tv_nsec as u64
 }
 
 /// The time of one core so far.

@@ -85,6 +85,14 @@ pub(crate) fn assert_refused<A: clap::Args, R: Debug>(
     }
 }
 
+/// What no experiment with web servers measures: options, and what is said of them.
+pub(crate) const OF_SERVERS_REFUSED: [([&str; 2], &str); 4] = [
+    (["--runs", "0"], "--runs"),
+    (["--connections", "5000"], "--connections"),
+    (["--sizes", "1000M"], "1000 MB"),
+    (["--only", "no-such-cell"], "no cell"),
+];
+
 /// Files that cannot be written are told of before measuring.
 pub(crate) fn assert_unwritable_files_are_told<A: clap::Args>(run: fn(&A) -> Result<ExitCode>) {
     for option in ["--json", "--html"] {

@@ -1,7 +1,9 @@
 //! Short sessions on the real kernel. Without root, nginx, wrk or the exos program they say SKIPPED and pass. No speed is
 //! looked at: that what was to be measured happened is.
 
-use crate::common::{Session, assert_refused, assert_unwritable_files_are_told, is_installed};
+use crate::common::{
+    OF_SERVERS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told, is_installed,
+};
 use exos_bench::Results as _;
 use exos_bench::forward::{self, ForwardArgs};
 use exos_bench::load::{LoadArgs, measure, run};
@@ -64,13 +66,8 @@ fn every_generator_is_measured() {
 
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
-    let cases = [
-        (["--runs", "0"], "--runs"),
-        (["--connections", "5000"], "--connections"),
-        (["--sizes", "1000M"], "1000 MB"),
-        (["--servers", "handlers"], "exos-handlers"),
-        (["--only", "no-such-cell"], "no cell"),
-    ];
+    assert_refused(measure, &OF_SERVERS_REFUSED);
+    let cases = [(["--servers", "handlers"], "exos-handlers")];
     assert_refused(measure, &cases);
 }
 
@@ -132,9 +129,5 @@ fn every_forwarder_is_measured() {
 
 #[test]
 fn forwarders_that_cannot_be_measured_are_told_before() {
-    let cases = [
-        (["--runs", "0"], "--runs"),
-        (["--only", "no-such-cell"], "no cell"),
-    ];
-    assert_refused(forward::measure, &cases);
+    assert_refused(forward::measure, &OF_SERVERS_REFUSED);
 }

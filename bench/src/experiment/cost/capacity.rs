@@ -10,11 +10,13 @@
 use super::clients::{Crowd, Frame};
 use super::role::MESSAGE_BYTES;
 use crate::report::figures;
+use crate::stage::cpu::unreadable;
 use crate::stage::helper::Helper;
 use exos_buf::Buffer;
-use exos_host::{Error, Result, error::Context as _};
+use exos_host::{Error, Result};
 use exos_inet::tcp::Wheel;
 use exos_inet::{Duration, Instant};
+use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 
@@ -150,20 +152,16 @@ impl Draw {
 
 /// Memory that this process has written to and not given back, in bytes.
 fn memory() -> Result<u64> {
-    memory_in("Anonymous:")
+    memory_in("Anonymous")
 }
 
 /// What one line of the kernel's account of this process says, in bytes.
 fn memory_in(line: &str) -> Result<u64> {
-    let path = "/proc/self/smaps_rollup";
-    let text = std::fs::read_to_string(path).context(|| format!("cannot read {path}"))?;
-    bytes_of(&text, line).ok_or_else(|| Error::new(format!("{path} has no line {line}")))
-}
-
-fn bytes_of(smaps: &str, line: &str) -> Option<u64> {
-    let line = smaps.lines().find_map(|l| l.strip_prefix(line))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
+    let rollup = Process::myself().and_then(|process| process.smaps_rollup());
+    let rollup = rollup.map_err(unreadable("the memory of this process"))?;
+    let mut maps = rollup.memory_map_rollup.0.iter();
+    let found = maps.find_map(|map| map.extension.map.get(line).copied());
+    found.ok_or_else(|| Error::new(format!("the kernel does not tell {line} of this process")))
 }
 
 fn growth(before: u64, connections: u32) -> Result<f64> {
@@ -214,7 +212,7 @@ fn idle(connections: u32) -> Result<Idle> {
         ack_ns,
         ack_warm_ns,
         request_ns,
-        huge_bytes: memory_in("AnonHugePages:")?,
+        huge_bytes: memory_in("AnonHugePages")?,
     })
 }
 
@@ -385,10 +383,8 @@ mod tests {
 
     #[test]
     fn memory_is_read_from_the_rollup() {
-        let text = "00400000-7ffd [rollup]\nRss:  4096 kB\nAnonymous:        1234 kB\n";
-        assert_eq!(bytes_of(text, "Anonymous:"), Some(1234 * 1024));
-        assert_eq!(bytes_of("Rss: 1 kB\n", "Anonymous:"), None);
         assert!(memory().unwrap() > 4096);
+        assert!(memory_in("AnonHugePages").is_ok() && memory_in("no such line").is_err());
     }
 
     /// Enough connections for the clients' second address, and for the memory to be more than noise.

@@ -17,6 +17,17 @@ pub(super) struct Cell {
 }
 
 impl Cell {
+    /// As fast as it goes, on one core.
+    pub(super) fn of(wire: WireKind, connection: Connection, size: Size) -> Self {
+        Self {
+            wire,
+            connection,
+            size,
+            rate: None,
+            is_of_cores: false,
+        }
+    }
+
     /// Client and server are wrk and a server on the kernel's sockets: the kernel spreads what they send over queues.
     pub(super) fn is_by_sockets(&self) -> bool {
         self.wire == WireKind::Offload

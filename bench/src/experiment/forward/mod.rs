@@ -100,33 +100,21 @@ impl ForwardArgs {
         let mut cells = Vec::new();
         for &wire in self.wires() {
             for &connection in &self.web.connection {
-                cells.extend(self.sizes().into_iter().map(|size| Cell {
-                    wire,
-                    connection,
-                    size,
-                    rate: None,
-                    is_of_cores: false,
-                }));
+                let sizes = self.sizes().into_iter();
+                cells.extend(sizes.map(|size| Cell::of(wire, connection, size)));
             }
             if wire == WireKind::Plain && self.latency_rate > 0 {
-                cells.push(Cell {
-                    wire,
-                    connection: Connection::Persistent,
-                    size: self.sizes()[0],
-                    rate: Some(self.latency_rate),
-                    is_of_cores: false,
-                });
+                let cell = Cell::of(wire, Connection::Persistent, self.sizes()[0]);
+                let rate = Some(self.latency_rate);
+                cells.push(Cell { rate, ..cell });
             }
         }
         // Quickly, where they are asked for.
         if !self.web.quick || !self.web.only.is_empty() {
             let connections = self.web.connection.iter();
             cells.extend(connections.map(|&connection| Cell {
-                wire: WireKind::Offload,
-                connection,
-                size: self.core_size(),
-                rate: None,
                 is_of_cores: true,
+                ..Cell::of(WireKind::Offload, connection, self.core_size())
             }));
         }
         let is_measured = |cell: &Cell| self.contenders.iter().any(|who| who.is_in(cell));

@@ -281,13 +281,7 @@ pub(super) mod tests {
     }
 
     pub(in crate::experiment::forward) fn case() -> CellResults {
-        let cell = Cell {
-            wire: WireKind::Plain,
-            connection: Connection::New,
-            size: Size::of_bytes(100),
-            rate: None,
-            is_of_cores: false,
-        };
+        let cell = Cell::of(WireKind::Plain, Connection::New, Size::of_bytes(100));
         let of =
             |runs: [(f64, f64, f64); 3]| runs.map(|(rate, us, p50)| run(rate, us, p50)).to_vec();
         let runs = vec![
@@ -361,13 +355,7 @@ pub(super) mod tests {
             silent.forwarder_core_us_per_request,
         ];
         assert_eq!((measured, silent.errors), ([0.0, 8e5], 3));
-        let cell = Cell {
-            wire: WireKind::Offload,
-            connection: Connection::New,
-            size: Size::of_bytes(100),
-            rate: None,
-            is_of_cores: false,
-        };
+        let cell = Cell::of(WireKind::Offload, Connection::New, Size::of_bytes(100));
         let other = run(1000.0, 20.0, 15.0);
         let who = [Contender::Nobody, Contender::Exos, Contender::ExosKernel];
         let runs = [other.clone(), silent, other].map(|run| vec![run]);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::experiment::http::report_tests::run;
+use crate::report::tests::assert_has_rows;
 use crate::stage::request::Connection;
 use clap::{Parser as _, ValueEnum as _};
 
@@ -123,18 +124,12 @@ fn each_is_worth_what_is_lost_without_it() {
 #[test]
 fn the_table_has_sizes_across() {
     let cases = [100, 102_400].map(|bytes| specialised(Size::of_bytes(bytes)));
-    let table = matrix(&cases).text();
-    let mut lines = table
-        .lines()
-        .map(|l| l.split_whitespace().collect::<Vec<_>>());
-    for line in [
+    let rows = [
         "packets/plain/new 100 100K",
         "requests/s, exos 12000 12000",
         "direct access, by sockets 2.00 2.00",
         "super-packets - 1.20",
         "total, by sockets 4.00 4.00",
-    ] {
-        let words: Vec<&str> = line.split(' ').collect();
-        assert!(lines.any(|l| l == words), "{line}\nis not in\n{table}");
-    }
+    ];
+    assert_has_rows(&matrix(&cases).text(), &rows);
 }

@@ -7,7 +7,7 @@
 
 use super::figure::{Figures, Goal};
 use super::policy::{CAP, CAPPED_UID, HEAVY_UID};
-use super::program::{FlowSettings, Idle, Own, Ping, Receive};
+use super::program::{FlowSettings, Hold, Own, Ping, Receive};
 use super::session::{Experiment, OURS, PEER, Session, counter};
 use crate::experiment::tcp::{Listener, Role};
 use crate::stage::Started;
@@ -77,8 +77,8 @@ fn offer(session: &Session<'_>, daemon: &Daemon<'_>, core: usize) -> Result<Star
 
 /// A program that holds a port and does nothing.
 fn idle(session: &Session<'_>, daemon: &Daemon<'_>, core: usize, port: u16) -> Result<Started> {
-    let idle = Idle(Own::of(Some(daemon), OURS, port));
-    Ok(session.as_user(core, &idle)?.started)
+    let hold = Hold::one(Own::of(Some(daemon), OURS, port));
+    Ok(session.as_user(core, &hold)?.started)
 }
 
 /// What the gate let through of each program while one measurement lasts, as parts of the link.

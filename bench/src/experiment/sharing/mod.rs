@@ -29,7 +29,7 @@ mod web;
 
 pub use args::{Group, SharingArgs};
 pub use figure::{Figure, Goal};
-pub(crate) use program::{Claim, Hold, Idle, Ping, Receive, Send};
+pub(crate) use program::{Claim, Hold, Ping, Receive, Send};
 
 use crate::experiment::cells::some_cells;
 use crate::report::{self, Document, Environment, Results, Section, Table};

@@ -3,11 +3,13 @@
 
 use super::frames::{Frame, HEADERS_LEN};
 use crate::report::median;
+use crate::stage::cpu;
 use crate::stage::daemon::Daemon;
 use crate::stage::echo::{connect, round_trip};
 use crate::stage::helper::{Helper, say_ready};
 use crate::stage::link::{flush, open_text};
 use crate::stage::now_ns;
+use crate::stage::process::Interrupt;
 use exos::via::Via;
 use exos_host::{Error, Result, error::Context as _};
 use exos_link::{Link, RX_BATCH};
@@ -17,22 +19,7 @@ use exos_xok::message::{Mode, PortWish};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// Set by SIGTERM.
-fn stop_signal() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGTERM, stop.clone())
-        .context(|| "cannot watch for signals")?;
-    Ok(stop)
-}
 
 /// Until this process is ended.
 fn hold_on() -> Result<()> {
@@ -126,7 +113,7 @@ pub(crate) struct Sent {
     /// Frames that were handed to the kernel.
     pub frames: u64,
     /// Processor time that it took, soft interrupts that ran meanwhile included.
-    pub cpu_seconds: f64,
+    pub cpu_ns: u64,
 }
 
 /// Frames for one receiver.
@@ -183,12 +170,12 @@ impl Helper for Send {
     type Measured = Sent;
 
     fn run(self) -> Result<Sent> {
-        let stop = stop_signal()?;
+        let end = Interrupt::on_signals()?;
         let mut attached = self.own.attach()?;
         let mut flows = self.flows(attached.link.mac())?;
         say_ready()?;
-        let (begin, cpu) = (Instant::now(), cpu_seconds());
-        while !stop.load(Ordering::Relaxed) {
+        let (begin, cpu) = (Instant::now(), cpu::own_ns());
+        while end.check().is_ok() {
             let mut any = false;
             for flow in &mut flows {
                 // Half of the room, so that who has a schedule finds some in the next turn.
@@ -209,7 +196,7 @@ impl Helper for Send {
         }
         Ok(Sent {
             frames: flows.iter().map(|flow| flow.sent).sum(),
-            cpu_seconds: cpu_seconds() - cpu,
+            cpu_ns: cpu::own_ns() - cpu,
         })
     }
 }
@@ -244,11 +231,11 @@ impl Helper for Receive {
     type Measured = Received;
 
     fn run(self) -> Result<Received> {
-        let stop = stop_signal()?;
+        let end = Interrupt::on_signals()?;
         let mut attached = self.0.attach()?;
         let mut delays = Vec::with_capacity(DELAYS_MAX);
         say_ready()?;
-        while !stop.load(Ordering::Relaxed) {
+        while end.check().is_ok() {
             let now = now_ns();
             attached.link.receive(|frame, _| {
                 let sent = frame.get(HEADERS_LEN..).and_then(|data| data.first_chunk());
@@ -275,20 +262,6 @@ fn percentile(times: &mut [f64], part: f64) -> f64 {
     times.get(at.min(last)).copied().unwrap_or(0.0)
 }
 
-/// Holds a part and does nothing, until it is ended.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Idle(pub Own);
-
-impl Helper for Idle {
-    const NAME: &'static str = "idle";
-    type Measured = ();
-
-    fn run(self) -> Result<()> {
-        let _attached = self.0.attach()?;
-        hold_on()
-    }
-}
-
 /// Holds as many exact grants as asked for, until it is ended: the first is its port, or the connection from there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hold {
@@ -296,6 +269,17 @@ pub(crate) struct Hold {
     pub count: u32,
     /// They are connections of the port, the first to this peer; else ports.
     pub connections_to: Option<SocketAddrV4>,
+}
+
+impl Hold {
+    /// Its port alone.
+    pub fn one(own: Own) -> Self {
+        Self {
+            own,
+            count: 1,
+            connections_to: None,
+        }
+    }
 }
 
 impl Helper for Hold {

@@ -7,7 +7,7 @@
 
 use super::demultiplexing::Gate;
 use super::figure::Figures;
-use super::program::{FlowSettings, Idle, Own, Receive, Send};
+use super::program::{FlowSettings, Hold, Own, Receive, Send};
 use super::session::{Experiment, OURS, PEER, Session};
 use crate::stage::daemon::Daemon;
 use crate::stage::helper::Helping;
@@ -31,8 +31,8 @@ fn packet(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
         send(session, Some(&daemon))?,
         receive(session, Some(&daemon))?,
     ];
-    let idle = Idle(Own::of(Some(&daemon), OURS, PORT));
-    let holder = session.as_user(session.cores[0], &idle)?;
+    let hold = Hold::one(Own::of(Some(&daemon), OURS, PORT));
+    let holder = session.as_user(session.cores[0], &hold)?;
     let gate = Gate::of(session, &daemon)?;
     let program = [
         gate.outgoing_ns(&holder.started, PORT)?,
@@ -82,5 +82,5 @@ fn receive(session: &Session<'_>, daemon: Option<&Daemon<'_>>) -> Result<f64> {
 fn each(session: &Session<'_>, sender: Helping<Send>) -> Result<f64> {
     session.wait()?;
     let sent = sender.stop_measured()?;
-    Ok(sent.cpu_seconds * 1e9 / sent.frames.max(1) as f64)
+    Ok(sent.cpu_ns as f64 / sent.frames.max(1) as f64)
 }
