@@ -1,5 +1,5 @@
-//! What is measured: a file or folder for each subcommand of `exos bench`. Each has its options, its contenders, the results
-//! that go into JSON, and the columns that tables and pages show of them.
+//! What is measured: a file or folder for each subcommand of `exos bench`. Each has its options, its contenders, and a
+//! list of the figures that it measures, of which JSON, tables and pages come.
 //!
 //! All measure alike: cell after cell, and in each run of a cell the contenders in turn (`cells`).
 

@@ -17,7 +17,7 @@
 //! Clients are wrk, and where that is what limits, one that writes packets itself
 //! ([`packets`](crate::stage::packets)). Who had no time left is said with each result.
 //!
-//! Each group is a file, with its cells, its results and its columns; `load` is one load of one server, which two of them make,
+//! Each group is a file, with its cells and its figures; `load` is one load of one server, which two of them make,
 //! and `args` and `session` are what all of them are given.
 
 mod args;

@@ -12,8 +12,8 @@
 //!
 //! A veth takes 256 frames at a time and drops what is beyond; no batch is larger.
 //!
-//! Each group is a file, with its cells, its results and its columns; `args` and `session` are what all are given. `flood` are the ends of one direction; `socket`,
-//! `iperf3` and `dpdk` are what is compared.
+//! Each group is a file, with its figures; `cell` is what all have in common, `args` and `session` are what they are given.
+//! `flood` are the ends of one direction; `socket`, `iperf3` and `dpdk` are what is compared.
 
 mod args;
 mod cell;

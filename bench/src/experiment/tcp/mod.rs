@@ -14,9 +14,8 @@
 //!
 //! What segments and connections cost without a wire is `exos bench cost`.
 //!
-//! Each group is a file, with its cells, its results and its columns. `args` and `session` are what all groups
-//! are given, `peer` is Linux's side; `syns` and `clients` are who
-//! floods, and who is served meanwhile.
+//! Each group is a file, with its cells and its figures. `args` and `session` are what all groups are given, `peer` is
+//! Linux's side; `syns` and `clients` are who floods, and who is served meanwhile.
 
 mod args;
 mod bulk;

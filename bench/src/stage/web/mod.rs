@@ -1,7 +1,8 @@
 //! Web servers in a lab: the server on one core, its client on the other, and one load of one server.
 //!
-//! `stage` is what all stand on, `server` starts servers and `check` sees that they answer rightly; `wrk`, `exos_load` and the client of
-//! packets ([`super::packets`]) load them, the former two by a `load`, and `seen` is what they saw; `limit` is what the link could carry of such a load.
+//! `stage` is what all stand on, `server` starts servers and `check` sees that they answer rightly; `wrk`, `exos_load` and the client
+//! of packets ([`super::packets`]) load them, the former two by a `load`, and `seen` is what they saw; `limit` is what the link could
+//! carry of such a load.
 
 mod args;
 mod check;
