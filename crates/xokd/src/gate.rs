@@ -17,54 +17,46 @@
 //! Order matters where a packet could fall between two tables: a slot is complete before a grant leads to it, and no
 //! grant leads to it any more before it goes.
 
-mod bypass;
-mod checksum;
-mod generals;
+pub mod bypass;
+mod device;
+mod general_table;
+pub mod generals;
 mod groups;
+mod guards;
+mod layouts;
 mod live;
+mod load;
 mod owners;
 mod pins;
+mod remains;
 mod slots;
-mod taps;
+pub mod taps;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use exos_filter::SlotCounters;
 use exos_filter::gate::group::group_of;
 use exos_filter::gate::{
     self, AddressFlags, Bucket, Checksum, Config, Counter, FlowKey, FlowValue, Maps, Namespace,
     Share, Slot,
 };
-use exos_filter::{Program, SlotCounters};
 use exos_host::bpf::{KernelTypes, Link, Map, Prog, TcxHook, XdpMode};
 use exos_host::error::{Error, Result};
-use exos_wire::Mac;
 use exos_xok::Claim;
 
 use crate::clock::now;
 use crate::ledger::{Change, SlotId};
-use crate::limits::FILTER_INSNS_MAX;
-pub use bypass::{BypassConfig, BypassWork, MadeBypass, bypass_bytes, may_arrive_in_memory};
-pub use generals::{GeneralFilters, GeneralPrograms, GeneralWork};
+pub use device::Device;
+pub use general_table::GeneralFilters;
+use general_table::GeneralTable;
+use groups::Groups;
+use live::Live;
 pub use live::LiveFrames;
-use live::{Lending, Places};
+use owners::Owners;
 pub use pins::{TakenDown, are_private, folders, is_orphan, remove_folder};
 use pins::{attach_incoming, attach_tc};
-pub use slots::Remains;
-pub use taps::{TapPrograms, TapWork};
-
-/// The interface that a gate is put on.
-#[derive(Clone, Copy, Debug)]
-pub struct Device<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// Its number.
-    pub index: u32,
-    /// Its Ethernet address.
-    pub mac: Mac,
-    /// Its MTU, in bytes.
-    pub mtu: u32,
-}
+pub use remains::Remains;
 
 /// The gate of one interface.
 #[derive(Debug)]
@@ -76,17 +68,17 @@ pub struct Gate {
     checksum: Option<Checksum>,
     /// The network namespace, as programs find it; none where the kernel does not say.
     namespace: Option<Namespace>,
-    /// What live frames are lent with, or why they are not.
-    lending: Result<Lending>,
-    /// The programs that live frames were and are lent by.
-    places: Places,
+    live: Live,
     incoming: Link,
     mode: XdpMode,
     config: Config,
     /// The places of taps that are taken, a bit for each.
     taps: u32,
-    generals: generals::Generals,
-    owners: owners::Owners,
+    generals: GeneralTable,
+    /// How many programs the kernel was to verify for general filters.
+    filters_verified: u64,
+    groups: Groups,
+    owners: Owners,
 }
 
 impl Gate {
@@ -109,8 +101,8 @@ impl Gate {
         let fds = maps.map(|map| map.raw_fd());
         // None without `CONFIG_DEBUG_INFO_BTF`.
         let types = KernelTypes::load().ok();
-        let checksum = types.as_ref().and_then(checksum::find);
-        let namespace = types.as_ref().and_then(bypass::this_namespace);
+        let checksum = types.as_ref().and_then(layouts::checksum);
+        let namespace = types.as_ref().and_then(layouts::this_namespace);
         let load = |words: Vec<u64>, name: &str| Prog::load_classifier(&words, name);
         let out = load(gate::outgoing(&fds, checksum.as_ref()).words(), "exos_out")?;
         let from_host = load(gate::from_host(&fds).words(), "exos_host")?;
@@ -118,34 +110,30 @@ impl Gate {
         let incoming = Prog::load(&words, "exos_in", true)?;
         let (incoming, mode) = attach_incoming(&folder.join("in"), ifindex, &incoming)?;
         attach_tc(&folder.join("host"), ifindex, &from_host, TcxHook::Egress)?;
-        let mut places = Places::of_earlier(&folder);
-        let maps_and_types = (&fds, types.as_ref());
-        let lending = Lending::open(&folder, device, maps_and_types, live, &mut places);
+        let maps = Arc::new(maps);
         let mut gate = Self {
-            lending,
-            places,
+            live: Live::open(&folder, device, &maps, types.as_ref(), live)?,
             folder,
             config: Config::default(),
             taps: 0,
-            generals: generals::Generals::default(),
-            owners: owners::Owners::default(),
+            generals: GeneralTable::default(),
+            filters_verified: 0,
+            groups: Groups::new(&maps),
+            owners: Owners::default(),
             out,
             checksum,
             namespace,
             incoming,
             mode,
-            maps: Arc::new(maps),
+            maps,
         };
-        if gate.lending.is_err() {
-            gate.end_live_frames()?;
-        }
         if adopted {
             gate.config = gate.read_config()?;
             // Entered again with the grants.
             for key in gate.maps.sole_owners.keys()? {
                 gate.maps.sole_owners.delete(&key)?;
             }
-            gate.forget_other_groups()?;
+            gate.groups.forget_others()?;
         }
         gate.config.ifindex = ifindex;
         gate.config.mac = mac.0;
@@ -175,7 +163,7 @@ impl Gate {
         let members = match group_of(value.slot) {
             None => vec![(value.slot, true)],
             // Of a group that is another grant's by now nobody is known.
-            Some(number) => match self.read_group(number)?.1 {
+            Some(number) => match self.groups.read(number)?.1 {
                 group if group.grant == value.grant => groups::members_of(&group),
                 _ => Vec::new(),
             },
@@ -201,6 +189,16 @@ impl Gate {
     /// The folder of the names.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Why nobody is lent live frames; None where they are.
+    pub fn lends_no_live_frames(&self) -> Option<&Error> {
+        self.live.why_not()
+    }
+
+    /// Looks whether the device takes live frames: what is sent otherwise would be lost without a word.
+    pub fn look_at_device(&mut self) {
+        self.live.look_at_device();
     }
 
     /// What the table says of a slot.
@@ -249,14 +247,14 @@ impl Gate {
     pub fn apply(&mut self, change: &Change, members: &[(SlotId, bool)]) -> Result<()> {
         let key = flow_key(&change.claim);
         let Some(first) = change.slot else {
-            let group = self.group(&key)?;
+            let group = self.groups.of_flow(&key)?;
             self.note_owner(key, None)?;
             self.maps.flows.delete(&key.to_bytes())?;
-            return group.map_or(Ok(()), |(number, _)| self.forget_group(number));
+            return group.map_or(Ok(()), |(number, _)| self.groups.forget(number));
         };
         let slot = match members {
             [] => first,
-            members => self.set_members(&key, change.grant, members)?,
+            members => self.groups.set_members(&key, change.grant, members)?,
         };
         self.note_owner(key, Some(slot))?;
         let shape = key.shape() as u32;
@@ -318,7 +316,7 @@ impl Gate {
     /// Takes the gate off: packets are the host's again.
     pub fn close(self) -> Result<()> {
         // A program that only the daemon has is to be gone before its guard.
-        drop((self.lending, self.places));
+        drop(self.live);
         remove_folder(&self.folder).map(drop)
     }
 
@@ -344,18 +342,6 @@ pub struct FoundGrant {
     pub is_divided: bool,
     /// The slots that get packets of it, and whether they get new flows. None where there is no sense in it.
     pub members: Vec<(SlotId, bool)>,
-}
-
-/// The words of a program with a user's filters, unless there are too many of them for the verifier's time.
-fn bounded(program: &Program) -> Result<Vec<u64>> {
-    let count = program.insns().len();
-    if count > FILTER_INSNS_MAX {
-        return Err(Error::new(format!(
-            "the filter needs {count} instructions, and {FILTER_INSNS_MAX} are the most"
-        ))
-        .mend("ask for less"));
-    }
-    Ok(program.words())
 }
 
 /// A bucket of another rate, as full as it was. A new one has enough for a packet: a full one could be had again and again

@@ -13,12 +13,11 @@ use exos_filter::gate::limits::BATCH_PLACES;
 use exos_filter::gate::maps::ARRIVALS;
 use exos_filter::gate::{self, Batch, Maps, Namespace};
 use exos_filter::transmit::QUEUE_WORDS;
-use exos_host::bpf::{KernelTypes, Map, Prog};
+use exos_host::bpf::{Map, Prog};
 use exos_host::error::{Context as _, Error, Result};
-use exos_host::netns::NetNs;
 use exos_wire::ethernet;
 
-use super::{Gate, pins};
+use super::{Gate, pins, remains};
 use crate::ledger::SlotId;
 
 /// For whom the ways past an interface are made.
@@ -146,16 +145,18 @@ impl Gate {
         let memory = made.arrivals.iter().map(|map| passed(map.as_fd()));
         let memory = memory.collect::<Result<Vec<_>>>()?;
         // At last: what fails before it leaves nothing in the gate.
-        let live = self.lend_live(slot, (&made.queue, &made.frames), made.chunk_size);
+        let live = self
+            .live
+            .lend(slot, (&made.queue, &made.frames), made.chunk_size);
         let arrives = || match &made.arrivals {
             Some(arrivals) => self.maps.arrivals.set_fd(slot, arrivals.as_fd()),
             None => Ok(()),
         };
         let live = live.and_then(|live| arrives().map(|()| live));
         if let Some(live) = live.or_else(|error| {
-            let remains = self.remains();
-            let forgotten = remains.forget_secret(slot);
-            forgotten.and(remains.forget_memory(slot)).and(Err(error))
+            let forgotten = remains::forget_secret(&self.maps, slot);
+            let forgotten = forgotten.and(remains::forget_memory(&self.maps, slot));
+            forgotten.and(Err(error))
         })? {
             lent.live = live.metadata;
             lent.descriptors.extend(live.descriptors);
@@ -179,12 +180,4 @@ pub fn bypass_bytes(chunk_size: u32, with_arrivals: bool) -> u64 {
     let arrivals = u64::from(ARRIVALS.entries) * ARRIVALS.value_size as u64;
     let parts = [frames, queue, if with_arrivals { arrivals } else { 0 }];
     parts.iter().map(|bytes| bytes.next_multiple_of(4096)).sum()
-}
-
-/// The namespace that this daemon is in, as a program finds it; `None` where the kernel does not say.
-pub(super) fn this_namespace(types: &KernelTypes) -> Option<Namespace> {
-    let cast = types.function("bpf_cast_to_kern_ctx")?;
-    let member = |structure: &str, name: &str| Some(types.member(structure, name)?.offset_bits);
-    let cookie = NetNs::current().and_then(|here| here.cookie()).ok()?;
-    Namespace::from_layout(cookie, cast, member)
 }

@@ -5,39 +5,19 @@
 //! ([`Gate::put_general`]) the link of the check is opened, and programs are put in their places, what is allowed to go out
 //! last. Where that fails, which takes more than a lack of descriptors, the slot receives by no filter any more.
 
-use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use exos_filter::Filter;
-use exos_filter::gate::limits::GENERALS_MAX;
 use exos_filter::gate::{self, Checksum, Maps, SlotKind};
 use exos_host::bpf::{Map, Prog, TcxHook, TcxLink};
 use exos_host::error::{Error, Result};
 
+use super::Gate;
+use super::general_table::GeneralFilters;
+use super::load::{load_incoming, load_outgoing};
 use super::pins::{attach_tc, find_tcx};
-use super::{Gate, bounded};
 use crate::ledger::SlotId;
-
-/// What a slot has beside its exact grants.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GeneralFilters {
-    /// What comes in to it.
-    pub receive: Filter,
-    /// What it may send.
-    pub send: Filter,
-}
-
-/// The general filters of all slots, as the kernel has them.
-#[derive(Debug, Default)]
-pub(super) struct Generals {
-    /// The slot of each program, or of one that is being made; 0 for none.
-    places: [SlotId; GENERALS_MAX as usize],
-    /// What they were made of, as far as this daemon made them.
-    in_force: BTreeMap<SlotId, GeneralFilters>,
-    /// How many programs the kernel has verified for them.
-    verified: u64,
-}
 
 /// What it takes to make the programs of a slot's filters. It takes long, and is done elsewhere.
 #[derive(Debug)]
@@ -67,16 +47,14 @@ impl GeneralWork {
         let fds = self.maps.map(|map| map.raw_fd());
         let receive = |filter: Filter| -> Result<Prog> {
             let program = gate::general(&fds, self.place, &filter, self.slot);
-            let words = bounded(&program.map_err(too_large)?)?;
-            Ok(Prog::load(&words, "exos_general", true)?)
+            load_incoming(&program.map_err(too_large)?, "exos_general")
         };
         let send = |filter: Filter| -> Result<Option<Prog>> {
             if filter.is_nothing() {
                 return Ok(None);
             }
             let program = gate::outgoing_general(&fds, self.checksum.as_ref(), &filter);
-            let words = bounded(&program.map_err(too_large)?)?;
-            Ok(Some(Prog::load_classifier(&words, "exos_out_own")?))
+            load_outgoing(&program.map_err(too_large)?, "exos_out_own").map(Some)
         };
         Ok(GeneralPrograms {
             place: self.place,
@@ -101,7 +79,7 @@ impl Gate {
         id: SlotId,
         filters: &GeneralFilters,
     ) -> Result<Option<GeneralWork>> {
-        let before = self.generals.in_force.get(&id);
+        let before = self.generals.in_force(id);
         if before == Some(filters) {
             return Ok(None);
         }
@@ -114,9 +92,8 @@ impl Gate {
         let send = send.filter(|_| is_checked);
         let verified = [&receive, &send].into_iter().flatten();
         let verified = verified.filter(|filter| !filter.is_nothing()).count();
-        let place = self.place_of(id)?;
-        self.generals.verified += verified as u64;
-        self.generals.places[place as usize] = id;
+        let place = self.generals.take_place(id)?;
+        self.filters_verified += verified as u64;
         Ok(Some(GeneralWork {
             maps: Arc::clone(&self.maps),
             checksum: self.checksum,
@@ -147,7 +124,7 @@ impl Gate {
             self.clear_general(id)?;
             return Err(error);
         }
-        self.generals.in_force.insert(id, filters.clone());
+        self.generals.put_in_force(id, filters.clone());
         Ok(())
     }
 
@@ -160,21 +137,17 @@ impl Gate {
 
     /// Clears the places of programs that nobody was found for: of slots that an earlier daemon had.
     pub fn forget_generals(&mut self) -> Result<()> {
-        for at in 0..GENERALS_MAX {
-            if self.generals.places[at as usize] == 0 {
-                self.maps.generals.clear(at)?;
-            }
+        for place in self.generals.free_places() {
+            self.maps.generals.clear(place)?;
         }
         self.count_generals()
     }
 
     /// Has a slot that goes receive by no filter any more.
     pub fn clear_general(&mut self, id: SlotId) -> Result<()> {
-        self.generals.in_force.remove(&id);
-        let place = self.generals.places.iter().position(|slot| *slot == id);
-        if let Some(at) = place {
-            self.maps.generals.clear(at as u32)?;
-            self.generals.places[at] = 0;
+        if let Some(place) = self.generals.end(id) {
+            self.maps.generals.clear(place)?;
+            self.generals.free(place);
             self.count_generals()?;
         }
         Ok(())
@@ -182,16 +155,7 @@ impl Gate {
 
     /// How many programs the kernel was to verify for filters.
     pub fn filters_verified(&self) -> u64 {
-        self.generals.verified
-    }
-
-    /// The place of a slot's program, or one for it.
-    fn place_of(&self, id: SlotId) -> Result<u32> {
-        let places = &self.generals.places;
-        let taken = places.iter().position(|slot| *slot == id);
-        let free = || places.iter().position(|slot| *slot == 0);
-        let place = taken.or_else(free).map(|at| at as u32);
-        place.ok_or_else(|| Error::new("all places of general filters are taken"))
+        self.filters_verified
     }
 
     fn put_receiving(&mut self, place: u32, program: &Prog) -> Result<()> {
@@ -200,8 +164,7 @@ impl Gate {
     }
 
     fn count_generals(&mut self) -> Result<()> {
-        let places = self.generals.places.iter();
-        self.config.generals = places.filter(|slot| **slot != 0).count() as u32;
+        self.config.generals = self.generals.taken();
         self.write_config()
     }
 

@@ -4,17 +4,32 @@
 //! others, give or take one, and that no more of them change hands than must. The kernel's tables are all there is of it: a
 //! daemon that starts finds who is in a group in them.
 
+use std::sync::Arc;
+
 use exos_filter::gate::group::{BUCKETS, GROUP, MEMBERS_MAX, group_of};
 use exos_filter::gate::limits::GROUPS_MAX;
-use exos_filter::gate::{FlowKey, FlowValue, Group, Member};
+use exos_filter::gate::{FlowKey, FlowValue, Group, Maps, Member};
+use exos_host::bpf::Map;
 use exos_host::error::{Error, Result};
 
-use super::Gate;
 use crate::clock::now;
 use crate::ledger::SlotId;
 use crate::random::random;
 
-impl Gate {
+/// The groups of one gate.
+#[derive(Debug)]
+pub(super) struct Groups {
+    maps: Arc<Maps<Map>>,
+}
+
+impl Groups {
+    /// Of the gate with these maps.
+    pub(super) fn new(maps: &Arc<Maps<Map>>) -> Self {
+        Self {
+            maps: Arc::clone(maps),
+        }
+    }
+
     /// Divides the packets of a grant among these slots, of which some get new flows. Returns what its entry leads to.
     pub(super) fn set_members(
         &self,
@@ -22,36 +37,36 @@ impl Gate {
         grant: u32,
         members: &[(SlotId, bool)],
     ) -> Result<u32> {
-        let (number, mut group) = match self.group_of_grant(flow, grant)? {
+        let (number, mut group) = match self.of_grant(flow, grant)? {
             Some(found) => found,
-            None => self.free_group(grant)?,
+            None => self.free(grant)?,
         };
         deal(&mut group, members, now().as_nanos() as u64);
-        self.write_group(number, &group)?;
+        self.write(number, &group)?;
         Ok(GROUP | number)
     }
 
     /// The group that a flow leads to.
-    pub(super) fn group(&self, flow: &FlowKey) -> Result<Option<(u32, Group)>> {
+    pub(super) fn of_flow(&self, flow: &FlowKey) -> Result<Option<(u32, Group)>> {
         let value = self.maps.flows.lookup(&flow.to_bytes())?;
         let value = value.and_then(|value| FlowValue::from_bytes(&value));
         let number = value.and_then(|value| group_of(value.slot));
-        number.map_or(Ok(None), |number| self.read_group(number).map(Some))
+        number.map_or(Ok(None), |number| self.read(number).map(Some))
     }
 
     /// Nothing leads to a group any more.
-    pub(super) fn forget_group(&self, number: u32) -> Result<()> {
-        self.write_group(number, &Group::default())
+    pub(super) fn forget(&self, number: u32) -> Result<()> {
+        self.write(number, &Group::default())
     }
 
-    fn group_of_grant(&self, flow: &FlowKey, grant: u32) -> Result<Option<(u32, Group)>> {
-        let found = self.group(flow)?;
+    fn of_grant(&self, flow: &FlowKey, grant: u32) -> Result<Option<(u32, Group)>> {
+        let found = self.of_flow(flow)?;
         Ok(found.filter(|(_, group)| group.grant == grant))
     }
 
-    fn free_group(&self, grant: u32) -> Result<(u32, Group)> {
+    fn free(&self, grant: u32) -> Result<(u32, Group)> {
         for number in 0..GROUPS_MAX {
-            if self.read_group(number)?.1.grant == 0 {
+            if self.read(number)?.1.grant == 0 {
                 let seed = u64::from_ne_bytes(random());
                 let group = Group {
                     seed,
@@ -65,7 +80,7 @@ impl Gate {
     }
 
     /// Takes down groups that no flow leads to: a daemon may have ended between the two.
-    pub(super) fn forget_other_groups(&self) -> Result<()> {
+    pub(super) fn forget_others(&self) -> Result<()> {
         let mut led = [false; GROUPS_MAX as usize];
         for key in self.maps.flows.keys()? {
             let value = self.maps.flows.lookup(&key)?;
@@ -75,16 +90,16 @@ impl Gate {
             }
         }
         let mut others = (0..GROUPS_MAX).filter(|number| !led[*number as usize]);
-        others.try_for_each(|number| self.forget_group(number))
+        others.try_for_each(|number| self.forget(number))
     }
 
-    pub(super) fn read_group(&self, number: u32) -> Result<(u32, Group)> {
+    pub(super) fn read(&self, number: u32) -> Result<(u32, Group)> {
         let bytes = self.maps.groups.lookup(&number.to_ne_bytes())?;
         let group = bytes.and_then(|bytes| Group::from_bytes(&bytes));
         Ok((number, group.unwrap_or_default()))
     }
 
-    fn write_group(&self, number: u32, group: &Group) -> Result<()> {
+    fn write(&self, number: u32, group: &Group) -> Result<()> {
         let key = number.to_ne_bytes();
         self.maps.groups.update(&key, &group.to_bytes())
     }

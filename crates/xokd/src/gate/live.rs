@@ -7,27 +7,26 @@
 //! live         the program; a successor of the same version lends it on
 //! guard<ID>    the kernel asks who attaches XDP programs, as long as somebody may have the one of this number
 //! ```
-//!
-//! A guard stays when the gate is taken down and somebody has its program still. The next daemon here, or `--clean`, takes it away
-//! when nobody has.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use exos_filter::gate::limits::SLOTS;
 use exos_filter::gate::maps::{FRAMES, SECRET_LEN};
-use exos_filter::gate::{self, MapFds, Origin, metadata};
+use exos_filter::gate::{self, MapFds, Maps, Origin, metadata};
 use exos_filter::guard::{ANSWER, FUNCTION, GuardLayout, QUESTION, guard};
-use exos_host::bpf::{KernelTypes, Map, Nowhere, Prog, Question, prog_exists, refusal_to_attach};
+use exos_host::bpf::{KernelTypes, Map, Nowhere, Prog, Question, refusal_to_attach};
 use exos_host::error::{Context as _, Error, Result};
 use exos_host::netlink::Netdev;
 use exos_host::netns::NetNs;
 use exos_host::sysfs::Sysfs;
 use exos_wire::ethernet;
 
-use super::{Device, Gate};
+use super::device::Device;
+use super::pins::are_private;
+use super::{guards, remains};
 use crate::ledger::SlotId;
 use crate::random::random;
 
@@ -43,16 +42,23 @@ pub enum LiveFrames {
     Never,
 }
 
-/// The name of the program, and what those of guards begin with.
+/// The name of the program.
 const NAME: &str = "live";
-const GUARD: &str = "guard";
 
-/// How long a program that was let go may be there still: the kernel forgets names when no processor looks at them any more.
-const LINGERS: Duration = Duration::from_millis(200);
+/// Live frames through one gate.
+#[derive(Debug)]
+pub(super) struct Live {
+    /// What they are lent with, or why they are not.
+    lending: Result<Lending>,
+    /// Has the programs that they were and are lent by stay in the kernel's dispatcher.
+    _places: Places,
+    ifindex: u32,
+    maps: Arc<Maps<Map>>,
+}
 
 /// What live frames are lent with.
 #[derive(Debug)]
-pub(super) struct Lending {
+struct Lending {
     program: Prog,
     netdev: Netdev,
     /// How many frames the device has dropped.
@@ -64,13 +70,13 @@ pub(super) struct Lending {
 /// Programs that somebody may have, each in a place where it receives nothing: a run of one that is in no place has the
 /// kernel patch its text, and others wait.
 #[derive(Debug, Default)]
-pub(super) struct Places(Vec<Nowhere>);
+struct Places(Vec<Nowhere>);
 
 impl Places {
     /// Of all that an earlier daemon lent here, as far as somebody has them. Guards of others go.
-    pub(super) fn of_earlier(folder: &Path) -> Self {
+    fn of_earlier(folder: &Path) -> Self {
         let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let lent = |name: &Path| match guarded(name) {
+        let lent = |name: &Path| match guards::guarded(name) {
             Some(id) => match Prog::by_id(id) {
                 Ok(Some(program)) => Some(program),
                 Ok(None) => std::fs::remove_file(name).ok().and(None),
@@ -104,7 +110,7 @@ impl Lending {
     /// # Errors
     ///
     /// Why it cannot be lent.
-    pub(super) fn open(
+    fn open(
         folder: &Path,
         device: &Device<'_>,
         (fds, types): (&MapFds, Option<&KernelTypes>),
@@ -114,7 +120,7 @@ impl Lending {
         if who == LiveFrames::Never {
             return Err(Error::new("they are turned off (--live-frames)"));
         }
-        if who == LiveFrames::Guarded && super::are_private() {
+        if who == LiveFrames::Guarded && are_private() {
             return Err(Error::new(
                 "/sys/fs/bpf is of this mount namespace alone, and their guard would end with the daemon",
             )
@@ -157,7 +163,7 @@ impl Lending {
             }
         }
         if let Some(guard) = guard {
-            let name = folder.join(format!("{GUARD}{}", program.info()?.id));
+            let name = guards::name_of(folder, program.info()?.id);
             if !name.exists() {
                 guard.pin(&name)?;
             }
@@ -201,15 +207,39 @@ pub(super) struct LentLive {
     pub(super) descriptors: [OwnedFd; 2],
 }
 
-impl Gate {
+impl Live {
+    /// Has live frames sent through this gate, where that can be. Where it cannot, nobody sends any more, not even those whom
+    /// an earlier daemon lent them.
+    pub(super) fn open(
+        folder: &Path,
+        device: &Device<'_>,
+        maps: &Arc<Maps<Map>>,
+        types: Option<&KernelTypes>,
+        who: LiveFrames,
+    ) -> Result<Self> {
+        let mut places = Places::of_earlier(folder);
+        let fds = maps.map(|map| map.raw_fd());
+        let live = Self {
+            lending: Lending::open(folder, device, (&fds, types), who, &mut places),
+            _places: places,
+            ifindex: device.index,
+            maps: Arc::clone(maps),
+        };
+        if live.lending.is_err() {
+            live.maps.wire.delete(&0_u32.to_ne_bytes())?;
+            (0..SLOTS).try_for_each(|slot| remains::forget_secret(&live.maps, slot))?;
+        }
+        Ok(live)
+    }
+
     /// Why nobody is lent live frames; None where they are.
-    pub fn lends_no_live_frames(&self) -> Option<&Error> {
+    pub(super) fn why_not(&self) -> Option<&Error> {
         self.lending.as_ref().err()
     }
 
     /// Looks whether the device takes live frames: what is sent otherwise would be lost without a word.
-    pub fn look_at_device(&mut self) {
-        let ifindex = self.config.ifindex;
+    pub(super) fn look_at_device(&mut self) {
+        let ifindex = self.ifindex;
         let Ok(lending) = &mut self.lending else {
             return;
         };
@@ -221,7 +251,7 @@ impl Gate {
     }
 
     /// Lets a slot's holder send live frames out of this memory; None where nobody does, or where it is not like others'.
-    pub(super) fn lend_live(
+    pub(super) fn lend(
         &self,
         slot: SlotId,
         (queue, frames): (&Map, &Map),
@@ -251,47 +281,4 @@ impl Gate {
             descriptors,
         }))
     }
-
-    /// Nobody sends live frames any more, too who was lent them by an earlier daemon.
-    pub(super) fn end_live_frames(&self) -> Result<()> {
-        self.maps.wire.delete(&0_u32.to_ne_bytes())?;
-        let mut slots = 0..SLOTS;
-        let remains = self.remains();
-        slots.try_for_each(|slot| remains.forget_secret(slot))
-    }
-}
-
-/// Whether a name is that of a guard; then the number of the program that somebody may have.
-fn guarded(name: &Path) -> Option<u32> {
-    name.file_name()?
-        .to_str()?
-        .strip_prefix(GUARD)?
-        .parse()
-        .ok()
-}
-
-/// Takes away a name of the gate that is to go, but for guards of programs which somebody has: whether it did.
-pub(super) fn remove_name(name: &Path) -> Result<bool> {
-    if guarded(name).is_some_and(|id| !goes(id)) {
-        return Ok(false);
-    }
-    std::fs::remove_file(name).context(|| format!("cannot remove {}", name.display()))?;
-    Ok(true)
-}
-
-/// Whether nobody has a program any more, or will in a moment.
-fn goes(program: u32) -> bool {
-    let until = Instant::now() + LINGERS;
-    while prog_exists(program).unwrap_or(true) {
-        if Instant::now() > until {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    true
-}
-
-/// The order in which names go: a guard behind the program that it is there for.
-pub(super) fn is_guard(name: &Path) -> bool {
-    guarded(name).is_some()
 }

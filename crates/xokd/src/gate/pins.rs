@@ -15,7 +15,7 @@ use exos_host::error::{Context as _, Error, Result};
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 
-use super::live;
+use super::guards;
 
 /// Where names are kept.
 const BPFFS: &str = "/sys/fs/bpf";
@@ -77,10 +77,10 @@ pub fn remove_folder(folder: &Path) -> Result<TakenDown> {
     forget_slots(folder);
     // The links first: without them no packet meets a table that is half gone.
     let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    names.sort_by_key(|name| (live::is_guard(name), !is_link(name)));
+    names.sort_by_key(|name| (guards::is_guard(name), !is_link(name)));
     let mut removed = Vec::new();
     for name in names {
-        removed.push(live::remove_name(&name)?);
+        removed.push(guards::remove_name(&name)?);
     }
     let whole = !removed.contains(&false);
     if whole {

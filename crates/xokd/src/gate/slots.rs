@@ -13,17 +13,16 @@
 //! in `slots` before anything else, and in `by_ifindex` and `queue_owner` before anything that only they tell of.
 
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use exos_filter::gate::limits::{QUEUES_MAX, SLOTS};
-use exos_filter::gate::maps::SECRET_LEN;
-use exos_filter::gate::{Maps, Slot, SlotKind};
-use exos_host::bpf::{Link, Map, TcxHook};
+use exos_filter::gate::{Slot, SlotKind};
+use exos_host::bpf::{Link, TcxHook};
 use exos_host::error::Result;
 
 use super::Gate;
 use super::pins::attach_tc;
+use super::remains::{Remains, check_name, forget_memory, forget_secret, ring_name};
 use crate::ledger::SlotId;
 
 impl Gate {
@@ -57,9 +56,8 @@ impl Gate {
     fn enter_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
         let key = id.to_ne_bytes();
         // That of the number's last holder, should it be there still.
-        let remains = self.remains();
-        remains.forget_secret(id)?;
-        remains.forget_memory(id)?;
+        forget_secret(&self.maps, id)?;
+        forget_memory(&self.maps, id)?;
         if slot.kind != SlotKind::Daemon {
             // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
             let zeros = vec![0; self.maps.counters.user_value_size()];
@@ -93,11 +91,7 @@ impl Gate {
 
     /// Where slots' remains are.
     pub fn remains(&self) -> Remains {
-        Remains {
-            ifindex: self.config.ifindex,
-            folder: self.folder.clone(),
-            maps: Arc::clone(&self.maps),
-        }
+        Remains::new(self.config.ifindex, &self.folder, &self.maps)
     }
 
     /// Forgets that an interface is a slot's.
@@ -168,66 +162,6 @@ impl Gate {
     pub(super) fn check_name(&self, id: SlotId) -> PathBuf {
         check_name(&self.folder, id)
     }
-}
-
-/// Where what is left of slots that are closed is found.
-#[derive(Debug)]
-pub struct Remains {
-    ifindex: u32,
-    folder: PathBuf,
-    maps: Arc<Maps<Map>>,
-}
-
-impl Remains {
-    /// The number of the interface.
-    pub fn ifindex(&self) -> u32 {
-        self.ifindex
-    }
-
-    /// Empties a slot's entry, and has nobody send for it.
-    fn empty(&self, id: SlotId) -> Result<()> {
-        let key = id.to_ne_bytes();
-        let entry = self.maps.slots.update(&key, &Slot::default().to_bytes());
-        self.forget_secret(id).and(entry)
-    }
-
-    /// Nobody sends live frames for the slot any more.
-    pub(super) fn forget_secret(&self, id: SlotId) -> Result<()> {
-        let nobodys = [0; SECRET_LEN + 8];
-        self.maps.secrets.update(&id.to_ne_bytes(), &nobodys)
-    }
-
-    /// Empties the entry of a slot, should closing it have failed, takes off its links, and lets go of its memory. Its pair must be gone: what comes out of it is to
-    /// be checked.
-    pub fn forget(&self, id: SlotId) -> Result<()> {
-        let emptied = self.empty(id);
-        for name in [check_name(&self.folder, id), ring_name(&self.folder, id)] {
-            let _ = std::fs::remove_file(name);
-        }
-        let port = self.maps.ports.delete(&id.to_ne_bytes()).map(drop);
-        emptied.and(port).and(self.forget_memory(id))
-    }
-
-    /// Lets go of all memory that a slot has in the packet path. Where there is none it is not tried: each try waits for the
-    /// kernel's grace period, until no processor uses the table any more.
-    pub(super) fn forget_memory(&self, id: SlotId) -> Result<()> {
-        let maps = [&self.maps.arrivals, &self.maps.queues, &self.maps.frames];
-        let forgotten = maps.map(|map| match map.lookup(&id.to_ne_bytes())? {
-            Some(_) => map.clear(id).map(drop),
-            None => Ok(()),
-        });
-        forgotten.into_iter().collect()
-    }
-}
-
-/// Where the XDP link of a slot's ring is pinned.
-fn ring_name(folder: &Path, id: SlotId) -> PathBuf {
-    folder.join(format!("slot{id}-ring"))
-}
-
-/// Where the link of the check of what a slot sends is pinned.
-fn check_name(folder: &Path, id: SlotId) -> PathBuf {
-    folder.join(format!("slot{id}-out"))
 }
 
 fn number(bytes: Vec<u8>) -> Option<u32> {

@@ -12,7 +12,8 @@ use exos_filter::gate::{self, Maps};
 use exos_host::bpf::{Map, Prog};
 use exos_host::error::{Error, Result};
 
-use super::{Gate, bounded};
+use super::Gate;
+use super::load::{load_incoming, load_outgoing};
 
 /// What it takes to make a tap's programs for a gate.
 #[derive(Debug)]
@@ -32,8 +33,8 @@ impl TapWork {
             Error::new("the filter is too long for a program of the kernel").mend("ask for less")
         })?;
         // An entry of a program array must be as the programs that call it: for packets in fragments too.
-        let incoming = Prog::load(&bounded(&incoming)?, "exos_tap_in", true)?;
-        let outgoing = Prog::load_classifier(&bounded(&outgoing)?, "exos_tap_out")?;
+        let incoming = load_incoming(&incoming, "exos_tap_in")?;
+        let outgoing = load_outgoing(&outgoing, "exos_tap_out")?;
         Ok(TapPrograms([incoming, outgoing]))
     }
 }

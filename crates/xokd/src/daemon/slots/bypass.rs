@@ -14,7 +14,7 @@ use exos_xok::message::{Answer, Refusal};
 use super::super::Daemon;
 use super::super::answers::{Answered, Asked, Refused, refuse};
 use super::super::work::End;
-use crate::gate::{BypassConfig, MadeBypass, bypass_bytes, may_arrive_in_memory};
+use crate::gate::bypass::{BypassConfig, MadeBypass, bypass_bytes, may_arrive_in_memory};
 use crate::ledger::SlotId;
 
 impl Daemon {

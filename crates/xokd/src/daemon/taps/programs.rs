@@ -13,7 +13,7 @@ use crate::daemon::Daemon;
 use crate::daemon::answers::{Asked, Refused, refuse};
 use crate::daemon::generals::check_words;
 use crate::daemon::work::End;
-use crate::gate::TapPrograms;
+use crate::gate::taps::TapPrograms;
 use crate::interface::Interface;
 
 impl Daemon {
