@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use exos_host::Error;
-use exos_host::caps::{self, CapabilitySet};
+use exos_host::caps;
 use exos_host::error::Result;
 use exos_host::ethtool::STOP_MERGING;
 use exos_host::netns::NetNs;
@@ -102,15 +102,9 @@ const SINGLE_SEGMENTS: &str = "programs send segments one by one, which takes mo
 
 const POLICY: &str = "/etc/exos/xokd.toml";
 
-/// What it takes, and what for.
-const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN
-    .union(CapabilitySet::NET_RAW)
-    .union(CapabilitySet::BPF)
-    .union(CapabilitySet::SYS_ADMIN);
-
 /// Runs the daemon until it is told to stop.
 pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
-    caps::require(NEEDED, "share an interface")?;
+    caps::require(confinement::NEEDED, "share an interface")?;
     if let Some(name) = &args.namespace {
         NetNs::open(name)?.enter()?;
     }
@@ -204,7 +198,7 @@ impl DaemonArgs {
                 "give --interface NAME --address ADDRESS/PREFIX, or write {POLICY}"
             )));
         }
-        policy::read(&file).map_err(|e| Error::new(e.to_string()))
+        policy::file::read(&file).map_err(|e| Error::new(e.to_string()))
     }
 }
 
@@ -250,7 +244,7 @@ fn say_what_it_does(daemon: &Daemon, args: &DaemonArgs) {
 
 fn rate(text: &str) -> std::result::Result<u64, String> {
     let wrong = || format!("{text:?} is not understood; write for example 1gbit");
-    policy::parse_rate(text).ok_or_else(wrong)
+    policy::file::parse_rate(text).ok_or_else(wrong)
 }
 
 fn user(text: &str) -> std::result::Result<u32, String> {

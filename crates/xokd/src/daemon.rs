@@ -37,10 +37,9 @@ use exos_xok::message::{Farewell, Notice};
 use attachment::Attachment;
 use host::Host;
 use leftovers::Leftovers;
-use quotas::{Rates, Reports, Resolves, TimeWaits};
+use quotas::{Charge, Rates, Reports, Resolves, TimeWaits};
 use slots::Removals;
 use taps::Taps;
-use work::FilterWorker;
 
 use crate::clock::{Now, now};
 use crate::gate::LiveFrames;
@@ -50,8 +49,9 @@ use crate::limits::REATTACH_TIME;
 use crate::policy::Policy;
 use crate::random::random;
 use crate::reservations::Reservations;
-use crate::server::{Server, Turns};
+use crate::server::{Server, Turns, User};
 use crate::tables::Tables;
+use crate::worker::Worker;
 
 /// What to serve, and where to listen.
 #[derive(Clone, Debug)]
@@ -91,7 +91,8 @@ pub struct Daemon {
     time_waits: TimeWaits,
     resolves: Resolves,
     rates: Rates,
-    worker: FilterWorker,
+    /// What compiles and verifies programs for users, and reads their filters.
+    worker: Worker<(User, Charge), End>,
     /// Numbers changes of filters.
     last_change: u64,
     /// When queues of interfaces were given back.
@@ -100,6 +101,10 @@ pub struct Daemon {
     counted: Now,
     replaced: bool,
 }
+
+/// What the loop does when something that was done beside it is done: by then the one that it was for may have gone, and
+/// policy may say something else.
+type End = Box<dyn FnOnce(&mut Daemon) + Send>;
 
 impl Daemon {
     /// Takes the interfaces and listens.
@@ -130,7 +135,7 @@ impl Daemon {
             time_waits: TimeWaits::default(),
             resolves: Resolves::default(),
             rates: Rates::default(),
-            worker: FilterWorker::new()?,
+            worker: Worker::new()?,
             last_change: 0,
             given_back: BTreeMap::new(),
             started: now(),

@@ -6,7 +6,7 @@
 //!
 //! Read in this order:
 //!
-//! - [`policy`]: who may do what, from a file;
+//! - [`policy`]: who may do what, from a file; [`pool`]: how much there is for users whom it knows well or not;
 //! - [`ledger`]: who owns what, pure, with the one rule that granting never takes a packet from another owner;
 //! - [`server`]: the socket, and everybody on it;
 //! - [`slot`] and [`gate`]: what a program gets in the kernel, and the tables that say whose packets are whose;
@@ -26,6 +26,7 @@ pub mod ledger;
 pub mod limits;
 pub mod neighbours;
 pub mod policy;
+pub mod pool;
 mod random;
 pub mod reservations;
 pub mod responder;

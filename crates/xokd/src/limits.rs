@@ -5,7 +5,7 @@ use std::time::Duration;
 use exos_filter::gate::limits::{GENERALS_MAX, GROUPS_MAX, SLOTS, TAPS_MAX};
 use exos_xok::limits::{SLOTS_MAX, TABLE_GRANTS};
 
-use crate::policy::{Pool, Standing};
+use crate::pool::{Pool, Standing};
 
 /// Connections. Each costs two descriptors and a few hundred bytes; a slot needs one, and lookers-on (`exos top`,
 /// `exos dump`) some more: of each standing there are as many as programs, and 64 for them. Whom a rule names finds more left
@@ -46,10 +46,6 @@ pub const MEMORY_PER_USER: u64 = 64 << 20;
 
 /// Grants of one user: the reach is 10,000 exact ones.
 pub const GRANTS_PER_USER_MAX: usize = 12_000;
-
-/// A user has this many times as many grants as are left for users like them at most: three quarters, the next three
-/// quarters of the rest. So the first may have its 12,000, and each that comes later finds some.
-pub const PART_OF_LEFT_MAX: usize = 3;
 
 /// Identifiers of echo requests of one user, on all addresses. Where an address is the host's, too, the host's own echo
 /// requests of these identifiers may be lost.

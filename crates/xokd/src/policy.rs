@@ -7,7 +7,7 @@
 //! An error names the file and the line and says what to write there; a refusal names the rule that would be
 //! needed. Nothing here looks at the machine except for the names of users and groups.
 
-mod file;
+pub mod file;
 mod restart;
 mod standing;
 
@@ -23,8 +23,6 @@ use exos_xok::{Claim, Protocol};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{COMPARISON_STEPS_MAX, MEMORY_PER_USER, PROGRAMS_PER_USER, UNPRIVILEGED_PORT};
-pub use file::{parse_rate, read};
-pub use standing::{Pool, Standing};
 
 /// What the file says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -10,7 +10,8 @@
 //! by the kernel where it can ([`closing`]), and end the connection elsewhere: none are asked for.
 
 mod closing;
-mod newcomers;
+mod ids;
+pub mod newcomers;
 mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -31,14 +32,12 @@ use rustix::net::{
 
 use crate::clock::Now;
 use crate::limits::{ANSWERS_WAITING_MAX, HELLO_TIME, NEWCOMERS_WAITING_MAX};
-use crate::policy::{Standing, Who};
+use crate::policy::Who;
+use crate::pool::Standing;
 
 use closing::{Closing, Next};
-pub use newcomers::{Awaited, Guests};
-pub use turns::{Turn, Turns, User, goes_on};
-
-/// Names a connection as long as the daemon runs.
-pub type ConnectionId = u64;
+pub use ids::{ConnectionId, User};
+pub use turns::{Turn, Turns, goes_on};
 
 /// Why a connection was ended, by us or by its program. The names are those of the counters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -19,7 +19,11 @@ use exos_host::error::Result;
 use exos_host::seccomp::{self, Guard};
 use libc::c_long;
 
-use super::NEEDED;
+/// The capabilities that the daemon needs to start with.
+pub(super) const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::BPF)
+    .union(CapabilitySet::SYS_ADMIN);
 
 /// For the life of the process.
 pub(super) fn confine() -> Result<()> {

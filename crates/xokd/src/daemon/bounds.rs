@@ -15,8 +15,10 @@ use crate::ledger::SlotId;
 use crate::limits::{
     CHUNKS_DEFAULT, CONNECTIONS_BESIDE, CONNECTIONS_PER_USER_MAX, MEMORY_UNNAMED, PROGRAMS,
 };
-use crate::policy::{Policy, Rule, Standing, Who};
-use crate::server::{Awaited, ConnectionId, Guests, User};
+use crate::policy::{Policy, Rule, Who};
+use crate::pool::Standing;
+use crate::server::newcomers::{Awaited, Guests};
+use crate::server::{ConnectionId, User};
 
 /// How many programs, and how much memory.
 #[derive(Clone, Copy, Default)]

@@ -6,7 +6,7 @@ mod reports;
 mod resolving;
 mod time_wait;
 
-pub(super) use rates::Rates;
+pub(super) use rates::{Charge, Rates};
 pub(super) use reports::Reports;
 pub(super) use resolving::Resolves;
 pub(super) use time_wait::TimeWaits;

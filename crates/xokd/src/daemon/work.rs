@@ -1,29 +1,13 @@
 //! What is done beside the loop for filters and places: begun here, ended here.
 //!
-//! A thing that takes long is a closure for the [`Worker`]. It returns what the loop is to do with what came of it, in a turn
-//! of the daemon: by then the one that it was for may have gone, and policy may say something else.
+//! A thing that takes long is a closure for the [`Worker`](crate::worker::Worker). It returns what the loop is to do with what
+//! came of it ([`End`]), in a turn of the daemon.
 
-use super::Daemon;
+use super::quotas::Charge;
+use super::{Daemon, End};
 use crate::clock::now;
 use crate::server::User;
-use crate::worker::{Job, Worker};
-
-/// What the loop does when something is done.
-pub(super) type End = Box<dyn FnOnce(&mut Daemon) + Send>;
-
-/// How a user is charged for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Charge {
-    /// For a filter that was asked for, and so paid for the usual time: for what it took beyond that.
-    Beyond,
-    /// For a filter, for other reasons: for all of it.
-    Whole,
-    /// For a place: how many of these a user has is counted as it attaches.
-    Nothing,
-}
-
-/// The thread that filters are read on, and that programs for users are compiled and verified on.
-pub(super) type FilterWorker = Worker<(User, Charge), End>;
+use crate::worker::Job;
 
 impl Daemon {
     /// Has something done for a user that has asked for it, or for the daemon itself.
@@ -54,11 +38,8 @@ impl Daemon {
     /// Ends what is done, and goes on with what is next.
     pub(super) fn serve_worker(&mut self) {
         while let Some(done) = self.worker.done() {
-            if let Some((user, charge)) = done.owner
-                && charge != Charge::Nothing
-            {
-                let is_paid = charge == Charge::Beyond;
-                self.rates.charge_filter(user, done.took, is_paid);
+            if let Some((user, charge)) = done.owner {
+                self.rates.charge(user, done.took, charge);
             }
             (done.made)(self);
             self.forget_cut();

@@ -20,7 +20,8 @@ use super::successors::{Awaited, Successors};
 use super::tickets::Tickets;
 use crate::clock::Now;
 use crate::limits::{NOBODY, PORTS_BESIDE_FILTERS};
-use crate::policy::{Standing, Who};
+use crate::policy::Who;
+use crate::pool::Standing;
 
 /// The books.
 pub struct Ledger {

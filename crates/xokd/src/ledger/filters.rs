@@ -10,7 +10,7 @@ use super::denied::Denied;
 use super::generals::General;
 use super::grant::SlotId;
 use crate::limits::{FILTERING, FILTERING_PER_USER_MAX, FILTERS_PER_SLOT_MAX};
-use crate::policy::Standing;
+use crate::pool::Standing;
 
 impl Ledger {
     /// Grants a filter.

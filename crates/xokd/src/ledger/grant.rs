@@ -7,7 +7,8 @@ use std::rc::Rc;
 use exos_xok::Claim;
 use exos_xok::message::GrantId;
 
-use crate::policy::{Standing, Who};
+use crate::policy::Who;
+use crate::pool::Standing;
 
 /// The number of a program's place.
 pub type SlotId = u32;

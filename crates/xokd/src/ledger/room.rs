@@ -7,7 +7,7 @@ use super::grant::Owner;
 use crate::limits::{
     DIVIDED, DIVIDED_PER_USER_MAX, ECHOES, ECHOES_PER_USER_MAX, GRANTS, GRANTS_PER_USER_MAX,
 };
-use crate::policy::{Pool, Standing};
+use crate::pool::{Pool, Standing};
 
 /// Who has some, and how many.
 pub(super) type Taken<'a> = (&'a Owner, usize);

@@ -12,7 +12,8 @@ use exos_xok::{Claim, Endpoint, Protocol};
 
 use super::*;
 use crate::clock::Now;
-use crate::policy::{Standing, Who};
+use crate::policy::Who;
+use crate::pool::Standing;
 
 mod bounds;
 mod divided;

@@ -24,7 +24,8 @@ use crate::clock::Now;
 use crate::limits::{
     ACCEPT_PAUSE, CONNECTIONS, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME, SLOTLESS_TIME,
 };
-use crate::policy::{Standing, Who};
+use crate::policy::Who;
+use crate::pool::Standing;
 
 /// What is known of connections elsewhere.
 pub trait Guests {

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use exos_xok::message::{Answer, Farewell, FromDaemon, Notice, VERSION};
 use rustix::net::SocketAddrUnix;
 
+use super::newcomers::{Awaited, Guests};
 use super::*;
 use crate::limits::{
     CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME, SLOTLESS_TIME,

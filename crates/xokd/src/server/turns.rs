@@ -11,10 +11,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::ConnectionId;
+use super::ids::{ConnectionId, User};
 use crate::clock::Now;
 use crate::limits::{MESSAGES_PER_TURN, STANDING_TURN_TIME, TURN_TIME};
-use crate::policy::Standing;
+use crate::pool::Standing;
 
 /// What is left of a user's turn. It ends by whichever comes first: messages, so that many small ones do not keep the
 /// others waiting, or time, so that a large one is the last. The others wait for one large one at most.
@@ -39,9 +39,6 @@ impl Turn {
         self.messages > 0 && now < self.until
     }
 }
-
-/// A user as the policy knows them: one whose connections are of different groups may be two.
-pub type User = (Standing, u32);
 
 /// Whether more users of a standing are heard in a turn of the daemon that came to them at `begun`.
 pub fn goes_on(standing: Standing, begun: Now, now: Now) -> bool {

@@ -20,7 +20,7 @@ use crate::limits::{
     ATTACH_EVERY, ATTACHES_AT_ONCE, ATTACHES_OF_MANY, FILTER_EVERY, FILTER_TIME_PART,
     FILTERS_AT_ONCE, FILTERS_OF_MANY,
 };
-use crate::policy::Standing;
+use crate::pool::Standing;
 use crate::server::User;
 
 /// What each user has asked for lately.
@@ -58,11 +58,14 @@ impl Rates {
         self.filters.ask(user, FILTERS_AT_ONCE, what)
     }
 
-    /// Charges a user with what was done for filters of theirs, as measured: beyond the time that is paid for by asking, or all.
-    pub(in crate::daemon) fn charge_filter(&mut self, user: User, took: Duration, paid: bool) {
+    /// Charges a user with what was done for filters of theirs, as measured.
+    pub(in crate::daemon) fn charge(&mut self, user: User, took: Duration, charge: Charge) {
         let takes = took * FILTER_TIME_PART;
-        let paid = if paid { FILTER_EVERY } else { Duration::ZERO };
-        let takes = takes.saturating_sub(paid);
+        let takes = match charge {
+            Charge::Beyond => takes.saturating_sub(FILTER_EVERY),
+            Charge::Whole => takes,
+            Charge::Nothing => return,
+        };
         self.filters.charge((user, FILTERS_AT_ONCE), takes, now());
     }
 
@@ -72,6 +75,17 @@ impl Rates {
         let (own, all) = (of(Whose::User(user.1)), of(Whose::All(user.0)));
         [own.max(all), own]
     }
+}
+
+/// How a user is charged for what was done beside the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::daemon) enum Charge {
+    /// For a filter that was asked for, and so paid for the usual time: for what it took beyond that.
+    Beyond,
+    /// For a filter, for other reasons: for all of it.
+    Whole,
+    /// For a place: how many of these a user has is counted as it attaches.
+    Nothing,
 }
 
 /// Whose a time is.

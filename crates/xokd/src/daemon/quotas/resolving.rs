@@ -11,7 +11,7 @@ use exos_xok::message::Refusal;
 use crate::clock::Now;
 use crate::daemon::answers::{Refused, refuse};
 use crate::limits::{RESOLVES, RESOLVES_PER_SECOND};
-use crate::policy::Standing;
+use crate::pool::Standing;
 use crate::server::User;
 
 /// What users have asked for lately.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::clock::Now;
 use crate::limits::{TIME_WAIT_LIFE, TIME_WAIT_PER_USER_MAX, TIME_WAITS};
-use crate::policy::Standing;
+use crate::pool::Standing;
 
 /// What was taken lately.
 #[derive(Debug, Default)]

@@ -11,9 +11,8 @@ use exos_host::error::Result as HostResult;
 use exos_link::Facts as LinkFacts;
 use exos_xok::message::{Answer, Refusal};
 
-use super::super::Daemon;
 use super::super::answers::{Answered, Asked, Refused, refuse};
-use super::super::work::End;
+use super::super::{Daemon, End};
 use crate::gate::bypass::{BypassConfig, MadeBypass, bypass_bytes, may_arrive_in_memory};
 use crate::ledger::SlotId;
 

@@ -9,10 +9,9 @@ use exos_host::error::{Context as _, Error};
 use exos_xok::message::{Answer, Refusal};
 
 use super::state::Arrival;
-use crate::daemon::Daemon;
 use crate::daemon::answers::{Asked, Refused, refuse};
 use crate::daemon::generals::check_words;
-use crate::daemon::work::End;
+use crate::daemon::{Daemon, End};
 use crate::gate::taps::TapPrograms;
 use crate::interface::Interface;
 

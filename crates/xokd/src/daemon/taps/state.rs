@@ -13,7 +13,8 @@ use exos_xok::message::Refusal;
 use crate::daemon::answers::{Asked, Refused, refuse};
 use crate::ledger::SlotId;
 use crate::limits::{TAPS, TAPS_PER_USER_MAX};
-use crate::policy::{Standing, Who};
+use crate::policy::Who;
+use crate::pool::Standing;
 use crate::server::ConnectionId;
 
 /// The taps that there are, by number.

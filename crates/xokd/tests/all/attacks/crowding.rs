@@ -3,7 +3,7 @@
 
 use exos_xok::message::{Answer, FromDaemon, Mode, Refusal, Request, VERSION};
 use exos_xokd::limits::{CONNECTIONS_UNNAMED_MAX, GRANTS, PROGRAMS};
-use exos_xokd::policy::Standing;
+use exos_xokd::pool::Standing;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
