@@ -58,14 +58,15 @@ pub use limits::{
 };
 pub use memory::{MemoryConfig, MemoryLink};
 pub use meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
-pub use packet::{PacketConfig, PacketLink};
+pub use packet::PacketLink;
+pub use packet::open::PacketConfig;
 pub use tap::{TapConfig, TapLink};
+pub use xdp::open::XdpConfig;
+pub use xdp::way_out::{check_ways_out, ways_out};
 pub use xdp::{
     CheckedParts, Facts, Feed, Held, LiveParts, Offer, OfferConfig, RingLock, check_chunks,
 };
-pub use xdp::{
-    Merging, Mode, ModeChoice, TransmitChoice, XdpConfig, XdpLink, check_ways_out, ways_out,
-};
+pub use xdp::{Merging, Mode, ModeChoice, TransmitChoice, XdpLink};
 
 /// Something that carries Ethernet frames.
 #[derive(Debug)]

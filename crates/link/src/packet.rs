@@ -16,7 +16,7 @@
 //! batch has been looked at, and `transmit` hands a frame to the kernel at once. `flush` only tells of an interface that is
 //! down or gone. The program is on the interface as long as a descriptor of ours is open (a link of tcx, Linux 6.6).
 
-mod open;
+pub(crate) mod open;
 mod program;
 mod socket;
 
@@ -35,7 +35,6 @@ use crate::limits::{IDLE_PROTOCOL_TURNS, RX_BATCH_MIN};
 use crate::meta::{Relay, RxMeta, TxMeta};
 use crate::vnet;
 use crate::xdp::super_packets;
-pub use open::PacketConfig;
 
 use program::Program;
 use socket::Frames;

@@ -2,7 +2,7 @@
 //!
 //! What the rules claim of the packets that arrive at the queues comes to us, the
 //! rest goes on to the host's stack. What we send leaves the interface as it is.
-//! Divided by job: `open` has every check and what is in the way, `program` what
+//! Divided by job: `open` makes a link, `checks` and `binding` say what is in the way, `program` has what
 //! runs in the kernel, `socket` the rings and system calls, `umem` the memory and
 //! the places in which a chunk of it can be, `queue` the data path, `live` how many frames leave at once, `way_out` how a handler's
 //! packets leave. A link can also be made by a daemon (`offer`) and passed to a program without privilege (`adopt`), with
@@ -30,20 +30,23 @@
 
 mod adopt;
 mod arrivals;
+mod binding;
 pub(crate) mod calls;
 mod checked;
+mod checks;
 mod facts;
 mod interface;
 mod live;
 mod losses;
 mod offer;
-mod open;
+pub(crate) mod open;
 mod program;
 mod queue;
+mod send_path;
 mod socket;
 pub(crate) mod super_packets;
 mod umem;
-mod way_out;
+pub(crate) mod way_out;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -60,10 +63,9 @@ use exos_host::error::{Error, ErrorKind};
 pub use checked::{CheckedParts, LiveParts};
 pub use facts::{Facts, check_chunks};
 pub use offer::{Feed, Held, Offer, OfferConfig};
-pub use open::{TransmitChoice, XdpConfig};
 pub use program::{Mode, ModeChoice};
+pub use send_path::TransmitChoice;
 pub use super_packets::RingLock;
-pub use way_out::{check_ways_out, ways_out};
 
 use interface::Interface;
 use losses::Losses;

@@ -8,12 +8,15 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
+use super::arrivals::Arrivals;
+use super::binding::{bind_flags, ring_fault};
 use super::calls::{self, get_option};
+use super::checked::{Checked, CheckedParts};
 use super::facts::Facts;
 use super::interface::Interface;
-use super::open::{bind_flags, ring_fault};
 use super::program::Mode;
-use super::queue::Queue;
+use super::queue::{Batches, Queue};
+use super::send_path::TransmitChoice;
 use super::socket::Socket;
 use super::super_packets::SuperPackets;
 use super::umem::Umem;
@@ -84,6 +87,33 @@ impl XdpLink {
             merging: Merging::No,
             live_refusal: None,
         })
+    }
+
+    /// From now on frames may leave through the daemon's program.
+    ///
+    /// # Errors
+    ///
+    /// What was lent does not fit together.
+    pub fn send_checked(
+        &mut self,
+        parts: CheckedParts,
+        choice: TransmitChoice,
+    ) -> Result<(), Error> {
+        let queue = &mut self.queues[0];
+        let checked = Checked::over(parts, queue.chunk_size())?;
+        queue.send_batches(Batches::Checked(checked), choice);
+        Ok(())
+    }
+
+    /// From now on frames may come by this memory, which a daemon lends, past the interface: the array of
+    /// [`exos_filter::arrivals`].
+    ///
+    /// # Errors
+    ///
+    /// It cannot be mapped: frames go on to come by the interface.
+    pub fn receive_past_interface(&mut self, memory: &OwnedFd) -> Result<(), Error> {
+        self.queues[0].receive_past_ring(Arrivals::over(memory)?);
+        Ok(())
     }
 
     /// True for a link that a daemon made.

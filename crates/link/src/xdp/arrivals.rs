@@ -19,7 +19,6 @@ use exos_filter::arrivals::{
 
 use exos_host::memory;
 
-use super::XdpLink;
 use crate::Error;
 use crate::limits::{CACHE_LINE_LEN, EMPTY_TURNS, FETCH_AHEAD, FETCHED_LINES};
 use crate::mapping::Mapping;
@@ -44,19 +43,6 @@ struct Counters {
     frames: u64,
     taken_back: u64,
     turned: u64,
-}
-
-impl XdpLink {
-    /// From now on frames may come by this memory, which a daemon lends, past the interface: the array of
-    /// [`exos_filter::arrivals`].
-    ///
-    /// # Errors
-    ///
-    /// It cannot be mapped: frames go on to come by the interface.
-    pub fn receive_past_interface(&mut self, memory: &OwnedFd) -> Result<(), Error> {
-        self.queues[0].receive_past_ring(Arrivals::over(memory)?);
-        Ok(())
-    }
 }
 
 impl Arrivals {

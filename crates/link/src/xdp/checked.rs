@@ -24,11 +24,8 @@ use exos_filter::transmit::{
 };
 use exos_host::bpf::Prog;
 
-use super::XdpLink;
 use super::live;
 use super::losses::Losses;
-use super::open::TransmitChoice;
-use super::queue::Batches;
 use super::socket::Descriptor;
 use super::umem::Umem;
 use crate::Error;
@@ -110,26 +107,13 @@ struct Counters {
     failed: u64,
 }
 
-impl XdpLink {
-    /// From now on frames may leave through the daemon's program.
+impl Checked {
+    /// Over what the daemon lends, for chunks of this many bytes.
     ///
     /// # Errors
     ///
-    /// What was lent does not fit together.
-    pub fn send_checked(
-        &mut self,
-        parts: CheckedParts,
-        choice: TransmitChoice,
-    ) -> Result<(), Error> {
-        let queue = &mut self.queues[0];
-        let checked = Checked::over(parts, queue.chunk_size())?;
-        queue.send_batches(Batches::Checked(checked), choice);
-        Ok(())
-    }
-}
-
-impl Checked {
-    fn over(parts: CheckedParts, chunk_size: u32) -> Result<Self, Error> {
+    /// It does not fit together.
+    pub(super) fn over(parts: CheckedParts, chunk_size: u32) -> Result<Self, Error> {
         let places = parts.places;
         if !places.is_power_of_two() || places > QUEUE_LEN {
             return Err(Error::new(format!(

@@ -49,7 +49,7 @@ use super::facts::{Facts, check_chunks};
 use super::interface::Interface;
 use super::super_packets::{self, RingLock};
 use super::umem::chunk_size_for;
-use super::{open, program};
+use super::{binding, checks, program};
 use crate::Error;
 use crate::limits::{BOUND_MAPPING_KERNEL, GSO_FRAME_LEN_MAX};
 use crate::mapping::Mapping;
@@ -152,10 +152,10 @@ fn refuse_bond(interface: &Interface) -> Result<(), Error> {
 fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
     let version = kernel::check()?;
     let info = Netlink::new()?.link_by_name(&config.interface)?;
-    let interface = open::check_interface(&info)?;
-    open::check_queue(&interface, config.queue)?;
+    let interface = checks::check_interface(&info)?;
+    checks::check_queue(&interface, config.queue)?;
     refuse_bond(&interface)?;
-    let multi_buffer = open::multi_buffer(&interface, version)?;
+    let multi_buffer = checks::multi_buffer(&interface, version)?;
     // Without CAP_SYS_RESOURCE it stays; that it is too low shows when the memory is registered.
     let _ = raise_memlock(None);
     let mut held = Held::default();
@@ -175,8 +175,8 @@ fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
     held.memory = Some(lent);
     let binds = (version.major, version.minor) >= BOUND_MAPPING_KERNEL;
     if binds {
-        let flags = open::bind_flags(mode, multi_buffer);
-        open::bind(&socket, &interface, config.queue, flags, config.queue_wait)?;
+        let flags = binding::bind_flags(mode, multi_buffer);
+        binding::bind(&socket, &interface, config.queue, flags, config.queue_wait)?;
     } else if matches!(config.feed, Feed::Attached(_)) {
         return Err(no_direct_queues(version));
     }
@@ -270,8 +270,8 @@ fn make_socket(
         .map_err(|source| Error::io(format!("{len} bytes of memory for packets"), source))?;
     let sizes = RingSizes::for_chunks(config.chunks);
     let socket = calls::new_socket(&mapping, chunk_size, sizes)
-        .map_err(|source| open::explain_socket(source, len))?;
-    open::prepare(&socket, &interface.name, config.prefer_busy_poll)?;
+        .map_err(|source| binding::explain_socket(source, len))?;
+    binding::prepare(&socket, &interface.name, config.prefer_busy_poll)?;
     Ok((lent, memory, socket))
 }
 

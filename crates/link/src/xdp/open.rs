@@ -1,4 +1,4 @@
-//! Opening an AF_XDP link: every check, and what a person can do when one fails.
+//! Opening an AF_XDP link.
 //!
 //! The order is that of the least damage: nothing on the machine is changed
 //! until everything that can be known beforehand is known. Then the program is
@@ -6,62 +6,30 @@
 //! the sockets are bound; then they are put into the map, and the first packet comes.
 //! An error at any point drops what was made and leaves the interface as it was.
 
-use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use exos_filter::{Action, Rule};
-use exos_host::bpf::{Map, ProgInfo, who_holds_xdp};
+use exos_host::bpf::Map;
 use exos_host::caps::{self, CapabilitySet};
-use exos_host::error::ErrorKind;
-use exos_host::ethtool::{Ethtool, Feature};
-use exos_host::kernel::{self, Version};
+use exos_host::kernel;
 use exos_host::limits::raise_memlock;
-use exos_host::netlink::{LinkInfo, Netlink};
-use exos_ring::PeerFault;
-use exos_wire::Mac;
+use exos_host::netlink::Netlink;
 
+use super::binding::{bind, bind_flags, explain_socket, prepare, ring_fault};
 use super::calls::{self, RingSizes};
+use super::checks::{self, check_interface};
 use super::interface::Interface;
 use super::live::LiveFrames;
 use super::losses::Losses;
-use super::program::{Asked, Mode, ModeChoice, Program};
+use super::program::{Mode, ModeChoice, Program, ProgramConfig};
 use super::queue::{Batches, Queue};
+use super::send_path::TransmitChoice;
 use super::socket::Socket;
 use super::super_packets::SuperPackets;
-use super::umem::{Umem, chunk_size_for, single_chunk_mtu_max};
+use super::umem::{Umem, chunk_size_for};
 use super::{Merging, XdpLink};
 use crate::Error;
-use crate::limits::{
-    CHUNKS, DETACH_WAIT, FRAME_OVERHEAD_LEN, MULTI_BUFFER_KERNEL, NATIVE_MTU_MAX,
-    QUEUE_RELEASE_WAIT, QUEUE_RETRY_INTERVAL, QUEUES_MAX, RX_RING_SIZE, TX_CHUNKS_MAX,
-};
-use crate::meta::RxChecksum;
-
-/// The kind of a veth in netlink.
-const VETH: &str = "veth";
-pub(super) const BOND: &str = "bond";
-
-/// Drivers whose other end is the machine that ours runs on: virtio, Xen.
-const PARAVIRTUAL_DRIVERS: [&str; 2] = ["virtio_net", "vif"];
-
-/// How frames leave an interface that copies them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TransmitChoice {
-    /// Few at once by the transmit ring, many by what has cost less lately: the ring, or a system call that sends a batch.
-    #[default]
-    Cheaper,
-    /// By the ring.
-    Ring,
-    /// In batches, where that is to be had, even a lone frame: by a program that the kernel runs for each of them, ours in
-    /// live frame mode ([`exos_filter::transmit`]), or, on a link that is lent, the daemon's
-    /// ([`exos_filter::gate::batch`]).
-    Batches,
-    /// As live frames, where they are to be had, even a lone frame; on a link that is lent by the daemon's program for them
-    /// ([`exos_filter::gate::live`]).
-    LiveFrames,
-}
+use crate::limits::{CHUNKS, FRAME_OVERHEAD_LEN, QUEUE_RELEASE_WAIT, RX_RING_SIZE};
 
 /// Which queue to open, and what to take from it.
 #[derive(Clone, Debug)]
@@ -168,8 +136,8 @@ impl XdpLink {
             merging: Merging::No,
             live_refusal: None,
         };
-        let in_pieces = multi_buffer || takes_large_frames(program.mode())?;
-        if program.mode() == Mode::Generic && merges_for_good(&interface.name)? {
+        let in_pieces = multi_buffer || checks::takes_large_frames(program.mode())?;
+        if program.mode() == Mode::Generic && checks::merges_for_good(&interface.name)? {
             link.merging = if in_pieces {
                 Merging::Taken
             } else {
@@ -218,153 +186,22 @@ fn attach(config: &XdpConfig, cores: u32) -> Result<(Interface, Arc<Program>, bo
     let info = Netlink::new()?.link_by_name(&config.interface)?;
     let interface = check_interface(&info)?;
     match config.queue {
-        Some(queue) => check_queue(&interface, queue)?,
-        None => check_cores(&info, interface.queues, cores)?,
+        Some(queue) => checks::check_queue(&interface, queue)?,
+        None => checks::check_cores(&info, interface.queues, cores)?,
     }
-    let multi_buffer = multi_buffer(&interface, version)?;
-    wait_until_unheld(&interface)?;
+    let multi_buffer = checks::multi_buffer(&interface, version)?;
+    checks::wait_until_unheld(&interface)?;
     // Without CAP_SYS_RESOURCE it stays; that it is too low shows at `Umem`.
     let _ = raise_memlock(None);
-    let asked = Asked {
+    let program = ProgramConfig {
         rules: &config.rules,
         otherwise: config.otherwise,
         mode: config.mode,
         arrival_times: config.arrival_times,
         multi_buffer,
     };
-    let program = Program::attach(&interface, &asked)?;
+    let program = Program::attach(&interface, &program)?;
     Ok((interface, Arc::new(program), multi_buffer))
-}
-
-pub(super) fn check_interface(info: &LinkInfo) -> Result<Interface, Error> {
-    let name = &info.name;
-    let Some(mac) = info.mac else {
-        return Err(Error::new(format!("{name} has no Ethernet address"))
-            .mend("choose an Ethernet interface, or a TAP device (tap:NAME)"));
-    };
-    if !info.up {
-        return Err(Error::new(format!("{name} is down")).mend(format!("ip link set {name} up")));
-    }
-    let queues = Ethtool::new()?.receive_queues(info).min(QUEUES_MAX);
-    let rx_checksum = if leads_to_a_local_kernel(info) {
-        RxChecksum::MaybePartial
-    } else {
-        RxChecksum::Unknown
-    };
-    Ok(Interface {
-        queues,
-        name: name.clone(),
-        index: info.index,
-        mac: Mac(mac),
-        mtu: info.mtu as usize,
-        rx_checksum,
-        is_bond: info.kind.as_deref() == Some(BOND),
-    })
-}
-
-/// The interface brings nothing by a queue that is not in use, though a socket may be bound to it.
-pub(super) fn check_queue(interface: &Interface, queue: u32) -> Result<(), Error> {
-    let Interface { name, queues, .. } = interface;
-    if queue < *queues {
-        return Ok(());
-    }
-    Err(Error::new(format!("{name} uses no queue {queue}")).mend(format!(
-        "name one below {queues}, or none to have all that are in use (ethtool -l {name} shows them)"
-    )))
-}
-
-/// A core without a queue would see nothing.
-fn check_cores(info: &LinkInfo, queues: u32, cores: u32) -> Result<(), Error> {
-    if cores <= queues {
-        return Ok(());
-    }
-    let name = &info.name;
-    let made = format!("ip link add ... numrxqueues {cores} numtxqueues {cores}");
-    let command = Ethtool::new()?.command_for_queues(name, cores);
-    let command = command.or_else(|| (info.kind.as_deref() == Some(VETH)).then_some(made));
-    let instead = format!("run on {queues} core(s)");
-    Err(Error::new(format!(
-        "{name} uses {queues} receive queue(s), fewer than the {cores} cores that are to run on them"
-    ))
-    .mend(match command {
-        Some(command) => format!("have it use more ({command}), or {instead}"),
-        None => instead,
-    })
-    .of_kind(ErrorKind::TooFewQueues { queues }))
-}
-
-/// Whether frames may come from a kernel of this machine, which leaves their
-/// checksums to a device that is not there: from another namespace over a
-/// virtual interface, from a guest's host over a paravirtual one.
-pub(super) fn leads_to_a_local_kernel(info: &LinkInfo) -> bool {
-    let paravirtual = || {
-        let driver = Ethtool::new().and_then(|ethtool| ethtool.driver(&info.name));
-        driver.is_ok_and(|driver| PARAVIRTUAL_DRIVERS.contains(&driver.as_str()))
-    };
-    info.loopback || info.kind.is_some() || paravirtual()
-}
-
-/// Whether packets may span buffers, which is so above what native XDP puts into
-/// one.
-pub(super) fn multi_buffer(interface: &Interface, version: Version) -> Result<bool, Error> {
-    let (name, mtu) = (&interface.name, interface.mtu);
-    let single = NATIVE_MTU_MAX.min(single_chunk_mtu_max());
-    if mtu <= single {
-        return Ok(false);
-    }
-    let remedy = format!("ip link set {name} mtu {single}");
-    if (version.major, version.minor) < MULTI_BUFFER_KERNEL {
-        let (major, minor) = MULTI_BUFFER_KERNEL;
-        return Err(Error::new(format!(
-            "{name} has an MTU of {mtu}: before Linux {major}.{minor}, AF_XDP takes {single} at most"
-        ))
-        .mend(remedy));
-    }
-    let most = TX_CHUNKS_MAX * chunk_size_for(mtu) as usize - FRAME_OVERHEAD_LEN;
-    if mtu > most {
-        let what = format!("{name} has an MTU of {mtu}: AF_XDP sends {most} at most");
-        return Err(Error::new(what).mend(remedy));
-    }
-    Ok(true)
-}
-
-/// An interface takes one XDP program. One that is about to go, because its link
-/// was closed, is waited for.
-pub(super) fn wait_until_unheld(interface: &Interface) -> Result<(), Error> {
-    let deadline = Instant::now() + DETACH_WAIT;
-    loop {
-        let Some(holder) = holder(interface)? else {
-            return Ok(());
-        };
-        if Instant::now() >= deadline {
-            return Err(holder);
-        }
-        std::thread::sleep(QUEUE_RETRY_INTERVAL);
-    }
-}
-
-/// The error that names the program on the interface, when there is one.
-fn holder(interface: &Interface) -> Result<Option<Error>, Error> {
-    let name = &interface.name;
-    let Some(xdp) = Netlink::new()?.link_by_name(name)?.xdp else {
-        return Ok(None);
-    };
-    let id = xdp.prog_id;
-    let program = ProgInfo::by_id(id).map_or_else(|_| String::from("unnamed"), |info| info.name);
-    let error = Error::new(format!(
-        "{name} has an XDP program already: {program} (program id {id})"
-    ));
-    let link = who_holds_xdp(interface.index)?;
-    Ok(Some(match link {
-        Some(held) => error.mend(format!(
-            "end the process that holds BPF link {}",
-            held.link_id
-        )),
-        None => error.mend(format!(
-            "end the process that holds it, or, if it was attached for good, take it away with \
-             `ip link set dev {name} xdp off`"
-        )),
-    }))
 }
 
 /// A socket and its memory, which programs can read too where many frames at once are to leave.
@@ -390,113 +227,11 @@ fn make_socket(
     Ok((umem, frames, socket))
 }
 
-/// What must be set before the socket is bound, and before it is passed to anyone.
-pub(super) fn prepare(
-    socket: impl AsFd,
-    interface: &str,
-    prefer_busy_poll: bool,
-) -> Result<(), Error> {
-    calls::widen_sending(&socket);
-    if prefer_busy_poll {
-        calls::prefer_busy_poll(&socket).map_err(|source| {
-            Error::io(
-                format!("busy polling cannot be set for {interface}"),
-                source,
-            )
-        })?;
-    }
-    Ok(())
-}
-
-pub(super) fn ring_fault(fault: PeerFault) -> Error {
-    Error::new(fault.to_string()).mend("report this: the kernel should never do it")
-}
-
-pub(super) fn explain_socket(source: io::Error, bytes: u64) -> Error {
-    let code = source.raw_os_error();
-    let error = Error::io("the AF_XDP socket cannot be made", source);
-    match code {
-        Some(libc::EAFNOSUPPORT) => {
-            error.mend("use a kernel that was built with AF_XDP (CONFIG_XDP_SOCKETS)")
-        }
-        Some(libc::ENOBUFS) => error.mend(format!(
-            "allow {} KiB of locked memory: ulimit -l unlimited",
-            bytes.div_ceil(1024)
-        )),
-        _ => error,
-    }
-}
-
-/// Whether frames longer than the MTU can be taken, in pieces: in generic mode, which sees what a device or a kernel at the
-/// other end of a virtual interface has merged, or not cut yet.
-fn takes_large_frames(mode: Mode) -> Result<bool, Error> {
-    let version = kernel::version()?;
-    Ok(mode == Mode::Generic && (version.major, version.minor) >= MULTI_BUFFER_KERNEL)
-}
-
-/// Whether a device merges what it receives, and cannot be told not to.
-fn merges_for_good(interface: &str) -> Result<bool, Error> {
-    let features = Ethtool::new()?.features(interface).unwrap_or_default();
-    Ok(features.iter().any(Feature::merges_for_good))
-}
-
-/// Without a word on copying the kernel tries zero copy and falls back. Generic
-/// mode has only copies.
-pub(super) fn bind_flags(mode: Mode, multi_buffer: bool) -> u16 {
-    let copy = if mode == Mode::Generic {
-        libc::XDP_COPY
-    } else {
-        0
-    };
-    let pieces = if multi_buffer { libc::XDP_USE_SG } else { 0 };
-    libc::XDP_USE_NEED_WAKEUP | copy | pieces
-}
-
-/// Binds, and waits for a queue that is just being given back.
-pub(super) fn bind(
-    socket: impl AsFd,
-    interface: &Interface,
-    queue: u32,
-    flags: u16,
-    wait: Duration,
-) -> Result<(), Error> {
-    let deadline = Instant::now() + wait;
-    loop {
-        match calls::bind(&socket, interface.index, queue, flags) {
-            Ok(()) => return Ok(()),
-            Err(source)
-                if source.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
-            {
-                std::thread::sleep(QUEUE_RETRY_INTERVAL);
-            }
-            Err(source) => return Err(explain_bind(source, interface, queue)),
-        }
-    }
-}
-
-fn explain_bind(source: io::Error, interface: &Interface, queue: u32) -> Error {
-    let name = &interface.name;
-    let mend = match source.raw_os_error() {
-        Some(libc::EBUSY) => Some(
-            "another AF_XDP socket holds the queue: end its process (`ss --xdp -p` lists them), or \
-             use another queue"
-                .to_owned(),
-        ),
-        Some(libc::ENETDOWN) => Some(format!("ip link set {name} up")),
-        Some(libc::EINVAL | libc::ENODEV) => {
-            Some(format!("see that {name} still is there and uses the queue: ethtool -l {name}"))
-        }
-        _ => None,
-    };
-    let error = Error::io(format!("queue {queue} of {name} cannot be opened"), source);
-    match mend {
-        Some(mend) => error.mend(mend),
-        None => error,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::time::Instant;
+
     use super::*;
     use exos_filter::Filter;
     use exos_host::netlink::VethEnd;

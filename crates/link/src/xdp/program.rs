@@ -51,8 +51,8 @@ pub enum ModeChoice {
     Generic,
 }
 
-/// What is asked of a program.
-pub(super) struct Asked<'a> {
+/// What a program is to do.
+pub(super) struct ProgramConfig<'a> {
     pub(super) rules: &'a [Rule],
     pub(super) otherwise: Action,
     pub(super) mode: ModeChoice,
@@ -95,25 +95,25 @@ struct Maps {
 impl Program {
     /// Attaches a dispatcher with the configured rules. No socket is in the map
     /// yet, so that packets pass.
-    pub(super) fn attach(interface: &Interface, asked: &Asked<'_>) -> Result<Self, Error> {
-        let multi_buffer = asked.multi_buffer;
+    pub(super) fn attach(interface: &Interface, config: &ProgramConfig<'_>) -> Result<Self, Error> {
+        let multi_buffer = config.multi_buffer;
         let slots = Map::prog_array(SLOTS)?;
         let maps = Maps {
             sockets: Map::xskmap(QUEUES_MAX)?,
             verdicts: Map::percpu_array("exos_verdicts", size_of::<u64>(), Counter::COUNT)?,
         };
-        let kind = if asked.arrival_times {
+        let kind = if config.arrival_times {
             stamping_dispatcher
         } else {
             dispatcher
         };
         let code = kind(slots.raw_fd(), Action::Pass);
         let dispatcher = load(&code, "exos_dispatch", multi_buffer)?;
-        let filter = generate(&maps, asked.rules, asked.otherwise, multi_buffer)?;
+        let filter = generate(&maps, config.rules, config.otherwise, multi_buffer)?;
         for slot in 0..SLOTS {
             slots.set_fd(slot, filter.as_fd())?;
         }
-        let (attachment, native_refusal) = attach(interface, &dispatcher, asked.mode)?;
+        let (attachment, native_refusal) = attach(interface, &dispatcher, config.mode)?;
         Ok(Self {
             attachment,
             slots,

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use exos_ring::PeerFault;
 
 use super::arrivals::Arrivals;
-use super::open::TransmitChoice;
+use super::send_path::TransmitChoice;
 use super::socket::{Descriptor, Socket};
 use super::umem::Umem;
 use crate::meta::RxChecksum;
@@ -52,7 +52,7 @@ pub(super) struct Queue {
     share: Share,
     /// Chunks queued, in the transmit ring, with the kernel or in the completion ring.
     in_flight: u32,
-    /// The other way out, where there is one, and what each way has cost.
+    /// What sends batches beside the ring, where there is such a thing, and what each path has cost.
     batches: Option<Batches>,
     costs: BatchCosts,
     /// Those that are to leave by the ring after all.
@@ -130,7 +130,7 @@ impl Queue {
 
     /// From now on many frames at once may leave another way than by the ring.
     pub(super) fn send_batches(&mut self, batches: Batches, choice: TransmitChoice) {
-        self.costs = BatchCosts::new(choice, batches.ways());
+        self.costs = BatchCosts::new(choice, batches.paths());
         self.batches = Some(batches);
     }
 

@@ -11,13 +11,11 @@
 use exos_filter::handler::forward::WayOut;
 use exos_host::netlink::{LinkInfo, Netdev, Netlink, XdpFeatures, XdpMode};
 
-use super::open::{BOND, leads_to_a_local_kernel};
-use super::{Mode, XdpLink};
+use super::XdpLink;
+use super::checks::{BOND, VETH, leads_to_a_local_kernel};
+use super::program::Mode;
 use crate::Error;
 use crate::meta::RxChecksum;
-
-/// Their kind in netlink.
-const VETH: &str = "veth";
 
 /// How packets that come by each of these links leave by each of them when a handler sends them on, whose checksums it has seen to:
 /// a row for each that they come by. It may change with the other end of a veth. The kernel is asked once of each link.

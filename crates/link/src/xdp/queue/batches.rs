@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use super::super::checked::Checked;
 use super::super::live::LiveFrames;
+use super::super::send_path::SendPath;
 use super::super::socket::Descriptor;
 use super::super::umem::Umem;
-use super::cost::Way;
 
 /// What sends a batch by one call.
 #[derive(Debug)]
@@ -18,16 +18,18 @@ pub(in super::super) enum Batches {
 }
 
 impl Batches {
-    /// The ways that there are.
-    pub(super) fn ways(&self) -> &'static [Way] {
+    /// The paths that there are.
+    pub(super) fn paths(&self) -> &'static [SendPath] {
         match self {
-            Self::Live(_) => &[Way::Ring, Way::Live],
-            Self::Checked(checked) if checked.has_live() => &[Way::Ring, Way::Batch, Way::Live],
-            Self::Checked(_) => &[Way::Ring, Way::Batch],
+            Self::Live(_) => &[SendPath::Ring, SendPath::Live],
+            Self::Checked(checked) if checked.has_live() => {
+                &[SendPath::Ring, SendPath::Batch, SendPath::Live]
+            }
+            Self::Checked(_) => &[SendPath::Ring, SendPath::Batch],
         }
     }
 
-    /// Whether frames can leave this way now.
+    /// Whether batches can be sent now.
     pub(super) fn are_usable(&mut self, now: Instant) -> bool {
         match self {
             Self::Live(live) => live.takes(now),
@@ -35,7 +37,7 @@ impl Batches {
         }
     }
 
-    /// Whether these can leave this way now, or the first of them.
+    /// Whether these can be sent as a batch now, or the first of them.
     pub(super) fn takes(&mut self, frames: &[Descriptor], now: Instant) -> bool {
         match self {
             Self::Live(live) => live.takes(now),
@@ -55,14 +57,14 @@ impl Batches {
     /// by the ring all the same are pushed to `returned`.
     pub(super) fn send(
         &mut self,
-        way: Way,
+        path: SendPath,
         frames: &[Descriptor],
         umem: &Umem,
         returned: &mut Vec<Descriptor>,
     ) -> usize {
         match self {
             Self::Live(live) => live.send(frames),
-            Self::Checked(checked) => checked.send(way == Way::Live, frames, umem, returned),
+            Self::Checked(checked) => checked.send(path == SendPath::Live, frames, umem, returned),
         }
     }
 

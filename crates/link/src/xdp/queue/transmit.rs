@@ -9,9 +9,10 @@
 use std::io;
 use std::time::Instant;
 
+use super::super::send_path::SendPath;
 use super::super::socket::Descriptor;
-use super::cost::Way;
-use super::{Batches, Queue};
+use super::Queue;
+use super::batches::Batches;
 use crate::limits::{COMPLETION_BATCH, ETHERNET_HEADER_LEN, KICKS_MAX};
 
 impl Queue {
@@ -167,7 +168,7 @@ impl Queue {
         !self.queued.is_empty()
     }
 
-    /// A batch leaves by the cheaper way; what the ring has not sent yet leaves first.
+    /// A batch leaves by the cheaper path; what the ring has not sent yet leaves first.
     fn send_queued(&mut self) -> io::Result<()> {
         let frames = self.queued.len();
         if !self.costs.may_batch(frames) || self.unsent() > 0 {
@@ -175,7 +176,7 @@ impl Queue {
         }
         let bytes = self.queued.iter().map(|frame| frame.len as usize).sum();
         let mut begin = Instant::now();
-        let mut way = Way::Ring;
+        let mut path = SendPath::Ring;
         let mut before = None;
         if let Some(batches) = &mut self.batches
             && batches.takes(&self.queued, begin)
@@ -184,22 +185,22 @@ impl Queue {
                 before = batches.lost();
                 begin = Instant::now();
             }
-            way = self.costs.choose(frames, bytes);
-            if way != Way::Ring {
-                let done = batches.send(way, &self.queued, &self.umem, &mut self.returned);
+            path = self.costs.choose(frames, bytes);
+            if path != SendPath::Ring {
+                let done = batches.send(path, &self.queued, &self.umem, &mut self.returned);
                 self.forget_sent(done);
                 if done == 0 {
-                    way = Way::Ring;
+                    path = SendPath::Ring;
                 }
             }
         }
         // Behind the others: what did not fit, what the kernel had no room for, or nobody could check.
         let result = self.send_by_ring();
-        self.costs.learn(frames, bytes, way, begin.elapsed());
+        self.costs.learn(frames, bytes, path, begin.elapsed());
         if let Some(before) = before {
             let after = self.batches.as_ref().and_then(Batches::lost);
             let lost = after.unwrap_or(before).saturating_sub(before);
-            self.costs.learn_lost(frames, bytes, way, lost);
+            self.costs.learn_lost(frames, bytes, path, lost);
         }
         result
     }
