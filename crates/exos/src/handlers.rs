@@ -15,7 +15,8 @@ use exos_inet::Instant;
 use exos_inet::tcp::ListenerId;
 use exos_link::Link;
 
-use crate::{Error, ErrorKind, Exos};
+use crate::node::Exos;
+use crate::{Error, ErrorKind};
 
 /// How often it is looked whether answers arrive, as long as none is known to.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -10,8 +10,9 @@ use exos_filter::Action;
 use exos_host::netlink::Netlink;
 use exos_link::Link;
 
+use crate::Error;
 use crate::attach::rule;
-use crate::{Error, Exos};
+use crate::node::Exos;
 
 /// Whose packets are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use hyper::rt::{Executor, Read, ReadBufCursor, Write};
 
-use crate::TcpStream;
+use crate::stream::TcpStream;
 
 impl Read for TcpStream {
     fn poll_read(

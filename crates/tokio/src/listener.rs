@@ -7,7 +7,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use exos::ListenOptions;
 use exos::net::{self, Net};
 
-use crate::TcpStream;
+use crate::stream::TcpStream;
 
 /// Takes connections to a port, shaped as `tokio::net::TcpListener`.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use exos::names::Families;
 use exos::net::Names;
 use exos::{Instant, Options, clock};
 
-use crate::TcpStream;
+use crate::stream::TcpStream;
 
 /// The addresses of a name; IPv6 first.
 ///

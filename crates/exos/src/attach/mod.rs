@@ -25,6 +25,7 @@
 //! ```
 
 mod addresses;
+pub(crate) mod daemon;
 pub(crate) mod describe;
 mod interface;
 mod loopback;
@@ -37,8 +38,6 @@ mod taken;
 mod tap;
 pub mod user_netns;
 
-use std::path::PathBuf;
-
 use exos_host::Error;
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::error::ErrorKind;
@@ -48,6 +47,7 @@ use crate::node::Exos;
 use crate::share::StackSettings;
 use crate::via;
 pub use addresses::{Addresses, Prefixed, Route};
+pub use daemon::Daemon;
 pub use interface::{By, Interface, Queues};
 pub use own::{OwnPair, OwnTap};
 pub use role::Role;
@@ -85,40 +85,6 @@ pub enum LinkKind {
     Tap(Tap),
     /// A part of an interface that a daemon lends.
     Daemon(Daemon),
-}
-
-/// A part of an interface that a daemon lends, which knows routes and neighbours.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Daemon {
-    /// The interface; the only one that the daemon serves when left out.
-    pub interface: Option<String>,
-    /// Where the daemon listens.
-    pub socket: PathBuf,
-    /// Which kind of part.
-    pub mode: via::Mode,
-    /// Which of the daemon's addresses; all that policy allows when none is named.
-    pub addresses: Vec<Prefixed>,
-    /// What is claimed at the start.
-    pub role: Role,
-    /// Claim the UDP port of the number that is served too.
-    pub datagrams: bool,
-    /// Share the port with other programs of this user that do so too: each flow is one program's.
-    pub reuse_port: bool,
-}
-
-impl Daemon {
-    /// Of the daemon that listens where it is custom.
-    pub fn new(role: Role) -> Self {
-        Self {
-            interface: None,
-            socket: via::socket_path(),
-            mode: via::Mode::Auto,
-            addresses: Vec::new(),
-            role,
-            datagrams: false,
-            reuse_port: false,
-        }
-    }
 }
 
 impl LinkKind {

@@ -10,8 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use slab::Slab;
 
 use super::errors;
-use crate::Exos;
 use crate::limits::LENT_PORTS_IDLE;
+use crate::node::Exos;
 use crate::via::{GrantId, Lend, Protocol};
 
 /// A port that a connection may be opened from.

@@ -1,19 +1,21 @@
-//! A lookup and a connection by name, while they are under way: to be polled by a task, or by a call that waits.
+//! Looking up a name and connecting by it: to be polled by a task, or in a call that waits.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use exos_inet::Instant;
 use exos_inet::tcp::Options;
-use exos_names::{Connector, Event, LookupId};
+use exos_names::{Connector, Event, Families, LookupId};
 
-use super::names::of_names;
-use super::{Names, TcpStream};
+use super::names::{Names, of_names};
+use super::stack::Wait;
+use super::stream::TcpStream;
 use crate::clock;
 
 /// What takes several turns of the stack.
-pub(super) trait Job {
+trait Job {
     type Output;
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Output>>;
@@ -22,10 +24,76 @@ pub(super) trait Job {
     fn deadline(&self) -> Option<Instant>;
 }
 
+impl Names {
+    /// The addresses of a name; IPv6 first.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`: there is no such name, or it has no address; `TimedOut`: no server has answered; `InvalidInput`: it is no name.
+    pub fn lookup(&self, name: &str, families: Families) -> io::Result<Vec<IpAddr>> {
+        self.wait(None, self.begin_lookup(name, families)?)
+    }
+
+    /// Opens a connection to a name's address that answers first (RFC 8305), within the time.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`lookup`](Self::lookup); `TimedOut`; the last address's error, where none can be reached.
+    pub fn connect(
+        &self,
+        name: &str,
+        port: u16,
+        timeout: Option<Duration>,
+    ) -> io::Result<TcpStream> {
+        let until = timeout.map(|time| clock::now() + time);
+        let stream = self.wait(until, self.begin_connect(name, port, Options::default())?)?;
+        stream.set_nonblocking(false)?;
+        Ok(stream)
+    }
+
+    /// Begins a lookup, which a task polls.
+    ///
+    /// # Errors
+    ///
+    /// It is no name, or too many are looked up; a file of the system cannot be read.
+    pub fn begin_lookup(&self, name: &str, families: Families) -> io::Result<Lookup> {
+        Ok(Lookup {
+            id: self.begin(name, families)?,
+            names: self.clone(),
+        })
+    }
+
+    /// Begins to connect, which a task polls.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`begin_lookup`](Self::begin_lookup).
+    pub fn begin_connect(&self, name: &str, port: u16, options: Options) -> io::Result<Connect> {
+        let lookup = self.begin_lookup(name, Families::Both)?;
+        let worked = self.remembered(name);
+        Ok(Connect::new(lookup, name, port, options, worked))
+    }
+
+    /// Runs the stack until the job is done; `TimedOut` when it is not at that time.
+    fn wait<J: Job>(&self, until: Option<Instant>, mut job: J) -> io::Result<J::Output> {
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(done) = job.poll(&mut cx) {
+                return done;
+            }
+            if until.is_some_and(|at| at <= clock::now()) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let wake = until.into_iter().chain(job.deadline()).min();
+            self.net().turn_and_wait(Wait::Until(wake, &[]))?;
+        }
+    }
+}
+
 /// A lookup ([`Names::begin_lookup`]). Dropped, it is given up.
 pub struct Lookup {
-    pub(super) names: Names,
-    pub(super) id: LookupId,
+    names: Names,
+    id: LookupId,
 }
 
 impl Lookup {
@@ -80,7 +148,7 @@ pub struct Connect {
 }
 
 impl Connect {
-    pub(super) fn new(
+    fn new(
         lookup: Lookup,
         name: &str,
         port: u16,

@@ -40,7 +40,7 @@
 //! | `stream`, `listener`, `datagrams` | the sockets |
 //! | `transfer` | what the calls of a stream do to the stack |
 //! | `names`, `connect` | [`Names`]: a resolver on the stack, and connecting by name |
-//! | `poll` | [`Poll`]: waiting for many of them, and for descriptors of the kernel's |
+//! | `poll`, `watches` | [`Poll`]: waiting for many of them, and for descriptors of the kernel's; what is registered |
 //! | `claims` | ports of addresses that a daemon lends |
 //! | `errors` | how the stack's errors are said in `std`'s |
 
@@ -55,11 +55,13 @@ mod stack;
 mod stream;
 mod table;
 mod transfer;
+mod watches;
 
 pub use connect::{Connect, Lookup};
 pub use datagrams::UdpSocket;
 pub use listener::{Incoming, TcpListener};
 pub use names::Names;
-pub use poll::{Events, Interest, Poll, PollEvent, Source, Token, Trigger};
+pub use poll::{Events, Poll};
 pub use stack::Net;
 pub use stream::TcpStream;
+pub use watches::{Interest, PollEvent, Source, Token, Trigger};

@@ -1,4 +1,4 @@
-//! Names: a caching resolver ([`exos_names`]) over sockets of a stack, and connecting by name.
+//! Names: a caching resolver ([`exos_names`]) over sockets of a stack.
 //!
 //! All lookups of a [`Names`] share its cache and its queries. Whoever is polled moves all of them on, and wakes the tasks of
 //! those that have come to an end.
@@ -10,15 +10,14 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use exos_inet::Instant;
 use exos_inet::tcp::Options;
 use exos_names::{Action, Config, Counters, Event, Families, Files, LookupId, QueryId, Resolver};
 
-use super::connect::{Connect, Job, Lookup};
-use super::stack::Wait;
-use super::{Net, TcpStream, UdpSocket};
+use super::datagrams::UdpSocket;
+use super::stack::Net;
+use super::stream::TcpStream;
 use crate::clock;
 use crate::limits::{FILES_EVERY, NAMES_REMEMBERED};
 
@@ -46,7 +45,7 @@ struct Driver {
     looked: Instant,
     sockets: BTreeMap<QueryId, Socket>,
     /// Lookups under way.
-    lookups: HashMap<LookupId, Asked>,
+    lookups: HashMap<LookupId, PendingLookup>,
     /// By which address a name was reached the last time.
     worked: HashMap<String, IpAddr>,
 }
@@ -59,7 +58,7 @@ enum Socket {
 
 /// What a lookup has come to, and who waits for it.
 #[derive(Default)]
-struct Asked {
+struct PendingLookup {
     events: VecDeque<Event>,
     waker: Option<Waker>,
 }
@@ -103,81 +102,24 @@ impl Names {
         &self.net
     }
 
-    /// The addresses of a name; IPv6 first.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound`: there is no such name, or it has no address; `TimedOut`: no server has answered; `InvalidInput`: it is no name.
-    pub fn lookup(&self, name: &str, families: Families) -> io::Result<Vec<IpAddr>> {
-        self.wait(None, self.begin_lookup(name, families)?)
-    }
-
-    /// Opens a connection to a name's address that answers first (RFC 8305), within the time.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`lookup`](Self::lookup); `TimedOut`; the last address's error, where none can be reached.
-    pub fn connect(
-        &self,
-        name: &str,
-        port: u16,
-        timeout: Option<Duration>,
-    ) -> io::Result<TcpStream> {
-        let until = timeout.map(|time| clock::now() + time);
-        let stream = self.wait(until, self.begin_connect(name, port, Options::default())?)?;
-        stream.set_nonblocking(false)?;
-        Ok(stream)
-    }
-
-    /// Begins a lookup, which a task polls.
-    ///
-    /// # Errors
-    ///
-    /// It is no name, or too many are looked up; a file of the system cannot be read.
-    pub fn begin_lookup(&self, name: &str, families: Families) -> io::Result<Lookup> {
-        let mut driver = self.driver.borrow_mut();
-        driver.read_files()?;
-        let id = driver
-            .resolver
-            .lookup(clock::now(), name, families)
-            .map_err(of_names)?;
-        driver.lookups.insert(id, Asked::default());
-        drop(driver);
-        Ok(Lookup {
-            names: self.clone(),
-            id,
-        })
-    }
-
-    /// Begins to connect, which a task polls.
-    ///
-    /// # Errors
-    ///
-    /// As those of [`begin_lookup`](Self::begin_lookup).
-    pub fn begin_connect(&self, name: &str, port: u16, options: Options) -> io::Result<Connect> {
-        let lookup = self.begin_lookup(name, Families::Both)?;
-        let worked = self.driver.borrow().worked.get(name).copied();
-        Ok(Connect::new(lookup, name, port, options, worked))
-    }
-
     /// How many queries, answers and forgeries there were, by name.
     pub fn counters(&self) -> Counters {
         self.driver.borrow().resolver.counters().clone()
     }
 
-    /// Runs the stack until the job is done; `TimedOut` when it is not at that time.
-    fn wait<J: Job>(&self, until: Option<Instant>, mut job: J) -> io::Result<J::Output> {
-        let mut cx = Context::from_waker(Waker::noop());
-        loop {
-            if let Poll::Ready(done) = job.poll(&mut cx) {
-                return done;
-            }
-            if until.is_some_and(|at| at <= clock::now()) {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            let wake = until.into_iter().chain(job.deadline()).min();
-            self.net.turn_and_wait(Wait::Until(wake, &[]))?;
-        }
+    /// Begins a lookup, which goes on with [`poll_events`](Self::poll_events) until it is [let go](Self::let_go).
+    pub(super) fn begin(&self, name: &str, families: Families) -> io::Result<LookupId> {
+        let mut driver = self.driver.borrow_mut();
+        driver.read_files()?;
+        let id = driver.resolver.lookup(clock::now(), name, families);
+        let id = id.map_err(of_names)?;
+        driver.lookups.insert(id, PendingLookup::default());
+        Ok(id)
+    }
+
+    /// By which address the name was reached the last time.
+    pub(super) fn remembered(&self, name: &str) -> Option<IpAddr> {
+        self.driver.borrow().worked.get(name).copied()
     }
 
     /// Moves all lookups on, and takes what one has come to.

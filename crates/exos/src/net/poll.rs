@@ -3,7 +3,6 @@
 //! A registration that has become ready stands in its [`Poll`]'s queue: a wait costs as much as there is ready, not as much as is
 //! registered. A level-triggered one stays in the queue for as long as it is ready.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::process::Child;
@@ -11,61 +10,14 @@ use std::time::Duration;
 
 use rustix::event::epoll;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use slab::Slab;
 
+use super::datagrams::UdpSocket;
+use super::listener::TcpListener;
 use super::stack::{Inner, Net, Wait};
+use super::stream::TcpStream;
 use super::table::Readiness;
-use super::{TcpListener, TcpStream, UdpSocket};
+use super::watches::{Interest, PollEvent, Source, SourceKey, Token, Trigger, Watches};
 use crate::clock;
-
-/// The program's own number for a registration.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Hash, PartialOrd, Ord)]
-pub struct Token(pub usize);
-
-/// What a registration waits for.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub struct Interest(Readiness);
-
-impl Interest {
-    /// Something to read or to accept, or the end.
-    pub const READABLE: Self = Self(Readiness {
-        reading: true,
-        writing: false,
-    });
-    /// Room to write, the handshake of a connection being opened, or its end.
-    pub const WRITABLE: Self = Self(Readiness {
-        reading: false,
-        writing: true,
-    });
-    /// Either.
-    pub const BOTH: Self = Self(Readiness {
-        reading: true,
-        writing: true,
-    });
-}
-
-/// How often a registration that is ready is told.
-#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
-pub enum Trigger {
-    /// With each wait, for as long as it is.
-    #[default]
-    Level,
-    /// When something new has come.
-    Edge,
-    /// Once, until it is registered again ([`Poll::reregister`]).
-    OneShot,
-}
-
-/// A registration that is ready.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub struct PollEvent {
-    /// The registration's number.
-    pub token: Token,
-    /// A call that reads or accepts returns at once.
-    pub readable: bool,
-    /// A call that writes returns at once.
-    pub writable: bool,
-}
 
 /// What a wait gives; its memory is used again by the next.
 #[derive(Default)]
@@ -86,17 +38,6 @@ impl Events {
     }
 }
 
-/// A socket of a [`Net`] that can be registered.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub struct Source(pub(super) SourceKey);
-
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub(super) enum SourceKey {
-    Connection(usize),
-    Listener(usize),
-    Datagrams(usize),
-}
-
 impl From<&TcpStream> for Source {
     fn from(stream: &TcpStream) -> Self {
         Self(SourceKey::Connection(stream.key()))
@@ -112,47 +53,6 @@ impl From<&TcpListener> for Source {
 impl From<&UdpSocket> for Source {
     fn from(socket: &UdpSocket) -> Self {
         Self(SourceKey::Datagrams(socket.key()))
-    }
-}
-
-/// One registration.
-#[derive(Debug)]
-struct Watch {
-    poll: usize,
-    source: Source,
-    token: Token,
-    interest: Readiness,
-    trigger: Trigger,
-    /// What has become ready since it was last told.
-    news: Readiness,
-    queued: bool,
-}
-
-/// All registrations, and those that have become ready, by [`Poll`].
-#[derive(Debug, Default)]
-pub(super) struct Watches {
-    all: Slab<Watch>,
-    ready: Slab<VecDeque<usize>>,
-}
-
-impl Watches {
-    /// There is news of the socket of this registration.
-    pub fn tell(&mut self, key: usize, news: Readiness) {
-        let watch = &mut self.all[key];
-        let news = news.and(watch.interest);
-        watch.news.reading |= news.reading;
-        watch.news.writing |= news.writing;
-        if !news.is_none() && !watch.queued {
-            watch.queued = true;
-            self.ready[watch.poll].push_back(key);
-        }
-    }
-
-    pub fn remove(&mut self, key: usize) {
-        let watch = self.all.remove(key);
-        if watch.queued {
-            self.ready[watch.poll].retain(|&other| other != key);
-        }
     }
 }
 
@@ -189,7 +89,7 @@ impl Poll {
     /// The kernel has no descriptor left.
     pub fn new(net: &Net) -> io::Result<Self> {
         let kernel = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let id = net.borrow().watches.ready.insert(VecDeque::new());
+        let id = net.borrow().watches.open();
         Ok(Self {
             net: net.clone(),
             id,
@@ -216,18 +116,11 @@ impl Poll {
             let why = "the socket is registered already; reregister it, or deregister it first";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         }
-        let key = inner.watches.all.insert(Watch {
-            poll: self.id,
-            source,
-            token,
-            interest: interest.0,
-            trigger,
-            news: Readiness::default(),
-            queued: false,
-        });
+        let registered = (token, interest, trigger);
+        let key = inner.watches.add(self.id, source, registered);
         *inner.watch_of(source) = Some(key);
-        let readiness = inner.readiness(source);
-        inner.watches.tell(key, readiness);
+        let (watches, readiness) = inner.watches();
+        watches.tell(key, readiness(source));
         Ok(())
     }
 
@@ -356,17 +249,9 @@ impl Poll {
 impl Drop for Poll {
     fn drop(&mut self) {
         let inner = &mut *self.net.borrow();
-        let ours = inner
-            .watches
-            .all
-            .iter()
-            .filter(|(_, watch)| watch.poll == self.id);
-        let ours: Vec<(usize, Source)> = ours.map(|(key, watch)| (key, watch.source)).collect();
-        for (key, source) in ours {
+        for source in inner.watches.close(self.id) {
             *inner.watch_of(source) = None;
-            inner.watches.remove(key);
         }
-        inner.watches.ready.remove(self.id);
     }
 }
 
@@ -381,59 +266,25 @@ impl Inner {
         &mut waiters.watch
     }
 
-    fn readiness(&self, source: Source) -> Readiness {
-        match source.0 {
-            SourceKey::Connection(key) => self.connections[key].readiness(&self.exos.stack.tcp),
-            SourceKey::Listener(key) => self.listeners[key].readiness(),
-            SourceKey::Datagrams(key) => self.datagrams[key].readiness(&self.exos.stack.udp),
-        }
+    /// The registrations, and what each socket is ready for.
+    fn watches(&mut self) -> (&mut Watches, impl Fn(Source) -> Readiness) {
+        let (connections, listeners) = (&self.connections, &self.listeners);
+        let (datagrams, stack) = (&self.datagrams, &self.exos.stack);
+        let readiness = move |source: Source| match source.0 {
+            SourceKey::Connection(key) => connections[key].readiness(&stack.tcp),
+            SourceKey::Listener(key) => listeners[key].readiness(),
+            SourceKey::Datagrams(key) => datagrams[key].readiness(&stack.udp),
+        };
+        (&mut self.watches, readiness)
     }
 
-    /// What of a registration is to be told.
-    fn due(&self, key: usize) -> Readiness {
-        let watch = &self.watches.all[key];
-        let ready = self.readiness(watch.source).and(watch.interest);
-        match watch.trigger {
-            Trigger::Level | Trigger::OneShot => ready,
-            Trigger::Edge => ready.and(watch.news),
-        }
-    }
-
-    /// Whether there is something to tell; what is not to be told any more leaves the queue.
     fn has_ready(&mut self, poll: usize) -> bool {
-        while let Some(&key) = self.watches.ready[poll].front() {
-            if !self.due(key).is_none() {
-                return true;
-            }
-            self.watches.ready[poll].pop_front();
-            self.watches.all[key].queued = false;
-        }
-        false
+        let (watches, readiness) = self.watches();
+        watches.has_ready(poll, readiness)
     }
 
     fn take_ready(&mut self, poll: usize, events: &mut Vec<PollEvent>) {
-        for _ in 0..self.watches.ready[poll].len() {
-            let Some(key) = self.watches.ready[poll].pop_front() else {
-                break;
-            };
-            let due = self.due(key);
-            let watch = &mut self.watches.all[key];
-            watch.news = Readiness::default();
-            watch.queued = watch.trigger == Trigger::Level && !due.is_none();
-            if due.is_none() {
-                continue;
-            }
-            events.push(PollEvent {
-                token: watch.token,
-                readable: due.reading,
-                writable: due.writing,
-            });
-            if watch.trigger == Trigger::OneShot {
-                watch.interest = Readiness::default();
-            }
-            if watch.queued {
-                self.watches.ready[poll].push_back(key);
-            }
-        }
+        let (watches, readiness) = self.watches();
+        watches.take_ready(poll, readiness, events);
     }
 }

@@ -17,11 +17,13 @@ use slab::Slab;
 
 use super::claims::Claims;
 use super::errors;
-use super::poll::Watches;
 use super::table::{Connection, Datagrams, Listener, Made, Readiness, Waiters};
+use super::watches::Watches;
+use crate::attach::Attachment;
 use crate::limits::LINGER;
+use crate::node::{Exos, Sleep};
 use crate::via::{Lost, News};
-use crate::{Attachment, Error, Exos, Sleep, clock};
+use crate::{Error, clock};
 
 /// The stack that sockets are on. Clones are the same stack.
 ///

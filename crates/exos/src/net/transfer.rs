@@ -11,8 +11,9 @@ use exos_inet::tcp::{Flow, Options};
 use super::errors;
 use super::stack::Inner;
 use super::table::Connection;
+use crate::clock;
 use crate::limits::WRITE_PIECE;
-use crate::{Exos, clock};
+use crate::node::Exos;
 
 impl Inner {
     /// Begins to open a connection, and gives its number, and between whom it is.

@@ -58,7 +58,7 @@ struct Size {
 
 /// Which way a turn goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct Choice {
     whole: bool,
     /// The turn is the first of several that try the dearer way.
     is_cold: bool,
@@ -66,9 +66,9 @@ struct Way {
 
 impl Size {
     /// Which way its next turn is to go.
-    fn next(&self) -> Way {
+    fn next(&self) -> Choice {
         let (Some(whole), Some(cut)) = (self.whole.get(), self.cut.get()) else {
-            return Way {
+            return Choice {
                 whole: self.whole.get().is_none(),
                 is_cold: false,
             };
@@ -76,7 +76,7 @@ impl Size {
         let (dear, cheap) = (whole.max(cut), whole.min(cut));
         let every = TRY_EVERY * (dear / cheap).min(DEARER_MAX);
         let tries = self.turns % every as u32;
-        Way {
+        Choice {
             whole: (whole <= cut) != (tries < TRY_RUN),
             is_cold: tries == 0,
         }
