@@ -17,7 +17,8 @@ use std::ops::Range;
 
 use exos_wire::checksum::Sum;
 
-use crate::{Buffer, Slice};
+use crate::buffer::Buffer;
+use crate::slice::Slice;
 
 /// An ordered list of slices of immutable buffers. An empty one owns no memory until first used.
 #[derive(Clone, Debug, Default)]

@@ -31,9 +31,9 @@ use std::rc::Rc;
 
 use exos_wire::checksum::Sum;
 
-use crate::SharedBytes;
-use crate::Slice;
 use crate::limits::{BLOCK_LEN, BUFFER_LEN_MAX};
+use crate::shared::SharedBytes;
+use crate::sums::prefix_sums;
 
 /// Immutable bytes, shared. `clone` costs a reference count; the last owner frees them.
 #[derive(Clone)]
@@ -62,10 +62,6 @@ impl Buffer {
     /// When there are more than [`BUFFER_LEN_MAX`] bytes.
     pub fn from_static(bytes: &'static [u8]) -> Buffer {
         Buffer::new(Bytes::Static(bytes))
-    }
-
-    pub(crate) fn over_shared(shared: SharedBytes) -> Buffer {
-        Buffer::new(Bytes::Shared(shared))
     }
 
     fn new(bytes: Bytes) -> Buffer {
@@ -101,22 +97,6 @@ impl Buffer {
             Bytes::Static(bytes) => bytes,
             Bytes::Shared(shared) => shared.as_slice(),
         }
-    }
-
-    /// A reference to a part of the bytes, which keeps the buffer alive.
-    ///
-    /// # Panics
-    ///
-    /// When the range does not lie within the buffer.
-    #[inline]
-    pub fn slice(&self, range: Range<usize>) -> Slice {
-        Slice::new(self.clone(), range)
-    }
-
-    /// A reference to all of the bytes.
-    #[inline]
-    pub fn whole(&self) -> Slice {
-        self.slice(0..self.len())
     }
 
     /// The ones' complement sum of a range, as if it began at an even offset of a packet.
@@ -223,14 +203,15 @@ impl Buffer {
     }
 }
 
-/// The table that the module's documentation describes.
-pub(crate) fn prefix_sums(bytes: &[u8]) -> Box<[u16]> {
-    let mut sum = Sum::ZERO;
-    let rest = bytes.chunks(BLOCK_LEN).map(|block| {
-        sum = sum.plus(Sum::of(block)); // Every block but the last is whole, hence even.
-        sum.value()
-    });
-    std::iter::once(0).chain(rest).collect()
+impl SharedBytes {
+    /// This thread's buffer over the bytes. One for each thread is enough: it is cloned there.
+    ///
+    /// # Panics
+    ///
+    /// When there are more than [`BUFFER_LEN_MAX`] bytes.
+    pub fn buffer(&self) -> Buffer {
+        Buffer::new(Bytes::Shared(self.clone()))
+    }
 }
 
 impl From<Vec<u8>> for Buffer {

@@ -19,6 +19,7 @@ pub mod buffer;
 pub mod limits;
 pub mod shared;
 pub mod slice;
+mod sums;
 
 pub use aggregate::Aggregate;
 pub use buffer::Buffer;

@@ -1,4 +1,4 @@
-//! Immutable bytes for several threads: each makes a [`Buffer`] of its own over them.
+//! Immutable bytes for several threads: each makes a [`Buffer`](crate::Buffer) of its own over them.
 //!
 //! A buffer's reference count is one thread's, so that it costs no atomic operation on the data path and no cache line
 //! that cores fight over. What lies behind it may all the same be one memory: these bytes and their sums are shared by a
@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::buffer::{Buffer, prefix_sums};
+use crate::sums::prefix_sums;
 
 /// Uses of bytes are counted up to here.
 pub const USES_MAX: u8 = 3;
@@ -18,7 +18,7 @@ pub struct SharedBytes(Arc<Shared>);
 
 struct Shared {
     bytes: Box<[u8]>,
-    /// As [`Buffer`] has them, made once for all threads.
+    /// As [`Buffer`](crate::Buffer) has them, made once for all threads.
     sums: OnceLock<Box<[u16]>>,
     /// How often they were used since somebody looked, for who decides what stays in memory. Threads may take one another's
     /// count away; it need not be exact, and a write for each use would cost them a cache line.
@@ -26,15 +26,6 @@ struct Shared {
 }
 
 impl SharedBytes {
-    /// This thread's buffer over the bytes. One for each thread is enough: it is cloned there.
-    ///
-    /// # Panics
-    ///
-    /// When there are more than [`BUFFER_LEN_MAX`](crate::limits::BUFFER_LEN_MAX) bytes.
-    pub fn buffer(&self) -> Buffer {
-        Buffer::over_shared(self.clone())
-    }
-
     /// All bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
@@ -103,6 +94,7 @@ impl std::fmt::Debug for SharedBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::Buffer;
 
     #[test]
     fn threads_have_the_same_bytes_and_sums_in_buffers_of_their_own() {

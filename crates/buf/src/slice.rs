@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use exos_wire::checksum::Sum;
 
-use crate::Buffer;
+use crate::buffer::Buffer;
 
 /// A range of an immutable [`Buffer`], which it keeps alive.
 #[derive(Clone)]
@@ -18,10 +18,28 @@ pub struct Slice {
     end: u32,
 }
 
+impl Buffer {
+    /// A reference to a part of the bytes, which keeps the buffer alive.
+    ///
+    /// # Panics
+    ///
+    /// When the range does not lie within the buffer.
+    #[inline]
+    pub fn slice(&self, range: Range<usize>) -> Slice {
+        Slice::new(self.clone(), range)
+    }
+
+    /// A reference to all of the bytes.
+    #[inline]
+    pub fn whole(&self) -> Slice {
+        self.slice(0..self.len())
+    }
+}
+
 impl Slice {
     /// Invariant established here: `start <= end <= buffer.len() <= u32::MAX`.
     #[inline]
-    pub(crate) fn new(buffer: Buffer, range: Range<usize>) -> Slice {
+    fn new(buffer: Buffer, range: Range<usize>) -> Slice {
         let len = buffer.len();
         assert!(
             range.start <= range.end && range.end <= len,

@@ -3,7 +3,7 @@
 //! An entry is one name and family. There are [`CACHE_ENTRIES_MAX`] at most; when it is full, what has expired goes, and else
 //! what was not asked for the longest.
 
-use crate::Family;
+use crate::family::Family;
 use crate::limits::CACHE_ENTRIES_MAX;
 use crate::lookup::Outcome;
 use crate::name::Name;

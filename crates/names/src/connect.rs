@@ -21,8 +21,9 @@
 //! assert_eq!(connector.handle_connected(v4), [v6]); // Give the other up.
 //! ```
 
+use crate::action::Event;
+use crate::family::Family;
 use crate::limits::{CONNECTION_ATTEMPT_DELAY, RESOLUTION_DELAY};
-use crate::{Event, Family};
 use exos_inet::Instant;
 use std::collections::VecDeque;
 use std::net::IpAddr;

@@ -1,12 +1,12 @@
 //! One name and family on its way from server to server: what each event leads to.
 //!
 //! Servers are asked one at a time. A query is a datagram at first; over TCP it is repeated where the answer did not fit,
-//! or where the answer's letters raise the doubt that another may have sent it. An answer that can be taken ends the exchange in
-//! every way, and is not in the table.
+//! or where the answer's letters raise the doubt that another may have sent it. An answer that can be taken ends the exchange by
+//! every transport, and is not in the table.
 
 /// How a server is being asked.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Way {
+pub(crate) enum Transport {
     /// By a datagram.
     Datagram,
     /// Over TCP, as configured or because the answer did not fit into a datagram.
@@ -39,10 +39,10 @@ pub(crate) enum Event {
 /// What is done then.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
-    /// The server is asked again, in this way.
-    Again(Way),
+    /// The server is asked again, by this transport.
+    Again(Transport),
     /// Again without EDNS, from now on.
-    WithoutEdns(Way),
+    WithoutEdns(Transport),
     /// Again with letters as they are, from now on.
     WithoutCase,
     /// Again from another port.
@@ -51,12 +51,12 @@ pub(crate) enum Step {
     NextServer,
 }
 
-impl Way {
+impl Transport {
     /// The table of transitions. What it does not end is bounded elsewhere: servers and their attempts are counted, each
     /// server loses EDNS and case once, and ports are tried [`PORT_TRIES_MAX`](crate::limits::PORT_TRIES_MAX) times.
     pub(crate) const fn on(self, event: Event) -> Step {
         use Event::*;
-        use Way::*;
+        use Transport::*;
         match (self, event) {
             // RFC 7766 §5; and RFC 5452 §9.3: what cannot be forged is asked over TCP.
             (Datagram, Truncated | Guesses) => Step::Again(Stream),
@@ -80,7 +80,7 @@ impl Way {
 mod tests {
     use super::*;
 
-    /// Every pair of a way and an event, spelled out a second time.
+    /// Every pair of a transport and an event, spelled out a second time.
     #[test]
     fn table() {
         use Step::*;
@@ -97,12 +97,12 @@ mod tests {
         let (again, edns) = (Step::Again, Step::WithoutEdns);
         let table = [
             (
-                Way::Datagram,
+                Transport::Datagram,
                 [
-                    again(Way::Stream),
-                    again(Way::Proof),
-                    again(Way::Stream),
-                    edns(Way::Datagram),
+                    again(Transport::Stream),
+                    again(Transport::Proof),
+                    again(Transport::Stream),
+                    edns(Transport::Datagram),
                     NextServer,
                     NextServer,
                     NextServer,
@@ -110,12 +110,12 @@ mod tests {
                 ],
             ),
             (
-                Way::Stream,
+                Transport::Stream,
                 [
                     NextServer,
                     NextServer,
                     NextServer,
-                    edns(Way::Stream),
+                    edns(Transport::Stream),
                     NextServer,
                     NextServer,
                     NextServer,
@@ -123,12 +123,12 @@ mod tests {
                 ],
             ),
             (
-                Way::Proof,
+                Transport::Proof,
                 [
                     NextServer,
                     NextServer,
                     NextServer,
-                    edns(Way::Proof),
+                    edns(Transport::Proof),
                     NextServer,
                     WithoutCase,
                     WithoutCase,
@@ -136,9 +136,9 @@ mod tests {
                 ],
             ),
         ];
-        for (way, steps) in table {
+        for (transport, steps) in table {
             for (event, step) in events.into_iter().zip(steps) {
-                assert_eq!(way.on(event), step, "{way:?} on {event:?}");
+                assert_eq!(transport.on(event), step, "{transport:?} on {event:?}");
             }
         }
     }

@@ -4,16 +4,16 @@
 //! query has a number of its own, a port and an identifier that nobody can guess, and is over as soon as the next is sent: what
 //! still comes for it is dropped.
 
+use crate::action::{Action, LookupId, QueryId};
 use crate::cache::Key;
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::exchange::{Event, Step, Way};
+use crate::exchange::{Event, Step, Transport};
 use crate::limits::{FAILURE_TTL_S, GUESSES_MAX, NEGATIVE_TTL_S_MAX, PORT_TRIES_MAX, TTL_S_MAX};
 use crate::lookup::Outcome;
 use crate::message::{Answer, Found, NotTheAnswer, Query, Said};
 use crate::random::Random;
 use crate::servers::{Server, Servers, is_same};
-use crate::{Action, LookupId, QueryId};
 use exos_inet::Instant;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ struct Exchange {
     waiting: Vec<LookupId>,
     /// Servers still to be asked, the present one first.
     plan: VecDeque<usize>,
-    way: Way,
+    transport: Transport,
     sent: Sent,
     ports_tried: u8,
     /// Whether any server answered that it cannot or will not.
@@ -111,12 +111,12 @@ impl Exchanges {
         let Some(&server) = plan.first() else {
             return Some(Outcome::NoServer);
         };
-        let way = self.first_way();
-        let sent = self.send(now, key, server, way);
+        let transport = self.first_transport();
+        let sent = self.send(now, key, server, transport);
         let exchange = Exchange {
             waiting: vec![lookup],
             plan: plan.into(),
-            way,
+            transport,
             sent,
             ports_tried: 0,
             failed: false,
@@ -147,7 +147,7 @@ impl Exchanges {
     ) -> Option<Ended> {
         let Some((key, exchange)) = self
             .exchange_of(id)
-            .filter(|(_, exchange)| exchange.way == Way::Datagram)
+            .filter(|(_, exchange)| exchange.transport == Transport::Datagram)
         else {
             self.counters.drop_no_query += 1;
             return None;
@@ -177,7 +177,7 @@ impl Exchanges {
     ) -> Option<Ended> {
         let Some((key, exchange)) = self
             .exchange_of(id)
-            .filter(|(_, exchange)| exchange.way != Way::Datagram)
+            .filter(|(_, exchange)| exchange.transport != Transport::Datagram)
         else {
             self.counters.drop_no_query += 1;
             return None;
@@ -187,7 +187,8 @@ impl Exchanges {
         let (length, rest) = exchange.sent.received.split_first_chunk()?;
         let message = rest.get(..u16::from_be_bytes(*length).into())?;
         let said = exchange.sent.query.said(message, true);
-        let case_lost = exchange.way == Way::Proof && !exchange.sent.query.kept_case(message);
+        let case_lost =
+            exchange.transport == Transport::Proof && !exchange.sent.query.kept_case(message);
         let server = exchange.plan[0];
         if case_lost && matches!(said, Ok(Said::Answer(_))) {
             self.servers.get(server).form.random_case = false;
@@ -273,31 +274,31 @@ impl Exchanges {
     }
 
     fn step(&mut self, now: Instant, key: Key, event: Event) -> Option<Ended> {
-        let first_way = self.first_way();
+        let first_transport = self.first_transport();
         let exchange = self.running.get_mut(&key)?;
         let server = self.servers.get(exchange.plan[0]);
         match event {
             // Not where it answers datagrams and has no TCP.
-            Event::TimedOut | Event::Unreachable if exchange.way == first_way => {
+            Event::TimedOut | Event::Unreachable if exchange.transport == first_transport => {
                 server.mark_silent(now);
             }
             Event::Failure => exchange.failed = true,
             _ => {}
         }
-        match exchange.way.on(event) {
-            Step::Again(way) => exchange.way = way,
-            Step::WithoutEdns(way) => {
+        match exchange.transport.on(event) {
+            Step::Again(transport) => exchange.transport = transport,
+            Step::WithoutEdns(transport) => {
                 server.form.edns = false;
-                exchange.way = way;
+                exchange.transport = transport;
             }
             Step::WithoutCase => {
                 server.form.random_case = false;
-                exchange.way = Way::Datagram;
+                exchange.transport = Transport::Datagram;
             }
             Step::OtherPort if exchange.ports_tried < PORT_TRIES_MAX => exchange.ports_tried += 1,
             Step::OtherPort | Step::NextServer => {
                 exchange.plan.pop_front();
-                exchange.way = first_way;
+                exchange.transport = first_transport;
             }
         }
         self.send_again(now, key)
@@ -306,9 +307,9 @@ impl Exchanges {
     /// Sends the query as the exchange now says, or ends it where no server is left.
     fn send_again(&mut self, now: Instant, key: Key) -> Option<Ended> {
         let exchange = self.running.get(&key)?;
-        let (id, way, server) = (
+        let (id, transport, server) = (
             exchange.sent.id,
-            exchange.way,
+            exchange.transport,
             exchange.plan.front().copied(),
         );
         let Some(server) = server else {
@@ -320,18 +321,18 @@ impl Exchanges {
             return self.end(key, outcome, FAILURE_TTL_S);
         };
         self.close(id);
-        let sent = self.send(now, &key, server, way);
+        let sent = self.send(now, &key, server, transport);
         self.running.get_mut(&key)?.sent = sent;
         None
     }
 
-    fn send(&mut self, now: Instant, key: &Key, server: usize, way: Way) -> Sent {
+    fn send(&mut self, now: Instant, key: &Key, server: usize, transport: Transport) -> Sent {
         self.last_query += 1;
         let id = QueryId(self.last_query);
         let &mut Server { address, form, .. } = self.servers.get(server);
         let (query, message) = Query::new(&key.0, key.1, form, &mut self.random);
-        let action = match way {
-            Way::Datagram => {
+        let action = match transport {
+            Transport::Datagram => {
                 self.counters.queries_udp += 1;
                 Action::Datagram {
                     query: id,
@@ -340,7 +341,7 @@ impl Exchanges {
                     message,
                 }
             }
-            Way::Stream | Way::Proof => {
+            Transport::Stream | Transport::Proof => {
                 self.counters.queries_tcp += 1;
                 let length = (message.len() as u16).to_be_bytes();
                 Action::Stream {
@@ -379,11 +380,11 @@ impl Exchanges {
         self.actions.push_back(Action::Close { query });
     }
 
-    fn first_way(&self) -> Way {
+    fn first_transport(&self) -> Transport {
         if self.config.use_tcp {
-            Way::Stream
+            Transport::Stream
         } else {
-            Way::Datagram
+            Transport::Datagram
         }
     }
 }

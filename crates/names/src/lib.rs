@@ -44,7 +44,8 @@
 //! |---|---|
 //! | [`config`], [`files`] | what `/etc/resolv.conf` and `/etc/hosts` say |
 //! | [`resolver`] | takes lookups and messages, asks the cache, tells what was found |
-//! | [`name`] | syntax of names; addresses, `localhost` and hosts; the search list |
+//! | `action`, `family` | what comes out of it |
+//! | [`name`], `meaning` | syntax of names; addresses, `localhost` and hosts; the search list |
 //! | `lookup` | one lookup: both families of one name after the other |
 //! | `cache` | what is known, and for how long |
 //! | `exchanges` | queries under way: who waits, what is dropped, what is sent |
@@ -58,6 +59,7 @@
 //! multicast DNS, DNSSEC, DNS over TLS or HTTPS, sorting of addresses by RFC 6724.
 #![forbid(unsafe_code)]
 
+mod action;
 mod cache;
 pub mod config;
 pub mod connect;
@@ -65,19 +67,23 @@ pub mod counters;
 pub mod error;
 mod exchange;
 mod exchanges;
+mod family;
 pub mod files;
 pub mod limits;
 mod lookup;
+mod meaning;
 mod message;
 pub mod name;
 mod random;
 pub mod resolver;
 mod servers;
 
+pub use action::{Action, Event, LookupId, QueryId};
 pub use config::{Config, Hosts};
 pub use connect::Connector;
 pub use counters::Counters;
 pub use error::{Error, ErrorKind};
+pub use family::{Families, Family};
 pub use files::Files;
 pub use name::Name;
-pub use resolver::{Action, Event, Families, Family, LookupId, QueryId, Resolver};
+pub use resolver::Resolver;

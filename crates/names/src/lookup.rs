@@ -4,9 +4,9 @@
 //! is known the families are told one by one, so that a connection need not wait for the slower.
 
 use crate::error::{Error, ErrorKind};
+use crate::family::{Families, Family};
 use crate::message::Found;
 use crate::name::Name;
-use crate::{Families, Family};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 

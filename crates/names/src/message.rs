@@ -4,7 +4,7 @@
 //! question, response code) is compared byte by byte before. Nothing of a message is used but the records on the way from
 //! the name asked to its addresses, and the SOA record that says how long there are none.
 
-use crate::Family;
+use crate::family::Family;
 use crate::limits::{ADDRESSES_MAX, ALIASES_MAX, UDP_PAYLOAD_BYTES};
 use crate::name::Name;
 use crate::random::Random;

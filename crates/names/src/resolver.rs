@@ -1,120 +1,18 @@
 //! The resolver: lookups and messages of servers go in; what to send, and addresses, come out.
 
+use crate::action::{Action, Event, LookupId, QueryId};
 use crate::cache::Cache;
 use crate::config::{Config, Hosts};
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind};
 use crate::exchanges::{Ended, Exchanges};
+use crate::family::{Families, of_family};
 use crate::limits::LOOKUPS_MAX;
 use crate::lookup::{Lookup, Next, Outcome};
-use crate::name::{self, Meaning};
+use crate::meaning::{Meaning, meaning};
 use exos_inet::Instant;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
-
-/// IPv4 or IPv6: records of type A or AAAA.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Ord, PartialOrd)]
-pub enum Family {
-    /// AAAA.
-    Ipv6,
-    /// A.
-    Ipv4,
-}
-
-impl Family {
-    /// That of an address.
-    pub fn of(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(_) => Self::Ipv4,
-            IpAddr::V6(_) => Self::Ipv6,
-        }
-    }
-}
-
-/// The families that a lookup asks for.
-#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
-pub enum Families {
-    /// Both, side by side.
-    #[default]
-    Both,
-    /// IPv4 only.
-    Ipv4,
-    /// IPv6 only.
-    Ipv6,
-}
-
-impl Families {
-    pub(crate) fn list(self) -> impl Iterator<Item = Family> {
-        let both = [Family::Ipv6, Family::Ipv4].into_iter();
-        both.filter(move |family| match self {
-            Self::Both => true,
-            Self::Ipv4 => *family == Family::Ipv4,
-            Self::Ipv6 => *family == Family::Ipv6,
-        })
-    }
-}
-
-/// The number of a lookup.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Ord, PartialOrd, Hash)]
-pub struct LookupId(u64);
-
-/// The number of a query, which has a socket of its own. Never used twice.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Ord, PartialOrd, Hash)]
-pub struct QueryId(pub(crate) u64);
-
-/// What the caller is to do.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Action {
-    /// Bind a UDP socket to this port, send the message to the server, and give what arrives there to
-    /// [`Resolver::handle_datagram`]. If the port is taken, [`Resolver::handle_port_in_use`].
-    Datagram {
-        /// Whose socket it is.
-        query: QueryId,
-        /// The local port.
-        port: u16,
-        /// The server.
-        server: SocketAddr,
-        /// The datagram's payload.
-        message: Vec<u8>,
-    },
-    /// Connect to the server by TCP, write the bytes, and give what arrives to [`Resolver::handle_stream`]. When it cannot be
-    /// connected, or ends, [`Resolver::handle_failure`].
-    Stream {
-        /// Whose connection it is.
-        query: QueryId,
-        /// The server.
-        server: SocketAddr,
-        /// What to write.
-        bytes: Vec<u8>,
-    },
-    /// The query is over: close its socket, if it has one.
-    Close {
-        /// Whose socket.
-        query: QueryId,
-    },
-}
-
-/// What becomes of a lookup.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Event {
-    /// All addresses of one family, perhaps none, while the other may still be asked for. Said only where the name has
-    /// addresses.
-    Family {
-        /// Of which lookup.
-        lookup: LookupId,
-        /// The family.
-        family: Family,
-        /// Its addresses, in the order of the answer.
-        addresses: Vec<IpAddr>,
-    },
-    /// The lookup's end.
-    Done {
-        /// Which lookup.
-        lookup: LookupId,
-        /// All addresses, IPv6 first, or why there are none.
-        result: Result<Vec<IpAddr>, Error>,
-    },
-}
 
 /// A caching stub resolver; the [crate's documentation](crate) shows a turn of the loop around it.
 ///
@@ -168,7 +66,7 @@ impl Resolver {
         text: &str,
         families: Families,
     ) -> Result<LookupId, Error> {
-        let meaning = name::meaning(text, &self.config)?;
+        let meaning = meaning(text, &self.config)?;
         if self.lookups.len() >= LOOKUPS_MAX {
             return Err(Error::new(ErrorKind::Busy, text));
         }
@@ -258,7 +156,7 @@ impl Resolver {
     fn answer(&mut self, lookup: LookupId, text: &str, families: Families, known: &[IpAddr]) {
         let mut all = Vec::new();
         for family in families.list() {
-            let addresses = name::of_family(known, family);
+            let addresses = of_family(known, family);
             all.extend_from_slice(&addresses);
             self.events.push_back(Event::Family {
                 lookup,

@@ -16,7 +16,7 @@ pub struct Net {
 
 /// A query that was sent.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct SentQuery {
     pub query: QueryId,
     /// `None` over TCP.
     pub port: Option<u16>,
@@ -28,7 +28,7 @@ pub struct Asked {
 #[derive(Clone, Debug)]
 pub struct Message(pub Vec<u8>);
 
-impl std::ops::Deref for Asked {
+impl std::ops::Deref for SentQuery {
     type Target = Message;
 
     fn deref(&self) -> &Message {
@@ -62,7 +62,7 @@ impl Net {
     }
 
     /// What was sent since this was called last.
-    pub fn sent(&mut self) -> Vec<Asked> {
+    pub fn sent(&mut self) -> Vec<SentQuery> {
         let mut sent = Vec::new();
         while let Some(action) = self.resolver.poll_action() {
             sent.extend(match action {
@@ -71,7 +71,7 @@ impl Net {
                     port,
                     server,
                     message,
-                } => Some(Asked {
+                } => Some(SentQuery {
                     query,
                     port: Some(port),
                     server,
@@ -85,7 +85,7 @@ impl Net {
                     let (length, message) = bytes.split_first_chunk().unwrap();
                     assert_eq!(usize::from(u16::from_be_bytes(*length)), message.len());
                     let (port, message) = (None, Message(message.to_vec()));
-                    Some(Asked {
+                    Some(SentQuery {
                         query,
                         port,
                         server,
@@ -102,14 +102,14 @@ impl Net {
     }
 
     /// The one query that was sent.
-    pub fn one(&mut self) -> Asked {
+    pub fn one(&mut self) -> SentQuery {
         let sent = self.sent();
         assert_eq!(sent.len(), 1, "{sent:?}");
         sent.into_iter().next().unwrap()
     }
 
     /// The server asked sends this message.
-    pub fn answer(&mut self, asked: &Asked, message: &[u8]) {
+    pub fn answer(&mut self, asked: &SentQuery, message: &[u8]) {
         if asked.port.is_some() {
             self.resolver
                 .handle_datagram(self.now, asked.query, asked.server, message);

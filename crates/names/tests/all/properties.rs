@@ -1,6 +1,6 @@
 //! What holds whatever comes from the network and from files.
 
-use crate::net::{Asked, Net, record};
+use crate::net::{Net, SentQuery, record};
 use exos_inet::Duration;
 use exos_names::{Config, Event, Families, Name};
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ fn rcode() -> impl Strategy<Value = RCODE> {
     ])
 }
 
-fn message(asked: &Asked, rcode: RCODE, sections: [&[String]; 3]) -> Vec<u8> {
+fn message(asked: &SentQuery, rcode: RCODE, sections: [&[String]; 3]) -> Vec<u8> {
     let mut reply = asked.reply();
     *reply.rcode_mut() = rcode;
     let [answers, authority, additional] =
@@ -165,7 +165,7 @@ proptest! {
     #[test]
     fn lookups_end_once_and_leave_nothing(steps in prop::collection::vec((0..9u8, 0..6u8, any::<prop::sample::Index>()), 0..60)) {
         let mut net = Net::new("nameserver 192.0.2.53\nnameserver 192.0.2.54\nsearch one.example\noptions rotate timeout:1");
-        let (mut open, mut queries, mut all) = (BTreeSet::new(), Vec::<Asked>::new(), BTreeSet::new());
+        let (mut open, mut queries, mut all) = (BTreeSet::new(), Vec::<SentQuery>::new(), BTreeSet::new());
         for (step, what, which) in steps {
             let query = (!queries.is_empty()).then(|| queries[which.index(queries.len())].clone());
             match (step, query) {
