@@ -191,6 +191,15 @@ impl State {
         ]
     };
 
+    /// How a flow stands that has just begun.
+    pub(crate) const fn first(reach: Reach, transport: Transport) -> Self {
+        match (transport, reach.hears_servers()) {
+            (Transport::Tcp, true) => Self::SynSeen,
+            (Transport::Tcp, false) => Self::Asked,
+            (Transport::Udp, _) => Self::OneWay,
+        }
+    }
+
     /// Of which protocol a flow is that stands so.
     pub const fn transport(self) -> Transport {
         match self {

@@ -6,7 +6,7 @@ use exos_wire::tcp::TcpFlags;
 use super::frames::Forwarder;
 use super::verdict::{NoFlow, NoServer, Verdict};
 use super::way::tick_of;
-use crate::flow::{Begun, Class, Flow, FlowId, Key, Tick};
+use crate::flow::{Begun, Class, Flow, FlowId, Key, State, Tick};
 use crate::kept::KeptFlow;
 use crate::limits::{DATAGRAM_SHARE, EVICTABLE_AFTER, OPENING_SHARE};
 use crate::packets::endpoint::Endpoint;
@@ -109,7 +109,7 @@ impl Forwarder {
             our_port,
             reach,
         };
-        let state = reach.first_state(transport);
+        let state = State::first(reach, transport);
         let id = self.insert(now, begun, state);
         self.services.listeners[usize::from(key.listener)].begun += 1;
         self.counters.flows_begun += 1;

@@ -10,7 +10,6 @@ use exos_wire::udp;
 use crate::forwarder::{Forwarder, Verdict};
 use crate::packets::packet::{Packet, Transport, Upper};
 use crate::packets::rewrite::{begin_checksum, finish};
-use crate::program::links::Others;
 
 /// Puts the link addresses on what goes on.
 #[inline]
@@ -91,33 +90,6 @@ fn undone_of(frame: &mut [u8], meta: RxMeta) -> Option<TxMeta> {
         // Their sender's word for TCP.
         header_len: (at + header_len).min(frame.len()) as u16,
     })
-}
-
-/// Puts the link addresses on frames that were made, and says by which link each leaves; those to a neighbour who has to be
-/// asked for wait with the stack. `own` is that of the link by which frames come now, and `others` are the links beside it.
-#[inline(never)]
-pub fn address_made(
-    forwarder: &mut Forwarder,
-    own: &mut Stack,
-    others: &mut Others<'_>,
-    now: Instant,
-    made: &mut Vec<(usize, Vec<u8>)>,
-) {
-    while let Some((to, mut frame)) = forwarder.poll_made() {
-        let link = forwarder.link_to(to);
-        let stack = match others.get(link) {
-            Some(other) => &mut other.stack,
-            None => &mut *own,
-        };
-        let Some(mac) = stack.link_address(now, to) else {
-            forwarder.note_late();
-            stack.pass(now, to, frame);
-            continue;
-        };
-        frame[..6].copy_from_slice(&mac.0);
-        frame[6..12].copy_from_slice(&stack.config().mac.0);
-        made.push((link, frame));
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! How packets reach servers, and how answers reach clients.
 
-use crate::packets::packet::Transport;
-
 /// How the packets of a listener reach its servers.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -42,15 +40,5 @@ impl Reach {
     /// True when a server may have another port than its listener.
     pub const fn may_change_port(self) -> bool {
         self.hears_servers()
-    }
-
-    /// How a flow stands that has just begun.
-    pub(crate) const fn first_state(self, transport: Transport) -> crate::flow::State {
-        use crate::flow::State;
-        match (transport, self.hears_servers()) {
-            (Transport::Tcp, true) => State::SynSeen,
-            (Transport::Tcp, false) => State::Asked,
-            (Transport::Udp, _) => State::OneWay,
-        }
     }
 }

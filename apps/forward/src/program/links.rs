@@ -175,4 +175,31 @@ impl Others<'_> {
         exos.transmit_undone(frame, undone);
         true
     }
+
+    /// Puts the link addresses on frames that were made, and says by which link each leaves; those to a neighbour who has to be
+    /// asked for wait with the stack. `own` is that of the link by which frames come now.
+    #[inline(never)]
+    pub fn address_made(
+        &mut self,
+        forwarder: &mut Forwarder,
+        own: &mut Stack,
+        now: Instant,
+        made: &mut Vec<(usize, Vec<u8>)>,
+    ) {
+        while let Some((to, mut frame)) = forwarder.poll_made() {
+            let link = forwarder.link_to(to);
+            let stack = match self.get(link) {
+                Some(other) => &mut other.stack,
+                None => &mut *own,
+            };
+            let Some(mac) = stack.link_address(now, to) else {
+                forwarder.note_late();
+                stack.pass(now, to, frame);
+                continue;
+            };
+            frame[..6].copy_from_slice(&mac.0);
+            frame[6..12].copy_from_slice(&stack.config().mac.0);
+            made.push((link, frame));
+        }
+    }
 }

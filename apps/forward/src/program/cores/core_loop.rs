@@ -14,7 +14,7 @@ use exos_program::Idle;
 use super::table::{Shared, Table, Turn};
 use super::worker::{Asks, Row, Worker};
 use crate::limits::{LAST_PAUSE, LAST_TURNS_MAX};
-use crate::packets::onward::{address_made, send_on};
+use crate::packets::onward::send_on;
 use crate::program::busy_poll::BusyPoll;
 use crate::program::links::Links;
 use crate::program::seeking::Seeking;
@@ -149,7 +149,7 @@ impl CoreLoop {
                 false => send_on(forwarder, verdict, stack, now, (frame, meta)),
             };
             if forwarder.has_made() {
-                address_made(forwarder, stack, &mut others, now, made);
+                others.address_made(forwarder, stack, now, made);
             }
             passage
         });
