@@ -13,7 +13,7 @@ use super::missing::{Attempt, Missing};
 use super::opening::Persistence;
 use super::sending::Sender;
 use super::tail::Tail;
-use crate::log::{Answer, Asked, Log, Unfinished};
+use crate::log::{Answer, Log, LoggedRequest, Unfinished};
 use crate::message::request::{Method, Request};
 use crate::message::target::Target;
 use crate::message::{Fault, Status};
@@ -159,7 +159,7 @@ impl Server {
             let response = &out[before..];
             log_answer(
                 log,
-                Asked::Bytes(bytes),
+                LoggedRequest::Bytes(bytes),
                 status,
                 response,
                 0,
@@ -200,7 +200,7 @@ impl Server {
         if let Some(log) = &mut self.log {
             let tail_len = tail.as_ref().map_or(0, |tail| tail.len());
             let response = &out[before..];
-            let asked = Asked::of(request);
+            let asked = LoggedRequest::of(request);
             log_answer(log, asked, status, response, tail_len, attempt, lines);
         }
         Ok((answered, tail))
@@ -347,10 +347,10 @@ impl Server {
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> LoggedRequest<'a> {
     /// A request with a whole head.
-    fn of(request: &'a Request<'a, 'a>) -> Asked<'a> {
-        Asked::Request {
+    fn of(request: &'a Request<'a, 'a>) -> LoggedRequest<'a> {
+        LoggedRequest::Request {
             method: request.method_name,
             target: request.target,
             minor_version: request.minor_version,
@@ -363,7 +363,7 @@ impl<'a> Asked<'a> {
 #[inline(never)]
 fn log_answer(
     log: &mut Log,
-    asked: Asked<'_>,
+    asked: LoggedRequest<'_>,
     status: Status,
     response: &[Slice],
     tail_len: u64,

@@ -43,7 +43,7 @@ pub struct Answer<'a> {
     /// When the first bytes of the request came.
     pub begun: Instant,
     /// What was asked.
-    pub asked: Asked<'a>,
+    pub asked: LoggedRequest<'a>,
     /// How it was answered.
     pub status: Status,
     /// Bytes of the response's head.
@@ -54,7 +54,7 @@ pub struct Answer<'a> {
 
 /// What was asked.
 #[derive(Debug)]
-pub enum Asked<'a> {
+pub enum LoggedRequest<'a> {
     /// A request with a whole head.
     Request {
         /// The method as it came.
@@ -154,9 +154,9 @@ fn render_json(answer: &Answer<'_>, text: &mut Text) {
 type Push = fn(&mut Vec<u8>, &[u8]);
 
 /// The request line; `-` where there is none.
-fn push_asked(out: &mut Vec<u8>, asked: &Asked<'_>, push: Push) {
+fn push_asked(out: &mut Vec<u8>, asked: &LoggedRequest<'_>, push: Push) {
     match asked {
-        Asked::Request {
+        LoggedRequest::Request {
             method,
             target,
             minor_version,
@@ -168,7 +168,7 @@ fn push_asked(out: &mut Vec<u8>, asked: &Asked<'_>, push: Push) {
             out.extend_from_slice(b" HTTP/1.");
             out.push(b'0' + minor_version);
         }
-        Asked::Bytes(bytes) => {
+        LoggedRequest::Bytes(bytes) => {
             let line = bytes.split(|&b| b == b'\n').next().unwrap_or_default();
             match line.trim_ascii_end() {
                 b"" => out.push(b'-'),
@@ -179,10 +179,10 @@ fn push_asked(out: &mut Vec<u8>, asked: &Asked<'_>, push: Push) {
 }
 
 /// The value of the first field with this name; `-` where there is none.
-fn push_field(out: &mut Vec<u8>, asked: &Asked<'_>, name: &str, push: Push) {
+fn push_field(out: &mut Vec<u8>, asked: &LoggedRequest<'_>, name: &str, push: Push) {
     let fields = match asked {
-        Asked::Request { fields, .. } => *fields,
-        Asked::Bytes(_) => &[],
+        LoggedRequest::Request { fields, .. } => *fields,
+        LoggedRequest::Bytes(_) => &[],
     };
     let mut fields = fields.iter();
     let field = fields.find(|f| f.name.len() == name.len() && f.name.eq_ignore_ascii_case(name));
@@ -273,7 +273,7 @@ mod tests {
         Header { name, value }
     }
 
-    fn line(format: Format, asked: Asked<'_>) -> String {
+    fn line(format: Format, asked: LoggedRequest<'_>) -> String {
         let answer = Answer {
             peer: "10.0.0.1".parse().unwrap(),
             begun: Instant::START,
@@ -301,7 +301,7 @@ mod tests {
             header("user-AGENT", b" curl/8 "),
             header("Referer", b"http://b/"),
         ];
-        let asked = || Asked::Request {
+        let asked = || LoggedRequest::Request {
             method: "GET",
             target: b"/a?b",
             minor_version: 1,
@@ -330,7 +330,7 @@ mod tests {
             (b"\x16\x03\x01 TLS\r\nmore", "\\x16\\x03\\x01 TLS"),
         ] {
             let wanted = format!("10.0.0.1 - - [TIME] \"{want}\" 200 1034 \"-\" \"-\"\n");
-            assert_eq!(line(Format::Combined, Asked::Bytes(bytes)), wanted);
+            assert_eq!(line(Format::Combined, LoggedRequest::Bytes(bytes)), wanted);
         }
     }
 
@@ -340,7 +340,7 @@ mod tests {
         for byte in 0..=u8::MAX {
             let value: &'static [u8] = vec![b'a', byte, b'b'].leak();
             let fields = ["Referer", "User-Agent", "Host"].map(|name| header(name, value));
-            let asked = || Asked::Request {
+            let asked = || LoggedRequest::Request {
                 method: "GET",
                 target: value,
                 minor_version: 1,
@@ -366,7 +366,7 @@ mod tests {
         for format in [Format::Common, Format::Combined, Format::Json] {
             let text = line(
                 format,
-                Asked::Request {
+                LoggedRequest::Request {
                     method: "GET",
                     target: long,
                     minor_version: 0,

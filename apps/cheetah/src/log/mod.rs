@@ -25,6 +25,6 @@ mod writer;
 
 pub use access_log::Log;
 pub use args::LogArgs;
-pub use line::{Answer, Asked, Format};
+pub use line::{Answer, Format, LoggedRequest};
 pub use sink::Target;
 pub use unfinished::Unfinished;

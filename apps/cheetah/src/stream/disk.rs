@@ -6,7 +6,7 @@
 //! gives what has come of others, in no order. [`Disk::is_waiting`] says that there is something to submit, and
 //! [`Disk::fd`] becomes readable when there is something to be had.
 //!
-//! In a simulator there is a third way, [`Disk::here`]: the requests are performed when they are submitted. With
+//! In a simulator there is a third backend, [`Disk::here`]: the requests are performed when they are submitted. With
 //! [`Disk::by_hand`] somebody else says when.
 
 use std::cell::RefCell;
@@ -24,11 +24,11 @@ use crate::limits::READS_AT_ONCE;
 
 /// What opens and reads files.
 pub struct Disk {
-    way: Way,
+    backend: Backend,
     queued: VecDeque<(u64, Request)>,
 }
 
-enum Way {
+enum Backend {
     Ring(Box<FileRing>),
     Thread(Helper),
     Here(Hand),
@@ -54,7 +54,7 @@ impl Disk {
     ///
     /// The kernel has none, or none for this process.
     pub fn ring(cores: &[usize]) -> io::Result<Disk> {
-        Ok(Disk::of(Way::Ring(Box::new(FileRing::new(cores)?))))
+        Ok(Disk::of(Backend::Ring(Box::new(FileRing::new(cores)?))))
     }
 
     /// By a thread, which waits.
@@ -63,24 +63,24 @@ impl Disk {
     ///
     /// There is no thread or descriptor to be had.
     pub fn thread(cores: &[usize]) -> io::Result<Disk> {
-        Ok(Disk::of(Way::Thread(Helper::start(cores.to_vec())?)))
+        Ok(Disk::of(Backend::Thread(Helper::start(cores.to_vec())?)))
     }
 
     /// By the caller, who waits: for a simulator.
     pub fn here() -> Disk {
-        Disk::of(Way::Here(Hand::default()))
+        Disk::of(Backend::Here(Hand::default()))
     }
 
     /// As [`Disk::here`], but no request is performed before the hand says so.
     pub fn by_hand() -> (Disk, Hand) {
         let hand = Hand::default();
         hand.0.borrow_mut().holds = true;
-        (Disk::of(Way::Here(hand.clone())), hand)
+        (Disk::of(Backend::Here(hand.clone())), hand)
     }
 
-    fn of(way: Way) -> Disk {
+    fn of(backend: Backend) -> Disk {
         let queued = VecDeque::new();
-        Disk { way, queued }
+        Disk { backend, queued }
     }
 
     /// Takes a request; `tag` comes back with its outcome.
@@ -91,18 +91,18 @@ impl Disk {
     /// Starts requests, few enough that what is copied from memory right here takes no longer than other turns do.
     pub fn submit(&mut self) {
         let most = READS_AT_ONCE.min(self.queued.len());
-        match &mut self.way {
-            Way::Ring(ring) => {
+        match &mut self.backend {
+            Backend::Ring(ring) => {
                 let most = most.min(ring.room());
                 (self.queued.drain(..most)).for_each(|(tag, request)| ring.queue(tag, request));
                 // It fails for want of memory: what is queued is submitted in the next turn.
                 let _ = ring.submit();
             }
-            Way::Thread(helper) => {
+            Backend::Thread(helper) => {
                 let most = most.min(REQUESTS_MAX - helper.under_way);
                 self.queued.drain(..most).for_each(|job| helper.give(job));
             }
-            Way::Here(hand) => {
+            Backend::Here(hand) => {
                 let mut hand = hand.0.borrow_mut();
                 hand.waiting.extend(self.queued.drain(..most));
                 let most = if hand.holds { 0 } else { usize::MAX };
@@ -113,37 +113,39 @@ impl Disk {
 
     /// The outcome of a request, with its tag.
     pub fn poll(&mut self) -> Option<(u64, Outcome)> {
-        match &mut self.way {
-            Way::Ring(ring) => ring.poll(),
-            Way::Thread(helper) => helper.take(),
-            Way::Here(hand) => hand.0.borrow_mut().done.pop_front(),
+        match &mut self.backend {
+            Backend::Ring(ring) => ring.poll(),
+            Backend::Thread(helper) => helper.take(),
+            Backend::Here(hand) => hand.0.borrow_mut().done.pop_front(),
         }
     }
 
     /// True when the next turn has something to submit, or outcomes to take.
     pub fn is_waiting(&mut self) -> bool {
-        match &mut self.way {
-            Way::Ring(ring) => (!self.queued.is_empty() && ring.room() > 0) || ring.wants_submit(),
-            Way::Thread(helper) => !self.queued.is_empty() && helper.under_way < REQUESTS_MAX,
-            Way::Here(hand) => !self.queued.is_empty() || !hand.0.borrow().done.is_empty(),
+        match &mut self.backend {
+            Backend::Ring(ring) => {
+                (!self.queued.is_empty() && ring.room() > 0) || ring.wants_submit()
+            }
+            Backend::Thread(helper) => !self.queued.is_empty() && helper.under_way < REQUESTS_MAX,
+            Backend::Here(hand) => !self.queued.is_empty() || !hand.0.borrow().done.is_empty(),
         }
     }
 
     /// Readable when there are outcomes.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.way {
-            Way::Ring(ring) => Some(ring.fd()),
-            Way::Thread(helper) => Some(helper.wake.as_fd()),
-            Way::Here(_) => None,
+        match &self.backend {
+            Backend::Ring(ring) => Some(ring.fd()),
+            Backend::Thread(helper) => Some(helper.wake.as_fd()),
+            Backend::Here(_) => None,
         }
     }
 
     /// What it is, for people.
     pub fn name(&self) -> &'static str {
-        match &self.way {
-            Way::Ring(_) => "io_uring",
-            Way::Thread(_) => "a thread",
-            Way::Here(_) => "the loop itself",
+        match &self.backend {
+            Backend::Ring(_) => "io_uring",
+            Backend::Thread(_) => "a thread",
+            Backend::Here(_) => "the loop itself",
         }
     }
 }

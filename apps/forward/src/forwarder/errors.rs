@@ -2,9 +2,9 @@
 
 use exos_inet::Instant;
 
+use super::direction::{Direction, course};
 use super::frames::Forwarder;
 use super::verdict::Verdict;
-use super::way::{Way, course};
 use crate::flow::Key;
 use crate::packets::icmp::Quote;
 use crate::packets::packet::Packet;
@@ -33,7 +33,7 @@ impl Forwarder {
             ..
         } = quote;
         // What went to a client came from a listener, and what we sent to a server from a port of ours, or from the client.
-        let (id, way) = if let Some(listener) = self.services.listener(transport, src) {
+        let (id, direction) = if let Some(listener) = self.services.listener(transport, src) {
             let key = Key {
                 client: dst,
                 listener,
@@ -41,9 +41,9 @@ impl Forwarder {
             if !self.services.reach(listener).hears_servers() {
                 return self.pass_error(now, packet, frame, sums, &key);
             }
-            (self.flows.find(&key), Way::ToServer)
+            (self.flows.find(&key), Direction::ToServer)
         } else if let Some(server) = self.services.sender(transport, dst, src.address) {
-            (self.flow_back(server, src), Way::ToClient)
+            (self.flow_back(server, src), Direction::ToClient)
         } else {
             return Verdict::Stack;
         };
@@ -51,7 +51,7 @@ impl Forwarder {
             self.counters.drop_icmp_unknown += 1;
             return Verdict::Drop;
         };
-        if way == Way::ToClient
+        if direction == Direction::ToClient
             && let Some(verdict) = self.unreachable(now, id, &quote, packet, frame)
         {
             return verdict;
@@ -60,13 +60,15 @@ impl Forwarder {
             return self.drop_last_hop();
         }
         let flow = *self.flows.get(id);
-        let mut outer = self.services.rewrite(&flow, way == Way::ToServer);
+        let mut outer = self
+            .services
+            .rewrite(&flow, direction == Direction::ToServer);
         let inner = Rewrite {
             src: outer.dst,
             dst: outer.src,
             ident: 0,
         };
-        if flow.reach == Reach::Transparent && way == Way::ToServer {
+        if flow.reach == Reach::Transparent && direction == Direction::ToServer {
             // Towards servers nothing is changed but where packets go.
             outer.src.address = packet.src;
         }
@@ -77,7 +79,7 @@ impl Forwarder {
         }
         quote.translate(packet, frame, &outer, &inner);
         self.counters.forwarded_icmp_errors += 1;
-        self.sent(packet, course(&flow, way));
+        self.sent(packet, course(&flow, direction));
         Verdict::Onward(to.into())
     }
 

@@ -10,9 +10,9 @@
 use exos_inet::Instant;
 use exos_wire::tcp::TcpFlags;
 
+use super::direction::{Direction, course, tick_of};
 use super::frames::Forwarder;
 use super::verdict::Verdict;
-use super::way::{Way, course, tick_of};
 use crate::flow::{Begun, End, FlowId, State, Tick};
 use crate::limits::{ASKED_AGAIN_AFTER, ASKED_AGAIN_TIME, REFUSALS_MAX, SYN_LEN_MAX};
 use crate::packets::fragments::Onward;
@@ -28,12 +28,12 @@ impl Forwarder {
         &mut self,
         now: Instant,
         id: FlowId,
-        way: Way,
+        direction: Direction,
         upper: &[u8],
     ) -> Result<FlowId, Verdict> {
         let segment = Segment::read(upper);
-        match way {
-            Way::ToServer if is_syn(&segment) && self.is_asked_again(now, id) => {
+        match direction {
+            Direction::ToServer if is_syn(&segment) && self.is_asked_again(now, id) => {
                 let seen = self.flows.get(id).seen;
                 self.fails(tick_of(now), id, seen);
                 let stays = self.waits_for_its_server(id);
@@ -44,10 +44,10 @@ impl Forwarder {
                 };
                 Ok(moved.unwrap_or(id))
             }
-            Way::ToClient if self.is_refusal(id, &segment) => {
+            Direction::ToClient if self.is_refusal(id, &segment) => {
                 self.refused(now, id, true).map_or(Ok(id), Err)
             }
-            Way::ToServer | Way::ToClient => Ok(id),
+            Direction::ToServer | Direction::ToClient => Ok(id),
         }
     }
 
@@ -143,7 +143,7 @@ impl Forwarder {
         };
         self.keep_syn(now, id, &packet, frame, sums);
         let flow = *self.flows.get(id);
-        let course = course(&flow, Way::ToServer);
+        let course = course(&flow, Direction::ToServer);
         let onward = Onward {
             rewrite: self.services.rewrite(&flow, true),
             course,

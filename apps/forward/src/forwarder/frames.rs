@@ -7,12 +7,12 @@ use exos_inet::siphash::SipKey;
 use exos_inet::{Instant, RxChecksum};
 use exos_wire::Mac;
 
+use super::direction::{Direction, course, tick_of};
 use super::ending::Ending;
 use super::generated::Generated;
 use super::links::Links;
 use super::shown::{Prefetch, Whose};
 use super::verdict::{NoFlow, NoServer, Verdict};
-use super::way::{Way, course, tick_of};
 use crate::counters::Counters;
 use crate::flow::{Flow, FlowId, FlowTable, State, Tick};
 use crate::limits::{CHECK_PORTS, EXPIRED_AT_ONCE, LINK_MTU};
@@ -107,13 +107,13 @@ impl Forwarder {
     ) -> Verdict {
         let upper = &frame[packet.upper_range()];
         let tick = tick_of(now);
-        let (mut id, way) = match whose {
+        let (mut id, direction) = match whose {
             // What goes in circles ends, as with every router (RFC 1812 §5.3.1), and says nothing of its flow.
             Whose::Listener(..) if packet.hops <= 1 => {
                 return self.answer(now, packet, frame, packet.dst, Refusal::HopsOver);
             }
             Whose::Listener(key, hash) => match self.flow_of(tick, transport, &key, hash, upper) {
-                Ok(id) => (id, Way::ToServer),
+                Ok(id) => (id, Direction::ToServer),
                 Err(NoFlow::Becomes(verdict)) => return verdict,
                 Err(NoFlow::To(server)) => {
                     return self.send_unknown(now, packet, frame, sums, &key, server);
@@ -124,7 +124,7 @@ impl Forwarder {
                     let from = self.known_as(id);
                     return self.answer(now, packet, frame, from, Refusal::HopsOver);
                 }
-                Some(id) => (id, Way::ToClient),
+                Some(id) => (id, Direction::ToClient),
                 // An answer to a check of ours.
                 None if CHECK_PORTS.contains(&to.port) => return Verdict::Stack,
                 None => return self.unknown(),
@@ -132,17 +132,17 @@ impl Forwarder {
             Whose::Nobody => return Verdict::Stack,
         };
         if self.flows.get(id).state == State::SynSeen && packet.fragment.is_none() {
-            id = match self.unanswered(now, id, way, upper) {
+            id = match self.unanswered(now, id, direction, upper) {
                 Ok(id) => id,
                 Err(verdict) => return verdict,
             };
         }
-        self.note(tick, id, transport, way, upper);
+        self.note(tick, id, transport, direction, upper);
         let flow = *self.flows.get(id);
-        if flow.state == State::SynSeen && way == Way::ToServer {
+        if flow.state == State::SynSeen && direction == Direction::ToServer {
             self.keep_syn(now, id, packet, frame, sums);
         }
-        let course = course(&flow, way);
+        let course = course(&flow, direction);
         let onward = Onward {
             rewrite: self.services.rewrite(&flow, course.to_server),
             course,

@@ -20,7 +20,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `frames` | the forwarder, and the way of a frame through it |
-//! | `verdict`, `way` | what becomes of a frame, and which way it goes |
+//! | `verdict`, `direction` | what becomes of a frame, and in which direction it goes |
 //! | `shown`, `prefetch` | memory is read before it is needed |
 //! | `new_flows` | how flows begin, and which end for others |
 //! | `tracking` | what a packet says of its flow |
@@ -35,6 +35,7 @@
 //! belongs to no flow.
 
 mod change;
+mod direction;
 mod ending;
 mod errors;
 mod failover;
@@ -48,7 +49,6 @@ mod shown;
 mod stateless;
 mod tracking;
 mod verdict;
-mod way;
 
 pub use frames::Forwarder;
 pub use links::link_to;

@@ -3,9 +3,9 @@
 use exos_inet::Instant;
 use exos_wire::tcp::TcpFlags;
 
+use super::direction::tick_of;
 use super::frames::Forwarder;
 use super::verdict::{NoFlow, NoServer, Verdict};
-use super::way::tick_of;
 use crate::flow::{Begun, Class, Flow, FlowId, Key, State, Tick};
 use crate::kept::KeptFlow;
 use crate::limits::{DATAGRAM_SHARE, EVICTABLE_AFTER, OPENING_SHARE};

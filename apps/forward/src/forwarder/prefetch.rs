@@ -14,9 +14,9 @@
 
 use exos_inet::Instant;
 
+use super::direction::tick_of;
 use super::frames::Forwarder;
 use super::shown::{Shown, Whose, place_of};
-use super::way::tick_of;
 use crate::flow::{FlowId, Key};
 use crate::limits::READ_AHEAD_FROM;
 use crate::packets::endpoint::Endpoint;

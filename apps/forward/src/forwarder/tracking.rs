@@ -2,8 +2,8 @@
 
 use exos_wire::tcp::TcpFlags;
 
+use super::direction::Direction;
 use super::frames::Forwarder;
-use super::way::Way;
 use crate::flow::state::Event;
 use crate::flow::{End, Flow, FlowId, Reset, State, Tick};
 use crate::limits::{ASKED_AGAIN_AFTER, PROOF_WINDOW};
@@ -17,39 +17,43 @@ impl Forwarder {
         now: Tick,
         id: FlowId,
         transport: Transport,
-        way: Way,
+        direction: Direction,
         upper: &[u8],
     ) {
         let flow = self.flows.get(id);
         let (before, server, seen) = (flow.state, flow.server, flow.seen);
         let after = match transport {
-            Transport::Udp => self.after_datagram(now, flow, way),
-            Transport::Tcp => match self.after_segment(now, id, way, &Segment::read(upper)) {
+            Transport::Udp => self.after_datagram(now, flow, direction),
+            Transport::Tcp => match self.after_segment(now, id, direction, &Segment::read(upper)) {
                 Some(state) => state,
                 None => return,
             },
         };
         self.flows.see(now, id, after);
         if before != after {
-            match (after, way) {
+            match (after, direction) {
                 (State::SynAnswered | State::GoesOn, _) => self.services.flow_answered(server, now),
-                (State::Refused, Way::ToClient) => self.fails(now, id, seen),
+                (State::Refused, Direction::ToClient) => self.fails(now, id, seen),
                 _ => {}
             }
-            self.services
-                .server_mut(server)
-                .changed(before, after, way == Way::ToClient);
+            self.services.server_mut(server).changed(
+                before,
+                after,
+                direction == Direction::ToClient,
+            );
         }
     }
 
     /// How a flow of datagrams stands after one more.
     #[inline]
-    fn after_datagram(&self, now: Tick, flow: &Flow, way: Way) -> State {
-        match way {
+    fn after_datagram(&self, now: Tick, flow: &Flow, direction: Direction) -> State {
+        match direction {
             // Whether it is answered is not heard; that the client goes on is.
-            Way::ToServer if !flow.reach.hears_servers() && now > flow.seen => State::Repeated,
-            Way::ToServer => flow.state.on_question(),
-            Way::ToClient => {
+            Direction::ToServer if !flow.reach.hears_servers() && now > flow.seen => {
+                State::Repeated
+            }
+            Direction::ToServer => flow.state.on_question(),
+            Direction::ToClient => {
                 let listener = &self.services.listeners[usize::from(flow.key.listener)];
                 flow.state.on_answer(listener.at.port)
             }
@@ -62,16 +66,16 @@ impl Forwarder {
         &mut self,
         now: Tick,
         id: FlowId,
-        way: Way,
+        direction: Direction,
         segment: &Segment,
     ) -> Option<State> {
         let flow = self.flows.get(id);
-        let (before, from) = (flow.state, way.from());
+        let (before, from) = (flow.state, direction.from());
         let mut state = before;
-        if way == Way::ToServer && proves(flow, segment) {
+        if direction == Direction::ToServer && proves(flow, segment) {
             state = state.on(Event::Proof);
         }
-        let event = event_of(segment, way);
+        let event = event_of(segment, direction);
         match event {
             Event::Rst => return self.after_reset(id, state, from, segment),
             Event::Syn | Event::SynAck => self.note_syn(now, id, event, segment),
@@ -164,14 +168,14 @@ fn proves(flow: &Flow, segment: &Segment) -> bool {
 }
 
 #[inline]
-fn event_of(segment: &Segment, way: Way) -> Event {
+fn event_of(segment: &Segment, direction: Direction) -> Event {
     let has = |flag: TcpFlags| segment.flags.contains(flag);
-    match way {
+    match direction {
         _ if has(TcpFlags::RST) => Event::Rst,
-        Way::ToServer if has(TcpFlags::SYN) && !has(TcpFlags::ACK) => Event::Syn,
-        Way::ToClient if has(TcpFlags::SYN) && has(TcpFlags::ACK) => Event::SynAck,
-        Way::ToServer if has(TcpFlags::FIN) => Event::ClientFin,
-        Way::ToClient if has(TcpFlags::FIN) => Event::ServerFin,
+        Direction::ToServer if has(TcpFlags::SYN) && !has(TcpFlags::ACK) => Event::Syn,
+        Direction::ToClient if has(TcpFlags::SYN) && has(TcpFlags::ACK) => Event::SynAck,
+        Direction::ToServer if has(TcpFlags::FIN) => Event::ClientFin,
+        Direction::ToClient if has(TcpFlags::FIN) => Event::ServerFin,
         _ => Event::Other,
     }
 }

@@ -20,7 +20,7 @@ use super::link_choice;
 use super::others::Others;
 use super::probe;
 use super::setup::Setup;
-use super::worker::{Beginning, Way, Worker};
+use super::worker::{Beginning, ServerRoute, Worker};
 
 /// Attaches, looks whether the server is there, and loads it from the first core.
 pub(super) fn lead(
@@ -35,15 +35,15 @@ pub(super) fn lead(
     if !worker.get_ready()? {
         return Ok(None);
     }
-    let way = settle(args, setup, &mut exos, &worker)?;
-    let to = way.to;
-    worker.set_way(way);
+    let server_route = settle(args, setup, &mut exos, &worker)?;
+    let to = server_route.to;
+    worker.set_server_route(server_route);
     let mut ports = Ports::default();
     if let Some(via) = exos.via() {
         let count = PORTS_AHEAD.min(args.behaviour().slots as usize);
         ports.prepare(count, || via.claim_ephemeral(to).map_err(|e| e.to_string()));
     }
-    let beginning = setup.beginning(args, worker.ways(), worker.is_alone());
+    let beginning = setup.beginning(args, worker.server_routes(), worker.is_alone());
     worker.begin(beginning.clone());
     let course = setup.begin(args, worker, driver, &beginning)?;
     Load::new(exos, ports, args, to, course).make().map(Some)
@@ -62,17 +62,19 @@ pub(super) fn follow(
         exos.share_core();
     }
     if worker.place.is_first_of_link {
-        worker.set_way(settle(args, setup, &mut exos, &worker)?);
+        worker.set_server_route(settle(args, setup, &mut exos, &worker)?);
     }
     worker.get_ready()?;
     let Some(beginning) = hand_on(&mut exos, &worker)? else {
         return Ok(None);
     };
-    let way = beginning.ways[worker.place.link].clone();
-    let taken = exos.stack.set_routes(way.routes, way.gateways);
-    taken.map_err(|e| Error::new(format!("no route to {}: {e}", way.to)))?;
+    let server_route = beginning.server_routes[worker.place.link].clone();
+    let taken = exos
+        .stack
+        .set_routes(server_route.routes, server_route.gateways);
+    taken.map_err(|e| Error::new(format!("no route to {}: {e}", server_route.to)))?;
     let course = setup.begin(args, worker, driver, &beginning)?;
-    let load = Load::new(exos, Ports::default(), args, way.to, course);
+    let load = Load::new(exos, Ports::default(), args, server_route.to, course);
     load.make().map(Some)
 }
 
@@ -138,7 +140,7 @@ fn settle(
     setup: &Setup,
     exos: &mut Exos,
     worker: &Worker<'_>,
-) -> Result<Way, Error> {
+) -> Result<ServerRoute, Error> {
     let options = args.tcp.options();
     let settled = setup.target.settle(|address| {
         if worker.place.interface.is_some()
@@ -165,7 +167,7 @@ fn settle(
         None => e,
     })?;
     let config = exos.stack.config();
-    Ok(Way {
+    Ok(ServerRoute {
         to,
         routes: config.routes.clone(),
         gateways: config.gateways.clone(),

@@ -15,7 +15,7 @@ use super::course::Course;
 use super::others::Others;
 use super::probe;
 use super::setup::Setup;
-use super::worker::{Beginning, Way, Worker};
+use super::worker::{Beginning, ServerRoute, Worker};
 
 /// Looks whether the server is there, and loads it from the first core.
 pub(super) fn lead(
@@ -39,12 +39,12 @@ pub(super) fn lead(
         Ok(address)
     })?;
     raise_descriptors()?;
-    let way = Way {
+    let server_route = ServerRoute {
         to,
         routes: Vec::new(),
         gateways: Vec::new(),
     };
-    let beginning = setup.beginning(args, vec![way], worker.is_alone());
+    let beginning = setup.beginning(args, vec![server_route], worker.is_alone());
     worker.begin(beginning.clone());
     Load::new(args, setup, worker, driver, &beginning)?
         .make()
@@ -84,7 +84,7 @@ impl<'a> Load<'a> {
         // Requests begin when they are meant to, not when the kernel's timers are at it anyway. Where that is refused, slip
         // shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let sockets = Sockets::new(beginning.ways[0].to)?;
+        let sockets = Sockets::new(beginning.server_routes[0].to)?;
         sockets.watch(worker.fd())?;
         if let Some(signals) = worker.signals() {
             sockets.watch(signals)?;

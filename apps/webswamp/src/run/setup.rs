@@ -21,7 +21,7 @@ use exos_program::Idle;
 
 use super::course::Course;
 use super::shown::Shown;
-use super::worker::{Beginning, Way, Worker};
+use super::worker::{Beginning, ServerRoute, Worker};
 
 /// What is to be done, on all cores.
 pub(crate) struct Setup {
@@ -74,14 +74,19 @@ impl Setup {
     }
 
     /// The begin of the load of a server, now or when it was said.
-    pub(super) fn beginning(&self, args: &LoadArgs, ways: Vec<Way>, is_alone: bool) -> Beginning {
+    pub(super) fn beginning(
+        &self,
+        args: &LoadArgs,
+        server_routes: Vec<ServerRoute>,
+        is_alone: bool,
+    ) -> Beginning {
         let (now, unix_now) = (clock::now(), moment::unix_now());
         let soon = if is_alone { now } else { now + START_AHEAD };
         let start = args
             .start_at
             .map_or(soon, |at| moment::of_unix(now, unix_now, at).max(soon));
         Beginning {
-            ways,
+            server_routes,
             start,
             unix_secs: unix_now + (start - now).as_secs_f64(),
         }
@@ -144,7 +149,7 @@ impl Setup {
     fn generator(&self, args: &LoadArgs, beginning: &Beginning) -> Generator {
         Generator {
             url: self.target.url.to_string(),
-            address: addresses(&beginning.ways),
+            address: addresses(&beginning.server_routes),
             started_unix_secs: beginning.unix_secs,
             host: kernel::host_name(),
             command: command_line(std::env::args()),
@@ -159,8 +164,11 @@ impl Setup {
 }
 
 /// The server's addresses that are loaded, each once.
-fn addresses(ways: &[Way]) -> String {
-    let mut all: Vec<String> = ways.iter().map(|way| way.to.to_string()).collect();
+fn addresses(server_routes: &[ServerRoute]) -> String {
+    let mut all: Vec<String> = server_routes
+        .iter()
+        .map(|server_route| server_route.to.to_string())
+        .collect();
     all.dedup();
     all.join(", ")
 }

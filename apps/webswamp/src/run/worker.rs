@@ -25,7 +25,7 @@ const LOOK: u32 = 1;
 
 /// How a link's stacks reach the server.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct ServerRoute {
     /// The server.
     pub(super) to: SocketAddr,
     /// The routes.
@@ -38,7 +38,7 @@ pub(super) struct Way {
 #[derive(Clone, Debug)]
 pub(super) struct Beginning {
     /// Of each link.
-    pub(super) ways: Vec<Way>,
+    pub(super) server_routes: Vec<ServerRoute>,
     /// When.
     pub(super) start: Instant,
     /// When, in seconds since 1970.
@@ -84,7 +84,7 @@ struct Shows {
 struct Shared {
     beginning: OnceLock<Beginning>,
     /// By the number of the link, the ways of those but the first.
-    ways: Mutex<BTreeMap<usize, Way>>,
+    server_routes: Mutex<BTreeMap<usize, ServerRoute>>,
     /// The load is to end.
     stop: AtomicBool,
     /// It is shown.
@@ -227,13 +227,16 @@ impl<'a> Worker<'a> {
     }
 
     /// Says how this loop's link reaches the server, for the first one of all and for others of the link.
-    pub(super) fn set_way(&self, way: Way) {
-        lock(&self.shared().ways).insert(self.place.link, way);
+    pub(super) fn set_server_route(&self, server_route: ServerRoute) {
+        lock(&self.shared().server_routes).insert(self.place.link, server_route);
     }
 
     /// How each link reaches the server, in their order. To be asked when all are ready.
-    pub(super) fn ways(&self) -> Vec<Way> {
-        lock(&self.shared().ways).values().cloned().collect()
+    pub(super) fn server_routes(&self) -> Vec<ServerRoute> {
+        lock(&self.shared().server_routes)
+            .values()
+            .cloned()
+            .collect()
     }
 
     /// Lets all begin.

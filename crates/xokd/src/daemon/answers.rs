@@ -55,7 +55,7 @@ pub(super) fn plain(answer: Answer) -> Answered {
 
 /// A request that is to be answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestId {
     pub(super) connection: ConnectionId,
     pub(super) tag: u32,
 }

@@ -6,7 +6,7 @@ use exos_xok::limits::ATTACHED_GRANTS_MAX;
 use exos_xok::message::{Answer, Facts, Refusal, Secret};
 
 use super::Daemon;
-use super::answers::{AnswerWithFds, Answered, Asked, Refused, plain, refuse};
+use super::answers::{AnswerWithFds, Answered, Refused, RequestId, plain, refuse};
 use super::slots::Wanted;
 use crate::ledger::SlotId;
 use crate::policy::Who;
@@ -16,22 +16,22 @@ use crate::state;
 impl Daemon {
     pub(super) fn attach(
         &mut self,
-        asked: Asked,
+        request_id: RequestId,
         who: &Who,
         pid: u32,
         wanted: Wanted,
     ) -> Result<Option<AnswerWithFds>, Refused> {
-        self.check_has_none(asked.connection)?;
+        self.check_has_none(request_id.connection)?;
         let user = self.user(who);
         let programs_max = self.config.policy.programs_max(who.uid, Some(&who.groups));
         self.rates.count_attach(user, programs_max)?;
-        let (slot, fds) = self.give_slot(asked.connection, who, pid, wanted)?;
+        let (slot, fds) = self.give_slot(request_id.connection, who, pid, wanted)?;
         let fds = fds.into_iter().map(Rc::new).collect();
         if self.taps.show_all_of(who.uid, slot) {
             return Ok(Some((self.attached(slot), fds)));
         }
         // Its first packets are copied, too.
-        self.taps.await_copies(asked, slot, fds);
+        self.taps.await_copies(request_id, slot, fds);
         Ok(None)
     }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use exos_host::shared::LentMemory;
 use exos_xok::message::{GrantId, Revoked};
 
-use super::answers::Asked;
+use super::answers::RequestId;
 use crate::clock::Now;
 use crate::server::ConnectionId;
 use crate::slot::SlotPair;
@@ -37,9 +37,9 @@ pub(super) struct Attachment {
 #[derive(Debug)]
 pub(super) enum Change {
     /// One that the ledger has comes into force, and the asker is told.
-    Claim(Asked, GrantId),
+    Claim(RequestId, GrantId),
     /// These go, and anyone who asked for it is told: the program, or nobody when policy took them.
-    Release(Option<Asked>, Vec<GrantId>),
+    Release(Option<RequestId>, Vec<GrantId>),
     /// They are as policy says now.
     Renew,
 }

@@ -17,7 +17,7 @@ use exos_host::warn;
 use exos_xok::message::{Answer, GrantId, Refusal, Revoked};
 
 use super::Daemon;
-use super::answers::{Asked, Refused, plain, refuse};
+use super::answers::{Refused, RequestId, plain, refuse};
 use super::attachment::Change;
 use crate::clock::{Now, now};
 use crate::gate::generals::GeneralPrograms;
@@ -31,35 +31,40 @@ impl Daemon {
     /// A program asks for a filter. It is answered when that is in force, or refused.
     pub(super) fn claim_filter(
         &mut self,
-        asked: Asked,
+        request_id: RequestId,
         who: &Who,
         text: String,
     ) -> Result<(), Refused> {
-        self.slot(asked.connection)?;
+        self.slot(request_id.connection)?;
         let owner = self.user(who);
         self.rates.count_filter(owner)?;
         self.work_for_filter(Some(owner), move || {
             let filter = Filter::parse(&text);
-            Box::new(move |daemon| daemon.claim_parsed(asked, text, filter))
+            Box::new(move |daemon| daemon.claim_parsed(request_id, text, filter))
         });
         Ok(())
     }
 
-    fn claim_parsed(&mut self, asked: Asked, text: String, filter: Result<Filter, ParseError>) {
-        match self.enter_filter(asked, text, filter) {
-            Ok((slot, grant)) => self.change_filters(slot, Change::Claim(asked, grant)),
-            Err(refused) => self.reply(asked, Err(refused)),
+    fn claim_parsed(
+        &mut self,
+        request_id: RequestId,
+        text: String,
+        filter: Result<Filter, ParseError>,
+    ) {
+        match self.enter_filter(request_id, text, filter) {
+            Ok((slot, grant)) => self.change_filters(slot, Change::Claim(request_id, grant)),
+            Err(refused) => self.reply(request_id, Err(refused)),
         }
     }
 
     /// Grants a filter in the ledger, if policy allows it.
     fn enter_filter(
         &mut self,
-        asked: Asked,
+        request_id: RequestId,
         text: String,
         filter: Result<Filter, ParseError>,
     ) -> Result<(SlotId, GrantId), Refused> {
-        let slot = self.slot(asked.connection)?;
+        let slot = self.slot(request_id.connection)?;
         let (owner, interface) = (self.owner(slot), self.interface_of(slot));
         let filter = filter.map_err(|e| refuse(Refusal::BadRequest, e))?;
         let (policy, name) = (&self.config.policy, &interface.link.name);
@@ -147,7 +152,7 @@ impl Daemon {
     /// A change is done, or cannot be.
     fn changed(&mut self, slot: SlotId, change: Change, done: Result<(), Refused>) {
         match (change, done) {
-            (Change::Claim(asked, grant), Ok(())) => {
+            (Change::Claim(request_id, grant), Ok(())) => {
                 let mut filters = self.ledger.generals_of(slot);
                 let text = filters
                     .find(|(id, _)| *id == grant)
@@ -160,15 +165,15 @@ impl Daemon {
                     .extend(text.map(|text| (grant, text)));
                 let interface = attachment.interface;
                 self.save(interface);
-                self.reply(asked, plain(Answer::GrantedFilter { grant }));
+                self.reply(request_id, plain(Answer::GrantedFilter { grant }));
             }
-            (Change::Claim(asked, grant), Err(refused)) => {
+            (Change::Claim(request_id, grant), Err(refused)) => {
                 self.ledger.release_general(slot, grant);
                 // What was there before, which fitted.
                 self.renewals.insert(slot, now());
-                self.reply(asked, Err(refused));
+                self.reply(request_id, Err(refused));
             }
-            (Change::Release(asked, grants), Ok(())) => {
+            (Change::Release(request_id, grants), Ok(())) => {
                 for grant in &grants {
                     self.ledger.release_general(slot, *grant);
                 }
@@ -180,11 +185,13 @@ impl Daemon {
                 let interface = attachment.interface;
                 self.save(interface);
                 self.write_slot(slot);
-                if let Some(asked) = asked {
-                    self.reply(asked, plain(Answer::Done));
+                if let Some(request_id) = request_id {
+                    self.reply(request_id, plain(Answer::Done));
                 }
             }
-            (Change::Release(Some(asked), _), Err(refused)) => self.reply(asked, Err(refused)),
+            (Change::Release(Some(request_id), _), Err(refused)) => {
+                self.reply(request_id, Err(refused))
+            }
             (Change::Release(None, grants), Err(refused)) => {
                 warn!("slot {slot}: {}", refused.text);
                 let again = grants.into_iter().map(Revoked::Grant);

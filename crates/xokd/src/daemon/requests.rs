@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use exos_xok::message::{Answer, PortWish, Refusal, Request, VERSION};
 
 use super::Daemon;
-use super::answers::{AnswerWithFds, Answered, Asked, Refused, plain, refuse};
+use super::answers::{AnswerWithFds, Answered, Refused, RequestId, plain, refuse};
 use super::attachment::Change;
 use super::claims::Wish;
 use super::slots::Wanted;
@@ -34,19 +34,19 @@ fn is_answered_with_descriptors(request: &Request) -> bool {
 impl Daemon {
     /// Does what a program asks, and answers: at once, or when what takes long is done.
     pub(super) fn handle(&mut self, id: ConnectionId, tag: u32, request: Request) {
-        let asked = Asked {
+        let request_id = RequestId {
             connection: id,
             tag,
         };
         self.server.hold(id);
-        let answered = self.answer(asked, request);
+        let answered = self.answer(request_id, request);
         if let Some(answered) = answered.transpose() {
-            self.reply(asked, answered);
+            self.reply(request_id, answered);
         }
     }
 
     /// Answers a request, and hears the program again.
-    pub(super) fn reply(&mut self, asked: Asked, answered: Answered) {
+    pub(super) fn reply(&mut self, request_id: RequestId, answered: Answered) {
         let (answer, fds) = answered.unwrap_or_else(|refused| {
             *self.refusals.entry(refused.code.name()).or_default() += 1;
             let Refused { code, text } = refused;
@@ -57,9 +57,9 @@ impl Daemon {
             Answer::Granted { .. } | Answer::GrantedFilter { .. } | Answer::Done
         );
         let attached = matches!(answer, Answer::Attached { .. });
-        let id = asked.connection;
+        let id = request_id.connection;
         self.server.resume(id);
-        self.server.say(id, answer.encode(asked.tag), fds);
+        self.server.say(id, answer.encode(request_id.tag), fds);
         match self.slot_of(id) {
             Some(slot) if granted => self.write_slot(slot),
             Some(slot) if attached => self.remind(slot),
@@ -68,8 +68,12 @@ impl Daemon {
     }
 
     /// Does what is asked. `None` when it is answered later.
-    fn answer(&mut self, asked: Asked, request: Request) -> Result<Option<AnswerWithFds>, Refused> {
-        let id = asked.connection;
+    fn answer(
+        &mut self,
+        request_id: RequestId,
+        request: Request,
+    ) -> Result<Option<AnswerWithFds>, Refused> {
+        let id = request_id.connection;
         let connection = self.server.connection(id);
         let connection = connection.filter(|connection| !connection.has_hung_up());
         let connection = connection.ok_or_else(|| refuse(Refusal::NotFound, "gone"))?;
@@ -92,15 +96,17 @@ impl Daemon {
                     chunks,
                     program,
                 };
-                self.attach(asked, &who, pid, wanted)
+                self.attach(request_id, &who, pid, wanted)
             }
-            Request::ClaimFilter { filter } => self.claim_filter(asked, &who, filter).map(later),
+            Request::ClaimFilter { filter } => {
+                self.claim_filter(request_id, &who, filter).map(later)
+            }
             Request::Release { grant } if self.is_filter(self.slot(id)?, grant) => {
                 let slot = self.slot(id)?;
-                self.change_filters(slot, Change::Release(Some(asked), vec![grant]));
+                self.change_filters(slot, Change::Release(Some(request_id), vec![grant]));
                 Ok(None)
             }
-            Request::Bypass => self.lend_bypass(asked).map(later),
+            Request::Bypass => self.lend_bypass(request_id).map(later),
             Request::Tap {
                 interface,
                 filter,
@@ -113,7 +119,7 @@ impl Daemon {
                     snap,
                     all,
                 };
-                self.tap(asked, &who, wanted).map(later)
+                self.tap(request_id, &who, wanted).map(later)
             }
             request => self.answer_now(id, (&who, pid), request).map(Some),
         }

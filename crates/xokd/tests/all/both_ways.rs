@@ -19,7 +19,7 @@ use exos_wire::{Mac, protocol};
 use exos_xok::Protocol;
 use exos_xok::message::{PortWish, Request};
 use lab::*;
-use packets::Way;
+use packets::FrameEnds;
 use rustix::net::{RecvFlags, SendFlags};
 
 /// An address beside [`OURS`] on the same interface.
@@ -43,13 +43,13 @@ enum Whose {
 }
 use Whose::{Beside, Nobodys, Whole};
 
-/// The ways between the far end and us, seen from who sends.
-struct Ways {
+/// The Ethernet addresses of both ends.
+struct Macs {
     us: Mac,
     them: Mac,
 }
 
-impl Ways {
+impl Macs {
     fn new(lab: &Lab) -> Self {
         Self {
             us: Mac(lab.mac('a')),
@@ -58,8 +58,8 @@ impl Ways {
     }
 
     /// To an end of ours.
-    fn to(&self, ip: &str, port: u16) -> Way {
-        Way {
+    fn to(&self, ip: &str, port: u16) -> FrameEnds {
+        FrameEnds {
             from_mac: self.them,
             to_mac: self.us,
             from: FAR.parse().expect("an end"),
@@ -72,55 +72,66 @@ fn end(ip: &str, port: u16) -> SocketAddr {
     SocketAddr::new(ip.parse().expect("an address"), port)
 }
 
-fn turned(way: &Way) -> Way {
-    Way {
-        from_mac: way.to_mac,
-        to_mac: way.from_mac,
-        from: way.to,
-        to: way.from,
+fn turned(ends: &FrameEnds) -> FrameEnds {
+    FrameEnds {
+        from_mac: ends.to_mac,
+        to_mac: ends.from_mac,
+        from: ends.to,
+        to: ends.from,
     }
 }
 
 /// Ports, and what stands for the rest of a header; who looks at no more than ports takes it for a segment.
-fn ports(way: &Way) -> Vec<u8> {
-    let ports = [way.from.port(), way.to.port(), 0, 0, 0, 0, 0x5000, 0, 0, 0];
+fn ports(ends: &FrameEnds) -> Vec<u8> {
+    let ports = [
+        ends.from.port(),
+        ends.to.port(),
+        0,
+        0,
+        0,
+        0,
+        0x5000,
+        0,
+        0,
+        0,
+    ];
     ports.map(u16::to_be_bytes).concat()
 }
 
 /// A frame's name, at its end.
-fn named(way: &Way, protocol: u8, header: &[u8], name: &str) -> Vec<u8> {
-    packets::ip(way, protocol, &[header, name.as_bytes()].concat())
+fn named(ends: &FrameEnds, protocol: u8, header: &[u8], name: &str) -> Vec<u8> {
+    packets::ip(ends, protocol, &[header, name.as_bytes()].concat())
 }
 
 /// A piece of a packet whose first has not been seen.
-fn later(way: &Way, protocol: u8, name: &str) -> Vec<u8> {
-    let mut frame = named(way, protocol, &[0; 20], name);
+fn later(ends: &FrameEnds, protocol: u8, name: &str) -> Vec<u8> {
+    let mut frame = named(ends, protocol, &[0; 20], name);
     // RFC 791 §3.1: the offset, in units of eight bytes, and no flag; another identification than others'.
     frame[18..22].copy_from_slice(&[0x77, protocol, 0, 185]);
     frame
 }
 
 /// An error (RFC 792: port unreachable) about a packet that went this way, to who sent it.
-fn error_about(about: &Way, protocol: u8, name: &str) -> Vec<u8> {
+fn error_about(about: &FrameEnds, protocol: u8, name: &str) -> Vec<u8> {
     error_by(&turned(about), about, protocol, name)
 }
 
-fn error_by(way: &Way, about: &Way, protocol: u8, name: &str) -> Vec<u8> {
+fn error_by(ends: &FrameEnds, about: &FrameEnds, protocol: u8, name: &str) -> Vec<u8> {
     let quoted = packets::ip(about, protocol, &ports(about));
     let header = [&[3, 3, 0, 0, 0, 0, 0, 0], &quoted[14..]].concat();
-    named(way, protocol::ICMP, &header, name)
+    named(ends, protocol::ICMP, &header, name)
 }
 
-fn echo(way: &Way, name: &str) -> Vec<u8> {
-    named(way, protocol::ICMP, &[8, 0, 0, 0, 1, 2, 0, 3], name)
+fn echo(ends: &FrameEnds, name: &str) -> Vec<u8> {
+    named(ends, protocol::ICMP, &[8, 0, 0, 0, 1, 2, 0, 3], name)
 }
 
-fn udp(way: &Way, name: &str) -> Vec<u8> {
-    packets::udp(way, name.as_bytes())
+fn udp(ends: &FrameEnds, name: &str) -> Vec<u8> {
+    packets::udp(ends, name.as_bytes())
 }
 
-fn tcp(way: &Way, name: &str) -> Vec<u8> {
-    named(way, protocol::TCP, &ports(way), name)
+fn tcp(ends: &FrameEnds, name: &str) -> Vec<u8> {
+    named(ends, protocol::TCP, &ports(ends), name)
 }
 
 /// This frame, of another network (IEEE 802.1Q).
@@ -269,11 +280,11 @@ fn all_ports_of_a_protocol() {
     let Some(mut world) = World::new("both-ways", Protocol::Udp, &beside) else {
         return;
     };
-    let ways = Ways::new(&world.lab);
-    let (ours, theirs) = (ways.to(OURS, 9), ways.to(OTHER, 4000));
-    let beside = ways.to(OURS, 4000);
-    let nobodys = ways.to(OTHER, 9);
-    let elsewhere = Way {
+    let macs = Macs::new(&world.lab);
+    let (ours, theirs) = (macs.to(OURS, 9), macs.to(OTHER, 4000));
+    let beside = macs.to(OURS, 4000);
+    let nobodys = macs.to(OTHER, 9);
+    let elsewhere = FrameEnds {
         to_mac: Mac([2, 9, 9, 9, 9, 9]),
         ..ours
     };
@@ -324,8 +335,8 @@ fn all_ports_of_a_protocol() {
     ];
     world.comes_in(&cases, [udp(&ours, LAST), udp(&theirs, LAST)]);
 
-    let [ours, theirs, beside, nobodys] = [ours, theirs, beside, nobodys].map(|way| turned(&way));
-    let another = Way {
+    let [ours, theirs, beside, nobodys] = [ours, theirs, beside, nobodys].map(|ends| turned(&ends));
+    let another = FrameEnds {
         from_mac: Mac([2, 9, 9, 9, 9, 9]),
         ..ours
     };
@@ -383,9 +394,9 @@ fn all_of_an_address() {
     let Some(mut world) = World::new("all-of-it", Protocol::Any, &beside) else {
         return;
     };
-    let ways = Ways::new(&world.lab);
-    let (ours, theirs) = (ways.to(OURS, 9), ways.to(OTHER, 4000));
-    let there = ways.to(OTHER, 9);
+    let macs = Macs::new(&world.lab);
+    let (ours, theirs) = (macs.to(OURS, 9), macs.to(OTHER, 4000));
+    let there = macs.to(OTHER, 9);
     let cases = [
         case(Whole, "in, a datagram", |name| udp(&ours, name)),
         case(Whole, "in, a segment", |name| tcp(&ours, name)),
@@ -414,7 +425,7 @@ fn all_of_an_address() {
     ];
     world.comes_in(&cases, [udp(&ours, LAST), udp(&theirs, LAST)]);
 
-    let [ours, theirs, there] = [ours, theirs, there].map(|way| turned(&way));
+    let [ours, theirs, there] = [ours, theirs, there].map(|ends| turned(&ends));
     let cases = [
         case(Whole, "out, a datagram", |name| udp(&ours, name)),
         case(Whole, "out, a segment", |name| tcp(&ours, name)),

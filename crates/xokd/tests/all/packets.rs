@@ -12,7 +12,7 @@ use exos_wire::{arp, ethernet, ipv4, ipv6, protocol, udp};
 
 /// Where a frame goes and says that it comes from.
 #[derive(Clone, Copy, Debug)]
-pub struct Way {
+pub struct FrameEnds {
     pub from_mac: Mac,
     pub to_mac: Mac,
     pub from: SocketAddr,
@@ -20,11 +20,11 @@ pub struct Way {
 }
 
 /// An Ethernet frame.
-pub fn frame(way: &Way, ethertype: u16, payload: &[u8]) -> Vec<u8> {
+pub fn frame(ends: &FrameEnds, ethertype: u16, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; ethernet::LEN];
     let header = EthernetHeader {
-        dst: way.to_mac,
-        src: way.from_mac,
+        dst: ends.to_mac,
+        src: ends.from_mac,
         vlan: None,
         ethertype,
     };
@@ -34,9 +34,9 @@ pub fn frame(way: &Way, ethertype: u16, payload: &[u8]) -> Vec<u8> {
 }
 
 /// An IP packet in a frame.
-pub fn ip(way: &Way, protocol: u8, payload: &[u8]) -> Vec<u8> {
+pub fn ip(ends: &FrameEnds, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet;
-    let ethertype = match (way.from.ip(), way.to.ip()) {
+    let ethertype = match (ends.from.ip(), ends.to.ip()) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             packet = vec![0; ipv4::LEN];
             let header = Ipv4Header {
@@ -66,49 +66,49 @@ pub fn ip(way: &Way, protocol: u8, payload: &[u8]) -> Vec<u8> {
             header.emit(payload.len(), &mut packet);
             ETHERTYPE_IPV6
         }
-        _ => panic!("two families: {way:?}"),
+        _ => panic!("two families: {ends:?}"),
     };
     packet.extend(payload);
-    frame(way, ethertype, &packet)
+    frame(ends, ethertype, &packet)
 }
 
 /// A datagram in a frame.
-pub fn udp(way: &Way, payload: &[u8]) -> Vec<u8> {
+pub fn udp(ends: &FrameEnds, payload: &[u8]) -> Vec<u8> {
     let length = udp::LEN + payload.len();
-    let pseudo = Sum::pseudo(way.from.ip(), way.to.ip(), protocol::UDP, length as u32);
+    let pseudo = Sum::pseudo(ends.from.ip(), ends.to.ip(), protocol::UDP, length as u32);
     let mut datagram = vec![0; udp::LEN];
     let header = UdpHeader {
-        src_port: way.from.port(),
-        dst_port: way.to.port(),
+        src_port: ends.from.port(),
+        dst_port: ends.to.port(),
     };
     header.emit(payload.len(), pseudo.plus(Sum::of(payload)), &mut datagram);
     datagram.extend(payload);
-    ip(way, protocol::UDP, &datagram)
+    ip(ends, protocol::UDP, &datagram)
 }
 
 /// An echo request in a frame, with a mark at its end.
-pub fn echo(way: &Way, mark: &[u8]) -> Vec<u8> {
+pub fn echo(ends: &FrameEnds, mark: &[u8]) -> Vec<u8> {
     let mut message = vec![8, 0, 0, 0, 0, 7, 0, 1];
     message.extend(mark);
     let sum = Sum::of(&message).finish();
     message[2..4].copy_from_slice(&sum.to_be_bytes());
-    ip(way, protocol::ICMP, &message)
+    ip(ends, protocol::ICMP, &message)
 }
 
 /// "I have the address of `way.from`", to everybody who asked and did not, and a mark behind it.
-pub fn arp(way: &Way, operation: u16, mark: &[u8]) -> Vec<u8> {
-    let (IpAddr::V4(sender_ip), IpAddr::V4(target_ip)) = (way.from.ip(), way.to.ip()) else {
+pub fn arp(ends: &FrameEnds, operation: u16, mark: &[u8]) -> Vec<u8> {
+    let (IpAddr::V4(sender_ip), IpAddr::V4(target_ip)) = (ends.from.ip(), ends.to.ip()) else {
         panic!("ARP is for IPv4")
     };
     let mut payload = vec![0; arp::LEN];
     let packet = arp::ArpPacket {
         operation,
-        sender_mac: way.from_mac,
+        sender_mac: ends.from_mac,
         sender_ip,
-        target_mac: way.to_mac,
+        target_mac: ends.to_mac,
         target_ip,
     };
     packet.emit(&mut payload);
     payload.extend(mark);
-    frame(way, ETHERTYPE_ARP, &payload)
+    frame(ends, ETHERTYPE_ARP, &payload)
 }

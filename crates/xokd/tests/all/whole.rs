@@ -14,7 +14,7 @@ use exos_xok::Protocol;
 use exos_xok::message::{Answer, PortWish, Refusal, Request};
 use exos_xok::tables::{Neighbour, NeighbourState, Tables};
 use lab::*;
-use packets::Way;
+use packets::FrameEnds;
 
 /// An address beside [`OURS`] on the same interface.
 const OTHER: &str = "10.78.0.8";
@@ -159,8 +159,8 @@ fn a_program_of_the_same_daemon_is_found_and_reached() {
         let ip = ip.parse().expect("an address");
         assert_eq!(program.ask(&Request::Resolve { ip }).0, Answer::Done);
     }
-    let ways = [(OURS, 9), (OTHER, 4000)];
-    let [us, them] = ways.map(|(ip, port)| SocketAddr::new(ip.parse().expect("an address"), port));
+    let ends = [(OURS, 9), (OTHER, 4000)];
+    let [us, them] = ends.map(|(ip, port)| SocketAddr::new(ip.parse().expect("an address"), port));
     for (from, to) in [(us, them), (them, us)] {
         let is_forwarders = from == us;
         let (sender, receiver) = match is_forwarders {
@@ -170,13 +170,13 @@ fn a_program_of_the_same_daemon_is_found_and_reached() {
         let found = neighbour(&forwarder, &to.ip().to_string()).expect("it was asked for");
         assert_eq!(found.state, NeighbourState::Reachable);
         assert_eq!(found.mac, Mac(lab.mac('a')));
-        let way = Way {
+        let ends = FrameEnds {
             from_mac: Mac(lab.mac('a')),
             to_mac: found.mac,
             from,
             to,
         };
-        let frame = packets::udp(&way, b"beside us");
+        let frame = packets::udp(&ends, b"beside us");
         assert!(sender.transmit(&frame, &[], TxMeta::default()), "room");
         sender.flush().expect("it is up");
         let arrives = within(Duration::from_secs(30), || {

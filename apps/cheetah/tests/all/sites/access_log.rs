@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use exos_cheetah::Server;
-use exos_cheetah::log::{Answer, Asked, Format, Log, Target, Unfinished};
+use exos_cheetah::log::{Answer, Format, Log, LoggedRequest, Target, Unfinished};
 use exos_cheetah::site::{About, Change};
 use exos_cheetah::{ServerConnection, Status};
 use visit::{UNIX_SECS, Visit, big};
@@ -271,7 +271,7 @@ fn answer(target: &[u8], status: Status) -> Answer<'_> {
     Answer {
         peer: "10.0.0.1".parse().unwrap(),
         begun: exos_inet::Instant::START,
-        asked: Asked::Bytes(target),
+        asked: LoggedRequest::Bytes(target),
         status,
         head_len: 100,
         len: 300,

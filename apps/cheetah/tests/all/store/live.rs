@@ -228,8 +228,8 @@ fn a_writer_that_begins_before_the_last_change_is_seen_is_waited_for() {
     folder.write("a.txt", "one");
     let mut live = Live::of(folder);
     let path = |live: &Live| live.folder.path("a.txt");
-    type Way = fn(&Live);
-    let ways: [Way; 4] = [
+    type Change = fn(&Live);
+    let changes: [Change; 4] = [
         |live| {
             live.folder.write(".new", "renamed");
             fs::rename(live.folder.path(".new"), live.folder.path("a.txt")).unwrap();
@@ -241,15 +241,15 @@ fn a_writer_that_begins_before_the_last_change_is_seen_is_waited_for() {
             live.folder.write("a.txt", "made again");
         },
     ];
-    for (n, change) in ways.into_iter().enumerate() {
+    for (n, change) in changes.into_iter().enumerate() {
         let before = live.get("/a.txt");
         change(&live);
         let mut file = fs::File::create(path(&live)).unwrap();
         live.follow();
-        assert_eq!(live.get("/a.txt"), before, "way {n}: it is empty");
+        assert_eq!(live.get("/a.txt"), before, "change {n}: it is empty");
         file.write_all(b"half").unwrap();
         live.follow();
-        assert_eq!(live.get("/a.txt"), before, "way {n}");
+        assert_eq!(live.get("/a.txt"), before, "change {n}");
         file.write_all(format!(" and half {n}").as_bytes()).unwrap();
         drop(file);
         live.follow();

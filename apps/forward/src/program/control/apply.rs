@@ -23,7 +23,7 @@ pub fn apply(
     request: &Request,
     source: Source<'_>,
 ) -> Result<Vec<String>, String> {
-    let asked = Asked::of(request)?;
+    let asked = ServerRequest::of(request)?;
     let changed = match request.request {
         Kind::Status | Kind::Reload | Kind::HandOver => {
             unreachable!("the program does that itself")
@@ -65,12 +65,12 @@ fn with_hint(error: String) -> String {
 }
 
 /// A server, and behind which listener.
-struct Asked {
+struct ServerRequest {
     server: Weighted,
     listener: Option<ListenAddress>,
 }
 
-impl Asked {
+impl ServerRequest {
     fn of(request: &Request) -> Result<Self, String> {
         let server = request.server.as_deref();
         let server = server.ok_or("say which server: \"server\":\"192.0.2.8:80\"")?;

@@ -13,13 +13,13 @@ use super::known::Answer;
 
 /// What is to be resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct ResolveRequest {
     pub names: Vec<String>,
     /// How often; zero for only when it is asked.
     pub every: Duration,
 }
 
-impl Asked {
+impl ResolveRequest {
     /// Whether there is anything to resolve.
     pub fn is_of_any(&self) -> bool {
         !self.names.is_empty()
@@ -28,9 +28,9 @@ impl Asked {
 
 /// The thread, as the loop sees it. It ends when this has gone.
 pub struct Follower {
-    asks: SyncSender<Asked>,
+    asks: SyncSender<ResolveRequest>,
     /// What the thread has not had room for.
-    unasked: Option<Asked>,
+    unasked: Option<ResolveRequest>,
     answers: Receiver<Vec<Answer>>,
     /// A byte comes here with each.
     woken: UnixStream,
@@ -43,7 +43,7 @@ impl Follower {
     ///
     /// There is no thread, or no descriptor, to be had.
     pub fn start(
-        asked: Asked,
+        asked: ResolveRequest,
         resolve: impl Fn(&str) -> Result<Vec<IpAddr>, String> + Send + 'static,
     ) -> std::io::Result<Self> {
         let (asks, to_do) = mpsc::sync_channel(1);
@@ -64,7 +64,7 @@ impl Follower {
     }
 
     /// Resolves these from now on, first at once.
-    pub fn ask(&mut self, asked: Asked) {
+    pub fn ask(&mut self, asked: ResolveRequest) {
         if let Err(TrySendError::Full(asked)) = self.asks.try_send(asked) {
             self.unasked = Some(asked);
         }
@@ -88,8 +88,8 @@ impl Follower {
 }
 
 fn follow(
-    mut asked: Asked,
-    to_do: &Receiver<Asked>,
+    mut asked: ResolveRequest,
+    to_do: &Receiver<ResolveRequest>,
     done: &SyncSender<Vec<Answer>>,
     mut wake: &UnixStream,
     resolve: impl Fn(&str) -> Result<Vec<IpAddr>, String>,
@@ -137,7 +137,7 @@ mod tests {
     fn it_tells_what_names_have_become_and_resolves_others_when_asked() {
         let hosts = Arc::new(Mutex::new(Err("not yet".to_owned())));
         let table = Arc::clone(&hosts);
-        let asked = |names: &[&str], every| Asked {
+        let asked = |names: &[&str], every| ResolveRequest {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             every,
         };

@@ -15,7 +15,7 @@ use exos::Error;
 use crate::service::Listen;
 use crate::settings::links::Links;
 use crate::settings::wanted::Wanted;
-use follower::{Asked, Follower};
+use follower::{Follower, ResolveRequest};
 pub use known::{Known, News};
 
 /// Resolves a name as the host does: /etc/hosts and nsswitch.conf count.
@@ -91,14 +91,14 @@ impl Names {
         Ok(())
     }
 
-    fn asked(&self) -> Asked {
+    fn asked(&self) -> ResolveRequest {
         let all = [Some(&self.written), self.pending.as_ref()];
         let names = all.into_iter().flatten().flat_map(Wanted::names);
         let mut names: Vec<String> = names.map(str::to_owned).collect();
         names.sort();
         names.dedup();
         let last = self.pending.as_ref().unwrap_or(&self.written);
-        Asked {
+        ResolveRequest {
             names,
             every: last.resolve,
         }

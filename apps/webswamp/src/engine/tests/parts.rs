@@ -9,13 +9,13 @@ use crate::driver::replay::Replay;
 use crate::driver::weighted::Weighted;
 
 /// Requests as they were asked for, and when, in microseconds.
-type Asked = Rc<RefCell<Vec<(u64, u32)>>>;
+type RequestLog = Rc<RefCell<Vec<(u64, u32)>>>;
 
 /// Notes what another driver says, at the time that a test has set.
 struct Noted<D> {
     driver: D,
     now: Rc<RefCell<u64>>,
-    asked: Asked,
+    asked: RequestLog,
 }
 
 impl<D: Driver> Driver for Noted<D> {
@@ -40,7 +40,7 @@ fn run(
     driver: impl Driver + 'static,
 ) -> (Vec<(u64, u32)>, World) {
     let start = Instant::from_millis(1000);
-    let (now, asked) = (Rc::new(RefCell::new(start.micros())), Asked::default());
+    let (now, asked) = (Rc::new(RefCell::new(start.micros())), RequestLog::default());
     let driver = Box::new(Noted {
         driver,
         now: now.clone(),

@@ -61,7 +61,7 @@ fn errors_that_the_gate_does_not_read_are_not_sent() {
             } else {
                 To::Drop
             };
-            let to = step(&programs, &mut model, &frame, Way::Out(interface)).to;
+            let to = step(&programs, &mut model, &frame, Hook::Out(interface)).to;
             assert_eq!(to, expected, "{what}, IPv4 {is_v4}");
         }
     });
@@ -110,7 +110,7 @@ fn errors_about_unknown_flows_are_the_hosts() {
                 let tables = gate::create();
                 tables.fill(&model);
                 let programs = programs(&tables, &model);
-                let went = step(&programs, &mut model, &frame, Way::In).to;
+                let went = step(&programs, &mut model, &frame, Hook::In).to;
                 assert_eq!(went, to, "{what}, IPv4 {is_v4}, {key:?}");
             }
         }

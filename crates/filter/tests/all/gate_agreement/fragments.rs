@@ -77,7 +77,7 @@ fn first_fragments_that_receivers_drop_open_no_way() {
             tables.fill(&model);
             let programs = programs(&tables, &model);
             let mut send =
-                |frame: &[u8]| step(&programs, &mut model, frame, Way::Out(interface)).to;
+                |frame: &[u8]| step(&programs, &mut model, frame, Hook::Out(interface)).to;
             let later = fragment_between(from, to, (80, 50000), false);
             let right = fragment_between(from, to, (80, 50000), true);
             let mut wrong = right.clone();
@@ -108,8 +108,8 @@ fn fragments_end_with_their_grant() {
         tables.fill(&model);
         let programs = programs(&tables, &model);
         let both = |model: &mut Model, first: bool| {
-            let incoming = step(&programs, model, &fragment(false, first), Way::In);
-            let out = Way::Out(interfaces[1]);
+            let incoming = step(&programs, model, &fragment(false, first), Hook::In);
+            let out = Hook::Out(interfaces[1]);
             (
                 incoming.to,
                 step(&programs, model, &fragment(true, first), out).to,
@@ -175,7 +175,7 @@ fn a_fragment_that_comes_early_goes_to_the_only_slot_with_ports_there() {
                 ] {
                     let later = fragment_between(remote, local, (50000, 80), false);
                     let first = fragment_between(remote, local, (50000, 80), true);
-                    let mut came = |frame| step(&programs, &mut model, frame, Way::In).to;
+                    let mut came = |frame| step(&programs, &mut model, frame, Hook::In).to;
                     assert_eq!(came(&later), to, "{flags:?} {alone} {local}");
                     assert_eq!(came(&first), To::Slot(1));
                     assert_eq!(came(&later), To::Slot(1));
@@ -202,7 +202,7 @@ fn first_fragments_beyond_the_share_open_no_way() {
             model.slots[1].tx = with_tokens(tokens);
             tables.fill(&model);
             let frame = fragment(true, first);
-            step(&programs, &mut model, &frame, Way::Out(interface)).to
+            step(&programs, &mut model, &frame, Hook::Out(interface)).to
         };
         assert_eq!(send(0, true), To::Drop);
         assert_eq!(send(1 << 30, false), To::Drop);

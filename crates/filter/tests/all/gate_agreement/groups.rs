@@ -72,15 +72,15 @@ impl Port {
     }
 
     /// What becomes of a segment from or to a client's port.
-    fn step(&mut self, protocol: u8, port: u16, flags: u8, way: Way) -> Decision {
+    fn step(&mut self, protocol: u8, port: u16, flags: u8, hook: Hook) -> Decision {
         let v4 = port.is_multiple_of(2);
         let [local, remote] = match v4 {
             true => ["192.0.2.7", "198.51.100.9"],
             false => ["2001:db8::7", "2001:db8:9::9"],
         };
-        let (from, to, ports) = match way {
-            Way::Out(_) => (local, remote, (80, port)),
-            Way::In | Way::Host => (remote, local, (port, 80)),
+        let (from, to, ports) = match hook {
+            Hook::Out(_) => (local, remote, (80, port)),
+            Hook::In | Hook::Host => (remote, local, (port, 80)),
         };
         let mut header = gate::packets::ports(protocol, ports.0, ports.1, 6);
         if protocol == TCP {
@@ -89,23 +89,23 @@ impl Port {
         let packet = gate::packets::ip(v(from), v(to), protocol, None, &[], &header);
         let kind = if v4 { 0x0800 } else { 0x86dd };
         let frame = gate::packets::ethernet(MAC, MAC, kind, &packet);
-        let decision = step(&self.programs, &mut self.model, &frame, way);
+        let decision = step(&self.programs, &mut self.model, &frame, hook);
         compare(&self.tables, &self.model, &|| {
-            format!("port {port} flags {flags} {way:?}")
+            format!("port {port} flags {flags} {hook:?}")
         });
         decision
     }
 
     /// Who gets a segment.
     fn comes(&mut self, port: u16, flags: u8) -> u32 {
-        let decision = self.step(TCP, port, flags, Way::In);
+        let decision = self.step(TCP, port, flags, Hook::In);
         decision.slot.expect("a member's")
     }
 
     /// Whether a slot may send a segment.
     fn goes(&mut self, slot: u32, port: u16, flags: u8) -> bool {
         let ifindex = self.interfaces[slot as usize];
-        let decision = self.step(TCP, port, flags, Way::Out(ifindex));
+        let decision = self.step(TCP, port, flags, Hook::Out(ifindex));
         decision.to == To::Wire
     }
 }
@@ -183,19 +183,19 @@ fn datagrams_are_divided_by_their_hash() {
         port.set_members(&[1, 2, 3]);
         let mut counts = [0; 4];
         for client in CLIENTS {
-            let slot = port.step(UDP, client, 0, Way::In).slot.unwrap();
+            let slot = port.step(UDP, client, 0, Hook::In).slot.unwrap();
             counts[slot as usize] += 1;
             for other in [1, 2, 3] {
-                let way = Way::Out(port.interfaces[other as usize]);
-                let is_sent = port.step(UDP, client, 0, way).to == To::Wire;
+                let hook = Hook::Out(port.interfaces[other as usize]);
+                let is_sent = port.step(UDP, client, 0, hook).to == To::Wire;
                 assert_eq!(is_sent, other == slot, "who gets it answers");
             }
         }
         assert!(counts[1..].iter().all(|n| *n > 30), "{counts:?}");
         assert!(port.model.member_flows.is_empty(), "nothing is remembered");
         // The host's own, too.
-        let slot = port.step(TCP, 30_000, SYN, Way::Host).slot;
-        assert_eq!(slot, port.step(TCP, 30_000, ACK, Way::In).slot);
+        let slot = port.step(TCP, 30_000, SYN, Hook::Host).slot;
+        assert_eq!(slot, port.step(TCP, 30_000, ACK, Hook::In).slot);
     });
 }
 
@@ -205,7 +205,7 @@ fn an_empty_place_gets_nothing() {
     in_namespace("an_empty_place_gets_nothing", || {
         let mut port = Port::new();
         for flags in [SYN, ACK] {
-            let decision = port.step(TCP, 30_000, flags, Way::In);
+            let decision = port.step(TCP, 30_000, flags, Hook::In);
             assert_eq!((decision.to, decision.slot), (To::Drop, Some(NO_MEMBER)));
             assert!(!port.goes(1, 30_000, flags));
         }

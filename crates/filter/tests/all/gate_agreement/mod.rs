@@ -254,14 +254,14 @@ fn tc_verdict(to: To, next: bool) -> u32 {
 }
 
 /// One packet through the kernel and through the model.
-fn step(programs: &Programs, model: &mut Model, frame: &[u8], way: Way) -> Decision {
-    let (decision, verdict, have) = match way {
-        Way::In => {
+fn step(programs: &Programs, model: &mut Model, frame: &[u8], hook: Hook) -> Decision {
+    let (decision, verdict, have) = match hook {
+        Hook::In => {
             let decision = model.handle_incoming(frame, 0, 1);
             let run = programs.incoming.test_run(frame).unwrap();
             (decision, xdp_verdict(decision.to), run.verdict)
         }
-        Way::Out(ifindex) => {
+        Hook::Out(ifindex) => {
             let decision = model.handle_outgoing(frame, ifindex, 1);
             let context = SkbContext {
                 ifindex,
@@ -272,28 +272,28 @@ fn step(programs: &Programs, model: &mut Model, frame: &[u8], way: Way) -> Decis
             let run = outgoing.test_run_skb(frame, context, 1).unwrap();
             (decision, tc_verdict(decision.to, false), run.verdict)
         }
-        Way::Host => {
+        Hook::Host => {
             let decision = model.handle_from_host(frame, 1);
             let run = programs.host.test_run(frame).unwrap();
             (decision, tc_verdict(decision.to, true), run.verdict)
         }
     };
-    assert_eq!(have, verdict, "{way:?} {decision:?}\n{}", hex(frame));
+    assert_eq!(have, verdict, "{hook:?} {decision:?}\n{}", hex(frame));
     decision
 }
 
 /// The kernel makes no socket buffers with cut IP headers for test runs.
-fn testable(frame: &[u8], way: Way) -> bool {
+fn testable(frame: &[u8], hook: Hook) -> bool {
     let header = match frame[12..14] {
         [0x08, 0x00] => 20,
         [0x86, 0xdd] => 40,
         _ => 1,
     };
-    matches!(way, Way::In) || frame.len() >= 14 + header
+    matches!(hook, Hook::In) || frame.len() >= 14 + header
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Hook {
     In,
     Out(u32),
     Host,
@@ -336,18 +336,18 @@ fn the_programs_agree_with_the_model() {
             let programs = programs(&tables, &model);
             for number in 0..400 {
                 let frame = pool.frame(random);
-                let way = match random.below(20) {
-                    0..9 => Way::In,
-                    9..18 => Way::Out(interfaces[random.below(7)]),
-                    _ => Way::Host,
+                let hook = match random.below(20) {
+                    0..9 => Hook::In,
+                    9..18 => Hook::Out(interfaces[random.below(7)]),
+                    _ => Hook::Host,
                 };
-                if !testable(&frame, way) {
+                if !testable(&frame, hook) {
                     continue;
                 }
-                let decision = step(&programs, &mut model, &frame, way);
+                let decision = step(&programs, &mut model, &frame, hook);
                 compare(&tables, &model, &|| {
                     let frame = hex(&frame);
-                    format!("seed {seed} packet {number} {way:?} {decision:?}\n{frame}")
+                    format!("seed {seed} packet {number} {hook:?} {decision:?}\n{frame}")
                 });
             }
             for (key, flow) in &model.member_flows {

@@ -11,15 +11,15 @@ use exos_host::error::Result as HostResult;
 use exos_link::Facts as LinkFacts;
 use exos_xok::message::{Answer, Refusal};
 
-use super::super::answers::{Answered, Asked, Refused, refuse};
+use super::super::answers::{Answered, Refused, RequestId, refuse};
 use super::super::{Daemon, End};
 use crate::gate::bypass::{BypassConfig, MadeBypass, bypass_bytes, may_arrive_in_memory};
 use crate::ledger::SlotId;
 
 impl Daemon {
     /// Makes a slot's program and memory, and passes them when they are made.
-    pub(in crate::daemon) fn lend_bypass(&mut self, asked: Asked) -> Result<(), Refused> {
-        let slot = self.slot(asked.connection)?;
+    pub(in crate::daemon) fn lend_bypass(&mut self, request_id: RequestId) -> Result<(), Refused> {
+        let slot = self.slot(request_id.connection)?;
         let attachment = &self.attachments[&slot];
         let record = &attachment.record;
         if record.queue.is_some() {
@@ -51,24 +51,30 @@ impl Daemon {
         self.attachment_mut(slot).record.memory += bytes;
         self.work_for_place(user, move || -> End {
             let made = work.make();
-            Box::new(move |daemon| daemon.end_bypass(asked, slot, bytes, made))
+            Box::new(move |daemon| daemon.end_bypass(request_id, slot, bytes, made))
         });
         Ok(())
     }
 
     /// What was made for a slot leads there, and its holder has it; unless the slot has gone meanwhile.
-    fn end_bypass(&mut self, asked: Asked, slot: SlotId, bytes: u64, made: HostResult<MadeBypass>) {
+    fn end_bypass(
+        &mut self,
+        request_id: RequestId,
+        slot: SlotId,
+        bytes: u64,
+        made: HostResult<MadeBypass>,
+    ) {
         // Nobody else's connection has this number, and this one cannot have attached again: it is not heard before it is answered.
-        if self.slot_of(asked.connection) != Some(slot) {
+        if self.slot_of(request_id.connection) != Some(slot) {
             let text = "the slot has gone";
-            return self.reply(asked, Err(refuse(Refusal::NotFound, text)));
+            return self.reply(request_id, Err(refuse(Refusal::NotFound, text)));
         }
         let answered = made.map_err(Refused::from);
         let answered = answered.and_then(|made| self.pass_bypass(slot, &made));
         if answered.is_err() {
             self.attachment_mut(slot).record.memory -= bytes;
         }
-        self.reply(asked, answered);
+        self.reply(request_id, answered);
     }
 
     fn pass_bypass(&mut self, slot: SlotId, made: &MadeBypass) -> Answered {

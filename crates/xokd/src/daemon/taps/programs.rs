@@ -9,7 +9,7 @@ use exos_host::error::{Context as _, Error};
 use exos_xok::message::{Answer, Refusal};
 
 use super::state::Arrival;
-use crate::daemon::answers::{Asked, Refused, refuse};
+use crate::daemon::answers::{Refused, RequestId, refuse};
 use crate::daemon::generals::check_words;
 use crate::daemon::{Daemon, End};
 use crate::gate::taps::TapPrograms;
@@ -17,7 +17,7 @@ use crate::interface::Interface;
 
 impl Daemon {
     /// Has a tap's programs made for the programs that its user has now: for a client that is to be told, or again.
-    pub(super) fn make_tap(&mut self, number: u32, asked: Option<Asked>) {
+    pub(super) fn make_tap(&mut self, number: u32, request_id: Option<RequestId>) {
         let tap = &self.taps.taps[&number];
         let slots = if tap.all {
             SlotSet::default()
@@ -48,18 +48,23 @@ impl Daemon {
         };
         let job = move || -> End {
             let made = make();
-            Box::new(move |daemon| daemon.put_tap(number, asked, made))
+            Box::new(move |daemon| daemon.put_tap(number, request_id, made))
         };
         let user = (tap.standing, tap.who.uid);
         self.taps.taps.get_mut(&number).expect("it is there").making = Some(slots);
-        match asked {
+        match request_id {
             Some(_) => self.work_for_filter(Some(user), job),
             None => self.work_beside(user, Box::new(job)),
         }
     }
 
     /// Puts a tap's programs on its interfaces, when they are made.
-    fn put_tap(&mut self, number: u32, asked: Option<Asked>, made: Result<TapMade, Refused>) {
+    fn put_tap(
+        &mut self,
+        number: u32,
+        request_id: Option<RequestId>,
+        made: Result<TapMade, Refused>,
+    ) {
         let Some(tap) = self.taps.taps.get_mut(&number) else {
             return; // It has ended.
         };
@@ -80,8 +85,8 @@ impl Daemon {
             // Rather no copies than copies of somebody else's packets.
             self.remove_tap(number);
         }
-        if let Some(asked) = asked {
-            self.reply(asked, answered);
+        if let Some(request_id) = request_id {
+            self.reply(request_id, answered);
         }
         self.make_outdated_tap(number);
         self.answer_arrivals();
@@ -113,10 +118,15 @@ impl Daemon {
             }
         }
         taps.arrivals = waiting;
-        for Arrival { asked, slot, fds } in ready {
+        for Arrival {
+            request_id,
+            slot,
+            fds,
+        } in ready
+        {
             // One that has gone meanwhile has no slot any more.
-            if self.slot_of(asked.connection) == Some(slot) {
-                self.reply(asked, Ok((self.attached(slot), fds)));
+            if self.slot_of(request_id.connection) == Some(slot) {
+                self.reply(request_id, Ok((self.attached(slot), fds)));
             }
         }
     }

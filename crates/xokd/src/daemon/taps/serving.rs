@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::state::{Ended, Tap};
 use crate::daemon::Daemon;
-use crate::daemon::answers::{Answered, Asked, Refused, refuse};
+use crate::daemon::answers::{Answered, Refused, RequestId, refuse};
 use crate::limits::TAP_RING_BYTES;
 use crate::policy::{Dump, Who};
 use crate::server::{Connection, ConnectionId, Cut};
@@ -27,7 +27,7 @@ impl Daemon {
     /// Begins to make copies. The client is answered when they are made.
     pub(in crate::daemon) fn tap(
         &mut self,
-        asked: Asked,
+        request_id: RequestId,
         who: &Who,
         wanted: Wanted,
     ) -> Result<(), Refused> {
@@ -43,7 +43,7 @@ impl Daemon {
         self.taps.last += 1;
         let number = self.taps.last;
         let tap = Tap {
-            connection: asked.connection,
+            connection: request_id.connection,
             who: who.clone(),
             standing,
             index,
@@ -58,18 +58,18 @@ impl Daemon {
             ring_id,
         };
         self.taps.taps.insert(number, tap);
-        self.make_tap(number, Some(asked));
+        self.make_tap(number, Some(request_id));
         Ok(())
     }
 
     /// Which interfaces, if policy allows it.
     fn tapped_interfaces(&self, who: &Who, wanted: &Wanted) -> Result<Vec<u32>, Refused> {
         let named = |name: &str| wanted.interface.is_empty() || wanted.interface == name;
-        let asked = self.interfaces.iter().filter(|i| named(&i.link.name));
+        let request_id = self.interfaces.iter().filter(|i| named(&i.link.name));
         let needed = if wanted.all { Dump::All } else { Dump::Own };
         let mut allowed = Vec::new();
         let mut asked_any = false;
-        for interface in asked {
+        for interface in request_id {
             asked_any = true;
             if self.config.policy.dump(who, &interface.link.name) >= needed {
                 allowed.push(interface.link.index);
@@ -117,7 +117,7 @@ impl Daemon {
         }
         self.taps
             .arrivals
-            .retain(|arrival| arrival.asked.connection != id);
+            .retain(|arrival| arrival.request_id.connection != id);
         self.answer_arrivals();
     }
 

@@ -10,7 +10,7 @@ use exos_filter::gate::SlotSet;
 use exos_host::bpf::{Map, map_exists};
 use exos_xok::message::Refusal;
 
-use crate::daemon::answers::{Asked, Refused, refuse};
+use crate::daemon::answers::{Refused, RequestId, refuse};
 use crate::ledger::SlotId;
 use crate::limits::{TAPS, TAPS_PER_USER_MAX};
 use crate::policy::Who;
@@ -30,7 +30,7 @@ pub(in crate::daemon) struct Taps {
 /// A program whose copies are not made yet.
 #[derive(Debug)]
 pub(super) struct Arrival {
-    pub(super) asked: Asked,
+    pub(super) request_id: RequestId,
     pub(super) slot: SlotId,
     pub(super) fds: Vec<Rc<OwnedFd>>,
 }
@@ -90,11 +90,15 @@ impl Taps {
     /// Keeps the answer to a program until its copies are made.
     pub(in crate::daemon) fn await_copies(
         &mut self,
-        asked: Asked,
+        request_id: RequestId,
         slot: SlotId,
         fds: Vec<Rc<OwnedFd>>,
     ) {
-        self.arrivals.push(Arrival { asked, slot, fds });
+        self.arrivals.push(Arrival {
+            request_id,
+            slot,
+            fds,
+        });
     }
 
     /// Looks again how well the policy knows everybody, those included whose taps have ended.

@@ -87,7 +87,7 @@ fn a_successor_may_claim_less_or_more() {
     assert_eq!(winner(&ledger, &connection(81, 9)), Some(3));
 }
 
-type Way<'a> = &'a dyn Fn(&mut Ledger, GrantId);
+type GivingUp<'a> = &'a dyn Fn(&mut Ledger, GrantId);
 
 /// Who gives back, hands over or shares leaves nothing to their successor, nor does who takes their promise back.
 #[test]
@@ -111,7 +111,7 @@ fn what_is_not_ones_own_any_more_is_not_promised() {
         let no_time = Duration::ZERO;
         ledger.await_successor(1, grant, no_time).expect("its own");
     };
-    let ways: [Way<'_>; 4] = [&give_back, &hand_over, &share, &take_back];
+    let ways: [GivingUp<'_>; 4] = [&give_back, &hand_over, &share, &take_back];
     for (way, do_it) in ways.into_iter().enumerate() {
         let (mut ledger, grant) = promised();
         do_it(&mut ledger, grant);

@@ -12,7 +12,7 @@ use crate::attacks::world::{
     MARK, OURS, OURS_V6, PEER, ROOTS, World, case, from_us, is_marked, must_be_clean, to_us,
 };
 use crate::lab::shortage::with_descriptors_to_spare;
-use crate::packets::{self, Way};
+use crate::packets::{self, FrameEnds};
 
 const WITHIN: &str = "udp and dst portrange 5000-5099";
 const LAST: &[u8] = b"this is honest";
@@ -147,7 +147,7 @@ fn sending_what_does_not_lie_in_the_filter() {
         |hostile| {
             let mut program = holder(hostile);
             let segment = [&5000_u16.to_be_bytes()[..], &[0; 18], MARK].concat();
-            let to_its_port = Way {
+            let to_its_port = FrameEnds {
                 to: (PEER.parse::<std::net::IpAddr>().expect("an address"), 5000).into(),
                 ..from_us(OURS, 7000)
             };

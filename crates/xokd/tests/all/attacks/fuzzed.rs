@@ -12,7 +12,7 @@ use exos_wire::protocol;
 
 use crate::attacks::attacker::PATIENCE;
 use crate::attacks::world::{MARK, OUR_MAC, OURS, OURS_V6, ROOTS, case, from_us, to_us};
-use crate::packets::{self, Way};
+use crate::packets::{self, FrameEnds};
 
 /// As policy allows them to the hostile program.
 const FILTERS: [&str; 2] = [
@@ -39,14 +39,14 @@ impl Random {
     }
 
     /// A frame one of these ways, with some bytes changed.
-    fn frame(&mut self, ways: &[Way]) -> Vec<u8> {
-        let way = &ways[self.below(ways.len())];
+    fn frame(&mut self, ends: &[FrameEnds]) -> Vec<u8> {
+        let ends = &ends[self.below(ends.len())];
         let mut frame = match self.below(4) {
             0 => {
                 let kinds = [protocol::ICMP, protocol::TCP, protocol::UDP, 44, 58, 0, 60];
-                packets::ip(way, kinds[self.below(7)], MARK)
+                packets::ip(ends, kinds[self.below(7)], MARK)
             }
-            _ => packets::udp(way, MARK),
+            _ => packets::udp(ends, MARK),
         };
         for _ in 0..self.below(3) {
             let at = 12 + self.below(50);
@@ -100,10 +100,10 @@ fn what_comes_by_a_filter() {
             attacker.must_say("ready");
             let ports = [5000, HELD, 5099, 5100, 4999];
             let addresses = [OURS, ROOTS, OURS_V6];
-            let ways = ports.map(|port| addresses.map(|ip| to_us(ip, port)));
+            let ends = ports.map(|port| addresses.map(|ip| to_us(ip, port)));
             let mut random = Random(19);
             for _ in 0..FRAMES {
-                world.far.send(&random.frame(ways.as_flattened()));
+                world.far.send(&random.frame(ends.as_flattened()));
             }
             // Again and again: behind 10,000 frames there may be no room for one more.
             let until = Instant::now() + PATIENCE;
@@ -130,10 +130,10 @@ fn what_goes_by_a_filter() {
             }
             let ports = [5000, 5099, 5100, 4999];
             let addresses = [OURS, ROOTS, OURS_V6];
-            let ways = ports.map(|port| addresses.map(|ip| from_us(ip, port)));
+            let ends = ports.map(|port| addresses.map(|ip| from_us(ip, port)));
             let mut random = Random(20);
             for _ in 0..FRAMES {
-                program.send(&random.frame(ways.as_flattened()));
+                program.send(&random.frame(ends.as_flattened()));
             }
             program.send(&packets::udp(&from_us(OURS, 5000), LAST));
             hostile.say("sent");

@@ -10,7 +10,7 @@ use crate::attacks::attacker::Hostile;
 use crate::attacks::world::{
     MARK, OURS, OURS_V6, PEER_MAC, ROOTS, World, case, from_us, is_marked, must_be_clean,
 };
-use crate::packets::{self, Way};
+use crate::packets::{self, FrameEnds};
 
 const PORT: u16 = 7000;
 const LAST: &[u8] = b"this is honest";
@@ -66,11 +66,11 @@ fn from_anothers_ethernet_address() {
     ];
     case(
         |hostile| {
-            let way = |mac| Way {
+            let ends = |mac| FrameEnds {
                 from_mac: mac,
                 ..from_us(OURS, PORT)
             };
-            let forged = addresses.map(|mac| packets::udp(&way(mac), MARK));
+            let forged = addresses.map(|mac| packets::udp(&ends(mac), MARK));
             send_all(hostile, forged);
         },
         |world| nothing_left(world, "tx_bad_mac", addresses.len() as u64),
@@ -120,11 +120,11 @@ fn from_its_own_address_in_the_other_family() {
     case(
         |hostile| {
             let mapped = from_us("::ffff:10.79.0.7", PORT);
-            let to_mapped = Way {
+            let to_mapped = FrameEnds {
                 to: ([0, 0, 0, 0, 0, 0xffff, 0x0a4f, 2], 9).into(),
                 ..from_us(OURS_V6, PORT)
             };
-            let forged = [mapped, to_mapped].map(|way| packets::udp(&way, MARK));
+            let forged = [mapped, to_mapped].map(|ends| packets::udp(&ends, MARK));
             send_all(hostile, forged);
         },
         |world| nothing_left(world, "tx_bad_header", 2),
@@ -135,19 +135,19 @@ fn from_its_own_address_in_the_other_family() {
 fn in_the_name_of_the_daemon_by_arp_and_tags() {
     case(
         |hostile| {
-            let way = from_us(OURS, PORT);
+            let ends = from_us(OURS, PORT);
             let as_peer = from_us("10.79.0.2", PORT);
-            let mut tagged = packets::udp(&way, MARK);
+            let mut tagged = packets::udp(&ends, MARK);
             tagged.splice(12..12, [0x81, 0, 0, 5]);
             let mut frames = vec![
-                packets::arp(&way, arp::REQUEST, MARK),
-                packets::arp(&way, arp::REPLY, MARK),
+                packets::arp(&ends, arp::REQUEST, MARK),
+                packets::arp(&ends, arp::REPLY, MARK),
                 packets::arp(&as_peer, arp::REPLY, MARK),
                 tagged,
             ];
             // LLDP, spanning tree's length field, and a number that means nothing.
             let odd = [0x88cc, 60, 0xffff];
-            frames.extend(odd.map(|kind| packets::frame(&way, kind, &[MARK, &[0; 30]].concat())));
+            frames.extend(odd.map(|kind| packets::frame(&ends, kind, &[MARK, &[0; 30]].concat())));
             send_all(hostile, frames);
         },
         |world| nothing_left(world, "tx_bad_ethertype", 7),
@@ -162,8 +162,8 @@ fn in_the_name_of_the_daemon_by_neighbour_discovery() {
     case(
         |hostile| {
             let message = |kind: u8| [&[kind, 0, 0, 0, 0, 0, 0, 0], &[0xfd; 16][..], MARK].concat();
-            let way = from_us(OURS_V6, PORT);
-            let forged = kinds.map(|kind| packets::ip(&way, protocol::ICMPV6, &message(kind)));
+            let ends = from_us(OURS_V6, PORT);
+            let forged = kinds.map(|kind| packets::ip(&ends, protocol::ICMPV6, &message(kind)));
             send_all(hostile, forged);
         },
         |world| nothing_left(world, "tx_ndp", kinds.len() as u64),
@@ -175,11 +175,11 @@ fn in_the_name_of_the_daemon_by_neighbour_discovery() {
 fn about_anothers_connection() {
     case(
         |hostile| {
-            let way = from_us(OURS, PORT);
+            let ends = from_us(OURS, PORT);
             // What the peer and root's program would have exchanged: RFC 792, destination unreachable.
             let quoted = packets::udp(&crate::attacks::world::to_us(ROOTS, 53), MARK);
             let message = [&[3, 3, 0, 0, 0, 0, 0, 0], &quoted[14..]].concat();
-            send_all(hostile, [packets::ip(&way, protocol::ICMP, &message)]);
+            send_all(hostile, [packets::ip(&ends, protocol::ICMP, &message)]);
         },
         |world| nothing_left(world, "tx_bad_header", 1),
     );
@@ -189,9 +189,9 @@ fn about_anothers_connection() {
 fn under_cover_of_options_and_extension_headers() {
     case(
         |hostile| {
-            let way = from_us(OURS, PORT);
+            let ends = from_us(OURS, PORT);
             // RFC 791: loose source route by the peer; the header becomes eight bytes longer.
-            let mut routed = packets::udp(&way, MARK);
+            let mut routed = packets::udp(&ends, MARK);
             routed.splice(34..34, [131, 7, 4, 10, 79, 0, 2, 0]);
             routed[14] = 0x47;
             // RFC 8200 section 4.4: a routing header before the datagram.
@@ -199,11 +199,11 @@ fn under_cover_of_options_and_extension_headers() {
             let header = [&[protocol::UDP, 0, 0, 1, 0, 0, 0, 0][..], &six[54..]].concat();
             let hidden = packets::ip(&from_us(OURS_V6, PORT), protocol::ROUTING, &header);
             // Lengths that say more and less than there is, and versions of nothing.
-            let mut longer = packets::udp(&way, MARK);
+            let mut longer = packets::udp(&ends, MARK);
             longer[16..18].copy_from_slice(&1400_u16.to_be_bytes());
-            let mut shorter = packets::udp(&way, MARK);
+            let mut shorter = packets::udp(&ends, MARK);
             shorter[16..18].copy_from_slice(&19_u16.to_be_bytes());
-            let mut version = packets::udp(&way, MARK);
+            let mut version = packets::udp(&ends, MARK);
             version[14] = 0x65;
             send_all(hostile, [routed, hidden, longer, shorter, version]);
         },
@@ -216,8 +216,8 @@ fn under_cover_of_options_and_extension_headers() {
 fn in_pieces() {
     case(
         |hostile| {
-            let way = from_us(OURS, PORT);
-            let whole = packets::udp(&way, MARK);
+            let ends = from_us(OURS, PORT);
+            let whole = packets::udp(&ends, MARK);
             let mut short = whole[..14 + 20 + 4].to_vec();
             short[16..18].copy_from_slice(&24_u16.to_be_bytes());
             short[20..22].copy_from_slice(&0x2000_u16.to_be_bytes());
@@ -243,16 +243,16 @@ fn to_the_program_beside_it() {
     case(
         |hostile| {
             hostile.wait_for("it has its port");
-            let way = |from, port| Way {
+            let ends = |from, port| FrameEnds {
                 to: (OURS.parse::<std::net::IpAddr>().expect("an address"), 7002).into(),
                 ..from_us(from, port)
             };
             let mut program = hostile.attach();
             program.connection.must_claim(PORT);
             for from in ["10.79.0.2", ROOTS, OURS] {
-                program.send(&packets::udp(&way(from, 7001), MARK));
+                program.send(&packets::udp(&ends(from, 7001), MARK));
             }
-            program.send(&packets::udp(&way(OURS, PORT), LAST));
+            program.send(&packets::udp(&ends(OURS, PORT), LAST));
             hostile.say(&program.slot.to_string());
             hostile.wait_for("go");
         },
@@ -285,8 +285,8 @@ fn through_the_packet_socket() {
             let program = hostile.attach();
             program.connection.must_claim(PORT);
             let plain = |frame: &[u8]| [&[0; 10], frame].concat();
-            let way = from_us(OURS, PORT);
-            let honest = packets::udp(&way, MARK);
+            let ends = from_us(OURS, PORT);
+            let honest = packets::udp(&ends, MARK);
             let segments = [
                 &PORT.to_be_bytes()[..],
                 &[0; 10],
@@ -294,7 +294,7 @@ fn through_the_packet_socket() {
                 &[0; 7],
                 &[7; 9000],
             ];
-            let segments = packets::ip(&way, protocol::TCP, &segments.concat());
+            let segments = packets::ip(&ends, protocol::TCP, &segments.concat());
             for bytes in [
                 // Another's address, as on the ring.
                 plain(&packets::udp(&from_us(ROOTS, PORT), MARK)),
@@ -307,7 +307,7 @@ fn through_the_packet_socket() {
             ] {
                 program.send_beside(&bytes);
             }
-            program.send_beside(&plain(&packets::udp(&way, LAST)));
+            program.send_beside(&plain(&packets::udp(&ends, LAST)));
             hostile.say(&program.slot.to_string());
             hostile.wait_for("go");
         },

@@ -13,7 +13,7 @@ use crate::attacks::world::{
     MARK, OURS, OURS_V6, PEER, PEER_V6, World, case, from_us, is_marked, must_be_clean, to_us,
     within,
 };
-use crate::packets::{self, Way};
+use crate::packets::{self, FrameEnds};
 
 /// The port that is shared.
 const SHARED: u16 = 8000;
@@ -37,18 +37,18 @@ fn must_share(connection: &Connection, local: &str) -> GrantId {
 }
 
 /// To the shared port from a port of the far end.
-fn flow(local: &str, port: u16) -> Way {
+fn flow(local: &str, port: u16) -> FrameEnds {
     let peer = if local == OURS { PEER } else { PEER_V6 };
     let peer: std::net::IpAddr = peer.parse().expect("an address");
-    Way {
+    FrameEnds {
         from: SocketAddr::new(peer, port),
         ..to_us(local, SHARED)
     }
 }
 
-fn back(local: &str, port: u16) -> Way {
+fn back(local: &str, port: u16) -> FrameEnds {
     let to = flow(local, port).from;
-    Way {
+    FrameEnds {
         to,
         ..from_us(local, SHARED)
     }

@@ -13,7 +13,7 @@ use crate::attacks::program::Program;
 use crate::attacks::world::{
     MARK, OUR_MAC, OURS, OURS_V6, World, case, from_us, must_be_clean, to_us,
 };
-use crate::packets::{self, Way};
+use crate::packets::{self, FrameEnds};
 
 const HELD: u16 = 8000;
 const LAST: &[u8] = b"this is honest";
@@ -64,7 +64,7 @@ fn floods_that_come_before_what_must_be_answered() {
         |world| {
             const FLOOD: usize = 4000;
             const ASKERS: u8 = 100;
-            let asker = |last: u8| Way {
+            let asker = |last: u8| FrameEnds {
                 from_mac: Mac([2, 0, 0, 0, 80, last]),
                 from: SocketAddr::from(([10, 79, 0, 100 + last], 9)),
                 ..to_us(OURS, 1)
@@ -78,14 +78,14 @@ fn floods_that_come_before_what_must_be_answered() {
                 }
             });
             let answered = |last: u8| {
-                let Way { from_mac, from, .. } = asker(last);
-                let way = Way {
+                let FrameEnds { from_mac, from, .. } = asker(last);
+                let ends = FrameEnds {
                     from_mac: OUR_MAC,
                     to_mac: from_mac,
                     from: to_us(OURS, 0).to,
                     to: from,
                 };
-                packets::arp(&way, arp::REPLY, &[])
+                packets::arp(&ends, arp::REPLY, &[])
             };
             for last in 0..ASKERS {
                 world.far.seen_up_to(&answered(last));
@@ -147,16 +147,16 @@ fn floods_leave_room_in_the_ring() {
                 .connection
                 .claim(Protocol::Tcp, PortWish::Number(HELD));
             assert!(matches!(tcp, Answer::Granted { .. }), "{tcp:?}");
-            let way = to_us(OURS, HELD);
+            let ends = to_us(OURS, HELD);
             // RFC 9293 §3.1: flags at 13.
             let segment = |flags| {
                 let mut header = [0; 20];
-                header[..2].copy_from_slice(&way.from.port().to_be_bytes());
-                header[2..4].copy_from_slice(&way.to.port().to_be_bytes());
+                header[..2].copy_from_slice(&ends.from.port().to_be_bytes());
+                header[2..4].copy_from_slice(&ends.to.port().to_be_bytes());
                 (header[12], header[13]) = (5 << 4, flags);
-                packets::ip(&way, protocol::TCP, &header)
+                packets::ip(&ends, protocol::TCP, &header)
             };
-            let mut later = packets::ip(&way, protocol::UDP, MARK);
+            let mut later = packets::ip(&ends, protocol::UDP, MARK);
             // RFC 791 §3.1: the offset.
             later[21] = 5;
             let kinds = [
@@ -166,7 +166,7 @@ fn floods_leave_room_in_the_ring() {
             ];
             for (counter, quarters, frame) in kinds {
                 (0..10 * places).for_each(|_| world.far.send(&frame));
-                world.far.send(&packets::udp(&way, LAST));
+                world.far.send(&packets::udp(&ends, LAST));
                 let got = program.receive_up_to(LAST);
                 assert_eq!(got.len(), places / 4 * quarters + 1, "{counter}");
                 assert!(world.counted(program.slot, counter) > 0, "{counter}");
@@ -192,14 +192,14 @@ fn malformed_packets() {
                     .wrapping_add(1442695040888963407);
                 (state >> 33) as usize % below
             };
-            let ways = [to_us(OURS, 1), to_us(OURS_V6, 1), to_us("10.79.0.1", 1)];
+            let ends = [to_us(OURS, 1), to_us(OURS_V6, 1), to_us("10.79.0.1", 1)];
             for _ in 0..20_000 {
-                let way = &ways[next(ways.len())];
+                let ends = &ends[next(ends.len())];
                 let payload = &[MARK, &[next(256) as u8; 40]].concat()[..];
                 let mut frame = match next(4) {
-                    0 => packets::ip(way, [1, 6, 17, 44, 58, 0, 60][next(7)], payload),
-                    1 if way.to.is_ipv4() => packets::arp(way, next(3) as u16, payload),
-                    _ => packets::udp(way, payload),
+                    0 => packets::ip(ends, [1, 6, 17, 44, 58, 0, 60][next(7)], payload),
+                    1 if ends.to.is_ipv4() => packets::arp(ends, next(3) as u16, payload),
+                    _ => packets::udp(ends, payload),
                 };
                 for _ in 0..next(4) {
                     let at = 12 + next(frame.len().min(80) - 12);

@@ -134,7 +134,7 @@ const HOSTS: Decision = Decision {
 
 /// Which share of a slot.
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     Rx,
     Tx,
 }
@@ -325,7 +325,7 @@ impl Model {
         if kind == SlotKind::None {
             return refuse(slot, Counter::NoRing);
         }
-        self.police(slot, Way::Rx, frame.len(), now)?;
+        self.police(slot, Direction::Rx, frame.len(), now)?;
         let to = match queue {
             None if ifindex == 0 => return refuse(slot, Counter::NoRing),
             None => To::Slot(slot),
@@ -351,11 +351,17 @@ impl Model {
         Ok(decided(to, verdict, slot))
     }
 
-    fn police(&mut self, slot: u32, way: Way, bytes: usize, now: u64) -> Result<(), Refusal> {
+    fn police(
+        &mut self,
+        slot: u32,
+        direction: Direction,
+        bytes: usize,
+        now: u64,
+    ) -> Result<(), Refusal> {
         let own = &mut self.slots[slot as usize];
-        let (share, link, over) = match way {
-            Way::Rx => (&mut own.rx, LINK_RX, Counter::RxOverShare),
-            Way::Tx => (&mut own.tx, LINK_TX, Counter::TxOverShare),
+        let (share, link, over) = match direction {
+            Direction::Rx => (&mut own.rx, LINK_RX, Counter::RxOverShare),
+            Direction::Tx => (&mut own.tx, LINK_TX, Counter::TxOverShare),
         };
         if police(share, &mut self.link[link as usize], bytes as u64, now) {
             return Ok(());
@@ -442,14 +448,14 @@ impl Model {
     }
 
     fn send(&mut self, frame: &[u8], sender: u32, to: To, now: u64) -> Result<Decision, Refusal> {
-        self.police(sender, Way::Tx, frame.len(), now)?;
+        self.police(sender, Direction::Tx, frame.len(), now)?;
         let verdict = match to {
             To::Slot(slot) => {
                 let Slot { kind, ifindex, .. } = self.slots[slot as usize];
                 if kind == SlotKind::None || ifindex == 0 {
                     return refuse(slot, Counter::NoRing);
                 }
-                self.police(slot, Way::Rx, frame.len(), now)?;
+                self.police(slot, Direction::Rx, frame.len(), now)?;
                 self.count(slot, Counter::RxPackets, 1);
                 self.count(slot, Counter::RxBytes, frame.len());
                 self.count(sender, Counter::TxToSlot, 1);

@@ -28,7 +28,7 @@ use serde_json::Value;
 use crate::attacks::attacker::{Attacker, Hostile, NOBODY, PATIENCE};
 use crate::attacks::far_end::FarEnd;
 use crate::attacks::program::{Connection, Program};
-use crate::packets::Way;
+use crate::packets::FrameEnds;
 
 /// The address that hostile programs may claim ports of.
 pub const OURS: &str = "10.79.0.7";
@@ -359,10 +359,10 @@ fn join(a: &str, b: &str) -> FarEnd {
 }
 
 /// From a port of `ip` to the peer, as an honest program with that grant sends it.
-pub fn from_us(ip: &str, port: u16) -> Way {
+pub fn from_us(ip: &str, port: u16) -> FrameEnds {
     let from: SocketAddr = (ip.parse::<std::net::IpAddr>().expect("an address"), port).into();
     let peer = if from.is_ipv4() { PEER } else { PEER_V6 };
-    Way {
+    FrameEnds {
         from_mac: OUR_MAC,
         to_mac: PEER_MAC,
         from,
@@ -375,9 +375,9 @@ pub fn from_us(ip: &str, port: u16) -> Way {
 }
 
 /// From the peer to a port of `ip`.
-pub fn to_us(ip: &str, port: u16) -> Way {
+pub fn to_us(ip: &str, port: u16) -> FrameEnds {
     let back = from_us(ip, port);
-    Way {
+    FrameEnds {
         from_mac: back.to_mac,
         to_mac: back.from_mac,
         from: back.to,

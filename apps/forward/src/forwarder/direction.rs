@@ -1,19 +1,19 @@
-//! Which way a packet of a flow goes, and when.
+//! In which direction a packet of a flow goes, and when.
 
 use exos_inet::Instant;
 
 use crate::flow::{End, Flow, Tick};
 use crate::packets::traffic::Course;
 
-/// Which way a packet goes.
+/// In which direction a packet goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     ToServer,
     ToClient,
 }
 
-impl Way {
-    /// Whose packets go this way.
+impl Direction {
+    /// Whose packets go in this direction.
     pub(super) const fn from(self) -> End {
         match self {
             Self::ToServer => End::Client,
@@ -22,13 +22,13 @@ impl Way {
     }
 }
 
-/// Whose a flow's packet is that goes this way.
+/// Whose a flow's packet is that goes in this direction.
 #[inline]
-pub(super) fn course(flow: &Flow, way: Way) -> Course {
+pub(super) fn course(flow: &Flow, direction: Direction) -> Course {
     Course {
         listener: flow.key.listener,
         server: flow.server,
-        to_server: way == Way::ToServer,
+        to_server: direction == Direction::ToServer,
     }
 }
 
