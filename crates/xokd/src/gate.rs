@@ -29,6 +29,7 @@ mod load;
 mod owners;
 mod pins;
 mod remains;
+pub mod shares;
 mod slots;
 pub mod taps;
 

@@ -9,10 +9,11 @@
 //! - [`policy`]: who may do what, from a file; [`pool`]: how much there is for users whom it knows well or not;
 //! - [`ledger`]: who owns what, pure, with the one rule that granting never takes a packet from another owner;
 //! - [`server`]: the socket, and everybody on it;
-//! - [`slot`] and [`gate`]: what a program gets in the kernel, and the tables that say whose packets are whose;
+//! - [`slot`] and [`gate`]: what a program gets in the kernel, the tables that say whose packets are whose, and how a link is
+//!   divided;
 //! - [`interface`], [`responder`], [`neighbours`]: an interface with its addresses, and the daemon's own place on it;
 //! - [`reservations`]: ports that the host is kept from, where its addresses are shared;
-//! - [`tables`], [`shares`]: what everybody can read, and how a link is divided;
+//! - [`tables`]: what everybody can read;
 //! - [`worker`]: what takes long, beside the loop;
 //! - [`daemon`]: all of it together, one loop, one thread.
 #![forbid(unsafe_code)]
@@ -31,7 +32,6 @@ mod random;
 pub mod reservations;
 pub mod responder;
 pub mod server;
-pub mod shares;
 pub mod slot;
 pub mod state;
 pub mod tables;

@@ -18,11 +18,11 @@ use super::Daemon;
 use super::attachment::{Attachment, Change, Terms};
 use super::bounds::own_user;
 use crate::clock::{Now, now};
+use crate::gate::shares;
 use crate::ledger::SlotId;
 use crate::limits::REVOKE_TIME;
 use crate::policy::{Policy, Rule, Who};
 use crate::server::Cut;
-use crate::shares;
 
 /// What a person is told.
 const REASON: &str = "policy does not allow it any more";

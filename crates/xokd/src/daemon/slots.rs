@@ -17,6 +17,7 @@ use super::Daemon;
 use super::answers::{Refused, busy, refuse};
 use super::attachment::{Attachment, Changes, Revocations};
 use crate::clock::now;
+use crate::gate::shares;
 use crate::interface::Interface;
 use crate::ledger::{Change, Owner, SlotId};
 use crate::limits::{AGAIN_AFTER, NOBODY, REATTACH_TIME};
@@ -275,13 +276,13 @@ impl Daemon {
             return;
         };
         let parts = self.parts(ifindex);
-        if let Err(error) = crate::shares::divide(&interface.gate, interface.policy.rate, &parts) {
+        if let Err(error) = shares::divide(&interface.gate, interface.policy.rate, &parts) {
             warn!("{}: {error}", interface.link.name);
         }
     }
 
     /// How each slot of an interface shares the link: weight and cap.
-    pub(super) fn parts(&self, ifindex: u32) -> Vec<crate::shares::Part> {
+    pub(super) fn parts(&self, ifindex: u32) -> Vec<shares::Part> {
         let attachments = self.attachments.values().filter(|s| s.interface == ifindex);
         let records = attachments.map(|attachment| &attachment.record);
         records.map(|r| (r.slot, r.weight, r.rate_max)).collect()

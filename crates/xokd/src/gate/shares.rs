@@ -12,7 +12,7 @@ use exos_filter::gate::limits::PART_MAX;
 use exos_filter::gate::{Bucket, Share};
 use exos_host::error::Result;
 
-use crate::gate::Gate;
+use super::Gate;
 use crate::ledger::SlotId;
 
 /// How much may be sent at once after a pause, as time at the rate: enough for a round trip's worth of super-packets,
