@@ -1,7 +1,7 @@
 //! The command line of `exos doctor`, and how a report looks on a terminal.
 
 use crate::check::{Check, Mark};
-use crate::{Report, examine};
+use crate::report::{Report, examine};
 use exos_host::{Result, message};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //! `consumed..produced` are ours until released; the peer's counter may by now
 //! be further than the `produced` that was last looked at, never less.
 
-use crate::PeerFault;
+use crate::fault::PeerFault;
 use crate::memory::{Plain, RingMemory};
 
 /// The reading end of a ring.

@@ -3,7 +3,7 @@
 //! `committed <= written <= consumed + capacity`, all modulo 2^32: entries in
 //! `committed..written` are in place but the peer does not know of them yet.
 
-use crate::PeerFault;
+use crate::fault::PeerFault;
 use crate::memory::{Plain, RingMemory};
 
 /// The writing end of a ring.
