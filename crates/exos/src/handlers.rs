@@ -6,35 +6,15 @@
 //! Nobody can tell from this end. So on virtual interfaces [`Exos::see_to_handlers`] watches whether anybody who was
 //! answered comes back, and takes the handler away if nobody does.
 
-use std::time::Duration;
-
 use exos_filter::Counter;
 use exos_filter::handler::forward::WayOut;
-use exos_filter::handler::{Handler as KernelHandler, SynHandler};
-use exos_inet::Instant;
+use exos_filter::handler::{Handler, SynHandler};
 use exos_inet::tcp::ListenerId;
 use exos_link::Link;
 
 use crate::node::Exos;
+use crate::node::syn_answers::SynAnswers;
 use crate::{Error, ErrorKind};
-
-/// How often it is looked whether answers arrive, as long as none is known to.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Looks after the first answers. A client asks again after 1 s and after 3 s: the second time it is heard.
-const LOOKS: u32 = 2;
-
-/// The handler of a listener's SYNs.
-pub(crate) struct Handler {
-    listener: ListenerId,
-    /// On an interface that leads to a kernel of this machine, as long as no answer is known to have arrived there.
-    unproven: Option<Unproven>,
-}
-
-struct Unproven {
-    accepted_before: u64,
-    next_look: Instant,
-    looks_left: u32,
-}
 
 impl Exos {
     /// Has a handler of the program's own deal with packets in the kernel before they come here, from now on.
@@ -42,7 +22,7 @@ impl Exos {
     /// # Errors
     ///
     /// The link is not one of AF_XDP with a program of ours, or the kernel refuses the handler.
-    pub fn set_handler(&mut self, handler: &dyn KernelHandler) -> Result<(), Error> {
+    pub fn set_handler(&mut self, handler: &dyn Handler) -> Result<(), Error> {
         match &mut self.link {
             Link::Xdp(link) => link.set_handler(handler),
             Link::Packet(link) => link.set_handler(handler),
@@ -93,46 +73,36 @@ impl Exos {
             self.stack.stop_offloading_syns(now, listener);
             return Err(e);
         }
-        let unproven = handler.may_be_partial.then(|| Unproven {
-            accepted_before: self.stack.counters().tcp_syn_cookies_accepted,
-            next_look: now + LOOK_EVERY,
-            looks_left: LOOKS,
-        });
-        self.handler = Some(Handler { listener, unproven });
+        let mut answers = SynAnswers::new(listener);
+        if handler.may_be_partial {
+            answers.watch(now, self.stack.counters().tcp_syn_cookies_accepted);
+        }
+        self.syn_answers = Some(answers);
         Ok(())
     }
 
     /// The stack answers all SYNs itself again.
     pub fn answer_syns_here(&mut self) {
-        let Some(handler) = self.handler.take() else {
+        let Some(answers) = self.syn_answers.take() else {
             return;
         };
         if let Link::Xdp(link) = &mut self.link {
             link.remove_handler();
         }
         self.stack
-            .stop_offloading_syns(self.now(), handler.listener);
+            .stop_offloading_syns(self.now(), answers.listener());
     }
 
     /// Looks now and then whether answers of the handler arrive; to be called once a turn. When they do not, SYNs are
     /// answered by the stack again, and this says why.
     pub fn see_to_handlers(&mut self) -> Option<Error> {
         let now = self.now();
-        let handler = self.handler.as_mut()?;
-        let unproven = handler.unproven.as_mut().filter(|u| u.next_look <= now)?;
-        unproven.next_look = now + LOOK_EVERY;
-        if self.stack.counters().tcp_syn_cookies_accepted > unproven.accepted_before {
-            handler.unproven = None;
-            return None;
-        }
+        let answers = self.syn_answers.as_mut()?;
         let Link::Xdp(link) = &self.link else {
             return None;
         };
-        if link.verdict(Counter::Answered) == 0 {
-            return None;
-        }
-        unproven.looks_left -= 1;
-        if unproven.looks_left > 0 {
+        let accepted = || self.stack.counters().tcp_syn_cookies_accepted;
+        if !answers.are_lost(now, accepted, || link.verdict(Counter::Answered)) {
             return None;
         }
         let name = link.name().to_owned();

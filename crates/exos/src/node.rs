@@ -2,6 +2,7 @@
 
 mod cutting;
 mod several;
+pub(crate) mod syn_answers;
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -13,7 +14,6 @@ use exos_link::{Link, TxMeta};
 use crate::attach::pair::Pair;
 use crate::clock;
 use crate::early::Early;
-use crate::handlers::Handler;
 use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
 use crate::share::{Core, Kept};
@@ -22,6 +22,7 @@ use crate::wait::Waiting;
 use crate::watch::{Direction, Offer};
 use cutting::{Cutting, Sent};
 use exos_host::error::{Error, ErrorKind};
+use syn_answers::SynAnswers;
 
 /// Frames sent before the loop looks for arrivals again. On a veth the peer's answers are there when
 /// the sending call returns, up to one for each frame: so this is well below what the fill ring
@@ -96,7 +97,7 @@ pub struct Exos {
     /// Turns in which that was so.
     turns_blocked: u64,
     /// What answers SYNs in the kernel.
-    pub(crate) handler: Option<Handler>,
+    pub(crate) syn_answers: Option<SynAnswers>,
 }
 
 impl Exos {
@@ -126,7 +127,7 @@ impl Exos {
             busy: Duration::ZERO,
             turns_blocked: 0,
             blocked: false,
-            handler: None,
+            syn_answers: None,
         }
     }
 

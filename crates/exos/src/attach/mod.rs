@@ -32,7 +32,7 @@ mod loopback;
 mod own;
 pub mod pair;
 mod pools;
-mod role;
+pub(crate) mod role;
 mod shared;
 mod taken;
 mod tap;

@@ -14,7 +14,8 @@ use exos_xok::message::{LocalAddress, PortWish, Refusal};
 
 use super::control::AskError;
 use super::lease::Via;
-use crate::attach::{Daemon, Role};
+use crate::attach::daemon::Daemon;
+use crate::attach::role::Role;
 use crate::cores::join;
 use crate::node::Exos;
 use crate::share::StackSettings;
