@@ -3,7 +3,7 @@
 //! Its ends poll, as ours do. What is measured is what it says of itself, once a second and at its end; all of its threads
 //! are on one core.
 
-use super::send::SendRun;
+use super::send_outcome::SendRun;
 use super::session::Session;
 use super::way::Way;
 use crate::report::median;

@@ -1,6 +1,6 @@
 //! iperf3 with UDP: what people measure a link with. It sends and receives datagrams one by one.
 
-use super::send::SendRun;
+use super::send_outcome::SendRun;
 use super::session::Session;
 use super::socket::TO;
 use crate::stage::process::{find_program, version};

@@ -23,6 +23,7 @@ mod flood;
 mod iperf3;
 mod lone;
 mod send;
+mod send_outcome;
 mod session;
 mod socket;
 mod way;
@@ -31,7 +32,7 @@ pub use args::{Group, LinkArgs};
 pub use exchange::{Exchange, ExchangeOutcome, ExchangeRun};
 pub(crate) use flood::{Receiver, Sender};
 pub use lone::{Lone, LoneOutcome, LoneRun};
-pub use send::{Send, SendOutcome, SendRun};
+pub use send_outcome::{Send, SendOutcome, SendRun};
 pub use way::Way;
 
 use crate::experiment::cells::some_cells;

@@ -8,12 +8,11 @@
 //!
 //! Both ends poll. An end takes in what is there, up to what a veth takes at a time, before it sends: so batches come about, as
 //! they do in a program that has much to do. The asking end begins with [`WARMUP`], which does not count.
-//!
-//! ```text
-//!  Ethernet (14) | is an answer (1) | answers (2) | answer length (2) | number of the question (4) | padding
-//! ```
 
+mod frame;
 mod under_way;
+
+pub(crate) use frame::Round;
 
 use super::helper::{Helper, say_ready};
 use super::link::{LinkWay, WARMUP, flush, frame_to, live_frames, open_by};
@@ -22,12 +21,10 @@ use exos_host::Result;
 use exos_lab::{Lab, Side};
 use exos_link::{Link, RX_BATCH, TxMeta};
 use exos_wire::ethernet;
+use frame::{FRAME_LEN_MAX, Header};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use under_way::UnderWay;
-
-const FRAME_LEN_MAX: usize = 1514;
-const FRAME_LEN_MIN: usize = 60;
 
 /// How long nothing comes before all that is under way is taken to be lost: longer than a process waits for its turn on a core
 /// that others use too.
@@ -38,35 +35,6 @@ const TAKEN_MAX: usize = 256;
 
 /// Times that are remembered of exchanges one at a time: those of ten seconds.
 const TIMES_MAX: usize = 4 << 20;
-
-/// One question, the frames that answer it, and the acknowledgements among them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Round {
-    pub ask_len: usize,
-    pub answers: u16,
-    pub answer_len: usize,
-    /// A short frame goes back after this many answers; 0: none.
-    pub note_every: u16,
-}
-
-impl Round {
-    /// A frame there, and one of the same length back.
-    pub const fn of_equals(len: usize) -> Self {
-        Self {
-            ask_len: len,
-            answers: 1,
-            answer_len: len,
-            note_every: 0,
-        }
-    }
-
-    /// Frames have lengths that a wire carries, and there is an answer.
-    pub fn is_possible(&self) -> bool {
-        let lengths = FRAME_LEN_MIN..=FRAME_LEN_MAX;
-        let all = [self.ask_len, self.answer_len];
-        all.iter().all(|len| lengths.contains(len)) && self.answers > 0
-    }
-}
 
 /// Exchanges to be measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -126,43 +94,6 @@ impl Exchange {
         let exchanged = asking.measured(stage, seconds)?;
         answering.stop()?;
         Ok(exchanged)
-    }
-}
-
-/// The part of a frame after Ethernet that means something.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Header {
-    is_answer: bool,
-    /// How many frames answer it; of an acknowledgement, which nobody answers, none.
-    answers: u16,
-    answer_len: u16,
-    number: u32,
-}
-
-impl Header {
-    const LEN: usize = 9;
-
-    fn read(frame: &[u8]) -> Option<Self> {
-        let bytes = frame.get(ethernet::LEN..)?.first_chunk::<{ Self::LEN }>()?;
-        Some(Self {
-            is_answer: bytes[0] != 0,
-            answers: u16::from_be_bytes([bytes[1], bytes[2]]),
-            answer_len: u16::from_be_bytes([bytes[3], bytes[4]]),
-            number: u32::from_be_bytes([bytes[5], bytes[6], bytes[7], bytes[8]]),
-        })
-    }
-
-    /// Something that can be answered.
-    fn is_question(&self) -> bool {
-        let lengths = FRAME_LEN_MIN..=FRAME_LEN_MAX;
-        !self.is_answer && self.answers > 0 && lengths.contains(&self.answer_len.into())
-    }
-
-    fn write(&self, bytes: &mut [u8]) {
-        bytes[0] = self.is_answer.into();
-        bytes[1..3].copy_from_slice(&self.answers.to_be_bytes());
-        bytes[3..5].copy_from_slice(&self.answer_len.to_be_bytes());
-        bytes[5..Self::LEN].copy_from_slice(&self.number.to_be_bytes());
     }
 }
 

@@ -4,7 +4,7 @@
 //! before the next. So a question is lost when an answer comes to a later one before all of its own have come, and is asked again
 //! at once. What comes for a question that was taken to be lost counts for nothing.
 
-use super::{FRAME_LEN_MIN, Header, Round};
+use super::frame::{FRAME_LEN_MIN, Header, Round};
 use std::collections::VecDeque;
 use std::ops::Sub;
 

@@ -14,6 +14,7 @@
 
 use super::early::EarlySegments;
 use super::response::{Expected, Fault, Progress};
+use super::segment::Segment;
 use super::tuples::Tuple;
 use exos_wire::SeqNumber;
 use exos_wire::tcp::TcpFlags;
@@ -39,16 +40,6 @@ pub(super) enum State {
     Ready,
     /// A request is under way, or its answer.
     Asked,
-}
-
-/// What a segment says.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Segment<'a> {
-    pub seq: SeqNumber,
-    pub ack: SeqNumber,
-    pub flags: TcpFlags,
-    pub timestamp: u32,
-    pub data: &'a [u8],
 }
 
 /// A segment to be sent.

@@ -2,7 +2,7 @@
 //!
 //! A wire alone brings next to none. Who forwards some packets another way than others may reorder them.
 
-use super::connection::Segment;
+use super::segment::Segment;
 use exos_wire::SeqNumber;
 use exos_wire::tcp::TcpFlags;
 

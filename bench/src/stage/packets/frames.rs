@@ -1,6 +1,7 @@
 //! Segments from and to the wire, and ARP for our addresses.
 
-use super::connection::{Reply, Segment};
+use super::connection::Reply;
+use super::segment::Segment;
 use super::steering::queue;
 use super::tuples::{NETWORK, Tuple};
 use crate::stage::link;

@@ -29,6 +29,7 @@ mod early;
 mod frames;
 mod response;
 mod schedule;
+mod segment;
 mod settings;
 mod steering;
 mod tuples;

@@ -1,9 +1,10 @@
 //! Those who visit: which connection does what next, and what is counted.
 
-use super::connection::{Connection, News, Reply, Segment, State, closing_reply};
+use super::connection::{Connection, News, Reply, State, closing_reply};
 use super::frames::{Request, Wire};
 use super::response::{Expected, Fault};
 use super::schedule::Schedule;
+use super::segment::Segment;
 use super::settings::Visit;
 use super::tuples::{TUPLES, Tuple};
 use super::visited::{Visited, shares};
