@@ -59,7 +59,7 @@ impl fmt::Display for Cell {
 
 /// What the server's link is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum ServerLink {
     Device,
     Queue,
     Batches,
@@ -67,7 +67,7 @@ enum Way {
     Guarded,
 }
 
-impl Way {
+impl ServerLink {
     /// Those that differ for a client.
     const fn of(client: Client) -> &'static [Self] {
         match client {
@@ -125,49 +125,59 @@ pub(super) fn experiments(quick: bool) -> Vec<Experiment> {
 }
 
 fn measure(session: &Session<'_>, figures: &mut Figures, cell: Cell) -> Result<()> {
-    let mut rates: Vec<(Way, f64)> = Vec::new();
-    for &way in Way::of(cell.client) {
-        let Some(seen) = load_by(session, cell, way)? else {
+    let mut rates: Vec<(ServerLink, f64)> = Vec::new();
+    for &link in ServerLink::of(cell.client) {
+        let Some(seen) = load_by(session, cell, link)? else {
             continue;
         };
-        let name = format!("{cell}/{}", way.name());
-        seen.note(figures, &name, way);
-        let by = |other: Way| {
+        let name = format!("{cell}/{}", link.name());
+        seen.note(figures, &name, link);
+        let by = |other: ServerLink| {
             let rate = rates.iter().find(|(of, _)| *of == other);
             rate.map_or(0.0, |(_, rate)| seen.per_sec / rate)
         };
-        let goal = match way.has_live_frames() {
+        let goal = match link.has_live_frames() {
             true => WANTED_LIVE,
             false => WANTED,
         };
-        if way != Way::Device {
-            figures.add_goal(format!("{name}/of-device"), "", goal, by(Way::Device));
+        if link != ServerLink::Device {
+            figures.add_goal(
+                format!("{name}/of-device"),
+                "",
+                goal,
+                by(ServerLink::Device),
+            );
         }
-        if way == Way::Batches {
-            figures.add_goal(format!("{name}/of-queue"), "", WANTED, by(Way::Queue));
+        if link == ServerLink::Batches {
+            figures.add_goal(
+                format!("{name}/of-queue"),
+                "",
+                WANTED,
+                by(ServerLink::Queue),
+            );
         }
-        if way.has_live_frames() {
-            figures.add(format!("{name}/of-batches"), "", by(Way::Batches));
+        if link.has_live_frames() {
+            figures.add(format!("{name}/of-batches"), "", by(ServerLink::Batches));
         }
-        rates.push((way, seen.per_sec));
+        rates.push((link, seen.per_sec));
     }
     Ok(())
 }
 
-/// What a server did on its link in one of the ways; `None`, with a note, where the daemon says that it lends no live frames.
-fn load_by(session: &Session<'_>, cell: Cell, way: Way) -> Result<Option<Seen>> {
-    let Some(live_frames) = way.live_frames() else {
+/// What a server did on such a link; `None`, with a note, where the daemon says that it lends no live frames.
+fn load_by(session: &Session<'_>, cell: Cell, link: ServerLink) -> Result<Option<Seen>> {
+    let Some(live_frames) = link.live_frames() else {
         let serving = session.serve(&session.lab, Server::Exos, DOCUMENT)?;
         return load(session, cell, serving).map(Some);
     };
     let daemon = session.daemon_lending(live_frames)?;
-    if let (true, Some(why)) = (way.has_live_frames(), daemon.live_refusal()?) {
-        let way = way.name();
-        session.note(format!("live frames, {way}, are left out: {why}"));
+    if let (true, Some(why)) = (link.has_live_frames(), daemon.live_refusal()?) {
+        let link = link.name();
+        session.note(format!("live frames, {link}, are left out: {why}"));
         return Ok(None);
     }
-    let (mode, uid) = match way {
-        Way::Queue => ("direct", DIRECT_UID),
+    let (mode, uid) = match link {
+        ServerLink::Queue => ("direct", DIRECT_UID),
         _ => ("shared", session.args.uid),
     };
     let daemon = &daemon;
@@ -231,15 +241,15 @@ struct Seen {
 }
 
 impl Seen {
-    fn note(&self, figures: &mut Figures, name: &str, way: Way) {
+    fn note(&self, figures: &mut Figures, name: &str, link: ServerLink) {
         figures.add(name, "req/s", self.per_sec);
         if let Some(busy) = self.client_busy {
             figures.add(format!("{name}/client"), "of its time", busy);
         }
-        if way == Way::Device || way.has_live_frames() {
+        if link == ServerLink::Device || link.has_live_frames() {
             figures.add(format!("{name}/live"), "of sent", self.sent.live);
         }
-        if way == Way::Batches || way.has_live_frames() {
+        if link == ServerLink::Batches || link.has_live_frames() {
             figures.add(format!("{name}/checked"), "of sent", self.sent.checked);
             figures.add(format!("{name}/given-back"), "of sent", self.sent.returned);
         }
@@ -297,7 +307,11 @@ mod tests {
     /// No goal is set for what is not sent.
     #[test]
     fn live_frames_are_measured_where_they_arrive() {
-        let have_live = |client| Way::of(client).iter().filter(|way| way.has_live_frames());
+        let have_live = |client| {
+            ServerLink::of(client)
+                .iter()
+                .filter(|link| link.has_live_frames())
+        };
         assert_eq!(have_live(Client::Exos).count(), 2);
         assert_eq!(have_live(Client::Wrk).count(), 0);
     }
