@@ -21,6 +21,7 @@ pub struct Received {
 
 #[derive(Debug)]
 pub(super) struct Socket {
+    /// An address, all of its family (unspecified), or all of both.
     pub local: Option<IpAddr>,
     pub port: u16,
     pub remote: Option<SocketAddr>,
@@ -51,12 +52,14 @@ impl Socket {
     /// How well the socket fits; `None`: not at all. More is better.
     pub fn fit(&self, from: SocketAddr, to: IpAddr) -> Option<u8> {
         let local = match self.local {
-            Some(local) if local != to => return None,
-            local => u8::from(local.is_some()),
+            None => 0,
+            Some(all) if all.is_unspecified() && all.is_ipv4() == to.is_ipv4() => 1,
+            Some(local) if local == to => 2,
+            Some(_) => return None,
         };
         match self.remote {
             Some(remote) if remote != from => None,
-            remote => Some(local + 2 * u8::from(remote.is_some())),
+            remote => Some(local + 3 * u8::from(remote.is_some())),
         }
     }
 

@@ -64,7 +64,7 @@ pub enum UdpError {
         max: usize,
     },
     /// The destination cannot be sent to: port zero, no address, or of another family than the
-    /// socket.
+    /// socket's address.
     BadDestination(SocketAddr),
 }
 
@@ -174,15 +174,10 @@ impl UdpTable {
         self.counters
     }
 
-    /// Bind a socket to `local`, or to every address of both families; port 0 asks for a dynamic
-    /// one.
+    /// Bind a socket to `local`, which is an address, every address of a family (`0.0.0.0`, `::`), or
+    /// every address (`None`); port 0 asks for a dynamic one.
     pub fn bind(&mut self, local: Option<IpAddr>, port: u16) -> Result<UdpHandle, UdpError> {
-        let local = local.filter(|ip| !ip.is_unspecified());
-        let port = if port == 0 {
-            self.free_port(local)?
-        } else {
-            port
-        };
+        let port = if port == 0 { self.free_port()? } else { port };
         if self.is_taken(local, port) {
             return Err(UdpError::PortTaken(port));
         }
@@ -196,8 +191,7 @@ impl UdpTable {
         })
     }
 
-    /// Hear and send to `remote` alone from now on; `None` takes that back. What waits from others
-    /// is dropped.
+    /// Hear `remote` alone from now on; `None` takes that back. What waits from others is dropped.
     pub fn connect(
         &mut self,
         handle: UdpHandle,
@@ -223,7 +217,7 @@ impl UdpTable {
         Ok(())
     }
 
-    /// The address (`None`: any) and port that a socket is bound to.
+    /// The address ([`bind`](Self::bind)) and port that a socket is bound to.
     pub fn local(&self, handle: UdpHandle) -> Result<(Option<IpAddr>, u16), UdpError> {
         self.socket(handle).map(|s| (s.local, s.port))
     }
@@ -290,10 +284,11 @@ impl UdpTable {
         payload: Slice,
     ) -> Result<Outgoing, UdpError> {
         let socket = self.socket(handle)?;
-        let src = socket.local.or(from.filter(|ip| !ip.is_multicast()));
-        let other_family = src.is_some_and(|src| src.is_ipv4() != dst.is_ipv4());
-        let other_remote = socket.remote.is_some_and(|remote| remote != dst);
-        if dst.port() == 0 || dst.ip().is_unspecified() || other_family || other_remote {
+        let other_family = |ip: IpAddr| ip.is_ipv4() != dst.is_ipv4();
+        let one = socket.local.filter(|local| !local.is_unspecified());
+        let src = one.or(from.filter(|ip| !ip.is_multicast()));
+        let is_other = src.or(socket.local).is_some_and(other_family);
+        if dst.port() == 0 || dst.ip().is_unspecified() || is_other {
             return Err(UdpError::BadDestination(dst));
         }
         // The 16-bit lengths of UDP, and in IPv4 of the packet with its header too.
@@ -405,9 +400,13 @@ impl UdpTable {
 
     fn is_taken(&self, local: Option<IpAddr>, port: u16) -> bool {
         let bound = self.ports.get(&port).into_iter().flatten();
+        let overlaps = |other: Option<IpAddr>| match (local, other) {
+            (None, Some(all)) | (Some(all), None) => all.is_unspecified(),
+            (local, other) => local == other,
+        };
         bound
             .map(|&slot| &self.slots[slot as usize])
-            .any(|s| s.socket.as_ref().is_some_and(|s| s.local == local))
+            .any(|s| s.socket.as_ref().is_some_and(|s| overlaps(s.local)))
     }
 
     fn free_slot(&mut self) -> Result<u32, UdpError> {
@@ -421,13 +420,13 @@ impl UdpTable {
         Ok(self.slots.len() as u32 - 1)
     }
 
-    /// RFC 6056 §3.3.1: begin anywhere, take the next that nobody has.
-    fn free_port(&mut self, local: Option<IpAddr>) -> Result<u16, UdpError> {
+    /// RFC 6056 §3.3.1: begin anywhere, take the next that nobody has, at any address.
+    fn free_port(&mut self) -> Result<u16, UdpError> {
         let span = u32::from(u16::MAX - EPHEMERAL_FIRST) + 1;
         let start = self.random.next_u64() as u32 % span;
         (0..span)
             .map(|i| EPHEMERAL_FIRST + ((start + i) % span) as u16)
-            .find(|&port| !self.is_taken(local, port))
+            .find(|port| !self.ports.contains_key(port))
             .ok_or(UdpError::NoPortLeft)
     }
 }

@@ -52,6 +52,29 @@ fn the_most_specific_socket_gets_it() {
 }
 
 #[test]
+fn each_family_has_sockets_of_its_own() {
+    let mut table = UdpTable::new(1);
+    let v4 = table.bind(Some(ip("0.0.0.0")), 53).unwrap();
+    let v6 = table.bind(Some(ip("::")), 53).unwrap();
+    let one = table.bind(Some(ip("10.0.0.1")), 53).unwrap();
+    assert_eq!(table.bind(None, 53), Err(UdpError::PortTaken(53)));
+    for (from, to, socket) in [
+        (PEER, "10.0.0.5:53", v4),
+        (PEER, "10.0.0.1:53", one),
+        (PEER_V6, "[fd10::1]:53", v6),
+    ] {
+        let taken = deliver(&mut table, from, to, b"x");
+        assert_eq!(taken, Delivered::Queued(socket), "{from} to {to}");
+    }
+    table.close(v6).unwrap();
+    let nobody = deliver(&mut table, PEER_V6, "[fd10::1]:53", b"x");
+    assert_eq!(nobody, Delivered::NoSocket);
+    table.receive(v4).unwrap();
+    table.deliver(at(PEER), at("10.0.0.255:53"), Delivery::Broadcast, b"all");
+    assert_eq!(table.receive(v4).unwrap().unwrap().payload, b"all");
+}
+
+#[test]
 fn group_datagrams_reach_everybody_who_fits() {
     let mut table = UdpTable::new(1);
     let a = table.bind(None, 5353).unwrap();
@@ -97,7 +120,7 @@ fn addresses_and_ports_are_bound_once() {
     assert_eq!(
         table.bind(Some(ip("0.0.0.0")), 53),
         Err(UdpError::PortTaken(53)),
-        "unspecified is any"
+        "any has all of a family"
     );
     table.bind(Some(ip("10.0.0.1")), 53).unwrap();
     assert_eq!(
@@ -207,12 +230,16 @@ fn sending_is_described_or_refused() {
         let refused = table.send(any, None, at(to), slice(max + 1)).unwrap_err();
         assert_eq!(refused, UdpError::TooLong { len: max + 1, max });
     }
+    // As on Linux: a connected socket hears its peer alone, and sends to others where it is told to.
     table.connect(any, Some(at(PEER))).unwrap();
-    assert!(
-        table
-            .send(any, None, at("10.0.0.3:5000"), slice(1))
-            .is_err()
-    );
+    let other = at("10.0.0.3:5000");
+    assert_eq!(table.send(any, None, other, slice(1)).unwrap().dst, other);
+    // Of all addresses of a family the stack chooses one.
+    for (family, good, bad) in [("0.0.0.0", PEER, PEER_V6), ("::", PEER_V6, PEER)] {
+        let all = table.bind(Some(ip(family)), 55).unwrap();
+        assert_eq!(table.send(all, None, at(good), slice(1)).unwrap().src, None);
+        assert!(table.send(all, None, at(bad), slice(1)).is_err());
+    }
 }
 
 #[test]
