@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use exos::inet::limits::EPHEMERAL_FIRST;
 use exos::inet::tcp::Keepalive;
-use exos::net::{TcpListener, TcpStream};
+use exos::net::{TcpListener, TcpStream, UdpSocket};
 use exos::{ListenOptions, Options};
 use exos_host::intercept::{self, Call};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, sockopt};
 
 use exos_preload::memory::ASK_LEVEL;
 
+use crate::datagrams::DatagramFlow;
 use crate::limits::PIECE;
+use crate::sharing;
 use crate::sockets::{Connecting, Kind, Listening, Socket, pair};
 use crate::supervise::Supervisor;
 use crate::target::{
@@ -121,14 +123,25 @@ impl Supervisor {
         port
     }
 
+    /// Sockets of other users listen there: with those none is shared.
+    fn others_listen(&self, at: SocketAddr, user: u32) -> bool {
+        let mut users = self.sockets.listeners_at(at).chain(self.listeners_at(at));
+        users.any(|other| other != user)
+    }
+
     /// An address that is the stack's, or all of them.
-    fn is_ours(&self, ip: IpAddr) -> bool {
+    pub fn is_ours(&self, ip: IpAddr) -> bool {
         let of_stack = |exos: &mut exos::Exos| exos.stack.addresses().iter().any(|a| a.addr == ip);
         ip.is_unspecified() || self.net.with(of_stack)
     }
 
     fn bind(&mut self, call: &Call) -> io::Result<Answer> {
         let address = read_address(&self.calls, call, call.args[1], call.args[2])?;
+        if let Some(number) = self.shared_datagrams(call) {
+            let address = address.ok_or(ErrorKind::InvalidInput)?;
+            self.bind_datagrams(number, Some(address))?;
+            return Ok(Answer::Value(0));
+        }
         let Some(address) = address.filter(|address| self.is_ours(address.ip())) else {
             return Ok(Answer::Pass);
         };
@@ -137,6 +150,13 @@ impl Supervisor {
         let (descriptor, key) = self.descriptor(call)?;
         if key.is_some() || self.sockets.bound(descriptor.inode).is_some() {
             return fails(libc::EINVAL);
+        }
+        if let (Some(family), Some(part)) = (descriptor.udp_family(), self.part_of(call))
+            && !descriptor.is_bound()
+        {
+            let number = self.share_datagrams((call, part), descriptor, family)?;
+            self.bind_datagrams(number, Some(address))?;
+            return Ok(Answer::Value(0));
         }
         if descriptor.tcp_family().is_none() {
             return Ok(Answer::Pass);
@@ -180,15 +200,24 @@ impl Supervisor {
             backlog,
             ..ListenOptions::default()
         };
-        let listener = TcpListener::bind_with(&self.net, bound, &options)?;
+        let listener = match sockopt::socket_reuseport(&descriptor.fd)? {
+            true if self.others_listen(bound, descriptor.user) => return fails(libc::EADDRINUSE),
+            true => TcpListener::bind_shared_with(&self.net, bound, &options)?,
+            false => TcpListener::bind_with(&self.net, bound, &options)?,
+        };
         listener.set_nonblocking(true)?;
         let local = listener.local_addr()?;
         if let Some(part) = self.part_of(call) {
-            self.share_listener((call, part), &descriptor, family, listener, backlog)?;
+            let listening = sharing::Listening {
+                listener,
+                backlog,
+                user: descriptor.user,
+            };
+            self.share_listener((call, part), &descriptor, family, listening)?;
             self.sockets.take_bound(descriptor.inode);
             return Ok(Answer::Value(0));
         }
-        let (theirs, ours) = pair(descriptor.nonblocking)?;
+        let (theirs, ours) = pair(SocketType::STREAM, descriptor.nonblocking)?;
         self.put_in_place(call, &descriptor, &theirs)?;
         self.sockets.take_bound(descriptor.inode);
         let listening = Listening {
@@ -196,6 +225,7 @@ impl Supervisor {
             made: VecDeque::new(),
             backlog,
             waiting: VecDeque::new(),
+            user: descriptor.user,
         };
         self.add(
             &theirs,
@@ -210,6 +240,13 @@ impl Supervisor {
 
     fn connect(&mut self, call: &Call) -> io::Result<Answer> {
         let to = read_address(&self.calls, call, call.args[1], call.args[2])?;
+        if let Some(number) = self.shared_datagrams(call) {
+            self.connect_datagrams(number, to)?;
+            return Ok(Answer::Value(0));
+        }
+        if let Some(answer) = self.connect_passed(call, to)? {
+            return Ok(answer);
+        }
         // What is this host's own stays the kernel's; and so does what ends a connection of datagrams.
         let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
             return Ok(Answer::Pass);
@@ -222,7 +259,7 @@ impl Supervisor {
             return self.connect_again(call, key, descriptor.nonblocking);
         }
         let Some(family) = descriptor.tcp_family() else {
-            return Ok(Answer::Pass);
+            return self.connect_kernels_datagrams(call, descriptor, to);
         };
         let bound = self.sockets.bound(descriptor.inode);
         let from = bound.and_then(|bound| {
@@ -247,7 +284,7 @@ impl Supervisor {
                 false => Ok(Answer::Later),
             };
         }
-        let (theirs, ours) = pair(descriptor.nonblocking)?;
+        let (theirs, ours) = pair(SocketType::STREAM, descriptor.nonblocking)?;
         let filled = match descriptor.nonblocking {
             true => fill(&theirs)?,
             false => 0,
@@ -271,6 +308,71 @@ impl Supervisor {
         }
     }
 
+    /// One that goes by a Unix socket for datagrams is connected to another peer, or to nobody.
+    fn connect_passed(
+        &mut self,
+        call: &Call,
+        to: Option<SocketAddr>,
+    ) -> io::Result<Option<Answer>> {
+        let Some(key) = self.sockets.of_datagrams(|| {
+            let descriptor = Descriptor::of(call, call.args[0] as i32).ok();
+            descriptor.map(|descriptor| descriptor.inode)
+        }) else {
+            return Ok(None);
+        };
+        let source = to.map(|to| {
+            self.source_for(to.ip())
+                .ok_or(ErrorKind::NetworkUnreachable)
+        });
+        let source = source.transpose()?;
+        let socket = &mut self.sockets.all[key];
+        let Kind::Datagrams(flow) = &mut socket.kind else {
+            return Ok(None);
+        };
+        match to {
+            Some(to) => flow.socket.connect(to)?,
+            None => flow.socket.disconnect()?,
+        }
+        (flow.peer, socket.peer) = (to, to);
+        let bound = flow.socket.local_addr()?;
+        let ip = source.filter(|_| bound.ip().is_unspecified());
+        socket.local = SocketAddr::new(ip.unwrap_or(bound.ip()), bound.port());
+        Ok(Some(Answer::Value(0)))
+    }
+
+    /// A socket of the kernel's for datagrams is connected to another host: where sockets are shared it is ours from now on. Calls that
+    /// the library does not see (the C library's own, when it looks names up) get a Unix socket.
+    fn connect_kernels_datagrams(
+        &mut self,
+        call: &Call,
+        descriptor: Descriptor,
+        to: SocketAddr,
+    ) -> io::Result<Answer> {
+        let Some(family) = descriptor.udp_family().filter(|_| self.sharing.is_some()) else {
+            return Ok(Answer::Pass);
+        };
+        if descriptor.is_bound() || to.ip().is_multicast() {
+            return Ok(Answer::Pass);
+        }
+        let Some(source) = self.source_for(to.ip()) else {
+            return fails(libc::ENETUNREACH);
+        };
+        if let Some(part) = self.part_of(call) {
+            let number = self.share_datagrams((call, part), descriptor, family)?;
+            self.connect_datagrams(number, Some(to))?;
+            return Ok(Answer::Value(0));
+        }
+        let socket = UdpSocket::bind(&self.net, SocketAddr::new(source, 0))?;
+        socket.set_nonblocking(true)?;
+        socket.connect(to)?;
+        let local = socket.local_addr()?;
+        let (theirs, ours) = pair(SocketType::SEQPACKET, descriptor.nonblocking)?;
+        self.put_in_place(call, &descriptor, &theirs)?;
+        let flow = Kind::Datagrams(DatagramFlow::new(socket, Some(to)));
+        self.add(&theirs, ours, family, local, Some(to), flow)?;
+        Ok(Answer::Value(0))
+    }
+
     /// A socket that is ours already is connected.
     fn connect_again(&mut self, call: &Call, key: usize, nonblocking: bool) -> io::Result<Answer> {
         let socket = &mut self.sockets.all[key];
@@ -283,6 +385,8 @@ impl Supervisor {
                 Ok(Answer::Later)
             }
             Kind::Flowing(_) => fails(libc::EISCONN),
+            // It was before.
+            Kind::Datagrams(_) => Ok(Answer::Value(0)),
             Kind::Listening(_) => fails(libc::EINVAL),
             Kind::Failed => Err(socket
                 .error
@@ -326,7 +430,7 @@ impl Supervisor {
             libc::SYS_accept4 => call.args[3] as i32,
             _ => 0,
         };
-        let (theirs, ours) = pair(flags & libc::SOCK_NONBLOCK != 0)?;
+        let (theirs, ours) = pair(SocketType::STREAM, flags & libc::SOCK_NONBLOCK != 0)?;
         copy_timeouts(&descriptor.fd, &theirs)?;
         let Some((_, peer)) = listening.made.front() else {
             return fails(libc::EAGAIN);
@@ -358,7 +462,7 @@ impl Supervisor {
         let (descriptor, key) = self.descriptor(call)?;
         let (address, family) = match key.map(|key| &self.sockets.all[key]) {
             Some(socket) if peer => {
-                let stands = matches!(socket.kind, Kind::Flowing(_));
+                let stands = matches!(socket.kind, Kind::Flowing(_) | Kind::Datagrams(_));
                 let peer = socket.peer.filter(|_| stands);
                 (peer.ok_or(ErrorKind::NotConnected)?, socket.family)
             }
@@ -406,7 +510,13 @@ impl Supervisor {
                 socket.error.take().map_or(0, |error| number(&error))
             }
             (libc::SOL_SOCKET, libc::SO_DOMAIN) => i32::from(socket.family.as_raw()),
-            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_TCP,
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => match socket.kind {
+                Kind::Datagrams(_) => libc::IPPROTO_UDP,
+                _ => libc::IPPROTO_TCP,
+            },
+            (libc::SOL_SOCKET, libc::SO_TYPE) if matches!(socket.kind, Kind::Datagrams(_)) => {
+                libc::SOCK_DGRAM
+            }
             (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => {
                 i32::from(matches!(socket.kind, Kind::Listening(_)))
             }
@@ -442,7 +552,7 @@ impl Supervisor {
         let stream = match &self.sockets.all[key].kind {
             Kind::Flowing(flow) => Some(&flow.stream),
             Kind::Connecting(connecting) => Some(&connecting.stream),
-            Kind::Listening(_) | Kind::Failed => None,
+            Kind::Listening(_) | Kind::Datagrams(_) | Kind::Failed => None,
         };
         match (call.args[1] as i32, call.args[2] as i32, stream) {
             (libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(stream)) => {

@@ -1,0 +1,98 @@
+//! Datagrams between a Unix socket, whose other end the program has, and a socket of the stack's.
+//!
+//! Of a connection of messages (`SOCK_SEQPACKET`) each is a datagram, and its end is told; but who sent one is not. So it serves
+//! programs whose socket has a peer. Of one that has none, what the program sends goes to whoever was heard last.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use exos::Buffer;
+use exos::net::UdpSocket;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use crate::flow::{Goes, is_hung_up};
+
+/// A socket for datagrams that goes by a Unix socket.
+pub(crate) struct DatagramFlow {
+    pub socket: UdpSocket,
+    pub peer: Option<SocketAddr>,
+    heard: Option<SocketAddr>,
+    /// Taken of the stack, and not read by the program.
+    unread: VecDeque<Vec<u8>>,
+    /// What ICMP said last, for the program to ask for.
+    pub error: Option<io::Error>,
+}
+
+impl DatagramFlow {
+    pub fn new(socket: UdpSocket, peer: Option<SocketAddr>) -> Self {
+        Self::with(socket, peer, Vec::new())
+    }
+
+    /// Of one of which this was taken before.
+    pub fn with(socket: UdpSocket, peer: Option<SocketAddr>, unread: Vec<Vec<u8>>) -> Self {
+        Self {
+            socket,
+            peer,
+            heard: None,
+            unread: unread.into(),
+            error: None,
+        }
+    }
+
+    /// Moves what can be moved, by way of the buffer, which holds the longest datagram.
+    ///
+    /// # Errors
+    ///
+    /// The Unix socket does not work.
+    pub fn turn(&mut self, end: &OwnedFd, buffer: &mut [u8]) -> io::Result<Goes> {
+        self.pass_to_program(end)?;
+        self.pass_to_peer(end, buffer)
+    }
+
+    fn pass_to_peer(&mut self, end: &OwnedFd, buffer: &mut [u8]) -> io::Result<Goes> {
+        loop {
+            let count = match recv(end, &mut buffer[..], RecvFlags::DONTWAIT) {
+                // The end, if it is not a datagram without bytes.
+                Ok((0, _)) if is_hung_up(end)? => return Ok(Goes::Closed),
+                Ok((count, _)) => count,
+                Err(Errno::AGAIN) => return Ok(Goes::On),
+                Err(Errno::CONNRESET) => return Ok(Goes::Closed),
+                Err(error) => return Err(error.into()),
+            };
+            let Some(to) = self.peer.or(self.heard) else {
+                continue;
+            };
+            let slice = Buffer::from(&buffer[..count]).into();
+            if let Err(error) = self.socket.send_slice(slice, to, None) {
+                self.error = Some(error);
+            }
+        }
+    }
+
+    fn pass_to_program(&mut self, end: &OwnedFd) -> io::Result<()> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        loop {
+            let Some(datagram) = self.unread.front() else {
+                match self.socket.receive() {
+                    Ok(received) => {
+                        self.heard = Some(received.from);
+                        self.unread.push_back(received.payload);
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                    Err(error) => self.error = Some(error),
+                }
+                continue;
+            };
+            match send(end, datagram, flags) {
+                Ok(_) | Err(Errno::PIPE | Errno::CONNRESET | Errno::MSGSIZE) => {
+                    self.unread.pop_front();
+                }
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
