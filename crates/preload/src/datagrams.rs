@@ -1,16 +1,18 @@
 //! Datagrams: what reading and writing calls come to on a socket for them (udp(7)).
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::ask::ask;
+use crate::epoll;
 use crate::memory::options::{IPV6, V6_ONLY};
 use crate::memory::state::{
     DATAGRAMS, HAS_MORE, HAS_PORT, NO_IPV4, NO_IPV6, NO_READS, NO_WRITES, STANDS,
 };
 use crate::memory::{
-    Address, Ask, DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DatagramHead, RING, options,
+    Address, Ask, DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DESCRIPTORS, DatagramHead, RING,
+    options,
 };
-use crate::process::Found;
+use crate::process::{Found, Here};
 use crate::system::*;
 use crate::wait::Patience;
 
@@ -305,6 +307,22 @@ impl Found {
         ready
     }
 
+    /// Whether one that was not used so far is to be used with this host: it is the kernel's again then.
+    ///
+    /// # Safety
+    ///
+    /// `len` bytes at `name` can be read.
+    pub unsafe fn stays_here(self, name: *const u8, len: u32) -> bool {
+        // SAFETY: the caller's promise.
+        let address = || unsafe { address_at(name, len) };
+        let is_loopback = |address: Address| match (ipv4_of(address), family_of(address)) {
+            (Some(ip), _) => ip[0] == 127,
+            (None, AF_INET6) => !is_other_host(address) && address.bytes[23] == 1,
+            _ => false,
+        };
+        self.is_datagrams() && !self.socket().is(HAS_PORT) && address().is_ok_and(is_loopback)
+    }
+
     /// Free bytes of the ring out, from which on it can be written to.
     pub fn room_wanted(self) -> usize {
         match self.is_datagrams() {
@@ -362,6 +380,31 @@ fn is_other_host(address: Address) -> bool {
         (Some(_), _) => true,
         (None, [zeroes @ .., 0 | 1]) => zeroes.iter().any(|byte| *byte != 0),
         (None, _) => true,
+    }
+}
+
+/// Sockets that were made for datagrams, and may not have been used since.
+static MADE: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRIPTORS / 64];
+
+/// One was made.
+pub fn made(fd: i32) {
+    if let Some(word) = MADE.get(fd as usize / 64) {
+        word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
+    }
+}
+
+/// Before a fork: those that were not used so far are shared, so that they are one socket in both processes, whichever uses it first.
+pub fn share_unused(here: &'static Here) {
+    for (at, word) in MADE.iter().enumerate() {
+        let mut bits = word.swap(0, Ordering::Relaxed);
+        while bits != 0 {
+            let fd = (at * 64) as i32 + bits.trailing_zeros() as i32;
+            bits &= bits - 1;
+            // It may have been closed since, and be something else.
+            if !here.knows(fd) && ask(fd, Ask::Datagrams, 0) >= 0 {
+                epoll::move_in(fd);
+            }
+        }
     }
 }
 

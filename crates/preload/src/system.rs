@@ -92,7 +92,6 @@ unsafe extern "C" {
     pub fn eventfd(count: u32, flags: i32) -> i32;
     pub fn getpid() -> i32;
     pub fn raise(signal: i32) -> i32;
-    pub fn socket(family: i32, kind: i32, protocol: i32) -> i32;
     pub fn pthread_atfork(
         before: extern "C" fn(),
         parent: extern "C" fn(),
@@ -154,6 +153,7 @@ beneath! {
     sendmmsg(fd: i32, messages: *mut ManyMessage, count: u32, flags: i32) -> i32;
     sendfile64(out: i32, from: i32, offset: *mut i64, size: Size) -> Signed;
     splice(from: i32, from_offset: *mut i64, to: i32, to_offset: *mut i64, size: Size, flags: u32) -> Signed;
+    socket(family: i32, kind: i32, protocol: i32) -> i32;
     close(fd: i32) -> i32;
     close_range(first: u32, last: u32, flags: i32) -> i32;
     dup(fd: i32) -> i32;

@@ -134,9 +134,22 @@ impl Supervisor {
             return self.calls.replace(call, fd, theirs.as_fd(), close_on_exec);
         }
         let nonblocking = sharing.memory.socket(number).has(options::NONBLOCK);
+        if let Kind::Datagrams(datagrams) = &entry.kind
+            && datagrams.socket.is_none()
+        {
+            // It was not used: it is what it was before.
+            let before = datagrams.before.fd.try_clone()?;
+            rustix::io::ioctl_fionbio(&before, nonblocking)?;
+            self.calls
+                .replace(call, fd, before.as_fd(), close_on_exec)?;
+            entry.kind = Kind::Unshared(before);
+            sharing.memory.socket(number).add(state::UNSHARED);
+            sharing.tell_of(number, [true, true]);
+            sharing.memory.work().set(number);
+            return Ok(());
+        }
         let is_datagrams = matches!(entry.kind, Kind::Datagrams(_));
         if is_datagrams {
-            self.bind_for_use(number)?;
             // What was written goes first.
             self.turn_of_shared(number);
         }

@@ -4,8 +4,8 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{Ordering, fence};
 
-use exos::inet::udp::Received;
-use exos::net::{Net, UdpSocket};
+use exos::inet::udp::{Received, Sharing as Shares};
+use exos::net::{BindOptions, Net, UdpSocket};
 use exos::{Buffer, Exos};
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{
@@ -28,7 +28,7 @@ pub(crate) struct Datagrams {
     /// Has come, and has no room in the ring.
     rest: Option<Received>,
     /// What it was. Other processes may have that still, and come with it: as long as we have it, its number is no other's.
-    before: Descriptor,
+    pub before: Descriptor,
 }
 
 /// What a turn of one that sends comes to.
@@ -172,12 +172,25 @@ impl Sharing {
         Some(self.entries.iter().position(is_it)? as u32)
     }
 
+    fn user(&self, number: usize) -> Option<u32> {
+        match &self.entries.get(number)?.as_ref()?.kind {
+            Kind::Datagrams(datagrams) => Some(datagrams.before.user),
+            _ => None,
+        }
+    }
+
     /// Whether other sockets keep this one from being bound there.
     fn is_taken(&self, number: u32, at: SocketAddr) -> bool {
         let has = |number: usize, option| self.memory.socket(number as u32).has(option);
         let only_v6 = |number| has(number, options::V6_ONLY);
-        let reuse = |number| has(number, options::REUSE);
+        // Of the one user's.
+        let spread = |number| has(number, options::REUSE_PORT).then(|| self.user(number));
+        let reuse = |number| has(number, options::REUSE) && !has(number, options::REUSE_PORT);
         let this = number as usize;
+        let share = |other| {
+            (reuse(this) && reuse(other))
+                || (spread(this).is_some() && spread(this) == spread(other))
+        };
         let others = self.entries.iter().enumerate();
         others
             .filter(|(other, _)| *other != this)
@@ -187,7 +200,7 @@ impl Sharing {
                         && entry.local.port() == at.port()
                         && overlap((at.ip(), only_v6(this)), (entry.local.ip(), only_v6(other)))
                 };
-                entry.as_ref().is_some_and(is_there) && !(reuse(this) && reuse(other))
+                entry.as_ref().is_some_and(is_there) && !share(other)
             })
     }
 }
@@ -269,10 +282,16 @@ impl Supervisor {
             None if only_v6 && wanted.is_ipv4() => return fails(libc::EINVAL),
             None => {}
         }
-        let bound = match only_v6 && wanted.ip().is_unspecified() {
-            true => UdpSocket::bind_v6_only(&net, wanted.port())?,
-            false => UdpSocket::bind(&net, wanted)?,
+        let sharing = match (socket.has(options::REUSE_PORT), socket.has(options::REUSE)) {
+            (true, _) => Some(Shares::Spread),
+            (false, true) => Some(Shares::Last),
+            (false, false) => None,
         };
+        let wishes = BindOptions {
+            v6_only: only_v6,
+            sharing,
+        };
+        let bound = UdpSocket::bind_with(&net, wanted, &wishes)?;
         bound.set_nonblocking(true)?;
         entry.local = bound.local_addr()?;
         (datagrams.socket, datagrams.is_bound) = (Some(bound), at.is_some());

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use exos_buf::{Buffer, Slice};
-use exos_inet::udp::{Received, UdpHandle};
+use exos_inet::udp::{Received, Sharing, UdpHandle};
 
 use super::stack::{Inner, Net};
 use super::stream::some_time;
@@ -16,6 +16,15 @@ use super::table::{Datagrams, Waiters};
 use super::{claims, errors};
 use crate::clock;
 use crate::via::Protocol;
+
+/// How a socket for datagrams is bound.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct BindOptions {
+    /// Of all IPv6 addresses: not those of IPv4, too (`IPV6_V6ONLY`).
+    pub v6_only: bool,
+    /// Others may be bound to the same, if they share it in the same way.
+    pub sharing: Option<Sharing>,
+}
 
 /// A socket for datagrams, shaped as `std::net::UdpSocket`.
 pub struct UdpSocket(Rc<Socket>);
@@ -58,8 +67,7 @@ impl UdpSocket {
     pub fn bind(net: &Net, at: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = None;
         for at in at.to_socket_addrs()? {
-            let all = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-            match Self::bind_at(net, at, Some(at.ip()).filter(|ip| *ip != all)) {
+            match Self::bind_with(net, at, &BindOptions::default()) {
                 Ok(socket) => return Ok(socket),
                 Err(error) => last = Some(error),
             }
@@ -69,19 +77,13 @@ impl UdpSocket {
         }))
     }
 
-    /// Binds to all IPv6 addresses of the stack, and to none of IPv4 (`IPV6_V6ONLY`).
+    /// Binds with these options.
     ///
     /// # Errors
     ///
     /// Those of [`bind`](Self::bind).
-    pub fn bind_v6_only(net: &Net, port: u16) -> io::Result<Self> {
-        let all = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-        Self::bind_at(net, SocketAddr::new(all, port), Some(all))
-    }
-
-    /// Binds; `local` is what the stack is told.
-    fn bind_at(net: &Net, at: SocketAddr, local: Option<IpAddr>) -> io::Result<Self> {
-        let (key, handle, local) = net.borrow().bind(at, local)?;
+    pub fn bind_with(net: &Net, at: SocketAddr, options: &BindOptions) -> io::Result<Self> {
+        let (key, handle, local) = net.borrow().bind(at, options)?;
         Ok(Self(Rc::new(Socket {
             net: net.clone(),
             key,
@@ -365,12 +367,13 @@ impl Inner {
     fn bind(
         &mut self,
         at: SocketAddr,
-        local: Option<IpAddr>,
+        options: &BindOptions,
     ) -> io::Result<(usize, UdpHandle, SocketAddr)> {
+        let is_both = at.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !options.v6_only;
         self.addresses_at(at.ip())?;
         let (lent, grants) = claims::port(&mut self.exos, Protocol::Udp, at.ip(), at.port())?;
         let udp = &mut self.exos.stack.udp;
-        let bound = udp.bind(local, lent);
+        let bound = udp.bind_shared((!is_both).then_some(at.ip()), lent, options.sharing);
         let bound = bound.and_then(|handle| udp.local(handle).map(|(_, port)| (handle, port)));
         let (handle, port) = match bound {
             Ok(bound) => bound,

@@ -57,7 +57,7 @@ mod table;
 mod transfer;
 
 pub use connect::{Connect, Lookup};
-pub use datagrams::UdpSocket;
+pub use datagrams::{BindOptions, UdpSocket};
 pub use listener::{Incoming, TcpListener};
 pub use names::Names;
 pub use poll::{Events, Interest, Poll, PollEvent, Source, Token, Trigger};

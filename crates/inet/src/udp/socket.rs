@@ -19,11 +19,22 @@ pub struct Received {
     pub payload: Vec<u8>,
 }
 
+/// How sockets that are bound to one address and port share what comes for it. All of them are bound so, or there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// The one that was bound last gets it (`SO_REUSEADDR`).
+    Last,
+    /// Each gets the datagrams of some flows, by a keyed hash (`SO_REUSEPORT`).
+    Spread,
+}
+
 #[derive(Debug)]
 pub(super) struct Socket {
     /// An address, all of its family (unspecified), or all of both.
     pub local: Option<IpAddr>,
     pub port: u16,
+    /// With others that are bound as it is.
+    pub sharing: Option<Sharing>,
     pub remote: Option<SocketAddr>,
     waiting: VecDeque<Received>,
     queued: usize,
@@ -36,10 +47,11 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub fn new(local: Option<IpAddr>, port: u16) -> Self {
+    pub fn new(local: Option<IpAddr>, port: u16, sharing: Option<Sharing>) -> Self {
         Self {
             local,
             port,
+            sharing,
             remote: None,
             waiting: VecDeque::new(),
             queued: 0,

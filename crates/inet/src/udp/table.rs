@@ -4,7 +4,8 @@ use crate::icmp::{ErrorKind, IcmpError};
 use crate::limits::{EPHEMERAL_FIRST, UDP_SOCKETS_MAX};
 use crate::route::Delivery;
 use crate::siphash::Random;
-use crate::udp::socket::{Received, Socket};
+use crate::tcp::Share;
+use crate::udp::socket::{Received, Sharing, Socket};
 use exos_buf::Slice;
 use exos_wire::checksum::Sum;
 use exos_wire::protocol;
@@ -153,18 +154,22 @@ pub struct UdpTable {
     /// Sockets with news for the program, each at most once.
     readable: VecDeque<UdpHandle>,
     random: Random,
+    /// Of the hash by which datagrams are spread.
+    key: u64,
     counters: UdpCounters,
 }
 
 impl UdpTable {
     /// No sockets. The seed decides which dynamic ports are given out (RFC 6056).
     pub fn new(seed: u64) -> UdpTable {
+        let mut random = Random::new(seed);
         UdpTable {
+            key: random.next_u64(),
             slots: Vec::new(),
             free: Vec::new(),
             ports: BTreeMap::new(),
             readable: VecDeque::new(),
-            random: Random::new(seed),
+            random,
             counters: UdpCounters::default(),
         }
     }
@@ -177,13 +182,24 @@ impl UdpTable {
     /// Bind a socket to `local`, which is an address, every address of a family (`0.0.0.0`, `::`), or
     /// every address (`None`); port 0 asks for a dynamic one.
     pub fn bind(&mut self, local: Option<IpAddr>, port: u16) -> Result<UdpHandle, UdpError> {
+        self.bind_shared(local, port, None)
+    }
+
+    /// Bind a socket as [`bind`](Self::bind) does, beside others that are bound to the same and share it
+    /// in the same way.
+    pub fn bind_shared(
+        &mut self,
+        local: Option<IpAddr>,
+        port: u16,
+        sharing: Option<Sharing>,
+    ) -> Result<UdpHandle, UdpError> {
         let port = if port == 0 { self.free_port()? } else { port };
-        if self.is_taken(local, port) {
+        if self.is_taken(local, port, sharing) {
             return Err(UdpError::PortTaken(port));
         }
         let slot = self.free_slot()?;
         let entry = &mut self.slots[slot as usize];
-        entry.socket = Some(Socket::new(local, port));
+        entry.socket = Some(Socket::new(local, port, sharing));
         self.ports.entry(port).or_default().push(slot);
         Ok(UdpHandle {
             slot,
@@ -250,7 +266,9 @@ impl UdpTable {
             fits.extend(socket.fit(from, to).map(|fit| (fit, slot)));
         }
         if how == Delivery::Unicast {
-            fits = fits.into_iter().max().into_iter().collect();
+            let best = fits.iter().map(|(fit, _)| *fit).max();
+            fits.retain(|(fit, _)| Some(*fit) == best);
+            fits = self.taker(&fits, from, to).into_iter().collect();
         }
         self.push_to(&fits, from, to.ip(), payload)
     }
@@ -349,6 +367,23 @@ impl UdpTable {
         self.socket(handle).is_ok_and(|s| s.error.is_some())
     }
 
+    /// Of sockets that fit as well, in the order in which they were bound, the one that gets a datagram.
+    fn taker(&self, fits: &[(u8, u32)], from: SocketAddr, to: SocketAddr) -> Option<(u8, u32)> {
+        let (first, of) = (fits.first()?, fits.len() as u32);
+        let socket = self.slots[first.1 as usize].socket.as_ref();
+        let is_spread = socket.is_some_and(|socket| socket.sharing == Some(Sharing::Spread));
+        let index = match is_spread && of > 1 {
+            true => Share {
+                index: 0,
+                of,
+                key: self.key,
+            }
+            .index_of(to, from),
+            false => of - 1,
+        };
+        fits.get(index as usize).copied()
+    }
+
     fn push_to(
         &mut self,
         fits: &[(u8, u32)],
@@ -398,7 +433,7 @@ impl UdpTable {
         slot.and_then(|s| s.socket.as_mut()).ok_or(UdpError::Closed)
     }
 
-    fn is_taken(&self, local: Option<IpAddr>, port: u16) -> bool {
+    fn is_taken(&self, local: Option<IpAddr>, port: u16, sharing: Option<Sharing>) -> bool {
         let bound = self.ports.get(&port).into_iter().flatten();
         let overlaps = |other: Option<IpAddr>| match (local, other) {
             (None, Some(all)) | (Some(all), None) => all.is_unspecified(),
@@ -406,7 +441,9 @@ impl UdpTable {
         };
         bound
             .map(|&slot| &self.slots[slot as usize])
-            .any(|s| s.socket.as_ref().is_some_and(|s| overlaps(s.local)))
+            .filter_map(|s| s.socket.as_ref())
+            .filter(|s| sharing.is_none() || s.sharing != sharing)
+            .any(|s| overlaps(s.local))
     }
 
     fn free_slot(&mut self) -> Result<u32, UdpError> {

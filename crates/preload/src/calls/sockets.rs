@@ -4,6 +4,18 @@ use super::*;
 use crate::memory::state::HAS_PORT;
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn socket(family: i32, kind: i32, protocol: i32) -> i32 {
+    const KIND: i32 = 0xf;
+    // SAFETY: always.
+    let made = unsafe { system::socket(family, kind, protocol) };
+    let is_ip = family == AF_INET || family == AF_INET6;
+    if is_ip && kind & KIND == SOCK_DGRAM && made >= 0 && here().is_some_and(Here::is_here) {
+        datagrams::made(made);
+    }
+    made
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn accept4(fd: i32, name: *mut u8, name_len: *mut u32, flags: i32) -> i32 {
     // SAFETY: as above.
     unsafe {
@@ -92,6 +104,10 @@ unsafe fn name_datagrams(found: Found, call: i64, fd: i32, name: *const u8, len:
     // SAFETY: as above.
     unsafe {
         match found.accepts(name, len, call == SYS_BIND) {
+            Ok(()) if found.stays_here(name, len) => {
+                unshare_fd(fd);
+                system::marked(call, fd, name.addr(), len as usize)
+            }
             Ok(()) => system::marked(call, fd, name.addr(), len as usize),
             error => done(error),
         }

@@ -74,16 +74,21 @@ unsafe extern "C" fn sendto(
     }
 }
 
-/// A socket of the kernel's that sends its first datagram, to another host, is ours from then on.
+/// A socket of the kernel's that sends its first datagram, to another host, is ours from then on; one of ours that sends it to this
+/// host, the kernel's.
 unsafe fn share_datagrams(fd: i32, name: *const u8, len: u32) {
     // SAFETY: as above.
     unsafe {
-        if here().is_some() && find(fd).is_none() && datagrams::goes_out(name, len) {
-            let before = errno();
-            if ask(fd, Ask::Datagrams, 0) >= 0 {
-                epoll::move_in(fd);
+        match find(fd) {
+            Some(found) if found.stays_here(name, len) => unshare_fd(fd),
+            None if here().is_some() && datagrams::goes_out(name, len) => {
+                let before = errno();
+                if ask(fd, Ask::Datagrams, 0) >= 0 {
+                    epoll::move_in(fd);
+                }
+                set_errno(before);
             }
-            set_errno(before);
+            _ => {}
         }
     }
 }

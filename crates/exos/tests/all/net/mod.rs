@@ -9,7 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use exos::OwnPair;
-use exos::net::{Events, Interest, Net, Poll, TcpListener, TcpStream, Token, Trigger, UdpSocket};
+use exos::net::{
+    BindOptions, Events, Interest, Net, Poll, TcpListener, TcpStream, Token, Trigger, UdpSocket,
+};
 use exos_host::netns::NetNs;
 
 use crate::common::{PATIENCE, skip_without_root};
@@ -163,7 +165,14 @@ fn each_family_has_sockets_for_datagrams_of_its_own() {
     let port = v4.local_addr().unwrap().port();
     let both = UdpSocket::bind(&net, ("::", port)).unwrap_err();
     assert_eq!(both.kind(), ErrorKind::AddrInUse);
-    let v6 = UdpSocket::bind_v6_only(&net, port).unwrap();
+    let v6 = {
+        let options = BindOptions {
+            v6_only: true,
+            ..BindOptions::default()
+        };
+        let at = SocketAddr::new(IpAddr::from([0; 16]), port);
+        UdpSocket::bind_with(&net, at, &options).unwrap()
+    };
     let peer = std::net::UdpSocket::bind((host, 0)).unwrap();
     peer.send_to(b"IPv4", (ours(&net), port)).unwrap();
     v4.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -75,6 +75,38 @@ fn each_family_has_sockets_of_its_own() {
 }
 
 #[test]
+fn sockets_share_a_port_if_all_of_them_say_so() {
+    let one = Some(ip("10.0.0.1"));
+    for sharing in [Sharing::Last, Sharing::Spread] {
+        let mut table = UdpTable::new(1);
+        let sockets = [(); 3].map(|()| table.bind_shared(one, 53, Some(sharing)).unwrap());
+        assert!(table.bind(one, 53).is_err());
+        let mut counts = [0; 3];
+        for port in 1..=300 {
+            let from = SocketAddr::new(ip("10.0.0.2"), port);
+            let first = table.deliver(from, at("10.0.0.1:53"), Delivery::Unicast, b"x");
+            let again = table.deliver(from, at("10.0.0.1:53"), Delivery::Unicast, b"x");
+            assert_eq!(first, again, "a flow is one socket's");
+            let taker = sockets
+                .iter()
+                .position(|socket| first == Delivered::Queued(*socket));
+            counts[taker.expect("one of them")] += 1;
+        }
+        match sharing {
+            Sharing::Last => assert_eq!(counts, [0, 0, 300]),
+            Sharing::Spread => assert!(counts.iter().all(|count| *count > 60), "{counts:?}"),
+        }
+        // The one that is connected is the only one that hears its peer.
+        table.connect(sockets[0], Some(at(PEER))).unwrap();
+        let taker = deliver(&mut table, PEER, "10.0.0.1:53", b"x");
+        assert_eq!(taker, Delivered::Queued(sockets[0]));
+    }
+    let mut table = UdpTable::new(1);
+    table.bind_shared(one, 53, Some(Sharing::Last)).unwrap();
+    assert!(table.bind_shared(one, 53, Some(Sharing::Spread)).is_err());
+}
+
+#[test]
 fn group_datagrams_reach_everybody_who_fits() {
     let mut table = UdpTable::new(1);
     let a = table.bind(None, 5353).unwrap();
