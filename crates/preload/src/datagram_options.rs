@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::memory::options::{BROADCAST, PKTINFO, PKTINFO_V6, V6_ONLY};
+use crate::memory::options::{BROADCAST, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
 use crate::memory::state::HAS_PORT;
 use crate::process::Found;
 use crate::system::*;
@@ -23,6 +23,9 @@ impl Found {
             0 => BUFFER as i32,
             size => size as i32,
         };
+        if option.0 == IPPROTO_IPV6 && !socket.has(IPV6) {
+            return Some(Err(EOPNOTSUPP));
+        }
         if let Some(bit) = bit_of(option) {
             return Some(Ok(i32::from(socket.has(bit))));
         }
@@ -43,6 +46,7 @@ impl Found {
     pub fn set_datagram_option(self, option: (i32, i32), value: &[u8]) -> Option<Result<(), i32>> {
         const JOIN: [i32; 4] = [35, 39, 42, 46];
         const JOIN_V6: [i32; 3] = [20, 42, 46];
+        const UDP_CORK: i32 = 1;
         const LEAST: [u32; 2] = [4608, 2304];
         let socket = self.socket();
         let number = || {
@@ -55,6 +59,9 @@ impl Found {
             Ok(())
         };
         let unlimited = i32::MAX as u32 / 2;
+        if option.0 == IPPROTO_IPV6 && !socket.has(IPV6) {
+            return Some(Err(ENOPROTOOPT));
+        }
         if let Some(bit) = bit_of(option) {
             if bit == V6_ONLY && socket.is(HAS_PORT) {
                 return Some(Err(EINVAL));
@@ -69,6 +76,8 @@ impl Found {
             // Groups are not heard.
             (IPPROTO_IP, name) if JOIN.contains(&name) => Err(EOPNOTSUPP),
             (IPPROTO_IPV6, name) if JOIN_V6.contains(&name) => Err(EOPNOTSUPP),
+            // Off, as it is.
+            (IPPROTO_UDP, UDP_CORK) if number() == Ok(0) => Ok(()),
             (IPPROTO_UDP | IPPROTO_TCP, _) => Err(ENOPROTOOPT),
             _ => return None,
         })

@@ -12,7 +12,7 @@ use crate::memory::{
     Address, Ask, DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DESCRIPTORS, DatagramHead, RING,
     options,
 };
-use crate::process::{Found, Here};
+use crate::process::{Found, Here, find};
 use crate::system::*;
 use crate::wait::Patience;
 
@@ -134,6 +134,7 @@ impl Found {
         to: Option<Address>,
         source: Address,
     ) -> Result<usize, i32> {
+        self.take_port()?;
         let len = from
             .iter()
             .fold(0_usize, |sum, part| sum.saturating_add(part.len));
@@ -157,7 +158,6 @@ impl Found {
         {
             return Err(EMSGSIZE);
         }
-        self.take_port()?;
         let head = DatagramHead {
             len: len as u32,
             peer,
@@ -232,6 +232,7 @@ impl Found {
     ///
     /// `len` bytes at `name` can be read.
     pub unsafe fn destination(self, name: *const u8, len: u32) -> Result<Option<Address>, i32> {
+        self.take_port()?;
         let is_v6 = self.socket().has(IPV6);
         // SAFETY: the caller's promise.
         let address = unsafe { address_at(name, len)? };
@@ -393,6 +394,25 @@ pub fn made(fd: i32) {
     }
 }
 
+/// One of the kernel's that was not used so far is shared.
+pub fn share_made(fd: i32) {
+    let Some(word) = MADE.get(fd as usize / 64) else {
+        return;
+    };
+    let bit = 1 << (fd % 64);
+    if word.load(Ordering::Relaxed) & bit != 0 && find(fd).is_none() {
+        word.fetch_and(!bit, Ordering::Relaxed);
+        share(fd);
+    }
+}
+
+/// Has a socket of the kernel's be a shared one, if it is for datagrams and has no port.
+pub fn share(fd: i32) {
+    if ask(fd, Ask::Datagrams, 0) >= 0 {
+        epoll::move_in(fd);
+    }
+}
+
 /// Before a fork: those that were not used so far are shared, so that they are one socket in both processes, whichever uses it first.
 pub fn share_unused(here: &'static Here) {
     for (at, word) in MADE.iter().enumerate() {
@@ -401,8 +421,8 @@ pub fn share_unused(here: &'static Here) {
             let fd = (at * 64) as i32 + bits.trailing_zeros() as i32;
             bits &= bits - 1;
             // It may have been closed since, and be something else.
-            if !here.knows(fd) && ask(fd, Ask::Datagrams, 0) >= 0 {
-                epoll::move_in(fd);
+            if !here.knows(fd) {
+                share(fd);
             }
         }
     }

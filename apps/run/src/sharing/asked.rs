@@ -167,7 +167,7 @@ impl Supervisor {
         self.calls
             .replace(call, fd, theirs.as_fd(), close_on_exec)?;
         let kind = std::mem::replace(&mut entry.kind, Kind::Unshared(theirs.try_clone()?));
-        let (family, local, peer) = (entry.family, entry.local, entry.peer);
+        let (family, mut local, peer) = (entry.family, entry.local, entry.peer);
         // Who uses its rings from now on sees that first, and who does now has its lock.
         let Some(sharing) = &self.sharing else {
             return Ok(());
@@ -187,6 +187,12 @@ impl Supervisor {
             sharing.tell_of(number, [true, true]);
             // It may be that nobody of the library's refers to it.
             sharing.memory.work().set(number);
+        }
+        if is_datagrams
+            && local.ip().is_unspecified()
+            && let Some(source) = peer.and_then(|peer| self.source_for(peer.ip()))
+        {
+            local.set_ip(source);
         }
         let has_made = matches!(&kind, sockets::Kind::Listening(l) if !l.made.is_empty());
         let key = self.add(&theirs, ours, family, local, peer, kind)?;

@@ -23,8 +23,8 @@ use crate::target::{Descriptor, decode};
 pub(crate) struct Datagrams {
     /// None: it has no port.
     pub socket: Option<UdpSocket>,
-    /// The program has bound it: it keeps its port when it is connected no more.
-    is_bound: bool,
+    /// The program has chosen its port: it keeps that when it is connected no more.
+    keeps_port: bool,
     /// Has come, and has no room in the ring.
     rest: Option<Received>,
     /// What it was. Other processes may have that still, and come with it: as long as we have it, its number is no other's.
@@ -248,7 +248,7 @@ impl Supervisor {
             peer: None,
             kind: Kind::Datagrams(Datagrams {
                 socket: None,
-                is_bound: false,
+                keeps_port: false,
                 rest: None,
                 before: descriptor.try_clone()?,
             }),
@@ -269,7 +269,8 @@ impl Supervisor {
         let Some((entry, socket)) = sharing.datagrams(number) else {
             return fails(libc::EINVAL);
         };
-        let wanted = at.unwrap_or_else(|| SocketAddr::new(all_of(entry.family), 0));
+        // It may have an address by now, and no port any more.
+        let wanted = at.unwrap_or(entry.local);
         let only_v6 = socket.has(options::V6_ONLY);
         let Kind::Datagrams(datagrams) = &mut entry.kind else {
             return fails(libc::EINVAL);
@@ -294,7 +295,8 @@ impl Supervisor {
         let bound = UdpSocket::bind_with(&net, wanted, &wishes)?;
         bound.set_nonblocking(true)?;
         entry.local = bound.local_addr()?;
-        (datagrams.socket, datagrams.is_bound) = (Some(bound), at.is_some());
+        datagrams.socket = Some(bound);
+        datagrams.keeps_port = at.is_some_and(|at| at.port() != 0);
         socket.local.set(address_of(entry.local, entry.family));
         socket.add(state::HAS_PORT);
         self.wait_for_shared(number)
@@ -322,10 +324,10 @@ impl Supervisor {
             entry.peer = None;
             socket.clear(state::STANDS);
             match &datagrams.socket {
-                Some(ours) if datagrams.is_bound => ours.disconnect()?,
+                Some(ours) if datagrams.keeps_port => ours.disconnect()?,
                 _ => {
                     datagrams.socket = None;
-                    entry.local = SocketAddr::new(all_of(entry.family), 0);
+                    entry.local.set_port(0);
                     socket.clear(state::HAS_PORT);
                 }
             }

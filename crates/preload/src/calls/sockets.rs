@@ -132,6 +132,7 @@ unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn shutdown(fd: i32, how: i32) -> i32 {
+    datagrams::share_made(fd);
     match find(fd) {
         // SAFETY: as above.
         None => unsafe { system::shutdown(fd, how) },

@@ -1,8 +1,7 @@
 //! Calls that write (write(2), send(2), sendfile(2)).
 
 use super::*;
-use crate::ask::ask;
-use crate::memory::{Address, Ask};
+use crate::memory::Address;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
@@ -83,9 +82,7 @@ unsafe fn share_datagrams(fd: i32, name: *const u8, len: u32) {
             Some(found) if found.stays_here(name, len) => unshare_fd(fd),
             None if here().is_some() && datagrams::goes_out(name, len) => {
                 let before = errno();
-                if ask(fd, Ask::Datagrams, 0) >= 0 {
-                    epoll::move_in(fd);
-                }
+                datagrams::share(fd);
                 set_errno(before);
             }
             _ => {}
