@@ -154,6 +154,11 @@ def datagrams(host, ours):
         if first == "child":
             s.sendto(b"parent", to)
         assert sorted((s.recv(10), s.recv(10))) == [b"child", b"parent"], first
+    # And by two descriptors.
+    s = fresh()
+    copy = s.dup()
+    copy.sendto(b"x", to)
+    assert s.recv(10) == b"x"
     # One that was not used before the fork serves this host, too.
     s = fresh()
     if not os.fork():

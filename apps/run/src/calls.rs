@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use exos::inet::limits::EPHEMERAL_FIRST;
 use exos::inet::tcp::Keepalive;
-use exos::net::{TcpListener, TcpStream, UdpSocket};
+use exos::net::{TcpListener, TcpStream};
 use exos::{ListenOptions, Options};
 use exos_host::intercept::{self, Call};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, sockopt};
 
 use exos_preload::memory::ASK_LEVEL;
 
-use crate::datagrams::DatagramFlow;
 use crate::limits::PIECE;
 use crate::sharing;
 use crate::sockets::{Connecting, Kind, Listening, Socket, pair};
@@ -308,71 +307,6 @@ impl Supervisor {
         }
     }
 
-    /// One that goes by a Unix socket for datagrams is connected to another peer, or to nobody.
-    fn connect_passed(
-        &mut self,
-        call: &Call,
-        to: Option<SocketAddr>,
-    ) -> io::Result<Option<Answer>> {
-        let Some(key) = self.sockets.of_datagrams(|| {
-            let descriptor = Descriptor::of(call, call.args[0] as i32).ok();
-            descriptor.map(|descriptor| descriptor.inode)
-        }) else {
-            return Ok(None);
-        };
-        let source = to.map(|to| {
-            self.source_for(to.ip())
-                .ok_or(ErrorKind::NetworkUnreachable)
-        });
-        let source = source.transpose()?;
-        let socket = &mut self.sockets.all[key];
-        let Kind::Datagrams(flow) = &mut socket.kind else {
-            return Ok(None);
-        };
-        match to {
-            Some(to) => flow.socket.connect(to)?,
-            None => flow.socket.disconnect()?,
-        }
-        (flow.peer, socket.peer) = (to, to);
-        let bound = flow.socket.local_addr()?;
-        let ip = source.filter(|_| bound.ip().is_unspecified());
-        socket.local = SocketAddr::new(ip.unwrap_or(bound.ip()), bound.port());
-        Ok(Some(Answer::Value(0)))
-    }
-
-    /// A socket of the kernel's for datagrams is connected to another host: where sockets are shared it is ours from now on. Calls that
-    /// the library does not see (the C library's own, when it looks names up) get a Unix socket.
-    fn connect_kernels_datagrams(
-        &mut self,
-        call: &Call,
-        descriptor: Descriptor,
-        to: SocketAddr,
-    ) -> io::Result<Answer> {
-        let Some(family) = descriptor.udp_family().filter(|_| self.sharing.is_some()) else {
-            return Ok(Answer::Pass);
-        };
-        if descriptor.is_bound() || to.ip().is_multicast() {
-            return Ok(Answer::Pass);
-        }
-        let Some(source) = self.source_for(to.ip()) else {
-            return fails(libc::ENETUNREACH);
-        };
-        if let Some(part) = self.part_of(call) {
-            let number = self.share_datagrams((call, part), descriptor, family)?;
-            self.connect_datagrams(number, Some(to))?;
-            return Ok(Answer::Value(0));
-        }
-        let socket = UdpSocket::bind(&self.net, SocketAddr::new(source, 0))?;
-        socket.set_nonblocking(true)?;
-        socket.connect(to)?;
-        let local = socket.local_addr()?;
-        let (theirs, ours) = pair(SocketType::SEQPACKET, descriptor.nonblocking)?;
-        self.put_in_place(call, &descriptor, &theirs)?;
-        let flow = Kind::Datagrams(DatagramFlow::new(socket, Some(to)));
-        self.add(&theirs, ours, family, local, Some(to), flow)?;
-        Ok(Answer::Value(0))
-    }
-
     /// A socket that is ours already is connected.
     fn connect_again(&mut self, call: &Call, key: usize, nonblocking: bool) -> io::Result<Answer> {
         let socket = &mut self.sockets.all[key];
@@ -581,7 +515,7 @@ impl Supervisor {
 
     /// Puts the program's end in the place of the kernel's socket, also in epoll sets: some programs wait for a socket before they
     /// connect it.
-    fn put_in_place(
+    pub fn put_in_place(
         &self,
         call: &Call,
         descriptor: &Descriptor,

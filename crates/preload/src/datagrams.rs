@@ -394,7 +394,8 @@ pub fn made(fd: i32) {
     }
 }
 
-/// One of the kernel's that was not used so far is shared.
+/// One of the kernel's that was not used so far is shared, before there is another descriptor of it, or something is done to it that it
+/// would not know of as ours.
 pub fn share_made(fd: i32) {
     let Some(word) = MADE.get(fd as usize / 64) else {
         return;

@@ -16,6 +16,7 @@ use rustix::net::{AddressFamily, sockopt};
 use super::Sharing;
 use super::socket::{Entry, Kind, address_of};
 use crate::calls::{fails, number as errno};
+use crate::limits::DATAGRAMS_AT_ONCE;
 use crate::supervise::Supervisor;
 use crate::target::{Descriptor, decode};
 
@@ -35,8 +36,8 @@ pub(crate) struct Datagrams {
 pub(crate) struct Sent {
     /// The program is to hear of room.
     pub is_news: bool,
-    /// The link has no room for what is left.
-    pub is_blocked: bool,
+    /// The link has no room for what is left, or others are to have their turn.
+    pub has_more: bool,
 }
 
 impl Datagrams {
@@ -79,10 +80,13 @@ impl Datagrams {
     /// Sends what the program has written.
     pub fn drain(&mut self, net: &Net, memory: &Shared, number: u32) -> Sent {
         let (ring, socket) = (memory.outward(number), memory.socket(number));
-        let mut is_blocked = false;
-        while let Some(head) = ring.next_datagram() {
-            is_blocked = !has_room(net, head.len as usize);
-            if is_blocked {
+        let mut has_more = false;
+        for sent in 0.. {
+            let Some(head) = ring.next_datagram() else {
+                break;
+            };
+            has_more = sent == DATAGRAMS_AT_ONCE || !has_room(net, head.len as usize);
+            if has_more {
                 break;
             }
             let Some((head, payload)) = ring.take_datagram() else {
@@ -93,10 +97,7 @@ impl Datagrams {
             }
         }
         let is_news = ring.free() >= DATAGRAM_ROOM && socket.clear(state::WANTS_ROOM);
-        Sent {
-            is_news,
-            is_blocked,
-        }
+        Sent { is_news, has_more }
     }
 
     /// Sends one, of whose head nothing is sure.
@@ -109,7 +110,7 @@ impl Datagrams {
         let from = address(&head.local).map(|from| from.ip());
         // From an address of the stack's alone, and by a route.
         let from = from.filter(|from| net.with(|exos| ours(exos, *from)));
-        if net.with(|exos| exos.stack.source_for(to.ip())).is_none() {
+        if source_for(net, to.ip()).is_none() {
             return fails(libc::ENETUNREACH);
         }
         // What was said of an earlier one does not keep this one back.
@@ -129,7 +130,7 @@ impl Datagrams {
 }
 
 /// Whether the link takes a datagram of this length, in fragments.
-fn has_room(net: &Net, len: usize) -> bool {
+pub(crate) fn has_room(net: &Net, len: usize) -> bool {
     /// More than the longest has on a link of 576 bytes. With a smaller MTU some are dropped and counted.
     const MOST: usize = 128;
     let has = |exos: &mut Exos| {
@@ -138,6 +139,13 @@ fn has_room(net: &Net, len: usize) -> bool {
     };
     // An interface that has gone ends the loop.
     net.with(has) || (net.flush().is_ok() && net.with(has))
+}
+
+/// From which address packets to another host go.
+fn source_for(net: &Net, to: IpAddr) -> Option<IpAddr> {
+    let is_this_host = to.is_loopback() || to.is_unspecified();
+    let source = net.with(|exos| exos.stack.source_for(to));
+    source.filter(|_| !is_this_host)
 }
 
 /// All addresses of a family.
@@ -359,10 +367,7 @@ impl Supervisor {
 
     /// From which address packets to another host go.
     pub fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
-        let is_this_host = to.is_loopback() || to.is_unspecified();
-        self.net
-            .with(|exos| exos.stack.source_for(to))
-            .filter(|_| !is_this_host)
+        source_for(&self.net, to)
     }
 }
 

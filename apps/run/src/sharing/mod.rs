@@ -32,6 +32,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use self::gathering::{GATHER, Gathering};
+pub(crate) use self::datagrams::has_room;
 pub(crate) use self::socket::Listening;
 use self::socket::{Entry, Kind};
 use crate::calls::{Answer, fails};

@@ -404,7 +404,7 @@ impl Supervisor {
                 let sent = datagrams.drain(&self.net, memory, number);
                 socket.clear(state::HAS_MORE);
                 let reading = datagrams.fill(memory, number, entry.family);
-                if sent.is_blocked {
+                if sent.has_more {
                     memory.work().set(number);
                 } else if socket.is_closed() {
                     return self.close_shared(number);

@@ -78,6 +78,8 @@ impl Socket {
     /// Hear `remote` alone from now on; what waits from others is dropped.
     pub fn connect(&mut self, remote: Option<SocketAddr>) {
         self.remote = remote;
+        // What was said of another is of no interest any more.
+        self.error.take_if(|(of, _)| Some(*of) != remote);
         if let Some(remote) = remote {
             self.waiting.retain(|r| r.from == remote);
             self.queued = self.waiting.iter().map(cost_of).sum();

@@ -77,6 +77,7 @@ fn copied(from: i32, made: i32) -> i32 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dup(fd: i32) -> i32 {
+    datagrams::share_made(fd);
     // SAFETY: as above.
     copied(fd, unsafe { system::dup(fd) })
 }
@@ -105,6 +106,7 @@ fn put_at(fd: i32, to: i32, put: impl FnOnce() -> i32) -> i32 {
         set_errno(EBADF);
         return -1;
     }
+    datagrams::share_made(fd);
     if let Some(found) = find(fd)
         && !found.here.is_here()
     {
@@ -137,6 +139,9 @@ unsafe extern "C" fn fcntl64(fd: i32, what: i32, argument: usize) -> i32 {
             }
             _ => {}
         }
+    }
+    if what == F_DUPFD || what == F_DUPFD_CLOEXEC {
+        datagrams::share_made(fd);
     }
     // SAFETY: as above.
     let result = unsafe { system::fcntl64(fd, what, argument) };

@@ -164,7 +164,7 @@ unsafe fn many_datagrams(
 ) -> i32 {
     // SAFETY: as above.
     unsafe {
-        let until = waiting::time(timeout).map(|limit| Instant::now() + limit);
+        let until = epoll::until(waiting::time(timeout));
         let mut got = 0;
         while got < count {
             let one = &mut *messages.add(got as usize);
