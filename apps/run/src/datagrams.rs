@@ -37,13 +37,17 @@ impl DatagramFlow {
         Self::with(socket, peer, Vec::new())
     }
 
-    /// Of one of which this was taken before.
-    pub fn with(socket: UdpSocket, peer: Option<SocketAddr>, unread: Vec<Vec<u8>>) -> Self {
+    /// Of one of which this was taken before, with who sent it.
+    pub fn with(
+        socket: UdpSocket,
+        peer: Option<SocketAddr>,
+        unread: Vec<(Option<SocketAddr>, Vec<u8>)>,
+    ) -> Self {
         Self {
             socket,
             peer,
-            heard: None,
-            unread: unread.into(),
+            heard: unread.last().and_then(|(from, _)| *from),
+            unread: unread.into_iter().map(|(_, datagram)| datagram).collect(),
             error: None,
         }
     }

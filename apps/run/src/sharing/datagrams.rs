@@ -102,7 +102,6 @@ impl Datagrams {
 
     /// Sends one, of whose head nothing is sure.
     fn send(&self, net: &Net, head: &DatagramHead, payload: Vec<u8>) -> io::Result<()> {
-        let address = |address: &Address| decode(&address.bytes[..address.len as usize]);
         let (Some(socket), Some(to)) = (&self.socket, address(&head.peer)) else {
             return fails(libc::EINVAL);
         };
@@ -119,14 +118,21 @@ impl Datagrams {
         error.map_or(Ok(()), Err)
     }
 
-    /// What is in the rings, of one that is to be shared no more; it has been sent what the program has written.
-    pub fn unread(&mut self, memory: &Shared, number: u32) -> Vec<Vec<u8>> {
+    /// What has come and was not read, of one that is to be shared no more, with who sent it.
+    pub fn unread(&mut self, memory: &Shared, number: u32) -> Vec<(Option<SocketAddr>, Vec<u8>)> {
         let ring = memory.inward(number);
-        let waiting = std::iter::from_fn(|| Some(ring.take_datagram()?.1));
-        let mut unread: Vec<_> = waiting.collect();
-        unread.extend(self.rest.take().map(|rest| rest.payload));
+        let waiting = std::iter::from_fn(|| ring.take_datagram());
+        let mut unread: Vec<_> = waiting
+            .map(|(head, payload)| (address(&head.peer), payload))
+            .collect();
+        let rest = self.rest.take();
+        unread.extend(rest.map(|rest| (Some(rest.from), rest.payload)));
         unread
     }
+}
+
+fn address(address: &Address) -> Option<SocketAddr> {
+    decode(address.bytes.get(..address.len as usize)?)
 }
 
 /// Whether the link takes a datagram of this length, in fragments.
