@@ -161,20 +161,20 @@ else
     bad "nginx" "$(tail -n 3 "$work/server")"
 fi
 if optional iperf3; then
-    "${running[@]}" -- iperf3 -s -1 >"$work/server" 2>&1 </dev/null & server=$!
+    "${running[@]}" -- iperf3 -s -1 --forceflush >"$work/server" 2>&1 </dev/null & server=$!
     await grep -q "listening" "$work/server"
     check "iperf3" peer_of iperf3 -c $ip -t 1
     wait $server; same "iperf3: it ends by itself" 0 $?; server=
 fi
 if [ "$way" ] && optional iperf3; then
-    "${running[@]}" -- iperf3 -s -1 >"$work/server" 2>&1 </dev/null & server=$!
+    "${running[@]}" -- iperf3 -s -1 --forceflush >"$work/server" 2>&1 </dev/null & server=$!
     await grep -q "listening" "$work/server"
     check "iperf3: datagrams" peer_of iperf3 -u -c $ip -t 1 -b 20M
     wait $server; server=
-    "$exos" lab exec --name $lab b -- iperf3 -s -1 >"$work/measured" 2>&1 & measured=$!
+    "$exos" lab exec --name $lab b -- iperf3 -s -1 --forceflush >"$work/measured" 2>&1 & measured=$!
     await grep -q "listening" "$work/measured"
     check "iperf3: datagrams to others" run -- iperf3 -u -c 10.10.0.2 -t 1 -b 20M
-    wait $measured
+    kill $measured 2>/dev/null; wait $measured
 fi
 if optional redis-server:redis-server && serve 6379 redis-server --port 6379 --protected-mode no --dir "$work" --dbfilename saved --save ''; then
     cli() { peer_of redis-cli -h $ip "$@"; }
