@@ -205,6 +205,16 @@ pub unsafe fn marked(call: i64, fd: i32, second: usize, third: usize) -> i32 {
     unsafe { syscall(call, fd, second, third, crate::memory::MARKED) as i32 }
 }
 
+/// As above, of a shared socket for datagrams.
+///
+/// # Safety
+///
+/// As the call says.
+pub unsafe fn marked_datagrams(call: i64, fd: i32, second: usize, third: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { syscall(call, fd, second, third, crate::memory::MARKED_DATAGRAMS) as i32 }
+}
+
 /// Sets `errno`.
 pub fn set_errno(number: i32) {
     // SAFETY: the thread's own.

@@ -9,7 +9,8 @@ use exos::net::{BindOptions, Net, UdpSocket};
 use exos::{Buffer, Exos};
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{
-    Address, DATAGRAM_HEAD, DATAGRAM_ROOM, DatagramHead, MARKED, Shared, Socket, options, state,
+    Address, DATAGRAM_HEAD, DATAGRAM_ROOM, DatagramHead, MARKED_DATAGRAMS, Shared, Socket, options,
+    state,
 };
 use rustix::net::{AddressFamily, sockopt};
 
@@ -222,7 +223,10 @@ impl Sharing {
 impl Supervisor {
     /// The shared socket for datagrams that a call is of, which the library makes.
     pub fn shared_datagrams(&self, call: &Call) -> Option<u32> {
-        let sharing = self.sharing.as_ref().filter(|_| call.args[3] == MARKED)?;
+        let sharing = self
+            .sharing
+            .as_ref()
+            .filter(|_| call.args[3] == MARKED_DATAGRAMS)?;
         let pid = intercept::process_of(call.thread).ok()?;
         let (part, _) = sharing.parts.get(&pid)?;
         let number = sharing.memory.assigned(*part, call.args[0] as i32)?;
@@ -245,16 +249,14 @@ impl Supervisor {
             self.put_number(by, number)?;
             return Ok(number);
         }
-        let has = |is_it: fn(&IpAddr) -> bool| {
-            let ours = |exos: &mut Exos| exos.stack.addresses().iter().any(|a| is_it(&a.addr));
-            self.net.with(ours)
-        };
-        let mut bits = state::DATAGRAMS;
-        for (is_it, bit) in [
-            (IpAddr::is_ipv4 as fn(&IpAddr) -> bool, state::NO_IPV4),
-            (IpAddr::is_ipv6, state::NO_IPV6),
-        ] {
-            bits |= if has(is_it) { 0 } else { bit };
+        let mut bits = state::DATAGRAMS | state::NO_IPV4 | state::NO_IPV6;
+        for address in self.net.with(|exos| exos.stack.addresses().to_vec()) {
+            match address.addr {
+                IpAddr::V4(_) => bits &= !state::NO_IPV4,
+                // Those are for neighbours alone.
+                IpAddr::V6(ip) if ip.is_unicast_link_local() => {}
+                IpAddr::V6(_) => bits &= !state::NO_IPV6,
+            }
         }
         let entry = Entry {
             family,

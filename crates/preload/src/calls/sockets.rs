@@ -108,7 +108,7 @@ unsafe fn name_datagrams(found: Found, call: i64, fd: i32, name: *const u8, len:
                 unshare_fd(fd);
                 system::marked(call, fd, name.addr(), len as usize)
             }
-            Ok(()) => system::marked(call, fd, name.addr(), len as usize),
+            Ok(()) => system::marked_datagrams(call, fd, name.addr(), len as usize),
             error => done(error),
         }
     }

@@ -51,6 +51,9 @@ pub const MARK: u32 = 0xe805_0000;
 /// The fourth argument of a system call that the library makes for the program: others cannot do with a shared socket.
 pub const MARKED: u64 = 0x4558_4f53_6d61_726b;
 
+/// As above, of a call on a shared socket for datagrams.
+pub const MARKED_DATAGRAMS: u64 = MARKED + 1;
+
 /// In the place of a socket's number: a descriptor of the library's own.
 pub const OWN: u32 = u32::MAX;
 
