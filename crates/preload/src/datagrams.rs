@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use crate::addresses::{address_at, family_of, ipv4_of, is_broadcast, is_ipv4, is_other_host};
 use crate::ask::ask;
 use crate::epoll;
 use crate::memory::options::{IPV6, V6_ONLY};
@@ -333,57 +334,6 @@ impl Found {
     }
 }
 
-/// An address that a program gives.
-unsafe fn address_at(name: *const u8, len: u32) -> Result<Address, i32> {
-    const STORAGE: u32 = 128;
-    if name.is_null() {
-        return Err(EFAULT);
-    }
-    if !(2..=STORAGE).contains(&len) {
-        return Err(EINVAL);
-    }
-    let mut address = Address {
-        bytes: [0; 28],
-        len: len.min(28),
-    };
-    // SAFETY: the caller's promise.
-    unsafe { name.copy_to_nonoverlapping(address.bytes.as_mut_ptr(), address.len as usize) };
-    Ok(address)
-}
-
-fn family_of(address: Address) -> i32 {
-    u16::from_ne_bytes([address.bytes[0], address.bytes[1]]).into()
-}
-
-/// The IPv4 address in one, be it one of IPv6 that stands for it.
-fn ipv4_of(address: Address) -> Option<[u8; 4]> {
-    const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-    let at = match family_of(address) {
-        AF_INET => 4,
-        AF_INET6 if address.bytes[8..20] == MAPPED => 20,
-        _ => return None,
-    };
-    address.bytes[at..at + 4].try_into().ok()
-}
-
-fn is_ipv4(address: Address) -> bool {
-    ipv4_of(address).is_some()
-}
-
-fn is_broadcast(address: Address) -> bool {
-    ipv4_of(address) == Some([255; 4])
-}
-
-/// An address that is not this host's by its form: neither loopback, nor none.
-fn is_other_host(address: Address) -> bool {
-    match (ipv4_of(address), &address.bytes[8..24]) {
-        (Some([127, ..] | [0, 0, 0, 0]), _) => false,
-        (Some(_), _) => true,
-        (None, [zeroes @ .., 0 | 1]) => zeroes.iter().any(|byte| *byte != 0),
-        (None, _) => true,
-    }
-}
-
 /// Sockets that were made for datagrams, and may not have been used since.
 static MADE: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRIPTORS / 64];
 
@@ -427,22 +377,4 @@ pub fn share_unused(here: &'static Here) {
             }
         }
     }
-}
-
-/// Whether a socket of the kernel's for datagrams that is sent to this address from is to be ours: one of another host alone.
-///
-/// # Safety
-///
-/// `len` bytes at `name` can be read.
-pub unsafe fn goes_out(name: *const u8, len: u32) -> bool {
-    // SAFETY: the caller's promise.
-    let Ok(address) = (unsafe { address_at(name, len) }) else {
-        return false;
-    };
-    let is_multicast = match (family_of(address), ipv4_of(address)) {
-        (AF_INET | AF_INET6, Some([first, ..])) => (224..240).contains(&first),
-        (AF_INET6, None) => address.bytes[8] == 0xff,
-        _ => return false,
-    };
-    is_other_host(address) && !is_multicast && !is_broadcast(address)
 }

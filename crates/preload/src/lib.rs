@@ -22,7 +22,7 @@
 //! | `ask` | what the other side is asked for |
 //! | `wait` | waiting for one socket |
 //! | `stream` | bytes: what reading and writing calls come to |
-//! | `datagrams`, `control` | datagrams, as above, and what goes beside their bytes |
+//! | `datagrams`, `control`, `addresses` | datagrams, as above, what goes beside their bytes, and to whom |
 //! | `sockets`, `datagram_options` | accepting, addresses, options |
 //! | `epoll`, `set`, `poll`, `waker` | waiting for many |
 //! | `calls` | the functions that take the place of the C library's |
@@ -31,6 +31,8 @@ pub mod bits;
 pub mod memory;
 pub mod ring;
 
+#[cfg(exos_preload)]
+mod addresses;
 #[cfg(exos_preload)]
 mod ask;
 #[cfg(exos_preload)]

@@ -80,7 +80,7 @@ unsafe fn share_datagrams(fd: i32, name: *const u8, len: u32) {
     unsafe {
         match find(fd) {
             Some(found) if found.stays_here(name, len) => unshare_fd(fd),
-            None if here().is_some() && datagrams::goes_out(name, len) => {
+            None if here().is_some() && addresses::goes_out(name, len) => {
                 let before = errno();
                 datagrams::share(fd);
                 set_errno(before);
