@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use exos::Buffer;
 use exos::net::UdpSocket;
 use exos_host::intercept::Call;
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, SendFlags, SocketType, recv, send};
 
 use crate::calls::{Answer, fails};
@@ -65,8 +65,10 @@ impl DatagramFlow {
     fn pass_to_peer(&mut self, end: &OwnedFd, buffer: &mut [u8]) -> io::Result<Goes> {
         loop {
             let count = match recv(end, &mut buffer[..], RecvFlags::DONTWAIT) {
-                // The end, if it is not a datagram without bytes.
-                Ok((0, _)) if is_hung_up(end)? => return Ok(Goes::Closed),
+                // The end, if it is not a datagram without bytes, with others behind it.
+                Ok((0, _)) if is_hung_up(end)? && ioctl_fionread(end)? == 0 => {
+                    return Ok(Goes::Closed);
+                }
                 Ok((count, _)) => count,
                 Err(Errno::AGAIN) => return Ok(Goes::On),
                 Err(Errno::CONNRESET) => return Ok(Goes::Closed),

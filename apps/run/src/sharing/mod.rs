@@ -5,8 +5,8 @@
 //! millisecond, so that a program need not wake us for each call.
 
 mod asked;
-mod gathering;
 mod datagrams;
+mod gathering;
 mod socket;
 
 use std::collections::HashMap;
@@ -31,8 +31,8 @@ use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use self::gathering::{GATHER, Gathering};
 pub(crate) use self::datagrams::has_room;
+use self::gathering::{GATHER, Gathering};
 pub(crate) use self::socket::Listening;
 use self::socket::{Entry, Kind};
 use crate::calls::{Answer, fails};
