@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What socket calls answer in each state of a TCP socket: a table, made on the kernel's sockets and by `exos run`, and compared.
+"""What socket calls answer in each state of a socket, of TCP and of UDP: a table, made on the kernel's sockets and by `exos run`, and compared.
 
     posix.py peer CONTROL               the peer, on the kernel's stack: does what is asked for through the Unix socket
     posix.py table CONTROL OURS [SHARE] prints "STATE MODE CALL CALL: ANSWER | ANSWER" for each pair of calls, or for one of SHARE
@@ -39,6 +39,8 @@ KNOWN = [
      "one that is shut down while it connects is as new, without an error that tells of it"),
     (r"(listening|waiting)\S* \S+ shut[02] connect2?", r"0 \| (0|EINPROGRESS|ECONNREFUSED) -> 0 \| EALREADY",
      "one that listened does not connect"),
+    (r"dgram-(unread|empty|shut-both-unread) \S+ pktinfo (message|recvmmsg\S*)", r"(.*),8:0.0.0.0,OURS(.*) -> .*",
+     "IP_PKTINFO tells of datagrams, too, that were there before it was asked for"),
     (r"refused\S* \S+ shut[012] connect2?", r"(\S+) \| EINVAL -> \1 \| (ECONNREFUSED|ECONNABORTED)",
      "one that could not be connected is told so, after a shutdown as before it"),
 ]
@@ -257,6 +259,125 @@ CALLS = {
 }
 
 
+# Calls of sockets for datagrams.
+
+def sending_to(host, port, size=5, length=16, family=socket.AF_INET):
+    name = struct.pack("=H", family) + address(host, port)[2:]
+    return lambda case: errors(libc.sendto(case.fd, b"w" * size, size, 0, name, length))
+
+
+def receive_from(case):
+    into, name, size = ctypes.create_string_buffer(6), ctypes.create_string_buffer(28), ctypes.c_uint(28)
+    said = errors(libc.recvfrom(case.fd, into, 6, 0, name, ctypes.byref(size)))
+    return f"{said}:{into.raw[: int(said)].decode()} {size.value} {named(case, name.raw)}" if said.isdigit() else said
+
+
+def named(case, raw):
+    host = socket.inet_ntoa(raw[4:8]).replace(case.table.ours, "OURS")
+    return f"{host}:{'port' if struct.unpack_from('>H', raw, 2)[0] not in (0, PORT, REFUSED) else struct.unpack_from('>H', raw, 2)[0]}"
+
+
+class Many:
+    """Messages of recvmmsg(2) and sendmmsg(2), with room for names and control data."""
+
+    def __init__(self, count, size, control):
+        self.names = [ctypes.create_string_buffer(16) for _ in range(count)]
+        self.bytes = [ctypes.create_string_buffer(b"m" * size, size) for _ in range(count)]
+        self.control = [ctypes.create_string_buffer(max(control, 1)) for _ in range(count)]
+        self.parts = [(ctypes.c_size_t * 2)(ctypes.addressof(b), size) for b in self.bytes]
+        self.size, self.count = control, count
+        whole = b"".join(struct.pack("@PIxxxxPQPQi4xI4x", ctypes.addressof(n), 16, ctypes.addressof(p), 1, ctypes.addressof(c), control, 0, 0)
+                         for n, p, c in zip(self.names, self.parts, self.control))
+        self.whole = ctypes.create_string_buffer(whole, len(whole))
+
+    def tell(self, case, count):
+        said = []
+        for at in range(count):
+            _, name_len, _, _, _, used, flags, size = struct.unpack_from("@PIxxxxPQPQi4xI4x", self.whole, 64 * at)
+            text = f"{self.bytes[at].raw[:size].decode()} {name_len} {named(case, self.names[at].raw)} flags={flags} control={used}"
+            if used >= 28:
+                length, level, kind = struct.unpack_from("=Qii", self.control[at].raw)
+                text += f" {length},{level},{kind}:" + ",".join(socket.inet_ntoa(self.control[at].raw[n:n + 4]).replace(case.table.ours, "OURS")
+                                                              for n in (20, 24))
+            said.append(text)
+        return "; ".join(said)
+
+
+def receive_message(size, control):
+    def call(case):
+        many = Many(1, size, control)
+        said = errors(libc.recvmsg(case.fd, many.whole, 0))
+        if not said.isdigit():
+            return said
+        struct.pack_into("=I", many.whole, 56, int(said))
+        return f"{said}: {many.tell(case, 1)}"
+    return call
+
+
+def receive_without_name(case):
+    """Who sent it is not asked for."""
+    whole, *kept = message(3, 4)
+    struct.pack_into("=I", whole, 8, 77)
+    said = errors(libc.recvmsg(case.fd, whole, 0))
+    return f"{said} {struct.unpack_from('=I', whole, 8)[0]} {struct.unpack_from('=i', whole, 48)[0]}"
+
+
+def receive_many(flags):
+    def call(case):
+        many = Many(3, 4, 64)
+        said = errors(libc.recvmmsg(case.fd, many.whole, 3, flags, None))
+        return f"{said}: {many.tell(case, int(said))}" if said.isdigit() else said
+    return call
+
+
+def send_many(case):
+    many = Many(2, 4, 0)
+    for name in many.names:
+        name.raw = address(PEER, PORT)
+    said = errors(libc.sendmmsg(case.fd, many.whole, 2, 0))
+    return said + "".join(f" {struct.unpack_from('=I', many.whole, 64 * at + 56)[0]}" for at in range(2) if said.isdigit())
+
+
+def send_message_from(case):
+    """From an address of ours (IP_PKTINFO)."""
+    many = Many(1, 4, 32)
+    many.names[0].raw = address(PEER, PORT)
+    many.control[0].raw = struct.pack("=Qiii4s4s4x", 28, socket.IPPROTO_IP, 8, 0, socket.inet_aton(case.table.ours), bytes(4))
+    return errors(libc.sendmsg(case.fd, many.whole, 0))
+
+
+def disconnect(case):
+    return errors(libc.connect(case.fd, bytes(16), 16))
+
+
+def setting(level, what, value):
+    one = struct.pack("=i", value)
+    return lambda case: errors(libc.setsockopt(case.fd, level, what, one, 4))
+
+
+def datagram_options(case):
+    asked = {"TYPE": (SOL, socket.SO_TYPE), "PROTOCOL": (SOL, socket.SO_PROTOCOL), "BROADCAST": (SOL, socket.SO_BROADCAST), "RCVBUF": (SOL, socket.SO_RCVBUF),
+             "SNDBUF": (SOL, socket.SO_SNDBUF), "PKTINFO": (socket.IPPROTO_IP, 8), "TTL": (socket.IPPROTO_IP, socket.IP_TTL),
+             "V6ONLY": (socket.IPPROTO_IPV6, socket.IPV6_V6ONLY), "NODELAY": (TCP, socket.TCP_NODELAY), "UDP": (17, 1)}
+    return " ".join(f"{name}={option(*what)(case)}" for name, what in asked.items())
+
+
+DATAGRAM_CALLS = {name: CALLS[name] for name in (
+    "recv", "peek", "dontwait", "waitall", "recvmsg", "recv0", "read", "readv", "read0", "send", "send0", "nosignal", "sendmsg", "write", "write0",
+    "writev", "shut0", "shut1", "shut2", "shut3", "accept", "connect", "connect2", "listen", "bind", "names", "error", "fionread", "poll",
+    "select", "epoll", "edge", "oneshot", "close", "dupclose", "copy")} | {
+    "sendto": sending_to(PEER, PORT), "sendto-refused": sending_to(PEER, REFUSED), "sendto-port0": sending_to(PEER, 0),
+    "sendto-short": sending_to(PEER, PORT, length=8), "sendto-unix": sending_to(PEER, PORT, family=socket.AF_UNIX),
+    "sendto-none": sending_to(PEER, PORT, family=0), "sendto-long": sending_to(PEER, PORT, 65508), "sendto-longer": sending_to(PEER, PORT, 70000),
+    "sendto-empty": sending_to(PEER, PORT, 0), "recvfrom": receive_from, "trunc": reading("recv", 4, TRUNC), "peek-trunc": reading("recv", 4, PEEK | TRUNC),
+    "message": receive_message(6, 64), "message-cut": receive_message(20, 20), "message-alone": receive_message(20, 0),
+    "nameless": receive_without_name, "recvmmsg": receive_many(0), "recvmmsg-one": receive_many(0x10000), "sendmmsg": send_many,
+    "sendmsg-from": send_message_from, "disconnect": disconnect, "pktinfo": setting(socket.IPPROTO_IP, 8, 1),
+    "rcvbuf": setting(SOL, socket.SO_RCVBUF, 5000), "sndbuf": setting(SOL, socket.SO_SNDBUF, 100), "v6only": setting(socket.IPPROTO_IPV6, 26, 1),
+    "cork": setting(17, 1, 0), "nodelay": setting(TCP, socket.TCP_NODELAY, 1), "dgram-options": datagram_options,
+}
+
+
 # The states. Each brings sockets there, many at once.
 
 class Case:
@@ -425,6 +546,55 @@ STATES = {
     "we-first": after(idle, shut(1), "finish", HUP), "full": slow, "full-finished": after(slow, "finish", RDHUP), "full-reset": after(slow, "reset", HUP),
     "full-shut": after(slow, shut(1)),
 }
+
+
+def datagrams(cases):
+    for case in cases:
+        case.s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+
+def datagrams_bound(cases, host=""):
+    datagrams(cases)
+    for case in cases:
+        case.s.bind((host and case.table.ours, 0))
+
+
+def datagrams_connected(cases, port=PORT):
+    datagrams(cases)
+    for case in cases:
+        case.s.connect((PEER, port))
+
+
+def told_info(case):
+    case.s.setsockopt(socket.IPPROTO_IP, 8, 1)
+
+
+def connected(port):
+    return lambda case: case.s.connect((PEER, port))
+
+
+def send_one(case):
+    case.s.send(b"x")
+
+
+def settle(case):
+    """What was sent behind what is there is there, too."""
+    time.sleep(0.005)
+
+
+def disconnect_now(case):
+    libc.connect(case.s.fileno(), bytes(16), 16)
+
+
+STATES |= {
+    "dgram-unbound": datagrams, "dgram-bound": datagrams_bound, "dgram-here": lambda cases: datagrams_bound(cases, "ours"),
+    "dgram-connected": datagrams_connected, "dgram-bound-connected": after(datagrams_bound, connected(PORT)),
+    "dgram-unread": after(datagrams_connected, "datagram", IN), "dgram-two": after(datagrams_bound, told_info, "datagram", "datagram", IN, settle),
+    "dgram-empty": after(datagrams_bound, "empty", IN), "dgram-refused": after(lambda cases: datagrams_connected(cases, REFUSED), send_one, ERR),
+    "dgram-disconnected": after(datagrams_connected, disconnect_now), "dgram-bound-disconnected": after(datagrams_bound, connected(PORT), disconnect_now),
+    "dgram-shut-read": after(datagrams_connected, shut(0)), "dgram-shut-write": after(datagrams_connected, shut(1)),
+    "dgram-shut-both-unread": after(datagrams_connected, "datagram", IN, shut(2)),
+}
 # Big ones have their buffers filled: fewer of them.
 FULL = [state for state in STATES if state.startswith("full")]
 
@@ -435,6 +605,10 @@ def until(cases, wanted):
     for case in cases:
         while not poll_of(case.s.fileno()) & wanted and time.monotonic() < last:
             time.sleep(0.001)
+
+
+def calls_of(state):
+    return DATAGRAM_CALLS if state.startswith("dgram-") else CALLS
 
 
 class Table:
@@ -459,7 +633,8 @@ class Table:
         lines = []
         for blocking in (False, True):
             mode = "waits" if blocking else "at-once"
-            cases = [Case(self, a, b) for a in CALLS for b in CALLS if self.is_wanted(f"{state} {mode} {a} {b}", state)]
+            calls = calls_of(state)
+            cases = [Case(self, a, b) for a in calls for b in calls if self.is_wanted(f"{state} {mode} {a} {b}", state)]
             most = AT_ONCE // 4 if state in FULL else AT_ONCE
             for at in range(0, len(cases), most):
                 some = cases[at:at + most]
@@ -492,7 +667,7 @@ class Table:
     @staticmethod
     def call(case, what):
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
-        return CALLS[what](case)
+        return (CALLS | DATAGRAM_CALLS)[what](case)
 
 
 def table(control, ours, share="1"):
@@ -510,6 +685,8 @@ class Peer:
         self.connections = {}
         self.arrived = threading.Condition()
         self.hard = struct.pack("=2i", 1, 0)
+        self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.datagrams.bind(("", PORT))
 
     def take(self, listener):
         while True:
@@ -524,6 +701,10 @@ class Peer:
             for port in ports:
                 getattr(self, what)((host, port))
             control.sendall(b"done\n")
+
+    def drain(self):
+        while True:
+            self.datagrams.recv(1)
 
     def visit(self, key):
         self.connections[key] = socket.create_connection(key)
@@ -554,6 +735,12 @@ class Peer:
     def close(self, key):
         self.of(key).close()
 
+    def datagram(self, key):
+        self.datagrams.sendto(b"0123456789", key)
+
+    def empty(self, key):
+        self.datagrams.sendto(b"", key)
+
 
 setattr(Peer, "await", Peer.of)
 
@@ -570,6 +757,7 @@ def peer(control):
         listener.bind(("", port))
         listener.listen(4000)
         threading.Thread(target=made.take, args=(listener,), daemon=True).start()
+    threading.Thread(target=made.drain, daemon=True).start()
     server = socket.socket(socket.AF_UNIX)
     server.bind(control)
     server.listen()

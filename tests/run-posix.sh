@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# exos run: what socket calls answer in each state of a TCP socket, on the kernel's sockets and on ours. A table is made of both
+# exos run: what socket calls answer in each state of a TCP or UDP socket, on the kernel's sockets and on ours. A table is made of both
 # (posix.py), and compared. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
 #   tests/run-posix.sh PATH/TO/exos
@@ -16,6 +16,8 @@ lab_up || { bad "lab up"; exit 1; }
 in_lab() { timeout -k 1 300 "$exos" lab exec --name $lab "$@"; }
 table() { python3 "$here/posix.py" "$@"; }
 
+# Each refusal of a datagram is told.
+in_lab b -- sh -c 'echo 0 >/proc/sys/net/ipv4/icmp_ratemask'
 "$exos" lab exec --name $lab b -- python3 "$here/posix.py" peer "$work/control" >"$work/peer" 2>&1 &
 peer=$!
 await test -S "$work/control"

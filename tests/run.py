@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """What tests/run.sh has a program of its own for: sockets beside threads, forks, poll and epoll; a server that forks."""
+import asyncio
 import os
 import select
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
+import time
 
 REQUEST = b"GET /small HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
@@ -81,6 +85,204 @@ def client(host, port):
         raise AssertionError("nothing was asked for")
     except TimeoutError:
         pass
+
+
+def echo():
+    """Sends datagrams back, of both families."""
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.bind(("::", 9200))
+    print("listening", flush=True)
+    while True:
+        data, peer = s.recvfrom(70000)
+        s.sendto(data, peer[:2])
+
+
+def datagrams(host, ours):
+    """A socket for datagrams in all that a program does with one."""
+    to = (host, 9200)
+
+    def fresh(*bound):
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.settimeout(20)
+        if bound:
+            s.bind(bound)
+        return s
+
+    # Of every length, whole, with who sent it.
+    s = fresh()
+    for size in (0, 1, 1472, 1473, 9000, 65507):
+        data = os.urandom(size)
+        s.sendto(data, to)
+        assert s.recvfrom(70000) == (data, to), size
+    assert "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+    # A port that nobody is at is told to one that is connected, and the next that comes is told, too.
+    s.connect((host, 7999))
+    s.send(b"x")
+    try:
+        s.recv(1)
+        raise AssertionError("nobody is there")
+    except ConnectionRefusedError:
+        pass
+    s.connect(to)
+    assert s.getsockname()[0] == ours and s.getpeername() == to
+    s.send(b"again")
+    assert s.recv(10) == b"again"
+    # By which of our addresses it came; and both families by one socket.
+    s = fresh("", 0)
+    s.setsockopt(socket.IPPROTO_IP, 8, 1)
+    s.sendto(b"x", to)
+    assert socket.inet_aton(ours) in s.recvmsg(10, 100)[1][0][2]
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.settimeout(20)
+    for peer in ("::ffff:" + host, "fd10::2"):
+        s.sendto(b"x", (peer, 9200))
+        assert s.recvfrom(10)[1][:2] == (peer, 9200)
+    # What goes to this host is the kernel's.
+    s = fresh("127.0.0.1", 0)
+    s.sendto(b"x", s.getsockname())
+    assert s.recv(10) == b"x" and "socket" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+
+    # One socket in two processes, whichever uses it first, and the one that lives on.
+    for first in ("child", "parent"):
+        s = fresh()
+        if first == "parent":
+            s.sendto(b"parent", to)
+        if not os.fork():
+            s.sendto(b"child", to)
+            os._exit(0)
+        os.wait()
+        if first == "child":
+            s.sendto(b"parent", to)
+        assert sorted((s.recv(10), s.recv(10))) == [b"child", b"parent"], first
+    # And by two descriptors.
+    s = fresh()
+    copy = s.dup()
+    copy.sendto(b"x", to)
+    assert s.recv(10) == b"x"
+    # One that was not used before the fork serves this host, too.
+    s = fresh()
+    if not os.fork():
+        s.bind(("127.0.0.1", 9300))
+        os._exit(0)
+    os.wait()
+    s.sendto(b"x", s.getsockname())
+    assert s.recv(10) == b"x"
+
+    # Another program, and one that it is passed to.
+    s = fresh()
+    s.connect(to)
+    s.set_inheritable(True)
+    program = f"import socket; s = socket.socket(fileno={s.fileno()}); s.settimeout(20); s.send(b'x'); print(s.type, s.recv(10))"
+    said = subprocess.run([sys.executable, "-c", program], close_fds=False, capture_output=True, check=True).stdout
+    assert said == b"2 b'x'\n", said
+    s.send(b"mine")
+    assert s.recv(10) == b"mine"
+    s = fresh("", 0)
+    s.sendto(b"before", to)
+    one, other = socket.socketpair()
+    socket.send_fds(one, [b"x"], [s.fileno()])
+    passed = socket.socket(fileno=socket.recv_fds(other, 10, 1)[1][0])
+    passed.settimeout(20)
+    assert passed.recv(10) == b"before"
+    passed.send(b"to the last")
+    assert passed.recv(20) == b"to the last"
+
+    # A full ring: it is not writable, and then it is.
+    s = fresh()
+    s.setblocking(False)
+    try:
+        while True:
+            s.sendto(bytes(60000), (host, 7999))
+    except BlockingIOError:
+        pass
+    s.setblocking(True)
+    assert select.select([], [s], [], 20)[1] == [s]
+    assert s.sendto(bytes(65507), (host, 7999)) == 65507
+    asyncio.run(asynchronous(to))
+    # One thread waits while another shuts.
+    s = fresh()
+    s.settimeout(None)
+    s.connect(to)
+    threading.Timer(0.1, lambda: s.shutdown(socket.SHUT_RD)).start()
+    assert s.recv(1) == b""
+
+
+async def asynchronous(to):
+    class Protocol(asyncio.DatagramProtocol):
+        def __init__(self):
+            self.got = asyncio.get_running_loop().create_future()
+
+        def datagram_received(self, data, peer):
+            self.got.set_result((data, peer))
+
+    for how, peer in (({"remote_addr": to}, None), ({"local_addr": ("0.0.0.0", 0)}, to)):
+        transport, protocol = await asyncio.get_running_loop().create_datagram_endpoint(Protocol, **how)
+        transport.sendto(b"x", peer)
+        assert await asyncio.wait_for(protocol.got, 20) == (b"x", to)
+        transport.close()
+
+
+def ask(server, name):
+    """The address that a name server says a name has."""
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    with socket.socket(family, socket.SOCK_DGRAM) as s:
+        s.settimeout(5)
+        s.connect((server, 53))
+        s.send(struct.pack("!6H", 77, 0x100, 1, 0, 0, 0) + labels + struct.pack("!x2H", 1, 1))
+        answer = s.recv(1500)
+    assert struct.unpack_from("!4H", answer)[3] == 1, answer
+    print(socket.inet_ntoa(answer[-4:]))
+
+
+SHARING = """
+import os, socket
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+listener.bind(("", 9000))
+listener.listen(100)
+print("listening", flush=True)
+while True:
+    listener.accept()[0].sendall(b"%d" % os.getpid())
+"""
+
+
+def sharing(exos, lab, ip, *way):
+    """Two processes take connections to one port, and when one ends the other takes all."""
+    two = f"import subprocess, sys; children = [subprocess.Popen([sys.executable, '-c', {SHARING!r}]) for _ in range(2)]; children[0].wait(); children[1].wait()"
+    server = subprocess.Popen([exos, "lab", "exec", "--name", lab, "a", "--", exos, "run", *way, "--link", "xdp:wire", "--address", ip + "/24",
+                               "--", sys.executable, "-c", two], stdout=subprocess.PIPE)
+    try:
+        assert [server.stdout.readline() for _ in range(2)] == [b"listening\n"] * 2
+
+        def pids():
+            said = subprocess.run([exos, "lab", "exec", "--name", lab, "b", "--", sys.executable, __file__, "bodies", ip, "9000", "bare"], check=True,
+                                  timeout=100, capture_output=True)
+            return said.stdout.split()
+
+        both = pids()
+        assert len(both) == 2, both
+        os.kill(int(both[0]), signal.SIGKILL)
+        last = time.monotonic() + 60
+        while (left := pids()) != both[1:] and time.monotonic() < last:
+            pass
+        assert left == both[1:], (both, left)
+    finally:
+        for pid in both[1:]:
+            os.kill(int(pid), signal.SIGTERM)
+        server.terminate()
+        server.wait(20)
+
+
+def bodies(host, port, bare=None):
+    """How many different answers many connections get; of those that are not HTTP, which."""
+    said = set()
+    for _ in range(60):
+        with socket.create_connection((host, int(port)), 20) as s:
+            if not bare:
+                s.sendall(REQUEST)
+            said.add(read_all(s).rpartition(b"\r\n\r\n")[2])
+    print(*(sorted(map(bytes.decode, said)) if bare else [len(said)]))
 
 
 SERVER = """

@@ -48,6 +48,7 @@ events { worker_connections 256; }
 http { access_log off; sendfile on; client_body_temp_path $1.body; proxy_temp_path $1.proxy; fastcgi_temp_path $1.f;
     uwsgi_temp_path $1.u; scgi_temp_path $1.s;
     server { listen $2; listen [::]:$2; root $work/docs; }
+    server { listen $(($2 + 2)) reuseport; location / { return 200 \$pid; } }
     server { listen $(($2 + 1)); location / { proxy_pass http://10.10.0.2:8000; } } }
 END
 }
@@ -85,6 +86,47 @@ fi
 check "python3: sockets beside threads, forks, poll and epoll" run -- python3 "$here/run.py" client 10.10.0.2 8000
 check "python3: one thread waits while another changes what it waits for" run -- python3 "$here/run.py" threads 10.10.0.2 8000
 
+# Names and datagrams. By intercepted calls these stay the kernel's.
+named=(timeout -k 1 120 "$exos" lab exec --name $lab a -- unshare -m sh -c 'mount --bind "$0/resolv.conf" /etc/resolv.conf && exec "$@"' "$work"
+    "$exos" run $way --link xdp:wire --address $ip/24 --address fd10::10/64 --)
+echo nameserver 10.10.0.2 >"$work/resolv.conf"
+# answers ADDRESS NAME: what a name server says.
+answers() { peer_of python3 "$here/run.py" ask "$1" "$2"; }
+peers=$peer
+"$exos" lab exec --name $lab b -- python3 "$here/run.py" echo >"$work/echo" 2>&1 & peers+=" $!"
+if [ "$way" ] && optional dnsmasq:dnsmasq-base; then
+    lies=(dnsmasq -k -C /dev/null --no-resolv --no-hosts --user=root --pid-file= --log-queries --log-facility=-)
+    "$exos" lab exec --name $lab b -- "${lies[@]}" --address=/name.lab/10.10.0.2 >"$work/asked" 2>&1 & peers+=" $!"
+    peer=$peers
+    await answers 10.10.0.2 name.lab
+    same "curl: by name" 200 "$("${named[@]}" curl -so /dev/null -m 20 -w '%{http_code}' http://name.lab:8000/small)"
+    has "curl: and our address asks for it" "name.lab from $ip" "$(cat "$work/asked")"
+    if serve 53 "${lies[@]}" --server=10.10.0.2 --address=/ours.lab/192.0.2.55; then
+        same "dnsmasq: a name server" 192.0.2.55 "$(answers $ip ours.lab)"
+        same "dnsmasq: IPv6" 192.0.2.55 "$(answers fd10::10 ours.lab)"
+        same "dnsmasq: it asks another" 10.10.0.2 "$(answers $ip name.lab)"
+        stop_server
+    else
+        bad "dnsmasq" "$(tail -n 3 "$work/server")"
+    fi
+    if optional unbound; then
+        printf '%s\n' server: 'interface: 0.0.0.0' 'interface: ::0' 'do-daemonize: no' 'use-syslog: no' 'chroot: ""' 'username: ""' 'pidfile: ""' \
+            "directory: \"$work\"" 'access-control: 0.0.0.0/0 allow' 'access-control: ::0/0 allow' 'module-config: "iterator"' \
+            'local-data: "ours.lab. A 192.0.2.77"' forward-zone: 'name: "."' 'forward-addr: 10.10.0.2' >"$work/unbound.conf"
+        if serve 53 unbound -d -c "$work/unbound.conf"; then
+            same "unbound: a name server" 192.0.2.77 "$(answers $ip ours.lab)"
+            same "unbound: IPv6" 192.0.2.77 "$(answers fd10::10 ours.lab)"
+            same "unbound: it asks another" 10.10.0.2 "$(answers $ip name.lab)"
+            stop_server
+        else
+            bad "unbound" "$(tail -n 3 "$work/server")"
+        fi
+    fi
+fi
+peer=$peers
+await grep -q listening "$work/echo"
+[ "$way" ] && check "python3: datagrams, and forks, programs and passing on with them" run -- python3 "$here/run.py" datagrams 10.10.0.2 $ip
+
 peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
 await grep -q listening "$work/sink"
 check "python3: writes and ends at once" run -- python3 "$here/run.py" upload 10.10.0.2
@@ -112,16 +154,27 @@ if serve 8080 nginx -c "$work/ours.conf"; then
     check "nginx: proxy_pass" got "http://$ip:8081/noise"
     kill -HUP "$(cat "$work/ours.conf.pid")"; sleep 0.5
     check "nginx: after a reload" got "http://$ip:8080/noise"
+    same "nginx: both workers take connections of a port that they share (reuseport)" 2 "$(peer_of python3 "$here/run.py" bodies $ip 8082)"
     optional wrk && same "nginx: 50 connections of wrk" "" "$(peer_of wrk -t 1 -c 50 -d 1s http://$ip:8080/small 2>&1 | grep 'Socket errors')"
     stop_server; same "nginx: it is asked to end, with its workers" 0 $?
 else
     bad "nginx" "$(tail -n 3 "$work/server")"
 fi
 if optional iperf3; then
-    "${running[@]}" -- iperf3 -s -1 >"$work/server" 2>&1 </dev/null & server=$!
+    "${running[@]}" -- iperf3 -s -1 --forceflush >"$work/server" 2>&1 </dev/null & server=$!
     await grep -q "listening" "$work/server"
     check "iperf3" peer_of iperf3 -c $ip -t 1
     wait $server; same "iperf3: it ends by itself" 0 $?; server=
+fi
+if [ "$way" ] && optional iperf3; then
+    "${running[@]}" -- iperf3 -s -1 --forceflush >"$work/server" 2>&1 </dev/null & server=$!
+    await grep -q "listening" "$work/server"
+    check "iperf3: datagrams" peer_of iperf3 -u -c $ip -t 1 -b 20M
+    wait $server; server=
+    "$exos" lab exec --name $lab b -- iperf3 -s -1 --forceflush >"$work/measured" 2>&1 & measured=$!
+    await grep -q "listening" "$work/measured"
+    check "iperf3: datagrams to others" run -- iperf3 -u -c 10.10.0.2 -t 1 -b 20M
+    kill $measured 2>/dev/null; wait $measured
 fi
 if optional redis-server:redis-server && serve 6379 redis-server --port 6379 --protected-mode no --dir "$work" --dbfilename saved --save ''; then
     cli() { peer_of redis-cli -h $ip "$@"; }
@@ -161,5 +214,6 @@ if optional haproxy; then
     fi
 fi
 check "python3: a server that forks for each connection" python3 "$here/run.py" forking "$exos" $lab $ip $way
+check "python3: two processes share a port (SO_REUSEPORT)" python3 "$here/run.py" sharing "$exos" $lab $ip $way
 check "python3: 400 connections at once, accepted one by one" python3 "$here/run.py" selecting "$exos" $lab $ip $way
 exit $((failures > 0))

@@ -12,11 +12,12 @@ use exos::inet::tcp::Keepalive;
 use exos::net::{TcpListener, TcpStream};
 use exos::{ListenOptions, Options};
 use exos_host::intercept::{self, Call};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, sockopt};
 
 use exos_preload::memory::ASK_LEVEL;
 
 use crate::limits::PIECE;
+use crate::sharing;
 use crate::sockets::{Connecting, Kind, Listening, Socket, pair};
 use crate::supervise::Supervisor;
 use crate::target::{
@@ -121,14 +122,25 @@ impl Supervisor {
         port
     }
 
+    /// Sockets of other users listen there: with those none is shared.
+    fn others_listen(&self, at: SocketAddr, user: u32) -> bool {
+        let mut users = self.sockets.listeners_at(at).chain(self.listeners_at(at));
+        users.any(|other| other != user)
+    }
+
     /// An address that is the stack's, or all of them.
-    fn is_ours(&self, ip: IpAddr) -> bool {
+    pub fn is_ours(&self, ip: IpAddr) -> bool {
         let of_stack = |exos: &mut exos::Exos| exos.stack.addresses().iter().any(|a| a.addr == ip);
         ip.is_unspecified() || self.net.with(of_stack)
     }
 
     fn bind(&mut self, call: &Call) -> io::Result<Answer> {
         let address = read_address(&self.calls, call, call.args[1], call.args[2])?;
+        if let Some(number) = self.shared_datagrams(call) {
+            let address = address.ok_or(ErrorKind::InvalidInput)?;
+            self.bind_datagrams(number, Some(address))?;
+            return Ok(Answer::Value(0));
+        }
         let Some(address) = address.filter(|address| self.is_ours(address.ip())) else {
             return Ok(Answer::Pass);
         };
@@ -137,6 +149,13 @@ impl Supervisor {
         let (descriptor, key) = self.descriptor(call)?;
         if key.is_some() || self.sockets.bound(descriptor.inode).is_some() {
             return fails(libc::EINVAL);
+        }
+        if let (Some(family), Some(part)) = (descriptor.udp_family(), self.part_of(call))
+            && !descriptor.is_bound()
+        {
+            let number = self.share_datagrams((call, part), descriptor, family)?;
+            self.bind_datagrams(number, Some(address))?;
+            return Ok(Answer::Value(0));
         }
         if descriptor.tcp_family().is_none() {
             return Ok(Answer::Pass);
@@ -180,15 +199,24 @@ impl Supervisor {
             backlog,
             ..ListenOptions::default()
         };
-        let listener = TcpListener::bind_with(&self.net, bound, &options)?;
+        let listener = match sockopt::socket_reuseport(&descriptor.fd)? {
+            true if self.others_listen(bound, descriptor.user) => return fails(libc::EADDRINUSE),
+            true => TcpListener::bind_shared_with(&self.net, bound, &options)?,
+            false => TcpListener::bind_with(&self.net, bound, &options)?,
+        };
         listener.set_nonblocking(true)?;
         let local = listener.local_addr()?;
         if let Some(part) = self.part_of(call) {
-            self.share_listener((call, part), &descriptor, family, listener, backlog)?;
+            let listening = sharing::Listening {
+                listener,
+                backlog,
+                user: descriptor.user,
+            };
+            self.share_listener((call, part), &descriptor, family, listening)?;
             self.sockets.take_bound(descriptor.inode);
             return Ok(Answer::Value(0));
         }
-        let (theirs, ours) = pair(descriptor.nonblocking)?;
+        let (theirs, ours) = pair(SocketType::STREAM, descriptor.nonblocking)?;
         self.put_in_place(call, &descriptor, &theirs)?;
         self.sockets.take_bound(descriptor.inode);
         let listening = Listening {
@@ -196,6 +224,7 @@ impl Supervisor {
             made: VecDeque::new(),
             backlog,
             waiting: VecDeque::new(),
+            user: descriptor.user,
         };
         self.add(
             &theirs,
@@ -210,6 +239,13 @@ impl Supervisor {
 
     fn connect(&mut self, call: &Call) -> io::Result<Answer> {
         let to = read_address(&self.calls, call, call.args[1], call.args[2])?;
+        if let Some(number) = self.shared_datagrams(call) {
+            self.connect_datagrams(number, to)?;
+            return Ok(Answer::Value(0));
+        }
+        if let Some(answer) = self.connect_passed(call, to)? {
+            return Ok(answer);
+        }
         // What is this host's own stays the kernel's; and so does what ends a connection of datagrams.
         let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
             return Ok(Answer::Pass);
@@ -222,7 +258,7 @@ impl Supervisor {
             return self.connect_again(call, key, descriptor.nonblocking);
         }
         let Some(family) = descriptor.tcp_family() else {
-            return Ok(Answer::Pass);
+            return self.connect_kernels_datagrams(call, descriptor, to);
         };
         let bound = self.sockets.bound(descriptor.inode);
         let from = bound.and_then(|bound| {
@@ -247,7 +283,7 @@ impl Supervisor {
                 false => Ok(Answer::Later),
             };
         }
-        let (theirs, ours) = pair(descriptor.nonblocking)?;
+        let (theirs, ours) = pair(SocketType::STREAM, descriptor.nonblocking)?;
         let filled = match descriptor.nonblocking {
             true => fill(&theirs)?,
             false => 0,
@@ -283,6 +319,8 @@ impl Supervisor {
                 Ok(Answer::Later)
             }
             Kind::Flowing(_) => fails(libc::EISCONN),
+            // It was before.
+            Kind::Datagrams(_) => Ok(Answer::Value(0)),
             Kind::Listening(_) => fails(libc::EINVAL),
             Kind::Failed => Err(socket
                 .error
@@ -326,7 +364,7 @@ impl Supervisor {
             libc::SYS_accept4 => call.args[3] as i32,
             _ => 0,
         };
-        let (theirs, ours) = pair(flags & libc::SOCK_NONBLOCK != 0)?;
+        let (theirs, ours) = pair(SocketType::STREAM, flags & libc::SOCK_NONBLOCK != 0)?;
         copy_timeouts(&descriptor.fd, &theirs)?;
         let Some((_, peer)) = listening.made.front() else {
             return fails(libc::EAGAIN);
@@ -358,7 +396,7 @@ impl Supervisor {
         let (descriptor, key) = self.descriptor(call)?;
         let (address, family) = match key.map(|key| &self.sockets.all[key]) {
             Some(socket) if peer => {
-                let stands = matches!(socket.kind, Kind::Flowing(_));
+                let stands = matches!(socket.kind, Kind::Flowing(_) | Kind::Datagrams(_));
                 let peer = socket.peer.filter(|_| stands);
                 (peer.ok_or(ErrorKind::NotConnected)?, socket.family)
             }
@@ -406,7 +444,13 @@ impl Supervisor {
                 socket.error.take().map_or(0, |error| number(&error))
             }
             (libc::SOL_SOCKET, libc::SO_DOMAIN) => i32::from(socket.family.as_raw()),
-            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_TCP,
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => match socket.kind {
+                Kind::Datagrams(_) => libc::IPPROTO_UDP,
+                _ => libc::IPPROTO_TCP,
+            },
+            (libc::SOL_SOCKET, libc::SO_TYPE) if matches!(socket.kind, Kind::Datagrams(_)) => {
+                libc::SOCK_DGRAM
+            }
             (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => {
                 i32::from(matches!(socket.kind, Kind::Listening(_)))
             }
@@ -442,7 +486,7 @@ impl Supervisor {
         let stream = match &self.sockets.all[key].kind {
             Kind::Flowing(flow) => Some(&flow.stream),
             Kind::Connecting(connecting) => Some(&connecting.stream),
-            Kind::Listening(_) | Kind::Failed => None,
+            Kind::Listening(_) | Kind::Datagrams(_) | Kind::Failed => None,
         };
         match (call.args[1] as i32, call.args[2] as i32, stream) {
             (libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(stream)) => {
@@ -471,7 +515,7 @@ impl Supervisor {
 
     /// Puts the program's end in the place of the kernel's socket, also in epoll sets: some programs wait for a socket before they
     /// connect it.
-    fn put_in_place(
+    pub fn put_in_place(
         &self,
         call: &Call,
         descriptor: &Descriptor,

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! So every call that takes a descriptor works as the kernel does it, in every kind of program: static ones, threads, forks,
-//! descriptors passed on. The price is a copy and a wake-up for what passes. UDP, Unix sockets and connections to this host stay the
-//! kernel's.
+//! descriptors passed on. The price is a copy and a wake-up for what passes. UDP (but with --preload), Unix sockets and connections to
+//! this host stay the kernel's.
 //!
 //! | file | job |
 //! |---|---|
@@ -21,11 +21,13 @@
 //! | `sharing` | with --preload: sockets in memory that is shared with programs ([`exos_preload`]), what these ask for |
 //! | `target` | the caller: its memory, its descriptors |
 //! | `sockets` | the program's network sockets, by what a descriptor of theirs refers to |
+//! | `datagrams` | datagrams between a Unix socket and a socket of the stack's |
 //! | `flow` | bytes between a Unix socket and a connection |
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 mod calls;
+mod datagrams;
 mod flow;
 mod limits;
 mod options;

@@ -8,7 +8,7 @@ use exos_program::LinkArgs;
 ///
 /// The program needs no change, and neither do those that it starts: servers that fork, static programs, scripts. Its connections
 /// with other hosts come and go by the link; all else of it, and its connections with this host, stay the kernel's. UDP stays the
-/// kernel's too. The exit status is the program's.
+/// kernel's too, but with --preload. The exit status is the program's.
 ///
 /// Bytes pass through this process, a copy and a wake-up more each way. With --preload they go through memory that it shares with
 /// the programs, without system calls: for programs that use the C library as a shared one.

@@ -10,6 +10,7 @@ use exos_host::intercept::Call;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use slab::Slab;
 
+use crate::datagrams::DatagramFlow;
 use crate::flow::Flow;
 use crate::limits::BOUND_MAX;
 
@@ -42,6 +43,7 @@ pub(crate) enum Kind {
     Listening(Listening),
     Connecting(Connecting),
     Flowing(Flow),
+    Datagrams(DatagramFlow),
     /// It could not be connected.
     Failed,
 }
@@ -55,6 +57,8 @@ pub(crate) struct Listening {
     pub backlog: usize,
     /// Calls that wait for one.
     pub waiting: VecDeque<Call>,
+    /// Whose socket it is.
+    pub user: u32,
 }
 
 pub(crate) struct Connecting {
@@ -103,7 +107,7 @@ impl Sockets {
         match socket.kind {
             Kind::Listening(listening) => (listening.waiting.into(), libc::EINVAL),
             Kind::Connecting(connecting) => (connecting.waiting, libc::ECONNABORTED),
-            Kind::Flowing(_) | Kind::Failed => (Vec::new(), 0),
+            Kind::Flowing(_) | Kind::Datagrams(_) | Kind::Failed => (Vec::new(), 0),
         }
     }
 
@@ -127,6 +131,24 @@ impl Sockets {
         bound.map(|(_, to)| *to)
     }
 
+    /// The users of sockets that listen there.
+    pub fn listeners_at(&self, at: SocketAddr) -> impl Iterator<Item = u32> {
+        self.all
+            .iter()
+            .filter_map(move |(_, socket)| match &socket.kind {
+                Kind::Listening(listening) if socket.local == at => Some(listening.user),
+                _ => None,
+            })
+    }
+
+    /// The number of a socket for datagrams, if it is one; its inode is asked for if there are any.
+    pub fn of_datagrams(&self, inode: impl FnOnce() -> Option<u64>) -> Option<usize> {
+        let is_it = |socket: &Socket| matches!(socket.kind, Kind::Datagrams(_));
+        let has_any = self.all.iter().any(|(_, socket)| is_it(socket));
+        let key = self.find(if has_any { inode()? } else { return None })?;
+        is_it(&self.all[key]).then_some(key)
+    }
+
     /// Whether a socket has this port, or is to have it.
     pub fn has_port(&self, port: u16) -> bool {
         self.bound.iter().any(|(_, to)| to.port() == port)
@@ -143,9 +165,9 @@ impl Sockets {
 }
 
 /// A pair of Unix sockets: the program's, as it wants it, and ours.
-pub(crate) fn pair(nonblocking: bool) -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pair(kind: SocketType, nonblocking: bool) -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let (theirs, ours) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let (theirs, ours) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
     if !nonblocking {
         rustix::io::ioctl_fionbio(&theirs, false)?;
     }

@@ -119,6 +119,7 @@ impl Supervisor {
         let poll = Poll::new(&net)?;
         if let Some(sharing) = &sharing {
             sharing.hear(&poll)?;
+            sharing.name_interface(&net.with(|exos| exos.link().name().to_owned()))?;
         }
         poll.register_fd(calls.as_fd(), CALLS, Interest::READABLE, Trigger::Level)?;
         Ok(Self {
@@ -264,6 +265,7 @@ impl Supervisor {
             Kind::Listening(l) => self.poll.register(&l.listener, of_net, both, edge),
             Kind::Connecting(c) => self.poll.register(&c.stream, of_net, both, edge),
             Kind::Flowing(flow) => self.poll.register(&flow.stream, of_net, both, edge),
+            Kind::Datagrams(flow) => self.poll.register(&flow.socket, of_net, both, edge),
             Kind::Failed => Ok(()),
         }
     }
@@ -273,13 +275,18 @@ impl Supervisor {
         match self.sockets.all[key].kind {
             Kind::Listening(_) => self.turn_of_listener(key),
             Kind::Connecting(_) => self.turn_of_attempt(key),
-            Kind::Flowing(_) | Kind::Failed => {}
+            Kind::Flowing(_) | Kind::Datagrams(_) | Kind::Failed => {}
         }
         let socket = &mut self.sockets.all[key];
         let closed = match &mut socket.kind {
             Kind::Flowing(flow) => {
                 let goes = flow.turn(&socket.end, &mut self.buffer);
                 socket.error = socket.error.take().or(flow.error.take());
+                goes.is_ok_and(|goes| goes == Goes::Closed)
+            }
+            Kind::Datagrams(flow) => {
+                let goes = flow.turn(&socket.end, &mut self.buffer);
+                socket.error = flow.error.take().or(socket.error.take());
                 goes.is_ok_and(|goes| goes == Goes::Closed)
             }
             _ => is_hung_up(&socket.end).unwrap_or(false),

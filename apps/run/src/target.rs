@@ -7,13 +7,15 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use exos::inet::tcp::Info;
 use exos_host::intercept::{self, Call, Calls};
 use rustix::fs::{OFlags, fcntl_getfl, fstat};
-use rustix::net::{AddressFamily, SocketType, getsockname, sockopt};
+use rustix::net::{AddressFamily, Protocol, SocketType, getsockname, ipproto, sockopt};
 
 /// What a descriptor of the caller's refers to.
 pub(crate) struct Descriptor {
     pub fd: OwnedFd,
     /// The number that all copies of it share, in all processes.
     pub inode: u64,
+    /// Whose it is.
+    pub user: u32,
     pub nonblocking: bool,
 }
 
@@ -21,11 +23,12 @@ impl Descriptor {
     /// A copy of the caller's.
     pub fn of(call: &Call, number: i32) -> io::Result<Self> {
         let fd = intercept::descriptor(call.thread, number)?;
-        let inode = fstat(&fd)?.st_ino;
+        let is = fstat(&fd)?;
         let nonblocking = fcntl_getfl(&fd)?.contains(OFlags::NONBLOCK);
         Ok(Self {
             fd,
-            inode,
+            inode: is.st_ino,
+            user: is.st_uid,
             nonblocking,
         })
     }
@@ -40,11 +43,28 @@ impl Descriptor {
 
     /// A TCP socket of the kernel's: its family.
     pub fn tcp_family(&self) -> Option<AddressFamily> {
+        self.family_of(SocketType::STREAM, ipproto::TCP)
+    }
+
+    /// A UDP socket of the kernel's: its family.
+    pub fn udp_family(&self) -> Option<AddressFamily> {
+        self.family_of(SocketType::DGRAM, ipproto::UDP)
+    }
+
+    fn family_of(&self, kind: SocketType, protocol: Protocol) -> Option<AddressFamily> {
         let family = sockopt::socket_domain(&self.fd).ok()?;
         let is_ip = matches!(family, AddressFamily::INET | AddressFamily::INET6);
-        let is_stream = sockopt::socket_type(&self.fd).ok()? == SocketType::STREAM;
-        let tcp = sockopt::socket_protocol(&self.fd).ok()? == Some(rustix::net::ipproto::TCP);
-        (is_ip && is_stream && tcp).then_some(family)
+        let is_kind = sockopt::socket_type(&self.fd).ok()? == kind;
+        let is_protocol = sockopt::socket_protocol(&self.fd).ok()? == Some(protocol);
+        (is_ip && is_kind && is_protocol).then_some(family)
+    }
+
+    /// Another for the same.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            fd: self.fd.try_clone()?,
+            ..*self
+        })
     }
 }
 
@@ -70,7 +90,7 @@ pub(crate) fn read_address(
 }
 
 /// An address in the kernel's form (ip(7), ipv6(7)).
-fn decode(bytes: &[u8]) -> Option<SocketAddr> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
     let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
     match i32::from(family) {

@@ -15,14 +15,15 @@
 //! | file | job |
 //! |---|---|
 //! | `memory` | where everything lies: sockets, what waits for them, the descriptors of each process |
-//! | `ring` | bytes one way |
+//! | `ring` | bytes one way, or datagrams |
 //! | `bits` | sets of socket numbers that both sides change |
 //! | `system` | the C library's own calls, beneath the ones here |
 //! | `process` | this process: its descriptors, its part of the memory; forks |
 //! | `ask` | what the other side is asked for |
 //! | `wait` | waiting for one socket |
 //! | `stream` | bytes: what reading and writing calls come to |
-//! | `sockets` | accepting, addresses, options |
+//! | `datagrams`, `control`, `addresses` | datagrams, as above, what goes beside their bytes, and to whom |
+//! | `sockets`, `datagram_options` | accepting, addresses, options |
 //! | `epoll`, `set`, `poll`, `waker` | waiting for many |
 //! | `calls` | the functions that take the place of the C library's |
 
@@ -31,9 +32,17 @@ pub mod memory;
 pub mod ring;
 
 #[cfg(exos_preload)]
+mod addresses;
+#[cfg(exos_preload)]
 mod ask;
 #[cfg(exos_preload)]
 mod calls;
+#[cfg(exos_preload)]
+mod control;
+#[cfg(exos_preload)]
+mod datagram_options;
+#[cfg(exos_preload)]
+mod datagrams;
 #[cfg(exos_preload)]
 mod epoll;
 #[cfg(exos_preload)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering, fence};
 use crate::ask::ask;
 use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, SOCKETS, Shared, VARIABLE};
 use crate::memory::{Lock, Socket, state};
-use crate::{epoll, system};
+use crate::{datagrams, epoll, system};
 
 /// A process whose sockets are shared.
 pub struct Here {
@@ -344,6 +344,7 @@ extern "C" fn before_fork() {
     let Some(here) = here() else {
         return;
     };
+    datagrams::share_unused(here);
     epoll::hold();
     let Some(child) = here.shared.take_process(here.pid()) else {
         return here.child.store(NONE, Ordering::Relaxed);

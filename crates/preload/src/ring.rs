@@ -119,6 +119,38 @@ impl<'a> Ring<'a> {
         count
     }
 
+    /// Writes these stretches of memory one behind the other, which the reader sees at once; false where there is no room for all.
+    ///
+    /// # Safety
+    ///
+    /// They can be read.
+    pub(crate) unsafe fn push_whole(&self, parts: &[(*const u8, usize)]) -> bool {
+        let total = parts
+            .iter()
+            .fold(0_usize, |sum, (_, len)| sum.saturating_add(*len));
+        if self.room().1 == 0 || self.free() < total {
+            return false;
+        }
+        let tail = self.at.tail.load(Ordering::Relaxed);
+        let mut written = 0;
+        for &(from, len) in parts {
+            let mut done = 0;
+            while done < len {
+                let position = tail.wrapping_add(written as u32);
+                let (to, now) = self.piece(position, (len - done).min(self.size - written));
+                if now == 0 {
+                    break;
+                }
+                // SAFETY: there is room for these at `to`, which the reader does not look at before they are written; the caller's promise.
+                unsafe { to.copy_from_nonoverlapping(from.add(done), now) };
+                done += now;
+                written += now;
+            }
+        }
+        self.written(written);
+        true
+    }
+
     // The reader's side.
 
     /// Copies what is there to `into`, and leaves it; gives how many bytes.
@@ -131,8 +163,22 @@ impl<'a> Ring<'a> {
     ///
     /// `room` bytes at `into` can be written.
     pub(crate) unsafe fn peek_to(&self, into: *mut u8, room: usize) -> usize {
-        let head = self.at.head.load(Ordering::Relaxed);
-        let wanted = self.len().min(room);
+        // SAFETY: the caller's promise.
+        unsafe { self.peek_at(0, into, room) }
+    }
+
+    /// Copies what is there behind the first `skip` bytes.
+    ///
+    /// # Safety
+    ///
+    /// `room` bytes at `into` can be written.
+    pub(crate) unsafe fn peek_at(&self, skip: usize, into: *mut u8, room: usize) -> usize {
+        let head = self
+            .at
+            .head
+            .load(Ordering::Relaxed)
+            .wrapping_add(skip as u32);
+        let wanted = self.len().saturating_sub(skip).min(room);
         let mut count = 0;
         while count < wanted {
             let (from, now) = self.piece(head.wrapping_add(count as u32), wanted - count);

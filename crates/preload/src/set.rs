@@ -38,6 +38,9 @@ pub struct Set {
 /// What a socket is ready for, in epoll's bits.
 pub fn readiness(found: Found, wanted: u32) -> u32 {
     let socket = found.socket();
+    if found.is_datagrams() {
+        return found.datagram_readiness(wanted);
+    }
     if socket.is(LISTENS) {
         return match found.is_readable() {
             _ if !found.listens() => OUT | WRNORM | HUP,

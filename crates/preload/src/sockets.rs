@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::ask::ask;
 use crate::epoll;
-use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, NONBLOCK, REUSE};
+use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, NONBLOCK, REUSE, REUSE_PORT};
 use crate::memory::state::{HAS_MORE, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS};
 use crate::memory::{Address, Ask, RING};
 use crate::process::Found;
@@ -15,6 +15,9 @@ impl Found {
     /// Takes a connection (accept4(2)).
     pub fn accept(self, flags: i32) -> Result<(i32, Address), i32> {
         let socket = self.socket();
+        if self.is_datagrams() {
+            return Err(EOPNOTSUPP);
+        }
         let patience = Patience::new(self, 0, &socket.receive_timeout);
         loop {
             if !self.listens() {
@@ -69,6 +72,7 @@ impl Found {
                 self.here.submit(self.number);
                 Ok(())
             }
+            false if self.is_datagrams() => Err(EOPNOTSUPP),
             false => Err(EINVAL),
         }
     }
@@ -120,11 +124,15 @@ impl Found {
     ) -> Result<(), i32> {
         let socket = self.socket();
         let has = |option| i32::from(socket.has(option));
+        let of_datagrams = self
+            .is_datagrams()
+            .then(|| self.datagram_option((level, option)));
         let time = |limit: &AtomicU32| {
             let ms = i64::from(limit.load(Ordering::Relaxed));
             [ms / 1000, ms % 1000 * 1000]
         };
         let number = match (level, option) {
+            _ if let Some(Some(value)) = of_datagrams => value?,
             (SOL_SOCKET, SO_ERROR) => self.take_error().err().unwrap_or(0),
             (SOL_SOCKET, SO_TYPE) => SOCK_STREAM,
             (SOL_SOCKET, SO_DOMAIN) => match socket.has(IPV6) {
@@ -133,7 +141,8 @@ impl Found {
             },
             (SOL_SOCKET, SO_PROTOCOL) => IPPROTO_TCP,
             (SOL_SOCKET, SO_ACCEPTCONN) => i32::from(self.listens()),
-            (SOL_SOCKET, SO_REUSEADDR | SO_REUSEPORT) => has(REUSE),
+            (SOL_SOCKET, SO_REUSEADDR) => has(REUSE),
+            (SOL_SOCKET, SO_REUSEPORT) => has(REUSE_PORT),
             (SOL_SOCKET, SO_KEEPALIVE) => has(KEEPALIVE),
             (SOL_SOCKET, SO_SNDBUF | SO_RCVBUF) => RING as i32,
             (SOL_SOCKET, SO_LINGER) => {
@@ -176,8 +185,14 @@ impl Found {
             let bytes = value.get(at..at + 4).ok_or(EINVAL)?;
             Ok::<_, i32>(i32::from_ne_bytes(bytes.try_into().expect("four")))
         };
+        if self.is_datagrams()
+            && let Some(set) = self.set_datagram_option((level, option), value)
+        {
+            return set;
+        }
         match (level, option) {
-            (SOL_SOCKET, SO_REUSEADDR | SO_REUSEPORT) => socket.set_option(REUSE, number(0)? != 0),
+            (SOL_SOCKET, SO_REUSEADDR) => socket.set_option(REUSE, number(0)? != 0),
+            (SOL_SOCKET, SO_REUSEPORT) => socket.set_option(REUSE_PORT, number(0)? != 0),
             (SOL_SOCKET, SO_KEEPALIVE) => socket.set_option(KEEPALIVE, number(0)? != 0),
             (SOL_SOCKET, SO_LINGER) => {
                 socket.linger.store(number(4)? as u32, Ordering::Relaxed);
@@ -226,6 +241,7 @@ impl Found {
             _ if self.listens() => Err(EINVAL),
             _ if self.socket().is(LISTENS) => Ok(0),
             true => Ok(self.here.shared.outward(self.number).len()),
+            false if self.is_datagrams() => Ok(self.next_len()),
             false => Ok(self.here.shared.inward(self.number).len()),
         }
     }
@@ -252,12 +268,13 @@ impl Found {
     ///
     /// It is none of those: the error given.
     pub fn renew(self, fd: i32, otherwise: i32) -> Result<(), i32> {
-        const OPTIONS: [(i32, i32, usize); 6] = [
+        const OPTIONS: [(i32, i32, usize); 7] = [
             (SOL_SOCKET, SO_RCVTIMEO, 16),
             (SOL_SOCKET, SO_SNDTIMEO, 16),
             (SOL_SOCKET, SO_LINGER, 8),
             (SOL_SOCKET, SO_KEEPALIVE, 4),
             (SOL_SOCKET, SO_REUSEADDR, 4),
+            (SOL_SOCKET, SO_REUSEPORT, 4),
             (IPPROTO_TCP, TCP_NODELAY, 4),
         ];
         if !self.has_failed() || !self.here.is_here() {

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use crate::memory::RING;
 use crate::memory::state::{
-    FINISHED, HAS_MORE, LISTENS, NO_READS, NO_WRITES, OVER, STANDS, WANTS_ROOM,
+    DATAGRAMS, FINISHED, HAS_MORE, LISTENS, NO_READS, NO_WRITES, OVER, STANDS, WANTS_ROOM,
 };
+use crate::memory::{Address, RING};
 use crate::process::Found;
 use crate::system::{
     self, EAGAIN, EINVAL, ENOTCONN, EOPNOTSUPP, EPIPE, Iovec, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_OOB,
@@ -66,6 +66,11 @@ impl Found {
     ///
     /// They can be written.
     pub unsafe fn receive(self, into: &[Iovec], flags: i32) -> Result<usize, i32> {
+        if self.is_datagrams() {
+            // SAFETY: the caller's promise.
+            let came = unsafe { self.receive_datagram(into, flags)? };
+            return Ok(came.count(flags));
+        }
         let is_urgent = flags & MSG_OOB != 0;
         if self.socket().is(LISTENS) && (!is_urgent || self.listens()) {
             return Err(ENOTCONN);
@@ -164,8 +169,8 @@ impl Found {
         if self.check().is_err() || socket.is(OVER | NO_WRITES) || self.has_error() {
             return true;
         }
-        let has_room = || self.here.shared.outward(self.number).free() >= crate::memory::ROOM;
-        if !socket.is(STANDS) {
+        let has_room = || self.here.shared.outward(self.number).free() >= self.room_wanted();
+        if !socket.is(STANDS | DATAGRAMS) {
             return false;
         }
         if has_room() {
@@ -192,6 +197,10 @@ impl Found {
     ///
     /// They can be read.
     pub unsafe fn transmit(self, from: &[Iovec], flags: i32) -> Result<usize, i32> {
+        if self.is_datagrams() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.transmit_datagram(from, flags, None, Address::default()) };
+        }
         if flags & MSG_OOB != 0 {
             return Err(EOPNOTSUPP);
         }
@@ -285,6 +294,9 @@ impl Found {
         offset: Option<i64>,
         wanted: usize,
     ) -> Result<usize, i32> {
+        if self.is_datagrams() {
+            return Err(EINVAL);
+        }
         let (mut at, mut left) = (offset, wanted);
         self.fill(wanted, 0, |found| {
             let ring = found.here.shared.outward(found.number);

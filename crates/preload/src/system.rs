@@ -63,13 +63,14 @@ macro_rules! constants {
 
 constants! {
     EINTR = 4; EBADF = 9; EAGAIN = 11; EFAULT = 14; EINVAL = 22; ENOTTY = 25; EPIPE = 32; EEXIST = 17; ENOENT = 2; EDOM = 33;
-    ENOPROTOOPT = 92; EOPNOTSUPP = 95; EISCONN = 106; ENOTCONN = 107; EALREADY = 114; EINPROGRESS = 115; ECONNABORTED = 103;
-    SOL_SOCKET = 1; SO_REUSEADDR = 2; SO_TYPE = 3; SO_ERROR = 4; SO_SNDBUF = 7; SO_RCVBUF = 8; SO_KEEPALIVE = 9; SO_LINGER = 13;
+    ENOPROTOOPT = 92; EOPNOTSUPP = 95; EACCES = 13; EDESTADDRREQ = 89; EMSGSIZE = 90; EAFNOSUPPORT = 97; ENETUNREACH = 101; EISCONN = 106; ENOTCONN = 107; EALREADY = 114; EINPROGRESS = 115; ECONNABORTED = 103;
+    SOL_SOCKET = 1; SO_REUSEADDR = 2; SO_BROADCAST = 6; SO_SNDBUFFORCE = 32; SO_RCVBUFFORCE = 33; SO_TYPE = 3; SO_ERROR = 4; SO_SNDBUF = 7; SO_RCVBUF = 8; SO_KEEPALIVE = 9; SO_LINGER = 13;
     SO_REUSEPORT = 15; SO_RCVTIMEO = 20; SO_SNDTIMEO = 21; SO_ACCEPTCONN = 30; SO_PROTOCOL = 38; SO_DOMAIN = 39;
-    IPPROTO_IP = 0; IPPROTO_TCP = 6; IPPROTO_IPV6 = 41; TCP_NODELAY = 1; TCP_INFO = 11;
-    AF_INET = 2; AF_INET6 = 10; SOCK_STREAM = 1;
+    IPPROTO_IP = 0; IPPROTO_TCP = 6; IPPROTO_UDP = 17; IPPROTO_IPV6 = 41; IP_PKTINFO = 8; IPV6_V6ONLY = 26; IPV6_RECVPKTINFO = 49; IPV6_PKTINFO = 50;
+    UDP_SEGMENT = 103;  TCP_NODELAY = 1; TCP_INFO = 11;
+    AF_UNSPEC = 0; AF_INET = 2; AF_INET6 = 10; SOCK_STREAM = 1; SOCK_DGRAM = 2;
     MSG_OOB = 1; MSG_PEEK = 2; MSG_TRUNC = 0x20; MSG_DONTWAIT = 0x40; MSG_WAITALL = 0x100; MSG_NOSIGNAL = 0x4000;
-    MSG_ERRQUEUE = 0x2000;
+    MSG_ERRQUEUE = 0x2000; MSG_CTRUNC = 8; MSG_MORE = 0x8000; MSG_WAITFORONE = 0x10000;
     F_DUPFD = 0; F_GETFD = 1; FD_CLOEXEC = 1; F_GETFL = 3; F_SETFL = 4; O_RDWR = 2; F_DUPFD_CLOEXEC = 1030; O_NONBLOCK = 0o4000;
     O_CLOEXEC = 0o2_000_000;
     FIONREAD = 0x541b; FIONBIO = 0x5421; SIOCOUTQ = 0x5411;
@@ -91,7 +92,6 @@ unsafe extern "C" {
     pub fn eventfd(count: u32, flags: i32) -> i32;
     pub fn getpid() -> i32;
     pub fn raise(signal: i32) -> i32;
-    pub fn socket(family: i32, kind: i32, protocol: i32) -> i32;
     pub fn pthread_atfork(
         before: extern "C" fn(),
         parent: extern "C" fn(),
@@ -153,6 +153,7 @@ beneath! {
     sendmmsg(fd: i32, messages: *mut ManyMessage, count: u32, flags: i32) -> i32;
     sendfile64(out: i32, from: i32, offset: *mut i64, size: Size) -> Signed;
     splice(from: i32, from_offset: *mut i64, to: i32, to_offset: *mut i64, size: Size, flags: u32) -> Signed;
+    socket(family: i32, kind: i32, protocol: i32) -> i32;
     close(fd: i32) -> i32;
     close_range(first: u32, last: u32, flags: i32) -> i32;
     dup(fd: i32) -> i32;
@@ -184,9 +185,13 @@ beneath! {
 #[cfg(target_arch = "x86_64")]
 pub const SYS_CONNECT: i64 = 42;
 #[cfg(target_arch = "x86_64")]
+pub const SYS_BIND: i64 = 49;
+#[cfg(target_arch = "x86_64")]
 pub const SYS_LISTEN: i64 = 50;
 #[cfg(target_arch = "aarch64")]
 pub const SYS_CONNECT: i64 = 203;
+#[cfg(target_arch = "aarch64")]
+pub const SYS_BIND: i64 = 200;
 #[cfg(target_arch = "aarch64")]
 pub const SYS_LISTEN: i64 = 201;
 
@@ -198,6 +203,16 @@ pub const SYS_LISTEN: i64 = 201;
 pub unsafe fn marked(call: i64, fd: i32, second: usize, third: usize) -> i32 {
     // SAFETY: the caller's promise.
     unsafe { syscall(call, fd, second, third, crate::memory::MARKED) as i32 }
+}
+
+/// As above, of a shared socket for datagrams.
+///
+/// # Safety
+///
+/// As the call says.
+pub unsafe fn marked_datagrams(call: i64, fd: i32, second: usize, third: usize) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { syscall(call, fd, second, third, crate::memory::MARKED_DATAGRAMS) as i32 }
 }
 
 /// Sets `errno`.

@@ -10,15 +10,17 @@ use std::time::Instant;
 use exos::net::{Interest, Token, Trigger};
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{Ask, PROCESSES, options, state};
-use rustix::net::Shutdown;
+use rustix::net::{Shutdown, SocketType};
 
+use super::datagrams::Datagrams;
 use super::socket::{Entry, Flowing, Kind};
 use super::{EXEC_TIMES, MARKED_COUNT, PROCESS};
 use crate::calls::{Answer, fails};
+use crate::datagrams::DatagramFlow;
 use crate::flow::Flow;
 use crate::sockets::{self, Connecting, Listening, pair};
 use crate::supervise::Supervisor;
-use crate::target::{tcp_info, write};
+use crate::target::{Descriptor, tcp_info, write};
 
 impl Supervisor {
     /// A program asks us for something by way of the library.
@@ -65,6 +67,18 @@ impl Supervisor {
                 let info = stream.and_then(|stream| stream.info());
                 write(&self.calls, call, value, &tcp_info(info.as_ref()))?;
             }
+            Some(Ask::Datagrams) => {
+                let descriptor = Descriptor::of(call, fd)?;
+                let (Some(family), Some(part)) = (descriptor.udp_family(), self.part_asking(call))
+                else {
+                    return fails(libc::ENOPROTOOPT);
+                };
+                if descriptor.is_bound() {
+                    return fails(libc::EINVAL);
+                }
+                self.share_datagrams((call, part), descriptor, family)?;
+            }
+            Some(Ask::Port) => self.bind_for_use(fd as u32)?,
             None => return fails(libc::ENOPROTOOPT),
         }
         Ok(Answer::Value(0))
@@ -120,12 +134,44 @@ impl Supervisor {
             return self.calls.replace(call, fd, theirs.as_fd(), close_on_exec);
         }
         let nonblocking = sharing.memory.socket(number).has(options::NONBLOCK);
-        let (theirs, ours) = pair(nonblocking)?;
+        if let Kind::Datagrams(datagrams) = &entry.kind
+            && datagrams.socket.is_none()
+        {
+            // It was not used: it is what it was before.
+            let before = datagrams.before.fd.try_clone()?;
+            rustix::io::ioctl_fionbio(&before, nonblocking)?;
+            self.calls
+                .replace(call, fd, before.as_fd(), close_on_exec)?;
+            entry.kind = Kind::Unshared(before);
+            sharing.memory.socket(number).add(state::UNSHARED);
+            sharing.tell_of(number, [true, true]);
+            sharing.memory.work().set(number);
+            return Ok(());
+        }
+        let is_datagrams = matches!(entry.kind, Kind::Datagrams(_));
+        if is_datagrams {
+            // What was written goes first.
+            self.turn_of_shared(number);
+        }
+        let Some(Some(entry)) = self
+            .sharing
+            .as_mut()
+            .map(|s| &mut s.entries[number as usize])
+        else {
+            return Ok(());
+        };
+        let (theirs, ours) = match is_datagrams {
+            true => pair(SocketType::SEQPACKET, nonblocking)?,
+            false => pair(SocketType::STREAM, nonblocking)?,
+        };
         self.calls
             .replace(call, fd, theirs.as_fd(), close_on_exec)?;
         let kind = std::mem::replace(&mut entry.kind, Kind::Unshared(theirs.try_clone()?));
-        let (family, local, peer) = (entry.family, entry.local, entry.peer);
+        let (family, mut local, peer) = (entry.family, entry.local, entry.peer);
         // Who uses its rings from now on sees that first, and who does now has its lock.
+        let Some(sharing) = &self.sharing else {
+            return Ok(());
+        };
         let socket = sharing.memory.socket(number);
         socket.add(state::UNSHARED);
         for (bit, how) in [
@@ -136,11 +182,17 @@ impl Supervisor {
                 rustix::net::shutdown(&theirs, how)?;
             }
         }
-        let kind = self.unshared(number, kind)?;
+        let kind = self.unshared(number, kind, peer)?;
         if let Some(sharing) = &mut self.sharing {
             sharing.tell_of(number, [true, true]);
             // It may be that nobody of the library's refers to it.
             sharing.memory.work().set(number);
+        }
+        if is_datagrams
+            && local.ip().is_unspecified()
+            && let Some(source) = peer.and_then(|peer| self.source_for(peer.ip()))
+        {
+            local.set_ip(source);
         }
         let has_made = matches!(&kind, sockets::Kind::Listening(l) if !l.made.is_empty());
         let key = self.add(&theirs, ours, family, local, peer, kind)?;
@@ -152,17 +204,24 @@ impl Supervisor {
     }
 
     /// What a shared socket is, for one that goes by a Unix socket.
-    fn unshared(&mut self, number: u32, kind: Kind) -> io::Result<sockets::Kind> {
+    fn unshared(
+        &mut self,
+        number: u32,
+        kind: Kind,
+        peer: Option<SocketAddr>,
+    ) -> io::Result<sockets::Kind> {
         Ok(match kind {
-            Kind::Listening(listener, backlog) => {
-                self.poll.deregister(&listener)?;
+            Kind::Listening(listening) => {
+                self.poll.deregister(&listening.listener)?;
                 sockets::Kind::Listening(Listening {
-                    listener,
+                    listener: listening.listener,
                     made: self.unshared_waiting(number),
-                    backlog,
+                    backlog: listening.backlog,
                     waiting: VecDeque::new(),
+                    user: listening.user,
                 })
             }
+            Kind::Datagrams(datagrams) => self.unshared_datagrams(number, datagrams, peer)?,
             Kind::Connecting(stream, waiting) => {
                 self.poll.deregister(&stream)?;
                 let filled = 0;
@@ -178,6 +237,24 @@ impl Supervisor {
             },
             Kind::Failed | Kind::Unshared(_) => sockets::Kind::Failed,
         })
+    }
+
+    /// A socket for datagrams, with what has come and was not read.
+    fn unshared_datagrams(
+        &mut self,
+        number: u32,
+        mut datagrams: Datagrams,
+        peer: Option<SocketAddr>,
+    ) -> io::Result<sockets::Kind> {
+        let (Some(sharing), Some(socket)) = (&self.sharing, datagrams.socket.take()) else {
+            return Ok(sockets::Kind::Failed);
+        };
+        self.poll.deregister(&socket)?;
+        let shared = sharing.memory.socket(number);
+        let _still = sharing.memory.lock_soon(&shared.reads);
+        let unread = datagrams.unread(&sharing.memory, number);
+        let flow = DatagramFlow::with(socket, peer, unread);
+        Ok(sockets::Kind::Datagrams(flow))
     }
 
     /// The connections that wait in a listener's ring.

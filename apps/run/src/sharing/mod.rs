@@ -5,12 +5,14 @@
 //! millisecond, so that a program need not wake us for each call.
 
 mod asked;
+mod datagrams;
 mod gathering;
 mod socket;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{Ordering, fence};
@@ -25,9 +27,13 @@ use exos_preload::memory::{
     WATCHERS,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::pipe::{PipeFlags, pipe_with};
 
+pub(crate) use self::datagrams::has_room;
 use self::gathering::{GATHER, Gathering};
+pub(crate) use self::socket::Listening;
 use self::socket::{Entry, Kind};
 use crate::calls::{Answer, fails};
 
@@ -125,6 +131,15 @@ impl Sharing {
             preload.push(others);
         }
         command.env("LD_PRELOAD", preload);
+    }
+
+    /// Says by which interface of this host packets come; loopback stands for one that is elsewhere.
+    pub fn name_interface(&self, name: &str) -> io::Result<()> {
+        const LOOPBACK: u32 = 1;
+        let asked = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+        let index = name_to_index(&asked, name).unwrap_or(LOOPBACK);
+        self.memory.interface().store(index, Ordering::Relaxed);
+        Ok(())
     }
 
     pub fn hear(&self, poll: &Poll) -> io::Result<()> {
@@ -283,10 +298,15 @@ impl Supervisor {
 
     /// The part of the memory that the caller's process has, of a call that the library makes for it.
     pub fn part_of(&self, call: &Call) -> Option<u32> {
-        let sharing = self.sharing.as_ref()?;
-        if call.args[3] != MARKED || !sharing.has_room() {
-            return None;
+        match call.args[3] {
+            MARKED => self.part_asking(call),
+            _ => None,
         }
+    }
+
+    /// As above, of a call by which the library asks for something.
+    fn part_asking(&self, call: &Call) -> Option<u32> {
+        let sharing = self.sharing.as_ref().filter(|sharing| sharing.has_room())?;
         let pid = intercept::process_of(call.thread).ok()?;
         sharing.parts.get(&pid).map(|(part, _)| *part)
     }
@@ -314,6 +334,17 @@ impl Supervisor {
                 number => fails(number as i32),
             },
         })
+    }
+
+    /// The users of sockets that listen there.
+    pub fn listeners_at(&self, at: SocketAddr) -> impl Iterator<Item = u32> {
+        let entries = self.sharing.iter().flat_map(|sharing| &sharing.entries);
+        entries
+            .flatten()
+            .filter_map(move |entry| match &entry.kind {
+                Kind::Listening(listening) if entry.local == at => Some(listening.user),
+                _ => None,
+            })
     }
 
     /// Whether a shared socket has this port.

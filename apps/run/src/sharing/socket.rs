@@ -15,6 +15,7 @@ use exos_preload::memory::{Address, MARK, ROOM, Shared, options, state};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{AddressFamily, sockopt};
 
+use super::datagrams::Datagrams;
 use super::{SHARED, Sharing};
 use crate::calls::number as errno;
 use crate::limits::PIECE;
@@ -31,15 +32,23 @@ pub(crate) struct Entry {
 
 /// What it does.
 pub(crate) enum Kind {
-    /// With how many connections may wait in the ring.
-    Listening(TcpListener, usize),
+    Listening(Listening),
     /// With the calls that wait for it.
     Connecting(TcpStream, Vec<Call>),
     Flowing(Flowing),
+    Datagrams(Datagrams),
     /// It could not be connected, or is over.
     Failed,
     /// It goes by a Unix socket; this is the program's end, for other processes that have it.
     Unshared(OwnedFd),
+}
+
+pub(crate) struct Listening {
+    pub listener: TcpListener,
+    /// How many connections may wait in the ring.
+    pub backlog: usize,
+    /// Whose socket it is.
+    pub user: u32,
 }
 
 /// A connection whose bytes flow.
@@ -182,7 +191,7 @@ impl Entry {
         match &self.kind {
             Kind::Flowing(flowing) => Some(&flowing.stream),
             Kind::Connecting(stream, _) => Some(stream),
-            Kind::Listening(..) | Kind::Failed | Kind::Unshared(_) => None,
+            Kind::Listening(_) | Kind::Datagrams(_) | Kind::Failed | Kind::Unshared(_) => None,
         }
     }
 
@@ -201,7 +210,7 @@ impl Entry {
 }
 
 /// An address as programs have it.
-fn address_of(address: SocketAddr, family: AddressFamily) -> Address {
+pub(super) fn address_of(address: SocketAddr, family: AddressFamily) -> Address {
     let encoded = encode(address, family);
     let mut address = Address::default();
     address.bytes[..encoded.len()].copy_from_slice(&encoded);
@@ -240,7 +249,7 @@ impl Sharing {
 
 impl Supervisor {
     /// Has a socket of the kernel's be a shared one, under its number; gives the socket's.
-    fn share_socket(
+    pub(super) fn share_socket(
         &mut self,
         (call, part): (&Call, u32),
         descriptor: &Descriptor,
@@ -286,6 +295,12 @@ impl Supervisor {
             let seconds = u32::try_from(linger.as_secs()).unwrap_or(u32::MAX);
             socket.linger.store(seconds, Ordering::Relaxed);
         }
+        self.put_number((call, part), number)
+    }
+
+    /// Has a descriptor be a shared socket.
+    pub(super) fn put_number(&self, (call, part): (&Call, u32), number: u32) -> io::Result<()> {
+        let sharing = self.sharing.as_ref().expect("a part of it");
         let fd = call.args[0] as i32;
         let made = eventfd(MARK, EventfdFlags::CLOEXEC)?;
         let close_on_exec = intercept::closes_on_exec(call.thread, fd)?;
@@ -299,15 +314,14 @@ impl Supervisor {
         by: (&Call, u32),
         descriptor: &Descriptor,
         family: AddressFamily,
-        listener: TcpListener,
-        backlog: usize,
+        listening: Listening,
     ) -> io::Result<()> {
-        let local = listener.local_addr()?;
+        let local = listening.listener.local_addr()?;
         let entry = Entry {
             family,
             local,
             peer: None,
-            kind: Kind::Listening(listener, backlog),
+            kind: Kind::Listening(listening),
         };
         let number = self.share_socket(by, descriptor, entry, state::LISTENS)?;
         self.wait_for_shared(number)
@@ -340,7 +354,7 @@ impl Supervisor {
         self.wait_for_shared(number)
     }
 
-    fn wait_for_shared(&mut self, number: u32) -> io::Result<()> {
+    pub(super) fn wait_for_shared(&mut self, number: u32) -> io::Result<()> {
         let sharing = self.sharing.as_ref().expect("a socket of it");
         let token = Token(SHARED + number as usize);
         let (both, edge) = (Interest::BOTH, Trigger::Edge);
@@ -348,7 +362,11 @@ impl Supervisor {
             .as_ref()
             .map(|entry| &entry.kind)
         {
-            Some(Kind::Listening(listener, _)) => self.poll.register(listener, token, both, edge),
+            Some(Kind::Listening(l)) => self.poll.register(&l.listener, token, both, edge),
+            Some(Kind::Datagrams(datagrams)) => match &datagrams.socket {
+                Some(socket) => self.poll.register(socket, token, both, edge),
+                None => Ok(()),
+            },
             Some(Kind::Connecting(stream, _)) => self.poll.register(stream, token, both, edge),
             Some(Kind::Flowing(flowing)) => self.poll.register(&flowing.stream, token, both, edge),
             _ => Ok(()),
@@ -382,11 +400,23 @@ impl Supervisor {
                     sharing.tell_of(number, [reading || ends, writing]);
                 }
             }
+            Kind::Datagrams(datagrams) => {
+                let sent = datagrams.drain(&self.net, memory, number);
+                socket.clear(state::HAS_MORE);
+                let reading = datagrams.fill(memory, number, entry.family);
+                if sent.has_more {
+                    memory.work().set(number);
+                } else if socket.is_closed() {
+                    return self.close_shared(number);
+                }
+                let ends = socket.is(state::NO_READS | state::NO_WRITES);
+                sharing.tell_of(number, [reading || ends, sent.is_news || ends]);
+            }
             _ if socket.is_closed() => self.close_shared(number),
-            Kind::Listening(..) if socket.is(state::NO_READS) => {
+            Kind::Listening(_) if socket.is(state::NO_READS) => {
                 sharing.tell_of(number, [true, true]);
             }
-            Kind::Listening(..) => self.take_shared(number),
+            Kind::Listening(_) => self.take_shared(number),
             Kind::Connecting(..) => self.turn_of_shared_attempt(number),
             Kind::Failed | Kind::Unshared(_) => {}
         }
@@ -406,7 +436,7 @@ impl Supervisor {
             Kind::Flowing(flowing) if !unread.is_empty() => {
                 let _ = flowing.stream.set_linger(Some(Duration::ZERO));
             }
-            Kind::Listening(..) => {
+            Kind::Listening(_) => {
                 for waiting in unread.chunks_exact(4) {
                     let waiting = u32::from_ne_bytes(waiting.try_into().expect("four"));
                     let entry = sharing.entries.get(waiting as usize);
@@ -442,18 +472,19 @@ impl Supervisor {
             let Some(Some(entry)) = sharing.entries.get(number as usize) else {
                 break;
             };
-            let Kind::Listening(listener, backlog) = &entry.kind else {
+            let Kind::Listening(listening) = &entry.kind else {
                 break;
             };
+            let (listener, backlog) = (&listening.listener, listening.backlog);
             let (ring, socket) = (sharing.memory.inward(number), sharing.memory.socket(number));
             if !has_room {
                 sharing.stalled.push(number);
                 break;
             }
-            if ring.len() / 4 >= *backlog {
+            if ring.len() / 4 >= backlog {
                 socket.add(state::HAS_MORE);
                 fence(Ordering::SeqCst);
-                if ring.len() / 4 >= *backlog {
+                if ring.len() / 4 >= backlog {
                     break;
                 }
             }

@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use exos_buf::{Buffer, Slice};
-use exos_inet::udp::{Received, UdpHandle};
+use exos_inet::udp::{Received, Sharing, UdpHandle};
 
 use super::stack::{Inner, Net};
 use super::stream::some_time;
@@ -16,6 +16,15 @@ use super::table::{Datagrams, Waiters};
 use super::{claims, errors};
 use crate::clock;
 use crate::via::Protocol;
+
+/// How a socket for datagrams is bound.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct BindOptions {
+    /// Of all IPv6 addresses: not those of IPv4, too (`IPV6_V6ONLY`).
+    pub v6_only: bool,
+    /// Others may be bound to the same, if they share it in the same way.
+    pub sharing: Option<Sharing>,
+}
 
 /// A socket for datagrams, shaped as `std::net::UdpSocket`.
 pub struct UdpSocket(Rc<Socket>);
@@ -58,25 +67,32 @@ impl UdpSocket {
     pub fn bind(net: &Net, at: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = None;
         for at in at.to_socket_addrs()? {
-            let bound = net.borrow().bind(at);
-            match bound {
-                Ok((key, handle, local)) => {
-                    return Ok(Self(Rc::new(Socket {
-                        net: net.clone(),
-                        key,
-                        handle,
-                        local,
-                        peer: Cell::new(None),
-                        nonblocking: Cell::new(false),
-                        read_timeout: Cell::new(None),
-                    })));
-                }
+            match Self::bind_with(net, at, &BindOptions::default()) {
+                Ok(socket) => return Ok(socket),
                 Err(error) => last = Some(error),
             }
         }
         Err(last.unwrap_or_else(|| {
             io::Error::new(ErrorKind::InvalidInput, "there is no address to bind to")
         }))
+    }
+
+    /// Binds with these options.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`bind`](Self::bind).
+    pub fn bind_with(net: &Net, at: SocketAddr, options: &BindOptions) -> io::Result<Self> {
+        let (key, handle, local) = net.borrow().bind(at, options)?;
+        Ok(Self(Rc::new(Socket {
+            net: net.clone(),
+            key,
+            handle,
+            local,
+            peer: Cell::new(None),
+            nonblocking: Cell::new(false),
+            read_timeout: Cell::new(None),
+        })))
     }
 
     pub(super) fn key(&self) -> usize {
@@ -94,12 +110,24 @@ impl UdpSocket {
     ///
     /// There is no such address.
     pub fn connect(&self, to: impl ToSocketAddrs) -> io::Result<()> {
-        let to = one(to)?;
+        self.set_peer(Some(one(to)?))
+    }
+
+    /// Hears everybody again, after [`connect`](Self::connect).
+    ///
+    /// # Errors
+    ///
+    /// None; there to go with `connect`.
+    pub fn disconnect(&self) -> io::Result<()> {
+        self.set_peer(None)
+    }
+
+    fn set_peer(&self, peer: Option<SocketAddr>) -> io::Result<()> {
         let inner = &mut *self.0.net.borrow();
-        let connected = inner.exos.stack.udp.connect(self.0.handle, Some(to));
+        let connected = inner.exos.stack.udp.connect(self.0.handle, peer);
         connected.map_err(errors::of_udp)?;
-        inner.datagrams[self.0.key].connected = true;
-        self.0.peer.set(Some(to));
+        inner.datagrams[self.0.key].connected = peer.is_some();
+        self.0.peer.set(peer);
         Ok(())
     }
 
@@ -336,12 +364,16 @@ fn one(to: impl ToSocketAddrs) -> io::Result<SocketAddr> {
 
 impl Inner {
     /// Makes a socket; gives its number, the stack's, and where it is bound.
-    fn bind(&mut self, at: SocketAddr) -> io::Result<(usize, UdpHandle, SocketAddr)> {
-        // The stack's sockets on all addresses hear both families; those of one are told apart when they are read.
+    fn bind(
+        &mut self,
+        at: SocketAddr,
+        options: &BindOptions,
+    ) -> io::Result<(usize, UdpHandle, SocketAddr)> {
+        let is_both = at.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !options.v6_only;
         self.addresses_at(at.ip())?;
         let (lent, grants) = claims::port(&mut self.exos, Protocol::Udp, at.ip(), at.port())?;
         let udp = &mut self.exos.stack.udp;
-        let bound = udp.bind(Some(at.ip()), lent);
+        let bound = udp.bind_shared((!is_both).then_some(at.ip()), lent, options.sharing);
         let bound = bound.and_then(|handle| udp.local(handle).map(|(_, port)| (handle, port)));
         let (handle, port) = match bound {
             Ok(bound) => bound,
@@ -353,7 +385,6 @@ impl Inner {
         let local = SocketAddr::new(at.ip(), port);
         let key = self.datagrams.insert(Datagrams {
             handle,
-            local,
             connected: false,
             grants,
             waiters: Waiters::default(),
@@ -364,18 +395,11 @@ impl Inner {
 
     /// Whether a datagram is there, or an error; `None` where neither is.
     pub(super) fn next_datagram(&mut self, key: usize) -> Option<io::Result<()>> {
-        let socket = &self.datagrams[key];
-        let (handle, local) = (socket.handle, socket.local);
-        let udp = &mut self.exos.stack.udp;
-        let v4_alone = local.is_ipv4() && local.ip().is_unspecified();
-        while let Ok(Some(next)) = udp.peek(handle) {
-            if !v4_alone || next.from.is_ipv4() {
-                return Some(Ok(()));
-            }
-            // The stack's socket on all addresses hears both families.
-            let _ = udp.receive(handle);
+        let handle = self.datagrams[key].handle;
+        match self.exos.stack.udp.peek(handle) {
+            Ok(Some(_)) => Some(Ok(())),
+            _ => self.datagram_error(key).map(Err),
         }
-        self.datagram_error(key).map(Err)
     }
 
     /// What ICMP has said last, to a socket that is connected.

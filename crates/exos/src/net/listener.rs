@@ -11,7 +11,7 @@ use exos_inet::tcp::{ListenOptions, ListenerId, OpenError};
 
 use super::stack::{Inner, Net};
 use super::stream::TcpStream;
-use super::table::{Listener, Waiters};
+use super::table::{Listener, Place, Waiters};
 use super::{claims, errors};
 use crate::limits::{ACCEPT_QUEUE, PORT_TRIES};
 use crate::via::Protocol;
@@ -42,9 +42,36 @@ impl TcpListener {
     /// `AddrInUse`, `AddrNotAvailable` for an address that is not the stack's, `PermissionDenied` where a daemon's policy does not
     /// allow it.
     pub fn bind(net: &Net, at: impl ToSocketAddrs) -> io::Result<Self> {
+        Self::bind_first(at, |at| Self::bind_with(net, at, &ListenOptions::default()))
+    }
+
+    /// Listens as [`bind`](Self::bind) does, at an address and port that other listeners of this stack may listen at, too, if all of
+    /// them are bound by this (`SO_REUSEPORT`). A connection is one listener's, by a keyed hash of its four-tuple. What waits for one
+    /// that is dropped goes to the others; what waits for another stays there.
+    ///
+    /// ```no_run
+    /// # use exos::net::{Net, TcpListener};
+    /// # fn run(net: &Net) -> std::io::Result<()> {
+    /// let workers = [(); 4].map(|()| TcpListener::bind_shared(net, "0.0.0.0:80"));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`bind`](Self::bind); `AddrInUse` where the other does not share.
+    pub fn bind_shared(net: &Net, at: impl ToSocketAddrs) -> io::Result<Self> {
+        Self::bind_first(at, |at| {
+            Self::bind_shared_with(net, at, &ListenOptions::default())
+        })
+    }
+
+    fn bind_first(
+        at: impl ToSocketAddrs,
+        bind: impl Fn(SocketAddr) -> io::Result<Self>,
+    ) -> io::Result<Self> {
         let mut last = None;
         for at in at.to_socket_addrs()? {
-            match Self::bind_with(net, at, &ListenOptions::default()) {
+            match bind(at) {
                 Ok(listener) => return Ok(listener),
                 Err(error) => last = Some(error),
             }
@@ -60,14 +87,32 @@ impl TcpListener {
     ///
     /// As those of [`bind`](Self::bind).
     pub fn bind_with(net: &Net, at: SocketAddr, options: &ListenOptions) -> io::Result<Self> {
-        let inner = &mut *net.borrow();
-        let (key, local) = inner.listen(at, options)?;
-        Ok(Self(Rc::new(Socket {
+        let made = net.borrow().listen(at, options, false)?;
+        Ok(Self::of(net, made))
+    }
+
+    /// Listens with these options at what others may listen at ([`bind_shared`](Self::bind_shared)). What connections are, and how many
+    /// may be half open, the first of them says.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`bind_shared`](Self::bind_shared).
+    pub fn bind_shared_with(
+        net: &Net,
+        at: SocketAddr,
+        options: &ListenOptions,
+    ) -> io::Result<Self> {
+        let made = net.borrow().listen(at, options, true)?;
+        Ok(Self::of(net, made))
+    }
+
+    fn of(net: &Net, (key, local): (usize, SocketAddr)) -> Self {
+        Self(Rc::new(Socket {
             net: net.clone(),
             key,
             local,
             nonblocking: Cell::new(false),
-        })))
+        }))
     }
 
     pub(super) fn key(&self) -> usize {
@@ -178,7 +223,31 @@ impl Inner {
         &mut self,
         at: SocketAddr,
         options: &ListenOptions,
+        is_shared: bool,
     ) -> io::Result<(usize, SocketAddr)> {
+        let mut places = self.places.iter().filter(|_| is_shared);
+        let place = places.find(|(_, place)| place.is_shared && place.at == at);
+        let place = match place.map(|(key, _)| key) {
+            Some(place) => place,
+            None => self.make_place(at, options, is_shared)?,
+        };
+        let key = self.listeners.insert(Listener {
+            place,
+            made: VecDeque::new(),
+            backlog: options.backlog.min(ACCEPT_QUEUE),
+            waiters: Waiters::default(),
+        });
+        self.places[place].members.push(key);
+        Ok((key, self.places[place].at))
+    }
+
+    /// Has the stack listen.
+    fn make_place(
+        &mut self,
+        at: SocketAddr,
+        options: &ListenOptions,
+        is_shared: bool,
+    ) -> io::Result<usize> {
         let addresses = self.addresses_at(at.ip())?;
         let (lent, grants) = claims::port(&mut self.exos, Protocol::Tcp, at.ip(), at.port())?;
         let (ids, port) = match self.listen_at(&addresses, lent, options) {
@@ -188,16 +257,16 @@ impl Inner {
                 return Err(errors::of_open(error));
             }
         };
-        let local = SocketAddr::new(at.ip(), port);
-        let key = self.listeners.insert(Listener {
+        let place = self.places.insert(Place {
+            at: SocketAddr::new(at.ip(), port),
+            is_shared,
             ids: ids.clone(),
-            made: VecDeque::new(),
-            backlog: options.backlog.min(ACCEPT_QUEUE),
             grants,
-            waiters: Waiters::default(),
+            members: Vec::new(),
         });
-        self.by_listener.extend(ids.into_iter().map(|id| (id, key)));
-        Ok((key, local))
+        let of_place = ids.into_iter().map(|id| (id, place));
+        self.by_listener.extend(of_place);
+        Ok(place)
     }
 
     fn close_listener(&mut self, key: usize) {
@@ -207,14 +276,23 @@ impl Inner {
         if let Some(watch) = listener.waiters.watch {
             self.watches.remove(watch);
         }
-        for id in listener.ids {
-            self.by_listener.remove(&id);
-            self.exos.stack.tcp.close_listener(id);
+        let place = listener.place;
+        let members = &mut self.places[place].members;
+        members.retain(|member| *member != key);
+        let others_take = !members.is_empty();
+        if !others_take {
+            let place = self.places.remove(place);
+            for id in place.ids {
+                self.by_listener.remove(&id);
+                self.exos.stack.tcp.close_listener(id);
+            }
+            claims::give_back(&mut self.exos, &place.grants);
         }
         for made in listener.made {
-            self.release(made.key, true);
+            if !others_take || !self.offer(place, made) {
+                self.release(made.key, true);
+            }
         }
-        claims::give_back(&mut self.exos, &listener.grants);
     }
 
     /// Listens at all of the addresses; 0 tries one port after the other.

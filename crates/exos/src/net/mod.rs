@@ -58,7 +58,7 @@ mod transfer;
 mod watches;
 
 pub use connect::{Connect, Lookup};
-pub use datagrams::UdpSocket;
+pub use datagrams::{BindOptions, UdpSocket};
 pub use listener::{Incoming, TcpListener};
 pub use names::Names;
 pub use poll::{Events, Poll};

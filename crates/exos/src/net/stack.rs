@@ -17,7 +17,7 @@ use slab::Slab;
 
 use super::claims::Claims;
 use super::errors;
-use super::table::{Connection, Datagrams, Listener, Made, Readiness, Waiters};
+use super::table::{Connection, Datagrams, Listener, Made, Place, Readiness, Waiters};
 use super::watches::Watches;
 use crate::attach::Attachment;
 use crate::limits::LINGER;
@@ -46,7 +46,9 @@ pub(super) struct Inner {
     pub exos: Exos,
     pub connections: Slab<Connection>,
     pub listeners: Slab<Listener>,
+    pub places: Slab<Place>,
     pub datagrams: Slab<Datagrams>,
+    /// The place that a listener of the stack's is of.
     pub by_listener: HashMap<ListenerId, usize>,
     pub by_handle: HashMap<UdpHandle, usize>,
     pub watches: Watches,
@@ -57,7 +59,7 @@ pub(super) struct Inner {
     driver: Option<Waker>,
     /// Connections that a full queue of a listener has cost.
     overflows: u64,
-    /// From which ports are drawn.
+    /// From which ports are drawn, and the key by which connections are spread over listeners.
     random: RandomState,
     ports_drawn: u64,
 }
@@ -78,6 +80,7 @@ impl Net {
             exos,
             connections: Slab::new(),
             listeners: Slab::new(),
+            places: Slab::new(),
             datagrams: Slab::new(),
             by_listener: HashMap::new(),
             by_handle: HashMap::new(),
@@ -287,24 +290,35 @@ impl Inner {
         let (id, tcp) = (event.connection, &mut self.exos.stack.tcp);
         let connection = tcp.connection(id)?;
         let (flow, listener) = (*connection.flow(), connection.listener());
-        let listener = listener.and_then(|id| self.by_listener.get(&id));
-        let listener = listener.map(|&key| &mut self.listeners[key]);
-        // One whose listener has been closed, or waits for too many, is reset.
-        let Some(listener) = listener.filter(|l| l.made.len() < l.backlog) else {
-            self.overflows += 1;
-            tcp.abort(id);
-            return None;
-        };
+        let place = listener.and_then(|id| self.by_listener.get(&id).copied());
         let key = self.connections.insert(Connection::new(id, true));
-        tcp.set_token(id, key as u64 + 1);
-        listener.made.push_back(Made { key, flow });
+        // One whose listener has been closed, or waits for too many, is reset.
+        if !place.is_some_and(|place| self.offer(place, Made { key, flow })) {
+            self.overflows += 1;
+            self.connections.remove(key);
+            self.exos.stack.tcp.abort(id);
+            return None;
+        }
+        self.exos.stack.tcp.set_token(id, key as u64 + 1);
+        Some(key)
+    }
+
+    /// Has a connection wait for the listener at a place that takes it; false where too many do.
+    pub fn offer(&mut self, place: usize, made: Made) -> bool {
+        let key = self.random.hash_one("listeners");
+        let listener = self.places[place].taker(&made.flow, key);
+        let listener = &mut self.listeners[listener];
+        if listener.made.len() >= listener.backlog {
+            return false;
+        }
+        listener.made.push_back(made);
         tell(
             &mut listener.waiters,
             READING,
             &mut self.woken,
             &mut self.watches,
         );
-        Some(key)
+        true
     }
 
     /// The program lets a connection go: what was written is delivered, unless something is unread, or the connection is still

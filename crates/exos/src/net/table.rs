@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::task::Waker;
 
-use exos_inet::tcp::{ConnectionId, Flow, ListenerId, Reason, Tcp};
+use exos_inet::tcp::{ConnectionId, Flow, ListenerId, Reason, Share, Tcp};
 use exos_inet::udp::{UdpHandle, UdpTable};
 
 use super::errors;
@@ -206,17 +206,38 @@ pub(super) struct Made {
     pub flow: Flow,
 }
 
+/// An address and port that is listened at, by one listener or by several that share it.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// What it was asked for, and the port.
+    pub at: SocketAddr,
+    pub is_shared: bool,
+    /// Those of the stack: one for each address, or one for all.
+    pub ids: Vec<ListenerId>,
+    /// What the daemon lends for it.
+    pub grants: Vec<GrantId>,
+    /// The listeners; never none.
+    pub members: Vec<usize>,
+}
+
+impl Place {
+    /// The listener that takes a connection, by a keyed hash of its four-tuple.
+    pub fn taker(&self, flow: &Flow, key: u64) -> usize {
+        let of = self.members.len() as u32;
+        let share = Share { index: 0, of, key };
+        self.members[share.index_of(flow.local(), flow.remote()) as usize]
+    }
+}
+
 /// A listener, and the connections that wait to be accepted.
 #[derive(Debug)]
 pub(super) struct Listener {
-    /// One for each address, or one for all.
-    pub ids: Vec<ListenerId>,
+    /// Where it listens, by its number.
+    pub place: usize,
     /// Connections that were made and not yet accepted.
     pub made: VecDeque<Made>,
     /// How many these may be.
     pub backlog: usize,
-    /// What the daemon lends for it.
-    pub grants: Vec<GrantId>,
     pub waiters: Waiters,
 }
 
@@ -233,7 +254,6 @@ impl Listener {
 #[derive(Debug)]
 pub(super) struct Datagrams {
     pub handle: UdpHandle,
-    pub local: SocketAddr,
     /// It hears one peer alone, and what ICMP says of it (RFC 1122 §4.1.3.3, as the kernel does it).
     pub connected: bool,
     pub grants: Vec<GrantId>,

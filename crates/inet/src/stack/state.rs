@@ -238,6 +238,12 @@ impl Stack {
         self.control.extend(frames);
     }
 
+    /// Frames of datagrams that can wait to leave before [`poll_transmit`](Self::poll_transmit) takes some; of more, some are
+    /// dropped.
+    pub fn datagram_room(&self) -> usize {
+        CONTROL_FRAMES_MAX.saturating_sub(self.control.len())
+    }
+
     pub(super) fn queue_frame(&mut self, frame: Vec<u8>) {
         if self.control.len() < CONTROL_FRAMES_MAX {
             self.control.push_back(frame);

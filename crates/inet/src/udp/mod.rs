@@ -5,8 +5,9 @@
 //! send with [`UdpTable::send`], which gives back a description that the stack turns into packets.
 //! Nothing is buffered on the way out.
 //!
-//! Rules: a socket is bound to one address or to any, and to one port; two sockets may not share
-//! both, and "any" shares with every address. A connected socket hears its remote only. The most
+//! Rules: a socket is bound to one address, to all of a family, or to any, and to one port; two
+//! sockets may not share both unless they say so ([`Sharing`]), and "all" and "any" share with every address. A connected socket
+//! hears its remote only. The most
 //! specific socket gets a datagram; group traffic goes to every socket that fits. Receive queues
 //! are bounded in bytes and drop the newest, by name.
 //!
@@ -17,5 +18,5 @@
 mod socket;
 mod table;
 
-pub use socket::Received;
+pub use socket::{Received, Sharing};
 pub use table::{Delivered, Outgoing, UdpCounters, UdpDrop, UdpError, UdpHandle, UdpTable, parse};

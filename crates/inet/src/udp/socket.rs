@@ -19,10 +19,22 @@ pub struct Received {
     pub payload: Vec<u8>,
 }
 
+/// How sockets that are bound to one address and port share what comes for it. All of them are bound so, or there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// The one that was bound last gets it (`SO_REUSEADDR`).
+    Last,
+    /// Each gets the datagrams of some flows, by a keyed hash (`SO_REUSEPORT`).
+    Spread,
+}
+
 #[derive(Debug)]
 pub(super) struct Socket {
+    /// An address, all of its family (unspecified), or all of both.
     pub local: Option<IpAddr>,
     pub port: u16,
+    /// With others that are bound as it is.
+    pub sharing: Option<Sharing>,
     pub remote: Option<SocketAddr>,
     waiting: VecDeque<Received>,
     queued: usize,
@@ -35,10 +47,11 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub fn new(local: Option<IpAddr>, port: u16) -> Self {
+    pub fn new(local: Option<IpAddr>, port: u16, sharing: Option<Sharing>) -> Self {
         Self {
             local,
             port,
+            sharing,
             remote: None,
             waiting: VecDeque::new(),
             queued: 0,
@@ -51,18 +64,22 @@ impl Socket {
     /// How well the socket fits; `None`: not at all. More is better.
     pub fn fit(&self, from: SocketAddr, to: IpAddr) -> Option<u8> {
         let local = match self.local {
-            Some(local) if local != to => return None,
-            local => u8::from(local.is_some()),
+            None => 0,
+            Some(all) if all.is_unspecified() && all.is_ipv4() == to.is_ipv4() => 1,
+            Some(local) if local == to => 2,
+            Some(_) => return None,
         };
         match self.remote {
             Some(remote) if remote != from => None,
-            remote => Some(local + 2 * u8::from(remote.is_some())),
+            remote => Some(local + 3 * u8::from(remote.is_some())),
         }
     }
 
     /// Hear `remote` alone from now on; what waits from others is dropped.
     pub fn connect(&mut self, remote: Option<SocketAddr>) {
         self.remote = remote;
+        // What was said of another is of no interest any more.
+        self.error.take_if(|(of, _)| Some(*of) != remote);
         if let Some(remote) = remote {
             self.waiting.retain(|r| r.from == remote);
             self.queued = self.waiting.iter().map(cost_of).sum();

@@ -4,7 +4,8 @@ use crate::icmp::{ErrorKind, IcmpError};
 use crate::limits::{EPHEMERAL_FIRST, UDP_SOCKETS_MAX};
 use crate::route::Delivery;
 use crate::siphash::Random;
-use crate::udp::socket::{Received, Socket};
+use crate::tcp::Share;
+use crate::udp::socket::{Received, Sharing, Socket};
 use exos_buf::Slice;
 use exos_wire::checksum::Sum;
 use exos_wire::protocol;
@@ -64,7 +65,7 @@ pub enum UdpError {
         max: usize,
     },
     /// The destination cannot be sent to: port zero, no address, or of another family than the
-    /// socket.
+    /// socket's address.
     BadDestination(SocketAddr),
 }
 
@@ -153,18 +154,22 @@ pub struct UdpTable {
     /// Sockets with news for the program, each at most once.
     readable: VecDeque<UdpHandle>,
     random: Random,
+    /// Of the hash by which datagrams are spread.
+    key: u64,
     counters: UdpCounters,
 }
 
 impl UdpTable {
     /// No sockets. The seed decides which dynamic ports are given out (RFC 6056).
     pub fn new(seed: u64) -> UdpTable {
+        let mut random = Random::new(seed);
         UdpTable {
+            key: random.next_u64(),
             slots: Vec::new(),
             free: Vec::new(),
             ports: BTreeMap::new(),
             readable: VecDeque::new(),
-            random: Random::new(seed),
+            random,
             counters: UdpCounters::default(),
         }
     }
@@ -174,21 +179,27 @@ impl UdpTable {
         self.counters
     }
 
-    /// Bind a socket to `local`, or to every address of both families; port 0 asks for a dynamic
-    /// one.
+    /// Bind a socket to `local`, which is an address, every address of a family (`0.0.0.0`, `::`), or
+    /// every address (`None`); port 0 asks for a dynamic one.
     pub fn bind(&mut self, local: Option<IpAddr>, port: u16) -> Result<UdpHandle, UdpError> {
-        let local = local.filter(|ip| !ip.is_unspecified());
-        let port = if port == 0 {
-            self.free_port(local)?
-        } else {
-            port
-        };
-        if self.is_taken(local, port) {
+        self.bind_shared(local, port, None)
+    }
+
+    /// Bind a socket as [`bind`](Self::bind) does, beside others that are bound to the same and share it
+    /// in the same way.
+    pub fn bind_shared(
+        &mut self,
+        local: Option<IpAddr>,
+        port: u16,
+        sharing: Option<Sharing>,
+    ) -> Result<UdpHandle, UdpError> {
+        let port = if port == 0 { self.free_port()? } else { port };
+        if self.is_taken(local, port, sharing) {
             return Err(UdpError::PortTaken(port));
         }
         let slot = self.free_slot()?;
         let entry = &mut self.slots[slot as usize];
-        entry.socket = Some(Socket::new(local, port));
+        entry.socket = Some(Socket::new(local, port, sharing));
         self.ports.entry(port).or_default().push(slot);
         Ok(UdpHandle {
             slot,
@@ -196,8 +207,7 @@ impl UdpTable {
         })
     }
 
-    /// Hear and send to `remote` alone from now on; `None` takes that back. What waits from others
-    /// is dropped.
+    /// Hear `remote` alone from now on; `None` takes that back. What waits from others is dropped.
     pub fn connect(
         &mut self,
         handle: UdpHandle,
@@ -223,7 +233,7 @@ impl UdpTable {
         Ok(())
     }
 
-    /// The address (`None`: any) and port that a socket is bound to.
+    /// The address ([`bind`](Self::bind)) and port that a socket is bound to.
     pub fn local(&self, handle: UdpHandle) -> Result<(Option<IpAddr>, u16), UdpError> {
         self.socket(handle).map(|s| (s.local, s.port))
     }
@@ -256,7 +266,9 @@ impl UdpTable {
             fits.extend(socket.fit(from, to).map(|fit| (fit, slot)));
         }
         if how == Delivery::Unicast {
-            fits = fits.into_iter().max().into_iter().collect();
+            let best = fits.iter().map(|(fit, _)| *fit).max();
+            fits.retain(|(fit, _)| Some(*fit) == best);
+            fits = self.taker(&fits, from, to).into_iter().collect();
         }
         self.push_to(&fits, from, to.ip(), payload)
     }
@@ -290,10 +302,11 @@ impl UdpTable {
         payload: Slice,
     ) -> Result<Outgoing, UdpError> {
         let socket = self.socket(handle)?;
-        let src = socket.local.or(from.filter(|ip| !ip.is_multicast()));
-        let other_family = src.is_some_and(|src| src.is_ipv4() != dst.is_ipv4());
-        let other_remote = socket.remote.is_some_and(|remote| remote != dst);
-        if dst.port() == 0 || dst.ip().is_unspecified() || other_family || other_remote {
+        let other_family = |ip: IpAddr| ip.is_ipv4() != dst.is_ipv4();
+        let one = socket.local.filter(|local| !local.is_unspecified());
+        let src = one.or(from.filter(|ip| !ip.is_multicast()));
+        let is_other = src.or(socket.local).is_some_and(other_family);
+        if dst.port() == 0 || dst.ip().is_unspecified() || is_other {
             return Err(UdpError::BadDestination(dst));
         }
         // The 16-bit lengths of UDP, and in IPv4 of the packet with its header too.
@@ -354,6 +367,23 @@ impl UdpTable {
         self.socket(handle).is_ok_and(|s| s.error.is_some())
     }
 
+    /// Of sockets that fit as well, in the order in which they were bound, the one that gets a datagram.
+    fn taker(&self, fits: &[(u8, u32)], from: SocketAddr, to: SocketAddr) -> Option<(u8, u32)> {
+        let (first, of) = (fits.first()?, fits.len() as u32);
+        let socket = self.slots[first.1 as usize].socket.as_ref();
+        let is_spread = socket.is_some_and(|socket| socket.sharing == Some(Sharing::Spread));
+        let index = match is_spread && of > 1 {
+            true => Share {
+                index: 0,
+                of,
+                key: self.key,
+            }
+            .index_of(to, from),
+            false => of - 1,
+        };
+        fits.get(index as usize).copied()
+    }
+
     fn push_to(
         &mut self,
         fits: &[(u8, u32)],
@@ -403,11 +433,17 @@ impl UdpTable {
         slot.and_then(|s| s.socket.as_mut()).ok_or(UdpError::Closed)
     }
 
-    fn is_taken(&self, local: Option<IpAddr>, port: u16) -> bool {
+    fn is_taken(&self, local: Option<IpAddr>, port: u16, sharing: Option<Sharing>) -> bool {
         let bound = self.ports.get(&port).into_iter().flatten();
+        let overlaps = |other: Option<IpAddr>| match (local, other) {
+            (None, Some(all)) | (Some(all), None) => all.is_unspecified(),
+            (local, other) => local == other,
+        };
         bound
             .map(|&slot| &self.slots[slot as usize])
-            .any(|s| s.socket.as_ref().is_some_and(|s| s.local == local))
+            .filter_map(|s| s.socket.as_ref())
+            .filter(|s| sharing.is_none() || s.sharing != sharing)
+            .any(|s| overlaps(s.local))
     }
 
     fn free_slot(&mut self) -> Result<u32, UdpError> {
@@ -421,13 +457,13 @@ impl UdpTable {
         Ok(self.slots.len() as u32 - 1)
     }
 
-    /// RFC 6056 §3.3.1: begin anywhere, take the next that nobody has.
-    fn free_port(&mut self, local: Option<IpAddr>) -> Result<u16, UdpError> {
+    /// RFC 6056 §3.3.1: begin anywhere, take the next that nobody has, at any address.
+    fn free_port(&mut self) -> Result<u16, UdpError> {
         let span = u32::from(u16::MAX - EPHEMERAL_FIRST) + 1;
         let start = self.random.next_u64() as u32 % span;
         (0..span)
             .map(|i| EPHEMERAL_FIRST + ((start + i) % span) as u16)
-            .find(|&port| !self.is_taken(local, port))
+            .find(|port| !self.ports.contains_key(port))
             .ok_or(UdpError::NoPortLeft)
     }
 }

@@ -77,6 +77,7 @@ fn copied(from: i32, made: i32) -> i32 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dup(fd: i32) -> i32 {
+    datagrams::share_made(fd);
     // SAFETY: as above.
     copied(fd, unsafe { system::dup(fd) })
 }
@@ -105,6 +106,7 @@ fn put_at(fd: i32, to: i32, put: impl FnOnce() -> i32) -> i32 {
         set_errno(EBADF);
         return -1;
     }
+    datagrams::share_made(fd);
     if let Some(found) = find(fd)
         && !found.here.is_here()
     {
@@ -138,6 +140,9 @@ unsafe extern "C" fn fcntl64(fd: i32, what: i32, argument: usize) -> i32 {
             _ => {}
         }
     }
+    if what == F_DUPFD || what == F_DUPFD_CLOEXEC {
+        datagrams::share_made(fd);
+    }
     // SAFETY: as above.
     let result = unsafe { system::fcntl64(fd, what, argument) };
     match what {
@@ -152,6 +157,9 @@ unsafe extern "C" fn fcntl(fd: i32, what: i32, argument: usize) -> i32 {
     unsafe { fcntl64(fd, what, argument) }
 }
 
+/// Requests of that kind, from SIOCADDRT on to the last of a network device.
+const INTERFACES: std::ops::RangeInclusive<i32> = 0x890b..=0x89ff;
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i32 {
     let Some(found) = find(fd) else {
@@ -160,6 +168,7 @@ unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i32 {
     };
     let at: *mut i32 = std::ptr::with_exposed_provenance_mut(argument);
     match what as i32 {
+        request if INTERFACES.contains(&request) => of_interfaces(what, argument),
         FIONREAD | SIOCOUTQ => {
             let waiting = found.waiting(what as i32 == SIOCOUTQ);
             // SAFETY: as above.
@@ -172,6 +181,22 @@ unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i32 {
             0
         }
         _ => done(Err(ENOTTY)),
+    }
+}
+
+/// What is asked of interfaces by way of any socket (netdevice(7)): a socket of the kernel's tells it.
+fn of_interfaces(what: u64, argument: usize) -> i32 {
+    // SAFETY: as above; the descriptor is our own.
+    unsafe {
+        let asked = system::socket(AF_INET, SOCK_DGRAM | O_CLOEXEC, 0);
+        if asked < 0 {
+            return -1;
+        }
+        let result = system::ioctl(asked, what, argument);
+        let number = errno();
+        system::close(asked);
+        set_errno(number);
+        result
     }
 }
 

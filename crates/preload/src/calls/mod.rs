@@ -29,7 +29,7 @@ use crate::memory::options::{NONBLOCK, UNHEARD};
 use crate::process::{AGAIN, Found, Here, find, here, unshare_fd};
 use crate::sockets::put_address;
 use crate::system::*;
-use crate::{epoll, poll, system};
+use crate::{addresses, control, datagrams, epoll, poll, system};
 
 /// The stretches of memory of a vectored call.
 unsafe fn parts<'a>(iov: *const Iovec, count: usize) -> Result<&'a [Iovec], i32> {

@@ -1,5 +1,8 @@
 //! Calls that read (read(2), recv(2)).
 
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
 use super::*;
 
 #[unsafe(no_mangle)]
@@ -63,7 +66,12 @@ unsafe extern "C" fn recvfrom(
     unsafe {
         on_shared!(
             fd,
-            found => {
+            found => if found.is_datagrams() {
+                found.receive_datagram(&one(to, size), flags).map(|came| {
+                    put_address(came.from, name, name_len);
+                    came.count(flags)
+                })
+            } else {
                 if !name_len.is_null() {
                     *name_len = 0;
                 }
@@ -97,11 +105,15 @@ unsafe extern "C" fn recvmsg(fd: i32, message: *mut Message, flags: i32) -> Sign
             found => {
                 let message = &mut *message;
                 let parts = parts(message.iov, message.iov_len);
-                let got = parts.and_then(|parts| found.receive(parts, flags));
-                if got.is_ok() {
-                    (message.name_len, message.control_len, message.flags) = (0, 0, 0);
+                if found.is_datagrams() {
+                    parts.and_then(|parts| found.receive_message(message, parts, flags))
+                } else {
+                    let got = parts.and_then(|parts| found.receive(parts, flags));
+                    if got.is_ok() {
+                        (message.name_len, message.control_len, message.flags) = (0, 0, 0);
+                    }
+                    got
                 }
-                got
             },
             else system::recvmsg(fd, message, flags)
         )
@@ -118,8 +130,11 @@ unsafe extern "C" fn recvmmsg(
 ) -> i32 {
     // SAFETY: as above.
     unsafe {
-        if find(fd).is_none() {
+        let Some(found) = find(fd) else {
             return system::recvmmsg(fd, messages, count, flags, timeout);
+        };
+        if found.is_datagrams() {
+            return many_datagrams(fd, messages, count, flags, timeout);
         }
         for n in 0..count {
             let one = &mut *messages.add(n as usize);
@@ -136,5 +151,51 @@ unsafe extern "C" fn recvmmsg(
             }
         }
         count as i32
+    }
+}
+
+/// recvmmsg(2) of datagrams: as the kernel does it, the time limit is looked at behind each of them.
+unsafe fn many_datagrams(
+    fd: i32,
+    messages: *mut ManyMessage,
+    count: u32,
+    flags: i32,
+    timeout: *mut Timespec,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        let until = epoll::until(waiting::time(timeout));
+        let mut got = 0;
+        while got < count {
+            let one = &mut *messages.add(got as usize);
+            let at_once = got > 0 && flags & MSG_WAITFORONE != 0;
+            let flags = flags & !MSG_WAITFORONE | if at_once { MSG_DONTWAIT } else { 0 };
+            match recvmsg(fd, &mut one.message, flags) {
+                len @ 0.. => one.len = len as u32,
+                _ if got == 0 => return -1,
+                _ => {
+                    // The next call hears of it.
+                    if ![EAGAIN, EINTR].contains(&errno())
+                        && let Some(found) = find(fd)
+                    {
+                        found
+                            .socket()
+                            .error
+                            .store(errno() as u32, Ordering::Release);
+                    }
+                    break;
+                }
+            }
+            got += 1;
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if let Some(left) = left {
+                (*timeout).seconds = left.as_secs() as i64;
+                (*timeout).nanoseconds = left.subsec_nanos().into();
+            }
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+        }
+        got as i32
     }
 }

@@ -1,6 +1,19 @@
 //! Calls that open sockets and ask of them (accept(2), connect(2), getsockopt(2)).
 
 use super::*;
+use crate::memory::state::HAS_PORT;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn socket(family: i32, kind: i32, protocol: i32) -> i32 {
+    const KIND: i32 = 0xf;
+    // SAFETY: always.
+    let made = unsafe { system::socket(family, kind, protocol) };
+    let is_ip = family == AF_INET || family == AF_INET6;
+    if is_ip && kind & KIND == SOCK_DGRAM && made >= 0 && here().is_some_and(Here::is_here) {
+        datagrams::made(made);
+    }
+    made
+}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn accept4(fd: i32, name: *mut u8, name_len: *mut u32, flags: i32) -> i32 {
@@ -45,6 +58,10 @@ unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
         set_errno(number);
         return result;
     };
+    if found.is_datagrams() {
+        // SAFETY: as above.
+        return unsafe { name_datagrams(found, SYS_CONNECT, fd, name, name_len) };
+    }
     let socket = found.socket();
     let result = if socket.is(STANDS) && !socket.is(OVER) && socket.has(UNHEARD) {
         socket.set_option(UNHEARD, false);
@@ -65,11 +82,36 @@ unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
-    if find(fd).is_some() {
-        return done(Err(EINVAL));
+    match (find(fd), here()) {
+        (Some(found), _) if found.is_datagrams() && !found.socket().is(HAS_PORT) => {
+            // SAFETY: as above.
+            unsafe { name_datagrams(found, SYS_BIND, fd, name, name_len) }
+        }
+        (Some(_), _) => done(Err(EINVAL)),
+        // SAFETY: as above.
+        (None, None) => unsafe { system::bind(fd, name, name_len) },
+        (None, Some(_)) => {
+            // SAFETY: as above; the kernel looks at the first three arguments.
+            let result = unsafe { system::marked(SYS_BIND, fd, name.addr(), name_len as usize) };
+            epoll::move_in(fd);
+            result
+        }
     }
+}
+
+/// Has a socket for datagrams be bound or connected by the other side.
+unsafe fn name_datagrams(found: Found, call: i64, fd: i32, name: *const u8, len: u32) -> i32 {
     // SAFETY: as above.
-    unsafe { system::bind(fd, name, name_len) }
+    unsafe {
+        match found.accepts(name, len, call == SYS_BIND) {
+            Ok(()) if found.stays_here(name, len) => {
+                unshare_fd(fd);
+                system::marked(call, fd, name.addr(), len as usize)
+            }
+            Ok(()) => system::marked_datagrams(call, fd, name.addr(), len as usize),
+            error => done(error),
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -90,9 +132,11 @@ unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn shutdown(fd: i32, how: i32) -> i32 {
+    datagrams::share_made(fd);
     match find(fd) {
         // SAFETY: as above.
         None => unsafe { system::shutdown(fd, how) },
+        Some(found) if found.is_datagrams() => done(found.shut_datagrams(how)),
         Some(found) => done(match found.shut(how) {
             Err(ENOTCONN) => found.stop_connecting(fd),
             shut => shut,

@@ -44,7 +44,7 @@ fn limit(ms: i32) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
-unsafe fn time(time: *const Timespec) -> Option<Duration> {
+pub unsafe fn time(time: *const Timespec) -> Option<Duration> {
     // SAFETY: as above.
     let time = unsafe { time.as_ref()? };
     let seconds = u64::try_from(time.seconds).unwrap_or(0);

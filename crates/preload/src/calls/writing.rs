@@ -1,6 +1,7 @@
 //! Calls that write (write(2), send(2), sendfile(2)).
 
 use super::*;
+use crate::memory::Address;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
@@ -20,7 +21,13 @@ unsafe extern "C" fn writev(fd: i32, iov: *const Iovec, count: i32) -> Signed {
     unsafe {
         on_shared!(
             fd,
-            found => parts(iov, count as usize).and_then(|parts| found.transmit(parts, 0)),
+            found => parts(iov, count as usize).and_then(|parts| {
+                // Of nothing at all, the kernel makes no call.
+                match found.is_datagrams() && parts.iter().all(|part| part.len == 0) {
+                    true => Ok(0),
+                    false => found.transmit(parts, 0),
+                }
+            }),
             else system::writev(fd, iov, count)
         )
     }
@@ -49,36 +56,63 @@ unsafe extern "C" fn sendto(
 ) -> Signed {
     // SAFETY: as above.
     unsafe {
-        // A connection has its peer already.
+        share_datagrams(fd, name, name_len);
         on_shared!(
             fd,
-            found => found.transmit(&one(from.cast_mut(), size), flags),
+            // A connection has its peer already.
+            found => if found.is_datagrams() && !name.is_null() {
+                found.destination(name, name_len).and_then(|to| {
+                    let part = one(from.cast_mut(), size);
+                    found.transmit_datagram(&part, flags, to, Address::default())
+                })
+            } else {
+                found.transmit(&one(from.cast_mut(), size), flags)
+            },
             else system::sendto(fd, from, size, flags, name, name_len)
         )
     }
 }
 
+/// A socket of the kernel's that sends its first datagram, to another host, is ours from then on; one of ours that sends it to this
+/// host, the kernel's.
+unsafe fn share_datagrams(fd: i32, name: *const u8, len: u32) {
+    // SAFETY: as above.
+    unsafe {
+        match find(fd) {
+            Some(found) if found.stays_here(name, len) => unshare_fd(fd),
+            None if here().is_some() && addresses::goes_out(name, len) => {
+                let before = errno();
+                datagrams::share(fd);
+                set_errno(before);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The descriptors that a message passes to another process (unix(7)) are to be real sockets.
 unsafe fn unshare_passed(message: &Message) {
-    const HEAD: usize = 16;
-    let mut at = 0;
-    while !message.control.is_null() && at + HEAD <= message.control_len {
-        // SAFETY: within the program's message.
-        unsafe {
-            let head = message.control.add(at);
-            let len = head.cast::<usize>().read_unaligned();
-            let level = head.add(8).cast::<i32>().read_unaligned();
-            let kind = head.add(12).cast::<i32>().read_unaligned();
-            if len < HEAD || at + len > message.control_len {
-                return;
-            }
-            if (level, kind) == (SOL_SOCKET, SCM_RIGHTS) {
-                for n in 0..(len - HEAD) / 4 {
-                    unshare_fd(head.add(HEAD + 4 * n).cast::<i32>().read_unaligned());
-                }
-            }
-            at += len.next_multiple_of(8);
+    // SAFETY: as above.
+    for (level, kind, at, len) in unsafe { control::pieces(message) } {
+        for n in (0..len / 4).filter(|_| (level, kind) == (SOL_SOCKET, SCM_RIGHTS)) {
+            // SAFETY: within the piece.
+            unshare_fd(unsafe { at.add(4 * n).cast::<i32>().read_unaligned() });
         }
+    }
+}
+
+unsafe fn send_message(found: Found, message: &Message, flags: i32) -> Result<usize, i32> {
+    // SAFETY: as above.
+    unsafe {
+        let parts = parts(message.iov, message.iov_len)?;
+        if !found.is_datagrams() {
+            return found.transmit(parts, flags);
+        }
+        let to = match message.name.is_null() || message.name_len == 0 {
+            true => None,
+            false => found.destination(message.name, message.name_len)?,
+        };
+        found.transmit_datagram(parts, flags, to, control::source(message)?)
     }
 }
 
@@ -86,12 +120,12 @@ unsafe fn unshare_passed(message: &Message) {
 unsafe extern "C" fn sendmsg(fd: i32, message: *const Message, flags: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
+        if !message.is_null() {
+            share_datagrams(fd, (*message).name, (*message).name_len);
+        }
         on_shared!(
             fd,
-            found => {
-                let parts = parts((*message).iov, (*message).iov_len);
-                parts.and_then(|parts| found.transmit(parts, flags))
-            },
+            found => send_message(found, &*message, flags),
             else {
                 if here().is_some() && !message.is_null() {
                     unshare_passed(&*message);
@@ -106,6 +140,10 @@ unsafe extern "C" fn sendmsg(fd: i32, message: *const Message, flags: i32) -> Si
 unsafe extern "C" fn sendmmsg(fd: i32, messages: *mut ManyMessage, count: u32, flags: i32) -> i32 {
     // SAFETY: as above.
     unsafe {
+        if count > 0 && !messages.is_null() {
+            let first = &(*messages).message;
+            share_datagrams(fd, first.name, first.name_len);
+        }
         if find(fd).is_none() {
             return system::sendmmsg(fd, messages, count, flags);
         }

@@ -24,8 +24,10 @@ pub const DESCRIPTORS: usize = 65_536;
 /// Bytes that wait in one direction of a connection.
 pub const RING: usize = 256 << 10;
 
+mod datagram;
 mod socket;
 
+pub use datagram::{DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DatagramHead};
 pub use socket::{Address, SharedAddress, Socket, options, state};
 
 const MAGIC: u64 = 0x4558_4f53_5255_4e01;
@@ -49,6 +51,9 @@ pub const MARK: u32 = 0xe805_0000;
 /// The fourth argument of a system call that the library makes for the program: others cannot do with a shared socket.
 pub const MARKED: u64 = 0x4558_4f53_6d61_726b;
 
+/// As above, of a call on a shared socket for datagrams.
+pub const MARKED_DATAGRAMS: u64 = MARKED + 1;
+
 /// In the place of a socket's number: a descriptor of the library's own.
 pub const OWN: u32 = u32::MAX;
 
@@ -71,12 +76,23 @@ pub enum Ask {
     /// What TCP knows of the socket whose number stands in place of the descriptor (`struct tcp_info`, its first 104 bytes), to be
     /// written at the address.
     Info = 4,
+    /// The descriptor, a socket of the kernel's for datagrams that has no port, is to be a shared one.
+    Datagrams = 5,
+    /// The socket for datagrams whose number stands in place of the descriptor is to have a port.
+    Port = 6,
 }
 
 impl Ask {
     /// By its number.
     pub fn of(number: i32) -> Option<Self> {
-        let all = [Self::Register, Self::Watch, Self::Unshare, Self::Info];
+        let all = [
+            Self::Register,
+            Self::Watch,
+            Self::Unshare,
+            Self::Info,
+            Self::Datagrams,
+            Self::Port,
+        ];
         all.into_iter().find(|ask| *ask as i32 == number)
     }
 }
@@ -135,6 +151,8 @@ struct Head {
     magic: AtomicU64,
     /// [`AWAKE`], [`NAPS`] or [`SLEEPS`].
     engine: AtomicU32,
+    /// See [`Shared::interface`].
+    interface: AtomicU32,
     watchers: [AtomicU64; WATCHERS / 64],
     /// Sockets to which programs have done something.
     work: Bits,
@@ -258,6 +276,11 @@ impl Shared {
     /// What the process with the stack does.
     pub fn engine(&self) -> &AtomicU32 {
         &self.head().engine
+    }
+
+    /// The number of the interface that datagrams come by, as programs are told it (`IP_PKTINFO`).
+    pub fn interface(&self) -> &AtomicU32 {
+        &self.head().interface
     }
 
     /// Sockets to which programs have done something.

@@ -29,6 +29,14 @@ pub mod state {
     pub const OPTIONS: u32 = 512;
     /// A process has it, or had: without a descriptor it is closed.
     pub const TAKEN: u32 = 1024;
+    /// It is for datagrams: what its rings hold ([`DatagramHead`](super::super::DatagramHead)). It stands while it is connected.
+    pub const DATAGRAMS: u32 = 2048;
+    /// Of datagrams: it has a port.
+    pub const HAS_PORT: u32 = 4096;
+    /// Of datagrams: no address of this family can be reached.
+    pub const NO_IPV4: u32 = 8192;
+    /// As above.
+    pub const NO_IPV6: u32 = 16384;
 }
 
 /// Options of a socket; bits of [`Socket::options`].
@@ -47,6 +55,16 @@ pub mod options {
     pub const IPV6: u32 = 32;
     /// The program has not heard that it stands: `connect` tells it once.
     pub const UNHEARD: u32 = 64;
+    /// `IP_PKTINFO`.
+    pub const PKTINFO: u32 = 128;
+    /// `IPV6_RECVPKTINFO`.
+    pub const PKTINFO_V6: u32 = 256;
+    /// `IPV6_V6ONLY`.
+    pub const V6_ONLY: u32 = 512;
+    /// `SO_BROADCAST`.
+    pub const BROADCAST: u32 = 1024;
+    /// `SO_REUSEPORT`.
+    pub const REUSE_PORT: u32 = 2048;
 }
 
 /// An address in the kernel's form (ip(7), ipv6(7)), and how long that is.
@@ -109,6 +127,10 @@ pub struct Socket {
     pub receive_timeout: AtomicU32,
     /// Those of `SO_SNDTIMEO`.
     pub send_timeout: AtomicU32,
+    /// Of datagrams: bytes of `SO_RCVBUF`, as the program was told.
+    pub receive_buffer: AtomicU32,
+    /// Those of `SO_SNDBUF`.
+    pub send_buffer: AtomicU32,
     /// Counted up when it is closed: its number may be another's then.
     pub generation: AtomicU32,
     /// One thread reads at a time: the process of the one that does ([`Shared::lock`]).
@@ -177,6 +199,8 @@ impl Socket {
             &self.linger,
             &self.receive_timeout,
             &self.send_timeout,
+            &self.receive_buffer,
+            &self.send_buffer,
             &self.state,
         ] {
             word.store(0, Ordering::Relaxed);

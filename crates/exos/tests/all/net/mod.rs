@@ -9,7 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use exos::OwnPair;
-use exos::net::{Events, Interest, Net, Poll, TcpListener, TcpStream, Token, Trigger, UdpSocket};
+use exos::net::{
+    BindOptions, Events, Interest, Net, Poll, TcpListener, TcpStream, Token, Trigger, UdpSocket,
+};
 use exos_host::netns::NetNs;
 
 use crate::common::{PATIENCE, skip_without_root};
@@ -151,6 +153,107 @@ fn datagrams_come_and_go() {
     assert_eq!(
         socket.recv(&mut bytes).unwrap_err().kind(),
         ErrorKind::ConnectionRefused
+    );
+}
+
+#[test]
+fn each_family_has_sockets_for_datagrams_of_its_own() {
+    let Some((net, host)) = attach("each_family_has_sockets_for_datagrams_of_its_own") else {
+        return;
+    };
+    let v4 = UdpSocket::bind(&net, "0.0.0.0:0").unwrap();
+    let port = v4.local_addr().unwrap().port();
+    let both = UdpSocket::bind(&net, ("::", port)).unwrap_err();
+    assert_eq!(both.kind(), ErrorKind::AddrInUse);
+    let v6 = {
+        let options = BindOptions {
+            v6_only: true,
+            ..BindOptions::default()
+        };
+        let at = SocketAddr::new(IpAddr::from([0; 16]), port);
+        UdpSocket::bind_with(&net, at, &options).unwrap()
+    };
+    let peer = std::net::UdpSocket::bind((host, 0)).unwrap();
+    peer.send_to(b"IPv4", (ours(&net), port)).unwrap();
+    v4.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (count, from) = v4.recv_from(&mut [0; 100]).unwrap();
+    assert_eq!((count, from), (4, peer.local_addr().unwrap()));
+    let other = v6.send_to(b"x", from).unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::InvalidInput, "of the other family");
+    // One that is connected no more hears everybody.
+    v4.connect((host, 1)).unwrap();
+    v4.disconnect().unwrap();
+    assert_eq!(v4.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
+    peer.send_to(b"again", (ours(&net), port)).unwrap();
+    assert_eq!(v4.recv(&mut [0; 100]).unwrap(), 5);
+}
+
+/// Connections are spread over all that share a port, and none is lost when one of them goes.
+#[test]
+fn listeners_share_a_port() {
+    const CLIENTS: usize = 60;
+    let Some((net, _)) = attach("listeners_share_a_port") else {
+        return;
+    };
+    let first = TcpListener::bind_shared(&net, "0.0.0.0:0").unwrap();
+    let at = first.local_addr().unwrap();
+    let alone = TcpListener::bind(&net, at).unwrap_err();
+    assert_eq!(alone.kind(), ErrorKind::AddrInUse);
+    let mut listeners = vec![first];
+    listeners.extend((0..2).map(|_| TcpListener::bind_shared(&net, at).unwrap()));
+    for listener in &listeners {
+        listener.set_nonblocking(true).unwrap();
+    }
+    let to = SocketAddr::new(ours(&net), at.port());
+    let clients = thread::spawn(move || {
+        let connect = |_| std::net::TcpStream::connect_timeout(&to, PATIENCE).unwrap();
+        let sockets: Vec<_> = (0..CLIENTS).map(connect).collect();
+        for mut socket in sockets {
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.read_exact(&mut [0]).unwrap();
+        }
+    });
+    // Half of them are accepted; what waits for the first goes to the others then.
+    let poll = Poll::new(&net).unwrap();
+    let mut accepted = [0; 3];
+    let mut streams = Vec::new();
+    for _ in 0..PATIENCE.as_millis() {
+        let wait = Duration::from_millis(1);
+        poll.wait(&mut Events::default(), Some(wait)).unwrap();
+        for (count, listener) in accepted.iter_mut().zip(&listeners) {
+            if streams.len() < CLIENTS / 2
+                && let Ok((stream, _)) = listener.accept()
+            {
+                *count += 1;
+                streams.push(stream);
+            }
+        }
+        if streams.len() == CLIENTS / 2 {
+            break;
+        }
+    }
+    assert!(accepted.iter().all(|count| *count > 0), "{accepted:?}");
+    listeners.remove(0);
+    for _ in 0..PATIENCE.as_millis() {
+        let wait = Duration::from_millis(1);
+        poll.wait(&mut Events::default(), Some(wait)).unwrap();
+        for listener in &listeners {
+            streams.extend(listener.accept().map(|(stream, _)| stream));
+        }
+        if streams.len() == CLIENTS {
+            break;
+        }
+    }
+    assert_eq!(streams.len(), CLIENTS);
+    for stream in &mut streams {
+        stream.write_all(b"x").unwrap();
+    }
+    net.turn().unwrap();
+    clients.join().unwrap();
+    drop(listeners);
+    assert!(
+        TcpListener::bind(&net, at).is_ok(),
+        "the port is free again"
     );
 }
 

@@ -86,6 +86,22 @@ pub fn counter(thread: u32, number: i32) -> io::Result<Option<(u64, bool)>> {
     Ok(count.zip(flags.map(closes)))
 }
 
+/// The value of a socket's option that is a whole number (getsockopt(2)).
+///
+/// # Errors
+///
+/// It is no socket, or has no such option.
+pub fn option(socket: &OwnedFd, level: i32, option: i32) -> io::Result<i32> {
+    let mut value: i32 = 0;
+    let mut len = size_of_val(&value) as libc::socklen_t;
+    let at = (&raw mut value).cast();
+    // SAFETY: there is room for as many bytes as it says.
+    match unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, at, &raw mut len) } {
+        0 => Ok(value),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// A descriptor's place in an epoll set of its process.
 #[derive(Debug)]
 pub struct Registration {

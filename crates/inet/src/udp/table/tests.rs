@@ -52,6 +52,61 @@ fn the_most_specific_socket_gets_it() {
 }
 
 #[test]
+fn each_family_has_sockets_of_its_own() {
+    let mut table = UdpTable::new(1);
+    let v4 = table.bind(Some(ip("0.0.0.0")), 53).unwrap();
+    let v6 = table.bind(Some(ip("::")), 53).unwrap();
+    let one = table.bind(Some(ip("10.0.0.1")), 53).unwrap();
+    assert_eq!(table.bind(None, 53), Err(UdpError::PortTaken(53)));
+    for (from, to, socket) in [
+        (PEER, "10.0.0.5:53", v4),
+        (PEER, "10.0.0.1:53", one),
+        (PEER_V6, "[fd10::1]:53", v6),
+    ] {
+        let taken = deliver(&mut table, from, to, b"x");
+        assert_eq!(taken, Delivered::Queued(socket), "{from} to {to}");
+    }
+    table.close(v6).unwrap();
+    let nobody = deliver(&mut table, PEER_V6, "[fd10::1]:53", b"x");
+    assert_eq!(nobody, Delivered::NoSocket);
+    table.receive(v4).unwrap();
+    table.deliver(at(PEER), at("10.0.0.255:53"), Delivery::Broadcast, b"all");
+    assert_eq!(table.receive(v4).unwrap().unwrap().payload, b"all");
+}
+
+#[test]
+fn sockets_share_a_port_if_all_of_them_say_so() {
+    let one = Some(ip("10.0.0.1"));
+    for sharing in [Sharing::Last, Sharing::Spread] {
+        let mut table = UdpTable::new(1);
+        let sockets = [(); 3].map(|()| table.bind_shared(one, 53, Some(sharing)).unwrap());
+        assert!(table.bind(one, 53).is_err());
+        let mut counts = [0; 3];
+        for port in 1..=300 {
+            let from = SocketAddr::new(ip("10.0.0.2"), port);
+            let first = table.deliver(from, at("10.0.0.1:53"), Delivery::Unicast, b"x");
+            let again = table.deliver(from, at("10.0.0.1:53"), Delivery::Unicast, b"x");
+            assert_eq!(first, again, "a flow is one socket's");
+            let taker = sockets
+                .iter()
+                .position(|socket| first == Delivered::Queued(*socket));
+            counts[taker.expect("one of them")] += 1;
+        }
+        match sharing {
+            Sharing::Last => assert_eq!(counts, [0, 0, 300]),
+            Sharing::Spread => assert!(counts.iter().all(|count| *count > 60), "{counts:?}"),
+        }
+        // The one that is connected is the only one that hears its peer.
+        table.connect(sockets[0], Some(at(PEER))).unwrap();
+        let taker = deliver(&mut table, PEER, "10.0.0.1:53", b"x");
+        assert_eq!(taker, Delivered::Queued(sockets[0]));
+    }
+    let mut table = UdpTable::new(1);
+    table.bind_shared(one, 53, Some(Sharing::Last)).unwrap();
+    assert!(table.bind_shared(one, 53, Some(Sharing::Spread)).is_err());
+}
+
+#[test]
 fn group_datagrams_reach_everybody_who_fits() {
     let mut table = UdpTable::new(1);
     let a = table.bind(None, 5353).unwrap();
@@ -97,7 +152,7 @@ fn addresses_and_ports_are_bound_once() {
     assert_eq!(
         table.bind(Some(ip("0.0.0.0")), 53),
         Err(UdpError::PortTaken(53)),
-        "unspecified is any"
+        "any has all of a family"
     );
     table.bind(Some(ip("10.0.0.1")), 53).unwrap();
     assert_eq!(
@@ -207,12 +262,16 @@ fn sending_is_described_or_refused() {
         let refused = table.send(any, None, at(to), slice(max + 1)).unwrap_err();
         assert_eq!(refused, UdpError::TooLong { len: max + 1, max });
     }
+    // As on Linux: a connected socket hears its peer alone, and sends to others where it is told to.
     table.connect(any, Some(at(PEER))).unwrap();
-    assert!(
-        table
-            .send(any, None, at("10.0.0.3:5000"), slice(1))
-            .is_err()
-    );
+    let other = at("10.0.0.3:5000");
+    assert_eq!(table.send(any, None, other, slice(1)).unwrap().dst, other);
+    // Of all addresses of a family the stack chooses one.
+    for (family, good, bad) in [("0.0.0.0", PEER, PEER_V6), ("::", PEER_V6, PEER)] {
+        let all = table.bind(Some(ip(family)), 55).unwrap();
+        assert_eq!(table.send(all, None, at(good), slice(1)).unwrap().src, None);
+        assert!(table.send(all, None, at(bad), slice(1)).is_err());
+    }
 }
 
 #[test]

@@ -1,0 +1,165 @@
+//! What goes beside a datagram's bytes (recvmsg(2), cmsg(3)): by which of our addresses it came, or is to go.
+
+use std::sync::atomic::Ordering;
+
+use crate::datagrams::Came;
+use crate::memory::Address;
+use crate::memory::options::{IPV6, PKTINFO, PKTINFO_V6};
+use crate::process::Found;
+use crate::sockets::put_address;
+use crate::system::*;
+
+/// Bytes of a piece's head: its length with it, level, kind.
+const HEAD: usize = 16;
+
+/// The pieces that a message holds: level, kind, and where their bytes lie.
+///
+/// # Safety
+///
+/// They can be read.
+pub unsafe fn pieces(message: &Message) -> Vec<(i32, i32, *const u8, usize)> {
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    while !message.control.is_null() && at + HEAD <= message.control_len {
+        // SAFETY: within the program's message.
+        unsafe {
+            let head = message.control.add(at);
+            let len = head.cast::<usize>().read_unaligned();
+            let level = head.add(8).cast::<i32>().read_unaligned();
+            let kind = head.add(12).cast::<i32>().read_unaligned();
+            if len < HEAD || len > message.control_len - at {
+                break;
+            }
+            pieces.push((level, kind, head.add(HEAD).cast_const(), len - HEAD));
+            at += len.next_multiple_of(8);
+        }
+    }
+    pieces
+}
+
+/// From which address a message is to be sent (`IP_PKTINFO`, `IPV6_PKTINFO`); of no length where it does not say.
+///
+/// # Safety
+///
+/// The message can be read.
+pub unsafe fn source(message: &Message) -> Result<Address, i32> {
+    let mut source = Address::default();
+    // SAFETY: the caller's promise.
+    for (level, kind, at, len) in unsafe { pieces(message) } {
+        let (family, skip, size, to) = match (level, kind) {
+            (IPPROTO_IP, IP_PKTINFO) if len >= 12 => (AF_INET, 4, 4, 4),
+            (IPPROTO_IPV6, IPV6_PKTINFO) if len >= 20 => (AF_INET6, 0, 16, 8),
+            (IPPROTO_IP, IP_PKTINFO) | (IPPROTO_IPV6, IPV6_PKTINFO) => return Err(EINVAL),
+            // One call, several datagrams.
+            (IPPROTO_UDP, UDP_SEGMENT) => return Err(EINVAL),
+            _ => continue,
+        };
+        let mut bytes = [0; 28];
+        bytes[..2].copy_from_slice(&(family as u16).to_ne_bytes());
+        // SAFETY: the piece is long enough.
+        unsafe {
+            at.add(skip)
+                .copy_to_nonoverlapping(bytes[to..].as_mut_ptr(), size)
+        };
+        if bytes[to..to + size].iter().any(|byte| *byte != 0) {
+            let len = if family == AF_INET { 16 } else { 28 };
+            source = Address { bytes, len };
+        }
+    }
+    Ok(source)
+}
+
+/// Writes pieces into a message, cut to the room that there is.
+struct Writer {
+    at: *mut u8,
+    room: usize,
+    used: usize,
+    flags: i32,
+}
+
+impl Writer {
+    unsafe fn put(&mut self, level: i32, kind: i32, bytes: &[u8]) {
+        let room = self.room - self.used;
+        if self.at.is_null() || room < HEAD {
+            self.flags |= MSG_CTRUNC;
+            return;
+        }
+        let mut len = HEAD + bytes.len();
+        if room < len {
+            self.flags |= MSG_CTRUNC;
+            len = room;
+        }
+        // SAFETY: the caller's promise: there is room for `len`.
+        unsafe {
+            let head = self.at.add(self.used);
+            head.cast::<usize>().write_unaligned(len);
+            head.add(8).cast::<i32>().write_unaligned(level);
+            head.add(12).cast::<i32>().write_unaligned(kind);
+            head.add(HEAD)
+                .copy_from_nonoverlapping(bytes.as_ptr(), len - HEAD);
+        }
+        self.used += len.next_multiple_of(8).min(room);
+    }
+}
+
+impl Found {
+    /// Reads a datagram, with who sent it, and what the program wants to know besides.
+    ///
+    /// # Safety
+    ///
+    /// The stretches of memory, and what the message says, can be written.
+    pub unsafe fn receive_message(
+        self,
+        message: &mut Message,
+        parts: &[Iovec],
+        flags: i32,
+    ) -> Result<usize, i32> {
+        // SAFETY: the caller's promise, of all of these.
+        unsafe {
+            let came = self.receive_datagram(parts, flags)?;
+            put_address(came.from, message.name, &raw mut message.name_len);
+            let mut writer = Writer {
+                at: message.control,
+                room: message.control_len,
+                used: 0,
+                flags: came.flags(),
+            };
+            self.tell_of(&came, &mut writer);
+            message.control_len = writer.used;
+            message.flags = writer.flags;
+            Ok(came.count(flags))
+        }
+    }
+
+    /// Says to which address a datagram came.
+    unsafe fn tell_of(self, came: &Came, writer: &mut Writer) {
+        let socket = self.socket();
+        // It came from nobody.
+        if came.to.len == 0 {
+            return;
+        }
+        let interface = self
+            .here
+            .shared
+            .interface()
+            .load(Ordering::Relaxed)
+            .to_ne_bytes();
+        let is_v6 = socket.has(IPV6);
+        let bytes = &came.to.bytes;
+        if is_v6 && socket.has(PKTINFO_V6) {
+            let info = [&bytes[8..24], &interface].concat();
+            // SAFETY: the caller's promise.
+            unsafe { writer.put(IPPROTO_IPV6, IPV6_PKTINFO, &info) };
+        }
+        let v4 = match is_v6 {
+            false => Some(&bytes[4..8]),
+            true if bytes[8..18] == [0; 10] && bytes[18..20] == [0xff; 2] => Some(&bytes[20..24]),
+            true => None,
+        };
+        if let Some(v4) = v4.filter(|_| socket.has(PKTINFO)) {
+            let info = [&interface, v4, v4].concat();
+            // SAFETY: the caller's promise.
+            unsafe { writer.put(IPPROTO_IP, IP_PKTINFO, &info) };
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Options of sockets for datagrams (ip(7), ipv6(7), udp(7)).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::memory::options::{BROADCAST, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
+use crate::memory::state::HAS_PORT;
+use crate::process::Found;
+use crate::system::*;
+
+/// What the kernel's sockets have of a buffer, and what they can have (net.core.rmem_default and _max, by default).
+const BUFFER: u32 = 212_992;
+
+/// Hops of what is sent.
+const HOPS: i32 = 64;
+
+impl Found {
+    /// The value of an option that these sockets have for themselves; `None` for the others.
+    pub fn datagram_option(self, option: (i32, i32)) -> Option<Result<i32, i32>> {
+        const IP_TTL: i32 = 2;
+        const IPV6_UNICAST_HOPS: i32 = 16;
+        let socket = self.socket();
+        let buffer = |size: &AtomicU32| match size.load(Ordering::Relaxed) {
+            0 => BUFFER as i32,
+            size => size as i32,
+        };
+        if option.0 == IPPROTO_IPV6 && !socket.has(IPV6) {
+            return Some(Err(EOPNOTSUPP));
+        }
+        if let Some(bit) = bit_of(option) {
+            return Some(Ok(i32::from(socket.has(bit))));
+        }
+        Some(Ok(match option {
+            (SOL_SOCKET, SO_TYPE) => SOCK_DGRAM,
+            (SOL_SOCKET, SO_PROTOCOL) => IPPROTO_UDP,
+            (SOL_SOCKET, SO_ACCEPTCONN) => 0,
+            (SOL_SOCKET, SO_RCVBUF) => buffer(&socket.receive_buffer),
+            (SOL_SOCKET, SO_SNDBUF) => buffer(&socket.send_buffer),
+            (IPPROTO_IP, IP_TTL) | (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => HOPS,
+            (IPPROTO_UDP, _) => 0,
+            (IPPROTO_TCP, _) => return Some(Err(EOPNOTSUPP)),
+            _ => return None,
+        }))
+    }
+
+    /// Sets one; `None` for the others.
+    pub fn set_datagram_option(self, option: (i32, i32), value: &[u8]) -> Option<Result<(), i32>> {
+        const JOIN: [i32; 4] = [35, 39, 42, 46];
+        const JOIN_V6: [i32; 3] = [20, 42, 46];
+        const UDP_CORK: i32 = 1;
+        const LEAST: [u32; 2] = [4608, 2304];
+        let socket = self.socket();
+        let number = || {
+            let bytes = value.first_chunk().ok_or(EINVAL)?;
+            Ok::<_, i32>(i32::from_ne_bytes(*bytes))
+        };
+        let set = |size: &AtomicU32, least: u32, most: u32| {
+            let wanted = (number()?.max(0) as u32).min(most).saturating_mul(2);
+            size.store(wanted.max(least), Ordering::Relaxed);
+            Ok(())
+        };
+        let unlimited = i32::MAX as u32 / 2;
+        if option.0 == IPPROTO_IPV6 && !socket.has(IPV6) {
+            return Some(Err(ENOPROTOOPT));
+        }
+        if let Some(bit) = bit_of(option) {
+            if bit == V6_ONLY && socket.is(HAS_PORT) {
+                return Some(Err(EINVAL));
+            }
+            return Some(number().map(|value| socket.set_option(bit, value != 0)));
+        }
+        Some(match option {
+            (SOL_SOCKET, SO_SNDBUF) => set(&socket.send_buffer, LEAST[0], BUFFER),
+            (SOL_SOCKET, SO_RCVBUF) => set(&socket.receive_buffer, LEAST[1], BUFFER),
+            (SOL_SOCKET, SO_SNDBUFFORCE) => set(&socket.send_buffer, LEAST[0], unlimited),
+            (SOL_SOCKET, SO_RCVBUFFORCE) => set(&socket.receive_buffer, LEAST[1], unlimited),
+            // Groups are not heard.
+            (IPPROTO_IP, name) if JOIN.contains(&name) => Err(EOPNOTSUPP),
+            (IPPROTO_IPV6, name) if JOIN_V6.contains(&name) => Err(EOPNOTSUPP),
+            // Off, as it is.
+            (IPPROTO_UDP, UDP_CORK) if number() == Ok(0) => Ok(()),
+            (IPPROTO_UDP | IPPROTO_TCP, _) => Err(ENOPROTOOPT),
+            _ => return None,
+        })
+    }
+}
+
+/// The bit of an option that is on or off.
+fn bit_of(option: (i32, i32)) -> Option<u32> {
+    Some(match option {
+        (SOL_SOCKET, SO_BROADCAST) => BROADCAST,
+        (IPPROTO_IP, IP_PKTINFO) => PKTINFO,
+        (IPPROTO_IPV6, IPV6_RECVPKTINFO) => PKTINFO_V6,
+        (IPPROTO_IPV6, IPV6_V6ONLY) => V6_ONLY,
+        _ => return None,
+    })
+}

@@ -1,0 +1,380 @@
+//! Datagrams: what reading and writing calls come to on a socket for them (udp(7)).
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::addresses::{address_at, family_of, ipv4_of, is_broadcast, is_ipv4, is_other_host};
+use crate::ask::ask;
+use crate::epoll;
+use crate::memory::options::{IPV6, V6_ONLY};
+use crate::memory::state::{
+    DATAGRAMS, HAS_MORE, HAS_PORT, NO_IPV4, NO_IPV6, NO_READS, NO_WRITES, STANDS,
+};
+use crate::memory::{
+    Address, Ask, DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DESCRIPTORS, DatagramHead, RING,
+    options,
+};
+use crate::process::{Found, Here, find};
+use crate::system::*;
+use crate::wait::Patience;
+
+/// The longest datagram over IPv4, whose packet has its header in the 16 bits of its length, too.
+const IPV4_MAX: usize = DATAGRAM_MAX - 20;
+
+/// A datagram that was read.
+#[derive(Copy, Clone, Default)]
+pub struct Came {
+    /// How many of its bytes were copied, and how many it has.
+    copied: usize,
+    len: usize,
+    /// Who sent it, and to which address of ours.
+    pub from: Address,
+    pub to: Address,
+}
+
+impl Came {
+    /// What a call that reads with these flags gives.
+    pub fn count(&self, flags: i32) -> usize {
+        match flags & MSG_TRUNC {
+            0 => self.copied,
+            _ => self.len,
+        }
+    }
+
+    /// What it says of it (`msg_flags`).
+    pub fn flags(&self) -> i32 {
+        match self.copied < self.len {
+            true => MSG_TRUNC,
+            false => 0,
+        }
+    }
+}
+
+impl Found {
+    pub fn is_datagrams(self) -> bool {
+        self.socket().is(DATAGRAMS)
+    }
+
+    /// Takes the next datagram, or looks at it.
+    ///
+    /// # Safety
+    ///
+    /// The stretches can be written.
+    pub unsafe fn receive_datagram(self, into: &[Iovec], flags: i32) -> Result<Came, i32> {
+        if flags & MSG_ERRQUEUE != 0 {
+            return Err(EAGAIN);
+        }
+        let socket = self.socket();
+        let patience = Patience::new(self, flags, &socket.receive_timeout);
+        loop {
+            self.take_error()?;
+            // SAFETY: the caller's promise.
+            if let Some(came) = unsafe { self.take_datagram(into, flags)? } {
+                return Ok(came);
+            }
+            if socket.is(NO_READS) && patience.may_wait() {
+                return Ok(Came::default());
+            }
+            let ready = || self.is_readable();
+            patience.wait(self, (&socket.came, &socket.readers), ready)?;
+        }
+    }
+
+    unsafe fn take_datagram(self, into: &[Iovec], flags: i32) -> Result<Option<Came>, i32> {
+        let socket = self.socket();
+        let _one = self.here.lock(&socket.reads);
+        self.check()?;
+        let ring = self.here.shared.inward(self.number);
+        let Some(head) = ring.next_datagram() else {
+            return Ok(None);
+        };
+        let len = head.len as usize;
+        let mut copied = 0;
+        for part in into {
+            let wanted = part.len.min(len - copied);
+            // SAFETY: the caller's promise.
+            let now = unsafe { ring.peek_at(DATAGRAM_HEAD + copied, part.base, wanted) };
+            copied += now;
+            if now < part.len {
+                break;
+            }
+        }
+        if flags & MSG_PEEK == 0 {
+            ring.consume(DATAGRAM_HEAD + len);
+            // What was taken is seen before it is looked whether there is more.
+            fence(Ordering::SeqCst);
+            if socket.is(HAS_MORE) && ring.free() >= RING / 2 {
+                self.here.submit(self.number);
+            }
+        }
+        let (from, to) = (head.peer, head.local);
+        Ok(Some(Came {
+            copied,
+            len,
+            from,
+            to,
+        }))
+    }
+
+    /// Bytes of the next datagram (FIONREAD).
+    pub fn next_len(self) -> usize {
+        let _one = self.here.lock(&self.socket().reads);
+        let head = self.here.shared.inward(self.number).next_datagram();
+        head.map_or(0, |head| head.len as usize)
+    }
+
+    /// Sends these stretches of memory as one datagram: to an address, or to the peer; from one of our addresses, or (of no length)
+    /// from the one that the stack chooses.
+    ///
+    /// # Safety
+    ///
+    /// They can be read.
+    pub unsafe fn transmit_datagram(
+        self,
+        from: &[Iovec],
+        flags: i32,
+        to: Option<Address>,
+        source: Address,
+    ) -> Result<usize, i32> {
+        self.take_port()?;
+        let len = from
+            .iter()
+            .fold(0_usize, |sum, part| sum.saturating_add(part.len));
+        if len > usize::from(u16::MAX) {
+            return Err(EMSGSIZE);
+        }
+        // One datagram in several calls is not there.
+        if flags & (MSG_OOB | MSG_MORE) != 0 {
+            return Err(EOPNOTSUPP);
+        }
+        let socket = self.socket();
+        let connected = || socket.is(STANDS).then(|| socket.peer.get());
+        let peer = to.or_else(connected).ok_or(EDESTADDRREQ)?;
+        self.can_reach(peer)?;
+        if len
+            > if is_ipv4(peer) {
+                IPV4_MAX
+            } else {
+                DATAGRAM_MAX
+            }
+        {
+            return Err(EMSGSIZE);
+        }
+        let head = DatagramHead {
+            len: len as u32,
+            peer,
+            local: source,
+        };
+        let head = head.to_bytes();
+        let parts: Vec<(*const u8, usize)> = std::iter::once((head.as_ptr(), head.len()))
+            .chain(from.iter().map(|part| (part.base.cast_const(), part.len)))
+            .collect();
+        // SAFETY: the caller's promise.
+        unsafe { self.put_datagram(&parts, flags)? };
+        Ok(len)
+    }
+
+    unsafe fn put_datagram(self, parts: &[(*const u8, usize)], flags: i32) -> Result<(), i32> {
+        let socket = self.socket();
+        let patience = Patience::new(self, flags, &socket.send_timeout);
+        loop {
+            self.take_error()?;
+            if socket.is(NO_WRITES) {
+                return Err(EPIPE);
+            }
+            let is_put = {
+                let _one = self.here.lock(&socket.writes);
+                self.check()?;
+                // SAFETY: the caller's promise.
+                unsafe { self.here.shared.outward(self.number).push_whole(parts) }
+            };
+            if is_put {
+                self.here.submit(self.number);
+                return Ok(());
+            }
+            let ready = || self.is_writable();
+            match patience.wait(self, (&socket.left, &socket.writers), ready) {
+                // Its program hears when there is room, unless there is by now.
+                Err(EAGAIN) if !patience.may_wait() && self.is_writable() => {}
+                waited => waited?,
+            }
+        }
+    }
+
+    /// Has it have a port, as one has from its first use on.
+    fn take_port(self) -> Result<(), i32> {
+        if self.socket().is(HAS_PORT) {
+            return Ok(());
+        }
+        match ask(self.number as i32, Ask::Port, 0) {
+            0.. => Ok(()),
+            error => Err(-error),
+        }
+    }
+
+    /// Whether there is a way to an address, as far as that can be said at once.
+    fn can_reach(self, to: Address) -> Result<(), i32> {
+        let socket = self.socket();
+        let has_none = match is_ipv4(to) {
+            true => socket.is(NO_IPV4) || socket.has(V6_ONLY),
+            false => socket.is(NO_IPV6),
+        };
+        if has_none || !is_other_host(to) {
+            return Err(ENETUNREACH);
+        }
+        match is_broadcast(to) && !socket.has(options::BROADCAST) {
+            true => Err(EACCES),
+            false => Ok(()),
+        }
+    }
+
+    /// The address that a program sends to (sendto(2)); `None` for the peer of one that is connected.
+    ///
+    /// # Safety
+    ///
+    /// `len` bytes at `name` can be read.
+    pub unsafe fn destination(self, name: *const u8, len: u32) -> Result<Option<Address>, i32> {
+        self.take_port()?;
+        let is_v6 = self.socket().has(IPV6);
+        // SAFETY: the caller's promise.
+        let address = unsafe { address_at(name, len)? };
+        let family = match (is_v6, family_of(address)) {
+            (_, AF_INET) | (false, AF_UNSPEC) => AF_INET,
+            (true, AF_INET6) => AF_INET6,
+            (true, AF_UNSPEC) => return Ok(None),
+            (false, _) if address.len < 16 => return Err(EINVAL),
+            (false, _) => return Err(EAFNOSUPPORT),
+            (true, _) => return Err(EINVAL),
+        };
+        let mut address = address;
+        if address.len < if family == AF_INET { 16 } else { 24 } || address.bytes[2..4] == [0, 0] {
+            return Err(EINVAL);
+        }
+        address.bytes[..2].copy_from_slice(&(family as u16).to_ne_bytes());
+        Ok(Some(address))
+    }
+
+    /// Whether an address may be one to connect to, or to bind to.
+    ///
+    /// # Safety
+    ///
+    /// `len` bytes at `name` can be read.
+    pub unsafe fn accepts(self, name: *const u8, len: u32, is_bind: bool) -> Result<(), i32> {
+        // SAFETY: the caller's promise.
+        let address = unsafe { address_at(name, len)? };
+        let least = if self.socket().has(IPV6) { 24 } else { 16 };
+        match (self.socket().has(IPV6), family_of(address)) {
+            (_, AF_UNSPEC) if !is_bind => Ok(()),
+            (true, AF_INET) if !is_bind && address.len >= 16 => Ok(()),
+            _ if address.len < least => Err(EINVAL),
+            (true, AF_INET6) | (false, AF_INET) => Ok(()),
+            _ => Err(EAFNOSUPPORT),
+        }
+    }
+
+    /// Nothing more will be read, or written (shutdown(2)). One that is not connected is told that, and yet it is done.
+    pub fn shut_datagrams(self, how: i32) -> Result<(), i32> {
+        let bits = match how {
+            0 => NO_READS,
+            1 => NO_WRITES,
+            2 => NO_READS | NO_WRITES,
+            _ => return Err(EINVAL),
+        };
+        self.socket().add(bits);
+        self.here.submit(self.number);
+        match self.socket().is(STANDS) {
+            true => Ok(()),
+            false => Err(ENOTCONN),
+        }
+    }
+
+    /// What it is ready for, in epoll's bits (udp(7)).
+    pub fn datagram_readiness(self, wanted: u32) -> u32 {
+        let socket = self.socket();
+        let mut ready = 0;
+        if self.check().is_err() || !self.here.shared.inward(self.number).is_empty() {
+            ready |= IN | RDNORM;
+        }
+        if socket.is(NO_READS) {
+            ready |= IN | RDNORM | RDHUP;
+        }
+        if socket.is(NO_READS) && socket.is(NO_WRITES) {
+            ready |= HUP;
+        }
+        if wanted & (OUT | WRNORM) != 0 && self.is_writable() {
+            ready |= OUT | WRNORM;
+        }
+        if socket.error.load(Ordering::Relaxed) != 0 {
+            ready |= ERR;
+        }
+        ready
+    }
+
+    /// Whether one that was not used so far is to be used with this host: it is the kernel's again then.
+    ///
+    /// # Safety
+    ///
+    /// `len` bytes at `name` can be read.
+    pub unsafe fn stays_here(self, name: *const u8, len: u32) -> bool {
+        // SAFETY: the caller's promise.
+        let address = || unsafe { address_at(name, len) };
+        let is_loopback = |address: Address| match (ipv4_of(address), family_of(address)) {
+            (Some(ip), _) => ip[0] == 127,
+            (None, AF_INET6) => !is_other_host(address) && address.bytes[23] == 1,
+            _ => false,
+        };
+        self.is_datagrams() && !self.socket().is(HAS_PORT) && address().is_ok_and(is_loopback)
+    }
+
+    /// Free bytes of the ring out, from which on it can be written to.
+    pub fn room_wanted(self) -> usize {
+        match self.is_datagrams() {
+            true => DATAGRAM_ROOM,
+            false => crate::memory::ROOM,
+        }
+    }
+}
+
+/// Sockets that were made for datagrams, and may not have been used since.
+static MADE: [AtomicU64; DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; DESCRIPTORS / 64];
+
+/// One was made.
+pub fn made(fd: i32) {
+    if let Some(word) = MADE.get(fd as usize / 64) {
+        word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
+    }
+}
+
+/// One of the kernel's that was not used so far is shared, before there is another descriptor of it, or something is done to it that it
+/// would not know of as ours.
+pub fn share_made(fd: i32) {
+    let Some(word) = MADE.get(fd as usize / 64) else {
+        return;
+    };
+    let bit = 1 << (fd % 64);
+    if word.load(Ordering::Relaxed) & bit != 0 && find(fd).is_none() {
+        word.fetch_and(!bit, Ordering::Relaxed);
+        share(fd);
+    }
+}
+
+/// Has a socket of the kernel's be a shared one, if it is for datagrams and has no port.
+pub fn share(fd: i32) {
+    if ask(fd, Ask::Datagrams, 0) >= 0 {
+        epoll::move_in(fd);
+    }
+}
+
+/// Before a fork: those that were not used so far are shared, so that they are one socket in both processes, whichever uses it first.
+pub fn share_unused(here: &'static Here) {
+    for (at, word) in MADE.iter().enumerate() {
+        let mut bits = word.swap(0, Ordering::Relaxed);
+        while bits != 0 {
+            let fd = (at * 64) as i32 + bits.trailing_zeros() as i32;
+            bits &= bits - 1;
+            // It may have been closed since, and be something else.
+            if !here.knows(fd) {
+                share(fd);
+            }
+        }
+    }
+}
