@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # exos run: unmodified programs whose connections are ours, in side a of a lab; their peers are on Linux's stack in side b. Each does
-# its usual job. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
+# its usual job, the way that is chosen for it or by intercepted calls. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
-#   tests/run.sh PATH/TO/exos [--preload]
+#   tests/run.sh PATH/TO/exos [--intercept]
 . "$(dirname "$0")/common.sh"
 need_root "unmodified programs over AF_XDP"
 need_programs "unmodified programs" python3 curl nginx:nginx-light
@@ -36,6 +36,32 @@ stop_server() { kill $server; wait $server; local status=$?; server=; return $st
 # optional PROGRAM:PACKAGE: whether it is there.
 optional() { command -v "${1%%:*}" >/dev/null || { echo "SKIPPED: exos run ${1%%:*}: not installed (apt-get install ${1##*:})"; return 1; }; }
 
+# check_of PROGRAM: what --check says of it, with its status.
+check_of() { "$exos" run --check "$1" 2>&1; echo "status $?"; }
+# The ways of programs, by their files, and of those that they start. Each client says what stands for its connection.
+ways() {
+    local said
+    has "--check: shared sockets" "shared sockets" "$(check_of curl)"
+    has "--check: the status of shared sockets" "status 0" "$(check_of curl)"
+    has "--check: what is not there" "status 127" "$(check_of no-such-program)"
+    has "--check: what cannot be executed" "status 126" "$(check_of "$here/common.py")"
+    cp "$(command -v curl)" "$work/curl"; chmod 4755 "$work/curl"
+    has "--check: set-user-ID" "set-user-ID" "$(check_of "$work/curl")"
+    run --preload -- "$work/curl" -s $at/small 2>"$work/err"; same "--preload: of one that cannot share" 1 $?
+    has "--preload: and why" "cannot share its sockets: it is set-user-ID" "$(cat "$work/err")"
+    has "it says that it goes the other way" "goes by intercepted calls" "$(run -- "$work/curl" -so /dev/null $at/small 2>&1)"
+    optional musl-gcc:musl-tools || return 0
+    cp "$here/run-client.c" "$work/client.c"
+    cc -o "$work/gnu" "$work/client.c" && musl-gcc -o "$work/musl" "$work/client.c" && musl-gcc -static -o "$work/static" "$work/client.c" ||
+        { bad "compiling clients"; return 0; }
+    for said in static:statically "musl:not GNU's"; do
+        has "--check: ${said%%:*}" "${said##*:}" "$(check_of "$work/${said%%:*}")"
+        has "--check: the status of ${said%%:*}" "status 3" "$(check_of "$work/${said%%:*}")"
+    done
+    said=$(cd "$work" && run -- sh -c 'for p in gnu musl static gnu; do ./$p 10.10.0.2 8000; done' | sed 's/:.*//' | tr '\n' ' ')
+    same "each of several programs goes its own way" "anon_inode socket socket anon_inode " "$said"
+}
+
 lab_up || { bad "lab up"; exit 1; }
 mkdir "$work/docs"
 head -c 3000000 /dev/urandom >"$work/docs/noise"
@@ -61,16 +87,18 @@ at=http://10.10.0.2:8000
 same "curl: from our address" "200 $ip" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' $at/noise)"
 # Without the library all below would pass as well.
 asks='import os, socket; s = socket.create_connection(("10.10.0.2", 8000)); print(os.readlink(f"/proc/self/fd/{s.fileno()}"))'
-has "what stands for a connection" "$([ "$way" ] && echo eventfd || echo socket:)" "$(run -- python3 -c "$asks")"
+has "what stands for a connection" "$([ "$way" ] && echo socket: || echo eventfd)" "$(run -- python3 -c "$asks")"
 check "curl: every byte" cmp "$work/got" "$work/docs/noise"
 same "curl: IPv6" "200 fd10::10" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' "http://[fd10::2]:8000/small")"
 run -- curl -s http://10.10.0.2:7999/ 2>"$work/err"; same "curl: a refused connection, and its status" 7 $?
 run -- curl -sm 1 http://10.10.0.99/ 2>"$work/err"; same "curl: nobody is there" 28 $?
-[ "$way" ] || has "--trace shows calls" "connect(" "$(run --trace -- curl -so /dev/null $at/small 2>&1)"
-[ "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
+[ ! "$way" ] || has "--trace shows calls" "connect(" "$(run --trace -- curl -so /dev/null $at/small 2>&1)"
+[ ! "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
 run -- python3 -c 'raise SystemExit(3)'; same "the status is the program's" 3 $?
 run -- sh -c 'kill -SEGV $$' 2>"$work/err"; same "a signal ends it as in a shell" 139 $?
-run -- no-such-program 2>"$work/err"; has "a program that is not there" "cannot run no-such-program" "$(cat "$work/err")"
+run -- no-such-program 2>"$work/err"; same "a program that is not there" 127 $?
+has "and why" "cannot run no-such-program" "$(cat "$work/err")"
+[ "$way" ] || ways
 if optional wget; then
     rm "$work/got"
     check "wget" run -- wget -qO "$work/got" $at/noise

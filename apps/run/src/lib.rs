@@ -17,8 +17,9 @@
 //! | file | job |
 //! |---|---|
 //! | `options`, `supervise` | the command line; the loop: calls, sockets, the program's end |
+//! | `check` | which way a program goes |
 //! | `calls` | what each intercepted call does |
-//! | `sharing` | with --preload: sockets in memory that is shared with programs ([`exos_preload`]), what these ask for |
+//! | `sharing` | sockets in memory that is shared with programs ([`exos_preload`]), what these ask for |
 //! | `target` | the caller: its memory, its descriptors |
 //! | `sockets` | the program's network sockets, by what a descriptor of theirs refers to |
 //! | `flow` | bytes between a Unix socket and a connection |
@@ -26,6 +27,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 mod calls;
+mod check;
 mod flow;
 mod limits;
 mod options;

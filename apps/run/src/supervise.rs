@@ -23,6 +23,7 @@ use rustix::thread::set_current_timer_slack;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 
 use crate::calls::{Answer, BECOMING, REFUSED, TOLD, number};
+use crate::check::{Finding, Way, check, look_at};
 use crate::flow::{Flow, Goes, cut, is_hung_up, ready};
 use crate::limits::{CALLS_AT_ONCE, GOODBYE_TIME, PIECE};
 use crate::options::RunArgs;
@@ -40,6 +41,13 @@ const ASKED: Token = Token(usize::MAX - 2);
 ///
 /// The link cannot be made, or the program not be started.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
+    if let Some(program) = &args.check {
+        return check(program);
+    }
+    let shares = match look_at(&args.command[0]) {
+        Ok(finding) => shares(args, &finding)?,
+        Err(refusal) => return Ok(refusal.tell()),
+    };
     let attachment = args
         .link
         .attachment(&Needs::new(Role::Connect(Vec::new())))?;
@@ -49,7 +57,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     command.args(&args.command[1..]);
     // Without us it would have sockets that nobody is at the other end of.
     end_with_us(&mut command);
-    let sharing = match args.preload {
+    let sharing = match shares {
         true => Some(Sharing::new(&mut command)?),
         false => None,
     };
@@ -66,6 +74,31 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     let status = supervisor.and_then(|mut supervisor| supervisor.run(child, &asked));
     let status = status.map_err(|e| Error::io("cannot go on with the program", e))?;
     Ok(exit_code(status))
+}
+
+/// Whether a program shares its sockets.
+///
+/// # Errors
+///
+/// It is to, and cannot.
+fn shares(args: &RunArgs, finding: &Finding) -> Result<bool, Error> {
+    let (program, why) = (finding.file.display(), &finding.why);
+    match finding.way {
+        _ if args.intercept || args.trace => Ok(false),
+        Way::Shared => Ok(true),
+        _ if args.preload => Err(
+            Error::new(format!("{program} cannot share its sockets: {why}"))
+                .mend("run it without --preload"),
+        ),
+        Way::Intercepted => {
+            exos_program::info!("exos run: {program} goes by intercepted calls, for {why}");
+            Ok(false)
+        }
+        Way::Kernel => {
+            exos_program::warn!("exos run: connections of {program} stay the kernel's, for {why}");
+            Ok(false)
+        }
+    }
 }
 
 /// The program's, as a shell says it.

@@ -5,6 +5,7 @@
 //! millisecond, so that a program need not wake us for each call.
 
 mod asked;
+mod becoming;
 mod gathering;
 mod socket;
 
@@ -119,7 +120,7 @@ impl Sharing {
         let memory = self.memory.file().map_or(-1, |file| file.as_raw_fd());
         let bell = self.bell.0.as_raw_fd();
         command.env(VARIABLE, format!("{here}:{memory}:{bell}"));
-        let mut preload = OsString::from(format!("/proc/{here}/fd/{}", self.library.as_raw_fd()));
+        let mut preload = OsString::from(self.library());
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
             preload.push(" ");
             preload.push(others);
