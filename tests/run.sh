@@ -111,6 +111,7 @@ if optional wrk; then
     same "wrk: without errors" "" "$(grep 'Socket errors' <<<"$said")"
 fi
 check "python3: sockets beside threads, forks, poll and epoll" run -- python3 "$here/run.py" client 10.10.0.2 8000
+[ "$(uname -m)" != x86_64 ] || check "python3: calls by their numbers" run -- python3 "$here/run.py" numbered 10.10.0.2 8000
 check "python3: one thread waits while another changes what it waits for" run -- python3 "$here/run.py" threads 10.10.0.2 8000
 
 peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
@@ -177,6 +178,24 @@ if optional openssl; then
     if serve 4433 openssl s_server -quiet -accept 4433 -key "$work/key" -cert "$work/cert" -WWW; then
         check "openssl s_server" peer_of python3 "$here/run.py" https "$ip" 4433
         stop_server
+    fi
+fi
+if optional node:nodejs; then
+    # Files and sockets come and go under the same numbers, closed by syscall(2).
+    page='const http = require("http"), fs = require("fs"), [at, noise] = process.argv.slice(1);
+        const get = () => new Promise((ok, no) => http.get(at, (r) => { let n = 0; r.on("data", (d) => n += d.length).on("end", () => ok(n)); }).on("error", no));
+        (async () => { for (let i = 0; i < 20; i++) {
+            const sizes = await Promise.all([...Array(10)].map(get));
+            if (sizes.some((n) => n != 6) || fs.readFileSync(noise).length != 3000000) process.exit(1);
+        } })()'
+    check "node: a client that reads files" run -- node -e "$page" $at/small "$work/docs/noise"
+    page='require("http").createServer((q, r) => require("fs").createReadStream(process.argv[1] + q.url).pipe(r)).listen(8085, "0.0.0.0")'
+    if serve 8085 node -e "$page" "$work/docs"; then
+        check "node: a server of files" got "http://$ip:8085/noise"
+        optional ab:apache2-utils && has "node: 50 connections at once" "Failed requests:        0" "$(peer_of ab -qn 1000 -c 50 http://$ip:8085/small 2>&1)"
+        stop_server
+    else
+        bad "node" "$(tail -n 3 "$work/server")"
     fi
 fi
 if optional haproxy; then

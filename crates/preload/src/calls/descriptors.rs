@@ -11,7 +11,7 @@ fn gone(here: &'static Here, fd: i32) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn close(fd: i32) -> i32 {
+pub(super) unsafe extern "C" fn close(fd: i32) -> i32 {
     if let Some(here) = here() {
         if here.is_own(fd) {
             set_errno(EBADF);
@@ -24,7 +24,7 @@ unsafe extern "C" fn close(fd: i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -> i32 {
+pub(super) unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -> i32 {
     let mut from = first;
     if let Some(here) = here().filter(|here| here.is_here()) {
         for (fd, is_own) in here.known() {
@@ -76,13 +76,13 @@ fn copied(from: i32, made: i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn dup(fd: i32) -> i32 {
+pub(super) unsafe extern "C" fn dup(fd: i32) -> i32 {
     // SAFETY: as above.
     copied(fd, unsafe { system::dup(fd) })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn dup2(fd: i32, to: i32) -> i32 {
+pub(super) unsafe extern "C" fn dup2(fd: i32, to: i32) -> i32 {
     if fd == to {
         // SAFETY: as above.
         return unsafe { system::dup2(fd, to) };
@@ -92,7 +92,7 @@ unsafe extern "C" fn dup2(fd: i32, to: i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn dup3(fd: i32, to: i32, flags: i32) -> i32 {
+pub(super) unsafe extern "C" fn dup3(fd: i32, to: i32, flags: i32) -> i32 {
     // SAFETY: as above.
     put_at(fd, to, || unsafe { system::dup3(fd, to, flags) })
 }
@@ -121,7 +121,7 @@ fn put_at(fd: i32, to: i32, put: impl FnOnce() -> i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn fcntl64(fd: i32, what: i32, argument: usize) -> i32 {
+pub(super) unsafe extern "C" fn fcntl64(fd: i32, what: i32, argument: usize) -> i32 {
     let found = find(fd);
     // Whether calls wait is a matter of the socket: its descriptors are copies of one file.
     if let Some(found) = found {
@@ -153,7 +153,7 @@ unsafe extern "C" fn fcntl(fd: i32, what: i32, argument: usize) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i32 {
+pub(super) unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i32 {
     let Some(found) = find(fd) else {
         // SAFETY: as above.
         return unsafe { system::ioctl(fd, what, argument) };
@@ -191,7 +191,7 @@ unsafe extern "C" fn posix_spawn_file_actions_adddup2(
 const MODE_AT: usize = if cfg!(target_arch = "x86_64") { 24 } else { 16 };
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn fstat64(fd: i32, into: *mut u8) -> i32 {
+pub(super) unsafe extern "C" fn fstat64(fd: i32, into: *mut u8) -> i32 {
     const SOCKET: u32 = 0o140_777;
     // SAFETY: as above.
     unsafe {

@@ -17,6 +17,7 @@ macro_rules! on_shared {
 }
 
 mod descriptors;
+mod numbered;
 mod reading;
 mod sockets;
 mod waiting;

@@ -3,7 +3,12 @@
 use super::*;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn accept4(fd: i32, name: *mut u8, name_len: *mut u32, flags: i32) -> i32 {
+pub(super) unsafe extern "C" fn accept4(
+    fd: i32,
+    name: *mut u8,
+    name_len: *mut u32,
+    flags: i32,
+) -> i32 {
     // SAFETY: as above.
     unsafe {
         on_shared!(
@@ -18,13 +23,13 @@ unsafe extern "C" fn accept4(fd: i32, name: *mut u8, name_len: *mut u32, flags: 
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn accept(fd: i32, name: *mut u8, name_len: *mut u32) -> i32 {
+pub(super) unsafe extern "C" fn accept(fd: i32, name: *mut u8, name_len: *mut u32) -> i32 {
     // SAFETY: as above.
     unsafe { accept4(fd, name, name_len, 0) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
+pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
     use crate::memory::state::{OVER, STANDS};
     let Some(found) = find(fd) else {
         // SAFETY: as above.
@@ -32,7 +37,9 @@ unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
             // SAFETY: as above.
             None => unsafe { system::connect(fd, name, name_len) },
             // SAFETY: as above; the kernel looks at the first three arguments.
-            Some(_) => unsafe { system::marked(SYS_CONNECT, fd, name.addr(), name_len as usize) },
+            Some(_) => unsafe {
+                system::marked(number::CONNECT, fd, name.addr(), name_len as usize)
+            },
         };
         let number = errno();
         epoll::move_in(fd);
@@ -64,7 +71,7 @@ unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
+pub(super) unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
     if find(fd).is_some() {
         return done(Err(EINVAL));
     }
@@ -73,7 +80,7 @@ unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
+pub(super) unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
     if let Some(found) = find(fd) {
         return done(found.listen());
     }
@@ -82,14 +89,14 @@ unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
         // SAFETY: as above.
         None => unsafe { system::listen(fd, backlog) },
         // SAFETY: as above; the kernel looks at the first two arguments.
-        Some(_) => unsafe { system::marked(SYS_LISTEN, fd, backlog as usize, 0) },
+        Some(_) => unsafe { system::marked(number::LISTEN, fd, backlog as usize, 0) },
     };
     epoll::move_in(fd);
     result
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn shutdown(fd: i32, how: i32) -> i32 {
+pub(super) unsafe extern "C" fn shutdown(fd: i32, how: i32) -> i32 {
     match find(fd) {
         // SAFETY: as above.
         None => unsafe { system::shutdown(fd, how) },
@@ -108,7 +115,7 @@ unsafe fn name_of(found: Found, of_peer: bool, name: *mut u8, len: *mut u32) -> 
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getsockname(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
+pub(super) unsafe extern "C" fn getsockname(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
     // SAFETY: as above.
     unsafe {
         match find(fd) {
@@ -119,7 +126,7 @@ unsafe extern "C" fn getsockname(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getpeername(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
+pub(super) unsafe extern "C" fn getpeername(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
     // SAFETY: as above.
     unsafe {
         match find(fd) {
@@ -130,7 +137,7 @@ unsafe extern "C" fn getpeername(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getsockopt(
+pub(super) unsafe extern "C" fn getsockopt(
     fd: i32,
     level: i32,
     option: i32,
@@ -147,7 +154,7 @@ unsafe extern "C" fn getsockopt(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn setsockopt(
+pub(super) unsafe extern "C" fn setsockopt(
     fd: i32,
     level: i32,
     option: i32,

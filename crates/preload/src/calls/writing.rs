@@ -3,7 +3,7 @@
 use super::*;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
+pub(super) unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
     // SAFETY: as above.
     unsafe {
         on_shared!(
@@ -15,7 +15,7 @@ unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn writev(fd: i32, iov: *const Iovec, count: i32) -> Signed {
+pub(super) unsafe extern "C" fn writev(fd: i32, iov: *const Iovec, count: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
         on_shared!(
@@ -39,7 +39,7 @@ unsafe extern "C" fn send(fd: i32, from: *const u8, size: Size, flags: i32) -> S
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendto(
+pub(super) unsafe extern "C" fn sendto(
     fd: i32,
     from: *const u8,
     size: Size,
@@ -83,7 +83,7 @@ unsafe fn unshare_passed(message: &Message) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendmsg(fd: i32, message: *const Message, flags: i32) -> Signed {
+pub(super) unsafe extern "C" fn sendmsg(fd: i32, message: *const Message, flags: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
         on_shared!(
@@ -103,7 +103,12 @@ unsafe extern "C" fn sendmsg(fd: i32, message: *const Message, flags: i32) -> Si
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendmmsg(fd: i32, messages: *mut ManyMessage, count: u32, flags: i32) -> i32 {
+pub(super) unsafe extern "C" fn sendmmsg(
+    fd: i32,
+    messages: *mut ManyMessage,
+    count: u32,
+    flags: i32,
+) -> i32 {
     // SAFETY: as above.
     unsafe {
         if find(fd).is_none() {
@@ -122,7 +127,12 @@ unsafe extern "C" fn sendmmsg(fd: i32, messages: *mut ManyMessage, count: u32, f
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendfile64(out: i32, from: i32, offset: *mut i64, size: Size) -> Signed {
+pub(super) unsafe extern "C" fn sendfile64(
+    out: i32,
+    from: i32,
+    offset: *mut i64,
+    size: Size,
+) -> Signed {
     // SAFETY: as above.
     unsafe {
         on_shared!(
@@ -147,7 +157,7 @@ unsafe extern "C" fn sendfile(out: i32, from: i32, offset: *mut i64, size: Size)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn splice(
+pub(super) unsafe extern "C" fn splice(
     from: i32,
     from_offset: *mut i64,
     to: i32,
