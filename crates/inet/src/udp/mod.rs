@@ -18,4 +18,6 @@ mod socket;
 mod table;
 
 pub use socket::Received;
-pub use table::{Delivered, Outgoing, UdpCounters, UdpDrop, UdpError, UdpHandle, UdpTable, parse};
+pub use table::{
+    Bound, Delivered, Outgoing, UdpCounters, UdpDrop, UdpError, UdpHandle, UdpTable, parse,
+};
