@@ -33,6 +33,16 @@ serve() {
 }
 # Asks the supervisor to end, which asks the program.
 stop_server() { kill $server; wait $server; local status=$?; server=; return $status; }
+# stood NAME: the server's sockets were of the way that it was to go, and none of the other.
+stood() {
+    local of=shared other=intercepted counters
+    [ ! "$way" ] || { of=intercepted other=shared; }
+    kill -USR1 "$(pgrep -P $server)"
+    await grep -q bytes_from_program "$work/server"
+    counters=$(awk '$1 ~ /^(sockets_(shared|intercepted)|bytes_.*)$/ { print $1 ($2 > 0 ? " some" : " none") }' "$work/server" | sort | tr '\n' ' ')
+    same "$1: all its sockets were $of ones" "$(printf '%s\n' 'bytes_from_program some' 'bytes_to_program some' "sockets_$of some" \
+        "sockets_$other none" | sort | tr '\n' ' ')" "$counters"
+}
 # optional PROGRAM:PACKAGE: whether it is there.
 optional() { command -v "${1%%:*}" >/dev/null || { echo "SKIPPED: exos run ${1%%:*}: not installed (apt-get install ${1##*:})"; return 1; }; }
 
@@ -130,6 +140,7 @@ wait $server 2>/dev/null; server=
 # Servers.
 if serve 8080 python3 -m http.server 8080 --directory "$work/docs"; then
     check "python3 -m http.server" got "http://$ip:8080/noise"
+    stood "python3 -m http.server"
     stop_server; same "python3: it is asked to end" 143 $?
 else
     bad "python3 -m http.server" "$(tail -n 3 "$work/server")"
@@ -142,6 +153,7 @@ if serve 8080 nginx -c "$work/ours.conf"; then
     kill -HUP "$(cat "$work/ours.conf.pid")"; sleep 0.5
     check "nginx: after a reload" got "http://$ip:8080/noise"
     optional wrk && same "nginx: 50 connections of wrk" "" "$(peer_of wrk -t 1 -c 50 -d 1s http://$ip:8080/small 2>&1 | grep 'Socket errors')"
+    stood nginx
     stop_server; same "nginx: it is asked to end, with its workers" 0 $?
 else
     bad "nginx" "$(tail -n 3 "$work/server")"
@@ -162,10 +174,12 @@ if optional redis-server:redis-server && serve 6379 redis-server --port 6379 --p
     saved() { [ "$(cli lastsave)" -gt 0 ] && [ "$(stat -c %s "$work/saved" 2>/dev/null || echo 0)" -gt 3000000 ]; }
     check "redis: a background save" await saved
     has "redis: and the connections live on" PONG "$(cli ping)"
+    stood redis
     stop_server; same "redis: it is asked to end" 0 $?
 fi
 if optional memcached && serve 11211 memcached -u root -t 3 -l 0.0.0.0; then
     check "memcached: threads" peer_of python3 "$here/run.py" memcached $ip
+    stood memcached
     stop_server
 fi
 if optional socat && serve 9300 socat TCP-LISTEN:9300,fork,reuseaddr EXEC:cat; then
@@ -192,6 +206,7 @@ if optional node:nodejs; then
     page='require("http").createServer((q, r) => require("fs").createReadStream(process.argv[1] + q.url).pipe(r)).listen(8085, "0.0.0.0")'
     if serve 8085 node -e "$page" "$work/docs"; then
         check "node: a server of files" got "http://$ip:8085/noise"
+        stood node
         optional ab:apache2-utils && has "node: 50 connections at once" "Failed requests:        0" "$(peer_of ab -qn 1000 -c 50 http://$ip:8085/small 2>&1)"
         stop_server
     else
@@ -202,6 +217,7 @@ if optional haproxy; then
     printf 'defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\nlisten a\n bind :8090\n server b 10.10.0.2:8000\n' >"$work/haproxy.cfg"
     if serve 8090 haproxy -db -f "$work/haproxy.cfg"; then
         check "haproxy: both ways" got "http://$ip:8090/noise"
+        stood haproxy
         stop_server
     else
         bad "haproxy" "$(tail -n 3 "$work/server")"

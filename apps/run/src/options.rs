@@ -13,6 +13,8 @@ use exos_program::LinkArgs;
 /// A program that uses the GNU C library as a shared one shares its sockets with this process, in memory, and makes no system calls
 /// for them. Others go by intercepted calls, which is slower: static programs, Go's, and what may not be loaded into. --check says
 /// which way a program goes.
+///
+/// On SIGUSR1 it prints what it has counted to standard error.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
     override_usage = "exos run [OPTIONS] -- PROGRAM [ARGUMENTS]...\n       exos run --check PROGRAM"

@@ -222,6 +222,7 @@ impl Supervisor {
     /// A shared connection, with what lies in its rings, to go by a Unix socket.
     fn flow_of(&mut self, number: u32, shared: Flowing) -> Option<Flow> {
         let sharing = self.sharing.as_mut()?;
+        sharing.counters.moved.add(shared.moved);
         // It may be over, and out of the set.
         let _ = self.poll.deregister(&shared.stream);
         let memory = &sharing.memory;

@@ -31,6 +31,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use self::gathering::{GATHER, Gathering};
 use self::socket::{Entry, Kind};
 use crate::calls::{Answer, fails};
+use crate::counters::{SharedCounters, calls_of};
 
 use crate::supervise::Supervisor;
 
@@ -59,6 +60,7 @@ pub(crate) struct Sharing {
     /// Listeners whose connections have to wait for a socket.
     pub stalled: Vec<u32>,
     pub count: usize,
+    pub counters: SharedCounters,
     /// The library, for programs to load.
     library: OwnedFd,
     /// The end that programs write to by its name, and ours.
@@ -99,6 +101,7 @@ impl Sharing {
             free: Vec::new(),
             stalled: Vec::new(),
             count: 0,
+            counters: SharedCounters::default(),
             library,
             bell,
             parts: HashMap::new(),
@@ -145,6 +148,7 @@ impl Sharing {
         };
         self.entries[number as usize] = Some(entry);
         self.count += 1;
+        self.counters.sockets += 1;
         Some(number)
     }
 
@@ -156,6 +160,8 @@ impl Sharing {
     /// Nobody refers to a socket any more.
     pub fn remove(&mut self, number: u32) -> Option<Entry> {
         let entry = self.entries.get_mut(number as usize)?.take()?;
+        self.counters.calls += calls_of(&self.memory, number);
+        self.counters.moved.add(entry.moved());
         self.memory.renew(number);
         for stalled in std::mem::take(&mut self.stalled) {
             self.memory.work().set(stalled);

@@ -125,6 +125,8 @@ pub struct Socket {
     pub writers: AtomicU32,
     /// Which watchers are told of it.
     pub watchers: [AtomicU64; WATCHERS / 64],
+    /// Calls that it has answered: reads, writes, accepts.
+    pub calls: AtomicU64,
     /// Its own address.
     pub local: SharedAddress,
     /// The peer's.
@@ -184,6 +186,7 @@ impl Socket {
         for word in &self.watchers {
             word.store(0, Ordering::Relaxed);
         }
+        self.calls.store(0, Ordering::Relaxed);
         self.into.reset();
         self.out.reset();
     }
