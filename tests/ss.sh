@@ -53,7 +53,7 @@ kill -STOP "$serve"
 said=$(timeout 60 "$exos" ss --pid "$serve" 2>&1); status=$?
 kill -CONT "$serve"
 same "a program that is stopped has not answered" 1 $status
-has "and it is said" "no answer from serve (process $serve)" "$said"
+has "and it is said" "not all sockets of serve (process $serve)" "$said"
 check "and once it goes on it does" of "$serve"
 kill "${began[0]}"; wait "${began[0]}" 2>/dev/null
 

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use exos::Error;
+use exos_program::text::plain;
 
 use self::elf::Elf;
 use self::libraries::{C_LIBRARY, Libraries};
@@ -42,13 +43,13 @@ impl Refusal {
     const NOT_EXECUTABLE: u8 = 126;
 
     fn not_found(what: String, mend: &str) -> Self {
-        let error = Error::new(what).mend(mend);
+        let error = Error::new(plain(&what)).mend(mend);
         let status = Self::NOT_FOUND;
         Self { error, status }
     }
 
     fn not_executable(what: String, mend: &str) -> Self {
-        let error = Error::new(what).mend(mend);
+        let error = Error::new(plain(&what)).mend(mend);
         let status = Self::NOT_EXECUTABLE;
         Self { error, status }
     }
@@ -241,7 +242,8 @@ impl Finding {
             ));
         }
         self.libraries = Libraries::of(&self.elf, &self.file);
-        (self.way, self.why) = self.way();
+        let (way, why) = self.way();
+        (self.way, self.why) = (way, plain(&why));
         Ok(())
     }
 

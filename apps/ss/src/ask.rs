@@ -6,8 +6,9 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use exos::watch::{Question, Socket, askable};
+use exos_program::text::plain;
 
-use crate::limits::{ANSWER_TIME, LOOK_EVERY, SOCKETS};
+use crate::limits::{ANSWER_TIME, LOOK_EVERY, SOCKETS, SOCKETS_EACH};
 
 /// A program's stack, as it is shown.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,55 +51,63 @@ pub(crate) fn all(only: Option<u32>) -> Found {
     let questions = askable(only).into_iter().map(|one| (one.ask(), Vec::new()));
     let mut questions: Vec<_> = questions.collect();
     let end = Instant::now() + ANSWER_TIME;
+    let told = |questions: &[(Question, Vec<Socket>)]| -> usize {
+        questions.iter().map(|(_, sockets)| sockets.len()).sum()
+    };
     while !questions.is_empty() && Instant::now() < end {
         questions.retain_mut(|(question, sockets)| !take(question, sockets, &mut found));
+        if found.rows.len() + told(&questions) > SOCKETS {
+            break;
+        }
         if !questions.is_empty() {
             sleep(LOOK_EVERY);
         }
     }
-    for (question, _) in &questions {
-        let owner = owner(question);
-        let name = format!("{} (process {})", owner.program, owner.pid);
-        // It may have several stacks.
-        if !found.silent.contains(&name) {
-            found.silent.push(name);
-        }
+    for (question, sockets) in questions {
+        found.has_more(&question, sockets);
     }
     found
 }
 
-/// Takes what a program has answered; true when it has nothing more to say.
-fn take(question: &mut Question, sockets: &mut Vec<Socket>, found: &mut Found) -> bool {
-    let is_over = match question.poll(sockets) {
-        Ok(is_over) => is_over,
-        Err(error) => {
-            exos_program::warn!("exos ss: {}", plain(&error.to_string()));
-            true
-        }
-    };
-    let is_over = is_over || sockets.len() > SOCKETS;
-    if is_over {
-        let owner = Rc::new(owner(question));
-        let rows = sockets.drain(..).map(|socket| Row {
+impl Found {
+    fn add(&mut self, owner: Owner, sockets: Vec<Socket>) {
+        let owner = Rc::new(owner);
+        let rows = sockets.into_iter().map(|socket| Row {
             owner: Rc::clone(&owner),
             socket,
         });
-        found.rows.extend(rows);
+        self.rows.extend(rows);
     }
-    is_over
+
+    /// A program has not said all of its sockets.
+    fn has_more(&mut self, question: &Question, sockets: Vec<Socket>) {
+        let owner = owner(question);
+        let name = format!("{} (process {})", owner.program, owner.pid);
+        // It may have several stacks.
+        if !self.silent.contains(&name) {
+            self.silent.push(name);
+        }
+        self.add(owner, sockets);
+    }
+}
+
+/// Takes what a program has answered; true when it is not asked any more.
+fn take(question: &mut Question, sockets: &mut Vec<Socket>, found: &mut Found) -> bool {
+    match question.poll(sockets) {
+        Ok(false) if sockets.len() <= SOCKETS_EACH => return false,
+        Ok(false) => found.has_more(question, std::mem::take(sockets)),
+        Ok(true) => found.add(owner(question), std::mem::take(sockets)),
+        Err(error) => exos_program::warn!("exos ss: {}", plain(&error.to_string())),
+    }
+    true
 }
 
 fn owner(question: &Question) -> Owner {
     let of = question.of();
     Owner {
-        program: plain(&of.program),
+        // It stands between quotation marks.
+        program: plain(&of.program).replace('"', "?"),
         pid: of.pid,
         interface: plain(&of.interface),
     }
-}
-
-/// Text of somebody else's choosing, without what a terminal would obey, or what ends a word.
-fn plain(text: &str) -> String {
-    let plain = |c: char| if c.is_control() || c == '"' { '?' } else { c };
-    text.chars().map(plain).collect()
 }

@@ -8,7 +8,7 @@ use crate::states::{States, Wanted};
 ///
 /// Of all programs that this user may look into (its own, or all for root): those of exos, with unmodified ones by exos run, and others
 /// that link the library. Each says it of itself, one that sleeps within a second. Shown are connections, without those in TIME-WAIT and
-/// SYN-RECV; -a shows all sockets, -l those that listen. The exit status is 1 when a program has not answered.
+/// SYN-RECV; -a shows all sockets, -l those that listen. The exit status is 1 when a program has not told all of its own.
 #[derive(clap::Args, Debug)]
 pub struct SsArgs {
     /// All sockets, listening ones too; also with -l

@@ -43,7 +43,9 @@ pub fn run(args: &SsArgs) -> Result<ExitCode, Error> {
     };
     results(&text)?;
     for silent in &found.silent {
-        exos_program::warn!("exos ss: no answer from {silent}: it is stopped, or too busy");
+        exos_program::warn!(
+            "exos ss: these are not all sockets of {silent}: it is stopped, too busy, or has too many"
+        );
     }
     Ok(match found.silent.is_empty() {
         true => ExitCode::SUCCESS,

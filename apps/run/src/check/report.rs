@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use exos::Error;
+use exos_program::text::plain;
 
 use super::{Finding, Way, look_at};
 
@@ -97,11 +98,4 @@ fn differences(finding: &Finding) -> Vec<String> {
     let missing = finding.libraries.missing.iter();
     all.extend(missing.map(|library| format!("{library}: not found, so that it may not start")));
     all
-}
-
-/// Text of somebody else's choosing, without what a terminal would obey.
-fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
 }
