@@ -121,6 +121,9 @@ if optional wrk; then
     same "wrk: without errors" "" "$(grep 'Socket errors' <<<"$said")"
 fi
 check "python3: sockets beside threads, forks, poll and epoll" run -- python3 "$here/run.py" client 10.10.0.2 8000
+# Its streams' numbers are the socket's for a while.
+same "bash: a connection in the place of standard output" hello \
+    "$(run -- bash -c 'exec 3<>/dev/tcp/10.10.0.2/8000; printf "GET /small HTTP/1.0\r\n\r\n" >&3; cat <&3' | tail -n 1)"
 [ "$(uname -m)" != x86_64 ] || check "python3: calls by their numbers" run -- python3 "$here/run.py" numbered 10.10.0.2 8000
 check "python3: one thread waits while another changes what it waits for" run -- python3 "$here/run.py" threads 10.10.0.2 8000
 

@@ -60,6 +60,9 @@ unsafe extern "C" fn closefrom(first: i32) {
     unsafe { close_range(first.max(0) as u32, u32::MAX, 0) };
 }
 
+/// Standard error: the last descriptor that the C library has a stream for from the beginning.
+const STANDARD_LAST: i32 = 2;
+
 /// A descriptor has been made that is what another is.
 fn copied(from: i32, made: i32) -> i32 {
     let known = here().filter(|here| here.knows(from) || epoll::knows(from));
@@ -68,7 +71,13 @@ fn copied(from: i32, made: i32) -> i32 {
         && here.is_here()
     {
         match find(from) {
-            Some(found) => here.assign(made, found.number),
+            Some(found) => {
+                here.assign(made, found.number);
+                if made <= STANDARD_LAST {
+                    // The C library's streams read and write beneath us.
+                    unshare_fd(made);
+                }
+            }
             None => epoll::copied(from, made),
         }
     }
