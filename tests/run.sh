@@ -197,6 +197,25 @@ if optional openssl; then
         stop_server
     fi
 fi
+if optional sshd:openssh-server && optional ssh:openssh-client; then
+    ssh-keygen -qt ed25519 -N '' -f "$work/host.key"; ssh-keygen -qt ed25519 -N '' -f "$work/user.key"
+    mkdir -p /run/sshd
+    printf '%s\n' "Port 2222" "HostKey $work/host.key" "AuthorizedKeysFile $work/user.key.pub" "PidFile none" "StrictModes no" "UsePAM no" \
+        "PermitRootLogin yes" >"$work/sshd.conf"
+    remote=(ssh -F none -p 2222 -i "$work/user.key" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR)
+    if serve 2222 "$(command -v sshd)" -D -e -f "$work/sshd.conf"; then
+        peer_of "${remote[@]}" root@$ip "cat '$work/docs/noise'" >"$work/got"
+        check "sshd: a session, every byte" cmp "$work/got" "$work/docs/noise"
+        stop_server
+    else
+        bad "sshd" "$(tail -n 3 "$work/server")"
+    fi
+    peer_of "$(command -v sshd)" -D -e -f "$work/sshd.conf" >/dev/null 2>&1 & server=$!
+    await peer_of python3 -c 'import socket; socket.create_connection(("10.10.0.2", 2222), 2)'
+    run -- "${remote[@]}" root@10.10.0.2 "cat '$work/docs/noise'" >"$work/got"
+    check "ssh: a session, every byte" cmp "$work/got" "$work/docs/noise"
+    stop_server
+fi
 if optional node:nodejs; then
     # Files and sockets come and go under the same numbers, closed by syscall(2).
     page='const http = require("http"), fs = require("fs"), [at, noise] = process.argv.slice(1);
