@@ -1,8 +1,11 @@
-//! The command line of `exos run`.
+//! The command line of `exos run`, and which way it has a program go.
 
 use std::ffi::OsString;
 
+use exos::Error;
 use exos_program::LinkArgs;
+
+use crate::check::{Finding, Way};
 
 /// Run a program whose TCP connections are on a stack of its own
 ///
@@ -40,4 +43,33 @@ pub struct RunArgs {
     /// The program, and what it is given
     #[arg(required_unless_present = "check", last = true, value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// Whether a program shares its sockets.
+    ///
+    /// # Errors
+    ///
+    /// It is to, and cannot.
+    pub(crate) fn shares(&self, finding: &Finding) -> Result<bool, Error> {
+        let (program, why) = (finding.file.display(), &finding.why);
+        match finding.way {
+            _ if self.intercept || self.trace => Ok(false),
+            Way::Shared => Ok(true),
+            _ if self.preload => Err(Error::new(format!(
+                "{program} cannot share its sockets: {why}"
+            ))
+            .mend("run it without --preload")),
+            Way::Intercepted => {
+                exos_program::info!("exos run: {program} goes by intercepted calls, for {why}");
+                Ok(false)
+            }
+            Way::Kernel => {
+                exos_program::warn!(
+                    "exos run: connections of {program} stay the kernel's, for {why}"
+                );
+                Ok(false)
+            }
+        }
+    }
 }

@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::set_current_timer_slack;
 
 use crate::calls::{Answer, BECOMING, REFUSED, TOLD, number};
-use crate::check::{Finding, Way, check, look_at};
+use crate::check::{check, look_at};
 use crate::counters::CallCounters;
 use crate::flow::{Flow, Goes, cut, is_hung_up, ready};
 use crate::limits::{CALLS_AT_ONCE, GOODBYE_TIME, PIECE};
@@ -45,7 +45,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         return check(program);
     }
     let shares = match look_at(&args.command[0]) {
-        Ok(finding) => shares(args, &finding)?,
+        Ok(finding) => args.shares(&finding)?,
         Err(refusal) => return Ok(refusal.tell()),
     };
     let attachment = args
@@ -74,31 +74,6 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     let status = supervisor.and_then(|mut supervisor| supervisor.run(child, &signals));
     let status = status.map_err(|e| Error::io("cannot go on with the program", e))?;
     Ok(exit_code(status))
-}
-
-/// Whether a program shares its sockets.
-///
-/// # Errors
-///
-/// It is to, and cannot.
-fn shares(args: &RunArgs, finding: &Finding) -> Result<bool, Error> {
-    let (program, why) = (finding.file.display(), &finding.why);
-    match finding.way {
-        _ if args.intercept || args.trace => Ok(false),
-        Way::Shared => Ok(true),
-        _ if args.preload => Err(
-            Error::new(format!("{program} cannot share its sockets: {why}"))
-                .mend("run it without --preload"),
-        ),
-        Way::Intercepted => {
-            exos_program::info!("exos run: {program} goes by intercepted calls, for {why}");
-            Ok(false)
-        }
-        Way::Kernel => {
-            exos_program::warn!("exos run: connections of {program} stay the kernel's, for {why}");
-            Ok(false)
-        }
-    }
 }
 
 /// The program's, as a shell says it.

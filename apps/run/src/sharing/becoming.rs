@@ -1,13 +1,15 @@
-//! A process becomes another program: one that cannot load the library (of another C library than GNU's, or of 32 bits) is not told
-//! to, for it would not start.
+//! Who loads the library: what a program is told of it, and what becomes of that when a process becomes another program. One that
+//! cannot load it (of another C library than GNU's, or of 32 bits) is not told to, for it would not start.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use exos_host::intercept::{Call, read_memory};
+use exos_preload::memory::VARIABLE;
 
 use super::Sharing;
 use crate::check::takes_library;
@@ -16,8 +18,22 @@ use crate::supervise::Supervisor;
 use crate::target::write;
 
 impl Sharing {
+    /// Says in the command's environment where things are. By our number: those that it starts find them too.
+    pub(super) fn tell(&self, command: &mut Command) {
+        let here = std::process::id();
+        let memory = self.memory.file().map_or(-1, |file| file.as_raw_fd());
+        let bell = self.bell.0.as_raw_fd();
+        command.env(VARIABLE, format!("{here}:{memory}:{bell}"));
+        let mut preload = OsString::from(self.library());
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            preload.push(" ");
+            preload.push(others);
+        }
+        command.env("LD_PRELOAD", preload);
+    }
+
     /// By what name programs find the library.
-    pub(super) fn library(&self) -> String {
+    fn library(&self) -> String {
         format!(
             "/proc/{}/fd/{}",
             std::process::id(),

@@ -10,9 +10,8 @@ mod gathering;
 mod socket;
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -22,8 +21,7 @@ use exos::net::{Interest, Poll, Token, Trigger};
 use exos_host::intercept::{self, Call};
 use exos_preload::LIBRARY;
 use exos_preload::memory::{
-    AWAKE, MARK, MARKED, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, SOCKETS, Shared, VARIABLE,
-    WATCHERS,
+    AWAKE, MARK, MARKED, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, SOCKETS, Shared, WATCHERS,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -115,20 +113,6 @@ impl Sharing {
         };
         sharing.tell(command);
         Ok(sharing)
-    }
-
-    /// Says in the command's environment where things are. By our number: those that it starts find them too.
-    fn tell(&self, command: &mut Command) {
-        let here = std::process::id();
-        let memory = self.memory.file().map_or(-1, |file| file.as_raw_fd());
-        let bell = self.bell.0.as_raw_fd();
-        command.env(VARIABLE, format!("{here}:{memory}:{bell}"));
-        let mut preload = OsString::from(self.library());
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-            preload.push(" ");
-            preload.push(others);
-        }
-        command.env("LD_PRELOAD", preload);
     }
 
     pub fn hear(&self, poll: &Poll) -> io::Result<()> {
