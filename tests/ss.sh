@@ -32,7 +32,7 @@ await client curl -so /dev/null http://10.10.0.10/
 serve=$(process $last)
 same "a server: its listener" "tcp LISTEN *:80 users:((\"serve\",pid=$serve))" "$(of "$serve" -Htlnp | awk '{ print $1, $2, $5, $7 }')"
 # A connection that stands, with a request that is not whole.
-client python3 -c 'import socket, time; s = socket.create_connection(("10.10.0.10", 80)); s.sendall(b"GET / HT"); time.sleep(60)' &
+"$exos" lab exec --name $lab b -- python3 -c 'import socket, time; s = socket.create_connection(("10.10.0.10", 80)); s.sendall(b"GET / HT"); time.sleep(60)' &
 began+=($!)
 stands() { [ "$(of "$serve" -Ht state established | wc -l)" = 1 ]; }
 check "a connection that stands" await stands
@@ -72,7 +72,7 @@ for way in "" --intercept; do
 done
 
 # A load generator.
-client python3 -S -m http.server 8000 --directory "$work/site" >/dev/null 2>&1 & began+=($!)
+"$exos" lab exec --name $lab b -- python3 -S -m http.server 8000 --directory "$work/site" >/dev/null 2>&1 & began+=($!)
 await client curl -so /dev/null http://10.10.0.2:8000/
 begin_in_a "$exos" load --link xdp:wire --address 10.10.0.21/24 --connections 5 --duration 60s http://10.10.0.2:8000/
 load=$last
