@@ -2,7 +2,7 @@
 # exos run: drawn programs of socket calls (run-random.py) with threads, forks, exec, passed descriptors, stopped and killed processes,
 # against an echo server on Linux's stack: every byte is accounted for. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
-#   tests/run-random.sh PATH/TO/exos [--preload]
+#   tests/run-random.sh PATH/TO/exos [--intercept]
 #
 # Eight programs, always the same; EXOS_SEEDS=10 for ten times as many, EXOS_SEED=303 to begin with that one.
 . "$(dirname "$0")/common.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What tests/run.sh has a program of its own for: sockets beside threads, forks, poll and epoll; a server that forks."""
 import asyncio
+import ctypes
 import os
 import select
 import signal
@@ -283,6 +284,53 @@ def bodies(host, port, bare=None):
                 s.sendall(REQUEST)
             said.add(read_all(s).rpartition(b"\r\n\r\n")[2])
     print(*(sorted(map(bytes.decode, said)) if bare else [len(said)]))
+
+
+def numbered(host, port):
+    """Calls by their numbers (syscall(2), x86-64), as libuv and others make some of theirs."""
+    library = ctypes.CDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+
+    def call(number, *words):
+        """The result, or the error's number."""
+        words = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
+        result = library.syscall(ctypes.c_long(number), *words)
+        return result if result != -1 else -ctypes.get_errno()
+
+    read, write, close, dup, dup2, mmap, sendto, recvfrom, close_range = 0, 1, 3, 32, 33, 9, 44, 45, 436
+    bad, request, room = -9, b"GET /small HTTP/1.0\r\n\r\n", ctypes.create_string_buffer(4096)
+
+    def answer(number, fd, *more):
+        said = b""
+        while (count := call(number, fd, room, 4096, *more)) > 0:
+            said += room.raw[:count]
+        assert count == 0 and said.endswith(b"hello\n"), (count, said)
+
+    # By each of its numbers, of which the first is closed.
+    s = socket.create_connection((host, int(port)))
+    first = s.detach()
+    second = call(dup, first)
+    third = call(dup2, first, 700)
+    assert call(close, first) == 0 and call(close, first) == bad and third == 700
+    assert call(write, first, request, len(request)) == bad
+    assert call(write, second, request, len(request)) == len(request)
+    answer(read, third)
+    assert call(close, second) == 0 and call(close_range, third, third, 0) == 0
+    # The number of a socket that was closed so is a file's: it has what is written to it, and the next socket is another.
+    s = socket.create_connection((host, int(port))).detach()
+    assert call(close, s) == 0
+    file = os.memfd_create("file")
+    assert file == s, (file, s)
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert os.pwrite(file, b"second page", page) == 11 and call(write, file, b"first", 5) == 5
+    # Six arguments, and a result that is no small number.
+    address = call(mmap, 0, page, 1, 1, file, page)
+    assert address > 4096 and ctypes.string_at(address, 11) == b"second page"
+    assert call(mmap, 0, 0, 1, 1, file, page) == -22, "EINVAL"
+    s = socket.create_connection((host, int(port))).detach()
+    assert call(sendto, s, request, len(request), 0, 0, 0) == len(request)
+    answer(recvfrom, s, 0, 0, 0)
+    assert call(close, s) == 0 and os.pread(file, 100, 0)[:5] == b"first"
 
 
 SERVER = """

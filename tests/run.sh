@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # exos run: unmodified programs whose connections are ours, in side a of a lab; their peers are on Linux's stack in side b. Each does
-# its usual job. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
+# its usual job, the way that is chosen for it or by intercepted calls. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
-#   tests/run.sh PATH/TO/exos [--preload]
+#   tests/run.sh PATH/TO/exos [--intercept]
 . "$(dirname "$0")/common.sh"
 need_root "unmodified programs over AF_XDP"
 need_programs "unmodified programs" python3 curl nginx:nginx-light
@@ -33,8 +33,44 @@ serve() {
 }
 # Asks the supervisor to end, which asks the program.
 stop_server() { kill $server; wait $server; local status=$?; server=; return $status; }
+# stood NAME: the server's sockets were of the way that it was to go, and none of the other.
+stood() {
+    local of=shared other=intercepted counters
+    [ ! "$way" ] || { of=intercepted other=shared; }
+    kill -USR1 "$(pgrep -P $server)"
+    await grep -q bytes_from_program "$work/server"
+    counters=$(awk '$1 ~ /^(sockets_(shared|intercepted)|bytes_.*)$/ { print $1 ($2 > 0 ? " some" : " none") }' "$work/server" | sort | tr '\n' ' ')
+    same "$1: all its sockets were $of ones" "$(printf '%s\n' 'bytes_from_program some' 'bytes_to_program some' "sockets_$of some" \
+        "sockets_$other none" | sort | tr '\n' ' ')" "$counters"
+}
 # optional PROGRAM:PACKAGE: whether it is there.
 optional() { command -v "${1%%:*}" >/dev/null || { echo "SKIPPED: exos run ${1%%:*}: not installed (apt-get install ${1##*:})"; return 1; }; }
+
+# check_of PROGRAM: what --check says of it, with its status.
+check_of() { "$exos" run --check "$1" 2>&1; echo "status $?"; }
+# The ways of programs, by their files, and of those that they start. Each client says what stands for its connection.
+ways() {
+    local said
+    has "--check: shared sockets" "shared sockets" "$(check_of curl)"
+    has "--check: the status of shared sockets" "status 0" "$(check_of curl)"
+    has "--check: what is not there" "status 127" "$(check_of no-such-program)"
+    has "--check: what cannot be executed" "status 126" "$(check_of "$here/common.py")"
+    cp "$(command -v curl)" "$work/curl"; chmod 4755 "$work/curl"
+    has "--check: set-user-ID" "set-user-ID" "$(check_of "$work/curl")"
+    run --preload -- "$work/curl" -s $at/small 2>"$work/err"; same "--preload: of one that cannot share" 1 $?
+    has "--preload: and why" "cannot share its sockets: it is set-user-ID" "$(cat "$work/err")"
+    has "it says that it goes the other way" "goes by intercepted calls" "$(run -- "$work/curl" -so /dev/null $at/small 2>&1)"
+    optional musl-gcc:musl-tools || return 0
+    cp "$here/run-client.c" "$work/client.c"
+    cc -o "$work/gnu" "$work/client.c" && musl-gcc -o "$work/musl" "$work/client.c" && musl-gcc -static -o "$work/static" "$work/client.c" ||
+        { bad "compiling clients"; return 0; }
+    for said in static:statically "musl:not GNU's"; do
+        has "--check: ${said%%:*}" "${said##*:}" "$(check_of "$work/${said%%:*}")"
+        has "--check: the status of ${said%%:*}" "status 3" "$(check_of "$work/${said%%:*}")"
+    done
+    said=$(cd "$work" && run -- sh -c 'for p in gnu musl static gnu; do ./$p 10.10.0.2 8000; done' | sed 's/:.*//' | tr '\n' ' ')
+    same "each of several programs goes its own way" "anon_inode socket socket anon_inode " "$said"
+}
 
 lab_up || { bad "lab up"; exit 1; }
 mkdir "$work/docs"
@@ -62,16 +98,18 @@ at=http://10.10.0.2:8000
 same "curl: from our address" "200 $ip" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' $at/noise)"
 # Without the library all below would pass as well.
 asks='import os, socket; s = socket.create_connection(("10.10.0.2", 8000)); print(os.readlink(f"/proc/self/fd/{s.fileno()}"))'
-has "what stands for a connection" "$([ "$way" ] && echo eventfd || echo socket:)" "$(run -- python3 -c "$asks")"
+has "what stands for a connection" "$([ "$way" ] && echo socket: || echo eventfd)" "$(run -- python3 -c "$asks")"
 check "curl: every byte" cmp "$work/got" "$work/docs/noise"
 same "curl: IPv6" "200 fd10::10" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' "http://[fd10::2]:8000/small")"
 run -- curl -s http://10.10.0.2:7999/ 2>"$work/err"; same "curl: a refused connection, and its status" 7 $?
 run -- curl -sm 1 http://10.10.0.99/ 2>"$work/err"; same "curl: nobody is there" 28 $?
-[ "$way" ] || has "--trace shows calls" "connect(" "$(run --trace -- curl -so /dev/null $at/small 2>&1)"
-[ "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
+[ ! "$way" ] || has "--trace shows calls" "connect(" "$(run --trace -- curl -so /dev/null $at/small 2>&1)"
+[ ! "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
 run -- python3 -c 'raise SystemExit(3)'; same "the status is the program's" 3 $?
 run -- sh -c 'kill -SEGV $$' 2>"$work/err"; same "a signal ends it as in a shell" 139 $?
-run -- no-such-program 2>"$work/err"; has "a program that is not there" "cannot run no-such-program" "$(cat "$work/err")"
+run -- no-such-program 2>"$work/err"; same "a program that is not there" 127 $?
+has "and why" "cannot run no-such-program" "$(cat "$work/err")"
+[ "$way" ] || ways
 if optional wget; then
     rm "$work/got"
     check "wget" run -- wget -qO "$work/got" $at/noise
@@ -84,6 +122,10 @@ if optional wrk; then
     same "wrk: without errors" "" "$(grep 'Socket errors' <<<"$said")"
 fi
 check "python3: sockets beside threads, forks, poll and epoll" run -- python3 "$here/run.py" client 10.10.0.2 8000
+# Its streams' numbers are the socket's for a while.
+same "bash: a connection in the place of standard output" hello \
+    "$(run -- bash -c 'exec 3<>/dev/tcp/10.10.0.2/8000; printf "GET /small HTTP/1.0\r\n\r\n" >&3; cat <&3' | tail -n 1)"
+[ "$(uname -m)" != x86_64 ] || check "python3: calls by their numbers" run -- python3 "$here/run.py" numbered 10.10.0.2 8000
 check "python3: one thread waits while another changes what it waits for" run -- python3 "$here/run.py" threads 10.10.0.2 8000
 
 # Names and datagrams. By intercepted calls these stay the kernel's.
@@ -94,7 +136,7 @@ echo nameserver 10.10.0.2 >"$work/resolv.conf"
 answers() { peer_of python3 "$here/run.py" ask "$1" "$2"; }
 peers=$peer
 "$exos" lab exec --name $lab b -- python3 "$here/run.py" echo >"$work/echo" 2>&1 & peers+=" $!"
-if [ "$way" ] && optional dnsmasq:dnsmasq-base; then
+if [ ! "$way" ] && optional dnsmasq:dnsmasq-base; then
     lies=(dnsmasq -k -C /dev/null --no-resolv --no-hosts --user=root --pid-file= --log-queries --log-facility=-)
     "$exos" lab exec --name $lab b -- "${lies[@]}" --address=/name.lab/10.10.0.2 >"$work/asked" 2>&1 & peers+=" $!"
     peer=$peers
@@ -125,7 +167,7 @@ if [ "$way" ] && optional dnsmasq:dnsmasq-base; then
 fi
 peer=$peers
 await grep -q listening "$work/echo"
-[ "$way" ] && check "python3: datagrams, and forks, programs and passing on with them" run -- python3 "$here/run.py" datagrams 10.10.0.2 $ip
+[ "$way" ] || check "python3: datagrams, and forks, programs and passing on with them" run -- python3 "$here/run.py" datagrams 10.10.0.2 $ip
 
 peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
 await grep -q listening "$work/sink"
@@ -143,6 +185,7 @@ wait $server 2>/dev/null; server=
 # Servers.
 if serve 8080 python3 -m http.server 8080 --directory "$work/docs"; then
     check "python3 -m http.server" got "http://$ip:8080/noise"
+    stood "python3 -m http.server"
     stop_server; same "python3: it is asked to end" 143 $?
 else
     bad "python3 -m http.server" "$(tail -n 3 "$work/server")"
@@ -156,6 +199,7 @@ if serve 8080 nginx -c "$work/ours.conf"; then
     check "nginx: after a reload" got "http://$ip:8080/noise"
     same "nginx: both workers take connections of a port that they share (reuseport)" 2 "$(peer_of python3 "$here/run.py" bodies $ip 8082)"
     optional wrk && same "nginx: 50 connections of wrk" "" "$(peer_of wrk -t 1 -c 50 -d 1s http://$ip:8080/small 2>&1 | grep 'Socket errors')"
+    stood nginx
     stop_server; same "nginx: it is asked to end, with its workers" 0 $?
 else
     bad "nginx" "$(tail -n 3 "$work/server")"
@@ -166,7 +210,7 @@ if optional iperf3; then
     check "iperf3" peer_of iperf3 -c $ip -t 1
     wait $server; same "iperf3: it ends by itself" 0 $?; server=
 fi
-if [ "$way" ] && optional iperf3; then
+if [ ! "$way" ] && optional iperf3; then
     "${running[@]}" -- iperf3 -s -1 --forceflush >"$work/server" 2>&1 </dev/null & server=$!
     await grep -q "listening" "$work/server"
     check "iperf3: datagrams" peer_of iperf3 -u -c $ip -t 1 -b 20M
@@ -186,10 +230,12 @@ if optional redis-server:redis-server && serve 6379 redis-server --port 6379 --p
     saved() { [ "$(cli lastsave)" -gt 0 ] && [ "$(stat -c %s "$work/saved" 2>/dev/null || echo 0)" -gt 3000000 ]; }
     check "redis: a background save" await saved
     has "redis: and the connections live on" PONG "$(cli ping)"
+    stood redis
     stop_server; same "redis: it is asked to end" 0 $?
 fi
 if optional memcached && serve 11211 memcached -u root -t 3 -l 0.0.0.0; then
     check "memcached: threads" peer_of python3 "$here/run.py" memcached $ip
+    stood memcached
     stop_server
 fi
 if optional socat && serve 9300 socat TCP-LISTEN:9300,fork,reuseaddr EXEC:cat; then
@@ -204,10 +250,49 @@ if optional openssl; then
         stop_server
     fi
 fi
+if optional sshd:openssh-server && optional ssh:openssh-client; then
+    ssh-keygen -qt ed25519 -N '' -f "$work/host.key"; ssh-keygen -qt ed25519 -N '' -f "$work/user.key"
+    mkdir -p /run/sshd
+    printf '%s\n' "Port 2222" "HostKey $work/host.key" "AuthorizedKeysFile $work/user.key.pub" "PidFile none" "StrictModes no" "UsePAM no" \
+        "PermitRootLogin yes" >"$work/sshd.conf"
+    remote=(ssh -F none -p 2222 -i "$work/user.key" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR)
+    if serve 2222 "$(command -v sshd)" -D -e -f "$work/sshd.conf"; then
+        peer_of "${remote[@]}" root@$ip "cat '$work/docs/noise'" >"$work/got"
+        check "sshd: a session, every byte" cmp "$work/got" "$work/docs/noise"
+        stop_server
+    else
+        bad "sshd" "$(tail -n 3 "$work/server")"
+    fi
+    "$exos" lab exec --name $lab b -- "$(command -v sshd)" -D -e -f "$work/sshd.conf" >/dev/null 2>&1 & server=$!
+    await peer_of python3 -c 'import socket; socket.create_connection(("10.10.0.2", 2222), 2)'
+    run -- "${remote[@]}" root@10.10.0.2 "cat '$work/docs/noise'" >"$work/got"
+    check "ssh: a session, every byte" cmp "$work/got" "$work/docs/noise"
+    stop_server
+fi
+if optional node:nodejs; then
+    # Files and sockets come and go under the same numbers, closed by syscall(2).
+    page='const http = require("http"), fs = require("fs"), [at, noise] = process.argv.slice(1);
+        const get = () => new Promise((ok, no) => http.get(at, (r) => { let n = 0; r.on("data", (d) => n += d.length).on("end", () => ok(n)); }).on("error", no));
+        (async () => { for (let i = 0; i < 20; i++) {
+            const sizes = await Promise.all([...Array(10)].map(get));
+            if (sizes.some((n) => n != 6) || fs.readFileSync(noise).length != 3000000) process.exit(1);
+        } })()'
+    check "node: a client that reads files" run -- node -e "$page" $at/small "$work/docs/noise"
+    page='require("http").createServer((q, r) => require("fs").createReadStream(process.argv[1] + q.url).pipe(r)).listen(8085, "0.0.0.0")'
+    if serve 8085 node -e "$page" "$work/docs"; then
+        check "node: a server of files" got "http://$ip:8085/noise"
+        stood node
+        optional ab:apache2-utils && has "node: 50 connections at once" "Failed requests:        0" "$(peer_of ab -qn 1000 -c 50 http://$ip:8085/small 2>&1)"
+        stop_server
+    else
+        bad "node" "$(tail -n 3 "$work/server")"
+    fi
+fi
 if optional haproxy; then
     printf 'defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\nlisten a\n bind :8090\n server b 10.10.0.2:8000\n' >"$work/haproxy.cfg"
     if serve 8090 haproxy -db -f "$work/haproxy.cfg"; then
         check "haproxy: both ways" got "http://$ip:8090/noise"
+        stood haproxy
         stop_server
     else
         bad "haproxy" "$(tail -n 3 "$work/server")"

@@ -164,13 +164,21 @@ await client bash -c 'ss -Hltn sport = 7000 | grep -q 7000'
 "$exos" lab exec --name $lab b -- python3 -S -m http.server 7001 --directory "$here" >/dev/null 2>&1 &
 programs+=($!)
 await client curl -so /dev/null http://10.10.0.2:7001/units.sh
+said=$(nobody timeout 100 "$work/exos" run --intercept --xokd "$socket" -- curl -so /dev/null -w '%{http_code} %{local_ip}' http://10.10.0.2:7001/units.sh 2>"$work/run.err" || cat "$work/run.err")
+has "exos run --intercept: curl of a user without privilege" "200 10.10.0." "$said"
 said=$(nobody timeout 100 "$work/exos" run --xokd "$socket" -- curl -so /dev/null -w '%{http_code} %{local_ip}' http://10.10.0.2:7001/units.sh 2>"$work/run.err" || cat "$work/run.err")
 has "exos run: curl of a user without privilege" "200 10.10.0." "$said"
-said=$(nobody timeout 100 "$work/exos" run --preload --xokd "$socket" -- curl -so /dev/null -w '%{http_code} %{local_ip}' http://10.10.0.2:7001/units.sh 2>"$work/run.err" || cat "$work/run.err")
-has "exos run --preload: curl of a user without privilege" "200 10.10.0." "$said"
 asks='import os, socket; s = socket.create_connection(("10.10.0.2", 7001)); print(os.readlink(f"/proc/self/fd/{s.fileno()}"))'
-said=$(cd /; nobody timeout 100 "$work/exos" run --preload --xokd "$socket" -- python3 -c "$asks" 2>"$work/run.err" || cat "$work/run.err")
-has "exos run --preload: its connections are shared in memory" eventfd "$said"
+said=$(cd /; nobody timeout 100 "$work/exos" run --xokd "$socket" -- python3 -c "$asks" 2>"$work/run.err" || cat "$work/run.err")
+has "exos run: its connections are shared in memory" eventfd "$said"
+mkfifo "$work/hold"
+asks='import socket, sys; s = socket.create_connection(("10.10.0.2", 7001)); sys.stdin.read()'
+(cd /; nobody timeout 100 "$work/exos" run --xokd "$socket" -- python3 -c "$asks") <"$work/hold" >/dev/null 2>&1 & held=$!
+exec 7>"$work/hold"
+shown() { nobody timeout 60 "$work/exos" ss -Htp state established | grep -q '10.10.0.2:7001 .*"run:python3"'; }
+check "exos ss: a user without privilege sees its programs' sockets" await shown
+exec 7>&-
+wait $held
 said=$(head -c 100000 /dev/zero | nobody timeout 100 "$work/exos" cat --xokd "$socket" 10.10.0.2:7000 2>"$work/cat.err")
 same "cat connects by a port of the daemon's choice" "from port 1, 100000 bytes" "$said"
 said=$(head -c 1000 /dev/zero | nobody timeout 100 "$work/exos" cat --xokd "$socket" 10.10.0.2:7000 2>"$work/cat.err")

@@ -28,6 +28,7 @@ enum Program {
     Doctor(exos_doctor::DoctorArgs),
     Dump(exos_dump::DumpArgs),
     Top(exos_top::TopArgs),
+    Ss(exos_ss::SsArgs),
     Metrics(exos_metrics::MetricsArgs),
     Bench(exos_bench::BenchArgs),
 }
@@ -59,6 +60,7 @@ fn run(program: Program) -> Result<ExitCode, Error> {
         Program::Doctor(args) => exos_doctor::run(args),
         Program::Dump(args) => exos_dump::run(&args),
         Program::Top(args) => exos_top::run(&args),
+        Program::Ss(args) => exos_ss::run(&args),
         Program::Metrics(args) => exos_metrics::run(&args),
         Program::Bench(args) => exos_bench::run(args),
     }

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::counters::Moved;
 use crate::limits::PIECE;
 
 /// A connection whose bytes flow. Both ends are non-blocking; what cannot go on goes on when one of them is ready.
@@ -25,6 +26,7 @@ pub(crate) struct Flow {
     pub peer_finished: bool,
     /// The unhappy end of the connection, for the program to hear of.
     pub error: Option<io::Error>,
+    pub moved: Moved,
 }
 
 /// Whether a flow goes on.
@@ -44,6 +46,7 @@ impl Flow {
             program_finished: false,
             peer_finished: false,
             error: None,
+            moved: Moved::default(),
         }
     }
 
@@ -95,7 +98,10 @@ impl Flow {
                     // What is over needs no end.
                     let _ = self.stream.shutdown(Shutdown::Write);
                 }
-                Ok((count, _)) => self.rest = Some(Buffer::from(&buffer[..count]).into()),
+                Ok((count, _)) => {
+                    self.moved.from_program += count as u64;
+                    self.rest = Some(Buffer::from(&buffer[..count]).into());
+                }
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::CONNRESET) => {
                     // Closed, with something of the peer's unread.
@@ -135,7 +141,7 @@ impl Flow {
                         None => finish(end),
                     }
                 }
-                Ok(Ok(_)) => {}
+                Ok(Ok(count)) => self.moved.to_program += count as u64,
                 Ok(Err(Errno::AGAIN)) => return Ok(()),
                 Ok(Err(error)) => return Err(error.into()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),

@@ -11,27 +11,32 @@
 //! ```
 //!
 //! So every call that takes a descriptor works as the kernel does it, in every kind of program: static ones, threads, forks,
-//! descriptors passed on. The price is a copy and a wake-up for what passes. UDP (but with --preload), Unix sockets and connections to
+//! descriptors passed on. The price is a copy and a wake-up for what passes. UDP (but by shared sockets), Unix sockets and connections to
 //! this host stay the kernel's.
 //!
 //! | file | job |
 //! |---|---|
-//! | `options`, `supervise` | the command line; the loop: calls, sockets, the program's end |
+//! | `options`, `supervise`, `signals` | the command line; the loop: calls, sockets, the program's end; what signals ask |
+//! | `check` | which way a program goes |
 //! | `calls` | what each intercepted call does |
-//! | `sharing` | with --preload: sockets in memory that is shared with programs ([`exos_preload`]), what these ask for |
+//! | `sharing` | sockets in memory that is shared with programs ([`exos_preload`]), what these ask for |
 //! | `target` | the caller: its memory, its descriptors |
 //! | `sockets` | the program's network sockets, by what a descriptor of theirs refers to |
 //! | `datagrams` | datagrams between a Unix socket and a socket of the stack's |
+//! | `counters` | what is counted, and said on SIGUSR1 |
 //! | `flow` | bytes between a Unix socket and a connection |
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 mod calls;
+mod check;
+mod counters;
 mod datagrams;
 mod flow;
 mod limits;
 mod options;
 mod sharing;
+mod signals;
 mod sockets;
 mod supervise;
 mod target;

@@ -16,3 +16,21 @@ pub(crate) const GOODBYE_TIME: Duration = Duration::from_secs(5);
 
 /// Calls that are answered before packets are looked at again.
 pub(crate) const CALLS_AT_ONCE: usize = 64;
+
+/// What is read of an ELF file at once: the names of the largest programs (Chromium's are 3 MB).
+pub(crate) const ELF_PART: u64 = 16 << 20;
+
+/// Bytes of a path (PATH_MAX).
+pub(crate) const PATH_BYTES: u64 = 4096;
+
+/// What the kernel looks at of a script's first line (BINPRM_BUF_SIZE).
+pub(crate) const SCRIPT_LINE: u64 = 256;
+
+/// Scripts whose interpreters are scripts; with more the kernel gives up (ELOOP).
+pub(crate) const SCRIPTS_NESTED: usize = 5;
+
+/// Libraries that are looked into. Desktop programs name some 200, with all that these name.
+pub(crate) const LIBRARIES: usize = 256;
+
+/// Variables of an environment that are looked at.
+pub(crate) const ENVIRONMENT: u64 = 4096;

@@ -10,6 +10,7 @@ use exos_host::intercept::Call;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use slab::Slab;
 
+use crate::counters::Moved;
 use crate::datagrams::DatagramFlow;
 use crate::flow::Flow;
 use crate::limits::BOUND_MAX;
@@ -30,6 +31,14 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
+    /// What has passed.
+    pub fn moved(&self) -> Moved {
+        match &self.kind {
+            Kind::Flowing(flow) => flow.moved,
+            _ => Moved::default(),
+        }
+    }
+
     /// Of one that listens: the program's socket is readable, for a connection waits.
     pub fn say_readable(&self) {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -73,6 +82,10 @@ pub(crate) struct Connecting {
 #[derive(Default)]
 pub(crate) struct Sockets {
     pub all: Slab<Socket>,
+    /// How many there were.
+    pub made: u64,
+    /// What has passed by those that are over.
+    pub moved: Moved,
     by_inode: HashMap<u64, usize>,
     /// Sockets of the kernel's that were bound to an address of the stack's, with the oldest first.
     bound: VecDeque<(u64, SocketAddr)>,
@@ -87,6 +100,7 @@ impl Sockets {
     }
 
     pub fn insert(&mut self, socket: Socket) -> usize {
+        self.made += 1;
         let inode = socket.inode;
         let key = self.all.insert(socket);
         self.by_inode.insert(inode, key);
@@ -97,6 +111,7 @@ impl Sockets {
     /// the number of the error that they end with.
     pub fn remove(&mut self, key: usize) -> (Vec<Call>, i32) {
         let socket = self.all.remove(key);
+        self.moved.add(socket.moved());
         self.by_inode.remove(&socket.inode);
         if let Some(error) = socket.error {
             if self.errors.len() >= BOUND_MAX {

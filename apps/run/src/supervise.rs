@@ -1,12 +1,10 @@
 //! The loop of `exos run`: the program's calls, its sockets, and its end.
 
 use std::hash::RandomState;
-use std::io::{self, Read as _};
+use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::sync::Arc;
 use std::task::{Context, Poll as Ready, Waker};
 use std::time::{Duration, Instant};
 
@@ -20,19 +18,22 @@ use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::set_current_timer_slack;
-use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 
 use crate::calls::{Answer, BECOMING, REFUSED, TOLD, number};
+use crate::check::{check, look_at};
+use crate::counters::CallCounters;
 use crate::flow::{Flow, Goes, cut, is_hung_up, ready};
 use crate::limits::{CALLS_AT_ONCE, GOODBYE_TIME, PIECE};
 use crate::options::RunArgs;
 use crate::sharing::{SHARED, Sharing};
+use crate::signals::{Signals, take};
 use crate::sockets::{Kind, Sockets};
 use crate::target::Descriptor;
 
 const CALLS: Token = Token(usize::MAX);
 const CHILD: Token = Token(usize::MAX - 1);
 const ASKED: Token = Token(usize::MAX - 2);
+const REPORT: Token = Token(usize::MAX - 3);
 
 /// Runs the program until it, and all that it has started, has ended.
 ///
@@ -40,16 +41,23 @@ const ASKED: Token = Token(usize::MAX - 2);
 ///
 /// The link cannot be made, or the program not be started.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
+    if let Some(program) = &args.check {
+        return check(program);
+    }
+    let shares = match look_at(&args.command[0]) {
+        Ok(finding) => args.shares(&finding)?,
+        Err(refusal) => return Ok(refusal.tell()),
+    };
     let attachment = args
         .link
         .attachment(&Needs::new(Role::Connect(Vec::new())))?;
     let net = Net::attach(attachment)?;
-    let asked = Asked::catch().map_err(|e| Error::io("cannot catch signals", e))?;
+    let signals = Signals::catch().map_err(|e| Error::io("cannot catch signals", e))?;
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
     // Without us it would have sockets that nobody is at the other end of.
     end_with_us(&mut command);
-    let sharing = match args.preload {
+    let sharing = match shares {
         true => Some(Sharing::new(&mut command)?),
         false => None,
     };
@@ -63,7 +71,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     // A pause is to be as long as it is meant to be; the kernel adds 50 µs otherwise.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let supervisor = Supervisor::new(net, calls, args.trace, sharing);
-    let status = supervisor.and_then(|mut supervisor| supervisor.run(child, &asked));
+    let status = supervisor.and_then(|mut supervisor| supervisor.run(child, &signals));
     let status = status.map_err(|e| Error::io("cannot go on with the program", e))?;
     Ok(exit_code(status))
 }
@@ -84,6 +92,7 @@ pub(crate) struct Supervisor {
     pub sockets: Sockets,
     pub poll: Poll,
     trace: bool,
+    pub counters: CallCounters,
     /// Sockets that are shared with programs, where any may be.
     pub sharing: Option<Sharing>,
     /// Through which bytes pass.
@@ -91,27 +100,6 @@ pub(crate) struct Supervisor {
     /// From which ports are drawn.
     pub random: RandomState,
     pub ports_drawn: u64,
-}
-
-/// Requests to end (SIGTERM), which go to the program. What a terminal sends it has by itself.
-struct Asked(UnixStream);
-
-impl Asked {
-    fn catch() -> io::Result<Self> {
-        let (ours, theirs) = UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        signal_hook::low_level::pipe::register(SIGTERM, theirs)?;
-        // We end when the program does.
-        signal_hook::flag::register(SIGINT, Arc::default())?;
-        signal_hook::flag::register(SIGQUIT, Arc::default())?;
-        Ok(Self(ours))
-    }
-
-    fn take(&self) {
-        let mut bytes = [0; 16];
-        // One request or several: the program is told once.
-        while matches!((&self.0).read(&mut bytes), Ok(1..)) {}
-    }
 }
 
 impl Supervisor {
@@ -128,6 +116,7 @@ impl Supervisor {
             sockets: Sockets::default(),
             poll,
             trace,
+            counters: CallCounters::default(),
             sharing,
             buffer: vec![0; PIECE].into_boxed_slice(),
             random: RandomState::new(),
@@ -136,13 +125,15 @@ impl Supervisor {
     }
 
     /// Until the program has ended, and what it has started, and until what they wrote last is delivered.
-    fn run(&mut self, mut child: Child, asked: &Asked) -> io::Result<ExitStatus> {
+    fn run(&mut self, mut child: Child, signals: &Signals) -> io::Result<ExitStatus> {
         let mut ended = None;
         // When nobody is left to wait for.
         let mut over: Option<Instant> = None;
         let child_fd = self.poll.register_child(&child, CHILD)?;
-        self.poll
-            .register_fd(asked.0.as_fd(), ASKED, Interest::READABLE, Trigger::Level)?;
+        for (requests, token) in [(&signals.to_end, ASKED), (&signals.to_report, REPORT)] {
+            let (fd, readable) = (requests.as_fd(), Interest::READABLE);
+            self.poll.register_fd(fd, token, readable, Trigger::Level)?;
+        }
         for call in self.calls.take_first() {
             self.take_call(&call);
         }
@@ -178,13 +169,17 @@ impl Supervisor {
                         }
                     }
                     ASKED => {
-                        asked.take();
+                        take(&signals.to_end);
                         let pid = Pid::from_child(&child);
                         match ended {
                             None => drop(kill_process(pid, Signal::TERM)),
                             // Those that it has left behind go on without us.
                             Some(_) => over = Some(Instant::now()),
                         }
+                    }
+                    REPORT => {
+                        take(&signals.to_report);
+                        self.tell_counters();
                     }
                     Token(token) if token >= SHARED => self.turn_of_sharing(token)?,
                     // It may have been removed by an event before.
@@ -216,11 +211,16 @@ impl Supervisor {
 
     fn take_call(&mut self, call: &Call) {
         match self.answer(call) {
-            Ok(Answer::Pass) => self.calls.let_pass(call),
+            Ok(Answer::Pass) => {
+                self.counters.passed += 1;
+                self.calls.let_pass(call);
+                return;
+            }
             Ok(Answer::Value(value)) => self.respond(call, Ok(value)),
             Ok(Answer::Later) => {}
             Err(error) => self.respond(call, Err(error)),
         }
+        self.counters.answered += 1;
     }
 
     pub fn respond(&self, call: &Call, result: io::Result<i64>) {

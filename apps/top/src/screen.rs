@@ -7,7 +7,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph};
 
 use crate::keys::Keys;
-use crate::units::plain;
+use exos_program::text::plain;
 
 pub(crate) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 pub(crate) const DIM: Style = Style::new().add_modifier(Modifier::DIM);

@@ -56,13 +56,6 @@ pub(crate) fn duration(ms: u64) -> String {
     }
 }
 
-/// Text of somebody else's choosing, without what a terminal would obey.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -80,6 +80,23 @@ fn both_clients_measure_beside_the_limit_of_the_link() {
     }
 }
 
+/// An unmodified server on our stack is one of the servers, in both ways.
+#[test]
+fn nginx_by_exos_run_is_measured_beside_nginx() {
+    let servers = ["--servers", "nginx,run,run-intercept", "--sizes", "1K"];
+    let cells = ["--groups", "documents", "--wire", "plain"];
+    let Some(report) = measured("u", "0.3", &[servers, cells].concat()) else {
+        return;
+    };
+    assert_eq!(report.documents.len(), 4, "two clients, new and persistent");
+    for case in &report.documents {
+        let names: Vec<&str> = case.results.iter().map(|r| r.server.as_str()).collect();
+        assert_eq!(names, ["nginx", "exos-run", "exos-run-intercept"]);
+        let answers = |r: &exos_bench::http::Outcome| r.requests_per_sec > 1.0 && r.errors == 0;
+        assert!(case.results.iter().all(answers), "{case:?}");
+    }
+}
+
 /// Without all that makes it fast, and on sockets, the server still answers rightly, and is measured.
 #[test]
 fn each_specialisation_is_measured() {

@@ -19,7 +19,7 @@ use crate::host_tables::HostTables;
 use crate::share::{Core, Kept};
 use crate::via::{News, Via};
 use crate::wait::Waiting;
-use crate::watch::{Direction, Offer};
+use crate::watch::{Answers, Direction, Offer};
 use cutting::{Cutting, Sent};
 use exos_host::error::{Error, ErrorKind};
 use syn_answers::SynAnswers;
@@ -69,6 +69,8 @@ pub struct Exos {
     pub(crate) via: Option<Via>,
     /// Its packets for others to look at.
     pub(crate) offer: Option<Offer>,
+    /// Its sockets for others to ask for.
+    answers: Option<Answers>,
     /// Our own interface pair, for as long as we run.
     pub(crate) pair: Option<Pair>,
     /// What belongs to an interface and stays as long as we run.
@@ -106,6 +108,7 @@ impl Exos {
         let whole_max = stack.config().offload.segmentation;
         Self {
             offer: Offer::new(&link),
+            answers: Answers::new(&link),
             // By its other ways a frame of the stack's own costs this link less than a system call.
             cutting: Cutting::new(whole_max.filter(|_| matches!(link, Link::Xdp(_)))),
             stack,
@@ -260,6 +263,9 @@ impl Exos {
         if let Some(offer) = &mut self.offer {
             offer.look(now);
         }
+        if let Some(answers) = &mut self.answers {
+            answers.look(now, &self.stack);
+        }
         now
     }
 
@@ -370,7 +376,8 @@ impl Exos {
 
     /// The end of the longest sleep from now on.
     fn latest(&self, now: Instant) -> Instant {
-        now + if self.blocked {
+        let is_asked = self.answers.as_ref().is_some_and(|a| a.expects_more(now));
+        now + if self.blocked || is_asked {
             BLOCKED_SLEEP
         } else {
             SLEEP_MAX

@@ -1,4 +1,5 @@
-//! Copies of a program's packets for others to look at: what it takes in and sends, while somebody watches.
+//! What others may see of a program: its sockets, when they ask (`sockets`), and copies of its packets, what it takes in and sends,
+//! while somebody watches.
 //!
 //! What AF_XDP takes and sends passes no packet socket. So every program that attaches directly keeps memory that anyone who
 //! may look into the process finds and opens ([`exos_host::user_memory`]): its user, and root. A watcher ([`Watcher`])
@@ -17,25 +18,35 @@
 //! Each side takes what the other one wrote for input: a bad counter or length is an error or no room, never an access
 //! beyond the ring.
 
+mod answer;
 mod layout;
 mod name;
 mod offer;
+mod question;
+mod sockets;
 mod watcher;
 
 use std::os::unix::fs::MetadataExt as _;
 
 use exos_host::user_memory;
-use layout::NAME;
 
+pub(crate) use answer::Answers;
 pub use exos_filter::gate::Direction;
 pub(crate) use name::program_name;
 pub(crate) use offer::Offer;
+pub use question::{Askable, Question, askable};
+pub use sockets::{Known, Protocol, Socket};
 pub use watcher::{Record, Watchable, Watcher, watchable};
 
-/// Gives the packets of this process to another user to watch, who the process is about to become. Where it may not, root
+/// Gives the packets and sockets of this process to another user to watch, who the process is about to become. Where it may not, root
 /// alone can watch them.
 pub fn give_to(uid: u32, gid: u32) {
-    for memory in user_memory::find(NAME, Some(std::process::id())) {
+    let own = Some(std::process::id());
+    let packets = user_memory::find(layout::NAME, own);
+    for memory in packets
+        .into_iter()
+        .chain(user_memory::find(sockets::NAME, own))
+    {
         let is_its = std::fs::metadata(&memory.path).is_ok_and(|file| file.uid() == uid);
         if !is_its {
             let _ = std::os::unix::fs::chown(&memory.path, Some(uid), Some(gid));

@@ -160,6 +160,8 @@ impl Found {
                 // SAFETY: the caller's promise.
                 return unsafe { put(&bytes, value, len) };
             }
+            // SAFETY: the caller's promise.
+            (IPPROTO_IP, IP_OPTIONS) => return unsafe { put(&[], value, len) },
             (IPPROTO_TCP, TCP_NODELAY) => has(NODELAY),
             (IPPROTO_TCP, TCP_INFO) => {
                 let mut info = [0; 104];

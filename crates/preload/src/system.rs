@@ -4,6 +4,8 @@
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::memory::{MARKED, MARKED_DATAGRAMS};
+
 pub type Size = usize;
 pub type Signed = isize;
 
@@ -66,8 +68,8 @@ constants! {
     ENOPROTOOPT = 92; EOPNOTSUPP = 95; EACCES = 13; EDESTADDRREQ = 89; EMSGSIZE = 90; EAFNOSUPPORT = 97; ENETUNREACH = 101; EISCONN = 106; ENOTCONN = 107; EALREADY = 114; EINPROGRESS = 115; ECONNABORTED = 103;
     SOL_SOCKET = 1; SO_REUSEADDR = 2; SO_BROADCAST = 6; SO_SNDBUFFORCE = 32; SO_RCVBUFFORCE = 33; SO_TYPE = 3; SO_ERROR = 4; SO_SNDBUF = 7; SO_RCVBUF = 8; SO_KEEPALIVE = 9; SO_LINGER = 13;
     SO_REUSEPORT = 15; SO_RCVTIMEO = 20; SO_SNDTIMEO = 21; SO_ACCEPTCONN = 30; SO_PROTOCOL = 38; SO_DOMAIN = 39;
-    IPPROTO_IP = 0; IPPROTO_TCP = 6; IPPROTO_UDP = 17; IPPROTO_IPV6 = 41; IP_PKTINFO = 8; IPV6_V6ONLY = 26; IPV6_RECVPKTINFO = 49; IPV6_PKTINFO = 50;
-    UDP_SEGMENT = 103;  TCP_NODELAY = 1; TCP_INFO = 11;
+    IPPROTO_IP = 0; IPPROTO_TCP = 6; IPPROTO_UDP = 17; IPPROTO_IPV6 = 41; IP_OPTIONS = 4; IP_PKTINFO = 8; IPV6_V6ONLY = 26; IPV6_RECVPKTINFO = 49; IPV6_PKTINFO = 50;
+    UDP_SEGMENT = 103; TCP_NODELAY = 1; TCP_INFO = 11;
     AF_UNSPEC = 0; AF_INET = 2; AF_INET6 = 10; SOCK_STREAM = 1; SOCK_DGRAM = 2;
     MSG_OOB = 1; MSG_PEEK = 2; MSG_TRUNC = 0x20; MSG_DONTWAIT = 0x40; MSG_WAITALL = 0x100; MSG_NOSIGNAL = 0x4000;
     MSG_ERRQUEUE = 0x2000; MSG_CTRUNC = 8; MSG_MORE = 0x8000; MSG_WAITFORONE = 0x10000;
@@ -97,7 +99,6 @@ unsafe extern "C" {
         parent: extern "C" fn(),
         child: extern "C" fn(),
     ) -> i32;
-    fn syscall(number: i64, ...) -> i64;
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     fn __errno_location() -> *mut i32;
 }
@@ -182,18 +183,64 @@ beneath! {
     fstat64(fd: i32, into: *mut u8) -> i32;
 }
 
-#[cfg(target_arch = "x86_64")]
-pub const SYS_CONNECT: i64 = 42;
-#[cfg(target_arch = "x86_64")]
-pub const SYS_BIND: i64 = 49;
-#[cfg(target_arch = "x86_64")]
-pub const SYS_LISTEN: i64 = 50;
-#[cfg(target_arch = "aarch64")]
-pub const SYS_CONNECT: i64 = 203;
-#[cfg(target_arch = "aarch64")]
-pub const SYS_BIND: i64 = 200;
-#[cfg(target_arch = "aarch64")]
-pub const SYS_LISTEN: i64 = 201;
+/// The numbers of calls (asm/unistd.h). What AArch64 does not have has one that no call has.
+pub mod number {
+    macro_rules! numbers {
+        ($($name:ident = $value:expr;)*) => { $(pub const $name: i64 = $value;)* };
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    numbers! {
+        READ = 0; WRITE = 1; CLOSE = 3; FSTAT = 5; POLL = 7; IOCTL = 16; READV = 19; WRITEV = 20; SELECT = 23; DUP = 32; DUP2 = 33;
+        SENDFILE = 40; CONNECT = 42; ACCEPT = 43; SENDTO = 44; RECVFROM = 45; SENDMSG = 46; RECVMSG = 47; SHUTDOWN = 48; BIND = 49;
+        LISTEN = 50; GETSOCKNAME = 51; GETPEERNAME = 52; SETSOCKOPT = 54; GETSOCKOPT = 55; FCNTL = 72; EPOLL_WAIT = 232;
+        EPOLL_CTL = 233; PSELECT6 = 270; PPOLL = 271; SPLICE = 275; EPOLL_PWAIT = 281; ACCEPT4 = 288; EPOLL_CREATE1 = 291;
+        DUP3 = 292; RECVMMSG = 299; SENDMMSG = 307; CLOSE_RANGE = 436; EPOLL_PWAIT2 = 441;
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    numbers! {
+        READ = 63; WRITE = 64; CLOSE = 57; FSTAT = 80; POLL = i64::MIN; IOCTL = 29; READV = 65; WRITEV = 66; SELECT = i64::MIN + 1; DUP = 23;
+        DUP2 = i64::MIN + 2; SENDFILE = 71; CONNECT = 203; ACCEPT = 202; SENDTO = 206; RECVFROM = 207; SENDMSG = 211; RECVMSG = 212;
+        SHUTDOWN = 210; BIND = 200; LISTEN = 201; GETSOCKNAME = 204; GETPEERNAME = 205; SETSOCKOPT = 208; GETSOCKOPT = 209;
+        FCNTL = 25; EPOLL_WAIT = i64::MIN + 3; EPOLL_CTL = 21; PSELECT6 = 72; PPOLL = 73; SPLICE = 76; EPOLL_PWAIT = 22; ACCEPT4 = 242;
+        EPOLL_CREATE1 = 20; DUP3 = 24; RECVMMSG = 243; SENDMMSG = 269; CLOSE_RANGE = 436; EPOLL_PWAIT2 = 441;
+    }
+}
+
+/// A system call, beneath the C library: `syscall(2)` is one of the functions here, and looking for the C library's takes memory, which
+/// some programs get by it.
+///
+/// # Safety
+///
+/// As the call says.
+pub unsafe fn call(number: i64, [a, b, c, d, e, f]: [usize; 6]) -> i64 {
+    const ERRORS: i64 = -4095;
+    let result: i64;
+    // SAFETY: the caller's promise; the kernel changes these registers.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!(
+            "syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e,
+            in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack)
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!(
+            "svc 0", in("x8") number, inlateout("x0") a as i64 => result, in("x1") b, in("x2") c, in("x3") d, in("x4") e,
+            in("x5") f, options(nostack)
+        );
+    }
+    match result {
+        ERRORS..0 => {
+            set_errno(-result as i32);
+            -1
+        }
+        _ => result,
+    }
+}
 
 /// A system call that the other side sees to be made by the library: what answers it may be a shared socket.
 ///
@@ -202,17 +249,20 @@ pub const SYS_LISTEN: i64 = 201;
 /// As the call says.
 pub unsafe fn marked(call: i64, fd: i32, second: usize, third: usize) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { syscall(call, fd, second, third, crate::memory::MARKED) as i32 }
+    unsafe { self::call(call, [fd as usize, second, third, MARKED as usize, 0, 0]) as i32 }
 }
 
-/// As above, of a shared socket for datagrams.
+/// A system call that the other side sees to be made by the library for a shared socket for datagrams.
 ///
 /// # Safety
 ///
 /// As the call says.
 pub unsafe fn marked_datagrams(call: i64, fd: i32, second: usize, third: usize) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { syscall(call, fd, second, third, crate::memory::MARKED_DATAGRAMS) as i32 }
+    unsafe {
+        let words = [fd as usize, second, third, MARKED_DATAGRAMS as usize, 0, 0];
+        self::call(call, words) as i32
+    }
 }
 
 /// Sets `errno`.

@@ -170,6 +170,7 @@ fn the_page_of_json_is_what_the_programs_write() {
             "`exos top --forward --json`",
             schema_of::<exos_top::forward::Report>(),
         ),
+        ("`exos ss --json`", schema_of::<exos_ss::json::Report<'_>>()),
         (
             "The daemon's report",
             schema_of::<exos_program::status::Status>(),

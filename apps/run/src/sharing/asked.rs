@@ -87,6 +87,8 @@ impl Supervisor {
     /// A process is about to become another program, which may know nothing of shared sockets: those that it keeps are Unix sockets
     /// from now on. It may be one that we do not know, whose descriptors are its parent's (vfork(2)).
     pub fn becomes_another(&mut self, call: &Call) -> io::Result<Answer> {
+        // What is not known of it the kernel finds out.
+        let _ = self.offer_library(call);
         let Some(sharing) = self.sharing.as_ref().filter(|sharing| sharing.count > 0) else {
             return Ok(Answer::Pass);
         };
@@ -297,6 +299,7 @@ impl Supervisor {
     /// A shared connection, with what lies in its rings, to go by a Unix socket.
     fn flow_of(&mut self, number: u32, shared: Flowing) -> Option<Flow> {
         let sharing = self.sharing.as_mut()?;
+        sharing.counters.moved.add(shared.moved);
         // It may be over, and out of the set.
         let _ = self.poll.deregister(&shared.stream);
         let memory = &sharing.memory;

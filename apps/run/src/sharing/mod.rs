@@ -5,15 +5,15 @@
 //! millisecond, so that a program need not wake us for each call.
 
 mod asked;
+mod becoming;
 mod datagrams;
 mod gathering;
 mod socket;
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -23,8 +23,7 @@ use exos::net::{Interest, Poll, Token, Trigger};
 use exos_host::intercept::{self, Call};
 use exos_preload::LIBRARY;
 use exos_preload::memory::{
-    AWAKE, MARK, MARKED, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, SOCKETS, Shared, VARIABLE,
-    WATCHERS,
+    AWAKE, MARK, MARKED, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, SOCKETS, Shared, WATCHERS,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::netdevice::name_to_index;
@@ -36,6 +35,7 @@ use self::gathering::{GATHER, Gathering};
 pub(crate) use self::socket::Listening;
 use self::socket::{Entry, Kind};
 use crate::calls::{Answer, fails};
+use crate::counters::{SharedCounters, calls_of};
 
 use crate::supervise::Supervisor;
 
@@ -64,6 +64,7 @@ pub(crate) struct Sharing {
     /// Listeners whose connections have to wait for a socket.
     pub stalled: Vec<u32>,
     pub count: usize,
+    pub counters: SharedCounters,
     /// The library, for programs to load.
     library: OwnedFd,
     /// The end that programs write to by its name, and ours.
@@ -104,6 +105,7 @@ impl Sharing {
             free: Vec::new(),
             stalled: Vec::new(),
             count: 0,
+            counters: SharedCounters::default(),
             library,
             bell,
             parts: HashMap::new(),
@@ -117,20 +119,6 @@ impl Sharing {
         };
         sharing.tell(command);
         Ok(sharing)
-    }
-
-    /// Says in the command's environment where things are. By our number: those that it starts find them too.
-    fn tell(&self, command: &mut Command) {
-        let here = std::process::id();
-        let memory = self.memory.file().map_or(-1, |file| file.as_raw_fd());
-        let bell = self.bell.0.as_raw_fd();
-        command.env(VARIABLE, format!("{here}:{memory}:{bell}"));
-        let mut preload = OsString::from(format!("/proc/{here}/fd/{}", self.library.as_raw_fd()));
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-            preload.push(" ");
-            preload.push(others);
-        }
-        command.env("LD_PRELOAD", preload);
     }
 
     /// Says by which interface of this host packets come; loopback stands for one that is elsewhere.
@@ -159,6 +147,7 @@ impl Sharing {
         };
         self.entries[number as usize] = Some(entry);
         self.count += 1;
+        self.counters.sockets += 1;
         Some(number)
     }
 
@@ -170,6 +159,8 @@ impl Sharing {
     /// Nobody refers to a socket any more.
     pub fn remove(&mut self, number: u32) -> Option<Entry> {
         let entry = self.entries.get_mut(number as usize)?.take()?;
+        self.counters.calls += calls_of(&self.memory, number);
+        self.counters.moved.add(entry.moved());
         self.memory.renew(number);
         for stalled in std::mem::take(&mut self.stalled) {
             self.memory.work().set(stalled);

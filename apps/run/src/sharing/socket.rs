@@ -18,6 +18,7 @@ use rustix::net::{AddressFamily, sockopt};
 use super::datagrams::Datagrams;
 use super::{SHARED, Sharing};
 use crate::calls::number as errno;
+use crate::counters::Moved;
 use crate::limits::PIECE;
 use crate::supervise::Supervisor;
 use crate::target::{Descriptor, encode};
@@ -60,7 +61,7 @@ pub(crate) struct Flowing {
     peer_finished: bool,
     /// Ours was told.
     pub told_end: bool,
-    moved: u64,
+    pub moved: Moved,
 }
 
 impl Flowing {
@@ -70,7 +71,7 @@ impl Flowing {
             rest: None,
             peer_finished: false,
             told_end: false,
-            moved: 0,
+            moved: Moved::default(),
         }
     }
 
@@ -106,7 +107,7 @@ impl Flowing {
                     }
                 }
                 Ok(Some(count)) => {
-                    self.moved += count as u64;
+                    self.moved.to_program += count as u64;
                     news = true;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return news,
@@ -127,7 +128,7 @@ impl Flowing {
             let is_all = socket.is(state::NO_WRITES) || socket.is_closed();
             let next = self.rest.take().or_else(|| {
                 let bytes = ring.take(PIECE);
-                self.moved += bytes.len() as u64;
+                self.moved.from_program += bytes.len() as u64;
                 (!bytes.is_empty()).then(|| Buffer::from(bytes).into())
             });
             let Some(slice) = next else {
@@ -200,12 +201,17 @@ impl Entry {
         matches!(self.kind, Kind::Flowing(_)) && !memory.socket(number).is(state::TAKEN)
     }
 
+    /// What has passed.
+    pub fn moved(&self) -> Moved {
+        match &self.kind {
+            Kind::Flowing(flowing) => flowing.moved,
+            _ => Moved::default(),
+        }
+    }
+
     /// More than a few pages of its rings were used.
     pub fn has_moved_much(&self) -> bool {
-        match &self.kind {
-            Kind::Flowing(flowing) => flowing.moved > 64 << 10,
-            _ => true,
-        }
+        !matches!(self.kind, Kind::Flowing(_)) || self.moved().sum() > 64 << 10
     }
 }
 

@@ -9,11 +9,12 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Paragraph, Row as TableRow, Table, TableState, Wrap};
 
 use exos_program::status::{GrantStatus, InterfaceStatus, Status};
+use exos_program::text::plain;
 
 use super::app::{App, Column};
 use super::rates::{Rates, Row};
 use crate::screen::{BOLD, CHOSEN, column_title, draw_foot, draw_help, draw_title};
-use crate::units::{bits, duration, known, memory, plain, rate, short};
+use crate::units::{bits, duration, known, memory, rate, short};
 
 /// Draws everything.
 pub fn draw(app: &App, frame: &mut Frame<'_>) {

@@ -2,6 +2,7 @@
 //!
 //! Why a check failed is in a server's words, and shown without control characters.
 
+use exos_program::text::plain;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Text};
@@ -11,7 +12,7 @@ use super::app::{App, Column};
 use super::rates::{Rates, Row};
 use super::status::{Server, Status};
 use crate::screen::{BOLD, CHOSEN, column_title, draw_foot, draw_help, draw_title};
-use crate::units::{duration, known, plain, rate, short};
+use crate::units::{duration, known, rate, short};
 
 /// Draws everything.
 pub fn draw(app: &App, frame: &mut Frame<'_>) {

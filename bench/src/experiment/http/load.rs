@@ -130,8 +130,9 @@ outcomes! {
     /// One server in one case: medians over the runs, errors summed.
     pub struct Outcome of
     /// `exos`; `exos-handlers`: with SYNs answered in the kernel (not in cases of wrk); `exos-xokd`: without privilege, on a
-    /// link that the daemon lends; `exos-sockets`: on the kernel's sockets; `nginx`, `h2o`, `lighttpd`. Of specialisations
-    /// also `exos without WHAT` and `exos without all`.
+    /// link that the daemon lends; `exos-sockets`: on the kernel's sockets; `exos-run`, `exos-run-intercept`: nginx by `exos run`, with
+    /// shared sockets and with intercepted calls; `nginx`, `h2o`, `lighttpd`. Of specialisations also `exos without WHAT` and
+    /// `exos without all`.
     server: String, "server";
     /// One measurement.
     pub struct Run {

@@ -11,7 +11,7 @@
 //! Set-up: a lab of its own; the server in namespace a on one core, the client in namespace b on another. Servers take
 //! turns in each run of a cell, and the ratio of each run is taken before the median over the runs. Peers have the
 //! address of the interface, 10.10.0.1. exos has 10.10.0.10, which the kernel of that namespace does not have and so
-//! does not answer for. Every peer has the configuration that its documentation advises for speed (`bench/nginx`,
+//! does not answer for; nginx by `exos run` has that too. Every peer has the configuration that its documentation advises for speed (`bench/nginx`,
 //! `bench/h2o`, `bench/lighttpd`).
 //!
 //! Clients are wrk, and where that is what limits, one that writes packets itself

@@ -24,6 +24,10 @@ pub enum Server {
     Xokd,
     /// exos serve on kernel sockets.
     Sockets,
+    /// nginx, unmodified, by exos run, which shares its sockets.
+    Run,
+    /// nginx, unmodified, by exos run, which intercepts its calls.
+    RunIntercept,
     /// nginx.
     Nginx,
     /// h2o.
@@ -39,6 +43,8 @@ impl fmt::Display for Server {
             Server::Handlers => "exos-handlers",
             Server::Xokd => "exos-xokd",
             Server::Sockets => "exos-sockets",
+            Server::Run => "exos-run",
+            Server::RunIntercept => "exos-run-intercept",
             Server::Nginx => "nginx",
             Server::H2o => "h2o",
             Server::Lighttpd => "lighttpd",
@@ -93,17 +99,19 @@ impl Serving<'_> {
 
 impl Server {
     /// All of them, ours first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Exos,
         Self::Handlers,
         Self::Xokd,
         Self::Sockets,
+        Self::Run,
+        Self::RunIntercept,
         Self::Nginx,
         Self::H2o,
         Self::Lighttpd,
     ];
 
-    /// A program of ours.
+    /// A web server of ours.
     pub fn is_ours(self) -> bool {
         matches!(
             self,
@@ -116,16 +124,22 @@ impl Server {
         self != Self::Handlers
     }
 
+    /// Another's program on our stack.
+    fn is_run(self) -> bool {
+        matches!(self, Self::Run | Self::RunIntercept)
+    }
+
     /// Where it answers.
     pub(crate) fn address(self) -> SocketAddrV4 {
         let has_stack = matches!(self, Self::Exos | Self::Handlers | Self::Xokd);
+        let has_stack = has_stack || self.is_run();
         SocketAddrV4::new(if has_stack { EXOS } else { KERNEL }, PORT)
     }
 
     /// Its program; an error that says how to install it when it is not there.
     fn program(self, exos: &Path) -> Result<PathBuf> {
         match self {
-            Server::Nginx => find_program("nginx", "nginx"),
+            Server::Nginx | Server::Run | Server::RunIntercept => find_program("nginx", "nginx"),
             Server::H2o => find_program("h2o", "h2o"),
             Server::Lighttpd => find_program("lighttpd", "lighttpd"),
             _ => Ok(exos.to_owned()),
@@ -140,7 +154,11 @@ impl Server {
             )));
         }
         let option = if self.is_ours() { "--version" } else { "-v" };
-        version(&self.program(exos)?, option)
+        let of_program = version(&self.program(exos)?, option)?;
+        match self.is_run() {
+            true => Ok(format!("{of_program} by {}", version(exos, "--version")?)),
+            false => Ok(of_program),
+        }
     }
 
     /// Writes the configuration of a peer, and says where it is.
@@ -148,7 +166,7 @@ impl Server {
         let prefix = stage.scratch.directory(&self.to_string())?;
         let file = prefix.join("configuration");
         let text = match self {
-            Server::Nginx => NGINX_CONF,
+            Server::Nginx | Server::Run | Server::RunIntercept => NGINX_CONF,
             Server::H2o => H2O_CONF,
             _ => LIGHTTPD_CONF,
         };
@@ -164,7 +182,9 @@ impl Server {
         });
         write(&file, filled)?;
         match self {
-            Server::Nginx => command.arg("-p").arg(&prefix).arg("-c"),
+            Server::Nginx | Server::Run | Server::RunIntercept => {
+                command.arg("-p").arg(&prefix).arg("-c")
+            }
             Server::H2o => command.args(["-m", "worker", "-c"]),
             _ => command.args(["-D", "-f"]),
         };
@@ -199,6 +219,7 @@ impl Setup {
         let documents = documents.to_string_lossy().into_owned();
         let mut command = match lent {
             Some(lent) => lent.command(lab, &stage.program)?,
+            None if server.is_run() => lab.command(Side::A, &stage.program)?,
             None => lab.command(Side::A, server.program(&stage.program)?)?,
         };
         if server.is_ours() {
@@ -211,9 +232,13 @@ impl Setup {
         }
         match (server, lent) {
             (_, Some(lent)) => lent.give(&mut command),
-            (Server::Exos | Server::Handlers, _) => {
-                command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
-                command.args(["--address", &format!("{EXOS}/24")]);
+            (Server::Exos | Server::Handlers, _) => on_interface(&mut command),
+            (Server::Run | Server::RunIntercept, _) => {
+                command.arg("run");
+                on_interface(&mut command);
+                command.args((server == Server::RunIntercept).then_some("--intercept"));
+                command.arg("--").arg(server.program(&stage.program)?);
+                server.configure(stage, &documents, &mut command)?;
             }
             (Server::Sockets, _) => {
                 command.args(["--sockets", "--address", &format!("{KERNEL}/24")]);
@@ -223,6 +248,12 @@ impl Setup {
         let cores = &stage.cores[..stage.cores.len().min(self.cores as usize)];
         stage.start_on(&server.to_string(), command, cores)
     }
+}
+
+/// Gives a program of ours the interface itself.
+fn on_interface(command: &mut Command) {
+    command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
+    command.args(["--address", &format!("{EXOS}/24")]);
 }
 
 /// A part of the interface that a daemon lends to a user: a virtual interface (`shared`) or the device's queue (`direct`).

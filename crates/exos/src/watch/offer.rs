@@ -33,6 +33,16 @@ pub(crate) struct Offer {
     joined: Vec<u8>,
 }
 
+/// The interface of a link: its name and index.
+pub(super) fn interface_of(link: &Link) -> (&str, u32) {
+    match link {
+        Link::Xdp(link) => (link.name(), link.interface()),
+        Link::Packet(link) => (link.end().name(), link.end().interface()),
+        Link::Tap(link) => (link.end().name(), link.end().interface()),
+        Link::Memory(_) => ("memory", 0),
+    }
+}
+
 /// What somebody watches.
 #[derive(Debug, Default)]
 struct Watch {
@@ -49,12 +59,7 @@ impl Offer {
     /// Offers the packets of a link; `None` where there is no memory for it.
     pub(crate) fn new(link: &Link) -> Option<Self> {
         let memory = UserMemory::create(NAME, MEMORY_WORDS).ok()?;
-        let (name, index) = match link {
-            Link::Xdp(link) => (link.name(), link.interface()),
-            Link::Packet(link) => (link.end().name(), link.end().interface()),
-            Link::Tap(link) => (link.end().name(), link.end().interface()),
-            Link::Memory(_) => ("memory", 0),
-        };
+        let (name, index) = interface_of(link);
         let words = memory.words();
         let name_words = NAME_BYTES / 8;
         words[head::INTERFACE].store(u64::from(index), Relaxed);

@@ -19,4 +19,6 @@ mod socket;
 mod table;
 
 pub use socket::{Received, Sharing};
-pub use table::{Delivered, Outgoing, UdpCounters, UdpDrop, UdpError, UdpHandle, UdpTable, parse};
+pub use table::{
+    Bound, Delivered, Outgoing, UdpCounters, UdpDrop, UdpError, UdpHandle, UdpTable, parse,
+};

@@ -61,6 +61,11 @@ impl Socket {
         }
     }
 
+    /// Bytes that wait.
+    pub fn queued(&self) -> usize {
+        self.queued
+    }
+
     /// How well the socket fits; `None`: not at all. More is better.
     pub fn fit(&self, from: SocketAddr, to: IpAddr) -> Option<u8> {
         let local = match self.local {

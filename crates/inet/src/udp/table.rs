@@ -146,6 +146,19 @@ struct Slot {
     socket: Option<Socket>,
 }
 
+/// A socket, as others see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// `None` hears of every address of the stack.
+    pub local: Option<IpAddr>,
+    /// Its port.
+    pub port: u16,
+    /// The only one that it hears, if it is connected.
+    pub remote: Option<SocketAddr>,
+    /// Bytes that wait in it, with what each datagram takes beside its own.
+    pub queued: usize,
+}
+
 /// The UDP sockets of one stack.
 pub struct UdpTable {
     slots: Vec<Slot>,
@@ -236,6 +249,17 @@ impl UdpTable {
     /// The address ([`bind`](Self::bind)) and port that a socket is bound to.
     pub fn local(&self, handle: UdpHandle) -> Result<(Option<IpAddr>, u16), UdpError> {
         self.socket(handle).map(|s| (s.local, s.port))
+    }
+
+    /// All sockets.
+    pub fn sockets(&self) -> impl Iterator<Item = Bound> {
+        let sockets = self.slots.iter().filter_map(|slot| slot.socket.as_ref());
+        sockets.map(|socket| Bound {
+            local: socket.local,
+            port: socket.port,
+            remote: socket.remote,
+            queued: socket.queued(),
+        })
     }
 
     /// Datagrams dropped because this socket's queue was full.

@@ -11,7 +11,7 @@ fn gone(here: &'static Here, fd: i32) {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn close(fd: i32) -> i32 {
+pub(super) unsafe extern "C" fn close(fd: i32) -> i32 {
     if let Some(here) = here() {
         if here.is_own(fd) {
             set_errno(EBADF);
@@ -24,7 +24,7 @@ unsafe extern "C" fn close(fd: i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -> i32 {
+pub(super) unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -> i32 {
     let mut from = first;
     if let Some(here) = here().filter(|here| here.is_here()) {
         for (fd, is_own) in here.known() {
@@ -60,6 +60,9 @@ unsafe extern "C" fn closefrom(first: i32) {
     unsafe { close_range(first.max(0) as u32, u32::MAX, 0) };
 }
 
+/// Standard error: the last descriptor that the C library has a stream for from the beginning.
+const STANDARD_LAST: i32 = 2;
+
 /// A descriptor has been made that is what another is.
 fn copied(from: i32, made: i32) -> i32 {
     let known = here().filter(|here| here.knows(from) || epoll::knows(from));
@@ -68,7 +71,13 @@ fn copied(from: i32, made: i32) -> i32 {
         && here.is_here()
     {
         match find(from) {
-            Some(found) => here.assign(made, found.number),
+            Some(found) => {
+                here.assign(made, found.number);
+                if made <= STANDARD_LAST {
+                    // The C library's streams read and write beneath us.
+                    unshare_fd(made);
+                }
+            }
             None => epoll::copied(from, made),
         }
     }
@@ -76,14 +85,14 @@ fn copied(from: i32, made: i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn dup(fd: i32) -> i32 {
+pub(super) unsafe extern "C" fn dup(fd: i32) -> i32 {
     datagrams::share_made(fd);
     // SAFETY: as above.
     copied(fd, unsafe { system::dup(fd) })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn dup2(fd: i32, to: i32) -> i32 {
+pub(super) unsafe extern "C" fn dup2(fd: i32, to: i32) -> i32 {
     if fd == to {
         // SAFETY: as above.
         return unsafe { system::dup2(fd, to) };
@@ -93,7 +102,7 @@ unsafe extern "C" fn dup2(fd: i32, to: i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn dup3(fd: i32, to: i32, flags: i32) -> i32 {
+pub(super) unsafe extern "C" fn dup3(fd: i32, to: i32, flags: i32) -> i32 {
     // SAFETY: as above.
     put_at(fd, to, || unsafe { system::dup3(fd, to, flags) })
 }
@@ -123,7 +132,7 @@ fn put_at(fd: i32, to: i32, put: impl FnOnce() -> i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn fcntl64(fd: i32, what: i32, argument: usize) -> i32 {
+pub(super) unsafe extern "C" fn fcntl64(fd: i32, what: i32, argument: usize) -> i32 {
     let found = find(fd);
     // Whether calls wait is a matter of the socket: its descriptors are copies of one file.
     if let Some(found) = found {
@@ -161,7 +170,7 @@ unsafe extern "C" fn fcntl(fd: i32, what: i32, argument: usize) -> i32 {
 const INTERFACES: std::ops::RangeInclusive<i32> = 0x890b..=0x89ff;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i32 {
+pub(super) unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i32 {
     let Some(found) = find(fd) else {
         // SAFETY: as above.
         return unsafe { system::ioctl(fd, what, argument) };
@@ -216,7 +225,7 @@ unsafe extern "C" fn posix_spawn_file_actions_adddup2(
 const MODE_AT: usize = if cfg!(target_arch = "x86_64") { 24 } else { 16 };
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn fstat64(fd: i32, into: *mut u8) -> i32 {
+pub(super) unsafe extern "C" fn fstat64(fd: i32, into: *mut u8) -> i32 {
     const SOCKET: u32 = 0o140_777;
     // SAFETY: as above.
     unsafe {

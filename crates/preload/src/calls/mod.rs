@@ -10,19 +10,24 @@ macro_rules! on_shared {
             };
             match $shared {
                 Err(AGAIN) => {}
-                result => break answer(result),
+                result => {
+                    $found.socket().calls.fetch_add(1, Ordering::Relaxed);
+                    break answer(result);
+                }
             }
         }
     };
 }
 
 mod descriptors;
+mod numbered;
 mod reading;
 mod sockets;
 mod waiting;
 mod writing;
 
 use std::ffi::{c_char, c_void};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::memory::options::{NONBLOCK, UNHEARD};

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::*;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn read(fd: i32, to: *mut u8, size: Size) -> Signed {
+pub(super) unsafe extern "C" fn read(fd: i32, to: *mut u8, size: Size) -> Signed {
     // SAFETY: of this and of all calls below: the program's promise.
     unsafe { on_shared!(fd, found => found.read(&one(to, size)), else system::read(fd, to, size)) }
 }
@@ -18,7 +18,7 @@ unsafe extern "C" fn __read_chk(fd: i32, to: *mut u8, size: Size, _room: Size) -
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn readv(fd: i32, iov: *const Iovec, count: i32) -> Signed {
+pub(super) unsafe extern "C" fn readv(fd: i32, iov: *const Iovec, count: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
         on_shared!(
@@ -54,7 +54,7 @@ unsafe extern "C" fn __recv_chk(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn recvfrom(
+pub(super) unsafe extern "C" fn recvfrom(
     fd: i32,
     to: *mut u8,
     size: Size,
@@ -97,7 +97,7 @@ unsafe extern "C" fn __recvfrom_chk(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn recvmsg(fd: i32, message: *mut Message, flags: i32) -> Signed {
+pub(super) unsafe extern "C" fn recvmsg(fd: i32, message: *mut Message, flags: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
         on_shared!(
@@ -121,7 +121,7 @@ unsafe extern "C" fn recvmsg(fd: i32, message: *mut Message, flags: i32) -> Sign
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn recvmmsg(
+pub(super) unsafe extern "C" fn recvmmsg(
     fd: i32,
     messages: *mut ManyMessage,
     count: u32,

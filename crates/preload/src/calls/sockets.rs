@@ -16,7 +16,12 @@ unsafe extern "C" fn socket(family: i32, kind: i32, protocol: i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn accept4(fd: i32, name: *mut u8, name_len: *mut u32, flags: i32) -> i32 {
+pub(super) unsafe extern "C" fn accept4(
+    fd: i32,
+    name: *mut u8,
+    name_len: *mut u32,
+    flags: i32,
+) -> i32 {
     // SAFETY: as above.
     unsafe {
         on_shared!(
@@ -31,13 +36,13 @@ unsafe extern "C" fn accept4(fd: i32, name: *mut u8, name_len: *mut u32, flags: 
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn accept(fd: i32, name: *mut u8, name_len: *mut u32) -> i32 {
+pub(super) unsafe extern "C" fn accept(fd: i32, name: *mut u8, name_len: *mut u32) -> i32 {
     // SAFETY: as above.
     unsafe { accept4(fd, name, name_len, 0) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
+pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
     use crate::memory::state::{OVER, STANDS};
     let Some(found) = find(fd) else {
         // SAFETY: as above.
@@ -45,7 +50,9 @@ unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
             // SAFETY: as above.
             None => unsafe { system::connect(fd, name, name_len) },
             // SAFETY: as above; the kernel looks at the first three arguments.
-            Some(_) => unsafe { system::marked(SYS_CONNECT, fd, name.addr(), name_len as usize) },
+            Some(_) => unsafe {
+                system::marked(number::CONNECT, fd, name.addr(), name_len as usize)
+            },
         };
         let number = errno();
         epoll::move_in(fd);
@@ -60,7 +67,7 @@ unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
     };
     if found.is_datagrams() {
         // SAFETY: as above.
-        return unsafe { name_datagrams(found, SYS_CONNECT, fd, name, name_len) };
+        return unsafe { name_datagrams(found, system::number::CONNECT, fd, name, name_len) };
     }
     let socket = found.socket();
     let result = if socket.is(STANDS) && !socket.is(OVER) && socket.has(UNHEARD) {
@@ -81,18 +88,19 @@ unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
+pub(super) unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
     match (find(fd), here()) {
         (Some(found), _) if found.is_datagrams() && !found.socket().is(HAS_PORT) => {
             // SAFETY: as above.
-            unsafe { name_datagrams(found, SYS_BIND, fd, name, name_len) }
+            unsafe { name_datagrams(found, system::number::BIND, fd, name, name_len) }
         }
         (Some(_), _) => done(Err(EINVAL)),
         // SAFETY: as above.
         (None, None) => unsafe { system::bind(fd, name, name_len) },
         (None, Some(_)) => {
             // SAFETY: as above; the kernel looks at the first three arguments.
-            let result = unsafe { system::marked(SYS_BIND, fd, name.addr(), name_len as usize) };
+            let result =
+                unsafe { system::marked(system::number::BIND, fd, name.addr(), name_len as usize) };
             epoll::move_in(fd);
             result
         }
@@ -103,7 +111,7 @@ unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) -> i32 {
 unsafe fn name_datagrams(found: Found, call: i64, fd: i32, name: *const u8, len: u32) -> i32 {
     // SAFETY: as above.
     unsafe {
-        match found.accepts(name, len, call == SYS_BIND) {
+        match found.accepts(name, len, call == system::number::BIND) {
             Ok(()) if found.stays_here(name, len) => {
                 unshare_fd(fd);
                 system::marked(call, fd, name.addr(), len as usize)
@@ -115,7 +123,7 @@ unsafe fn name_datagrams(found: Found, call: i64, fd: i32, name: *const u8, len:
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
+pub(super) unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
     if let Some(found) = find(fd) {
         return done(found.listen());
     }
@@ -124,14 +132,14 @@ unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
         // SAFETY: as above.
         None => unsafe { system::listen(fd, backlog) },
         // SAFETY: as above; the kernel looks at the first two arguments.
-        Some(_) => unsafe { system::marked(SYS_LISTEN, fd, backlog as usize, 0) },
+        Some(_) => unsafe { system::marked(number::LISTEN, fd, backlog as usize, 0) },
     };
     epoll::move_in(fd);
     result
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn shutdown(fd: i32, how: i32) -> i32 {
+pub(super) unsafe extern "C" fn shutdown(fd: i32, how: i32) -> i32 {
     datagrams::share_made(fd);
     match find(fd) {
         // SAFETY: as above.
@@ -152,7 +160,7 @@ unsafe fn name_of(found: Found, of_peer: bool, name: *mut u8, len: *mut u32) -> 
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getsockname(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
+pub(super) unsafe extern "C" fn getsockname(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
     // SAFETY: as above.
     unsafe {
         match find(fd) {
@@ -163,7 +171,7 @@ unsafe extern "C" fn getsockname(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getpeername(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
+pub(super) unsafe extern "C" fn getpeername(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
     // SAFETY: as above.
     unsafe {
         match find(fd) {
@@ -174,7 +182,7 @@ unsafe extern "C" fn getpeername(fd: i32, name: *mut u8, len: *mut u32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getsockopt(
+pub(super) unsafe extern "C" fn getsockopt(
     fd: i32,
     level: i32,
     option: i32,
@@ -191,7 +199,7 @@ unsafe extern "C" fn getsockopt(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn setsockopt(
+pub(super) unsafe extern "C" fn setsockopt(
     fd: i32,
     level: i32,
     option: i32,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn epoll_create1(flags: i32) -> i32 {
+pub(super) unsafe extern "C" fn epoll_create1(flags: i32) -> i32 {
     // SAFETY: as above.
     let made = unsafe { system::epoll_create1(flags) };
     if made >= 0 && here().is_some_and(Here::is_here) {
@@ -22,7 +22,12 @@ unsafe extern "C" fn epoll_create(size: i32) -> i32 {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn epoll_ctl(set: i32, what: i32, fd: i32, event: *mut EpollEvent) -> i32 {
+pub(super) unsafe extern "C" fn epoll_ctl(
+    set: i32,
+    what: i32,
+    fd: i32,
+    event: *mut EpollEvent,
+) -> i32 {
     // SAFETY: as above.
     unsafe {
         let wanted = (!event.is_null()).then(|| event.read_unaligned());
@@ -55,7 +60,7 @@ pub unsafe fn time(time: *const Timespec) -> Option<Duration> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn epoll_pwait(
+pub(super) unsafe extern "C" fn epoll_pwait(
     set: i32,
     events: *mut EpollEvent,
     most: i32,
@@ -75,13 +80,18 @@ unsafe extern "C" fn epoll_pwait(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn epoll_wait(set: i32, events: *mut EpollEvent, most: i32, timeout: i32) -> i32 {
+pub(super) unsafe extern "C" fn epoll_wait(
+    set: i32,
+    events: *mut EpollEvent,
+    most: i32,
+    timeout: i32,
+) -> i32 {
     // SAFETY: as above.
     unsafe { epoll_pwait(set, events, most, timeout, std::ptr::null()) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn epoll_pwait2(
+pub(super) unsafe extern "C" fn epoll_pwait2(
     set: i32,
     events: *mut EpollEvent,
     most: i32,
@@ -103,7 +113,7 @@ unsafe extern "C" fn epoll_pwait2(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ppoll(
+pub(super) unsafe extern "C" fn ppoll(
     fds: *mut PollFd,
     count: u64,
     timeout: *const Timespec,
@@ -137,7 +147,7 @@ unsafe extern "C" fn __ppoll_chk(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn poll(fds: *mut PollFd, count: u64, timeout: i32) -> i32 {
+pub(super) unsafe extern "C" fn poll(fds: *mut PollFd, count: u64, timeout: i32) -> i32 {
     let limit = limit(timeout).map(|limit| Timespec {
         seconds: limit.as_secs() as i64,
         nanoseconds: limit.subsec_nanos().into(),
@@ -154,7 +164,7 @@ unsafe extern "C" fn __poll_chk(fds: *mut PollFd, count: u64, timeout: i32, _roo
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn select(
+pub(super) unsafe extern "C" fn select(
     count: i32,
     read: *mut u64,
     write: *mut u64,
@@ -175,7 +185,7 @@ unsafe extern "C" fn select(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pselect(
+pub(super) unsafe extern "C" fn pselect(
     count: i32,
     read: *mut u64,
     write: *mut u64,

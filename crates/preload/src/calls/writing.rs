@@ -4,7 +4,7 @@ use super::*;
 use crate::memory::Address;
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
+pub(super) unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
     // SAFETY: as above.
     unsafe {
         on_shared!(
@@ -16,7 +16,7 @@ unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn writev(fd: i32, iov: *const Iovec, count: i32) -> Signed {
+pub(super) unsafe extern "C" fn writev(fd: i32, iov: *const Iovec, count: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
         on_shared!(
@@ -46,7 +46,7 @@ unsafe extern "C" fn send(fd: i32, from: *const u8, size: Size, flags: i32) -> S
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendto(
+pub(super) unsafe extern "C" fn sendto(
     fd: i32,
     from: *const u8,
     size: Size,
@@ -117,7 +117,7 @@ unsafe fn send_message(found: Found, message: &Message, flags: i32) -> Result<us
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendmsg(fd: i32, message: *const Message, flags: i32) -> Signed {
+pub(super) unsafe extern "C" fn sendmsg(fd: i32, message: *const Message, flags: i32) -> Signed {
     // SAFETY: as above.
     unsafe {
         if !message.is_null() {
@@ -137,7 +137,12 @@ unsafe extern "C" fn sendmsg(fd: i32, message: *const Message, flags: i32) -> Si
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendmmsg(fd: i32, messages: *mut ManyMessage, count: u32, flags: i32) -> i32 {
+pub(super) unsafe extern "C" fn sendmmsg(
+    fd: i32,
+    messages: *mut ManyMessage,
+    count: u32,
+    flags: i32,
+) -> i32 {
     // SAFETY: as above.
     unsafe {
         if count > 0 && !messages.is_null() {
@@ -160,7 +165,12 @@ unsafe extern "C" fn sendmmsg(fd: i32, messages: *mut ManyMessage, count: u32, f
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendfile64(out: i32, from: i32, offset: *mut i64, size: Size) -> Signed {
+pub(super) unsafe extern "C" fn sendfile64(
+    out: i32,
+    from: i32,
+    offset: *mut i64,
+    size: Size,
+) -> Signed {
     // SAFETY: as above.
     unsafe {
         on_shared!(
@@ -185,7 +195,7 @@ unsafe extern "C" fn sendfile(out: i32, from: i32, offset: *mut i64, size: Size)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn splice(
+pub(super) unsafe extern "C" fn splice(
     from: i32,
     from_offset: *mut i64,
     to: i32,

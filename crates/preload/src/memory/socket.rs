@@ -147,6 +147,8 @@ pub struct Socket {
     pub writers: AtomicU32,
     /// Which watchers are told of it.
     pub watchers: [AtomicU64; WATCHERS / 64],
+    /// Calls that it has answered: reads, writes, accepts.
+    pub calls: AtomicU64,
     /// Its own address.
     pub local: SharedAddress,
     /// The peer's.
@@ -208,6 +210,7 @@ impl Socket {
         for word in &self.watchers {
             word.store(0, Ordering::Relaxed);
         }
+        self.calls.store(0, Ordering::Relaxed);
         self.into.reset();
         self.out.reset();
     }

@@ -1,12 +1,13 @@
 //! All connections of one stack, driven together. From the bottom: [`tcp`] is what they are made of, `lookup` finds one and
 //! keeps a new one, `ending` lets one go; `passive`, `time_wait` and `syn_offload` say what becomes of segments that belong to
 //! none; `arrival` takes segments in, `turns` sees to time, news and output, `commands` are the program's, `handover` moves
-//! connections to other stacks.
+//! connections to other stacks, `listing` says which there are.
 
 mod arrival;
 mod commands;
 mod ending;
 mod handover;
+pub mod listing;
 mod lookup;
 mod passive;
 mod syn_offload;

@@ -114,6 +114,11 @@ pub(in crate::tcp) struct Listener {
 }
 
 impl Listener {
+    /// Where it listens; `None` for all addresses.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
     /// Whether connections to `to` are this listener's, shares apart.
     fn takes(&self, to: SocketAddr) -> bool {
         self.port == to.port() && self.address.is_none_or(|a| a == to.ip())
@@ -260,6 +265,11 @@ impl Listeners {
     /// Where a listener is found by its number.
     pub fn position(&self, id: ListenerId) -> Option<usize> {
         self.list.iter().position(|l| l.id == id)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Listener> {
+        self.list.iter()
     }
 
     /// That in place `at`.

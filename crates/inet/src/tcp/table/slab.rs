@@ -150,7 +150,12 @@ impl Slab {
 
     /// All that are not over.
     pub fn standing(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> {
-        let numbers = 0..(self.chunks.iter().map(Vec::len).sum::<usize>() as u32);
+        self.standing_from(0)
+    }
+
+    /// Those of them in slots from this one on.
+    pub fn standing_from(&self, first: u32) -> impl Iterator<Item = (ConnectionId, &Connection)> {
+        let numbers = first..(self.chunks.iter().map(Vec::len).sum::<usize>() as u32);
         let ids = numbers.filter_map(|number| self.id_at(number));
         ids.filter(|id| self.stands(*id))
             .filter_map(|id| Some((id, self.get(id)?)))

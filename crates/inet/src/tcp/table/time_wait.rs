@@ -54,6 +54,12 @@ pub struct TimeWaitTable {
 }
 
 impl TimeWaitTable {
+    /// Those that wait, the oldest first, from a place in the queue on, each with its place.
+    pub fn from(&self, place: usize) -> impl Iterator<Item = (usize, &Flow)> {
+        let entries = self.entries.iter().enumerate().skip(place);
+        entries.filter_map(|(place, entry)| Some((place, &entry.as_ref()?.flow)))
+    }
+
     /// How many connections wait.
     pub fn len(&self) -> usize {
         self.index.len()

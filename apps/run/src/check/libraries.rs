@@ -1,0 +1,117 @@
+//! The libraries of a program, and theirs, looked for as the loader does (ld.so(8)).
+
+use std::collections::{BTreeSet, VecDeque};
+use std::env;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::elf::Elf;
+use crate::limits::LIBRARIES;
+
+/// The GNU C library's name.
+pub(super) const C_LIBRARY: &str = "libc.so.6";
+
+/// What the libraries of a program are.
+#[derive(Debug, Default)]
+pub(super) struct Libraries {
+    names: BTreeSet<String>,
+    /// Named, and not found here.
+    pub missing: Vec<String>,
+}
+
+impl Libraries {
+    /// Those of a program, which lies at `path`.
+    pub fn of(program: &Elf, path: &Path) -> Self {
+        let mut found = Self::default();
+        let mut next: VecDeque<String> = program.needed.clone().into();
+        let mut folders = named_folders(program, path);
+        folders.extend(usual_folders());
+        while let Some(name) = next.pop_front() {
+            if found.names.len() >= LIBRARIES || !found.names.insert(name.clone()) {
+                continue;
+            }
+            // What these say of where theirs are holds for all of them here: it is where they are in practice.
+            match find(&name, &folders, program) {
+                Some((library, path)) => {
+                    folders.splice(0..0, named_folders(&library, &path));
+                    next.extend(library.needed);
+                }
+                None => found.missing.push(name),
+            }
+        }
+        found
+    }
+
+    /// Whether one of them is of this name, in any version.
+    pub fn has(&self, name: &str) -> bool {
+        let is_it = |library: &String| {
+            let rest = library.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.names.iter().any(is_it)
+    }
+}
+
+/// A library of the program's machine.
+fn find(name: &str, folders: &[PathBuf], program: &Elf) -> Option<(Elf, PathBuf)> {
+    let candidates = match name.contains('/') {
+        true => vec![PathBuf::from(name)],
+        false => folders.iter().map(|folder| folder.join(name)).collect(),
+    };
+    candidates
+        .into_iter()
+        .filter(|path| path.is_file())
+        .find_map(|path| {
+            let library = Elf::library(File::open(&path).ok()?).ok()?;
+            (library.machine == program.machine).then_some((library, path))
+        })
+}
+
+/// Where a program, or a library, says that its libraries are.
+fn named_folders(elf: &Elf, path: &Path) -> Vec<PathBuf> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let origin = path.parent().unwrap_or(Path::new("/")).to_string_lossy();
+    let place = |folder: &String| {
+        let folder = folder.replace("$ORIGIN", &origin);
+        PathBuf::from(folder.replace("${ORIGIN}", &origin))
+    };
+    elf.run_path.iter().map(place).collect()
+}
+
+/// Where libraries are usually.
+fn usual_folders() -> Vec<PathBuf> {
+    let said = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let said = env::split_paths(&said).filter(|folder| !folder.as_os_str().is_empty());
+    // Debian has those of each machine in a directory of their own.
+    let triplet = format!("{}-linux-gnu", env::consts::ARCH);
+    let roots = ["/usr/local/lib", "/lib", "/usr/lib"].map(Path::new);
+    let usual = roots
+        .iter()
+        .flat_map(|root| [root.join(&triplet), (*root).to_owned()]);
+    let long = ["/lib64", "/usr/lib64"].map(PathBuf::from);
+    said.chain(usual).chain(long).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_of_libraries_are_found() {
+        let path = Path::new("/proc/self/exe");
+        let mut program = Elf::read(File::open(path).expect("this program")).expect("it runs");
+        let libraries = Libraries::of(&program, path);
+        assert!(
+            libraries.has(C_LIBRARY) && libraries.missing.is_empty(),
+            "{libraries:?}"
+        );
+        assert!(
+            libraries.has("libc.so") && !libraries.has("libc.s") && !libraries.has("liburing.so")
+        );
+        // Only by the compiler's, which needs it too.
+        program.needed = vec!["libgcc_s.so.1".to_owned(), "libnowhere.so.1".to_owned()];
+        let libraries = Libraries::of(&program, path);
+        assert!(libraries.has(C_LIBRARY), "{libraries:?}");
+        assert_eq!(libraries.missing, ["libnowhere.so.1"]);
+    }
+}

@@ -1,0 +1,132 @@
+//! Who loads the library: what a program is told of it, and what becomes of that when a process becomes another program. One that
+//! cannot load it (of another C library than GNU's, or of 32 bits) is not told to, for it would not start.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use exos_host::intercept::{Call, read_memory};
+use exos_preload::memory::VARIABLE;
+
+use super::Sharing;
+use crate::check::takes_library;
+use crate::limits::{ENVIRONMENT, PATH_BYTES};
+use crate::supervise::Supervisor;
+use crate::target::write;
+
+impl Sharing {
+    /// Says in the command's environment where things are. By our number: those that it starts find them too.
+    pub(super) fn tell(&self, command: &mut Command) {
+        let here = std::process::id();
+        let memory = self.memory.file().map_or(-1, |file| file.as_raw_fd());
+        let bell = self.bell.0.as_raw_fd();
+        command.env(VARIABLE, format!("{here}:{memory}:{bell}"));
+        let mut preload = OsString::from(self.library());
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            preload.push(" ");
+            preload.push(others);
+        }
+        command.env("LD_PRELOAD", preload);
+    }
+
+    /// By what name programs find the library.
+    fn library(&self) -> String {
+        format!(
+            "/proc/{}/fd/{}",
+            std::process::id(),
+            self.library.as_raw_fd()
+        )
+    }
+}
+
+impl Supervisor {
+    /// Takes the library out of the environment of a program that cannot load it, and puts it back for one that can: another that was
+    /// given the same variable, by a parent that shares its memory (vfork(2)), or by a program that could not.
+    ///
+    /// # Errors
+    ///
+    /// The process may not be looked into, or has gone.
+    pub(super) fn offer_library(&self, call: &Call) -> io::Result<()> {
+        let Some(sharing) = &self.sharing else {
+            return Ok(());
+        };
+        let (file, environment) = program_of(call)?;
+        let Some((at, text)) = preload(call.thread, environment)? else {
+            return Ok(());
+        };
+        let library = sharing.library().into_bytes();
+        // The loader passes over spaces.
+        let nothing = vec![b' '; library.len()];
+        let root = PathBuf::from(format!("/proc/{}/root", call.thread));
+        let (from, to) = match takes_library(&file, &root) {
+            true => (nothing, library),
+            false => (library, nothing),
+        };
+        let place = text.windows(from.len()).position(|part| part == from);
+        match place {
+            Some(place) => write(&self.calls, call, at.saturating_add(place as u64), &to),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The variable that says what to load before, in an environment of a thread's, and where it stands.
+fn preload(thread: u32, environment: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
+    const NAME: &[u8] = b"LD_PRELOAD=";
+    for n in 0..ENVIRONMENT {
+        let mut pointer = [0; 8];
+        read_memory(thread, environment.saturating_add(8 * n), &mut pointer)?;
+        let at = u64::from_ne_bytes(pointer);
+        if at == 0 {
+            break;
+        }
+        let mut name = [0; NAME.len()];
+        // Behind a short one there may be no memory.
+        if matches!(read_memory(thread, at, &mut name), Ok(count) if name[..count] == *NAME) {
+            return Ok(Some((at, text_at(thread, at)?)));
+        }
+    }
+    Ok(None)
+}
+
+/// The file that a process becomes, as we see it, and where its environment is to be (execve(2), execveat(2)).
+fn program_of(call: &Call) -> io::Result<(PathBuf, u64)> {
+    let thread = call.thread;
+    let (folder, path, environment) = match call.number {
+        libc::SYS_execveat if call.args[0] as i32 != libc::AT_FDCWD => {
+            let folder = format!("/proc/{thread}/fd/{}", call.args[0] as i32);
+            (folder, call.args[1], call.args[3])
+        }
+        libc::SYS_execveat => (format!("/proc/{thread}/cwd"), call.args[1], call.args[3]),
+        _ => (format!("/proc/{thread}/cwd"), call.args[0], call.args[2]),
+    };
+    let path = text_at(thread, path)?;
+    let path = Path::new(OsStr::from_bytes(&path));
+    let file = match path.strip_prefix("/") {
+        Ok(path) => Path::new(&format!("/proc/{thread}/root")).join(path),
+        Err(_) if path.as_os_str().is_empty() => folder.into(),
+        Err(_) => Path::new(&folder).join(path),
+    };
+    Ok((file, environment))
+}
+
+/// The text at an address of a thread's, as far as it is no longer than a path.
+fn text_at(thread: u32, at: u64) -> io::Result<Vec<u8>> {
+    const PAGE: u64 = 4096;
+    let mut text = Vec::new();
+    while (text.len() as u64) < PATH_BYTES {
+        let at = at.saturating_add(text.len() as u64);
+        // Behind a page there may be none.
+        let mut bytes = vec![0; (PAGE - at % PAGE) as usize];
+        let count = read_memory(thread, at, &mut bytes)?;
+        let end = bytes[..count].iter().position(|byte| *byte == 0);
+        text.extend_from_slice(&bytes[..end.unwrap_or(count)]);
+        if end.is_some() || count == 0 {
+            break;
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,37 @@
+//! What signals ask of `exos run`.
+
+use std::io::{self, Read as _};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
+
+/// What is asked of us by signals.
+pub(crate) struct Signals {
+    /// To end (SIGTERM), which goes to the program. What a terminal sends it has by itself.
+    pub to_end: UnixStream,
+    /// To say what was counted (SIGUSR1), which is for us.
+    pub to_report: UnixStream,
+}
+
+impl Signals {
+    pub fn catch() -> io::Result<Self> {
+        let pipe = |signal| {
+            let (ours, theirs) = UnixStream::pair()?;
+            ours.set_nonblocking(true)?;
+            signal_hook::low_level::pipe::register(signal, theirs)?;
+            Ok::<_, io::Error>(ours)
+        };
+        let (to_end, to_report) = (pipe(SIGTERM)?, pipe(SIGUSR1)?);
+        // We end when the program does.
+        signal_hook::flag::register(SIGINT, Arc::default())?;
+        signal_hook::flag::register(SIGQUIT, Arc::default())?;
+        Ok(Self { to_end, to_report })
+    }
+}
+
+/// Empties what signals have written to: one request or several, they are answered once.
+pub(crate) fn take(mut requests: &UnixStream) {
+    let mut bytes = [0; 16];
+    while matches!(requests.read(&mut bytes), Ok(1..)) {}
+}

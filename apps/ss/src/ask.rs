@@ -1,0 +1,113 @@
+//! Asks all programs at once, for they sleep at the same time.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+use std::thread::sleep;
+use std::time::Instant;
+
+use exos::watch::{Question, Socket, askable};
+use exos_program::text::plain;
+
+use crate::limits::{ANSWER_TIME, LOOK_EVERY, SOCKETS, SOCKETS_EACH};
+
+/// A program's stack, as it is shown.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub program: String,
+    pub pid: u32,
+    pub interface: String,
+}
+
+/// A socket, and whose it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub owner: Rc<Owner>,
+    pub socket: Socket,
+}
+
+impl Row {
+    /// By program, then listeners first, then by port and peer.
+    pub fn order(&self, other: &Self) -> Ordering {
+        let key = |row: &Self| {
+            let socket = &row.socket;
+            let connects = socket.peer.is_some();
+            (row.owner.pid, connects, socket.port, socket.peer)
+        };
+        key(self).cmp(&key(other))
+    }
+}
+
+/// What programs have said.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub rows: Vec<Row>,
+    /// Those that have not said all, by name.
+    pub silent: Vec<String>,
+}
+
+/// The sockets of the process `only`, or of all that may be asked.
+pub(crate) fn all(only: Option<u32>) -> Found {
+    let mut found = Found::default();
+    let questions = askable(only).into_iter().map(|one| (one.ask(), Vec::new()));
+    let mut questions: Vec<_> = questions.collect();
+    let end = Instant::now() + ANSWER_TIME;
+    let told = |questions: &[(Question, Vec<Socket>)]| -> usize {
+        questions.iter().map(|(_, sockets)| sockets.len()).sum()
+    };
+    while !questions.is_empty() && Instant::now() < end {
+        questions.retain_mut(|(question, sockets)| !take(question, sockets, &mut found));
+        if found.rows.len() + told(&questions) > SOCKETS {
+            break;
+        }
+        if !questions.is_empty() {
+            sleep(LOOK_EVERY);
+        }
+    }
+    for (question, sockets) in questions {
+        found.has_more(&question, sockets);
+    }
+    found
+}
+
+impl Found {
+    fn add(&mut self, owner: Owner, sockets: Vec<Socket>) {
+        let owner = Rc::new(owner);
+        let rows = sockets.into_iter().map(|socket| Row {
+            owner: Rc::clone(&owner),
+            socket,
+        });
+        self.rows.extend(rows);
+    }
+
+    /// A program has not said all of its sockets.
+    fn has_more(&mut self, question: &Question, sockets: Vec<Socket>) {
+        let owner = owner(question);
+        let name = format!("{} (process {})", owner.program, owner.pid);
+        // It may have several stacks.
+        if !self.silent.contains(&name) {
+            self.silent.push(name);
+        }
+        self.add(owner, sockets);
+    }
+}
+
+/// Takes what a program has answered; true when it is not asked any more.
+fn take(question: &mut Question, sockets: &mut Vec<Socket>, found: &mut Found) -> bool {
+    match question.poll(sockets) {
+        Ok(false) if sockets.len() <= SOCKETS_EACH => return false,
+        Ok(false) => found.has_more(question, std::mem::take(sockets)),
+        Ok(true) => found.add(owner(question), std::mem::take(sockets)),
+        Err(error) => exos_program::warn!("exos ss: {}", plain(&error.to_string())),
+    }
+    true
+}
+
+fn owner(question: &Question) -> Owner {
+    let of = question.of();
+    Owner {
+        // It stands between quotation marks.
+        program: plain(&of.program).replace('"', "?"),
+        pid: of.pid,
+        interface: plain(&of.interface),
+    }
+}

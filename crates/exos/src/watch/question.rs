@@ -1,0 +1,206 @@
+//! The asker's side: which stacks of programs there are, and their sockets.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use exos_host::Error;
+use exos_host::user_memory::{self, UserMemory};
+
+use super::layout::{NAME_BYTES, text_in};
+use super::sockets::{CLOSED, MAGIC, MEMORY_WORDS, NAME, SOCKETS, Socket, head, socket_words};
+
+/// The byte whose lock the asker has: one asks at a time.
+const ASKER: u64 = 0;
+
+/// A stack of a program, whose sockets may be asked for.
+#[derive(Debug)]
+pub struct Askable {
+    memory: UserMemory,
+    /// Its process.
+    pub pid: u32,
+    /// The program's name, of its own choosing.
+    pub program: String,
+    /// The interface's name, in the program's network namespace.
+    pub interface: String,
+}
+
+/// All that this process may ask, of the process `only` or of all.
+pub fn askable(only: Option<u32>) -> Vec<Askable> {
+    let mut found = Vec::new();
+    for program in user_memory::find(NAME, only) {
+        // What cannot be opened has just ended, or is of another version.
+        let Ok(memory) = UserMemory::open(&program.path, MEMORY_WORDS) else {
+            continue;
+        };
+        let words = memory.words();
+        if words[head::MAGIC].load(Acquire) != MAGIC {
+            continue;
+        }
+        let text = |at| text_in(&words[at..][..NAME_BYTES / 8]);
+        found.push(Askable {
+            pid: program.pid,
+            program: text(head::PROGRAM),
+            interface: text(head::INTERFACE_NAME),
+            memory,
+        });
+    }
+    found
+}
+
+impl Askable {
+    /// A question about its sockets.
+    pub fn ask(self) -> Question {
+        Question {
+            of: self,
+            request: None,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let flags = self.memory.words()[head::FLAGS].load(Acquire);
+        flags & CLOSED != 0 || !self.memory.is_owned()
+    }
+}
+
+/// A question that is being answered, in one piece or several.
+#[derive(Debug)]
+pub struct Question {
+    of: Askable,
+    /// What was asked last, once nobody else asks.
+    request: Option<u64>,
+}
+
+impl Question {
+    /// Who is asked.
+    pub fn of(&self) -> &Askable {
+        &self.of
+    }
+
+    /// Takes what has been answered; true when that is all, or the program has ended. It answers within a second, and what comes behind
+    /// within milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// What is in the memory is not what a program of ours writes.
+    pub fn poll(&mut self, sockets: &mut Vec<Socket>) -> Result<bool, Error> {
+        if self.of.has_ended() {
+            return Ok(true);
+        }
+        let Some(request) = self.request else {
+            if self.of.memory.lock(ASKER) {
+                self.go_on_from(0);
+            }
+            return Ok(false);
+        };
+        let words = self.of.memory.words();
+        if words[head::ANSWERED].load(Acquire) != request {
+            return Ok(false);
+        }
+        let strange = || {
+            let (program, pid) = (&self.of.program, self.of.pid);
+            Error::new(format!(
+                "the sockets of {program} (process {pid}) cannot be read"
+            ))
+            .mend("use programs of the same version")
+        };
+        let count = words[head::COUNT].load(Relaxed) as usize;
+        if count > SOCKETS {
+            return Err(strange());
+        }
+        for n in 0..count {
+            sockets.push(Socket::get(socket_words(words, n)).ok_or_else(strange)?);
+        }
+        match words[head::NEXT].load(Relaxed) as u32 {
+            0 => Ok(true),
+            // It goes forward, or never ends.
+            place if place <= request as u32 => Err(strange()),
+            place => {
+                self.go_on_from(place);
+                Ok(false)
+            }
+        }
+    }
+
+    fn go_on_from(&mut self, place: u32) {
+        let word = &self.of.memory.words()[head::REQUEST];
+        let number = (word.load(Relaxed) >> 32).wrapping_add(1);
+        let request = number << 32 | u64::from(place);
+        self.request = Some(request);
+        word.store(request, Release);
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        if self.request.is_some() {
+            self.of.memory.discard(head::WORDS..MEMORY_WORDS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, SocketAddr};
+
+    use exos_inet::tcp::{ListenOptions, Options, State};
+    use exos_inet::{Config, Instant, Stack};
+    use exos_link::{MemoryConfig, MemoryLink};
+    use exos_wire::Mac;
+
+    use super::super::Answers;
+    use super::*;
+
+    /// A stack with a listener, and connections that are being opened.
+    fn stack_with(port: u16, connections: u16) -> (Stack, Answers) {
+        let macs = [Mac([2; 6]), Mac([4; 6])];
+        let [link, _other] = MemoryLink::pair(macs, MemoryConfig::default());
+        let mut config = Config::new(macs[0], 1500);
+        let own: IpAddr = "192.0.2.1".parse().expect("an address");
+        config.addresses = vec![(own, 24)];
+        let mut stack = Stack::new(config, 1, Instant::START).expect("a stack");
+        let listening = stack.tcp.listen(None, port, ListenOptions::default());
+        listening.expect("a free port");
+        let to = SocketAddr::new("192.0.2.2".parse().expect("an address"), 80);
+        for n in 0..connections {
+            let from = Some(SocketAddr::new(own, 10_000 + n));
+            let opened = stack
+                .tcp
+                .connect(Instant::START, from, to, &Options::default());
+            opened.expect("a free port");
+        }
+        (stack, Answers::new(&link.into()).expect("memory"))
+    }
+
+    /// What the program of this port says, while it takes a turn between two looks. Other tests' programs are there too, and silent.
+    fn ask(stack: &Stack, answers: &mut Answers) -> Vec<Socket> {
+        let all = askable(Some(std::process::id())).into_iter();
+        let mut all: Vec<_> = all.map(|one| (one.ask(), Vec::new())).collect();
+        for _ in 0..10 {
+            for (question, sockets) in &mut all {
+                if question.poll(sockets).expect("sound") && !sockets.is_empty() {
+                    return std::mem::take(sockets);
+                }
+            }
+            answers.look(Instant::START, stack);
+        }
+        panic!("no answer");
+    }
+
+    #[test]
+    fn all_sockets_are_told_in_as_many_answers_as_they_take() {
+        const MANY: u16 = 2 * SOCKETS as u16 + 5;
+        let (stack, mut answers) = stack_with(4711, MANY);
+        let sockets = ask(&stack, &mut answers);
+        let ports = |state| {
+            let of = sockets.iter().filter(move |socket| socket.state == state);
+            of.map(|socket| socket.port).collect::<Vec<_>>()
+        };
+        assert_eq!(ports(State::Listen), [4711]);
+        assert_eq!(
+            ports(State::SynSent),
+            (10_000..10_000 + MANY).collect::<Vec<_>>()
+        );
+        let known = sockets.last().and_then(|socket| socket.tcp.as_ref());
+        assert!(known.is_some_and(|tcp| !tcp.congestion.is_empty() && tcp.mss > 0));
+        assert!(answers.expects_more(Instant::START));
+    }
+}
