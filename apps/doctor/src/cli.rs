@@ -105,8 +105,6 @@ mod tests {
                 ),
             ],
             daemon: vec![Check::ok("daemon", "no daemon", "none is needed")],
-            modes: Vec::new(),
-            sending: Vec::new(),
             interfaces: Vec::new(),
         };
         let expected = "\

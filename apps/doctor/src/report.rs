@@ -2,9 +2,7 @@
 
 use crate::check::{Check, Mark};
 use crate::interface::{self, InterfaceReport};
-use crate::modes::{self, ModeMeasure};
-use crate::sending::{self, SendMeasure};
-use crate::{daemon, machine};
+use crate::{daemon, machine, modes, trial};
 use exos_host::Result;
 use exos_host::netlink::Netlink;
 use schemars::JsonSchema;
@@ -23,10 +21,6 @@ pub struct Report {
     pub machine: Vec<Check>,
     /// What concerns the daemon.
     pub daemon: Vec<Check>,
-    /// What was measured of each way of attaching; empty when not root.
-    pub modes: Vec<ModeMeasure>,
-    /// What a frame costs its sender by each way of an AF_XDP link, for batches of some sizes; empty when not root.
-    pub sending: Vec<SendMeasure>,
     /// Each interface that was asked for, or that is up.
     pub interfaces: Vec<InterfaceReport>,
 }
@@ -48,10 +42,8 @@ pub fn examine(interfaces: &[String], socket: &Path) -> Result<Report> {
             .collect::<Result<Vec<_>>>()?
     };
     let mut machine = machine::examine();
-    let (measured, modes) = modes::examine();
-    machine.extend(measured);
-    let (measured, sending) = sending::examine();
-    machine.extend(measured);
+    machine.extend(modes::examine());
+    machine.push(trial::live_frames());
     let (daemon, lender) = daemon::examine(socket, &links);
     let lends = lender.as_ref().is_some_and(daemon::Daemon::lends);
     let through_daemon = lends && !daemon::is_privileged();
@@ -77,8 +69,6 @@ pub fn examine(interfaces: &[String], socket: &Path) -> Result<Report> {
         through_daemon,
         machine,
         daemon,
-        modes,
-        sending,
         interfaces,
     })
 }
