@@ -1,5 +1,6 @@
 //! The loops of one program, each in a thread, as a rule on a core of its own: what they share and how one asks another
-//! for something ([`Worker`]), and their threads from start to end ([`Thread`]).
+//! for something ([`Worker`]), and their threads from start to end ([`Thread`]; [`Threads`] of loops that run until they are
+//! asked to end).
 //!
 //! Asking costs the one that asks: the one that is asked pays a comparison each turn, of a word that is written when
 //! somebody asks and never otherwise.
@@ -12,6 +13,12 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use exos::Error;
 use exos_host::affinity;
 use rustix::event::{EventfdFlags, eventfd};
+
+/// End. What a program's loops are asked beside is of bits from 4 on.
+pub const STOP: u32 = 1;
+
+/// To the first loop: another has ended, in order or not.
+pub const ONE_LEFT: u32 = 2;
 
 /// By which others ask a loop for something, of things that are bits of a word.
 #[derive(Debug)]
@@ -190,6 +197,87 @@ impl<'scope, T: Send + 'scope> Thread<'scope, T> {
     /// Its own, or that it has panicked; with the core.
     pub fn join(self) -> Result<T, Error> {
         ended(self.core, self.handle.join())
+    }
+}
+
+/// The threads of the loops but the first. When this is dropped, however that comes, they are asked to end, and waited for.
+#[derive(Debug)]
+pub struct Threads<'scope, 'env, P, S> {
+    program: &'static str,
+    scope: &'scope Scope<'scope, 'env>,
+    first: Worker<P, S>,
+    threads: Vec<Thread<'scope, ()>>,
+}
+
+/// Tells the first loop that a thread ends, in order or not.
+struct Leaving<P, S>(Worker<P, S>);
+
+impl<P, S> Drop for Leaving<P, S> {
+    fn drop(&mut self) {
+        self.0.ask(0, ONE_LEFT);
+    }
+}
+
+impl<'scope, 'env, P, S> Threads<'scope, 'env, P, S> {
+    /// None yet, of the program of this name.
+    pub fn new(
+        program: &'static str,
+        scope: &'scope Scope<'scope, 'env>,
+        first: &Worker<P, S>,
+    ) -> Self {
+        Self {
+            program,
+            scope,
+            first: first.clone(),
+            threads: Vec::new(),
+        }
+    }
+
+    /// Starts one on a core.
+    ///
+    /// # Errors
+    ///
+    /// There are too many threads already.
+    pub fn start(
+        &mut self,
+        core: usize,
+        work: impl FnOnce() -> Result<(), Error> + Send + 'scope,
+    ) -> Result<(), Error>
+    where
+        P: Send + Sync + 'scope,
+        S: Send + Sync + 'scope,
+    {
+        let leaving = Leaving(self.first.clone());
+        let work = move || {
+            let _leaving = leaving;
+            work()
+        };
+        self.threads.push(Thread::start(self.scope, core, work)?);
+        Ok(())
+    }
+
+    /// How many were started.
+    pub fn count(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Asks all to end so, and waits for them.
+    ///
+    /// # Errors
+    ///
+    /// That of the first that has ended with one.
+    pub fn end(&mut self, how: u32) -> Result<(), Error> {
+        self.first.ask_others(how);
+        let ended = self.threads.drain(..).map(Thread::join);
+        ended.fold(Ok(()), Result::and)
+    }
+}
+
+impl<P, S> Drop for Threads<'_, '_, P, S> {
+    fn drop(&mut self) {
+        if let Err(error) = self.end(STOP) {
+            crate::warn!("exos {}: {error}", self.program);
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::serve::content::sites::{self, Fresh};
 use crate::serve::cores::connection_limit::Lease;
 use crate::serve::cores::leader::{Leader, Reporter};
 use crate::serve::cores::on_packets::{self, Setup};
-use crate::serve::cores::threads::{Ready, Threads};
+use crate::serve::cores::threads::{self, Ready};
 use crate::serve::cores::upkeep::Upkeep;
 use crate::serve::cores::worker::{Asks, Place, Worker};
 use crate::site::Tree;
@@ -99,9 +99,9 @@ impl Program<'_> {
         let mut setups = self.setups(fresh, feeds, logs, &interfaces)?.into_iter();
         let first = setups.next().ok_or_else(|| Error::new("no core"))?;
         thread::scope(|scope| {
-            let mut threads = Threads::new(scope, first.worker.clone());
+            let mut threads = first.worker.threads(scope);
             let mut server = on_packets::open(exos, listener, first)?;
-            threads.start(self.threads(others, setups))?;
+            threads::start(&mut threads, self.threads(others, setups))?;
             announce(&server.served, &self.config, is_inside, &interfaces)?;
             let reporter = Reporter::start(self.args.json)?;
             let leader = Leader {
@@ -119,7 +119,7 @@ impl Program<'_> {
             });
             server.worker.ask_others(Asks::STOP);
             let stopped = served.and_then(|()| leader.end(&mut server));
-            let stopped = stopped.and(threads.end());
+            let stopped = stopped.and(threads.end(Asks::STOP.bits()));
             server.served.exos.leave();
             server.close();
             reporter.print(&server);

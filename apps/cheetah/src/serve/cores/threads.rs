@@ -1,29 +1,10 @@
-//! The cores but the first: a thread for each, from its start to its end.
+//! The cores but the first: a thread for each, and when all of them serve.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::Scope;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use exos::Error;
-use exos_program::workers::Thread;
 
-use super::worker::{Asks, Worker};
-
-/// The threads. When this is dropped, however that comes, they are asked to end, and waited for.
-pub(in crate::serve) struct Threads<'scope, 'env> {
-    scope: &'scope Scope<'scope, 'env>,
-    /// The first core.
-    first: Worker,
-    threads: Vec<Thread<'scope, ()>>,
-}
-
-/// Tells the first core that this thread ends, in order or not.
-struct Leaving(Worker);
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        self.0.leave();
-    }
-}
+use super::worker::{Asks, Threads};
 
 /// To be said by a thread when it serves.
 pub(in crate::serve) struct Ready(SyncSender<()>);
@@ -35,71 +16,31 @@ impl Ready {
     }
 }
 
-impl<'scope, 'env> Threads<'scope, 'env> {
-    /// Nobody yet, besides the first core.
-    pub(in crate::serve) fn new(
-        scope: &'scope Scope<'scope, 'env>,
-        first: Worker,
-    ) -> Threads<'scope, 'env> {
-        Threads {
-            scope,
-            first,
-            threads: Vec::new(),
-        }
+/// Starts a thread for each loop, on its processor, and waits until all serve.
+///
+/// # Errors
+///
+/// One of them cannot begin.
+pub(in crate::serve) fn start<'scope, F>(
+    threads: &mut Threads<'scope, '_>,
+    loops: impl IntoIterator<Item = (usize, F)>,
+) -> Result<(), Error>
+where
+    F: FnOnce(Ready) -> Result<(), Error> + Send + 'scope,
+{
+    let (ready, is_ready) = sync_channel(0);
+    for (core, serve) in loops {
+        let ready = Ready(ready.clone());
+        threads.start(core, || serve(ready))?;
     }
-
-    /// Starts a thread for each loop, on its processor, and waits until all serve.
-    ///
-    /// # Errors
-    ///
-    /// One of them cannot begin.
-    pub(in crate::serve) fn start<F>(
-        &mut self,
-        loops: impl IntoIterator<Item = (usize, F)>,
-    ) -> Result<(), Error>
-    where
-        F: FnOnce(Ready) -> Result<(), Error> + Send + 'scope,
-    {
-        let (ready, is_ready) = sync_channel(0);
-        for (number, serve) in loops {
-            let (ready, leaving) = (Ready(ready.clone()), Leaving(self.first.clone()));
-            self.threads.push(Thread::start(self.scope, number, || {
-                let _leaving = leaving;
-                serve(ready)
-            })?);
-        }
-        drop(ready);
-        self.await_all(&is_ready)
+    drop(ready);
+    if (0..threads.count()).all(|_| is_ready.recv().is_ok()) {
+        return Ok(());
     }
-
-    fn await_all(&mut self, is_ready: &Receiver<()>) -> Result<(), Error> {
-        match self.threads.iter().all(|_| is_ready.recv().is_ok()) {
-            true => Ok(()),
-            false => Err(self
-                .end()
-                .err()
-                .unwrap_or_else(|| Error::new("a core has not begun"))),
-        }
-    }
-
-    /// Asks all to end in order, and waits for them.
-    ///
-    /// # Errors
-    ///
-    /// That of the first that has ended with one.
-    pub(in crate::serve) fn end(&mut self) -> Result<(), Error> {
-        self.first.ask_others(Asks::STOP);
-        let ended = self.threads.drain(..).map(Thread::join);
-        ended.fold(Ok(()), Result::and)
-    }
-}
-
-impl Drop for Threads<'_, '_> {
-    fn drop(&mut self) {
-        if let Err(e) = self.end() {
-            exos_program::warn!("exos serve: {e}");
-        }
-    }
+    let ended = threads.end(Asks::STOP.bits());
+    Err(ended
+        .err()
+        .unwrap_or_else(|| Error::new("a core has not begun")))
 }
 
 #[cfg(test)]
@@ -110,7 +51,7 @@ mod tests {
 
     use rustix::event::{PollFd, PollFlags, poll};
 
-    use super::super::worker::Place;
+    use super::super::worker::{Place, Worker};
     use super::*;
 
     type Serve = Box<dyn FnOnce(Ready) -> Result<(), Error> + Send>;
@@ -146,10 +87,9 @@ mod tests {
             panic!("of this test");
         });
         thread::scope(|scope| {
-            let mut threads = Threads::new(scope, workers[0].clone());
-            threads
-                .start([(core, panics), (core, until_asked(workers[2].clone()))])
-                .unwrap();
+            let mut threads = workers[0].threads(scope);
+            let others = [(core, panics), (core, until_asked(workers[2].clone()))];
+            start(&mut threads, others).unwrap();
             assert_eq!(workers[0].take_asks(), Asks::default());
             drop(panic);
             let mut asks = Asks::default();
@@ -157,10 +97,10 @@ mod tests {
                 poll(&mut [PollFd::new(&workers[0].fd(), PollFlags::IN)], None).unwrap();
                 asks = workers[0].take_asks();
             }
-            let error = threads.end().unwrap_err().to_string();
+            let error = threads.end(Asks::STOP.bits()).unwrap_err().to_string();
             let says = format!("on core {core}: the thread on core {core} has panicked");
             assert!(error.contains(&says), "{error}");
-            threads.end().expect("nobody is left");
+            threads.end(Asks::STOP.bits()).expect("nobody is left");
         });
     }
 
@@ -175,8 +115,9 @@ mod tests {
                 Err(Error::new("no queue for it"))
             });
             let error = thread::scope(|scope| {
-                let mut threads = Threads::new(scope, workers[0].clone());
-                threads.start([(core, until_asked(workers[1].clone())), (core, fails)])
+                let mut threads = workers[0].threads(scope);
+                let others = [(core, until_asked(workers[1].clone())), (core, fails)];
+                start(&mut threads, others)
             });
             let error = error.unwrap_err().to_string();
             let says = if panics {

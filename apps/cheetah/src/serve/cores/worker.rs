@@ -6,6 +6,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
 
 use exos::Error;
 use exos_program::workers;
@@ -20,19 +21,24 @@ pub(in crate::serve) struct Asks(u32);
 
 impl Asks {
     /// End in order.
-    pub(in crate::serve) const STOP: Asks = Asks(1);
+    pub(in crate::serve) const STOP: Asks = Asks(workers::STOP);
     /// Show your numbers ([`Worker::show`]).
-    pub(in crate::serve) const SHOW: Asks = Asks(2);
+    pub(in crate::serve) const SHOW: Asks = Asks(4);
     /// There is something in the inbox.
-    pub(in crate::serve) const INBOX: Asks = Asks(4);
+    pub(in crate::serve) const INBOX: Asks = Asks(8);
     /// To the first: all others have shown their numbers.
-    pub(in crate::serve) const ALL_SHOWN: Asks = Asks(8);
+    pub(in crate::serve) const ALL_SHOWN: Asks = Asks(16);
     /// To the first: all cores have exchanged their sites.
-    pub(in crate::serve) const ALL_EXCHANGED: Asks = Asks(16);
+    pub(in crate::serve) const ALL_EXCHANGED: Asks = Asks(32);
     /// To the first: a core has ended.
-    pub(in crate::serve) const ONE_LEFT: Asks = Asks(32);
+    pub(in crate::serve) const ONE_LEFT: Asks = Asks(workers::ONE_LEFT);
     /// To the first: nothing is left on any core of the sites that were exchanged.
     pub(in crate::serve) const ALL_EMPTIED: Asks = Asks(64);
+
+    /// As a word that is asked.
+    pub(in crate::serve) const fn bits(self) -> u32 {
+        self.0
+    }
 
     pub(in crate::serve) fn contains(self, other: Asks) -> bool {
         self.0 & other.0 != 0
@@ -58,7 +64,7 @@ pub(in crate::serve) struct Place {
 }
 
 /// What the others see of a core.
-struct Shows {
+pub(in crate::serve) struct Shows {
     place: Place,
     inbox: Mutex<Inbox>,
     row: Mutex<Row>,
@@ -66,7 +72,7 @@ struct Shows {
 
 /// How many cores have not done yet what all were asked, and how many cannot serve now.
 #[derive(Default)]
-struct Left {
+pub(in crate::serve) struct Left {
     /// Shown their numbers.
     to_show: AtomicUsize,
     /// Exchanged their sites.
@@ -76,6 +82,9 @@ struct Left {
     /// The interface failed.
     cut_off: AtomicUsize,
 }
+
+/// The threads of the cores but the first.
+pub(in crate::serve) type Threads<'scope, 'env> = workers::Threads<'scope, 'env, Shows, Left>;
 
 /// A core among all.
 #[derive(Clone)]
@@ -214,9 +223,12 @@ impl Worker {
         self.0.shared().cut_off.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// This core ends.
-    pub(in crate::serve) fn leave(&self) {
-        self.tell_first(Asks::ONE_LEFT);
+    /// For the threads of the others, of which none has begun.
+    pub(in crate::serve) fn threads<'scope, 'env>(
+        &self,
+        scope: &'scope Scope<'scope, 'env>,
+    ) -> Threads<'scope, 'env> {
+        Threads::new("serve", scope, &self.0)
     }
 }
 

@@ -10,9 +10,9 @@
 //! | `table` | what cores have in common, and its lock |
 //! | `core_loop` | one core's turns |
 //! | `worker` | what cores ask of one another, and what each has counted |
-//! | `threads` | the cores but the first, from start to end |
+//! | `other_core` | the cores but the first, from start to end |
 
 pub(crate) mod core_loop;
+pub(crate) mod other_core;
 pub(crate) mod table;
-pub(crate) mod threads;
 pub(crate) mod worker;

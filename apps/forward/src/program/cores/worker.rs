@@ -5,6 +5,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
 
 use exos::Error;
 use exos_program::workers;
@@ -17,16 +18,21 @@ pub struct Asks(u32);
 
 impl Asks {
     /// End.
-    pub const STOP: Self = Self(1);
+    pub const STOP: Self = Self(workers::STOP);
     /// End when all that the link's rings hold has gone on: packets pass by from now on.
-    pub const HAND_OVER: Self = Self(2);
+    pub const HAND_OVER: Self = Self(4);
     /// Say what you have counted ([`Worker::show`]).
-    pub const SHOW: Self = Self(4);
+    pub const SHOW: Self = Self(8);
     /// To the first: a core has ended.
-    pub const ONE_LEFT: Self = Self(8);
+    pub const ONE_LEFT: Self = Self(workers::ONE_LEFT);
 
     /// To the first: neighbours of flows in the kernel are to be found by its stack.
     pub const NEIGHBOURS: Self = Self(16);
+
+    /// As a word that is asked.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
 
     /// Any of what the other has.
     pub const fn contains(self, other: Self) -> bool {
@@ -56,10 +62,13 @@ struct Rows {
     rows: Vec<(u64, Row)>,
 }
 
-struct Told {
+pub struct Told {
     rows: Mutex<Rows>,
     has_come: Condvar,
 }
+
+/// The threads of the cores but the first.
+pub type Threads<'scope, 'env> = workers::Threads<'scope, 'env, usize, Told>;
 
 /// A core among all.
 #[derive(Clone)]
@@ -126,6 +135,14 @@ impl Worker {
     /// This is the first one.
     pub fn is_first(&self) -> bool {
         self.place.is_first()
+    }
+
+    /// For the threads of the others, of which none has begun.
+    pub fn threads<'scope, 'env>(
+        &self,
+        scope: &'scope Scope<'scope, 'env>,
+    ) -> Threads<'scope, 'env> {
+        Threads::new("forward", scope, &self.place)
     }
 
     /// Tells the first core.

@@ -12,8 +12,8 @@ use crate::program::answers::Answers;
 use crate::program::checking::Checking;
 use crate::program::control::ControlServer;
 use crate::program::cores::core_loop::CoreLoop;
+use crate::program::cores::other_core::OtherCore;
 use crate::program::cores::table::{Shared, Table};
-use crate::program::cores::threads::{OtherCore, Threads};
 use crate::program::cores::worker::{Asks, Row};
 use crate::program::exporter::Exporter;
 use crate::program::seeking;
@@ -96,7 +96,11 @@ impl Program {
     /// Starts the other cores, and is the first until all end.
     fn run(&mut self, shared: &Shared, others: Vec<OtherCore>) -> Result<(), Error> {
         std::thread::scope(|scope| {
-            let mut threads = Threads::start(scope, &self.core.worker, others, shared)?;
+            let mut threads = self.core.worker.threads(scope);
+            for other in others {
+                let core = other.worker.core();
+                threads.start(core, || other.run(shared))?;
+            }
             let mut ended = self.turns(shared);
             let mut how = Asks::STOP;
             if self.hands_over && ended.is_ok() {
@@ -108,7 +112,7 @@ impl Program {
                 ended = self.core.forward_the_last(shared);
             }
             // A core that ended by itself says why.
-            threads.end(how).and(ended)
+            threads.end(how.bits()).and(ended)
         })
     }
 
