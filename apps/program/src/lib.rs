@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `message`.
 
 pub mod config;
+mod connections;
 pub mod control;
 pub mod cores;
 pub mod counters;
@@ -28,6 +29,7 @@ mod user;
 pub mod workers;
 pub mod zone;
 
+pub use connections::{ConnectionTable, Timed};
 pub use exos_host::{error, info, message, say, units, warn};
 pub use hints::with_options;
 pub use idle::Idle;

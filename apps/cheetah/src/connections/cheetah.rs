@@ -2,12 +2,12 @@
 
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
+use exos_program::{ConnectionTable, Timed};
 
 use super::bounds::Bounds;
 use super::connection::{Connection, Counters, Outcome, Shared, Turn};
 use super::fetching::Fetching;
 use super::peers::Peers;
-use super::table::Table;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
 use crate::http::{Missing, Server};
@@ -20,7 +20,7 @@ use crate::stream::{Done, Streams};
 /// The server and its connections.
 pub struct Cheetah {
     shared: Shared,
-    connections: Table,
+    connections: ConnectionTable<Connection>,
     fetching: Fetching,
     peers: Peers,
     started: Instant,
@@ -40,7 +40,7 @@ impl Cheetah {
                 stopping: false,
                 out: Vec::new(),
             },
-            connections: Table::new(now),
+            connections: ConnectionTable::new(now),
             fetching: Fetching::default(),
             peers: Peers::default(),
             started: now,
@@ -318,7 +318,7 @@ impl Cheetah {
     pub fn stop(&mut self, now: Instant, unix_secs: u64, transport: &mut impl Transport) {
         self.set_time(now, unix_secs);
         self.shared.stopping = true;
-        let ids: Vec<ConnectionId> = self.connections.iter().map(Connection::id).collect();
+        let ids: Vec<ConnectionId> = self.connections.iter().map(Timed::id).collect();
         for id in ids {
             self.with(now, id, transport, Connection::stop);
         }
@@ -331,7 +331,7 @@ impl Cheetah {
 
     /// Gives up some of what is left, as many as resets can be queued at once; false when none is left.
     pub fn abort_some(&mut self, transport: &mut impl Transport) -> bool {
-        let ids = self.connections.iter().map(Connection::id);
+        let ids = self.connections.iter().map(Timed::id);
         let ids: Vec<ConnectionId> = ids.take(ABORTS_AT_ONCE).collect();
         for &id in &ids {
             transport.abort(id);
@@ -394,7 +394,7 @@ impl Cheetah {
     }
 }
 
-fn is_fetching(connections: &mut Table, id: ConnectionId) -> bool {
+fn is_fetching(connections: &mut ConnectionTable<Connection>, id: ConnectionId) -> bool {
     let connection = connections.find(id);
     connection.is_some_and(|connection| connection.waits_for() == Wait::Fetching)
 }

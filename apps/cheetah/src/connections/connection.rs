@@ -85,6 +85,18 @@ pub(super) struct Connection {
     pub(super) stream: Option<Box<Stream>>,
 }
 
+impl exos_program::Timed for Connection {
+    #[inline]
+    fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    #[inline]
+    fn deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
 impl Connection {
     /// A connection on which nothing has been received.
     pub(super) fn new(id: ConnectionId, peer: IpAddr, now: Instant) -> Connection {
@@ -107,16 +119,6 @@ impl Connection {
     }
 
     // Getters.
-
-    #[inline]
-    pub(super) fn id(&self) -> ConnectionId {
-        self.id
-    }
-
-    #[inline]
-    pub(super) fn deadline(&self) -> Instant {
-        self.deadline
-    }
 
     pub(super) fn peer(&self) -> IpAddr {
         self.peer

@@ -9,7 +9,6 @@
 //! | [`cheetah`] | all connections of a loop: they come and go, and what they wait for comes |
 //! | [`connection`] | one of them: its requests, what it waits for, its end |
 //! | [`streaming`], [`stream`] | content that is read while it is sent, and what a connection has of it |
-//! | [`table`] | the connections by identity, and their deadlines |
 //! | [`fetching`] | documents that requests wait for |
 //! | [`bounds`], [`peers`] | what a client may do, and how many connections it has |
 //! | [`transport`] | what carries connections: [`packets`], or the kernel's [`sockets`] |
@@ -26,7 +25,6 @@ pub mod peers;
 mod sockets;
 mod stream;
 mod streaming;
-mod table;
 mod transport;
 mod wait;
 pub mod without;

@@ -7,6 +7,8 @@
 //!
 //! A transport that sends files by itself gets the pieces as they are, all at once.
 
+use exos_program::Timed;
+
 use super::connection::{Connection, Outcome, Turn};
 use super::transport::Transport;
 use super::wait::Wait;

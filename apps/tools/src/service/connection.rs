@@ -1,12 +1,11 @@
 //! One connection of a service.
 //!
 //! The bytes sent are counted when the peer acknowledges them: what is merely queued has not gone
-//! anywhere. `deadline` may move either way at any time; at least one timer is armed at or before it.
+//! anywhere.
 
 use std::time::Duration;
 
 use exos_buf::Buffer;
-use exos_inet::tcp::Alarms;
 use exos_inet::tcp::{ConnectionId, Flow};
 use exos_inet::{Instant, Stack};
 
@@ -40,6 +39,23 @@ pub(super) struct Connection {
     finished: bool,
 }
 
+impl exos_program::Timed for Connection {
+    fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    fn deadline(&self) -> Instant {
+        let patience = if self.finished {
+            LINGER_TIME
+        } else {
+            IDLE_TIME
+        };
+        let idle = self.moved + patience;
+        let ends = self.ends.filter(|_| !self.finished);
+        ends.map_or(idle, |at| at.min(idle))
+    }
+}
+
 impl Connection {
     pub fn new(id: ConnectionId, flow: Flow, now: Instant, time: Option<Duration>) -> Self {
         Self {
@@ -54,30 +70,6 @@ impl Connection {
             peer_finished: false,
             finished: false,
         }
-    }
-
-    /// When something must be done if nothing happens.
-    pub fn deadline(&self) -> Instant {
-        let patience = if self.finished {
-            LINGER_TIME
-        } else {
-            IDLE_TIME
-        };
-        let idle = self.moved + patience;
-        let ends = self.ends.filter(|_| !self.finished);
-        ends.map_or(idle, |at| at.min(idle))
-    }
-
-    /// Have the connection's slot come up at the deadline.
-    pub fn arm(&self, alarms: &mut Alarms) {
-        alarms.arm(self.deadline(), self.id.slot());
-    }
-
-    /// Its slot has come up: it shall once more.
-    pub fn arm_again(&self, now: Instant, alarms: &mut Alarms) {
-        // An aborted connection's deadline may be over; its end is told in this turn.
-        let at = self.deadline().max(now + Duration::from_millis(1));
-        alarms.arm(at, self.id.slot());
     }
 
     /// Take what arrived, count what was acknowledged, send what there is to send.

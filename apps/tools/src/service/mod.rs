@@ -18,12 +18,13 @@ mod pattern;
 mod totals;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use exos_buf::Buffer;
-use exos_inet::tcp::Alarms;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, OpenError, Options, Reason};
 use exos_inet::udp::UdpError;
 use exos_inet::{Instant, Stack};
+use exos_program::{ConnectionTable, Timed};
 
 use crate::limits::{
     ABORTS_AT_ONCE, CONNECTIONS_MAX, ECHO_BYTES_MAX, ECHO_QUEUE_MAX, ECHO_QUEUE_MIN,
@@ -39,13 +40,10 @@ pub use totals::{Ended, Summary, Totals};
 pub struct Service {
     kind: Kind,
     limits: Limits,
-    /// By slot of the connection's identity.
-    connections: Vec<Option<Connection>>,
-    open: usize,
+    connections: ConnectionTable<Connection>,
     /// Connections that the program asked for and that do not stand yet.
     opening: usize,
-    alarms: Alarms,
-    due: Vec<u32>,
+    due: Vec<ConnectionId>,
     pattern: Buffer,
     datagrams: Option<Datagrams>,
     totals: Totals,
@@ -57,10 +55,8 @@ impl Service {
         Self {
             kind,
             limits,
-            connections: Vec::new(),
-            open: 0,
+            connections: ConnectionTable::new(now),
             opening: 0,
-            alarms: Alarms::new(now),
             due: Vec::new(),
             pattern: pattern(),
             datagrams: None,
@@ -94,9 +90,9 @@ impl Service {
             self.handle_event(now, &event, stack);
         }
         let mut due = std::mem::take(&mut self.due);
-        self.alarms.expire(now, &mut due);
-        for slot in due.drain(..) {
-            self.handle_alarm(now, slot, stack);
+        self.connections.expire(now, &mut due);
+        for id in due.drain(..) {
+            self.handle_alarm(now, id, stack);
         }
         self.due = due;
         if let Some(datagrams) = &mut self.datagrams {
@@ -106,7 +102,7 @@ impl Service {
 
     /// When to call `handle` at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.alarms.next_deadline()
+        self.connections.next_deadline()
     }
 
     fn handle_event(&mut self, now: Instant, event: &Event, stack: &mut Stack) {
@@ -118,7 +114,7 @@ impl Service {
         if event.set.contains(EventSet::ACCEPTED) {
             self.accept(now, id, stack);
         }
-        if let Some(connection) = find(&mut self.connections, id) {
+        if let Some(connection) = self.connections.find(id) {
             connection.peer_finished |= event.set.contains(EventSet::FINISHED);
             self.step(now, id, stack);
         }
@@ -128,7 +124,7 @@ impl Service {
     }
 
     fn accept(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
-        if self.open >= CONNECTIONS_MAX {
+        if self.connections() >= CONNECTIONS_MAX {
             self.totals.refused += 1;
             stack.tcp.abort(id);
         } else {
@@ -137,16 +133,10 @@ impl Service {
     }
 
     fn stands(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
-        let slot = id.slot() as usize;
-        if slot >= self.connections.len() {
-            self.connections.resize_with(slot + 1, || None);
-        }
         let flow = stack.tcp.connection(id).map(|c| *c.flow());
         let Some(flow) = flow else { return };
         let connection = Connection::new(id, flow, now, self.limits.time);
-        connection.arm(&mut self.alarms);
-        self.connections[slot] = Some(connection);
-        self.open += 1;
+        self.connections.insert(connection);
         self.totals.opened(now);
     }
 
@@ -156,56 +146,53 @@ impl Service {
             kind: self.kind,
             limits: self.limits,
             pattern: &self.pattern,
-            echo_queue: (ECHO_BYTES_MAX / self.open.max(1)).clamp(ECHO_QUEUE_MIN, ECHO_QUEUE_MAX),
+            echo_queue: (ECHO_BYTES_MAX / self.connections().max(1))
+                .clamp(ECHO_QUEUE_MIN, ECHO_QUEUE_MAX),
         };
-        let Some(connection) = find(&mut self.connections, id) else {
+        let Some(connection) = self.connections.find(id) else {
             return;
         };
         let moved = connection.step(now, &shared, stack);
         self.totals.moved(now, moved);
-        connection.arm(&mut self.alarms);
+        self.connections.arm(id);
     }
 
     fn close(&mut self, now: Instant, event: &Event) {
-        let id = event.connection;
-        if find(&mut self.connections, id).is_none() {
-            // One of ours that never stood, or one that was refused above.
-            if event.reason != Reason::Aborted {
-                self.opening = self.opening.saturating_sub(1);
-                self.totals.never_stood(event.reason);
-            }
-            return;
-        }
-        if let Some(connection) = self.connections[id.slot() as usize].take() {
-            self.open -= 1;
+        if let Some(connection) = self.connections.remove(event.connection) {
             self.totals.ended(&connection.summary(now), event.reason);
+        } else if event.reason != Reason::Aborted {
+            // One of ours that never stood; one that was refused above is aborted.
+            self.opening = self.opening.saturating_sub(1);
+            self.totals.never_stood(event.reason);
         }
     }
 
-    /// A slot's alarm has come up, which may have been another connection's.
-    fn handle_alarm(&mut self, now: Instant, slot: u32, stack: &mut Stack) {
-        let Some(connection) = &mut self.connections[slot as usize] else {
-            return;
-        };
-        if connection.deadline() <= now {
+    /// A connection's time has come.
+    fn handle_alarm(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
+        if let Some(connection) = self.connections.find(id) {
             let idle = connection.handle_deadline(now, self.kind, stack);
             self.totals.idle_timeouts += u64::from(idle);
         }
-        connection.arm_again(now, &mut self.alarms);
+        // An aborted connection's deadline may be over; its end is told in this turn.
+        let at_least = now + Duration::from_millis(1);
+        self.connections.arm_again(id, at_least);
     }
 
     /// Finish every connection: what is queued still goes, what still comes is thrown away.
     pub fn stop(&mut self, now: Instant, stack: &mut Stack) {
-        for connection in self.connections.iter_mut().flatten() {
-            connection.finish(now, stack);
-            connection.arm(&mut self.alarms);
+        let ids: Vec<ConnectionId> = self.connections.iter().map(Timed::id).collect();
+        for id in ids {
+            if let Some(connection) = self.connections.find(id) {
+                connection.finish(now, stack);
+            }
+            self.connections.arm(id);
         }
     }
 
     /// Give up some of what is left, as many as resets can be queued at once; false when none is left.
     pub fn abort_some(&mut self, now: Instant, stack: &mut Stack) -> bool {
-        let left = self.connections.iter().flatten();
-        let ids: Vec<ConnectionId> = left.map(|c| c.id).take(ABORTS_AT_ONCE).collect();
+        let left = self.connections.iter().take(ABORTS_AT_ONCE);
+        let ids: Vec<ConnectionId> = left.map(Timed::id).collect();
         for &id in &ids {
             stack.tcp.abort(id);
         }
@@ -224,17 +211,17 @@ impl Service {
 
     /// Connections that stand.
     pub fn connections(&self) -> usize {
-        self.open
+        self.connections.open()
     }
 
     /// True when none stands and none is being opened.
     pub fn is_done(&self) -> bool {
-        self.open == 0 && self.opening == 0
+        self.connections() == 0 && self.opening == 0
     }
 
     /// The connections that stand, each with its identity.
     pub fn summaries(&self, now: Instant) -> impl Iterator<Item = (ConnectionId, Summary)> {
-        let all = self.connections.iter().flatten();
+        let all = self.connections.iter();
         all.map(move |c| (c.id, c.summary(now)))
     }
 
@@ -242,11 +229,4 @@ impl Service {
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
-}
-
-fn find(connections: &mut [Option<Connection>], id: ConnectionId) -> Option<&mut Connection> {
-    connections
-        .get_mut(id.slot() as usize)?
-        .as_mut()
-        .filter(|c| c.id == id)
 }
