@@ -5,14 +5,13 @@
 //! Asking costs the one that asks: the one that is asked pays a comparison each turn, of a word that is written when
 //! somebody asks and never otherwise.
 
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use exos::Error;
-use exos_host::affinity;
-use rustix::event::{EventfdFlags, eventfd};
+use exos_host::{Waker, affinity};
 
 /// End. What a program's loops are asked beside is of bits from 4 on.
 pub const STOP: u32 = 1;
@@ -24,37 +23,31 @@ pub const ONE_LEFT: u32 = 2;
 #[derive(Debug)]
 struct Doorbell {
     asked: AtomicU32,
-    wake: OwnedFd,
+    waker: Waker,
 }
 
 impl Doorbell {
     /// Nobody has asked for anything.
     fn new() -> Result<Self, Error> {
-        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
-        let wake = eventfd(0, flags);
+        let waker = Waker::new();
         Ok(Self {
             asked: AtomicU32::new(0),
-            wake: wake.map_err(|e| Error::io("cannot make an event descriptor", e))?,
+            waker: waker.map_err(|e| Error::io("cannot make an event descriptor", e))?,
         })
     }
 
     #[inline]
     fn take(&self) -> u32 {
-        if self.asked.load(Ordering::Relaxed) == 0 {
+        if self.asked.load(Ordering::Relaxed) == 0 || !self.waker.clear() {
             return 0;
         }
-        // Not before the descriptor is readable, or it would stay readable with nothing asked.
-        if rustix::io::read(&self.wake, &mut [0; 8]).is_err() {
-            return 0;
-        }
-        self.asked.swap(0, Ordering::Acquire)
+        self.asked.swap(0, Ordering::AcqRel)
     }
 
     fn ring(&self, what: u32) {
         // Whoever asks first wakes for all until it is heard.
-        if self.asked.fetch_or(what, Ordering::Release) == 0 {
-            // It cannot fail but by being full, and then it is readable.
-            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        if self.asked.fetch_or(what, Ordering::AcqRel) == 0 {
+            self.waker.wake();
         }
     }
 }
@@ -142,7 +135,7 @@ impl<P, S> Worker<P, S> {
 
     /// Readable when something was asked of this one.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.all.places[self.number].doorbell.wake.as_fd()
+        self.all.places[self.number].doorbell.waker.as_fd()
     }
 
     /// What was asked of this one since the last call.
@@ -324,10 +317,9 @@ mod tests {
         // Another thread is between its two steps.
         doorbell.asked.store(1, Ordering::Release);
         assert_eq!(doorbell.take(), 0);
-        rustix::io::write(&doorbell.wake, &1u64.to_ne_bytes()).unwrap();
+        doorbell.waker.wake();
         assert_eq!(doorbell.take(), 1);
-        let left = rustix::io::read(&doorbell.wake, &mut [0; 8]);
-        assert_eq!(left, Err(rustix::io::Errno::AGAIN));
+        assert!(!doorbell.waker.clear(), "it is not readable any more");
     }
 
     #[test]

@@ -7,13 +7,12 @@
 //!
 //! What waits for a core is bounded ([`WAITING_MAX`]). A frame for which there is no room is lost like one on a wire.
 
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use exos_host::Error;
+use exos_host::{Error, Waker};
 use exos_inet::{Concern, Instant, RxChecksum, Stack};
-use rustix::event::{EventfdFlags, eventfd};
 
 /// Frames that wait for one core. Of the longest, super-packets of 64 KiB, that is 16 MiB.
 const WAITING_MAX: usize = 256;
@@ -37,13 +36,13 @@ enum Audience {
 #[derive(Clone)]
 struct Peer {
     frames: SyncSender<Passed>,
-    wake: Arc<OwnedFd>,
+    waker: Arc<Waker>,
 }
 
 /// One core's end of what the cores hand to each other.
 pub struct Handoff {
     frames: Receiver<Passed>,
-    wake: Arc<OwnedFd>,
+    waker: Arc<Waker>,
     /// The others, from the next one on.
     others: Vec<Peer>,
     /// It may have been woken by its descriptor, which is to be read then.
@@ -55,25 +54,24 @@ pub struct Handoff {
 impl Handoff {
     /// An end for each of this many cores.
     pub fn between(cores: usize) -> Result<Vec<Self>, Error> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let ends = (0..cores).map(|_| {
             let (sender, receiver) = sync_channel(WAITING_MAX);
-            let wake = eventfd(0, flags)
-                .map_err(|e| Error::io("cannot make an event descriptor", e))?
-                .into();
+            let waker =
+                Waker::new().map_err(|e| Error::io("cannot make an event descriptor", e))?;
+            let waker = Arc::new(waker);
             let peer = Peer {
                 frames: sender,
-                wake: Arc::clone(&wake),
+                waker: Arc::clone(&waker),
             };
-            Ok((receiver, wake, peer))
+            Ok((receiver, waker, peer))
         });
         let ends: Vec<_> = ends.collect::<Result<_, Error>>()?;
         let peers: Vec<Peer> = ends.iter().map(|(_, _, peer)| peer.clone()).collect();
-        let all = ends.into_iter().enumerate().map(|(n, (frames, wake, _))| {
+        let all = ends.into_iter().enumerate().map(|(n, (frames, waker, _))| {
             let others = [&peers[n + 1..], &peers[..n]].concat();
             Self {
                 frames,
-                wake,
+                waker,
                 others,
                 slept: false,
                 handed_on: 0,
@@ -86,7 +84,7 @@ impl Handoff {
     /// Readable when a frame waits. To be asked for before each sleep.
     pub fn fd_to_sleep_on(&mut self) -> BorrowedFd<'_> {
         self.slept = true;
-        self.wake.as_fd()
+        self.waker.as_fd()
     }
 
     /// Takes in a frame that came by the link.
@@ -106,7 +104,7 @@ impl Handoff {
     pub fn receive(&mut self, stack: &mut Stack, now: Instant) -> usize {
         if std::mem::take(&mut self.slept) {
             // Before the frames are taken: anyone who hands one on after this wakes us again.
-            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+            self.waker.clear();
         }
         let mut count = 0;
         while count < WAITING_MAX
@@ -150,8 +148,7 @@ impl Handoff {
         match peer.frames.try_send(passed) {
             Ok(()) => {
                 self.handed_on += 1;
-                // It cannot fail but by being full, and then the core is awake.
-                let _ = rustix::io::write(&peer.wake, &1_u64.to_ne_bytes());
+                peer.waker.wake();
             }
             Err(_) => self.lost += 1,
         }

@@ -25,6 +25,7 @@ pub mod tcp_info;
 pub mod units;
 pub mod uring;
 pub mod user_memory;
+mod waker;
 
 pub use network::{ethtool, multicast, netlink, netns, passing, ports, sysfs};
 pub use process::{
@@ -32,3 +33,4 @@ pub use process::{
 };
 
 pub use error::{Error, Result};
+pub use waker::Waker;

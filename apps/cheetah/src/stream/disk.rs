@@ -12,13 +12,13 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use exos_host::Waker;
 use exos_host::uring::{FileRing, Outcome, REQUESTS_MAX, Request};
-use rustix::event::{EventfdFlags, eventfd};
 
 use crate::limits::READS_AT_ONCE;
 
@@ -135,7 +135,7 @@ impl Disk {
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.backend {
             Backend::Ring(ring) => Some(ring.fd()),
-            Backend::Thread(helper) => Some(helper.wake.as_fd()),
+            Backend::Thread(helper) => Some(helper.waker.as_fd()),
             Backend::Here(_) => None,
         }
     }
@@ -154,18 +154,17 @@ impl Disk {
 struct Helper {
     requests: Sender<(u64, Request)>,
     outcomes: Receiver<(u64, Outcome)>,
-    /// Readable when there are outcomes.
-    wake: Arc<OwnedFd>,
+    /// It is woken when there are outcomes.
+    waker: Arc<Waker>,
     under_way: usize,
 }
 
 impl Helper {
     fn start(cores: Vec<usize>) -> io::Result<Helper> {
-        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
-        let wake = Arc::new(eventfd(0, flags)?);
+        let waker = Arc::new(Waker::new()?);
         let (requests, theirs) = channel::<(u64, Request)>();
         let (sender, outcomes) = channel();
-        let signal = wake.clone();
+        let wakes = waker.clone();
         let thread = std::thread::Builder::new().name("disk".into());
         thread.spawn(move || {
             if !cores.is_empty() {
@@ -176,13 +175,13 @@ impl Helper {
                 if sender.send((tag, request.perform())).is_err() {
                     return;
                 }
-                let _ = rustix::io::write(&*signal, &1u64.to_ne_bytes());
+                wakes.wake();
             }
         })?;
         Ok(Helper {
             requests,
             outcomes,
-            wake,
+            waker,
             under_way: 0,
         })
     }
@@ -201,11 +200,10 @@ impl Helper {
             self.under_way -= 1;
             return Some(outcome);
         }
-        // First the mark, then the queue once more: what comes in between marks again.
-        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+        self.waker.clear();
         let outcome = self.outcomes.try_recv().ok()?;
         self.under_way -= 1;
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes()); // There may be more.
+        self.waker.wake(); // There may be more.
         Some(outcome)
     }
 }

@@ -5,9 +5,8 @@
 
 use super::statistics::DirectionReport;
 use crate::limits::ANSWER_TIMEOUT;
-use exos_host::{Error, Result, error::Context as _};
-use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use exos_host::{Error, Result, Waker, error::Context as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -35,18 +34,17 @@ struct State {
 pub(super) struct Shared {
     stop: AtomicBool,
     wanted: AtomicBool,
-    wake: OwnedFd,
+    waker: Waker,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 impl Shared {
     pub(super) fn new() -> Result<Self> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         Ok(Self {
             stop: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
-            wake: wake.context(|| "cannot make a descriptor to be woken by")?,
+            waker: Waker::new().context(|| "cannot make a descriptor to be woken by")?,
             state: Mutex::default(),
             changed: Condvar::new(),
         })
@@ -56,7 +54,7 @@ impl Shared {
 
     /// Readable when there is something to look at.
     pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
+        self.waker.as_fd()
     }
 
     /// True when forwarding is to end.
@@ -71,7 +69,7 @@ impl Shared {
 
     /// Takes note of having been woken.
     pub(super) fn woken(&self) {
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        self.waker.clear();
     }
 
     /// Answers everybody who asked.
@@ -93,14 +91,14 @@ impl Shared {
     /// Has forwarding end.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.wake();
+        self.waker.wake();
     }
 
     /// The numbers of now, or the last ones when forwarding has ended.
     pub(super) fn snapshot(&self) -> Result<Snapshot> {
         let before = self.lock().serial;
         self.wanted.store(true, Ordering::Relaxed);
-        self.wake();
+        self.waker.wake();
         let state = self.wait(|state| state.serial > before || state.end.is_some())?;
         Ok(state.snapshot.clone())
     }
@@ -109,11 +107,6 @@ impl Shared {
     pub(super) fn ended(&self) -> Result<std::result::Result<(), String>> {
         let state = self.wait(|state| state.end.is_some())?;
         Ok(state.end.clone().expect("waited for"))
-    }
-
-    fn wake(&self) {
-        // It can only be full of wake-ups.
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
     fn wait(&self, until: impl Fn(&State) -> bool) -> Result<MutexGuard<'_, State>> {

@@ -3,15 +3,15 @@
 //! Reading and writing them may block for any time, while a connection's timers go on. Chunks
 //! travel through bounded channels: a full one to the output means that the bytes stay in the receive
 //! buffer and the peer's window closes; a full one from the input, that the input is not read.
-//! Whenever a thread has made news it writes a byte to a socket that the program's loop waits on.
+//! Whenever a thread has made news it wakes the program's loop.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+
+use exos_host::Waker;
 
 use crate::limits::{CHUNK_LEN, CHUNKS_MAX};
 
@@ -28,30 +28,13 @@ pub enum Input {
     Broken(ErrorKind),
 }
 
-/// Wakes the loop, once for any number of news: while `is_woken`, one byte is in the socket or about to be.
-#[derive(Clone)]
-struct Waker {
-    is_woken: Arc<AtomicBool>,
-    socket: Arc<UnixStream>,
-}
-
-impl Waker {
-    fn wake(&self) {
-        if !self.is_woken.swap(true, Ordering::AcqRel) {
-            // A full socket wakes as well; one that is gone has no loop.
-            let _ = (&*self.socket).write(&[1]);
-        }
-    }
-}
-
 /// The input and the output of a program.
 pub struct Streams {
     input: Receiver<io::Result<Vec<u8>>>,
     output: Option<SyncSender<Vec<u8>>>,
     writer: Option<JoinHandle<io::Result<()>>>,
     error: Option<io::Error>,
-    waker: Waker,
-    waiting: UnixStream,
+    waker: Arc<Waker>,
 }
 
 impl Streams {
@@ -60,13 +43,7 @@ impl Streams {
         input: impl Read + Send + 'static,
         output: impl Write + Send + 'static,
     ) -> io::Result<Self> {
-        let (waiting, socket) = UnixStream::pair()?;
-        waiting.set_nonblocking(true)?;
-        socket.set_nonblocking(true)?;
-        let waker = Waker {
-            is_woken: Arc::default(),
-            socket: Arc::new(socket),
-        };
+        let waker = Arc::new(Waker::new()?);
         let (send_input, from_input) = sync_channel(CHUNKS_MAX);
         let (to_output, take_output) = sync_channel(CHUNKS_MAX);
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
@@ -86,22 +63,17 @@ impl Streams {
             writer: Some(writer),
             error: None,
             waker,
-            waiting,
         })
     }
 
     /// Readable when there is news.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.waiting.as_fd()
+        self.waker.as_fd()
     }
 
     /// From here on news wakes again. Call it before looking at the streams.
     pub fn listen(&mut self) {
-        // Between saying so and writing its byte a thread may be interrupted: then the byte wakes us later.
-        let is_woken = self.waker.is_woken.load(Ordering::Acquire);
-        if is_woken && (&self.waiting).read(&mut [0]).is_ok_and(|n| n > 0) {
-            self.waker.is_woken.swap(false, Ordering::AcqRel);
-        }
+        self.waker.clear();
     }
 
     /// What there is on the input. After `End` or `Broken` it is not to be asked again.

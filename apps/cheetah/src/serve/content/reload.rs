@@ -13,12 +13,12 @@
 //! at the start.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
 use exos::Error;
-use rustix::event::{EventfdFlags, eventfd};
+use exos_host::Waker;
 
 use super::sites::Fresh;
 use crate::site::Tree;
@@ -37,8 +37,8 @@ pub struct Reload {
     reading: Option<Receiver<Outcome>>,
     /// Asked for, and not begun.
     wanted: bool,
-    /// Readable when the thread has read.
-    wake: Arc<OwnedFd>,
+    /// It is woken when the thread has read.
+    waker: Arc<Waker>,
 }
 
 impl Reload {
@@ -48,14 +48,14 @@ impl Reload {
     ///
     /// When there is no descriptor to be had.
     pub fn new(read: Read, cores: Vec<usize>) -> Result<Reload, Error> {
-        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
-        let wake = wake.map_err(|e| Error::io("cannot make a descriptor for reloads", e))?;
+        let waker =
+            Waker::new().map_err(|e| Error::io("cannot make a descriptor for reloads", e))?;
         Ok(Reload {
             read,
             cores,
             reading: None,
             wanted: false,
-            wake: Arc::new(wake),
+            waker: Arc::new(waker),
         })
     }
 
@@ -66,7 +66,7 @@ impl Reload {
 
     /// Readable when there is something to do.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
+        self.waker.as_fd()
     }
 
     /// True when the next turn has something to do.
@@ -81,7 +81,11 @@ impl Reload {
                 self.wanted = false;
                 self.begin().err().map(Err)
             }
-            None => None,
+            None => {
+                // The thread may have woken us behind what was taken.
+                self.waker.clear();
+                None
+            }
             Some(receiver) => {
                 let outcome = match receiver.try_recv() {
                     Err(TryRecvError::Empty) => return None,
@@ -92,7 +96,7 @@ impl Reload {
                     }
                 };
                 self.reading = None;
-                let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+                self.waker.clear();
                 Some(outcome)
             }
         }
@@ -100,14 +104,14 @@ impl Reload {
 
     fn begin(&mut self) -> Result<(), Vec<Error>> {
         let (sender, receiver) = sync_channel(1);
-        let (read, wake, cores) = (self.read.clone(), self.wake.clone(), self.cores.clone());
+        let (read, waker, cores) = (self.read.clone(), self.waker.clone(), self.cores.clone());
         let thread = std::thread::Builder::new().name("reload".into());
         let thread = thread.spawn(move || {
             // Where it may not, it shares a core.
             let _ = exos_host::affinity::set(&cores);
             // Nobody may be there to hear it: the program has ended.
             let _ = sender.send(read());
-            let _ = rustix::io::write(&*wake, &1u64.to_ne_bytes());
+            waker.wake();
         });
         thread.map_err(|e| vec![Error::io("cannot start a thread", e)])?;
         self.reading = Some(receiver);

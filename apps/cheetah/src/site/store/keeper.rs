@@ -12,14 +12,13 @@
 //! nobody waits for. It goes on fetching meanwhile.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use exos_host::Waker;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::change::Change;
 use super::passwords::Passwords;
@@ -43,11 +42,9 @@ pub struct Keeper {
 #[derive(Debug)]
 struct Signal {
     /// Somebody has asked for documents.
-    asked: AtomicBool,
-    /// Readable from then on.
-    ask: OwnedFd,
-    /// Readable when the keeper shall end.
-    end: OwnedFd,
+    ask: Waker,
+    /// The keeper shall end.
+    end: Waker,
 }
 
 /// Where documents are asked for that are not in memory. Cloning it gives another thread the same.
@@ -67,7 +64,7 @@ impl Requests {
     pub fn ask(&self, site: usize, path: SitePath) -> Result<(), (usize, SitePath)> {
         match self.sender.try_send((site, path)) {
             Ok(()) => {
-                tell(&self.signal.asked, &self.signal.ask);
+                self.signal.ask.wake();
                 Ok(())
             }
             // Nobody reads any more: it is the end.
@@ -91,11 +88,9 @@ impl Keeper {
         listeners: usize,
         say: impl Fn(&Omission) + Send + 'static,
     ) -> io::Result<(Keeper, Vec<Changes>)> {
-        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         let signal = Arc::new(Signal {
-            asked: AtomicBool::new(false),
-            ask: eventfd(0, flags)?,
-            end: eventfd(0, flags)?,
+            ask: Waker::new()?,
+            end: Waker::new()?,
         });
         let queues: io::Result<Vec<_>> = (0..listeners).map(|_| queue()).collect();
         let (outlets, changes): (Vec<_>, _) = queues?.into_iter().unzip();
@@ -140,22 +135,11 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.outlets.iter().for_each(Outlet::end);
-        let _ = rustix::io::write(&self.signal.end, &1u64.to_ne_bytes());
+        self.signal.end.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
-}
-
-/// Makes a descriptor readable, once until that has been seen.
-fn tell(mark: &AtomicBool, fd: &OwnedFd) {
-    if !mark.swap(true, Ordering::SeqCst) {
-        let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
-    }
-}
-
-fn drain(fd: &OwnedFd) {
-    let _ = rustix::io::read(fd, &mut [0; 8]);
 }
 
 /// What the thread has.
@@ -209,11 +193,7 @@ impl<S: Fn(&Omission)> Work<'_, S> {
 
     /// Reads some of the documents that are asked for.
     fn fetch(&mut self) {
-        if self.signal.asked.load(Ordering::Relaxed) {
-            // First the mark, then the queue: what comes in between marks again.
-            drain(&self.signal.ask);
-            self.signal.asked.store(false, Ordering::SeqCst);
-        }
+        self.signal.ask.clear();
         let mut left = FETCHES_AT_ONCE;
         for (site, path) in self.wanted.try_iter().take(FETCHES_AT_ONCE) {
             left -= 1;

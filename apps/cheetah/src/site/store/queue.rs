@@ -5,11 +5,10 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use rustix::event::{EventfdFlags, eventfd};
+use exos_host::Waker;
 
 use super::change::Change;
 use crate::limits::CHANGES_QUEUED;
@@ -22,10 +21,8 @@ struct Queue {
     waiting: Mutex<Waiting>,
     /// There is room, or it has ended.
     room: Condvar,
-    /// There are changes that the loop has not taken.
-    news: AtomicBool,
-    /// Readable from then on.
-    wake: OwnedFd,
+    /// It is woken when there are changes that the loop has not taken.
+    waker: Waker,
 }
 
 #[derive(Debug, Default)]
@@ -47,8 +44,7 @@ pub(super) fn queue() -> io::Result<(Outlet, Changes)> {
     let queue = Arc::new(Queue {
         waiting: Mutex::default(),
         room: Condvar::new(),
-        news: AtomicBool::new(false),
-        wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+        waker: Waker::new()?,
     });
     Ok((Outlet(queue.clone()), Changes(queue)))
 }
@@ -77,10 +73,7 @@ impl Outlet {
             return;
         }
         waiting.changes.push_back(change);
-        if !queue.news.swap(true, Ordering::Relaxed) {
-            // It cannot fail but by being full, and then it is readable.
-            let _ = rustix::io::write(&queue.wake, &1u64.to_ne_bytes());
-        }
+        queue.waker.wake();
     }
 
     /// Hands over no more, and waits no more for room.
@@ -92,18 +85,16 @@ impl Outlet {
 impl Changes {
     /// Readable when there are changes.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.0.wake.as_fd()
+        self.0.waker.as_fd()
     }
 
     /// The changes since the last call, at most [`CHANGES_QUEUED`]; costs a comparison when there are none.
     pub fn take(&mut self) -> impl Iterator<Item = SiteChange> + use<> {
         let queue = &*self.0;
-        if !queue.news.load(Ordering::Relaxed) {
+        if !queue.waker.clear() {
             return VecDeque::new().into_iter();
         }
         let mut waiting = queue.lock();
-        let _ = rustix::io::read(&queue.wake, &mut [0; 8]);
-        queue.news.store(false, Ordering::Relaxed);
         let changes = std::mem::take(&mut waiting.changes);
         drop(waiting);
         queue.room.notify_all();
@@ -115,7 +106,7 @@ impl Drop for Changes {
     fn drop(&mut self) {
         self.0.end();
         // Somebody may wait on the descriptor yet, which is open for as long as the keeper has the other end.
-        let _ = rustix::io::read(&self.0.wake, &mut [0; 8]);
+        self.0.waker.clear();
     }
 }
 

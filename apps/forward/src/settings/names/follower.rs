@@ -2,12 +2,13 @@
 //!
 //! Both sides have one place for what they say to the other, so nothing heaps up while the resolver, or the loop, takes its time.
 
-use std::io::{Read as _, Write as _};
 use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::time::Duration;
+
+use exos_host::Waker;
 
 use super::known::Answer;
 
@@ -32,8 +33,8 @@ pub struct Follower {
     /// What the thread has not had room for.
     unasked: Option<ResolveRequest>,
     answers: Receiver<Vec<Answer>>,
-    /// A byte comes here with each.
-    woken: UnixStream,
+    /// It is woken with each.
+    waker: Arc<Waker>,
 }
 
 impl Follower {
@@ -48,10 +49,9 @@ impl Follower {
     ) -> std::io::Result<Self> {
         let (asks, to_do) = mpsc::sync_channel(1);
         let (done, answers) = mpsc::sync_channel(1);
-        let (wake, woken) = UnixStream::pair()?;
-        wake.set_nonblocking(true)?;
-        woken.set_nonblocking(true)?;
-        let work = move || follow(asked, &to_do, &done, &wake, resolve);
+        let waker = Arc::new(Waker::new()?);
+        let wakes = Arc::clone(&waker);
+        let work = move || follow(asked, &to_do, &done, &wakes, resolve);
         std::thread::Builder::new()
             .name("names".into())
             .spawn(work)?;
@@ -59,7 +59,7 @@ impl Follower {
             asks,
             unasked: None,
             answers,
-            woken,
+            waker,
         })
     }
 
@@ -72,8 +72,10 @@ impl Follower {
 
     /// The answers of a round, when it is over.
     pub fn take(&mut self) -> Option<Vec<Answer>> {
+        if !self.waker.clear() {
+            return None;
+        }
         let answers = self.answers.try_recv().ok()?;
-        let _ = self.woken.read(&mut [0; 16]);
         // A thread that has answered has taken what it was asked before.
         if let Some(asked) = self.unasked.take() {
             self.ask(asked);
@@ -83,7 +85,7 @@ impl Follower {
 
     /// What becomes readable with answers.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.woken.as_fd()
+        self.waker.as_fd()
     }
 }
 
@@ -91,7 +93,7 @@ fn follow(
     mut asked: ResolveRequest,
     to_do: &Receiver<ResolveRequest>,
     done: &SyncSender<Vec<Answer>>,
-    mut wake: &UnixStream,
+    waker: &Waker,
     resolve: impl Fn(&str) -> Result<Vec<IpAddr>, String>,
 ) {
     loop {
@@ -109,14 +111,13 @@ fn follow(
         if done.send(answers).is_err() {
             return;
         }
-        // Where there is no room for it, one is there.
-        let _ = wake.write(&[0]);
+        waker.wake();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use rustix::event::{PollFd, PollFlags, poll};
 
@@ -154,11 +155,10 @@ mod tests {
             follower.ask(asked(&[&format!("web{n}")], never));
         }
         while next(&mut follower) != [answer("web9")] {}
-        let woken = follower.fd().try_clone_to_owned().unwrap();
         drop(follower);
-        // The thread has ended when its end of the pair is closed.
-        let mut fds = [PollFd::new(&woken, PollFlags::empty())];
-        poll(&mut fds, None).unwrap();
-        assert!(fds[0].revents().contains(PollFlags::HUP));
+        // The thread has ended when what it resolved by has gone.
+        while Arc::strong_count(&hosts) > 1 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
