@@ -38,10 +38,7 @@ pub fn run(args: &MetricsArgs) -> Result<ExitCode, Error> {
 
 fn wait(server: &Server, signals: &Signals, now: Now) -> Result<(), Error> {
     let left = server.deadline().map(|at| at.saturating_sub(now));
-    let timeout = left.map(|left| Timespec {
-        tv_sec: left.as_secs() as i64,
-        tv_nsec: left.subsec_nanos().into(),
-    });
+    let timeout = left.and_then(|left| Timespec::try_from(left).ok());
     let signals = signals.fd();
     let mut fds = vec![PollFd::from_borrowed_fd(signals, PollFlags::IN)];
     let interest = server.interest();

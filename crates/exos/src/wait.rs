@@ -88,13 +88,7 @@ pub fn sleep(
         fds.push(PollFd::new(fd, flags));
     }
     fds.extend(others.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
-    let timeout = until.map(|at| {
-        let left = at - now;
-        Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        }
-    });
+    let timeout = until.and_then(|at| Timespec::try_from(at - now).ok());
     match poll(&mut fds, timeout.as_ref()) {
         Ok(ready) => Ok(ready > 0),
         // A signal: its handler has written to one of the descriptors.

@@ -12,7 +12,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use exos::Error;
 use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
-use exos_program::sockets::{Table, timespec};
+use exos_program::sockets::Table;
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -136,7 +137,7 @@ impl Splicer {
             .into_iter()
             .flatten()
             .min();
-        let timeout = at.map(|at| timespec(at, now));
+        let timeout = at.and_then(|at| Timespec::try_from(at - now).ok());
         self.events.clear();
         let spare = rustix::buffer::spare_capacity(&mut self.events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {

@@ -62,12 +62,9 @@ fn read_answer(child: &mut Child) -> Result<String> {
     let what = || "cannot hear of the emulator in the background";
     let mut stdout = child.stdout.take().expect("piped");
     let mut answer = String::new();
-    let timeout = Timespec {
-        tv_sec: START_TIMEOUT.as_secs() as i64,
-        tv_nsec: 0,
-    };
+    let timeout = Timespec::try_from(START_TIMEOUT).ok();
     let mut fds = [PollFd::new(&stdout, PollFlags::IN)];
-    if poll(&mut fds, Some(&timeout)).context(what)? == 0 {
+    if poll(&mut fds, timeout.as_ref()).context(what)? == 0 {
         let seconds = START_TIMEOUT.as_secs();
         return Err(Error::new(format!(
             "the emulator does not forward after {seconds} seconds"

@@ -17,6 +17,7 @@ use exos_link::{RX_BATCH, TxMeta, XdpConfig, XdpLink};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One end of the wire, and what travels from it to the other.
 struct End {
@@ -191,10 +192,8 @@ impl Forwarder {
         let any = flags.iter().any(|flags| !flags.is_empty());
         let mut fds = all;
         let fds = if any { &mut fds[..] } else { &mut fds[..1] };
-        let timeout = timeout_ns.map(|ns| Timespec {
-            tv_sec: (ns / 1_000_000_000) as i64,
-            tv_nsec: (ns % 1_000_000_000) as i64,
-        });
+        let timeout = timeout_ns.map(Duration::from_nanos);
+        let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
         match poll(fds, timeout.as_ref()) {
             Ok(0) => {
                 let asked_ns = timeout_ns.unwrap_or_default();

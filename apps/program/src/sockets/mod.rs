@@ -201,7 +201,7 @@ impl Sockets {
         // What has happened does not wait.
         let has_news = !self.news.is_empty() || !self.resumed.is_empty();
         let until = if has_news { Some(now) } else { until };
-        let timeout = until.map(|at| timespec(at, now));
+        let timeout = until.and_then(|at| Timespec::try_from(at - now).ok());
         self.events.clear();
         let spare = rustix::buffer::spare_capacity(&mut self.events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
@@ -507,14 +507,5 @@ fn reason(errno: Errno) -> Reason {
         // Of a file.
         Errno::IO => Reason::Aborted,
         _ => Reason::Reset,
-    }
-}
-
-/// How long epoll is to wait until a moment.
-pub fn timespec(at: Instant, now: Instant) -> Timespec {
-    let left = at.saturating_duration_since(now);
-    Timespec {
-        tv_sec: left.as_secs() as i64,
-        tv_nsec: left.subsec_nanos().into(),
     }
 }

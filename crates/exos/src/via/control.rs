@@ -256,11 +256,8 @@ impl Control {
                 .of_kind(ErrorKind::DaemonFails);
             return Err(AskError::Failed(error));
         }
-        let timeout = Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        match poll(&mut [PollFd::new(&self.fd, flags)], Some(&timeout)) {
+        let timeout = Timespec::try_from(left).ok();
+        match poll(&mut [PollFd::new(&self.fd, flags)], timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(e) => Err(AskError::Failed(Error::io("cannot wait for the daemon", e))),
         }

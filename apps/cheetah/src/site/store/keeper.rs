@@ -185,7 +185,8 @@ impl<S: Fn(&Omission)> Work<'_, S> {
         } else {
             until
         };
-        let timeout = until.map(|at| timespec(at.saturating_duration_since(Instant::now())));
+        let left = until.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         // An error is an interruption: look, and wait again.
         let _ = poll(&mut fds, timeout.as_ref());
         fds[0].revents().is_empty()
@@ -233,13 +234,5 @@ impl<S: Fn(&Omission)> Work<'_, S> {
             self.fetch();
         }
         true
-    }
-}
-
-/// Never shorter than the time given, or the caller would look again too early.
-fn timespec(time: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(time.subsec_nanos()),
     }
 }
