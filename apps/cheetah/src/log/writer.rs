@@ -11,6 +11,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use exos_host::affinity;
+
 use super::chunk::{Chunk, Lines, Shared};
 use super::sink::{Sink, Target};
 use crate::limits::LOG_CHUNKS_MAX;
@@ -47,13 +49,8 @@ impl Writer {
             lines,
             ..Shared::default()
         });
-        let (of_thread, cores) = (Arc::clone(&shared), cores.to_vec());
-        let thread = std::thread::Builder::new().name("log".into());
-        let thread = thread.spawn(move || {
-            if !cores.is_empty() {
-                // Where it runs is all that would differ.
-                let _ = exos_host::affinity::set(&cores);
-            }
+        let of_thread = Arc::clone(&shared);
+        let thread = affinity::spawn("log", cores, move || {
             write_all(sink, waiting, &done, &of_thread);
         })?;
         let mut thread = Some(thread);

@@ -17,8 +17,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use exos_host::Waker;
 use exos_host::uring::{FileRing, Outcome, REQUESTS_MAX, Request};
+use exos_host::{Waker, affinity};
 
 use crate::limits::READS_AT_ONCE;
 
@@ -63,7 +63,7 @@ impl Disk {
     ///
     /// There is no thread or descriptor to be had.
     pub fn thread(cores: &[usize]) -> io::Result<Disk> {
-        Ok(Disk::of(Backend::Thread(Helper::start(cores.to_vec())?)))
+        Ok(Disk::of(Backend::Thread(Helper::start(cores)?)))
     }
 
     /// By the caller, who waits: for a simulator.
@@ -160,17 +160,12 @@ struct Helper {
 }
 
 impl Helper {
-    fn start(cores: Vec<usize>) -> io::Result<Helper> {
+    fn start(cores: &[usize]) -> io::Result<Helper> {
         let waker = Arc::new(Waker::new()?);
         let (requests, theirs) = channel::<(u64, Request)>();
         let (sender, outcomes) = channel();
         let wakes = waker.clone();
-        let thread = std::thread::Builder::new().name("disk".into());
-        thread.spawn(move || {
-            if !cores.is_empty() {
-                // Where it may not, it shares a core.
-                let _ = exos_host::affinity::set(&cores);
-            }
+        affinity::spawn("disk", cores, move || {
             for (tag, request) in theirs {
                 if sender.send((tag, request.perform())).is_err() {
                     return;

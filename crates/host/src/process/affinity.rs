@@ -2,6 +2,8 @@
 
 use crate::error::{Context as _, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
+use std::thread::{Builder, JoinHandle};
 
 /// Pins the calling thread, and threads and processes that it starts later, to one core.
 pub fn pin(core: usize) -> Result<()> {
@@ -29,6 +31,26 @@ pub fn allowed() -> Result<Vec<usize>> {
         .collect())
 }
 
+/// Starts a thread beside loops that may have cores to themselves: on these, or on any where none is named or it may not.
+///
+/// # Errors
+///
+/// There is no thread to be had.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    cores: &[usize],
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    let cores = cores.to_vec();
+    Builder::new().name(name.to_owned()).spawn(move || {
+        if !cores.is_empty() {
+            // Where it may not, it shares a core.
+            let _ = set(&cores);
+        }
+        work()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +67,18 @@ mod tests {
         })
         .join()
         .expect("no panic");
+    }
+
+    #[test]
+    fn a_thread_runs_on_its_cores_or_on_any() {
+        let all = allowed().expect("readable");
+        let runs_on = |cores: &[usize]| {
+            let thread = spawn("beside", cores, allowed).expect("a thread");
+            thread.join().expect("no panic").expect("readable")
+        };
+        assert_eq!(runs_on(&all[..1]), all[..1]);
+        assert_eq!(runs_on(&[]), all);
+        assert_eq!(runs_on(&[CpuSet::MAX_CPU + 1]), all);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
 use exos::Error;
-use exos_host::Waker;
+use exos_host::{Waker, affinity};
 
 use super::sites::Fresh;
 use crate::site::Tree;
@@ -104,11 +104,8 @@ impl Reload {
 
     fn begin(&mut self) -> Result<(), Vec<Error>> {
         let (sender, receiver) = sync_channel(1);
-        let (read, waker, cores) = (self.read.clone(), self.waker.clone(), self.cores.clone());
-        let thread = std::thread::Builder::new().name("reload".into());
-        let thread = thread.spawn(move || {
-            // Where it may not, it shares a core.
-            let _ = exos_host::affinity::set(&cores);
+        let (read, waker) = (self.read.clone(), self.waker.clone());
+        let thread = affinity::spawn("reload", &self.cores, move || {
             // Nobody may be there to hear it: the program has ended.
             let _ = sender.send(read());
             waker.wake();

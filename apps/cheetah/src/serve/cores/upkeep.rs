@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use exos::Error;
 use exos::signals::{Ask, Signals};
+use exos_host::affinity;
 
 use super::worker::{Asks, Worker};
 use crate::serve::content::files::{Feed, Files};
@@ -108,10 +109,7 @@ impl Upkeep {
     /// is used again later.
     fn give_back_memory(&mut self) {
         let ending = self.ending.take();
-        let thread = std::thread::Builder::new().name("memory".into());
-        let cores = self.cores.clone();
-        let _ = thread.spawn(move || {
-            let _ = exos_host::affinity::set(&cores);
+        let _ = affinity::spawn("memory", &self.cores, move || {
             if let Some(ending) = ending {
                 let _ = ending.join();
             }

@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use exos_host::Waker;
+use exos_host::{Waker, affinity};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::change::Change;
@@ -98,10 +98,7 @@ impl Keeper {
         let passwords = Passwords::start(&trees, &cores, &outlets)?;
         let (asked, wanted) = sync_channel(FETCHES_QUEUED);
         let theirs = signal.clone();
-        let thread = std::thread::Builder::new().name("files".into());
-        let thread = thread.spawn(move || {
-            // Where it may not, it shares a core.
-            let _ = exos_host::affinity::set(&cores);
+        let thread = affinity::spawn("files", &cores, move || {
             let mut work = Work {
                 trees,
                 wanted,

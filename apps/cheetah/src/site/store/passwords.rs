@@ -10,6 +10,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use exos_host::affinity;
+
 use super::change::Change;
 use super::queue::{Outlet, say_to_all};
 use super::tree::Tree;
@@ -52,13 +54,7 @@ impl Passwords {
                 outlets: outlets.to_vec(),
                 waiting: waiting.clone(),
             };
-            let cores = cores.to_vec();
-            let thread = std::thread::Builder::new().name("passwords".into());
-            thread.spawn(move || {
-                // Where it may not, it shares a core.
-                let _ = exos_host::affinity::set(&cores);
-                work.run(&wanted);
-            })?;
+            affinity::spawn("passwords", cores, move || work.run(&wanted))?;
         }
         Ok(Passwords { sender, waiting })
     }
