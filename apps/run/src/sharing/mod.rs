@@ -375,13 +375,15 @@ impl Supervisor {
             _ => (SLEEPS, None),
         };
         self.net.flush()?;
+        if sharing.gathering.after_turn(Instant::now()) {
+            // Awake, so that nobody wakes us.
+            sharing.wake();
+            std::thread::sleep(GATHER);
+        }
         let memory = &sharing.memory;
         memory.engine().store(does, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         sharing.wake();
-        if sharing.gathering.after_turn(Instant::now()) {
-            std::thread::sleep(GATHER);
-        }
         if !sharing.memory.work().is_empty() {
             return Ok(Some(Duration::ZERO));
         }
