@@ -1,4 +1,6 @@
-//! What each intercepted call does.
+//! What each intercepted call does. Those that ask of options, and set them, are in `options`.
+
+mod options;
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
@@ -20,10 +22,7 @@ use crate::limits::PIECE;
 use crate::sharing;
 use crate::sockets::{Connecting, Kind, Listening, Socket, pair};
 use crate::supervise::Supervisor;
-use crate::target::{
-    Descriptor, copy_timeouts, inode, read_address, read_option, tcp_info, write_address,
-    write_option, write_value,
-};
+use crate::target::{Descriptor, copy_timeouts, inode, read_address, write_address};
 
 /// The calls that are told to us.
 pub(crate) const TOLD: [libc::c_long; 9] = [
@@ -416,105 +415,6 @@ impl Supervisor {
             address,
             family,
         )?;
-        Ok(Answer::Value(0))
-    }
-
-    fn get_option(&mut self, call: &Call) -> io::Result<Answer> {
-        let (descriptor, key) = self.descriptor(call)?;
-        let option = (call.args[1] as i32, call.args[2] as i32);
-        let Some(key) = key else {
-            let over = match option {
-                (libc::SOL_SOCKET, libc::SO_ERROR) => self.sockets.take_error(descriptor.inode),
-                _ => None,
-            };
-            let Some(error) = over else {
-                return Ok(Answer::Pass);
-            };
-            write_option(
-                &self.calls,
-                call,
-                [call.args[3], call.args[4]],
-                number(&error),
-            )?;
-            return Ok(Answer::Value(0));
-        };
-        let socket = &mut self.sockets.all[key];
-        let value = match option {
-            (libc::SOL_SOCKET, libc::SO_ERROR) => {
-                socket.error.take().map_or(0, |error| number(&error))
-            }
-            (libc::SOL_SOCKET, libc::SO_DOMAIN) => i32::from(socket.family.as_raw()),
-            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => match socket.kind {
-                Kind::Datagrams(_) => libc::IPPROTO_UDP,
-                _ => libc::IPPROTO_TCP,
-            },
-            (libc::SOL_SOCKET, libc::SO_TYPE) if matches!(socket.kind, Kind::Datagrams(_)) => {
-                libc::SOCK_DGRAM
-            }
-            (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => {
-                i32::from(matches!(socket.kind, Kind::Listening(_)))
-            }
-            (libc::SOL_SOCKET, _) => return Ok(Answer::Pass),
-            (libc::IPPROTO_TCP, libc::TCP_NODELAY) => match &socket.kind {
-                Kind::Flowing(flow) => i32::from(flow.stream.nodelay()?),
-                _ => 0,
-            },
-            (libc::IPPROTO_TCP, libc::TCP_INFO) => {
-                let info = match &socket.kind {
-                    Kind::Flowing(flow) => flow.stream.info(),
-                    _ => None,
-                };
-                write_value(
-                    &self.calls,
-                    call,
-                    [call.args[3], call.args[4]],
-                    &tcp_info(info.as_ref()),
-                )?;
-                return Ok(Answer::Value(0));
-            }
-            // A packet has none: nothing, and not a number.
-            (libc::IPPROTO_IP, libc::IP_OPTIONS) => {
-                write_value(&self.calls, call, [call.args[3], call.args[4]], &[])?;
-                return Ok(Answer::Value(0));
-            }
-            (libc::IPPROTO_TCP | libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,
-            _ => return fails(libc::ENOPROTOOPT),
-        };
-        write_option(&self.calls, call, [call.args[3], call.args[4]], value)?;
-        Ok(Answer::Value(0))
-    }
-
-    fn set_option(&mut self, call: &Call) -> io::Result<Answer> {
-        let (_, Some(key)) = self.descriptor(call)? else {
-            return Ok(Answer::Pass);
-        };
-        let stream = match &self.sockets.all[key].kind {
-            Kind::Flowing(flow) => Some(&flow.stream),
-            Kind::Connecting(connecting) => Some(&connecting.stream),
-            Kind::Listening(_) | Kind::Datagrams(_) | Kind::Failed => None,
-        };
-        match (call.args[1] as i32, call.args[2] as i32, stream) {
-            (libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(stream)) => {
-                stream.set_nodelay(read_option(&self.calls, call, call.args[3])? != 0)?;
-            }
-            (libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(stream)) => {
-                let on = read_option(&self.calls, call, call.args[3])? != 0;
-                stream.set_keepalive(on.then(Keepalive::default));
-                return Ok(Answer::Pass);
-            }
-            (libc::SOL_SOCKET, libc::SO_LINGER, Some(stream)) => {
-                // struct linger: whether, and for how many seconds. Closing never waits here.
-                let on = read_option(&self.calls, call, call.args[3])? != 0;
-                let reset = on && read_option(&self.calls, call, call.args[3] + 4)? == 0;
-                stream.set_linger(reset.then_some(Duration::ZERO))?;
-                return Ok(Answer::Pass);
-            }
-            (libc::SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_REUSEPORT, _) => {}
-            (libc::SOL_SOCKET, ..) => return Ok(Answer::Pass),
-            // Those that say how packets are sent are taken, and left to our TCP.
-            (libc::IPPROTO_TCP | libc::IPPROTO_IP | libc::IPPROTO_IPV6, ..) => {}
-            _ => return fails(libc::ENOPROTOOPT),
-        }
         Ok(Answer::Value(0))
     }
 

@@ -13,7 +13,8 @@ use exos_preload::memory::{Ask, PROCESSES, options, state};
 use rustix::net::{Shutdown, SocketType};
 
 use super::datagrams::Datagrams;
-use super::socket::{Entry, Flowing, Kind};
+use super::flowing::Flowing;
+use super::socket::{Entry, Kind};
 use super::{EXEC_TIMES, MARKED_COUNT, PROCESS};
 use crate::calls::{Answer, fails};
 use crate::datagrams::DatagramFlow;

@@ -7,6 +7,7 @@
 mod asked;
 mod becoming;
 mod datagrams;
+mod flowing;
 mod gathering;
 mod socket;
 

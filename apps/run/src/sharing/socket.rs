@@ -1,25 +1,23 @@
-//! One shared socket: bytes between its rings and the stack, and its ends.
+//! One shared socket: what it is, how it comes to be, and its ends.
 
-use std::io::{self, ErrorKind};
-use std::net::{Shutdown, SocketAddr};
+use std::io::{self};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 use std::task::{Context, Poll as Ready, Waker};
 use std::time::Duration;
 
-use exos::inet::tcp::Keepalive;
 use exos::net::{Interest, TcpListener, TcpStream, Token, Trigger};
-use exos::{Buffer, Slice};
 use exos_host::intercept::{self, Call};
-use exos_preload::memory::{Address, MARK, ROOM, Shared, options, state};
+use exos_preload::memory::{Address, MARK, Shared, options, state};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{AddressFamily, sockopt};
 
 use super::datagrams::Datagrams;
+use super::flowing::Flowing;
 use super::{SHARED, Sharing};
 use crate::calls::number as errno;
 use crate::counters::Moved;
-use crate::limits::PIECE;
 use crate::supervise::Supervisor;
 use crate::target::{Descriptor, encode};
 
@@ -50,141 +48,6 @@ pub(crate) struct Listening {
     pub backlog: usize,
     /// Whose socket it is.
     pub user: u32,
-}
-
-/// A connection whose bytes flow.
-pub(crate) struct Flowing {
-    pub stream: TcpStream,
-    /// Taken out of the ring, and not taken by the connection.
-    pub rest: Option<Slice>,
-    /// The peer's end was seen.
-    peer_finished: bool,
-    /// Ours was told.
-    pub told_end: bool,
-    pub moved: Moved,
-}
-
-impl Flowing {
-    fn new(stream: TcpStream) -> Self {
-        Self {
-            stream,
-            rest: None,
-            peer_finished: false,
-            told_end: false,
-            moved: Moved::default(),
-        }
-    }
-
-    /// Moves what has come into the ring; gives whether there is news.
-    fn fill(&mut self, memory: &Shared, number: u32) -> bool {
-        let (ring, socket) = (memory.inward(number), memory.socket(number));
-        let mut news = false;
-        if self.peer_finished
-            && let Ok(Some(error)) = self.stream.take_error()
-        {
-            self.fails(memory, number, &error);
-            return true;
-        }
-        while !self.peer_finished {
-            let moved = self.stream.read_with(|bytes| match bytes {
-                [] => (0, None),
-                bytes => {
-                    let count = ring.push(bytes);
-                    (count, Some(count))
-                }
-            });
-            match moved {
-                Ok(None) => {
-                    self.peer_finished = true;
-                    socket.add(state::FINISHED);
-                    news = true;
-                }
-                Ok(Some(0)) => {
-                    socket.add(state::HAS_MORE);
-                    fence(Ordering::SeqCst);
-                    if ring.free() < ROOM {
-                        return news;
-                    }
-                }
-                Ok(Some(count)) => {
-                    self.moved.to_program += count as u64;
-                    news = true;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return news,
-                Err(error) => {
-                    self.fails(memory, number, &error);
-                    return true;
-                }
-            }
-        }
-        news
-    }
-
-    /// Moves what the program has written to the stack; gives whether the program is to hear of room.
-    fn drain(&mut self, memory: &Shared, number: u32) -> bool {
-        let (ring, socket) = (memory.outward(number), memory.socket(number));
-        loop {
-            // Before the ring is looked at: what was written before the end is in it then.
-            let is_all = socket.is(state::NO_WRITES) || socket.is_closed();
-            let next = self.rest.take().or_else(|| {
-                let bytes = ring.take(PIECE);
-                self.moved.from_program += bytes.len() as u64;
-                (!bytes.is_empty()).then(|| Buffer::from(bytes).into())
-            });
-            let Some(slice) = next else {
-                if is_all && !self.told_end {
-                    self.told_end = true;
-                    // What is over needs no end.
-                    let _ = self.stream.shutdown(Shutdown::Write);
-                }
-                break;
-            };
-            match self.stream.send(slice.clone()) {
-                Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.rest = Some(slice);
-                    break;
-                }
-                Err(error) => {
-                    self.fails(memory, number, &error);
-                    return true;
-                }
-            }
-        }
-        ring.free() >= ROOM && socket.clear(state::WANTS_ROOM)
-    }
-
-    fn fails(&mut self, memory: &Shared, number: u32, error: &io::Error) {
-        let socket = memory.socket(number);
-        self.peer_finished = true;
-        self.told_end = true;
-        self.rest = None;
-        memory.outward(number).take(usize::MAX);
-        match error.kind() {
-            // Of one who has finished already and takes no more.
-            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe if socket.is(state::FINISHED) => {
-                socket.error.store(libc::EPIPE as u32, Ordering::Release);
-            }
-            ErrorKind::BrokenPipe => {}
-            _ => socket.error.store(errno(error) as u32, Ordering::Release),
-        }
-        socket.add(state::OVER);
-    }
-
-    /// Everything that the program wrote is the stack's.
-    fn is_drained(&self, memory: &Shared, number: u32) -> bool {
-        self.rest.is_none() && memory.outward(number).is_empty()
-    }
-
-    fn apply_options(&self, memory: &Shared, number: u32) {
-        let socket = memory.socket(number);
-        let keepalive = socket.has(options::KEEPALIVE);
-        self.stream
-            .set_keepalive(keepalive.then(Keepalive::default));
-        let reset = socket.has(options::LINGER) && socket.linger.load(Ordering::Relaxed) == 0;
-        // It cannot fail.
-        let _ = self.stream.set_linger(reset.then_some(Duration::ZERO));
-    }
 }
 
 impl Entry {
