@@ -101,6 +101,7 @@ asks='import os, socket; s = socket.create_connection(("10.10.0.2", 8000)); prin
 has "what stands for a connection" "$([ "$way" ] && echo socket: || echo eventfd)" "$(run -- python3 -c "$asks")"
 check "curl: every byte" cmp "$work/got" "$work/docs/noise"
 same "curl: IPv6" "200 fd10::10" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' "http://[fd10::2]:8000/small")"
+has "python3: the stack's own address" "[Errno 101]" "$(run -- python3 -c "import socket; socket.create_connection(('$ip', 80))" 2>&1)"
 run -- curl -s http://10.10.0.2:7999/ 2>"$work/err"; same "curl: a refused connection, and its status" 7 $?
 run -- curl -sm 1 http://10.10.0.99/ 2>"$work/err"; same "curl: nobody is there" 28 $?
 [ ! "$way" ] || has "--trace shows calls" "connect(" "$(run --trace -- curl -so /dev/null $at/small 2>&1)"

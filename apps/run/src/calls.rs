@@ -5,7 +5,7 @@ mod options;
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
@@ -249,6 +249,13 @@ impl Supervisor {
         let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
             return Ok(Answer::Pass);
         };
+        if self.is_ours(to.ip()) {
+            // What the stack sends to itself comes back by no link. An address that it shares with this host is the kernel's to reach.
+            return match UdpSocket::bind((to.ip(), 0)) {
+                Ok(_) => Ok(Answer::Pass),
+                Err(_) => fails(libc::ENETUNREACH),
+            };
+        }
         if let Some(answer) = self.connect_shared_again(call) {
             return answer;
         }

@@ -6,7 +6,7 @@ use crate::ask::ask;
 use crate::epoll;
 use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, NONBLOCK, REUSE, REUSE_PORT};
 use crate::memory::state::{HAS_MORE, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS};
-use crate::memory::{Address, Ask, RING};
+use crate::memory::{Address, Ask, DESCRIPTORS, RING};
 use crate::process::Found;
 use crate::system::{self, *};
 use crate::wait::Patience;
@@ -52,6 +52,11 @@ impl Found {
             Ok(fd) => fd,
             Err(error) => return Some(Err(error)),
         };
+        if fd as usize >= DESCRIPTORS {
+            // SAFETY: it was just made, and nobody knows of it.
+            unsafe { system::close(fd) };
+            return Some(Err(EMFILE));
+        }
         let made = here.shared.socket(number);
         made.set_option(NONBLOCK, flags & O_NONBLOCK != 0);
         // Before it is taken out: what has an owner is let go of with it.

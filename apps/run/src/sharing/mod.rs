@@ -24,7 +24,8 @@ use exos::net::{Interest, Poll, Token, Trigger};
 use exos_host::intercept::{self, Call};
 use exos_preload::LIBRARY;
 use exos_preload::memory::{
-    AWAKE, MARK, MARKED, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, SOCKETS, Shared, WATCHERS,
+    AWAKE, DESCRIPTORS, MARK, MARKED, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, SOCKETS, Shared,
+    WATCHERS,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::netdevice::name_to_index;
@@ -290,8 +291,10 @@ impl Supervisor {
 
     /// The part of the memory that the caller's process has, of a call that the library makes for it.
     pub fn part_of(&self, call: &Call) -> Option<u32> {
+        // The table of a process has no place for larger numbers.
+        let has_place = (call.args[0] as usize) < DESCRIPTORS;
         match call.args[3] {
-            MARKED => self.part_asking(call),
+            MARKED if has_place => self.part_asking(call),
             _ => None,
         }
     }

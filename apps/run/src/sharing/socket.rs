@@ -270,12 +270,14 @@ impl Supervisor {
                 }
             }
             Kind::Datagrams(datagrams) => {
+                // What was written before a close is there now.
+                let is_closed = socket.is_closed();
                 let sent = datagrams.drain(&self.net, memory, number);
                 socket.clear(state::HAS_MORE);
                 let reading = datagrams.fill(memory, number, entry.family);
                 if sent.has_more {
                     memory.work().set(number);
-                } else if socket.is_closed() {
+                } else if is_closed {
                     return self.close_shared(number);
                 }
                 let ends = socket.is(state::NO_READS | state::NO_WRITES);
