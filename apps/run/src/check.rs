@@ -236,10 +236,17 @@ impl Finding {
     fn look_into(&mut self) -> Result<(), Refusal> {
         let shown = self.file.display();
         let open = File::open(&self.file).map_err(elf::Damage::from);
-        self.elf = open.and_then(Elf::read).map_err(|damage| {
-            let what = format!("cannot run {shown}: its ELF file is damaged ({damage})");
-            Refusal::not_executable(what, "install it again")
-        })?;
+        self.elf = match open.and_then(Elf::read) {
+            Ok(elf) => elf,
+            Err(damage) if elf::may_run(&damage) => {
+                self.why = format!("its ELF file cannot be read ({damage})");
+                return Ok(());
+            }
+            Err(damage) => {
+                let what = format!("cannot run {shown}: its ELF file is damaged ({damage})");
+                return Err(Refusal::not_executable(what, "install it again"));
+            }
+        };
         if let Some(loader) = self
             .elf
             .interpreter
@@ -368,6 +375,10 @@ mod tests {
                 "not GNU's (/bin/sh",
             ),
             (&[(18, &[8, 0])], Way::Intercepted, "another machine"),
+            // The kernel looks at none of these: class, byte order, version.
+            (&[(4, &[9])], Way::Intercepted, "cannot be read"),
+            (&[(5, &[9])], Way::Intercepted, "cannot be read"),
+            (&[(6, &[0])], Way::Intercepted, "cannot be read"),
         ] {
             let (way, said) = way(&changed(&folder, "program", changes));
             assert!(way == expected && said.contains(why), "{way:?}: {said}");

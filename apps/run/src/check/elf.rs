@@ -30,6 +30,16 @@ const MACHINES: [u16; 2] = match cfg!(target_arch = "x86_64") {
     false => [abi::EM_AARCH64, abi::EM_ARM],
 };
 
+/// Whether only the first bytes make no sense, which say how the others are to be read. The kernel looks at none of them, and may run it.
+pub(super) const fn may_run(damage: &Damage) -> bool {
+    matches!(
+        damage,
+        ParseError::UnsupportedVersion(_)
+            | ParseError::UnsupportedElfClass(_)
+            | ParseError::UnsupportedElfEndianness(_)
+    )
+}
+
 /// A program or a library.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Elf {
