@@ -146,7 +146,7 @@ mod tests {
     use exos_link::{MemoryConfig, MemoryLink};
     use exos_wire::Mac;
 
-    use super::super::Answers;
+    use super::super::{Answers, Protocol};
     use super::*;
 
     /// A stack with a listener, and connections that are being opened.
@@ -183,6 +183,24 @@ mod tests {
             answers.look(Instant::START, stack);
         }
         panic!("no answer");
+    }
+
+    #[test]
+    fn listeners_and_datagrams_behind_the_first_answer_are_told_too() {
+        const MANY: u16 = SOCKETS as u16 + 5;
+        let (mut stack, mut answers) = stack_with(4712, 3);
+        for port in 20_000..20_000 + MANY {
+            let listening = stack.tcp.listen(None, port, ListenOptions::default());
+            listening.expect("a free port");
+        }
+        let bound = stack.udp.bind(None, 4713);
+        bound.expect("a free port");
+        let sockets = ask(&stack, &mut answers);
+        let count = |state| sockets.iter().filter(|s| s.state == state).count();
+        assert_eq!(count(State::Listen), usize::from(MANY) + 1);
+        assert_eq!(count(State::SynSent), 3);
+        let datagrams = sockets.iter().filter(|s| s.protocol == Protocol::Udp);
+        assert_eq!(datagrams.map(|s| s.port).collect::<Vec<_>>(), [4713]);
     }
 
     #[test]
