@@ -44,7 +44,7 @@ pub fn run(args: &SsArgs) -> Result<ExitCode, Error> {
     results(&text)?;
     for silent in &found.silent {
         exos_program::warn!(
-            "exos ss: these are not all sockets of {silent}: it is stopped, too busy, or has too many"
+            "exos ss: these are not all sockets of {silent}: it is stopped, too busy, or there are too many"
         );
     }
     Ok(match found.silent.is_empty() {
