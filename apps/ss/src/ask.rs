@@ -44,12 +44,21 @@ pub(crate) struct Found {
     pub rows: Vec<Row>,
     /// Those that have not said all, by name.
     pub silent: Vec<String>,
+    /// There are others, or others may be: it was said why.
+    pub is_cut: bool,
 }
 
 /// The sockets of the process `only`, or of all that may be asked.
 pub(crate) fn all(only: Option<u32>) -> Found {
     let mut found = Found::default();
-    let questions = askable(only).into_iter().map(|one| (one.ask(), Vec::new()));
+    let askable = askable(only);
+    for error in &askable.left_out {
+        found.cut(error);
+    }
+    let questions = askable
+        .stacks
+        .into_iter()
+        .map(|one| (one.ask(), Vec::new()));
     let mut questions: Vec<_> = questions.collect();
     let end = Instant::now() + ANSWER_TIME;
     let mut room = SOCKETS;
@@ -78,6 +87,12 @@ impl Found {
             socket,
         });
         self.rows.extend(rows);
+    }
+
+    /// Some are not found: says why.
+    fn cut(&mut self, why: &Error) {
+        exos_program::warn!("exos ss: {}", plain(&why.to_string()));
+        self.is_cut = true;
     }
 
     /// A program has not said all of its sockets.
@@ -120,7 +135,7 @@ fn take(
         Ok(false) if sockets.len() <= SOCKETS_EACH => return false,
         Ok(false) => found.has_more(question, std::mem::take(sockets)),
         Ok(true) => found.add(owner(question), std::mem::take(sockets)),
-        Err(error) => exos_program::warn!("exos ss: {}", plain(&error.to_string())),
+        Err(error) => found.cut(&error),
     }
     true
 }
