@@ -100,19 +100,13 @@ pub(crate) struct Finding {
 ///
 /// It cannot be run.
 pub(crate) fn look_at(name: &OsStr) -> Result<Finding, Refusal> {
+    follow(name, Vec::new())
+}
+
+/// Finds out which way a command goes that these scripts come to.
+fn follow(name: &OsStr, mut scripts: Vec<PathBuf>) -> Result<Finding, Refusal> {
     let mut file = find::program(name)?;
-    let mut scripts = Vec::new();
-    // Why the library does not come as far as the program.
-    let mut hindrance = None;
-    loop {
-        let Some(line) = head(&file).as_deref().and_then(script::line) else {
-            let mut finding = Finding::of(file)?;
-            finding.scripts = scripts;
-            if let Some(why) = hindrance.filter(|_| finding.way == Way::Shared) {
-                (finding.way, finding.why) = (Way::Intercepted, why);
-            }
-            return Ok(finding);
-        };
+    while let Some(line) = head(&file).as_deref().and_then(script::line) {
         if scripts.len() >= SCRIPTS_NESTED {
             let what = format!(
                 "cannot run {}: it is the interpreter of a script of a script",
@@ -125,22 +119,40 @@ pub(crate) fn look_at(name: &OsStr) -> Result<Finding, Refusal> {
         }
         let interpreter = interpreter_of(&file, &line.interpreter)?;
         scripts.push(file);
-        file = match line.env() {
-            Some(script::Env {
-                program: Some(program),
-                is_empty,
-            }) => {
-                let env = Finding::of(interpreter)?;
-                if is_empty {
-                    hindrance = Some("env does not pass the environment on to it".to_owned());
-                } else if env.way != Way::Shared {
-                    hindrance = Some(format!("{} starts it: {}", env.file.display(), env.why));
-                }
-                find::program(&program)?
-            }
-            _ => interpreter,
-        };
+        if let Some(asked) = line.env() {
+            return behind_env(interpreter, &asked, scripts);
+        }
+        file = interpreter;
     }
+    let mut finding = Finding::of(file)?;
+    finding.scripts = scripts;
+    Ok(finding)
+}
+
+/// The program that `env` becomes for the last of these scripts. Where it is not found so, `env` itself, which may find it in its own way
+/// or say why not.
+fn behind_env(
+    env: PathBuf,
+    asked: &script::Env,
+    scripts: Vec<PathBuf>,
+) -> Result<Finding, Refusal> {
+    let env = Finding::of(env)?;
+    // Why the library does not come as far as the program.
+    let hindrance = if asked.is_empty {
+        Some("env does not pass the environment on to it".to_owned())
+    } else if env.way != Way::Shared {
+        Some(format!("{} starts it: {}", env.file.display(), env.why))
+    } else {
+        None
+    };
+    let program = asked.program.as_deref();
+    let mut finding = program
+        .and_then(|program| follow(program, scripts.clone()).ok())
+        .unwrap_or(Finding { scripts, ..env });
+    if let Some(why) = hindrance.filter(|_| finding.way == Way::Shared) {
+        (finding.way, finding.why) = (Way::Intercepted, why);
+    }
+    Ok(finding)
 }
 
 /// What a file begins with; nothing of one that may not be read.
@@ -224,10 +236,17 @@ impl Finding {
     fn look_into(&mut self) -> Result<(), Refusal> {
         let shown = self.file.display();
         let open = File::open(&self.file).map_err(elf::Damage::from);
-        self.elf = open.and_then(Elf::read).map_err(|damage| {
-            let what = format!("cannot run {shown}: its ELF file is damaged ({damage})");
-            Refusal::not_executable(what, "install it again")
-        })?;
+        self.elf = match open.and_then(Elf::read) {
+            Ok(elf) => elf,
+            Err(damage) if elf::may_run(&damage) => {
+                self.why = format!("its ELF file cannot be read ({damage})");
+                return Ok(());
+            }
+            Err(damage) => {
+                let what = format!("cannot run {shown}: its ELF file is damaged ({damage})");
+                return Err(Refusal::not_executable(what, "install it again"));
+            }
+        };
         if let Some(loader) = self
             .elf
             .interpreter
@@ -356,6 +375,10 @@ mod tests {
                 "not GNU's (/bin/sh",
             ),
             (&[(18, &[8, 0])], Way::Intercepted, "another machine"),
+            // The kernel looks at none of these: class, byte order, version.
+            (&[(4, &[9])], Way::Intercepted, "cannot be read"),
+            (&[(5, &[9])], Way::Intercepted, "cannot be read"),
+            (&[(6, &[0])], Way::Intercepted, "cannot be read"),
         ] {
             let (way, said) = way(&changed(&folder, "program", changes));
             assert!(way == expected && said.contains(why), "{way:?}: {said}");
@@ -414,6 +437,12 @@ mod tests {
             ("#!/usr/bin/env sh", Way::Shared),
             ("#!/usr/bin/env -S sh -e", Way::Shared),
             ("#!/usr/bin/env -S -i sh", Way::Intercepted),
+            // As env decides.
+            ("#!/usr/bin/env -S \"sh\" -e", Way::Shared),
+            ("#!/usr/bin/env -S ${HOME}/tool x", Way::Shared),
+            ("#!/usr/bin/env -S PATH=/x/bin:/bin mytool", Way::Shared),
+            ("#!/usr/bin/env no-such-program-anywhere", Way::Shared),
+            ("#!/usr/bin/env -S -i A=1 sh", Way::Intercepted),
         ] {
             assert_eq!(
                 way(&folder.put("script", line.as_bytes())).0,

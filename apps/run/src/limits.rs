@@ -32,5 +32,14 @@ pub(crate) const SCRIPTS_NESTED: usize = 5;
 /// Libraries that are looked into. Desktop programs name some 200, with all that these name.
 pub(crate) const LIBRARIES: usize = 256;
 
+/// Folders that one file names for its libraries: programs name a handful, those of Nix one for each package that they use.
+pub(crate) const FOLDERS: usize = 64;
+
+/// Bytes of a list of such folders: that many, of long names.
+pub(crate) const FOLDERS_BYTES: usize = FOLDERS * 256;
+
+/// Looks for all libraries of a program: that many libraries, in 32 folders each. They take some tens of milliseconds.
+pub(crate) const LIBRARY_LOOKS: usize = LIBRARIES * 32;
+
 /// Variables of an environment that are looked at.
 pub(crate) const ENVIRONMENT: u64 = 4096;

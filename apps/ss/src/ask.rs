@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Instant;
 
+use exos::Error;
 use exos::watch::{Question, Socket, askable};
 use exos_program::text::plain;
 
@@ -43,22 +44,31 @@ pub(crate) struct Found {
     pub rows: Vec<Row>,
     /// Those that have not said all, by name.
     pub silent: Vec<String>,
+    /// There are others, or others may be: it was said why.
+    pub is_cut: bool,
 }
 
 /// The sockets of the process `only`, or of all that may be asked.
 pub(crate) fn all(only: Option<u32>) -> Found {
     let mut found = Found::default();
-    let questions = askable(only).into_iter().map(|one| (one.ask(), Vec::new()));
+    let askable = askable(only);
+    for error in &askable.left_out {
+        found.cut(error);
+    }
+    let questions = askable
+        .stacks
+        .into_iter()
+        .map(|one| (one.ask(), Vec::new()));
     let mut questions: Vec<_> = questions.collect();
     let end = Instant::now() + ANSWER_TIME;
-    let told = |questions: &[(Question, Vec<Socket>)]| -> usize {
-        questions.iter().map(|(_, sockets)| sockets.len()).sum()
-    };
-    while !questions.is_empty() && Instant::now() < end {
-        questions.retain_mut(|(question, sockets)| !take(question, sockets, &mut found));
-        if found.rows.len() + told(&questions) > SOCKETS {
-            break;
-        }
+    let mut room = SOCKETS;
+    while !questions.is_empty() && room > 0 && Instant::now() < end {
+        round(&mut questions, &mut room, |(question, sockets)| {
+            let before = sockets.len();
+            let answer = question.poll(sockets);
+            let told = sockets.len() - before;
+            (take(answer, question, sockets, &mut found), told)
+        });
         if !questions.is_empty() {
             sleep(LOOK_EVERY);
         }
@@ -79,6 +89,12 @@ impl Found {
         self.rows.extend(rows);
     }
 
+    /// Some are not found: says why.
+    fn cut(&mut self, why: &Error) {
+        exos_program::warn!("exos ss: {}", plain(&why.to_string()));
+        self.is_cut = true;
+    }
+
     /// A program has not said all of its sockets.
     fn has_more(&mut self, question: &Question, sockets: Vec<Socket>) {
         let owner = owner(question);
@@ -91,13 +107,35 @@ impl Found {
     }
 }
 
+/// Asks each once, until there is no room for more sockets: `ask` says whether that one is done, and how many it has told. The others
+/// stay.
+fn round<T>(
+    questions: &mut Vec<T>,
+    room: &mut usize,
+    mut ask: impl FnMut(&mut T) -> (bool, usize),
+) {
+    questions.retain_mut(|question| {
+        if *room == 0 {
+            return true;
+        }
+        let (is_done, told) = ask(question);
+        *room = room.saturating_sub(told);
+        !is_done
+    });
+}
+
 /// Takes what a program has answered; true when it is not asked any more.
-fn take(question: &mut Question, sockets: &mut Vec<Socket>, found: &mut Found) -> bool {
-    match question.poll(sockets) {
+fn take(
+    answer: Result<bool, Error>,
+    question: &Question,
+    sockets: &mut Vec<Socket>,
+    found: &mut Found,
+) -> bool {
+    match answer {
         Ok(false) if sockets.len() <= SOCKETS_EACH => return false,
         Ok(false) => found.has_more(question, std::mem::take(sockets)),
         Ok(true) => found.add(owner(question), std::mem::take(sockets)),
-        Err(error) => exos_program::warn!("exos ss: {}", plain(&error.to_string())),
+        Err(error) => found.cut(&error),
     }
     true
 }
@@ -109,5 +147,27 @@ fn owner(question: &Question) -> Owner {
         program: plain(&of.program).replace('"', "?"),
         pid: of.pid,
         interface: plain(&of.interface),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_ends_where_there_is_no_room() {
+        let mut asked = 0;
+        let mut room = 10_000;
+        let mut questions = vec![(); 100];
+        for _ in 0..2 {
+            round(&mut questions, &mut room, |()| {
+                asked += 1;
+                (false, 4096)
+            });
+            assert_eq!((asked, room, questions.len()), (3, 0, 100));
+        }
+        room = 1;
+        round(&mut questions, &mut room, |()| (true, 0));
+        assert_eq!((room, questions.len()), (1, 0));
     }
 }

@@ -173,6 +173,7 @@ mod tests {
         let found = Found {
             rows: rows(),
             silent: vec!["load (process 9)".to_owned()],
+            is_cut: false,
         };
         let value: serde_json::Value = serde_json::from_str(&report(&found)).expect("JSON");
         assert_eq!(value["schema"], "exos.ss/1");

@@ -27,7 +27,7 @@ use exos_program::message::results;
 
 pub use cli::SsArgs;
 
-/// Prints the sockets that are asked for. The exit status says whether all programs have answered.
+/// Prints the sockets that are asked for. The exit status says whether these are all.
 ///
 /// # Errors
 ///
@@ -44,10 +44,10 @@ pub fn run(args: &SsArgs) -> Result<ExitCode, Error> {
     results(&text)?;
     for silent in &found.silent {
         exos_program::warn!(
-            "exos ss: these are not all sockets of {silent}: it is stopped, too busy, or has too many"
+            "exos ss: these are not all sockets of {silent}: it is stopped, too busy, or there are too many"
         );
     }
-    Ok(match found.silent.is_empty() {
+    Ok(match found.silent.is_empty() && !found.is_cut {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })

@@ -83,3 +83,7 @@ pub const FILES_EVERY: Duration = Duration::from_secs(1);
 
 /// Names whose address that answered is remembered.
 pub const NAMES_REMEMBERED: usize = 1024;
+
+/// Stacks of one process that are asked for their sockets: it has one for each core and link. Each takes a descriptor, of which a
+/// process usually has 1024.
+pub const STACKS_ASKED: usize = 64;

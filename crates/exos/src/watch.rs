@@ -34,7 +34,7 @@ pub(crate) use answer::Answers;
 pub use exos_filter::gate::Direction;
 pub(crate) use name::program_name;
 pub(crate) use offer::Offer;
-pub use question::{Askable, Question, askable};
+pub use question::{Askable, Askables, Question, askable};
 pub use sockets::{Known, Protocol, Socket};
 pub use watcher::{Record, Watchable, Watcher, watchable};
 

@@ -16,7 +16,7 @@ use elf::segment::{ProgramHeader, SegmentTable};
 use elf::string_table::StringTable;
 use elf::symbol::SymbolTable;
 
-use crate::limits::{ELF_PART, PATH_BYTES};
+use crate::limits::{ELF_PART, FOLDERS, FOLDERS_BYTES, LIBRARIES, PATH_BYTES};
 
 /// What the kernel would not take for a program, and why.
 pub(super) type Damage = ParseError;
@@ -30,6 +30,16 @@ const MACHINES: [u16; 2] = match cfg!(target_arch = "x86_64") {
     false => [abi::EM_AARCH64, abi::EM_ARM],
 };
 
+/// Whether only the first bytes make no sense, which say how the others are to be read. The kernel looks at none of them, and may run it.
+pub(super) const fn may_run(damage: &Damage) -> bool {
+    matches!(
+        damage,
+        ParseError::UnsupportedVersion(_)
+            | ParseError::UnsupportedElfClass(_)
+            | ParseError::UnsupportedElfEndianness(_)
+    )
+}
+
 /// A program or a library.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Elf {
@@ -38,9 +48,9 @@ pub(crate) struct Elf {
     pub is_64_bit: bool,
     /// What the kernel has load it; nothing where it is linked statically.
     pub interpreter: Option<String>,
-    /// The libraries that it names.
+    /// The libraries that it names: the first [`LIBRARIES`].
     pub needed: Vec<String>,
-    /// Where it says that these are.
+    /// Where it says that these are: the first [`FOLDERS`].
     pub run_path: Vec<String>,
     /// What it takes of libraries.
     pub imports: BTreeSet<String>,
@@ -182,15 +192,23 @@ impl<F: Read + Seek> Parts<F> {
         let segment = segment.ok_or(ParseError::BadOffset(at))?;
         let at = (at - segment.p_vaddr).saturating_add(segment.p_offset);
         let bytes = self.part(at, value(abi::DT_STRSZ).unwrap_or(0))?;
-        let names = StringTable::new(&bytes);
-        let name = |value: u64| names.get(value as usize).ok().map(str::to_owned);
+        // What ends beyond this is no name. Without these bounds a file of some megabytes is work for hours.
+        let name = |entry: &elf::dynamic::Dyn, len_max: usize| {
+            let bytes = bytes.get(entry.d_val() as usize..)?;
+            let bytes = &bytes[..bytes.len().min(len_max)];
+            let name = StringTable::new(bytes).get(0).ok();
+            name.map(str::to_owned)
+        };
         let of = |tags: [i64; 2]| all.iter().filter(move |e| tags.contains(&e.d_tag));
         elf.needed = of([abi::DT_NEEDED; 2])
-            .filter_map(|e| name(e.d_val()))
+            .take(LIBRARIES)
+            .filter_map(|e| name(e, PATH_BYTES as usize))
             .collect();
         elf.run_path = of([abi::DT_RUNPATH, abi::DT_RPATH])
-            .filter_map(|e| name(e.d_val()))
+            .take(FOLDERS)
+            .filter_map(|e| name(e, FOLDERS_BYTES))
             .flat_map(|paths| paths.split(':').map(str::to_owned).collect::<Vec<_>>())
+            .take(FOLDERS)
             .collect();
         Ok(())
     }
@@ -268,6 +286,58 @@ mod tests {
         let mut object = whole[..64].to_vec();
         object[16] = 1;
         assert!(Elf::read(Cursor::new(object)).is_err());
+    }
+
+    /// A program with these entries in its dynamic part, and nothing else.
+    fn linked_with(entries: &[(i64, u64)], strings: &[u8]) -> Vec<u8> {
+        let mut bytes = std::fs::read("/proc/self/exe").expect("this program")[..64].to_vec();
+        let (dynamic, dynamic_len) = (64 + 2 * 56, (entries.len() as u64 + 3) * 16);
+        let len = dynamic + dynamic_len + strings.len() as u64;
+        bytes[32..40].copy_from_slice(&64_u64.to_le_bytes()); // e_phoff
+        bytes[56..58].copy_from_slice(&2_u16.to_le_bytes()); // e_phnum
+        for (kind, at, size) in [
+            (abi::PT_LOAD, 0, len),
+            (abi::PT_DYNAMIC, dynamic, dynamic_len),
+        ] {
+            bytes.extend(u64::from(kind).to_le_bytes());
+            let words = [at, at, at, size, size, 0];
+            bytes.extend(words.iter().flat_map(|word: &u64| word.to_le_bytes()));
+        }
+        let tables = [
+            (abi::DT_STRTAB, dynamic + dynamic_len),
+            (abi::DT_STRSZ, strings.len() as u64),
+        ];
+        let end = (abi::DT_NULL, 0);
+        for (tag, value) in tables.iter().chain(entries).chain([&end]) {
+            bytes.extend(tag.to_le_bytes());
+            bytes.extend(value.to_le_bytes());
+        }
+        bytes.extend(strings);
+        bytes
+    }
+
+    #[test]
+    fn what_it_names_is_bounded() {
+        let mut strings = b"libc.so.6\0/a:/b\0".to_vec();
+        let long = strings.len() as u64;
+        strings.extend(b"/x:".repeat(1 << 20));
+        strings.push(0);
+        let linking = |entries: &[(i64, u64)]| {
+            let elf = Elf::library(Cursor::new(linked_with(entries, &strings)));
+            let elf = elf.expect("a program");
+            (elf.needed, elf.run_path)
+        };
+        let (needed, run_path) = linking(&[
+            (abi::DT_NEEDED, long),
+            (abi::DT_NEEDED, 0),
+            (abi::DT_RUNPATH, long),
+            (abi::DT_RUNPATH, 10),
+        ]);
+        assert_eq!(needed, ["libc.so.6"]);
+        assert_eq!(run_path, ["/a", "/b"]);
+        let many = [[(abi::DT_NEEDED, 0); 1000], [(abi::DT_RUNPATH, 10); 1000]].concat();
+        let (needed, run_path) = linking(&many);
+        assert_eq!((needed.len(), run_path.len()), (LIBRARIES, FOLDERS));
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::elf::Elf;
-use crate::limits::LIBRARIES;
+use crate::limits::{LIBRARIES, LIBRARY_LOOKS};
 
 /// The GNU C library's name.
 pub(super) const C_LIBRARY: &str = "libc.so.6";
@@ -26,12 +26,13 @@ impl Libraries {
         let mut next: VecDeque<String> = program.needed.clone().into();
         let mut folders = named_folders(program, path);
         folders.extend(usual_folders());
+        let mut looks = LIBRARY_LOOKS;
         while let Some(name) = next.pop_front() {
             if found.names.len() >= LIBRARIES || !found.names.insert(name.clone()) {
                 continue;
             }
             // What these say of where theirs are holds for all of them here: it is where they are in practice.
-            match find(&name, &folders, program) {
+            match find(&name, &folders, program, &mut looks) {
                 Some((library, path)) => {
                     folders.splice(0..0, named_folders(&library, &path));
                     next.extend(library.needed);
@@ -52,14 +53,25 @@ impl Libraries {
     }
 }
 
-/// A library of the program's machine.
-fn find(name: &str, folders: &[PathBuf], program: &Elf) -> Option<(Elf, PathBuf)> {
-    let candidates = match name.contains('/') {
-        true => vec![PathBuf::from(name)],
-        false => folders.iter().map(|folder| folder.join(name)).collect(),
+/// A library of the program's machine, with as many looks as are left.
+fn find(
+    name: &str,
+    folders: &[PathBuf],
+    program: &Elf,
+    looks: &mut usize,
+) -> Option<(Elf, PathBuf)> {
+    // A name with a slash is the whole path.
+    let folders = match name.contains('/') {
+        true => &[PathBuf::new()],
+        false => folders,
     };
-    candidates
-        .into_iter()
+    let look = |folder: &PathBuf| {
+        *looks = looks.checked_sub(1)?;
+        Some(folder.join(name))
+    };
+    folders
+        .iter()
+        .map_while(look)
         .filter(|path| path.is_file())
         .find_map(|path| {
             let library = Elf::library(File::open(&path).ok()?).ok()?;
@@ -113,5 +125,21 @@ mod tests {
         let libraries = Libraries::of(&program, path);
         assert!(libraries.has(C_LIBRARY), "{libraries:?}");
         assert_eq!(libraries.missing, ["libnowhere.so.1"]);
+    }
+
+    #[test]
+    fn looks_are_bounded() {
+        let path = Path::new("/proc/self/exe");
+        let program = Elf::read(File::open(path).expect("this program")).expect("it runs");
+        let folders = vec![PathBuf::from("/no/such/folder"); 100];
+        let mut looks = 150;
+        for left in [50, 0, 0] {
+            assert!(find(C_LIBRARY, &folders, &program, &mut looks).is_none());
+            assert_eq!(looks, left);
+        }
+        // None is left even for one that is there.
+        assert!(find("/proc/self/exe", &folders, &program, &mut looks).is_none());
+        looks = 1;
+        assert!(find("/proc/self/exe", &folders, &program, &mut looks).is_some());
     }
 }

@@ -29,7 +29,8 @@ pub(super) fn line(head: &[u8]) -> Option<Line> {
 /// What `env` is asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Env {
-    /// The program that it becomes; nothing where that is the script's own affair.
+    /// The program that it becomes, where that can be said without doing all that it does: it has quotes, escapes and variables
+    /// of its own, and looks for the program in the environment that it makes.
     pub program: Option<OsString>,
     /// It passes nothing of the environment on.
     pub is_empty: bool,
@@ -51,21 +52,21 @@ impl Line {
             None => vec![argument],
             Some(words) => words.split(u8::is_ascii_whitespace).collect(),
         };
-        let mut words = words.into_iter().filter(|word| !word.is_empty());
-        let mut env = Env::default();
-        while let Some(word) = words.next() {
-            match word {
-                b"-" | b"-i" | b"--ignore-environment" => env.is_empty = true,
-                b"-u" | b"-C" => drop(words.next()),
-                _ if word.starts_with(b"-") || word.contains(&b'=') => {}
-                _ => {
-                    env.program = Some(OsStr::from_bytes(word).to_owned());
-                    break;
-                }
-            }
-        }
-        Some(env)
+        let is_empties = |word: &&&[u8]| matches!(**word, b"-" | b"-i" | b"--ignore-environment");
+        let words: Vec<&[u8]> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let empties = words.iter().take_while(is_empties).count();
+        let program = words.get(empties).filter(|word| is_plain(word));
+        Some(Env {
+            program: program.map(|word| OsStr::from_bytes(word).to_owned()),
+            // Behind other options too.
+            is_empty: words.iter().any(|word| is_empties(&word)),
+        })
     }
+}
+
+/// Whether a word is a program's name as it stands: no option, assignment or comment, and nothing in it that `env` replaces.
+fn is_plain(word: &[u8]) -> bool {
+    !word.starts_with(b"-") && !word.iter().any(|byte| b"=\"'\\$#".contains(byte))
 }
 
 #[cfg(test)]
@@ -109,7 +110,15 @@ mod tests {
         for (head, program, is_empty) in [
             ("#!/usr/bin/env python3", Some("python3"), false),
             ("#!/usr/bin/env -S python3 -u", Some("python3"), false),
-            ("#!/usr/bin/env -S -i A=1 -u B perl -w", Some("perl"), true),
+            ("#!/usr/bin/env -S -i perl -w", Some("perl"), true),
+            ("#!/usr/bin/env -S -u B -i perl", None, true),
+            ("#!/usr/bin/env -S -i A=1 perl", None, true),
+            ("#!/usr/bin/env -S PATH=/x/bin:/bin tool", None, false),
+            ("#!/usr/bin/env -S \"python3\" -u", None, false),
+            ("#!/usr/bin/env -S 'python3'", None, false),
+            ("#!/usr/bin/env -S ${HOME}/tool x", None, false),
+            ("#!/usr/bin/env -S py\\thon3", None, false),
+            ("#!/usr/bin/env -S -C / tool", None, false),
             ("#!/usr/bin/env -S", None, false),
             ("#!/usr/bin/env", None, false),
             // As env does it: a program of that name.

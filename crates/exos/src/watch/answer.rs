@@ -18,7 +18,10 @@ use super::sockets::{
 /// How long after an answer the next question is expected, by one who goes on from there.
 const EXPECTED: Duration = Duration::from_millis(20);
 
-/// Places from here on: connections in TIME-WAIT. Below, one more than a connection's; zero is the beginning.
+/// Places below this one: listeners and sockets of datagrams. Zero is the first, and so the beginning.
+const CONNECTIONS: u32 = 1 << 30;
+
+/// Places from here on: connections in TIME-WAIT. Between the two stand the other connections.
 const WAITING: u32 = 1 << 31;
 
 /// A stack's sockets, for the one that may look into the process.
@@ -88,22 +91,13 @@ impl Drop for Answers {
     }
 }
 
-/// All sockets of a stack from a place on: listeners and those of datagrams first, at the place of the first connection.
+/// All sockets of a stack from a place on, each with its place: listeners and those of datagrams first.
 fn sockets_from(place: u32, now: Instant, stack: &Stack) -> impl Iterator<Item = (u32, Socket)> {
-    let bound = (place == 0).then(|| listening(stack).chain(datagrams(stack)));
-    // More would leave no room for connections behind them.
-    let bound = bound
-        .into_iter()
-        .flatten()
-        .take(SOCKETS / 2)
-        .map(|socket| (0, socket));
-    let first = if place < WAITING {
-        place.saturating_sub(1)
-    } else {
-        WAITING
-    };
-    let connections = stack.tcp.standing_from(first);
-    let connections = connections.map(move |(n, c)| (n + 1, connection(c, now)));
+    let bound = (place < CONNECTIONS).then(|| listening(stack).chain(datagrams(stack)));
+    let bound = (0..CONNECTIONS).zip(bound.into_iter().flatten());
+    let bound = bound.skip(place as usize);
+    let connections = stack.tcp.standing_from(place.saturating_sub(CONNECTIONS));
+    let connections = connections.map(move |(n, c)| (CONNECTIONS + n, connection(c, now)));
     let waiting = stack
         .tcp
         .waiting_from(place.saturating_sub(WAITING) as usize);

@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use exos_host::Error;
-use exos_host::user_memory::{self, UserMemory};
+use exos_host::user_memory::{self, FoundMemory, UserMemory};
 
 use super::layout::{NAME_BYTES, text_in};
 use super::sockets::{CLOSED, MAGIC, MEMORY_WORDS, NAME, SOCKETS, Socket, head, socket_words};
+use crate::limits::STACKS_ASKED;
 
 /// The byte whose lock the asker has: one asks at a time.
 const ASKER: u64 = 0;
@@ -23,30 +24,73 @@ pub struct Askable {
     pub interface: String,
 }
 
+/// What may be asked.
+#[derive(Debug, Default)]
+pub struct Askables {
+    /// The stacks, those of a process together.
+    pub stacks: Vec<Askable>,
+    /// Why others are not among them: a process has more than are asked, or this one has no descriptor or memory left.
+    pub left_out: Vec<Error>,
+}
+
 /// All that this process may ask, of the process `only` or of all.
-pub fn askable(only: Option<u32>) -> Vec<Askable> {
-    let mut found = Vec::new();
-    for program in user_memory::find(NAME, only) {
-        // What cannot be opened has just ended, or is of another version.
-        let Ok(memory) = UserMemory::open(&program.path, MEMORY_WORDS) else {
-            continue;
-        };
-        let words = memory.words();
-        if words[head::MAGIC].load(Acquire) != MAGIC {
-            continue;
+pub fn askable(only: Option<u32>) -> Askables {
+    let mut all = Askables::default();
+    let found = user_memory::find(NAME, only);
+    for process in found.chunk_by(|one, next| one.pid == next.pid) {
+        if let Err(error) = all.add(process) {
+            let mend = "let it have more descriptors (ulimit -n), or ask one process (--pid)";
+            all.left_out.push(error.mend(mend));
+            break;
         }
-        let text = |at| text_in(&words[at..][..NAME_BYTES / 8]);
-        found.push(Askable {
-            pid: program.pid,
-            program: text(head::PROGRAM),
-            interface: text(head::INTERFACE_NAME),
-            memory,
-        });
     }
-    found
+    all
+}
+
+impl Askables {
+    /// Opens what was found of one process.
+    fn add(&mut self, process: &[FoundMemory]) -> Result<(), Error> {
+        for found in process.iter().take(STACKS_ASKED) {
+            if let Some(memory) = opened(UserMemory::open(&found.path, MEMORY_WORDS))? {
+                self.stacks.extend(Askable::new(memory, found.pid));
+            }
+        }
+        if process.len() > STACKS_ASKED {
+            let (pid, count) = (process[0].pid, process.len());
+            let what = format!(
+                "process {pid} has {count} stacks, of which {STACKS_ASKED} are asked for their sockets"
+            );
+            self.left_out.push(Error::new(what));
+        }
+        Ok(())
+    }
+}
+
+/// Nothing of what has just ended, is of another version, or is not for this process. That this process has no descriptor or memory left
+/// says nothing of the other one.
+fn opened(memory: Result<UserMemory, Error>) -> Result<Option<UserMemory>, Error> {
+    match memory {
+        Err(error) if error.has_run_out() => Err(error),
+        memory => Ok(memory.ok()),
+    }
 }
 
 impl Askable {
+    /// `None` of what is in another layout.
+    fn new(memory: UserMemory, pid: u32) -> Option<Self> {
+        let words = memory.words();
+        if words[head::MAGIC].load(Acquire) != MAGIC {
+            return None;
+        }
+        let text = |at| text_in(&words[at..][..NAME_BYTES / 8]);
+        Some(Self {
+            pid,
+            program: text(head::PROGRAM),
+            interface: text(head::INTERFACE_NAME),
+            memory,
+        })
+    }
+
     /// A question about its sockets.
     pub fn ask(self) -> Question {
         Question {
@@ -146,7 +190,7 @@ mod tests {
     use exos_link::{MemoryConfig, MemoryLink};
     use exos_wire::Mac;
 
-    use super::super::Answers;
+    use super::super::{Answers, Protocol};
     use super::*;
 
     /// A stack with a listener, and connections that are being opened.
@@ -172,7 +216,7 @@ mod tests {
 
     /// What the program of this port says, while it takes a turn between two looks. Other tests' programs are there too, and silent.
     fn ask(stack: &Stack, answers: &mut Answers) -> Vec<Socket> {
-        let all = askable(Some(std::process::id())).into_iter();
+        let all = askable(Some(std::process::id())).stacks.into_iter();
         let mut all: Vec<_> = all.map(|one| (one.ask(), Vec::new())).collect();
         for _ in 0..10 {
             for (question, sockets) in &mut all {
@@ -183,6 +227,66 @@ mod tests {
             answers.look(Instant::START, stack);
         }
         panic!("no answer");
+    }
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        const OWN_NAME: &str = "exos-test-asked";
+        let made: Vec<_> = (0..=STACKS_ASKED)
+            .map(|_| UserMemory::create(OWN_NAME, MEMORY_WORDS).expect("memory"))
+            .collect();
+        for memory in &made {
+            memory.words()[head::MAGIC].store(MAGIC, Release);
+        }
+        let found = user_memory::find(OWN_NAME, Some(std::process::id()));
+        let asked = |found: &[FoundMemory]| {
+            let mut all = Askables::default();
+            all.add(found).expect("descriptors enough");
+            let said: Vec<_> = all.left_out.iter().map(Error::to_string).collect();
+            (all.stacks.len(), said)
+        };
+        let (stacks, said) = asked(&found);
+        assert_eq!(stacks, STACKS_ASKED);
+        assert!(said.len() == 1 && said[0].contains("65 stacks"), "{said:?}");
+        assert_eq!(asked(&found[1..]), (STACKS_ASKED, Vec::new()));
+        drop(made);
+        assert_eq!(asked(&found[1..]), (0, Vec::new()));
+    }
+
+    #[test]
+    fn descriptors_that_ran_out_say_nothing_of_a_program() {
+        let error = |errno| {
+            Err(Error::io(
+                "cannot open it",
+                std::io::Error::from_raw_os_error(errno),
+            ))
+        };
+        for (errno, is_said) in [
+            (libc::EMFILE, true),
+            (libc::ENFILE, true),
+            (libc::ENOMEM, true),
+            (libc::ENOENT, false),
+        ] {
+            assert_eq!(opened(error(errno)).is_err(), is_said, "{errno}");
+        }
+    }
+
+    #[test]
+    fn listeners_and_datagrams_behind_the_first_answer_are_told_too() {
+        const MANY: u16 = SOCKETS as u16 + 5;
+        let (mut stack, mut answers) = stack_with(4712, 3);
+        for port in 20_000..20_000 + MANY {
+            let listening = stack.tcp.listen(None, port, ListenOptions::default());
+            listening.expect("a free port");
+        }
+        let bound = stack.udp.bind(None, 4713);
+        bound.expect("a free port");
+        let sockets = ask(&stack, &mut answers);
+        let count = |state| sockets.iter().filter(|s| s.state == state).count();
+        assert_eq!(count(State::Listen), usize::from(MANY) + 1);
+        assert_eq!(count(State::SynSent), 3);
+        let datagrams = sockets.iter().filter(|s| s.protocol == Protocol::Udp);
+        assert_eq!(datagrams.map(|s| s.port).collect::<Vec<_>>(), [4713]);
     }
 
     #[test]
