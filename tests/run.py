@@ -2,6 +2,7 @@
 """What tests/run.sh has a program of its own for: sockets beside threads, forks, poll and epoll; a server that forks."""
 import asyncio
 import ctypes
+import errno
 import os
 import select
 import signal
@@ -96,6 +97,14 @@ def echo():
     while True:
         data, peer = s.recvfrom(70000)
         s.sendto(data, peer[:2])
+
+
+def refusal(call, *arguments):
+    """The number of the error that a call gives."""
+    try:
+        raise AssertionError(call(*arguments))
+    except OSError as error:
+        return error.errno
 
 
 def datagrams(host, ours):
@@ -200,6 +209,15 @@ def datagrams(host, ours):
     assert select.select([], [s], [], 20)[1] == [s]
     assert s.sendto(bytes(65507), (host, 7999)) == 65507
     asyncio.run(asynchronous(to))
+    # Where no route leads is told by connect, and to a thread that waits after sendto.
+    far = ("192.0.2.1", 9200)
+    assert refusal(fresh().connect, far) == errno.ENETUNREACH
+    s = fresh()
+    s.settimeout(None)
+    s.sendto(b"first", to)
+    assert s.recv(10) == b"first"
+    threading.Timer(0.1, lambda: s.sendto(b"x", far)).start()
+    assert refusal(s.recv, 1) == errno.ENETUNREACH
     # One thread waits while another shuts.
     s = fresh()
     s.settimeout(None)

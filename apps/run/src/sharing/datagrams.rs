@@ -37,6 +37,8 @@ pub(crate) struct Datagrams {
 pub(crate) struct Sent {
     /// The program is to hear of room.
     pub is_news: bool,
+    /// It is to hear of an error.
+    pub has_failed: bool,
     /// The link has no room for what is left, or others are to have their turn.
     pub has_more: bool,
 }
@@ -81,7 +83,7 @@ impl Datagrams {
     /// Sends what the program has written.
     pub fn drain(&mut self, net: &Net, memory: &Shared, number: u32) -> Sent {
         let (ring, socket) = (memory.outward(number), memory.socket(number));
-        let mut has_more = false;
+        let (mut has_more, mut has_failed) = (false, false);
         for sent in 0.. {
             let Some(head) = ring.next_datagram() else {
                 break;
@@ -95,10 +97,15 @@ impl Datagrams {
             };
             if let Err(error) = self.send(net, &head, payload) {
                 socket.error.store(errno(&error) as u32, Ordering::Release);
+                has_failed = true;
             }
         }
         let is_news = ring.free() >= DATAGRAM_ROOM && socket.clear(state::WANTS_ROOM);
-        Sent { is_news, has_more }
+        Sent {
+            is_news,
+            has_failed,
+            has_more,
+        }
     }
 
     /// Sends one, of whose head nothing is sure.
@@ -148,11 +155,14 @@ pub(crate) fn has_room(net: &Net, len: usize) -> bool {
     net.with(has) || (net.flush().is_ok() && net.with(has))
 }
 
-/// From which address packets to another host go.
+/// From which address packets to another host go, where there is a route.
 fn source_for(net: &Net, to: IpAddr) -> Option<IpAddr> {
     let is_this_host = to.is_loopback() || to.is_unspecified();
-    let source = net.with(|exos| exos.stack.source_for(to));
-    source.filter(|_| !is_this_host)
+    let source = |exos: &mut Exos| {
+        let (_, routes) = exos.stack.routes();
+        routes.next_hop(to).and_then(|_| routes.source_for(to))
+    };
+    net.with(source).filter(|_| !is_this_host)
 }
 
 /// All addresses of a family.
@@ -373,7 +383,7 @@ impl Supervisor {
         self.bind_datagrams(number, None)
     }
 
-    /// From which address packets to another host go.
+    /// From which address packets to another host go, where there is a route.
     pub fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
         source_for(&self.net, to)
     }
