@@ -64,7 +64,7 @@ macro_rules! constants {
 }
 
 constants! {
-    EINTR = 4; EBADF = 9; EAGAIN = 11; EFAULT = 14; EINVAL = 22; EMFILE = 24; ENOTTY = 25; EPIPE = 32; EEXIST = 17; ENOENT = 2; EDOM = 33;
+    EINTR = 4; EBADF = 9; EAGAIN = 11; EFAULT = 14; EINVAL = 22; EMFILE = 24; ENOTTY = 25; EPIPE = 32; EEXIST = 17; ENOENT = 2; ESPIPE = 29; EDOM = 33;
     ENOPROTOOPT = 92; EOPNOTSUPP = 95; EACCES = 13; EDESTADDRREQ = 89; EMSGSIZE = 90; EAFNOSUPPORT = 97; ENETUNREACH = 101; EISCONN = 106; ENOTCONN = 107; EALREADY = 114; EINPROGRESS = 115; ECONNABORTED = 103;
     SOL_SOCKET = 1; SO_REUSEADDR = 2; SO_BROADCAST = 6; SO_SNDBUFFORCE = 32; SO_RCVBUFFORCE = 33; SO_TYPE = 3; SO_ERROR = 4; SO_SNDBUF = 7; SO_RCVBUF = 8; SO_KEEPALIVE = 9; SO_LINGER = 13;
     SO_REUSEPORT = 15; SO_RCVTIMEO = 20; SO_SNDTIMEO = 21; SO_ACCEPTCONN = 30; SO_PROTOCOL = 38; SO_DOMAIN = 39;
@@ -73,6 +73,7 @@ constants! {
     AF_UNSPEC = 0; AF_INET = 2; AF_INET6 = 10; SOCK_STREAM = 1; SOCK_DGRAM = 2;
     MSG_OOB = 1; MSG_PEEK = 2; MSG_TRUNC = 0x20; MSG_DONTWAIT = 0x40; MSG_WAITALL = 0x100; MSG_NOSIGNAL = 0x4000;
     MSG_ERRQUEUE = 0x2000; MSG_CTRUNC = 8; MSG_MORE = 0x8000; MSG_WAITFORONE = 0x10000;
+    RWF_NOWAIT = 8; RWF_APPEND = 0x10; RWF_NOAPPEND = 0x20; RWF_NOSIGNAL = 0x100; RWF_OF_SOCKETS = 0x13f;
     F_DUPFD = 0; F_GETFD = 1; FD_CLOEXEC = 1; F_GETFL = 3; F_SETFL = 4; O_RDWR = 2; F_DUPFD_CLOEXEC = 1030; O_NONBLOCK = 0o4000;
     O_CLOEXEC = 0o2_000_000;
     FIONREAD = 0x541b; FIONBIO = 0x5421; SIOCOUTQ = 0x5411;
@@ -143,6 +144,8 @@ beneath! {
     write(fd: i32, from: *const u8, size: Size) -> Signed;
     readv(fd: i32, iov: *const Iovec, count: i32) -> Signed;
     writev(fd: i32, iov: *const Iovec, count: i32) -> Signed;
+    preadv64v2(fd: i32, iov: *const Iovec, count: i32, offset: i64, flags: i32) -> Signed;
+    pwritev64v2(fd: i32, iov: *const Iovec, count: i32, offset: i64, flags: i32) -> Signed;
     pread64(fd: i32, to: *mut u8, size: Size, offset: i64) -> Signed;
     recv(fd: i32, to: *mut u8, size: Size, flags: i32) -> Signed;
     recvfrom(fd: i32, to: *mut u8, size: Size, flags: i32, name: *mut u8, name_len: *mut u32) -> Signed;
@@ -195,7 +198,7 @@ pub mod number {
         SENDFILE = 40; CONNECT = 42; ACCEPT = 43; SENDTO = 44; RECVFROM = 45; SENDMSG = 46; RECVMSG = 47; SHUTDOWN = 48; BIND = 49;
         LISTEN = 50; GETSOCKNAME = 51; GETPEERNAME = 52; SETSOCKOPT = 54; GETSOCKOPT = 55; FCNTL = 72; EPOLL_WAIT = 232;
         EPOLL_CTL = 233; PSELECT6 = 270; PPOLL = 271; SPLICE = 275; EPOLL_PWAIT = 281; ACCEPT4 = 288; EPOLL_CREATE1 = 291;
-        DUP3 = 292; RECVMMSG = 299; SENDMMSG = 307; CLOSE_RANGE = 436; EPOLL_PWAIT2 = 441;
+        DUP3 = 292; RECVMMSG = 299; SENDMMSG = 307; PREADV2 = 327; PWRITEV2 = 328; CLOSE_RANGE = 436; EPOLL_PWAIT2 = 441;
     }
 
     #[cfg(target_arch = "aarch64")]
@@ -204,7 +207,7 @@ pub mod number {
         DUP2 = i64::MIN + 2; SENDFILE = 71; CONNECT = 203; ACCEPT = 202; SENDTO = 206; RECVFROM = 207; SENDMSG = 211; RECVMSG = 212;
         SHUTDOWN = 210; BIND = 200; LISTEN = 201; GETSOCKNAME = 204; GETPEERNAME = 205; SETSOCKOPT = 208; GETSOCKOPT = 209;
         FCNTL = 25; EPOLL_WAIT = i64::MIN + 3; EPOLL_CTL = 21; PSELECT6 = 72; PPOLL = 73; SPLICE = 76; EPOLL_PWAIT = 22; ACCEPT4 = 242;
-        EPOLL_CREATE1 = 20; DUP3 = 24; RECVMMSG = 243; SENDMMSG = 269; CLOSE_RANGE = 436; EPOLL_PWAIT2 = 441;
+        EPOLL_CREATE1 = 20; DUP3 = 24; RECVMMSG = 243; SENDMMSG = 269; PREADV2 = 286; PWRITEV2 = 287; CLOSE_RANGE = 436; EPOLL_PWAIT2 = 441;
     }
 }
 
