@@ -226,6 +226,20 @@ def datagrams(host, ours):
         first = (ctypes.c_size_t(part[0]), ctypes.c_size_t(8)) if name in ("pread", "pwrite") else (part, 1)
         for offset, error in ((0, errno.ESPIPE), (-2, errno.EINVAL)):
             assert getattr(library, name)(s.fileno(), *first, ctypes.c_long(offset), 0) == -1 and ctypes.get_errno() == error, (name, offset)
+    # Options and control data that nobody knows, and one at an address of IPv4 that sends by IPv6.
+    assert s.getsockopt(socket.IPPROTO_IP, 14) == 1500 and refusal(fresh(ours, 0).getsockopt, socket.IPPROTO_IP, 14) == errno.ENOTCONN
+    assert refusal(s.setsockopt, socket.IPPROTO_IP, 60, 1) == refusal(s.getsockopt, socket.IPPROTO_IP, 60) == errno.ENOPROTOOPT
+    for level, kind in ((socket.IPPROTO_IP, 99), (socket.SOL_SOCKET, 99)):
+        assert refusal(s.sendmsg, [b"x"], [(level, kind, bytes(4))]) == errno.EINVAL
+    for ttl in (0, 300):
+        assert refusal(s.setsockopt, socket.IPPROTO_IP, socket.IP_TTL, ttl) == errno.EINVAL
+    v6 = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    v6.settimeout(20)
+    v6.bind(("::ffff:" + ours, 0))
+    assert refusal(v6.sendto, b"x", ("fd10::2", 9200)) == refusal(v6.connect, ("fd10::2", 9200)) == errno.EAFNOSUPPORT
+    assert refusal(v6.setsockopt, socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 300) == errno.EINVAL
+    v6.sendto(b"mapped", ("::ffff:" + host, 9200))
+    assert v6.recv(10) == b"mapped"
     # Where no route leads is told by connect, and to a thread that waits after sendto.
     far = ("192.0.2.1", 9200)
     assert refusal(fresh().connect, far) == errno.ENETUNREACH

@@ -117,7 +117,9 @@ impl Datagrams {
         let from = address(&head.local).map(|from| from.ip());
         // From an address of the stack's alone, and by a route.
         let from = from.filter(|from| net.with(|exos| ours(exos, *from)));
-        if source_for(net, to.ip()).is_none() {
+        let bound = socket.local_addr()?.ip();
+        let is_elsewhere = !bound.is_unspecified() && bound.is_ipv4() != to.is_ipv4();
+        if is_elsewhere || source_for(net, to.ip()).is_none() {
             return fails(libc::ENETUNREACH);
         }
         // What was said of an earlier one does not keep this one back.
@@ -364,7 +366,10 @@ impl Supervisor {
         let both =
             entry.local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !socket.has(options::V6_ONLY);
         if other_family && !both {
-            return fails(libc::ENETUNREACH);
+            return match entry.local.is_ipv4() {
+                true => fails(libc::EAFNOSUPPORT),
+                false => fails(libc::ENETUNREACH),
+            };
         }
         ours.connect(to)?;
         entry.peer = Some(to);

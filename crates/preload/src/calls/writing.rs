@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::memory::Address;
+use crate::memory::options::IPV6;
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
@@ -154,7 +155,8 @@ unsafe fn send_message(found: Found, message: &Message, flags: i32) -> Result<us
             true => None,
             false => found.destination(message.name, message.name_len)?,
         };
-        found.transmit_datagram(parts, flags, to, control::source(message)?)
+        let source = control::source(message, found.socket().has(IPV6))?;
+        found.transmit_datagram(parts, flags, to, source)
     }
 }
 
