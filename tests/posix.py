@@ -103,6 +103,19 @@ def writev(case):
     return errors(libc.writev(case.fd, parts, 2))
 
 
+def at_place(case):
+    """Where it is, preadv2(2) reads."""
+    parts, buffers = vector(3, 4)
+    return errors(libc.preadv2(case.fd, parts, 2, ctypes.c_long(-1), 8))
+
+
+def elsewhere(case):
+    """A socket has no other place."""
+    parts, buffers = vector(3, 4)
+    return " ".join(errors(getattr(libc, name)(case.fd, parts, 2, ctypes.c_long(place), flags))
+                    for name in ("preadv2", "pwritev2") for place, flags in ((0, 0), (-2, 0), (-1, 0x8000)))
+
+
 def writing(name, size, *flags):
     return lambda case: errors(getattr(libc, name)(case.fd, b"w" * size, size, *flags))
 
@@ -255,7 +268,7 @@ CALLS = {
     "connect": connecting(PEER, PORT), "connect2": connecting(PEER, REFUSED), "listen": listen, "bind": bind,
     "names": names, "error": option(SOL, socket.SO_ERROR), "options": options, "setopts": set_options, "fionread": readable, "poll": poll,
     "select": selecting, "epoll": epolling(0), "edge": epolling(1 << 31), "oneshot": epolling(1 << 30), "close": close, "dupclose": dup_and_close,
-    "copy": nonblock_by_copy,
+    "copy": nonblock_by_copy, "place": at_place, "elsewhere": elsewhere,
 }
 
 
@@ -355,10 +368,27 @@ def setting(level, what, value):
     return lambda case: errors(libc.setsockopt(case.fd, level, what, one, 4))
 
 
+def set_many(case):
+    """What is out of an option's range, or no option at all."""
+    asked = ((socket.IP_TTL, 0), (socket.IP_TTL, 300), (socket.IP_TTL, -1), (socket.IP_TTL, 64), (14, 1400), (0, 1), (60, 1))
+    return " ".join(setting(socket.IPPROTO_IP, *one)(case) for one in asked)
+
+
+def send_kinds(case):
+    """With control data of kinds that there are and that there are not."""
+    said = []
+    for level, kind in ((0, 2), (0, 99), (SOL, 99), (SOL, 2), (17, 99), (41, 99), (99, 99)):
+        many = Many(1, 4, 24)
+        many.names[0].raw = address(PEER, PORT)
+        many.control[0].raw = struct.pack("=Qiii4x", 20, level, kind, 9)
+        said.append(errors(libc.sendmsg(case.fd, many.whole, 0)))
+    return " ".join(said)
+
+
 def datagram_options(case):
     asked = {"TYPE": (SOL, socket.SO_TYPE), "PROTOCOL": (SOL, socket.SO_PROTOCOL), "BROADCAST": (SOL, socket.SO_BROADCAST), "RCVBUF": (SOL, socket.SO_RCVBUF),
              "SNDBUF": (SOL, socket.SO_SNDBUF), "PKTINFO": (socket.IPPROTO_IP, 8), "TTL": (socket.IPPROTO_IP, socket.IP_TTL),
-             "V6ONLY": (socket.IPPROTO_IPV6, socket.IPV6_V6ONLY), "NODELAY": (TCP, socket.TCP_NODELAY), "UDP": (17, 1)}
+             "V6ONLY": (socket.IPPROTO_IPV6, socket.IPV6_V6ONLY), "NODELAY": (TCP, socket.TCP_NODELAY), "UDP": (17, 1), "MTU": (socket.IPPROTO_IP, 14), "none": (socket.IPPROTO_IP, 60)}
     return " ".join(f"{name}={option(*what)(case)}" for name, what in asked.items())
 
 
@@ -375,6 +405,7 @@ DATAGRAM_CALLS = {name: CALLS[name] for name in (
     "sendmsg-from": send_message_from, "disconnect": disconnect, "pktinfo": setting(socket.IPPROTO_IP, 8, 1),
     "rcvbuf": setting(SOL, socket.SO_RCVBUF, 5000), "sndbuf": setting(SOL, socket.SO_SNDBUF, 100), "v6only": setting(socket.IPPROTO_IPV6, 26, 1),
     "cork": setting(17, 1, 0), "nodelay": setting(TCP, socket.TCP_NODELAY, 1), "dgram-options": datagram_options,
+    "dgram-setopts": set_many, "sendmsg-kinds": send_kinds, "place": at_place, "elsewhere": elsewhere,
 }
 
 

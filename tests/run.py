@@ -2,6 +2,7 @@
 """What tests/run.sh has a program of its own for: sockets beside threads, forks, poll and epoll; a server that forks."""
 import asyncio
 import ctypes
+import errno
 import os
 import select
 import signal
@@ -96,6 +97,14 @@ def echo():
     while True:
         data, peer = s.recvfrom(70000)
         s.sendto(data, peer[:2])
+
+
+def refusal(call, *arguments):
+    """The number of the error that a call gives."""
+    try:
+        raise AssertionError(call(*arguments))
+    except OSError as error:
+        return error.errno
 
 
 def datagrams(host, ours):
@@ -200,6 +209,46 @@ def datagrams(host, ours):
     assert select.select([], [s], [], 20)[1] == [s]
     assert s.sendto(bytes(65507), (host, 7999)) == 65507
     asyncio.run(asynchronous(to))
+    # At the place where it is (-1), reading and writing are a socket's; it has no other.
+    s = fresh(ours, 0)
+    s.setblocking(False)
+    at_once, buffer = 8, bytearray(4)
+    assert refusal(os.preadv, s.fileno(), [buffer], -1) == errno.EAGAIN
+    s.connect(to)
+    assert os.pwritev(s.fileno(), [b"pla", b"ce"], -1) == 5
+    assert select.select([s], [], [], 20)[0] and os.preadv(s.fileno(), [buffer], -1, at_once) == 4 and buffer == b"plac"
+    s.setblocking(True)
+    assert refusal(os.preadv, s.fileno(), [buffer], -1, at_once) == errno.EAGAIN
+    library = ctypes.CDLL(None, use_errno=True)
+    room = ctypes.create_string_buffer(8)
+    part = (ctypes.c_size_t * 2)(ctypes.addressof(room), 8)
+    for name in ("pread", "pwrite", "preadv", "pwritev", "preadv2", "pwritev2"):
+        first = (ctypes.c_size_t(part[0]), ctypes.c_size_t(8)) if name in ("pread", "pwrite") else (part, 1)
+        for offset, error in ((0, errno.ESPIPE), (-2, errno.EINVAL)):
+            assert getattr(library, name)(s.fileno(), *first, ctypes.c_long(offset), 0) == -1 and ctypes.get_errno() == error, (name, offset)
+    # Options and control data that nobody knows, and one at an address of IPv4 that sends by IPv6.
+    assert s.getsockopt(socket.IPPROTO_IP, 14) == 1500 and refusal(fresh(ours, 0).getsockopt, socket.IPPROTO_IP, 14) == errno.ENOTCONN
+    assert refusal(s.setsockopt, socket.IPPROTO_IP, 60, 1) == refusal(s.getsockopt, socket.IPPROTO_IP, 60) == errno.ENOPROTOOPT
+    for level, kind in ((socket.IPPROTO_IP, 99), (socket.SOL_SOCKET, 99)):
+        assert refusal(s.sendmsg, [b"x"], [(level, kind, bytes(4))]) == errno.EINVAL
+    for ttl in (0, 300):
+        assert refusal(s.setsockopt, socket.IPPROTO_IP, socket.IP_TTL, ttl) == errno.EINVAL
+    v6 = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    v6.settimeout(20)
+    v6.bind(("::ffff:" + ours, 0))
+    assert refusal(v6.sendto, b"x", ("fd10::2", 9200)) == refusal(v6.connect, ("fd10::2", 9200)) == errno.EAFNOSUPPORT
+    assert refusal(v6.setsockopt, socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 300) == errno.EINVAL
+    v6.sendto(b"mapped", ("::ffff:" + host, 9200))
+    assert v6.recv(10) == b"mapped"
+    # Where no route leads is told by connect, and to a thread that waits after sendto.
+    far = ("192.0.2.1", 9200)
+    assert refusal(fresh().connect, far) == errno.ENETUNREACH
+    s = fresh()
+    s.settimeout(None)
+    s.sendto(b"first", to)
+    assert s.recv(10) == b"first"
+    threading.Timer(0.1, lambda: s.sendto(b"x", far)).start()
+    assert refusal(s.recv, 1) == errno.ENETUNREACH
     # One thread waits while another shuts.
     s = fresh()
     s.settimeout(None)
@@ -297,7 +346,7 @@ def numbered(host, port):
         result = library.syscall(ctypes.c_long(number), *words)
         return result if result != -1 else -ctypes.get_errno()
 
-    read, write, close, dup, dup2, mmap, sendto, recvfrom, close_range = 0, 1, 3, 32, 33, 9, 44, 45, 436
+    read, write, close, dup, dup2, mmap, sendto, recvfrom, preadv2, pwritev2, close_range = 0, 1, 3, 32, 33, 9, 44, 45, 327, 328, 436
     bad, request, room = -9, b"GET /small HTTP/1.0\r\n\r\n", ctypes.create_string_buffer(4096)
 
     def answer(number, fd, *more):
@@ -330,6 +379,14 @@ def numbered(host, port):
     s = socket.create_connection((host, int(port))).detach()
     assert call(sendto, s, request, len(request), 0, 0, 0) == len(request)
     answer(recvfrom, s, 0, 0, 0)
+    s2 = socket.create_connection((host, int(port))).detach()
+    asked = ctypes.create_string_buffer(request)
+    part = (ctypes.c_size_t * 2)(ctypes.addressof(asked), len(request))
+    assert call(pwritev2, s2, part, 1, -1, 0, 0) == len(request)
+    part[0], part[1] = ctypes.addressof(room), 4096
+    assert call(preadv2, s2, part, 1, -1, 0, 0) > 0 and room.raw.startswith(b"HTTP/1.")
+    assert call(preadv2, s2, part, 1, 0, 0, 0) == -29, "ESPIPE"
+    assert call(close, s2) == 0
     assert call(close, s) == 0 and os.pread(file, 100, 0)[:5] == b"first"
 
 

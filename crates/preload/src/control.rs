@@ -37,12 +37,17 @@ pub unsafe fn pieces(message: &Message) -> Vec<(i32, i32, *const u8, usize)> {
     pieces
 }
 
-/// From which address a message is to be sent (`IP_PKTINFO`, `IPV6_PKTINFO`); of no length where it does not say.
+/// From which address a message of a socket of IPv6, or of IPv4, is to be sent (`IP_PKTINFO`, `IPV6_PKTINFO`); of no length where it
+/// does not say.
+///
+/// # Errors
+///
+/// A piece is of a kind that the kernel's sockets do not know.
 ///
 /// # Safety
 ///
 /// The message can be read.
-pub unsafe fn source(message: &Message) -> Result<Address, i32> {
+pub unsafe fn source(message: &Message, is_v6: bool) -> Result<Address, i32> {
     let mut source = Address::default();
     // SAFETY: the caller's promise.
     for (level, kind, at, len) in unsafe { pieces(message) } {
@@ -50,8 +55,21 @@ pub unsafe fn source(message: &Message) -> Result<Address, i32> {
             (IPPROTO_IP, IP_PKTINFO) if len >= 12 => (AF_INET, 4, 4, 4),
             (IPPROTO_IPV6, IPV6_PKTINFO) if len >= 20 => (AF_INET6, 0, 16, 8),
             (IPPROTO_IP, IP_PKTINFO) | (IPPROTO_IPV6, IPV6_PKTINFO) => return Err(EINVAL),
-            // One call, several datagrams.
-            (IPPROTO_UDP, UDP_SEGMENT) => return Err(EINVAL),
+            // Taken, and nothing is changed by them.
+            (IPPROTO_IP, IP_TTL | IP_TOS | IP_PROTOCOL)
+            | (
+                IPPROTO_IPV6,
+                IPV6_HOPLIMIT | IPV6_2292HOPLIMIT | IPV6_TCLASS | IPV6_FLOWINFO | IPV6_DONTFRAG,
+            )
+            | (
+                SOL_SOCKET,
+                SCM_RIGHTS | SCM_CREDENTIALS | SO_PRIORITY | SO_MARK | SO_TIMESTAMPING | SO_TXTIME
+                | SO_TIMESTAMPING_NEW,
+            ) => continue,
+            // One call, several datagrams (UDP_SEGMENT), and what nobody knows.
+            (IPPROTO_UDP | SOL_SOCKET, _) => return Err(EINVAL),
+            (IPPROTO_IP, _) if !is_v6 => return Err(EINVAL),
+            (IPPROTO_IPV6, _) if is_v6 => return Err(EINVAL),
             _ => continue,
         };
         let mut bytes = [0; 28];

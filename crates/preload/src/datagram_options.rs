@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::ask::ask;
+use crate::memory::Ask;
 use crate::memory::options::{BROADCAST, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
-use crate::memory::state::HAS_PORT;
+use crate::memory::state::{HAS_PORT, STANDS};
 use crate::process::Found;
 use crate::system::*;
 
@@ -16,8 +18,6 @@ const HOPS: i32 = 64;
 impl Found {
     /// The value of an option that these sockets have for themselves; `None` for the others.
     pub fn datagram_option(self, option: (i32, i32)) -> Option<Result<i32, i32>> {
-        const IP_TTL: i32 = 2;
-        const IPV6_UNICAST_HOPS: i32 = 16;
         let socket = self.socket();
         let buffer = |size: &AtomicU32| match size.load(Ordering::Relaxed) {
             0 => BUFFER as i32,
@@ -29,7 +29,11 @@ impl Found {
         if let Some(bit) = bit_of(option) {
             return Some(Ok(i32::from(socket.has(bit))));
         }
+        if !is_known(option) {
+            return Some(Err(ENOPROTOOPT));
+        }
         Some(Ok(match option {
+            (IPPROTO_IP, IP_MTU) | (IPPROTO_IPV6, IPV6_MTU) => return Some(self.mtu()),
             (SOL_SOCKET, SO_TYPE) => SOCK_DGRAM,
             (SOL_SOCKET, SO_PROTOCOL) => IPPROTO_UDP,
             (SOL_SOCKET, SO_ACCEPTCONN) => 0,
@@ -40,6 +44,17 @@ impl Found {
             (IPPROTO_TCP, _) => return Some(Err(EOPNOTSUPP)),
             _ => return None,
         }))
+    }
+
+    /// How long packets to its peer can be.
+    fn mtu(self) -> Result<i32, i32> {
+        if !self.socket().is(STANDS) {
+            return Err(ENOTCONN);
+        }
+        match ask(self.number as i32, Ask::Mtu, 0) {
+            error @ ..0 => Err(-error),
+            mtu => Ok(mtu),
+        }
     }
 
     /// Sets one; `None` for the others.
@@ -68,7 +83,20 @@ impl Found {
             }
             return Some(number().map(|value| socket.set_option(bit, value != 0)));
         }
+        if !is_known(option) || option == (IPPROTO_IP, IP_MTU) {
+            return Some(Err(ENOPROTOOPT));
+        }
         Some(match option {
+            (IPPROTO_IP, IP_TTL) => match (number(), value.first()) {
+                (Ok(-1 | 1..=255), _) => Ok(()),
+                // Of fewer bytes the first is it.
+                (Err(_), Some(1..)) => Ok(()),
+                _ => Err(EINVAL),
+            },
+            (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => match number() {
+                Ok(-1..=255) => Ok(()),
+                _ => Err(EINVAL),
+            },
             (SOL_SOCKET, SO_SNDBUF) => set(&socket.send_buffer, LEAST[0], BUFFER),
             (SOL_SOCKET, SO_RCVBUF) => set(&socket.receive_buffer, LEAST[1], BUFFER),
             (SOL_SOCKET, SO_SNDBUFFORCE) => set(&socket.send_buffer, LEAST[0], unlimited),
@@ -81,6 +109,15 @@ impl Found {
             (IPPROTO_UDP | IPPROTO_TCP, _) => Err(ENOPROTOOPT),
             _ => return None,
         })
+    }
+}
+
+/// Whether the kernel has an option of this name (linux/in.h, linux/in6.h).
+fn is_known((level, name): (i32, i32)) -> bool {
+    match level {
+        IPPROTO_IP => matches!(name, 1..=8 | 10..=26 | 32..=52),
+        IPPROTO_IPV6 => matches!(name, 1..=11 | 16..=36 | 42..=62 | 66..=70 | 72..=78),
+        _ => true,
     }
 }
 

@@ -221,6 +221,10 @@ impl Found {
         if has_none || !is_other_host(to) {
             return Err(ENETUNREACH);
         }
+        // One that is at an address of IPv4 has no other.
+        if !is_ipv4(to) && is_ipv4(socket.local.get()) && is_other_host(socket.local.get()) {
+            return Err(EAFNOSUPPORT);
+        }
         match is_broadcast(to) && !socket.has(options::BROADCAST) {
             true => Err(EACCES),
             false => Ok(()),

@@ -52,12 +52,12 @@ impl Found {
     /// # Safety
     ///
     /// They can be written.
-    pub unsafe fn read(self, into: &[Iovec]) -> Result<usize, i32> {
+    pub unsafe fn read(self, into: &[Iovec], flags: i32) -> Result<usize, i32> {
         if into.iter().all(|part| part.len == 0) {
             return Ok(0);
         }
         // SAFETY: the caller's promise.
-        unsafe { self.receive(into, 0) }
+        unsafe { self.receive(into, flags) }
     }
 
     /// Reads into these stretches of memory (recvmsg(2)).

@@ -80,6 +80,10 @@ impl Supervisor {
                 self.share_datagrams((call, part), descriptor, family)?;
             }
             Some(Ask::Port) => self.bind_for_use(fd as u32)?,
+            Some(Ask::Mtu) => {
+                let mtu = self.net.with(|exos| exos.stack.config().mtu);
+                return Ok(Answer::Value(mtu as i64));
+            }
             None => return fails(libc::ENOPROTOOPT),
         }
         Ok(Answer::Value(0))

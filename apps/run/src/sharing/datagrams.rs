@@ -37,6 +37,8 @@ pub(crate) struct Datagrams {
 pub(crate) struct Sent {
     /// The program is to hear of room.
     pub is_news: bool,
+    /// It is to hear of an error.
+    pub has_failed: bool,
     /// The link has no room for what is left, or others are to have their turn.
     pub has_more: bool,
 }
@@ -81,7 +83,7 @@ impl Datagrams {
     /// Sends what the program has written.
     pub fn drain(&mut self, net: &Net, memory: &Shared, number: u32) -> Sent {
         let (ring, socket) = (memory.outward(number), memory.socket(number));
-        let mut has_more = false;
+        let (mut has_more, mut has_failed) = (false, false);
         for sent in 0.. {
             let Some(head) = ring.next_datagram() else {
                 break;
@@ -95,10 +97,15 @@ impl Datagrams {
             };
             if let Err(error) = self.send(net, &head, payload) {
                 socket.error.store(errno(&error) as u32, Ordering::Release);
+                has_failed = true;
             }
         }
         let is_news = ring.free() >= DATAGRAM_ROOM && socket.clear(state::WANTS_ROOM);
-        Sent { is_news, has_more }
+        Sent {
+            is_news,
+            has_failed,
+            has_more,
+        }
     }
 
     /// Sends one, of whose head nothing is sure.
@@ -110,7 +117,9 @@ impl Datagrams {
         let from = address(&head.local).map(|from| from.ip());
         // From an address of the stack's alone, and by a route.
         let from = from.filter(|from| net.with(|exos| ours(exos, *from)));
-        if source_for(net, to.ip()).is_none() {
+        let bound = socket.local_addr()?.ip();
+        let is_elsewhere = !bound.is_unspecified() && bound.is_ipv4() != to.is_ipv4();
+        if is_elsewhere || source_for(net, to.ip()).is_none() {
             return fails(libc::ENETUNREACH);
         }
         // What was said of an earlier one does not keep this one back.
@@ -148,11 +157,14 @@ pub(crate) fn has_room(net: &Net, len: usize) -> bool {
     net.with(has) || (net.flush().is_ok() && net.with(has))
 }
 
-/// From which address packets to another host go.
+/// From which address packets to another host go, where there is a route.
 fn source_for(net: &Net, to: IpAddr) -> Option<IpAddr> {
     let is_this_host = to.is_loopback() || to.is_unspecified();
-    let source = net.with(|exos| exos.stack.source_for(to));
-    source.filter(|_| !is_this_host)
+    let source = |exos: &mut Exos| {
+        let (_, routes) = exos.stack.routes();
+        routes.next_hop(to).and_then(|_| routes.source_for(to))
+    };
+    net.with(source).filter(|_| !is_this_host)
 }
 
 /// All addresses of a family.
@@ -354,7 +366,10 @@ impl Supervisor {
         let both =
             entry.local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !socket.has(options::V6_ONLY);
         if other_family && !both {
-            return fails(libc::ENETUNREACH);
+            return match entry.local.is_ipv4() {
+                true => fails(libc::EAFNOSUPPORT),
+                false => fails(libc::ENETUNREACH),
+            };
         }
         ours.connect(to)?;
         entry.peer = Some(to);
@@ -373,7 +388,7 @@ impl Supervisor {
         self.bind_datagrams(number, None)
     }
 
-    /// From which address packets to another host go.
+    /// From which address packets to another host go, where there is a route.
     pub fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
         source_for(&self.net, to)
     }

@@ -280,7 +280,7 @@ impl Supervisor {
                 } else if is_closed {
                     return self.close_shared(number);
                 }
-                let ends = socket.is(state::NO_READS | state::NO_WRITES);
+                let ends = socket.is(state::NO_READS | state::NO_WRITES) || sent.has_failed;
                 sharing.tell_of(number, [reading || ends, sent.is_news || ends]);
             }
             _ if socket.is_closed() => self.close_shared(number),

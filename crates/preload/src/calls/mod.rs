@@ -50,6 +50,23 @@ unsafe fn parts<'a>(iov: *const Iovec, count: usize) -> Result<&'a [Iovec], i32>
     }
 }
 
+/// What a socket makes of the place and the flags of preadv2(2): one that reads and writes where it is, with these flags of recv(2).
+fn flags_at(offset: i64, flags: i32) -> Result<i32, i32> {
+    match offset {
+        -1 => {}
+        0.. => return Err(ESPIPE),
+        _ => return Err(EINVAL),
+    }
+    if flags & !RWF_OF_SOCKETS != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if flags & RWF_APPEND != 0 && flags & RWF_NOAPPEND != 0 {
+        return Err(EINVAL);
+    }
+    let has = |bit, flag| if flags & bit != 0 { flag } else { 0 };
+    Ok(has(RWF_NOWAIT, MSG_DONTWAIT) | has(RWF_NOSIGNAL, MSG_NOSIGNAL))
+}
+
 fn one(base: *mut u8, len: usize) -> [Iovec; 1] {
     [Iovec { base, len }]
 }

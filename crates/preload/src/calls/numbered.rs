@@ -2,7 +2,7 @@
 //! to a descriptor is to be known however it is done. libuv closes them so.
 
 use super::descriptors::{close, close_range, dup, dup2, dup3, fcntl64, fstat64, ioctl};
-use super::reading::{read, readv, recvfrom, recvmmsg, recvmsg};
+use super::reading::{preadv64v2, read, readv, recvfrom, recvmmsg, recvmsg};
 use super::sockets::{
     accept, accept4, bind, connect, getpeername, getsockname, getsockopt, listen, setsockopt,
     shutdown,
@@ -10,7 +10,7 @@ use super::sockets::{
 use super::waiting::{
     epoll_create1, epoll_ctl, epoll_pwait, epoll_pwait2, epoll_wait, poll, ppoll, pselect, select,
 };
-use super::writing::{sendfile64, sendmmsg, sendmsg, sendto, splice, write, writev};
+use super::writing::{pwritev64v2, sendfile64, sendmmsg, sendmsg, sendto, splice, write, writev};
 use super::*;
 use crate::system::number as n;
 
@@ -50,6 +50,8 @@ unsafe fn known(number: i64, [a, b, c, d, e, f]: [usize; 6]) -> Option<i64> {
             n::WRITE => write(fd, at(b), c) as i64,
             n::READV => readv(fd, at(b), c as i32) as i64,
             n::WRITEV => writev(fd, at(b), c as i32) as i64,
+            n::PREADV2 => preadv64v2(fd, at(b), c as i32, d as i64, f as i32) as i64,
+            n::PWRITEV2 => pwritev64v2(fd, at(b), c as i32, d as i64, f as i32) as i64,
             n::RECVFROM => recvfrom(fd, at(b), c, d as i32, at(e), at(f)) as i64,
             n::SENDTO => sendto(fd, at(b), c, d as i32, at(e), f as u32) as i64,
             n::RECVMSG => recvmsg(fd, at(b), c as i32) as i64,

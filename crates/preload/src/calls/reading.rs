@@ -8,7 +8,9 @@ use super::*;
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn read(fd: i32, to: *mut u8, size: Size) -> Signed {
     // SAFETY: of this and of all calls below: the program's promise.
-    unsafe { on_shared!(fd, found => found.read(&one(to, size)), else system::read(fd, to, size)) }
+    unsafe {
+        on_shared!(fd, found => found.read(&one(to, size), 0), else system::read(fd, to, size))
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -23,10 +25,41 @@ pub(super) unsafe extern "C" fn readv(fd: i32, iov: *const Iovec, count: i32) ->
     unsafe {
         on_shared!(
             fd,
-            found => parts(iov, count as usize).and_then(|parts| found.read(parts)),
+            found => parts(iov, count as usize).and_then(|parts| found.read(parts, 0)),
             else system::readv(fd, iov, count)
         )
     }
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn preadv64v2(
+    fd: i32,
+    iov: *const Iovec,
+    count: i32,
+    offset: i64,
+    flags: i32,
+) -> Signed {
+    // SAFETY: as above.
+    unsafe {
+        on_shared!(
+            fd,
+            found => flags_at(offset, flags)
+                .and_then(|flags| found.read(parts(iov, count as usize)?, flags)),
+            else system::preadv64v2(fd, iov, count, offset, flags)
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn preadv2(
+    fd: i32,
+    iov: *const Iovec,
+    count: i32,
+    offset: i64,
+    flags: i32,
+) -> Signed {
+    // SAFETY: as above.
+    unsafe { preadv64v2(fd, iov, count, offset, flags) }
 }
 
 #[unsafe(no_mangle)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::memory::Address;
+use crate::memory::options::IPV6;
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn write(fd: i32, from: *const u8, size: Size) -> Signed {
@@ -21,16 +22,58 @@ pub(super) unsafe extern "C" fn writev(fd: i32, iov: *const Iovec, count: i32) -
     unsafe {
         on_shared!(
             fd,
-            found => parts(iov, count as usize).and_then(|parts| {
-                // Of nothing at all, the kernel makes no call.
-                match found.is_datagrams() && parts.iter().all(|part| part.len == 0) {
-                    true => Ok(0),
-                    false => found.transmit(parts, 0),
-                }
-            }),
+            found => write_parts(found, iov, count, 0),
             else system::writev(fd, iov, count)
         )
     }
+}
+
+unsafe fn write_parts(
+    found: Found,
+    iov: *const Iovec,
+    count: i32,
+    flags: i32,
+) -> Result<usize, i32> {
+    // SAFETY: as above.
+    unsafe {
+        let parts = parts(iov, count as usize)?;
+        // Of nothing at all, the kernel makes no call.
+        match found.is_datagrams() && parts.iter().all(|part| part.len == 0) {
+            true => Ok(0),
+            false => found.transmit(parts, flags),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn pwritev64v2(
+    fd: i32,
+    iov: *const Iovec,
+    count: i32,
+    offset: i64,
+    flags: i32,
+) -> Signed {
+    // SAFETY: as above.
+    unsafe {
+        on_shared!(
+            fd,
+            found => flags_at(offset, flags)
+                .and_then(|flags| write_parts(found, iov, count, flags)),
+            else system::pwritev64v2(fd, iov, count, offset, flags)
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pwritev2(
+    fd: i32,
+    iov: *const Iovec,
+    count: i32,
+    offset: i64,
+    flags: i32,
+) -> Signed {
+    // SAFETY: as above.
+    unsafe { pwritev64v2(fd, iov, count, offset, flags) }
 }
 
 #[unsafe(no_mangle)]
@@ -112,7 +155,8 @@ unsafe fn send_message(found: Found, message: &Message, flags: i32) -> Result<us
             true => None,
             false => found.destination(message.name, message.name_len)?,
         };
-        found.transmit_datagram(parts, flags, to, control::source(message)?)
+        let source = control::source(message, found.socket().has(IPV6))?;
+        found.transmit_datagram(parts, flags, to, source)
     }
 }
 
