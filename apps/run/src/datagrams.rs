@@ -1,7 +1,7 @@
 //! Datagrams between a Unix socket, whose other end the program has, and a socket of the stack's.
 //!
 //! Of a connection of messages (`SOCK_SEQPACKET`) each is a datagram, and its end is told; but who sent one is not. So it serves
-//! programs whose socket has a peer. Of one that has none, what the program sends goes to whoever was heard last.
+//! programs whose socket has a peer. Of one that has none, what the program sends goes to the one that was heard last.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};

@@ -51,7 +51,7 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    /// So many, each at its beginning.
+    /// This many rounds under way at once, each at its beginning.
     pub fn new(rounds: Vec<Round>, at_once: u32) -> Self {
         assert!(rounds.iter().all(Round::is_possible));
         let mut all = Self {

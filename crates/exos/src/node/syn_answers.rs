@@ -30,7 +30,7 @@ impl SynAnswers {
         Self { listener, unproven }
     }
 
-    /// It is watched from now on whether they arrive. So many SYN cookies have been accepted until now.
+    /// It is watched from now on whether they arrive. This number of SYN cookies was accepted until now.
     pub(crate) fn watch(&mut self, now: Instant, accepted: u64) {
         self.unproven = Some(Unproven {
             accepted_before: accepted,

@@ -1,6 +1,6 @@
 //! A program's sockets for others to look at: the memory by which they ask, and the form of a socket in it.
 //!
-//! Each stack has some ([`exos_host::user_memory`]). Whoever may look into the process writes a request, which is a number that is not
+//! Each stack has some ([`exos_host::user_memory`]). A program that may look into the process writes a request, a number that is not
 //! the one before, and the place to go on from; the program, which looks once a turn and sleeps for a second at most, writes the
 //! sockets behind that place, as many as fit, and the place where it stopped.
 //!
