@@ -29,7 +29,7 @@ fn both_clients_measure_beside_the_limit_of_the_link() {
     ];
     let Some(report) = measured(
         "d",
-        "200ms",
+        "500ms",
         &[&arguments[..], &["--sizes", "100,10K"]].concat(),
     ) else {
         return;
@@ -102,7 +102,7 @@ fn nginx_by_exos_run_is_measured_beside_nginx() {
 fn each_specialisation_is_measured() {
     let arguments = ["--servers", "exos,sockets", "--groups", "specialisations"];
     let cell = ["--only", "plain/new/10K"];
-    let Some(report) = measured("s", "200ms", &[&arguments[..], &cell].concat()) else {
+    let Some(report) = measured("s", "500ms", &[&arguments[..], &cell].concat()) else {
         return;
     };
     let [case] = &report.specialisations[..] else {
@@ -135,7 +135,7 @@ fn latency_and_slow_readers_are_measured() {
         "--readers",
         "64",
     ];
-    let Some(report) = measured("l", "500ms", &arguments) else {
+    let Some(report) = measured("l", "1", &arguments) else {
         return;
     };
     assert_eq!(report.latency.len(), 2);
@@ -171,7 +171,7 @@ fn latency_and_slow_readers_are_measured() {
 #[test]
 fn two_cores_are_measured_against_one() {
     let arguments = ["--servers", "exos", "--groups", "cores"];
-    let Some(report) = measured("c", "500ms", &arguments) else {
+    let Some(report) = measured("c", "1", &arguments) else {
         return;
     };
     assert_eq!(report.cores.len(), 4, "two clients, new and persistent");

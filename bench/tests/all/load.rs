@@ -15,7 +15,7 @@ fn every_generator_is_measured() {
     let Some(session) = Session::begin("bl", &["nginx", "wrk"]) else {
         return;
     };
-    let args: LoadArgs = session.args(&["--quick", "--sizes", "1K", "--duration", "300ms"]);
+    let args: LoadArgs = session.args(&["--quick", "--sizes", "1K"]);
     let report = measure(&args).expect("all is there");
     session.assert_nothing_is_left();
 
@@ -83,7 +83,7 @@ fn every_forwarder_is_measured() {
         return;
     };
     let contenders = "--contenders=nobody,exos,exos-kernel,exos-xokd,exos-splice,haproxy,nginx";
-    let args: ForwardArgs = session.args(&["--quick", "--duration", "300ms", contenders]);
+    let args: ForwardArgs = session.args(&["--quick", contenders]);
     let measured = || forward::measure(&args).expect("all is there");
     let is_empty = |report: &forward::Report| {
         let mut results = report.cases.iter().flat_map(|case| &case.results);

@@ -42,7 +42,7 @@ fn every_group_measures_something_and_leaves_nothing() {
         "persistent/exos/64",
     ];
     let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
-    let how = ["--quick", "--duration", "200ms"];
+    let how = ["--quick", "--duration", "500ms"];
     let args: SharingArgs = session.args(&[&only[..], &how].concat());
     let report = measure(&args).expect("all is there");
     let figure = |name: &str| {

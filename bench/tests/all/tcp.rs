@@ -27,7 +27,7 @@ fn the_helpers_measure_linux_and_plain_frames() {
         "--runs",
         "1",
         "--duration",
-        "300ms",
+        "1",
         "--quick",
     ]);
     let report = measure(&args).expect("all is there");
