@@ -103,8 +103,18 @@ def sink(address, port, length):
 
 
 def exchange(address, port, path):
+    """Sends all, and finishes when all has come: with its peer's end one that listens ends, whatever it has left to send."""
     data = open(path, "rb").read()
-    assert exchange_bytes(connect(address, port), data) == data
+    with connect(address, port) as s:
+        sender = threading.Thread(target=s.sendall, args=(data,))
+        sender.start()
+        parts, left = [], len(data)
+        while left and (part := s.recv(min(left, 1 << 16))):
+            parts.append(part)
+            left -= len(part)
+        sender.join()
+        s.shutdown(socket.SHUT_WR)
+        assert b"".join(parts) == data and s.recv(1) == b""
 
 
 def listen(port):
