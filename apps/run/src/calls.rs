@@ -1,28 +1,23 @@
-//! What each intercepted call does. Those that ask of options, and set them, are in `options`.
+//! All sockets of the programs, and what each intercepted call does: which way a socket goes is decided where it listens or connects.
 
-mod options;
-
-use std::collections::VecDeque;
-use std::hash::BuildHasher as _;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use exos::inet::limits::EPHEMERAL_FIRST;
 use exos::inet::tcp::Keepalive;
 use exos::net::{TcpListener, TcpStream};
-use exos::{ListenOptions, Options};
-use exos_host::intercept::{self, Call};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, sockopt};
-
+use exos::{ListenOptions, Options, net};
+use exos_host::intercept::Call;
 use exos_preload::memory::ASK_LEVEL;
+use rustix::net::{AddressFamily, sockopt};
 
-use crate::limits::PIECE;
-use crate::sharing;
-use crate::sockets::{Connecting, Kind, Listening, Socket, pair};
-use crate::supervise::Supervisor;
-use crate::target::{Descriptor, copy_timeouts, inode, read_address, write_address};
+use crate::answer::{Answer, fails};
+use crate::context::Context;
+use crate::counters::SocketCounters;
+use crate::ports::Ports;
+use crate::sharing::{SHARED, SharedSockets, Sharing};
+use crate::target::{Descriptor, read_address, write_address};
+use crate::unix::{Listener, UnixSockets};
 
 /// The calls that are told to us.
 pub(crate) const TOLD: [libc::c_long; 9] = [
@@ -43,117 +38,142 @@ pub(crate) const BECOMING: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_exec
 /// Calls that the program finds missing: what it asks of an io_uring passes by us. Programs fall back to the others.
 pub(crate) const REFUSED: [libc::c_long; 1] = [libc::SYS_io_uring_setup];
 
-/// What becomes of a call.
-pub(crate) enum Answer {
-    /// The kernel does it.
-    Pass,
-    /// Its result.
-    Value(i64),
-    /// It waits.
-    Later,
+/// All sockets of the programs.
+pub(crate) struct Sockets {
+    /// Those that go by a Unix socket.
+    unix: UnixSockets,
+    /// Those that are shared with programs, where any may be.
+    sharing: Option<Sharing>,
+    /// Those that are the kernel's still.
+    ports: Ports,
 }
 
-/// An error of the kernel's, by its number.
-pub(crate) fn fails<T>(number: i32) -> io::Result<T> {
-    Err(io::Error::from_raw_os_error(number))
-}
-
-/// The number of an error (errno(3)).
-pub(crate) fn number(error: &io::Error) -> i32 {
-    if let Some(number) = error.raw_os_error() {
-        return number;
+impl Sockets {
+    pub fn new(sharing: Option<Sharing>) -> Self {
+        Self {
+            unix: UnixSockets::default(),
+            sharing,
+            ports: Ports::default(),
+        }
     }
-    match error.kind() {
-        ErrorKind::PermissionDenied => libc::EACCES,
-        ErrorKind::ConnectionRefused => libc::ECONNREFUSED,
-        ErrorKind::ConnectionReset => libc::ECONNRESET,
-        ErrorKind::ConnectionAborted => libc::ECONNABORTED,
-        ErrorKind::HostUnreachable => libc::EHOSTUNREACH,
-        ErrorKind::NetworkUnreachable => libc::ENETUNREACH,
-        ErrorKind::NotConnected => libc::ENOTCONN,
-        ErrorKind::AddrInUse => libc::EADDRINUSE,
-        ErrorKind::AddrNotAvailable => libc::EADDRNOTAVAIL,
-        ErrorKind::BrokenPipe => libc::EPIPE,
-        ErrorKind::TimedOut => libc::ETIMEDOUT,
-        ErrorKind::InvalidInput => libc::EINVAL,
-        ErrorKind::OutOfMemory => libc::ENOBUFS,
-        ErrorKind::Interrupted => libc::EINTR,
-        _ => libc::EIO,
-    }
-}
 
-impl Supervisor {
-    pub fn answer(&mut self, call: &Call) -> io::Result<Answer> {
+    pub fn are_none(&self) -> bool {
+        self.unix.is_empty() && self.sharing.as_ref().is_none_or(Sharing::is_empty)
+    }
+
+    /// What was counted: of shared sockets, and of those that go by a Unix socket.
+    pub fn counters(&self) -> (SocketCounters, SocketCounters) {
+        let shared = self.sharing.as_ref().map(Sharing::counters);
+        (shared.unwrap_or_default(), self.unix.counters())
+    }
+
+    /// Looks at what programs have done to shared sockets.
+    pub fn look_at_shared(&mut self, cx: &Context) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.look(cx);
+        }
+    }
+
+    /// Tells programs of what there is, and says how long to wait.
+    pub fn before_waiting(
+        &mut self,
+        cx: &Context,
+        left: Option<Duration>,
+    ) -> io::Result<Option<Duration>> {
+        match &mut self.sharing {
+            Some(sharing) => sharing.before_waiting(cx, left),
+            None => Ok(left),
+        }
+    }
+
+    pub fn after_waiting(&mut self, has_events: bool) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.after_waiting(has_events);
+        }
+    }
+
+    /// An event of a socket's, or of what sharing needs.
+    pub fn handle(&mut self, cx: &Context, token: usize) -> io::Result<()> {
+        match &mut self.sharing {
+            Some(sharing) if token >= SHARED => sharing.handle(cx, token)?,
+            _ => self.unix.handle(cx, token),
+        }
+        Ok(())
+    }
+
+    /// Goes on with all that go by a Unix socket.
+    pub fn go_on_with_all(&mut self, cx: &Context) {
+        self.unix.turn_all(cx);
+    }
+
+    pub fn answer(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
         match call.number {
-            libc::SYS_execve | libc::SYS_execveat => self.becomes_another(call),
-            libc::SYS_setsockopt if call.args[1] as i32 == ASK_LEVEL => self.asked(call),
-            libc::SYS_bind => self.bind(call),
-            libc::SYS_listen => self.listen(call),
-            libc::SYS_connect => self.connect(call),
-            libc::SYS_accept | libc::SYS_accept4 => self.accept(call),
-            libc::SYS_getsockname => self.name(call, false),
-            libc::SYS_getpeername => self.name(call, true),
-            libc::SYS_getsockopt => self.get_option(call),
-            libc::SYS_setsockopt => self.set_option(call),
+            libc::SYS_execve | libc::SYS_execveat => match &mut self.sharing {
+                Some(sharing) => sharing.becomes_another(cx, &mut self.unix, call),
+                None => Ok(Answer::Pass),
+            },
+            libc::SYS_setsockopt if call.args[1] as i32 == ASK_LEVEL => match &mut self.sharing {
+                Some(sharing) => sharing.asked(cx, &mut self.unix, call),
+                None => fails(libc::ENOPROTOOPT),
+            },
+            libc::SYS_bind => self.bind(cx, call),
+            libc::SYS_listen => self.listen(cx, call),
+            libc::SYS_connect => self.connect(cx, call),
+            libc::SYS_accept | libc::SYS_accept4 => self.unix.accept(cx, call),
+            libc::SYS_getsockname => self.name(cx, call, false),
+            libc::SYS_getpeername => self.name(cx, call, true),
+            libc::SYS_getsockopt => self.unix.get_option(cx, call),
+            libc::SYS_setsockopt => self.unix.set_option(cx, call),
             _ => Ok(Answer::Pass),
         }
     }
 
-    /// The descriptor that a call is of, and the number of its socket where it is one of ours.
-    fn descriptor(&self, call: &Call) -> io::Result<(Descriptor, Option<usize>)> {
-        let descriptor = Descriptor::of(call, call.args[0] as i32)?;
-        let key = self.sockets.find(descriptor.inode);
-        Ok((descriptor, key))
+    /// Where the socket that a call is of is to be a shared one: with the part of the memory that its process has.
+    fn shared_for(&mut self, call: &Call) -> Option<(&mut SharedSockets, u32)> {
+        self.sharing.as_mut()?.shared_for(call)
     }
 
-    /// One of the ports that are given out where none is asked for (RFC 6335 §6), and that no socket has.
+    /// The shared socket for datagrams that a call is of.
+    fn shared_datagrams(&mut self, call: &Call) -> Option<(&mut SharedSockets, u32)> {
+        self.sharing.as_mut()?.datagrams_of(call)
+    }
+
     fn random_port(&mut self) -> u16 {
-        const TRIES: u32 = 100;
-        let mut port = 0;
-        for _ in 0..TRIES {
-            let hash = self.random.hash_one(self.ports_drawn);
-            self.ports_drawn += 1;
-            port = EPHEMERAL_FIRST + (hash % u64::from(u16::MAX - EPHEMERAL_FIRST + 1)) as u16;
-            if !self.sockets.has_port(port) && !self.shares_port(port) {
-                break;
-            }
-        }
-        port
+        let (unix, sharing) = (&self.unix, &self.sharing);
+        let shares = |port| sharing.as_ref().is_some_and(|s| s.sockets().has_port(port));
+        self.ports.draw(|port| unix.has_port(port) || shares(port))
     }
 
     /// Sockets of other users listen there: with those none is shared.
     fn others_listen(&self, at: SocketAddr, user: u32) -> bool {
-        let mut users = self.sockets.listeners_at(at).chain(self.listeners_at(at));
+        let shared = self.sharing.iter();
+        let shared = shared.flat_map(|sharing| sharing.sockets().listeners_at(at));
+        let mut users = self.unix.listeners_at(at).chain(shared);
         users.any(|other| other != user)
     }
 
-    /// An address that is the stack's, or all of them.
-    pub fn is_ours(&self, ip: IpAddr) -> bool {
-        let of_stack = |exos: &mut exos::Exos| exos.stack.addresses().iter().any(|a| a.addr == ip);
-        ip.is_unspecified() || self.net.with(of_stack)
-    }
-
-    fn bind(&mut self, call: &Call) -> io::Result<Answer> {
-        let address = read_address(&self.calls, call, call.args[1], call.args[2])?;
-        if let Some(number) = self.shared_datagrams(call) {
+    fn bind(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
+        let address = read_address(&cx.calls, call, call.args[1], call.args[2])?;
+        if let Some((shared, number)) = self.shared_datagrams(call) {
             let address = address.ok_or(ErrorKind::InvalidInput)?;
-            self.bind_datagrams(number, Some(address))?;
+            shared.bind_datagrams(cx, number, Some(address))?;
             return Ok(Answer::Value(0));
         }
-        let Some(address) = address.filter(|address| self.is_ours(address.ip())) else {
+        let Some(address) = address.filter(|address| cx.is_ours(address.ip())) else {
             return Ok(Answer::Pass);
         };
         // Sockets that the program has closed before it asks have left their ports.
-        self.share();
-        let (descriptor, key) = self.descriptor(call)?;
-        if key.is_some() || self.sockets.bound(descriptor.inode).is_some() {
+        self.look_at_shared(cx);
+        let (descriptor, key) = self.unix.descriptor(call)?;
+        if key.is_some() || self.ports.bound(descriptor.inode).is_some() {
             return fails(libc::EINVAL);
         }
-        if let (Some(family), Some(part)) = (descriptor.udp_family(), self.part_of(call))
+        if let (Some(family), Some((shared, part))) =
+            (descriptor.udp_family(), self.shared_for(call))
             && !descriptor.is_bound()
         {
-            let number = self.share_datagrams((call, part), descriptor, family)?;
-            self.bind_datagrams(number, Some(address))?;
+            let number = shared.share_datagrams(cx, (call, part), &descriptor, family)?;
+            shared.bind_datagrams(cx, number, Some(address))?;
             return Ok(Answer::Value(0));
         }
         if descriptor.tcp_family().is_none() {
@@ -164,317 +184,179 @@ impl Supervisor {
             0 => self.random_port(),
             port => port,
         };
-        self.sockets
-            .bind(descriptor.inode, SocketAddr::new(address.ip(), port));
+        let address = SocketAddr::new(address.ip(), port);
+        self.ports.bind(descriptor.inode, address);
         Ok(Answer::Value(0))
     }
 
-    fn listen(&mut self, call: &Call) -> io::Result<Answer> {
-        self.share();
-        let (descriptor, key) = self.descriptor(call)?;
+    fn listen(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
+        self.look_at_shared(cx);
+        let (descriptor, key) = self.unix.descriptor(call)?;
         if let Some(key) = key {
-            return match self.sockets.all[key].kind {
-                Kind::Listening(_) => Ok(Answer::Value(0)),
-                _ => fails(libc::EINVAL),
-            };
+            return self.unix.listen_again(key);
         }
         let Some(family) = descriptor.tcp_family() else {
             return Ok(Answer::Pass);
         };
-        let bound = match self.sockets.bound(descriptor.inode) {
+        let at = match self.ports.bound(descriptor.inode) {
             Some(bound) => bound,
+            None if descriptor.is_bound() => return Ok(Answer::Pass),
             // Without an address: at all, and a port that is free.
-            None if !descriptor.is_bound() => {
-                let all = match family {
-                    AddressFamily::INET6 => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-                    _ => Ipv4Addr::UNSPECIFIED.into(),
-                };
-                SocketAddr::new(all, self.random_port())
+            None if family == AddressFamily::INET6 => {
+                (Ipv6Addr::UNSPECIFIED, self.random_port()).into()
             }
-            None => return Ok(Answer::Pass),
+            None => (Ipv4Addr::UNSPECIFIED, self.random_port()).into(),
         };
+        let listener = self.listener(cx, call, &descriptor, at)?;
+        match self.shared_for(call) {
+            Some((shared, part)) => {
+                shared.share_listener(cx, (call, part), &descriptor, family, listener)?;
+            }
+            None => self.unix.listen(cx, call, &descriptor, family, listener)?,
+        }
+        self.ports.forget(descriptor.inode);
+        Ok(Answer::Value(0))
+    }
+
+    fn listener(
+        &self,
+        cx: &Context,
+        call: &Call,
+        descriptor: &Descriptor,
+        at: SocketAddr,
+    ) -> io::Result<Listener> {
         let backlog = (call.args[1] as i32).max(1) as usize;
         let options = ListenOptions {
             backlog,
             ..ListenOptions::default()
         };
+        let user = descriptor.user;
         let listener = match sockopt::socket_reuseport(&descriptor.fd)? {
-            true if self.others_listen(bound, descriptor.user) => return fails(libc::EADDRINUSE),
-            true => TcpListener::bind_shared_with(&self.net, bound, &options)?,
-            false => TcpListener::bind_with(&self.net, bound, &options)?,
+            true if self.others_listen(at, user) => return fails(libc::EADDRINUSE),
+            true => TcpListener::bind_shared_with(&cx.net, at, &options)?,
+            false => TcpListener::bind_with(&cx.net, at, &options)?,
         };
         listener.set_nonblocking(true)?;
-        let local = listener.local_addr()?;
-        if let Some(part) = self.part_of(call) {
-            let listening = sharing::Listening {
-                listener,
-                backlog,
-                user: descriptor.user,
-            };
-            self.share_listener((call, part), &descriptor, family, listening)?;
-            self.sockets.take_bound(descriptor.inode);
-            return Ok(Answer::Value(0));
-        }
-        let (theirs, ours) = pair(SocketType::STREAM, descriptor.nonblocking)?;
-        self.put_in_place(call, &descriptor, &theirs)?;
-        self.sockets.take_bound(descriptor.inode);
-        let listening = Listening {
+        Ok(Listener {
             listener,
-            made: VecDeque::new(),
             backlog,
-            waiting: VecDeque::new(),
-            user: descriptor.user,
-        };
-        self.add(
-            &theirs,
-            ours,
-            family,
-            local,
-            None,
-            Kind::Listening(listening),
-        )?;
-        Ok(Answer::Value(0))
+            user,
+        })
     }
 
-    fn connect(&mut self, call: &Call) -> io::Result<Answer> {
-        let to = read_address(&self.calls, call, call.args[1], call.args[2])?;
-        if let Some(number) = self.shared_datagrams(call) {
-            self.connect_datagrams(number, to)?;
+    fn connect(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
+        let to = read_address(&cx.calls, call, call.args[1], call.args[2])?;
+        if let Some((shared, number)) = self.shared_datagrams(call) {
+            shared.connect_datagrams(cx, number, to)?;
             return Ok(Answer::Value(0));
         }
-        if let Some(answer) = self.connect_passed(call, to)? {
+        if let Some(answer) = self.unix.connect_datagrams(cx, call, to)? {
             return Ok(answer);
         }
         // What is this host's own stays the kernel's; and so does what ends a connection of datagrams.
         let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
             return Ok(Answer::Pass);
         };
-        if self.is_ours(to.ip()) {
+        if cx.is_ours(to.ip()) {
             // What the stack sends to itself comes back by no link. An address that it shares with this host is the kernel's to reach.
             return match UdpSocket::bind((to.ip(), 0)) {
                 Ok(_) => Ok(Answer::Pass),
                 Err(_) => fails(libc::ENETUNREACH),
             };
         }
-        if let Some(answer) = self.connect_shared_again(call) {
+        if let Some((shared, part)) = self.shared_for(call)
+            && let Some(answer) = shared.connect_again(cx, call, part)
+        {
             return answer;
         }
-        let (descriptor, key) = self.descriptor(call)?;
+        let (descriptor, key) = self.unix.descriptor(call)?;
         if let Some(key) = key {
-            return self.connect_again(call, key, descriptor.nonblocking);
+            return self.unix.connect_again(cx, call, key, &descriptor);
         }
-        let Some(family) = descriptor.tcp_family() else {
-            return self.connect_kernels_datagrams(call, descriptor, to);
-        };
-        let bound = self.sockets.bound(descriptor.inode);
+        match descriptor.tcp_family() {
+            Some(family) => self.connect_stream(cx, call, (&descriptor, family), to),
+            None => self.connect_kernels_datagrams(cx, call, &descriptor, to),
+        }
+    }
+
+    fn connect_stream(
+        &mut self,
+        cx: &Context,
+        call: &Call,
+        (descriptor, family): (&Descriptor, AddressFamily),
+        to: SocketAddr,
+    ) -> io::Result<Answer> {
+        let bound = self.ports.bound(descriptor.inode);
         let from = bound.and_then(|bound| {
             let ip = match bound.ip().is_unspecified() {
-                true => self.net.with(|exos| exos.stack.source_for(to.ip()))?,
+                true => cx.net.with(|exos| exos.stack.source_for(to.ip()))?,
                 false => bound.ip(),
             };
             Some(SocketAddr::new(ip, bound.port()))
         });
-        let stream = TcpStream::open(&self.net, to, from, &Options::default())?;
+        let stream = TcpStream::open(&cx.net, to, from, &Options::default())?;
         if sockopt::socket_keepalive(&descriptor.fd)? {
             stream.set_keepalive(Some(Keepalive::default()));
         }
         if sockopt::socket_linger(&descriptor.fd)? == Some(Duration::ZERO) {
             stream.set_linger(Some(Duration::ZERO))?;
         }
-        if let Some(part) = self.part_of(call) {
-            self.share_attempt((call, part), &descriptor, family, stream, to)?;
-            self.sockets.take_bound(descriptor.inode);
-            return match descriptor.nonblocking {
-                true => fails(libc::EINPROGRESS),
-                false => Ok(Answer::Later),
-            };
+        let of = (descriptor, family);
+        match self.shared_for(call) {
+            Some((shared, part)) => shared.share_attempt(cx, (call, part), of, stream, to)?,
+            None => self.unix.connect(cx, call, of, stream, to)?,
         }
-        let (theirs, ours) = pair(SocketType::STREAM, descriptor.nonblocking)?;
-        let filled = match descriptor.nonblocking {
-            true => fill(&theirs)?,
-            false => 0,
-        };
-        self.put_in_place(call, &descriptor, &theirs)?;
-        self.sockets.take_bound(descriptor.inode);
-        let local = stream.local_addr()?;
-        let waiting = match descriptor.nonblocking {
-            true => Vec::new(),
-            false => vec![*call],
-        };
-        let connecting = Kind::Connecting(Connecting {
-            stream,
-            filled,
-            waiting,
-        });
-        self.add(&theirs, ours, family, local, Some(to), connecting)?;
+        self.ports.forget(descriptor.inode);
         match descriptor.nonblocking {
             true => fails(libc::EINPROGRESS),
             false => Ok(Answer::Later),
         }
     }
 
-    /// A socket that is ours already is connected.
-    fn connect_again(&mut self, call: &Call, key: usize, nonblocking: bool) -> io::Result<Answer> {
-        let socket = &mut self.sockets.all[key];
-        match &mut socket.kind {
-            Kind::Connecting(_) if nonblocking => fails(libc::EALREADY),
-            // Also a call that a signal has interrupted, and that the kernel makes again.
-            Kind::Connecting(connecting) => {
-                connecting.waiting.retain(|call| self.calls.waits(call));
-                connecting.waiting.push(*call);
-                Ok(Answer::Later)
-            }
-            Kind::Flowing(_) => fails(libc::EISCONN),
-            // It was before.
-            Kind::Datagrams(_) => Ok(Answer::Value(0)),
-            Kind::Listening(_) => fails(libc::EINVAL),
-            Kind::Failed => Err(socket
-                .error
-                .take()
-                .unwrap_or_else(|| io::Error::from_raw_os_error(libc::ECONNABORTED))),
-        }
-    }
-
-    fn accept(&mut self, call: &Call) -> io::Result<Answer> {
-        let (descriptor, Some(key)) = self.descriptor(call)? else {
+    /// A socket of the kernel's for datagrams is connected to another host: where sockets are shared it is ours from now on. Calls that
+    /// the library does not see (the C library's own, when it looks names up) get a Unix socket.
+    fn connect_kernels_datagrams(
+        &mut self,
+        cx: &Context,
+        call: &Call,
+        descriptor: &Descriptor,
+        to: SocketAddr,
+    ) -> io::Result<Answer> {
+        let family = descriptor.udp_family();
+        let Some(family) = family.filter(|_| self.sharing.is_some()) else {
             return Ok(Answer::Pass);
         };
-        let Kind::Listening(listening) = &mut self.sockets.all[key].kind else {
-            return fails(libc::EINVAL);
+        if descriptor.is_bound() || to.ip().is_multicast() {
+            return Ok(Answer::Pass);
+        }
+        let Some(source) = cx.source_for(to.ip()) else {
+            return fails(libc::ENETUNREACH);
         };
-        if !listening.made.is_empty() {
-            // The call has its answer with the descriptor.
-            self.give(call, key, &descriptor)?;
-            return Ok(Answer::Later);
+        if let Some((shared, part)) = self.shared_for(call) {
+            let number = shared.share_datagrams(cx, (call, part), descriptor, family)?;
+            shared.connect_datagrams(cx, number, Some(to))?;
+            return Ok(Answer::Value(0));
         }
-        if descriptor.nonblocking {
-            return fails(libc::EAGAIN);
-        }
-        // Those that a signal has interrupted are made again.
-        listening.waiting.retain(|call| self.calls.waits(call));
-        listening.waiting.push_back(*call);
-        Ok(Answer::Later)
+        let socket = net::UdpSocket::bind(&cx.net, SocketAddr::new(source, 0))?;
+        socket.set_nonblocking(true)?;
+        socket.connect(to)?;
+        self.unix
+            .open_datagrams(cx, call, (descriptor, family), socket, to)?;
+        Ok(Answer::Value(0))
     }
 
-    /// Gives the program a connection that waits.
-    pub fn give(&mut self, call: &Call, key: usize, descriptor: &Descriptor) -> io::Result<()> {
-        let socket = &mut self.sockets.all[key];
-        let family = socket.family;
-        let Kind::Listening(listening) = &mut socket.kind else {
-            return fails(libc::EINVAL);
-        };
-        if socket.inode != descriptor.inode {
-            return fails(libc::EBADF);
-        }
-        let flags = match call.number {
-            libc::SYS_accept4 => call.args[3] as i32,
-            _ => 0,
-        };
-        let (theirs, ours) = pair(SocketType::STREAM, flags & libc::SOCK_NONBLOCK != 0)?;
-        copy_timeouts(&descriptor.fd, &theirs)?;
-        let Some((_, peer)) = listening.made.front() else {
-            return fails(libc::EAGAIN);
-        };
-        let (peer, close_on_exec) = (*peer, flags & libc::SOCK_CLOEXEC != 0);
-        write_address(
-            &self.calls,
-            call,
-            [call.args[1], call.args[2]],
-            peer,
-            family,
-        )?;
-        let given = self.calls.give(call, theirs.as_fd(), close_on_exec)?;
-        let (flow, _) = listening.made.pop_front().expect("it was just looked at");
-        if listening.made.is_empty() {
-            // The program's socket is not readable any more.
-            let _ = recv(&descriptor.fd, &mut [0][..], RecvFlags::DONTWAIT);
-        }
-        self.trace(call, &Ok(i64::from(given)));
-        let local = flow.stream.local_addr()?;
-        let flow = Kind::Flowing(flow);
-        let made = self.add(&theirs, ours, family, local, Some(peer), flow)?;
-        self.turn(made);
-        self.take_made(key);
-        Ok(())
-    }
-
-    fn name(&mut self, call: &Call, peer: bool) -> io::Result<Answer> {
-        let (descriptor, key) = self.descriptor(call)?;
-        let (address, family) = match key.map(|key| &self.sockets.all[key]) {
-            Some(socket) if peer => {
-                let stands = matches!(socket.kind, Kind::Flowing(_) | Kind::Datagrams(_));
-                let peer = socket.peer.filter(|_| stands);
-                (peer.ok_or(ErrorKind::NotConnected)?, socket.family)
-            }
-            Some(socket) => (socket.local, socket.family),
-            None => match (
-                self.sockets.bound(descriptor.inode),
-                descriptor.tcp_family(),
-            ) {
+    /// Says where a socket is bound, or whom it is connected to.
+    fn name(&self, cx: &Context, call: &Call, peer: bool) -> io::Result<Answer> {
+        let (descriptor, key) = self.unix.descriptor(call)?;
+        let (address, family) = match key {
+            Some(key) => self.unix.name(key, peer)?,
+            None => match (self.ports.bound(descriptor.inode), descriptor.tcp_family()) {
                 (Some(bound), Some(family)) if !peer => (bound, family),
                 _ => return Ok(Answer::Pass),
             },
         };
-        write_address(
-            &self.calls,
-            call,
-            [call.args[1], call.args[2]],
-            address,
-            family,
-        )?;
+        let to = [call.args[1], call.args[2]];
+        write_address(&cx.calls, call, to, address, family)?;
         Ok(Answer::Value(0))
-    }
-
-    /// Puts the program's end in the place of the kernel's socket, also in epoll sets: some programs wait for a socket before they
-    /// connect it.
-    pub fn put_in_place(
-        &self,
-        call: &Call,
-        descriptor: &Descriptor,
-        theirs: &OwnedFd,
-    ) -> io::Result<()> {
-        let number = call.args[0] as i32;
-        let close_on_exec = intercept::closes_on_exec(call.thread, number)?;
-        let places = intercept::registrations(call.thread, number, descriptor.inode)?;
-        copy_timeouts(&descriptor.fd, theirs)?;
-        self.calls
-            .replace(call, number, theirs.as_fd(), close_on_exec)?;
-        places
-            .iter()
-            .try_for_each(|place| place.renew(number, theirs.as_fd()))
-    }
-
-    pub fn add(
-        &mut self,
-        theirs: &OwnedFd,
-        end: OwnedFd,
-        family: AddressFamily,
-        local: SocketAddr,
-        peer: Option<SocketAddr>,
-        kind: Kind,
-    ) -> io::Result<usize> {
-        let key = self.sockets.insert(Socket {
-            inode: inode(theirs)?,
-            family,
-            local,
-            peer,
-            end,
-            kind,
-            error: None,
-        });
-        self.wait_for(key)?;
-        Ok(key)
-    }
-}
-
-/// Fills a socket, so that it cannot be written to.
-fn fill(theirs: &OwnedFd) -> io::Result<usize> {
-    let mut filled = 0;
-    loop {
-        match send(theirs, &[0; PIECE], SendFlags::DONTWAIT) {
-            Ok(count) => filled += count,
-            Err(rustix::io::Errno::AGAIN) => return Ok(filled),
-            Err(error) => return Err(error.into()),
-        }
     }
 }

@@ -13,6 +13,7 @@
 mod elf;
 mod find;
 mod libraries;
+mod refusal;
 mod report;
 mod script;
 
@@ -20,51 +21,15 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use exos::Error;
 use exos_program::text::plain;
 
 use self::elf::Elf;
 use self::libraries::{C_LIBRARY, Libraries};
+use self::refusal::Refusal;
 use crate::limits::{SCRIPT_LINE, SCRIPTS_NESTED};
 
 pub(crate) use report::check;
-
-/// Why a program cannot be run, and the exit status that a shell gives to that.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    error: Error,
-    status: u8,
-}
-
-impl Refusal {
-    const NOT_FOUND: u8 = 127;
-    const NOT_EXECUTABLE: u8 = 126;
-
-    fn not_found(what: String, mend: &str) -> Self {
-        let error = Error::new(plain(&what)).mend(mend);
-        let status = Self::NOT_FOUND;
-        Self { error, status }
-    }
-
-    fn not_executable(what: String, mend: &str) -> Self {
-        let error = Error::new(plain(&what)).mend(mend);
-        let status = Self::NOT_EXECUTABLE;
-        Self { error, status }
-    }
-
-    /// There is such a file.
-    fn was_found(&self) -> bool {
-        self.status != Self::NOT_FOUND
-    }
-
-    /// Tells the operator; gives the exit status.
-    pub fn tell(&self) -> ExitCode {
-        exos_program::error!("exos: {}", self.error);
-        ExitCode::from(self.status)
-    }
-}
 
 /// How a program's calls come to us.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

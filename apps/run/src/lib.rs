@@ -6,7 +6,7 @@
 //! whose other end is ours:
 //!
 //! ```text
-//! program ── read, write, poll, epoll, sendfile, dup, fork ... ──> Unix socket │ us: flow ──> TcpStream on our stack ──> wire
+//! program ── read, write, poll, epoll, sendfile, dup, fork ... ──> Unix socket │ us: unix ──> TcpStream on our stack ──> wire
 //!         ── connect, accept, getsockname ... ── seccomp ─────────────────────> │ us: calls
 //! ```
 //!
@@ -18,28 +18,28 @@
 //! |---|---|
 //! | `options`, `supervise`, `signals` | the command line; the loop: calls, sockets, the program's end; what signals ask |
 //! | `check` | which way a program goes |
-//! | `calls` | what each intercepted call does |
+//! | `calls` | all sockets, what each intercepted call does, which way a socket goes |
+//! | `unix` | sockets that go by a Unix socket |
 //! | `sharing` | sockets in memory that is shared with programs ([`exos_preload`]), what these ask for |
-//! | `target` | the caller: its memory, its descriptors |
-//! | `sockets` | the program's network sockets, by what a descriptor of theirs refers to |
-//! | `datagrams` | datagrams between a Unix socket and a socket of the stack's |
+//! | `ports` | addresses of sockets that are still the kernel's |
+//! | `context`, `answer`, `target` | what all of these need: the stack, the calls; their answers; the caller's memory and descriptors |
 //! | `counters` | what is counted, and said on SIGUSR1 |
-//! | `flow` | bytes between a Unix socket and a connection |
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
+mod answer;
 mod calls;
 mod check;
+mod context;
 mod counters;
-mod datagrams;
-mod flow;
 mod limits;
 mod options;
+mod ports;
 mod sharing;
 mod signals;
-mod sockets;
 mod supervise;
 mod target;
+mod unix;
 
 pub use options::RunArgs;
 pub use supervise::run;

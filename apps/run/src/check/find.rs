@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::Refusal;
+use super::refusal::Refusal;
 
 /// Where programs are looked for when nothing says so.
 const USUAL_PATH: &str = "/bin:/usr/bin";

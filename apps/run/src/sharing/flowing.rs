@@ -10,12 +10,12 @@ use exos::net::TcpStream;
 use exos::{Buffer, Slice};
 use exos_preload::memory::{ROOM, Shared, options, state};
 
-use crate::calls::number as errno;
+use crate::answer::errno;
 use crate::counters::Moved;
 use crate::limits::PIECE;
 
 /// A connection whose bytes flow.
-pub(crate) struct Flowing {
+pub(super) struct Flowing {
     pub stream: TcpStream,
     /// Taken out of the ring, and not taken by the connection.
     pub rest: Option<Slice>,

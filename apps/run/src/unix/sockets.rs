@@ -3,20 +3,22 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
-use exos::net::{TcpListener, TcpStream};
+use exos::net::{Interest, TcpListener, TcpStream, Token, Trigger};
 use exos_host::intercept::Call;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use slab::Slab;
 
-use crate::counters::Moved;
-use crate::datagrams::DatagramFlow;
-use crate::flow::Flow;
-use crate::limits::BOUND_MAX;
+use super::datagrams::DatagramFlow;
+use super::flow::Flow;
+use crate::context::Context;
+use crate::counters::{Moved, SocketCounters};
+use crate::limits::{BOUND_MAX, PIECE};
+use crate::target::{Descriptor, inode};
 
 /// A network socket of the program's.
-pub(crate) struct Socket {
+pub(super) struct Socket {
     /// By which a descriptor of the program's is known.
     pub inode: u64,
     /// The program's socket was of that family.
@@ -32,7 +34,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// What has passed.
-    pub fn moved(&self) -> Moved {
+    fn moved(&self) -> Moved {
         match &self.kind {
             Kind::Flowing(flow) => flow.moved,
             _ => Moved::default(),
@@ -44,6 +46,21 @@ impl Socket {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         // One that has a byte is readable.
         let _ = send(&self.end, &[0], flags);
+    }
+
+    /// Has its news come as events of two tokens, the stack's and the program's.
+    fn wait_for(&self, cx: &Context, key: usize) -> io::Result<()> {
+        let (of_net, of_program) = (Token(2 * key), Token(2 * key + 1));
+        let (both, edge) = (Interest::BOTH, Trigger::Edge);
+        cx.poll
+            .register_fd(self.end.as_fd(), of_program, both, edge)?;
+        match &self.kind {
+            Kind::Listening(l) => cx.poll.register(&l.of.listener, of_net, both, edge),
+            Kind::Connecting(c) => cx.poll.register(&c.stream, of_net, both, edge),
+            Kind::Flowing(flow) => cx.poll.register(&flow.stream, of_net, both, edge),
+            Kind::Datagrams(flow) => cx.poll.register(&flow.socket, of_net, both, edge),
+            Kind::Failed => Ok(()),
+        }
     }
 }
 
@@ -57,17 +74,22 @@ pub(crate) enum Kind {
     Failed,
 }
 
-pub(crate) struct Listening {
+/// A listener of the stack's.
+pub(crate) struct Listener {
     pub listener: TcpListener,
+    /// How many connections may wait for the program to accept them; more wait in the listener.
+    pub backlog: usize,
+    /// Whose socket it is.
+    pub user: u32,
+}
+
+pub(crate) struct Listening {
+    pub of: Listener,
     /// Connections that the program has not accepted. While there are any a byte waits in the program's socket, so that it is
     /// readable.
     pub made: VecDeque<(Flow, SocketAddr)>,
-    /// How many these may be; more wait in the listener.
-    pub backlog: usize,
     /// Calls that wait for one.
     pub waiting: VecDeque<Call>,
-    /// Whose socket it is.
-    pub user: u32,
 }
 
 pub(crate) struct Connecting {
@@ -79,37 +101,85 @@ pub(crate) struct Connecting {
 }
 
 /// All of them.
-#[derive(Default)]
-pub(crate) struct Sockets {
-    pub all: Slab<Socket>,
-    /// How many there were.
-    pub made: u64,
-    /// What has passed by those that are over.
-    pub moved: Moved,
+pub(crate) struct UnixSockets {
+    pub(super) all: Slab<Socket>,
     by_inode: HashMap<u64, usize>,
-    /// Sockets of the kernel's that were bound to an address of the stack's, with the oldest first.
-    bound: VecDeque<(u64, SocketAddr)>,
     /// Errors of connections that are over, which the program has not heard of; the oldest first.
     errors: VecDeque<(u64, io::Error)>,
+    /// Through which bytes pass.
+    pub(super) buffer: Box<[u8]>,
+    /// How many there were.
+    made: u64,
+    /// What has passed by those that are over.
+    moved: Moved,
 }
 
-impl Sockets {
-    /// The number of the socket that a descriptor refers to.
-    pub fn find(&self, inode: u64) -> Option<usize> {
-        self.by_inode.get(&inode).copied()
+impl Default for UnixSockets {
+    fn default() -> Self {
+        Self {
+            all: Slab::new(),
+            by_inode: HashMap::new(),
+            errors: VecDeque::new(),
+            buffer: vec![0; PIECE].into_boxed_slice(),
+            made: 0,
+            moved: Moved::default(),
+        }
+    }
+}
+
+impl UnixSockets {
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
-    pub fn insert(&mut self, socket: Socket) -> usize {
+    pub fn counters(&self) -> SocketCounters {
+        let mut moved = self.moved;
+        for (_, socket) in &self.all {
+            moved.add(socket.moved());
+        }
+        SocketCounters {
+            made: self.made,
+            open: self.all.len(),
+            calls: 0,
+            moved,
+        }
+    }
+
+    /// The descriptor that a call is of, and the number of its socket where it is one of these.
+    pub fn descriptor(&self, call: &Call) -> io::Result<(Descriptor, Option<usize>)> {
+        let descriptor = Descriptor::of(call, call.args[0] as i32)?;
+        let key = self.by_inode.get(&descriptor.inode).copied();
+        Ok((descriptor, key))
+    }
+
+    /// One more, with the program's end of its Unix socket and ours; gives its number.
+    pub fn add(
+        &mut self,
+        cx: &Context,
+        (theirs, end): (&OwnedFd, OwnedFd),
+        family: AddressFamily,
+        (local, peer): (SocketAddr, Option<SocketAddr>),
+        kind: Kind,
+    ) -> io::Result<usize> {
+        let inode = inode(theirs)?;
+        let key = self.all.insert(Socket {
+            inode,
+            family,
+            local,
+            peer,
+            end,
+            kind,
+            error: None,
+        });
         self.made += 1;
-        let inode = socket.inode;
-        let key = self.all.insert(socket);
         self.by_inode.insert(inode, key);
-        key
+        self.all[key].wait_for(cx, key)?;
+        Ok(key)
     }
 
     /// Nothing more comes of a socket. Its error can be asked for as long as the program has it. Gives the calls that wait for it, and
     /// the number of the error that they end with.
-    pub fn remove(&mut self, key: usize) -> (Vec<Call>, i32) {
+    pub(super) fn remove(&mut self, key: usize) -> (Vec<Call>, i32) {
         let socket = self.all.remove(key);
         self.moved.add(socket.moved());
         self.by_inode.remove(&socket.inode);
@@ -127,23 +197,9 @@ impl Sockets {
     }
 
     /// The error of a connection that is over, once.
-    pub fn take_error(&mut self, inode: u64) -> Option<io::Error> {
+    pub(super) fn take_error(&mut self, inode: u64) -> Option<io::Error> {
         let at = self.errors.iter().position(|(of, _)| *of == inode)?;
         self.errors.remove(at).map(|(_, error)| error)
-    }
-
-    /// A socket of the kernel's is bound to this, for when it listens or connects.
-    pub fn bind(&mut self, inode: u64, to: SocketAddr) {
-        self.take_bound(inode);
-        if self.bound.len() >= BOUND_MAX {
-            self.bound.pop_front();
-        }
-        self.bound.push_back((inode, to));
-    }
-
-    pub fn bound(&self, inode: u64) -> Option<SocketAddr> {
-        let bound = self.bound.iter().find(|(of, _)| *of == inode);
-        bound.map(|(_, to)| *to)
     }
 
     /// The users of sockets that listen there.
@@ -151,31 +207,16 @@ impl Sockets {
         self.all
             .iter()
             .filter_map(move |(_, socket)| match &socket.kind {
-                Kind::Listening(listening) if socket.local == at => Some(listening.user),
+                Kind::Listening(listening) if socket.local == at => Some(listening.of.user),
                 _ => None,
             })
     }
 
-    /// The number of a socket for datagrams, if it is one; its inode is asked for if there are any.
-    pub fn of_datagrams(&self, inode: impl FnOnce() -> Option<u64>) -> Option<usize> {
-        let is_it = |socket: &Socket| matches!(socket.kind, Kind::Datagrams(_));
-        let has_any = self.all.iter().any(|(_, socket)| is_it(socket));
-        let key = self.find(if has_any { inode()? } else { return None })?;
-        is_it(&self.all[key]).then_some(key)
-    }
-
-    /// Whether a socket has this port, or is to have it.
+    /// Whether a socket has this port.
     pub fn has_port(&self, port: u16) -> bool {
-        self.bound.iter().any(|(_, to)| to.port() == port)
-            || self
-                .all
-                .iter()
-                .any(|(_, socket)| socket.local.port() == port)
-    }
-
-    pub fn take_bound(&mut self, inode: u64) -> Option<SocketAddr> {
-        let at = self.bound.iter().position(|(of, _)| *of == inode)?;
-        self.bound.remove(at).map(|(_, to)| to)
+        self.all
+            .iter()
+            .any(|(_, socket)| socket.local.port() == port)
     }
 }
 

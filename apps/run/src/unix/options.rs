@@ -6,35 +6,30 @@ use std::time::Duration;
 use exos::inet::tcp::Keepalive;
 use exos_host::intercept::Call;
 
-use super::{Answer, fails, number};
-use crate::sockets::Kind;
-use crate::supervise::Supervisor;
+use super::sockets::{Kind, UnixSockets};
+use crate::answer::{Answer, errno, fails};
+use crate::context::Context;
 use crate::target::{read_option, tcp_info, write_option, write_value};
 
-impl Supervisor {
-    pub(super) fn get_option(&mut self, call: &Call) -> io::Result<Answer> {
+impl UnixSockets {
+    pub fn get_option(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
         let (descriptor, key) = self.descriptor(call)?;
         let option = (call.args[1] as i32, call.args[2] as i32);
         let Some(key) = key else {
             let over = match option {
-                (libc::SOL_SOCKET, libc::SO_ERROR) => self.sockets.take_error(descriptor.inode),
+                (libc::SOL_SOCKET, libc::SO_ERROR) => self.take_error(descriptor.inode),
                 _ => None,
             };
             let Some(error) = over else {
                 return Ok(Answer::Pass);
             };
-            write_option(
-                &self.calls,
-                call,
-                [call.args[3], call.args[4]],
-                number(&error),
-            )?;
+            write_option(&cx.calls, call, [call.args[3], call.args[4]], errno(&error))?;
             return Ok(Answer::Value(0));
         };
-        let socket = &mut self.sockets.all[key];
+        let socket = &mut self.all[key];
         let value = match option {
             (libc::SOL_SOCKET, libc::SO_ERROR) => {
-                socket.error.take().map_or(0, |error| number(&error))
+                socket.error.take().map_or(0, |error| errno(&error))
             }
             (libc::SOL_SOCKET, libc::SO_DOMAIN) => i32::from(socket.family.as_raw()),
             (libc::SOL_SOCKET, libc::SO_PROTOCOL) => match socket.kind {
@@ -58,7 +53,7 @@ impl Supervisor {
                     _ => None,
                 };
                 write_value(
-                    &self.calls,
+                    &cx.calls,
                     call,
                     [call.args[3], call.args[4]],
                     &tcp_info(info.as_ref()),
@@ -67,38 +62,38 @@ impl Supervisor {
             }
             // A packet has none: nothing, and not a number.
             (libc::IPPROTO_IP, libc::IP_OPTIONS) => {
-                write_value(&self.calls, call, [call.args[3], call.args[4]], &[])?;
+                write_value(&cx.calls, call, [call.args[3], call.args[4]], &[])?;
                 return Ok(Answer::Value(0));
             }
             (libc::IPPROTO_TCP | libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,
             _ => return fails(libc::ENOPROTOOPT),
         };
-        write_option(&self.calls, call, [call.args[3], call.args[4]], value)?;
+        write_option(&cx.calls, call, [call.args[3], call.args[4]], value)?;
         Ok(Answer::Value(0))
     }
 
-    pub(super) fn set_option(&mut self, call: &Call) -> io::Result<Answer> {
+    pub fn set_option(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
         let (_, Some(key)) = self.descriptor(call)? else {
             return Ok(Answer::Pass);
         };
-        let stream = match &self.sockets.all[key].kind {
+        let stream = match &self.all[key].kind {
             Kind::Flowing(flow) => Some(&flow.stream),
             Kind::Connecting(connecting) => Some(&connecting.stream),
             Kind::Listening(_) | Kind::Datagrams(_) | Kind::Failed => None,
         };
         match (call.args[1] as i32, call.args[2] as i32, stream) {
             (libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(stream)) => {
-                stream.set_nodelay(read_option(&self.calls, call, call.args[3])? != 0)?;
+                stream.set_nodelay(read_option(&cx.calls, call, call.args[3])? != 0)?;
             }
             (libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(stream)) => {
-                let on = read_option(&self.calls, call, call.args[3])? != 0;
+                let on = read_option(&cx.calls, call, call.args[3])? != 0;
                 stream.set_keepalive(on.then(Keepalive::default));
                 return Ok(Answer::Pass);
             }
             (libc::SOL_SOCKET, libc::SO_LINGER, Some(stream)) => {
                 // struct linger: whether, and for how many seconds. Closing never waits here.
-                let on = read_option(&self.calls, call, call.args[3])? != 0;
-                let reset = on && read_option(&self.calls, call, call.args[3] + 4)? == 0;
+                let on = read_option(&cx.calls, call, call.args[3])? != 0;
+                let reset = on && read_option(&cx.calls, call, call.args[3] + 4)? == 0;
                 stream.set_linger(reset.then_some(Duration::ZERO))?;
                 return Ok(Answer::Pass);
             }

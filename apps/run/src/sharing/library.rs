@@ -1,30 +1,43 @@
-//! Who loads the library: what a program is told of it, and what becomes of that when a process becomes another program. One that
+//! The library that programs load: what they are told of it, and what becomes of that when a process becomes another program. One that
 //! cannot load it (of another C library than GNU's, or of 32 bits) is not told to, for it would not start.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
-use std::os::fd::AsRawFd as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use exos_host::intercept::{Call, read_memory};
-use exos_preload::memory::VARIABLE;
+use exos_host::intercept::{Call, Calls, read_memory};
+use exos_preload::LIBRARY;
+use exos_preload::memory::{Shared, VARIABLE};
+use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::Sharing;
 use crate::check::takes_library;
 use crate::limits::{ENVIRONMENT, PATH_BYTES};
-use crate::supervise::Supervisor;
 use crate::target::write;
 
-impl Sharing {
+/// The library, in a file without a name.
+pub(super) struct Library(File);
+
+impl Library {
+    /// # Errors
+    ///
+    /// The kernel gives no memory.
+    pub fn new() -> io::Result<Self> {
+        let mut file = File::from(memfd_create("exos-preload", MemfdFlags::CLOEXEC)?);
+        file.write_all(LIBRARY)?;
+        Ok(Self(file))
+    }
+
     /// Says in the command's environment where things are. By our number: those that it starts find them too.
-    pub(super) fn tell(&self, command: &mut Command) {
+    pub fn tell(&self, command: &mut Command, memory: &Shared, bell: &OwnedFd) {
         let here = std::process::id();
-        let memory = self.memory.file().map_or(-1, |file| file.as_raw_fd());
-        let bell = self.bell.0.as_raw_fd();
+        let memory = memory.file().map_or(-1, |file| file.as_raw_fd());
+        let bell = bell.as_raw_fd();
         command.env(VARIABLE, format!("{here}:{memory}:{bell}"));
-        let mut preload = OsString::from(self.library());
+        let mut preload = OsString::from(self.name());
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
             preload.push(" ");
             preload.push(others);
@@ -33,31 +46,22 @@ impl Sharing {
     }
 
     /// By what name programs find the library.
-    fn library(&self) -> String {
-        format!(
-            "/proc/{}/fd/{}",
-            std::process::id(),
-            self.library.as_raw_fd()
-        )
+    fn name(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
-}
 
-impl Supervisor {
     /// Takes the library out of the environment of a program that cannot load it, and puts it back for one that can: another that was
     /// given the same variable, by a parent that shares its memory (vfork(2)), or by a program that could not.
     ///
     /// # Errors
     ///
     /// The process may not be looked into, or has gone.
-    pub(super) fn offer_library(&self, call: &Call) -> io::Result<()> {
-        let Some(sharing) = &self.sharing else {
-            return Ok(());
-        };
+    pub fn offer(&self, calls: &Calls, call: &Call) -> io::Result<()> {
         let (file, environment) = program_of(call)?;
         let Some((at, text)) = preload(call.thread, environment)? else {
             return Ok(());
         };
-        let library = sharing.library().into_bytes();
+        let library = self.name().into_bytes();
         // The loader passes over spaces.
         let nothing = vec![b' '; library.len()];
         let root = PathBuf::from(format!("/proc/{}/root", call.thread));
@@ -67,7 +71,7 @@ impl Supervisor {
         };
         let place = text.windows(from.len()).position(|part| part == from);
         match place {
-            Some(place) => write(&self.calls, call, at.saturating_add(place as u64), &to),
+            Some(place) => write(calls, call, at.saturating_add(place as u64), &to),
             None => Ok(()),
         }
     }

@@ -1,0 +1,97 @@
+//! What sockets of both ways need: the stack, the set of what is waited for, and the calls that are answered.
+
+use std::io;
+use std::net::IpAddr;
+
+use exos::Exos;
+use exos::net::{Net, Poll};
+use exos_host::intercept::{Call, Calls};
+
+use crate::answer::errno;
+
+pub(crate) struct Context {
+    pub net: Net,
+    pub poll: Poll,
+    pub calls: Calls,
+    trace: bool,
+}
+
+impl Context {
+    /// # Errors
+    ///
+    /// The kernel gives no set.
+    pub fn new(net: Net, calls: Calls, trace: bool) -> io::Result<Self> {
+        let poll = Poll::new(&net)?;
+        Ok(Self {
+            net,
+            poll,
+            calls,
+            trace,
+        })
+    }
+
+    /// Gives a call its result.
+    pub fn respond(&self, call: &Call, result: io::Result<i64>) {
+        self.trace(call, &result);
+        self.calls
+            .answer(call, result.map_err(|error| errno(&error)));
+    }
+
+    /// Prints a line as strace has it, where that is asked for.
+    pub fn trace(&self, call: &Call, result: &io::Result<i64>) {
+        if !self.trace {
+            return;
+        }
+        let name = match call.number {
+            libc::SYS_bind => "bind",
+            libc::SYS_listen => "listen",
+            libc::SYS_connect => "connect",
+            libc::SYS_accept | libc::SYS_accept4 => "accept",
+            libc::SYS_getsockname => "getsockname",
+            libc::SYS_getpeername => "getpeername",
+            libc::SYS_getsockopt => "getsockopt",
+            _ => "setsockopt",
+        };
+        let (thread, fd) = (call.thread, call.args[0]);
+        match result {
+            Ok(value) => exos_program::info!("[{thread}] {name}({fd}) = {value}"),
+            Err(error) => {
+                let error = io::Error::from_raw_os_error(errno(error));
+                exos_program::info!("[{thread}] {name}({fd}) = -1, {error}");
+            }
+        }
+    }
+
+    /// An address of the stack's.
+    pub fn has_address(&self, ip: IpAddr) -> bool {
+        let of_stack = |exos: &mut Exos| exos.stack.addresses().iter().any(|a| a.addr == ip);
+        self.net.with(of_stack)
+    }
+
+    /// An address that is the stack's, or all of them.
+    pub fn is_ours(&self, ip: IpAddr) -> bool {
+        ip.is_unspecified() || self.has_address(ip)
+    }
+
+    /// From which address packets to another host go, where there is a route.
+    pub fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
+        let is_this_host = to.is_loopback() || to.is_unspecified();
+        let source = |exos: &mut Exos| {
+            let (_, routes) = exos.stack.routes();
+            routes.next_hop(to).and_then(|_| routes.source_for(to))
+        };
+        self.net.with(source).filter(|_| !is_this_host)
+    }
+
+    /// Whether the link takes a datagram of this length, in fragments.
+    pub fn has_room(&self, len: usize) -> bool {
+        /// More than the longest has on a link of 576 bytes. With a smaller MTU some are dropped and counted.
+        const MOST: usize = 128;
+        let has = |exos: &mut Exos| {
+            let each = exos.stack.config().mtu.saturating_sub(68).max(8);
+            exos.stack.datagram_room() >= (len / each + 1).min(MOST)
+        };
+        // An interface that has gone ends the loop.
+        self.net.with(has) || (self.net.flush().is_ok() && self.net.with(has))
+    }
+}

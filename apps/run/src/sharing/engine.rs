@@ -1,0 +1,210 @@
+//! What the loop does with all that is shared.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::Command;
+use std::rc::Rc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+use exos::Error;
+use exos::net::{Interest, Poll, Token, Trigger};
+use exos_host::intercept::{self, Call};
+use exos_preload::memory::{
+    AWAKE, DESCRIPTORS, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, Shared,
+};
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType, socket};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::entry::Kind;
+use super::gathering::{GATHER, Gathering};
+use super::library::Library;
+use super::processes::{PROCESS, Processes};
+use super::sockets::{SHARED, SharedSockets};
+use crate::context::Context;
+use crate::counters::SocketCounters;
+
+/// The token of what programs wake us by.
+const BELL: usize = PROCESS + PROCESSES;
+
+/// Naps without anything to do, after which we sleep until something comes.
+const NAPS_MAX: u32 = 4;
+
+/// All that is shared.
+pub(crate) struct Sharing {
+    pub(super) memory: Rc<Shared>,
+    pub(super) sockets: SharedSockets,
+    pub(super) processes: Processes,
+    pub(super) library: Library,
+    /// The end that programs write to by its name, and ours.
+    bell: (OwnedFd, OwnedFd),
+    has_worked: bool,
+    naps: u32,
+    gathering: Gathering,
+}
+
+impl Sharing {
+    /// Makes the memory, and has the command load the library.
+    ///
+    /// # Errors
+    ///
+    /// The kernel gives no memory.
+    pub fn new(command: &mut Command) -> Result<Self, Error> {
+        Self::make(command).map_err(|e| Error::io("cannot make memory for sockets", e))
+    }
+
+    fn make(command: &mut Command) -> io::Result<Self> {
+        let memory = Rc::new(Shared::create()?);
+        let library = Library::new()?;
+        let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        library.tell(command, &memory, &theirs);
+        Ok(Self {
+            sockets: SharedSockets::new(Rc::clone(&memory)),
+            processes: Processes::new(Rc::clone(&memory)),
+            memory,
+            library,
+            bell: (theirs, ours),
+            has_worked: false,
+            naps: 0,
+            gathering: Gathering::new(Instant::now()),
+        })
+    }
+
+    /// Says by which interface of this host packets come; loopback stands for one that is elsewhere.
+    pub fn name_interface(&self, name: &str) -> io::Result<()> {
+        const LOOPBACK: u32 = 1;
+        let asked = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+        let index = name_to_index(&asked, name).unwrap_or(LOOPBACK);
+        self.memory.interface().store(index, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub fn hear(&self, poll: &Poll) -> io::Result<()> {
+        let (token, readable) = (Token(BELL), Interest::READABLE);
+        poll.register_fd(self.bell.1.as_fd(), token, readable, Trigger::Level)
+    }
+
+    pub fn sockets(&self) -> &SharedSockets {
+        &self.sockets
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sockets.table.is_empty()
+    }
+
+    pub fn counters(&self) -> SocketCounters {
+        self.sockets.table.counters()
+    }
+
+    /// The part of the memory that the caller's process has, of a call that the library makes for it to have a shared socket.
+    pub fn shared_for(&mut self, call: &Call) -> Option<(&mut SharedSockets, u32)> {
+        // The table of a process has no place for larger numbers.
+        let has_place = (call.args[0] as usize) < DESCRIPTORS;
+        let part = match call.args[3] {
+            MARKED if has_place => self.part_asking(call)?,
+            _ => return None,
+        };
+        Some((&mut self.sockets, part))
+    }
+
+    /// The part of the caller's process, where there is room for another socket.
+    pub(super) fn part_asking(&self, call: &Call) -> Option<u32> {
+        let pid = self.sockets.table.has_room().then_some(call.thread)?;
+        let pid = intercept::process_of(pid).ok()?;
+        self.processes.part_of(pid)
+    }
+
+    /// The shared socket for datagrams that a call is of, which the library makes.
+    pub fn datagrams_of(&mut self, call: &Call) -> Option<(&mut SharedSockets, u32)> {
+        if call.args[3] != MARKED_DATAGRAMS {
+            return None;
+        }
+        let pid = intercept::process_of(call.thread).ok()?;
+        let part = self.processes.part_of(pid)?;
+        let number = self.memory.assigned(part, call.args[0] as i32)?;
+        let entry = self.sockets.table.get(number)?;
+        let is_it = matches!(entry.kind, Kind::Datagrams(_));
+        is_it.then_some((&mut self.sockets, number))
+    }
+
+    /// Looks at what programs have done.
+    pub fn look(&mut self, cx: &Context) {
+        self.processes.look_at_others(Instant::now());
+        let mut numbers = Vec::new();
+        self.memory.work().drain(|number| numbers.push(number));
+        self.has_worked |= !numbers.is_empty();
+        numbers
+            .iter()
+            .for_each(|number| self.gathering.note(*number));
+        for number in numbers {
+            self.sockets.turn(cx, number);
+        }
+    }
+
+    /// Sends what there is, wakes programs that there is news for, and says how long to wait.
+    pub fn before_waiting(
+        &mut self,
+        cx: &Context,
+        left: Option<Duration>,
+    ) -> io::Result<Option<Duration>> {
+        self.naps = match std::mem::take(&mut self.has_worked) {
+            true => 0,
+            false => self.naps + 1,
+        };
+        let (does, most) = match self.naps {
+            0..NAPS_MAX => (NAPS, Some(Duration::from_micros(NAP_MICROSECONDS))),
+            _ => (SLEEPS, None),
+        };
+        cx.net.flush()?;
+        if self.gathering.after_turn(Instant::now()) {
+            // Awake, so that nobody wakes us.
+            self.sockets.news.wake();
+            std::thread::sleep(GATHER);
+        }
+        self.memory.engine().store(does, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        self.sockets.news.wake();
+        if !self.memory.work().is_empty() {
+            return Ok(Some(Duration::ZERO));
+        }
+        let due = self.processes.due();
+        let due = due.map(|due| due.saturating_duration_since(Instant::now()));
+        Ok(left.into_iter().chain(most).chain(due).min())
+    }
+
+    pub fn after_waiting(&mut self, has_events: bool) {
+        self.memory.engine().store(AWAKE, Ordering::Relaxed);
+        self.has_worked |= has_events;
+    }
+
+    /// An event of a shared socket, of a process, or of the bell.
+    pub fn handle(&mut self, cx: &Context, token: usize) -> io::Result<()> {
+        match token {
+            BELL => {
+                let mut bytes = [0; 64];
+                // What it rings for is looked at anyway.
+                let _ = rustix::io::read(&self.bell.1, &mut bytes);
+            }
+            PROCESS.. => {
+                let part = (token - PROCESS) as u32;
+                if let Some(pid) = self.processes.ended(&cx.poll, part)? {
+                    self.process_ended(pid);
+                }
+            }
+            number => {
+                let number = (number - SHARED) as u32;
+                self.gathering.note(number);
+                self.sockets.turn(cx, number);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a process held is free, and nobody waits for news with it.
+    pub(super) fn process_ended(&mut self, pid: u32) {
+        let numbers = self.sockets.table.numbers();
+        self.memory.unlock_of(pid, numbers);
+        self.sockets.news.forget(pid);
+    }
+}

@@ -1,0 +1,78 @@
+//! Who is to hear of what has come: programs that wait for it are woken at the end of a turn, for all of it at once.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::atomic::{Ordering, fence};
+
+use exos_preload::memory::{Shared, WATCHERS};
+
+pub(super) struct News {
+    memory: Rc<Shared>,
+    /// By what watchers are woken, and whose they are.
+    wakers: Vec<Option<(OwnedFd, u32)>>,
+    to_wake: [u64; WATCHERS / 64],
+}
+
+impl News {
+    pub fn new(memory: Rc<Shared>) -> Self {
+        Self {
+            memory,
+            wakers: (0..WATCHERS).map(|_| None).collect(),
+            to_wake: [0; WATCHERS / 64],
+        }
+    }
+
+    /// There is news of a socket: something to read, room to write, or both.
+    pub fn tell(&mut self, number: u32, [reading, writing]: [bool; 2]) {
+        if !reading && !writing {
+            return;
+        }
+        for watcher in self.memory.watchers(number) {
+            self.memory.watcher(watcher).news.set(number);
+            self.to_wake[watcher as usize / 64] |= 1 << (watcher % 64);
+        }
+        fence(Ordering::SeqCst);
+        let socket = self.memory.socket(number);
+        for (told, turn, waiters) in [
+            (reading, &socket.came, &socket.readers),
+            (writing, &socket.left, &socket.writers),
+        ] {
+            if told && waiters.load(Ordering::Relaxed) > 0 {
+                self.memory.wake(turn);
+            }
+        }
+    }
+
+    /// Wakes those that there is news for, and that sleep.
+    pub fn wake(&mut self) {
+        for (at, word) in self.to_wake.iter_mut().enumerate() {
+            let mut word = std::mem::take(word);
+            while word != 0 {
+                let watcher = at as u32 * 64 + word.trailing_zeros();
+                word &= word - 1;
+                if self.memory.watcher(watcher).is_to_be_told()
+                    && let Some((waker, _)) = &self.wakers[watcher as usize]
+                {
+                    // One that counts already is awake.
+                    let _ = rustix::io::write(waker, &1_u64.to_ne_bytes());
+                }
+            }
+        }
+    }
+
+    /// A watcher of a process is woken by this; whether there is such a watcher.
+    pub fn watch(&mut self, watcher: u32, waker: OwnedFd, pid: u32) -> bool {
+        let place = self.wakers.get_mut(watcher as usize);
+        place.map(|place| *place = Some((waker, pid))).is_some()
+    }
+
+    /// The watchers of a process that has ended are free.
+    pub fn forget(&mut self, pid: u32) {
+        for (watcher, waker) in (0..).zip(&mut self.wakers) {
+            if waker.take_if(|(_, of)| *of == pid).is_some() {
+                self.memory.watcher(watcher).reset();
+                self.memory.leave_watcher(watcher);
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! How a socket of the kernel's comes to be a shared one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::Ordering;
+
+use exos::net::TcpStream;
+use exos_host::intercept::{self, Call};
+use exos_preload::memory::{MARK, Socket, options, state};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::{AddressFamily, sockopt};
+
+use super::entry::{Entry, Kind};
+use super::sockets::SharedSockets;
+use crate::context::Context;
+use crate::target::Descriptor;
+use crate::unix::Listener;
+
+impl SharedSockets {
+    /// Has a socket of the kernel's be a shared one, under its number; gives the socket's.
+    pub(super) fn share(
+        &mut self,
+        cx: &Context,
+        by: (&Call, u32),
+        descriptor: &Descriptor,
+        entry: Entry,
+        bits: u32,
+    ) -> io::Result<u32> {
+        let number = self.table.insert(entry, bits);
+        let number = number.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOBUFS))?;
+        let put = copy_options(descriptor, self.memory.socket(number))
+            .and_then(|()| self.put_number(cx, by, number));
+        if let Err(error) = put {
+            self.table.remove(number);
+            return Err(error);
+        }
+        Ok(number)
+    }
+
+    /// Has a descriptor be a shared socket.
+    pub(super) fn put_number(
+        &self,
+        cx: &Context,
+        (call, part): (&Call, u32),
+        number: u32,
+    ) -> io::Result<()> {
+        let fd = call.args[0] as i32;
+        let made = eventfd(MARK, EventfdFlags::CLOEXEC)?;
+        let close_on_exec = intercept::closes_on_exec(call.thread, fd)?;
+        cx.calls.replace(call, fd, made.as_fd(), close_on_exec)?;
+        self.memory.assign(part, fd, number);
+        Ok(())
+    }
+
+    pub fn share_listener(
+        &mut self,
+        cx: &Context,
+        by: (&Call, u32),
+        descriptor: &Descriptor,
+        family: AddressFamily,
+        listener: Listener,
+    ) -> io::Result<()> {
+        let entry = Entry {
+            family,
+            local: listener.listener.local_addr()?,
+            peer: None,
+            kind: Kind::Listening(listener),
+        };
+        let number = self.share(cx, by, descriptor, entry, state::LISTENS)?;
+        self.wait_for(cx, number)
+    }
+
+    /// Shares a connection that is being opened.
+    pub fn share_attempt(
+        &mut self,
+        cx: &Context,
+        by: (&Call, u32),
+        (descriptor, family): (&Descriptor, AddressFamily),
+        stream: TcpStream,
+        to: SocketAddr,
+    ) -> io::Result<()> {
+        let waiting = match descriptor.nonblocking {
+            true => Vec::new(),
+            false => vec![*by.0],
+        };
+        let entry = Entry {
+            family,
+            local: stream.local_addr()?,
+            peer: Some(to),
+            kind: Kind::Connecting(stream, waiting),
+        };
+        let number = self.share(cx, by, descriptor, entry, 0)?;
+        let socket = self.memory.socket(number);
+        socket.set_option(options::UNHEARD, descriptor.nonblocking);
+        self.wait_for(cx, number)
+    }
+}
+
+/// The options that a socket of the kernel's was given, for the one in its place.
+fn copy_options(from: &Descriptor, to: &Socket) -> io::Result<()> {
+    to.set_option(options::NONBLOCK, from.nonblocking);
+    let milliseconds = |which| {
+        let time = sockopt::socket_timeout(&from.fd, which)?;
+        let time = time.map_or(0, |time| time.as_millis().max(1));
+        Ok::<_, io::Error>(u32::try_from(time).unwrap_or(u32::MAX))
+    };
+    let receive = milliseconds(sockopt::Timeout::Recv)?;
+    to.receive_timeout.store(receive, Ordering::Relaxed);
+    let send = milliseconds(sockopt::Timeout::Send)?;
+    to.send_timeout.store(send, Ordering::Relaxed);
+    to.set_option(options::KEEPALIVE, sockopt::socket_keepalive(&from.fd)?);
+    if let Some(linger) = sockopt::socket_linger(&from.fd)? {
+        to.set_option(options::LINGER, true);
+        let seconds = u32::try_from(linger.as_secs()).unwrap_or(u32::MAX);
+        to.linger.store(seconds, Ordering::Relaxed);
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Processes that share sockets: each has a part of the memory, with what its descriptors are.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use exos::net::{Interest, Poll, Token, Trigger};
+use exos_host::intercept;
+use exos_preload::memory::{MARK, PROCESSES, SOCKETS, Shared};
+
+use super::sockets::SHARED;
+
+/// Tokens of processes, by their parts; those of their sockets are before.
+pub(super) const PROCESS: usize = SHARED + SOCKETS;
+
+/// How long after a process was about to become another program it is looked which descriptors it has kept.
+const EXEC_TIMES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+
+/// How long a child that is being made may take to say that it is there, once its parent has ended.
+const CHILD_TIME: Duration = Duration::from_secs(10);
+
+/// What descriptors of shared sockets count.
+const MARKED_COUNT: u64 = MARK as u64;
+
+pub(super) struct Processes {
+    memory: Rc<Shared>,
+    /// Parts of the memory that processes have, by their numbers, with what tells that they have ended.
+    parts: HashMap<u32, (u32, OwnedFd)>,
+    /// Processes that become other programs, and when to look at them.
+    become_another: Vec<(Instant, u32)>,
+    /// Parts of processes that are not there, and since when.
+    orphans: HashMap<u32, Instant>,
+}
+
+impl Processes {
+    pub fn new(memory: Rc<Shared>) -> Self {
+        Self {
+            memory,
+            parts: HashMap::new(),
+            become_another: Vec::new(),
+            orphans: HashMap::new(),
+        }
+    }
+
+    /// The part that a process has.
+    pub fn part_of(&self, pid: u32) -> Option<u32> {
+        self.parts.get(&pid).map(|(part, _)| *part)
+    }
+
+    /// A process says which part it has taken. Gives whether it was another program before, which had another.
+    ///
+    /// # Errors
+    ///
+    /// It has not, or it has gone.
+    pub fn register(&mut self, poll: &Poll, pid: u32, part: u32) -> io::Result<bool> {
+        let owner = (part as usize) < PROCESSES;
+        let owner = owner.then(|| self.memory.process(part).pid.load(Ordering::Acquire));
+        if owner != Some(pid) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let end = intercept::process(pid)?;
+        let was_another = self.remove(poll, pid)?;
+        let (token, readable) = (Token(PROCESS + part as usize), Interest::READABLE);
+        poll.register_fd(end.as_fd(), token, readable, Trigger::Level)?;
+        self.parts.insert(pid, (part, end));
+        Ok(was_another)
+    }
+
+    /// The process that has a part has ended: gives its number.
+    pub fn ended(&mut self, poll: &Poll, part: u32) -> io::Result<Option<u32>> {
+        let pid = self.parts.iter().find(|(_, (of, _))| *of == part);
+        let Some(pid) = pid.map(|(pid, _)| *pid) else {
+            return Ok(None);
+        };
+        self.remove(poll, pid)?;
+        Ok(Some(pid))
+    }
+
+    /// What a process had is let go of.
+    fn remove(&mut self, poll: &Poll, pid: u32) -> io::Result<bool> {
+        let Some((part, end)) = self.parts.remove(&pid) else {
+            return Ok(false);
+        };
+        poll.deregister_fd(end.as_fd())?;
+        self.leave(part);
+        self.sweep();
+        Ok(true)
+    }
+
+    /// A process is about to become another program: it is looked which descriptors it keeps, and again, for those that take longer to
+    /// become it.
+    pub fn becomes_another(&mut self, pid: u32) {
+        if self.parts.contains_key(&pid) {
+            let now = Instant::now();
+            let times = EXEC_TIMES.map(|time| (now + time, pid));
+            self.become_another.extend(times);
+        }
+    }
+
+    /// When such a process is looked at next.
+    pub fn due(&self) -> Option<Instant> {
+        self.become_another.iter().map(|(due, _)| *due).min()
+    }
+
+    /// Processes that have become programs without the library: the descriptors that were closed with that are let go of.
+    pub fn look_at_others(&mut self, now: Instant) {
+        while let Some(at) = self.become_another.iter().position(|(due, _)| *due <= now) {
+            let (_, pid) = self.become_another.swap_remove(at);
+            let Some(part) = self.part_of(pid) else {
+                continue;
+            };
+            let descriptors: Vec<_> = self.memory.descriptors(part).collect();
+            for (fd, _) in descriptors {
+                let is_ours = match shared_descriptor(pid, fd) {
+                    Ok(close_on_exec) => close_on_exec.is_some(),
+                    // Of one that may not be looked into nothing is known.
+                    Err(error) => error.kind() != io::ErrorKind::NotFound,
+                };
+                if !is_ours {
+                    self.let_go(part, fd);
+                }
+            }
+        }
+    }
+
+    fn let_go(&self, part: u32, fd: i32) {
+        if let Some((number, true)) = self.memory.unassign(part, fd) {
+            self.memory.work().set(number);
+        }
+    }
+
+    /// Parts of children that were made and ended before they came to say so.
+    fn sweep(&mut self) {
+        let known: Vec<u32> = self.parts.values().map(|(part, _)| *part).collect();
+        let now = Instant::now();
+        for part in (0..PROCESSES as u32).filter(|part| !known.contains(part)) {
+            let pid = self.memory.process(part).pid.load(Ordering::Acquire);
+            if pid == 0 || intercept::process(pid).is_ok() {
+                self.orphans.remove(&part);
+                continue;
+            }
+            // The child of one that has just ended may come yet.
+            let seen = self.orphans.entry(part).or_insert(now);
+            if now.duration_since(*seen) > CHILD_TIME {
+                self.orphans.remove(&part);
+                self.leave(part);
+            }
+        }
+    }
+
+    fn leave(&mut self, part: u32) {
+        let descriptors: Vec<_> = self.memory.descriptors(part).collect();
+        for (fd, _) in descriptors {
+            self.let_go(part, fd);
+        }
+        self.memory.leave_process(part);
+    }
+}
+
+/// Whether a descriptor of a thread's that is a shared socket is closed when it becomes another program; none of one that is not.
+pub(super) fn shared_descriptor(thread: u32, fd: i32) -> io::Result<Option<bool>> {
+    Ok(match intercept::counter(thread, fd)? {
+        Some((MARKED_COUNT, close_on_exec)) => Some(close_on_exec),
+        _ => None,
+    })
+}

@@ -1,0 +1,219 @@
+//! What goes on with a shared socket, when the stack or the program has done something.
+
+use std::io;
+use std::sync::atomic::{Ordering, fence};
+use std::task::{Context as TaskContext, Poll as Ready, Waker};
+use std::time::Duration;
+
+use exos_host::intercept::Call;
+use exos_preload::memory::state;
+
+use super::entry::{Entry, Kind, numbers_in};
+use super::flowing::Flowing;
+use super::sockets::SharedSockets;
+use crate::answer::{Answer, errno, fails};
+use crate::context::Context;
+
+impl SharedSockets {
+    /// Goes on with a shared socket.
+    pub fn turn(&mut self, cx: &Context, number: u32) {
+        let memory = &self.memory;
+        let socket = memory.socket(number);
+        let Some(entry) = self.table.get_mut(number) else {
+            return;
+        };
+        match &mut entry.kind {
+            Kind::Flowing(flowing) => {
+                if socket.clear(state::OPTIONS) {
+                    flowing.apply_options(memory, number);
+                }
+                let is_closed = socket.is_closed();
+                socket.clear(state::HAS_MORE);
+                // What comes for nobody is left to the stack.
+                let reading = !is_closed && flowing.fill(memory, number);
+                let writing = flowing.drain(memory, number);
+                if is_closed && flowing.is_drained(memory, number) {
+                    self.close(cx, number);
+                } else {
+                    let ends = socket.is(state::NO_READS);
+                    self.news.tell(number, [reading || ends, writing]);
+                }
+            }
+            Kind::Datagrams(datagrams) => {
+                // What was written before a close is there now.
+                let is_closed = socket.is_closed();
+                let sent = datagrams.drain(cx, memory, number);
+                socket.clear(state::HAS_MORE);
+                let reading = datagrams.fill(memory, number, entry.family);
+                if sent.has_more {
+                    memory.work().set(number);
+                } else if is_closed {
+                    return self.close(cx, number);
+                }
+                let ends = socket.is(state::NO_READS | state::NO_WRITES) || sent.has_failed;
+                self.news
+                    .tell(number, [reading || ends, sent.is_news || ends]);
+            }
+            _ if socket.is_closed() => self.close(cx, number),
+            Kind::Listening(_) if socket.is(state::NO_READS) => {
+                self.news.tell(number, [true, true]);
+            }
+            Kind::Listening(_) => self.take_made(cx, number),
+            Kind::Connecting(..) => self.turn_of_attempt(cx, number),
+            Kind::Failed | Kind::Unshared(_) => {}
+        }
+    }
+
+    /// No descriptor refers to a socket any more, and what was written is the stack's.
+    fn close(&mut self, cx: &Context, number: u32) {
+        let unread = self.memory.inward(number).take(usize::MAX);
+        let Some(entry) = self.table.remove(number) else {
+            return;
+        };
+        match entry.kind {
+            // Something was not read: the peer is sent a reset (RFC 1122 §4.2.2.13).
+            Kind::Flowing(_) if !unread.is_empty() => reset(&entry),
+            Kind::Listening(_) => {
+                for waiting in numbers_in(&unread) {
+                    let offered = self.table.get(waiting);
+                    if offered.is_some_and(|entry| entry.is_offered(&self.memory, waiting))
+                        && let Some(entry) = self.table.remove(waiting)
+                    {
+                        reset(&entry);
+                    }
+                }
+            }
+            Kind::Connecting(_, waiting) => {
+                for call in waiting {
+                    cx.respond(&call, fails(libc::ECONNABORTED));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes connections that were made, as many as the program wants to wait.
+    fn take_made(&mut self, cx: &Context, number: u32) {
+        let mut made = Vec::new();
+        while let Some(taken) = self.take_one(number) {
+            made.push(taken);
+        }
+        if !made.is_empty() {
+            self.news.tell(number, [true, false]);
+        }
+        for taken in made {
+            // The set of sockets takes all that come.
+            let _ = self.wait_for(cx, taken);
+        }
+    }
+
+    /// Takes a connection that was made, with what has come of it, where the program and the table have room; gives its number.
+    fn take_one(&mut self, number: u32) -> Option<u32> {
+        let (ring, socket) = (self.memory.inward(number), self.memory.socket(number));
+        let has_room = self.table.has_room();
+        let Entry { kind, family, .. } = self.table.get(number)?;
+        let Kind::Listening(listener) = kind else {
+            return None;
+        };
+        if !has_room {
+            self.table.stall(number);
+            return None;
+        }
+        if ring.len() / 4 >= listener.backlog {
+            socket.add(state::HAS_MORE);
+            fence(Ordering::SeqCst);
+            if ring.len() / 4 >= listener.backlog {
+                return None;
+            }
+        }
+        socket.clear(state::HAS_MORE);
+        let (stream, peer) = listener.listener.accept().ok()?;
+        // It cannot fail.
+        let _ = stream.set_nonblocking(true);
+        let entry = Entry {
+            family: *family,
+            local: stream.local_addr().ok()?,
+            peer: Some(peer),
+            kind: Kind::Flowing(Flowing::new(stream)),
+        };
+        let taken = self.table.insert(entry, state::STANDS)?;
+        if let Some(Kind::Flowing(flowing)) = self.table.get_mut(taken).map(|entry| &mut entry.kind)
+        {
+            flowing.fill(&self.memory, taken);
+        }
+        ring.push(&taken.to_ne_bytes());
+        Some(taken)
+    }
+
+    /// Sees whether a connection that is being opened stands.
+    fn turn_of_attempt(&mut self, cx: &Context, number: u32) {
+        let Some(entry) = self.table.get_mut(number) else {
+            return;
+        };
+        let Kind::Connecting(stream, _) = &entry.kind else {
+            return;
+        };
+        let mut task = TaskContext::from_waker(Waker::noop());
+        let Ready::Ready(opened) = stream.poll_opened(&mut task) else {
+            return;
+        };
+        let kind = std::mem::replace(&mut entry.kind, Kind::Failed);
+        let Kind::Connecting(stream, mut waiting) = kind else {
+            return;
+        };
+        waiting.retain(|call| cx.calls.waits(call));
+        let socket = self.memory.socket(number);
+        let result = match opened {
+            Ok(()) => {
+                entry.kind = Kind::Flowing(Flowing::new(stream));
+                socket.add(state::STANDS | state::OPTIONS);
+                Ok(0)
+            }
+            Err(error) => {
+                if waiting.is_empty() {
+                    socket.error.store(errno(&error) as u32, Ordering::Release);
+                }
+                socket.add(state::OVER);
+                Err(errno(&error))
+            }
+        };
+        self.news.tell(number, [true, true]);
+        for call in waiting {
+            cx.respond(&call, result.map_err(io::Error::from_raw_os_error));
+        }
+        if result.is_ok() {
+            self.turn(cx, number);
+        }
+    }
+
+    /// A `connect` that a signal has interrupted is made again, of what is a shared socket by now; none where it is not.
+    pub fn connect_again(
+        &mut self,
+        cx: &Context,
+        call: &Call,
+        part: u32,
+    ) -> Option<io::Result<Answer>> {
+        let number = self.memory.assigned(part, call.args[0] as i32)?;
+        let entry = self.table.get_mut(number)?;
+        let error = &self.memory.socket(number).error;
+        Some(match &mut entry.kind {
+            Kind::Connecting(_, waiting) => {
+                waiting.retain(|call| cx.calls.waits(call));
+                waiting.push(*call);
+                Ok(Answer::Later)
+            }
+            Kind::Flowing(_) => fails(libc::EISCONN),
+            _ => match error.swap(0, Ordering::AcqRel) {
+                0 => fails(libc::ECONNABORTED),
+                number => fails(number as i32),
+            },
+        })
+    }
+}
+
+/// The connection of a socket is reset when that is dropped.
+fn reset(entry: &Entry) {
+    if let Some(stream) = entry.stream() {
+        let _ = stream.set_linger(Some(Duration::ZERO));
+    }
+}

@@ -1,0 +1,191 @@
+//! How a shared socket comes to go by a Unix socket.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use exos_host::intercept::Call;
+use exos_preload::memory::{options, state};
+use rustix::net::{Shutdown, SocketType};
+
+use super::datagrams::Datagrams;
+use super::entry::{Kind, numbers_in};
+use super::flowing::Flowing;
+use super::sockets::SharedSockets;
+use crate::context::Context;
+use crate::unix::{self, Connecting, DatagramFlow, Flow, Listening, UnixSockets, pair};
+
+impl SharedSockets {
+    /// Puts a Unix socket in the place of a descriptor of a shared one (with whether it closes on exec), which is shared no more.
+    pub(super) fn unshare(
+        &mut self,
+        cx: &Context,
+        unix: &mut UnixSockets,
+        (call, fd, close_on_exec): (&Call, i32, bool),
+        number: u32,
+    ) -> io::Result<()> {
+        let put = |theirs: &OwnedFd| cx.calls.replace(call, fd, theirs.as_fd(), close_on_exec);
+        let Some(entry) = self.table.get_mut(number) else {
+            return Ok(());
+        };
+        let nonblocking = self.memory.socket(number).has(options::NONBLOCK);
+        let kind = match &mut entry.kind {
+            Kind::Unshared(theirs) => return put(theirs),
+            Kind::Datagrams(datagrams) if datagrams.socket.is_none() => {
+                // It was not used: it is what it was before.
+                let before = datagrams.before.fd.try_clone()?;
+                rustix::io::ioctl_fionbio(&before, nonblocking)?;
+                put(&before)?;
+                entry.kind = Kind::Unshared(before);
+                self.memory.socket(number).add(state::UNSHARED);
+                self.tell_unshared(number);
+                return Ok(());
+            }
+            Kind::Datagrams(_) => {
+                // What was written goes first.
+                self.turn(cx, number);
+                SocketType::SEQPACKET
+            }
+            _ => SocketType::STREAM,
+        };
+        let (theirs, ours) = pair(kind, nonblocking)?;
+        put(&theirs)?;
+        self.go_by(cx, unix, (theirs, ours), number)
+    }
+
+    /// Has a shared socket go on by a Unix socket, of which these are both ends.
+    fn go_by(
+        &mut self,
+        cx: &Context,
+        unix: &mut UnixSockets,
+        (theirs, ours): (OwnedFd, OwnedFd),
+        number: u32,
+    ) -> io::Result<()> {
+        let Some(entry) = self.table.get_mut(number) else {
+            return Ok(());
+        };
+        let kind = std::mem::replace(&mut entry.kind, Kind::Unshared(theirs.try_clone()?));
+        let (family, mut local, peer) = (entry.family, entry.local, entry.peer);
+        // Who uses its rings from now on sees that first, and who does now has its lock.
+        let socket = self.memory.socket(number);
+        socket.add(state::UNSHARED);
+        for (bit, how) in [
+            (state::NO_READS, Shutdown::Read),
+            (state::NO_WRITES, Shutdown::Write),
+        ] {
+            if socket.is(bit) {
+                rustix::net::shutdown(&theirs, how)?;
+            }
+        }
+        if matches!(kind, Kind::Datagrams(_))
+            && local.ip().is_unspecified()
+            && let Some(source) = peer.and_then(|peer| cx.source_for(peer.ip()))
+        {
+            local.set_ip(source);
+        }
+        let kind = self.unshared(cx, number, kind, peer)?;
+        self.tell_unshared(number);
+        let key = unix.add(cx, (&theirs, ours), family, (local, peer), kind)?;
+        unix.turn_with_made(cx, key);
+        Ok(())
+    }
+
+    /// Programs hear that a socket is shared no more, and it is looked at: it may be that nobody of the library's refers to it.
+    fn tell_unshared(&mut self, number: u32) {
+        self.news.tell(number, [true, true]);
+        self.memory.work().set(number);
+    }
+
+    /// What a shared socket is, for one that goes by a Unix socket.
+    fn unshared(
+        &mut self,
+        cx: &Context,
+        number: u32,
+        kind: Kind,
+        peer: Option<SocketAddr>,
+    ) -> io::Result<unix::Kind> {
+        Ok(match kind {
+            Kind::Listening(listener) => {
+                cx.poll.deregister(&listener.listener)?;
+                unix::Kind::Listening(Listening {
+                    of: listener,
+                    made: self.unshared_waiting(cx, number),
+                    waiting: VecDeque::new(),
+                })
+            }
+            Kind::Datagrams(datagrams) => self.unshared_datagrams(cx, number, datagrams, peer)?,
+            Kind::Connecting(stream, waiting) => {
+                cx.poll.deregister(&stream)?;
+                unix::Kind::Connecting(Connecting {
+                    stream,
+                    filled: 0,
+                    waiting,
+                })
+            }
+            Kind::Flowing(flowing) => unix::Kind::Flowing(self.flow_of(cx, number, flowing)),
+            Kind::Failed | Kind::Unshared(_) => unix::Kind::Failed,
+        })
+    }
+
+    /// A socket for datagrams, with what has come and was not read.
+    fn unshared_datagrams(
+        &self,
+        cx: &Context,
+        number: u32,
+        mut datagrams: Datagrams,
+        peer: Option<SocketAddr>,
+    ) -> io::Result<unix::Kind> {
+        let Some(socket) = datagrams.socket.take() else {
+            return Ok(unix::Kind::Failed);
+        };
+        cx.poll.deregister(&socket)?;
+        let shared = self.memory.socket(number);
+        let _still = self.memory.lock_soon(&shared.reads);
+        let unread = datagrams.unread(&self.memory, number);
+        let flow = DatagramFlow::with(socket, peer, unread);
+        Ok(unix::Kind::Datagrams(flow))
+    }
+
+    /// The connections that wait in a listener's ring.
+    fn unshared_waiting(&mut self, cx: &Context, number: u32) -> VecDeque<(Flow, SocketAddr)> {
+        let mut made = VecDeque::new();
+        let waiting = {
+            let socket = self.memory.socket(number);
+            let _still = self.memory.lock_soon(&socket.reads);
+            self.memory.inward(number).take(usize::MAX)
+        };
+        for taken in numbers_in(&waiting) {
+            let Some(entry) = self.table.get_mut(taken) else {
+                continue;
+            };
+            if !entry.is_offered(&self.memory, taken) {
+                continue;
+            }
+            let kind = std::mem::replace(&mut entry.kind, Kind::Failed);
+            if let (Kind::Flowing(flowing), Some(peer)) = (kind, entry.peer) {
+                made.push_back((self.flow_of(cx, taken, flowing), peer));
+            }
+            self.table.remove(taken);
+        }
+        made
+    }
+
+    /// A shared connection, with what lies in its rings, to go by a Unix socket.
+    fn flow_of(&mut self, cx: &Context, number: u32, shared: Flowing) -> Flow {
+        self.table.count(shared.moved);
+        // It may be over, and out of the set.
+        let _ = cx.poll.deregister(&shared.stream);
+        let socket = self.memory.socket(number);
+        let _still = (
+            self.memory.lock_soon(&socket.reads),
+            self.memory.lock_soon(&socket.writes),
+        );
+        let mut rest = shared
+            .rest
+            .map_or_else(Vec::new, |rest| rest.as_bytes().to_vec());
+        rest.extend(self.memory.outward(number).take(usize::MAX));
+        let unread = self.memory.inward(number).take(usize::MAX);
+        Flow::with(shared.stream, rest, unread, shared.told_end)
+    }
+}
