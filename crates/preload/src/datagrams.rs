@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::addresses::{address_at, family_of, ipv4_of, is_broadcast, is_ipv4, is_other_host};
 use crate::ask::ask;
-use crate::epoll;
 use crate::memory::options::{IPV6, V6_ONLY};
 use crate::memory::state::{
     DATAGRAMS, HAS_MORE, HAS_PORT, NO_IPV4, NO_IPV6, NO_READS, NO_WRITES, STANDS,
@@ -13,7 +12,8 @@ use crate::memory::{
     Address, Ask, DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DESCRIPTORS, DatagramHead, RING,
     options,
 };
-use crate::process::{Found, Here, find};
+use crate::process::{Found, Here};
+use crate::sharing::{find, move_in};
 use crate::system::*;
 use crate::wait::Patience;
 
@@ -364,7 +364,7 @@ pub fn share_made(fd: i32) {
 /// Has a socket of the kernel's be a shared one, if it is for datagrams and has no port.
 pub fn share(fd: i32) {
     if ask(fd, Ask::Datagrams, 0) >= 0 {
-        epoll::move_in(fd);
+        move_in(fd);
     }
 }
 

@@ -1,18 +1,17 @@
 //! epoll sets with shared sockets in them (epoll(7)).
 //!
 //! The kernel's set is beneath, under its descriptor: with the kernel's descriptors in it, and one of ours that wakes who waits.
-//! Which of its descriptors is which set, and what calls do to them; one set is in `set`.
+//! Which of its descriptors is which set, and what calls do to them; one set is in `set`, waiting in `epoll_wait`.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use crate::memory::DESCRIPTORS;
-use crate::process::{Found, Here, find, here, unshare_fd};
-use crate::set::{Member, OURS, Set};
+use crate::process::{Found, Here};
+use crate::set::{Member, Set};
 use crate::system::{
-    self, EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EpollEvent,
+    EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EpollEvent,
 };
 
 #[derive(Default)]
@@ -48,6 +47,11 @@ fn lock() -> MutexGuard<'static, Option<Sets>> {
 
 fn with<R>(look: impl FnOnce(&mut Sets) -> R) -> R {
     look(lock().get_or_insert_with(Sets::default))
+}
+
+/// Looks at the set of a descriptor, if it has a shared socket in it, or had.
+pub fn with_set<R>(fd: i32, look: impl FnOnce(&mut Set) -> R) -> Option<R> {
+    with(|sets| sets.of(fd).map(look))
 }
 
 impl Sets {
@@ -174,16 +178,9 @@ pub fn remember(set: i32, what: i32, fd: i32, event: Option<EpollEvent>) {
     });
 }
 
-/// A socket of the kernel's has become a shared one, under its number: it goes on in the sets that it is in.
-pub fn move_in(fd: i32) {
-    let Some(found) = find(fd) else {
-        return;
-    };
-    let places = with(|sets| sets.others.remove(&fd));
-    for (set, event) in places.unwrap_or_default() {
-        // Without a watcher nothing is told of it.
-        let _ = control(set, EPOLL_CTL_ADD, fd, found, Some(event));
-    }
+/// A descriptor stands in none of the kernel's sets any more. Gives those that it stood in, and how.
+pub fn take_out(fd: i32) -> Vec<(i32, EpollEvent)> {
+    with(|sets| sets.others.remove(&fd)).unwrap_or_default()
 }
 
 /// The sets that a shared socket is in under this descriptor, which it leaves.
@@ -254,145 +251,4 @@ pub fn closed_range(here: &'static Here, first: u32, last: u32) {
         inside.copied().collect::<Vec<i32>>()
     });
     known.into_iter().for_each(|fd| closed(here, fd));
-}
-
-/// Until when a time limit lasts; one that is longer than time is none.
-pub fn until(timeout: Option<Duration>) -> Option<Instant> {
-    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
-}
-
-/// epoll_pwait(2), with a time limit; `None` in a process without shared sockets.
-///
-/// # Safety
-///
-/// `mask` is a signal mask or null.
-pub unsafe fn wait(
-    fd: i32,
-    events: &mut [EpollEvent],
-    timeout: Option<Duration>,
-    mask: *const u8,
-) -> Option<Result<usize, i32>> {
-    /// Of fewer events than this, those of one side could be all.
-    const FEW: usize = 4;
-    let here = here()?;
-    let until = until(timeout);
-    let mut lost = Vec::new();
-    loop {
-        let waker = with(|sets| match sets.of(fd) {
-            // Of a set that was made before a fork it is one of this process's own from now on.
-            Some(set) if set.waker.is_some() => set.waker(here, fd).map(Some),
-            _ => Ok(None),
-        });
-        let waker = match waker {
-            Ok(waker) => waker,
-            Err(number) => return Some(Err(number)),
-        };
-        if waker.is_none() {
-            // It has none, so far.
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            here.let_go();
-            // SAFETY: the caller's promise.
-            match unsafe { kernel(fd, events, milliseconds(left), mask) } {
-                Ok((0, true)) => continue,
-                got => return Some(got.map(|(count, _)| count)),
-            }
-        }
-        let all = events.len();
-        let collect = |events: &mut [EpollEvent], lost: &mut Vec<i32>| {
-            let collected = |set: &mut Set| {
-                set.kernel_first = !set.kernel_first;
-                if set.kernel_first && all < FEW {
-                    return 0;
-                }
-                set.collect(here, events, lost)
-            };
-            with(|sets| sets.of(fd).map_or(0, collected))
-        };
-        // The kernel's descriptors have room in each answer.
-        let ours = if all < FEW { all } else { all - all / FEW };
-        let mut count = collect(&mut events[..ours], &mut lost);
-        // SAFETY: the caller's promise.
-        match unsafe { kernel(fd, &mut events[count..], 0, mask) } {
-            Ok((more, _)) => count += more,
-            Err(number) if count == 0 => return Some(Err(number)),
-            Err(_) => {}
-        }
-        if count == 0 {
-            count = with(|sets| {
-                sets.of(fd)
-                    .map_or(0, |set| set.collect(here, events, &mut lost))
-            });
-        }
-        if !lost.is_empty() {
-            // The kernel tells of them from now on.
-            lost.drain(..).for_each(unshare_fd);
-            if count == 0 {
-                continue;
-            }
-        }
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        if count > 0 || left == Some(Duration::ZERO) {
-            match count {
-                0 => here.let_go(),
-                _ => with(|sets| sets.of(fd).map_or((), |set| set.pass_on(here))),
-            }
-            return Some(Ok(count));
-        }
-        let waker = with(|sets| {
-            let set = sets.of(fd)?;
-            let (ready, waker) = (set.ready.is_empty(), set.waker?);
-            let watcher = here.shared.watcher(waker.watcher);
-            watcher.lie_down();
-            Some((watcher, ready && watcher.news.is_empty()))
-        });
-        // What is there already keeps it awake.
-        let slept = waker.is_none_or(|(_, may_sleep)| may_sleep).then(|| {
-            here.let_go();
-            // SAFETY: the caller's promise.
-            unsafe { kernel(fd, events, milliseconds(left), mask) }
-        });
-        if let Some((watcher, _)) = waker {
-            watcher.get_up();
-        }
-        match slept {
-            Some(Ok((count @ 1.., _))) => {
-                with(|sets| sets.of(fd).map_or((), |set| set.pass_on(here)));
-                return Some(Ok(count));
-            }
-            Some(Err(number)) => return Some(Err(number)),
-            _ => {}
-        }
-    }
-}
-
-/// A time limit as the kernel has it: never shorter, and none is -1.
-fn milliseconds(time: Option<Duration>) -> i32 {
-    time.map_or(-1, |time| {
-        let ms = time.as_nanos().div_ceil(1_000_000);
-        ms.min(i32::MAX as u128) as i32
-    })
-}
-
-/// What is ready of the kernel's, and whether we were woken: our own descriptor is not told.
-unsafe fn kernel(
-    fd: i32,
-    events: &mut [EpollEvent],
-    timeout: i32,
-    mask: *const u8,
-) -> Result<(usize, bool), i32> {
-    if events.is_empty() {
-        return Ok((0, false));
-    }
-    let most = events.len().min(i32::MAX as usize) as i32;
-    // SAFETY: there is room for as many events; the mask is the caller's promise.
-    let got = unsafe { system::epoll_pwait(fd, events.as_mut_ptr(), most, timeout, mask) };
-    let mut count = usize::try_from(got).map_err(|_| system::errno())?;
-    let mut woken = false;
-    // A set that was made before a fork has those of both processes.
-    while let Some(at) = events[..count].iter().position(|event| event.data == OURS) {
-        count -= 1;
-        events.swap(at, count);
-        woken = true;
-    }
-    Ok((count, woken))
 }

@@ -18,13 +18,14 @@
 //! | `ring` | bytes one way, or datagrams |
 //! | `bits` | sets of socket numbers that both sides change |
 //! | `system` | the C library's own calls, beneath the ones here |
-//! | `process` | this process: its descriptors, its part of the memory; forks |
+//! | `process`, `start` | this process: its part of the memory; its beginning, and its forks |
+//! | `sharing` | its sockets: by their descriptors; the end of sharing one |
 //! | `ask` | what the other side is asked for |
 //! | `wait` | waiting for one socket |
 //! | `stream` | bytes: what reading and writing calls come to |
 //! | `datagrams`, `control`, `addresses` | datagrams, as above, what goes beside their bytes, and to whom |
 //! | `sockets`, `datagram_options` | accepting, addresses, options |
-//! | `epoll`, `set`, `poll`, `waker` | waiting for many |
+//! | `epoll`, `epoll_wait`, `set`, `poll`, `waker` | waiting for many |
 //! | `calls` | the functions that take the place of the C library's |
 
 pub mod bits;
@@ -46,13 +47,19 @@ mod datagrams;
 #[cfg(exos_preload)]
 mod epoll;
 #[cfg(exos_preload)]
+mod epoll_wait;
+#[cfg(exos_preload)]
 mod poll;
 #[cfg(exos_preload)]
 mod process;
 #[cfg(exos_preload)]
 mod set;
 #[cfg(exos_preload)]
+mod sharing;
+#[cfg(exos_preload)]
 mod sockets;
+#[cfg(exos_preload)]
+mod start;
 #[cfg(exos_preload)]
 mod stream;
 #[cfg(exos_preload)]

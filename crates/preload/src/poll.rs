@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use crate::epoll::until;
-use crate::process::{AGAIN, Found, Here, find, here};
+use crate::process::{AGAIN, Found, Here, here};
 use crate::set::readiness;
+use crate::sharing::find;
 use crate::system::{self, ERR, HUP, IN, PollFd, Timespec};
+use crate::wait::until;
 use crate::waker::Waker;
 
 /// The thread's.

@@ -1,4 +1,4 @@
-//! This process: the memory, which of its descriptors are sockets, and its forks.
+//! This process: the memory, its part of it, and the other side, which it tells of what was done.
 
 use std::env;
 use std::fs::{File, OpenOptions};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering, fence};
 use crate::ask::ask;
 use crate::memory::{AWAKE, Ask, DESCRIPTORS, MARK, OWN, SLEEPS, SOCKETS, Shared, VARIABLE};
 use crate::memory::{Lock, Socket, state};
-use crate::{datagrams, epoll, system};
+use crate::system;
 
 /// A process whose sockets are shared.
 pub struct Here {
@@ -66,67 +66,38 @@ impl Found {
     }
 }
 
+/// A socket is shared no more in this process.
+pub fn leaves(number: u32, generation: u32) {
+    LEFT[number as usize % SOCKETS].store(generation.wrapping_add(1), Ordering::Relaxed);
+}
+
 /// For each number one more than the generation that was last shared no more in this process.
 static LEFT: [AtomicU32; SOCKETS] = [const { AtomicU32::new(0) }; SOCKETS];
 
 /// In the place of an error's number: the socket is shared no more, and the call to be made again.
 pub const AGAIN: i32 = i32::MAX;
 
-/// The socket that a descriptor is.
-pub fn find(fd: i32) -> Option<Found> {
-    let here = here()?;
-    let place = here.place(fd)?.load(Ordering::Acquire);
-    if place == 0 || place == OWN {
-        return None;
-    }
-    let number = place - 1;
-    let socket = here.shared.socket(number);
-    let generation = socket.generation.load(Ordering::SeqCst);
-    if socket.is(state::UNSHARED) {
-        unshare(here, fd, number);
-        return None;
-    }
-    Some(Found {
-        here,
-        number,
-        generation,
-    })
-}
-
-/// Has a descriptor be a Unix socket in place of a shared one; what epoll sets wait for of it, they go on to wait for.
-pub fn unshare(here: &'static Here, fd: i32, number: u32) {
-    if !here.is_here() {
-        // Of a child whose descriptors are its own, but whose memory is ours.
-        ask(fd, Ask::Unshare, number as usize);
-        return;
-    }
-    let places = epoll::places(fd, number);
-    let generation = here.shared.socket(number).generation.load(Ordering::SeqCst);
-    if ask(fd, Ask::Unshare, number as usize) >= 0 {
-        LEFT[number as usize % SOCKETS].store(generation.wrapping_add(1), Ordering::Relaxed);
-        here.forget(fd);
-        for (set, event) in places {
-            let mut event = event;
-            // SAFETY: the event lives as long as the call.
-            unsafe { system::epoll_ctl(set, system::EPOLL_CTL_ADD, fd, &mut event) };
-        }
-    }
-}
-
-/// As above, for a descriptor that may be a shared socket.
-pub fn unshare_fd(fd: i32) {
-    if let Some(found) = find(fd) {
-        unshare(found.here, fd, found.number);
-    }
-}
-
 impl Here {
+    /// The number of its part of the memory; none of a child for which there was none.
+    pub fn part(&self) -> Option<u32> {
+        let part = self.process.load(Ordering::Relaxed);
+        (part != NONE).then_some(part)
+    }
+
     fn place(&self, fd: i32) -> Option<&AtomicU32> {
         if fd < 0 || fd as usize >= DESCRIPTORS {
             return None;
         }
-        let process = self.process.load(Ordering::Relaxed);
-        (process != NONE).then(|| &self.shared.process(process).descriptors[fd as usize])
+        let part = self.part()?;
+        Some(&self.shared.process(part).descriptors[fd as usize])
+    }
+
+    /// The number of the socket that a descriptor is.
+    pub fn number(&self, fd: i32) -> Option<u32> {
+        match self.place(fd)?.load(Ordering::Acquire) {
+            0 | OWN => None,
+            place => Some(place - 1),
+        }
     }
 
     /// A descriptor for a socket.
@@ -155,31 +126,36 @@ impl Here {
 
     /// A descriptor is this socket from now on.
     pub fn assign(&self, fd: i32, number: u32) {
-        let process = self.process.load(Ordering::Relaxed);
-        if process != NONE {
-            self.shared.assign(process, fd, number);
+        if let Some(part) = self.part() {
+            self.shared.assign(part, fd, number);
         }
     }
 
-    /// A descriptor is a socket no more.
-    pub fn forget(&self, fd: i32) {
-        let process = self.process.load(Ordering::Relaxed);
-        if process == NONE {
-            return;
-        }
-        let Some(number) = self.shared.assigned(process, fd) else {
+    /// A child is about to be made: it has its sockets from its first moment on.
+    pub fn has_child(&self) {
+        let child = self.shared.take_process(self.pid());
+        self.child.store(child.unwrap_or(NONE), Ordering::Relaxed);
+        let (Some(child), Some(part)) = (child, self.part()) else {
             return;
         };
-        // Before it is let go of: from then on the number may be another's.
-        let is_only = self.shared.socket(number).refs.load(Ordering::Acquire) == 1;
-        let mut descriptors = self.shared.descriptors(process);
-        let is_it = |(other, of): (i32, u32)| other != fd && of == number;
-        if is_only || !descriptors.any(is_it) {
-            epoll::forget(self, number);
+        for (fd, number) in self.shared.descriptors(part) {
+            self.shared.assign(child, fd, number);
         }
-        if matches!(self.shared.unassign(process, fd), Some((_, true))) {
-            self.submit(number);
+        for (fd, _) in self.known().into_iter().filter(|(_, is_own)| *is_own) {
+            self.shared.own(child, fd);
         }
+    }
+
+    /// This is the child: its part of the memory is the one that was taken for it, if there was one.
+    pub fn is_child(&self) -> Option<u32> {
+        let child = self.child.swap(NONE, Ordering::Relaxed);
+        // SAFETY: always.
+        let pid = unsafe { system::getpid() } as u32;
+        self.process.store(child, Ordering::Relaxed);
+        self.pid.store(pid, Ordering::Relaxed);
+        let part = self.part()?;
+        self.shared.process(part).pid.store(pid, Ordering::Release);
+        Some(part)
     }
 
     /// A child that was to be made was not.
@@ -213,9 +189,8 @@ impl Here {
             }
             _ => fd,
         };
-        let process = self.process.load(Ordering::Relaxed);
-        if process != NONE {
-            self.shared.own(process, fd);
+        if let Some(part) = self.part() {
+            self.shared.own(part, fd);
         }
         fd
     }
@@ -237,11 +212,10 @@ impl Here {
 
     /// The descriptors that are sockets, or the library's own (true), in their order.
     pub fn known(&self) -> Vec<(i32, bool)> {
-        let process = self.process.load(Ordering::Relaxed);
-        if process == NONE {
+        let Some(part) = self.part() else {
             return Vec::new();
-        }
-        let process = self.shared.process(process);
+        };
+        let process = self.shared.process(part);
         let end = process.end.load(Ordering::Relaxed) as usize;
         let all = process.descriptors.iter().take(end).enumerate();
         let known = all.filter_map(|(fd, number)| {
@@ -290,7 +264,7 @@ impl Here {
 }
 
 /// Finds the memory, and takes a part of it for this process.
-fn begin() -> Option<()> {
+pub fn begin() -> Option<()> {
     let said = env::var(VARIABLE).ok()?;
     let mut words = said.split(':');
     let mut word = || words.next()?.parse::<u32>().ok();
@@ -323,72 +297,5 @@ fn begin() -> Option<()> {
         return None;
     }
     HERE.store(here, Ordering::Release);
-    // SAFETY: the functions are there as long as the process.
-    unsafe { system::pthread_atfork(before_fork, in_parent, in_child) };
     Some(())
-}
-
-extern "C" fn start() {
-    let before = system::errno();
-    begin();
-    system::set_errno(before);
-}
-
-/// Called when the library is loaded.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static START: extern "C" fn() = start;
-
-/// The child is to have its sockets from its first moment on: they are counted before there is one.
-extern "C" fn before_fork() {
-    let Some(here) = here() else {
-        return;
-    };
-    datagrams::share_unused(here);
-    epoll::hold();
-    let Some(child) = here.shared.take_process(here.pid()) else {
-        return here.child.store(NONE, Ordering::Relaxed);
-    };
-    let process = here.process.load(Ordering::Relaxed);
-    if process != NONE {
-        for (fd, number) in here.shared.descriptors(process) {
-            here.shared.assign(child, fd, number);
-        }
-        let from = here.shared.process(process);
-        let end = from.end.load(Ordering::Relaxed);
-        let own = |fd: &usize| from.descriptors[*fd].load(Ordering::Relaxed) == OWN;
-        for fd in (0..(end as usize).min(DESCRIPTORS)).filter(own) {
-            here.shared.own(child, fd as i32);
-        }
-    }
-    here.child.store(child, Ordering::Relaxed);
-}
-
-extern "C" fn in_parent() {
-    epoll::let_go();
-}
-
-extern "C" fn in_child() {
-    let Some(here) = here() else {
-        return;
-    };
-    epoll::let_go();
-    let child = here.child.swap(NONE, Ordering::Relaxed);
-    // SAFETY: always.
-    let pid = unsafe { system::getpid() } as u32;
-    here.process.store(child, Ordering::Relaxed);
-    here.pid.store(pid, Ordering::Relaxed);
-    if child != NONE {
-        here.shared.process(child).pid.store(pid, Ordering::Release);
-        // Another thread may have closed some before there was the child.
-        let descriptors: Vec<_> = here.shared.descriptors(child).collect();
-        for (fd, _) in descriptors {
-            const F_GETFD: i32 = 1;
-            // SAFETY: always.
-            if unsafe { system::fcntl64(fd, F_GETFD, 0) } < 0 {
-                here.forget(fd);
-            }
-        }
-        ask(-1, Ask::Register, child as usize);
-    }
 }

@@ -8,6 +8,7 @@ use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, NONBLOCK, REUSE, 
 use crate::memory::state::{HAS_MORE, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS};
 use crate::memory::{Address, Ask, DESCRIPTORS, RING};
 use crate::process::Found;
+use crate::sharing::forget;
 use crate::system::{self, *};
 use crate::wait::Patience;
 
@@ -314,7 +315,7 @@ impl Found {
             if put < 0 {
                 return Err(otherwise);
             }
-            self.here.forget(fd);
+            forget(self.here, fd);
             for (set, mut event) in places {
                 if system::epoll_ctl(set, EPOLL_CTL_ADD, fd, &raw mut event) == 0 {
                     epoll::remember(set, EPOLL_CTL_ADD, fd, Some(event));

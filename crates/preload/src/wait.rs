@@ -63,3 +63,8 @@ impl Patience {
         }
     }
 }
+
+/// Until when a time limit lasts; one that is longer than time is none.
+pub fn until(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+}

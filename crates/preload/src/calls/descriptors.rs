@@ -5,7 +5,7 @@ use super::*;
 /// A descriptor is closed.
 fn gone(here: &'static Here, fd: i32) {
     if (here.knows(fd) || epoll::knows(fd)) && here.is_here() {
-        here.forget(fd);
+        forget(here, fd);
         epoll::closed(here, fd);
     }
 }
@@ -40,7 +40,7 @@ pub(super) unsafe extern "C" fn close_range(first: u32, last: u32, flags: i32) -
                 }
                 from = fd + 1;
             } else if flags & CLOSE_RANGE_CLOEXEC == 0 {
-                here.forget(fd as i32);
+                forget(here, fd as i32);
             }
         }
         if flags & CLOSE_RANGE_CLOEXEC == 0 {

@@ -31,10 +31,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::memory::options::{NONBLOCK, UNHEARD};
-use crate::process::{AGAIN, Found, Here, find, here, unshare_fd};
+use crate::process::{AGAIN, Found, Here, here};
+use crate::sharing::{find, forget, move_in, unshare_fd};
 use crate::sockets::put_address;
 use crate::system::*;
-use crate::{addresses, control, datagrams, epoll, poll, system};
+use crate::{addresses, control, datagrams, epoll, epoll_wait, poll, system};
 
 /// The stretches of memory of a vectored call.
 unsafe fn parts<'a>(iov: *const Iovec, count: usize) -> Result<&'a [Iovec], i32> {

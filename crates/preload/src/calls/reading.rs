@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::*;
+use crate::wait::until;
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn read(fd: i32, to: *mut u8, size: Size) -> Signed {
@@ -197,7 +198,7 @@ unsafe fn many_datagrams(
 ) -> i32 {
     // SAFETY: as above.
     unsafe {
-        let until = epoll::until(waiting::time(timeout));
+        let until = until(waiting::time(timeout));
         let mut got = 0;
         while got < count {
             let one = &mut *messages.add(got as usize);

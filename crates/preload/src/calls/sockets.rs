@@ -55,7 +55,7 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
             },
         };
         let number = errno();
-        epoll::move_in(fd);
+        move_in(fd);
         if result < 0
             && number != EINPROGRESS
             && let Some(found) = find(fd)
@@ -101,7 +101,7 @@ pub(super) unsafe extern "C" fn bind(fd: i32, name: *const u8, name_len: u32) ->
             // SAFETY: as above; the kernel looks at the first three arguments.
             let result =
                 unsafe { system::marked(system::number::BIND, fd, name.addr(), name_len as usize) };
-            epoll::move_in(fd);
+            move_in(fd);
             result
         }
     }
@@ -134,7 +134,7 @@ pub(super) unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
         // SAFETY: as above; the kernel looks at the first two arguments.
         Some(_) => unsafe { system::marked(number::LISTEN, fd, backlog as usize, 0) },
     };
-    epoll::move_in(fd);
+    move_in(fd);
     result
 }
 

@@ -1,0 +1,80 @@
+//! Which sockets a process's descriptors are.
+
+use std::sync::atomic::Ordering;
+
+use super::agreed::OWN;
+use super::mapping::Shared;
+use super::sizes::PROCESSES;
+use super::socket::state;
+
+impl Shared {
+    /// Takes a part for a process that this one, of number `pid`, is or starts.
+    pub fn take_process(&self, pid: u32) -> Option<u32> {
+        let take = |number: &u32| {
+            let owner = &self.process(*number).pid;
+            owner.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed)
+        };
+        (0..PROCESSES as u32).find(|number| take(number).is_ok())
+    }
+
+    /// A process has ended: its part is anybody's.
+    pub fn leave_process(&self, number: u32) {
+        let process = self.process(number);
+        let end = process.end.swap(0, Ordering::AcqRel) as usize;
+        for place in process.descriptors.iter().take(end) {
+            place.store(0, Ordering::Relaxed);
+        }
+        process.pid.store(0, Ordering::Release);
+    }
+
+    /// A descriptor of a process is this socket.
+    pub fn assign(&self, process: u32, fd: i32, socket: u32) {
+        let process = self.process(process);
+        let Some(place) = process.descriptors.get(fd as usize) else {
+            return;
+        };
+        self.socket(socket).refs.fetch_add(1, Ordering::AcqRel);
+        self.socket(socket).add(state::TAKEN);
+        place.store(socket + 1, Ordering::Release);
+        process.end.fetch_max(fd as u32 + 1, Ordering::AcqRel);
+    }
+
+    /// The socket that a descriptor of a process is.
+    pub fn assigned(&self, process: u32, fd: i32) -> Option<u32> {
+        let place = self.process(process).descriptors.get(fd as usize)?;
+        let number = place.load(Ordering::Acquire);
+        (number != 0 && number != OWN).then(|| number - 1)
+    }
+
+    /// A descriptor of a process is no socket any more. Gives what it was; true with it when it was the last that referred to it.
+    pub fn unassign(&self, process: u32, fd: i32) -> Option<(u32, bool)> {
+        let place = self.process(process).descriptors.get(fd as usize)?;
+        let number = place.swap(0, Ordering::AcqRel);
+        if number == 0 || number == OWN {
+            return None;
+        }
+        let socket = number - 1;
+        let refs = self.socket(socket).refs.fetch_sub(1, Ordering::AcqRel);
+        Some((socket, refs <= 1))
+    }
+
+    /// A descriptor of a process is the library's own.
+    pub fn own(&self, process: u32, fd: i32) {
+        let process = self.process(process);
+        if let Some(place) = process.descriptors.get(fd as usize) {
+            place.store(OWN, Ordering::Release);
+            process.end.fetch_max(fd as u32 + 1, Ordering::AcqRel);
+        }
+    }
+
+    /// All descriptors of a process that are sockets.
+    pub fn descriptors(&self, process: u32) -> impl Iterator<Item = (i32, u32)> + '_ {
+        let process = self.process(process);
+        let end = process.end.load(Ordering::Acquire) as usize;
+        let all = process.descriptors.iter().enumerate().take(end);
+        all.filter_map(|(fd, number)| {
+            let number = number.load(Ordering::Acquire);
+            (number != 0 && number != OWN).then(|| (fd as i32, number - 1))
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! Who uses a ring; waiting on a word of the memory, and waking.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::mapping::Shared;
+
+unsafe extern "C" {
+    fn syscall(number: i64, ...) -> i64;
+}
+
+#[cfg(target_arch = "x86_64")]
+const SYS_FUTEX: i64 = 202;
+#[cfg(target_arch = "aarch64")]
+const SYS_FUTEX: i64 = 98;
+
+impl Shared {
+    /// One thread holds this at a time. Those of a process that has ended do not ([`unlock_of`](Self::unlock_of)).
+    pub fn lock<'a>(&self, word: &'a AtomicU32, pid: u32) -> Lock<'a> {
+        let mut tries = 0_u32;
+        while word
+            .compare_exchange_weak(0, pid, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            tries += 1;
+            match tries % 64 {
+                0 => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+        Lock(word)
+    }
+
+    /// As [`lock`](Self::lock), for the side that may not wait for long: gives up on one that holds it for too long, for it is stopped.
+    pub fn lock_soon<'a>(&self, word: &'a AtomicU32) -> Option<Lock<'a>> {
+        const AT_MOST: Duration = Duration::from_millis(20);
+        const NOBODY: u32 = u32::MAX;
+        let began = Instant::now();
+        for tries in 0_u32.. {
+            let taken = word.compare_exchange(0, NOBODY, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                return Some(Lock(word));
+            }
+            match tries % 16 {
+                15 if began.elapsed() > AT_MOST => break,
+                15 => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+        None
+    }
+
+    /// A process has ended: nobody waits for it, at any of the first `count` sockets.
+    pub fn unlock_of(&self, pid: u32, count: usize) {
+        for number in 0..count as u32 {
+            let socket = self.socket(number);
+            for word in [&socket.reads, &socket.writes] {
+                let _ = word.compare_exchange(pid, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A socket is another from now on. Those that wait for it, or are about to use it, find that.
+    pub fn renew(&self, number: u32) {
+        let socket = self.socket(number);
+        {
+            let _still = (
+                self.lock_soon(&socket.reads),
+                self.lock_soon(&socket.writes),
+            );
+            socket.reset();
+        }
+        self.wake(&socket.came);
+        self.wake(&socket.left);
+    }
+
+    /// Waits until the word is not `value` any more, is woken, a signal comes, or that many milliseconds pass. Gives `false` when a
+    /// signal has interrupted it.
+    pub fn wait_on(&self, word: &AtomicU32, value: u32, timeout: Option<u64>) -> bool {
+        const WAIT: i32 = 0;
+        let time = timeout.map(|ms| [ms / 1000, ms % 1000 * 1_000_000]);
+        let time = time.as_ref().map_or(std::ptr::null(), |time| time.as_ptr());
+        // SAFETY: the word and the time live as long as the call.
+        let waited = unsafe { syscall(SYS_FUTEX, word.as_ptr(), WAIT, value, time) };
+        waited == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted
+    }
+
+    /// Wakes all that wait on a word.
+    pub fn wake(&self, word: &AtomicU32) {
+        const WAKE: i32 = 1;
+        word.fetch_add(1, Ordering::AcqRel);
+        // SAFETY: the word lives as long as the call.
+        unsafe { syscall(SYS_FUTEX, word.as_ptr(), WAKE, i32::MAX) };
+    }
+}
+
+/// What [`Shared::lock`] gives, until it is dropped.
+pub struct Lock<'a>(&'a AtomicU32);
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}

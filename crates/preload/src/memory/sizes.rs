@@ -1,0 +1,14 @@
+//! How much of everything there is.
+
+/// Sockets of all processes together; half a mebibyte of sparse memory each.
+pub const SOCKETS: usize = 16_384;
+/// Sets that are waited for: one for each epoll set with sockets in it, and one for each thread that polls.
+pub const WATCHERS: usize = 256;
+/// Processes at a time; more go the slower way.
+pub const PROCESSES: usize = 1024;
+/// Descriptors of a process that may be sockets of ours: lower ones.
+pub const DESCRIPTORS: usize = 65_536;
+/// Bytes that wait in one direction of a connection.
+pub const RING: usize = 256 << 10;
+/// What waits in a ring out when more is said to have room: less, and it is writable.
+pub const ROOM: usize = RING / 4;

@@ -1,0 +1,81 @@
+//! Shared sockets of this process: found by their descriptors, moved into epoll sets, let go of, and shared no more.
+
+use std::sync::atomic::Ordering;
+
+use crate::ask::ask;
+use crate::epoll;
+use crate::memory::{Ask, state};
+use crate::process::{Found, Here, here, leaves};
+use crate::system::{self, EPOLL_CTL_ADD};
+
+/// The socket that a descriptor is.
+pub fn find(fd: i32) -> Option<Found> {
+    let here = here()?;
+    let number = here.number(fd)?;
+    let socket = here.shared.socket(number);
+    let generation = socket.generation.load(Ordering::SeqCst);
+    if socket.is(state::UNSHARED) {
+        unshare(here, fd, number);
+        return None;
+    }
+    Some(Found {
+        here,
+        number,
+        generation,
+    })
+}
+
+/// Has a descriptor be a Unix socket in place of a shared one; what epoll sets wait for of it, they go on to wait for.
+pub fn unshare(here: &'static Here, fd: i32, number: u32) {
+    if !here.is_here() {
+        // Of a child whose descriptors are its own, but whose memory is ours.
+        ask(fd, Ask::Unshare, number as usize);
+        return;
+    }
+    let places = epoll::places(fd, number);
+    let generation = here.shared.socket(number).generation.load(Ordering::SeqCst);
+    if ask(fd, Ask::Unshare, number as usize) >= 0 {
+        leaves(number, generation);
+        forget(here, fd);
+        for (set, event) in places {
+            let mut event = event;
+            // SAFETY: the event lives as long as the call.
+            unsafe { system::epoll_ctl(set, system::EPOLL_CTL_ADD, fd, &mut event) };
+        }
+    }
+}
+
+/// As above, for a descriptor that may be a shared socket.
+pub fn unshare_fd(fd: i32) {
+    if let Some(found) = find(fd) {
+        unshare(found.here, fd, found.number);
+    }
+}
+
+/// A descriptor is a socket no more.
+pub fn forget(here: &Here, fd: i32) {
+    let (Some(part), Some(number)) = (here.part(), here.number(fd)) else {
+        return;
+    };
+    // Before it is let go of: from then on the number may be another's.
+    let is_only = here.shared.socket(number).refs.load(Ordering::Acquire) == 1;
+    let mut descriptors = here.shared.descriptors(part);
+    let is_it = |(other, of): (i32, u32)| other != fd && of == number;
+    if is_only || !descriptors.any(is_it) {
+        epoll::forget(here, number);
+    }
+    if matches!(here.shared.unassign(part, fd), Some((_, true))) {
+        here.submit(number);
+    }
+}
+
+/// A socket of the kernel's has become a shared one, under its number: it goes on in the sets that it is in.
+pub fn move_in(fd: i32) {
+    let Some(found) = find(fd) else {
+        return;
+    };
+    for (set, event) in epoll::take_out(fd) {
+        // Without a watcher nothing is told of it.
+        let _ = epoll::control(set, EPOLL_CTL_ADD, fd, found, Some(event));
+    }
+}
