@@ -58,7 +58,10 @@ pub fn answer(data: &[u8]) {
             }
         }
         while let Some(event) = resolver.poll_event() {
-            if let Event::Done { lookup: of, result } = event {
+            if let Event::Done {
+                lookup: of, result, ..
+            } = event
+            {
                 assert!(of == lookup && done.is_none());
                 done = Some(result);
             }

@@ -48,6 +48,7 @@
 //! | to | see |
 //! |---|---|
 //! | write as for `std::net` | [`net`] |
+//! | look up names | [`net::Names`] over a stack, [`names::HostNames`] over the kernel's sockets |
 //! | say which link and which addresses | [`attach`] |
 //! | run the loop: receive, send, wait | [`Exos`], [`wait`] for when it spins and when it sleeps |
 //! | wait in an event loop of one's own | [`Exos::prepare_sleep`] |
@@ -69,6 +70,7 @@ pub mod handlers;
 pub mod handoff;
 pub mod host_tables;
 pub mod limits;
+pub mod names;
 pub mod net;
 pub mod node;
 pub mod relay;
@@ -91,7 +93,6 @@ pub use exos_inet::tcp::{
 };
 pub use exos_inet::{self as inet, Duration, Instant, Stack};
 pub use exos_link::{RxMeta, TxMeta};
-pub use exos_names as names;
 pub use exos_wire as wire;
 pub use node::{Exos, Sleep};
 pub use relay::Passage;

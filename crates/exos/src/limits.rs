@@ -81,6 +81,13 @@ pub const PORT_TRIES: usize = 64;
 /// How often the system's files of names are looked at for changes.
 pub const FILES_EVERY: Duration = Duration::from_secs(1);
 
+/// A lookup that takes longer is told to a person who waits: a name server that is there answers within a second.
+pub const NAMES_SLOW: Duration = Duration::from_secs(2);
+
+/// Names that are looked up side by side over the kernel's sockets. Each has two queries, each with a descriptor: an eighth of
+/// the usual 1,024.
+pub const LOOKUPS_AT_ONCE: usize = 64;
+
 /// Names whose address that answered is remembered.
 pub const NAMES_REMEMBERED: usize = 1024;
 

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::family::Family;
+use exos_inet::Instant;
 use std::net::{IpAddr, SocketAddr};
 
 /// The number of a lookup.
@@ -63,5 +64,7 @@ pub enum Event {
         lookup: LookupId,
         /// All addresses, IPv6 first, or why there are none.
         result: Result<Vec<IpAddr>, Error>,
+        /// Until when the addresses hold, by the least TTL of theirs; `None` where no server has told them.
+        until: Option<Instant>,
     },
 }

@@ -27,7 +27,8 @@ struct Entry {
 }
 
 impl Cache {
-    pub(crate) fn get(&mut self, now: Instant, key: &Key) -> Option<Outcome> {
+    /// What is known, and until when.
+    pub(crate) fn get(&mut self, now: Instant, key: &Key) -> Option<(Outcome, Instant)> {
         self.turn += 1;
         let entry = self.entries.get_mut(key)?;
         if entry.expires <= now {
@@ -35,7 +36,7 @@ impl Cache {
             return None;
         }
         entry.asked = self.turn;
-        Some(entry.outcome.clone())
+        Some((entry.outcome.clone(), entry.expires))
     }
 
     /// Keeps it for that many seconds, and returns how many entries made room that had not expired.

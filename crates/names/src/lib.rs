@@ -37,7 +37,7 @@
 //! let sleep_until = resolver.poll_timeout(); // Or until something comes.
 //! ```
 //!
-//! `examples/lookup.rs` is a whole program over the kernel's sockets (`cargo run -p exos-names --example lookup NAME`).
+//! The loop around it over sockets of either kind is in the crate `exos` (`exos::names`, `exos::net::Names`).
 //! What the parts are, in the order in which a lookup meets them:
 //!
 //! | file | job |

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind};
 use crate::family::{Families, Family};
 use crate::message::Found;
 use crate::name::Name;
+use exos_inet::Instant;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
@@ -39,15 +40,16 @@ pub(crate) enum Next {
     Ask(Vec<Family>),
     /// Answers are waited for.
     Wait,
-    /// It has come to its end.
-    Done(Result<Vec<IpAddr>, Error>),
+    /// It has come to its end; with addresses that hold until then.
+    Done(Result<(Vec<IpAddr>, Instant), Error>),
 }
 
 /// How far one family of the present name is.
 enum Progress {
     Unasked,
     Asked,
-    Known(Outcome),
+    /// With until when it holds.
+    Known(Outcome, Instant),
 }
 
 pub(crate) struct Lookup {
@@ -79,14 +81,14 @@ impl Lookup {
         &self.names[0]
     }
 
-    /// Takes an answer in. One that is not waited for changes nothing.
-    pub(crate) fn record(&mut self, name: &Name, family: Family, outcome: Outcome) {
+    /// Takes an answer in, which holds until then. One that is not waited for changes nothing.
+    pub(crate) fn record(&mut self, name: &Name, family: Family, outcome: Outcome, until: Instant) {
         if self.names[0] != *name {
             return;
         }
         for (of, progress) in &mut self.families {
             if *of == family && matches!(progress, Progress::Asked) {
-                *progress = Progress::Known(outcome);
+                *progress = Progress::Known(outcome, until);
                 return;
             }
         }
@@ -98,7 +100,7 @@ impl Lookup {
             .families
             .iter()
             .filter_map(|(family, progress)| match progress {
-                Progress::Known(outcome) => Some((*family, outcome.addresses())),
+                Progress::Known(outcome, _) => Some((*family, outcome.addresses())),
                 Progress::Unasked | Progress::Asked => None,
             });
         let known: Vec<_> = known.collect();
@@ -139,19 +141,17 @@ impl Lookup {
     fn conclude(&mut self) -> Next {
         let mut outcomes = Vec::new();
         for (_, progress) in &mut self.families {
-            if let Progress::Known(outcome) = std::mem::replace(progress, Progress::Unasked) {
-                outcomes.push(outcome);
+            if let Progress::Known(outcome, until) = std::mem::replace(progress, Progress::Unasked)
+            {
+                outcomes.push((outcome, until));
             }
         }
-        let addresses: Vec<IpAddr> = outcomes
-            .iter()
-            .flat_map(Outcome::addresses)
-            .copied()
-            .collect();
-        if !addresses.is_empty() {
-            return Next::Done(Ok(addresses));
+        let having = outcomes.iter().filter(|(o, _)| !o.addresses().is_empty());
+        if let Some(until) = having.clone().map(|(_, until)| *until).min() {
+            let addresses = having.flat_map(|(outcome, _)| outcome.addresses());
+            return Next::Done(Ok((addresses.copied().collect(), until)));
         }
-        let errors = outcomes.into_iter().map(|outcome| self.error(outcome));
+        let errors = outcomes.into_iter().map(|(outcome, _)| self.error(outcome));
         let worst = errors
             .chain(self.failure.clone())
             .max_by_key(|error| severity(error.kind()));

@@ -10,7 +10,7 @@ use crate::family::{Families, of_family};
 use crate::limits::LOOKUPS_MAX;
 use crate::lookup::{Lookup, Next, Outcome};
 use crate::meaning::{Meaning, meaning};
-use exos_inet::Instant;
+use exos_inet::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
@@ -56,6 +56,11 @@ impl Resolver {
         let ended = self.exchanges.configure(now, without_hosts(&config));
         self.config = config;
         ended.into_iter().for_each(|ended| self.end(now, ended));
+    }
+
+    /// Forgets all answers: what is looked up next is asked for again.
+    pub fn clear_cache(&mut self) {
+        self.cache.clear();
     }
 
     /// Looks up a host name, or an address as text. What becomes of it is told by events; only a text that is no name, or names
@@ -168,7 +173,11 @@ impl Resolver {
             true => Err(Error::new(ErrorKind::NoAddress, text)),
             false => Ok(all),
         };
-        self.events.push_back(Event::Done { lookup, result });
+        self.events.push_back(Event::Done {
+            lookup,
+            result,
+            until: None,
+        });
     }
 
     /// An exchange has ended: what it found is kept, and told to all who waited.
@@ -179,11 +188,12 @@ impl Resolver {
             ttl_s,
             waiting,
         } = ended;
+        let until = now + Duration::from_secs(ttl_s.into());
         let evicted = self.cache.insert(now, key.clone(), outcome.clone(), ttl_s);
         self.exchanges.counters.cache_evicted += evicted;
         for id in waiting {
             if let Some(lookup) = self.lookups.get_mut(&id) {
-                lookup.record(&key.0, key.1, outcome.clone());
+                lookup.record(&key.0, key.1, outcome.clone(), until);
                 self.advance(now, id);
             }
         }
@@ -203,14 +213,21 @@ impl Resolver {
                 Next::Wait => return,
                 Next::Done(result) => {
                     self.lookups.remove(&id);
-                    self.events.push_back(Event::Done { lookup: id, result });
+                    let until = result.as_ref().ok().map(|(_, until)| *until);
+                    self.events.push_back(Event::Done {
+                        lookup: id,
+                        result: result.map(|(addresses, _)| addresses),
+                        until,
+                    });
                 }
                 Next::Ask(families) => {
                     let name = lookup.name().clone();
                     for family in families {
                         let known = self.known_or_asked(now, (name.clone(), family), id);
-                        if let (Some(outcome), Some(lookup)) = (known, self.lookups.get_mut(&id)) {
-                            lookup.record(&name, family, outcome);
+                        if let (Some((outcome, until)), Some(lookup)) =
+                            (known, self.lookups.get_mut(&id))
+                        {
+                            lookup.record(&name, family, outcome, until);
                         }
                     }
                 }
@@ -223,13 +240,13 @@ impl Resolver {
         now: Instant,
         key: crate::cache::Key,
         lookup: LookupId,
-    ) -> Option<Outcome> {
+    ) -> Option<(Outcome, Instant)> {
         let known = self.cache.get(now, &key);
         match known {
             Some(_) => self.exchanges.counters.cache_hits += 1,
             None => self.exchanges.counters.cache_misses += 1,
         }
-        known.or_else(|| self.exchanges.ask(now, &key, lookup))
+        known.or_else(|| Some((self.exchanges.ask(now, &key, lookup)?, now)))
     }
 }
 

@@ -9,10 +9,11 @@ use exos_inet::Instant;
 use exos_inet::tcp::Options;
 use exos_names::{Connector, Event, Families, LookupId};
 
-use super::names::{Names, of_names};
+use super::names::Names;
 use super::stack::Wait;
 use super::stream::TcpStream;
 use crate::clock;
+use crate::names::driver::as_io_error;
 
 /// What takes several turns of the stack.
 trait Job {
@@ -105,7 +106,7 @@ impl Lookup {
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<IpAddr>>> {
         for event in self.names.poll_events(cx, self.id) {
             if let Event::Done { result, .. } = event {
-                return Poll::Ready(result.map_err(of_names));
+                return Poll::Ready(result.map_err(as_io_error));
             }
         }
         Poll::Pending
@@ -180,7 +181,7 @@ impl Connect {
                 result: Err(error), ..
             } = event
             {
-                self.failed = Some(of_names(error));
+                self.failed = Some(as_io_error(error));
             }
         }
         loop {

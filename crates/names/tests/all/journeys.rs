@@ -57,7 +57,11 @@ fn both_families_and_the_cache() {
                 family,
                 addresses: none
             },
-            Event::Done { lookup, result }
+            Event::Done {
+                lookup,
+                result,
+                until: Some(net.now + Duration::from_secs(60)),
+            }
         ]
     );
     assert_eq!(
@@ -449,9 +453,9 @@ fn one_family_is_enough() {
         Event::Family {
             family, addresses, ..
         } => (Some(family), addresses.len()),
-        Event::Done { lookup: of, result } => {
-            (None, result.unwrap().len() + usize::from(of != lookup))
-        }
+        Event::Done {
+            lookup: of, result, ..
+        } => (None, result.unwrap().len() + usize::from(of != lookup)),
     });
     assert_eq!(
         families.collect::<Vec<_>>(),

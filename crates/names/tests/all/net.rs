@@ -138,7 +138,7 @@ impl Net {
     /// The end of one lookup, if it has come.
     pub fn done(&mut self, wanted: LookupId) -> Option<Result<Vec<IpAddr>, Error>> {
         self.events().into_iter().find_map(|event| match event {
-            Event::Done { lookup, result } if lookup == wanted => Some(result),
+            Event::Done { lookup, result, .. } if lookup == wanted => Some(result),
             _ => None,
         })
     }

@@ -1,18 +1,14 @@
 //! The resolver over the kernel's sockets against name servers of Debian, on loopback.
 
 use crate::net::addresses;
+use exos::names::HostNames;
 use exos_inet::Duration;
-use exos_names::{Config, ErrorKind, Families, Files};
+use exos_names::{Config, Error, ErrorKind, Families};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
-
-#[path = "../../examples/lookup.rs"]
-#[allow(dead_code)] // Its `main`.
-mod example;
-pub use example::Driver;
 
 pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -137,14 +133,22 @@ fn unbound() -> Server {
     })
 }
 
-pub fn driver(servers: &[SocketAddr], resolv_conf: &str) -> Driver {
+pub fn driver(servers: &[SocketAddr], resolv_conf: &str) -> HostNames {
     let mut config = Config::parse(resolv_conf, "", &|_| None);
     config.servers = servers.to_vec();
-    Driver::new(config)
+    HostNames::new(config)
 }
 
-fn sent(driver: &Driver) -> (u64, u64) {
-    let counters = driver.resolver.counters();
+/// What the resolver said of a name.
+fn kind(error: &std::io::Error) -> ErrorKind {
+    let error = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>());
+    error.expect("it is the resolver's").kind()
+}
+
+fn sent(driver: &HostNames) -> (u64, u64) {
+    let counters = driver.counters();
     (counters.queries_udp, counters.queries_tcp)
 }
 
@@ -153,7 +157,7 @@ fn look_up_all(server: &Server, negatives_are_kept: bool) {
     let mut driver = driver(&[server.address], "search example\noptions timeout:30");
     let both = addresses(&["2001:db8::1", "192.0.2.1"]);
     let mut lookup =
-        |name: &str, families| driver.lookup(name, families).map_err(|error| error.kind());
+        |name: &str, families| driver.lookup(name, families).map_err(|error| kind(&error));
     assert_eq!(lookup("host.example", Families::Both), Ok(both.clone()));
     assert_eq!(lookup("alias.example.", Families::Both), Ok(both.clone()));
     assert_eq!(lookup("HOST", Families::Both), Ok(both));
@@ -184,7 +188,7 @@ fn look_up_all(server: &Server, negatives_are_kept: bool) {
     // A hundred addresses are too many for a datagram.
     let many = driver.lookup("many.example", Families::Ipv4).unwrap();
     assert_eq!(many.len(), 64);
-    let counters = driver.resolver.counters().clone();
+    let counters = driver.counters().clone();
     assert_eq!((counters.truncated, counters.queries_tcp), (1, 1));
     let wrong = [
         counters.timeouts,
@@ -239,7 +243,7 @@ fn a_silent_server_is_passed_over() {
         let mut driver = driver(&servers, "options timeout:1");
         assert!(driver.lookup("host.example", Families::Ipv4).is_ok());
         assert!(driver.lookup("four.example", Families::Ipv4).is_ok());
-        if (driver.resolver.counters().timeouts, sent(&driver)) == (1, (3, 0)) {
+        if (driver.counters().timeouts, sent(&driver)) == (1, (3, 0)) {
             return;
         }
     }
@@ -261,15 +265,15 @@ fn a_port_of_another_program() {
     };
     let port = other.local_addr().unwrap().port();
     config.ports = port..=port;
-    let mut taken = Driver::new(config.clone());
+    let mut taken = HostNames::new(config.clone());
     let error = taken.lookup("host.example", Families::Ipv4).unwrap_err();
     assert_eq!(
-        (error.kind(), taken.resolver.counters().ports_in_use),
+        (kind(&error), taken.counters().ports_in_use),
         (ErrorKind::NoAnswer, 9)
     );
     config.ports = port..=port.saturating_add(200);
     assert!(
-        Driver::new(config)
+        HostNames::new(config)
             .lookup("host.example", Families::Both)
             .is_ok()
     );
@@ -278,10 +282,32 @@ fn a_port_of_another_program() {
 /// The files of this system are read without an error, and its hosts are known.
 #[test]
 fn the_files_of_this_system() {
-    let mut files = Files::of_system();
-    let config = files.read_if_changed(files.modified()).unwrap().unwrap();
-    assert_eq!(
-        Driver::new(config).lookup("localhost", Families::Ipv4),
-        Ok(vec![LOOPBACK])
-    );
+    let mut names = HostNames::of_system().unwrap();
+    let found = names.lookup("localhost", Families::Ipv4).unwrap();
+    assert_eq!(found, [LOOPBACK]);
+}
+
+/// Names that are looked up at once wait for the same silence; it is told, with who is silent, and each has its own end.
+#[test]
+fn many_names_are_looked_up_side_by_side() {
+    let silent = UdpSocket::bind((LOOPBACK, 0)).unwrap();
+    let server = silent.local_addr().unwrap();
+    let mut names = driver(&[server], "options timeout:3 attempts:1");
+    let texts: Vec<String> = (0..99).map(|n| format!("host{n}.example")).collect();
+    let mut wanted: Vec<&str> = texts.iter().map(String::as_str).collect();
+    wanted.extend(["localhost", "what is this"]);
+    let (began, mut told) = (std::time::Instant::now(), Vec::new());
+    let found = names.lookup_all(&wanted, Families::Both, |config| {
+        told.clone_from(&config.servers);
+    });
+    assert_eq!(told, [server]);
+    // Two rounds, for there are more than are asked for at once; one after the other they would take five minutes.
+    assert!(began.elapsed() < Duration::from_secs(200));
+    let ends = found.iter().map(|found| match &found.addresses {
+        Ok(addresses) => Ok(addresses.len()),
+        Err(error) => Err(kind(error)),
+    });
+    let ends: Vec<_> = ends.collect();
+    assert_eq!(ends[..99], [Err(ErrorKind::NoAnswer); 99]);
+    assert_eq!(ends[99..], [Ok(2), Err(ErrorKind::BadName)]);
 }
