@@ -10,8 +10,8 @@ mod assembler;
 mod insn;
 
 pub use assembler::{Assembler, JumpTooFar, Label};
-pub(crate) use insn::half;
-pub use insn::{Alu, Condition, Helper, Insn, Operand, Reg, Size};
+pub use insn::half;
+pub use insn::{Alu, Condition, Fetch, Helper, Insn, Operand, Reg, Size};
 
 #[cfg(test)]
 mod tests;

@@ -9,12 +9,12 @@
 //!   where they say.
 //! - [`forward`] sends packets of known flows on, with other ends.
 
-mod arithmetic;
+pub mod arithmetic;
 mod attached;
 pub mod forward;
 mod sip;
 pub mod syn;
 
-pub use attached::{FILTER_SLOT, Handler};
+pub use attached::{FILTER_SLOT, Handler, go_on};
 pub use forward::ForwardHandler;
 pub use syn::SynHandler;

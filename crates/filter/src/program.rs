@@ -37,7 +37,7 @@ mod verdicts;
 
 use crate::limits::INSNS_MAX;
 
-pub(crate) use compiled::xdp;
+pub use compiled::xdp;
 pub use compiled::{CompileError, Counter, Program};
 pub use dispatcher::{dispatcher, stamping_dispatcher};
 pub use rules::{Action, EarlyDrop, ProgramMaps, ReceiveRing, Rule, SlotCounters};

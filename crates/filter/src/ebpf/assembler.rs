@@ -111,6 +111,11 @@ impl Assembler {
         self.insns.extend(Insn::load_map(dst, fd));
     }
 
+    /// `dst = &value[offset]`, of the only value of an array.
+    pub fn load_map_value(&mut self, dst: Reg, fd: i32, offset: u32) {
+        self.insns.extend(Insn::load_map_value(dst, fd, offset));
+    }
+
     /// Call a function of the kernel.
     pub fn call(&mut self, helper: Helper) {
         self.push(Insn::call(helper));

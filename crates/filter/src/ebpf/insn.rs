@@ -74,6 +74,7 @@ pub enum Alu {
     And = 0x50,
     ShiftLeft = 0x60,
     ShiftRight = 0x70,
+    Remainder = 0x90,
     Xor = 0xa0,
     Move = 0xb0,
 }
@@ -94,6 +95,18 @@ pub enum Condition {
     LessOrEqual = 0xb0,
     SignedLess = 0xc0,
     SignedLessOrEqual = 0xd0,
+}
+
+/// Changes of a word of memory in one step, which give what was there before (RFC 9669 §5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Fetch {
+    Add = 0x01,
+    Or = 0x41,
+    And = 0x51,
+    Xor = 0xa1,
+    Swap = 0xe1,
 }
 
 /// Functions of the kernel that programs here call (`enum bpf_func_id`).
@@ -185,8 +198,6 @@ pub(super) const MODE_MEM: u8 = 0x60;
 /// Atomic operations on memory (RFC 9669 §5.3): the immediate says which.
 pub(super) const MODE_ATOMIC: u8 = 0xc0;
 pub(super) const ATOMIC_ADD: i32 = 0x00;
-/// An addition that gives what was there before, and so is a full barrier.
-pub(super) const ATOMIC_FETCH_ADD: i32 = 0x01;
 pub(super) const ATOMIC_COMPARE_EXCHANGE: i32 = 0xf1;
 pub(super) const LOAD_IMM64: u8 = 0x18;
 pub(super) const TO_BIG_ENDIAN: u8 = 0xdc;
@@ -196,11 +207,13 @@ pub(super) const CALL: u8 = 0x85;
 pub(super) const EXIT: u8 = 0x95;
 /// The immediate of a 64-bit load is a map's descriptor, which the kernel replaces by the map.
 pub(super) const PSEUDO_MAP_FD: u8 = 1;
+/// The immediate of a 64-bit load is an array's descriptor, and a place in its value.
+pub(super) const PSEUDO_MAP_VALUE: u8 = 2;
 /// The function called is one of the kernel's own, named by its number in the kernel's type information.
 pub(super) const PSEUDO_KFUNC_CALL: u8 = 2;
 
 /// A half word of a packet as it is loaded on this machine.
-pub(crate) const fn half(value: u16) -> i32 {
+pub const fn half(value: u16) -> i32 {
     u16::from_ne_bytes(value.to_be_bytes()) as i32
 }
 
@@ -281,14 +294,15 @@ impl Insn {
         )
     }
 
-    /// `src = *(u64 *)(dst + offset)`, to which what was in `src` is added, as one step. A full barrier (Linux 5.12).
-    pub const fn fetch_add(dst: Reg, offset: i16, src: Reg) -> Self {
+    /// `src = *(u64 *)(dst + offset)`, which becomes what the change makes of it and `src`, as one step. A full barrier
+    /// (Linux 5.12).
+    pub const fn fetch(change: Fetch, dst: Reg, offset: i16, src: Reg) -> Self {
         Self::new(
             CLASS_STX | MODE_ATOMIC | Size::Double as u8,
             dst as u8,
             src as u8,
             offset,
-            ATOMIC_FETCH_ADD,
+            change as i32,
         )
     }
 
@@ -314,6 +328,14 @@ impl Insn {
     /// Call a function of the kernel that is not a helper, by its number in the kernel's type information.
     pub const fn call_kernel_function(number: i32) -> Self {
         Self::new(CALL, 0, PSEUDO_KFUNC_CALL, 0, number)
+    }
+
+    /// `dst = &value[offset]`, of the only value of an array: two instructions.
+    pub const fn load_map_value(dst: Reg, fd: i32, offset: u32) -> [Self; 2] {
+        [
+            Self::new(LOAD_IMM64, dst as u8, PSEUDO_MAP_VALUE, 0, fd),
+            Self::new(0, 0, 0, 0, offset as i32),
+        ]
     }
 
     /// `dst = map`: two instructions.

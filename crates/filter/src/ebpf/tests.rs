@@ -49,7 +49,7 @@ fn encodes_as_the_kernel_headers_do() {
             [0xdb, 0x17, 32, 0, 0, 0, 0, 0],
         ),
         (
-            Insn::fetch_add(Reg::R10, -32, Reg::R1),
+            Insn::fetch(Fetch::Add, Reg::R10, -32, Reg::R1),
             [0xdb, 0x1a, 0xe0, 0xff, 1, 0, 0, 0],
         ),
         (

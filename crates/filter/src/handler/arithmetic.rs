@@ -1,22 +1,22 @@
 //! What the answers are computed with: words in the packet's order, and the Internet checksum.
 
-pub(super) use crate::ebpf::half;
+pub use crate::ebpf::half;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 
 /// A word of a packet as it is loaded on this machine.
-pub(super) const fn word(value: u32) -> i32 {
+pub const fn word(value: u32) -> i32 {
     i32::from_ne_bytes(value.to_be_bytes())
 }
 
 /// `dst = value`.
-pub(super) fn set_wide(asm: &mut Assembler, dst: Reg, value: u64) {
+pub fn set_wide(asm: &mut Assembler, dst: Reg, value: u64) {
     for insn in Insn::load_imm64(dst, value) {
         asm.push(insn);
     }
 }
 
 /// Adds the 32-bit halves of `sum`, then its 16-bit ones, until 16 bits are left (RFC 1071 §2). `spare` is lost.
-pub(super) fn fold(asm: &mut Assembler, sum: Reg, spare: Reg) {
+pub fn fold(asm: &mut Assembler, sum: Reg, spare: Reg) {
     asm.set(spare, sum);
     asm.alu(Alu::ShiftRight, spare, 32);
     asm.alu32(Alu::Move, sum, sum);
@@ -31,7 +31,7 @@ pub(super) fn fold(asm: &mut Assembler, sum: Reg, spare: Reg) {
 }
 
 /// Adds the words of the packet from `at` on, in memory order, to `sum`; a checksum does not mind the order.
-pub(super) fn add_words(asm: &mut Assembler, sum: Reg, packet: Reg, at: usize, words: usize) {
+pub fn add_words(asm: &mut Assembler, sum: Reg, packet: Reg, at: usize, words: usize) {
     let spare = Reg::R2;
     for at in (at..at + 4 * words).step_by(4) {
         asm.load(Size::Word, spare, packet, at);
@@ -40,30 +40,30 @@ pub(super) fn add_words(asm: &mut Assembler, sum: Reg, packet: Reg, at: usize, w
 }
 
 /// `dst` = the word of the packet at `at`.
-pub(super) fn get(asm: &mut Assembler, dst: Reg, packet: Reg, at: usize) {
+pub fn get(asm: &mut Assembler, dst: Reg, packet: Reg, at: usize) {
     asm.load(Size::Word, dst, packet, at);
     asm.to_big_endian(dst, 32);
 }
 
 /// Writes the word `src` into the packet; `src` is lost.
-pub(super) fn put(asm: &mut Assembler, packet: Reg, at: usize, src: Reg) {
+pub fn put(asm: &mut Assembler, packet: Reg, at: usize, src: Reg) {
     asm.to_big_endian(src, 32);
     asm.store(Size::Word, packet, at, src);
 }
 
 /// Writes a word that is known.
-pub(super) fn put_known(asm: &mut Assembler, packet: Reg, at: usize, value: u32) {
+pub fn put_known(asm: &mut Assembler, packet: Reg, at: usize, value: u32) {
     asm.store_imm(Size::Word, packet, at, word(value));
 }
 
 /// Jumps unless the packet's half word at `at` is `value`.
-pub(super) fn expect_half(asm: &mut Assembler, packet: Reg, at: usize, value: u16, other: Label) {
+pub fn expect_half(asm: &mut Assembler, packet: Reg, at: usize, value: u16, other: Label) {
     asm.load(Size::Half, Reg::R1, packet, at);
     asm.jump_if(Reg::R1, Condition::NotEqual, half(value), other);
 }
 
 /// Jumps unless the packet's word at `at` is `value`.
-pub(super) fn expect_word(asm: &mut Assembler, packet: Reg, at: usize, value: u32, other: Label) {
+pub fn expect_word(asm: &mut Assembler, packet: Reg, at: usize, value: u32, other: Label) {
     asm.load(Size::Word, Reg::R1, packet, at);
     asm.jump_if32(Reg::R1, Condition::NotEqual, word(value), other);
 }

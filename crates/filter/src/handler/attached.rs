@@ -17,7 +17,7 @@ pub trait Handler {
 pub const FILTER_SLOT: u32 = 1;
 
 /// Goes on to the filter; `context` is where the context waits. `unknown` is the verdict where there is none.
-pub(super) fn go_on(asm: &mut Assembler, context: Reg, prog_array_fd: i32, unknown: i32) {
+pub fn go_on(asm: &mut Assembler, context: Reg, prog_array_fd: i32, unknown: i32) {
     asm.set(Reg::R1, context);
     asm.load_map(Reg::R2, prog_array_fd);
     asm.set(Reg::R3, FILTER_SLOT as i32);

@@ -18,6 +18,8 @@ counters! {
     NoSocket: "xdp_no_socket",
     /// Answered in the kernel by a [handler](crate::handler).
     Answered: "xdp_answered",
+    /// Dealt with in the kernel by a [handler](crate::handler) that had nothing to answer.
+    Done: "xdp_done",
     /// Fragments dropped because a quarter of the socket's ring was full.
     EarlyDropFragment: "xdp_early_drop_fragment",
     /// Acknowledgements without data dropped because half of it was.
@@ -37,7 +39,8 @@ pub struct Program {
 pub struct CompileError;
 
 impl Program {
-    pub(crate) const fn new(insns: Vec<Insn>) -> Self {
+    /// Of instructions that the kernel has still to judge.
+    pub const fn new(insns: Vec<Insn>) -> Self {
         Self { insns }
     }
 
@@ -53,12 +56,15 @@ impl Program {
 }
 
 /// Verdicts of XDP programs (`enum xdp_action`).
-pub(crate) mod xdp {
-    pub(crate) const DROP: i32 = 1;
-    pub(crate) const PASS: i32 = 2;
+pub mod xdp {
+    /// It is nobody's any more.
+    pub const DROP: i32 = 1;
+    /// To the host's stack.
+    pub const PASS: i32 = 2;
     /// Out by the interface that it came in by.
-    pub(crate) const TX: i32 = 3;
-    pub(crate) const REDIRECT: i32 = 4;
+    pub const TX: i32 = 3;
+    /// To where the program has said.
+    pub const REDIRECT: i32 = 4;
 }
 
 impl fmt::Display for CompileError {

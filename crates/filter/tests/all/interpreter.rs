@@ -7,7 +7,7 @@ use crate::common;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::Random;
-use exos_filter::ebpf::{Alu, Assembler, Condition, Helper, Insn, Operand, Reg, Size};
+use exos_filter::ebpf::{Alu, Assembler, Condition, Fetch, Helper, Insn, Operand, Reg, Size};
 use exos_host::bpf::{Map, MappedArray, Prog, permitted};
 use exos_testing::ebpf;
 
@@ -150,7 +150,7 @@ fn add(asm: &mut Assembler, random: &mut Random) {
 fn add_atomic(asm: &mut Assembler, random: &mut Random, base: Reg, at: i16, src: Reg) {
     match random.below(4) {
         0 => asm.push(Insn::atomic_add(base, at, src)),
-        1 => asm.push(Insn::fetch_add(base, at, src)),
+        1 => asm.push(Insn::fetch(Fetch::Add, base, at, src)),
         2 => asm.push(Insn::compare_exchange(base, at, src)),
         // One that finds what it expects.
         _ => {

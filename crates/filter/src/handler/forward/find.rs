@@ -12,7 +12,7 @@ use super::shape::{
     ADDRESSES, CHANGES, EXIT, FLOW, FRAME, HOP, INDEX, LENGTH, NUMBER, PORTS, SPARE, Shape, TALLY,
     WAY,
 };
-use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Fetch, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 
 impl ForwardHandler {
@@ -193,7 +193,7 @@ impl ForwardHandler {
         if self.fences {
             asm.store_imm(Size::Double, Reg::R10, SPARE, 0);
             asm.set(Reg::R1, 0);
-            asm.push(Insn::fetch_add(Reg::R10, SPARE, Reg::R1));
+            asm.push(Insn::fetch(Fetch::Add, Reg::R10, SPARE, Reg::R1));
         }
     }
 }

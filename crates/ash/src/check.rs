@@ -1,0 +1,148 @@
+//! What a handler must keep to, so that it is bounded and never half done.
+//!
+//! Accepted is a handler whose every way ends with a verdict, uses only what has been given a value, and does not give the message
+//! up once anything has had an effect: whatever can fail comes before the first change of memory. So a message is dealt with whole or
+//! goes to the program as it came, and no code has to take back what was done (*ASHs*, section 3.2: "the ASH itself is responsible").
+//! What it costs is counted when it is accepted, and not while it runs.
+
+mod cost;
+mod flow;
+
+use std::collections::HashSet;
+use std::fmt;
+
+use crate::code::{Handler, Region, RegionKind, VariableKind};
+use crate::text::is_name;
+use crate::limits::{MEMORY_MAX, NAME_MAX, REGIONS_MAX, STEPS_MAX, VARIABLES_MAX};
+
+/// A handler that may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    handler: Handler,
+    steps: u64,
+    longest_reply: u16,
+}
+
+impl Checked {
+    /// The handler.
+    pub fn handler(&self) -> &Handler {
+        &self.handler
+    }
+
+    /// Steps that a message takes at most.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Bytes of a reply at most; 0 if it never replies.
+    pub fn longest_reply(&self) -> u16 {
+        self.longest_reply
+    }
+}
+
+/// Why a handler may not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckError {
+    /// The statement, counted from 0 as they are written; `None` if it is of the handler as a whole.
+    pub statement: Option<usize>,
+    /// What is wrong, and what to do.
+    pub what: String,
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.statement {
+            Some(number) => write!(f, "statement {}: {}", number + 1, self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+impl std::error::Error for CheckError {}
+
+/// Accepts a handler.
+///
+/// # Errors
+///
+/// It could fail half done, has no end, uses what has no value, or is larger than the [limits](crate::limits).
+pub fn check(handler: Handler) -> Result<Checked, CheckError> {
+    of_whole(declarations(&handler))?;
+    flow::follow(&handler)?;
+    let steps = cost::steps(&handler);
+    if steps > STEPS_MAX {
+        let what = format!("a message may take {steps} steps; {STEPS_MAX} are allowed");
+        return of_whole(Err(what));
+    }
+    Ok(Checked {
+        longest_reply: cost::longest_reply(&handler.body),
+        handler,
+        steps,
+    })
+}
+
+fn of_whole<T>(result: Result<T, String>) -> Result<T, CheckError> {
+    result.map_err(|what| CheckError {
+        statement: None,
+        what,
+    })
+}
+
+fn declarations(handler: &Handler) -> Result<(), String> {
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
+    if handler.name.is_empty() || handler.name.len() > NAME_MAX || !handler.name.bytes().all(is_plain) {
+        return Err(format!(
+            "a handler's name has 1 to {NAME_MAX} letters, digits, _ and -"
+        ));
+    }
+    if handler.regions.len() > REGIONS_MAX {
+        return Err(format!("a handler has at most {REGIONS_MAX} regions"));
+    }
+    handler.regions.iter().try_for_each(region)?;
+    let bytes = |region: &Region| u64::from(region.count) * u64::from(region.stride());
+    let all: u64 = handler.regions.iter().map(bytes).sum();
+    if all > MEMORY_MAX {
+        return Err(format!(
+            "the regions have {all} bytes together; {MEMORY_MAX} are allowed"
+        ));
+    }
+    if handler.variables.len() > VARIABLES_MAX {
+        return Err(format!("a handler has at most {VARIABLES_MAX} variables"));
+    }
+    let names = handler.regions.iter().map(|region| &region.name);
+    names_apart(names)?;
+    names_apart(handler.variables.iter().map(|variable| &variable.name))?;
+    let exists = |kind| match kind {
+        VariableKind::Word => true,
+        VariableKind::Place(region) => usize::from(region) < handler.regions.len(),
+    };
+    match handler.variables.iter().find(|v| !exists(v.kind)) {
+        Some(variable) => Err(format!("{} is a place of no region", variable.name)),
+        None => Ok(()),
+    }
+}
+
+fn names_apart<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), String> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !is_name(name) {
+            return Err(format!(
+                "{name:?} is no name: a letter, then letters, digits and _, and no word of the language"
+            ));
+        }
+        if !seen.insert(name) {
+            return Err(format!("there are two of the name {name}"));
+        }
+    }
+    Ok(())
+}
+
+fn region(region: &Region) -> Result<(), String> {
+    let name = &region.name;
+    match region.kind {
+        _ if region.count == 0 => Err(format!("{name} has nothing in it")),
+        RegionKind::Rows(bytes) if bytes == 0 || bytes % 8 != 0 || u64::from(bytes) > MEMORY_MAX => {
+            Err(format!("a row of {name} has a multiple of 8 bytes"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,89 @@
+//! What a handler can cost at most.
+
+use crate::code::{Block, Change, Condition, Expression, Handler, Part, Statement};
+use crate::code::{RegionKind, VariableId, VariableKind};
+use crate::limits::MESSAGE_MAX;
+
+/// Steps of the dearest way through a handler.
+pub(super) fn steps(handler: &Handler) -> u64 {
+    Cost { handler }.block(&handler.body)
+}
+
+/// The longest reply of any in a block.
+pub(super) fn longest_reply(block: &Block) -> u16 {
+    let of = |statement: &Statement| match statement {
+        Statement::Reply(reply) => reply.most,
+        Statement::If(_, yes, no) => longest_reply(yes).max(longest_reply(no)),
+        Statement::Repeat(_, _, body) => longest_reply(body),
+        _ => 0,
+    };
+    block.iter().map(of).max().unwrap_or(0)
+}
+
+struct Cost<'a> {
+    handler: &'a Handler,
+}
+
+impl Cost<'_> {
+    fn block(&self, block: &Block) -> u64 {
+        let each = block.iter().map(|statement| self.statement(statement));
+        each.fold(0, u64::saturating_add)
+    }
+
+    fn statement(&self, statement: &Statement) -> u64 {
+        1 + match statement {
+            Statement::Set(_, value) | Statement::Point(_, value) => expression(value),
+            Statement::Change { change, .. } => match change {
+                Change::CompareSwap(expected, new) => expression(expected) + expression(new),
+                Change::Store(value)
+                | Change::Add(value)
+                | Change::And(value)
+                | Change::Or(value)
+                | Change::Xor(value) => expression(value),
+            },
+            Statement::Take { row, from, length } => {
+                expression(from) + expression(length) + self.row(*row)
+            }
+            Statement::If(when, yes, no) => condition(when) + self.block(yes).max(self.block(no)),
+            Statement::Repeat(_, times, body) => {
+                u64::from(*times).saturating_mul(self.block(body).saturating_add(1))
+            }
+            Statement::Reply(reply) => {
+                let parts = reply.parts.iter().map(|part| match part {
+                    Part::Number { value, .. } => 1 + expression(value),
+                    Part::Row { row, length, .. } => 1 + expression(length) + self.row(*row),
+                });
+                expression(&reply.length) + u64::from(reply.most / 8) + parts.sum::<u64>()
+            }
+            Statement::Need(_) | Statement::Break | Statement::GiveUp | Statement::Done => 0,
+        }
+    }
+
+    /// Steps to copy a row, or as much of it as a message can be.
+    fn row(&self, row: VariableId) -> u64 {
+        let kind = self.handler.variables.get(usize::from(row.0));
+        let Some(VariableKind::Place(region)) = kind.map(|variable| variable.kind) else {
+            return 0;
+        };
+        match self.handler.regions[usize::from(region)].kind {
+            RegionKind::Words => 1,
+            RegionKind::Rows(bytes) => u64::from(bytes.min(u32::from(MESSAGE_MAX)) / 8),
+        }
+    }
+}
+
+fn expression(of: &Expression) -> u64 {
+    1 + match of {
+        Expression::Number(_, at) => expression(at),
+        Expression::Binary(_, a, b) => expression(a) + expression(b),
+        Expression::Constant(_) | Expression::Variable(_) => 0,
+        Expression::Length | Expression::Word(_) => 0,
+    }
+}
+
+fn condition(of: &Condition) -> u64 {
+    match of {
+        Condition::Compare(_, a, b) => expression(a) + expression(b),
+        Condition::Both(a, b) | Condition::Either(a, b) => condition(a) + condition(b),
+    }
+}

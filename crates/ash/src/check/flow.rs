@@ -1,0 +1,395 @@
+//! Every way through a handler, followed at once: what has a value, how long the message is known to be, whether anything has had
+//! an effect. Where ways join, what holds on all of them holds.
+
+use super::CheckError;
+use crate::code::{
+    Block, Change, Condition, Expression, Format, Handler, Part, RegionKind, Reply, Statement,
+    VariableId, VariableKind,
+};
+use crate::limits::{
+    DEPTH_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX,
+};
+
+/// Follows all ways of a handler.
+pub(super) fn follow(handler: &Handler) -> Result<(), CheckError> {
+    let mut flow = Flow {
+        handler,
+        statement: 0,
+        loops: Vec::new(),
+        counting: 0,
+        nesting: 0,
+    };
+    let end = flow.block(&handler.body, Some(Known::default()));
+    let failed = |what| CheckError {
+        statement: flow.statement.checked_sub(1),
+        what,
+    };
+    match end {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => Err(CheckError {
+            statement: None,
+            what: "a way through the handler ends without a verdict; end it with `give up`, `done` or `reply`".into(),
+        }),
+        Err(what) => Err(failed(what)),
+    }
+}
+
+/// What is known at a place of the handler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Known {
+    /// A bit for each variable that has a value.
+    assigned: u32,
+    /// The message has as many bytes at least.
+    length: u16,
+    /// Something has had an effect.
+    effect: bool,
+}
+
+impl Known {
+    fn join(self, other: Self) -> Self {
+        Self {
+            assigned: self.assigned & other.assigned,
+            length: self.length.min(other.length),
+            effect: self.effect | other.effect,
+        }
+    }
+}
+
+/// A place that no way leads to is `None`.
+fn join(a: Option<Known>, b: Option<Known>) -> Option<Known> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.join(b)),
+        (one, other) => one.or(other),
+    }
+}
+
+struct Flow<'a> {
+    handler: &'a Handler,
+    /// Statements that were begun.
+    statement: usize,
+    /// What is known behind each repetition that is open, by its breaks so far.
+    loops: Vec<Option<Known>>,
+    /// A bit for each variable that counts a repetition that is open.
+    counting: u32,
+    nesting: usize,
+}
+
+type Checked<T> = Result<T, String>;
+
+impl Flow<'_> {
+    fn block(&mut self, block: &Block, mut known: Option<Known>) -> Checked<Option<Known>> {
+        self.nesting += 1;
+        if self.nesting > NESTING_MAX {
+            return Err(format!("at most {NESTING_MAX} blocks stand within one another"));
+        }
+        for statement in block {
+            self.statement += 1;
+            let before = known.ok_or("nothing leads here; take it out")?;
+            known = self.statement(statement, before)?;
+        }
+        self.nesting -= 1;
+        Ok(known)
+    }
+
+    fn statement(&mut self, statement: &Statement, mut known: Known) -> Checked<Option<Known>> {
+        match statement {
+            Statement::Need(bytes) => {
+                if *bytes > MESSAGE_MAX {
+                    return Err(format!("no message has more than {MESSAGE_MAX} bytes"));
+                }
+                if *bytes > known.length {
+                    may_give_up(known, "`need`")?;
+                    known.length = *bytes;
+                }
+            }
+            Statement::Set(variable, value) => {
+                self.word(value, known)?;
+                self.assign(*variable, &mut known)?;
+            }
+            Statement::Point(variable, index) => {
+                self.word(index, known)?;
+                may_give_up(known, "a place that may not exist")?;
+                self.region(*variable)?;
+                known.assigned |= 1 << variable.0;
+            }
+            Statement::Change {
+                place,
+                change,
+                before,
+            } => {
+                self.change(*place, change, known)?;
+                if let Some(before) = before {
+                    self.assign(*before, &mut known)?;
+                }
+                known.effect = true;
+            }
+            Statement::Take { row, from, length } => {
+                self.word(from, known)?;
+                self.word(length, known)?;
+                may_give_up(known, "`take`")?;
+                self.row(*row, known)?;
+            }
+            Statement::If(condition, yes, no) => {
+                self.condition(condition, known)?;
+                let yes = self.block(yes, Some(known))?;
+                return Ok(join(yes, self.block(no, Some(known))?));
+            }
+            Statement::Repeat(counter, times, body) => {
+                return self.repeat(*counter, *times, body, known);
+            }
+            Statement::Break => {
+                let out = self.loops.last_mut();
+                let out = out.ok_or("`break` leaves a repetition, and there is none")?;
+                *out = join(*out, Some(known));
+                return Ok(None);
+            }
+            Statement::GiveUp => {
+                may_give_up(known, "`give up`")?;
+                return Ok(None);
+            }
+            Statement::Done => return Ok(None),
+            Statement::Reply(reply) => {
+                self.reply(reply, known)?;
+                return Ok(None);
+            }
+        }
+        Ok(Some(known))
+    }
+
+    /// The body is followed twice: the second time with what the first left behind.
+    fn repeat(
+        &mut self,
+        counter: VariableId,
+        times: u16,
+        body: &Block,
+        mut known: Known,
+    ) -> Checked<Option<Known>> {
+        if times == 0 || times > REPEAT_MAX {
+            return Err(format!("a block is repeated 1 to {REPEAT_MAX} times"));
+        }
+        self.assign(counter, &mut known)?;
+        self.counting |= 1 << counter.0;
+        self.loops.push(None);
+        let first = self.statement;
+        let mut behind = self.block(body, Some(known))?;
+        if let Some(again) = behind {
+            self.statement = first;
+            behind = self.block(body, Some(known.join(again)))?;
+        }
+        let broken = self.loops.pop().flatten();
+        self.counting &= !(1 << counter.0);
+        // The count is the repetition's own.
+        let through = behind.map(|behind| Known {
+            assigned: behind.assigned & !(1 << counter.0),
+            ..behind
+        });
+        Ok(join(through, broken))
+    }
+
+    fn change(&self, place: VariableId, change: &Change, known: Known) -> Checked<()> {
+        let region = self.region(place)?;
+        self.assigned(place, known)?;
+        if self.handler.regions[region].kind != RegionKind::Words {
+            return Err(format!("{} is a row; words are changed", self.name(place)));
+        }
+        match change {
+            Change::CompareSwap(expected, new) => {
+                self.word(expected, known)?;
+                self.word(new, known)
+            }
+            Change::Store(value)
+            | Change::Add(value)
+            | Change::And(value)
+            | Change::Or(value)
+            | Change::Xor(value) => self.word(value, known),
+        }
+    }
+
+    fn reply(&self, reply: &Reply, known: Known) -> Checked<()> {
+        if reply.most > REPLY_MAX {
+            return Err(format!("a reply has at most {REPLY_MAX} bytes"));
+        }
+        if reply.parts.len() > PARTS_MAX {
+            return Err(format!("a reply has at most {PARTS_MAX} parts"));
+        }
+        self.word(&reply.length, known)?;
+        let fixed = match reply.length.constant() {
+            Some(length) if length > u64::from(reply.most) => {
+                return Err("the reply is longer than it says".into());
+            }
+            Some(length) => Some(length),
+            None => {
+                may_give_up(known, "a reply of a length that is computed")?;
+                None
+            }
+        };
+        for part in &reply.parts {
+            let end = self.part(part, known)?;
+            match (end, fixed) {
+                (Some(end), _) if end > u64::from(reply.most) => {
+                    return Err(format!("the reply has no byte {}", end - 1));
+                }
+                (Some(end), Some(length)) if end > length => {
+                    return Err(format!("the reply has no byte {}", end - 1));
+                }
+                (None, _) => may_give_up(known, "a row of a length that is computed")?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a part ends, if that is known.
+    fn part(&self, part: &Part, known: Known) -> Checked<Option<u64>> {
+        match part {
+            Part::Number { format, at, value } => {
+                self.format(*format)?;
+                self.word(value, known)?;
+                Ok(Some(u64::from(*at) + u64::from(format.bytes)))
+            }
+            Part::Row { at, row, length } => {
+                self.word(length, known)?;
+                let bytes = self.row(*row, known)?;
+                let Some(length) = length.constant() else {
+                    return Ok(None);
+                };
+                if length > u64::from(bytes) {
+                    return Err(format!("{} has {bytes} bytes", self.name(*row)));
+                }
+                Ok(Some(u64::from(*at) + length))
+            }
+        }
+    }
+
+    fn condition(&self, condition: &Condition, known: Known) -> Checked<()> {
+        match condition {
+            Condition::Compare(_, a, b) => {
+                self.word(a, known)?;
+                self.word(b, known)
+            }
+            Condition::Both(a, b) | Condition::Either(a, b) => {
+                self.condition(a, known)?;
+                self.condition(b, known)
+            }
+        }
+    }
+
+    fn word(&self, expression: &Expression, known: Known) -> Checked<()> {
+        self.expression(expression, known, 0)
+    }
+
+    fn expression(&self, expression: &Expression, known: Known, depth: usize) -> Checked<()> {
+        if depth > DEPTH_MAX {
+            return Err(format!(
+                "an expression has at most {DEPTH_MAX} operations within one another; use a variable"
+            ));
+        }
+        match expression {
+            Expression::Constant(_) | Expression::Length => Ok(()),
+            Expression::Variable(variable) => {
+                match self.kind(*variable)? {
+                    VariableKind::Word => self.assigned(*variable, known),
+                    VariableKind::Place(_) => Err(format!(
+                        "{0} is a place; the word there is *{0}",
+                        self.name(*variable)
+                    )),
+                }
+            }
+            Expression::Word(place) => {
+                let region = self.region(*place)?;
+                if self.handler.regions[region].kind != RegionKind::Words {
+                    return Err(format!("{} is a row, not a word", self.name(*place)));
+                }
+                self.assigned(*place, known)
+            }
+            Expression::Number(format, at) => {
+                self.format(*format)?;
+                self.number(*format, at, known)?;
+                self.expression(at, known, depth + 1)
+            }
+            Expression::Binary(_, a, b) => {
+                self.expression(a, known, depth + 1)?;
+                self.expression(b, known, depth + 1)
+            }
+        }
+    }
+
+    fn number(&self, format: Format, at: &Expression, known: Known) -> Checked<()> {
+        let Some(at) = at.constant() else {
+            return may_give_up(known, "a number that may lie behind the message's end");
+        };
+        match at.saturating_add(u64::from(format.bytes)) {
+            end if end <= u64::from(known.length) => Ok(()),
+            end if end > u64::from(MESSAGE_MAX) => {
+                Err(format!("no message has more than {MESSAGE_MAX} bytes"))
+            }
+            end => Err(format!("the message may be shorter; say `need {end};` before")),
+        }
+    }
+
+    fn format(&self, format: Format) -> Checked<()> {
+        match format.bytes {
+            1 | 2 | 4 | 8 => Ok(()),
+            other => Err(format!("a number has 1, 2, 4 or 8 bytes, not {other}")),
+        }
+    }
+
+    fn assign(&self, variable: VariableId, known: &mut Known) -> Checked<()> {
+        let name = || self.name(variable);
+        match self.kind(variable)? {
+            VariableKind::Place(_) => Err(format!("{} is a place, not a word", name())),
+            VariableKind::Word if self.counting & 1 << variable.0 != 0 => {
+                Err(format!("{} counts a repetition here", name()))
+            }
+            VariableKind::Word => {
+                known.assigned |= 1 << variable.0;
+                Ok(())
+            }
+        }
+    }
+
+    fn assigned(&self, variable: VariableId, known: Known) -> Checked<()> {
+        match known.assigned & 1 << variable.0 {
+            0 => Err(format!("{} has no value on every way here", self.name(variable))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The region that a variable's places are in.
+    fn region(&self, variable: VariableId) -> Checked<usize> {
+        match self.kind(variable)? {
+            VariableKind::Place(region) => Ok(usize::from(region)),
+            VariableKind::Word => Err(format!("{} is a word, not a place", self.name(variable))),
+        }
+    }
+
+    /// Bytes of the row that a variable names.
+    fn row(&self, variable: VariableId, known: Known) -> Checked<u32> {
+        let region = self.region(variable)?;
+        self.assigned(variable, known)?;
+        match self.handler.regions[region].kind {
+            RegionKind::Rows(bytes) => Ok(bytes),
+            RegionKind::Words => Err(format!("{} is a word, not a row", self.name(variable))),
+        }
+    }
+
+    fn kind(&self, variable: VariableId) -> Checked<VariableKind> {
+        let known = self.handler.variables.get(usize::from(variable.0));
+        known
+            .map(|variable| variable.kind)
+            .ok_or_else(|| format!("there is no variable {}", variable.0))
+    }
+
+    fn name(&self, variable: VariableId) -> &str {
+        &self.handler.variables[usize::from(variable.0)].name
+    }
+}
+
+fn may_give_up(known: Known, what: &str) -> Checked<()> {
+    match known.effect {
+        false => Ok(()),
+        true => Err(format!(
+            "{what} may give the message up, and memory has been changed before; do it before the first change"
+        )),
+    }
+}

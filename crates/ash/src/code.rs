@@ -1,0 +1,334 @@
+//! A handler as a tree: what it remembers, and what it does with a message.
+//!
+//! Values are 64-bit words without sign, whose arithmetic wraps. A *place* is a word or a row of the handler's memory that is known to
+//! exist: pointing at one is the only step that can find that it does not, and using it cannot fail.
+
+/// Code of a program that runs where a message of its own arrives.
+///
+/// Anyone may put one together, by hand or by [parsing](crate::parse). Only what [`check`](crate::check) has accepted runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handler {
+    /// What it is called: letters, digits, `_` and `-`.
+    pub name: String,
+    /// Its memory, which the program shares.
+    pub regions: Vec<Region>,
+    /// Its variables.
+    pub variables: Vec<Variable>,
+    /// What is done with each message.
+    pub body: Block,
+}
+
+/// Memory of a handler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Its name, which no other has: a letter, then letters, digits and `_`.
+    pub name: String,
+    /// What it is made of.
+    pub kind: RegionKind,
+    /// How many words, or rows.
+    pub count: u32,
+}
+
+/// What a region is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionKind {
+    /// Words, changed one at a time and each as a whole. What is written to them is an effect.
+    Words,
+    /// Rows of so many bytes, a multiple of 8, where parts of messages land. Nobody is told of what lands by itself: what a row
+    /// holds counts when a word says so.
+    Rows(u32),
+}
+
+/// A variable, by its place in [`Handler::variables`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VariableId(pub u8);
+
+/// A variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name, which no other has: a letter, then letters, digits and `_`.
+    pub name: String,
+    /// What it holds.
+    pub kind: VariableKind,
+}
+
+/// What a variable holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariableKind {
+    /// A word.
+    Word,
+    /// A place in the region with this number.
+    Place(u8),
+}
+
+/// Statements, one after the other.
+pub type Block = Vec<Statement>;
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Statement {
+    /// Gives the message up if it is shorter.
+    Need(u16),
+    /// A variable becomes a word.
+    Set(VariableId, Expression),
+    /// A variable becomes a place of its region; the message is given up if there is none with this number.
+    Point(VariableId, Expression),
+    /// A word of memory is changed; another variable may keep what it was before.
+    Change {
+        /// The place.
+        place: VariableId,
+        /// How.
+        change: Change,
+        /// What keeps the word from before.
+        before: Option<VariableId>,
+    },
+    /// Bytes of the message go to the beginning of a row. The message is given up if it has not so many, or the row has not.
+    Take {
+        /// The row.
+        row: VariableId,
+        /// The first byte of the message.
+        from: Expression,
+        /// How many bytes.
+        length: Expression,
+    },
+    /// One block or the other.
+    If(Condition, Block, Block),
+    /// A block so many times, with a count from 0 on in a variable.
+    Repeat(VariableId, u16, Block),
+    /// Leaves the innermost repetition.
+    Break,
+    /// The message goes to the program whole, as it came. Nothing has had an effect.
+    GiveUp,
+    /// The message was dealt with; nobody sees it.
+    Done,
+    /// The message was dealt with, and this goes back to its sender.
+    Reply(Reply),
+}
+
+/// A change of a word of memory, in one step: nobody sees half of it, and none is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It becomes this.
+    Store(Expression),
+    /// This is added.
+    Add(Expression),
+    /// Bits that are here, too, stay.
+    And(Expression),
+    /// Bits that are here are set.
+    Or(Expression),
+    /// Bits that are here change.
+    Xor(Expression),
+    /// If it is the first, it becomes the second.
+    CompareSwap(Expression, Expression),
+}
+
+/// What goes back: the message, cut or made longer by zeros, with parts of it written over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Its length in bytes.
+    pub length: Expression,
+    /// The longest that it may be; if [`length`](Self::length) comes to more, the message is given up.
+    pub most: u16,
+    /// What is written, in this order.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a reply. All values are computed before the first is written. The message is given up if the reply is too short for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A number.
+    Number {
+        /// Its form.
+        format: Format,
+        /// The first byte.
+        at: u16,
+        /// Its value, of which as many low bits are written as there is room for.
+        value: Expression,
+    },
+    /// The beginning of a row.
+    Row {
+        /// The first byte of the reply.
+        at: u16,
+        /// The row.
+        row: VariableId,
+        /// How many bytes, no more than the row has.
+        length: Expression,
+    },
+}
+
+/// How a number lies in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Format {
+    /// Bytes: 1, 2, 4 or 8.
+    pub bytes: u8,
+    /// The low byte first. The network's order is the other.
+    pub little_endian: bool,
+}
+
+/// A word that is computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expression {
+    /// This one.
+    Constant(u64),
+    /// What a variable holds.
+    Variable(VariableId),
+    /// Bytes of the message.
+    Length,
+    /// A number in the message, from this byte on. At a constant byte it must be known to be there ([`Statement::Need`]); else the
+    /// message is given up where it ends before.
+    Number(Format, Box<Expression>),
+    /// The word at a place.
+    Word(VariableId),
+    /// Two words make one.
+    Binary(Operator, Box<Expression>, Box<Expression>),
+}
+
+/// How two words make one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// The sum.
+    Add,
+    /// The difference.
+    Subtract,
+    /// The product.
+    Multiply,
+    /// The quotient; of zero, zero.
+    Divide,
+    /// The rest; of zero, what was divided.
+    Remainder,
+    /// Bits of both.
+    And,
+    /// Bits of either.
+    Or,
+    /// Bits of one of the two.
+    Xor,
+    /// Shifted up, by the low 6 bits of the second.
+    ShiftLeft,
+    /// Shifted down, by the low 6 bits of the second.
+    ShiftRight,
+}
+
+/// What decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Two words compared.
+    Compare(Comparison, Expression, Expression),
+    /// Both hold; the second is looked at only if the first does.
+    Both(Box<Condition>, Box<Condition>),
+    /// One holds; the second is looked at only if the first does not.
+    Either(Box<Condition>, Box<Condition>),
+}
+
+/// How two words are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    /// They are one number.
+    Equal,
+    /// They are not.
+    NotEqual,
+    /// The first is less.
+    Less,
+    /// The first is not more.
+    LessOrEqual,
+    /// The first is more.
+    Greater,
+    /// The first is not less.
+    GreaterOrEqual,
+}
+
+impl Expression {
+    /// Its value, if it is always the same.
+    pub fn constant(&self) -> Option<u64> {
+        match self {
+            Self::Constant(value) => Some(*value),
+            _ => None,
+        }
+    }
+}
+
+/// Whether what is behind a block can be reached through it. In one that the check has accepted that is for its last statement to say.
+pub(crate) fn goes_on(block: &Block) -> bool {
+    match block.last() {
+        Some(Statement::Break | Statement::GiveUp | Statement::Done | Statement::Reply(_)) => false,
+        Some(Statement::If(_, yes, no)) => goes_on(yes) || goes_on(no),
+        Some(Statement::Repeat(_, _, body)) => goes_on(body) || breaks(body),
+        _ => true,
+    }
+}
+
+/// Whether a repetition's body leaves it.
+fn breaks(body: &Block) -> bool {
+    body.iter().any(|statement| match statement {
+        Statement::Break => true,
+        Statement::If(_, yes, no) => breaks(yes) || breaks(no),
+        _ => false,
+    })
+}
+
+impl Region {
+    /// Bytes that a word or a row takes.
+    pub fn stride(&self) -> u32 {
+        match self.kind {
+            RegionKind::Words => 8,
+            RegionKind::Rows(bytes) => bytes,
+        }
+    }
+}
+
+impl Operator {
+    /// What it makes of two words (RFC 9669 §4.1 for division by zero and shifts).
+    pub const fn apply(self, a: u64, b: u64) -> u64 {
+        match self {
+            Self::Add => a.wrapping_add(b),
+            Self::Subtract => a.wrapping_sub(b),
+            Self::Multiply => a.wrapping_mul(b),
+            Self::Divide => match a.checked_div(b) {
+                Some(quotient) => quotient,
+                None => 0,
+            },
+            Self::Remainder => match a.checked_rem(b) {
+                Some(rest) => rest,
+                None => a,
+            },
+            Self::And => a & b,
+            Self::Or => a | b,
+            Self::Xor => a ^ b,
+            Self::ShiftLeft => a << (b & 63),
+            Self::ShiftRight => a >> (b & 63),
+        }
+    }
+}
+
+impl Comparison {
+    /// Whether it holds of two words.
+    pub const fn holds(self, a: u64, b: u64) -> bool {
+        match self {
+            Self::Equal => a == b,
+            Self::NotEqual => a != b,
+            Self::Less => a < b,
+            Self::LessOrEqual => a <= b,
+            Self::Greater => a > b,
+            Self::GreaterOrEqual => a >= b,
+        }
+    }
+}
+
+impl Format {
+    /// The number that these bytes are; there are [`bytes`](Self::bytes) of them.
+    pub fn read(self, from: &[u8]) -> u64 {
+        let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        match self.little_endian {
+            true => from.iter().rev().fold(0, add),
+            false => from.iter().fold(0, add),
+        }
+    }
+
+    /// Writes a number.
+    pub fn write(self, to: &mut [u8], value: u64) {
+        let bytes = usize::from(self.bytes);
+        match self.little_endian {
+            true => to.copy_from_slice(&value.to_le_bytes()[..bytes]),
+            false => to.copy_from_slice(&value.to_be_bytes()[8 - bytes..]),
+        }
+    }
+}

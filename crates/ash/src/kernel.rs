@@ -1,0 +1,177 @@
+//! A handler as a program that the kernel runs on each packet.
+//!
+//! ```text
+//! packet ── arrive: UDP, whole, for us, its checksum right? ── body ──┬── leave: headers turned around, checksum ── out
+//!                     └── no ───────────┐                  give up ───┤
+//!                                       └── the filter <──────────────┘
+//! ```
+//!
+//! The message is the datagram's payload. What the handler gives up goes to the filter as it came, and so to the program. A frame
+//! is made as long as the longest reply before the body begins, so that a reply cannot fail behind an effect.
+//!
+//! Registers: r6 context, r7 the message, r8 its length, r9 whatever a step has to keep over calls; what else is kept waits
+//! [on the stack](stack).
+
+mod arrive;
+mod body;
+mod leave;
+mod stack;
+mod sum;
+
+use std::net::IpAddr;
+
+use exos_filter::ebpf::{Assembler, Helper, Label, Reg, Size};
+use exos_filter::handler::forward::WayOut;
+use exos_filter::handler::{self, go_on};
+use exos_filter::program::xdp;
+use exos_filter::{Counter, Program};
+use exos_wire::Mac;
+
+use crate::check::Checked;
+use crate::memory::Layout;
+
+/// A handler of the datagrams that come to a port of ours, in the kernel.
+#[derive(Clone, Debug)]
+pub struct InKernel<'a> {
+    /// What is done.
+    pub handler: &'a Checked,
+    /// The descriptor of its memory: an array of one value of [`Layout::bytes`].
+    pub memory_fd: i32,
+    /// The interface's hardware address.
+    pub mac: Mac,
+    /// Our addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The port.
+    pub port: u16,
+    /// Packets may come from a kernel on this machine, with a checksum that is still to be made.
+    pub may_be_partial: bool,
+    /// How replies leave; never as [`WayOut::Buffers`].
+    pub way_out: WayOut,
+}
+
+impl handler::Handler for InKernel<'_> {
+    fn name(&self) -> &'static str {
+        "exos_ash"
+    }
+
+    fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program {
+        let mut asm = Assembler::new();
+        let labels = Labels::new(&mut asm);
+        let mut generator = Generator {
+            of: self,
+            layout: Layout::of(self.handler.handler()),
+            counters_fd,
+            asm,
+            labels,
+            loops: Vec::new(),
+        };
+        generator.arrive();
+        generator.block(&self.handler.handler().body);
+        // The kernel takes no instructions that nothing leads to.
+        if generator.asm.is_target(labels.leave) {
+            generator.leave();
+        }
+        if generator.asm.is_target(labels.give_up) {
+            generator.give_up();
+        }
+        let Generator { mut asm, .. } = generator;
+        asm.bind(labels.filter);
+        go_on(&mut asm, CONTEXT, prog_array_fd, xdp::PASS);
+        if asm.is_target(labels.wrong) {
+            asm.bind(labels.wrong);
+            asm.set(Reg::R0, xdp::DROP);
+            asm.exit();
+        }
+        Program::new(asm.finish().expect("a handler's steps are limited"))
+    }
+}
+
+const CONTEXT: Reg = Reg::R6;
+const MESSAGE: Reg = Reg::R7;
+const LENGTH: Reg = Reg::R8;
+const KEPT: Reg = Reg::R9;
+
+/// Where all ways meet.
+#[derive(Clone, Copy)]
+struct Labels {
+    /// The message is given up, whole.
+    give_up: Label,
+    /// The packet goes on to the filter as it is.
+    filter: Label,
+    /// A reply of r9 bytes is where the message was.
+    leave: Label,
+    /// What cannot be: a step that was provided for fails.
+    wrong: Label,
+}
+
+impl Labels {
+    fn new(asm: &mut Assembler) -> Self {
+        Self {
+            give_up: asm.label(),
+            filter: asm.label(),
+            leave: asm.label(),
+            wrong: asm.label(),
+        }
+    }
+}
+
+struct Generator<'a> {
+    of: &'a InKernel<'a>,
+    layout: Layout,
+    counters_fd: i32,
+    asm: Assembler,
+    labels: Labels,
+    /// What is behind each repetition that is open.
+    loops: Vec<Label>,
+}
+
+impl Generator<'_> {
+    /// The counter is this CPU's own and XDP does not nest: no atomics.
+    fn count(&mut self, counter: Counter) {
+        let missing = self.asm.label();
+        self.asm.store_imm(Size::Word, Reg::R10, stack::KEY, counter as i32);
+        self.asm.look_up(self.counters_fd, stack::KEY, missing);
+        self.asm.add_to(Reg::R0, 0, 1);
+        self.asm.bind(missing);
+    }
+
+    /// `dst` = the packet's end.
+    fn end_of_packet(&mut self, dst: Reg) {
+        self.asm.load(Size::Word, dst, CONTEXT, 4);
+    }
+
+    /// The message's pointer again, once a call has moved the packet's end. r1 is lost.
+    fn find_message(&mut self) {
+        self.asm.load(Size::Word, MESSAGE, CONTEXT, 0);
+        self.asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
+        self.asm.alu(exos_filter::ebpf::Alu::Add, MESSAGE, Reg::R1);
+    }
+
+    /// Makes the packet end `length` bytes behind the message's beginning. Packet pointers are lost, and r1 to r5; r0 is
+    /// negative where it cannot be.
+    fn set_length(&mut self, length: Reg) {
+        use exos_filter::ebpf::{Alu, Condition};
+        let as_it_is = self.asm.label();
+        let (delta, start) = (Reg::R2, Reg::R3);
+        self.asm.load(Size::Double, delta, Reg::R10, stack::START);
+        self.asm.alu(Alu::Add, delta, length);
+        self.end_of_packet(Reg::R1);
+        self.asm.load(Size::Word, start, CONTEXT, 0);
+        self.asm.alu(Alu::Sub, Reg::R1, start);
+        self.asm.alu(Alu::Sub, delta, Reg::R1);
+        self.asm.set(Reg::R0, 0);
+        self.asm.jump_if(delta, Condition::Equal, 0, as_it_is);
+        self.asm.set(Reg::R1, CONTEXT);
+        self.asm.call(Helper::XdpAdjustTail);
+        self.asm.bind(as_it_is);
+    }
+
+    /// The message goes to the program as it came.
+    fn give_up(&mut self) {
+        self.asm.bind(self.labels.give_up);
+        if self.of.handler.longest_reply() > 0 {
+            self.set_length(LENGTH);
+        }
+        self.asm.jump(self.labels.filter);
+    }
+}

@@ -1,0 +1,215 @@
+//! What of a packet has to hold before it is a message: UDP to our port and address, in one piece, with the checksum right.
+
+use std::net::IpAddr;
+
+use exos_filter::ebpf::{Alu, Condition, Label, Reg, Size};
+use exos_filter::handler::arithmetic::{expect_half, expect_word, fold, half, word};
+use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
+use exos_wire::protocol;
+
+use super::sum::{Addresses, HEADER, V4, V6};
+use super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, stack};
+use crate::limits::MESSAGE_MAX;
+
+/// The packet, until the message has been found.
+const FRAME: Reg = Reg::R2;
+const END: Reg = Reg::R3;
+/// Where things lie in a frame.
+const TYPE: usize = 12;
+const IP: usize = 14;
+
+/// The headers of one version of IP.
+#[derive(Clone, Copy)]
+struct Version {
+    addresses: Addresses,
+    /// Where the message begins.
+    start: usize,
+    /// Where the half word is that tells IP's length, and how much of it stands before UDP's header.
+    length: usize,
+    before_udp: i32,
+}
+
+const IPV4: Version = Version {
+    addresses: V4,
+    start: 42,
+    length: IP + 2,
+    before_udp: 20,
+};
+const IPV6: Version = Version {
+    addresses: V6,
+    start: 62,
+    length: IP + 4,
+    before_udp: 0,
+};
+
+impl Generator<'_> {
+    /// From the program's first instruction to the message in its registers.
+    pub(super) fn arrive(&mut self) {
+        let [v6, found] = [self.asm.label(), self.asm.label()];
+        let asm = &mut self.asm;
+        asm.set(CONTEXT, Reg::R1);
+        asm.load(Size::Word, FRAME, CONTEXT, 0);
+        self.end_of_packet(END);
+        self.expect_room(IPV4);
+        let [m0, m1, m2, m3, m4, m5] = self.of.mac.0;
+        let other = self.labels.filter;
+        let first = u32::from_be_bytes([m0, m1, m2, m3]);
+        expect_word(&mut self.asm, FRAME, 0, first, other);
+        expect_half(&mut self.asm, FRAME, 4, u16::from_be_bytes([m4, m5]), other);
+        self.asm.load(Size::Half, Reg::R1, FRAME, TYPE);
+        let asm = &mut self.asm;
+        asm.jump_if(Reg::R1, Condition::Equal, half(ETHERTYPE_IPV6), v6);
+        asm.jump_if(Reg::R1, Condition::NotEqual, half(ETHERTYPE_IPV4), other);
+        self.expect_ipv4();
+        self.find(IPV4);
+        self.asm.jump(found);
+        self.asm.bind(v6);
+        self.expect_room(IPV6);
+        self.expect_ipv6();
+        self.find(IPV6);
+        self.asm.bind(found);
+        self.make_room();
+    }
+
+    fn expect_room(&mut self, version: Version) {
+        self.asm.set(Reg::R1, FRAME);
+        self.asm.alu(Alu::Add, Reg::R1, version.start as i32);
+        self.asm.jump_if(Reg::R1, Condition::Greater, END, self.labels.filter);
+    }
+
+    /// No options, no fragment, UDP, from someone who can be answered, to one of our addresses.
+    fn expect_ipv4(&mut self) {
+        let (other, asm) = (self.labels.filter, &mut self.asm);
+        asm.load(Size::Byte, Reg::R1, FRAME, IP);
+        asm.jump_if(Reg::R1, Condition::NotEqual, 0x45, other);
+        asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
+        // More fragments, or not the first.
+        asm.jump_if(Reg::R1, Condition::Set, half(0x3fff), other);
+        asm.load(Size::Byte, Reg::R1, FRAME, IP + 9);
+        asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(protocol::UDP), other);
+        asm.load(Size::Byte, Reg::R1, FRAME, IP + 12);
+        for from in [0, 127] {
+            asm.jump_if(Reg::R1, Condition::Equal, from, other);
+        }
+        asm.jump_if(Reg::R1, Condition::GreaterOrEqual, 224, other);
+        self.expect_ours(&[IP + 12], &[IP + 16], IpAddr::is_ipv4);
+    }
+
+    /// UDP at once, from someone who can be answered, to one of our addresses.
+    fn expect_ipv6(&mut self) {
+        let (other, asm) = (self.labels.filter, &mut self.asm);
+        asm.load(Size::Byte, Reg::R1, FRAME, IP);
+        asm.alu(Alu::ShiftRight, Reg::R1, 4);
+        asm.jump_if(Reg::R1, Condition::NotEqual, 6, other);
+        asm.load(Size::Byte, Reg::R1, FRAME, IP + 6);
+        asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(protocol::UDP), other);
+        // Multicast, and what begins with zeros: loopback, no address, one of IPv4.
+        asm.load(Size::Byte, Reg::R1, FRAME, IP + 8);
+        for from in [0, 0xff] {
+            asm.jump_if(Reg::R1, Condition::Equal, from, other);
+        }
+        let words = |at: usize| [at, at + 4, at + 8, at + 12];
+        self.expect_ours(&words(IP + 8), &words(IP + 24), IpAddr::is_ipv6);
+    }
+
+    /// To one of our addresses, and from none of them.
+    fn expect_ours(&mut self, source: &[usize], destination: &[usize], is: fn(&IpAddr) -> bool) {
+        let ours: Vec<_> = self.of.addresses.iter().copied().filter(is).collect();
+        let to_us = self.asm.label();
+        for address in &ours {
+            let another = self.differs(destination, *address);
+            self.asm.jump(to_us);
+            self.asm.bind(another);
+        }
+        self.asm.jump(self.labels.filter);
+        self.asm.bind(to_us);
+        for address in &ours {
+            let another = self.differs(source, *address);
+            self.asm.jump(self.labels.filter);
+            self.asm.bind(another);
+        }
+    }
+
+    /// Goes to a label that is to be bound where the words in the frame are not the address.
+    fn differs(&mut self, at: &[usize], address: IpAddr) -> Label {
+        let another = self.asm.label();
+        let octets = match address {
+            IpAddr::V4(v4) => v4.octets().to_vec(),
+            IpAddr::V6(v6) => v6.octets().to_vec(),
+        };
+        for (at, value) in at.iter().zip(octets.chunks_exact(4)) {
+            let value = u32::from_be_bytes([value[0], value[1], value[2], value[3]]);
+            self.asm.load(Size::Word, Reg::R1, FRAME, *at);
+            self.asm.jump_if32(Reg::R1, Condition::NotEqual, word(value), another);
+        }
+        another
+    }
+
+    /// Ports, lengths that fit each other, and the checksum; then the message is in its registers.
+    fn find(&mut self, version: Version) {
+        let other = self.labels.filter;
+        let udp = version.start - HEADER as usize;
+        expect_half(&mut self.asm, FRAME, udp + 2, self.of.port, other);
+        let asm = &mut self.asm;
+        asm.load(Size::Half, Reg::R1, FRAME, udp);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, other);
+        asm.load(Size::Half, LENGTH, FRAME, udp + 4);
+        asm.to_big_endian(LENGTH, 16);
+        asm.load(Size::Half, Reg::R1, FRAME, version.length);
+        asm.to_big_endian(Reg::R1, 16);
+        asm.alu(Alu::Sub, Reg::R1, version.before_udp);
+        asm.jump_if(Reg::R1, Condition::NotEqual, LENGTH, other);
+        asm.store(Size::Double, Reg::R10, stack::UDP_LEN, LENGTH);
+        asm.alu(Alu::Sub, LENGTH, HEADER);
+        // One that says less than a header has becomes very long.
+        asm.jump_if(LENGTH, Condition::Greater, i32::from(MESSAGE_MAX), other);
+        asm.store_imm(Size::Double, Reg::R10, stack::START, version.start as i32);
+        asm.set(MESSAGE, FRAME);
+        asm.alu(Alu::Add, MESSAGE, version.start as i32);
+        asm.set(Reg::R1, MESSAGE);
+        asm.alu(Alu::Add, Reg::R1, LENGTH);
+        asm.jump_if(Reg::R1, Condition::Greater, END, other);
+        self.expect_checksum(version);
+    }
+
+    /// IPv4 may have none.
+    fn expect_checksum(&mut self, version: Version) {
+        let [right, other] = [self.asm.label(), self.labels.filter];
+        let field = -2;
+        let absent = match version.addresses.words {
+            2 => right,
+            _ => other,
+        };
+        self.asm.load(Size::Half, Reg::R1, MESSAGE, field);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, absent);
+        if self.of.may_be_partial {
+            let sum = Reg::R3;
+            self.pseudo_header(sum, version.addresses);
+            fold(&mut self.asm, sum, Reg::R2);
+            self.asm.load(Size::Half, Reg::R1, MESSAGE, field);
+            self.asm.jump_if(Reg::R1, Condition::Equal, sum, right);
+        }
+        self.asm.set(KEPT, 0);
+        self.add_datagram();
+        self.add_pseudo_header(version.addresses);
+        self.asm.jump_if(KEPT, Condition::NotEqual, 0xffff, other);
+        self.asm.bind(right);
+    }
+
+    /// Takes off what stands behind the message, and has zeros follow up to the longest reply.
+    fn make_room(&mut self) {
+        let longest = i32::from(self.of.handler.longest_reply());
+        if longest == 0 {
+            return;
+        }
+        let [has_room, other] = [self.asm.label(), self.labels.filter];
+        self.set_length(LENGTH);
+        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
+        self.asm.jump_if(LENGTH, Condition::GreaterOrEqual, longest, has_room);
+        self.asm.set(Reg::R4, longest);
+        self.set_length(Reg::R4);
+        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
+        self.asm.bind(has_room);
+        self.find_message();
+    }
+}

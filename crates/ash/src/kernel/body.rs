@@ -1,0 +1,185 @@
+//! What the handler does, step by step.
+
+mod reply;
+mod word;
+
+use exos_filter::Counter;
+use exos_filter::ebpf::{Alu, Condition as Jump, Fetch, Helper, Insn, Reg, Size};
+use exos_filter::program::xdp;
+
+use super::{CONTEXT, Generator, LENGTH, MESSAGE, stack};
+use crate::code::{
+    Block, Change, Expression, RegionKind, Statement, VariableId, VariableKind, goes_on,
+};
+use crate::limits::MESSAGE_MAX;
+
+impl Generator<'_> {
+    pub(super) fn block(&mut self, block: &Block) {
+        for statement in block {
+            self.statement(statement);
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement) {
+        match statement {
+            Statement::Need(bytes) => self.need(i32::from(*bytes)),
+            Statement::Set(variable, value) => {
+                self.word(value, 0);
+                self.keep(*variable);
+            }
+            Statement::Point(variable, index) => self.point(*variable, index),
+            Statement::Change {
+                place,
+                change,
+                before,
+            } => self.change(*place, change, *before),
+            Statement::Take { row, from, length } => self.take(*row, from, length),
+            Statement::If(condition, yes, no) => {
+                let [otherwise, end] = [self.asm.label(), self.asm.label()];
+                self.jump_where(condition, false, otherwise);
+                self.block(yes);
+                if !no.is_empty() && goes_on(yes) {
+                    self.asm.jump(end);
+                }
+                self.asm.bind(otherwise);
+                self.block(no);
+                self.asm.bind(end);
+            }
+            Statement::Repeat(counter, times, body) => self.repeat(*counter, *times, body),
+            Statement::Break => {
+                let behind = self.loops.last().expect("checked: within a repetition");
+                self.asm.jump(*behind);
+            }
+            Statement::GiveUp => self.asm.jump(self.labels.give_up),
+            Statement::Done => {
+                self.count(Counter::Done);
+                self.asm.set(Reg::R0, xdp::DROP);
+                self.asm.exit();
+            }
+            Statement::Reply(reply) => self.reply(reply),
+        }
+    }
+
+    /// Once for what is meant, and once for what the verifier is to know.
+    fn need(&mut self, bytes: i32) {
+        let give_up = self.labels.give_up;
+        self.asm.jump_if(LENGTH, Jump::Less, bytes, give_up);
+        self.asm.set(Reg::R1, MESSAGE);
+        self.asm.alu(Alu::Add, Reg::R1, bytes);
+        self.end_of_packet(Reg::R2);
+        self.asm.jump_if(Reg::R1, Jump::Greater, Reg::R2, give_up);
+    }
+
+    fn point(&mut self, variable: VariableId, index: &Expression) {
+        let number = self.region_of(variable);
+        let region = &self.of.handler.handler().regions[number];
+        let (last, stride) = (region.count - 1, region.stride());
+        self.word(index, 0);
+        let asm = &mut self.asm;
+        asm.jump_if(Reg::R0, Jump::Greater, last as i32, self.labels.give_up);
+        asm.alu(Alu::Mul, Reg::R0, stride as i32);
+        asm.load_map_value(Reg::R1, self.of.memory_fd, self.layout.start(number));
+        asm.alu(Alu::Add, Reg::R1, Reg::R0);
+        asm.store(Size::Double, Reg::R10, stack::variable(variable), Reg::R1);
+    }
+
+    fn change(&mut self, place: VariableId, change: &Change, before: Option<VariableId>) {
+        let (fetch, value) = match change {
+            Change::Store(value) => (Fetch::Swap, value),
+            Change::Add(value) => (Fetch::Add, value),
+            Change::And(value) => (Fetch::And, value),
+            Change::Or(value) => (Fetch::Or, value),
+            Change::Xor(value) => (Fetch::Xor, value),
+            Change::CompareSwap(expected, new) => {
+                self.word(expected, 0);
+                let waiting = stack::intermediate(0);
+                self.asm.store(Size::Double, Reg::R10, waiting, Reg::R0);
+                self.word(new, 1);
+                self.asm.set(Reg::R2, Reg::R0);
+                self.asm.load(Size::Double, Reg::R0, Reg::R10, waiting);
+                self.place(place);
+                self.asm.push(Insn::compare_exchange(Reg::R1, 0, Reg::R2));
+                return self.keep_before(before);
+            }
+        };
+        self.word(value, 0);
+        self.place(place);
+        self.asm.push(Insn::fetch(fetch, Reg::R1, 0, Reg::R0));
+        self.keep_before(before);
+    }
+
+    fn keep_before(&mut self, before: Option<VariableId>) {
+        if let Some(before) = before {
+            self.keep(before);
+        }
+    }
+
+    /// The kernel copies: a row is filled by one call.
+    fn take(&mut self, row: VariableId, from: &Expression, length: &Expression) {
+        let give_up = self.labels.give_up;
+        let taken = self.asm.label();
+        let most = self.row_len(row).min(u32::from(MESSAGE_MAX));
+        self.word(from, 0);
+        let waiting = stack::intermediate(0);
+        self.asm.store(Size::Double, Reg::R10, waiting, Reg::R0);
+        self.word(length, 1);
+        let (start, bytes) = (Reg::R2, Reg::R4);
+        let asm = &mut self.asm;
+        asm.set(bytes, Reg::R0);
+        asm.jump_if(bytes, Jump::Greater, most as i32, give_up);
+        asm.load(Size::Double, start, Reg::R10, waiting);
+        asm.jump_if(start, Jump::Greater, i32::from(MESSAGE_MAX), give_up);
+        asm.set(Reg::R1, start);
+        asm.alu(Alu::Add, Reg::R1, bytes);
+        asm.jump_if(Reg::R1, Jump::Greater, LENGTH, give_up);
+        asm.jump_if(bytes, Jump::Less, 1, taken);
+        asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
+        asm.alu(Alu::Add, start, Reg::R1);
+        asm.load(Size::Double, Reg::R3, Reg::R10, stack::variable(row));
+        asm.set(Reg::R1, CONTEXT);
+        asm.call(Helper::XdpLoadBytes);
+        asm.jump_if(Reg::R0, Jump::NotEqual, 0, give_up);
+        asm.bind(taken);
+    }
+
+    fn repeat(&mut self, counter: VariableId, times: u16, body: &Block) {
+        let [again, behind] = [self.asm.label(), self.asm.label()];
+        let counter = stack::variable(counter);
+        self.asm.store_imm(Size::Double, Reg::R10, counter, 0);
+        self.asm.bind(again);
+        self.loops.push(behind);
+        self.block(body);
+        self.loops.pop();
+        if goes_on(body) {
+            self.asm.load(Size::Double, Reg::R0, Reg::R10, counter);
+            self.asm.alu(Alu::Add, Reg::R0, 1);
+            self.asm.store(Size::Double, Reg::R10, counter, Reg::R0);
+            self.asm.jump_if(Reg::R0, Jump::Less, i32::from(times), again);
+        }
+        self.asm.bind(behind);
+    }
+
+    /// A variable becomes r0.
+    fn keep(&mut self, variable: VariableId) {
+        self.asm.store(Size::Double, Reg::R10, stack::variable(variable), Reg::R0);
+    }
+
+    /// r1 = where a place is.
+    fn place(&mut self, variable: VariableId) {
+        self.asm.load(Size::Double, Reg::R1, Reg::R10, stack::variable(variable));
+    }
+
+    fn region_of(&self, variable: VariableId) -> usize {
+        match self.of.handler.handler().variables[usize::from(variable.0)].kind {
+            VariableKind::Place(region) => usize::from(region),
+            VariableKind::Word => unreachable!("checked: a place"),
+        }
+    }
+
+    fn row_len(&self, row: VariableId) -> u32 {
+        match self.of.handler.handler().regions[self.region_of(row)].kind {
+            RegionKind::Rows(bytes) => bytes,
+            RegionKind::Words => unreachable!("checked: a row"),
+        }
+    }
+}

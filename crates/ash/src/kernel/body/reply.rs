@@ -1,0 +1,86 @@
+//! What goes back: all of it is computed, then the packet is made as long as it, then it is written.
+
+use exos_filter::ebpf::{Alu, Condition as Jump, Helper, Reg, Size};
+
+use super::super::{CONTEXT, Generator, KEPT, MESSAGE, stack};
+use crate::code::{Expression, Format, Part, Reply, VariableId};
+
+impl Generator<'_> {
+    /// Its length waits in r9, its parts on the stack.
+    pub(super) fn reply(&mut self, reply: &Reply) {
+        self.word(&reply.length, 0);
+        self.asm.set(KEPT, Reg::R0);
+        let most = i32::from(reply.most);
+        self.asm.jump_if(KEPT, Jump::Greater, most, self.labels.give_up);
+        for (number, part) in reply.parts.iter().enumerate() {
+            self.compute(part, number);
+        }
+        self.set_length(KEPT);
+        self.asm.jump_if(Reg::R0, Jump::NotEqual, 0, self.labels.wrong);
+        self.find_message();
+        for (number, part) in reply.parts.iter().enumerate() {
+            match part {
+                Part::Number { format, at, .. } => self.write_number(*format, *at, number),
+                Part::Row { at, row, .. } => self.write_row(*at, *row, number),
+            }
+        }
+        self.asm.jump(self.labels.leave);
+    }
+
+    fn compute(&mut self, part: &Part, number: usize) {
+        let give_up = self.labels.give_up;
+        match part {
+            Part::Number { format, at, value } => {
+                let end = i32::from(*at) + i32::from(format.bytes);
+                self.asm.jump_if(KEPT, Jump::Less, end, give_up);
+                self.word(value, 0);
+            }
+            Part::Row { at, row, length } => self.length_of_row(*at, *row, length),
+        }
+        self.asm.store(Size::Double, Reg::R10, stack::part(number), Reg::R0);
+    }
+
+    /// r0 = bytes of a row that the reply has room for.
+    fn length_of_row(&mut self, at: u16, row: VariableId, length: &Expression) {
+        let give_up = self.labels.give_up;
+        let most = self.row_len(row) as i32;
+        self.word(length, 0);
+        self.asm.jump_if(Reg::R0, Jump::Greater, most, give_up);
+        self.asm.set(Reg::R1, Reg::R0);
+        self.asm.alu(Alu::Add, Reg::R1, i32::from(at));
+        self.asm.jump_if(Reg::R1, Jump::Greater, KEPT, give_up);
+    }
+
+    fn write_number(&mut self, format: Format, at: u16, number: usize) {
+        let (size, bits) = match format.bytes {
+            1 => (Size::Byte, 8),
+            2 => (Size::Half, 16),
+            4 => (Size::Word, 32),
+            _ => (Size::Double, 64),
+        };
+        let end = i32::from(at) + i32::from(format.bytes);
+        self.asm.set(Reg::R1, MESSAGE);
+        self.asm.alu(Alu::Add, Reg::R1, end);
+        self.end_of_packet(Reg::R2);
+        self.asm.jump_if(Reg::R1, Jump::Greater, Reg::R2, self.labels.wrong);
+        self.asm.load(Size::Double, Reg::R0, Reg::R10, stack::part(number));
+        if bits > 8 {
+            self.order(format, Reg::R0, bits);
+        }
+        self.asm.store(size, MESSAGE, at, Reg::R0);
+    }
+
+    fn write_row(&mut self, at: u16, row: VariableId, number: usize) {
+        let written = self.asm.label();
+        let asm = &mut self.asm;
+        asm.load(Size::Double, Reg::R4, Reg::R10, stack::part(number));
+        asm.jump_if(Reg::R4, Jump::Less, 1, written);
+        asm.load(Size::Double, Reg::R2, Reg::R10, stack::START);
+        asm.alu(Alu::Add, Reg::R2, i32::from(at));
+        asm.load(Size::Double, Reg::R3, Reg::R10, stack::variable(row));
+        asm.set(Reg::R1, CONTEXT);
+        asm.call(Helper::XdpStoreBytes);
+        asm.jump_if(Reg::R0, Jump::NotEqual, 0, self.labels.wrong);
+        asm.bind(written);
+    }
+}

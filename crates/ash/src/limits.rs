@@ -1,0 +1,37 @@
+//! What a handler may be at most.
+
+/// Bytes of a message that a handler sees: of what is longer the program does everything. A UDP payload in an Ethernet frame.
+pub const MESSAGE_MAX: u16 = 1472;
+
+/// Bytes of a reply.
+pub const REPLY_MAX: u16 = 1400;
+
+/// Variables of a handler.
+pub const VARIABLES_MAX: usize = 24;
+
+/// Operations within one another in an expression.
+pub const DEPTH_MAX: usize = 8;
+
+/// Parts of a reply.
+pub const PARTS_MAX: usize = 12;
+
+/// Regions of a handler.
+pub const REGIONS_MAX: usize = 16;
+
+/// Bytes of memory of all regions.
+pub const MEMORY_MAX: u64 = 64 << 20;
+
+/// Repetitions of a block.
+pub const REPEAT_MAX: u16 = 256;
+
+/// Blocks within one another.
+pub const NESTING_MAX: usize = 16;
+
+/// Steps that a message may take: each operation is one, each 8 bytes that are copied another.
+pub const STEPS_MAX: u64 = 16_384;
+
+/// Bytes of a handler's name.
+pub const NAME_MAX: usize = 15;
+
+/// Bytes of a handler's text.
+pub const TEXT_MAX: usize = 64 << 10;

@@ -1,0 +1,255 @@
+//! Statements.
+
+use super::{Parsed, Parser};
+use crate::code::{Block, Change, Expression, Part, Reply, Statement, VariableId, VariableKind};
+use crate::text::lexer::{Place, Token};
+use crate::text::words::format_named;
+
+/// Changes that are written as calls, with one value.
+type OfOne = fn(Expression) -> Change;
+const CHANGES: [(&str, OfOne); 5] = [
+    ("swap", Change::Store),
+    ("add", Change::Add),
+    ("and", Change::And),
+    ("or", Change::Or),
+    ("xor", Change::Xor),
+];
+
+impl Parser<'_> {
+    /// Statements to a closing brace.
+    pub(super) fn statements(&mut self) -> Parsed<Block> {
+        let mut block = Block::new();
+        while !self.take("}") {
+            if self.peek() == Token::End {
+                return Err(self.wrong("`}` is missing"));
+            }
+            self.statements.push(self.place());
+            block.push(self.within(Self::statement)?);
+        }
+        Ok(block)
+    }
+
+    fn block(&mut self) -> Parsed<Block> {
+        self.expect("{")?;
+        self.statements()
+    }
+
+    fn statement(&mut self) -> Parsed<Statement> {
+        if self.take("*") {
+            return self.store();
+        }
+        let Token::Word(word) = self.peek() else {
+            return Err(self.wrong("a statement is expected here"));
+        };
+        let block_like = match word {
+            "if" => Some(self.branches()?),
+            "for" => Some(self.repeat()?),
+            "reply" => Some(self.reply()?),
+            _ => None,
+        };
+        if let Some(statement) = block_like {
+            return Ok(statement);
+        }
+        let statement = match word {
+            "need" => {
+                self.next += 1;
+                Statement::Need(self.number("how many bytes")?)
+            }
+            "break" => self.only(Statement::Break),
+            "done" => self.only(Statement::Done),
+            "give" => {
+                self.next += 1;
+                self.expect_word("up")?;
+                Statement::GiveUp
+            }
+            "take" => self.take_row()?,
+            _ => match self.change(None)? {
+                Some(change) => change,
+                None => self.assignment()?,
+            },
+        };
+        self.expect(";")?;
+        Ok(statement)
+    }
+
+    fn only(&mut self, statement: Statement) -> Statement {
+        self.next += 1;
+        statement
+    }
+
+    fn store(&mut self) -> Parsed<Statement> {
+        let place = self.known()?;
+        self.expect("=")?;
+        let change = Change::Store(self.word()?);
+        self.expect(";")?;
+        Ok(Statement::Change {
+            place,
+            change,
+            before: None,
+        })
+    }
+
+    /// `else` stands before a block or another `if`.
+    fn branches(&mut self) -> Parsed<Statement> {
+        self.next += 1;
+        let condition = self.condition()?;
+        let yes = self.block()?;
+        let no = match self.take_word("else") {
+            true if matches!(self.peek(), Token::Word("if")) => {
+                self.statements.push(self.place());
+                vec![self.within(Self::branches)?]
+            }
+            true => self.block()?,
+            false => Block::new(),
+        };
+        Ok(Statement::If(condition, yes, no))
+    }
+
+    fn repeat(&mut self) -> Parsed<Statement> {
+        self.next += 1;
+        let place = self.place();
+        let name = self.name()?;
+        let counter = self.variable(name, VariableKind::Word, place)?;
+        self.expect_word("in")?;
+        match self.number::<u64>("0")? {
+            0 => self.expect("..")?,
+            _ => return Err(self.wrong("repetitions count from 0")),
+        }
+        let times = self.number("how many times")?;
+        Ok(Statement::Repeat(counter, times, self.block()?))
+    }
+
+    fn take_row(&mut self) -> Parsed<Statement> {
+        self.next += 1;
+        self.expect("(")?;
+        let row = self.known()?;
+        self.expect(",")?;
+        let from = self.word()?;
+        self.expect(",")?;
+        let length = self.word()?;
+        self.expect(")")?;
+        Ok(Statement::Take { row, from, length })
+    }
+
+    /// A change that is written as a call, if one stands here.
+    fn change(&mut self, before: Option<VariableId>) -> Parsed<Option<Statement>> {
+        let Token::Word(word) = self.peek() else {
+            return Ok(None);
+        };
+        let of_one = CHANGES.iter().find(|(name, _)| *name == word);
+        if of_one.is_none() && word != "compare_swap" {
+            return Ok(None);
+        }
+        self.next += 1;
+        self.expect("(")?;
+        let place = self.known()?;
+        self.expect(",")?;
+        let value = self.word()?;
+        let change = match of_one {
+            Some((_, of)) => of(value),
+            None => {
+                self.expect(",")?;
+                Change::CompareSwap(value, self.word()?)
+            }
+        };
+        self.expect(")")?;
+        Ok(Some(Statement::Change {
+            place,
+            change,
+            before,
+        }))
+    }
+
+    fn assignment(&mut self) -> Parsed<Statement> {
+        let place = self.place();
+        let name = self.name()?;
+        self.expect("=")?;
+        if self.take("&") {
+            return self.point(name, place);
+        }
+        if let Token::Word(word) = self.peek()
+            && (word == "compare_swap" || CHANGES.iter().any(|(known, _)| *known == word))
+        {
+            let before = self.variable(name, VariableKind::Word, place)?;
+            let change = self.change(Some(before))?;
+            return change.ok_or_else(|| self.wrong("a change is expected here"));
+        }
+        // The value first: it may not be made of the variable that begins here.
+        let value = self.word()?;
+        let variable = self.variable(name, VariableKind::Word, place)?;
+        Ok(Statement::Set(variable, value))
+    }
+
+    fn point(&mut self, name: &str, place: Place) -> Parsed<Statement> {
+        let region_place = self.place();
+        let region = self.name()?;
+        let mut regions = self.handler.regions.iter();
+        let Some(number) = regions.position(|known| known.name == region) else {
+            return Err(super::TextError::at(region_place, format!("there is no region {region}")));
+        };
+        self.expect("[")?;
+        let index = self.word()?;
+        self.expect("]")?;
+        let variable = self.variable(name, VariableKind::Place(number as u8), place)?;
+        Ok(Statement::Point(variable, index))
+    }
+
+    /// A reply without parts ends with a semicolon.
+    fn reply(&mut self) -> Parsed<Statement> {
+        self.next += 1;
+        let length = self.word()?;
+        let most = match (self.take_word("up"), length.constant()) {
+            (true, _) => {
+                self.expect_word("to")?;
+                self.number("how many bytes at most")?
+            }
+            (false, Some(length)) => u16::try_from(length).unwrap_or(u16::MAX),
+            (false, None) => {
+                return Err(self.wrong("a length that is computed has a limit: `up to 100`"));
+            }
+        };
+        let mut parts = Vec::new();
+        if !self.take(";") {
+            self.expect("{")?;
+            while !self.take("}") {
+                parts.push(self.part()?);
+            }
+        }
+        Ok(Statement::Reply(Reply {
+            length,
+            most,
+            parts,
+        }))
+    }
+
+    fn part(&mut self) -> Parsed<Part> {
+        let Token::Word(word) = self.peek() else {
+            return Err(self.wrong("a part of the reply is expected here"));
+        };
+        let format = format_named(word);
+        if format.is_none() && word != "row" {
+            return Err(self.wrong("a part is a number, as `be32(0) = 1;`, or a row, as `row(0, r, 8);`"));
+        }
+        self.next += 1;
+        self.expect("(")?;
+        let at = self.number("the first byte")?;
+        let part = match format {
+            Some(format) => {
+                self.expect(")")?;
+                self.expect("=")?;
+                let value = self.word()?;
+                Part::Number { format, at, value }
+            }
+            None => {
+                self.expect(",")?;
+                let row = self.known()?;
+                self.expect(",")?;
+                let length = self.word()?;
+                self.expect(")")?;
+                Part::Row { at, row, length }
+            }
+        };
+        self.expect(";")?;
+        Ok(part)
+    }
+}

@@ -1,0 +1,171 @@
+//! The kernel's program does what the interpreter says: with drawn handlers and messages, and with packets that are no messages.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use exos_ash::{Checked, Layout, Memory, Outcome, interpret, parse};
+use exos_filter::Counter;
+use exos_testing::Random;
+
+use crate::packets::{self, Bench, allowed, frame};
+use crate::{draw, words};
+
+const SEED: u64 = 2310;
+
+#[test]
+fn drawn_handlers_do_in_the_kernel_what_they_mean() {
+    if !allowed("drawn_handlers_do_in_the_kernel_what_they_mean") {
+        return;
+    }
+    let mut random = Random(SEED);
+    let mut outcomes = [0u32; 3];
+    for number in 0..handlers() {
+        let handler = draw::handler(&mut random);
+        let counts = agree(&handler, &mut random, number);
+        for (sum, count) in outcomes.iter_mut().zip(counts) {
+            *sum += count;
+        }
+    }
+    let [given_up, done, replies] = outcomes;
+    assert!(given_up > 100 && done > 100 && replies > 100, "{outcomes:?}");
+}
+
+/// `EXOS_ASH_HANDLERS` for a long run.
+fn handlers() -> u32 {
+    let asked = std::env::var("EXOS_ASH_HANDLERS").ok();
+    asked.and_then(|asked| asked.parse().ok()).unwrap_or(150)
+}
+
+/// How many messages were given up, done with, answered.
+fn agree(handler: &Checked, random: &mut Random, number: u32) -> [u32; 3] {
+    let bench = Bench::new(handler, false);
+    let layout = Layout::of(handler.handler());
+    let ours = words(&layout);
+    let memory = Memory::new(&ours, &layout, handler.handler());
+    let mut counts = [0; 3];
+    for _ in 0..24 {
+        let message = draw::message(random);
+        let meant = interpret(handler, memory, &message);
+        let done = bench.outcome(random.one_in(2), &message);
+        let text = handler.handler();
+        assert_eq!(done, meant, "handler {number}, message {message:?}\n{text}");
+        let theirs = bench.memory.words().iter().map(|word| word.load(Relaxed));
+        let ours = ours.iter().map(|word| word.load(Relaxed));
+        assert!(ours.eq(theirs.take(layout.bytes() as usize / 8)), "memory differs: {number}\n{text}");
+        counts[match meant {
+            Outcome::GivenUp => 0,
+            Outcome::Done => 1,
+            Outcome::Reply(_) => 2,
+        }] += 1;
+    }
+    let counted = [Counter::Done, Counter::Answered].map(|counter| bench.counted(counter));
+    assert_eq!(counted, [counts[1], counts[2]].map(u64::from));
+    counts
+}
+
+const ECHO: &str = "handler echo { reply length up to 1400 { u8(0) = 33; } }";
+
+#[test]
+fn what_is_not_whole_or_not_for_us_goes_on_as_it_came() {
+    if !allowed("what_is_not_whole_or_not_for_us_goes_on_as_it_came") {
+        return;
+    }
+    let bench = Bench::new(&parse(ECHO).unwrap(), false);
+    for v6 in [false, true] {
+        let whole = frame(v6, b"hello, world");
+        assert_eq!(bench.run(&whole).verdict, packets::TX);
+        // All of a frame is covered by something that is looked at, but what only routers and schedulers read.
+        let traffic_class = match v6 {
+            false => vec![15, 18, 19, 22, 24, 25],
+            true => vec![15, 16, 17, 21],
+        };
+        for at in 0..whole.len() {
+            // Whose hardware it comes from nobody checks; of IPv4's header only the kernel does the sum before us.
+            if (6..12).contains(&at) || traffic_class.contains(&at) || at == 14 && v6 {
+                continue;
+            }
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x10;
+            let run = bench.run(&damaged);
+            assert_eq!(run.verdict, packets::PASS, "byte {at}, IPv6 {v6}");
+            assert_eq!(run.packet, damaged);
+        }
+        for len in 14..whole.len() {
+            let run = bench.run(&whole[..len]);
+            assert_eq!((run.verdict, run.packet), (packets::PASS, whole[..len].to_vec()));
+        }
+    }
+}
+
+#[test]
+fn padding_behind_a_message_is_not_part_of_it() {
+    if !allowed("padding_behind_a_message_is_not_part_of_it") {
+        return;
+    }
+    let bench = Bench::new(&parse("handler longer { reply 20; }").unwrap(), false);
+    let mut padded = frame(false, b"ab");
+    padded.extend([0xee; 16]);
+    let run = bench.run(&padded);
+    assert_eq!(run.verdict, packets::TX);
+    let expected = [&b"ab"[..], &[0; 18]].concat();
+    assert_eq!(packets::said(false, &run.packet), expected);
+}
+
+#[test]
+fn a_datagram_without_a_checksum_or_with_one_to_be_made_is_a_message() {
+    if !allowed("a_datagram_without_a_checksum_or_with_one_to_be_made_is_a_message") {
+        return;
+    }
+    let handler = parse(ECHO).unwrap();
+    let [plain, partial] = [false, true].map(|may_be| Bench::new(&handler, may_be));
+    let mut none = frame(false, b"hello");
+    none[40..42].fill(0);
+    assert_eq!(plain.run(&none).verdict, packets::TX);
+    let mut none = frame(true, b"hello");
+    none[60..62].fill(0);
+    assert_eq!(plain.run(&none).verdict, packets::PASS, "RFC 8200 section 8.1");
+    for v6 in [false, true] {
+        let mut unfinished = frame(v6, b"hello");
+        let start = if v6 { 62 } else { 42 };
+        let addresses = start - 8 - if v6 { 32 } else { 8 }..start - 8;
+        let pseudo = [&unfinished[addresses], &[0, 17, 0, 13]].concat();
+        let words = pseudo.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+        let sum: u32 = words.sum();
+        let sum = (sum & 0xffff) as u16 + (sum >> 16) as u16;
+        unfinished[start - 2..start].copy_from_slice(&sum.to_be_bytes());
+        assert_eq!(plain.run(&unfinished).verdict, packets::PASS);
+        let run = partial.run(&unfinished);
+        assert_eq!(run.verdict, packets::TX);
+        assert_eq!(packets::said(v6, &run.packet), b"!ello");
+    }
+}
+
+#[test]
+fn memory_is_the_programs_too() {
+    if !allowed("memory_is_the_programs_too") {
+        return;
+    }
+    let handler = parse(
+        "handler mailbox {
+             words taken[1];
+             rows box[4] of 64;
+             number = &taken[0];
+             line = &box[*number];
+             take(line, 0, length);
+             add(number, 1);
+             done;
+         }",
+    )
+    .unwrap();
+    let layout = Layout::of(handler.handler());
+    let bench = Bench::new(&handler, false);
+    let memory = bench.seen(&layout, &handler);
+    for (number, said) in [&b"one"[..], b"two", b"three", b"four"].iter().enumerate() {
+        assert_eq!(bench.outcome(false, said), Outcome::Done);
+        let row = memory.row("box", number as u32).unwrap();
+        assert_eq!(&row[0].load(Relaxed).to_ne_bytes()[..said.len()], *said);
+    }
+    assert_eq!(bench.outcome(false, b"five"), Outcome::GivenUp, "the box is full");
+    memory.words("taken").unwrap()[0].store(0, Relaxed);
+    assert_eq!(bench.outcome(false, b"six"), Outcome::Done, "and was emptied");
+    assert_eq!(bench.outcome(false, &[0; 65]), Outcome::GivenUp, "a row has 64 bytes");
+}

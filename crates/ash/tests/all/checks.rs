@@ -1,0 +1,91 @@
+//! What is accepted, and what is not: a table of small handlers.
+
+use exos_ash::code::{Block, Expression, Handler, Reply, Statement, VariableId};
+use exos_ash::{check, limits, parse};
+
+fn of(body: Block) -> Handler {
+    Handler {
+        name: "h".into(),
+        regions: Vec::new(),
+        variables: Vec::new(),
+        body,
+    }
+}
+
+#[test]
+fn ways_that_join_know_what_all_of_them_know() {
+    let accepted = [
+        "need 4; if be32(0) == 1 { need 8; } else { need 12; } x = be32(4); done;",
+        "if length >= 8 { x = 1; } else { x = 2; } reply 1 { u8(0) = x; }",
+        "for i in 0..4 { if i == length { break; } } done;",
+        "w = &cells[0]; if *w == 1 { add(w, 1); done; } give up;",
+        "w = &cells[0]; for i in 0..4 { add(w, i); } reply 0;",
+        "need 8; w = &cells[0]; add(w, 1); need 4; x = be32(4); done;",
+    ];
+    let refused = [
+        "need 4; if be32(0) == 1 { need 8; } x = be32(4); done;",
+        "w = &cells[0]; if *w == 1 { add(w, 1); } give up;",
+        "w = &cells[0]; for i in 0..4 { v = &cells[i]; add(v, 1); } done;",
+        "w = &cells[0]; add(w, 1); x = be32(length); done;",
+        "w = &cells[0]; add(w, 1); reply length up to 8;",
+        "w = &cells[0]; add(w, 1); need 4; done;",
+        "for i in 0..4 { x = 1; break; } for j in 0..4 { if j == 1 { break; } y = 1; } reply 1 { u8(0) = y; }",
+        "for i in 0..4 { } x = i; done;",
+        "for i in 0..0 { } done;",
+        "x = 1; x = &cells[0]; done;",
+        "w = &cells[0]; x = w; done;",
+        "r = &lines[0]; x = *r; done;",
+        "r = &lines[0]; add(r, 1); done;",
+        "w = &cells[0]; take(w, 0, 1); done;",
+        "reply 1401;",
+        "need 1473; done;",
+        "r = &lines[0]; reply 100 { row(0, r, 17); }",
+    ];
+    let whole = |body| format!("handler h {{ words cells[4]; rows lines[2] of 16; {body} }}");
+    for body in accepted {
+        parse(&whole(body)).unwrap_or_else(|e| panic!("{e}: {body}"));
+    }
+    for body in refused {
+        assert!(parse(&whole(body)).is_err(), "{body}");
+    }
+}
+
+#[test]
+fn steps_are_counted_before_they_are_taken() {
+    let loops = "for i in 0..256 { for j in 0..256 { } } done;";
+    let error = parse(&format!("handler h {{ {loops} }}")).unwrap_err().to_string();
+    assert!(error.contains("a message may take"), "{error}");
+    let handler = parse("handler h { for i in 0..10 { x = i + 1; } done; }").unwrap();
+    assert_eq!(handler.steps(), 1 + 10 * (1 + 4) + 1);
+}
+
+#[test]
+fn a_tree_from_anywhere_is_judged_without_a_panic() {
+    let wild = VariableId(200);
+    let number = Expression::Variable(wild);
+    let bodies = [
+        vec![Statement::Set(wild, Expression::Length), Statement::Done],
+        vec![Statement::Point(wild, Expression::Length), Statement::Done],
+        vec![Statement::Repeat(wild, 3, Vec::new()), Statement::Done],
+        vec![Statement::Reply(Reply {
+            length: number,
+            most: 4,
+            parts: Vec::new(),
+        })],
+        vec![Statement::Break],
+        Vec::new(),
+    ];
+    for body in bodies {
+        check(of(body)).unwrap_err();
+    }
+    let mut deep = vec![Statement::Done];
+    for _ in 0..limits::NESTING_MAX + 1 {
+        let condition = exos_ash::code::Condition::Compare(
+            exos_ash::code::Comparison::Equal,
+            Expression::Length,
+            Expression::Length,
+        );
+        deep = vec![Statement::If(condition, deep, vec![Statement::Done])];
+    }
+    check(of(deep)).unwrap_err();
+}
