@@ -12,8 +12,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use crate::code::{Handler, Region, RegionKind, VariableKind};
-use crate::text::is_name;
 use crate::limits::{MEMORY_MAX, NAME_MAX, REGIONS_MAX, STEPS_MAX, VARIABLES_MAX};
+use crate::text::is_name;
 
 /// A handler that may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +89,10 @@ fn of_whole<T>(result: Result<T, String>) -> Result<T, CheckError> {
 
 fn declarations(handler: &Handler) -> Result<(), String> {
     let is_plain = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
-    if handler.name.is_empty() || handler.name.len() > NAME_MAX || !handler.name.bytes().all(is_plain) {
+    if handler.name.is_empty()
+        || handler.name.len() > NAME_MAX
+        || !handler.name.bytes().all(is_plain)
+    {
         return Err(format!(
             "a handler's name has 1 to {NAME_MAX} letters, digits, _ and -"
         ));
@@ -140,7 +143,9 @@ fn region(region: &Region) -> Result<(), String> {
     let name = &region.name;
     match region.kind {
         _ if region.count == 0 => Err(format!("{name} has nothing in it")),
-        RegionKind::Rows(bytes) if bytes == 0 || bytes % 8 != 0 || u64::from(bytes) > MEMORY_MAX => {
+        RegionKind::Rows(bytes)
+            if bytes == 0 || bytes % 8 != 0 || u64::from(bytes) > MEMORY_MAX =>
+        {
             Err(format!("a row of {name} has a multiple of 8 bytes"))
         }
         _ => Ok(()),

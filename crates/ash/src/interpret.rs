@@ -85,7 +85,8 @@ impl Run<'_> {
                 if bytes.len() > self.row_len(*row) {
                     return Err(GIVEN_UP);
                 }
-                self.memory.fill(self.variables[usize::from(row.0)] as u32, bytes);
+                self.memory
+                    .fill(self.variables[usize::from(row.0)] as u32, bytes);
                 Ok(())
             }
             Statement::If(condition, yes, no) => match self.condition(condition)? {
@@ -119,7 +120,9 @@ impl Run<'_> {
         before: Option<VariableId>,
     ) -> Result<(), End> {
         const ORDER: Ordering = Ordering::SeqCst;
-        let word = self.memory.word(self.variables[usize::from(place.0)] as u32);
+        let word = self
+            .memory
+            .word(self.variables[usize::from(place.0)] as u32);
         let was = match change {
             Change::Store(value) => word.swap(self.word(value)?, ORDER),
             Change::Add(value) => word.fetch_add(self.word(value)?, ORDER),
@@ -164,7 +167,8 @@ impl Run<'_> {
                     return Err(GIVEN_UP);
                 }
                 let to = part_mut(reply, *at, length).ok_or(GIVEN_UP)?;
-                self.memory.read(self.variables[usize::from(row.0)] as u32, to);
+                self.memory
+                    .read(self.variables[usize::from(row.0)] as u32, to);
             }
         }
         Ok(())
@@ -188,9 +192,7 @@ impl Run<'_> {
                 let at = self.variables[usize::from(place.0)] as u32;
                 Ok(self.memory.word(at).load(Ordering::SeqCst))
             }
-            Expression::Binary(operator, a, b) => {
-                Ok(operator.apply(self.word(a)?, self.word(b)?))
-            }
+            Expression::Binary(operator, a, b) => Ok(operator.apply(self.word(a)?, self.word(b)?)),
         }
     }
 
@@ -207,7 +209,9 @@ impl Run<'_> {
     fn place(&self, variable: VariableId, index: u64) -> Option<u32> {
         let number = self.region(variable);
         let region = &self.handler.regions[number];
-        let index = u32::try_from(index).ok().filter(|&index| index < region.count)?;
+        let index = u32::try_from(index)
+            .ok()
+            .filter(|&index| index < region.count)?;
         Some(self.memory.layout().start(number) + index * region.stride())
     }
 

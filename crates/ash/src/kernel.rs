@@ -39,7 +39,7 @@ pub struct InKernel<'a> {
     pub memory_fd: i32,
     /// The interface's hardware address.
     pub mac: Mac,
-    /// Our addresses.
+    /// Our addresses, one at least.
     pub addresses: Vec<IpAddr>,
     /// The port.
     pub port: u16,
@@ -129,7 +129,8 @@ impl Generator<'_> {
     /// The counter is this CPU's own and XDP does not nest: no atomics.
     fn count(&mut self, counter: Counter) {
         let missing = self.asm.label();
-        self.asm.store_imm(Size::Word, Reg::R10, stack::KEY, counter as i32);
+        self.asm
+            .store_imm(Size::Word, Reg::R10, stack::KEY, counter as i32);
         self.asm.look_up(self.counters_fd, stack::KEY, missing);
         self.asm.add_to(Reg::R0, 0, 1);
         self.asm.bind(missing);

@@ -58,6 +58,7 @@
 //! | use a part of an interface that the daemon lends | [`via`] |
 //! | forward packets | [`relay`] |
 //! | have the kernel answer or forward packets | [`handlers`] |
+//! | have the kernel deal with datagrams, in the program's own words | [`Exos::download`], [`ash`] |
 //! | show others the packets | [`watch`] |
 //! | know how links of the program's own are made | [`attach::pair`], [`attach::user_netns`], [`host_tables`] |
 #![forbid(unsafe_code)]
@@ -65,6 +66,7 @@
 pub mod attach;
 pub mod clock;
 pub mod cores;
+pub mod download;
 mod early;
 pub mod handlers;
 pub mod handoff;
@@ -86,6 +88,8 @@ pub use attach::{
     Role, Route, SharedInterface, Tap,
 };
 pub use cores::Core;
+pub use download::Downloaded;
+pub use exos_ash as ash;
 pub use exos_buf::{self as buf, Aggregate, Buffer, Slice};
 pub use exos_host::error::{Error, ErrorKind};
 pub use exos_inet::tcp::{

@@ -6,9 +6,7 @@ use crate::code::{
     Block, Change, Condition, Expression, Format, Handler, Part, RegionKind, Reply, Statement,
     VariableId, VariableKind,
 };
-use crate::limits::{
-    DEPTH_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX,
-};
+use crate::limits::{DEPTH_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX};
 
 /// Follows all ways of a handler.
 pub(super) fn follow(handler: &Handler) -> Result<(), CheckError> {
@@ -80,7 +78,9 @@ impl Flow<'_> {
     fn block(&mut self, block: &Block, mut known: Option<Known>) -> Checked<Option<Known>> {
         self.nesting += 1;
         if self.nesting > NESTING_MAX {
-            return Err(format!("at most {NESTING_MAX} blocks stand within one another"));
+            return Err(format!(
+                "at most {NESTING_MAX} blocks stand within one another"
+            ));
         }
         for statement in block {
             self.statement += 1;
@@ -286,15 +286,13 @@ impl Flow<'_> {
         }
         match expression {
             Expression::Constant(_) | Expression::Length => Ok(()),
-            Expression::Variable(variable) => {
-                match self.kind(*variable)? {
-                    VariableKind::Word => self.assigned(*variable, known),
-                    VariableKind::Place(_) => Err(format!(
-                        "{0} is a place; the word there is *{0}",
-                        self.name(*variable)
-                    )),
-                }
-            }
+            Expression::Variable(variable) => match self.kind(*variable)? {
+                VariableKind::Word => self.assigned(*variable, known),
+                VariableKind::Place(_) => Err(format!(
+                    "{0} is a place; the word there is *{0}",
+                    self.name(*variable)
+                )),
+            },
             Expression::Word(place) => {
                 let region = self.region(*place)?;
                 if self.handler.regions[region].kind != RegionKind::Words {
@@ -323,7 +321,9 @@ impl Flow<'_> {
             end if end > u64::from(MESSAGE_MAX) => {
                 Err(format!("no message has more than {MESSAGE_MAX} bytes"))
             }
-            end => Err(format!("the message may be shorter; say `need {end};` before")),
+            end => Err(format!(
+                "the message may be shorter; say `need {end};` before"
+            )),
         }
     }
 
@@ -350,7 +350,10 @@ impl Flow<'_> {
 
     fn assigned(&self, variable: VariableId, known: Known) -> Checked<()> {
         match known.assigned & 1 << variable.0 {
-            0 => Err(format!("{} has no value on every way here", self.name(variable))),
+            0 => Err(format!(
+                "{} has no value on every way here",
+                self.name(variable)
+            )),
             _ => Ok(()),
         }
     }

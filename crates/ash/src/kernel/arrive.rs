@@ -45,7 +45,6 @@ const IPV6: Version = Version {
 impl Generator<'_> {
     /// From the program's first instruction to the message in its registers.
     pub(super) fn arrive(&mut self) {
-        let [v6, found] = [self.asm.label(), self.asm.label()];
         let asm = &mut self.asm;
         asm.set(CONTEXT, Reg::R1);
         asm.load(Size::Word, FRAME, CONTEXT, 0);
@@ -57,24 +56,45 @@ impl Generator<'_> {
         expect_word(&mut self.asm, FRAME, 0, first, other);
         expect_half(&mut self.asm, FRAME, 4, u16::from_be_bytes([m4, m5]), other);
         self.asm.load(Size::Half, Reg::R1, FRAME, TYPE);
-        let asm = &mut self.asm;
-        asm.jump_if(Reg::R1, Condition::Equal, half(ETHERTYPE_IPV6), v6);
-        asm.jump_if(Reg::R1, Condition::NotEqual, half(ETHERTYPE_IPV4), other);
-        self.expect_ipv4();
-        self.find(IPV4);
-        self.asm.jump(found);
-        self.asm.bind(v6);
-        self.expect_room(IPV6);
-        self.expect_ipv6();
-        self.find(IPV6);
-        self.asm.bind(found);
+        self.expect_ip();
         self.make_room();
+    }
+
+    /// Only of the versions that we have addresses of: the kernel takes no instructions that nothing leads to.
+    fn expect_ip(&mut self) {
+        let [v6, found] = [self.asm.label(), self.asm.label()];
+        let other = self.labels.filter;
+        let has = |is: fn(&IpAddr) -> bool| self.of.addresses.iter().any(is);
+        let (has_v4, has_v6) = (has(IpAddr::is_ipv4), has(IpAddr::is_ipv6));
+        if has_v4 {
+            let next = if has_v6 { v6 } else { other };
+            self.expect_type(ETHERTYPE_IPV4, next);
+            self.expect_ipv4();
+            self.find(IPV4);
+        }
+        if has_v4 && has_v6 {
+            self.asm.jump(found);
+        }
+        if has_v6 {
+            self.asm.bind(v6);
+            self.expect_type(ETHERTYPE_IPV6, other);
+            self.expect_room(IPV6);
+            self.expect_ipv6();
+            self.find(IPV6);
+        }
+        self.asm.bind(found);
+    }
+
+    fn expect_type(&mut self, ethertype: u16, other: Label) {
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, half(ethertype), other);
     }
 
     fn expect_room(&mut self, version: Version) {
         self.asm.set(Reg::R1, FRAME);
         self.asm.alu(Alu::Add, Reg::R1, version.start as i32);
-        self.asm.jump_if(Reg::R1, Condition::Greater, END, self.labels.filter);
+        self.asm
+            .jump_if(Reg::R1, Condition::Greater, END, self.labels.filter);
     }
 
     /// No options, no fragment, UDP, from someone who can be answered, to one of our addresses.
@@ -86,7 +106,12 @@ impl Generator<'_> {
         // More fragments, or not the first.
         asm.jump_if(Reg::R1, Condition::Set, half(0x3fff), other);
         asm.load(Size::Byte, Reg::R1, FRAME, IP + 9);
-        asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(protocol::UDP), other);
+        asm.jump_if(
+            Reg::R1,
+            Condition::NotEqual,
+            i32::from(protocol::UDP),
+            other,
+        );
         asm.load(Size::Byte, Reg::R1, FRAME, IP + 12);
         for from in [0, 127] {
             asm.jump_if(Reg::R1, Condition::Equal, from, other);
@@ -102,7 +127,12 @@ impl Generator<'_> {
         asm.alu(Alu::ShiftRight, Reg::R1, 4);
         asm.jump_if(Reg::R1, Condition::NotEqual, 6, other);
         asm.load(Size::Byte, Reg::R1, FRAME, IP + 6);
-        asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(protocol::UDP), other);
+        asm.jump_if(
+            Reg::R1,
+            Condition::NotEqual,
+            i32::from(protocol::UDP),
+            other,
+        );
         // Multicast, and what begins with zeros: loopback, no address, one of IPv4.
         asm.load(Size::Byte, Reg::R1, FRAME, IP + 8);
         for from in [0, 0xff] {
@@ -140,7 +170,8 @@ impl Generator<'_> {
         for (at, value) in at.iter().zip(octets.chunks_exact(4)) {
             let value = u32::from_be_bytes([value[0], value[1], value[2], value[3]]);
             self.asm.load(Size::Word, Reg::R1, FRAME, *at);
-            self.asm.jump_if32(Reg::R1, Condition::NotEqual, word(value), another);
+            self.asm
+                .jump_if32(Reg::R1, Condition::NotEqual, word(value), another);
         }
         another
     }
@@ -205,7 +236,8 @@ impl Generator<'_> {
         let [has_room, other] = [self.asm.label(), self.labels.filter];
         self.set_length(LENGTH);
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
-        self.asm.jump_if(LENGTH, Condition::GreaterOrEqual, longest, has_room);
+        self.asm
+            .jump_if(LENGTH, Condition::GreaterOrEqual, longest, has_room);
         self.asm.set(Reg::R4, longest);
         self.set_length(Reg::R4);
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);

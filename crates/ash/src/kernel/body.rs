@@ -154,19 +154,22 @@ impl Generator<'_> {
             self.asm.load(Size::Double, Reg::R0, Reg::R10, counter);
             self.asm.alu(Alu::Add, Reg::R0, 1);
             self.asm.store(Size::Double, Reg::R10, counter, Reg::R0);
-            self.asm.jump_if(Reg::R0, Jump::Less, i32::from(times), again);
+            self.asm
+                .jump_if(Reg::R0, Jump::Less, i32::from(times), again);
         }
         self.asm.bind(behind);
     }
 
     /// A variable becomes r0.
     fn keep(&mut self, variable: VariableId) {
-        self.asm.store(Size::Double, Reg::R10, stack::variable(variable), Reg::R0);
+        self.asm
+            .store(Size::Double, Reg::R10, stack::variable(variable), Reg::R0);
     }
 
     /// r1 = where a place is.
     fn place(&mut self, variable: VariableId) {
-        self.asm.load(Size::Double, Reg::R1, Reg::R10, stack::variable(variable));
+        self.asm
+            .load(Size::Double, Reg::R1, Reg::R10, stack::variable(variable));
     }
 
     fn region_of(&self, variable: VariableId) -> usize {

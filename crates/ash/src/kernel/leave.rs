@@ -47,7 +47,8 @@ impl Generator<'_> {
         self.asm.set(Reg::R1, FRAME);
         self.asm.alu(Alu::Add, Reg::R1, len);
         self.end_of_packet(Reg::R3);
-        self.asm.jump_if(Reg::R1, Condition::Greater, Reg::R3, self.labels.wrong);
+        self.asm
+            .jump_if(Reg::R1, Condition::Greater, Reg::R3, self.labels.wrong);
         for (size, a, b) in [(Size::Word, 0, 6), (Size::Half, 4, 10)] {
             self.swap(size, a, b);
         }

@@ -22,8 +22,14 @@ pub(super) struct Addresses {
     pub(super) words: usize,
 }
 
-pub(super) const V4: Addresses = Addresses { before: 16, words: 2 };
-pub(super) const V6: Addresses = Addresses { before: 40, words: 8 };
+pub(super) const V4: Addresses = Addresses {
+    before: 16,
+    words: 2,
+};
+pub(super) const V6: Addresses = Addresses {
+    before: 40,
+    words: 8,
+};
 
 impl Generator<'_> {
     /// `sum` = the pseudo header's, not folded; r1 and r2 are lost. The headers are known to be there.
@@ -68,7 +74,8 @@ impl Generator<'_> {
         self.asm.set(Reg::R1, part);
         self.asm.alu(Alu::Add, Reg::R1, PART_LEN);
         self.end_of_packet(Reg::R2);
-        self.asm.jump_if(Reg::R1, Condition::Greater, Reg::R2, self.labels.wrong);
+        self.asm
+            .jump_if(Reg::R1, Condition::Greater, Reg::R2, self.labels.wrong);
         self.add();
     }
 

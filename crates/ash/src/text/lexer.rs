@@ -21,8 +21,8 @@ pub(super) struct Place {
 
 /// Signs, longer ones before those that they begin with.
 const SIGNS: [&str; 29] = [
-    "..", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "=", "{", "}", "[", "]", "(", ")", ";",
-    ",", "+", "-", "*", "/", "%", "&", "|", "^", "!",
+    "..", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "=", "{", "}", "[", "]", "(",
+    ")", ";", ",", "+", "-", "*", "/", "%", "&", "|", "^", "!",
 ];
 
 /// All pieces of a text; the last is its end.
@@ -30,7 +30,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, Place)>, TextError> {
     let mut all = Vec::new();
     if text.len() > TEXT_MAX {
         let start = Place { line: 1, column: 1 };
-        return Err(TextError::at(start, format!("a handler's text has at most {TEXT_MAX} bytes")));
+        return Err(TextError::at(
+            start,
+            format!("a handler's text has at most {TEXT_MAX} bytes"),
+        ));
     }
     let mut end = Place { line: 1, column: 1 };
     for (number, line) in text.lines().enumerate() {

@@ -30,7 +30,11 @@ impl TextError {
 
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.what)
+        write!(
+            f,
+            "line {}, column {}: {}",
+            self.line, self.column, self.what
+        )
     }
 }
 
@@ -93,8 +97,16 @@ impl<'a> Parser<'a> {
                 break;
             }
             let region = self.region(is_words)?;
-            if self.handler.regions.iter().any(|known| known.name == region.name) {
-                return Err(TextError::at(place, format!("there is a {} already", region.name)));
+            if self
+                .handler
+                .regions
+                .iter()
+                .any(|known| known.name == region.name)
+            {
+                return Err(TextError::at(
+                    place,
+                    format!("there is a {} already", region.name),
+                ));
             }
             self.handler.regions.push(region);
         }
@@ -135,7 +147,11 @@ impl<'a> Parser<'a> {
 
     /// The variable of this name, which begins here if there is none.
     fn variable(&mut self, name: &str, kind: VariableKind, place: Place) -> Parsed<VariableId> {
-        let position = self.handler.variables.iter().position(|known| known.name == name);
+        let position = self
+            .handler
+            .variables
+            .iter()
+            .position(|known| known.name == name);
         let number = position.unwrap_or(self.handler.variables.len());
         match self.handler.variables.get(number) {
             Some(known) if known.kind != kind => {
@@ -159,7 +175,10 @@ impl<'a> Parser<'a> {
         match kind {
             VariableKind::Word => "a word".into(),
             VariableKind::Place(region) => {
-                format!("a place of {}", self.handler.regions[usize::from(region)].name)
+                format!(
+                    "a place of {}",
+                    self.handler.regions[usize::from(region)].name
+                )
             }
         }
     }
@@ -171,7 +190,10 @@ impl<'a> Parser<'a> {
         let mut variables = self.handler.variables.iter();
         match variables.position(|known| known.name == name) {
             Some(number) => Ok(VariableId(number as u8)),
-            None => Err(TextError::at(place, format!("there is no variable {name} before"))),
+            None => Err(TextError::at(
+                place,
+                format!("there is no variable {name} before"),
+            )),
         }
     }
 
@@ -181,7 +203,9 @@ impl<'a> Parser<'a> {
                 self.next += 1;
                 Ok(word)
             }
-            Token::Word(word) => Err(self.wrong(&format!("{word} is a word of the language, not a name"))),
+            Token::Word(word) => {
+                Err(self.wrong(&format!("{word} is a word of the language, not a name")))
+            }
             _ => Err(self.wrong("a name is expected here")),
         }
     }
@@ -190,7 +214,8 @@ impl<'a> Parser<'a> {
         let Token::Number(number) = self.peek() else {
             return Err(self.wrong(&format!("a number is expected here: {what}")));
         };
-        let number = T::try_from(number).map_err(|_| self.wrong(&format!("{number} is too many")))?;
+        let number =
+            T::try_from(number).map_err(|_| self.wrong(&format!("{number} is too many")))?;
         self.next += 1;
         Ok(number)
     }

@@ -4,9 +4,34 @@ use crate::code::{Comparison, Format, Operator};
 
 /// Words that name nothing of a handler's own.
 const RESERVED: [&str; 28] = [
-    "handler", "words", "rows", "of", "need", "take", "if", "else", "for", "in", "break", "give", "up",
-    "to", "done", "reply", "row", "length", "add", "and", "or", "xor", "swap", "compare_swap", "u8",
-    "be16", "be32", "be64",
+    "handler",
+    "words",
+    "rows",
+    "of",
+    "need",
+    "take",
+    "if",
+    "else",
+    "for",
+    "in",
+    "break",
+    "give",
+    "up",
+    "to",
+    "done",
+    "reply",
+    "row",
+    "length",
+    "add",
+    "and",
+    "or",
+    "xor",
+    "swap",
+    "compare_swap",
+    "u8",
+    "be16",
+    "be32",
+    "be64",
 ];
 
 /// Forms of a number in a message, by name.
@@ -78,19 +103,25 @@ pub(super) fn sign(of: Operator) -> &'static str {
 /// The value of this name in a table.
 pub(super) fn named<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     let mut table = table.iter();
-    table.find(|(known, _)| *known == name).map(|(_, value)| *value)
+    table
+        .find(|(known, _)| *known == name)
+        .map(|(_, value)| *value)
 }
 
 /// The name of a value in a table, or nothing.
 pub(super) fn name_of<T: PartialEq>(table: &[(&'static str, T)], of: T) -> &'static str {
     let mut table = table.iter();
-    table.find(|(_, value)| *value == of).map_or("", |(name, _)| name)
+    table
+        .find(|(_, value)| *value == of)
+        .map_or("", |(name, _)| name)
 }
 
 /// Whether something can be called so.
 pub(crate) fn is_name(name: &str) -> bool {
     let mut bytes = name.bytes();
-    bytes.next().is_some_and(|first| first.is_ascii_alphabetic())
+    bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic())
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && !RESERVED.contains(&name)
         && format_named(name).is_none()

@@ -21,7 +21,11 @@ impl Display for Handler {
         if !self.regions.is_empty() {
             f.write_char('\n')?;
         }
-        Writer { names: Names(self), f }.block(&self.body, 1)?;
+        Writer {
+            names: Names(self),
+            f,
+        }
+        .block(&self.body, 1)?;
         f.write_str("}\n")
     }
 }
@@ -60,7 +64,12 @@ impl Writer<'_, '_> {
             } => self.change(*place, change, *before),
             Statement::Take { row, from, length } => {
                 let row = names.name(*row);
-                write!(self.f, "take({row}, {}, {});", names.word(from), names.word(length))
+                write!(
+                    self.f,
+                    "take({row}, {}, {});",
+                    names.word(from),
+                    names.word(length)
+                )
             }
             Statement::If(condition, yes, no) => self.branches(condition, yes, no, depth),
             Statement::Repeat(counter, times, body) => {
@@ -149,10 +158,17 @@ impl<'a> Names<'a> {
     fn condition(self, condition: &Condition) -> String {
         match condition {
             Condition::Compare(how, a, b) => {
-                format!("{} {} {}", self.word(a), name_of(&COMPARISONS, *how), self.word(b))
+                format!(
+                    "{} {} {}",
+                    self.word(a),
+                    name_of(&COMPARISONS, *how),
+                    self.word(b)
+                )
             }
             Condition::Both(a, b) => format!("({}) && ({})", self.condition(a), self.condition(b)),
-            Condition::Either(a, b) => format!("({}) || ({})", self.condition(a), self.condition(b)),
+            Condition::Either(a, b) => {
+                format!("({}) || ({})", self.condition(a), self.condition(b))
+            }
         }
     }
 
@@ -161,7 +177,9 @@ impl<'a> Names<'a> {
             Expression::Constant(value) => value.to_string(),
             Expression::Variable(variable) => self.name(*variable).to_owned(),
             Expression::Length => "length".to_owned(),
-            Expression::Number(format, at) => format!("{}({})", format_name(*format), self.word(at)),
+            Expression::Number(format, at) => {
+                format!("{}({})", format_name(*format), self.word(at))
+            }
             Expression::Word(place) => format!("*{}", self.name(*place)),
             Expression::Binary(operator, a, b) => {
                 format!("({} {} {})", self.word(a), sign(*operator), self.word(b))

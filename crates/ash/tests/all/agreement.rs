@@ -26,7 +26,10 @@ fn drawn_handlers_do_in_the_kernel_what_they_mean() {
         }
     }
     let [given_up, done, replies] = outcomes;
-    assert!(given_up > 100 && done > 100 && replies > 100, "{outcomes:?}");
+    assert!(
+        given_up > 100 && done > 100 && replies > 100,
+        "{outcomes:?}"
+    );
 }
 
 /// `EXOS_ASH_HANDLERS` for a long run.
@@ -50,7 +53,10 @@ fn agree(handler: &Checked, random: &mut Random, number: u32) -> [u32; 3] {
         assert_eq!(done, meant, "handler {number}, message {message:?}\n{text}");
         let theirs = bench.memory.words().iter().map(|word| word.load(Relaxed));
         let ours = ours.iter().map(|word| word.load(Relaxed));
-        assert!(ours.eq(theirs.take(layout.bytes() as usize / 8)), "memory differs: {number}\n{text}");
+        assert!(
+            ours.eq(theirs.take(layout.bytes() as usize / 8)),
+            "memory differs: {number}\n{text}"
+        );
         counts[match meant {
             Outcome::GivenUp => 0,
             Outcome::Done => 1,
@@ -91,7 +97,10 @@ fn what_is_not_whole_or_not_for_us_goes_on_as_it_came() {
         }
         for len in 14..whole.len() {
             let run = bench.run(&whole[..len]);
-            assert_eq!((run.verdict, run.packet), (packets::PASS, whole[..len].to_vec()));
+            assert_eq!(
+                (run.verdict, run.packet),
+                (packets::PASS, whole[..len].to_vec())
+            );
         }
     }
 }
@@ -122,13 +131,19 @@ fn a_datagram_without_a_checksum_or_with_one_to_be_made_is_a_message() {
     assert_eq!(plain.run(&none).verdict, packets::TX);
     let mut none = frame(true, b"hello");
     none[60..62].fill(0);
-    assert_eq!(plain.run(&none).verdict, packets::PASS, "RFC 8200 section 8.1");
+    assert_eq!(
+        plain.run(&none).verdict,
+        packets::PASS,
+        "RFC 8200 section 8.1"
+    );
     for v6 in [false, true] {
         let mut unfinished = frame(v6, b"hello");
         let start = if v6 { 62 } else { 42 };
         let addresses = start - 8 - if v6 { 32 } else { 8 }..start - 8;
         let pseudo = [&unfinished[addresses], &[0, 17, 0, 13]].concat();
-        let words = pseudo.chunks_exact(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+        let words = pseudo
+            .chunks_exact(2)
+            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
         let sum: u32 = words.sum();
         let sum = (sum & 0xffff) as u16 + (sum >> 16) as u16;
         unfinished[start - 2..start].copy_from_slice(&sum.to_be_bytes());
@@ -164,8 +179,38 @@ fn memory_is_the_programs_too() {
         let row = memory.row("box", number as u32).unwrap();
         assert_eq!(&row[0].load(Relaxed).to_ne_bytes()[..said.len()], *said);
     }
-    assert_eq!(bench.outcome(false, b"five"), Outcome::GivenUp, "the box is full");
+    assert_eq!(
+        bench.outcome(false, b"five"),
+        Outcome::GivenUp,
+        "the box is full"
+    );
     memory.words("taken").unwrap()[0].store(0, Relaxed);
-    assert_eq!(bench.outcome(false, b"six"), Outcome::Done, "and was emptied");
-    assert_eq!(bench.outcome(false, &[0; 65]), Outcome::GivenUp, "a row has 64 bytes");
+    assert_eq!(
+        bench.outcome(false, b"six"),
+        Outcome::Done,
+        "and was emptied"
+    );
+    assert_eq!(
+        bench.outcome(false, &[0; 65]),
+        Outcome::GivenUp,
+        "a row has 64 bytes"
+    );
+}
+
+#[test]
+fn where_we_have_addresses_of_one_version_the_other_goes_on() {
+    if !allowed("where_we_have_addresses_of_one_version_the_other_goes_on") {
+        return;
+    }
+    let handler = parse(ECHO).unwrap();
+    for ours in [false, true] {
+        let bench = Bench::at(&handler, false, &[packets::ends(ours).0]);
+        for v6 in [false, true] {
+            let expected = match v6 == ours {
+                true => Outcome::Reply(b"!ello".to_vec()),
+                false => Outcome::GivenUp,
+            };
+            assert_eq!(bench.outcome(v6, b"hello"), expected);
+        }
+    }
 }

@@ -53,7 +53,9 @@ fn ways_that_join_know_what_all_of_them_know() {
 #[test]
 fn steps_are_counted_before_they_are_taken() {
     let loops = "for i in 0..256 { for j in 0..256 { } } done;";
-    let error = parse(&format!("handler h {{ {loops} }}")).unwrap_err().to_string();
+    let error = parse(&format!("handler h {{ {loops} }}"))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("a message may take"), "{error}");
     let handler = parse("handler h { for i in 0..10 { x = i + 1; } done; }").unwrap();
     assert_eq!(handler.steps(), 1 + 10 * (1 + 4) + 1);

@@ -62,7 +62,10 @@ impl Draw<'_> {
         };
         let mut body = vec![Statement::Need(self.one_of(&[0, 0, 8, 24]))];
         for number in WORDS {
-            body.push(Statement::Set(VariableId(number as u8), Expression::Constant(number as u64)));
+            body.push(Statement::Set(
+                VariableId(number as u8),
+                Expression::Constant(number as u64),
+            ));
         }
         for number in PLACES.chain(ROWS) {
             body.push(Statement::Point(VariableId(number as u8), self.index()));
@@ -96,7 +99,11 @@ impl Draw<'_> {
                 length: self.index(),
             },
             5 | 6 => self.change(),
-            7..10 => Statement::If(self.condition(0), self.ending(depth + 1), self.ending(depth + 1)),
+            7..10 => Statement::If(
+                self.condition(0),
+                self.ending(depth + 1),
+                self.ending(depth + 1),
+            ),
             _ => self.repeat(depth),
         }
     }
@@ -189,8 +196,14 @@ impl Draw<'_> {
             Comparison::GreaterOrEqual,
         ];
         match self.random.below(if depth < 3 { 4 } else { 2 }) {
-            2 => Condition::Both(Box::new(self.condition(depth + 1)), Box::new(self.condition(depth + 1))),
-            3 => Condition::Either(Box::new(self.condition(depth + 1)), Box::new(self.condition(depth + 1))),
+            2 => Condition::Both(
+                Box::new(self.condition(depth + 1)),
+                Box::new(self.condition(depth + 1)),
+            ),
+            3 => Condition::Either(
+                Box::new(self.condition(depth + 1)),
+                Box::new(self.condition(depth + 1)),
+            ),
             _ => Condition::Compare(self.one_of(&ALL), self.expression(1), self.expression(1)),
         }
     }
@@ -209,13 +222,21 @@ impl Draw<'_> {
             Operator::ShiftRight,
         ];
         match self.random.below(if depth < 4 { 12 } else { 8 }) {
-            0 => Expression::Constant(self.one_of(&[0, 1, 3, 7, 40, 0xffff_ffff, u64::MAX, 1 << 40])),
+            0 => {
+                Expression::Constant(self.one_of(&[0, 1, 3, 7, 40, 0xffff_ffff, u64::MAX, 1 << 40]))
+            }
             1 => Expression::Constant(self.random.below(6) as u64),
             2 | 3 => Expression::Variable(self.variable(WORDS)),
             4 => Expression::Length,
             5 => Expression::Word(self.variable(PLACES)),
-            6 => Expression::Number(self.format(), Box::new(Expression::Constant(self.random.below(24) as u64))),
-            7 => Expression::Number(self.format(), Box::new(Expression::Variable(self.variable(WORDS)))),
+            6 => Expression::Number(
+                self.format(),
+                Box::new(Expression::Constant(self.random.below(24) as u64)),
+            ),
+            7 => Expression::Number(
+                self.format(),
+                Box::new(Expression::Variable(self.variable(WORDS))),
+            ),
             8 => Expression::Number(self.format(), Box::new(self.expression(depth + 1))),
             _ => {
                 let operator = self.one_of(&ALL);

@@ -37,6 +37,9 @@ fn a_remote_increment_answers_with_what_was_there() {
     assert_eq!(run(4, 1), Outcome::GivenUp);
     assert_eq!(interpret(&handler, memory, &[0; 11]), Outcome::GivenUp);
     let counters = memory.words("counters").unwrap();
-    let now: Vec<u64> = counters.iter().map(|c| c.load(std::sync::atomic::Ordering::Relaxed)).collect();
+    let now: Vec<u64> = counters
+        .iter()
+        .map(|c| c.load(std::sync::atomic::Ordering::Relaxed))
+        .collect();
     assert_eq!(now, [0, 0, 6, 0]);
 }

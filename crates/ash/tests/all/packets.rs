@@ -54,7 +54,10 @@ pub fn said(v6: bool, frame: &[u8]) -> Vec<u8> {
     let Some(TransportSlice::Udp(udp)) = &packet.transport else {
         panic!("{packet:?}");
     };
-    assert_eq!((udp.source_port(), udp.destination_port()), (PORT, PEERS_PORT));
+    assert_eq!(
+        (udp.source_port(), udp.destination_port()),
+        (PORT, PEERS_PORT)
+    );
     let header = udp.to_header();
     let payload = udp.payload().to_vec();
     let (us, peer) = ends(v6);
@@ -63,13 +66,19 @@ pub fn said(v6: bool, frame: &[u8]) -> Vec<u8> {
             let ip = ip.header().to_header();
             assert_eq!(ip.header_checksum, ip.calc_header_checksum());
             assert_eq!((ip.time_to_live, ip.dont_fragment), (64, true));
-            assert_eq!((IpAddr::from(ip.source), IpAddr::from(ip.destination)), (us, peer));
+            assert_eq!(
+                (IpAddr::from(ip.source), IpAddr::from(ip.destination)),
+                (us, peer)
+            );
             header.calc_checksum_ipv4(&ip, &payload)
         }
         etherparse::NetSlice::Ipv6(ip) => {
             let ip = ip.header().to_header();
             assert_eq!(ip.hop_limit, 64);
-            assert_eq!((IpAddr::from(ip.source), IpAddr::from(ip.destination)), (us, peer));
+            assert_eq!(
+                (IpAddr::from(ip.source), IpAddr::from(ip.destination)),
+                (us, peer)
+            );
             header.calc_checksum_ipv6(&ip, &payload)
         }
         other => panic!("{other:?}"),
@@ -101,16 +110,22 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(handler: &Checked, may_be_partial: bool) -> Self {
+        let (v4, v6) = (ends(false).0, ends(true).0);
+        let ours = ["10.9.9.9".parse().unwrap(), v4, v6];
+        Self::at(handler, may_be_partial, &ours)
+    }
+
+    /// At these of our addresses.
+    pub fn at(handler: &Checked, may_be_partial: bool, ours: &[IpAddr]) -> Self {
         let layout = Layout::of(handler.handler());
         let memory = MappedArray::new("ash", layout.bytes() as usize, 1).unwrap();
         let counters = Map::percpu_array("counters", 8, Counter::COUNT).unwrap();
         let slots = Map::prog_array(2).unwrap();
-        let (v4, v6) = (ends(false).0, ends(true).0);
         let program = InKernel {
             handler,
             memory_fd: memory.raw_fd(),
             mac: OURS,
-            addresses: vec!["10.9.9.9".parse().unwrap(), v4, v6],
+            addresses: ours.to_vec(),
             port: PORT,
             may_be_partial,
             way_out: WayOut::Transmit,

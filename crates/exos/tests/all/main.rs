@@ -2,6 +2,7 @@
 
 mod common;
 mod cores;
+mod download;
 mod echo;
 mod examples;
 mod handlers;

@@ -11,12 +11,14 @@ impl Generator<'_> {
         self.word(&reply.length, 0);
         self.asm.set(KEPT, Reg::R0);
         let most = i32::from(reply.most);
-        self.asm.jump_if(KEPT, Jump::Greater, most, self.labels.give_up);
+        self.asm
+            .jump_if(KEPT, Jump::Greater, most, self.labels.give_up);
         for (number, part) in reply.parts.iter().enumerate() {
             self.compute(part, number);
         }
         self.set_length(KEPT);
-        self.asm.jump_if(Reg::R0, Jump::NotEqual, 0, self.labels.wrong);
+        self.asm
+            .jump_if(Reg::R0, Jump::NotEqual, 0, self.labels.wrong);
         self.find_message();
         for (number, part) in reply.parts.iter().enumerate() {
             match part {
@@ -37,7 +39,8 @@ impl Generator<'_> {
             }
             Part::Row { at, row, length } => self.length_of_row(*at, *row, length),
         }
-        self.asm.store(Size::Double, Reg::R10, stack::part(number), Reg::R0);
+        self.asm
+            .store(Size::Double, Reg::R10, stack::part(number), Reg::R0);
     }
 
     /// r0 = bytes of a row that the reply has room for.
@@ -62,8 +65,10 @@ impl Generator<'_> {
         self.asm.set(Reg::R1, MESSAGE);
         self.asm.alu(Alu::Add, Reg::R1, end);
         self.end_of_packet(Reg::R2);
-        self.asm.jump_if(Reg::R1, Jump::Greater, Reg::R2, self.labels.wrong);
-        self.asm.load(Size::Double, Reg::R0, Reg::R10, stack::part(number));
+        self.asm
+            .jump_if(Reg::R1, Jump::Greater, Reg::R2, self.labels.wrong);
+        self.asm
+            .load(Size::Double, Reg::R0, Reg::R10, stack::part(number));
         if bits > 8 {
             self.order(format, Reg::R0, bits);
         }

@@ -64,7 +64,12 @@ impl Generator<'_> {
         self.word(at, depth);
         let give_up = self.labels.give_up;
         let (from, end) = (Reg::R2, Reg::R3);
-        self.asm.jump_if(Reg::R0, Jump::Greater, i32::from(MESSAGE_MAX) - bytes, give_up);
+        self.asm.jump_if(
+            Reg::R0,
+            Jump::Greater,
+            i32::from(MESSAGE_MAX) - bytes,
+            give_up,
+        );
         self.asm.set(end, Reg::R0);
         self.asm.alu(Alu::Add, end, bytes);
         self.asm.jump_if(end, Jump::Greater, LENGTH, give_up);

@@ -70,7 +70,11 @@ impl Parser<'_> {
         };
         self.next += 1;
         let first = word_of(found, place)?;
-        Ok(Either::Condition(Condition::Compare(how, first, self.word()?)))
+        Ok(Either::Condition(Condition::Compare(
+            how,
+            first,
+            self.word()?,
+        )))
     }
 
     /// Operators that bind as those of `group` or more, from the left.
@@ -131,7 +135,10 @@ impl Parser<'_> {
                 }
                 None => Expression::Variable(self.known()?),
             },
-            _ => return Err(self.wrong("a word is expected here: a number, a variable, `be32(0)`, `length`")),
+            _ => {
+                return Err(self
+                    .wrong("a word is expected here: a number, a variable, `be32(0)`, `length`"));
+            }
         };
         Ok(Either::Word(word))
     }
@@ -140,13 +147,19 @@ impl Parser<'_> {
 fn word_of(found: Either, place: Place) -> Parsed<Expression> {
     match found {
         Either::Word(word) => Ok(word),
-        Either::Condition(_) => Err(TextError::at(place, "a word is expected here, not a comparison".into())),
+        Either::Condition(_) => Err(TextError::at(
+            place,
+            "a word is expected here, not a comparison".into(),
+        )),
     }
 }
 
 fn condition_of(found: Either, place: Place) -> Parsed<Condition> {
     match found {
         Either::Condition(condition) => Ok(condition),
-        Either::Word(_) => Err(TextError::at(place, "a comparison is expected here, as `length > 4`".into())),
+        Either::Word(_) => Err(TextError::at(
+            place,
+            "a comparison is expected here, as `length > 4`".into(),
+        )),
     }
 }

@@ -185,7 +185,10 @@ impl Parser<'_> {
         let region = self.name()?;
         let mut regions = self.handler.regions.iter();
         let Some(number) = regions.position(|known| known.name == region) else {
-            return Err(super::TextError::at(region_place, format!("there is no region {region}")));
+            return Err(super::TextError::at(
+                region_place,
+                format!("there is no region {region}"),
+            ));
         };
         self.expect("[")?;
         let index = self.word()?;
@@ -228,7 +231,9 @@ impl Parser<'_> {
         };
         let format = format_named(word);
         if format.is_none() && word != "row" {
-            return Err(self.wrong("a part is a number, as `be32(0) = 1;`, or a row, as `row(0, r, 8);`"));
+            return Err(
+                self.wrong("a part is a number, as `be32(0) = 1;`, or a row, as `row(0, r, 8);`")
+            );
         }
         self.next += 1;
         self.expect("(")?;
