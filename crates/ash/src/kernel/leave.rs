@@ -115,7 +115,7 @@ impl Generator<'_> {
         self.asm.alu(Alu::Xor, KEPT, 0xffff);
         // RFC 768: a computed zero is sent as all ones, because zero says "none".
         self.asm.jump_if(KEPT, Condition::NotEqual, 0, is_some);
-        self.asm.set(KEPT, i32::from(half(0xffff)));
+        self.asm.set(KEPT, half(0xffff));
         self.asm.bind(is_some);
         self.asm.store(Size::Half, MESSAGE, -2, KEPT);
         self.asm.jump(ready);

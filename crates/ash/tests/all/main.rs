@@ -2,6 +2,7 @@
 
 mod agreement;
 mod checks;
+mod corpus;
 mod draw;
 mod packets;
 mod text;
