@@ -5,8 +5,10 @@
 //! goes to the program as it came, and no code has to take back what was done (*ASHs*, section 3.2: "the ASH itself is responsible").
 //! What it costs is counted when it is accepted, and not while it runs.
 
+mod bounds;
 mod cost;
 mod flow;
+mod known;
 
 use std::collections::HashSet;
 use std::fmt;

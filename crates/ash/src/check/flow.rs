@@ -2,6 +2,8 @@
 //! an effect. Where ways join, what holds on all of them holds.
 
 use super::CheckError;
+use super::bounds::most;
+use super::known::{Known, join};
 use crate::code::{
     Block, Change, Condition, Expression, Format, Handler, Part, RegionKind, Reply, Statement,
     VariableId, VariableKind,
@@ -14,7 +16,7 @@ pub(super) fn follow(handler: &Handler) -> Result<(), CheckError> {
         handler,
         statement: 0,
         loops: Vec::new(),
-        counting: 0,
+        counting: Vec::new(),
         nesting: 0,
     };
     let end = flow.block(&handler.body, Some(Known::default()));
@@ -32,43 +34,14 @@ pub(super) fn follow(handler: &Handler) -> Result<(), CheckError> {
     }
 }
 
-/// What is known at a place of the handler.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Known {
-    /// A bit for each variable that has a value.
-    assigned: u32,
-    /// The message has as many bytes at least.
-    length: u16,
-    /// Something has had an effect.
-    effect: bool,
-}
-
-impl Known {
-    fn join(self, other: Self) -> Self {
-        Self {
-            assigned: self.assigned & other.assigned,
-            length: self.length.min(other.length),
-            effect: self.effect | other.effect,
-        }
-    }
-}
-
-/// A place that no way leads to is `None`.
-fn join(a: Option<Known>, b: Option<Known>) -> Option<Known> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.join(b)),
-        (one, other) => one.or(other),
-    }
-}
-
 struct Flow<'a> {
     handler: &'a Handler,
     /// Statements that were begun.
     statement: usize,
     /// What is known behind each repetition that is open, by its breaks so far.
     loops: Vec<Option<Known>>,
-    /// A bit for each variable that counts a repetition that is open.
-    counting: u32,
+    /// What counts each repetition that is open, and how often it repeats.
+    counting: Vec<(VariableId, u16)>,
     nesting: usize,
 }
 
@@ -108,8 +81,10 @@ impl Flow<'_> {
             }
             Statement::Point(variable, index) => {
                 self.word(index, known)?;
-                may_give_up(known, "a place that may not exist")?;
-                self.region(*variable)?;
+                let region = self.region(*variable)?;
+                if most(index, &self.counting) >= u64::from(self.handler.regions[region].count) {
+                    may_give_up(known, "a place that may not exist")?;
+                }
                 known.assigned |= 1 << variable.0;
             }
             Statement::Change {
@@ -126,8 +101,10 @@ impl Flow<'_> {
             Statement::Take { row, from, length } => {
                 self.word(from, known)?;
                 self.word(length, known)?;
-                may_give_up(known, "`take`")?;
-                self.row(*row, known)?;
+                let room = self.row(*row, known)?;
+                if !known.always_has(from, length) || most(length, &[]) > u64::from(room) {
+                    may_give_up(known, "`take`")?;
+                }
             }
             Statement::If(condition, yes, no) => {
                 self.condition(condition, known)?;
@@ -168,7 +145,7 @@ impl Flow<'_> {
             return Err(format!("a block is repeated 1 to {REPEAT_MAX} times"));
         }
         self.assign(counter, &mut known)?;
-        self.counting |= 1 << counter.0;
+        self.counting.push((counter, times));
         self.loops.push(None);
         let first = self.statement;
         let mut behind = self.block(body, Some(known))?;
@@ -177,7 +154,7 @@ impl Flow<'_> {
             behind = self.block(body, Some(known.join(again)))?;
         }
         let broken = self.loops.pop().flatten();
-        self.counting &= !(1 << counter.0);
+        self.counting.pop();
         // The count is the repetition's own.
         let through = behind.map(|behind| Known {
             assigned: behind.assigned & !(1 << counter.0),
@@ -338,7 +315,12 @@ impl Flow<'_> {
         let name = || self.name(variable);
         match self.kind(variable)? {
             VariableKind::Place(_) => Err(format!("{} is a place, not a word", name())),
-            VariableKind::Word if self.counting & 1 << variable.0 != 0 => {
+            VariableKind::Word
+                if self
+                    .counting
+                    .iter()
+                    .any(|(counter, _)| *counter == variable) =>
+            {
                 Err(format!("{} counts a repetition here", name()))
             }
             VariableKind::Word => {

@@ -21,11 +21,18 @@ fn ways_that_join_know_what_all_of_them_know() {
         "w = &cells[0]; if *w == 1 { add(w, 1); done; } give up;",
         "w = &cells[0]; for i in 0..4 { add(w, i); } reply 0;",
         "need 8; w = &cells[0]; add(w, 1); need 4; x = be32(4); done;",
+        "w = &cells[0]; for i in 0..4 { v = &cells[i]; add(v, 1); } done;",
+        "need 16; w = &cells[0]; n = add(w, 1); r = &lines[n % 2]; take(r, 4, 12); v = &cells[n & 3]; *v = n; done;",
+        "need 1; w = &cells[3]; add(w, 1); v = &cells[u8(0) >> 6]; add(v, 1); done;",
+        "w = &cells[0]; add(w, 1); r = &wide[0]; take(r, 0, length); done;",
     ];
     let refused = [
         "need 4; if be32(0) == 1 { need 8; } x = be32(4); done;",
         "w = &cells[0]; if *w == 1 { add(w, 1); } give up;",
-        "w = &cells[0]; for i in 0..4 { v = &cells[i]; add(v, 1); } done;",
+        "w = &cells[0]; for i in 0..5 { v = &cells[i]; add(v, 1); } done;",
+        "w = &cells[0]; n = add(w, 1); v = &cells[n % 5]; add(v, 1); done;",
+        "need 16; w = &cells[0]; add(w, 1); r = &lines[0]; take(r, 4, 13); done;",
+        "w = &cells[0]; add(w, 1); r = &lines[0]; take(r, 0, length); done;",
         "w = &cells[0]; add(w, 1); x = be32(length); done;",
         "w = &cells[0]; add(w, 1); reply length up to 8;",
         "w = &cells[0]; add(w, 1); need 4; done;",
@@ -41,7 +48,9 @@ fn ways_that_join_know_what_all_of_them_know() {
         "need 1473; done;",
         "r = &lines[0]; reply 100 { row(0, r, 17); }",
     ];
-    let whole = |body| format!("handler h {{ words cells[4]; rows lines[2] of 16; {body} }}");
+    let whole = |body| {
+        format!("handler h {{ words cells[4]; rows lines[2] of 16; rows wide[1] of 1472; {body} }}")
+    };
     for body in accepted {
         parse(&whole(body)).unwrap_or_else(|e| panic!("{e}: {body}"));
     }
