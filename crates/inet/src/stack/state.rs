@@ -209,6 +209,11 @@ impl Stack {
         self.routes.addresses()
     }
 
+    /// Whether an address is ours, alone or of a pool: packets to it come back to us.
+    pub fn has_address(&self, ip: IpAddr) -> bool {
+        self.routes.is_local(ip)
+    }
+
     /// The address of ours that a packet to `to` would come from; `None` when no route leads there.
     pub fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
         self.routes.source_for(to)
