@@ -99,6 +99,82 @@ def echo():
         s.sendto(data, peer[:2])
 
 
+def itself(datagrams, *addresses):
+    """Connections to addresses of our own: between threads, of one thread with itself, between processes, of a port with itself."""
+    noise = bytes(i % 251 for i in range(1000000))
+    for host in addresses:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, 0), family=family, backlog=100)
+        at = listener.getsockname()[:2]
+
+        def serve():
+            with listener.accept()[0] as s:
+                assert read_all(s) == noise
+                s.sendall(noise)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with socket.create_connection(at, 20) as s:
+            assert s.getpeername()[:2] == at and s.getsockname()[0] == host
+            s.sendall(noise)
+            s.shutdown(socket.SHUT_WR)
+            assert read_all(s) == noise
+        thread.join()
+
+        # One thread has both ends, of many.
+        ours = [socket.create_connection(at, 20) for _ in range(50)]
+        theirs = [listener.accept()[0] for _ in ours]
+        assert sorted(s.getpeername() for s in theirs) == sorted(s.getsockname() for s in ours)
+        for s in theirs:
+            s.sendall(b"hello")
+            s.close()
+        assert all(read_all(s) == b"hello" for s in ours)
+
+        # A child is the client, and the parent the server.
+        if not (child := os.fork()):
+            with socket.create_connection(at, 20) as s:
+                s.sendall(b"of a child")
+                s.shutdown(socket.SHUT_WR)
+                os._exit(0 if read_all(s) == b"of a child" else 1)
+        with listener.accept()[0] as s:
+            s.sendall(read_all(s))
+        assert os.waitpid(child, 0)[1] == 0
+
+        # A port without a listener, and one that is connected to itself.
+        listener.close()
+        with socket.socket(family) as s:
+            assert s.connect_ex(at) == errno.ECONNREFUSED
+        with socket.socket(family) as s:
+            s.settimeout(20)
+            s.bind((host, 0))
+            s.connect(s.getsockname()[:2])
+            assert s.getpeername() == s.getsockname()
+            s.sendall(b"echo")
+            assert s.recv(100) == b"echo"
+            s.shutdown(socket.SHUT_WR)
+            assert s.recv(100) == b""
+        if datagrams == "datagrams":
+            send_to_itself(family, host)
+
+
+def send_to_itself(family, host):
+    with socket.socket(family, socket.SOCK_DGRAM) as at, socket.socket(family, socket.SOCK_DGRAM) as s:
+        at.settimeout(20)
+        at.bind((host, 0))
+        for size in (0, 1, 1472, 60000):
+            s.sendto(bytes(size), at.getsockname())
+            came, peer = at.recvfrom(65536)
+            assert came == bytes(size) and peer[0] == host
+        at.sendto(b"back", peer)
+        s.settimeout(20)
+        assert s.recvfrom(100) == (b"back", at.getsockname())
+        to = at.getsockname()[:2]
+        at.close()
+        s.connect(to)
+        s.send(b"nobody")
+        assert refusal(s.recv, 100) == errno.ECONNREFUSED
+
+
 def refusal(call, *arguments):
     """The number of the error that a call gives."""
     try:
@@ -473,6 +549,29 @@ def threads(host, port):
         assert told() == [(many[n].fileno(), select.EPOLLIN)] or told()[0][0] == many[n].fileno(), told()
     for s in many:
         answer(s)
+
+    # Sets within sets, that are waited for in each way while something comes for a socket in the inner one, or the socket itself does.
+    inner, middle, outer = select.epoll(), select.epoll(), select.epoll()
+    middle.register(inner, select.EPOLLIN)
+    outer.register(middle, select.EPOLLIN)
+    poll = select.poll()
+    poll.register(middle, select.POLLIN)
+    waits = {"outer": lambda: outer.poll(20), "poll": lambda: poll.poll(20000), "select": lambda: select.select([middle], [], [], 20)[0]}
+    for what, wait in waits.items():
+        for is_there in (False, True):
+            s = connect()
+            if is_there:
+                inner.register(s, select.EPOLLIN)
+            assert not outer.poll(0) and not poll.poll(0), what
+            told = beside(wait)
+            ask(s)
+            if not is_there:
+                inner.register(s, select.EPOLLIN)
+            assert told() in ([(middle.fileno(), select.EPOLLIN)], [middle]), (what, told())
+            assert inner.poll(20) == [(s.fileno(), select.EPOLLIN)]
+            answer(s)
+            s.close()
+            assert not outer.poll(0) and not poll.poll(0), what
 
     # A socket that another program inherits, while it is waited for in each way.
     for wait in ("recv", "poll", "epoll"):

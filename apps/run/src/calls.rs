@@ -1,11 +1,12 @@
 //! All sockets of the programs, and what each intercepted call does: which way a socket goes is decided where it listens or connects.
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use exos::inet::tcp::Keepalive;
 use exos::net::{TcpListener, TcpStream};
+use exos::via::Protocol;
 use exos::{ListenOptions, Options, net};
 use exos_host::intercept::Call;
 use exos_preload::memory::ASK_LEVEL;
@@ -257,13 +258,6 @@ impl Sockets {
         let Some(to) = to.filter(|to| !to.ip().is_loopback() && !to.ip().is_unspecified()) else {
             return Ok(Answer::Pass);
         };
-        if cx.is_ours(to.ip()) {
-            // What the stack sends to itself comes back by no link. An address that it shares with this host is the kernel's to reach.
-            return match UdpSocket::bind((to.ip(), 0)) {
-                Ok(_) => Ok(Answer::Pass),
-                Err(_) => fails(libc::ENETUNREACH),
-            };
-        }
         if let Some((shared, part)) = self.shared_for(call)
             && let Some(answer) = shared.connect_again(cx, call, part)
         {
@@ -286,6 +280,9 @@ impl Sockets {
         (descriptor, family): (&Descriptor, AddressFamily),
         to: SocketAddr,
     ) -> io::Result<Answer> {
+        if cx.is_hosts(to, Protocol::Tcp) {
+            return Ok(Answer::Pass);
+        }
         let bound = self.ports.bound(descriptor.inode);
         let from = bound.and_then(|bound| {
             let ip = match bound.ip().is_unspecified() {
@@ -326,7 +323,8 @@ impl Sockets {
         let Some(family) = family.filter(|_| self.sharing.is_some()) else {
             return Ok(Answer::Pass);
         };
-        if descriptor.is_bound() || to.ip().is_multicast() {
+        let is_kernels = descriptor.is_bound() || to.ip().is_multicast();
+        if is_kernels || cx.is_hosts(to, Protocol::Udp) {
             return Ok(Answer::Pass);
         }
         let Some(source) = cx.source_for(to.ip()) else {

@@ -1,10 +1,11 @@
 //! What sockets of both ways need: the stack, the set of what is waited for, and the calls that are answered.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use exos::Exos;
 use exos::net::{Net, Poll};
+use exos::via::Protocol;
 use exos_host::intercept::{Call, Calls};
 
 use crate::answer::errno;
@@ -64,13 +65,27 @@ impl Context {
 
     /// An address of the stack's.
     pub fn has_address(&self, ip: IpAddr) -> bool {
-        let of_stack = |exos: &mut Exos| exos.stack.addresses().iter().any(|a| a.addr == ip);
-        self.net.with(of_stack)
+        self.net.with(|exos| exos.stack.has_address(ip))
     }
 
     /// An address that is the stack's, or all of them.
     pub fn is_ours(&self, ip: IpAddr) -> bool {
         ip.is_unspecified() || self.has_address(ip)
+    }
+
+    /// Whether an address that is to be connected to is the kernel's to reach: the stack shares it with this host, and nothing of
+    /// ours listens there.
+    pub fn is_hosts(&self, to: SocketAddr, protocol: Protocol) -> bool {
+        let takes = |at: Option<IpAddr>, port: u16| {
+            port == to.port() && at.is_none_or(|at| at.is_unspecified() || at == to.ip())
+        };
+        let is_heard = |exos: &mut Exos| match protocol {
+            Protocol::Tcp => exos.stack.tcp.listening().any(|l| takes(l.address, l.port)),
+            _ => exos.stack.udp.sockets().any(|s| takes(s.local, s.port)),
+        };
+        self.has_address(to.ip())
+            && !self.net.with(is_heard)
+            && UdpSocket::bind((to.ip(), 0)).is_ok()
     }
 
     /// From which address packets to another host go, where there is a route.

@@ -197,8 +197,11 @@ impl Exos {
                 })?;
                 Ok(Some(SocketAddr::new(ours, port)))
             }
-            (None, Some(via)) => via.claim_ephemeral(to).map(Some),
-            (None, None) => Ok(None),
+            (None, Some(via)) if !self.stack.has_address(to.ip()) => {
+                via.claim_ephemeral(to).map(Some)
+            }
+            // Of what comes back within the stack no other program hears.
+            (None, _) => Ok(None),
         }
     }
 

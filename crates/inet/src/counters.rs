@@ -27,6 +27,10 @@ counters! {
     frames_received,
     /// Frames taken from the stack.
     frames_sent,
+    /// Packets that went to an address of ours, and came back: received, and not sent.
+    packets_looped,
+    /// Drop: a packet to an address of ours, while too much was on its way to us.
+    drop_loopback_full,
     /// Drop: not a whole Ethernet header.
     drop_ethernet_malformed,
     /// Drop: a unicast address that is not ours.

@@ -437,10 +437,13 @@ fn quote(packet: &[u8]) -> Vec<u8> {
     packet[..packet.len().min(ICMPV6_ERROR_MAX)].to_vec()
 }
 
-/// How a payload is cut: the parts of `payload_len` bytes of which each but the last is the largest
+/// How a payload is cut that does not fit whole: the parts of `payload_len` bytes of which each but the last is the largest
 /// multiple of eight that is at most `part_max`, as (offset, length, more).
 pub fn cuts(payload_len: usize, part_max: usize) -> impl Iterator<Item = (usize, usize, bool)> {
-    let step = part_max & !7;
+    let step = match payload_len <= part_max {
+        true => part_max,
+        false => part_max & !7,
+    };
     assert!(step > 0, "an MTU has room for eight bytes of payload");
     (0..payload_len.max(1)).step_by(step).map(move |offset| {
         let more = offset + step < payload_len;

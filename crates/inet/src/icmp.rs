@@ -196,7 +196,7 @@ fn may_answer_v4(view: &Ipv4View<'_>, routes: &Routes, group_frame: bool) -> Res
     // RFC 1122 also counts class E; its last address is the limited broadcast.
     let nobody =
         src.is_unspecified() || src.is_multicast() || src.is_loopback() || src.octets()[0] >= 240;
-    if nobody || routes.is_broadcast(src.into()) || routes.is_local(src.into()) {
+    if nobody || routes.is_broadcast(src.into()) {
         return Err(Silence::BadSource);
     }
     if view.fragment_offset() != 0 {
@@ -220,7 +220,7 @@ fn error_v6(
     group_frame: bool,
 ) -> Result<IcmpPacket, Silence> {
     let view = Ipv6View::parse_quoted(packet).map_err(|_| Silence::Unreadable)?;
-    may_answer_v6(&view, problem, routes, group_frame)?;
+    may_answer_v6(&view, problem, group_frame)?;
     let whole = ipv6::LEN + view.payload_len();
     let quoted = &packet[..packet
         .len()
@@ -251,12 +251,7 @@ fn error_v6(
 }
 
 /// RFC 4443 §2.4(e).
-fn may_answer_v6(
-    view: &Ipv6View<'_>,
-    problem: Problem,
-    routes: &Routes,
-    group_frame: bool,
-) -> Result<(), Silence> {
+fn may_answer_v6(view: &Ipv6View<'_>, problem: Problem, group_frame: bool) -> Result<(), Silence> {
     // (e.3): the only error about group traffic that a host sends is that of an option which asks
     // for it.
     let about_option = matches!(
@@ -271,11 +266,7 @@ fn may_answer_v6(
     }
     // (e.6)
     let src = view.src();
-    if src.is_unspecified()
-        || src.is_multicast()
-        || src.is_loopback()
-        || routes.is_local(src.into())
-    {
+    if src.is_unspecified() || src.is_multicast() || src.is_loopback() {
         return Err(Silence::BadSource);
     }
     // Headers that cannot be walked hide no upper layer that we could see: the problem is in them.

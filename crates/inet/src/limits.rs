@@ -328,6 +328,16 @@ pub const SEGMENTS_PER_TURN: usize = 16;
 /// frame that a program may take in before it sends, with room to spare.
 pub const REPLIES_MAX: usize = 4096;
 
+/// Bytes that may be on their way from a stack to itself, with [`LOOPBACK_FRAME_OVERHEAD`] for each frame: the widest window of
+/// one connection (6 MiB), and some.
+pub const LOOPBACK_BYTES_MAX: usize = 8 << 20;
+
+/// What such a frame costs beside its bytes.
+pub const LOOPBACK_FRAME_OVERHEAD: usize = 64;
+
+/// Buffers of such frames that are kept for the next: two bursts of a connection.
+pub const LOOPBACK_FRAMES_KEPT: usize = 2 * SEGMENTS_PER_TURN;
+
 /// Small complete frames (ARP, NDP, ICMP, UDP) waiting to leave. Those that a neighbour's answer has released come on top of
 /// these, and are bounded where they waited ([`NEIGHBOR_BYTES_MAX`]).
 pub const CONTROL_FRAMES_MAX: usize = 256;

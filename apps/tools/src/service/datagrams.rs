@@ -53,7 +53,7 @@ impl Datagrams {
 
     fn may_answer(&self, received: &Received, stack: &Stack) -> bool {
         let port = received.from.port();
-        let ours = |ip: &IpAddr| stack.addresses().iter().any(|a| a.addr == *ip);
+        let ours = |ip: &IpAddr| stack.has_address(*ip);
         !WELL_KNOWN_PORTS.contains(&port) && port != self.port && ours(&received.to)
     }
 

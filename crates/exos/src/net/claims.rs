@@ -39,7 +39,8 @@ impl Claims {
         to: SocketAddr,
         taken: impl Fn(&Exos, SocketAddr) -> bool,
     ) -> io::Result<Option<(usize, SocketAddr)>> {
-        if exos.via().is_none() {
+        // What comes back within the stack concerns no other program.
+        if exos.via().is_none() || exos.stack.has_address(to.ip()) {
             return Ok(None);
         }
         // What the daemon has asked back is used no more.

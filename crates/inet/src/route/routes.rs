@@ -265,8 +265,11 @@ impl Routes {
         }
     }
 
-    /// The address on the link that a packet to `dst` is handed to; `None`: no route.
+    /// The address on the link that a packet to `dst` is handed to, be it our own; `None`: no route.
     pub fn next_hop(&self, dst: IpAddr) -> Option<IpAddr> {
+        if self.is_local(dst) {
+            return Some(dst);
+        }
         if dst.is_unspecified() {
             return None;
         }

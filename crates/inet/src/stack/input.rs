@@ -15,7 +15,7 @@ use exos_wire::offload::RxChecksum;
 use crate::fragment::{Datagram, Fragment, FragmentKey};
 use crate::icmp::Problem;
 use crate::route::Delivery;
-use crate::stack::packet::Packet;
+use crate::stack::packet::{Arrival, Packet};
 use crate::stack::state::Stack;
 use crate::tcp::{Ecn, Flow, Segment};
 use crate::time::Instant;
@@ -65,7 +65,12 @@ impl Stack {
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) {
         let checksum = self.believed(checksum);
         if !self.handle_expected(now, frame, checksum) {
-            self.handle_any(now, frame, checksum);
+            let arrival = Arrival {
+                checksum,
+                group: false,
+                looped: false,
+            };
+            self.handle_any(now, frame, arrival);
         }
     }
 
@@ -78,8 +83,9 @@ impl Stack {
         }
     }
 
+    /// Take in a frame of which all is to be looked at. Whether it is for a group stands in the frame.
     #[inline(never)]
-    fn handle_any(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) {
+    pub(super) fn handle_any(&mut self, now: Instant, frame: &[u8], arrival: Arrival) {
         self.counters.frames_received += 1;
         let Ok(ethernet) = EthernetView::parse(frame) else {
             self.counters.drop_ethernet_malformed += 1;
@@ -95,15 +101,16 @@ impl Stack {
             self.counters.drop_ethernet_vlan += 1;
             return;
         }
+        let arrival = Arrival { group, ..arrival };
         match ethernet.ethertype() {
-            ETHERTYPE_IPV4 => self.handle_ipv4(now, ethernet.payload(), group, checksum),
-            ETHERTYPE_IPV6 => self.handle_ipv6(now, ethernet.payload(), group, checksum),
+            ETHERTYPE_IPV4 => self.handle_ipv4(now, ethernet.payload(), arrival),
+            ETHERTYPE_IPV6 => self.handle_ipv6(now, ethernet.payload(), arrival),
             ETHERTYPE_ARP => self.handle_arp(now, ethernet.payload()),
             _ => self.counters.drop_ethernet_unknown_type += 1,
         }
     }
 
-    fn handle_ipv4(&mut self, now: Instant, bytes: &[u8], group: bool, checksum: RxChecksum) {
+    fn handle_ipv4(&mut self, now: Instant, bytes: &[u8], arrival: Arrival) {
         let Ok(view) = Ipv4View::parse(bytes) else {
             self.counters.drop_ipv4_malformed += 1;
             return;
@@ -113,7 +120,7 @@ impl Stack {
             return;
         }
         let (src, dst) = (IpAddr::V4(view.src()), IpAddr::V4(view.dst()));
-        let Some(how) = self.check_addresses(src, dst) else {
+        let Some(how) = self.check_addresses(src, dst, arrival) else {
             return;
         };
         let quote = &bytes[..view.total_len()];
@@ -135,7 +142,7 @@ impl Stack {
                 packet: quote,
             };
             if let Some(datagram) = self.reassembler.push(now, &fragment) {
-                self.handle_reassembled(now, &datagram, how, group);
+                self.handle_reassembled(now, &datagram, how, arrival);
             }
             return;
         }
@@ -147,20 +154,19 @@ impl Stack {
             payload: view.payload(),
             quote,
             protocol_field: 9,
-            group,
             ecn: Ecn::of(view.tos()),
-            checksum,
+            arrival,
         };
         self.handle_upper(now, &packet);
     }
 
-    fn handle_ipv6(&mut self, now: Instant, bytes: &[u8], group: bool, checksum: RxChecksum) {
+    fn handle_ipv6(&mut self, now: Instant, bytes: &[u8], arrival: Arrival) {
         let Ok(view) = Ipv6View::parse(bytes) else {
             self.counters.drop_ipv6_malformed += 1;
             return;
         };
         let (src, dst) = (IpAddr::V6(view.src()), IpAddr::V6(view.dst()));
-        let Some(how) = self.check_addresses(src, dst) else {
+        let Some(how) = self.check_addresses(src, dst, arrival) else {
             return;
         };
         let quote = &bytes[..ipv6::LEN + view.payload_len()];
@@ -168,7 +174,7 @@ impl Stack {
             self.counters.drop_ipv6_malformed += 1;
             return;
         };
-        if !self.headers_allow(now, &upper, quote, how, group) {
+        if !self.headers_allow(now, &upper, quote, how, arrival) {
             return;
         }
         if let Some(part) = upper.fragment {
@@ -189,7 +195,7 @@ impl Stack {
                 packet: quote,
             };
             if let Some(datagram) = self.reassembler.push(now, &fragment) {
-                self.handle_reassembled(now, &datagram, how, group);
+                self.handle_reassembled(now, &datagram, how, arrival);
             }
             return;
         }
@@ -201,9 +207,8 @@ impl Stack {
             payload: upper.payload,
             quote,
             protocol_field: upper.next_header_field,
-            group,
             ecn: Ecn::of(view.traffic_class()),
-            checksum,
+            arrival,
         };
         self.handle_upper(now, &packet);
     }
@@ -215,7 +220,7 @@ impl Stack {
         upper: &Upper<'_>,
         quote: &[u8],
         how: Delivery,
-        group: bool,
+        arrival: Arrival,
     ) -> bool {
         let Some(problem) = upper.problem else {
             return true;
@@ -231,7 +236,7 @@ impl Stack {
                 code: problem.code,
                 pointer: problem.pointer,
             };
-            self.report(now, quote, problem, group);
+            self.report(now, quote, problem, arrival.group);
         }
         false
     }
@@ -241,7 +246,7 @@ impl Stack {
         now: Instant,
         datagram: &Datagram,
         how: Delivery,
-        group: bool,
+        arrival: Arrival,
     ) {
         let (mut protocol, mut payload) = (datagram.protocol, &datagram.payload[..]);
         if datagram.src.is_ipv6() {
@@ -251,7 +256,7 @@ impl Stack {
                 return;
             };
             if upper.fragment.is_some()
-                || !self.headers_allow(now, &upper, &datagram.quote, how, group)
+                || !self.headers_allow(now, &upper, &datagram.quote, how, arrival)
             {
                 return;
             }
@@ -265,17 +270,19 @@ impl Stack {
             payload,
             quote: &datagram.quote,
             protocol_field: if datagram.src.is_ipv6() { 6 } else { 9 },
-            group,
             ecn: datagram.ecn,
-            checksum: self.believed(RxChecksum::Unknown),
+            arrival: Arrival {
+                checksum: self.believed(RxChecksum::Unknown),
+                ..arrival
+            },
         };
         self.handle_upper(now, &packet);
     }
 
     /// How a packet concerns us; `None` and a counter when it does not, or when nobody can have
     /// sent it (RFC 1122 §3.2.1.3).
-    fn check_addresses(&mut self, src: IpAddr, dst: IpAddr) -> Option<Delivery> {
-        if !self.routes.may_send(src) {
+    fn check_addresses(&mut self, src: IpAddr, dst: IpAddr, arrival: Arrival) -> Option<Delivery> {
+        if !arrival.looped && !self.routes.may_send(src) {
             self.counters.drop_ip_source += 1;
             return None;
         }
@@ -297,7 +304,7 @@ impl Stack {
                 let problem = Problem::ProtocolUnreachable {
                     pointer: packet.protocol_field,
                 };
-                self.report(now, packet.quote, problem, packet.group);
+                self.report(now, packet.quote, problem, packet.arrival.group);
             }
         }
     }
@@ -313,12 +320,12 @@ impl Stack {
             return;
         }
         // RFC 1122 §3.3.6: what comes to everybody's MAC and one address is nobody's connection.
-        if packet.group {
+        if packet.arrival.group {
             self.counters.drop_tcp_group += 1;
             return;
         }
         let pseudo = packet.pseudo();
-        let is_right = match packet.checksum {
+        let is_right = match packet.arrival.checksum {
             RxChecksum::Verified | RxChecksum::Partial => true,
             RxChecksum::MaybePartial if view.checksum() == pseudo.value() => true,
             RxChecksum::MaybePartial | RxChecksum::Unknown => view.checksum_ok(pseudo),
@@ -353,9 +360,10 @@ impl Stack {
     }
 
     fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {
-        let partial = packet.checksum == RxChecksum::MaybePartial
+        let partial = packet.arrival.checksum == RxChecksum::MaybePartial
             && packet.payload.get(6..8) == Some(&packet.pseudo().value().to_be_bytes());
-        let trusted = [RxChecksum::Verified, RxChecksum::Partial].contains(&packet.checksum);
+        let trusted =
+            [RxChecksum::Verified, RxChecksum::Partial].contains(&packet.arrival.checksum);
         let verified = partial || trusted;
         let view = match udp::parse(packet.src, packet.dst, packet.payload, verified) {
             Ok(view) => view,
@@ -376,7 +384,12 @@ impl Stack {
             Delivered::NoSocket if self.tcp.among_others => self.tcp.unknown = true,
             Delivered::NoSocket => {
                 self.counters.drop_udp_no_socket += 1;
-                self.report(now, packet.quote, Problem::PortUnreachable, packet.group);
+                self.report(
+                    now,
+                    packet.quote,
+                    Problem::PortUnreachable,
+                    packet.arrival.group,
+                );
             }
         }
     }

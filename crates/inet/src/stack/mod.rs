@@ -19,12 +19,14 @@
 //! | `output`, `segments`, `body` | the way out; heads of segments, and their data |
 //! | `packets`, `passing` | what leaves and is no segment; what others forward |
 //! | `path_cache` | link addresses looked up lately |
+//! | `loopback` | what goes to our own addresses |
 //! | `turns` | news, and time |
 
 mod body;
 mod config;
 mod header_prediction;
 mod input;
+mod loopback;
 mod messages;
 mod neighbors;
 mod output;

@@ -20,7 +20,8 @@ impl Stack {
     /// Find out the link address of a neighbour, or make sure of it; `neighbors` knows it then. Nothing is
     /// done for addresses that are not on the link.
     pub fn resolve(&mut self, now: Instant, ip: IpAddr) {
-        if self.routes.next_hop(ip) == Some(ip) && !ip.is_multicast() {
+        let is_ours = self.routes.is_local(ip);
+        if self.routes.next_hop(ip) == Some(ip) && !ip.is_multicast() && !is_ours {
             let _ = self.neighbors.lookup(now, ip);
         }
     }

@@ -38,6 +38,8 @@ pub(super) enum NextHop {
     Known(Mac),
     /// To this neighbour, once its link address is known.
     Pending(IpAddr),
+    /// Back to us.
+    Loopback,
     /// No route leads there.
     None,
 }
@@ -99,6 +101,7 @@ impl Stack {
         while let Some(id) = self.tcp.poll_output(now, self.data_max(), room) {
             match self.path_of(now, id) {
                 NextHop::Known(mac) => return Some(self.segment((id, mac), false)),
+                NextHop::Loopback => self.loop_segments(id),
                 hop => self.withhold_segment(id, hop),
             }
         }
@@ -205,6 +208,9 @@ impl Stack {
     }
 
     fn find_path(&mut self, now: Instant, remote: IpAddr) -> NextHop {
+        if self.routes.is_local(remote) {
+            return NextHop::Loopback;
+        }
         if let Some(mac) = self.group_mac(remote) {
             return NextHop::Known(mac);
         }
@@ -249,7 +255,9 @@ impl Stack {
                     self.counters.drop_neighbor_unresolved += 1;
                 }
                 NextHop::Pending(hop) => self.queue_segment(id, hop),
-                NextHop::Known(_) | NextHop::None => self.counters.drop_ip_no_route += 1,
+                NextHop::Known(_) | NextHop::Loopback | NextHop::None => {
+                    self.counters.drop_ip_no_route += 1;
+                }
             }
             if !several || link_cuts || !self.tcp.next_of_burst(id) {
                 return;
@@ -277,11 +285,12 @@ impl Stack {
         self.neighbors.queue(hop, frame);
     }
 
-    /// Write a stateless answer; false when it has nowhere to go now.
+    /// Write a stateless answer; false when the link is not to have it now.
     fn write_reply(&mut self, now: Instant, reply: &Reply) -> bool {
         let hop = self.path_to(now, reply.flow.remote_ip());
         let to = match hop {
             NextHop::Known(mac) => mac,
+            NextHop::Loopback => self.config.mac,
             NextHop::Pending(_) | NextHop::None => Mac::ZERO,
         };
         let out = Outgoing {
@@ -298,6 +307,7 @@ impl Stack {
         self.counters.tcp_segments_sent += 1;
         match hop {
             NextHop::Known(_) => return true,
+            NextHop::Loopback => self.loop_head(),
             NextHop::Pending(hop) => self.neighbors.queue(hop, self.head.bytes().to_vec()),
             NextHop::None => self.counters.drop_ip_no_route += 1,
         }

@@ -21,10 +21,28 @@ pub(super) struct Packet<'a> {
     pub quote: &'a [u8],
     /// Where the byte lies that names the protocol.
     pub protocol_field: usize,
-    /// The frame was for a group.
-    pub group: bool,
     pub ecn: Ecn,
+    pub arrival: Arrival,
+}
+
+/// How the frame of a packet came.
+#[derive(Copy, Clone)]
+pub(super) struct Arrival {
+    /// What is known of its sums.
     pub checksum: RxChecksum,
+    /// It was for a group.
+    pub group: bool,
+    /// We have sent it: only then may it be from an address of ours.
+    pub looped: bool,
+}
+
+impl Arrival {
+    /// From ourselves.
+    pub const LOOPED: Self = Self {
+        checksum: RxChecksum::Verified,
+        group: false,
+        looped: true,
+    };
 }
 
 impl Packet<'_> {

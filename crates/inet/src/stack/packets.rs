@@ -10,7 +10,7 @@ use exos_wire::udp::{self, UdpHeader};
 use exos_wire::{Mac, Sum, protocol};
 
 use crate::fragment::{cut_v4, cut_v6};
-use crate::limits::HOP_LIMIT;
+use crate::limits::{DATAGRAM_MAX, HOP_LIMIT};
 use crate::neighbor::frames::frame_of;
 use crate::stack::output::NextHop;
 use crate::stack::state::Stack;
@@ -72,7 +72,12 @@ impl Stack {
     ) {
         let hop = self.path_to(now, dst);
         let ident = self.random.next_u64() as u32;
-        let mtu = self.config.mtu;
+        // To ourselves whole, however long it is.
+        let mtu = match (hop, dst) {
+            (NextHop::Loopback, IpAddr::V4(_)) => DATAGRAM_MAX,
+            (NextHop::Loopback, IpAddr::V6(_)) => ipv6::LEN + DATAGRAM_MAX,
+            _ => self.config.mtu,
+        };
         let packets: Vec<Vec<u8>> = match (src, dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 let header = Ipv4Header {
@@ -114,14 +119,15 @@ impl Stack {
             ETHERTYPE_IPV4
         };
         for packet in packets {
-            let to = if let NextHop::Known(mac) = hop {
-                mac
-            } else {
-                Mac::ZERO
+            let to = match hop {
+                NextHop::Known(mac) => mac,
+                NextHop::Loopback => self.config.mac,
+                NextHop::Pending(_) | NextHop::None => Mac::ZERO,
             };
             let frame = frame_of(self.config.mac, to, ethertype, &packet);
             match hop {
                 NextHop::Known(_) => self.queue_frame(frame),
+                NextHop::Loopback => self.loop_frame(&frame),
                 NextHop::Pending(neighbor) => self.neighbors.queue(neighbor, frame),
                 NextHop::None => self.counters.drop_ip_no_route += 1,
             }

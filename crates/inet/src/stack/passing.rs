@@ -20,7 +20,7 @@ impl Stack {
     pub fn link_address(&mut self, now: Instant, to: IpAddr) -> Option<Mac> {
         match self.path_to(now, to) {
             NextHop::Known(mac) => Some(mac),
-            NextHop::Pending(_) | NextHop::None => None,
+            NextHop::Pending(_) | NextHop::Loopback | NextHop::None => None,
         }
     }
 
@@ -36,18 +36,19 @@ impl Stack {
     }
 
     /// Send a frame to `to`, complete but for the link addresses. It waits while its neighbour is asked for, as ours do.
+    /// None is passed to an address of ours.
     pub fn pass(&mut self, now: Instant, to: IpAddr, mut frame: Vec<u8>) {
         let hop = self.path_to(now, to);
         let mac = match hop {
             NextHop::Known(mac) => mac,
-            NextHop::Pending(_) | NextHop::None => Mac::ZERO,
+            NextHop::Pending(_) | NextHop::Loopback | NextHop::None => Mac::ZERO,
         };
         frame[..6].copy_from_slice(&mac.0);
         frame[6..12].copy_from_slice(&self.config.mac.0);
         match hop {
             NextHop::Known(_) => self.queue_frame(frame),
             NextHop::Pending(neighbor) => self.neighbors.queue(neighbor, frame),
-            NextHop::None => self.counters.drop_ip_no_route += 1,
+            NextHop::Loopback | NextHop::None => self.counters.drop_ip_no_route += 1,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::route::{Prefix, RouteError, Routes};
 use crate::siphash::Random;
 use crate::stack::body::Summing;
 use crate::stack::config::{Config, Neighbors, RouteTo};
+use crate::stack::loopback::Loopback;
 use crate::stack::path_cache::PathCache;
 use crate::stack::pings::Pings;
 use crate::stack::segments::Template;
@@ -38,6 +39,8 @@ pub struct Stack {
     pub(super) counters: Counters,
     /// Complete frames that wait to be sent.
     pub(super) control: VecDeque<Vec<u8>>,
+    /// Frames that come back to us.
+    pub(super) loopback: Loopback,
     /// The frame of `control` that was handed out last.
     pub(super) frame: Vec<u8>,
     /// The head of the segment that was handed out last.
@@ -91,6 +94,7 @@ impl Stack {
             icmp: IcmpSender::new(now),
             counters: Counters::default(),
             control: VecDeque::new(),
+            loopback: Loopback::default(),
             frame: Vec::new(),
             head: Template::new(),
             burst: None,
@@ -203,6 +207,11 @@ impl Stack {
     /// Our addresses, the link-local one included.
     pub fn addresses(&self) -> &[Prefix] {
         self.routes.addresses()
+    }
+
+    /// Whether an address is ours, alone or of a pool: packets to it come back to us.
+    pub fn has_address(&self, ip: IpAddr) -> bool {
+        self.routes.is_local(ip)
     }
 
     /// The address of ours that a packet to `to` would come from; `None` when no route leads there.

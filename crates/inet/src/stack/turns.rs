@@ -26,6 +26,7 @@ impl Stack {
     /// When to call `handle_timeout` next. May be early, is never late.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let others = [
+            (!self.loopback.is_empty()).then_some(now),
             self.neighbors.poll_timeout(),
             self.reassembler.poll_timeout(),
         ];
@@ -36,9 +37,12 @@ impl Stack {
             .min()
     }
 
-    /// See to all deadlines that are over.
+    /// Take in what we have sent to ourselves, and see to all deadlines that are over.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
+        if !self.loopback.is_empty() {
+            self.handle_looped(now);
+        }
         let is_over = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let due =
             is_over(self.neighbors.poll_timeout()) || is_over(self.reassembler.poll_timeout());

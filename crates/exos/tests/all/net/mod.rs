@@ -332,3 +332,53 @@ fn many_are_waited_for_together() {
     assert_eq!(streams.len(), CLIENTS);
     clients.join().unwrap();
 }
+
+/// One thread is both ends, by each address of the stack: a connection, datagrams, and a port that nobody listens on.
+#[test]
+fn a_thread_connects_to_itself() {
+    let Some((net, _)) = attach("a_thread_connects_to_itself") else {
+        return;
+    };
+    let sent: Vec<u8> = (0..300_000).map(|n| (n % 251) as u8).collect();
+    let addresses = net.with(|exos| exos.stack.addresses().to_vec());
+    assert!(addresses.len() >= 3, "IPv4, IPv6 and a link-local address");
+    let listener = TcpListener::bind(&net, "[::]:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let datagrams = UdpSocket::bind(&net, ("::", port)).unwrap();
+    datagrams.set_read_timeout(Some(PATIENCE)).unwrap();
+    for at in addresses
+        .iter()
+        .map(|prefix| SocketAddr::new(prefix.addr, port))
+    {
+        let mut ours = TcpStream::connect_timeout(&net, &at, PATIENCE).unwrap();
+        let (mut theirs, peer) = listener.accept().unwrap();
+        assert_eq!(
+            (peer, theirs.local_addr().unwrap()),
+            (ours.local_addr().unwrap(), at)
+        );
+        ours.write_all(&sent).unwrap();
+        ours.shutdown(Shutdown::Write).unwrap();
+        let mut read = Vec::new();
+        theirs.read_to_end(&mut read).unwrap();
+        assert!(read == sent, "{at}");
+        theirs.write_all(b"heard").unwrap();
+        drop(theirs);
+        let mut answer = String::new();
+        ours.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "heard");
+
+        datagrams.send_to(b"to myself", at).unwrap();
+        assert_eq!(datagrams.recv_from(&mut read).unwrap(), (9, at));
+        let closed = SocketAddr::new(at.ip(), port ^ 1);
+        datagrams.connect(closed).unwrap();
+        datagrams.send(b"nobody").unwrap();
+        let refused = datagrams.recv(&mut read).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        datagrams.disconnect().unwrap();
+        let refused = TcpStream::connect(&net, closed).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    }
+    let segments = net.with(|exos| exos.stack.counters().tcp_segments_sent);
+    assert_eq!(net.with(|exos| exos.stack.counters().drop_loopback_full), 0);
+    assert!(net.with(|exos| exos.stack.counters().packets_looped) >= segments);
+}
