@@ -1,8 +1,8 @@
 //! The command lines of echo, discard and chargen.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
+use exos_program::names::HostPort;
 use exos_program::{SharingLinkArgs, TcpArgs};
 
 use crate::service::Limits;
@@ -39,9 +39,10 @@ pub struct EchoArgs {
 pub struct LoadArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
-    /// Connect to this server instead of serving, and exit when all connections have ended
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) connect: Option<SocketAddr>,
+    /// Connect to this server instead of serving, and exit when all connections have ended; of a name's addresses, the
+    /// first that a route leads to
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) connect: Option<HostPort>,
     /// Number of connections at once, with --connect
     #[arg(long, value_name = "N", default_value_t = 1, requires = "connect", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) connections: u16,

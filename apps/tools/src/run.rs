@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use exos::signals::Signals;
-use exos::{Attachment, Error, Exos, LinkKind, Role, clock};
+use exos::{Error, Exos, LinkKind, Role, clock};
 use exos_inet::tcp::{ListenOptions, ListenerId, Reason};
+use exos_program::names::{HostPort, look_up_over};
 use exos_program::{
     Needs, Printer, Stream, inside_hint, reachable_addresses, taken_back, tell_news,
 };
@@ -31,7 +32,7 @@ pub fn chargen(args: &ChargenArgs) -> Result<ExitCode, Error> {
 }
 
 fn load(args: &LoadArgs, kind: Kind, port: Option<u16>, usual: u16) -> Result<ExitCode, Error> {
-    match args.connect {
+    match &args.connect {
         Some(to) => connect(args, kind, port, to),
         None => serve(&args.common, kind, args.limits(), port.unwrap_or(usual)),
     }
@@ -55,7 +56,9 @@ fn serve(args: &CommonArgs, kind: Kind, limits: Limits, port: u16) -> Result<Exi
     };
     let attachment = args.link.attachment(&needs)?;
     let is_inside = matches!(attachment.link, LinkKind::OwnTap(_));
-    let mut program = Program::start(args, attachment, kind, limits)?;
+    args.link.pin()?;
+    let exos = Exos::attach(attachment)?;
+    let mut program = Program::start(args, exos, kind, limits)?;
     let listener = program.listen(port)?;
     program.announce(is_inside, port);
     let mut revoked = false;
@@ -78,7 +81,7 @@ fn connect(
     args: &LoadArgs,
     kind: Kind,
     port: Option<u16>,
-    to: SocketAddr,
+    to: &HostPort,
 ) -> Result<ExitCode, Error> {
     let link = &args.common.link;
     if args.connections > 1 && (port.is_some() || link.share_address) {
@@ -87,7 +90,14 @@ fn connect(
     }
     let port = port.map_or_else(|| local_port(link.share_address), |port| Ok(Some(port)))?;
     let attachment = link.attachment(&Needs::new(role(port)))?;
-    let mut program = Program::start(&args.common, attachment, kind, args.limits())?;
+    link.pin()?;
+    let exos = Exos::attach(attachment)?;
+    let (exos, all) = look_up_over(exos, link.share_address, kind.name(), &to.host)?;
+    let mut near = all
+        .iter()
+        .filter(|ip| exos.stack.source_for(**ip).is_some());
+    let to = SocketAddr::new(*near.next().unwrap_or(&all[0]), to.port);
+    let mut program = Program::start(&args.common, exos, kind, args.limits())?;
     for _ in 0..args.connections {
         program.open(port, to)?;
     }
@@ -138,14 +148,7 @@ pub(crate) fn failed(peer: SocketAddr, reason: Reason) -> Error {
 }
 
 impl<'a> Program<'a> {
-    fn start(
-        args: &'a CommonArgs,
-        attachment: Attachment,
-        kind: Kind,
-        limits: Limits,
-    ) -> Result<Self, Error> {
-        args.link.pin()?;
-        let exos = Exos::attach(attachment)?;
+    fn start(args: &'a CommonArgs, exos: Exos, kind: Kind, limits: Limits) -> Result<Self, Error> {
         exos_program::info!("exos {}: {}", kind.name(), exos.describe_link());
         let stream = if args.json {
             Stream::Output

@@ -8,8 +8,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// When each of the two files was last changed; `None` for one that is not there.
-pub type Modified = [Option<SystemTime>; 2];
+/// When each of the two files was last changed, and how long it is, for it may change again within a tick of its clock; `None` for
+/// one that is not there.
+pub type Modified = [Option<(SystemTime, u64)>; 2];
 
 /// The two files, and the state in which they were last read.
 #[derive(Clone, Debug)]
@@ -37,8 +38,10 @@ impl Files {
 
     /// When they were changed, for [`read_if_changed`](Self::read_if_changed). Two system calls: once a second is enough.
     pub fn modified(&self) -> Modified {
-        [&self.resolv_conf, &self.hosts]
-            .map(|path| fs::metadata(path).and_then(|of| of.modified()).ok())
+        [&self.resolv_conf, &self.hosts].map(|path| {
+            let of = fs::metadata(path).ok()?;
+            Some((of.modified().ok()?, of.len()))
+        })
     }
 
     /// Reads both where they were changed since this was last called, and on the first call. A file that is not there is
@@ -116,7 +119,7 @@ mod tests {
 
         let later = files
             .modified()
-            .map(|at| at.map(|at| at + Duration::from_secs(1)));
+            .map(|of| of.map(|(at, len)| (at + Duration::from_secs(1), len)));
         assert!(files.read_if_changed(later).unwrap().is_some());
         assert_eq!(files.read_if_changed(later).unwrap(), None);
     }

@@ -4,9 +4,10 @@
 //! sends is taken until it finishes too. A connection that the program opened ends when both have
 //! finished; one that it took (`--listen`) when the peer has, as with netcat.
 //!
-//! [`program`] is what is done with the connection, [`streams`] the standard streams, this file
-//! the set-up and the loop.
+//! [`program`] is what is done with the connection, [`dial`] how it is opened, [`streams`] the standard
+//! streams, this file the set-up and the loop.
 
+mod dial;
 mod options;
 mod program;
 mod streams;
@@ -17,10 +18,12 @@ use std::process::ExitCode;
 use exos::signals::Signals;
 use exos::{Error, Exos, clock};
 use exos_inet::tcp::ListenOptions;
+use exos_program::names::look_up_over;
 use exos_program::{Needs, Printer, Stream, reachable_addresses, taken_back, tell_news};
 
 use crate::limits::GOODBYE_TIME;
 use crate::run::{failed, local_port, role};
+use dial::Dial;
 
 pub use options::CatArgs;
 pub use program::{Cat, Report, Side, Verdict};
@@ -28,19 +31,27 @@ pub use streams::Streams;
 
 /// Run until the connection has ended. Success when it ended in order in both directions.
 pub fn run(args: &CatArgs) -> Result<ExitCode, Error> {
-    let side = args.side()?;
-    let port = match (args.port, side) {
+    let side = args.side();
+    let port = match (args.port, &side) {
         (None, Side::Connect(_)) => local_port(args.link.share_address)?,
         (port, _) => port,
     };
     args.link.pin()?;
-    let mut exos = Exos::attach(args.link.attachment(&Needs::new(role(port)))?)?;
+    let exos = Exos::attach(args.link.attachment(&Needs::new(role(port)))?)?;
+    let (mut exos, beginning) = look_up(args, side, port, exos)?;
     let signals = Signals::catch()?;
     // Standard output carries the peer's bytes, so all else goes to standard error.
     let printer = Printer::start(Stream::Error)?;
-    let mut cat = begin(args, side, port, &mut exos)?;
     let mut streams = Streams::start(std::io::stdin(), std::io::stdout())
         .map_err(|e| Error::io("cannot start the threads of the standard streams", e))?;
+    let mut cat = match begin(args, beginning, &mut exos, &mut streams, &signals) {
+        Ok(Some(cat)) => cat,
+        begun => {
+            exos.send()?;
+            exos.leave();
+            return Err(begun.err().unwrap_or_else(stopped));
+        }
+    };
     let verdict = turns(args, &mut exos, &mut cat, &mut streams, &signals, &printer)?;
     let said = end(&mut exos, &mut cat, verdict, &mut streams, &signals);
     if args.json || args.statistics {
@@ -50,34 +61,62 @@ pub fn run(args: &CatArgs) -> Result<ExitCode, Error> {
     said.map(|()| ExitCode::SUCCESS)
 }
 
-fn begin(args: &CatArgs, side: Side, port: Option<u16>, exos: &mut Exos) -> Result<Cat, Error> {
-    let now = clock::now();
-    match side {
-        Side::Connect(to) => {
-            let source = exos.source(to, port)?;
-            let id = exos
-                .stack
-                .tcp
-                .connect(now, source, to, &args.tcp.options())
-                .map_err(|e| Error::new(format!("cannot connect to {to}: {e}")))?;
-            Ok(Cat::connecting(id, to, now))
+/// How the connection begins.
+enum Beginning {
+    Dial(Box<Dial>),
+    Listen(u16),
+}
+
+/// Finds the addresses of the host that is to be connected to.
+fn look_up(
+    args: &CatArgs,
+    side: Side,
+    port: Option<u16>,
+    exos: Exos,
+) -> Result<(Exos, Beginning), Error> {
+    let to = match side {
+        Side::Listen(port) => return Ok((exos, Beginning::Listen(port))),
+        Side::Connect(to) => to,
+    };
+    let shared = args.link.share_address;
+    let (exos, addresses) = look_up_over(exos, shared, "cat", &to.host)?;
+    let options = args.tcp.options();
+    let dial = Dial::new(clock::now(), &addresses, to.port, port, options);
+    Ok((exos, Beginning::Dial(Box::new(dial))))
+}
+
+/// The connection, once one that we open stands; `None` when a signal asked to stop.
+fn begin(
+    args: &CatArgs,
+    beginning: Beginning,
+    exos: &mut Exos,
+    streams: &mut Streams,
+    signals: &Signals,
+) -> Result<Option<Cat>, Error> {
+    let port = match beginning {
+        Beginning::Listen(port) => port,
+        Beginning::Dial(dial) => {
+            let dialed = dial.run(exos, signals)?;
+            let (now, stack) = (exos.now(), &mut exos.stack);
+            let cat = dialed.map(|(event, to)| Cat::connected(&event, to, now, stack, streams));
+            return Ok(cat);
         }
-        Side::Listen(port) => {
-            let options = ListenOptions {
-                connection: args.tcp.options(),
-                ..ListenOptions::default()
-            };
-            let listener = exos
-                .stack
-                .tcp
-                .listen(None, port, options)
-                .map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
-            for ip in reachable_addresses(exos) {
-                exos_program::info!("exos cat: listening on {}", SocketAddr::new(ip, port));
-            }
-            Ok(Cat::listening(listener, now))
-        }
+    };
+    let options = ListenOptions {
+        connection: args.tcp.options(),
+        ..ListenOptions::default()
+    };
+    let listener = exos.stack.tcp.listen(None, port, options);
+    let listener =
+        listener.map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
+    for ip in reachable_addresses(exos) {
+        exos_program::info!("exos cat: listening on {}", SocketAddr::new(ip, port));
     }
+    Ok(Some(Cat::listening(listener, clock::now())))
+}
+
+fn stopped() -> Error {
+    Error::new("stopped by a signal before the connection had ended")
 }
 
 /// The loop, until the connection is over; `None` when a signal asked to stop.
@@ -120,9 +159,7 @@ fn end(
     while exos.send()? > 0 {}
     exos.leave();
     let Some(verdict) = verdict else {
-        return Err(Error::new(
-            "stopped by a signal before the connection had ended",
-        ));
+        return Err(stopped());
     };
     // The reader of standard output may take its time, but a signal ends the wait.
     while !streams.is_written() && !signals.stop_requested() {

@@ -1,8 +1,6 @@
 //! The command line of `exos cat`.
 
-use std::net::SocketAddr;
-
-use exos::Error;
+use exos_program::names::HostPort;
 use exos_program::{SharingLinkArgs, TcpArgs};
 
 use super::program::Side;
@@ -14,13 +12,13 @@ use super::program::Side;
 /// --statistics, at the end.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CatArgs {
-    /// Address and port to connect to
+    /// Host and port to connect to; a name's addresses are tried until one answers
     #[arg(
-        value_name = "ADDRESS:PORT",
+        value_name = "HOST:PORT",
         required_unless_present = "listen",
         conflicts_with = "listen"
     )]
-    pub(crate) to: Option<SocketAddr>,
+    pub(crate) to: Option<HostPort>,
     /// Accept one connection at --port instead of connecting
     #[arg(long, requires = "port")]
     pub(crate) listen: bool,
@@ -40,13 +38,10 @@ pub struct CatArgs {
 }
 
 impl CatArgs {
-    pub(super) fn side(&self) -> Result<Side, Error> {
-        match (self.to, self.port) {
-            (Some(to), _) if to.port() == 0 => {
-                Err(Error::new("port 0 cannot be connected to").mend("give the server's port"))
-            }
-            (Some(to), _) => Ok(Side::Connect(to)),
-            (None, Some(port)) => Ok(Side::Listen(port)),
+    pub(super) fn side(&self) -> Side {
+        match (&self.to, self.port) {
+            (Some(to), _) => Side::Connect(to.clone()),
+            (None, Some(port)) => Side::Listen(port),
             (None, None) => unreachable!("the command line requires one of them"),
         }
     }

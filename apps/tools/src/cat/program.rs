@@ -11,6 +11,7 @@ use exos::clock;
 use exos_buf::Buffer;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Info, ListenerId, Reason};
 use exos_inet::{Instant, Stack};
+use exos_program::names::HostPort;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -19,10 +20,10 @@ use crate::limits::CAT_QUEUE_MAX;
 use crate::statistics;
 
 /// Who opens the connection.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// We, to this address.
-    Connect(SocketAddr),
+    /// We, to this host.
+    Connect(HostPort),
     /// The peer, to this port of ours.
     Listen(u16),
 }
@@ -64,6 +65,19 @@ impl Cat {
     /// For a connection that is being opened.
     pub fn connecting(id: ConnectionId, to: SocketAddr, now: Instant) -> Self {
         Self::new(Some(id), None, Some(to), now)
+    }
+
+    /// For a connection that stands since this event.
+    pub fn connected(
+        event: &Event,
+        to: SocketAddr,
+        now: Instant,
+        stack: &mut Stack,
+        streams: &mut Streams,
+    ) -> Self {
+        let mut cat = Self::connecting(event.connection, to, now);
+        cat.handle_event(now, event, stack, streams);
+        cat
     }
 
     /// For the first connection that a listener makes; the listener is closed then.

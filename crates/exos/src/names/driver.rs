@@ -45,8 +45,8 @@ pub(crate) struct Driver<S> {
     resolver: Resolver,
     /// Where its configuration comes from, unless the program has given it.
     files: Option<Files>,
-    /// When they were looked at last.
-    looked: Instant,
+    /// When they were looked at last; `None` for the next lookup to do so.
+    looked: Option<Instant>,
     sockets: BTreeMap<QueryId, S>,
 }
 
@@ -68,7 +68,7 @@ impl<S: Socket> Driver<S> {
         Self {
             resolver: Resolver::new(config, secret),
             files: None,
-            looked: clock::now(),
+            looked: Some(clock::now()),
             sockets: BTreeMap::new(),
         }
     }
@@ -77,16 +77,17 @@ impl<S: Socket> Driver<S> {
         &self.resolver
     }
 
-    /// Forgets what is known.
-    pub fn clear_cache(&mut self) {
+    /// Forgets what is known, of the files too.
+    pub fn forget(&mut self) {
         self.resolver.clear_cache();
+        self.looked = None;
     }
 
     /// Begins a lookup.
     pub fn begin(&mut self, name: &str, families: Families) -> io::Result<LookupId> {
         let now = clock::now();
-        if now - self.looked >= FILES_EVERY {
-            self.looked = now;
+        if self.looked.is_none_or(|looked| now - looked >= FILES_EVERY) {
+            self.looked = Some(now);
             self.read_files(now)?;
         }
         self.resolver

@@ -69,9 +69,9 @@ impl HostNames {
         self.driver.resolver().cached()
     }
 
-    /// Forgets all answers: what is looked up next is asked for again.
-    pub fn clear_cache(&mut self) {
-        self.driver.clear_cache();
+    /// Forgets all answers: what is looked up next is asked for again, and the files are looked at.
+    pub fn forget(&mut self) {
+        self.driver.forget();
     }
 
     /// The addresses of a name, IPv6 first.

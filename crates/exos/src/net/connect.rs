@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use exos_inet::Instant;
 use exos_inet::tcp::Options;
-use exos_names::{Connector, Event, Families, LookupId};
+use exos_names::{Config, Connector, Event, Families, LookupId};
 
 use super::names::Names;
 use super::stack::Wait;
 use super::stream::TcpStream;
 use crate::clock;
+use crate::limits::NAMES_SLOW;
 use crate::names::driver::as_io_error;
 
 /// What takes several turns of the stack.
@@ -32,7 +33,28 @@ impl Names {
     ///
     /// `NotFound`: there is no such name, or it has no address; `TimedOut`: no server has answered; `InvalidInput`: it is no name.
     pub fn lookup(&self, name: &str, families: Families) -> io::Result<Vec<IpAddr>> {
-        self.wait(None, self.begin_lookup(name, families)?)
+        self.lookup_telling(name, families, |_| ())
+    }
+
+    /// As [`lookup`](Self::lookup); `slow` is called where that takes longer than [`NAMES_SLOW`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`lookup`](Self::lookup).
+    pub fn lookup_telling(
+        &self,
+        name: &str,
+        families: Families,
+        slow: impl FnOnce(&Config),
+    ) -> io::Result<Vec<IpAddr>> {
+        let mut lookup = self.begin_lookup(name, families)?;
+        let at = clock::now() + NAMES_SLOW;
+        if let Some(found) = self.wait(Some(at), &mut lookup)? {
+            return Ok(found);
+        }
+        slow(&self.config());
+        let found = self.wait(None, &mut lookup)?;
+        Ok(found.expect("it waits until the end"))
     }
 
     /// Opens a connection to a name's address that answers first (RFC 8305), within the time.
@@ -47,7 +69,9 @@ impl Names {
         timeout: Option<Duration>,
     ) -> io::Result<TcpStream> {
         let until = timeout.map(|time| clock::now() + time);
-        let stream = self.wait(until, self.begin_connect(name, port, Options::default())?)?;
+        let mut connect = self.begin_connect(name, port, Options::default())?;
+        let stream = self.wait(until, &mut connect)?;
+        let stream = stream.ok_or(io::ErrorKind::TimedOut)?;
         stream.set_nonblocking(false)?;
         Ok(stream)
     }
@@ -75,15 +99,15 @@ impl Names {
         Ok(Connect::new(lookup, name, port, options, worked))
     }
 
-    /// Runs the stack until the job is done; `TimedOut` when it is not at that time.
-    fn wait<J: Job>(&self, until: Option<Instant>, mut job: J) -> io::Result<J::Output> {
+    /// Runs the stack until the job is done; `None` when it is not at that time.
+    fn wait<J: Job>(&self, until: Option<Instant>, job: &mut J) -> io::Result<Option<J::Output>> {
         let mut cx = Context::from_waker(Waker::noop());
         loop {
             if let Poll::Ready(done) = job.poll(&mut cx) {
-                return done;
+                return done.map(Some);
             }
             if until.is_some_and(|at| at <= clock::now()) {
-                return Err(io::ErrorKind::TimedOut.into());
+                return Ok(None);
             }
             let wake = until.into_iter().chain(job.deadline()).min();
             self.net().turn_and_wait(Wait::Until(wake, &[]))?;

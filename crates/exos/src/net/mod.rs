@@ -35,7 +35,7 @@
 //!
 //! | file | job |
 //! |---|---|
-//! | `stack` | [`Net`]: one turn of the stack, waiting until something holds |
+//! | `stack`, `holder` | [`Net`]: one turn of the stack, waiting until something holds; what its clones share |
 //! | `table` | what is known of each socket, and who waits for it |
 //! | `stream`, `listener`, `datagrams` | the sockets |
 //! | `transfer` | what the calls of a stream do to the stack |
@@ -48,6 +48,7 @@ mod claims;
 mod connect;
 mod datagrams;
 mod errors;
+mod holder;
 mod listener;
 mod names;
 mod poll;

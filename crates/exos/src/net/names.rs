@@ -89,6 +89,11 @@ impl Names {
         &self.net
     }
 
+    /// How names are looked up now.
+    pub fn config(&self) -> Config {
+        self.inner.borrow().driver.resolver().config().clone()
+    }
+
     /// How many queries, answers and forgeries there were, by name.
     pub fn counters(&self) -> Counters {
         self.inner.borrow().driver.resolver().counters().clone()

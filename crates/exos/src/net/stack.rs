@@ -1,6 +1,6 @@
 //! [`Net`]: the stack that a thread's sockets are on, one turn of it, and waiting until something holds.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::RefMut;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -17,10 +17,10 @@ use slab::Slab;
 
 use super::claims::Claims;
 use super::errors;
+use super::holder::Holder;
 use super::table::{Connection, Datagrams, Listener, Made, Place, Readiness, Waiters};
 use super::watches::Watches;
 use crate::attach::Attachment;
-use crate::limits::LINGER;
 use crate::node::{Exos, Sleep};
 use crate::via::{Lost, News};
 use crate::{Error, clock};
@@ -31,7 +31,7 @@ use crate::{Error, clock};
 /// ([`close`](Net::close) says how long, and whether it succeeded).
 #[derive(Clone)]
 pub struct Net {
-    inner: Rc<RefCell<Inner>>,
+    inner: Rc<Holder>,
 }
 
 /// Whether a turn waits.
@@ -93,8 +93,19 @@ impl Net {
             ports_drawn: 0,
         };
         Self {
-            inner: Rc::new(RefCell::new(inner)),
+            inner: Rc::new(Holder::new(inner)),
         }
+    }
+
+    /// The stack again, for a program that runs it itself; what connections are left are reset. As it was where other clones or sockets
+    /// are left.
+    ///
+    /// # Errors
+    ///
+    /// These are.
+    pub fn into_exos(self) -> Result<Exos, Self> {
+        let holder = Rc::try_unwrap(self.inner).map_err(|inner| Self { inner })?;
+        Ok(holder.into_exos())
     }
 
     /// Looks at the stack beneath: its addresses, counters, settings. Calls of sockets within `look` panic.
@@ -161,7 +172,7 @@ impl Net {
     }
 
     pub(super) fn borrow(&self) -> RefMut<'_, Inner> {
-        self.inner.borrow_mut()
+        self.inner.borrow()
     }
 
     /// Gives `ready`'s answer as soon as it has one, and runs the stack until then.
@@ -370,7 +381,7 @@ impl Inner {
 
     /// Runs the stack until what closed sockets have written is acknowledged, or that time; gives how many connections have not
     /// come to that.
-    fn deliver(&mut self, until: Instant) -> io::Result<usize> {
+    pub fn deliver(&mut self, until: Instant) -> io::Result<usize> {
         loop {
             let tcp = &self.exos.stack.tcp;
             let delivers = |c: &&Connection| {
@@ -391,14 +402,6 @@ impl Inner {
             }
             self.turn(Wait::Until(Some(until), &[]))?;
         }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // Without an interface nothing more can be delivered.
-        let _ = self.deliver(clock::now() + LINGER);
-        self.exos.leave();
     }
 }
 

@@ -134,4 +134,13 @@ fn a_name_is_looked_up_and_connected_to() {
         ErrorKind::TimedOut,
     ];
     assert!(gone.contains(&refused.kind()), "{refused}");
+
+    // The stack is a program's own again when nothing else holds it.
+    let Err(net) = net.into_exos() else {
+        panic!("names and a stream hold it");
+    };
+    drop((names, stream));
+    let mut exos = net.into_exos().ok().expect("nothing holds it");
+    assert!(exos.stack.poll_event().is_none());
+    assert_eq!(exos.stack.tcp.connections_where(|_| true).len(), 0);
 }
