@@ -35,7 +35,7 @@ refused() {
 lab_up || { bad "lab up"; exit 1; }
 
 refused "a URL of TLS" "TLS is not spoken" https://10.10.0.10/
-refused "a host that nobody knows" "cannot find the address" http://no-such-host.invalid/
+refused "a host that nobody knows" "there is no host no-such-host.invalid" http://no-such-host.invalid/
 refused "a file that is not there" "cannot read" http://10.10.0.10/ --body "$work/none"
 refused "a warm-up without an end" "takes the whole load" http://10.10.0.10/ -d 1s --warm-up 1s
 refused "a peak of one load" "one load has no peak" http://10.10.0.10/ --fail-if 'peak<5'

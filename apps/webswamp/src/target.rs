@@ -1,11 +1,12 @@
 //! Whom the load goes to: a URL, its address, and whether that is one of our own.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr};
 
 use exos::{Exos, Prefixed};
 use exos_host::netlink::Netlink;
 use exos_host::{Error, Result};
 use exos_inet::route::Prefix;
+use exos_program::names;
 use http::Uri;
 
 /// A web server.
@@ -13,7 +14,8 @@ use http::Uri;
 pub struct Target {
     /// The URL, of scheme http.
     pub url: Uri,
-    /// Where that is: all that its host has, the resolver's favourite first.
+    /// Where that is: all addresses of its host, those first that this host has a way to. They decide which link is opened, so they
+    /// are looked up before there is one.
     addresses: Vec<SocketAddr>,
 }
 
@@ -30,14 +32,14 @@ impl Target {
         let host = url.host().expect("it was checked");
         let port = url.port_u16().unwrap_or(PORT);
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let addresses = match bare.parse::<IpAddr>() {
-            Ok(ip) => vec![SocketAddr::new(ip, port)],
-            Err(_) => look_up(bare, port)?,
-        };
-        Ok(Self { url, addresses })
+        let found = names::look_up("load", bare)?.into_iter();
+        Ok(Self {
+            url,
+            addresses: found.map(|ip| SocketAddr::new(ip, port)).collect(),
+        })
     }
 
-    /// All that its host has, the resolver's favourite first.
+    /// All addresses of its host, those first that this host has a way to.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -160,16 +162,6 @@ pub(crate) fn url(text: &str) -> Result<Uri> {
         return Err(Error::new(format!("{text:?} names no server")).mend(help));
     }
     Ok(url)
-}
-
-fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
-    let found = (host, port).to_socket_addrs();
-    let found = found.map_err(|e| Error::io(format!("cannot find the address of {host}"), e))?;
-    let found: Vec<SocketAddr> = found.collect();
-    if found.is_empty() {
-        return Err(Error::new(format!("{host} has no address")));
-    }
-    Ok(found)
 }
 
 #[cfg(test)]
