@@ -228,8 +228,8 @@ stop; same "it ends in order" 0 $?
 # The forwarder's namespace has a table of hosts of its own, which `ip netns exec` puts in the place of the host's.
 mkdir -p "/etc/netns/$net-forwarder"
 hosts_are() { printf '%s\n' '127.0.0.1 localhost' "$@" >"/etc/netns/$net-forwarder/hosts"; }
-# Anyone who looks in that table and nowhere else.
-echo 'hosts: files' >"/etc/netns/$net-forwarder/nsswitch.conf"
+# There is no name server to ask beside.
+: >"/etc/netns/$net-forwarder/resolv.conf"
 named() { ctl status --json | python3 -S -c "import json, sys; print(*sorted(s['server'] for s in json.load(sys.stdin)['status']['servers'] if s['name'] == 'web.test' and not s['leaving']))"; }
 stands_for() { [ "$(named)" = "$1" ]; }
 echoes one; echoes two
@@ -504,7 +504,7 @@ splice() {
 }
 refused "splicing on a link" "leave --link" --splice --link xdp:wire --listen 10.10.0.20:80 --to 10.10.0.11
 refused "splicing what is kept" "leave --keep out" --splice --keep "$work/flows" --listen 10.10.0.20:80 --to 10.10.0.11
-refused "splicing to a name" "web.test is a name" --splice --listen 10.10.0.20:80 --to web.test
+refused "splicing to a name that nobody has" "there is no host web.invalid" --splice --listen 10.10.0.20:80 --to web.invalid
 refused "splicing datagrams" "splice TCP alone" --splice --listen udp:10.10.0.20:80 --to 10.10.0.11
 refused "an address of another host" "cannot listen" --splice --listen 10.10.0.99:80 --to 10.10.0.11
 refused "a header where nobody writes it" "--splice" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11 --proxy-protocol v1

@@ -101,10 +101,14 @@ pub const TABLE_LENS: [usize; 2] = [65_537, 1_048_573];
 /// The largest weight of a server.
 pub const WEIGHT_MAX: u16 = 1000;
 
-/// How often servers' names are resolved where nothing else is said: as long as zones that are to be followed have their records last.
+/// How long what a name server says is taken for true at most where nothing else is said: zones that are to be followed have their
+/// records last no longer.
 pub const RESOLVE_EVERY: &str = "30s";
 
-/// The shortest interval: what is asked more often is asked in vain.
+/// How long a name that cannot be resolved is not asked for again: twice what a server has for its answer (resolv.conf(5)).
+pub const RESOLVE_FAILED_EVERY: Duration = Duration::from_secs(10);
+
+/// The shortest interval, also of records that are to last for less: what is asked more often is asked in vain.
 pub const RESOLVE_EVERY_MIN: Duration = Duration::from_secs(1);
 
 /// The longest name of a host: 253 characters and a dot at its end (RFC 1035 §2.3.4).

@@ -26,6 +26,8 @@ pub struct Parts<'a> {
     pub cores: &'a [Row],
     pub forwarder: &'a Forwarder,
     pub kernel: Option<&'a Kernel>,
+    /// Names that could not be resolved the last time, and why.
+    pub unresolved: &'a BTreeMap<String, String>,
     /// When the program began.
     pub started: Instant,
 }
@@ -83,6 +85,8 @@ pub struct Report<'a> {
     /// the forwarder counts there are only these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cores: Vec<CoreReport>,
+    /// Names of servers that could not be resolved when they were last asked for, and why: their servers stay as they are.
+    unresolved: &'a BTreeMap<String, String>,
     #[serde(flatten)]
     status: Status<'a>,
     /// Every counter by name: those of the forwarder, with `--in-kernel` what the kernel forwarded (`kernel_forwarded_`,
@@ -127,6 +131,7 @@ impl<'a> Report<'a> {
             flows: flows(parts.forwarder, parts.kernel),
             links: by_link(parts.cores),
             cores: by_core(parts.cores),
+            unresolved: parts.unresolved,
             status: Status::of(parts.forwarder.services()),
             counters: Named(all(parts)),
         }

@@ -22,7 +22,7 @@ use crate::limits::CONFIG_LEN_MAX;
 use crate::program::lent;
 use crate::service::Services;
 use crate::settings::config::{File, ServiceTable, parse};
-use crate::settings::names::{Known, look_up};
+use crate::settings::names::{Known, resolve_first};
 use crate::settings::options::ForwardArgs;
 use crate::settings::setup::{
     check_cores, check_link, check_links, check_options, listens, trial_stacks,
@@ -97,8 +97,11 @@ fn look_at_link(source: &Source, tables: &File, wanted: &Wanted) {
 /// Names have addresses, which take their place.
 fn look_at_names(source: &Source, tables: &[Spanned<ServiceTable>], wanted: &mut Wanted) {
     let mut known = Known::default();
-    for name in wanted.names() {
-        known.note((name.to_owned(), look_up(name)));
+    match resolve_first(wanted.names()) {
+        Ok((answers, _)) => answers.into_iter().for_each(|answer| {
+            known.note(answer);
+        }),
+        Err(error) => source.note_missing_whole(error.to_string()),
     }
     let texts = tables.iter().flat_map(|table| &table.get_ref().to);
     for text in texts {

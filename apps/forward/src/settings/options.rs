@@ -53,7 +53,8 @@ pub struct ForwardArgs {
     /// server of weight 0 gets no new connections (repeatable)
     #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "ADDRESS|NAME[:PORT][,WEIGHT]")]
     pub(crate) to: Vec<To>,
-    /// How often to resolve names, to follow servers that move; 0: only at the start
+    /// Names are resolved again when their records' time to live is over, and at the latest after this; 0: only at the
+    /// start and on SIGHUP
     #[arg(long, value_name = "TIME", default_value = RESOLVE_EVERY, value_parser = interval, conflicts_with_all = ["config", "splice"])]
     pub(crate) resolve: Duration,
     /// Whose address servers see, and how their answers reach clients

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use exos::signals::Signals;
 use exos::{Error, clock};
 use exos_host::limits::raise_descriptors;
+use exos_program::names::look_up;
 use exos_program::{Printer, Stream};
 
 use super::choice::services;
@@ -12,11 +13,12 @@ use super::report;
 use super::splicer::Splicer;
 use crate::program::announce::announce;
 use crate::settings::options::ForwardArgs;
-use crate::settings::written::To;
+use crate::settings::written::{Named, To, Weighted};
 
 /// The program.
 pub(crate) fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     check(args)?;
+    let args = &with_addresses(args.clone())?;
     args.links.pin()?;
     let services = services(args)?;
     let signals = Signals::catch()?;
@@ -36,6 +38,22 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     printer.finish();
     ended.map_err(|e| Error::io("cannot wait for connections", e))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Puts its addresses in the place of each server's name, once: joined sockets do not follow names.
+fn with_addresses(mut args: ForwardArgs) -> Result<ForwardArgs, Error> {
+    let mut to = Vec::new();
+    for server in args.to {
+        let To::Named(named) = server else {
+            to.push(server);
+            continue;
+        };
+        let Named { port, weight, .. } = named;
+        let all = look_up("forward", &named.name)?.into_iter();
+        to.extend(all.map(|ip| To::At(Weighted { ip, port, weight })));
+    }
+    args.to = to;
+    Ok(args)
 }
 
 fn turn(
@@ -65,15 +83,6 @@ fn check(args: &ForwardArgs) -> Result<(), Error> {
     if !without || names_hosts || link.share_address {
         return Err(Error::new("--splice is on the kernel's sockets, which need no link")
             .mend("leave --link, --via, --mode, --address, --gateway, --route and --share-address out, and listen at addresses of this host"));
-    }
-    if let Some(To::Named(named)) = args.to.iter().find(|to| matches!(to, To::Named(_))) {
-        let what = format!(
-            "joined sockets go to addresses, and {} is a name",
-            named.name
-        );
-        return Err(
-            Error::new(what).mend("write its addresses, or forward packets without --splice")
-        );
     }
     if args.keep.is_some() {
         return Err(

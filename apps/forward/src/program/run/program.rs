@@ -222,11 +222,12 @@ impl Program {
         self.printer.print(report);
     }
 
-    pub(super) fn parts<'a>(&self, table: &'a Table, cores: &'a [Row]) -> statistics::Parts<'a> {
+    pub(super) fn parts<'a>(&'a self, table: &'a Table, cores: &'a [Row]) -> statistics::Parts<'a> {
         statistics::Parts {
             cores,
             forwarder: &table.forwarder,
             kernel: table.kernel.as_ref(),
+            unresolved: self.names.known().failures(),
             started: self.started,
         }
     }

@@ -2,22 +2,31 @@
 //!
 //! Both sides have one place for what they say to the other, so nothing heaps up while the resolver, or the loop, takes its time.
 
-use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::time::Duration;
 
+use exos::{Instant, clock};
 use exos_host::Waker;
 
 use super::known::Answer;
+use crate::limits::RESOLVE_EVERY_MIN;
 
 /// What is to be resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolveRequest {
     pub names: Vec<String>,
-    /// How often; zero for only when it is asked.
+    /// How long an answer is taken for true at most; zero for until it is asked.
     pub every: Duration,
+}
+
+/// What a round has come to.
+#[derive(Debug, Default)]
+pub struct Resolved {
+    pub answers: Vec<Answer>,
+    /// From when on another round may say something else, before their time is over; `None` when it may not.
+    pub until: Option<Instant>,
 }
 
 impl ResolveRequest {
@@ -38,14 +47,15 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Resolves these by this function, first when the interval is over.
+    /// Resolves these by this function, first when the least time between two rounds is over. It is told whether to ask again for
+    /// what it knows.
     ///
     /// # Errors
     ///
     /// There is no thread, or no descriptor, to be had.
     pub fn start(
         asked: ResolveRequest,
-        resolve: impl Fn(&str) -> Result<Vec<IpAddr>, String> + Send + 'static,
+        resolve: impl FnMut(&[String], bool) -> Resolved + Send + 'static,
     ) -> std::io::Result<Self> {
         let (asks, to_do) = mpsc::sync_channel(1);
         let (done, answers) = mpsc::sync_channel(1);
@@ -94,21 +104,34 @@ fn follow(
     to_do: &Receiver<ResolveRequest>,
     done: &SyncSender<Vec<Answer>>,
     waker: &Waker,
-    resolve: impl Fn(&str) -> Result<Vec<IpAddr>, String>,
+    mut resolve: impl FnMut(&[String], bool) -> Resolved,
 ) {
+    let mut asked_for_all = clock::now();
+    let mut until = Some(asked_for_all);
     loop {
+        let now = clock::now();
         let next = match asked.every {
             Duration::ZERO => to_do.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            every => to_do.recv_timeout(every),
+            every => {
+                let soon = until.map(|until| until.max(now + RESOLVE_EVERY_MIN));
+                let last = asked_for_all + every;
+                to_do.recv_timeout(soon.map_or(last, |soon| soon.min(last)) - now)
+            }
         };
+        let is_asked = next.is_ok();
         match next {
             Ok(next) => asked = next,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        let names = asked.names.iter();
-        let answers = names.map(|name| (name.clone(), resolve(name))).collect();
-        if done.send(answers).is_err() {
+        let now = clock::now();
+        let asks_for_all = is_asked || now >= asked_for_all + asked.every;
+        if asks_for_all {
+            asked_for_all = now;
+        }
+        let resolved = resolve(&asked.names, asks_for_all);
+        until = resolved.until;
+        if done.send(resolved.answers).is_err() {
             return;
         }
         waker.wake();
@@ -117,6 +140,7 @@ fn follow(
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::sync::Mutex;
 
     use rustix::event::{PollFd, PollFlags, poll};
@@ -134,6 +158,35 @@ mod tests {
         }
     }
 
+    type Table = Result<Vec<IpAddr>, String>;
+
+    fn answers(names: &[String], table: &Table) -> Vec<Answer> {
+        let answers = names.iter().map(|name| (name.clone(), table.clone()));
+        answers.collect()
+    }
+
+    /// What holds for less than the interval is resolved before, but not asked for again.
+    #[test]
+    fn it_comes_back_when_an_answer_has_run_out() {
+        let (said, rounds) = mpsc::channel();
+        let resolve = move |names: &[String], again| {
+            let _ = said.send(again);
+            Resolved {
+                answers: answers(names, &Err("not yet".to_owned())),
+                until: Some(clock::now()),
+            }
+        };
+        let every = Duration::from_hours(1);
+        let names = vec!["web".to_owned()];
+        let mut follower = Follower::start(ResolveRequest { names, every }, resolve).unwrap();
+        for _ in 0..2 {
+            assert_eq!(next(&mut follower).len(), 1);
+            assert!(!rounds.recv().unwrap());
+        }
+        follower.ask(ResolveRequest::default());
+        assert!(next(&mut follower).is_empty() && rounds.recv().unwrap());
+    }
+
     #[test]
     fn it_tells_what_names_have_become_and_resolves_others_when_asked() {
         let hosts = Arc::new(Mutex::new(Err("not yet".to_owned())));
@@ -143,7 +196,10 @@ mod tests {
             every,
         };
         let often = Duration::from_millis(5);
-        let resolve = move |_: &str| table.lock().unwrap().clone();
+        let resolve = move |names: &[String], _| Resolved {
+            answers: answers(names, &table.lock().unwrap()),
+            until: None,
+        };
         let mut follower = Follower::start(asked(&["web"], often), resolve).unwrap();
         let answer = |name: &str| (name.to_owned(), hosts.lock().unwrap().clone());
         assert_eq!(next(&mut follower), [answer("web")]);

@@ -78,6 +78,11 @@ impl Known {
         self.failures.retain(|name, _| addresses.contains_key(name));
     }
 
+    /// Names that could not be resolved the last time, and why.
+    pub fn failures(&self) -> &BTreeMap<String, String> {
+        &self.failures
+    }
+
     /// Why it could not be resolved, as a sentence; `None` when it could, or was not tried.
     pub fn why_not(&self, name: &str) -> Option<String> {
         let why = self.failures.get(name)?;
@@ -100,7 +105,7 @@ impl Known {
         };
         let why = self.why_not(name).unwrap_or_default();
         Error::new(format!("{place}: {why}"))
-            .mend("correct it, see that the host knows it (getent ahosts NAME), or write addresses")
+            .mend("correct it, see what /etc/hosts and the name servers of /etc/resolv.conf say, or write addresses")
     }
 
     /// What is wanted, with all addresses that its names have now. One that is there already is not there twice.

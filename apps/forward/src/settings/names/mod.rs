@@ -1,8 +1,11 @@
 //! Servers that are named by a host's name: which addresses a name stands for, now and later.
 //!
-//! Names are resolved once at the start, and then by a thread of their own ([`Follower`]), since the host's resolver may take its
-//! time: the loop never waits for it, and applies between two packets what has changed. A name that cannot be resolved for a
+//! Names are resolved once at the start, and then by a thread of their own ([`Follower`]), since name servers may take their
+//! time: the loop never waits for them, and applies between two packets what has changed. A name that cannot be resolved for a
 //! while keeps the addresses that it had.
+//!
+//! They are asked over the kernel's sockets: names have to be known before links are opened, and links may lead to nobody but
+//! clients and servers.
 
 mod follower;
 mod known;
@@ -10,27 +13,47 @@ mod known;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use exos::Error;
+use exos::names::{Config, Families, HostNames};
+use exos::{Error, Instant, clock};
+use exos_program::names::{no_address, of_system, tell_slow};
 
+use crate::limits::RESOLVE_FAILED_EVERY;
 use crate::service::Listen;
 use crate::settings::links::Links;
 use crate::settings::wanted::Wanted;
-use follower::{Follower, ResolveRequest};
-pub use known::{Known, News};
+use follower::{Follower, ResolveRequest, Resolved};
+pub use known::{Answer, Known, News};
 
-/// Resolves a name as the host does: /etc/hosts and nsswitch.conf count.
+/// Resolves names at the start: those of this host's file, and what its name servers say.
 ///
 /// # Errors
 ///
-/// What the resolver says.
-pub fn look_up(name: &str) -> Result<Vec<std::net::IpAddr>, String> {
-    let ends = std::net::ToSocketAddrs::to_socket_addrs(&(name, 0)).map_err(|e| {
-        // The system's words are enough.
-        let said = e.to_string();
-        let said = said.strip_prefix("failed to lookup address information: ");
-        said.map_or_else(|| e.to_string(), str::to_owned)
-    })?;
-    Ok(ends.map(|end| end.ip()).collect())
+/// The host does not say how it looks names up.
+pub fn resolve_first<'a>(
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(Vec<Answer>, HostNames), Error> {
+    let mut host = of_system()?;
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    let slow = |config: &Config| tell_slow("forward", config);
+    Ok((resolve(&mut host, &names, slow).answers, host))
+}
+
+/// What these names stand for, and until when.
+fn resolve(host: &mut HostNames, names: &[String], slow: impl FnOnce(&Config)) -> Resolved {
+    let texts: Vec<&str> = names.iter().map(String::as_str).collect();
+    let found = host.lookup_all(&texts, Families::Both, slow);
+    let again = clock::now() + RESOLVE_FAILED_EVERY;
+    let until = found.iter().filter_map(|found| match &found.addresses {
+        Ok(_) => found.until,
+        Err(_) => Some(again),
+    });
+    let until: Option<Instant> = until.min();
+    let answers = found.into_iter().map(|found| {
+        let addresses = found.addresses;
+        addresses.map_err(|error| no_address(&error).what)
+    });
+    let answers = names.iter().cloned().zip(answers).collect();
+    Resolved { answers, until }
 }
 
 /// The names of a forwarder that runs.
@@ -38,6 +61,8 @@ pub struct Names {
     /// What is in force, with names as they are written.
     written: Wanted,
     known: Known,
+    /// What resolves them, until the thread has it.
+    host: Option<HostNames>,
     follower: Option<Follower>,
     /// What a file says that was read again, until its new names are resolved.
     pending: Option<Wanted>,
@@ -55,12 +80,14 @@ impl Names {
     /// One cannot be resolved: which, and where it is written.
     pub fn resolve(wanted: &Wanted, file: Option<&Path>) -> Result<Self, Error> {
         let mut known = Known::default();
-        for name in wanted.names() {
-            known.note((name.to_owned(), look_up(name)));
+        let (answers, host) = resolve_first(wanted.names())?;
+        for answer in answers {
+            known.note(answer);
         }
         let names = Self {
             written: wanted.clone(),
             known,
+            host: Some(host),
             follower: None,
             pending: None,
             in_force: Vec::new(),
@@ -84,7 +111,13 @@ impl Names {
     /// There is no thread to be had.
     pub fn follow(&mut self) -> Result<(), Error> {
         if self.follower.is_none() && self.asked().is_of_any() {
-            let follower = Follower::start(self.asked(), look_up);
+            let mut host = self.host.take().map_or_else(of_system, Ok)?;
+            let follower = Follower::start(self.asked(), move |names, again| {
+                if again {
+                    host.forget();
+                }
+                resolve(&mut host, names, |_| ())
+            });
             let follower = follower.map_err(|e| Error::io("cannot follow servers' names", e))?;
             self.follower = Some(follower);
         }
