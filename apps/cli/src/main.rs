@@ -58,7 +58,7 @@ fn run(program: Program) -> Result<ExitCode, Error> {
         Program::Daemon(args) => exos_xokd::run(&args),
         Program::Lab(args) => exos_lab::run(args),
         Program::Doctor(args) => exos_doctor::run(args),
-        Program::Dump(args) => exos_dump::run(&args),
+        Program::Dump(args) => exos_dump::run(args),
         Program::Top(args) => exos_top::run(&args),
         Program::Ss(args) => exos_ss::run(&args),
         Program::Metrics(args) => exos_metrics::run(&args),

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ArgAction;
-use exos_filter::Filter;
+use exos_filter::{Filter, ParseError};
 use exos_host::Error;
+use exos_program::names::look_up;
 
 use crate::limits::SNAPLEN_MAX;
 use crate::stamp::{Form, Stamps};
@@ -17,7 +18,8 @@ use crate::text::{Printer, Rows, Style};
 /// reach it and are not shown.
 #[derive(clap::Args, Debug)]
 pub struct DumpArgs {
-    /// Packets to show, as a tcpdump filter, such as "tcp port 80 and host 192.0.2.7" [default: all]
+    /// Packets to show, as a tcpdump filter, such as "tcp port 80 and host 192.0.2.7"; a host's name stands for its
+    /// addresses when the program starts [default: all]
     #[arg(value_name = "FILTER", trailing_var_arg = true)]
     filter: Vec<String>,
     /// Only packets of programs on this interface
@@ -88,10 +90,20 @@ impl DumpArgs {
         if text.trim().is_empty() {
             return Ok(Filter::everything());
         }
-        Filter::parse(&text).map_err(|e| {
-            Error::new(format!("the filter is not understood: {e}"))
-                .mend("write it as for tcpdump, such as \"tcp port 80 and host 192.0.2.7\"")
-        })
+        Filter::parse(&text).map_err(not_understood)
+    }
+
+    /// Puts addresses in the place of hosts' names, which are looked up over the kernel's sockets: others who are given the filter are
+    /// not to look them up too. A filter without names stays as it is written.
+    pub(crate) fn look_up_names(&mut self) -> Result<(), Error> {
+        let text = self.filter_text();
+        if Filter::parse(&text).is_ok() {
+            return Ok(());
+        }
+        let hosts = |name: &str| look_up("dump", name).map_err(|error| error.to_string());
+        let filter = Filter::parse_with_hosts(&text, &hosts).map_err(not_understood)?;
+        self.filter = vec![filter.to_string()];
+        Ok(())
     }
 
     /// Bytes taken of each packet.
@@ -120,4 +132,9 @@ impl DumpArgs {
     pub(crate) fn stamps(&self) -> Stamps {
         Stamps::new(Form::from_count(self.time))
     }
+}
+
+fn not_understood(error: ParseError) -> Error {
+    Error::new(format!("the filter is not understood: {error}"))
+        .mend("write it as for tcpdump, such as \"tcp port 80 and host 192.0.2.7\"")
 }

@@ -14,7 +14,9 @@ use crate::output::Output;
 ///
 /// # Errors
 /// The filter is not understood, a file cannot be read or written, or there is nobody whose packets are to be seen.
-pub fn run(args: &DumpArgs) -> Result<ExitCode, Error> {
+pub fn run(mut args: DumpArgs) -> Result<ExitCode, Error> {
+    args.look_up_names()?;
+    let args = &args;
     let output = Output::new(args)?;
     match &args.read {
         Some(path) => read_file(path, output),

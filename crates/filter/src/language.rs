@@ -23,7 +23,7 @@
 //!   for ports).
 //! - An IP header with a wrong version or length, or one that the packet does not wholly have, has no protocol.
 //! - `not` of a test of bytes that are not there is true (tcpdump rejects such packets as a whole).
-//! - `host` covers IPv4, IPv6 and ARP, not RARP. Names of hosts are not looked up.
+//! - `host` covers IPv4, IPv6 and ARP, not RARP. Names of hosts are looked up where the program says how.
 //! - `tcp[…]` and the like match IPv6 as well.
 
 mod comparison;
@@ -41,6 +41,7 @@ use exos_wire::Prefix;
 use std::net::IpAddr;
 
 pub use error::ParseError;
+pub use parser::Hosts;
 
 impl Filter {
     /// What `src host` and this address are.
@@ -51,7 +52,13 @@ impl Filter {
 
     /// Read a filter. The error points at the place and says what was expected.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
-        parser::parse(text)
+        parser::parse(text, None)
+    }
+
+    /// Reads a filter in which hosts may be named, as in `host www.example`: such a host is all of its addresses, as `hosts` tells
+    /// them, which the protocol beside it can have.
+    pub fn parse_with_hosts(text: &str, hosts: &Hosts<'_>) -> Result<Self, ParseError> {
+        parser::parse(text, Some(hosts))
     }
 }
 

@@ -44,7 +44,7 @@ mod satisfy;
 pub mod transmit;
 
 pub use filter::{Conjunction, Filter, TooLarge};
-pub use language::ParseError;
+pub use language::{Hosts, ParseError};
 pub use literal::{Base, Literal, Test, Width};
 pub use mirror::NoMirror;
 pub use program::{

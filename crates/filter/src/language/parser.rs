@@ -6,11 +6,12 @@ use super::cursor::{Cursor, Token};
 use super::error::ParseError;
 use super::names;
 use super::primitive::{self, Direction, Kind, Protocol};
-use super::text::address;
+use super::text::{address, is_host_name};
 use crate::filter::{Filter, TooLarge, Work};
 use crate::limits::{NESTING_MAX, OFFSET_MAX, PARSE_PAIRS_MAX, TEXT_MAX};
 use crate::literal::Base;
 use exos_wire::Mac;
+use std::net::IpAddr;
 
 /// What stands before a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,25 +21,38 @@ pub(super) struct Qualifiers {
     pub(super) kind: Option<Kind>,
 }
 
+impl Qualifiers {
+    /// Whether a host's name may stand behind them, where names may be given.
+    pub(super) fn are_of_host(self) -> bool {
+        self.kind == Some(Kind::Host) || (self.kind.is_none() && self.direction.is_some())
+    }
+}
+
 pub(super) struct Parser<'a> {
     pub(super) cursor: Cursor<'a>,
     /// Of the last value: repeated by a value alone.
     last: Option<Qualifiers>,
     depth: usize,
     /// What is left for combining filters.
-    work: Work,
+    pub(super) work: Work,
+    /// Tells the addresses of a host's name, where that may be given.
+    pub(super) hosts: Option<&'a Hosts<'a>>,
 }
+
+/// The addresses of a host's name, or why it has none.
+pub type Hosts<'a> = dyn Fn(&str) -> std::result::Result<Vec<IpAddr>, String> + 'a;
 
 pub(super) type Result<T> = std::result::Result<T, ParseError>;
 
 const PRIMITIVE: &str = "a primitive such as `tcp`, `host 10.0.0.1` or `port 80`";
 
-pub(super) fn parse(text: &str) -> Result<Filter> {
+pub(super) fn parse<'a>(text: &'a str, hosts: Option<&'a Hosts<'a>>) -> Result<Filter> {
     let mut parser = Parser {
         cursor: Cursor::new(text),
         last: None,
         depth: 0,
         work: Work::at_most(PARSE_PAIRS_MAX),
+        hosts,
     };
     if text.len() > TEXT_MAX {
         let end = Token { text: "", at: 0 };
@@ -277,7 +291,10 @@ impl<'a> Parser<'a> {
             .text
             .starts_with(|c: char| c.is_ascii_hexdigit() || c == ':')
             || names::find(names::PORTS, token.text).is_some();
-        if !is_value {
+        let may_be_host = self.hosts.is_some()
+            && is_host_name(token.text)
+            && self.last.is_some_and(Qualifiers::are_of_host);
+        if !is_value && !may_be_host {
             return Err(self.cursor.expected(PRIMITIVE));
         }
         match self.last {

@@ -13,6 +13,14 @@ pub(super) fn integer(text: &str) -> Option<u32> {
     }
 }
 
+/// A word that may be a host's name, and is no part of the language behind qualifiers.
+pub(super) fn is_host_name(text: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(is_inner)
+        && text.contains(|c: char| c.is_ascii_alphabetic())
+}
+
 /// An address, or a prefix with its length.
 pub(super) fn address(text: &str) -> Option<Prefix> {
     let (address, len) = with_length(text)?;

@@ -2,9 +2,9 @@
 
 use super::cursor::Token;
 use super::names;
-use super::parser::{Parser, Qualifiers, Result};
+use super::parser::{Hosts, Parser, Qualifiers, Result};
 use super::primitive::{self, Direction, Kind, Protocol};
-use super::text::{address, integer, partial_network};
+use super::text::{address, integer, is_host_name, partial_network};
 use crate::filter::Filter;
 use crate::literal::Test;
 use exos_wire::{Mac, Prefix};
@@ -46,6 +46,12 @@ impl<'a> Parser<'a> {
             None
         };
         let Some(prefix) = address(token.text).or(partial) else {
+            if let Some(hosts) = self.hosts
+                && is_host_name(token.text)
+                && q.are_of_host()
+            {
+                return self.host(q, hosts);
+            }
             return Err(self.cursor.expected(match kind {
                 Some(Kind::Net) => "a network such as `10.0.0.0/8` or `fd10::/64`",
                 Some(_) => "an address such as `10.0.0.1` or `fd10::1` (names are not looked up)",
@@ -76,6 +82,34 @@ impl<'a> Parser<'a> {
                 "this protocol has no such address: use `ip`, `ip6`, `arp` or none",
             )),
         }
+    }
+
+    /// All addresses of a host that is named.
+    fn host(&mut self, q: Qualifiers, hosts: &Hosts<'_>) -> Result<Filter> {
+        let token = self.cursor.peek();
+        let addresses = hosts(token.text).map_err(|why| self.cursor.error(token, why))?;
+        let direction = q.direction.unwrap_or(Direction::Either);
+        let each = addresses
+            .iter()
+            .filter_map(|ip| primitive::network(q.protocol, direction, Prefix::host(*ip)));
+        let mut either: Option<Filter> = None;
+        for filter in each {
+            let filter = self.sized(token, filter)?;
+            either = Some(match either {
+                Some(others) => {
+                    let both = others.or_within(&filter, &mut self.work);
+                    self.sized(token, both)?
+                }
+                None => filter,
+            });
+        }
+        let none = || {
+            self.cursor
+                .error(token, "the host has no address of this protocol's")
+        };
+        let either = either.ok_or_else(none)?;
+        self.cursor.next();
+        Ok(either)
     }
 
     pub(super) fn port(&mut self, q: Qualifiers) -> Result<Filter> {

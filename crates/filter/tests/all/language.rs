@@ -251,3 +251,37 @@ fn hostile_texts_are_refused() {
     let ports: Vec<String> = (0..80).map(|i| i.to_string()).collect();
     assert!(Filter::parse(&format!("port ({})", ports.join(" or "))).is_ok());
 }
+
+#[test]
+fn hosts_by_their_names() {
+    let hosts = |name: &str| match name {
+        "web.example" => Ok(vec![[10, 0, 0, 1].into(), "fd00::1".parse().unwrap()]),
+        "six" => Ok(vec!["fd00::6".parse().unwrap()]),
+        name => Err(format!("there is no host {name}")),
+    };
+    let parse = |text: &str| Filter::parse_with_hosts(text, &hosts);
+    for (named, meant) in [
+        ("host web.example", "host 10.0.0.1 or host fd00::1"),
+        ("src web.example", "src 10.0.0.1 or src fd00::1"),
+        ("ip host web.example", "ip host 10.0.0.1"),
+        (
+            "tcp port 80 and not dst host (web.example or six)",
+            "tcp port 80 and not (dst host 10.0.0.1 or dst host fd00::1 or dst host fd00::6)",
+        ),
+        ("port 80 and host 10.0.0.2", "port 80 and host 10.0.0.2"),
+    ] {
+        let filter = parse(named).unwrap();
+        assert_eq!(filter, Filter::parse(meant).unwrap(), "{named}");
+        assert_eq!(Filter::parse(&filter.to_string()).unwrap(), filter);
+    }
+    for (text, said) in [
+        ("host none", "there is no host none"),
+        ("arp host six", "no address of this protocol"),
+        ("net web.example", "a network such as"),
+        ("web.example", "a primitive such as"),
+        ("host", "an address such as"),
+    ] {
+        let error = parse(text).unwrap_err().to_string();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+}
