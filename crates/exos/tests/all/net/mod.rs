@@ -8,10 +8,10 @@ use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
-use exos::OwnPair;
 use exos::net::{
     BindOptions, Events, Interest, Net, Poll, TcpListener, TcpStream, Token, Trigger, UdpSocket,
 };
+use exos::{Buffer, OwnPair};
 use exos_host::netns::NetNs;
 
 use crate::common::{PATIENCE, skip_without_root};
@@ -98,8 +98,12 @@ fn a_client_reads_what_the_kernels_server_says() {
     let early = stream.read(&mut [0; 10]).unwrap_err();
     assert_eq!(early.kind(), ErrorKind::WouldBlock, "the timeout");
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(b"good day").unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
+    let segments = || net.with(|exos| exos.stack.counters().tcp_segments_sent);
+    let before = segments();
+    stream
+        .send_and_finish(Buffer::from(&b"good day"[..]).into())
+        .unwrap();
+    assert_eq!(segments(), before + 1, "the end is on what was sent");
     assert_eq!(
         stream.write(b"more").unwrap_err().kind(),
         ErrorKind::BrokenPipe

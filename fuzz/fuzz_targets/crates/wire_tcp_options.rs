@@ -1,7 +1,7 @@
 //! Fuzzes `bodies::tcp_options` of `bodies/wire.rs`, which says what is checked.
 #![no_main]
 
-#[path = "../bodies/wire.rs"]
+#[path = "../../bodies/wire.rs"]
 #[allow(dead_code)] // Each target calls one of the bodies.
 mod bodies;
 

@@ -1,7 +1,7 @@
 //! Fuzzes `bodies::text` of `bodies/dump.rs`, which says what is checked.
 #![no_main]
 
-#[path = "../bodies/dump.rs"]
+#[path = "../../bodies/dump.rs"]
 #[allow(dead_code)] // Each target calls one of the bodies.
 mod bodies;
 

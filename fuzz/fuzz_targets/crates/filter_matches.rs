@@ -1,7 +1,7 @@
 //! Fuzzes `bodies::matches` of `bodies/filter.rs`, which says what is checked.
 #![no_main]
 
-#[path = "../bodies/filter.rs"]
+#[path = "../../bodies/filter.rs"]
 #[allow(dead_code)] // Each target calls one of the bodies.
 mod bodies;
 

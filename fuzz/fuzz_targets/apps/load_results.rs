@@ -1,7 +1,7 @@
 //! Fuzzes `bodies::results` of `bodies/webswamp.rs`, which says what is checked.
 #![no_main]
 
-#[path = "../bodies/webswamp.rs"]
+#[path = "../../bodies/webswamp.rs"]
 #[allow(dead_code)] // Each target calls one of the bodies.
 mod bodies;
 
