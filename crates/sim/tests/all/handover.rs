@@ -161,6 +161,62 @@ fn transfers_go_on_in_another_process() {
     assert!(gaps > 10, "{gaps} moves with data beyond a gap");
 }
 
+/// A thousand connections that carry data over a wire that loses some of it, all of which move to another process at once, and
+/// again; every byte of both directions arrives.
+#[test]
+fn a_thousand_connections_move_together_over_a_bad_wire() {
+    const CONNECTIONS: usize = 1000;
+    const BYTES: usize = 40_000;
+    let conditions = Conditions {
+        loss: 0.02,
+        jitter: ms(3),
+        ..Conditions::PERFECT
+    };
+    let mut sim = Sim::new(Seed(22)).conditions(conditions).latency(ms(10));
+    sim.server.listen(80, Plan::MANUAL);
+    let addr = sim.server.addr();
+    let clients: Vec<Conn> = (0..CONNECTIONS).map(|_| sim.client.connect(addr)).collect();
+    let accepted = |s: &Sim| s.server.endpoints.len() == CONNECTIONS;
+    sim.run_until(accepted, at_most(secs(100)));
+    let servers: Vec<Conn> = (0..CONNECTIONS).map(|n| sim.server.nth(n)).collect();
+    for (client, server) in clients.iter().zip(&servers) {
+        sim.client.send_pattern(*client, BYTES);
+        sim.server.send_pattern(*server, BYTES);
+    }
+    let mut in_flight = 0;
+    for round in 0..5 {
+        sim.run_for(ms(15));
+        let unacknowledged = |c: &&Conn| sim.server.info(**c).is_some_and(|i| i.in_flight > 0);
+        in_flight += servers.iter().filter(unacknowledged).count();
+        let twin = sim.server.twin(3000 + round);
+        let taken = servers.iter().map(|c| sim.server.take_out(*c).encode());
+        let taken: Vec<Vec<u8>> = taken.collect();
+        sim.run_for(ms(2));
+        sim.server.stack = twin;
+        for (conn, bytes) in servers.iter().zip(taken) {
+            let detached = DetachedConnection::decode(&bytes).expect("what was encoded");
+            sim.server.put_in(*conn, detached);
+        }
+    }
+    assert!(in_flight > 2 * CONNECTIONS, "{in_flight} moves in flight");
+    for (client, server) in clients.iter().zip(&servers) {
+        sim.client.finish(*client);
+        sim.server.finish(*server);
+    }
+    let over = |s: &Sim| clients.iter().all(|c| s.client.closed(*c).is_some());
+    sim.run_until(over, at_most(secs(2000)));
+    for (host, conns) in [(&sim.client, &clients), (&sim.server, &servers)] {
+        for conn in conns {
+            let endpoint = host.endpoint(*conn);
+            assert_eq!(endpoint.received.len(), BYTES);
+            assert!(endpoint.received_pattern());
+        }
+    }
+    for client in clients {
+        assert_eq!(sim.client.closed(client), Some(Reason::Done));
+    }
+}
+
 /// A connection in the middle of its work: data in flight, unread bytes, gaps, wishes.
 fn busy(seed: u64) -> (Sim, Conn, Vec<u8>) {
     let mut sim = Sim::new(Seed(seed)).latency(ms(10)).ipv6(seed % 2 == 1);

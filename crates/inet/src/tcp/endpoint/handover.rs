@@ -30,6 +30,12 @@ impl Tcp {
         Some(detached)
     }
 
+    /// Be silent no longer about a connection that was taken out: its packets go to the other stack by now, and what comes
+    /// here is nobody's.
+    pub fn forget_taken_out(&mut self, flow: &Flow) {
+        self.handed_over.remove(flow);
+    }
+
     /// Go on with a connection. On failure it is given back.
     pub(super) fn go_on_with(
         &mut self,

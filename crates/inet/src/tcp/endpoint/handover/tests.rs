@@ -181,6 +181,21 @@ fn a_connection_that_is_over_is_not_taken_out() {
     assert!(bench.moved().is_none());
 }
 
+/// Silent, until it is known that the packets go elsewhere.
+#[test]
+fn what_comes_of_one_that_was_taken_out_is_nobodys_at_last() {
+    let mut bench = Bench::new(Options::default());
+    bench.tcp.take_out(NOW, bench.id).expect("it stands");
+    let silent = |bench: &Bench| bench.counters.drop_tcp_handed_over;
+    bench.come(0, TcpFlags::ACK, TcpOptions::NONE, &[1]);
+    assert_eq!(silent(&bench), 1);
+    assert!(bench.tcp.replies.is_empty());
+    bench.tcp.forget_taken_out(&flow());
+    bench.come(0, TcpFlags::ACK, TcpOptions::NONE, &[1]);
+    assert_eq!(silent(&bench), 1);
+    assert!(!bench.tcp.replies.is_empty(), "a reset");
+}
+
 /// Only six bits of it are sent, whatever the program said.
 #[test]
 fn a_code_point_with_too_many_bits_moves_as_it_is_sent() {
