@@ -49,6 +49,7 @@
 //! |---|---|
 //! | write as for `std::net` | [`net`] |
 //! | look up names | [`net::Names`] over a stack, [`names::HostNames`] over the kernel's sockets |
+//! | give a connection to another process | [`net::TcpStream::hand_over`] |
 //! | say which link and which addresses | [`attach`] |
 //! | run the loop: receive, send, wait | [`Exos`], [`wait`] for when it spins and when it sleeps |
 //! | wait in an event loop of one's own | [`Exos::prepare_sleep`] |

@@ -75,6 +75,18 @@ pub const LINGER: Duration = Duration::from_secs(2);
 /// Ports lent by a daemon for connections to peers, kept for the next to them.
 pub const LENT_PORTS_IDLE: usize = 256;
 
+/// The bytes of a connection that is handed to another process, at most: its queues and a few hundred more. A queue that holds
+/// more refers to a document, which is sent before the connection is handed over.
+pub const HANDED_OVER_BYTES_MAX: usize = 64 << 20;
+
+/// How long a process that takes a connection waits for the other to let go of its packets before its own stack goes on: what it
+/// sent earlier would be dropped by the daemon's gate.
+pub const LET_GO_TIME: Duration = Duration::from_secs(1);
+
+/// How long the stack that has let go of a connection's packets says nothing about those that still come, which were under way.
+/// Later ones say that the process that has the connection is no more.
+pub const GONE_SILENCE: Duration = Duration::from_secs(1);
+
 /// How many ports are tried for a listener that wants any.
 pub const PORT_TRIES: usize = 64;
 

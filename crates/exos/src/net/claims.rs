@@ -1,12 +1,14 @@
-//! Ports of addresses that a daemon lends: for listeners, for sockets of datagrams, and one for each connection that is opened.
+//! Ports of addresses that a daemon lends: for listeners, for sockets of datagrams, one for each connection that is opened, and
+//! what comes with a connection of another process.
 //!
 //! A lent port that a connection was opened from serves the next connection to that peer; those to peers that are not asked any
-//! more are given back.
+//! more are given back. What came with a connection is given back at its end, behind its last segment.
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use exos_inet::tcp::Flow;
 use slab::Slab;
 
 use super::errors;
@@ -14,12 +16,14 @@ use crate::limits::LENT_PORTS_IDLE;
 use crate::node::Exos;
 use crate::via::{GrantId, Lend, Protocol};
 
-/// A port that a connection may be opened from.
+/// What is lent for one connection.
 #[derive(Debug)]
 struct Source {
     to: SocketAddr,
     from: SocketAddr,
     grant: GrantId,
+    /// It came with a connection of another process, or is ready to go to one: no other connection is opened by it.
+    travels: bool,
 }
 
 /// What the daemon lends for connections that are opened.
@@ -28,6 +32,8 @@ pub(super) struct Claims {
     sources: Slab<Source>,
     /// Those that no connection has, the one used longest ago first.
     idle: VecDeque<usize>,
+    /// To be given back once what was sent under them has left.
+    ended: Vec<GrantId>,
 }
 
 impl Claims {
@@ -59,13 +65,56 @@ impl Claims {
         let from = via.claim_ephemeral(to).map_err(errors::of)?;
         let grant = via.grants().last().map(|(grant, _)| *grant);
         let grant = grant.expect("what was claimed last is the last grant");
-        let key = self.sources.insert(Source { to, from, grant });
+        let travels = false;
+        let key = self.sources.insert(Source {
+            to,
+            from,
+            grant,
+            travels,
+        });
         Ok(Some((key, from)))
     }
 
     /// The connection is over, or was not opened.
     pub fn is_free(&mut self, source: usize) {
-        self.idle.push_back(source);
+        match self.sources[source].travels {
+            true => self.ended.push(self.sources.remove(source).grant),
+            false => self.idle.push_back(source),
+        }
+    }
+
+    /// The grant of a connection that has come from another process, or stays although it was offered to one. Gives its
+    /// number here.
+    pub fn keep(&mut self, flow: &Flow, grant: GrantId) -> usize {
+        self.sources.insert(Source {
+            to: flow.remote(),
+            from: flow.local(),
+            grant,
+            travels: true,
+        })
+    }
+
+    /// The connection has gone to another process; `source` is what was lent for it here.
+    pub fn has_gone(&mut self, grant: GrantId, source: Option<usize>) {
+        if let Some(source) = source {
+            self.sources.remove(source);
+        }
+        self.ended.push(grant);
+    }
+
+    /// Gives back what is not needed any more: what was sent has left. A daemon that is away is told when it is back.
+    pub fn give_back_ended(&mut self, exos: &mut Exos) {
+        while let Some(grant) = self.ended.last() {
+            if exos.via().is_some_and(|via| !via.says_release(*grant)) {
+                return;
+            }
+            self.ended.pop();
+        }
+    }
+
+    /// Something is to be given back, of which the packets come here still.
+    pub fn owes(&self) -> bool {
+        !self.ended.is_empty()
     }
 
     /// Gives back what has not been used for longest, where too much is idle.

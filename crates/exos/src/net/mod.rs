@@ -32,6 +32,7 @@
 //! - Names are those of the kernel's resolver where a call takes a `ToSocketAddrs`, and of the stack's own with [`Names`].
 //! - What is sent can be given without a copy ([`TcpStream::send`]), and what came can be read where it lies
 //!   ([`TcpStream::read_with`]).
+//! - A connection goes to another process with [`TcpStream::hand_over`], in place of `SCM_RIGHTS` and of `fork`.
 //!
 //! | file | job |
 //! |---|---|
@@ -42,12 +43,14 @@
 //! | `names`, `connect` | [`Names`]: a resolver on the stack, and connecting by name |
 //! | `poll`, `watches` | [`Poll`]: waiting for many of them, and for descriptors of the kernel's; what is registered |
 //! | `claims` | ports of addresses that a daemon lends |
+//! | `handover` | connections that go to another process |
 //! | `errors` | how the stack's errors are said in `std`'s |
 
 mod claims;
 mod connect;
 mod datagrams;
 mod errors;
+mod handover;
 mod holder;
 mod listener;
 mod names;
@@ -60,6 +63,7 @@ mod watches;
 
 pub use connect::{Connect, Lookup};
 pub use datagrams::{BindOptions, UdpSocket};
+pub use handover::NotHandedOver;
 pub use listener::{Incoming, TcpListener};
 pub use names::Names;
 pub use poll::{Events, Poll};

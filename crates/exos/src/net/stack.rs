@@ -17,6 +17,7 @@ use slab::Slab;
 
 use super::claims::Claims;
 use super::errors;
+use super::handover::Gone;
 use super::holder::Holder;
 use super::table::{Connection, Datagrams, Listener, Made, Place, Readiness, Waiters};
 use super::watches::Watches;
@@ -53,6 +54,7 @@ pub(super) struct Inner {
     pub by_handle: HashMap<UdpHandle, usize>,
     pub watches: Watches,
     pub claims: Claims,
+    pub gone: Gone,
     /// Tasks to be woken when the stack is not borrowed any more.
     pub woken: Vec<Waker>,
     /// The task that runs the stack, where one does and sleeps.
@@ -86,6 +88,7 @@ impl Net {
             by_handle: HashMap::new(),
             watches: Watches::default(),
             claims: Claims::default(),
+            gone: Gone::default(),
             woken: Vec::new(),
             driver: None,
             overflows: 0,
@@ -223,9 +226,11 @@ impl Inner {
     /// Sends, waits if asked to, takes in, and gives each socket its news.
     fn turn(&mut self, wait: Wait<'_>) -> io::Result<()> {
         self.exos.send().map_err(errors::of)?;
+        self.claims.give_back_ended(&mut self.exos);
         if let Wait::Until(until, others) = wait {
             self.exos.wait(until, others).map_err(errors::of)?;
         }
+        self.gone.forget(&mut self.exos, self.claims.owes());
         self.exos.receive();
         while let Some(news) = self.exos.poll_news() {
             if let News::Revoked {
@@ -372,7 +377,7 @@ impl Inner {
         EPHEMERAL_FIRST + (hash % u64::from(u16::MAX - EPHEMERAL_FIRST + 1)) as u16
     }
 
-    fn forget(&mut self, key: usize) {
+    pub fn forget(&mut self, key: usize) {
         let connection = self.connections.remove(key);
         if let Some(source) = connection.source {
             self.claims.is_free(source);

@@ -140,6 +140,11 @@ impl TcpStream {
         self.0.key()
     }
 
+    /// There are no clones.
+    pub(super) fn is_only_handle(&self) -> bool {
+        Rc::strong_count(&self.0) == 1
+    }
+
     /// The stack that it is on.
     pub fn net(&self) -> &Net {
         &self.0.net

@@ -13,6 +13,7 @@ use exos_inet::tcp::{ConnectionId, Flow, ListenerId, Reason, Share, Tcp};
 use exos_inet::udp::{UdpHandle, UdpTable};
 
 use super::errors;
+use super::handover::Settings;
 use crate::limits::{SEND_BUFFER_LEAST, SEND_BUFFER_MOST};
 use crate::via::GrantId;
 
@@ -70,7 +71,7 @@ pub(super) struct Connection {
     pub writes: bool,
     /// The program has the socket, or will accept it.
     pub held: bool,
-    /// Its local port, where a daemon lends it.
+    /// What a daemon lends for it alone.
     pub source: Option<usize>,
     pub waiters: Waiters,
 }
@@ -90,6 +91,26 @@ impl Connection {
             held: true,
             source: None,
             waiters: Waiters::default(),
+        }
+    }
+
+    /// One that was another process's.
+    pub fn resumed(id: ConnectionId, settings: Settings) -> Self {
+        Self {
+            finished: settings.finished,
+            reads: settings.reads,
+            writes: settings.writes,
+            ..Self::new(id, true)
+        }
+    }
+
+    /// What another process is to know of it.
+    pub fn settings(&self, nodelay: bool) -> Settings {
+        Settings {
+            reads: self.reads,
+            writes: self.writes,
+            finished: self.finished,
+            nodelay,
         }
     }
 

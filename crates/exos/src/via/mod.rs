@@ -14,7 +14,8 @@
 //!
 //! [`control`] is the connection, `shared` the tables, `attach` how a program's wishes become claims,
 //! `leave` what it leaves behind, `revoked` how it gives back what it is asked for, `whole` is for addresses with all their
-//! ports, `divided` for ports that several programs share, `ports` for those of sockets.
+//! ports, `divided` for ports that several programs share, `ports` for those of sockets, `passing` for connections that go to
+//! another program.
 
 mod attach;
 mod bypass;
@@ -24,6 +25,7 @@ mod ending;
 mod lease;
 mod leave;
 mod news;
+mod passing;
 mod ports;
 mod revoked;
 mod shared;

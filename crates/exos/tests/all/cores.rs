@@ -6,10 +6,13 @@ use crate::echo;
 use std::collections::HashSet;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use exos::net::{self, Net};
 use exos::{Addresses, ErrorKind, Exos, Interface, OwnPair, Queues};
 use exos_host::netns::NetNs;
 use exos_inet::tcp::{EventSet, ListenOptions, Options};
@@ -177,6 +180,74 @@ fn both_cores_connect_and_never_from_the_same_port() {
     assert_eq!(of("tcp_connected"), [CONNECTIONS as u64; 2]);
     assert_eq!(of("tcp_resets_sent"), [0, 0]);
     assert_eq!(of("cores_frames_lost"), [0, 0]);
+}
+
+/// A core's stack that listens at port 80, and what it waits for.
+fn listening(exos: Exos) -> (Net, net::TcpListener, net::Poll) {
+    let net = Net::new(exos);
+    let listener = net::TcpListener::bind(&net, "[::]:80").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let poll = net::Poll::new(&net).unwrap();
+    let (readable, level) = (net::Interest::READABLE, net::Trigger::Level);
+    poll.register(&listener, net::Token(0), readable, level)
+        .unwrap();
+    (net, listener, poll)
+}
+
+/// Sends back what comes on one connection, and finishes it.
+fn echo_one(mut stream: net::TcpStream) {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    stream.write_all(&bytes).unwrap();
+}
+
+/// Without a daemon: what comes to the core that accepted is handed on to the one that has the connection.
+#[test]
+fn both_cores_accept_and_one_serves() {
+    let Some(mut first) = two_cores("both_cores_accept_and_one_serves") else {
+        return;
+    };
+    let addresses = first.pair().unwrap().addresses;
+    let addresses = addresses.map(|ours| SocketAddr::new(ours.ip, 80));
+    let second = first.take_cores().pop().unwrap();
+    let (to, from) = UnixStream::pair().unwrap();
+    let (_net, listener, poll) = listening(first);
+    let mut events = net::Events::default();
+    thread::scope(|scope| {
+        let serving = scope.spawn(move || {
+            let (net, listener, poll) = listening(second.start().unwrap());
+            let (readable, level) = (net::Interest::READABLE, net::Trigger::Level);
+            poll.register_fd(from.as_fd(), net::Token(1), readable, level)
+                .unwrap();
+            let mut events = net::Events::default();
+            loop {
+                poll.wait(&mut events, None).unwrap();
+                while let Ok((stream, _)) = listener.accept() {
+                    echo_one(stream);
+                }
+                if events.iter().any(|event| event.token == net::Token(1)) {
+                    match net::TcpStream::take_over(&net, &from) {
+                        Ok(stream) => echo_one(stream),
+                        Err(_) => return,
+                    }
+                }
+            }
+        });
+        let visitor = scope.spawn(|| visit(addresses));
+        let mut handed_over = 0;
+        while !visitor.is_finished() {
+            let soon = Some(Duration::from_millis(20));
+            poll.wait(&mut events, soon).unwrap();
+            while let Ok((stream, _)) = listener.accept() {
+                stream.hand_over(&to).unwrap();
+                handed_over += 1;
+            }
+        }
+        visitor.join().unwrap();
+        drop(to);
+        serving.join().unwrap();
+        assert!(handed_over > 10, "{handed_over} of {CONNECTIONS}");
+    });
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod posix;
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
@@ -121,6 +122,32 @@ fn a_client_reads_what_the_kernels_server_says() {
         ErrorKind::ConnectionRefused,
         "the listener is gone"
     );
+}
+
+/// Its packets stay within the stack; and of one that is over nothing is left to give.
+#[test]
+fn a_connection_to_ourselves_and_one_that_is_over_are_not_handed_over() {
+    let test = "a_connection_to_ourselves_and_one_that_is_over_are_not_handed_over";
+    let Some((net, _)) = attach(test) else {
+        return;
+    };
+    let (to, _from) = UnixStream::pair().unwrap();
+    let listener = TcpListener::bind(&net, "0.0.0.0:7").unwrap();
+    let near = TcpStream::connect(&net, (ours(&net), 7)).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    let not = near.hand_over(&to).unwrap_err();
+    assert_eq!(not.error.kind(), ErrorKind::Unsupported);
+    let mut near = not.stream;
+    near.write_all(b"still here").unwrap();
+    let mut heard = [0; 10];
+    far.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"still here");
+    far.set_linger(Some(Duration::ZERO)).unwrap();
+    drop(far);
+    let end = near.read(&mut heard).unwrap_err();
+    assert_eq!(end.kind(), ErrorKind::ConnectionReset);
+    let not = near.hand_over(&to).unwrap_err();
+    assert_eq!(not.error.kind(), ErrorKind::NotConnected);
 }
 
 #[test]
