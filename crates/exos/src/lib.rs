@@ -38,7 +38,7 @@
 //! `finish` and `abort` go on with them, each by the [`ConnectionId`] that events carry. Datagrams are those of `stack.udp`.
 //!
 //! More whole programs are in `examples/`, each a page that says how to run it: `echo_server`, `client`, `udp_echo`,
-//! `several_cores`. The stack without this crate is `examples/own_loop.rs` of `exos-inet`.
+//! `several_cores`, `prefork`. The stack without this crate is `examples/own_loop.rs` of `exos-inet`.
 //!
 //! What goes wrong is one [`Error`], a sentence with what mends it; [`ErrorKind`] is there to match on. A `main` may return it.
 //!

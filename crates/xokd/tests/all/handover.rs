@@ -1,0 +1,320 @@
+//! Connections that go from one program of the daemon to another, with the kernel's TCP at the other end. As root; skipped, and
+//! said so, otherwise.
+
+use crate::lab;
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use exos::net::{self, Net, NotHandedOver};
+use exos::{Daemon, Role};
+use lab::*;
+use rustix::process::{Pid, Signal, kill_process};
+
+#[path = "../../../exos/examples/prefork.rs"]
+#[allow(dead_code)] // Its `main`.
+mod prefork;
+
+/// The user that the programs run as, and what it may have.
+const NOBODY: u32 = 65_534;
+const POLICY: &str =
+    "[[allow]]\nuser = \"65534\"\nports = [\"7\"]\n[[allow]]\nuser = \"0\"\nports = [\"7\"]\n";
+
+/// What takes longer has failed.
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(120));
+
+/// The program that the tests start as another user: the example, and its workers.
+#[test]
+#[ignore = "it runs for as long as a test that starts it"]
+fn the_example() {
+    prefork::run().unwrap();
+}
+
+/// The example's processes; its standard output stays open for as long as any of them is there.
+struct Prefork {
+    acceptor: Child,
+    said: BufReader<std::process::ChildStdout>,
+}
+
+impl Prefork {
+    fn start(lab: &Lab) -> Self {
+        let mut acceptor = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "handover::the_example",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(exos::via::SOCKET_VARIABLE, lab.socket())
+            .stdout(Stdio::piped())
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(acceptor.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("port 7") {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "it has ended");
+        }
+        Self { acceptor, said }
+    }
+
+    fn end_acceptor(&mut self) {
+        kill_process(Pid::from_child(&self.acceptor), Signal::TERM).unwrap();
+        assert!(self.acceptor.wait().unwrap().success());
+    }
+
+    /// Waits until the workers have ended, too.
+    fn all_end(mut self) {
+        self.said.read_to_end(&mut Vec::new()).unwrap();
+    }
+}
+
+/// A client of the kernel's, and the worker that it has.
+struct Client {
+    socket: BufReader<TcpStream>,
+    worker: i32,
+}
+
+/// Bytes of a client, by its number and the number of the message.
+fn message(client: usize, number: usize) -> Vec<u8> {
+    (0..20_000)
+        .map(|at| (at * 7 + client * 31 + number * 101) as u8)
+        .collect()
+}
+
+/// Says its name and goes on sending, while the connection is handed over.
+fn open(lab: &Lab, number: usize) -> TcpStream {
+    let mut socket = lab.dial(7).unwrap();
+    socket.set_read_timeout(PATIENCE).unwrap();
+    let name = format!("client {}\n", number % 10);
+    socket.write_all(name.as_bytes()).unwrap();
+    socket.write_all(&message(number, 0)).unwrap();
+    socket
+}
+
+impl Client {
+    /// Reads who serves it, and then all that it has said so far.
+    fn greeted(socket: TcpStream, number: usize) -> Self {
+        let mut socket = BufReader::new(socket);
+        let (mut greeting, mut name) = (String::new(), String::new());
+        socket.read_line(&mut greeting).unwrap();
+        socket.read_line(&mut name).unwrap();
+        assert_eq!(name, format!("client {}\n", number % 10));
+        let worker = greeting.trim().strip_prefix("worker ").unwrap();
+        let worker = worker.parse().unwrap();
+        let mut client = Self { socket, worker };
+        client.hears(&message(number, 0));
+        client
+    }
+
+    fn hears(&mut self, expected: &[u8]) {
+        let mut back = vec![0; expected.len()];
+        self.socket.read_exact(&mut back).unwrap();
+        assert!(back == expected, "other bytes came back");
+    }
+
+    fn says(&mut self, bytes: &[u8]) {
+        self.socket.get_mut().write_all(bytes).unwrap();
+    }
+}
+
+/// A thousand connections are handed over while they carry data, and outlive the process that accepted them. Each name has one
+/// worker.
+#[test]
+fn a_thousand_connections_move_and_outlive_their_acceptor() {
+    const CLIENTS: usize = 1000;
+    let Some(mut lab) = Lab::new("handover") else {
+        return;
+    };
+    lab.start_by(POLICY);
+    let mut prefork = Prefork::start(&lab);
+    let sockets: Vec<_> = (0..CLIENTS).map(|n| open(&lab, n)).collect();
+    let clients = sockets.into_iter().zip(0..);
+    let mut clients: Vec<_> = clients
+        .map(|(socket, n)| Client::greeted(socket, n))
+        .collect();
+    let mut workers = HashMap::new();
+    for (n, client) in clients.iter().enumerate() {
+        let worker = *workers.entry(n % 10).or_insert(client.worker);
+        assert_eq!(worker, client.worker, "a name has two workers");
+    }
+    let different: std::collections::HashSet<_> = workers.values().collect();
+    assert!(different.len() > 1, "one worker has all names");
+    prefork.end_acceptor();
+    for number in 1..3 {
+        for (n, client) in clients.iter_mut().enumerate() {
+            client.says(&message(n, number));
+        }
+        for (n, client) in clients.iter_mut().enumerate() {
+            client.hears(&message(n, number));
+        }
+    }
+    for mut client in clients {
+        client.socket.get_mut().shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.socket.read_to_end(&mut Vec::new()).unwrap(), 0);
+    }
+    prefork.all_end();
+}
+
+/// A worker is killed: its clients are told as soon as they say something, and others get its names.
+#[test]
+fn the_clients_of_a_process_that_dies_get_resets() {
+    let Some(mut lab) = Lab::new("heirs") else {
+        return;
+    };
+    lab.start_by(POLICY);
+    let mut prefork = Prefork::start(&lab);
+    let mut client = Client::greeted(open(&lab, 0), 0);
+    kill_process(Pid::from_raw(client.worker).unwrap(), Signal::KILL).unwrap();
+    client.says(b"are you there?");
+    let end = client.socket.read(&mut [0; 100]).unwrap_err();
+    assert_eq!(end.kind(), ErrorKind::ConnectionReset);
+    let again = Client::greeted(open(&lab, 0), 0);
+    assert_ne!(again.worker, client.worker);
+    drop(again);
+    prefork.end_acceptor();
+    prefork.all_end();
+}
+
+/// A stack of the daemon's in this thread.
+fn attach(lab: &Lab) -> Net {
+    let daemon = Daemon {
+        socket: lab.socket(),
+        ..Daemon::new(Role::Connect(Vec::new()))
+    };
+    Net::attach(daemon).unwrap()
+}
+
+/// Says something on a connection and hears it at the other end, both ways.
+fn talk(ours: &mut net::TcpStream, theirs: &mut TcpStream) {
+    let mut heard = [0; 4];
+    theirs.write_all(b"ping").unwrap();
+    ours.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"ping");
+    ours.write_all(b"pong").unwrap();
+    theirs.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"pong");
+}
+
+/// All that a giver says before it is answered.
+fn overhear(socket: &mut UnixStream) -> Vec<u8> {
+    let mut said = vec![0; 25];
+    socket.read_exact(&mut said).unwrap();
+    let length = u32::from_le_bytes(said[21..].try_into().unwrap());
+    said.resize(25 + length as usize, 0);
+    socket.read_exact(&mut said[25..]).unwrap();
+    said
+}
+
+/// Has the taker hear this, and gives what comes of it.
+fn takes(net: &Net, said: &[u8]) -> Result<(), ErrorKind> {
+    let (mut giver, taker) = UnixStream::pair().unwrap();
+    giver.write_all(said).unwrap();
+    giver.shutdown(Shutdown::Write).unwrap();
+    let taken = net::TcpStream::take_over(net, &taker);
+    taken.map(drop).map_err(|error| error.kind())
+}
+
+/// Whatever the other process does, the connection is with one of the two; and nobody takes what was not given to it.
+#[test]
+fn what_is_not_taken_stays_and_what_was_not_given_is_refused() {
+    let Some(mut lab) = Lab::new("giving") else {
+        return;
+    };
+    lab.start_by(POLICY);
+    let (giver, taker) = (attach(&lab), attach(&lab));
+    let listener = net::TcpListener::bind(&giver, "0.0.0.0:7").unwrap();
+    let (mut theirs, mut ours) = thread::scope(|scope| {
+        let dialled = scope.spawn(|| lab.dial(7).unwrap());
+        let (ours, _) = listener.accept().unwrap();
+        (dialled.join().unwrap(), ours)
+    });
+    theirs.set_read_timeout(PATIENCE).unwrap();
+    talk(&mut ours, &mut theirs);
+    // Not while a clone could go on with it.
+    let (near, _far) = UnixStream::pair().unwrap();
+    let clone = ours.try_clone().unwrap();
+    let not = ours.hand_over(&near).unwrap_err();
+    assert_eq!(not.error.kind(), ErrorKind::InvalidInput);
+    ours = not.stream;
+    drop(clone);
+    // The other process answers no, ends without an answer, says what is no answer, is silent.
+    let mut overheard = Vec::new();
+    for (answer, kind) in [
+        (&b"R\x03why"[..], ErrorKind::ConnectionRefused),
+        (b"", ErrorKind::UnexpectedEof),
+        (b"?", ErrorKind::InvalidData),
+    ] {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let other = thread::spawn(move || {
+            let said = overhear(&mut far);
+            far.write_all(answer).unwrap();
+            said
+        });
+        // What is unread moves, and comes back.
+        theirs.write_all(b"before").unwrap();
+        while !matches!(ours.peek(&mut [0; 10]), Ok(6)) {}
+        let NotHandedOver { stream, error } = ours.hand_over(&near).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        ours = stream;
+        overheard.push(other.join().unwrap());
+        let mut before = [0; 6];
+        ours.read_exact(&mut before).unwrap();
+        assert_eq!(&before, b"before");
+        talk(&mut ours, &mut theirs);
+    }
+    let (near, far) = UnixStream::pair().unwrap();
+    near.set_read_timeout(Some(Duration::from_millis(50)))
+        .unwrap();
+    let NotHandedOver { stream, error } = ours.hand_over(&near).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    ours = stream;
+    // Too late: the taker cannot say that it has it, and so it has not.
+    let late = net::TcpStream::take_over(&taker, &far).unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::BrokenPipe);
+    talk(&mut ours, &mut theirs);
+    // A ticket that nobody wrote, no ticket, bytes of another connection, damaged ones.
+    let said = overheard.pop().unwrap();
+    let changed = |at: usize, bit: u8| {
+        let mut changed = said.clone();
+        changed[at] ^= bit;
+        changed
+    };
+    assert_eq!(
+        takes(&taker, &changed(9, 1)),
+        Err(ErrorKind::PermissionDenied)
+    );
+    let mut without = changed(4, 1);
+    without[5..21].fill(0);
+    assert_eq!(takes(&taker, &without), Err(ErrorKind::Unsupported));
+    assert_eq!(takes(&taker, &changed(0, 1)), Err(ErrorKind::InvalidData));
+    assert_eq!(takes(&taker, &changed(25, 1)), Err(ErrorKind::InvalidData));
+    let other_port = changed(25 + 10 + 34, 1);
+    assert_eq!(takes(&taker, &other_port), Err(ErrorKind::InvalidInput));
+    talk(&mut ours, &mut theirs);
+    // It is given at last; and what was overheard is of no use to another.
+    let (near, far) = UnixStream::pair().unwrap();
+    let taking = thread::scope(|scope| {
+        let lab = &lab;
+        let theirs = &mut theirs;
+        let taking = scope.spawn(move || {
+            let net = attach(lab);
+            let mut stream = net::TcpStream::take_over(&net, &far).unwrap();
+            talk(&mut stream, theirs);
+            stream.shutdown(Shutdown::Write).unwrap();
+        });
+        ours.hand_over(&near).unwrap();
+        taking.join()
+    });
+    taking.unwrap();
+    assert_eq!(theirs.read(&mut [0; 10]).unwrap(), 0, "its end");
+    assert_eq!(takes(&taker, &said), Err(ErrorKind::PermissionDenied));
+}
