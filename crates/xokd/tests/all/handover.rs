@@ -8,14 +8,17 @@ use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use exos::net::{self, Net, NotHandedOver};
 use exos::{Daemon, Role};
 use lab::*;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, Uid, kill_process};
+use rustix::thread::set_thread_res_uid;
 
 #[path = "../../../exos/examples/prefork.rs"]
 #[allow(dead_code)] // Its `main`.
@@ -186,11 +189,26 @@ fn the_clients_of_a_process_that_dies_get_resets() {
 
 /// A stack of the daemon's in this thread.
 fn attach(lab: &Lab) -> Net {
+    attach_at(lab.socket())
+}
+
+fn attach_at(socket: PathBuf) -> Net {
     let daemon = Daemon {
-        socket: lab.socket(),
+        socket,
         ..Daemon::new(Role::Connect(Vec::new()))
     };
     Net::attach(daemon).unwrap()
+}
+
+/// A connection, by its two ends.
+fn accept(lab: &Lab, listener: &net::TcpListener) -> (net::TcpStream, TcpStream) {
+    let ends = thread::scope(|scope| {
+        let dialled = scope.spawn(|| lab.dial(7).unwrap());
+        let (ours, _) = listener.accept().unwrap();
+        (ours, dialled.join().unwrap())
+    });
+    ends.1.set_read_timeout(PATIENCE).unwrap();
+    ends
 }
 
 /// Says something on a connection and hears it at the other end, both ways.
@@ -232,12 +250,7 @@ fn what_is_not_taken_stays_and_what_was_not_given_is_refused() {
     lab.start_by(POLICY);
     let (giver, taker) = (attach(&lab), attach(&lab));
     let listener = net::TcpListener::bind(&giver, "0.0.0.0:7").unwrap();
-    let (mut theirs, mut ours) = thread::scope(|scope| {
-        let dialled = scope.spawn(|| lab.dial(7).unwrap());
-        let (ours, _) = listener.accept().unwrap();
-        (dialled.join().unwrap(), ours)
-    });
-    theirs.set_read_timeout(PATIENCE).unwrap();
+    let (mut ours, mut theirs) = accept(&lab, &listener);
     talk(&mut ours, &mut theirs);
     // Not while a clone could go on with it.
     let (near, _far) = UnixStream::pair().unwrap();
@@ -317,4 +330,58 @@ fn what_is_not_taken_stays_and_what_was_not_given_is_refused() {
     taking.unwrap();
     assert_eq!(theirs.read(&mut [0; 10]).unwrap(), 0, "its end");
     assert_eq!(takes(&taker, &said), Err(ErrorKind::PermissionDenied));
+}
+
+/// Another user's program, which may have no such port, takes connections by their tickets. Those go on while the daemon is away;
+/// none can be given then, and it stays.
+#[test]
+fn another_user_takes_it_and_the_daemon_may_go_and_come() {
+    const OTHER: u32 = 65_533;
+    let policy = format!("{POLICY}[[allow]]\nuser = \"{OTHER}\"\nports = [\"9\"]\n");
+    let Some(mut lab) = Lab::new("absent") else {
+        return;
+    };
+    lab.start_by(&policy);
+    let net = attach(&lab);
+    let listener = net::TcpListener::bind(&net, "0.0.0.0:7").unwrap();
+    let (ours, mut theirs) = accept(&lab, &listener);
+    let (mut second, mut its_peer) = accept(&lab, &listener);
+    let (near, far) = UnixStream::pair().unwrap();
+    let (say, hear) = mpsc::channel();
+    let (socket, mut seconds_peer) = (lab.socket(), its_peer.try_clone().unwrap());
+    let other = thread::spawn(move || {
+        let user = Uid::from_raw(OTHER);
+        set_thread_res_uid(user, user, user).unwrap();
+        let net = attach_at(socket);
+        let mut first = net::TcpStream::take_over(&net, &far).unwrap();
+        talk(&mut first, &mut theirs);
+        say.send("has the first").unwrap();
+        let mut second = loop {
+            match net::TcpStream::take_over(&net, &far) {
+                Ok(stream) => break stream,
+                // The giver has found the daemon again before us.
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Other, "{error}"),
+            }
+        };
+        talk(&mut second, &mut seconds_peer);
+        talk(&mut first, &mut theirs);
+    });
+    ours.hand_over(&near).unwrap();
+    assert_eq!(hear.recv(), Ok("has the first"));
+    lab.kill();
+    let not = second.hand_over(&near).unwrap_err();
+    assert_eq!(not.error.kind(), ErrorKind::Other, "{}", not.error);
+    second = not.stream;
+    talk(&mut second, &mut its_peer);
+    lab.start_by(&policy);
+    let mut again = Some(second);
+    let given = within(PATIENCE.unwrap(), || {
+        let mut stream = again.take().unwrap();
+        // The stack runs, and finds the daemon.
+        talk(&mut stream, &mut its_peer);
+        again = stream.hand_over(&near).err().map(|not| not.stream);
+        again.is_none()
+    });
+    assert!(given, "the daemon is not found again");
+    other.join().unwrap();
 }
