@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::set_current_timer_slack;
 
 use crate::answer::Answer;
-use crate::calls::{BECOMING, REFUSED, Sockets, TOLD};
+use crate::calls::{BECOMING, Sockets, TOLD};
 use crate::check::{check, look_at};
 use crate::context::Context;
 use crate::counters::{CallCounters, report};
@@ -62,7 +62,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         None => TOLD.to_vec(),
         Some(_) => [&TOLD[..], &BECOMING].concat(),
     };
-    let (child, calls) = intercept::spawn(&mut command, &told, &REFUSED)?;
+    let (child, calls) = intercept::spawn(&mut command, &told)?;
     // Each of its sockets is a descriptor of ours.
     raise_descriptors()?;
     // A pause is to be as long as it is meant to be; the kernel adds 50 µs otherwise.
