@@ -214,6 +214,16 @@ def datagrams(host, ours):
         s.sendto(data, to)
         assert s.recvfrom(70000) == (data, to), size
     assert "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+    # Several by one call, whole (UDP_SEGMENT): for one call, and for all that follow.
+    data = os.urandom(1000)
+    s.sendmsg([data[:450], data[450:]], [(socket.IPPROTO_UDP, 103, struct.pack("=H", 300))], 0, to)
+    assert [s.recv(70000) for _ in range(4)] == [data[at:at + 300] for at in range(0, 1000, 300)]
+    s.setsockopt(socket.IPPROTO_UDP, 103, 1400)
+    for size in (1400, 40000, 1):
+        data = os.urandom(size)
+        assert s.sendto(data, to) == size
+        assert b"".join(s.recv(70000) for _ in range(0, size, 1400)) == data
+    s.setsockopt(socket.IPPROTO_UDP, 103, 0)
     # A port that nobody is at is told to one that is connected, and the next that comes is told, too.
     s.connect((host, 7999))
     s.send(b"x")
@@ -236,6 +246,8 @@ def datagrams(host, ours):
     for peer in ("::ffff:" + host, "fd10::2"):
         s.sendto(b"x", (peer, 9200))
         assert s.recvfrom(10)[1][:2] == (peer, 9200)
+    info = struct.pack("=16sI", socket.inet_pton(socket.AF_INET6, "2001:db8::77"), 0)
+    assert refusal(s.sendmsg, [b"x"], [(socket.IPPROTO_IPV6, socket.IPV6_PKTINFO, info)], 0, ("fd10::2", 9200)) == errno.EINVAL
     # What goes to this host is the kernel's.
     s = fresh("127.0.0.1", 0)
     s.sendto(b"x", s.getsockname())

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use exos::net::{Events, Interest, Net, Token, Trigger};
-use exos::{Error, Role};
+use exos::{Error, Exos, Role};
 use exos_host::children::end_with_us;
 use exos_host::intercept::{self, Call};
 use exos_host::limits::raise_descriptors;
@@ -106,7 +106,9 @@ impl Supervisor {
         let poll = &cx.poll;
         if let Some(sharing) = &sharing {
             sharing.hear(poll)?;
-            sharing.name_interface(&cx.net.with(|exos| exos.link().name().to_owned()))?;
+            let link = |exos: &mut Exos| (exos.link().name().to_owned(), exos.stack.config().mtu);
+            let (name, mtu) = cx.net.with(link);
+            sharing.name_interface(&name, mtu)?;
         }
         let child_fd = poll.register_child(&child, CHILD)?;
         for (fd, token) in [
