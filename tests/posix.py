@@ -374,11 +374,35 @@ def send_many(case):
 
 
 def send_message_from(case):
-    """From an address of ours (IP_PKTINFO)."""
-    many = Many(1, 4, 32)
-    many.names[0].raw = address(PEER, PORT)
-    many.control[0].raw = struct.pack("=Qiii4s4s4x", 28, socket.IPPROTO_IP, 8, 0, socket.inet_aton(case.table.ours), bytes(4))
-    return errors(libc.sendmsg(case.fd, many.whole, 0))
+    """From an address of ours (IP_PKTINFO), from one that is another's, and from one that no host has."""
+    said = []
+    for source in (case.table.ours, "192.0.2.77", "224.0.0.1"):
+        many = Many(1, 4, 32)
+        many.names[0].raw = address(PEER, PORT)
+        many.control[0].raw = struct.pack("=Qiii4s4s4x", 28, socket.IPPROTO_IP, 8, 0, socket.inet_aton(source), bytes(4))
+        said.append(errors(libc.sendmsg(case.fd, many.whole, 0)))
+    return " ".join(said)
+
+
+SEGMENT, GRO = 103, 104
+
+
+def send_segments(case):
+    """One call, several datagrams (UDP_SEGMENT): too many, too long, none, and of a size of another type."""
+    said = []
+    for size, segment, kind in ((1000, b"\x2c\1", "=QiiH"), (129, b"\1\0", "=QiiH"), (128, b"\1\0", "=QiiH"), (3000, b"\xd0\7", "=QiiH"),
+                                (2000, b"\0\0", "=QiiH"), (0, b"\1\0", "=QiiH"), (9, b"\1\0", "=QiiI")):
+        many = Many(1, size, 24)
+        many.names[0].raw = address(PEER, PORT)
+        many.control[0].raw = struct.pack(kind, struct.calcsize(kind), 17, SEGMENT, int.from_bytes(segment, "little"))
+        said.append(errors(libc.sendmsg(case.fd, many.whole, 0)))
+    return " ".join(said)
+
+
+def set_segments(case):
+    """Sizes of datagrams for all that follows, and that several may be read as one."""
+    said = [setting(17, SEGMENT, size)(case) for size in (-1, 65536, 65535, 3)] + [setting(17, GRO, value)(case) for value in (0, 2)]
+    return " ".join(said + [option(17, name)(case) for name in (SEGMENT, GRO)])
 
 
 def disconnect(case):
@@ -424,7 +448,7 @@ DATAGRAM_CALLS = {name: CALLS[name] for name in (
     "sendto-empty": sending_to(PEER, PORT, 0), "recvfrom": receive_from, "trunc": reading("recv", 4, TRUNC), "peek-trunc": reading("recv", 4, PEEK | TRUNC),
     "message": receive_message(6, 64), "message-cut": receive_message(20, 20), "message-alone": receive_message(20, 0),
     "nameless": receive_without_name, "recvmmsg": receive_many(0), "recvmmsg-one": receive_many(0x10000), "sendmmsg": send_many,
-    "sendmsg-from": send_message_from, "disconnect": disconnect, "pktinfo": setting(socket.IPPROTO_IP, 8, 1),
+    "sendmsg-from": send_message_from, "segments": send_segments, "segments-set": set_segments, "disconnect": disconnect, "pktinfo": setting(socket.IPPROTO_IP, 8, 1),
     "rcvbuf": setting(SOL, socket.SO_RCVBUF, 5000), "sndbuf": setting(SOL, socket.SO_SNDBUF, 100), "v6only": setting(socket.IPPROTO_IPV6, 26, 1),
     "cork": setting(17, 1, 0), "nodelay": setting(TCP, socket.TCP_NODELAY, 1), "dgram-options": datagram_options,
     "dgram-setopts": set_many, "sendmsg-kinds": send_kinds, "place": at_place, "elsewhere": elsewhere,

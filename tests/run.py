@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tests/run.sh has a program of its own for: sockets beside threads, forks, poll and epoll; a server that forks."""
+"""What tests/run.sh and tests/run-services.sh have programs of their own for: sockets beside threads, forks, poll and epoll; small servers and clients."""
 import asyncio
 import ctypes
 import errno
@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 
+IPPROTO_MPTCP = 262
 REQUEST = b"GET /small HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
@@ -40,6 +41,18 @@ def client(host, port):
         t.start()
     for t in threads:
         t.join()
+
+    # What asks for multipath TCP, as Go's servers do, has TCP.
+    try:
+        s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    except OSError as error:
+        assert error.errno in (errno.EPROTONOSUPPORT, errno.ENOPROTOOPT)
+    else:
+        with s, socket.create_connection(to) as plain:
+            s.connect(to)
+            assert s.getsockname()[0] == plain.getsockname()[0]
+            s.sendall(REQUEST)
+            fetched(read_all(s))
 
     # A connection that a child goes on with, and one that it has by another number.
     s = socket.create_connection(to)
@@ -201,6 +214,16 @@ def datagrams(host, ours):
         s.sendto(data, to)
         assert s.recvfrom(70000) == (data, to), size
     assert "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+    # Several by one call, whole (UDP_SEGMENT): for one call, and for all that follow.
+    data = os.urandom(1000)
+    s.sendmsg([data[:450], data[450:]], [(socket.IPPROTO_UDP, 103, struct.pack("=H", 300))], 0, to)
+    assert [s.recv(70000) for _ in range(4)] == [data[at:at + 300] for at in range(0, 1000, 300)]
+    s.setsockopt(socket.IPPROTO_UDP, 103, 1400)
+    for size in (1400, 40000, 1):
+        data = os.urandom(size)
+        assert s.sendto(data, to) == size
+        assert b"".join(s.recv(70000) for _ in range(0, size, 1400)) == data
+    s.setsockopt(socket.IPPROTO_UDP, 103, 0)
     # A port that nobody is at is told to one that is connected, and the next that comes is told, too.
     s.connect((host, 7999))
     s.send(b"x")
@@ -223,6 +246,8 @@ def datagrams(host, ours):
     for peer in ("::ffff:" + host, "fd10::2"):
         s.sendto(b"x", (peer, 9200))
         assert s.recvfrom(10)[1][:2] == (peer, 9200)
+    info = struct.pack("=16sI", socket.inet_pton(socket.AF_INET6, "2001:db8::77"), 0)
+    assert refusal(s.sendmsg, [b"x"], [(socket.IPPROTO_IPV6, socket.IPV6_PKTINFO, info)], 0, ("fd10::2", 9200)) == errno.EINVAL
     # What goes to this host is the kernel's.
     s = fresh("127.0.0.1", 0)
     s.sendto(b"x", s.getsockname())
@@ -633,6 +658,127 @@ def upload(host):
     """Writes, and ends at once."""
     socket.create_connection((host, 9100)).sendall(bytes(3000000))
     os._exit(0)
+
+
+# Echoes, as a program of coroutines.
+ECHOING = """
+import asyncio
+
+async def echo(reader, writer):
+    while piece := await reader.read(4096):
+        writer.write(piece)
+        await writer.drain()
+    writer.close()
+
+async def serve():
+    server = await asyncio.start_server(echo, "0.0.0.0", 9000, backlog=200)
+    print("listening", flush=True)
+    await server.serve_forever()
+
+asyncio.run(serve())
+"""
+
+
+def asynchronous_server(exos, lab, ip, *way):
+    serving(exos, lab, ip, ECHOING, 100, way)
+
+
+def asynchronous_client(host, port, path):
+    """Ten connections at once, each of which gets a whole file."""
+
+    async def fetch():
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /noise HTTP/1.0\r\n\r\n")
+        said = await reader.read(-1)
+        writer.close()
+        return said.partition(b"\r\n\r\n")[2]
+
+    async def all_of_them():
+        return await asyncio.gather(*[fetch() for _ in range(10)])
+
+    wanted = contents(path)
+    assert all(said == wanted for said in asyncio.run(all_of_them()))
+
+
+def contents(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def requests(url, path):
+    """By `requests`: what there is, on one connection after the other, and what there is not."""
+    import requests
+
+    with requests.Session() as session:
+        for _ in range(5):
+            assert session.get(url, timeout=20).content == contents(path)
+        assert session.get(url + ".not", timeout=20).status_code == 404
+        assert session.post(url, data=bytes(100000), timeout=20).status_code == 501
+
+
+def git_over_http(root):
+    """git's own back end for HTTP, as a CGI program behind a web server (git-http-backend(1))."""
+    import http.server
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def answer(self):
+            path, _, query = self.path.partition("?")
+            size = int(self.headers.get("Content-Length", 0))
+            environment = os.environ | {
+                "GIT_PROJECT_ROOT": root, "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command,
+                "CONTENT_TYPE": self.headers.get("Content-Type", ""), "CONTENT_LENGTH": str(size), "REMOTE_ADDR": self.client_address[0],
+                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""), "GIT_PROTOCOL": self.headers.get("Git-Protocol", "")}
+            said = subprocess.run(["git", "http-backend"], env=environment, input=self.rfile.read(size), stdout=subprocess.PIPE, check=True).stdout
+            head, _, body = said.partition(b"\r\n\r\n")
+            fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
+            self.send_response(int(fields.pop("Status", "200").split()[0]))
+            for field in fields.items():
+                self.send_header(*field)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = answer
+
+    http.server.ThreadingHTTPServer(("", 8080), Handler).serve_forever()
+
+
+def takes_one():
+    """A service of inetd's that waits: the listener is its standard input; it takes one connection."""
+    with socket.socket(fileno=0).accept()[0] as s:
+        s.sendall(s.recv(100))
+
+
+def said(host, port, word):
+    with socket.create_connection((host, int(port)), 20) as s:
+        s.sendall(word.encode())
+        print(read_all(s).decode())
+
+
+def activated():
+    """A service that is started when somebody connects (sd_listen_fds(3)): the listener is descriptor 3."""
+    assert os.environ["LISTEN_FDS"] == "1" and os.environ["LISTEN_PID"] == str(os.getpid())
+    listener = socket.socket(fileno=3)
+    while True:
+        with listener.accept()[0] as s:
+            while piece := s.recv(65536):
+                s.sendall(piece)
+
+
+def echoed(host, port, path):
+    """A file comes back as it was sent."""
+    wanted = contents(path)
+    with socket.create_connection((host, int(port)), 20) as s:
+        def send():
+            s.sendall(wanted)
+            s.shutdown(socket.SHUT_WR)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        got = bytearray()
+        while piece := s.recv(1 << 16):
+            got += piece
+        sender.join()
+    assert got == wanted, len(got)
 
 
 def forking(exos, lab, ip, *way):

@@ -3,48 +3,7 @@
 # its usual job, the way that is chosen for it or by intercepted calls. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
 #   tests/run.sh PATH/TO/exos [--intercept]
-. "$(dirname "$0")/common.sh"
-need_root "unmodified programs over AF_XDP"
-need_programs "unmodified programs" python3 curl nginx:nginx-light
-# Servers are asked to end, for they have workers, and programs have a supervisor.
-cleanup() {
-    for pid in $server $peer; do kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done
-    "$exos" lab down --name $lab >/dev/null 2>&1
-    rm -rf "$work"
-}
-begin
-lab=run-$$
-way=${2:-}
-chmod 755 "$work"
-
-ip=10.10.0.10
-# For two minutes at most.
-running=(timeout -k 1 120 "$exos" lab exec --name $lab a -- "$exos" run $way --link xdp:wire --address $ip/24 --address fd10::10/64)
-run() { "${running[@]}" "$@"; }
-# Nothing of an earlier check is taken for this one's.
-got() { rm -f "$work/got"; peer_of curl -so "$work/got" "$1"; cmp "$work/got" "$work/docs/noise"; }
-peer_of() { timeout -k 1 120 "$exos" lab exec --name $lab b -- "$@"; }
-# serve PORT PROGRAM...: in side a, until it takes connections.
-serve() {
-    local port=$1; shift
-    "${running[@]}" -- "$@" >"$work/server" 2>&1 </dev/null &
-    server=$!
-    await peer_of python3 -c "import socket; socket.create_connection(('$ip', $port), 2)"
-}
-# Asks the supervisor to end, which asks the program.
-stop_server() { kill $server; wait $server; local status=$?; server=; return $status; }
-# stood NAME: the server's sockets were of the way that it was to go, and none of the other.
-stood() {
-    local of=shared other=intercepted counters
-    [ ! "$way" ] || { of=intercepted other=shared; }
-    kill -USR1 "$(pgrep -P $server)"
-    await grep -q bytes_from_program "$work/server"
-    counters=$(awk '$1 ~ /^(sockets_(shared|intercepted)|bytes_.*)$/ { print $1 ($2 > 0 ? " some" : " none") }' "$work/server" | sort | tr '\n' ' ')
-    same "$1: all its sockets were $of ones" "$(printf '%s\n' 'bytes_from_program some' 'bytes_to_program some' "sockets_$of some" \
-        "sockets_$other none" | sort | tr '\n' ' ')" "$counters"
-}
-# optional PROGRAM:PACKAGE: whether it is there.
-optional() { command -v "${1%%:*}" >/dev/null || { echo "SKIPPED: exos run ${1%%:*}: not installed (apt-get install ${1##*:})"; return 1; }; }
+. "$(dirname "$0")/run-common.sh"
 
 # check_of PROGRAM: what --check says of it, with its status.
 check_of() { "$exos" run --check "$1" 2>&1; echo "status $?"; }
@@ -60,6 +19,11 @@ ways() {
     run --preload -- "$work/curl" -s $at/small 2>"$work/err"; same "--preload: of one that cannot share" 1 $?
     has "--preload: and why" "cannot share its sockets: it is set-user-ID" "$(cat "$work/err")"
     has "it says that it goes the other way" "goes by intercepted calls" "$(run -- "$work/curl" -so /dev/null $at/small 2>&1)"
+    if optional cc:gcc; then
+        echo 'int io_uring_queue_init(void) { return 0; }' | cc -x c - -shared -fPIC -o "$work/libring.so"
+        echo 'int io_uring_queue_init(void); int main(void) { return io_uring_queue_init(); }' | cc -x c - -o "$work/ring" -L"$work" -Wl,-rpath,"$work" -lring
+        has "--check: io_uring" "io_uring: refused (ENOSYS)" "$(check_of "$work/ring")"
+    fi
     optional musl-gcc:musl-tools || return 0
     cp "$here/run-client.c" "$work/client.c"
     cc -o "$work/gnu" "$work/client.c" && musl-gcc -o "$work/musl" "$work/client.c" && musl-gcc -static -o "$work/static" "$work/client.c" ||
@@ -72,10 +36,7 @@ ways() {
     same "each of several programs goes its own way" "anon_inode socket socket anon_inode " "$said"
 }
 
-lab_up || { bad "lab up"; exit 1; }
-mkdir "$work/docs"
-head -c 3000000 /dev/urandom >"$work/docs/noise"
-echo hello >"$work/docs/small"
+begin_runs run
 # nginx FILE PORT: its configuration, with two workers.
 configure() {
     cat >"$1" <<END
@@ -128,6 +89,9 @@ if optional wrk; then
     has "wrk: threads" "Requests/sec" "$said"
     same "wrk: without errors" "" "$(grep 'Socket errors' <<<"$said")"
 fi
+said=$(run -- python3 -c 'import ctypes; l = ctypes.CDLL(None, use_errno=True); print([(l.syscall(425, 8, None), ctypes.get_errno()) for _ in range(2)])' 2>&1)
+has "io_uring: there is none" "[(-1, 38), (-1, 38)]" "$said"
+same "io_uring: and that is said once" 1 "$(grep -c 'asks for io_uring, which is refused (ENOSYS)' <<<"$said")"
 check "python3: sockets beside threads, forks, poll and epoll" run -- python3 "$here/run.py" client 10.10.0.2 8000
 # Its streams' numbers are the socket's for a while.
 same "bash: a connection in the place of standard output" hello \

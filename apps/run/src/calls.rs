@@ -8,7 +8,7 @@ use exos::inet::tcp::Keepalive;
 use exos::net::{TcpListener, TcpStream};
 use exos::via::Protocol;
 use exos::{ListenOptions, Options, net};
-use exos_host::intercept::Call;
+use exos_host::intercept::{self, Call};
 use exos_preload::memory::ASK_LEVEL;
 use rustix::net::{AddressFamily, sockopt};
 
@@ -21,7 +21,7 @@ use crate::target::{Descriptor, read_address, write_address};
 use crate::unix::{Listener, UnixSockets};
 
 /// The calls that are told to us.
-pub(crate) const TOLD: [libc::c_long; 9] = [
+pub(crate) const TOLD: [libc::c_long; 10] = [
     libc::SYS_bind,
     libc::SYS_listen,
     libc::SYS_connect,
@@ -31,13 +31,11 @@ pub(crate) const TOLD: [libc::c_long; 9] = [
     libc::SYS_getpeername,
     libc::SYS_getsockopt,
     libc::SYS_setsockopt,
+    libc::SYS_io_uring_setup,
 ];
 
 /// Told too where sockets are shared: a process becomes another program.
 pub(crate) const BECOMING: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_execveat];
-
-/// Calls that the program finds missing: what it asks of an io_uring passes by us. Programs fall back to the others.
-pub(crate) const REFUSED: [libc::c_long; 1] = [libc::SYS_io_uring_setup];
 
 /// All sockets of the programs.
 pub(crate) struct Sockets {
@@ -47,6 +45,8 @@ pub(crate) struct Sockets {
     sharing: Option<Sharing>,
     /// Those that are the kernel's still.
     ports: Ports,
+    /// A program has asked for an io_uring.
+    has_refused_ring: bool,
 }
 
 impl Sockets {
@@ -55,6 +55,7 @@ impl Sockets {
             unix: UnixSockets::default(),
             sharing,
             ports: Ports::default(),
+            has_refused_ring: false,
         }
     }
 
@@ -125,8 +126,20 @@ impl Sockets {
             libc::SYS_getpeername => self.name(cx, call, true),
             libc::SYS_getsockopt => self.unix.get_option(cx, call),
             libc::SYS_setsockopt => self.unix.set_option(cx, call),
+            libc::SYS_io_uring_setup => self.refuse_ring(call),
             _ => Ok(Answer::Pass),
         }
+    }
+
+    /// The program finds io_uring missing, for what it asks of a ring passes by us; once that is said.
+    fn refuse_ring(&mut self, call: &Call) -> io::Result<Answer> {
+        if !std::mem::replace(&mut self.has_refused_ring, true) {
+            let process = intercept::process_of(call.thread).unwrap_or(call.thread);
+            exos_program::info!(
+                "exos run: process {process} asks for io_uring, which is refused (ENOSYS), so that it takes other calls"
+            );
+        }
+        fails(libc::ENOSYS)
     }
 
     /// Where the socket that a call is of is to be a shared one: with the part of the memory that its process has.

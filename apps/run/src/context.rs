@@ -51,6 +51,7 @@ impl Context {
             libc::SYS_getsockname => "getsockname",
             libc::SYS_getpeername => "getpeername",
             libc::SYS_getsockopt => "getsockopt",
+            libc::SYS_io_uring_setup => "io_uring_setup",
             _ => "setsockopt",
         };
         let (thread, fd) = (call.thread, call.args[0]);

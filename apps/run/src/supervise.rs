@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use exos::net::{Events, Interest, Net, Token, Trigger};
-use exos::{Error, Role};
+use exos::{Error, Exos, Role};
 use exos_host::children::end_with_us;
 use exos_host::intercept::{self, Call};
 use exos_host::limits::raise_descriptors;
@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::set_current_timer_slack;
 
 use crate::answer::Answer;
-use crate::calls::{BECOMING, REFUSED, Sockets, TOLD};
+use crate::calls::{BECOMING, Sockets, TOLD};
 use crate::check::{check, look_at};
 use crate::context::Context;
 use crate::counters::{CallCounters, report};
@@ -62,7 +62,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         None => TOLD.to_vec(),
         Some(_) => [&TOLD[..], &BECOMING].concat(),
     };
-    let (child, calls) = intercept::spawn(&mut command, &told, &REFUSED)?;
+    let (child, calls) = intercept::spawn(&mut command, &told)?;
     // Each of its sockets is a descriptor of ours.
     raise_descriptors()?;
     // A pause is to be as long as it is meant to be; the kernel adds 50 µs otherwise.
@@ -106,7 +106,9 @@ impl Supervisor {
         let poll = &cx.poll;
         if let Some(sharing) = &sharing {
             sharing.hear(poll)?;
-            sharing.name_interface(&cx.net.with(|exos| exos.link().name().to_owned()))?;
+            let link = |exos: &mut Exos| (exos.link().name().to_owned(), exos.stack.config().mtu);
+            let (name, mtu) = cx.net.with(link);
+            sharing.name_interface(&name, mtu)?;
         }
         let child_fd = poll.register_child(&child, CHILD)?;
         for (fd, token) in [

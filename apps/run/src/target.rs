@@ -41,21 +41,21 @@ impl Descriptor {
         address.is_some_and(|address| address.port() != 0)
     }
 
-    /// A TCP socket of the kernel's: its family.
+    /// A TCP socket of the kernel's: its family. One of multipath TCP, as Go makes them, is content with TCP (RFC 8684 §3.7).
     pub fn tcp_family(&self) -> Option<AddressFamily> {
-        self.family_of(SocketType::STREAM, ipproto::TCP)
+        self.family_of(SocketType::STREAM, &[ipproto::TCP, ipproto::MPTCP])
     }
 
     /// A UDP socket of the kernel's: its family.
     pub fn udp_family(&self) -> Option<AddressFamily> {
-        self.family_of(SocketType::DGRAM, ipproto::UDP)
+        self.family_of(SocketType::DGRAM, &[ipproto::UDP])
     }
 
-    fn family_of(&self, kind: SocketType, protocol: Protocol) -> Option<AddressFamily> {
+    fn family_of(&self, kind: SocketType, protocols: &[Protocol]) -> Option<AddressFamily> {
         let family = sockopt::socket_domain(&self.fd).ok()?;
         let is_ip = matches!(family, AddressFamily::INET | AddressFamily::INET6);
         let is_kind = sockopt::socket_type(&self.fd).ok()? == kind;
-        let is_protocol = sockopt::socket_protocol(&self.fd).ok()? == Some(protocol);
+        let is_protocol = protocols.contains(&sockopt::socket_protocol(&self.fd).ok()??);
         (is_ip && is_kind && is_protocol).then_some(family)
     }
 

@@ -37,8 +37,16 @@ pub unsafe fn pieces(message: &Message) -> Vec<(i32, i32, *const u8, usize)> {
     pieces
 }
 
-/// From which address a message of a socket of IPv6, or of IPv4, is to be sent (`IP_PKTINFO`, `IPV6_PKTINFO`); of no length where it
-/// does not say.
+/// How a message is to be sent.
+#[derive(Copy, Clone, Default)]
+pub struct Wishes {
+    /// From which address (`IP_PKTINFO`, `IPV6_PKTINFO`); of no length where that is not said.
+    pub source: Address,
+    /// Cut into datagrams of this length (`UDP_SEGMENT`; zero: not cut), where that is said.
+    pub segment: Option<u16>,
+}
+
+/// What a message of a socket of IPv6, or of IPv4, says of how it is to be sent.
 ///
 /// # Errors
 ///
@@ -47,8 +55,8 @@ pub unsafe fn pieces(message: &Message) -> Vec<(i32, i32, *const u8, usize)> {
 /// # Safety
 ///
 /// The message can be read.
-pub unsafe fn source(message: &Message, is_v6: bool) -> Result<Address, i32> {
-    let mut source = Address::default();
+pub unsafe fn wishes(message: &Message, is_v6: bool) -> Result<Wishes, i32> {
+    let mut wishes = Wishes::default();
     // SAFETY: the caller's promise.
     for (level, kind, at, len) in unsafe { pieces(message) } {
         let (family, skip, size, to) = match (level, kind) {
@@ -66,7 +74,12 @@ pub unsafe fn source(message: &Message, is_v6: bool) -> Result<Address, i32> {
                 SCM_RIGHTS | SCM_CREDENTIALS | SO_PRIORITY | SO_MARK | SO_TIMESTAMPING | SO_TXTIME
                 | SO_TIMESTAMPING_NEW,
             ) => continue,
-            // One call, several datagrams (UDP_SEGMENT), and what nobody knows.
+            (IPPROTO_UDP, UDP_SEGMENT) if len == 2 => {
+                // SAFETY: the piece is long enough.
+                wishes.segment = Some(unsafe { at.cast::<u16>().read_unaligned() });
+                continue;
+            }
+            // What nobody knows.
             (IPPROTO_UDP | SOL_SOCKET, _) => return Err(EINVAL),
             (IPPROTO_IP, _) if !is_v6 => return Err(EINVAL),
             (IPPROTO_IPV6, _) if is_v6 => return Err(EINVAL),
@@ -81,10 +94,10 @@ pub unsafe fn source(message: &Message, is_v6: bool) -> Result<Address, i32> {
         };
         if bytes[to..to + size].iter().any(|byte| *byte != 0) {
             let len = if family == AF_INET { 16 } else { 28 };
-            source = Address { bytes, len };
+            wishes.source = Address { bytes, len };
         }
     }
-    Ok(source)
+    Ok(wishes)
 }
 
 /// Writes pieces into a message, cut to the room that there is.

@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::ask::ask;
-use crate::memory::Ask;
-use crate::memory::options::{BROADCAST, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
+use crate::memory::options::{BROADCAST, GRO, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
 use crate::memory::state::{HAS_PORT, STANDS};
 use crate::process::Found;
 use crate::system::*;
@@ -40,6 +38,7 @@ impl Found {
             (SOL_SOCKET, SO_RCVBUF) => buffer(&socket.receive_buffer),
             (SOL_SOCKET, SO_SNDBUF) => buffer(&socket.send_buffer),
             (IPPROTO_IP, IP_TTL) | (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => HOPS,
+            (IPPROTO_UDP, UDP_SEGMENT) => socket.segment.load(Ordering::Relaxed) as i32,
             (IPPROTO_UDP, _) => 0,
             (IPPROTO_TCP, _) => return Some(Err(EOPNOTSUPP)),
             _ => return None,
@@ -48,12 +47,9 @@ impl Found {
 
     /// How long packets to its peer can be.
     fn mtu(self) -> Result<i32, i32> {
-        if !self.socket().is(STANDS) {
-            return Err(ENOTCONN);
-        }
-        match ask(self.number as i32, Ask::Mtu, 0) {
-            error @ ..0 => Err(-error),
-            mtu => Ok(mtu),
+        match self.socket().is(STANDS) {
+            true => Ok(self.here.shared.mtu().load(Ordering::Relaxed) as i32),
+            false => Err(ENOTCONN),
         }
     }
 
@@ -106,6 +102,11 @@ impl Found {
             (IPPROTO_IPV6, name) if JOIN_V6.contains(&name) => Err(EOPNOTSUPP),
             // Off, as it is.
             (IPPROTO_UDP, UDP_CORK) if number() == Ok(0) => Ok(()),
+            (IPPROTO_UDP, UDP_SEGMENT) => number().and_then(|size| {
+                let size = u16::try_from(size).map_err(|_| EINVAL)?;
+                socket.segment.store(size.into(), Ordering::Relaxed);
+                Ok(())
+            }),
             (IPPROTO_UDP | IPPROTO_TCP, _) => Err(ENOPROTOOPT),
             _ => return None,
         })
@@ -128,6 +129,8 @@ fn bit_of(option: (i32, i32)) -> Option<u32> {
         (IPPROTO_IP, IP_PKTINFO) => PKTINFO,
         (IPPROTO_IPV6, IPV6_RECVPKTINFO) => PKTINFO_V6,
         (IPPROTO_IPV6, IPV6_V6ONLY) => V6_ONLY,
+        // That several may be read as one; they never are.
+        (IPPROTO_UDP, UDP_GRO) => GRO,
         _ => return None,
     })
 }

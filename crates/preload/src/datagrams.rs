@@ -2,23 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::addresses::{address_at, family_of, ipv4_of, is_broadcast, is_ipv4, is_other_host};
+use crate::addresses::{address_at, family_of, ipv4_of, is_other_host};
 use crate::ask::ask;
-use crate::memory::options::{IPV6, V6_ONLY};
-use crate::memory::state::{
-    DATAGRAMS, HAS_MORE, HAS_PORT, NO_IPV4, NO_IPV6, NO_READS, NO_WRITES, STANDS,
-};
-use crate::memory::{
-    Address, Ask, DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DESCRIPTORS, DatagramHead, RING,
-    options,
-};
+use crate::memory::options::IPV6;
+use crate::memory::state::{DATAGRAMS, HAS_MORE, HAS_PORT, NO_READS, NO_WRITES, STANDS};
+use crate::memory::{Address, Ask, DATAGRAM_HEAD, DATAGRAM_ROOM, DESCRIPTORS, RING};
 use crate::process::{Found, Here};
 use crate::sharing::{find, move_in};
 use crate::system::*;
 use crate::wait::Patience;
 
-/// The longest datagram over IPv4, whose packet has its header in the 16 bits of its length, too.
-const IPV4_MAX: usize = DATAGRAM_MAX - 20;
+mod sending;
 
 /// A datagram that was read.
 #[derive(Copy, Clone, Default)]
@@ -122,84 +116,6 @@ impl Found {
         head.map_or(0, |head| head.len as usize)
     }
 
-    /// Sends these stretches of memory as one datagram: to an address, or to the peer; from one of our addresses, or (of no length)
-    /// from the one that the stack chooses.
-    ///
-    /// # Safety
-    ///
-    /// They can be read.
-    pub unsafe fn transmit_datagram(
-        self,
-        from: &[Iovec],
-        flags: i32,
-        to: Option<Address>,
-        source: Address,
-    ) -> Result<usize, i32> {
-        self.take_port()?;
-        let len = from
-            .iter()
-            .fold(0_usize, |sum, part| sum.saturating_add(part.len));
-        if len > usize::from(u16::MAX) {
-            return Err(EMSGSIZE);
-        }
-        // One datagram in several calls is not there.
-        if flags & (MSG_OOB | MSG_MORE) != 0 {
-            return Err(EOPNOTSUPP);
-        }
-        let socket = self.socket();
-        let connected = || socket.is(STANDS).then(|| socket.peer.get());
-        let peer = to.or_else(connected).ok_or(EDESTADDRREQ)?;
-        self.can_reach(peer)?;
-        if len
-            > if is_ipv4(peer) {
-                IPV4_MAX
-            } else {
-                DATAGRAM_MAX
-            }
-        {
-            return Err(EMSGSIZE);
-        }
-        let head = DatagramHead {
-            len: len as u32,
-            peer,
-            local: source,
-        };
-        let head = head.to_bytes();
-        let parts: Vec<(*const u8, usize)> = std::iter::once((head.as_ptr(), head.len()))
-            .chain(from.iter().map(|part| (part.base.cast_const(), part.len)))
-            .collect();
-        // SAFETY: the caller's promise.
-        unsafe { self.put_datagram(&parts, flags)? };
-        Ok(len)
-    }
-
-    unsafe fn put_datagram(self, parts: &[(*const u8, usize)], flags: i32) -> Result<(), i32> {
-        let socket = self.socket();
-        let patience = Patience::new(self, flags, &socket.send_timeout);
-        loop {
-            self.take_error()?;
-            if socket.is(NO_WRITES) {
-                return Err(EPIPE);
-            }
-            let is_put = {
-                let _one = self.here.lock(&socket.writes);
-                self.check()?;
-                // SAFETY: the caller's promise.
-                unsafe { self.here.shared.outward(self.number).push_whole(parts) }
-            };
-            if is_put {
-                self.here.submit(self.number);
-                return Ok(());
-            }
-            let ready = || self.is_writable();
-            match patience.wait(self, (&socket.left, &socket.writers), ready) {
-                // Its program hears when there is room, unless there is by now.
-                Err(EAGAIN) if !patience.may_wait() && self.is_writable() => {}
-                waited => waited?,
-            }
-        }
-    }
-
     /// Has it have a port, as one has from its first use on.
     fn take_port(self) -> Result<(), i32> {
         if self.socket().is(HAS_PORT) {
@@ -208,26 +124,6 @@ impl Found {
         match ask(self.number as i32, Ask::Port, 0) {
             0.. => Ok(()),
             error => Err(-error),
-        }
-    }
-
-    /// Whether there is a way to an address, as far as that can be said at once.
-    fn can_reach(self, to: Address) -> Result<(), i32> {
-        let socket = self.socket();
-        let has_none = match is_ipv4(to) {
-            true => socket.is(NO_IPV4) || socket.has(V6_ONLY),
-            false => socket.is(NO_IPV6),
-        };
-        if has_none || !is_other_host(to) {
-            return Err(ENETUNREACH);
-        }
-        // One that is at an address of IPv4 has no other.
-        if !is_ipv4(to) && is_ipv4(socket.local.get()) && is_other_host(socket.local.get()) {
-            return Err(EAFNOSUPPORT);
-        }
-        match is_broadcast(to) && !socket.has(options::BROADCAST) {
-            true => Err(EACCES),
-            false => Ok(()),
         }
     }
 

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{Ordering, fence};
 
+use crate::control::Wishes;
+use crate::memory::RING;
 use crate::memory::state::{
     DATAGRAMS, FINISHED, HAS_MORE, LISTENS, NO_READS, NO_WRITES, OVER, STANDS, WANTS_ROOM,
 };
-use crate::memory::{Address, RING};
 use crate::process::Found;
 use crate::system::{
     self, EAGAIN, EINVAL, ENOTCONN, EOPNOTSUPP, EPIPE, Iovec, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_OOB,
@@ -199,7 +200,7 @@ impl Found {
     pub unsafe fn transmit(self, from: &[Iovec], flags: i32) -> Result<usize, i32> {
         if self.is_datagrams() {
             // SAFETY: the caller's promise.
-            return unsafe { self.transmit_datagram(from, flags, None, Address::default()) };
+            return unsafe { self.transmit_datagram(from, flags, None, Wishes::default()) };
         }
         if flags & MSG_OOB != 0 {
             return Err(EOPNOTSUPP);

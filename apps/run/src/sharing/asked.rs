@@ -10,8 +10,11 @@ use super::entry::Entry;
 use super::processes::shared_descriptor;
 use crate::answer::{Answer, fails};
 use crate::context::Context;
-use crate::target::{Descriptor, tcp_info, write};
+use crate::target::{Descriptor, read_address, tcp_info, write};
 use crate::unix::UnixSockets;
+
+/// Bytes of an address of either family.
+const ADDRESS_LEN: u64 = 28;
 
 impl Sharing {
     /// A program asks us for something by way of the library.
@@ -62,9 +65,11 @@ impl Sharing {
                     .share_datagrams(cx, (call, part), &descriptor, family)?;
             }
             Some(Ask::Port) => self.sockets.bind_for_use(cx, fd as u32)?,
-            Some(Ask::Mtu) => {
-                let mtu = cx.net.with(|exos| exos.stack.config().mtu);
-                return Ok(Answer::Value(mtu as i64));
+            Some(Ask::Source) => {
+                let from = read_address(&cx.calls, call, value, ADDRESS_LEN)?;
+                if !from.is_some_and(|from| cx.has_address(from.ip())) {
+                    return fails(libc::EINVAL);
+                }
             }
             None => return fails(libc::ENOPROTOOPT),
         }

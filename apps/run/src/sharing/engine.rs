@@ -71,12 +71,13 @@ impl Sharing {
         })
     }
 
-    /// Says by which interface of this host packets come; loopback stands for one that is elsewhere.
-    pub fn name_interface(&self, name: &str) -> io::Result<()> {
+    /// Says by which interface of this host packets come (loopback stands for one that is elsewhere), and how long they can be.
+    pub fn name_interface(&self, name: &str, mtu: usize) -> io::Result<()> {
         const LOOPBACK: u32 = 1;
         let asked = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
         let index = name_to_index(&asked, name).unwrap_or(LOOPBACK);
         self.memory.interface().store(index, Ordering::Relaxed);
+        self.memory.mtu().store(mtu as u32, Ordering::Relaxed);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Calls that write (write(2), send(2), sendfile(2)).
 
 use super::*;
-use crate::memory::Address;
+use crate::control::Wishes;
 use crate::memory::options::IPV6;
 
 #[unsafe(no_mangle)]
@@ -106,7 +106,7 @@ pub(super) unsafe extern "C" fn sendto(
             found => if found.is_datagrams() && !name.is_null() {
                 found.destination(name, name_len).and_then(|to| {
                     let part = one(from.cast_mut(), size);
-                    found.transmit_datagram(&part, flags, to, Address::default())
+                    found.transmit_datagram(&part, flags, to, Wishes::default())
                 })
             } else {
                 found.transmit(&one(from.cast_mut(), size), flags)
@@ -155,8 +155,8 @@ unsafe fn send_message(found: Found, message: &Message, flags: i32) -> Result<us
             true => None,
             false => found.destination(message.name, message.name_len)?,
         };
-        let source = control::source(message, found.socket().has(IPV6))?;
-        found.transmit_datagram(parts, flags, to, source)
+        let wishes = control::wishes(message, found.socket().has(IPV6))?;
+        found.transmit_datagram(parts, flags, to, wishes)
     }
 }
 

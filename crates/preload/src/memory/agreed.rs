@@ -45,8 +45,8 @@ pub enum Ask {
     Datagrams = 5,
     /// The socket for datagrams whose number stands in place of the descriptor is to have a port.
     Port = 6,
-    /// How long packets of the socket whose number stands in place of the descriptor can be.
-    Mtu = 7,
+    /// Whether datagrams can be sent from the address ([`Address`](super::Address)'s bytes) at this place.
+    Source = 7,
 }
 
 impl Ask {
@@ -59,7 +59,7 @@ impl Ask {
             Self::Info,
             Self::Datagrams,
             Self::Port,
-            Self::Mtu,
+            Self::Source,
         ];
         all.into_iter().find(|ask| *ask as i32 == number)
     }

@@ -21,8 +21,11 @@ pub const DATAGRAM_HEAD: usize = 72;
 /// The longest datagram (RFC 768): 65,535 bytes with its header; the IPv4 header comes to that, but not IPv6's.
 pub const DATAGRAM_MAX: usize = 65_527;
 
-/// Free bytes of a ring into which each datagram fits.
-pub const DATAGRAM_ROOM: usize = DATAGRAM_HEAD + DATAGRAM_MAX;
+/// The most datagrams into which what one call writes is cut (`UDP_MAX_SEGMENTS` of the kernel).
+pub const SEGMENTS_MAX: usize = 128;
+
+/// Free bytes of a ring into which all that one call writes fits.
+pub const DATAGRAM_ROOM: usize = SEGMENTS_MAX * DATAGRAM_HEAD + DATAGRAM_MAX;
 
 const _: () = assert!(DATAGRAM_ROOM <= RING / 2);
 

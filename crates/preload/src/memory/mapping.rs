@@ -21,6 +21,8 @@ pub(super) struct Head {
     engine: AtomicU32,
     /// See [`Shared::interface`].
     interface: AtomicU32,
+    /// See [`Shared::mtu`].
+    mtu: AtomicU32,
     /// A bit for each watcher that is taken.
     pub watchers: [AtomicU64; WATCHERS / 64],
     /// Sockets to which programs have done something.
@@ -144,6 +146,11 @@ impl Shared {
     /// The number of the interface that datagrams come by, as programs are told it (`IP_PKTINFO`).
     pub fn interface(&self) -> &AtomicU32 {
         &self.head().interface
+    }
+
+    /// Bytes of the longest packet of the link.
+    pub fn mtu(&self) -> &AtomicU32 {
+        &self.head().mtu
     }
 
     /// Sockets to which programs have done something.

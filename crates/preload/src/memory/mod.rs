@@ -27,7 +27,7 @@ pub use agreed::{
     ASK_LEVEL, AWAKE, Ask, MARK, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, OWN, SLEEPS,
     VARIABLE,
 };
-pub use datagram::{DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DatagramHead};
+pub use datagram::{DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DatagramHead, SEGMENTS_MAX};
 pub use locks::Lock;
 pub use mapping::Shared;
 pub use parts::{Process, Watcher};

@@ -65,6 +65,8 @@ pub mod options {
     pub const BROADCAST: u32 = 1024;
     /// `SO_REUSEPORT`.
     pub const REUSE_PORT: u32 = 2048;
+    /// `UDP_GRO`.
+    pub const GRO: u32 = 4096;
 }
 
 /// An address in the kernel's form (ip(7), ipv6(7)), and how long that is.
@@ -131,6 +133,8 @@ pub struct Socket {
     pub receive_buffer: AtomicU32,
     /// Those of `SO_SNDBUF`.
     pub send_buffer: AtomicU32,
+    /// Of datagrams: bytes of each into which what is written is cut (`UDP_SEGMENT`); zero: it is not.
+    pub segment: AtomicU32,
     /// Counted up when it is closed: its number may be another's then.
     pub generation: AtomicU32,
     /// One thread reads at a time: the process of the one that does ([`Shared::lock`]).
@@ -153,6 +157,8 @@ pub struct Socket {
     pub local: SharedAddress,
     /// The peer's.
     pub peer: SharedAddress,
+    /// Of datagrams: the address that one was sent from last at the program's wish.
+    pub source: SharedAddress,
     pub(super) into: Positions,
     pub(super) out: Positions,
 }
@@ -203,6 +209,7 @@ impl Socket {
             &self.send_timeout,
             &self.receive_buffer,
             &self.send_buffer,
+            &self.segment,
             &self.state,
         ] {
             word.store(0, Ordering::Relaxed);

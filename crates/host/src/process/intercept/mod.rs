@@ -53,18 +53,14 @@ pub struct Calls {
     kept: Mutex<Vec<Call>>,
 }
 
-/// Starts a command that makes these calls by us; those refused it finds missing (ENOSYS). It, and what it starts, can gain no privilege
-/// by programs that have more (no_new_privs).
+/// Starts a command that makes these calls by us. It, and what it starts, can gain no privilege by programs that have more
+/// (no_new_privs).
 ///
 /// # Errors
 ///
 /// The command cannot be started, or the kernel has no such filters (before Linux 5.14).
-pub fn spawn(
-    command: &mut Command,
-    told: &[libc::c_long],
-    refused: &[libc::c_long],
-) -> Result<(Child, Calls)> {
-    let filter = filter(told, refused);
+pub fn spawn(command: &mut Command, told: &[libc::c_long]) -> Result<(Child, Calls)> {
+    let filter = filter(told);
     let (ours, theirs) = socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -187,7 +183,7 @@ fn received(from: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// The filter, in classic BPF (linux/filter.h, linux/seccomp.h).
-fn filter(told: &[libc::c_long], refused: &[libc::c_long]) -> Vec<libc::sock_filter> {
+fn filter(told: &[libc::c_long]) -> Vec<libc::sock_filter> {
     const NUMBER: u32 = 0;
     const ARCH: u32 = 4;
     let load = |at| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at);
@@ -203,10 +199,6 @@ fn filter(told: &[libc::c_long], refused: &[libc::c_long]) -> Vec<libc::sock_fil
     ];
     for number in told {
         filter.extend([only(*number as u32), give(libc::SECCOMP_RET_USER_NOTIF)]);
-    }
-    for number in refused {
-        let missing = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
-        filter.extend([only(*number as u32), give(missing)]);
     }
     filter.push(give(libc::SECCOMP_RET_ALLOW));
     filter
@@ -360,14 +352,14 @@ mod tests {
     use std::io::Read as _;
     use std::process::Stdio;
 
-    /// A shell's `getppid` is answered by us, its descendants' too, and what is refused is missing.
+    /// A shell's `getppid` is answered by us, its descendants' too.
     #[test]
     fn calls_of_a_child_are_answered() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo $PPID; sh -c 'echo $PPID'"]);
         command.stdout(Stdio::piped());
         let told = [libc::SYS_getppid];
-        let (mut child, calls) = spawn(&mut command, &told, &[]).expect("seccomp is everywhere");
+        let (mut child, calls) = spawn(&mut command, &told).expect("seccomp is everywhere");
         let mut answered = 0;
         // It may have made one while it was being started.
         let mut first = calls.take_first().into_iter();

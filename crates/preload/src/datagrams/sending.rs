@@ -1,0 +1,198 @@
+//! Writing datagrams into a ring, whole or cut into several (`UDP_SEGMENT`, udp(7)).
+
+use std::sync::atomic::Ordering;
+
+use crate::addresses::{ipv4_of, is_broadcast, is_ipv4, is_other_host};
+use crate::ask::ask;
+use crate::control::Wishes;
+use crate::memory::options::{BROADCAST, V6_ONLY};
+use crate::memory::state::{NO_IPV4, NO_IPV6, NO_WRITES, STANDS};
+use crate::memory::{Address, Ask, DATAGRAM_HEAD, DATAGRAM_MAX, DatagramHead, SEGMENTS_MAX};
+use crate::process::Found;
+use crate::ring::Ring;
+use crate::system::*;
+use crate::wait::Patience;
+
+/// The longest datagram over IPv4, whose packet has its header in the 16 bits of its length, too.
+const IPV4_MAX: usize = DATAGRAM_MAX - 20;
+
+impl Found {
+    /// Sends these stretches of memory to an address, or to the peer: as one datagram, unless the program wishes that they are cut.
+    ///
+    /// # Safety
+    ///
+    /// They can be read.
+    pub unsafe fn transmit_datagram(
+        self,
+        from: &[Iovec],
+        flags: i32,
+        to: Option<Address>,
+        wishes: Wishes,
+    ) -> Result<usize, i32> {
+        self.take_port()?;
+        let len = from
+            .iter()
+            .fold(0_usize, |sum, part| sum.saturating_add(part.len));
+        if len > usize::from(u16::MAX) {
+            return Err(EMSGSIZE);
+        }
+        // One datagram in several calls is not there.
+        if flags & (MSG_OOB | MSG_MORE) != 0 {
+            return Err(EOPNOTSUPP);
+        }
+        let socket = self.socket();
+        let connected = || socket.is(STANDS).then(|| socket.peer.get());
+        let peer = to.or_else(connected).ok_or(EDESTADDRREQ)?;
+        self.can_reach(peer)?;
+        let most = if is_ipv4(peer) {
+            IPV4_MAX
+        } else {
+            DATAGRAM_MAX
+        };
+        if len > most {
+            return Err(EMSGSIZE);
+        }
+        self.can_send_from(wishes.source)?;
+        let head = DatagramHead {
+            len: len as u32,
+            peer,
+            local: wishes.source,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.put_datagrams(&head, from, wishes, flags)? };
+        Ok(len)
+    }
+
+    /// Into how long datagrams this many bytes are cut.
+    fn segment(self, wishes: Wishes, len: usize, is_v4: bool) -> Result<usize, i32> {
+        let of_socket = || self.socket().segment.load(Ordering::Relaxed) as usize;
+        let segment = wishes.segment.map_or_else(of_socket, usize::from);
+        if segment == 0 {
+            return Ok(len.max(1));
+        }
+        let heads = if is_v4 { 28 } else { 48 };
+        let mtu = self.here.shared.mtu().load(Ordering::Relaxed) as usize;
+        match heads + len.min(segment) > mtu {
+            true => Err(EMSGSIZE),
+            false if len > segment * SEGMENTS_MAX => Err(EINVAL),
+            false => Ok(segment),
+        }
+    }
+
+    /// Whether an address that the program wishes to send from is the stack's.
+    fn can_send_from(self, source: Address) -> Result<(), i32> {
+        let last = &self.socket().source;
+        if source.len == 0 || source == last.get() {
+            return Ok(());
+        }
+        let at = source.bytes.as_ptr().expose_provenance();
+        if ask(self.number as i32, Ask::Source, at) >= 0 {
+            last.set(source);
+            return Ok(());
+        }
+        // Of IPv4 the kernel finds no route from there, unless no host can have the address.
+        match ipv4_of(source) {
+            None | Some([127 | 224..=239, ..] | [255, 255, 255, 255]) => Err(EINVAL),
+            Some(_) => Err(ENETUNREACH),
+        }
+    }
+
+    unsafe fn put_datagrams(
+        self,
+        head: &DatagramHead,
+        from: &[Iovec],
+        wishes: Wishes,
+        flags: i32,
+    ) -> Result<(), i32> {
+        let socket = self.socket();
+        let patience = Patience::new(self, flags, &socket.send_timeout);
+        loop {
+            self.take_error()?;
+            if socket.is(NO_WRITES) {
+                return Err(EPIPE);
+            }
+            let segment = self.segment(wishes, head.len as usize, is_ipv4(head.peer))?;
+            let is_put = {
+                let _one = self.here.lock(&socket.writes);
+                self.check()?;
+                // SAFETY: the caller's promise.
+                unsafe { push_cut(&self.here.shared.outward(self.number), head, from, segment) }
+            };
+            if is_put {
+                self.here.submit(self.number);
+                return Ok(());
+            }
+            let ready = || self.is_writable();
+            match patience.wait(self, (&socket.left, &socket.writers), ready) {
+                // Its program hears when there is room, unless there is by now.
+                Err(EAGAIN) if !patience.may_wait() && self.is_writable() => {}
+                waited => waited?,
+            }
+        }
+    }
+
+    /// Whether there is a way to an address, as far as that can be said at once.
+    fn can_reach(self, to: Address) -> Result<(), i32> {
+        let socket = self.socket();
+        let has_none = match is_ipv4(to) {
+            true => socket.is(NO_IPV4) || socket.has(V6_ONLY),
+            false => socket.is(NO_IPV6),
+        };
+        if has_none || !is_other_host(to) {
+            return Err(ENETUNREACH);
+        }
+        // One that is at an address of IPv4 has no other.
+        if !is_ipv4(to) && is_ipv4(socket.local.get()) && is_other_host(socket.local.get()) {
+            return Err(EAFNOSUPPORT);
+        }
+        match is_broadcast(to) && !socket.has(BROADCAST) {
+            true => Err(EACCES),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Writes stretches of memory into a ring, as datagrams of this length and a last one; false where there is no room for all.
+///
+/// # Safety
+///
+/// They can be read.
+unsafe fn push_cut(ring: &Ring<'_>, head: &DatagramHead, from: &[Iovec], segment: usize) -> bool {
+    let mut left = head.len as usize;
+    if ring.free() < left.div_ceil(segment).max(1) * DATAGRAM_HEAD + left {
+        return false;
+    }
+    let mut stretches = from.iter().map(|part| (part.base.cast_const(), part.len));
+    let mut stretch = (std::ptr::null(), 0);
+    let mut parts = Vec::with_capacity(from.len() + 1);
+    loop {
+        let len = left.min(segment);
+        let bytes = DatagramHead {
+            len: len as u32,
+            ..*head
+        }
+        .to_bytes();
+        parts.clear();
+        parts.push((bytes.as_ptr(), bytes.len()));
+        let mut wanted = len;
+        while wanted > 0 {
+            if stretch.1 == 0 {
+                // Another thread may make them shorter meanwhile.
+                let Some(next) = stretches.next() else { break };
+                stretch = next;
+            }
+            let now = stretch.1.min(wanted);
+            parts.push((stretch.0, now));
+            stretch = (stretch.0.wrapping_add(now), stretch.1 - now);
+            wanted -= now;
+        }
+        // SAFETY: the caller's promise.
+        if !unsafe { ring.push_whole(&parts) } {
+            return false;
+        }
+        left -= len;
+        if left == 0 {
+            return true;
+        }
+    }
+}
