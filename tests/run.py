@@ -550,6 +550,29 @@ def threads(host, port):
     for s in many:
         answer(s)
 
+    # Sets within sets, that are waited for in each way while something comes for a socket in the inner one, or the socket itself does.
+    inner, middle, outer = select.epoll(), select.epoll(), select.epoll()
+    middle.register(inner, select.EPOLLIN)
+    outer.register(middle, select.EPOLLIN)
+    poll = select.poll()
+    poll.register(middle, select.POLLIN)
+    waits = {"outer": lambda: outer.poll(20), "poll": lambda: poll.poll(20000), "select": lambda: select.select([middle], [], [], 20)[0]}
+    for what, wait in waits.items():
+        for is_there in (False, True):
+            s = connect()
+            if is_there:
+                inner.register(s, select.EPOLLIN)
+            assert not outer.poll(0) and not poll.poll(0), what
+            told = beside(wait)
+            ask(s)
+            if not is_there:
+                inner.register(s, select.EPOLLIN)
+            assert told() in ([(middle.fileno(), select.EPOLLIN)], [middle]), (what, told())
+            assert inner.poll(20) == [(s.fileno(), select.EPOLLIN)]
+            answer(s)
+            s.close()
+            assert not outer.poll(0) and not poll.poll(0), what
+
     # A socket that another program inherits, while it is waited for in each way.
     for wait in ("recv", "poll", "epoll"):
         s = connect()

@@ -1,7 +1,10 @@
 //! epoll sets with shared sockets in them (epoll(7)).
 //!
 //! The kernel's set is beneath, under its descriptor: with the kernel's descriptors in it, and one of ours that wakes who waits.
-//! Which of its descriptors is which set, and what calls do to them; one set is in `set`, waiting in `epoll_wait`.
+//! Which of its descriptors is which set, and what calls do to them; one set is in `set`, sets within sets in `nested`, waiting in
+//! `epoll_wait`.
+
+mod nested;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +15,10 @@ use crate::process::{Found, Here};
 use crate::set::{Member, Set};
 use crate::system::{
     EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EpollEvent,
+};
+
+pub use nested::{
+    among, collect, lie_down, readiness, waited_alone, waker_to_wait, watch, without_doubles,
 };
 
 #[derive(Default)]
@@ -121,8 +128,9 @@ pub fn control(
 ) -> Result<(), i32> {
     let here = found.here;
     with(|sets| {
-        if what == EPOLL_CTL_ADD {
-            sets.made(at);
+        if what == EPOLL_CTL_ADD && !sets.by_fd.contains_key(&at) {
+            // Who waits for it is not known.
+            sets.made(at).alone = 1;
         }
         let set = sets.of(at).ok_or(ENOENT)?;
         let waker = set.waker(here, at)?;
@@ -158,13 +166,17 @@ pub fn control(
             member.queued = true;
             set.ready.push_back(found.number);
         }
+        set.came += 1;
         set.pass_on(here);
+        if let Some(&number) = sets.by_fd.get(&at) {
+            sets.wake_around(here, number);
+        }
         Ok(())
     })
 }
 
 /// A descriptor of the kernel's has been added to a set of the kernel's, changed, or taken out.
-pub fn remember(set: i32, what: i32, fd: i32, event: Option<EpollEvent>) {
+pub fn remember(here: &'static Here, set: i32, what: i32, fd: i32, event: Option<EpollEvent>) {
     note(fd);
     with(|sets| {
         let places = sets.others.entry(fd).or_default();
@@ -175,6 +187,7 @@ pub fn remember(set: i32, what: i32, fd: i32, event: Option<EpollEvent>) {
         if places.is_empty() {
             sets.others.remove(&fd);
         }
+        sets.remember_nested(here, (set, fd), what, event);
     });
 }
 
@@ -225,6 +238,9 @@ pub fn closed(here: &'static Here, fd: i32) {
     let set = with(|sets| {
         sets.others.remove(&fd);
         let number = sets.by_fd.remove(&fd)?;
+        for set in sets.all.values_mut() {
+            set.nested.remove(&fd);
+        }
         let set = sets.all.get_mut(&number)?;
         set.descriptors -= 1;
         match set.descriptors {

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::epoll::with_set;
+use crate::epoll::{self, with_set};
 use crate::process::here;
-use crate::set::{OURS, Set};
+use crate::set::OURS;
 use crate::sharing::unshare_fd;
 use crate::system::{self, EpollEvent};
 use crate::wait::until;
@@ -26,43 +26,37 @@ pub unsafe fn wait(
     let until = until(timeout);
     let mut lost = Vec::new();
     loop {
-        // Of a set that was made before a fork it is one of this process's own from now on.
-        let waker = with_set(fd, |set| set.waker.map(|_| set.waker(here, fd)));
-        if let Some(Err(number)) = waker.flatten() {
-            return Some(Err(number));
-        }
-        if waker.flatten().is_none() {
+        let waker = match epoll::waker_to_wait(here, fd) {
+            Ok(waker) => waker,
+            Err(number) => return Some(Err(number)),
+        };
+        if waker.is_none() {
             // It has none, so far.
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             here.let_go();
             // SAFETY: the caller's promise.
-            match unsafe { kernel(fd, events, milliseconds(left), mask) } {
+            let got = unsafe { kernel(fd, events, milliseconds(left), mask) };
+            epoll::waited_alone(fd);
+            match got {
                 Ok((0, true)) => continue,
                 got => return Some(got.map(|(count, _)| count)),
             }
         }
         let all = events.len();
-        let collect = |events: &mut [EpollEvent], lost: &mut Vec<i32>| {
-            let collected = |set: &mut Set| {
-                set.kernel_first = !set.kernel_first;
-                if set.kernel_first && all < FEW {
-                    return 0;
-                }
-                set.collect(here, events, lost)
-            };
-            with_set(fd, collected).unwrap_or(0)
-        };
         // The kernel's descriptors have room in each answer.
         let ours = if all < FEW { all } else { all - all / FEW };
-        let mut count = collect(&mut events[..ours], &mut lost);
+        let mut count = epoll::collect(here, fd, &mut events[..ours], all < FEW, &mut lost);
         // SAFETY: the caller's promise.
         match unsafe { kernel(fd, &mut events[count..], 0, mask) } {
-            Ok((more, _)) => count += more,
+            Ok((0, _)) => {}
+            Ok((more, _)) => {
+                count = epoll::without_doubles(fd, &mut events[..count + more], count);
+            }
             Err(number) if count == 0 => return Some(Err(number)),
             Err(_) => {}
         }
         if count == 0 {
-            count = with_set(fd, |set| set.collect(here, events, &mut lost)).unwrap_or(0);
+            count = epoll::collect(here, fd, events, false, &mut lost);
         }
         if !lost.is_empty() {
             // The kernel tells of them from now on.
@@ -80,13 +74,7 @@ pub unsafe fn wait(
             }
             return Some(Ok(count));
         }
-        let waker = with_set(fd, |set| {
-            let (ready, waker) = (set.ready.is_empty(), set.waker?);
-            let watcher = here.shared.watcher(waker.watcher);
-            watcher.lie_down();
-            Some((watcher, ready && watcher.news.is_empty()))
-        });
-        let waker = waker.flatten();
+        let waker = epoll::lie_down(here, fd, &mut lost);
         // What is there already keeps it awake.
         let slept = waker.is_none_or(|(_, may_sleep)| may_sleep).then(|| {
             here.let_go();
@@ -99,7 +87,7 @@ pub unsafe fn wait(
         match slept {
             Some(Ok((count @ 1.., _))) => {
                 with_set(fd, |set| set.pass_on(here));
-                return Some(Ok(count));
+                return Some(Ok(epoll::without_doubles(fd, &mut events[..count], 0)));
             }
             Some(Err(number)) => return Some(Err(number)),
             _ => {}

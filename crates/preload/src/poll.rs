@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
+use crate::epoll;
 use crate::process::{AGAIN, Found, Here, here};
 use crate::set::readiness;
-use crate::sharing::find;
+use crate::sharing::{find, unshare_fd};
 use crate::system::{self, ERR, HUP, IN, PollFd, Timespec};
 use crate::wait::until;
 use crate::waker::Waker;
@@ -49,7 +50,16 @@ fn look(fds: &mut [PollFd], ours: &[(usize, Found)]) -> usize {
     count
 }
 
-/// ppoll(2); `None` where no descriptor is a shared socket.
+/// What a set is ready for by its sockets.
+fn set_readiness(here: &'static Here, fd: i32, wanted: i16) -> i16 {
+    let mut lost = Vec::new();
+    let ready = epoll::readiness(here, fd, u32::from(wanted as u16), &mut lost);
+    // The kernel tells of them from now on.
+    lost.into_iter().for_each(unshare_fd);
+    ready as i16
+}
+
+/// ppoll(2); `None` where no descriptor is a shared socket, or a set with one in it.
 ///
 /// # Safety
 ///
@@ -64,7 +74,8 @@ pub unsafe fn poll(
     let ours: Vec<(usize, Found)> = all
         .filter_map(|(at, fd)| Some((at, find(fd.fd)?)))
         .collect();
-    if ours.is_empty() {
+    let sets = epoll::among(fds, timeout != Some(Duration::ZERO));
+    if ours.is_empty() && sets.is_empty() {
         return None;
     }
     // The kernel is asked of the others, and of what wakes us.
@@ -84,7 +95,7 @@ pub unsafe fn poll(
         usize::try_from(got).map_err(|_| system::errno())
     };
     let answer = |fds: &mut [PollFd], kernel: &mut Vec<PollFd>| {
-        let ready = look(fds, &ours);
+        let mut ready = look(fds, &ours);
         let others = ask(kernel, Some(Duration::ZERO))?;
         for (fd, asked) in fds.iter_mut().zip(kernel.iter()) {
             match asked.fd {
@@ -92,6 +103,11 @@ pub unsafe fn poll(
                 _ if fd.fd < 0 => fd.revents = 0,
                 _ => {}
             }
+        }
+        for &(at, fd) in &sets {
+            let told = set_readiness(here, fd, fds[at].events);
+            ready += usize::from(fds[at].revents == 0 && told != 0);
+            fds[at].revents |= told;
         }
         Ok::<_, i32>(ready + others)
     };
@@ -102,23 +118,29 @@ pub unsafe fn poll(
         }
         return Some(first);
     }
-    let (number, waker) = match waker(here) {
-        Ok(waker) => (waker.watcher, waker.fd),
+    let waker = match waker(here) {
+        Ok(waker) => waker,
         Err(number) => return Some(Err(number)),
     };
+    let number = waker.watcher;
     let watcher = here.shared.watcher(number);
     for (_, found) in &ours {
         here.shared.watch(found.number, number, true);
     }
     let result = loop {
         watcher.lie_down();
-        let count = look(fds, &ours);
+        // Behind that: what comes into a set from now on wakes it.
+        sets.iter()
+            .for_each(|(_, fd)| epoll::watch(here, *fd, waker, true));
+        let is_ready = |(at, fd): &&(usize, i32)| set_readiness(here, *fd, fds[*at].events) != 0;
+        let ready_sets = sets.iter().filter(is_ready).count();
+        let count = look(fds, &ours) + ready_sets;
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let mut slept = Ok(count);
         if count == 0 {
             here.let_go();
             kernel.push(PollFd {
-                fd: waker,
+                fd: waker.fd,
                 events: IN as i16,
                 revents: 0,
             });
@@ -131,7 +153,7 @@ pub unsafe fn poll(
         }
         watcher.news.drain(|_| {});
         // SAFETY: room for a count.
-        unsafe { system::read(waker, [0_u8; 8].as_mut_ptr(), 8) };
+        unsafe { system::read(waker.fd, [0_u8; 8].as_mut_ptr(), 8) };
         if ours.iter().any(|(_, found)| found.check().is_err()) {
             // One of them is shared no more, or closed: the descriptors are looked at again.
             break Err(AGAIN);
@@ -141,6 +163,8 @@ pub unsafe fn poll(
             break answer;
         }
     };
+    sets.iter()
+        .for_each(|(_, fd)| epoll::watch(here, *fd, waker, false));
     for (_, found) in &ours {
         if !found.is_stale() {
             here.shared.watch(found.number, number, false);

@@ -33,6 +33,27 @@ pub struct Set {
     pub ready: VecDeque<u32>,
     /// Who is asked first, of few events: the kernel, every other time.
     pub kernel_first: bool,
+    /// Sets in this one, by their descriptors.
+    pub nested: HashMap<i32, Nested>,
+    /// How often something has come into it of its sockets.
+    pub came: u64,
+    /// Threads that poll it (poll(2)).
+    pub pollers: Vec<Waker>,
+    /// How many threads wait for the kernel's descriptors in it alone.
+    pub alone: u32,
+    /// It was polled when no socket was in it.
+    pub is_polled: bool,
+}
+
+/// A set's place in another.
+#[derive(Copy, Clone)]
+pub struct Nested {
+    /// Its number.
+    pub of: u64,
+    pub events: u32,
+    pub data: u64,
+    /// How often something had come into it when it was last told of.
+    pub seen: u64,
 }
 
 /// What a socket is ready for, in epoll's bits.
@@ -93,9 +114,82 @@ impl Set {
             }
         }
         self.waker = Some(waker);
-        // Who waits already, waits for the kernel alone.
-        waker.wake();
+        if self.alone > 0 || self.is_polled {
+            waker.wake();
+        }
         Ok(waker)
+    }
+
+    /// Queues what there is news of.
+    fn take_news(&mut self, here: &Here) {
+        let Some(waker) = self.waker else {
+            return;
+        };
+        let (members, queue, came) = (&mut self.members, &mut self.ready, &mut self.came);
+        here.shared.watcher(waker.watcher).news.drain(|number| {
+            let Some(member) = members.get_mut(&number) else {
+                return;
+            };
+            *came += 1;
+            if !member.queued {
+                member.queued = true;
+                queue.push_back(number);
+            }
+        });
+    }
+
+    /// The first of the next `left` in the queue that is ready, with what for; those before it, which are not, leave the queue.
+    fn next_ready(
+        &mut self,
+        here: &'static Here,
+        left: &mut usize,
+        lost: &mut Vec<i32>,
+    ) -> Option<(u32, u32)> {
+        while *left > 0 {
+            let number = *self.ready.front()?;
+            if let Some(ready) = self.look(here, number, lost) {
+                return Some((number, ready));
+            }
+            self.ready.pop_front();
+            *left -= 1;
+        }
+        None
+    }
+
+    /// What a socket in the queue is ready for; `None` where it is to leave the queue.
+    fn look(&mut self, here: &'static Here, number: u32, lost: &mut Vec<i32>) -> Option<u32> {
+        let member = self.members.get_mut(&number)?;
+        let generation = member.generation;
+        let found = Found {
+            here,
+            number,
+            generation,
+        };
+        if found.is_stale() {
+            self.members.remove(&number);
+            return None;
+        }
+        if found.socket().is(UNSHARED) {
+            lost.push(member.fd);
+            member.queued = false;
+            return None;
+        }
+        let wanted = member.events;
+        let ready = readiness(found, wanted) & (wanted | ERR | HUP);
+        // After it was told once, nothing is wanted of a member of that kind.
+        let is_idle = wanted & !(EDGE | ONESHOT) == 0 && wanted & ONESHOT != 0;
+        if ready == 0 || is_idle {
+            member.queued = false;
+            return None;
+        }
+        Some(ready)
+    }
+
+    /// Whether any socket is ready; it is told of all the same.
+    pub fn has_ready(&mut self, here: &'static Here, lost: &mut Vec<i32>) -> bool {
+        self.take_news(here);
+        let mut left = self.ready.len();
+        self.next_ready(here, &mut left, lost).is_some()
     }
 
     /// Queues what there is news of, and gives what is ready; to `lost` go descriptors whose sockets are shared no more.
@@ -105,52 +199,18 @@ impl Set {
         events: &mut [EpollEvent],
         lost: &mut Vec<i32>,
     ) -> usize {
-        let Some(waker) = self.waker else {
-            return 0;
-        };
-        let (members, queue) = (&mut self.members, &mut self.ready);
-        here.shared.watcher(waker.watcher).news.drain(|number| {
-            if let Some(member) = members.get_mut(&number)
-                && !member.queued
-            {
-                member.queued = true;
-                queue.push_back(number);
-            }
-        });
-        let mut count = 0;
-        for _ in 0..self.ready.len() {
-            if count == events.len() {
-                break;
-            }
-            let Some(number) = self.ready.pop_front() else {
-                break;
-            };
+        self.take_news(here);
+        let (mut count, mut left) = (0, self.ready.len());
+        while count < events.len()
+            && let Some((number, ready)) = self.next_ready(here, &mut left, lost)
+        {
+            self.ready.pop_front();
+            left -= 1;
             let Some(member) = self.members.get_mut(&number) else {
                 continue;
             };
-            let generation = member.generation;
-            let found = Found {
-                here,
-                number,
-                generation,
-            };
-            if found.is_stale() {
-                self.members.remove(&number);
-                continue;
-            }
-            if found.socket().is(UNSHARED) {
-                lost.push(member.fd);
-                member.queued = false;
-                continue;
-            }
             let wanted = member.events;
-            let ready = readiness(found, wanted) & (wanted | ERR | HUP);
             member.queued = false;
-            // After it was told once, nothing is wanted of a member of that kind.
-            let is_idle = wanted & !(EDGE | ONESHOT) == 0 && wanted & ONESHOT != 0;
-            if ready == 0 || is_idle {
-                continue;
-            }
             events[count] = EpollEvent {
                 events: ready,
                 data: member.data,
@@ -170,8 +230,8 @@ impl Set {
     pub fn pass_on(&self, here: &Here) {
         if let Some(waker) = self.waker {
             let watcher = here.shared.watcher(waker.watcher);
-            if (!self.ready.is_empty() || !watcher.news.is_empty()) && watcher.is_to_be_told() {
-                waker.wake();
+            if !self.ready.is_empty() || !watcher.news.is_empty() {
+                waker.wake_sleepers(here);
             }
         }
     }

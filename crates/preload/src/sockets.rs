@@ -318,7 +318,7 @@ impl Found {
             forget(self.here, fd);
             for (set, mut event) in places {
                 if system::epoll_ctl(set, EPOLL_CTL_ADD, fd, &raw mut event) == 0 {
-                    epoll::remember(set, EPOLL_CTL_ADD, fd, Some(event));
+                    epoll::remember(self.here, set, EPOLL_CTL_ADD, fd, Some(event));
                 }
             }
         }

@@ -50,6 +50,13 @@ impl Waker {
         }
     }
 
+    /// Wakes a thread that sleeps, if there is one.
+    pub fn wake_sleepers(self, here: &Here) {
+        if here.shared.watcher(self.watcher).is_to_be_told() {
+            self.wake();
+        }
+    }
+
     /// Wakes another thread of this process.
     pub fn wake(self) {
         let before = system::errno();

@@ -35,8 +35,10 @@ pub(super) unsafe extern "C" fn epoll_ctl(
             Some(found) => done(epoll::control(set, what, fd, found, wanted)),
             None => {
                 let result = system::epoll_ctl(set, what, fd, event);
-                if result == 0 && here().is_some() {
-                    epoll::remember(set, what, fd, wanted);
+                if result == 0
+                    && let Some(here) = here()
+                {
+                    epoll::remember(here, set, what, fd, wanted);
                 }
                 result
             }
