@@ -234,6 +234,27 @@ def epolling(extra):
     return call
 
 
+def nesting(around, extra):
+    """By a set within a set within a set."""
+    def call(case):
+        with select.epoll() as inner, select.epoll() as middle, select.epoll() as outer:
+            middle.register(inner, 1)
+            outer.register(middle, 1 | around)
+            if case.fd < 0:
+                return "EBADF"
+            inner.register(case.fd, 0x2147 | extra)
+
+            def told():
+                return ",".join(bits(events) for _, events in outer.poll(0)) or "-"
+            said = [told(), told(), bits(poll_of(middle.fileno())), str(len(select.select([inner], [], [], 0)[0]))]
+            said += [",".join(bits(events) for _, events in inner.poll(0)) or "-", told(), bits(poll_of(inner.fileno()))]
+            outer.modify(middle, 1 | around)
+            said += [told(), bits(poll_of(outer.fileno()))]
+            middle.unregister(inner)
+            return " ".join([*said, told()])
+    return call
+
+
 def close(case):
     """And the number says nothing any more."""
     said = errors(libc.close(case.fd))
@@ -267,7 +288,8 @@ CALLS = {
     "shut0": shutting(0), "shut1": shutting(1), "shut2": shutting(2), "shut3": shutting(3), "accept": accept,
     "connect": connecting(PEER, PORT), "connect2": connecting(PEER, REFUSED), "listen": listen, "bind": bind,
     "names": names, "error": option(SOL, socket.SO_ERROR), "options": options, "setopts": set_options, "fionread": readable, "poll": poll,
-    "select": selecting, "epoll": epolling(0), "edge": epolling(1 << 31), "oneshot": epolling(1 << 30), "close": close, "dupclose": dup_and_close,
+    "select": selecting, "epoll": epolling(0), "edge": epolling(1 << 31), "oneshot": epolling(1 << 30), "nested": nesting(0, 0),
+    "nested-edge": nesting(1 << 31, 1 << 31), "nested-oneshot": nesting(1 << 30, 1 << 31), "nested-level": nesting(1 << 31, 0), "close": close, "dupclose": dup_and_close,
     "copy": nonblock_by_copy, "place": at_place, "elsewhere": elsewhere,
 }
 
@@ -395,7 +417,7 @@ def datagram_options(case):
 DATAGRAM_CALLS = {name: CALLS[name] for name in (
     "recv", "peek", "dontwait", "waitall", "recvmsg", "recv0", "read", "readv", "read0", "send", "send0", "nosignal", "sendmsg", "write", "write0",
     "writev", "shut0", "shut1", "shut2", "shut3", "accept", "connect", "connect2", "listen", "bind", "names", "error", "fionread", "poll",
-    "select", "epoll", "edge", "oneshot", "close", "dupclose", "copy")} | {
+    "select", "epoll", "edge", "oneshot", "nested", "nested-edge", "close", "dupclose", "copy")} | {
     "sendto": sending_to(PEER, PORT), "sendto-refused": sending_to(PEER, REFUSED), "sendto-port0": sending_to(PEER, 0),
     "sendto-short": sending_to(PEER, PORT, length=8), "sendto-unix": sending_to(PEER, PORT, family=socket.AF_UNIX),
     "sendto-none": sending_to(PEER, PORT, family=0), "sendto-long": sending_to(PEER, PORT, 65508), "sendto-longer": sending_to(PEER, PORT, 70000),
@@ -432,16 +454,16 @@ def bound(cases):
 
 
 def bound_here(cases):
-    """Each with a port that no other has: the peer knows connections by them."""
     for case in cases:
-        to_port(case, lambda s: None)
+        to_port(case, lambda s: None, 3000, 4000)
 
 
-def to_port(case, then):
+def to_port(case, then, first=10000, count=22000):
+    """Each with a port that no other has had for long, and that nobody is given (32768 and more): the peer knows connections by them."""
     while True:
         case.s = socket.socket()
         try:
-            case.s.bind((case.table.ours, 10000 + next(case.table.ports) % 50000))
+            case.s.bind((case.table.ours, first + next(case.table.ports) % count))
             return then(case.s)
         except OSError as e:
             if e.errno != errno.EADDRINUSE:
@@ -529,7 +551,7 @@ def slow(cases):
         to_port(case, connect)
     cases[0].table.ask("await", cases)
     quiet = 0
-    while quiet < 3:
+    while quiet < 6:
         if any([fill(case.s) for case in cases]):
             quiet = 0
         quiet += 1
@@ -547,7 +569,8 @@ def fill(s):
     return count
 
 
-def pause(cases):
+def pause():
+    """What the other side answers to the last step is there, too."""
     time.sleep(0.03)
 
 
@@ -657,7 +680,8 @@ class Table:
         ports = [getattr(case, "known", None) or case.port() for case in cases]
         for case, port in zip(cases, ports):
             case.known = port
-        self.here.control.sendall(json.dumps([what, self.ours, ports]).encode() + b"\n")
+        known = [(id(case), port) for case, port in zip(cases, ports)]
+        self.here.control.sendall(json.dumps([what, self.ours, known]).encode() + b"\n")
         assert self.here.answers.readline() == "done\n"
 
     def run(self, state):
@@ -670,6 +694,7 @@ class Table:
             for at in range(0, len(cases), most):
                 some = cases[at:at + most]
                 STATES[state](some)
+                pause()
                 for case in some:
                     case.fd = os.dup(case.s.fileno())
                     case.s.close()
@@ -678,7 +703,7 @@ class Table:
                         libc.setsockopt(case.fd, SOL, which, limit, len(limit))
                     os.set_blocking(case.fd, blocking)
                 first = list(self.pool.map(lambda case: self.call(case, case.first), some))
-                time.sleep(0.03)
+                pause()
                 second = list(self.pool.map(lambda case: self.call(case, case.second), some))
                 for case, *answers in zip(some, first, second):
                     lines.append(f"{state} {mode} {case.first} {case.second}: {' | '.join(answers)}")
@@ -713,7 +738,9 @@ def table(control, ours, share="1"):
 
 class Peer:
     def __init__(self):
+        # By the address that they come from, until it is said whose they are; then by the case.
         self.connections = {}
+        self.held = {}
         self.arrived = threading.Condition()
         self.hard = struct.pack("=2i", 1, 0)
         self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -728,48 +755,50 @@ class Peer:
 
     def serve(self, control):
         for line in control.makefile():
-            what, host, ports = json.loads(line)
-            for port in ports:
-                getattr(self, what)((host, port))
+            what, host, known = json.loads(line)
+            for case, port in known:
+                getattr(self, what)(case, (host, port))
             control.sendall(b"done\n")
 
     def drain(self):
         while True:
             self.datagrams.recv(1)
 
-    def visit(self, key):
-        self.connections[key] = socket.create_connection(key)
+    def visit(self, case, key):
+        self.held[case] = socket.create_connection(key)
 
-    def of(self, key):
+    def of(self, case, key):
         with self.arrived:
-            assert self.arrived.wait_for(lambda: key in self.connections, 10), key
-            return self.connections[key]
+            if case not in self.held:
+                assert self.arrived.wait_for(lambda: key in self.connections, 10), key
+                self.held[case] = self.connections.pop(key)
+            return self.held[case]
 
-    def forget(self, key):
-        if s := self.connections.pop(key, None):
+    def forget(self, case, key):
+        if s := self.held.pop(case, None):
             self.end(s)
 
-    def reset(self, key):
-        self.end(self.of(key))
+    def reset(self, case, key):
+        self.end(self.of(case, key))
 
     def end(self, s):
         if s.fileno() >= 0:
             s.setsockopt(SOL, socket.SO_LINGER, self.hard)
             s.close()
 
-    def send(self, key):
-        self.of(key).send(b"0123456789")
+    def send(self, case, key):
+        self.of(case, key).send(b"0123456789")
 
-    def finish(self, key):
-        self.of(key).shutdown(1)
+    def finish(self, case, key):
+        self.of(case, key).shutdown(1)
 
-    def close(self, key):
-        self.of(key).close()
+    def close(self, case, key):
+        self.of(case, key).close()
 
-    def datagram(self, key):
+    def datagram(self, case, key):
         self.datagrams.sendto(b"0123456789", key)
 
-    def empty(self, key):
+    def empty(self, case, key):
         self.datagrams.sendto(b"", key)
 
 
