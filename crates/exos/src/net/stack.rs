@@ -27,8 +27,8 @@ use crate::{Error, clock};
 
 /// The stack that sockets are on. Clones are the same stack.
 ///
-/// When the last clone and the last socket are dropped, what was written is delivered first, for two seconds at most
-/// ([`close`](Net::close) says how long, and whether it succeeded).
+/// When the last clone and the last socket are dropped, what was written is delivered first, for two seconds at most or as long as
+/// [`set_linger`](Net::set_linger) says ([`close`](Net::close) tells whether it succeeded).
 #[derive(Clone)]
 pub struct Net {
     inner: Rc<RefCell<Inner>>,
@@ -57,6 +57,8 @@ pub(super) struct Inner {
     pub woken: Vec<Waker>,
     /// The task that runs the stack, where one does and sleeps.
     driver: Option<Waker>,
+    /// How long the end of the stack waits for what was written to be delivered.
+    linger: Duration,
     /// Connections that a full queue of a listener has cost.
     overflows: u64,
     /// From which ports are drawn, and the key by which connections are spread over listeners.
@@ -88,6 +90,7 @@ impl Net {
             claims: Claims::default(),
             woken: Vec::new(),
             driver: None,
+            linger: LINGER,
             overflows: 0,
             random: RandomState::new(),
             ports_drawn: 0,
@@ -121,6 +124,11 @@ impl Net {
     /// The interface has gone.
     pub fn close(&self, at_most: Duration) -> io::Result<usize> {
         self.run(|inner| inner.deliver(clock::now() + at_most))
+    }
+
+    /// How long the last clone and socket wait, when they are dropped, for what was written to be delivered.
+    pub fn set_linger(&self, at_most: Duration) {
+        self.borrow().linger = at_most;
     }
 
     /// Connections that were reset since as many as a listener's backlog waited to be accepted.
@@ -397,7 +405,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         // Without an interface nothing more can be delivered.
-        let _ = self.deliver(clock::now() + LINGER);
+        let _ = self.deliver(clock::now() + self.linger);
         self.exos.leave();
     }
 }
