@@ -575,7 +575,7 @@ def slow(cases):
         to_port(case, connect)
     cases[0].table.ask("await", cases)
     quiet = 0
-    while quiet < 3:
+    while quiet < 6:
         if any([fill(case.s) for case in cases]):
             quiet = 0
         quiet += 1

@@ -21,7 +21,7 @@ use crate::calls::{BECOMING, Sockets, TOLD};
 use crate::check::{check, look_at};
 use crate::context::Context;
 use crate::counters::{CallCounters, report};
-use crate::limits::{CALLS_AT_ONCE, GOODBYE_TIME};
+use crate::limits::{CALLS_AT_ONCE, DELIVERY_LOOK, GOODBYE_TIME};
 use crate::options::RunArgs;
 use crate::sharing::Sharing;
 use crate::signals::{Signals, take};
@@ -138,10 +138,9 @@ impl Supervisor {
         let mut events = Events::default();
         loop {
             self.sockets.look_at_shared(&self.cx);
-            let now = Instant::now();
-            let left = self.over.map(|end| end.saturating_duration_since(now));
-            if left == Some(Duration::ZERO) || (left.is_some() && self.sockets.are_none()) {
-                return self.end(left.unwrap_or_default());
+            let left = self.time_left()?;
+            if left == Some(Duration::ZERO) {
+                return self.end();
             }
             let left = self.sockets.before_waiting(&self.cx, left)?;
             self.cx.poll.wait(&mut events, left)?;
@@ -152,12 +151,26 @@ impl Supervisor {
         }
     }
 
-    /// Closes what there is, and delivers what was written for a while.
-    fn end(mut self, left: Duration) -> io::Result<ExitStatus> {
-        let status = self.ended.map_or_else(|| self.child.wait(), Ok)?;
-        drop(self.sockets);
-        self.cx.net.close(left)?;
-        Ok(status)
+    /// How long it may wait, once nobody is left: no time where all is delivered, or that took too long.
+    fn time_left(&self) -> io::Result<Option<Duration>> {
+        let Some(over) = self.over else {
+            return Ok(None);
+        };
+        let left = over.saturating_duration_since(Instant::now());
+        if !self.sockets.are_none() {
+            return Ok(Some(left));
+        }
+        // That something is delivered is no event.
+        Ok(Some(match self.cx.net.close(Duration::ZERO)? {
+            0 => Duration::ZERO,
+            _ => left.min(DELIVERY_LOOK),
+        }))
+    }
+
+    /// Closes what there is; what is not delivered by now has had its time.
+    fn end(mut self) -> io::Result<ExitStatus> {
+        self.cx.net.set_linger(Duration::ZERO);
+        self.ended.map_or_else(|| self.child.wait(), Ok)
     }
 
     fn handle(&mut self, token: Token) -> io::Result<()> {

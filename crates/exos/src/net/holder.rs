@@ -4,7 +4,6 @@ use std::cell::{RefCell, RefMut};
 
 use super::stack::Inner;
 use crate::clock;
-use crate::limits::LINGER;
 use crate::node::Exos;
 
 pub(super) struct Holder(RefCell<Option<Inner>>);
@@ -37,7 +36,8 @@ impl Drop for Holder {
     fn drop(&mut self) {
         if let Some(inner) = self.0.get_mut() {
             // Without an interface nothing more can be delivered.
-            let _ = inner.deliver(clock::now() + LINGER);
+            let linger = inner.linger;
+            let _ = inner.deliver(clock::now() + linger);
             inner.exos.leave();
         }
     }

@@ -22,14 +22,15 @@ use super::holder::Holder;
 use super::table::{Connection, Datagrams, Listener, Made, Place, Readiness, Waiters};
 use super::watches::Watches;
 use crate::attach::Attachment;
+use crate::limits::LINGER;
 use crate::node::{Exos, Sleep};
 use crate::via::{Lost, News};
 use crate::{Error, clock};
 
 /// The stack that sockets are on. Clones are the same stack.
 ///
-/// When the last clone and the last socket are dropped, what was written is delivered first, for two seconds at most
-/// ([`close`](Net::close) says how long, and whether it succeeded).
+/// When the last clone and the last socket are dropped, what was written is delivered first, for two seconds at most or as long as
+/// [`set_linger`](Net::set_linger) says ([`close`](Net::close) tells whether it succeeded).
 #[derive(Clone)]
 pub struct Net {
     inner: Rc<Holder>,
@@ -59,6 +60,8 @@ pub(super) struct Inner {
     pub woken: Vec<Waker>,
     /// The task that runs the stack, where one does and sleeps.
     driver: Option<Waker>,
+    /// How long the end of the stack waits for what was written to be delivered.
+    pub linger: Duration,
     /// Connections that a full queue of a listener has cost.
     overflows: u64,
     /// From which ports are drawn, and the key by which connections are spread over listeners.
@@ -91,6 +94,7 @@ impl Net {
             gone: Gone::default(),
             woken: Vec::new(),
             driver: None,
+            linger: LINGER,
             overflows: 0,
             random: RandomState::new(),
             ports_drawn: 0,
@@ -135,6 +139,11 @@ impl Net {
     /// The interface has gone.
     pub fn close(&self, at_most: Duration) -> io::Result<usize> {
         self.run(|inner| inner.deliver(clock::now() + at_most))
+    }
+
+    /// How long the last clone and socket wait, when they are dropped, for what was written to be delivered.
+    pub fn set_linger(&self, at_most: Duration) {
+        self.borrow().linger = at_most;
     }
 
     /// Connections that were reset since as many as a listener's backlog waited to be accepted.
