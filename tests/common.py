@@ -1,6 +1,5 @@
 """What the tests' programs in Python have in common: see common.sh."""
 
-import json
 import os
 import signal
 import sys
@@ -34,6 +33,7 @@ def wait_until(holds):
 
 def statistics_of(pid, path):
     """What the counters of a server are now, which appends a line of statistics to the file for each SIGUSR1."""
+    import json  # Most programs do not need it, and it takes as long as they do.
     before = os.path.getsize(path)
     os.kill(pid, signal.SIGUSR1)
     for _ in range(PATIENCE * 50):

@@ -55,8 +55,11 @@ check() { local name=$1; shift; if "$@" >"$work/said" 2>&1; then ok "$name"; els
 same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
 # has NAME WANTED TEXT
 has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
-# await COMMAND...: until it succeeds, for a minute at most.
-await() { local limit=$((SECONDS + 60)); until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $limit ] || return 1; sleep 0.05; done; }
+# await COMMAND...: until it succeeds, for a minute at most. What takes longer is asked less often, for asking takes time from it.
+await() {
+    local limit=$((SECONDS + 60)) pause=0.05
+    until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $limit ] || return 1; sleep $pause; pause=0.2; done
+}
 
 lab_up() { "$exos" lab up --name "$lab" --wire plain "$@" >/dev/null; }
 # inside SIDE -- COMMAND...: `lab exec` becomes what it runs, so that in the background its process is the command's; this

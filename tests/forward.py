@@ -32,13 +32,10 @@
                                                      acknowledged; then waits until it comes back
 """
 
-import ctypes
 import fcntl
 import os
-import random
 import select
 import socket
-import socketserver
 import struct
 import sys
 import threading
@@ -46,30 +43,42 @@ import time
 
 from common import PATIENCE, wait_until
 
+# This program is started for each of several hundred checks, most of which do not need what takes long to import: that is imported where
+# it is used.
+
 # Of struct tcp_info (linux/tcp.h): tcpi_retransmits and tcpi_unacked.
 RETRANSMITS_AT, UNACKED_AT = 2, 24
 
 
-class Stream(socketserver.BaseRequestHandler):
-    def handle(self):
+def accept(port, handle):
+    """Gives each connection to a thread of its own."""
+    listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("::", port))
+    listener.listen(1024)
+    while True:
+        connection, client = listener.accept()
+        threading.Thread(target=handle, args=(connection, client), daemon=True).start()
+
+
+def stream(connection, _):
+    with connection:
         try:
-            while data := self.request.recv(65536):
-                self.request.sendall(data)
+            while data := connection.recv(65536):
+                connection.sendall(data)
         except ConnectionError:
             pass  # The other end says what it thinks of that.
 
 
-class Names(socketserver.BaseRequestHandler):
-    def handle(self):
-        address, port = self.client_address[:2]
-        self.request.sendall(f"{address.removeprefix('::ffff:')} {port}".encode())
+def names(connection, client):
+    address, port = client[:2]
+    with connection:
+        connection.sendall(f"{address.removeprefix('::ffff:')} {port}".encode())
 
 
-class StreamServer(socketserver.ThreadingTCPServer):
-    address_family = socket.AF_INET6
-    allow_reuse_address = True
-    daemon_threads = True
-    request_queue_size = 1024
+def noise(seed, length):
+    import random
+    return random.Random(seed).randbytes(int(length))
 
 
 def datagrams(port):
@@ -88,9 +97,8 @@ def datagrams(port):
 
 def serve(port):
     threading.Thread(target=datagrams, args=(int(port),), daemon=True).start()
-    names = StreamServer(("::", int(port) - 1), Names)
-    threading.Thread(target=names.serve_forever, daemon=True).start()
-    StreamServer(("::", int(port)), Stream).serve_forever()
+    threading.Thread(target=accept, args=(int(port) - 1, names), daemon=True).start()
+    accept(int(port), stream)
 
 
 def connect(address, port):
@@ -122,7 +130,7 @@ def echo(address, port, length, connections="1", until=""):
     wrong = []
 
     def visit(n):
-        data = random.Random(n).randbytes(int(length))
+        data = noise(n, length)
         try:
             if not comes_back(address, port, data, until):
                 wrong.append(f"connection {n}: other bytes came back")
@@ -137,7 +145,7 @@ def echo(address, port, length, connections="1", until=""):
 
 
 def slow(address, port, length, files):
-    data = random.Random(7).randbytes(int(length))
+    data = noise(7, length)
     with connect(address, port) as s:
         for n, part in enumerate((data[:len(data) // 2], data[len(data) // 2:])):
             s.sendall(part)
@@ -247,7 +255,7 @@ def half(address, port):
 
 def datagram(address, port, length):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    data = random.Random(1).randbytes(int(length))
+    data = noise(1, length)
     with socket.socket(family, socket.SOCK_DGRAM) as s:
         s.settimeout(2)
         s.connect((address, int(port)))
@@ -262,7 +270,7 @@ def datagram(address, port, length):
 
 
 def backwards(address, port, length):
-    data = random.Random(2).randbytes(int(length))
+    data = noise(2, length)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s, \
             socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
         s.settimeout(2)
@@ -360,6 +368,7 @@ def knock(address, port, patience, files):
 
 
 def syns(interface, port, file):
+    import ctypes
     """By the kernel's count of what a filter lets in: nothing is read, so nothing is missed."""
     load_half, load_byte, equal, mask, answer = 0x28, 0x30, 0x15, 0x54, 0x06
     steps = [(load_half, 0, 0, 12), (equal, 0, 8, 0x0800),            # IPv4,

@@ -7,14 +7,14 @@
 //! The thread lives as long as the thing that it does. It begins with the loop's privileges, and there is nothing that it
 //! shares with the loop: what it needs goes with the job, what it made comes back. To begin it takes no descriptor.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use exos_host::Waker;
 use exos_host::error::{Context as _, Result};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Something to do.
@@ -37,7 +37,7 @@ pub struct Done<O, T> {
 /// The thread, and what waits for it. `O` is anyone who a thing is done for.
 pub struct Worker<O, T> {
     /// Readable when something is done.
-    wake: Arc<OwnedFd>,
+    wake: Arc<Waker>,
     running: Option<(Option<O>, Thread<T>)>,
     waiting: Vec<(Option<O>, Job<T>)>,
 }
@@ -45,9 +45,9 @@ pub struct Worker<O, T> {
 impl<O: Copy, T: Send + 'static> Worker<O, T> {
     /// Nothing to do.
     pub fn new() -> Result<Self> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let wake = Waker::new().context(|| "cannot make a descriptor to wake up by")?;
         Ok(Self {
-            wake: Arc::new(wake.context(|| "cannot make a descriptor to wake up by")?),
+            wake: Arc::new(wake),
             running: None,
             waiting: Vec::new(),
         })
@@ -60,8 +60,8 @@ impl<O: Copy, T: Send + 'static> Worker<O, T> {
 
     /// What has been done since the last call.
     pub fn done(&mut self) -> Option<Done<O, T>> {
-        rustix::io::read(&*self.wake, &mut [0; 8]).ok()?;
-        let (owner, thread) = self.running.take()?;
+        let running = self.wake.clear().then(|| self.running.take());
+        let (owner, thread) = running.flatten()?;
         let (made, took) = thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -79,7 +79,7 @@ impl<O: Copy, T: Send + 'static> Worker<O, T> {
     pub fn wait(&mut self) {
         if let Some((_, thread)) = self.running.take() {
             let _ = thread.join();
-            let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+            self.wake.clear();
         }
     }
 
@@ -123,11 +123,11 @@ impl<O: Copy, T: Send + 'static> Worker<O, T> {
 }
 
 /// Wakes the loop up when the thread's thing is done, also by a panic.
-struct Waking(Arc<OwnedFd>);
+struct Waking(Arc<Waker>);
 
 impl Drop for Waking {
     fn drop(&mut self) {
-        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+        self.0.wake();
     }
 }
 

@@ -213,11 +213,10 @@ impl Server {
         attempt: &Attempt,
         out: &mut Vec<Slice>,
     ) -> Result<Response, Box<Missing>> {
-        let is_first_time = !attempt.has_waited;
-        let mut answered = what_follows(request);
         let target = Target::parse(request.target);
         let host = target.as_ref().ok().and_then(|target| target.authority);
-        let site = self.sites.find(host.or(request.host));
+        let host = host.or(request.host);
+        let site = self.sites.find(host);
         let resource = Resource {
             site: site.unwrap_or(self.sites.default_number()),
             // Rules are those of the site that the request is for.
@@ -229,13 +228,13 @@ impl Server {
         };
         let exchange = Exchange {
             request,
-            answered,
+            answered: what_follows(request),
             resource,
             attempt,
         };
         if self.sites.has_access_rules()
             && let Ok(target) = &target
-            && (site.is_some() || self.is_status_host(host.or(request.host)))
+            && (site.is_some() || self.is_status_host(host))
         {
             let rules = self.sites.get(resource.site);
             match admit(rules, &target.path, &exchange, &mut self.sender.counters) {
@@ -245,15 +244,30 @@ impl Server {
                     let status = self.refuse_with(status, Some(field), &exchange, out);
                     return Ok(Response {
                         status,
-                        answered,
+                        answered: exchange.answered,
                         tail: None,
                     });
                 }
             }
         }
+        self.send_chosen(exchange, &target, site, host, out)
+    }
+
+    /// Sends what a request that is admitted is for, or why it gets nothing.
+    #[inline]
+    fn send_chosen(
+        &mut self,
+        mut exchange: Exchange,
+        target: &Result<Target, Fault>,
+        site: Option<usize>,
+        host: Option<&[u8]>,
+        out: &mut Vec<Slice>,
+    ) -> Result<Response, Box<Missing>> {
+        let (request, attempt) = (exchange.request, exchange.attempt);
+        let is_first_time = !attempt.has_waited;
         let mut tail = None;
         let (sender, sites) = (&mut self.sender, &mut self.sites);
-        let status = match choose(sites, request, &target, site, attempt) {
+        let status = match choose(sites, request, target, site, attempt) {
             Ok(Choice::Send(document)) if let Some(long) = document.long() => {
                 let (document, long) = (document.clone(), long.clone());
                 let sent = sender.send_long(&document, &long, &exchange, sites, out)?;
@@ -271,39 +285,31 @@ impl Server {
                     sender.send(&document, &exchange, out)
                 }
             }
-            Ok(Choice::Refuse(status @ (Status::NotFound | Status::MisdirectedRequest)))
-                if self.status_pages.is_some() =>
-            {
-                let may = status == Status::NotFound || self.is_status_host(host.or(request.host));
-                let path = target.as_ref().ok().filter(|_| may).map(|t| &*t.path);
-                match self.status_page(path, &exchange) {
-                    Some(page) => self.send_page(Status::Ok, &page, &exchange, out),
-                    None => self.refuse_with(status, None, &exchange, out),
-                }
-            }
             Ok(Choice::Wait(path)) => {
                 sender.counters.cache_misses += u64::from(is_first_time);
-                return Err(Missing::document(resource.site, path));
+                return Err(Missing::document(exchange.resource.site, path));
             }
             Ok(Choice::Allow) => {
                 let page = self.allowed.clone();
                 self.send_page(Status::Ok, &page, &exchange, out)
             }
             Ok(Choice::Page(status, page)) => self.send_page(status, &page, &exchange, out),
-            Ok(Choice::Refuse(status)) => self.refuse_with(status, None, &exchange, out),
+            Ok(Choice::Refuse(status)) => {
+                let path = target.as_ref().ok().map(|target| &*target.path);
+                match self.status_page(status, host, path, &exchange) {
+                    Some(page) => self.send_page(Status::Ok, &page, &exchange, out),
+                    None => self.refuse_with(status, None, &exchange, out),
+                }
+            }
             Err(fault) => {
                 sender.counters.faults[fault as usize] += 1;
-                answered.persistent &= fault.is_survivable();
-                let exchange = Exchange {
-                    answered,
-                    ..exchange
-                };
+                exchange.answered.persistent &= fault.is_survivable();
                 self.refuse_with(fault.status(), None, &exchange, out)
             }
         };
         Ok(Response {
             status,
-            answered,
+            answered: exchange.answered,
             tail,
         })
     }
@@ -336,8 +342,19 @@ impl Server {
         self.status_pages.is_some() && host.is_some_and(is_address)
     }
 
-    /// Where no site has anything, there may be a status page.
-    fn status_page(&mut self, path: Option<&[u8]>, exchange: &Exchange) -> Option<Document> {
+    /// Where no site has anything, there may be a status page: that it would be refused with this status says so.
+    fn status_page(
+        &mut self,
+        status: Status,
+        host: Option<&[u8]>,
+        path: Option<&[u8]>,
+        exchange: &Exchange,
+    ) -> Option<Document> {
+        match status {
+            Status::NotFound => {}
+            Status::MisdirectedRequest if self.is_status_host(host) => {}
+            _ => return None,
+        }
         let pages = self.status_pages.as_mut()?;
         let page = pages.find(path?, exchange.attempt.peer)?;
         Some(match exchange.request.method {
