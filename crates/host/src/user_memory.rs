@@ -8,6 +8,7 @@
 //! [discarded](UserMemory::discard), take no room. A [lock](UserMemory::lock) of a byte says that somebody is there: the
 //! kernel lets go of it however its holder ends. In the same way it knows who made the memory.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -30,6 +31,9 @@ const SEALS: SealFlags = SealFlags::SHRINK
 
 /// The byte whose lock is the owner's: behind all others.
 const OWNER: u64 = i64::MAX as u64 - 1;
+
+/// Memory of one name that is looked at in one process: more than there are stacks in one, which have some each.
+const OF_A_PROCESS_MAX: usize = 256;
 
 /// Words that processes of one user share.
 #[derive(Debug)]
@@ -143,22 +147,16 @@ pub struct FoundMemory {
     pub inode: u64,
 }
 
-/// All memory of this name, in the process `only` or in all.
+/// All memory of this name, in the process `only` or in all; of one process at most 256 pieces.
 pub fn find(name: &str, only: Option<u32>) -> Vec<FoundMemory> {
     let pids: Vec<u32> = match only {
         Some(pid) => vec![pid],
         None => numbers_in(Path::new("/proc")),
     };
-    let mut found: Vec<FoundMemory> = Vec::new();
-    for pid in pids {
-        for memory in of_process(name, pid) {
-            // A child has what its parent had open.
-            if found.iter().all(|known| known.inode != memory.inode) {
-                found.push(memory);
-            }
-        }
-    }
-    found
+    // A child has what its parent had open.
+    let mut known = HashSet::new();
+    let all = pids.into_iter().flat_map(|pid| of_process(name, pid));
+    all.filter(|memory| known.insert(memory.inode)).collect()
 }
 
 fn of_process(name: &str, pid: u32) -> Vec<FoundMemory> {
@@ -176,7 +174,8 @@ fn of_process(name: &str, pid: u32) -> Vec<FoundMemory> {
         let inode = fs::metadata(&path).ok()?.ino();
         Some(FoundMemory { pid, path, inode })
     };
-    descriptors.into_iter().filter_map(memory).collect()
+    let found = descriptors.into_iter().filter_map(memory);
+    found.take(OF_A_PROCESS_MAX).collect()
 }
 
 /// Whether the owner's lock was taken by this open file: `lock: 1: OFDLCK ADVISORY WRITE -1 00:01:5 START END` (proc(5)).
