@@ -54,6 +54,12 @@ def client(host, port):
             s.sendall(REQUEST)
             fetched(read_all(s))
 
+    # What it says of its segments and packets.
+    with socket.create_connection(to) as s:
+        segment = struct.unpack_from("=I", s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 16)[0]
+        assert s.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == segment == 1448
+        assert s.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == 64
+
     # A connection that a child goes on with, and one that it has by another number.
     s = socket.create_connection(to)
     copy = os.dup(s.fileno())

@@ -11,7 +11,7 @@ use crate::system::*;
 const BUFFER: u32 = 212_992;
 
 /// Hops of what is sent.
-const HOPS: i32 = 64;
+pub const HOPS: i32 = 64;
 
 impl Found {
     /// The value of an option that these sockets have for themselves; `None` for the others.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::ask::ask;
+use crate::datagram_options::HOPS;
 use crate::epoll;
 use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, NONBLOCK, REUSE, REUSE_PORT};
 use crate::memory::state::{HAS_MORE, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS};
@@ -170,20 +171,31 @@ impl Found {
             (IPPROTO_IP, IP_OPTIONS) => return unsafe { put(&[], value, len) },
             (IPPROTO_TCP, TCP_NODELAY) => has(NODELAY),
             (IPPROTO_TCP, TCP_INFO) => {
-                let mut info = [0; 104];
-                let at = info.as_mut_ptr().expose_provenance();
-                if ask(self.number as i32, Ask::Info, at) < 0 {
-                    return Err(ENOTCONN);
-                }
                 // SAFETY: the caller's promise.
-                return unsafe { put(&info, value, len) };
+                return unsafe { put(&self.tcp_info()?, value, len) };
             }
+            (IPPROTO_TCP, TCP_MAXSEG) => match self.tcp_info()?[16..20] {
+                [0, 0, 0, 0] => NO_SEGMENT,
+                [a, b, c, d] => i32::from_ne_bytes([a, b, c, d]),
+                _ => return Err(ENOTCONN),
+            },
+            (IPPROTO_IP, IP_TTL) | (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => HOPS,
             (SOL_SOCKET, NO_OPTIONS..) => return Err(ENOPROTOOPT),
             (SOL_SOCKET | IPPROTO_TCP | IPPROTO_IP | IPPROTO_IPV6, _) => 0,
             _ => return Err(ENOPROTOOPT),
         };
         // SAFETY: the caller's promise.
         unsafe { put(&number.to_ne_bytes(), value, len) }
+    }
+
+    /// What the stack knows of the connection (`struct tcp_info`, its first 104 bytes).
+    fn tcp_info(self) -> Result<[u8; 104], i32> {
+        let mut info = [0; 104];
+        let at = info.as_mut_ptr().expose_provenance();
+        match ask(self.number as i32, Ask::Info, at) {
+            0.. => Ok(info),
+            _ => Err(ENOTCONN),
+        }
     }
 
     /// Sets an option (setsockopt(2)). Those that say how packets are sent are taken, and left to our TCP.
@@ -325,6 +337,9 @@ impl Found {
         Ok(())
     }
 }
+
+/// What a segment holds of a socket that is not connected.
+const NO_SEGMENT: i32 = 536;
 
 /// Options of sockets have lower numbers (asm/socket.h).
 const NO_OPTIONS: i32 = 90;

@@ -3,13 +3,17 @@
 use std::io;
 use std::time::Duration;
 
-use exos::inet::tcp::Keepalive;
+use exos::inet::limits::HOP_LIMIT;
+use exos::inet::tcp::{Info, Keepalive};
 use exos_host::intercept::Call;
 
 use super::sockets::{Kind, UnixSockets};
 use crate::answer::{Answer, errno, fails};
 use crate::context::Context;
 use crate::target::{read_option, tcp_info, write_option, write_value};
+
+/// What a segment holds of a socket that is not connected (`TCP_MAXSEG`), as by the kernel.
+const NO_SEGMENT: i32 = 536;
 
 impl UnixSockets {
     pub fn get_option(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
@@ -47,16 +51,18 @@ impl UnixSockets {
                 Kind::Flowing(flow) => i32::from(flow.stream.nodelay()?),
                 _ => 0,
             },
+            (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => {
+                info(&socket.kind).map_or(NO_SEGMENT, |info| info.mss.into())
+            }
+            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => {
+                HOP_LIMIT.into()
+            }
             (libc::IPPROTO_TCP, libc::TCP_INFO) => {
-                let info = match &socket.kind {
-                    Kind::Flowing(flow) => flow.stream.info(),
-                    _ => None,
-                };
                 write_value(
                     &cx.calls,
                     call,
                     [call.args[3], call.args[4]],
-                    &tcp_info(info.as_ref()),
+                    &tcp_info(info(&socket.kind).as_ref()),
                 )?;
                 return Ok(Answer::Value(0));
             }
@@ -104,5 +110,13 @@ impl UnixSockets {
             _ => return fails(libc::ENOPROTOOPT),
         }
         Ok(Answer::Value(0))
+    }
+}
+
+/// What is known of a connection.
+fn info(kind: &Kind) -> Option<Info> {
+    match kind {
+        Kind::Flowing(flow) => flow.stream.info(),
+        _ => None,
     }
 }
