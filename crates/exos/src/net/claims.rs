@@ -94,12 +94,14 @@ impl Claims {
         })
     }
 
-    /// The connection has gone to another process; `source` is what was lent for it here.
-    pub fn has_gone(&mut self, grant: GrantId, source: Option<usize>) {
+    /// The connection has gone to another process, where its packets are to go; `source` is what was lent for it here.
+    pub fn has_gone(&mut self, exos: &mut Exos, grant: GrantId, source: Option<usize>) {
         if let Some(source) = source {
             self.sources.remove(source);
         }
-        self.ended.push(grant);
+        if exos.via().is_some_and(|via| !via.says_release(grant)) {
+            self.ended.push(grant);
+        }
     }
 
     /// Gives back what is not needed any more: what was sent has left. A daemon that is away is told when it is back.

@@ -212,8 +212,7 @@ impl Inner {
             // They come to this core as before, which hands on what it does not know.
             return self.exos.stack.tcp.forget_taken_out(&flow);
         };
-        self.claims.has_gone(grant, source);
-        self.claims.give_back_ended(&mut self.exos);
+        self.claims.has_gone(&mut self.exos, grant, source);
         self.gone.add(flow);
     }
 
