@@ -18,7 +18,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::entry::Kind;
-use super::gathering::{GATHER, Gathering};
+use super::gathering::Gathering;
 use super::library::Library;
 use super::processes::{PROCESS, Processes};
 use super::sockets::{SHARED, SharedSockets};
@@ -158,9 +158,8 @@ impl Sharing {
         };
         cx.net.flush()?;
         if self.gathering.after_turn(Instant::now()) {
-            // Awake, so that nobody wakes us.
-            self.sockets.news.wake();
-            std::thread::sleep(GATHER);
+            let others = [self.bell.1.as_fd(), cx.calls.as_fd()];
+            self.sockets.news.wake_and_gather(others);
         }
         self.memory.engine().store(does, Ordering::SeqCst);
         fence(Ordering::SeqCst);

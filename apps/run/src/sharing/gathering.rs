@@ -1,16 +1,15 @@
 //! Whether what comes is gathered for a moment before it is looked at.
 //!
 //! Where many processes serve a connection each, on processors that we share with them, every packet and every answer has one of us wake
-//! the other: two switches for each request. Looking only every [`GATHER`] has many of them cost one. Where one process serves all
-//! connections, or few requests are under way, that would only be a delay. Which of the two it is shows in how much is done, so
-//! both are tried, and the better one stays: a part in [`TRIAL_EVERY`] of the time goes to the other.
+//! the other: two switches for each request. Looking again only when all that were woken wait again has many of them cost one. Where
+//! these have processors of their own, or few requests are under way, that would only be a delay. Which of the two it is shows in how
+//! much is done, so both are tried, and the better one stays: a part in [`TRIAL_EVERY`] of the time goes to the other.
 
 use std::time::{Duration, Instant};
 
-/// How long is gathered: some ten switches between processes with what they do.
-pub(super) const GATHER: Duration = Duration::from_micros(50);
+use super::news::GATHER;
 
-/// How long is measured: a hundred times as much.
+/// How long is measured: some tens of turns.
 const EPOCH: Duration = Duration::from_millis(5);
 
 /// After as many measurements the other way is tried.
@@ -146,7 +145,7 @@ mod tests {
 
     #[test]
     fn does_not_where_little_comes_or_of_few() {
-        assert_eq!(gathered(20, 15_000.0, 60_000.0), 0.0);
+        assert_eq!(gathered(20, 4_000.0, 60_000.0), 0.0);
         assert_eq!(gathered(3, 25_000.0, 60_000.0), 0.0);
     }
 }

@@ -24,8 +24,8 @@ mod socket;
 mod watching;
 
 pub use agreed::{
-    ASK_LEVEL, AWAKE, Ask, MARK, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, OWN, SLEEPS,
-    VARIABLE,
+    ASK_LEVEL, AWAKE, Ask, GATHERS, MARK, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, OWN,
+    SLEEPS, VARIABLE,
 };
 pub use datagram::{DATAGRAM_HEAD, DATAGRAM_MAX, DATAGRAM_ROOM, DatagramHead};
 pub use locks::Lock;
