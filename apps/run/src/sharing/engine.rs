@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use exos::Error;
 use exos::net::{Interest, Poll, Token, Trigger};
+use exos_host::affinity::allowed;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{
     AWAKE, DESCRIPTORS, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, Shared,
@@ -59,6 +60,8 @@ impl Sharing {
         let library = Library::new()?;
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         library.tell(command, &memory, &theirs);
+        // Programs inherit it.
+        let has_one_core = allowed().is_ok_and(|cores| cores.len() == 1);
         Ok(Self {
             sockets: SharedSockets::new(Rc::clone(&memory)),
             processes: Processes::new(Rc::clone(&memory)),
@@ -67,7 +70,7 @@ impl Sharing {
             bell: (theirs, ours),
             has_worked: false,
             naps: 0,
-            gathering: Gathering::new(Instant::now()),
+            gathering: Gathering::new(Instant::now(), has_one_core),
         })
     }
 

@@ -3,7 +3,8 @@
 //! Where many processes serve a connection each, on processors that we share with them, every packet and every answer has one of us wake
 //! the other: two switches for each request. Looking again only when all that were woken wait again has many of them cost one. Where
 //! these have processors of their own, or few requests are under way, that would only be a delay. Which of the two it is shows in how
-//! much is done, so both are tried, and the better one stays: a part in [`TRIAL_EVERY`] of the time goes to the other.
+//! much is done, so both are tried, and the better one stays: a part in [`TRIAL_EVERY`] of the time goes to the other. With a single
+//! processor for all of us there is nothing to try.
 
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ const BETTER: f64 = 1.15;
 
 /// The two ways, with what was measured of them.
 pub(super) struct Gathering {
+    /// Programs have no processor but ours: while they do something, we can do nothing.
+    has_one_core: bool,
     gathers: bool,
     began: Instant,
     /// Sockets that were looked at since: how often, and a bit for each 64th.
@@ -41,8 +44,9 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    pub fn new(now: Instant) -> Self {
+    pub fn new(now: Instant, has_one_core: bool) -> Self {
         Self {
+            has_one_core,
             gathers: false,
             began: now,
             work: 0,
@@ -68,14 +72,14 @@ impl Gathering {
             self.measured(elapsed);
             (self.began, self.work, self.sockets) = (now, 0, 0);
         }
-        std::mem::take(&mut self.has_worked) && self.gathers
+        std::mem::take(&mut self.has_worked) && (self.has_one_core || self.gathers)
     }
 
     fn measured(&mut self, elapsed: Duration) {
         // Where less comes than one in the time of a pause, or nothing for long, there is nothing to gather.
         let is_busy = GATHER * self.work > elapsed && elapsed < 2 * EPOCH;
         if !is_busy || self.sockets.count_ones() < SOCKETS_MIN {
-            *self = Self::new(self.began);
+            *self = Self::new(self.began, self.has_one_core);
             return;
         }
         let rate = f64::from(self.work) / elapsed.as_secs_f64();
@@ -105,7 +109,7 @@ mod tests {
     /// pause. Gives the part of the time behind the first second in which it gathered.
     fn gathered(sockets: u32, rate_at_once: f64, rate_gathered: f64) -> f64 {
         let begin = Instant::now();
-        let mut gathering = Gathering::new(begin);
+        let mut gathering = Gathering::new(begin, false);
         let (mut now, mut gathers, mut owed) = (Duration::ZERO, false, 0.0);
         let (mut part, mut looked_at) = (Duration::ZERO, 0);
         while now < Duration::from_secs(3) {
