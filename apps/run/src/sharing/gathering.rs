@@ -134,6 +134,18 @@ mod tests {
     }
 
     #[test]
+    fn gathers_what_each_turn_brings_where_there_is_one_processor() {
+        let now = Instant::now();
+        let mut gathering = Gathering::new(now, true);
+        gathering.note(1);
+        assert!(gathering.after_turn(now));
+        assert!(!gathering.after_turn(now), "nothing was looked at");
+        assert!(!gathering.after_turn(now + 3 * EPOCH));
+        gathering.note(1);
+        assert!(gathering.after_turn(now + 3 * EPOCH), "also after a while");
+    }
+
+    #[test]
     fn gathers_where_more_is_done_so() {
         let part = gathered(20, 25_000.0, 40_000.0);
         assert!(part > 0.6, "{part}");
