@@ -6,6 +6,7 @@ use crate::experiment::http::{self, HttpArgs};
 use crate::experiment::link::{self, LinkArgs};
 use crate::experiment::load::{self, LoadArgs};
 use crate::experiment::sharing::{self, SharingArgs};
+use crate::experiment::sockets::{self, SocketsArgs};
 use crate::experiment::tcp::{self, TcpArgs};
 use crate::stage::exchange::{Answerer, Asker};
 use crate::stage::helper::{Entry, entry};
@@ -58,6 +59,12 @@ pub enum BenchCommand {
     /// Makes a lab and daemons of its own and removes them; the programs run as an ordinary user. Needs root, wrk, two
     /// cores or more, and an otherwise idle machine. --quick, --groups and --only select parts of it.
     Sharing(SharingArgs),
+    /// Unmodified programs by exos run, compared with themselves on the kernel's sockets: redis, memcached, PostgreSQL, iperf3
+    ///
+    /// How many requests a second each answers, and how soon; how busy both sides' cores were tells who was the limit. Makes a
+    /// lab of its own and removes it. Needs root, two cores or more, and an otherwise idle machine; skips programs that are not
+    /// installed. A full run takes two minutes; --quick, --only and --programs select parts of it.
+    Sockets(SocketsArgs),
     /// Frames over a veth: what each way of sending carries and costs, one way, both ways, and one frame at a time
     ///
     /// AF_XDP's ring, live frame mode and the choice between them, compared with UDP sockets and iperf3. Makes a lab of its own
@@ -75,7 +82,7 @@ pub enum BenchCommand {
 }
 
 /// All helpers.
-const HELPERS: [Entry; 19] = [
+const HELPERS: [Entry; 20] = [
     entry::<Visit>(),
     entry::<Asker>(),
     entry::<Answerer>(),
@@ -89,6 +96,7 @@ const HELPERS: [Entry; 19] = [
     entry::<sharing::Hold>(),
     entry::<sharing::Claim>(),
     entry::<sharing::Ping>(),
+    entry::<sockets::Requests>(),
     entry::<link::Sender>(),
     entry::<link::Receiver>(),
     entry::<cost::Replay>(),
@@ -106,6 +114,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         BenchCommand::Cost(args) => cost::run(&args),
         BenchCommand::Tcp(args) => tcp::run(&args),
         BenchCommand::Sharing(args) => sharing::run(&args),
+        BenchCommand::Sockets(args) => sockets::run(&args),
         BenchCommand::Link(args) => link::run(&args),
         BenchCommand::Helper { name, settings } => {
             let helper = HELPERS.iter().find(|(known, _)| *known == name);

@@ -19,6 +19,7 @@
 //! | [`forward`] | forwarders beside one another |
 //! | [`tcp`] | the stack beside Linux's under loss, delay and attack |
 //! | [`sharing`] | what it costs to share an interface through the daemon, and who gets how much of it |
+//! | [`sockets`] | unmodified programs by `exos run` beside themselves on the kernel's sockets |
 //! | [`link`] | what each way of sending frames carries and costs |
 //! | [`cost`] | what a segment, a connection and a timer cost, in memory |
 
@@ -31,14 +32,14 @@ mod report;
 mod stage;
 
 pub use cli::{BenchArgs, BenchCommand, run};
-pub use experiment::{cost, forward, http, link, load, sharing, tcp};
+pub use experiment::{cost, forward, http, link, load, sharing, sockets, tcp};
 pub use report::Results;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 /// The JSON of each experiment, by its command.
-pub fn schemas() -> [(&'static str, Schema); 7] {
+pub fn schemas() -> [(&'static str, Schema); 8] {
     fn of<R: JsonSchema>() -> Schema {
         let settings = SchemaSettings::default().for_serialize();
         settings.into_generator().into_root_schema_for::<R>()
@@ -49,6 +50,7 @@ pub fn schemas() -> [(&'static str, Schema); 7] {
         ("exos bench forward", of::<forward::Report>()),
         ("exos bench cost", of::<cost::Report>()),
         ("exos bench tcp", of::<tcp::Report>()),
+        ("exos bench sockets", of::<sockets::Report>()),
         ("exos bench sharing", of::<sharing::Report>()),
         ("exos bench link", of::<link::Report>()),
     ]

@@ -1,13 +1,16 @@
 //! What is measured: a file or folder for each subcommand of `exos bench`. Each has its options, its contenders, and a
 //! list of the figures that it measures, of which JSON, tables and pages come.
 //!
-//! All measure alike: cell after cell, and in each run of a cell the contenders in turn (`cells`).
+//! All measure alike: cell after cell, and in each run of a cell the contenders in turn (`cells`). `figure` is for those that note single
+//! values, and what is asked of them.
 
 mod cells;
 pub mod cost;
+mod figure;
 pub mod forward;
 pub mod http;
 pub mod link;
 pub mod load;
 pub mod sharing;
+pub mod sockets;
 pub mod tcp;

@@ -5,4 +5,5 @@ mod http;
 mod link;
 mod load;
 mod sharing;
+mod sockets;
 mod tcp;

@@ -247,8 +247,7 @@ impl Here {
 
     /// Before this thread waits: what was submitted is looked at now.
     pub fn let_go(&self) {
-        fence(Ordering::SeqCst);
-        if self.shared.engine().load(Ordering::Relaxed) != AWAKE && !self.shared.work().is_empty() {
+        if self.shared.is_awaited() {
             self.ring();
         }
     }

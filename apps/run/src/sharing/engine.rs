@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use exos::Error;
 use exos::net::{Interest, Poll, Token, Trigger};
+use exos_host::affinity::allowed;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{
     AWAKE, DESCRIPTORS, MARKED, MARKED_DATAGRAMS, NAP_MICROSECONDS, NAPS, PROCESSES, SLEEPS, Shared,
@@ -18,7 +19,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::entry::Kind;
-use super::gathering::{GATHER, Gathering};
+use super::gathering::Gathering;
 use super::library::Library;
 use super::processes::{PROCESS, Processes};
 use super::sockets::{SHARED, SharedSockets};
@@ -59,6 +60,8 @@ impl Sharing {
         let library = Library::new()?;
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         library.tell(command, &memory, &theirs);
+        // Programs inherit it.
+        let has_one_core = allowed().is_ok_and(|cores| cores.len() == 1);
         Ok(Self {
             sockets: SharedSockets::new(Rc::clone(&memory)),
             processes: Processes::new(Rc::clone(&memory)),
@@ -67,7 +70,7 @@ impl Sharing {
             bell: (theirs, ours),
             has_worked: false,
             naps: 0,
-            gathering: Gathering::new(Instant::now()),
+            gathering: Gathering::new(Instant::now(), has_one_core),
         })
     }
 
@@ -159,9 +162,8 @@ impl Sharing {
         };
         cx.net.flush()?;
         if self.gathering.after_turn(Instant::now()) {
-            // Awake, so that nobody wakes us.
-            self.sockets.news.wake();
-            std::thread::sleep(GATHER);
+            let others = [self.bell.1.as_fd(), cx.calls.as_fd()];
+            self.sockets.news.wake_and_gather(others);
         }
         self.memory.engine().store(does, Ordering::SeqCst);
         fence(Ordering::SeqCst);

@@ -1,16 +1,16 @@
 //! Whether what comes is gathered for a moment before it is looked at.
 //!
 //! Where many processes serve a connection each, on processors that we share with them, every packet and every answer has one of us wake
-//! the other: two switches for each request. Looking only every [`GATHER`] has many of them cost one. Where one process serves all
-//! connections, or few requests are under way, that would only be a delay. Which of the two it is shows in how much is done, so
-//! both are tried, and the better one stays: a part in [`TRIAL_EVERY`] of the time goes to the other.
+//! the other: two switches for each request. Looking again only when all that were woken wait again has many of them cost one. Where
+//! these have processors of their own, or few requests are under way, that would only be a delay. Which of the two it is shows in how
+//! much is done, so both are tried, and the better one stays: a part in [`TRIAL_EVERY`] of the time goes to the other. With a single
+//! processor for all of us there is nothing to try.
 
 use std::time::{Duration, Instant};
 
-/// How long is gathered: some ten switches between processes with what they do.
-pub(super) const GATHER: Duration = Duration::from_micros(50);
+use super::news::GATHER;
 
-/// How long is measured: a hundred times as much.
+/// How long is measured: some tens of turns.
 const EPOCH: Duration = Duration::from_millis(5);
 
 /// After as many measurements the other way is tried.
@@ -27,6 +27,8 @@ const BETTER: f64 = 1.15;
 
 /// The two ways, with what was measured of them.
 pub(super) struct Gathering {
+    /// Programs have no processor but ours: while they do something, we can do nothing.
+    has_one_core: bool,
     gathers: bool,
     began: Instant,
     /// Sockets that were looked at since: how often, and a bit for each 64th.
@@ -42,8 +44,9 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    pub fn new(now: Instant) -> Self {
+    pub fn new(now: Instant, has_one_core: bool) -> Self {
         Self {
+            has_one_core,
             gathers: false,
             began: now,
             work: 0,
@@ -69,14 +72,14 @@ impl Gathering {
             self.measured(elapsed);
             (self.began, self.work, self.sockets) = (now, 0, 0);
         }
-        std::mem::take(&mut self.has_worked) && self.gathers
+        std::mem::take(&mut self.has_worked) && (self.has_one_core || self.gathers)
     }
 
     fn measured(&mut self, elapsed: Duration) {
         // Where less comes than one in the time of a pause, or nothing for long, there is nothing to gather.
         let is_busy = GATHER * self.work > elapsed && elapsed < 2 * EPOCH;
         if !is_busy || self.sockets.count_ones() < SOCKETS_MIN {
-            *self = Self::new(self.began);
+            *self = Self::new(self.began, self.has_one_core);
             return;
         }
         let rate = f64::from(self.work) / elapsed.as_secs_f64();
@@ -106,7 +109,7 @@ mod tests {
     /// pause. Gives the part of the time behind the first second in which it gathered.
     fn gathered(sockets: u32, rate_at_once: f64, rate_gathered: f64) -> f64 {
         let begin = Instant::now();
-        let mut gathering = Gathering::new(begin);
+        let mut gathering = Gathering::new(begin, false);
         let (mut now, mut gathers, mut owed) = (Duration::ZERO, false, 0.0);
         let (mut part, mut looked_at) = (Duration::ZERO, 0);
         while now < Duration::from_secs(3) {
@@ -131,6 +134,18 @@ mod tests {
     }
 
     #[test]
+    fn gathers_what_each_turn_brings_where_there_is_one_processor() {
+        let now = Instant::now();
+        let mut gathering = Gathering::new(now, true);
+        gathering.note(1);
+        assert!(gathering.after_turn(now));
+        assert!(!gathering.after_turn(now), "nothing was looked at");
+        assert!(!gathering.after_turn(now + 3 * EPOCH));
+        gathering.note(1);
+        assert!(gathering.after_turn(now + 3 * EPOCH), "also after a while");
+    }
+
+    #[test]
     fn gathers_where_more_is_done_so() {
         let part = gathered(20, 25_000.0, 40_000.0);
         assert!(part > 0.6, "{part}");
@@ -146,7 +161,7 @@ mod tests {
 
     #[test]
     fn does_not_where_little_comes_or_of_few() {
-        assert_eq!(gathered(20, 15_000.0, 60_000.0), 0.0);
+        assert_eq!(gathered(20, 4_000.0, 60_000.0), 0.0);
         assert_eq!(gathered(3, 25_000.0, 60_000.0), 0.0);
     }
 }

@@ -1,16 +1,24 @@
-//! Who is to hear of what has come: programs that wait for it are woken at the end of a turn, for all of it at once.
+//! Who is to hear of what has come: programs that wait for it are woken at the end of a turn, for all of it at once, and where that
+//! is better we wait until they have done what they were woken for.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
-use exos_preload::memory::{Shared, WATCHERS};
+use exos_preload::memory::{AWAKE, Shared, WATCHERS};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How long those that were woken may take before we look again all the same.
+pub(super) const GATHER: Duration = Duration::from_micros(200);
 
 pub(super) struct News {
     memory: Rc<Shared>,
     /// By what watchers are woken, and whose they are.
     wakers: Vec<Option<(OwnedFd, u32)>>,
     to_wake: [u64; WATCHERS / 64],
+    /// Threads that waited for one socket each, and were woken since the last [`wake`](Self::wake).
+    woken: u32,
 }
 
 impl News {
@@ -19,6 +27,7 @@ impl News {
             memory,
             wakers: (0..WATCHERS).map(|_| None).collect(),
             to_wake: [0; WATCHERS / 64],
+            woken: 0,
         }
     }
 
@@ -39,24 +48,55 @@ impl News {
         ] {
             if told && waiters.load(Ordering::Relaxed) > 0 {
                 self.memory.wake(turn);
+                self.woken += 1;
             }
         }
     }
 
     /// Wakes those that there is news for, and that sleep.
     pub fn wake(&mut self) {
+        self.woken = 0;
+        for watcher in self.take_sleepers() {
+            self.write_to(watcher);
+        }
+    }
+
+    /// As above; then waits until all that were woken wait again, something comes by one of `others`, or [`GATHER`] is over.
+    pub fn wake_and_gather(&mut self, others: [BorrowedFd<'_>; 2]) {
+        let sleepers = self.take_sleepers();
+        let awaited = std::mem::take(&mut self.woken) + sleepers.len() as u32;
+        if awaited == 0 {
+            return;
+        }
+        self.memory.gathers(awaited);
+        sleepers.iter().for_each(|watcher| self.write_to(*watcher));
+        let time = Timespec::try_from(GATHER).expect("it is short");
+        let mut fds = others.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        // A signal only makes it shorter.
+        let _ = poll(&mut fds, Some(&time));
+        self.memory.engine().store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Those that there is news for, and that sleep: they are told now.
+    fn take_sleepers(&mut self) -> Vec<u32> {
+        let mut sleepers = Vec::new();
         for (at, word) in self.to_wake.iter_mut().enumerate() {
             let mut word = std::mem::take(word);
             while word != 0 {
                 let watcher = at as u32 * 64 + word.trailing_zeros();
                 word &= word - 1;
-                if self.memory.watcher(watcher).is_to_be_told()
-                    && let Some((waker, _)) = &self.wakers[watcher as usize]
-                {
-                    // One that counts already is awake.
-                    let _ = rustix::io::write(waker, &1_u64.to_ne_bytes());
+                if self.memory.watcher(watcher).is_to_be_told() {
+                    sleepers.push(watcher);
                 }
             }
+        }
+        sleepers
+    }
+
+    fn write_to(&self, watcher: u32) {
+        if let Some((waker, _)) = &self.wakers[watcher as usize] {
+            // One that counts already is awake.
+            let _ = rustix::io::write(waker, &1_u64.to_ne_bytes());
         }
     }
 

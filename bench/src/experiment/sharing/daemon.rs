@@ -1,7 +1,7 @@
 //! What the daemon used of the machine.
 
-use super::figure::{Figures, Goal};
 use super::session::{DOCUMENT, Experiment, Session};
+use crate::experiment::figure::{Figures, Goal};
 use crate::stage::request::Connection;
 use crate::stage::web::Lent;
 use exos_host::Result;

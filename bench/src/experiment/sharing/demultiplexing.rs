@@ -6,10 +6,10 @@
 //! another receives: from the request to the first packet by the grant. Whether anybody waits is seen by the other: each of
 //! its packets carries when it was handed over.
 
-use super::figure::{Figures, Goal};
 use super::frames::{Frame, HEADERS_LEN};
 use super::program::{Claim, FlowSettings, Hold, Own, Receive, Received};
 use super::session::{Experiment, OURS, PEER, Session};
+use crate::experiment::figure::{Figures, Goal};
 use crate::stage::daemon::Daemon;
 use crate::stage::{Started, mac_of};
 use exos_filter::gate::maps::SPECS;

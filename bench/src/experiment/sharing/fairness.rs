@@ -5,10 +5,10 @@
 //! through (its counters), of the link's rate; senders' frames are dropped at the other side. A flood from outside brings
 //! twice what the link has.
 
-use super::figure::{Figures, Goal};
 use super::policy::{CAP, CAPPED_UID, HEAVY_UID};
 use super::program::{FlowSettings, Hold, Own, Ping, Receive};
 use super::session::{Experiment, OURS, PEER, Session, counter};
+use crate::experiment::figure::{Figures, Goal};
 use crate::experiment::tcp::{Listener, Role};
 use crate::stage::Started;
 use crate::stage::daemon::Daemon;

@@ -19,7 +19,6 @@ mod args;
 mod daemon;
 mod demultiplexing;
 mod fairness;
-mod figure;
 mod frames;
 mod policy;
 mod program;
@@ -27,14 +26,14 @@ mod protection;
 mod session;
 mod web;
 
+pub use crate::experiment::figure::{Figure, Goal};
 pub use args::{Group, SharingArgs};
-pub use figure::{Figure, Goal};
 pub(crate) use program::{Claim, Hold, Ping, Receive, Send};
 
 use crate::experiment::cells::some_cells;
-use crate::report::{self, Document, Environment, Results, Section, Table};
+use crate::experiment::figure::{Figures, goals_met, sections};
+use crate::report::{self, Document, Environment, Results};
 use exos_host::Result;
-use figure::Figures;
 use indicatif::ProgressDrawTarget;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -81,27 +80,14 @@ pub struct Report {
 impl Results for Report {
     fn document(&self) -> Document {
         let (line, rate) = (self.environment.line(), self.rate_mbit_per_sec);
-        let asked: Vec<bool> = self
-            .figures
-            .iter()
-            .filter_map(|figure| figure.met)
-            .collect();
-        let met = asked.iter().filter(|met| **met).count();
-        let group = |figure: &Figure| figure.name.split('/').next().unwrap_or("").to_owned();
-        let groups = self.figures.chunk_by(|a, b| group(a) == group(b));
-        let section = |figures: &[Figure]| Section {
-            title: group(&figures[0]),
-            tables: vec![Table::of(figures)],
-            ..Section::default()
-        };
         Document {
             command: "exos bench sharing",
             title: "Sharing an interface",
             lines: vec![
                 format!("{line}, a link of {rate} Mbit/s"),
-                format!("{met} of {} goals met", asked.len()),
+                goals_met(&self.figures),
             ],
-            sections: groups.map(section).collect(),
+            sections: sections(&self.figures),
             remarks: self.environment.remarks(),
         }
     }

@@ -6,9 +6,9 @@
 //! itself (`BPF_PROG_TEST_RUN`); what is left is the second veth and the redirection to it.
 
 use super::demultiplexing::Gate;
-use super::figure::Figures;
 use super::program::{FlowSettings, Hold, Own, Receive, Send};
 use super::session::{Experiment, OURS, PEER, Session};
+use crate::experiment::figure::Figures;
 use crate::stage::daemon::Daemon;
 use crate::stage::helper::Helping;
 use exos_host::Result;

@@ -5,9 +5,9 @@
 //! socket, and send by their rings. Web servers are started in a, as users do, where frames leave in batches.
 
 use super::args::SharingArgs;
-use super::figure::Figures;
 use super::policy::policy;
 use super::program::{FlowSettings, Own, Send};
+use crate::experiment::figure::Figures;
 use crate::stage::daemon::Daemon;
 use crate::stage::helper::{Helper, Helping};
 use crate::stage::request::Size;

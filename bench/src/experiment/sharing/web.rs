@@ -11,9 +11,9 @@
 //! All take turns in each run, and ratios are of one run. What left in which way is told by the server's own counters. Live frames
 //! arrive only where an XDP program receives: at wrk's end, which has none, they are not sent, so its cells are without the last row.
 
-use super::figure::{Figures, Goal};
 use super::policy::DIRECT_UID;
 use super::session::{DOCUMENT, Experiment, Session};
+use crate::experiment::figure::{Figures, Goal};
 use crate::stage::request::Connection;
 use crate::stage::web::{Lent, LoadReport, Measured, Server, Serving, WebLoad, until_answered};
 use exos_host::{Error, Result};

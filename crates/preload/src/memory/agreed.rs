@@ -6,6 +6,9 @@ pub const AWAKE: u32 = 0;
 pub const NAPS: u32 = 1;
 /// It looks again when the bell rings.
 pub const SLEEPS: u32 = 2;
+/// Those that it has woken do what they were woken for, and it looks again when all of them wait
+/// ([`gathers`](super::Shared::gathers)), or a moment later.
+pub const GATHERS: u32 = 3;
 /// How long what a program has written may wait while it computes on.
 pub const NAP_MICROSECONDS: u64 = 100;
 

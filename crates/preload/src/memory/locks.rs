@@ -1,9 +1,10 @@
-//! Who uses a ring; waiting on a word of the memory, and waking.
+//! Who uses a ring; waiting on a word of the memory, and waking; who the process with the stack waits for.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
+use super::agreed::{AWAKE, GATHERS};
 use super::mapping::Shared;
 
 unsafe extern "C" {
@@ -16,6 +17,22 @@ const SYS_FUTEX: i64 = 202;
 const SYS_FUTEX: i64 = 98;
 
 impl Shared {
+    /// The process with the stack gathers what these many threads will have done, from now on.
+    pub fn gathers(&self, threads: u32) {
+        self.head().awaited.store(threads, Ordering::Relaxed);
+        self.engine().store(GATHERS, Ordering::SeqCst);
+    }
+
+    /// A thread is about to wait: whether the process with the stack, asleep, is to be woken now.
+    pub fn is_awaited(&self) -> bool {
+        fence(Ordering::SeqCst);
+        match self.engine().load(Ordering::Relaxed) {
+            AWAKE => false,
+            GATHERS => self.head().awaited.fetch_sub(1, Ordering::AcqRel) == 1,
+            _ => !self.work().is_empty(),
+        }
+    }
+
     /// One thread holds this at a time. Those of a process that has ended do not ([`unlock_of`](Self::unlock_of)).
     pub fn lock<'a>(&self, word: &'a AtomicU32, pid: u32) -> Lock<'a> {
         let mut tries = 0_u32;
@@ -101,5 +118,26 @@ pub struct Lock<'a>(&'a AtomicU32);
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::agreed::SLEEPS;
+    use super::*;
+
+    #[test]
+    fn who_gathers_is_woken_by_the_last_that_was_awaited() {
+        let shared = Shared::create().expect("memory");
+        assert!(!shared.is_awaited(), "it is awake");
+        shared.gathers(2);
+        shared.work().set(3);
+        assert!(!shared.is_awaited(), "one is left");
+        assert!(shared.is_awaited());
+        assert!(!shared.is_awaited(), "it has been woken");
+        shared.engine().store(SLEEPS, Ordering::Relaxed);
+        assert!(shared.is_awaited(), "there is something to do");
+        shared.work().drain(|_| {});
+        assert!(!shared.is_awaited());
     }
 }

@@ -17,8 +17,10 @@ const MAGIC: u64 = 0x4558_4f53_5255_4e01;
 #[repr(C, align(4096))]
 pub(super) struct Head {
     magic: AtomicU64,
-    /// [`AWAKE`](super::AWAKE), [`NAPS`](super::NAPS) or [`SLEEPS`](super::SLEEPS).
+    /// [`AWAKE`](super::AWAKE), [`NAPS`](super::NAPS), [`SLEEPS`](super::SLEEPS) or [`GATHERS`](super::GATHERS).
     engine: AtomicU32,
+    /// While it gathers: how many threads are to wait before it looks again.
+    pub awaited: AtomicU32,
     /// See [`Shared::interface`].
     interface: AtomicU32,
     /// See [`Shared::mtu`].

@@ -1,6 +1,6 @@
 //! What was measured: a value for each run, its median, and what is asked of it.
 
-use crate::report::{Shown, figures, median};
+use crate::report::{Section, Shown, Table, figures, median};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ figures! {
         name: String, "figure";
         /// The median over the runs.
         value: f64, "median" |r| Digits(r.value);
-        /// `req/s`; `ns` or `us` for a packet or a round trip; `MB`; `of link`, `of share`, `of cap`, `of a core` for parts; empty
+        /// `req/s`, `Mbit/s`; `ns` or `us` for a packet or a round trip; `MB`; `of link`, `of share`, `of cap`, `of a core` for parts; empty
         /// for a ratio.
         unit: &'static str, "";
         /// The value of each run; a ratio's is of one run.
@@ -53,7 +53,7 @@ figures! {
 
 /// The figures of a session, in the order in which they were first measured.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Figures(Vec<Figure>);
+pub(crate) struct Figures(Vec<Figure>);
 
 impl Figures {
     /// Notes a value that nothing is asked of.
@@ -101,6 +101,25 @@ impl Figure {
     fn of_runs(&self, fold: fn(f64, f64) -> f64) -> Digits {
         Digits(self.runs.iter().copied().reduce(fold).unwrap_or(0.0))
     }
+}
+
+/// How many goals are met, for people.
+pub(super) fn goals_met(figures: &[Figure]) -> String {
+    let asked: Vec<bool> = figures.iter().filter_map(|figure| figure.met).collect();
+    let met = asked.iter().filter(|met| **met).count();
+    format!("{met} of {} goals met", asked.len())
+}
+
+/// A table for those figures in a row whose names begin with the same word.
+pub(super) fn sections(figures: &[Figure]) -> Vec<Section> {
+    let group = |figure: &Figure| figure.name.split('/').next().unwrap_or("").to_owned();
+    let groups = figures.chunk_by(|a, b| group(a) == group(b));
+    let section = |figures: &[Figure]| Section {
+        title: group(&figures[0]),
+        tables: vec![Table::of(figures)],
+        ..Section::default()
+    };
+    groups.map(section).collect()
 }
 
 /// A number with as many digits as tell something.

@@ -1,0 +1,172 @@
+//! Clients with one request under way each, on one stack of ours: what a key-value store answers, and how soon.
+//!
+//! The request is always the same, and so is its answer, which is compared byte by byte.
+
+use crate::limits::{POLL_INTERVAL, START_TIMEOUT};
+use crate::stage::helper::{Helper, say_ready};
+use exos::attach::{Addresses, Interface, Prefixed};
+use exos::net::{Events, Interest, Net, Poll, TcpStream, Token, Trigger};
+use exos_host::{Error, Result, error::Context as _};
+use exos_lab::INTERFACE;
+use serde::{Deserialize, Serialize};
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// What is asked, of whom, and for how long.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Requests {
+    pub to: SocketAddr,
+    /// The clients' address, which the kernel does not have.
+    pub from: IpAddr,
+    pub connections: u32,
+    pub seconds: f64,
+    /// Asked once, before all others.
+    pub first: Exchange,
+    pub then: Exchange,
+}
+
+/// A request, and its answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Exchange {
+    pub request: String,
+    pub answer: String,
+}
+
+/// Of the lab's network.
+const PREFIX_LEN: u8 = 24;
+
+/// What the clients saw.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    pub per_sec: f64,
+    /// Where the client says.
+    pub p99_us: Option<f64>,
+}
+
+/// A connection, when its request left, and what has come of the answer.
+struct Client {
+    stream: TcpStream,
+    asked: Instant,
+    came: Vec<u8>,
+}
+
+impl Helper for Requests {
+    const NAME: &'static str = "requests";
+    type Measured = Seen;
+
+    fn run(self) -> Result<Seen> {
+        let own = Prefixed {
+            ip: self.from,
+            prefix: PREFIX_LEN,
+        };
+        let net = Net::attach(Interface::new(INTERFACE, Addresses::new([own])?))?;
+        let mut first = Client::connect(&net, self.to)?;
+        first.ask(&self.first)?;
+        while !first.has_answer(&self.first)? {}
+        let clients = (0..self.connections).map(|_| Client::connect(&net, self.to));
+        let mut clients = clients.collect::<Result<Vec<_>>>()?;
+        say_ready()?;
+        self.load(&net, &mut clients)
+    }
+}
+
+impl Requests {
+    fn load(&self, net: &Net, clients: &mut [Client]) -> Result<Seen> {
+        let what = || "cannot wait for answers";
+        let poll = Poll::new(net).context(what)?;
+        for (number, client) in clients.iter_mut().enumerate() {
+            let (token, level) = (Token(number), Trigger::Level);
+            let registered = poll.register(&client.stream, token, Interest::READABLE, level);
+            registered.context(what)?;
+            client.ask(&self.then)?;
+        }
+        let (begin, length) = (Instant::now(), Duration::from_secs_f64(self.seconds));
+        let mut took_us = Vec::new();
+        let mut events = Events::default();
+        while begin.elapsed() < length {
+            poll.wait(&mut events, Some(POLL_INTERVAL)).context(what)?;
+            for event in events.iter() {
+                let client = &mut clients[event.token.0];
+                if client.has_answer(&self.then)? {
+                    took_us.push(client.asked.elapsed().as_secs_f64() * 1e6);
+                    client.ask(&self.then)?;
+                }
+            }
+        }
+        let per_sec = took_us.len() as f64 / begin.elapsed().as_secs_f64();
+        took_us.sort_by(f64::total_cmp);
+        match took_us.get(took_us.len() * 99 / 100) {
+            Some(&p99_us) => Ok(Seen {
+                per_sec,
+                p99_us: Some(p99_us),
+            }),
+            None => Err(Error::new("not a single request was answered")),
+        }
+    }
+}
+
+impl Client {
+    /// Connects to a server that may be about to start.
+    fn connect(net: &Net, to: SocketAddr) -> Result<Self> {
+        let end = Instant::now() + START_TIMEOUT;
+        let stream = loop {
+            match TcpStream::connect_timeout(net, &to, START_TIMEOUT) {
+                Ok(stream) => break stream,
+                Err(_) if Instant::now() < end => std::thread::sleep(POLL_INTERVAL),
+                Err(error) => return Err(error).context(|| format!("cannot connect to {to}")),
+            }
+        };
+        let what = || "cannot set up a connection";
+        stream.set_nodelay(true).context(what)?;
+        stream.set_read_timeout(Some(START_TIMEOUT)).context(what)?;
+        Ok(Self {
+            stream,
+            asked: Instant::now(),
+            came: Vec::new(),
+        })
+    }
+
+    fn ask(&mut self, exchange: &Exchange) -> Result<()> {
+        self.asked = Instant::now();
+        self.came.clear();
+        let sent = self.stream.write_all(exchange.request.as_bytes());
+        sent.context(|| "cannot send a request")
+    }
+
+    /// Reads once; whether the answer is there.
+    fn has_answer(&mut self, exchange: &Exchange) -> Result<bool> {
+        let mut bytes = [0; 4096];
+        let read = self.stream.read(&mut bytes);
+        let read = read.context(|| "cannot read an answer")?;
+        self.came.extend_from_slice(&bytes[..read]);
+        match read {
+            0 => Err(Error::new("a connection ended")),
+            _ => is_answer(&self.came, exchange.answer.as_bytes()),
+        }
+    }
+}
+
+/// Whether all of an answer has come; an error where it is another.
+fn is_answer(came: &[u8], answer: &[u8]) -> Result<bool> {
+    if !answer.starts_with(came) {
+        let came = String::from_utf8_lossy(came);
+        return Err(Error::new(format!("a wrong answer: {came:?}")));
+    }
+    Ok(came.len() == answer.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_compared_byte_by_byte() {
+        assert!(!is_answer(b"+O", b"+OK").expect("its beginning"));
+        assert!(is_answer(b"+OK", b"+OK").expect("all of it"));
+        for other in [&b"+NO"[..], b"+OK+"] {
+            let error = is_answer(other, b"+OK").expect_err("another");
+            assert!(error.what.contains("wrong answer"), "{error}");
+        }
+    }
+}

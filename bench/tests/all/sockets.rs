@@ -1,0 +1,41 @@
+//! A short session on the real kernel. Without root it says SKIPPED and passes.
+
+use crate::common::{Session, assert_refused, assert_unwritable_files_are_told, is_installed};
+use exos_bench::sockets::{SocketsArgs, measure, run};
+
+#[test]
+fn what_cannot_be_measured_is_said_before_anything_is_made() {
+    let cases = [
+        (["--runs", "0"], "--runs"),
+        (["--only", "no-such"], "no cell"),
+    ];
+    assert_refused(measure, &cases);
+    assert_unwritable_files_are_told(run);
+}
+
+/// No speed is looked at.
+#[test]
+fn programs_that_are_installed_are_measured_both_ways_and_nothing_is_left() {
+    let Some(session) = Session::begin("bsck-t", &["redis-server", "memcached"]) else {
+        return;
+    };
+    let only = ["redis/get", "memcached/set", "postgresql", "iperf3/sends"];
+    let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
+    let args: SocketsArgs = session.args(&[&only[..], &["--quick"]].concat());
+    let report = measure(&args).expect("all is there");
+    session.assert_nothing_is_left();
+    let mut names = vec!["redis/get", "memcached/set"];
+    let is_there = |name: &&str| !report.left_out.iter().any(|line| line.contains(*name));
+    names.extend(is_there(&"pgbench").then_some("postgresql/select"));
+    assert_eq!(is_there(&"iperf3"), is_installed("iperf3"));
+    names.extend(is_there(&"iperf3").then_some("iperf3/sends"));
+    for name in names {
+        for part in ["kernel", "exos-run", "exos-run/busy", "rate"] {
+            let name = format!("{name}/{part}");
+            let figure = report.figures.iter().find(|figure| figure.name == name);
+            let figure = figure.unwrap_or_else(|| panic!("no {name} in {:?}", report.figures));
+            assert!(figure.value > 0.0, "{figure:?}");
+            assert_eq!(figure.goal.is_some(), part == "rate", "{figure:?}");
+        }
+    }
+}
