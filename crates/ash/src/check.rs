@@ -7,12 +7,13 @@
 
 mod bounds;
 mod cost;
+mod error;
 mod flow;
 mod known;
 
 use std::collections::HashSet;
-use std::fmt;
 
+pub use self::error::CheckError;
 use crate::code::{Handler, Region, RegionKind, VariableKind};
 use crate::limits::{MEMORY_MAX, NAME_MAX, REGIONS_MAX, STEPS_MAX, VARIABLES_MAX};
 use crate::text::is_name;
@@ -41,26 +42,6 @@ impl Checked {
         self.longest_reply
     }
 }
-
-/// Why a handler may not run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckError {
-    /// The statement, counted from 0 as they are written; `None` if it is of the handler as a whole.
-    pub statement: Option<usize>,
-    /// What is wrong, and what to do.
-    pub what: String,
-}
-
-impl fmt::Display for CheckError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.statement {
-            Some(number) => write!(f, "statement {}: {}", number + 1, self.what),
-            None => f.write_str(&self.what),
-        }
-    }
-}
-
-impl std::error::Error for CheckError {}
 
 /// Accepts a handler.
 ///

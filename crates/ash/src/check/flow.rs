@@ -1,8 +1,8 @@
 //! Every way through a handler, followed at once: what has a value, how long the message is known to be, whether anything has had
 //! an effect. Where ways join, what holds on all of them holds.
 
-use super::CheckError;
 use super::bounds::most;
+use super::error::CheckError;
 use super::known::{Known, join};
 use crate::code::{
     Block, Change, Condition, Expression, Format, Handler, Part, RegionKind, Reply, Statement,

@@ -17,16 +17,16 @@
 //! ```
 
 mod channel;
+mod gone;
 mod message;
 
-use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 
-use exos_inet::Instant;
 use exos_inet::tcp::{DetachedConnection, Flow, Reason};
 
 use self::channel::Channel;
+pub(super) use self::gone::Gone;
 pub(super) use self::message::Settings;
 use self::message::{GONE, Head, TAKEN, refusal};
 use super::claims;
@@ -35,8 +35,7 @@ use super::stack::{Inner, Net};
 use super::stream::TcpStream;
 use super::table::Connection;
 use crate::clock;
-use crate::limits::{GONE_SILENCE, HANDED_OVER_BYTES_MAX};
-use crate::node::Exos;
+use crate::limits::HANDED_OVER_BYTES_MAX;
 use crate::via::GrantId;
 
 /// A connection that was not handed over: the stream goes on here.
@@ -272,30 +271,5 @@ impl Inner {
         drop(tcp.take_out(clock::now(), self.connections[key].id));
         tcp.forget_taken_out(flow);
         self.forget(key);
-    }
-}
-
-/// Connections that have gone to other processes lately, and when.
-#[derive(Debug, Default)]
-pub(super) struct Gone(VecDeque<(Instant, Flow)>);
-
-impl Gone {
-    fn add(&mut self, flow: Flow) {
-        self.0.push_back((clock::now(), flow));
-    }
-
-    /// Has the stack answer for those whose packets go elsewhere for long enough: what comes here still, or again, is a peer's
-    /// whose connection has ended with its process, or that opens another. The time begins when nothing is `owed` to the daemon.
-    pub fn forget(&mut self, exos: &mut Exos, owed: bool) {
-        if self.0.is_empty() {
-            return;
-        }
-        let now = clock::now();
-        if owed {
-            self.0.iter_mut().for_each(|(at, _)| *at = now);
-        }
-        while let Some((_, flow)) = self.0.pop_front_if(|(at, _)| *at + GONE_SILENCE <= now) {
-            exos.stack.tcp.forget_taken_out(&flow);
-        }
     }
 }
