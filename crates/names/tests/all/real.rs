@@ -149,7 +149,11 @@ fn kind(error: &std::io::Error) -> ErrorKind {
 
 fn sent(driver: &HostNames) -> (u64, u64) {
     let counters = driver.counters();
-    (counters.queries_udp, counters.queries_tcp)
+    // Ports are drawn, and other programs have some of them.
+    (
+        counters.queries_udp - counters.ports_in_use,
+        counters.queries_tcp,
+    )
 }
 
 /// What every server is asked, and says.
