@@ -34,7 +34,7 @@ pub struct Region {
 pub enum RegionKind {
     /// Words, changed one at a time and each as a whole. What is written to them is an effect.
     Words,
-    /// Rows of so many bytes, a multiple of 8, where parts of messages land. Nobody is told of what lands by itself: what a row
+    /// Rows where parts of messages land, each of this number of bytes, a multiple of 8. Nobody is told of what lands: what a row
     /// holds counts when a word says so.
     Rows(u32),
 }
@@ -82,7 +82,7 @@ pub enum Statement {
         /// What keeps the word from before.
         before: Option<VariableId>,
     },
-    /// Bytes of the message go to the beginning of a row. The message is given up if it has not so many, or the row has not.
+    /// Bytes of the message go to the beginning of a row. The message is given up if it has fewer, or the row has.
     Take {
         /// The row.
         row: VariableId,
@@ -93,7 +93,7 @@ pub enum Statement {
     },
     /// One block or the other.
     If(Condition, Block, Block),
-    /// A block so many times, with a count from 0 on in a variable.
+    /// A block this number of times, with a count from 0 on in a variable.
     Repeat(VariableId, u16, Block),
     /// Leaves the innermost repetition.
     Break,
