@@ -184,7 +184,7 @@ fn records_become_packets_with_names_and_losses() {
         "port",
         "80",
     ];
-    run(&Cli::parse_from(line).args).expect("it ends after three packets");
+    run(Cli::parse_from(line).args).expect("it ends after three packets");
     let asked = daemon.join().expect("the daemon was content");
     let expected = Request::Tap {
         interface: "eth7".to_owned(),
