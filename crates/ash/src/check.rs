@@ -10,12 +10,13 @@ mod cost;
 mod error;
 mod flow;
 mod known;
+mod size;
 
 use std::collections::HashSet;
 
 pub use self::error::CheckError;
 use crate::code::{Handler, Region, RegionKind, VariableKind};
-use crate::limits::{MEMORY_MAX, NAME_MAX, REGIONS_MAX, STEPS_MAX, VARIABLES_MAX};
+use crate::limits::{CODE_MAX, MEMORY_MAX, NAME_MAX, REGIONS_MAX, STEPS_MAX, VARIABLES_MAX};
 use crate::text::is_name;
 
 /// A handler that may run.
@@ -23,7 +24,8 @@ use crate::text::is_name;
 pub struct Checked {
     handler: Handler,
     steps: u64,
-    longest_reply: u16,
+    instructions: u64,
+    longest_reply: Option<u16>,
 }
 
 impl Checked {
@@ -37,8 +39,13 @@ impl Checked {
         self.steps
     }
 
-    /// Bytes of a reply at most; 0 if it never replies.
-    pub fn longest_reply(&self) -> u16 {
+    /// Instructions that the kernel's program has at most, without those that find messages and send replies.
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// Bytes of a reply at most; `None` if it never replies.
+    pub fn longest_reply(&self) -> Option<u16> {
         self.longest_reply
     }
 }
@@ -53,13 +60,21 @@ pub fn check(handler: Handler) -> Result<Checked, CheckError> {
     flow::follow(&handler)?;
     let steps = cost::steps(&handler);
     if steps > STEPS_MAX {
-        let what = format!("a message may take {steps} steps; {STEPS_MAX} are allowed");
+        let what = format!("a message may take more than the {STEPS_MAX} steps that are allowed");
+        return of_whole(Err(what));
+    }
+    let instructions = size::instructions(&handler.body);
+    if instructions > CODE_MAX {
+        let what = format!(
+            "the handler becomes {instructions} instructions; {CODE_MAX} are allowed: use repetitions"
+        );
         return of_whole(Err(what));
     }
     Ok(Checked {
         longest_reply: cost::longest_reply(&handler.body),
         handler,
         steps,
+        instructions,
     })
 }
 
@@ -71,13 +86,10 @@ fn of_whole<T>(result: Result<T, String>) -> Result<T, CheckError> {
 }
 
 fn declarations(handler: &Handler) -> Result<(), String> {
-    let is_plain = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
-    if handler.name.is_empty()
-        || handler.name.len() > NAME_MAX
-        || !handler.name.bytes().all(is_plain)
-    {
+    if handler.name.len() > NAME_MAX || !is_name(&handler.name) {
         return Err(format!(
-            "a handler's name has 1 to {NAME_MAX} letters, digits, _ and -"
+            "{:?} is no name of a handler: a letter, then letters, digits and _, {NAME_MAX} at most, and no word of the language",
+            handler.name
         ));
     }
     if handler.regions.len() > REGIONS_MAX {

@@ -8,7 +8,7 @@
 /// Anyone may put one together, by hand or by [parsing](crate::parse). Only what [`check`](crate::check) has accepted runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handler {
-    /// What it is called: letters, digits, `_` and `-`.
+    /// What it is called: a letter, then letters, digits and `_`.
     pub name: String,
     /// Its memory, which the program shares.
     pub regions: Vec<Region>,

@@ -18,7 +18,7 @@ mod leave;
 mod stack;
 mod sum;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use exos_filter::ebpf::{Assembler, Helper, Label, Reg, Size};
 use exos_filter::handler::forward::WayOut;
@@ -39,8 +39,10 @@ pub struct InKernel<'a> {
     pub memory_fd: i32,
     /// The interface's hardware address.
     pub mac: Mac,
-    /// Our addresses, one at least.
+    /// Our addresses, 1 to [`ADDRESSES_MAX`](crate::limits::ADDRESSES_MAX).
     pub addresses: Vec<IpAddr>,
+    /// Addresses that no answer may go to: of broadcasts.
+    pub not_from: Vec<Ipv4Addr>,
     /// The port.
     pub port: u16,
     /// Packets may come from a kernel on this machine, with a checksum that is still to be made.
@@ -82,7 +84,10 @@ impl handler::Handler for InKernel<'_> {
             asm.set(Reg::R0, xdp::DROP);
             asm.exit();
         }
-        Program::new(asm.finish().expect("a handler's steps are limited"))
+        Program::new(
+            asm.finish()
+                .expect("a handler's instructions and addresses are limited"),
+        )
     }
 }
 
@@ -170,7 +175,7 @@ impl Generator<'_> {
     /// The message goes to the program as it came.
     fn give_up(&mut self) {
         self.asm.bind(self.labels.give_up);
-        if self.of.handler.longest_reply() > 0 {
+        if self.of.handler.longest_reply().is_some() {
             self.set_length(LENGTH);
         }
         self.asm.jump(self.labels.filter);

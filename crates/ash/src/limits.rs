@@ -30,6 +30,12 @@ pub const NESTING_MAX: usize = 16;
 /// Steps that a message may take: each operation is one, each 8 bytes that are copied another.
 pub const STEPS_MAX: u64 = 16_384;
 
+/// Instructions that a handler's body becomes: with what surrounds it, jumps reach from one end to the other (32,767).
+pub const CODE_MAX: u64 = 24_000;
+
+/// Addresses that a handler's messages may come to: each is compared.
+pub const ADDRESSES_MAX: usize = 128;
+
 /// Bytes of a handler's name.
 pub const NAME_MAX: usize = 15;
 

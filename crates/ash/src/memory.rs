@@ -81,8 +81,11 @@ impl<'a> Memory<'a> {
         let RegionKind::Rows(bytes) = found.kind else {
             return None;
         };
-        let first = (self.layout.start(number) + row.checked_mul(bytes)?) as usize / 8;
-        (row < found.count).then(|| &self.words[first..first + bytes as usize / 8])
+        if row >= found.count {
+            return None;
+        }
+        let first = (self.layout.start(number) + row * bytes) as usize / 8;
+        Some(&self.words[first..first + bytes as usize / 8])
     }
 
     fn region(&self, name: &str) -> Option<(usize, &'a crate::code::Region)> {

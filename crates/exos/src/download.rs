@@ -4,8 +4,12 @@
 //! kernel does it where they arrive, while the program sleeps or is busy elsewhere. What the handler gives up comes to the program's
 //! own socket at that port, as everything did before. The handler's memory is the program's, too.
 
+use std::net::IpAddr;
+
 use exos_ash::kernel::InKernel;
+use exos_ash::limits::ADDRESSES_MAX;
 use exos_ash::{Checked, Layout, Memory};
+use exos_filter::handler::forward::WayOut;
 use exos_host::bpf::MappedArray;
 use exos_link::Link;
 
@@ -38,51 +42,41 @@ impl Exos {
     /// Has a handler deal with the datagrams that come to a port of ours, in the kernel, in place of the handler before.
     ///
     /// Messages are the payloads of whole UDP datagrams without IP options or extension headers, to the addresses that the
-    /// stack has now. All others come to the program's socket, and so does what the handler gives up.
+    /// stack has now, from another port than this: two handlers of one port would answer each other for ever. All others come to the
+    /// program's socket, and so does what the handler gives up.
     ///
     /// # Errors
     ///
     /// The link is not one of AF_XDP with a program of ours, replies would not arrive (the other end of a veth has neither GRO nor an
     /// XDP program), or the kernel refuses the handler.
     pub fn download(&mut self, handler: Checked, port: u16) -> Result<Downloaded, Error> {
+        let addresses = self.addresses_of_handlers()?;
+        let not_from = self.stack.broadcasts_v4().collect();
         let Link::Xdp(link) = &mut self.link else {
             return Err(needs_interface(
                 "handlers of datagrams run in the kernel on AF_XDP only",
             ));
         };
         if port == 0 {
-            return Err(
-                Error::new("a handler is of one port, which is not 0").of_kind(ErrorKind::Invalid)
-            );
+            return Err(invalid("a handler is of one port, which is not 0"));
         }
-        if handler.longest_reply() > 0 && self.pair.is_some() {
+        if handler.longest_reply().is_some() && self.pair.is_some() {
             return Err(needs_interface(
                 "what handlers reply does not leave a pair of the program's own",
             ));
         }
         let layout = Layout::of(handler.handler());
         let memory = MappedArray::new("exos_ash", layout.bytes() as usize, 1)?;
-        let addresses: Vec<_> = self
-            .stack
-            .addresses()
-            .iter()
-            .map(|ours| ours.addr)
-            .collect();
-        if addresses.is_empty() {
-            return Err(
-                Error::new("a handler needs an address, and the stack has none")
-                    .of_kind(ErrorKind::Invalid),
-            );
-        }
         let way_out = match handler.longest_reply() {
-            0 => exos_filter::handler::forward::WayOut::Transmit,
-            _ => exos_link::ways_out(&[&*link])?[0][0],
+            None => WayOut::Transmit,
+            Some(_) => exos_link::ways_out(&[&*link])?[0][0],
         };
         let in_kernel = InKernel {
             handler: &handler,
             memory_fd: memory.raw_fd(),
             mac: link.mac(),
             addresses,
+            not_from,
             port,
             may_be_partial: link.offload().rx_partial_checksum,
             way_out,
@@ -94,4 +88,26 @@ impl Exos {
             memory,
         })
     }
+
+    fn addresses_of_handlers(&self) -> Result<Vec<IpAddr>, Error> {
+        let all: Vec<_> = self
+            .stack
+            .addresses()
+            .iter()
+            .map(|ours| ours.addr)
+            .collect();
+        match all.len() {
+            0 => Err(invalid(
+                "a handler needs an address, and the stack has none",
+            )),
+            1..=ADDRESSES_MAX => Ok(all),
+            many => Err(invalid(format!(
+                "the stack has {many} addresses; a handler's messages come to {ADDRESSES_MAX} at most"
+            ))),
+        }
+    }
+}
+
+fn invalid(what: impl Into<String>) -> Error {
+    Error::new(what).of_kind(ErrorKind::Invalid)
 }

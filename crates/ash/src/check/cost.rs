@@ -9,15 +9,18 @@ pub(super) fn steps(handler: &Handler) -> u64 {
     Cost { handler }.block(&handler.body)
 }
 
-/// The longest reply of any in a block.
-pub(super) fn longest_reply(block: &Block) -> u16 {
+/// More than any handler may cost; what costs more is not told apart, so that no sum is too large for its type.
+const FAR_TOO_MANY: u64 = 1 << 32;
+
+/// The longest reply of any in a block, if there is one.
+pub(super) fn longest_reply(block: &Block) -> Option<u16> {
     let of = |statement: &Statement| match statement {
-        Statement::Reply(reply) => reply.most,
+        Statement::Reply(reply) => Some(reply.most),
         Statement::If(_, yes, no) => longest_reply(yes).max(longest_reply(no)),
         Statement::Repeat(_, _, body) => longest_reply(body),
-        _ => 0,
+        _ => None,
     };
-    block.iter().map(of).max().unwrap_or(0)
+    block.iter().filter_map(of).max()
 }
 
 struct Cost<'a> {
@@ -26,8 +29,10 @@ struct Cost<'a> {
 
 impl Cost<'_> {
     fn block(&self, block: &Block) -> u64 {
-        let each = block.iter().map(|statement| self.statement(statement));
-        each.fold(0, u64::saturating_add)
+        block
+            .iter()
+            .map(|statement| self.statement(statement))
+            .sum()
     }
 
     fn statement(&self, statement: &Statement) -> u64 {
@@ -46,7 +51,8 @@ impl Cost<'_> {
             }
             Statement::If(when, yes, no) => condition(when) + self.block(yes).max(self.block(no)),
             Statement::Repeat(_, times, body) => {
-                u64::from(*times).saturating_mul(self.block(body).saturating_add(1))
+                let each = self.block(body) + 1;
+                u64::from(*times).saturating_mul(each).min(FAR_TOO_MANY)
             }
             Statement::Reply(reply) => {
                 let parts = reply.parts.iter().map(|part| match part {

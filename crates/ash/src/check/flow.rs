@@ -133,7 +133,7 @@ impl Flow<'_> {
         Ok(Some(known))
     }
 
-    /// The body is followed twice: the second time with what the first left behind.
+    /// The body is followed a second time with what the first left behind, if that is another thing.
     fn repeat(
         &mut self,
         counter: VariableId,
@@ -149,9 +149,11 @@ impl Flow<'_> {
         self.loops.push(None);
         let first = self.statement;
         let mut behind = self.block(body, Some(known))?;
-        if let Some(again) = behind {
+        if let Some(again) = behind.map(|again| known.join(again))
+            && again != known
+        {
             self.statement = first;
-            behind = self.block(body, Some(known.join(again)))?;
+            behind = self.block(body, Some(again))?;
         }
         let broken = self.loops.pop().flatten();
         self.counting.pop();

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use exos_filter::ebpf::{Alu, Condition, Label, Reg, Size};
-use exos_filter::handler::arithmetic::{expect_half, expect_word, fold, half, word};
+use exos_filter::handler::arithmetic::{add_words, expect_half, expect_word, fold, half, word};
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use exos_wire::protocol;
 
@@ -55,6 +55,9 @@ impl Generator<'_> {
         let first = u32::from_be_bytes([m0, m1, m2, m3]);
         expect_word(&mut self.asm, FRAME, 0, first, other);
         expect_half(&mut self.asm, FRAME, 4, u16::from_be_bytes([m4, m5]), other);
+        // From a group no frame comes.
+        self.asm.load(Size::Byte, Reg::R1, FRAME, 6);
+        self.asm.jump_if(Reg::R1, Condition::Set, 1, other);
         self.asm.load(Size::Half, Reg::R1, FRAME, TYPE);
         self.expect_ip();
         self.make_room();
@@ -97,11 +100,19 @@ impl Generator<'_> {
             .jump_if(Reg::R1, Condition::Greater, END, self.labels.filter);
     }
 
-    /// No options, no fragment, UDP, from someone who can be answered, to one of our addresses.
+    /// No options, no fragment, its checksum right, UDP, from someone who can be answered, to one of our addresses.
     fn expect_ipv4(&mut self) {
         let (other, asm) = (self.labels.filter, &mut self.asm);
         asm.load(Size::Byte, Reg::R1, FRAME, IP);
         asm.jump_if(Reg::R1, Condition::NotEqual, 0x45, other);
+        // The frame's register is what words go by.
+        let (sum, frame) = (Reg::R4, Reg::R5);
+        asm.set(sum, 0);
+        asm.set(frame, FRAME);
+        add_words(asm, sum, frame, IP, 5);
+        asm.set(FRAME, frame);
+        fold(asm, sum, Reg::R1);
+        asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
         asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
         // More fragments, or not the first.
         asm.jump_if(Reg::R1, Condition::Set, half(0x3fff), other);
@@ -117,6 +128,11 @@ impl Generator<'_> {
             asm.jump_if(Reg::R1, Condition::Equal, from, other);
         }
         asm.jump_if(Reg::R1, Condition::GreaterOrEqual, 224, other);
+        for broadcast in self.of.not_from.clone() {
+            let another = self.differs(&[IP + 12], broadcast.into());
+            self.asm.jump(other);
+            self.asm.bind(another);
+        }
         self.expect_ours(&[IP + 12], &[IP + 16], IpAddr::is_ipv4);
     }
 
@@ -182,8 +198,11 @@ impl Generator<'_> {
         let udp = version.start - HEADER as usize;
         expect_half(&mut self.asm, FRAME, udp + 2, self.of.port, other);
         let asm = &mut self.asm;
+        // One that comes from such a port may be another handler's reply: two would answer each other for ever.
         asm.load(Size::Half, Reg::R1, FRAME, udp);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, other);
+        for from in [0, half(self.of.port)] {
+            asm.jump_if(Reg::R1, Condition::Equal, from, other);
+        }
         asm.load(Size::Half, LENGTH, FRAME, udp + 4);
         asm.to_big_endian(LENGTH, 16);
         asm.load(Size::Half, Reg::R1, FRAME, version.length);
@@ -229,10 +248,9 @@ impl Generator<'_> {
 
     /// Takes off what stands behind the message, and has zeros follow up to the longest reply.
     fn make_room(&mut self) {
-        let longest = i32::from(self.of.handler.longest_reply());
-        if longest == 0 {
+        let Some(longest) = self.of.handler.longest_reply().map(i32::from) else {
             return;
-        }
+        };
         let [has_room, other] = [self.asm.label(), self.labels.filter];
         self.set_length(LENGTH);
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);

@@ -38,23 +38,30 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token<'_>, Place)>, TextError> {
     let mut end = Place { line: 1, column: 1 };
     for (number, line) in text.lines().enumerate() {
         let code = line.split("//").next().unwrap_or_default();
-        let mut rest = code.trim_start();
-        while !rest.is_empty() {
-            let place = Place {
-                line: number + 1,
-                column: code[..code.len() - rest.len()].chars().count() + 1,
-            };
-            let (token, len) = token(rest).map_err(|what| TextError::at(place, what))?;
-            all.push((token, place));
-            rest = rest[len..].trim_start();
-        }
+        let mut rest = code;
         end = Place {
             line: number + 1,
-            column: code.chars().count() + 1,
+            column: 1,
         };
+        loop {
+            let trimmed = rest.trim_start();
+            end.column += chars(rest, trimmed);
+            if trimmed.is_empty() {
+                break;
+            }
+            let (token, len) = token(trimmed).map_err(|what| TextError::at(end, what))?;
+            all.push((token, end));
+            rest = &trimmed[len..];
+            end.column += chars(trimmed, rest);
+        }
     }
     all.push((Token::End, end));
     Ok(all)
+}
+
+/// Characters from the beginning of `from` to that of its end `to`.
+fn chars(from: &str, to: &str) -> usize {
+    from[..from.len() - to.len()].chars().count()
 }
 
 /// The first piece, and its bytes.

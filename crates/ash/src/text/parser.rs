@@ -89,7 +89,7 @@ struct Parser<'a> {
 impl<'a> Parser<'a> {
     fn handler(&mut self) -> Parsed<()> {
         self.expect_word("handler")?;
-        self.handler.name = self.handler_name()?;
+        self.handler.name = self.name()?.to_owned();
         self.expect("{")?;
         loop {
             let (is_words, place) = (self.take_word("words"), self.place());
@@ -114,19 +114,6 @@ impl<'a> Parser<'a> {
         match self.peek() {
             Token::End => Ok(()),
             _ => Err(self.wrong("nothing stands behind a handler")),
-        }
-    }
-
-    /// A handler's name may have hyphens.
-    fn handler_name(&mut self) -> Parsed<String> {
-        let mut name = String::new();
-        loop {
-            match self.peek() {
-                Token::Word(word) => name.push_str(word),
-                Token::Sign("-") => name.push('-'),
-                _ => return Ok(name),
-            }
-            self.next += 1;
         }
     }
 

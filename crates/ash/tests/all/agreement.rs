@@ -79,16 +79,9 @@ fn what_is_not_whole_or_not_for_us_goes_on_as_it_came() {
     for v6 in [false, true] {
         let whole = frame(v6, b"hello, world");
         assert_eq!(bench.run(&whole).verdict, packets::TX);
-        // All of a frame is covered by something that is looked at, but what only routers and schedulers read.
-        let traffic_class = match v6 {
-            false => vec![15, 18, 19, 22, 24, 25],
-            true => vec![15, 16, 17, 21],
-        };
-        for at in 0..whole.len() {
-            // Whose hardware it comes from nobody checks; of IPv4's header only the kernel does the sum before us.
-            if (6..12).contains(&at) || traffic_class.contains(&at) || at == 14 && v6 {
-                continue;
-            }
+        // Whose hardware it comes from nobody checks; of IPv6's header nothing covers what only routers and schedulers read.
+        let uncovered = |at| (6..12).contains(&at) || v6 && [14, 15, 16, 17, 21].contains(&at);
+        for at in (0..whole.len()).filter(|at| !uncovered(*at)) {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x10;
             let run = bench.run(&damaged);
@@ -213,4 +206,35 @@ fn where_we_have_addresses_of_one_version_the_other_goes_on() {
             assert_eq!(bench.outcome(v6, b"hello"), expected);
         }
     }
+}
+
+#[test]
+fn who_cannot_be_answered_or_might_be_a_handler_is_not() {
+    if !allowed("who_cannot_be_answered_or_might_be_a_handler_is_not") {
+        return;
+    }
+    let bench = Bench::new(&parse(ECHO).unwrap(), false);
+    let from = |address: &str, port| {
+        let address: std::net::Ipv4Addr = address.parse().unwrap();
+        bench.run(&packets::frame_from(address, port)).verdict
+    };
+    assert_eq!(from("10.1.200.7", packets::PEERS_PORT), packets::TX);
+    assert_eq!(
+        from("10.1.200.7", packets::PORT),
+        packets::PASS,
+        "another handler's"
+    );
+    for nobody in [
+        "10.1.255.255",
+        "0.0.0.0",
+        "127.0.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "10.1.2.3",
+    ] {
+        assert_eq!(from(nobody, packets::PEERS_PORT), packets::PASS, "{nobody}");
+    }
+    let mut of_a_group = frame(false, b"hello");
+    of_a_group[6] |= 1;
+    assert_eq!(bench.run(&of_a_group).verdict, packets::PASS);
 }

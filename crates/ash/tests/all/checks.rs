@@ -66,6 +66,14 @@ fn steps_are_counted_before_they_are_taken() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("a message may take"), "{error}");
+    for nesting in [3, 8, 12, 15] {
+        let loops: String = (0..nesting)
+            .map(|n| format!("for i{n} in 0..256 {{ "))
+            .collect();
+        let text = format!("handler h {{ {loops} {} done; }}", "}".repeat(nesting));
+        let error = parse(&text).unwrap_err().to_string();
+        assert!(error.contains("a message may take"), "{nesting}: {error}");
+    }
     let handler = parse("handler h { for i in 0..10 { x = i + 1; } done; }").unwrap();
     assert_eq!(handler.steps(), 1 + 10 * (1 + 4) + 1);
 }
@@ -99,4 +107,29 @@ fn a_tree_from_anywhere_is_judged_without_a_panic() {
         deep = vec![Statement::If(condition, deep, vec![Statement::Done])];
     }
     check(of(deep)).unwrap_err();
+}
+
+#[test]
+fn a_handler_is_no_longer_than_the_kernels_jumps() {
+    let long = |times| {
+        format!(
+            "handler h {{ x = 0; {} done; }}",
+            "x = u8(x); ".repeat(times)
+        )
+    };
+    let error = parse(&long(2500)).unwrap_err().to_string();
+    assert!(error.contains("instructions; 24000 are allowed"), "{error}");
+    parse(&long(1500)).unwrap();
+}
+
+#[test]
+fn checking_takes_no_longer_for_repetitions_within_one_another() {
+    let loops: String = (0..14).map(|n| format!("for i{n} in 0..1 {{ ")).collect();
+    let body = "add(w, 1); ".repeat(1000);
+    let text = format!(
+        "handler h {{ words c[1]; w = &c[0]; {loops} {body} {} done; }}",
+        "}".repeat(14)
+    );
+    // Followed twice for each repetition around it, the body would be followed 16,384 times.
+    parse(&text).unwrap();
 }

@@ -1,6 +1,6 @@
 //! Packets made and read by etherparse, and a handler's program run on them by the kernel.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
@@ -15,8 +15,11 @@ use exos_wire::Mac;
 
 pub const OURS: Mac = Mac([2, 0, 0, 0, 0, 1]);
 pub const THEIRS: Mac = Mac([2, 0, 0, 0, 0, 2]);
+pub const BROADCAST: Ipv4Addr = Ipv4Addr::new(10, 1, 255, 255);
 pub const PORT: u16 = 4000;
 pub const PEERS_PORT: u16 = 50_123;
+/// Instructions that find a message and send a reply, without those that compare addresses.
+const FRAME_OF_BODY: u64 = 2400;
 pub const PASS: u32 = 2;
 pub const DROP: u32 = 1;
 pub const TX: u32 = 3;
@@ -40,6 +43,20 @@ pub fn frame(v6: bool, message: &[u8]) -> Vec<u8> {
     let udp = ip.udp(PEERS_PORT, PORT);
     let mut frame = Vec::new();
     udp.write(&mut frame, message).unwrap();
+    frame
+}
+
+/// A datagram to us over IPv4, from whom it may not be.
+pub fn frame_from(peer: Ipv4Addr, port: u16) -> Vec<u8> {
+    let IpAddr::V4(us) = ends(false).0 else {
+        unreachable!()
+    };
+    let ethernet = PacketBuilder::ethernet2(THEIRS.0, OURS.0);
+    let udp = ethernet
+        .ipv4(peer.octets(), us.octets(), 61)
+        .udp(port, PORT);
+    let mut frame = Vec::new();
+    udp.write(&mut frame, b"hello").unwrap();
     frame
 }
 
@@ -126,6 +143,7 @@ impl Bench {
             memory_fd: memory.raw_fd(),
             mac: OURS,
             addresses: ours.to_vec(),
+            not_from: vec![BROADCAST],
             port: PORT,
             may_be_partial,
             way_out: WayOut::Transmit,
@@ -133,6 +151,14 @@ impl Bench {
         .program(slots.raw_fd(), counters.raw_fd());
         wait_for_freed();
         let words = program.words();
+        let around = FRAME_OF_BODY + 40 * ours.len() as u64;
+        let most = handler.instructions() + around;
+        assert!(
+            words.len() as u64 <= most,
+            "{} of {most}\n{}",
+            words.len(),
+            handler.handler()
+        );
         let prog = Prog::load(&words, "ash", false).unwrap_or_else(|e| {
             let text = handler.handler();
             let log: Vec<_> = e.log.lines().collect();

@@ -1,0 +1,64 @@
+//! How many of the kernel's instructions a handler can become at most. Of a branch both sides count, of a repetition its body once.
+//!
+//! The numbers are those of `kernel/body`; a test compares them with what is generated.
+
+use crate::code::{Block, Change, Condition, Expression, Part, Statement};
+
+/// Instructions that a block can become.
+pub(super) fn instructions(block: &Block) -> u64 {
+    block.iter().map(statement).sum()
+}
+
+fn statement(of: &Statement) -> u64 {
+    match of {
+        Statement::Need(_) => 5,
+        Statement::Set(_, value) => 1 + expression(value),
+        Statement::Point(_, index) => 7 + expression(index),
+        Statement::Change { change, .. } => 7 + words_of(change),
+        Statement::Take { from, length, .. } => 20 + expression(from) + expression(length),
+        Statement::If(when, yes, no) => 1 + condition(when) + instructions(yes) + instructions(no),
+        Statement::Repeat(_, _, body) => 5 + instructions(body),
+        Statement::Break | Statement::GiveUp => 1,
+        // With its counter.
+        Statement::Done => 15,
+        Statement::Reply(reply) => {
+            let parts: u64 = reply.parts.iter().map(part).sum();
+            25 + expression(&reply.length) + parts
+        }
+    }
+}
+
+fn words_of(change: &Change) -> u64 {
+    match change {
+        Change::Store(value)
+        | Change::Add(value)
+        | Change::And(value)
+        | Change::Or(value)
+        | Change::Xor(value) => expression(value),
+        Change::CompareSwap(expected, new) => expression(expected) + expression(new),
+    }
+}
+
+fn part(of: &Part) -> u64 {
+    match of {
+        Part::Number { value, .. } => 9 + expression(value),
+        Part::Row { length, .. } => 14 + expression(length),
+    }
+}
+
+fn condition(of: &Condition) -> u64 {
+    match of {
+        Condition::Compare(_, a, b) => 5 + expression(a) + expression(b),
+        Condition::Both(a, b) | Condition::Either(a, b) => condition(a) + condition(b),
+    }
+}
+
+fn expression(of: &Expression) -> u64 {
+    match of {
+        Expression::Constant(_) | Expression::Word(_) => 2,
+        Expression::Variable(_) | Expression::Length => 1,
+        Expression::Number(_, at) if at.constant().is_some() => 2,
+        Expression::Number(_, at) => 13 + expression(at),
+        Expression::Binary(_, a, b) => 5 + expression(a) + expression(b),
+    }
+}
