@@ -70,7 +70,7 @@ def stream(connection, _):
             pass  # The other end says what it thinks of that.
 
 
-def names(connection, client):
+def tell_client(connection, client):
     address, port = client[:2]
     with connection:
         connection.sendall(f"{address.removeprefix('::ffff:')} {port}".encode())
@@ -97,7 +97,7 @@ def datagrams(port):
 
 def serve(port):
     threading.Thread(target=datagrams, args=(int(port),), daemon=True).start()
-    threading.Thread(target=accept, args=(int(port) - 1, names), daemon=True).start()
+    threading.Thread(target=accept, args=(int(port) - 1, tell_client), daemon=True).start()
     accept(int(port), stream)
 
 
@@ -368,8 +368,8 @@ def knock(address, port, patience, files):
 
 
 def syns(interface, port, file):
-    import ctypes
     """By the kernel's count of what a filter lets in: nothing is read, so nothing is missed."""
+    import ctypes
     load_half, load_byte, equal, mask, answer = 0x28, 0x30, 0x15, 0x54, 0x06
     steps = [(load_half, 0, 0, 12), (equal, 0, 8, 0x0800),            # IPv4,
              (load_byte, 0, 0, 23), (equal, 0, 6, 6),                 # of TCP,
