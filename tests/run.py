@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """What tests/run.sh and tests/run-services.sh have programs of their own for: sockets beside threads, forks, poll and epoll; small servers and clients."""
 import asyncio
+import concurrent.futures
 import ctypes
 import errno
 import os
+import random
 import select
 import signal
 import socket
@@ -533,6 +535,39 @@ while True:
 """
 
 
+# Four threads that share one epoll set: each takes one event at a time.
+POOLED = """
+import select, socket, threading
+listener = socket.create_server(("", 9000), backlog=100)
+listener.setblocking(False)
+epoll, open_ = select.epoll(), {}
+ONCE = select.EPOLLIN | select.EPOLLONESHOT
+def take(fd):
+    if fd == listener.fileno():
+        try:
+            s, peer = listener.accept()
+        except BlockingIOError:
+            return
+        open_[s.fileno()] = s
+        epoll.register(s, ONCE)
+    elif piece := open_[fd].recv(4096):
+        open_[fd].sendall(piece)
+        epoll.modify(fd, ONCE)
+    else:
+        open_.pop(fd).close()
+def run():
+    while True:
+        for fd, _ in epoll.poll(-1, 1):
+            take(fd)
+many = [threading.Thread(target=run) for _ in range(4)]
+for thread in many:
+    thread.start()
+# These sleep by now, or are about to.
+epoll.register(listener, select.EPOLLIN)
+print("listening", flush=True)
+"""
+
+
 def threads(host, port):
     """One thread waits for a socket while another does something to it, or to the set that it is in."""
 
@@ -669,6 +704,7 @@ def upload(host):
 # Echoes, as a program of coroutines.
 ECHOING = """
 import asyncio
+import concurrent.futures
 
 async def echo(reader, writer):
     while piece := await reader.read(4096):
@@ -795,12 +831,16 @@ def selecting(exos, lab, ip, *way):
     serving(exos, lab, ip, SELECTING, 400, way)
 
 
-def serving(exos, lab, ip, program, count, way):
+def pooled(exos, lab, ip, *way):
+    serving(exos, lab, ip, POOLED, 200, way, "exchange")
+
+
+def serving(exos, lab, ip, program, count, way, visit="visit"):
     server = subprocess.Popen([exos, "lab", "exec", "--name", lab, "a", "--", exos, "run", *way, "--link", "xdp:wire", "--address", ip + "/24",
                                "--", sys.executable, "-c", program], stdout=subprocess.PIPE)
     try:
         assert server.stdout.readline() == b"listening\n"
-        subprocess.run([exos, "lab", "exec", "--name", lab, "b", "--", sys.executable, __file__, "visit", ip, str(count)], check=True, timeout=100)
+        subprocess.run([exos, "lab", "exec", "--name", lab, "b", "--", sys.executable, __file__, visit, ip, str(count)], check=True, timeout=100)
     finally:
         server.terminate()
         server.wait(20)
@@ -818,6 +858,22 @@ def visit(ip, count):
         assert got == wanted
         s.shutdown(socket.SHUT_WR)
         assert s.recv(1) == b""
+
+
+def exchange(ip, count):
+    """Eight clients that ask and wait, many times on each of several connections, all at once."""
+
+    def run(_):
+        for _ in range(8):
+            with socket.create_connection((ip, 9000), 20) as s:
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for _ in range(int(count)):
+                    select.select([], [], [], random.random() * 0.0003)
+                    s.sendall(b"x" * 8)
+                    assert s.recv(16) == b"x" * 8
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(8)))
 
 
 def memcached(host):
