@@ -106,13 +106,11 @@ impl News {
         place.map(|place| *place = Some((waker, pid))).is_some()
     }
 
-    /// The watchers of a process that has ended are free.
+    /// The watchers of a process that has ended are free. One that it has given back may be another's by now.
     pub fn forget(&mut self, pid: u32) {
         for (watcher, waker) in (0..).zip(&mut self.wakers) {
-            if waker.take_if(|(_, of)| *of == pid).is_some() {
-                self.memory.watcher(watcher).reset();
-                self.memory.leave_watcher(watcher);
-            }
+            waker.take_if(|(_, of)| *of == pid);
+            self.memory.leave_watcher(watcher, pid);
         }
     }
 }

@@ -12,7 +12,9 @@ pub struct Watcher {
     pub sleepers: AtomicU32,
     /// It was written to, and no thread has heard of that yet.
     pub told: AtomicU32,
-    _pad: [u32; 14],
+    /// The process that has it; zero: none has.
+    pub pid: AtomicU32,
+    _pad: [u32; 13],
     /// Sockets of which there is news.
     pub news: Bits,
 }
@@ -43,10 +45,11 @@ impl Watcher {
         self.sleepers.load(Ordering::SeqCst) > 0 && self.told.swap(1, Ordering::SeqCst) == 0
     }
 
-    /// Nobody has it.
+    /// Nobody sleeps, and there is no news.
     pub fn reset(&self) {
         self.sleepers.store(0, Ordering::Relaxed);
         self.told.store(0, Ordering::Relaxed);
+        self.news.drain(|_| {});
     }
 }
 
