@@ -232,6 +232,17 @@ def datagrams(host, ours):
         assert s.sendto(data, to) == size
         assert b"".join(s.recv(70000) for _ in range(0, size, 1400)) == data
     s.setsockopt(socket.IPPROTO_UDP, 103, 0)
+    # Also where that was said before the socket was used.
+    early = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    early.settimeout(20)
+    early.setsockopt(socket.IPPROTO_UDP, 103, 1000)
+    early.setsockopt(socket.IPPROTO_UDP, 104, 1)
+    data = os.urandom(4500)
+    assert early.sendto(data, to) == len(data)
+    assert [early.recv(70000) for _ in range(5)] == [data[at:at + 1000] for at in range(0, 4500, 1000)]
+    assert [early.getsockopt(socket.IPPROTO_UDP, option) for option in (103, 104)] == [1000, 1]
+    assert "eventfd" in os.readlink(f"/proc/self/fd/{early.fileno()}")
+    early.close()
     # A port that nobody is at is told to one that is connected, and the next that comes is told, too.
     s.connect((host, 7999))
     s.send(b"x")
