@@ -36,11 +36,10 @@ impl News {
         if !reading && !writing {
             return;
         }
-        for watcher in self.memory.watchers(number) {
-            self.memory.watcher(watcher).news.set(number);
-            self.to_wake[watcher as usize / 64] |= 1 << (watcher % 64);
-        }
+        self.note(number);
         fence(Ordering::SeqCst);
+        // Who began to watch meanwhile, and saw no news with another watcher, sleeps.
+        self.note(number);
         let socket = self.memory.socket(number);
         for (told, turn, waiters) in [
             (reading, &socket.came, &socket.readers),
@@ -50,6 +49,14 @@ impl News {
                 self.memory.wake(turn);
                 self.woken += 1;
             }
+        }
+    }
+
+    /// All that watch a socket have news of it.
+    fn note(&mut self, number: u32) {
+        for watcher in self.memory.watchers(number) {
+            self.memory.watcher(watcher).news.set(number);
+            self.to_wake[watcher as usize / 64] |= 1 << (watcher % 64);
         }
     }
 

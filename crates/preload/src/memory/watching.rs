@@ -1,6 +1,6 @@
 //! Who is told of a socket.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use super::mapping::Shared;
 use super::sizes::WATCHERS;
@@ -35,7 +35,7 @@ impl Shared {
         })
     }
 
-    /// Whether a watcher is told of a socket.
+    /// Whether a watcher is told of a socket; what came before that is seen by who looks behind this.
     pub fn watch(&self, number: u32, watcher: u32, on: bool) {
         let word = &self.socket(number).watchers[watcher as usize / 64 % (WATCHERS / 64)];
         let bit = 1 << (watcher % 64);
@@ -43,5 +43,6 @@ impl Shared {
             true => word.fetch_or(bit, Ordering::AcqRel),
             false => word.fetch_and(!bit, Ordering::AcqRel),
         };
+        fence(Ordering::SeqCst);
     }
 }
