@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """What tests/run.sh and tests/run-services.sh have programs of their own for: sockets beside threads, forks, poll and epoll; small servers and clients."""
 import asyncio
+import concurrent.futures
 import ctypes
 import errno
 import os
+import random
 import select
 import signal
 import socket
@@ -230,6 +232,17 @@ def datagrams(host, ours):
         assert s.sendto(data, to) == size
         assert b"".join(s.recv(70000) for _ in range(0, size, 1400)) == data
     s.setsockopt(socket.IPPROTO_UDP, 103, 0)
+    # Also where that was said before the socket was used.
+    early = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    early.settimeout(20)
+    early.setsockopt(socket.IPPROTO_UDP, 103, 1000)
+    early.setsockopt(socket.IPPROTO_UDP, 104, 1)
+    data = os.urandom(4500)
+    assert early.sendto(data, to) == len(data)
+    assert [early.recv(70000) for _ in range(5)] == [data[at:at + 1000] for at in range(0, 4500, 1000)]
+    assert [early.getsockopt(socket.IPPROTO_UDP, option) for option in (103, 104)] == [1000, 1]
+    assert "eventfd" in os.readlink(f"/proc/self/fd/{early.fileno()}")
+    early.close()
     # A port that nobody is at is told to one that is connected, and the next that comes is told, too.
     s.connect((host, 7999))
     s.send(b"x")
@@ -533,6 +546,39 @@ while True:
 """
 
 
+# Four threads that share one epoll set: each takes one event at a time.
+POOLED = """
+import select, socket, threading
+listener = socket.create_server(("", 9000), backlog=100)
+listener.setblocking(False)
+epoll, open_ = select.epoll(), {}
+ONCE = select.EPOLLIN | select.EPOLLONESHOT
+def take(fd):
+    if fd == listener.fileno():
+        try:
+            s, peer = listener.accept()
+        except BlockingIOError:
+            return
+        open_[s.fileno()] = s
+        epoll.register(s, ONCE)
+    elif piece := open_[fd].recv(4096):
+        open_[fd].sendall(piece)
+        epoll.modify(fd, ONCE)
+    else:
+        open_.pop(fd).close()
+def run():
+    while True:
+        for fd, _ in epoll.poll(-1, 1):
+            take(fd)
+many = [threading.Thread(target=run) for _ in range(4)]
+for thread in many:
+    thread.start()
+# These sleep by now, or are about to.
+epoll.register(listener, select.EPOLLIN)
+print("listening", flush=True)
+"""
+
+
 def threads(host, port):
     """One thread waits for a socket while another does something to it, or to the set that it is in."""
 
@@ -669,6 +715,7 @@ def upload(host):
 # Echoes, as a program of coroutines.
 ECHOING = """
 import asyncio
+import concurrent.futures
 
 async def echo(reader, writer):
     while piece := await reader.read(4096):
@@ -795,12 +842,16 @@ def selecting(exos, lab, ip, *way):
     serving(exos, lab, ip, SELECTING, 400, way)
 
 
-def serving(exos, lab, ip, program, count, way):
+def pooled(exos, lab, ip, *way):
+    serving(exos, lab, ip, POOLED, 200, way, "exchange")
+
+
+def serving(exos, lab, ip, program, count, way, visit="visit"):
     server = subprocess.Popen([exos, "lab", "exec", "--name", lab, "a", "--", exos, "run", *way, "--link", "xdp:wire", "--address", ip + "/24",
                                "--", sys.executable, "-c", program], stdout=subprocess.PIPE)
     try:
         assert server.stdout.readline() == b"listening\n"
-        subprocess.run([exos, "lab", "exec", "--name", lab, "b", "--", sys.executable, __file__, "visit", ip, str(count)], check=True, timeout=100)
+        subprocess.run([exos, "lab", "exec", "--name", lab, "b", "--", sys.executable, __file__, visit, ip, str(count)], check=True, timeout=100)
     finally:
         server.terminate()
         server.wait(20)
@@ -818,6 +869,22 @@ def visit(ip, count):
         assert got == wanted
         s.shutdown(socket.SHUT_WR)
         assert s.recv(1) == b""
+
+
+def exchange(ip, count):
+    """Eight clients that ask and wait, many times on each of several connections, all at once."""
+
+    def run(_):
+        for _ in range(8):
+            with socket.create_connection((ip, 9000), 20) as s:
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for _ in range(int(count)):
+                    select.select([], [], [], random.random() * 0.0003)
+                    s.sendall(b"x" * 8)
+                    assert s.recv(16) == b"x" * 8
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(8)))
 
 
 def memcached(host):

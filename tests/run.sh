@@ -270,5 +270,6 @@ if optional haproxy; then
 fi
 check "python3: a server that forks for each connection" python3 "$here/run.py" forking "$exos" $lab $ip $way
 check "python3: two processes share a port (SO_REUSEPORT)" python3 "$here/run.py" sharing "$exos" $lab $ip $way
+check "python3: threads that share one epoll set" python3 "$here/run.py" pooled "$exos" $lab $ip $way
 check "python3: 400 connections at once, accepted one by one" python3 "$here/run.py" selecting "$exos" $lab $ip $way
 exit $((failures > 0))

@@ -36,11 +36,15 @@ pub unsafe fn wait(
             here.let_go();
             // SAFETY: the caller's promise.
             let got = unsafe { kernel(fd, events, milliseconds(left), mask) };
-            epoll::waited_alone(fd);
+            epoll::waited_alone(here, fd);
             match got {
                 Ok((0, true)) => continue,
-                got => return Some(got.map(|(count, _)| count)),
+                Ok((_, true)) => {
+                    with_set(fd, |set| set.pass_on(here));
+                }
+                _ => {}
             }
+            return Some(got.map(|(count, _)| count));
         }
         let all = events.len();
         // The kernel's descriptors have room in each answer.
@@ -48,9 +52,14 @@ pub unsafe fn wait(
         let mut count = epoll::collect(here, fd, &mut events[..ours], all < FEW, &mut lost);
         // SAFETY: the caller's promise.
         match unsafe { kernel(fd, &mut events[count..], 0, mask) } {
-            Ok((0, _)) => {}
-            Ok((more, _)) => {
-                count = epoll::without_doubles(fd, &mut events[..count + more], count);
+            Ok((more, woken)) => {
+                if woken {
+                    // What was meant for one that sleeps.
+                    with_set(fd, |set| set.hear(here));
+                }
+                if more > 0 {
+                    count = epoll::without_doubles(fd, &mut events[..count + more], count);
+                }
             }
             Err(number) if count == 0 => return Some(Err(number)),
             Err(_) => {}

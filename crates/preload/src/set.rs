@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 
+use crate::memory::Watcher;
 use crate::memory::state::{FINISHED, LISTENS, NO_READS, NO_WRITES, OVER, UNSHARED};
 use crate::process::{Found, Here};
 use crate::system::{
@@ -114,10 +115,37 @@ impl Set {
             }
         }
         self.waker = Some(waker);
+        // Those that wait for the kernel alone sleep on it from now on.
+        let sleepers = &here.shared.watcher(waker.watcher).sleepers;
+        sleepers.fetch_add(self.alone, Ordering::SeqCst);
         if self.alone > 0 || self.is_polled {
             waker.wake();
         }
         Ok(waker)
+    }
+
+    /// The watcher of this process's, once the set has one.
+    fn watcher(&self, here: &'static Here) -> Option<&'static Watcher> {
+        let waker = self.waker.filter(|waker| waker.pid == here.pid())?;
+        Some(here.shared.watcher(waker.watcher))
+    }
+
+    /// A thread waits no more for the kernel alone.
+    pub fn waited_alone(&mut self, here: &'static Here) {
+        let Some(others) = self.alone.checked_sub(1) else {
+            return;
+        };
+        self.alone = others;
+        if let Some(watcher) = self.watcher(here) {
+            watcher.get_up();
+        }
+    }
+
+    /// A thread that is awake was told of news in the place of one that sleeps, and looks at them next.
+    pub fn hear(&self, here: &'static Here) {
+        if let Some(watcher) = self.watcher(here) {
+            watcher.hear();
+        }
     }
 
     /// Queues what there is news of.

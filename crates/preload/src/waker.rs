@@ -18,7 +18,7 @@ impl Waker {
     /// A watcher of this process's, which the other side knows how to wake.
     pub fn new(here: &'static Here) -> Result<Self, i32> {
         const ENOSPC: i32 = 28;
-        let watcher = here.shared.take_watcher().ok_or(ENOSPC)?;
+        let watcher = here.shared.take_watcher(here.pid()).ok_or(ENOSPC)?;
         // SAFETY: always.
         let fd = here.own(unsafe { system::eventfd(0, O_CLOEXEC | O_NONBLOCK) });
         let waker = Self {
@@ -27,7 +27,6 @@ impl Waker {
             fd,
         };
         here.shared.watcher(watcher).reset();
-        here.shared.watcher(watcher).news.drain(|_| {});
         let asked = match fd {
             0.. => ask(fd, Ask::Watch, watcher as usize),
             _ => -system::errno(),
@@ -43,8 +42,7 @@ impl Waker {
 
     /// It is not needed any more.
     pub fn leave(self, here: &'static Here) {
-        here.shared.watcher(self.watcher).reset();
-        here.shared.leave_watcher(self.watcher);
+        here.shared.leave_watcher(self.watcher, self.pid);
         if self.fd >= 0 {
             here.disown(self.fd);
         }

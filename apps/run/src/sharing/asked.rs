@@ -36,9 +36,7 @@ impl Sharing {
             Some(Ask::Watch) => {
                 let pid = intercept::process_of(call.thread)?;
                 let waker = intercept::descriptor(call.thread, fd)?;
-                if !self.sockets.news.watch(number, waker, pid) {
-                    return fails(libc::EINVAL);
-                }
+                self.sockets.news.watch(number, waker, pid)?;
             }
             Some(Ask::Unshare) => {
                 // Otherwise it has been before, for another of the program's threads.

@@ -236,6 +236,13 @@ fn copy_options(from: &Descriptor, family: AddressFamily, to: &Socket) -> io::Re
         to.set_option(options::V6_ONLY, sockopt::ipv6_v6only(fd)?);
         to.set_option(options::PKTINFO_V6, is_on(libc::IPPROTO_IPV6, RECVPKTINFO)?);
     }
+    let segment = intercept::option(fd, libc::IPPROTO_UDP, libc::UDP_SEGMENT)?;
+    to.segment.store(segment as u32, Ordering::Relaxed);
+    // Older kernels do not tell of this one.
+    to.set_option(
+        options::GRO,
+        is_on(libc::IPPROTO_UDP, libc::UDP_GRO).unwrap_or(false),
+    );
     let size = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
     let receive = size(sockopt::socket_recv_buffer_size(fd)?);
     to.receive_buffer.store(receive, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 use exos::Buffer;
 use exos::inet::udp::Received;
 use exos::net::UdpSocket;
-use exos_preload::memory::{DATAGRAM_HEAD, DATAGRAM_ROOM, DatagramHead, Shared, state};
+use exos_preload::memory::{DATAGRAM_HEAD, DATAGRAM_ROOM, DatagramHead, RING, Shared, state};
 use rustix::net::AddressFamily;
 
 use super::addresses::{address, address_of};
@@ -135,7 +135,9 @@ impl Datagrams {
     /// What has come and was not read, of one that is to be shared no more, with who sent it.
     pub fn unread(&mut self, memory: &Shared, number: u32) -> Vec<(Option<SocketAddr>, Vec<u8>)> {
         let ring = memory.inward(number);
-        let waiting = std::iter::from_fn(|| ring.take_datagram());
+        // The program also writes the ring's positions: of a ring that it fills again and again no more than it holds.
+        let most = RING / DATAGRAM_HEAD;
+        let waiting = std::iter::from_fn(|| ring.take_datagram()).take(most);
         let mut unread: Vec<_> = waiting
             .map(|(head, payload)| (address(&head.peer), payload))
             .collect();

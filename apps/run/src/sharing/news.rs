@@ -1,13 +1,18 @@
 //! Who is to hear of what has come: programs that wait for it are woken at the end of a turn, for all of it at once, and where that
 //! is better we wait until they have done what they were woken for.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
+use exos_host::intercept::counter;
 use exos_preload::memory::{AWAKE, Shared, WATCHERS};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl};
+
+use crate::answer::fails;
 
 /// How long those that were woken may take before we look again all the same.
 pub(super) const GATHER: Duration = Duration::from_micros(200);
@@ -36,11 +41,10 @@ impl News {
         if !reading && !writing {
             return;
         }
-        for watcher in self.memory.watchers(number) {
-            self.memory.watcher(watcher).news.set(number);
-            self.to_wake[watcher as usize / 64] |= 1 << (watcher % 64);
-        }
+        self.note(number);
         fence(Ordering::SeqCst);
+        // Who began to watch meanwhile, and saw no news with another watcher, sleeps.
+        self.note(number);
         let socket = self.memory.socket(number);
         for (told, turn, waiters) in [
             (reading, &socket.came, &socket.readers),
@@ -50,6 +54,14 @@ impl News {
                 self.memory.wake(turn);
                 self.woken += 1;
             }
+        }
+    }
+
+    /// All that watch a socket have news of it.
+    fn note(&mut self, number: u32) {
+        for watcher in self.memory.watchers(number) {
+            self.memory.watcher(watcher).news.set(number);
+            self.to_wake[watcher as usize / 64] |= 1 << (watcher % 64);
         }
     }
 
@@ -100,19 +112,66 @@ impl News {
         }
     }
 
-    /// A watcher of a process is woken by this; whether there is such a watcher.
-    pub fn watch(&mut self, watcher: u32, waker: OwnedFd, pid: u32) -> bool {
-        let place = self.wakers.get_mut(watcher as usize);
-        place.map(|place| *place = Some((waker, pid))).is_some()
+    /// A watcher of a process is woken by this.
+    ///
+    /// # Errors
+    ///
+    /// There is no such watcher, or this is no counter (eventfd(2)) that is written to without waiting.
+    pub fn watch(&mut self, watcher: u32, waker: OwnedFd, pid: u32) -> io::Result<()> {
+        let counts = counter(std::process::id(), waker.as_raw_fd())?.is_some();
+        let waits = !fcntl_getfl(&waker)?.contains(OFlags::NONBLOCK);
+        match self.wakers.get_mut(watcher as usize) {
+            Some(place) if counts && !waits => *place = Some((waker, pid)),
+            _ => return fails(libc::EINVAL),
+        }
+        Ok(())
     }
 
-    /// The watchers of a process that has ended are free.
+    /// The watchers of a process that has ended are free. One that it has given back may be another's by now.
     pub fn forget(&mut self, pid: u32) {
         for (watcher, waker) in (0..).zip(&mut self.wakers) {
-            if waker.take_if(|(_, of)| *of == pid).is_some() {
-                self.memory.watcher(watcher).reset();
-                self.memory.leave_watcher(watcher);
-            }
+            waker.take_if(|(_, of)| *of == pid);
+            self.memory.leave_watcher(watcher, pid);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::*;
+
+    #[test]
+    fn only_counters_that_never_wait_wake() {
+        let memory = Rc::new(Shared::create().expect("memory"));
+        let mut news = News::new(memory);
+        let counter = |flags| eventfd(0, flags).expect("a counter");
+        assert!(news.watch(3, counter(EventfdFlags::NONBLOCK), 7).is_ok());
+        assert!(news.watch(3, counter(EventfdFlags::empty()), 7).is_err());
+        let beyond = news.watch(WATCHERS as u32, counter(EventfdFlags::NONBLOCK), 7);
+        assert!(beyond.is_err());
+        let (_reader, pipe) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).expect("a pipe");
+        assert!(news.watch(3, pipe, 7).is_err());
+    }
+
+    #[test]
+    fn a_watcher_that_is_anothers_by_now_stays_so() {
+        let memory = Rc::new(Shared::create().expect("memory"));
+        let mut news = News::new(Rc::clone(&memory));
+        let counter = || eventfd(0, EventfdFlags::NONBLOCK).expect("a counter");
+        let [first, second] = [7, 7].map(|pid| memory.take_watcher(pid).expect("one is free"));
+        news.watch(first, counter(), 7).expect("it can be told");
+        news.watch(second, counter(), 7).expect("it can be told");
+        memory.leave_watcher(first, 7);
+        assert_eq!(memory.take_watcher(8), Some(first));
+        news.forget(7);
+        assert_eq!(
+            memory.take_watcher(9),
+            Some(second),
+            "it was the first one's still"
+        );
+        assert_ne!(memory.take_watcher(9), Some(first));
     }
 }

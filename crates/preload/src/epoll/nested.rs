@@ -292,10 +292,10 @@ pub fn waker_to_wait(here: &'static Here, fd: i32) -> Result<Option<Waker>, i32>
 }
 
 /// A thread waits no more for the kernel alone.
-pub fn waited_alone(fd: i32) {
+pub fn waited_alone(here: &'static Here, fd: i32) {
     with(|sets| {
         if let Some(set) = sets.of(fd) {
-            set.alone = set.alone.saturating_sub(1);
+            set.waited_alone(here);
         }
     });
 }

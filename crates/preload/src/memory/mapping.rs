@@ -25,8 +25,6 @@ pub(super) struct Head {
     interface: AtomicU32,
     /// See [`Shared::mtu`].
     mtu: AtomicU32,
-    /// A bit for each watcher that is taken.
-    pub watchers: [AtomicU64; WATCHERS / 64],
     /// Sockets to which programs have done something.
     work: Bits,
 }
@@ -249,10 +247,12 @@ mod tests {
     #[test]
     fn watchers_and_processes_are_taken_once() {
         let shared = Shared::create().expect("memory");
-        let all: Vec<u32> = std::iter::from_fn(|| shared.take_watcher()).collect();
+        let all: Vec<u32> = std::iter::from_fn(|| shared.take_watcher(5)).collect();
         assert_eq!(all, (0..WATCHERS as u32).collect::<Vec<_>>());
-        shared.leave_watcher(77);
-        assert_eq!(shared.take_watcher(), Some(77));
+        shared.leave_watcher(77, 6);
+        assert_eq!(shared.take_watcher(6), None, "it is not that process's");
+        shared.leave_watcher(77, 5);
+        assert_eq!(shared.take_watcher(6), Some(77));
         assert_eq!(
             (shared.take_process(5), shared.take_process(6)),
             (Some(0), Some(1))

@@ -10,9 +10,11 @@ use crate::bits::Bits;
 pub struct Watcher {
     /// How many threads sleep, or are about to: its descriptor is to be written to.
     pub sleepers: AtomicU32,
-    /// It was written to, and nobody has woken up since.
+    /// It was written to, and no thread has heard of that yet.
     pub told: AtomicU32,
-    _pad: [u32; 14],
+    /// The process that has it; zero: none has.
+    pub pid: AtomicU32,
+    _pad: [u32; 13],
     /// Sockets of which there is news.
     pub news: Bits,
 }
@@ -21,13 +23,20 @@ impl Watcher {
     /// A thread is about to sleep: what comes from now on, it is woken for.
     pub fn lie_down(&self) {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        self.hear();
     }
 
     /// It sleeps no more.
     pub fn get_up(&self) {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        self.hear();
+    }
+
+    /// A thread knows that its descriptor was written to, and looks at the news next: what comes from now on, it is written to for
+    /// again.
+    pub fn hear(&self) {
         self.told.store(0, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
     }
 
     /// Whether its descriptor is to be written to, after there was news.
@@ -36,10 +45,11 @@ impl Watcher {
         self.sleepers.load(Ordering::SeqCst) > 0 && self.told.swap(1, Ordering::SeqCst) == 0
     }
 
-    /// Nobody has it.
+    /// Nobody sleeps, and there is no news.
     pub fn reset(&self) {
         self.sleepers.store(0, Ordering::Relaxed);
         self.told.store(0, Ordering::Relaxed);
+        self.news.drain(|_| {});
     }
 }
 

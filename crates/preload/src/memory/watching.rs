@@ -1,28 +1,25 @@
 //! Who is told of a socket.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use super::mapping::Shared;
 use super::sizes::WATCHERS;
 
 impl Shared {
-    /// Takes a watcher that nobody has.
-    pub fn take_watcher(&self) -> Option<u32> {
-        for (at, word) in self.head().watchers.iter().enumerate() {
-            let taken = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                (word != u64::MAX).then_some(word | word.wrapping_add(1))
-            });
-            if let Ok(before) = taken {
-                return Some(at as u32 * 64 + before.trailing_ones());
-            }
-        }
-        None
+    /// Takes a watcher that no process has, for one.
+    pub fn take_watcher(&self, pid: u32) -> Option<u32> {
+        (0..WATCHERS as u32).find(|&number| self.hand_over(number, 0, pid))
     }
 
-    /// Gives a watcher back.
-    pub fn leave_watcher(&self, number: u32) {
-        let word = &self.head().watchers[number as usize / 64 % (WATCHERS / 64)];
-        word.fetch_and(!(1 << (number % 64)), Ordering::AcqRel);
+    /// Gives a watcher back, if that process has it: once it has, another may have taken it.
+    pub fn leave_watcher(&self, number: u32, pid: u32) {
+        self.hand_over(number, pid, 0);
+    }
+
+    fn hand_over(&self, number: u32, from: u32, to: u32) -> bool {
+        let owner = &self.watcher(number).pid;
+        let handed = owner.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        handed.is_ok()
     }
 
     /// Numbers of the watchers that are told of a socket.
@@ -38,7 +35,7 @@ impl Shared {
         })
     }
 
-    /// Whether a watcher is told of a socket.
+    /// Whether a watcher is told of a socket; what came before that is seen by who looks behind this.
     pub fn watch(&self, number: u32, watcher: u32, on: bool) {
         let word = &self.socket(number).watchers[watcher as usize / 64 % (WATCHERS / 64)];
         let bit = 1 << (watcher % 64);
@@ -46,5 +43,6 @@ impl Shared {
             true => word.fetch_or(bit, Ordering::AcqRel),
             false => word.fetch_and(!bit, Ordering::AcqRel),
         };
+        fence(Ordering::SeqCst);
     }
 }
