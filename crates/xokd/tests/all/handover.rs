@@ -413,6 +413,36 @@ fn the_packets_go_to_the_one_that_takes_it_however_many_have_refused() {
     });
 }
 
+/// A giver that does not say that it has let go does not hold the taker.
+#[test]
+fn a_taker_goes_on_without_a_word_of_the_giver() {
+    let Some(mut lab) = Lab::new("wordless") else {
+        return;
+    };
+    lab.start_by(POLICY);
+    let giver = attach(&lab);
+    let listener = net::TcpListener::bind(&giver, "0.0.0.0:7").unwrap();
+    let (ours, mut theirs) = accept(&lab, &listener);
+    let (near, mut heard) = UnixStream::pair().unwrap();
+    let (mut between, far) = UnixStream::pair().unwrap();
+    let silent = thread::spawn(move || {
+        let answer = pass_on(&mut heard, &mut between);
+        heard.write_all(&answer).unwrap();
+        between
+    });
+    let (say, hear) = mpsc::channel();
+    let socket = lab.socket();
+    thread::spawn(move || {
+        let net = attach_at(socket);
+        let mut stream = net::TcpStream::take_over(&net, &far).unwrap();
+        talk(&mut stream, &mut theirs);
+        say.send("goes on").unwrap();
+    });
+    ours.hand_over(&near).unwrap();
+    let _open = silent.join().unwrap();
+    assert_eq!(hear.recv_timeout(PATIENCE.unwrap()), Ok("goes on"));
+}
+
 /// Another user's program, which may have no such port, takes connections by their tickets. Those go on while the daemon is away;
 /// none can be given then, and it stays.
 #[test]
