@@ -6,7 +6,8 @@
 //! process and then whatever was said.
 //!
 //! Each process has a link and a stack of its own. The acceptor leaves the line unread, so the worker gets it with the connection.
-//! A worker that has died is left out. When the acceptor ends, by a signal, the workers go on until their clients have finished.
+//! A worker that has died, or does not answer, is left out; a connection that cannot go to a worker otherwise, as while the daemon
+//! is away, is dropped. When the acceptor ends, by a signal, the workers go on until their clients have finished.
 
 use std::collections::{HashMap, hash_map::Entry};
 use std::env;
@@ -15,6 +16,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::time::Duration;
 
 use exos::net::{Events, Interest, Net, Poll, TcpListener, TcpStream, Token, Trigger};
 use exos::{Daemon, Role, signals::Signals};
@@ -23,6 +25,9 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 const PORT: u16 = 7;
 const WORKERS: usize = 3;
+
+/// A worker that is silent for longer is left out: it is stopped, say.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Of a longer first line only the beginning counts.
 const LINE_MAX: usize = 100;
@@ -48,6 +53,7 @@ pub fn run() -> Result<(), Error> {
 /// Starts this program once more, and gives its end of a socket.
 fn start_worker() -> io::Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
+    ours.set_read_timeout(Some(PATIENCE))?;
     Command::new(env::current_exe()?)
         .args(env::args_os().skip(1))
         .env(WORKER, "yes")
@@ -122,14 +128,24 @@ fn first_line(stream: &TcpStream) -> FirstLine {
 fn give(mut stream: TcpStream, name: u64, workers: &mut Vec<UnixStream>) -> Result<(), Error> {
     while !workers.is_empty() {
         let worker = (name % workers.len() as u64) as usize;
-        match stream.hand_over(&workers[worker]) {
-            Ok(()) => return Ok(()),
+        let Err(not) = stream.hand_over(&workers[worker]) else {
+            return Ok(());
+        };
+        match not.error.kind() {
             // The peer has gone meanwhile.
-            Err(not) if not.error.kind() == ErrorKind::NotConnected => return Ok(()),
-            Err(not) => {
+            ErrorKind::NotConnected => return Ok(()),
+            // By its socket no connection can go any more.
+            ErrorKind::BrokenPipe
+            | ErrorKind::UnexpectedEof
+            | ErrorKind::TimedOut
+            | ErrorKind::InvalidData => {
                 eprintln!("worker {worker} is left out: {}", not.error);
                 workers.remove(worker);
                 stream = not.stream;
+            }
+            _ => {
+                eprintln!("a connection is dropped: {}", not.error);
+                return Ok(());
             }
         }
     }
@@ -172,11 +188,17 @@ fn work(net: &Net, acceptor: &UnixStream) -> Result<(), Error> {
                     let unsent = format!("worker {}\n", std::process::id()).into_bytes();
                     clients.insert(Token(count), Client { stream, unsent });
                 }
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe
+                    ) =>
+                {
                     is_over = true;
                     poll.deregister_fd(acceptor.as_fd())?;
                 }
-                Err(error) => return Err(error.into()),
+                // The acceptor has heard why, and has the connection.
+                Err(error) => eprintln!("a connection is not taken: {error}"),
             }
         }
     }

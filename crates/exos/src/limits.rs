@@ -79,9 +79,12 @@ pub const LENT_PORTS_IDLE: usize = 256;
 /// more refers to a document, which is sent before the connection is handed over.
 pub const HANDED_OVER_BYTES_MAX: usize = 64 << 20;
 
-/// How long a process that takes a connection waits for the other to let go of its packets before its own stack goes on: what it
-/// sent earlier would be dropped by the daemon's gate.
-pub const LET_GO_TIME: Duration = Duration::from_secs(1);
+/// How long the stack of a process that takes a connection is still until the other has let go of its packets: what it sent
+/// earlier would be dropped by the daemon's gate, and sent again.
+pub const LET_GO_STILL: Duration = Duration::from_millis(20);
+
+/// How long a process that takes a connection waits for that at all. The other asks the daemon once in this time.
+pub const LET_GO_TIME: Duration = Duration::from_secs(5);
 
 /// How long the stack that has let go of a connection's packets says nothing about those that still come, which were under way.
 /// Later ones say that the process that has the connection is no more.

@@ -83,6 +83,11 @@ impl Claims {
         }
     }
 
+    /// The connection stays although it was offered to another process, which may know of it: no other is opened by it.
+    pub fn was_offered(&mut self, source: usize) {
+        self.sources[source].travels = true;
+    }
+
     /// The grant of a connection that has come from another process, or stays although it was offered to one. Gives its
     /// number here.
     pub fn keep(&mut self, flow: &Flow, grant: GrantId) -> usize {

@@ -14,6 +14,8 @@
 //!   <────────────────────────────────────────────────────────────────── taken
 //!   Release ────────────────────────────────────>  packets go to the taker
 //!   gone ───────────────────────────────────────────────────────────────────>  its stack goes on
+//!
+//!   Withdraw ───────────────────────────────────>  where it was not taken: the giver holds the grant alone
 //! ```
 
 mod channel;
@@ -124,7 +126,7 @@ impl TcpStream {
     ///
     /// The giver has the connection still, and hears why. `UnexpectedEof`, `BrokenPipe`: it has ended or given up; `TimedOut`:
     /// nothing comes; `InvalidData`: what comes is no connection. `AddrInUse`, `OutOfMemory`, `NetworkUnreachable`: the connection
-    /// does not fit here. `PermissionDenied`: the daemon refuses; `Unsupported`: one of the two has its link from a daemon and the
+    /// does not fit here. `PermissionDenied`: the daemon refuses, as what the giver has taken back; `Unsupported`: one of the two has its link from a daemon and the
     /// other has not.
     pub fn take_over(net: &Net, from: &UnixStream) -> io::Result<Self> {
         let channel = Channel::new(net, from)?;
@@ -231,10 +233,14 @@ impl Inner {
             // There is no room any more, or the address has gone meanwhile.
             Err(_) => connection.closed(Reason::Aborted, &[]),
         }
-        if let Some(grant) = grant
-            && connection.source.is_none()
-        {
-            connection.source = Some(self.claims.keep(&flow, grant));
+        if let Some(grant) = grant {
+            if let Some(via) = self.exos.via() {
+                via.withdraw(grant);
+            }
+            match connection.source {
+                Some(source) => self.claims.was_offered(source),
+                None => connection.source = Some(self.claims.keep(&flow, grant)),
+            }
         }
         self.has_work();
     }

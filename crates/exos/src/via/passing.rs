@@ -32,6 +32,12 @@ impl Via {
         Err(refused)
     }
 
+    /// The connection was not taken: who has presented its ticket holds the grant no more, nor is the ticket of use. A daemon that
+    /// is away does so when the connection is offered again.
+    pub(crate) fn withdraw(&mut self, grant: GrantId) {
+        let _ = self.ask(&Request::Withdraw { grant });
+    }
+
     /// The grant of this connection alone, and whether it was made now.
     fn grant_of(&mut self, flow: &Flow) -> Result<(GrantId, bool), Error> {
         let covering = self.grants_kept().filter(|(_, claim)| covers(claim, flow));

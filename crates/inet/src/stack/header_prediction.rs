@@ -4,7 +4,7 @@
 //! options, no flags but ACK, PSH and FIN; and they come in runs of one connection. Such a
 //! frame is recognised by a few comparisons at fixed places. Whatever differs in anything, a wrong checksum included,
 //! is parsed header by header (`input`), which says what is wrong with it. What was checked when the connection began
-//! (whose addresses these are) is not checked again.
+//! (whose addresses these are) is not checked again: not for a connection within the stack, of which no frame comes by the link.
 
 use exos_wire::tcp::{TcpFlags, TcpOptions};
 use exos_wire::{SeqNumber, Sum, protocol};
@@ -29,13 +29,14 @@ const TCP_V6: usize = 54;
 const TIMESTAMPS: u32 = 0x0101_080a;
 
 impl Stack {
-    /// Take a frame in if its headers are the expected ones.
+    /// Take a frame in if its headers are the expected ones. `looped`: it comes from ourselves.
     #[inline]
     pub(super) fn handle_expected(
         &mut self,
         now: Instant,
         frame: &[u8],
         checksum: RxChecksum,
+        looped: bool,
     ) -> bool {
         if !self.predicts_headers {
             return false;
@@ -43,6 +44,9 @@ impl Stack {
         let Some((id, seg)) = self.expected(frame, checksum) else {
             return false;
         };
+        if !looped && !self.tcp.leaves_by_link(id) {
+            return false;
+        }
         self.fast_paths.predicted += u64::from(cfg!(debug_assertions));
         self.counters.frames_received += 1;
         let progress = self.tcp.handle_known(now, id, &seg, &mut self.counters);

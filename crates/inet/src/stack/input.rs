@@ -64,7 +64,7 @@ impl Stack {
     /// Take in a received Ethernet frame.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) {
         let checksum = self.believed(checksum);
-        if !self.handle_expected(now, frame, checksum) {
+        if !self.handle_expected(now, frame, checksum, false) {
             let arrival = Arrival {
                 checksum,
                 group: false,

@@ -69,7 +69,7 @@ impl Stack {
             let Some(frame) = self.loopback.pop() else {
                 return;
             };
-            if !self.handle_expected(now, &frame, RxChecksum::Verified) {
+            if !self.handle_expected(now, &frame, RxChecksum::Verified, true) {
                 self.handle_any(now, &frame, Arrival::LOOPED);
             }
             self.loopback.give_back(frame);

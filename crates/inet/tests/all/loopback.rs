@@ -305,6 +305,41 @@ fn a_frame_of_the_link_with_our_address_is_dropped() {
     assert_eq!(alone.counter("packets_looped"), 0);
 }
 
+/// Nor is the next segment of a connection within the stack, with all its numbers right and the headers that are predicted.
+#[test]
+fn a_segment_of_the_link_is_of_no_connection_within_the_stack() {
+    let mut alone = Alone::new();
+    alone.listen(80);
+    let [ours, theirs] = alone.pair("10.9.0.5", 80);
+    let flow = *alone.stack.tcp.connection(ours).unwrap().flow();
+    let detached = alone.stack.tcp.take_out(alone.now, ours).unwrap();
+    let mut forger = Alone::with(|config| {
+        config.mac = Mac([2, 0, 0, 0, 0, 9]);
+        config.addresses = vec![(flow.local().ip(), 8)];
+        config.pools = Vec::new();
+    });
+    forger
+        .stack
+        .set_neighbor(alone.now, flow.remote().ip(), MAC);
+    let Ok(forged) = forger.stack.tcp.put_in(alone.now, detached) else {
+        panic!("it does not fit");
+    };
+    let mut frame = Vec::new();
+    forger
+        .stack
+        .tcp
+        .send(forged, Buffer::from(&b"forged"[..]).into());
+    while !frame.ends_with(b"forged") {
+        let sent = forger.stack.poll_transmit(alone.now).unwrap();
+        frame = [&[sent.head], sent.body.parts()].concat().concat();
+    }
+    alone
+        .stack
+        .handle_frame(alone.now, &frame, RxChecksum::Unknown);
+    assert_eq!(alone.stack.tcp.readable(theirs), b"");
+    assert_eq!(alone.counter("drop_ip_source"), 1);
+}
+
 /// A connection that waits to be read stops the sender, and goes on when it is.
 #[test]
 fn a_window_that_closes_opens_again() {

@@ -105,8 +105,15 @@ pub enum Request {
         grant: GrantId,
     },
     /// Offers a grant to the one that presents the ticket: both hold it then, and packets go on arriving here until this
-    /// side releases it; those of a divided grant arrive at both, each flow at one. Answered by `Ticket`.
+    /// side releases it; those of a divided grant arrive at both, each flow at one. A connection is offered to one at a time:
+    /// what was offered of it earlier is withdrawn. Answered by `Ticket`.
     Share {
+        /// Which.
+        grant: GrantId,
+    },
+    /// Takes back what was offered of a grant that is not divided: its tickets are good for nothing, and those that have
+    /// presented one hold it no more. For the one that its packets go to. Answered by `Done`.
+    Withdraw {
         /// Which.
         grant: GrantId,
     },
@@ -216,6 +223,7 @@ numbered!(Request {
     18 => Bypass,
     19 => ClaimDivided { protocol, local, port },
     20 => Retire { grant },
+    21 => Withdraw { grant },
 });
 
 /// A number, and the queue's; the latter 0 where none is named.

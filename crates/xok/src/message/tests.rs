@@ -104,6 +104,7 @@ fn request() -> impl Strategy<Value = Request> {
         }),
         any::<u32>().prop_map(|grant| Request::Release { grant }),
         any::<u32>().prop_map(|grant| Request::Share { grant }),
+        any::<u32>().prop_map(|grant| Request::Withdraw { grant }),
         secret().prop_map(|ticket| Request::Import { ticket }),
         ip().prop_map(|ip| Request::Resolve { ip }),
         (any::<u32>(), vec(any::<u8>(), 0..200))

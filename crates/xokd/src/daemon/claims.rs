@@ -250,6 +250,13 @@ impl Daemon {
         self.unsaved.insert(self.attachments[&slot].interface);
         plain(Answer::Ticket(secret))
     }
+
+    /// Takes back what was offered of a grant.
+    pub(super) fn withdraw(&mut self, slot: SlotId, grant: GrantId) -> Answered {
+        self.ledger.withdraw(slot, grant, now())?;
+        self.unsaved.insert(self.attachments[&slot].interface);
+        plain(Answer::Done)
+    }
 }
 
 /// The addresses that are meant: the one that is named, or those of the right family when it is left to us. Never none.

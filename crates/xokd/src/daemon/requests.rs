@@ -173,6 +173,7 @@ impl Daemon {
             }
             Request::Release { grant } => self.release(self.slot(id)?, grant),
             Request::Share { grant } => self.share(self.slot(id)?, grant),
+            Request::Withdraw { grant } => self.withdraw(self.slot(id)?, grant),
             Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
             Request::Status => {

@@ -52,7 +52,7 @@ impl Ledger {
         self.claim_by(slot, part, origin)
     }
 
-    /// Writes a ticket for a grant.
+    /// Writes a ticket for a grant; for a connection the only one, if its packets are the slot's.
     pub fn write_ticket(
         &mut self,
         slot: SlotId,
@@ -60,8 +60,27 @@ impl Ledger {
         secret: Secret,
         now: Now,
     ) -> Result<(), Denied> {
-        self.of(slot, grant)?;
+        let held = self.of(slot, grant)?;
+        if held.claim.remote.is_some() && held.is_whole_of(slot) {
+            self.withdraw(slot, grant, now)?;
+        }
         self.tickets.write(slot, grant, secret, now)
+    }
+
+    /// Takes back what was offered of a grant whose packets are the slot's: tickets, and whoever has presented one.
+    pub fn withdraw(&mut self, slot: SlotId, grant: GrantId, now: Now) -> Result<(), Denied> {
+        let held = self.of(slot, grant)?;
+        if !held.is_whole_of(slot) {
+            return Err(Denied::NotFound("grant"));
+        }
+        let later = held.holders[1..].to_vec();
+        for holder in later {
+            self.successors.forget(holder, grant);
+            let change = self.let_go(holder, grant, now);
+            debug_assert_eq!(change, None, "its packets stay where they are");
+        }
+        self.tickets.forget_grant(grant);
+        Ok(())
     }
 
     /// What a ticket is for, while it is good.

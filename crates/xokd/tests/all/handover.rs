@@ -290,9 +290,9 @@ fn what_is_not_taken_stays_and_what_was_not_given_is_refused() {
     let NotHandedOver { stream, error } = ours.hand_over(&near).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     ours = stream;
-    // Too late: the taker cannot say that it has it, and so it has not.
+    // Too late: the giver has it again, and the ticket is of no use.
     let late = net::TcpStream::take_over(&taker, &far).unwrap_err();
-    assert_eq!(late.kind(), ErrorKind::BrokenPipe);
+    assert_eq!(late.kind(), ErrorKind::PermissionDenied);
     talk(&mut ours, &mut theirs);
     // A ticket that nobody wrote, no ticket, bytes of another connection, damaged ones.
     let said = overheard.pop().unwrap();
@@ -310,9 +310,23 @@ fn what_is_not_taken_stays_and_what_was_not_given_is_refused() {
     assert_eq!(takes(&taker, &without), Err(ErrorKind::Unsupported));
     assert_eq!(takes(&taker, &changed(0, 1)), Err(ErrorKind::InvalidData));
     assert_eq!(takes(&taker, &changed(25, 1)), Err(ErrorKind::InvalidData));
-    let other_port = changed(25 + 10 + 34, 1);
-    assert_eq!(takes(&taker, &other_port), Err(ErrorKind::InvalidInput));
+    // While it is offered, by its ticket; later that is of no use.
+    let other_port = |said: &mut Vec<u8>| said[25 + 10 + 34] ^= 1;
+    let (near, mut far) = UnixStream::pair().unwrap();
+    let not = thread::scope(|scope| {
+        let lab = &lab;
+        scope.spawn(move || {
+            let mut said = overhear(&mut far);
+            other_port(&mut said);
+            let taken = takes(&attach(lab), &said);
+            assert_eq!(taken, Err(ErrorKind::InvalidInput));
+            far.write_all(b"R\x02no").unwrap();
+        });
+        ours.hand_over(&near).unwrap_err()
+    });
+    ours = not.stream;
     talk(&mut ours, &mut theirs);
+    assert_eq!(takes(&taker, &said), Err(ErrorKind::PermissionDenied));
     // It is given at last; and what was overheard is of no use to another.
     let (near, far) = UnixStream::pair().unwrap();
     let taking = thread::scope(|scope| {
@@ -330,6 +344,103 @@ fn what_is_not_taken_stays_and_what_was_not_given_is_refused() {
     taking.unwrap();
     assert_eq!(theirs.read(&mut [0; 10]).unwrap(), 0, "its end");
     assert_eq!(takes(&taker, &said), Err(ErrorKind::PermissionDenied));
+}
+
+/// Hears what a giver says, has a taker hear it, and hears what that one says.
+fn pass_on(giver: &mut UnixStream, taker: &mut UnixStream) -> [u8; 1] {
+    let said = overhear(giver);
+    taker.write_all(&said).unwrap();
+    let mut answer = [0];
+    taker.read_exact(&mut answer).unwrap();
+    answer
+}
+
+/// A process that takes the packets of a connection and then refuses it gets none of them when another takes it; nor are those
+/// that refuse too many for it.
+#[test]
+fn the_packets_go_to_the_one_that_takes_it_however_many_have_refused() {
+    let Some(mut lab) = Lab::new("refusing") else {
+        return;
+    };
+    lab.start_by(POLICY);
+    let giver = attach(&lab);
+    let listener = net::TcpListener::bind(&giver, "0.0.0.0:7").unwrap();
+    let (mut ours, mut theirs) = accept(&lab, &listener);
+    for _ in 0..100 {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let refusing = thread::spawn(move || {
+            overhear(&mut far);
+            far.write_all(b"R\x02no").unwrap();
+        });
+        let not = ours.hand_over(&near).unwrap_err();
+        assert_eq!(not.error.kind(), ErrorKind::ConnectionRefused, "{not}");
+        ours = not.stream;
+        refusing.join().unwrap();
+    }
+    thread::scope(|scope| {
+        let lab = &lab;
+        let (near, mut heard) = UnixStream::pair().unwrap();
+        let (mut between, far) = UnixStream::pair().unwrap();
+        let (end, ended) = mpsc::channel::<()>();
+        let (say, hear) = mpsc::channel();
+        scope.spawn(move || {
+            let net = attach(lab);
+            let stream = net::TcpStream::take_over(&net, &far).unwrap();
+            say.send("has its packets").unwrap();
+            let _ = ended.recv();
+            drop(stream);
+        });
+        scope.spawn(move || {
+            assert_eq!(&pass_on(&mut heard, &mut between), b"T");
+            drop(between);
+            assert_eq!(hear.recv(), Ok("has its packets"));
+            heard.write_all(b"R\x02no").unwrap();
+        });
+        let not = ours.hand_over(&near).unwrap_err();
+        assert_eq!(not.error.kind(), ErrorKind::ConnectionRefused, "{not}");
+        ours = not.stream;
+        talk(&mut ours, &mut theirs);
+        let (near, far) = UnixStream::pair().unwrap();
+        scope.spawn(move || {
+            let net = attach(lab);
+            let mut stream = net::TcpStream::take_over(&net, &far).unwrap();
+            stream.set_read_timeout(PATIENCE).unwrap();
+            talk(&mut stream, &mut theirs);
+            drop(end);
+            talk(&mut stream, &mut theirs);
+        });
+        ours.hand_over(&near).unwrap();
+    });
+}
+
+/// A giver that does not say that it has let go does not hold the taker.
+#[test]
+fn a_taker_goes_on_without_a_word_of_the_giver() {
+    let Some(mut lab) = Lab::new("wordless") else {
+        return;
+    };
+    lab.start_by(POLICY);
+    let giver = attach(&lab);
+    let listener = net::TcpListener::bind(&giver, "0.0.0.0:7").unwrap();
+    let (ours, mut theirs) = accept(&lab, &listener);
+    let (near, mut heard) = UnixStream::pair().unwrap();
+    let (mut between, far) = UnixStream::pair().unwrap();
+    let silent = thread::spawn(move || {
+        let answer = pass_on(&mut heard, &mut between);
+        heard.write_all(&answer).unwrap();
+        between
+    });
+    let (say, hear) = mpsc::channel();
+    let socket = lab.socket();
+    thread::spawn(move || {
+        let net = attach_at(socket);
+        let mut stream = net::TcpStream::take_over(&net, &far).unwrap();
+        talk(&mut stream, &mut theirs);
+        say.send("goes on").unwrap();
+    });
+    ours.hand_over(&near).unwrap();
+    let _open = silent.join().unwrap();
+    assert_eq!(hear.recv_timeout(PATIENCE.unwrap()), Ok("goes on"));
 }
 
 /// Another user's program, which may have no such port, takes connections by their tickets. Those go on while the daemon is away;

@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::message::{GONE, Head, REFUSED, TAKEN};
 use crate::clock;
-use crate::limits::LET_GO_TIME;
+use crate::limits::{LET_GO_STILL, LET_GO_TIME};
 use crate::net::stack::{Net, Wait};
 
 /// How long a full socket is left to the other process before it is tried again.
@@ -102,15 +102,20 @@ impl<'a> Channel<'a> {
     }
 
     /// Waits until the giver has let go of the connection's packets. At first without the stack, which would send what the gate
-    /// does not let pass yet. A giver that ends has let go, too.
+    /// does not let pass yet. A giver that ends has let go, too; one that is silent is not heard any more.
     pub fn await_letting_go(&self) {
-        let time = Timespec::try_from(LET_GO_TIME).ok();
+        let time = Timespec::try_from(LET_GO_STILL).ok();
         let _ = poll(
             &mut [PollFd::new(self.socket, PollFlags::IN)],
             time.as_ref(),
         );
+        let patience = self.patience.map_or(LET_GO_TIME, |p| p.min(LET_GO_TIME));
+        let bounded = Self {
+            patience: Some(patience),
+            ..*self
+        };
         let mut word = [0];
-        if self.receive(&mut word).is_err() || word != [GONE] {
+        if bounded.receive(&mut word).is_err() || word != [GONE] {
             self.close();
         }
     }

@@ -283,9 +283,18 @@ impl Tcp {
 
     /// Remember where segments of a connection go.
     pub fn set_path(&mut self, id: ConnectionId, path: Path) {
-        if let Some(c) = self.slab.get_mut(id) {
-            c.path = Some(path);
+        if let Some(entry) = self.slab.entry_mut(id)
+            && !entry.closed
+        {
+            entry.connection.path = Some(path);
+            entry.leaves_by_link = true;
         }
+    }
+
+    /// Segments of a connection have found a way by the link: its peer is not this stack.
+    #[inline]
+    pub(crate) fn leaves_by_link(&self, id: ConnectionId) -> bool {
+        self.slab.leaves_by_link(id)
     }
 
     /// Routes from now on, on a link with this MTU.

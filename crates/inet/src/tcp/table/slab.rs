@@ -18,6 +18,8 @@ pub(in crate::tcp) struct Entry {
     pub announced: bool,
     /// Over; only the program's last news are waited for.
     pub closed: bool,
+    /// A segment of it has found its way by the link.
+    pub leaves_by_link: bool,
     /// The earliest deadline in the wheel.
     pub armed: Instant,
     pub connection: Connection,
@@ -52,6 +54,7 @@ impl Slab {
             telling: false,
             announced: connection.is_active(),
             closed: false,
+            leaves_by_link: false,
             armed: Instant::NEVER,
             connection,
         };
@@ -132,6 +135,12 @@ impl Slab {
     #[inline]
     pub fn stands(&self, id: ConnectionId) -> bool {
         self.entry(id).is_some_and(|e| !e.closed)
+    }
+
+    /// A segment of it has found its way by the link.
+    #[inline]
+    pub fn leaves_by_link(&self, id: ConnectionId) -> bool {
+        self.entry(id).is_some_and(|e| e.leaves_by_link)
     }
 
     /// It is not over, and a segment with that key is its.

@@ -16,6 +16,7 @@ enum Step {
     Narrow(SlotId, GrantId, u16, u16),
     Release(SlotId, GrantId),
     Ticket(SlotId, GrantId, u8),
+    Withdraw(SlotId, GrantId),
     Present(SlotId, u8),
     Remove(SlotId),
     Await(SlotId, GrantId),
@@ -59,6 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (slot.clone(), 1..9_u32).prop_map(|(slot, grant)| Step::Release(slot, grant)),
         2 => (slot.clone(), 1..9_u32, 0..3_u8)
             .prop_map(|(slot, grant, secret)| Step::Ticket(slot, grant, secret)),
+        1 => (slot.clone(), 1..9_u32).prop_map(|(slot, grant)| Step::Withdraw(slot, grant)),
         2 => (slot.clone(), 0..3_u8).prop_map(|(slot, secret)| Step::Present(slot, secret)),
         2 => slot.clone().prop_map(Step::Remove),
         3 => (slot, 1..9_u32).prop_map(|(slot, grant)| Step::Await(slot, grant)),
@@ -167,6 +169,12 @@ proptest! {
                 }
                 Step::Ticket(slot, grant, secret) => {
                     let _ = ledger.write_ticket(slot, grant, Secret([secret; 16]), START);
+                    Vec::new()
+                }
+                Step::Withdraw(slot, grant) => {
+                    if ledger.withdraw(slot, grant, START).is_ok() {
+                        prop_assert!(!ledger.is_passed_on(grant));
+                    }
                     Vec::new()
                 }
                 Step::Present(slot, secret) => {

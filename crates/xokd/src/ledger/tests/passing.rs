@@ -152,3 +152,45 @@ fn tickets_end_when_the_grant_is_handed_over() {
     }
     assert_eq!(ledger.grant(grant).map(|g| &g.holders[..]), Some(&[2][..]));
 }
+
+/// A connection is offered to one after the other: who has refused it holds nothing of it, and its packets go to who took it.
+#[test]
+fn what_is_withdrawn_or_offered_again_is_the_givers_alone() {
+    let mut ledger = ledger(4);
+    let listener = ledger.claim(1, tcp(80)).expect("free").grant;
+    let part = ledger.narrow(1, listener, far(9), 0).expect("a part").grant;
+    let secret = |n: usize| Secret([n as u8; 16]);
+    let holders = |ledger: &Ledger| ledger.grant(part).map(|g| g.holders.clone());
+    for n in 0..=TICKETS_PER_SLOT_MAX {
+        let written = ledger.write_ticket(1, part, secret(n), START);
+        written.expect("one at a time");
+    }
+    let old = ledger
+        .present(2, &secret(0), START)
+        .expect_err("offered again");
+    assert_eq!(old.code(), Refusal::NotFound);
+    let last = secret(TICKETS_PER_SLOT_MAX);
+    ledger.present(2, &last, START).expect("good");
+    for (slot, what) in [(2, "its packets are another's"), (3, "not its own")] {
+        let denied = ledger.withdraw(slot, part, START).expect_err(what);
+        assert_eq!(denied.code(), Refusal::NotFound);
+    }
+    // Offered to another, without a word of the first.
+    let again = ledger.write_ticket(1, part, secret(100), START);
+    again.expect("its own");
+    assert_eq!(holders(&ledger), Some(vec![1]));
+    assert_eq!(ledger.count_held_by(2), 0);
+    ledger.present(3, &secret(100), START).expect("good");
+    let unused = ledger.write_ticket(3, part, secret(101), START);
+    unused.expect("it holds it");
+    ledger.withdraw(1, part, START).expect("its own");
+    assert_eq!(holders(&ledger), Some(vec![1]));
+    let theirs = ledger.present(2, &secret(101), START);
+    assert!(theirs.is_err(), "of one that holds it no more");
+    ledger
+        .write_ticket(1, part, secret(102), START)
+        .expect("its own");
+    ledger.present(4, &secret(102), START).expect("good");
+    ledger.release(1, part, START).expect("its own");
+    assert_eq!(winner(&ledger, &connection(80, 9)), Some(4));
+}
