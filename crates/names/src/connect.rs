@@ -23,7 +23,7 @@
 
 use crate::action::Event;
 use crate::family::Family;
-use crate::limits::{CONNECTION_ATTEMPT_DELAY, RESOLUTION_DELAY};
+use crate::limits::{CONNECTION_ATTEMPT_DELAY, RESOLUTION_DELAY, TRIED_ADDRESSES_MAX};
 use exos_inet::Instant;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -72,14 +72,14 @@ impl Connector {
         }
     }
 
-    /// All addresses of one family are known, perhaps none.
+    /// All addresses of one family are known, perhaps none. The first [`TRIED_ADDRESSES_MAX`] are tried.
     pub fn handle_family(&mut self, now: Instant, family: Family, addresses: &[IpAddr]) {
         let tried = &self.tried;
         let pending = match family {
             Family::Ipv6 => &mut self.ipv6,
             Family::Ipv4 => &mut self.ipv4,
         };
-        for address in addresses {
+        for address in addresses.iter().take(TRIED_ADDRESSES_MAX) {
             if !pending.addresses.contains(address) && !tried.contains(address) {
                 pending.addresses.push_back(*address);
             }

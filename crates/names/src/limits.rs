@@ -33,13 +33,15 @@ pub const UDP_PAYLOAD_BYTES: u16 = 1232;
 /// Aliases followed from the name asked to the one that has addresses. Real chains have three or four.
 pub const ALIASES_MAX: usize = 16;
 
-/// Addresses kept of one answer: nobody tries more. A TCP answer has room for some four thousand.
-pub const ADDRESSES_MAX: usize = 64;
+/// Addresses of one family that are tried to connect to a name: of an answer all are told, which has room for some four
+/// thousand over TCP, but the last of these is tried 16 seconds after the first.
+pub const TRIED_ADDRESSES_MAX: usize = 64;
 
 /// Lookups under way. Each has at most two queries, each with a socket: half of the usual 1,024 descriptors.
 pub const LOOKUPS_MAX: usize = 256;
 
-/// Answers in the cache; with two addresses each they take less than half a megabyte.
+/// Answers in the cache; with two addresses each they take less than half a megabyte, and 70 MB where each fills a message of
+/// 64 KB.
 pub const CACHE_ENTRIES_MAX: usize = 1024;
 
 /// The longest time that addresses are kept, whatever the answer says: a day, as unbound's `cache-max-ttl`. There is no

@@ -5,11 +5,12 @@
 //! the name asked to its addresses, and the SOA record that says how long there are none.
 
 use crate::family::Family;
-use crate::limits::{ADDRESSES_MAX, ALIASES_MAX, UDP_PAYLOAD_BYTES};
+use crate::limits::{ALIASES_MAX, UDP_PAYLOAD_BYTES};
 use crate::name::Name;
 use crate::random::Random;
 use simple_dns::rdata::{OPT, RData};
 use simple_dns::{CLASS, Name as WireName, Packet, PacketFlag, Question, ResourceRecord, TYPE};
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const HEADER_BYTES: usize = 12;
@@ -175,12 +176,11 @@ impl Query {
         let Some((name, mut ttl_s, aliases)) = follow_aliases(&packet) else {
             return Said::Failure;
         };
-        let mut addresses = Vec::new();
+        // All of them: of a part, name servers that rotate their records give another each time.
+        let (mut addresses, mut seen) = (Vec::new(), HashSet::new());
         for record in packet.answers.iter().filter(|record| is_of(record, name)) {
             match self.address(&record.rdata) {
-                Some(address)
-                    if addresses.len() < ADDRESSES_MAX && !addresses.contains(&address) =>
-                {
+                Some(address) if seen.insert(address) => {
                     addresses.push(address);
                     ttl_s = ttl_s.min(ttl_of(record));
                 }

@@ -2,6 +2,7 @@
 
 use crate::net::addresses;
 use exos_inet::Instant;
+use exos_names::limits::TRIED_ADDRESSES_MAX;
 use exos_names::{Connector, Family};
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -172,6 +173,21 @@ fn a_name_without_addresses_has_failed() {
         (connector.poll_attempt(at(0)), connector.poll_timeout()),
         (None, None)
     );
+}
+
+/// A name that has very many addresses fails in a time that one can wait for.
+#[test]
+fn of_very_many_addresses_the_first_are_tried() {
+    let all: Vec<IpAddr> = (0..200)
+        .map(|last| one(&format!("192.0.2.{last}")))
+        .collect();
+    let mut connector = Connector::new(None);
+    connector.handle_family(at(0), Family::Ipv4, &all);
+    connector.handle_complete(at(0));
+    let tried: Vec<IpAddr> = (0..)
+        .map_while(|turn| connector.poll_attempt(at(250 * turn)))
+        .collect();
+    assert_eq!(tried, all[..TRIED_ADDRESSES_MAX]);
 }
 
 proptest! {
