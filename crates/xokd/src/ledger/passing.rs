@@ -67,7 +67,7 @@ impl Ledger {
         self.tickets.write(slot, grant, secret, now)
     }
 
-    /// Takes back what was offered of a grant whose packets are the slot's: tickets, and whoever has presented one.
+    /// Takes back what was offered of a grant whose packets are the slot's: tickets, and those that have presented one.
     pub fn withdraw(&mut self, slot: SlotId, grant: GrantId, now: Now) -> Result<(), Denied> {
         let held = self.of(slot, grant)?;
         if !held.is_whole_of(slot) {

@@ -187,6 +187,37 @@ fn the_clients_of_a_process_that_dies_get_resets() {
     prefork.all_end();
 }
 
+/// While the daemon is away a connection is dropped, and no process ends: with the next daemon they go on.
+#[test]
+fn the_workers_outlive_the_daemon() {
+    let Some(mut lab) = Lab::new("workers") else {
+        return;
+    };
+    lab.start_by(POLICY);
+    let mut prefork = Prefork::start(&lab);
+    let mut client = Client::greeted(open(&lab, 0), 0);
+    let is_served = |lab: &Lab| {
+        let mut socket = lab.dial(7).unwrap();
+        socket.set_read_timeout(PATIENCE).unwrap();
+        let mut line = String::new();
+        let said = socket.write_all(b"client 0\n");
+        said.is_ok() && matches!(BufReader::new(socket).read_line(&mut line), Ok(1..))
+    };
+    lab.kill();
+    // More than there are workers.
+    for _ in 0..5 {
+        assert!(!is_served(&lab));
+    }
+    lab.start_by(POLICY);
+    assert!(within(PATIENCE.unwrap(), || is_served(&lab)));
+    client.says(b"still there");
+    client.hears(b"still there");
+    assert_eq!(Client::greeted(open(&lab, 0), 0).worker, client.worker);
+    drop(client);
+    prefork.end_acceptor();
+    prefork.all_end();
+}
+
 /// A stack of the daemon's in this thread.
 fn attach(lab: &Lab) -> Net {
     attach_at(lab.socket())
