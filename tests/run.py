@@ -650,6 +650,27 @@ def threads(host, port):
             s.close()
             assert not outer.poll(0) and not poll.poll(0), what
 
+    # Of several that are ready, sets and a socket, each has its turn where one event is asked for; also a set by a copy of its descriptor.
+    outer, many = select.epoll(), [connect() for _ in range(4)]
+    inner = [select.epoll() for _ in range(3)]
+    for s, place in zip(many, [*inner, outer]):
+        ask(s)
+        assert select.select([s], [], [], 20)[0]
+        place.register(s, select.EPOLLIN)
+    for place in inner:
+        outer.register(place, select.EPOLLIN)
+    wanted = {place.fileno() for place in (*inner, many[3])}
+    copy = os.dup(inner[2].fileno())
+    inner[2].close()
+    told = [outer.poll(20, 1) for _ in range(40)]
+    assert {fd for [(fd, _)] in told} == wanted, told
+    os.close(copy)
+    assert len(outer.poll(20)) == 3
+    for s in many:
+        answer(s)
+        s.close()
+    assert not outer.poll(0)
+
     # A socket that another program inherits, while it is waited for in each way.
     for wait in ("recv", "poll", "epoll"):
         s = connect()

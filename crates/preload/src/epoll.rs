@@ -238,15 +238,16 @@ pub fn closed(here: &'static Here, fd: i32) {
     let set = with(|sets| {
         sets.others.remove(&fd);
         let number = sets.by_fd.remove(&fd)?;
-        for set in sets.all.values_mut() {
-            set.nested.remove(&fd);
-        }
         let set = sets.all.get_mut(&number)?;
         set.descriptors -= 1;
-        match set.descriptors {
-            0 => sets.all.remove(&number),
-            _ => None,
+        if set.descriptors > 0 {
+            // It stays in the sets that it is in.
+            return None;
         }
+        for set in sets.all.values_mut() {
+            set.nested.retain(|_, inner| inner.of != number);
+        }
+        sets.all.remove(&number)
     });
     let Some(set) = set else {
         return;

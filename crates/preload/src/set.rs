@@ -36,6 +36,10 @@ pub struct Set {
     pub kernel_first: bool,
     /// Sets in this one, by their descriptors.
     pub nested: HashMap<i32, Nested>,
+    /// The one of these that was told last.
+    pub nested_last: i32,
+    /// Who is asked first, of one event: sets in this one, every other time.
+    pub nested_first: bool,
     /// How often something has come into it of its sockets.
     pub came: u64,
     /// Threads that poll it (poll(2)).

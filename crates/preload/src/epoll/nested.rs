@@ -136,7 +136,8 @@ impl Sets {
         (ready, came)
     }
 
-    /// The sets in one of which it is to tell, each with how often something has come into it.
+    /// The sets in one of which it is to tell, each with how often something has come into it: those behind the one that was told last
+    /// are the first.
     fn nested_ready(
         &mut self,
         here: &'static Here,
@@ -146,7 +147,10 @@ impl Sets {
         let Some(set) = self.of(fd).filter(|set| !set.nested.is_empty()) else {
             return Vec::new();
         };
-        let all: Vec<(i32, Nested)> = set.nested.iter().map(|(&fd, inner)| (fd, *inner)).collect();
+        let mut all: Vec<(i32, Nested)> =
+            set.nested.iter().map(|(&fd, inner)| (fd, *inner)).collect();
+        let last = set.nested_last;
+        all.sort_unstable_by_key(|(fd, _)| (*fd <= last, *fd));
         let told = all.into_iter().filter_map(|(fd, inner)| {
             let (is_ready, came) = self.is_ready(here, inner.of, lost);
             (is_ready && inner.tells(came)).then_some((fd, came))
@@ -164,11 +168,14 @@ impl Sets {
     ) -> usize {
         let mut count = 0;
         for (fd, came) in self.nested_ready(here, at, lost) {
-            let inner = self.of(at).and_then(|set| set.nested.get_mut(&fd));
-            let (Some(inner), Some(event)) = (inner, events.get_mut(count)) else {
+            let (Some(set), Some(event)) = (self.of(at), events.get_mut(count)) else {
                 break;
             };
-            let (told, data) = (inner.events & READY, inner.data);
+            let Some(inner) = set.nested.get_mut(&fd) else {
+                continue;
+            };
+            set.nested_last = fd;
+            let (of, told, data) = (inner.of, inner.events & READY, inner.data);
             *event = EpollEvent { events: told, data };
             inner.seen = came;
             count += 1;
@@ -178,8 +185,10 @@ impl Sets {
                     events: ONESHOT,
                     data,
                 };
-                // SAFETY: the event lives as long as the call.
-                unsafe { system::epoll_ctl(at, EPOLL_CTL_MOD, fd, &mut event) };
+                if self.by_fd.get(&fd) == Some(&of) {
+                    // SAFETY: the event lives as long as the call.
+                    unsafe { system::epoll_ctl(at, EPOLL_CTL_MOD, fd, &mut event) };
+                }
             }
         }
         count
@@ -300,8 +309,8 @@ pub fn waited_alone(here: &'static Here, fd: i32) {
     });
 }
 
-/// What is ready of a set, without the kernel's descriptors: of more than one event the last is for sets in it. With `turns`
-/// the kernel is asked first every other time.
+/// What is ready of a set, without the kernel's descriptors: of more than one event the last is for sets in it, and a single one is
+/// every other time. With `turns` the kernel is asked first every other time.
 pub fn collect(
     here: &'static Here,
     fd: i32,
@@ -320,8 +329,18 @@ pub fn collect(
         if set.nested.is_empty() {
             return set.collect(here, events, lost);
         }
+        let is_single = events.len() == 1;
+        set.nested_first ^= is_single;
+        if is_single && set.nested_first {
+            let count = sets.collect_nested(here, fd, events, lost);
+            if count > 0 {
+                return count;
+            }
+        }
         let most = (events.len() - 1).max(1);
-        let own = set.collect(here, &mut events[..most], lost);
+        let own = sets
+            .of(fd)
+            .map_or(0, |set| set.collect(here, &mut events[..most], lost));
         own + sets.collect_nested(here, fd, &mut events[own..], lost)
     })
 }
