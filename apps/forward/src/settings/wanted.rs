@@ -1,10 +1,12 @@
 //! What a forwarder is to do, whether the command line says it or a file.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use exos::Error;
+use exos::names::Family;
 use exos_program::UserArgs;
 use exos_program::cores::choose;
 
@@ -47,6 +49,17 @@ impl Service {
             named,
         }
     }
+
+    /// Whether it listens for this family.
+    pub fn hears(&self, family: Family) -> bool {
+        let mut places = self.listen.iter();
+        places.any(|place| Family::of(place.at.ip()) == family)
+    }
+
+    /// Whether servers of it have this name.
+    pub fn has_name(&self, name: &str) -> bool {
+        self.named.iter().any(|named| named.name == name)
+    }
 }
 
 /// All that a forwarder is told.
@@ -84,6 +97,13 @@ impl Wanted {
     /// There are not as many, or others are named.
     pub fn places(&self, allowed: &[usize]) -> Result<Vec<usize>, Error> {
         choose(self.core_count(), &self.links.first().core, allowed)
+    }
+
+    /// The families that are listened for.
+    pub fn families(&self) -> Vec<Family> {
+        let places = self.services.iter().flat_map(|service| &service.listen);
+        let families: BTreeSet<Family> = places.map(|place| Family::of(place.at.ip())).collect();
+        families.into_iter().collect()
     }
 
     /// The names of servers.
