@@ -41,10 +41,10 @@ impl News {
         if !reading && !writing {
             return;
         }
-        self.note(number);
+        let noted = self.note(number, [0; WATCHERS / 64]);
         fence(Ordering::SeqCst);
         // Who began to watch meanwhile, and saw no news with another watcher, sleeps.
-        self.note(number);
+        self.note(number, noted);
         let socket = self.memory.socket(number);
         for (told, turn, waiters) in [
             (reading, &socket.came, &socket.readers),
@@ -57,12 +57,18 @@ impl News {
         }
     }
 
-    /// All that watch a socket have news of it.
-    fn note(&mut self, number: u32) {
+    /// All that watch a socket have news of it, but for those that have them already: one that took them would be told twice. Gives
+    /// all that have.
+    fn note(&mut self, number: u32, mut noted: [u64; WATCHERS / 64]) -> [u64; WATCHERS / 64] {
         for watcher in self.memory.watchers(number) {
-            self.memory.watcher(watcher).news.set(number);
-            self.to_wake[watcher as usize / 64] |= 1 << (watcher % 64);
+            let (word, bit) = (watcher as usize / 64, 1 << (watcher % 64));
+            if noted[word] & bit == 0 {
+                self.memory.watcher(watcher).news.set(number);
+                self.to_wake[word] |= bit;
+                noted[word] |= bit;
+            }
         }
+        noted
     }
 
     /// Wakes those that there is news for, and that sleep.
