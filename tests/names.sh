@@ -120,7 +120,7 @@ for line in sys.stdin:
     : >"$work/talked"; echo two >&9
     check "its connection goes on" await grep -q back "$work/talked"
     stand_for
-    unresolved() { ctl status | grep -q "pool.test cannot be resolved, its servers stay: $1"; }
+    unresolved() { ctl status | grep -q "pool.test is not followed wholly: $1"; }
     check "a name that is gone is said in the status" await unresolved "there is no host"
     same "and keeps its servers" "10.10.0.3:7" "$(named)"
     stand_for '10.10.0.2 pool.test'

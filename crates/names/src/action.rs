@@ -66,5 +66,7 @@ pub enum Event {
         result: Result<Vec<IpAddr>, Error>,
         /// Until when the addresses hold, by the least TTL of theirs; `None` where no server has told them.
         until: Option<Instant>,
+        /// The family of which nobody could say whether the name has addresses, and why, where it has some of the other.
+        failed: Option<(Family, Error)>,
     },
 }

@@ -1,5 +1,6 @@
 //! The families of addresses.
 
+use std::fmt;
 use std::net::IpAddr;
 
 /// IPv4 or IPv6: records of type A or AAAA.
@@ -18,6 +19,16 @@ impl Family {
             IpAddr::V4(_) => Self::Ipv4,
             IpAddr::V6(_) => Self::Ipv6,
         }
+    }
+}
+
+/// `IPv4`, `IPv6`.
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ipv4 => "IPv4",
+            Self::Ipv6 => "IPv6",
+        })
     }
 }
 

@@ -40,8 +40,17 @@ pub(crate) enum Next {
     Ask(Vec<Family>),
     /// Answers are waited for.
     Wait,
-    /// It has come to its end; with addresses that hold until then.
-    Done(Result<(Vec<IpAddr>, Instant), Error>),
+    /// It has come to its end.
+    Done(Result<Known, Error>),
+}
+
+/// The addresses of the name that was meant.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) struct Known {
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) until: Instant,
+    /// The family that may have others, and why nobody could say.
+    pub(crate) failed: Option<(Family, Error)>,
 }
 
 /// How far one family of the present name is.
@@ -140,18 +149,30 @@ impl Lookup {
     /// All families of the present name are known: either it was the one meant, or the next is asked for.
     fn conclude(&mut self) -> Next {
         let mut outcomes = Vec::new();
-        for (_, progress) in &mut self.families {
+        for (family, progress) in &mut self.families {
             if let Progress::Known(outcome, until) = std::mem::replace(progress, Progress::Unasked)
             {
-                outcomes.push((outcome, until));
+                outcomes.push((*family, outcome, until));
             }
         }
-        let having = outcomes.iter().filter(|(o, _)| !o.addresses().is_empty());
-        if let Some(until) = having.clone().map(|(_, until)| *until).min() {
-            let addresses = having.flat_map(|(outcome, _)| outcome.addresses());
-            return Next::Done(Ok((addresses.copied().collect(), until)));
+        let having = outcomes
+            .iter()
+            .filter(|(_, o, _)| !o.addresses().is_empty());
+        if let Some(until) = having.clone().map(|(.., until)| *until).min() {
+            let addresses = having.flat_map(|(_, outcome, _)| outcome.addresses());
+            let addresses = addresses.copied().collect();
+            let mut outcomes = outcomes.into_iter();
+            let failed = outcomes.find(|(_, o, _)| !matches!(o, Outcome::Found(_)));
+            let failed = failed.map(|(family, outcome, _)| (family, self.error(outcome)));
+            return Next::Done(Ok(Known {
+                addresses,
+                until,
+                failed,
+            }));
         }
-        let errors = outcomes.into_iter().map(|(outcome, _)| self.error(outcome));
+        let errors = outcomes
+            .into_iter()
+            .map(|(_, outcome, _)| self.error(outcome));
         let worst = errors
             .chain(self.failure.clone())
             .max_by_key(|error| severity(error.kind()));

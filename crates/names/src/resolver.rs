@@ -177,6 +177,7 @@ impl Resolver {
             lookup,
             result,
             until: None,
+            failed: None,
         });
     }
 
@@ -213,11 +214,15 @@ impl Resolver {
                 Next::Wait => return,
                 Next::Done(result) => {
                     self.lookups.remove(&id);
-                    let until = result.as_ref().ok().map(|(_, until)| *until);
+                    let (result, until, failed) = match result {
+                        Ok(known) => (Ok(known.addresses), Some(known.until), known.failed),
+                        Err(error) => (Err(error), None, None),
+                    };
                     self.events.push_back(Event::Done {
                         lookup: id,
-                        result: result.map(|(addresses, _)| addresses),
+                        result,
                         until,
+                        failed,
                     });
                 }
                 Next::Ask(families) => {

@@ -26,7 +26,7 @@ pub struct Parts<'a> {
     pub cores: &'a [Row],
     pub forwarder: &'a Forwarder,
     pub kernel: Option<&'a Kernel>,
-    /// Names that could not be resolved the last time, and why.
+    /// Names that could not be resolved wholly the last time, and why.
     pub unresolved: &'a BTreeMap<String, String>,
     /// When the program began.
     pub started: Instant,
@@ -85,7 +85,8 @@ pub struct Report<'a> {
     /// the forwarder counts there are only these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cores: Vec<CoreReport>,
-    /// Names of servers that could not be resolved when they were last asked for, and why: their servers stay as they are.
+    /// Names of servers that could not be resolved when they were last asked for, or not wholly, and why: what is not known stays
+    /// as it was.
     unresolved: &'a BTreeMap<String, String>,
     #[serde(flatten)]
     status: Status<'a>,

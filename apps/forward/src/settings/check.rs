@@ -97,7 +97,7 @@ fn look_at_link(source: &Source, tables: &File, wanted: &Wanted) {
 /// Names have addresses, which take their place.
 fn look_at_names(source: &Source, tables: &[Spanned<ServiceTable>], wanted: &mut Wanted) {
     let mut known = Known::default();
-    match resolve_first(wanted.names()) {
+    match resolve_first(wanted) {
         Ok((answers, _)) => answers.into_iter().for_each(|answer| {
             known.note(answer);
         }),

@@ -1,10 +1,12 @@
 //! What a forwarder is to do, whether the command line says it or a file.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use exos::Error;
+use exos::names::Family;
 use exos_program::UserArgs;
 use exos_program::cores::choose;
 
@@ -84,6 +86,13 @@ impl Wanted {
     /// There are not as many, or others are named.
     pub fn places(&self, allowed: &[usize]) -> Result<Vec<usize>, Error> {
         choose(self.core_count(), &self.links.first().core, allowed)
+    }
+
+    /// The families that are listened for.
+    pub fn families(&self) -> Vec<Family> {
+        let places = self.services.iter().flat_map(|service| &service.listen);
+        let families: BTreeSet<Family> = places.map(|place| Family::of(place.at.ip())).collect();
+        families.into_iter().collect()
     }
 
     /// The names of servers.

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, Waker};
 
 use exos_inet::Instant;
-use exos_names::{Config, Counters, Event, Families, LookupId};
+use exos_names::{Config, Counters, Event, Families, Family, LookupId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
@@ -35,6 +35,8 @@ pub struct Found {
     pub addresses: io::Result<Vec<IpAddr>>,
     /// Until when they hold, on [`clock::now`]; `None` where no server has told them.
     pub until: Option<Instant>,
+    /// The family of which nobody could say whether the name has addresses, and why, where it has some of the other.
+    pub failed: Option<(Family, io::Error)>,
 }
 
 impl HostNames {
@@ -116,10 +118,15 @@ impl HostNames {
                     lookup,
                     result,
                     until,
+                    failed,
                 } = event
                 {
-                    let addresses = result.map_err(as_io_error);
-                    done.insert(lookup, Found { addresses, until });
+                    let found = Found {
+                        addresses: result.map_err(as_io_error),
+                        until,
+                        failed: failed.map(|(family, error)| (family, as_io_error(error))),
+                    };
+                    done.insert(lookup, found);
                 }
             }
             if let Some((_, tell)) = slow.take_if(|(at, _)| *at <= clock::now()) {
@@ -132,6 +139,7 @@ impl HostNames {
             Err(error) => Found {
                 addresses: Err(error),
                 until: None,
+                failed: None,
             },
         });
         found.collect()

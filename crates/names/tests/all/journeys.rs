@@ -61,6 +61,7 @@ fn both_families_and_the_cache() {
                 lookup,
                 result,
                 until: Some(net.now + Duration::from_secs(60)),
+                failed: None,
             }
         ]
     );
@@ -461,6 +462,22 @@ fn one_family_is_enough() {
         families.collect::<Vec<_>>(),
         [(Some(Family::Ipv6), 0), (Some(Family::Ipv4), 1), (None, 1)]
     );
+}
+
+/// Where one family has addresses, what could not be found out of the other is told beside them.
+#[test]
+fn a_family_that_fails_is_told_beside_the_other() {
+    let mut net = Net::new("nameserver 192.0.2.53\noptions attempts:1");
+    net.lookup("www.example");
+    let sent = net.sent();
+    net.answer(&sent[1], &sent[1].with_address(1));
+    net.answer(&sent[0], &sent[0].with(RCODE::ServerFailure, ""));
+    let Some(Event::Done { result, failed, .. }) = net.events().pop() else {
+        panic!("no end");
+    };
+    assert_eq!(result.unwrap(), addresses(&["192.0.2.1"]));
+    let failed = failed.map(|(family, error)| (family, error.kind()));
+    assert_eq!(failed, Some((Family::Ipv6, ErrorKind::ServerFailure)));
 }
 
 #[test]

@@ -62,11 +62,7 @@ pub fn status_text(status: &Value) -> String {
         let _ = writeln!(text, "leaving {protocol}:{at}{name}: {}", figures(server));
     }
     for (name, why) in status["unresolved"].as_object().into_iter().flatten() {
-        let _ = writeln!(
-            text,
-            "{name} cannot be resolved, its servers stay: {}",
-            word(why)
-        );
+        let _ = writeln!(text, "{name} is not followed wholly: {}", word(why));
     }
     text
 }
@@ -125,7 +121,7 @@ mod tests {
         let figures = "2 flows, 9 begun, 1 refused, 30 packets in, 20 out\n";
         let wanted = format!(
             "tcp:10.0.0.7:80: {figures}  10.0.0.8:80 (web), weight 3: {figures}  10.0.0.9:80, draining: {figures}leaving udp:10.0.0.9:53: {figures}\
-             web cannot be resolved, its servers stay: no name server answered for web\n"
+             web is not followed wholly: no name server answered for web\n"
         );
         assert_eq!(text(&json!({ "status": status })), wanted);
         let done = json!({ "listeners": ["tcp:10.0.0.7:80", "udp:10.0.0.7:53"] });

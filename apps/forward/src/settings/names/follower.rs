@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::time::Duration;
 
+use exos::names::Family;
 use exos::{Instant, clock};
 use exos_host::Waker;
 
@@ -17,6 +18,8 @@ use crate::limits::RESOLVE_EVERY_MIN;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolveRequest {
     pub names: Vec<String>,
+    /// Those that are listened for.
+    pub families: Vec<Family>,
     /// How long an answer is taken for true at most; zero for until it is asked.
     pub every: Duration,
 }
@@ -55,7 +58,7 @@ impl Follower {
     /// There is no thread, or no descriptor, to be had.
     pub fn start(
         asked: ResolveRequest,
-        resolve: impl FnMut(&[String], bool) -> Resolved + Send + 'static,
+        resolve: impl FnMut(&ResolveRequest, bool) -> Resolved + Send + 'static,
     ) -> std::io::Result<Self> {
         let (asks, to_do) = mpsc::sync_channel(1);
         let (done, answers) = mpsc::sync_channel(1);
@@ -104,7 +107,7 @@ fn follow(
     to_do: &Receiver<ResolveRequest>,
     done: &SyncSender<Vec<Answer>>,
     waker: &Waker,
-    mut resolve: impl FnMut(&[String], bool) -> Resolved,
+    mut resolve: impl FnMut(&ResolveRequest, bool) -> Resolved,
 ) {
     let mut asked_for_all = clock::now();
     let mut until = Some(asked_for_all);
@@ -129,7 +132,7 @@ fn follow(
         if asks_for_all {
             asked_for_all = now;
         }
-        let resolved = resolve(&asked.names, asks_for_all);
+        let resolved = resolve(&asked, asks_for_all);
         until = resolved.until;
         if done.send(resolved.answers).is_err() {
             return;
@@ -161,7 +164,7 @@ mod tests {
     type Table = Result<Vec<IpAddr>, String>;
 
     fn answers(names: &[String], table: &Table) -> Vec<Answer> {
-        let answers = names.iter().map(|name| (name.clone(), table.clone()));
+        let answers = names.iter().map(|name| Answer::whole(name, table.clone()));
         answers.collect()
     }
 
@@ -169,16 +172,21 @@ mod tests {
     #[test]
     fn it_comes_back_when_an_answer_has_run_out() {
         let (said, rounds) = mpsc::channel();
-        let resolve = move |names: &[String], again| {
+        let resolve = move |asked: &ResolveRequest, again| {
             let _ = said.send(again);
             Resolved {
-                answers: answers(names, &Err("not yet".to_owned())),
+                answers: answers(&asked.names, &Err("not yet".to_owned())),
                 until: Some(clock::now()),
             }
         };
         let every = Duration::from_hours(1);
         let names = vec!["web".to_owned()];
-        let mut follower = Follower::start(ResolveRequest { names, every }, resolve).unwrap();
+        let request = ResolveRequest {
+            names,
+            every,
+            ..ResolveRequest::default()
+        };
+        let mut follower = Follower::start(request, resolve).unwrap();
         for _ in 0..2 {
             assert_eq!(next(&mut follower).len(), 1);
             assert!(!rounds.recv().unwrap());
@@ -194,14 +202,15 @@ mod tests {
         let asked = |names: &[&str], every| ResolveRequest {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             every,
+            ..ResolveRequest::default()
         };
         let often = Duration::from_millis(5);
-        let resolve = move |names: &[String], _| Resolved {
-            answers: answers(names, &table.lock().unwrap()),
+        let resolve = move |asked: &ResolveRequest, _| Resolved {
+            answers: answers(&asked.names, &table.lock().unwrap()),
             until: None,
         };
         let mut follower = Follower::start(asked(&["web"], often), resolve).unwrap();
-        let answer = |name: &str| (name.to_owned(), hosts.lock().unwrap().clone());
+        let answer = |name: &str| Answer::whole(name, hosts.lock().unwrap().clone());
         assert_eq!(next(&mut follower), [answer("web")]);
         *hosts.lock().unwrap() = Ok(vec![[10, 0, 0, 2].into()]);
         while next(&mut follower) != [answer("web")] {}

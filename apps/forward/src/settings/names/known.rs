@@ -5,12 +5,31 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use exos::Error;
+use exos::names::Family;
 
 use crate::settings::wanted::{Service, Wanted};
 use crate::settings::written::{Named, Weighted, is_host};
 
 /// A name, and what the resolver says of it.
-pub type Answer = (String, Result<Vec<IpAddr>, String>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub name: String,
+    pub addresses: Result<Vec<IpAddr>, String>,
+    /// The family of which nobody could say whether it has addresses, and why, where it has some of the other.
+    pub failed: Option<(Family, String)>,
+}
+
+impl Answer {
+    /// One that says all of a name.
+    #[cfg(test)]
+    pub fn whole(name: &str, addresses: Result<Vec<IpAddr>, String>) -> Self {
+        Self {
+            name: name.to_owned(),
+            addresses,
+            failed: None,
+        }
+    }
+}
 
 /// What a person is told of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,35 +45,52 @@ pub enum News {
 pub struct Known {
     /// In order: that of an answer means nothing.
     addresses: BTreeMap<String, Vec<IpAddr>>,
-    /// Names that could not be resolved when they were last asked for, and why.
+    /// Names that could not be resolved, or not wholly, when they were last asked for, and why.
     failures: BTreeMap<String, String>,
 }
 
 impl Known {
     /// Takes an answer in. What it says is news when it is not what was said before.
-    pub fn note(&mut self, (name, answer): Answer) -> Option<News> {
-        let answer = answer.map(|all| {
+    pub fn note(&mut self, answer: Answer) -> Option<News> {
+        let Answer {
+            name,
+            addresses,
+            failed,
+        } = answer;
+        let addresses = addresses.map(|all| {
             let all = all.into_iter().map(|ip| ip.to_canonical());
-            let all: BTreeSet<IpAddr> = all.filter(is_host).collect();
-            all.into_iter().collect::<Vec<_>>()
+            all.filter(is_host).collect::<BTreeSet<IpAddr>>()
         });
-        let addresses = match answer {
+        let mut addresses = match addresses {
             Ok(addresses) if !addresses.is_empty() => addresses,
             Ok(_) => return self.fail(name, "it has no address".into()),
             Err(error) => return self.fail(name, error),
         };
-        let was_gone = self.failures.remove(&name).is_some();
-        let is_new = self.addresses.get(&name) != Some(&addresses);
-        let news = (was_gone || is_new).then(|| {
-            let all: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-            News::Good(format!("{name} stands for {}", all.join(", ")))
+        let amiss = failed.map(|(family, why)| {
+            let before = self.addresses.get(&name).into_iter().flatten();
+            addresses.extend(before.filter(|ip| Family::of(**ip) == family));
+            format!("of {family}, {why}")
         });
-        self.addresses.insert(name, addresses);
-        news
+        let addresses: Vec<IpAddr> = addresses.into_iter().collect();
+        let is_new = self.addresses.get(&name) != Some(&addresses);
+        let all: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+        let stands_for = format!("{name} stands for {}", all.join(", "));
+        self.addresses.insert(name.clone(), addresses);
+        match amiss {
+            Some(why) => {
+                let said = format!("{stands_for}; but {why}");
+                let is_told = self.failures.insert(name, why).is_some();
+                (is_new || !is_told).then_some(News::Bad(said))
+            }
+            None => {
+                let was_gone = self.failures.remove(&name).is_some();
+                (was_gone || is_new).then_some(News::Good(stands_for))
+            }
+        }
     }
 
     fn fail(&mut self, name: String, why: String) -> Option<News> {
-        let kept = match self.addresses.contains_key(&name) {
+        let kept = match self.is_known(&name) {
             true => "; its servers stay as they are",
             false => "",
         };
@@ -78,21 +114,25 @@ impl Known {
         self.failures.retain(|name, _| addresses.contains_key(name));
     }
 
-    /// Names that could not be resolved the last time, and why.
+    /// Names that could not be resolved wholly the last time, and why.
     pub fn failures(&self) -> &BTreeMap<String, String> {
         &self.failures
     }
 
-    /// Why it could not be resolved, as a sentence; `None` when it could, or was not tried.
+    fn is_known(&self, name: &str) -> bool {
+        self.addresses.contains_key(name)
+    }
+
+    /// Why it has no address, as a sentence; `None` when it has, or was not tried.
     pub fn why_not(&self, name: &str) -> Option<String> {
-        let why = self.failures.get(name)?;
+        let why = self.failures.get(name).filter(|_| !self.is_known(name))?;
         Some(format!("the name {name} cannot be resolved: {why}"))
     }
 
     /// The first of the names whose addresses are not known.
     pub fn first_unknown<'a>(&self, wanted: &'a Wanted) -> Option<&'a Named> {
         let mut named = wanted.services.iter().flat_map(|service| &service.named);
-        named.find(|named| !self.addresses.contains_key(&named.name))
+        named.find(|named| !self.is_known(&named.name))
     }
 
     /// What is told of a name that cannot be resolved, with the place where it is written.
@@ -172,7 +212,7 @@ mod tests {
     }
 
     fn answer(name: &str, texts: &[&str]) -> Answer {
-        (name.into(), Ok(ips(texts)))
+        Answer::whole(name, Ok(ips(texts)))
     }
 
     fn wanted(service: &str) -> Wanted {
@@ -198,7 +238,7 @@ mod tests {
     #[test]
     fn failures_are_told_once_and_change_nothing() {
         let mut known = Known::default();
-        let gone = || ("web".to_owned(), Err("no such name".to_owned()));
+        let gone = || Answer::whole("web", Err("no such name".to_owned()));
         known.note(answer("web", &["10.0.0.2"]));
         let said = known.note(gone());
         assert!(
@@ -216,6 +256,29 @@ mod tests {
             "it is back"
         );
         assert!(known.note(gone()).is_some());
+    }
+
+    /// A family that cannot be asked for keeps its addresses while the other is followed.
+    #[test]
+    fn a_family_that_fails_keeps_its_addresses() {
+        let mut known = Known::default();
+        let half = |texts: &[&str]| Answer {
+            failed: Some((Family::Ipv6, "nobody answered".to_owned())),
+            ..answer("web", texts)
+        };
+        let all = |known: &Known| known.by_address().map(|(ip, _)| ip).collect::<Vec<_>>();
+        known.note(answer("web", &["10.0.0.2", "fd00::2"]));
+        let Some(News::Bad(said)) = known.note(half(&["10.0.0.3"])) else {
+            panic!("it is told");
+        };
+        let wanted = "web stands for 10.0.0.3, fd00::2; but of IPv6, nobody answered";
+        assert_eq!(said, wanted);
+        assert_eq!(all(&known), ips(&["10.0.0.3", "fd00::2"]));
+        assert_eq!(known.failures()["web"], "of IPv6, nobody answered");
+        assert_eq!(known.note(half(&["10.0.0.3"])), None, "it is told once");
+        known.note(answer("web", &["10.0.0.3"]));
+        assert_eq!(all(&known), ips(&["10.0.0.3"]));
+        assert!(known.failures().is_empty());
     }
 
     #[test]
@@ -254,7 +317,7 @@ mod tests {
     fn who_cannot_be_resolved_is_told_with_its_place() {
         let wanted = wanted("listen = [\"10.0.0.9:80\"]\nto = [\"web\"]");
         let mut known = Known::default();
-        known.note(("web".into(), Err("no such name".into())));
+        known.note(Answer::whole("web", Err("no such name".into())));
         let named = known.first_unknown(&wanted).unwrap();
         let said = known
             .unresolved(named, Some(Path::new("f.toml")))

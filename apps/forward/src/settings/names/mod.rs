@@ -13,7 +13,7 @@ mod known;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use exos::names::{Config, Families, HostNames};
+use exos::names::{Config, Families, Family, HostNames};
 use exos::{Error, Instant, clock};
 use exos_program::names::{no_address, of_system, tell_slow};
 
@@ -29,31 +29,43 @@ pub use known::{Answer, Known, News};
 /// # Errors
 ///
 /// The host does not say how it looks names up.
-pub fn resolve_first<'a>(
-    names: impl Iterator<Item = &'a str>,
-) -> Result<(Vec<Answer>, HostNames), Error> {
+pub fn resolve_first(wanted: &Wanted) -> Result<(Vec<Answer>, HostNames), Error> {
     let mut host = of_system()?;
-    let names: Vec<String> = names.map(str::to_owned).collect();
+    let names: Vec<String> = wanted.names().map(str::to_owned).collect();
     let slow = |config: &Config| tell_slow("forward", config);
-    Ok((resolve(&mut host, &names, slow).answers, host))
+    let resolved = resolve(&mut host, &names, &wanted.families(), slow);
+    Ok((resolved.answers, host))
 }
 
-/// What these names stand for, and until when.
-fn resolve(host: &mut HostNames, names: &[String], slow: impl FnOnce(&Config)) -> Resolved {
+/// What these names stand for, and until when. That nobody knows of others than these families does not matter.
+fn resolve(
+    host: &mut HostNames,
+    names: &[String],
+    families: &[Family],
+    slow: impl FnOnce(&Config),
+) -> Resolved {
     let texts: Vec<&str> = names.iter().map(String::as_str).collect();
-    let found = host.lookup_all(&texts, Families::Both, slow);
+    let mut found = host.lookup_all(&texts, Families::Both, slow);
+    for found in &mut found {
+        let matters = |(family, _): &(Family, _)| families.contains(family);
+        found.failed = found.failed.take().filter(matters);
+    }
     let again = clock::now() + RESOLVE_FAILED_EVERY;
-    let until = found.iter().filter_map(|found| match &found.addresses {
-        Ok(_) => found.until,
-        Err(_) => Some(again),
+    let until = found.iter().flat_map(|found| {
+        let is_whole = found.addresses.is_ok() && found.failed.is_none();
+        [found.until, (!is_whole).then_some(again)]
     });
-    let until: Option<Instant> = until.min();
-    let answers = found.into_iter().map(|found| {
-        let addresses = found.addresses;
-        addresses.map_err(|error| no_address(&error).what)
+    let until: Option<Instant> = until.flatten().min();
+    let said = |error| no_address(&error).what;
+    let answers = names.iter().zip(found).map(|(name, found)| Answer {
+        name: name.clone(),
+        addresses: found.addresses.map_err(said),
+        failed: found.failed.map(|(family, error)| (family, said(error))),
     });
-    let answers = names.iter().cloned().zip(answers).collect();
-    Resolved { answers, until }
+    Resolved {
+        answers: answers.collect(),
+        until,
+    }
 }
 
 /// The names of a forwarder that runs.
@@ -80,7 +92,7 @@ impl Names {
     /// One cannot be resolved: which, and where it is written.
     pub fn resolve(wanted: &Wanted, file: Option<&Path>) -> Result<Self, Error> {
         let mut known = Known::default();
-        let (answers, host) = resolve_first(wanted.names())?;
+        let (answers, host) = resolve_first(wanted)?;
         for answer in answers {
             known.note(answer);
         }
@@ -112,11 +124,11 @@ impl Names {
     pub fn follow(&mut self) -> Result<(), Error> {
         if self.follower.is_none() && self.asked().is_of_any() {
             let mut host = self.host.take().map_or_else(of_system, Ok)?;
-            let follower = Follower::start(self.asked(), move |names, again| {
+            let follower = Follower::start(self.asked(), move |asked, again| {
                 if again {
                     host.forget();
                 }
-                resolve(&mut host, names, |_| ())
+                resolve(&mut host, &asked.names, &asked.families, |_| ())
             });
             let follower = follower.map_err(|e| Error::io("cannot follow servers' names", e))?;
             self.follower = Some(follower);
@@ -133,6 +145,7 @@ impl Names {
         let last = self.pending.as_ref().unwrap_or(&self.written);
         ResolveRequest {
             names,
+            families: last.families(),
             every: last.resolve,
         }
     }
