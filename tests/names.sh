@@ -125,6 +125,18 @@ for line in sys.stdin:
     same "and keeps its servers" "10.10.0.3:7" "$(named)"
     stand_for '10.10.0.2 pool.test'
     check "until it is back" await stands_for "10.10.0.2:7"
+    stand_for '10.10.0.10 pool.test' '10.10.0.3 pool.test'
+    check "an address of the forwarder's own is left out, and another comes" await stands_for "10.10.0.3:7"
+    check "which the status says" await unresolved "left out: 10.10.0.10 is an address of ours"
+    stand_for '10.10.0.10 pool.test'
+    check "a name that has no other is said too" await unresolved "10.10.0.10 is an address of ours"
+    same "and keeps its servers" "10.10.0.3:7" "$(named)"
+    # shellcheck disable=SC2046
+    stand_for $(printf '10.10.0.%d,pool.test ' {101..220})
+    sed -i 's/,/ /' "$work/zone"; kill -HUP "$dns"
+    check "a name may have very many addresses" await stands_for "$(printf '10.10.0.%d:7\n' {101..220} | sort | xargs)"
+    stand_for '10.10.0.2 pool.test'
+    check "and one again" await stands_for "10.10.0.2:7"
     end "$dns"; dns=
     check "a name server that is gone is said" await unresolved "no name server answered for pool.test (asked 10.10.0.2)"
     same "and changes nothing" "10.10.0.2:7" "$(named)"

@@ -49,6 +49,17 @@ impl Service {
             named,
         }
     }
+
+    /// Whether it listens for this family.
+    pub fn hears(&self, family: Family) -> bool {
+        let mut places = self.listen.iter();
+        places.any(|place| Family::of(place.at.ip()) == family)
+    }
+
+    /// Whether servers of it have this name.
+    pub fn has_name(&self, name: &str) -> bool {
+        self.named.iter().any(|named| named.name == name)
+    }
 }
 
 /// All that a forwarder is told.

@@ -13,7 +13,7 @@ impl Program {
     /// Hears of names. Servers that a name stands for no longer get nothing new, and keep their flows; others come. What was
     /// changed over the control socket stays so.
     pub(super) fn follow_names(&mut self, shared: &Shared) {
-        let Some(news) = self.names.take() else {
+        let Some(news) = self.names.take(&self.core.links.stacks()) else {
             return;
         };
         for told in news {

@@ -7,6 +7,7 @@ use std::path::Path;
 use exos::Error;
 use exos::names::Family;
 
+use crate::packets::reach::Reach;
 use crate::settings::wanted::{Service, Wanted};
 use crate::settings::written::{Named, Weighted, is_host};
 
@@ -17,9 +18,41 @@ pub struct Answer {
     pub addresses: Result<Vec<IpAddr>, String>,
     /// The family of which nobody could say whether it has addresses, and why, where it has some of the other.
     pub failed: Option<(Family, String)>,
+    /// Why addresses are left out that it has.
+    pub left_out: Option<String>,
 }
 
 impl Answer {
+    /// Without the addresses at which these services cannot have servers, as this says of each. An answer that leaves one of
+    /// them without servers by this name is an error.
+    pub fn fitting(
+        mut self,
+        services: &[Service],
+        unfit: impl Fn(IpAddr, Reach) -> Option<String>,
+    ) -> Self {
+        let services = services.iter().filter(|s| s.has_name(&self.name));
+        let Ok(all) = &mut self.addresses else {
+            return self;
+        };
+        all.retain(|ip| {
+            let ip = ip.to_canonical();
+            let mut hearing = services.clone().filter(|s| s.hears(Family::of(ip)));
+            let why = hearing.find_map(|service| unfit(ip, service.reach));
+            let is_fit = why.is_none();
+            self.left_out = self.left_out.take().or(why);
+            is_fit
+        });
+        let failed = self.failed.as_ref().map(|(family, _)| *family);
+        let families = all.iter().map(|ip| Family::of(ip.to_canonical()));
+        let families: Vec<Family> = families.chain(failed).collect();
+        let has_servers = |s: &Service| families.iter().any(|family| s.hears(*family));
+        if !services.clone().all(has_servers) {
+            let other = || "it has no address of a listener's family".to_owned();
+            self.addresses = Err(self.left_out.take().unwrap_or_else(other));
+        }
+        self
+    }
+
     /// One that says all of a name.
     #[cfg(test)]
     pub fn whole(name: &str, addresses: Result<Vec<IpAddr>, String>) -> Self {
@@ -27,6 +60,7 @@ impl Answer {
             name: name.to_owned(),
             addresses,
             failed: None,
+            left_out: None,
         }
     }
 }
@@ -56,6 +90,7 @@ impl Known {
             name,
             addresses,
             failed,
+            left_out,
         } = answer;
         let addresses = addresses.map(|all| {
             let all = all.into_iter().map(|ip| ip.to_canonical());
@@ -66,17 +101,18 @@ impl Known {
             Ok(_) => return self.fail(name, "it has no address".into()),
             Err(error) => return self.fail(name, error),
         };
-        let amiss = failed.map(|(family, why)| {
+        let half = failed.map(|(family, why)| {
             let before = self.addresses.get(&name).into_iter().flatten();
             addresses.extend(before.filter(|ip| Family::of(**ip) == family));
             format!("of {family}, {why}")
         });
+        let left_out = left_out.map(|why| format!("left out: {why}"));
         let addresses: Vec<IpAddr> = addresses.into_iter().collect();
         let is_new = self.addresses.get(&name) != Some(&addresses);
         let all: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
         let stands_for = format!("{name} stands for {}", all.join(", "));
         self.addresses.insert(name.clone(), addresses);
-        match amiss {
+        match half.or(left_out) {
             Some(why) => {
                 let said = format!("{stands_for}; but {why}");
                 let is_told = self.failures.insert(name, why).is_some();
@@ -167,10 +203,7 @@ impl Known {
         let Named {
             name, port, weight, ..
         } = named;
-        let is_heard = |ip: &&IpAddr| {
-            let mut places = service.listen.iter();
-            places.any(|place| place.at.is_ipv6() == ip.is_ipv6())
-        };
+        let is_heard = |ip: &&IpAddr| service.hears(Family::of(**ip));
         let all = self.addresses.get(name).map_or(&[][..], Vec::as_slice);
         let fitting: Vec<IpAddr> = all.iter().filter(is_heard).copied().collect();
         if fitting.is_empty() {
@@ -279,6 +312,39 @@ mod tests {
         known.note(answer("web", &["10.0.0.3"]));
         assert_eq!(all(&known), ips(&["10.0.0.3"]));
         assert!(known.failures().is_empty());
+    }
+
+    /// What cannot be a server of a service is left out; a service without a server by a name is left as it is.
+    #[test]
+    fn addresses_that_do_not_fit_are_left_out() {
+        let text = "listen = [\"10.0.0.9:80\"]\nto = [\"web\"]";
+        let services = wanted(text).services;
+        let fitting = |texts: &[&str]| {
+            let unfit = |ip: IpAddr, _| {
+                (ip.is_ipv6() || ip == ips(&["10.0.0.9"])[0]).then(|| format!("{ip} is ours"))
+            };
+            answer("web", texts).fitting(&services, unfit)
+        };
+        let mut known = Known::default();
+        let said = known.note(fitting(&["10.0.0.2", "fd00::2"]));
+        assert!(
+            matches!(said, Some(News::Good(_))),
+            "nobody listens for that"
+        );
+        let said = known.note(fitting(&["::ffff:10.0.0.9", "10.0.0.3"]));
+        let wanted = "web stands for 10.0.0.3; but left out: 10.0.0.9 is ours";
+        assert_eq!(said, Some(News::Bad(wanted.to_owned())));
+        for (texts, why) in [
+            (&["10.0.0.9", "fd00::2"][..], "10.0.0.9 is ours"),
+            (&["fd00::2"], "it has no address of a listener's family"),
+        ] {
+            known.note(fitting(texts));
+            assert_eq!(known.failures()["web"], why);
+            let all: Vec<IpAddr> = known.by_address().map(|(ip, _)| ip).collect();
+            assert_eq!(all, ips(&["10.0.0.3"]));
+        }
+        let other = answer("other", &["10.0.0.9"]);
+        assert_eq!(other.clone().fitting(&services, |_, _| None), other);
     }
 
     #[test]

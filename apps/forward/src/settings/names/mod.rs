@@ -15,11 +15,13 @@ use std::path::Path;
 
 use exos::names::{Config, Families, Family, HostNames};
 use exos::{Error, Instant, clock};
+use exos_inet::Stack;
 use exos_program::names::{no_address, of_system, tell_slow};
 
 use crate::limits::RESOLVE_FAILED_EVERY;
 use crate::service::Listen;
 use crate::settings::links::Links;
+use crate::settings::setup::source;
 use crate::settings::wanted::Wanted;
 use follower::{Follower, ResolveRequest, Resolved};
 pub use known::{Answer, Known, News};
@@ -61,6 +63,7 @@ fn resolve(
         name: name.clone(),
         addresses: found.addresses.map_err(said),
         failed: found.failed.map(|(family, error)| (family, said(error))),
+        left_out: None,
     });
     Resolved {
         answers: answers.collect(),
@@ -203,10 +206,17 @@ impl Names {
         Ok(filled)
     }
 
-    /// What is new of names, when the thread has said something.
-    pub fn take(&mut self) -> Option<Vec<News>> {
+    /// What is new of names, when the thread has said something. Addresses to which these stacks do not lead are left out: one
+    /// answer does not keep others from being followed.
+    pub fn take(&mut self, stacks: &[&Stack]) -> Option<Vec<News>> {
         let answers = self.follower.as_mut()?.take()?;
-        let news = answers.into_iter().filter_map(|a| self.known.note(a));
+        let unfit = |ip, reach| match stacks {
+            [] => None,
+            stacks => source(stacks, ip, reach).err().map(|error| error.what),
+        };
+        let services = &self.written.services;
+        let answers = answers.into_iter().map(|a| a.fitting(services, unfit));
+        let news = answers.filter_map(|a| self.known.note(a));
         Some(news.collect())
     }
 
