@@ -236,6 +236,21 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
+impl Change {
+    /// The words that it is made with, in the order in which they are computed.
+    pub fn words(&self) -> impl Iterator<Item = &Expression> {
+        let (first, second) = match self {
+            Self::Store(value)
+            | Self::Add(value)
+            | Self::And(value)
+            | Self::Or(value)
+            | Self::Xor(value) => (value, None),
+            Self::CompareSwap(expected, new) => (expected, Some(new)),
+        };
+        std::iter::once(first).chain(second)
+    }
+}
+
 impl Expression {
     /// Its value, if it is always the same.
     pub fn constant(&self) -> Option<u64> {

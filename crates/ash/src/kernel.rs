@@ -20,7 +20,7 @@ mod sum;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use exos_filter::ebpf::{Assembler, Helper, Label, Reg, Size};
+use exos_filter::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::{self, go_on};
 use exos_filter::program::xdp;
@@ -150,13 +150,12 @@ impl Generator<'_> {
     fn find_message(&mut self) {
         self.asm.load(Size::Word, MESSAGE, CONTEXT, 0);
         self.asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
-        self.asm.alu(exos_filter::ebpf::Alu::Add, MESSAGE, Reg::R1);
+        self.asm.alu(Alu::Add, MESSAGE, Reg::R1);
     }
 
     /// Makes the packet end `length` bytes behind the message's beginning. Packet pointers are lost, and r1 to r5; r0 is
     /// negative where it cannot be.
     fn set_length(&mut self, length: Reg) {
-        use exos_filter::ebpf::{Alu, Condition};
         let as_it_is = self.asm.label();
         let (delta, start) = (Reg::R2, Reg::R3);
         self.asm.load(Size::Double, delta, Reg::R10, stack::START);

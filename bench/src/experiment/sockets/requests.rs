@@ -13,7 +13,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// What is asked, of whom, and for how long.
+/// The server, what it is asked for, and for how long.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Requests {
     pub to: SocketAddr,

@@ -1,6 +1,6 @@
 //! What a handler can cost at most.
 
-use crate::code::{Block, Change, Condition, Expression, Handler, Part, Statement};
+use crate::code::{Block, Condition, Expression, Handler, Part, Statement};
 use crate::code::{RegionKind, VariableId, VariableKind};
 use crate::limits::MESSAGE_MAX;
 
@@ -38,14 +38,7 @@ impl Cost<'_> {
     fn statement(&self, statement: &Statement) -> u64 {
         1 + match statement {
             Statement::Set(_, value) | Statement::Point(_, value) => expression(value),
-            Statement::Change { change, .. } => match change {
-                Change::CompareSwap(expected, new) => expression(expected) + expression(new),
-                Change::Store(value)
-                | Change::Add(value)
-                | Change::And(value)
-                | Change::Or(value)
-                | Change::Xor(value) => expression(value),
-            },
+            Statement::Change { change, .. } => change.words().map(expression).sum(),
             Statement::Take { row, from, length } => {
                 expression(from) + expression(length) + self.row(*row)
             }

@@ -171,17 +171,7 @@ impl Flow<'_> {
         if self.handler.regions[region].kind != RegionKind::Words {
             return Err(format!("{} is a row; words are changed", self.name(place)));
         }
-        match change {
-            Change::CompareSwap(expected, new) => {
-                self.word(expected, known)?;
-                self.word(new, known)
-            }
-            Change::Store(value)
-            | Change::Add(value)
-            | Change::And(value)
-            | Change::Or(value)
-            | Change::Xor(value) => self.word(value, known),
-        }
+        change.words().try_for_each(|word| self.word(word, known))
     }
 
     fn reply(&self, reply: &Reply, known: Known) -> Checked<()> {

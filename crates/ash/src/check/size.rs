@@ -2,7 +2,7 @@
 //!
 //! The numbers are those of `kernel/body`; a test compares them with what is generated.
 
-use crate::code::{Block, Change, Condition, Expression, Part, Statement};
+use crate::code::{Block, Condition, Expression, Part, Statement};
 
 /// Instructions that a block can become.
 pub(super) fn instructions(block: &Block) -> u64 {
@@ -14,7 +14,7 @@ fn statement(of: &Statement) -> u64 {
         Statement::Need(_) => 5,
         Statement::Set(_, value) => 1 + expression(value),
         Statement::Point(_, index) => 7 + expression(index),
-        Statement::Change { change, .. } => 7 + words_of(change),
+        Statement::Change { change, .. } => 7 + change.words().map(expression).sum::<u64>(),
         Statement::Take { from, length, .. } => 20 + expression(from) + expression(length),
         Statement::If(when, yes, no) => 1 + condition(when) + instructions(yes) + instructions(no),
         Statement::Repeat(_, _, body) => 5 + instructions(body),
@@ -25,17 +25,6 @@ fn statement(of: &Statement) -> u64 {
             let parts: u64 = reply.parts.iter().map(part).sum();
             25 + expression(&reply.length) + parts
         }
-    }
-}
-
-fn words_of(change: &Change) -> u64 {
-    match change {
-        Change::Store(value)
-        | Change::Add(value)
-        | Change::And(value)
-        | Change::Or(value)
-        | Change::Xor(value) => expression(value),
-        Change::CompareSwap(expected, new) => expression(expected) + expression(new),
     }
 }
 

@@ -3,6 +3,7 @@
 use exos_filter::ebpf::{Alu, Condition as Jump, Helper, Reg, Size};
 
 use super::super::{CONTEXT, Generator, KEPT, MESSAGE, stack};
+use super::word::size;
 use crate::code::{Expression, Format, Part, Reply, VariableId};
 
 impl Generator<'_> {
@@ -55,12 +56,6 @@ impl Generator<'_> {
     }
 
     fn write_number(&mut self, format: Format, at: u16, number: usize) {
-        let (size, bits) = match format.bytes {
-            1 => (Size::Byte, 8),
-            2 => (Size::Half, 16),
-            4 => (Size::Word, 32),
-            _ => (Size::Double, 64),
-        };
         let end = i32::from(at) + i32::from(format.bytes);
         self.asm.set(Reg::R1, MESSAGE);
         self.asm.alu(Alu::Add, Reg::R1, end);
@@ -69,10 +64,8 @@ impl Generator<'_> {
             .jump_if(Reg::R1, Jump::Greater, Reg::R2, self.labels.wrong);
         self.asm
             .load(Size::Double, Reg::R0, Reg::R10, stack::part(number));
-        if bits > 8 {
-            self.order(format, Reg::R0, bits);
-        }
-        self.asm.store(size, MESSAGE, at, Reg::R0);
+        self.order(format, Reg::R0);
+        self.asm.store(size(format), MESSAGE, at, Reg::R0);
     }
 
     fn write_row(&mut self, at: u16, row: VariableId, number: usize) {

@@ -39,24 +39,21 @@ impl Generator<'_> {
 
     /// r0 = a number at `base + at`.
     fn number(&mut self, format: Format, base: Reg, at: i16) {
-        let (size, bits) = match format.bytes {
-            1 => (Size::Byte, 8),
-            2 => (Size::Half, 16),
-            4 => (Size::Word, 32),
-            _ => (Size::Double, 64),
-        };
-        self.asm.load(size, Reg::R0, base, at);
-        if bits > 8 {
-            self.order(format, Reg::R0, bits);
-        }
+        self.asm.load(size(format), Reg::R0, base, at);
+        self.order(format, Reg::R0);
     }
 
     /// The bytes of a number between this machine's order and its own.
-    pub(super) fn order(&mut self, format: Format, number: Reg, bits: i32) {
-        self.asm.push(match format.little_endian {
-            true => Insn::to_little_endian(number, bits),
-            false => Insn::to_big_endian(number, bits),
-        });
+    pub(super) fn order(&mut self, format: Format, number: Reg) {
+        match (format.bytes, format.little_endian) {
+            (1, _) => {}
+            (bytes, true) => self
+                .asm
+                .push(Insn::to_little_endian(number, 8 * i32::from(bytes))),
+            (bytes, false) => self
+                .asm
+                .push(Insn::to_big_endian(number, 8 * i32::from(bytes))),
+        }
     }
 
     fn number_somewhere(&mut self, format: Format, at: &Expression, depth: usize) {
@@ -149,6 +146,16 @@ impl Generator<'_> {
                 }
             }
         }
+    }
+}
+
+/// How a number is loaded and stored.
+pub(super) fn size(format: Format) -> Size {
+    match format.bytes {
+        1 => Size::Byte,
+        2 => Size::Half,
+        4 => Size::Word,
+        _ => Size::Double,
     }
 }
 
