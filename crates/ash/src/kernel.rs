@@ -14,18 +14,21 @@
 
 mod arrive;
 mod body;
+mod ends;
 mod leave;
+mod room;
 mod stack;
 mod sum;
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use exos_filter::Program;
 use exos_filter::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
+use exos_filter::handler;
 use exos_filter::handler::forward::WayOut;
-use exos_filter::handler::{self, go_on};
-use exos_filter::program::xdp;
-use exos_filter::{Counter, Program};
 use exos_wire::Mac;
+
+use ends::{Behind, drop_it};
 
 use crate::check::Checked;
 use crate::memory::Layout;
@@ -39,7 +42,8 @@ pub struct InKernel<'a> {
     pub memory_fd: i32,
     /// The interface's hardware address.
     pub mac: Mac,
-    /// Our addresses, 1 to [`ADDRESSES_MAX`](crate::limits::ADDRESSES_MAX).
+    /// Our addresses, at most [`ADDRESSES_MAX`](crate::limits::ADDRESSES_MAX); none where a gate looks at them, and only what is for us
+    /// comes here.
     pub addresses: Vec<IpAddr>,
     /// Addresses that no answer may go to: of broadcasts.
     pub not_from: Vec<Ipv4Addr>,
@@ -57,12 +61,27 @@ impl handler::Handler for InKernel<'_> {
     }
 
     fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program {
+        self.before(Behind::Filter {
+            prog_array_fd,
+            counters_fd,
+        })
+    }
+}
+
+impl InKernel<'_> {
+    /// The program of a slot of a shared interface: what `outcomes_fd` has is where it goes on
+    /// ([`exos_filter::gate::handling`]).
+    pub fn in_gate(&self, outcomes_fd: i32) -> Program {
+        self.before(Behind::Gate { outcomes_fd })
+    }
+
+    fn before(&self, behind: Behind) -> Program {
         let mut asm = Assembler::new();
         let labels = Labels::new(&mut asm);
         let mut generator = Generator {
             of: self,
             layout: Layout::of(self.handler.handler()),
-            counters_fd,
+            behind,
             asm,
             labels,
             loops: Vec::new(),
@@ -76,18 +95,13 @@ impl handler::Handler for InKernel<'_> {
         if generator.asm.is_target(labels.give_up) {
             generator.give_up();
         }
-        let Generator { mut asm, .. } = generator;
-        asm.bind(labels.filter);
-        go_on(&mut asm, CONTEXT, prog_array_fd, xdp::PASS);
-        if asm.is_target(labels.wrong) {
-            asm.bind(labels.wrong);
-            asm.set(Reg::R0, xdp::DROP);
-            asm.exit();
+        generator.pass_on();
+        if generator.asm.is_target(labels.wrong) {
+            generator.asm.bind(labels.wrong);
+            drop_it(&mut generator.asm);
         }
-        Program::new(
-            asm.finish()
-                .expect("a handler's instructions and addresses are limited"),
-        )
+        let insns = generator.asm.finish();
+        Program::new(insns.expect("a handler's instructions and addresses are limited"))
     }
 }
 
@@ -123,7 +137,7 @@ impl Labels {
 struct Generator<'a> {
     of: &'a InKernel<'a>,
     layout: Layout,
-    counters_fd: i32,
+    behind: Behind,
     asm: Assembler,
     labels: Labels,
     /// What is behind each repetition that is open.
@@ -131,16 +145,6 @@ struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    /// The counter is this CPU's own and XDP does not nest: no atomics.
-    fn count(&mut self, counter: Counter) {
-        let missing = self.asm.label();
-        self.asm
-            .store_imm(Size::Word, Reg::R10, stack::KEY, counter as i32);
-        self.asm.look_up(self.counters_fd, stack::KEY, missing);
-        self.asm.add_to(Reg::R0, 0, 1);
-        self.asm.bind(missing);
-    }
-
     /// `dst` = the packet's end.
     fn end_of_packet(&mut self, dst: Reg) {
         self.asm.load(Size::Word, dst, CONTEXT, 4);

@@ -1,14 +1,15 @@
 //! Counters that others increase, in the kernel: the program sleeps while datagrams to UDP port 4000 are answered.
 //!
 //! A message is the number of a counter (4 bytes) and what is added to it (8 bytes); the answer has the counter's value from before in
-//! the place of the second. `cargo build -p exos --example remote_increment`, then
+//! the place of the second. `cargo build -p exos --example remote_increment`, then `target/debug/examples/remote_increment`, as any user
+//! whom `exos daemon` allows a port; without a daemon
 //! `sudo target/debug/examples/remote_increment eth0 192.0.2.7/24` with a free address of the interface's network. Each second it prints what
 //! the counters have come to.
 
 use std::sync::atomic::Ordering;
 
 use exos::signals::Signals;
-use exos::{Addresses, Downloaded, Duration, Exos, Interface, ash};
+use exos::{Addresses, Daemon, Downloaded, Duration, Exos, Interface, Role, ash};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -26,11 +27,14 @@ const HANDLER: &str = "
 
 fn main() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
-    let (Some(interface), Some(address)) = (arguments.next(), arguments.next()) else {
-        return Err("remote_increment INTERFACE ADDRESS/LENGTH".into());
+    let mut exos = match (arguments.next(), arguments.next()) {
+        (None, None) => Exos::attach(Daemon::new(Role::Connect(Vec::new())))?,
+        (Some(interface), Some(address)) => {
+            let ours = Addresses::new([address.parse()?])?;
+            Exos::attach(Interface::new(interface, ours))?
+        }
+        _ => return Err("remote_increment [INTERFACE ADDRESS/LENGTH]".into()),
     };
-    let ours = Addresses::new([address.parse()?])?;
-    let mut exos = Exos::attach(Interface::new(interface, ours))?;
     let signals = Signals::catch()?;
     let counters = download(&mut exos)?;
     run(&mut exos, &counters, || signals.stop_requested())

@@ -45,11 +45,45 @@ impl Exos {
     /// stack has now, from another port than this: two handlers of one port would answer each other for ever. All others come to the
     /// program's socket, and so does what the handler gives up.
     ///
+    /// By a daemon it takes no privilege: the port is claimed as a socket's is, and the daemon makes the kernel's program of the
+    /// handler. What policy allows of steps (`handler_steps`) and of the link is used up, messages come to the
+    /// socket, too.
+    ///
     /// # Errors
     ///
-    /// The link is not one of AF_XDP with a program of ours, replies would not arrive (the other end of a veth has neither GRO nor an
+    /// The daemon refuses; or the link is not one of AF_XDP with a program of ours, replies would not arrive (the other end of a veth has neither GRO nor an
     /// XDP program), or the kernel refuses the handler.
     pub fn download(&mut self, handler: Checked, port: u16) -> Result<Downloaded, Error> {
+        if port == 0 {
+            return Err(invalid("a handler is of one port, which is not 0"));
+        }
+        let layout = Layout::of(handler.handler());
+        if let Some(via) = &mut self.via {
+            via.claim_for_handler(port)?;
+            let memory = via.download(port, handler.handler().to_string())?;
+            let memory = MappedArray::adopt(memory, layout.bytes() as usize)?;
+            return Ok(Downloaded {
+                handler,
+                layout,
+                memory,
+            });
+        }
+        let memory = MappedArray::new("exos_ash", layout.bytes() as usize, 1)?;
+        self.put_before_filter(&handler, &memory, port)?;
+        Ok(Downloaded {
+            handler,
+            layout,
+            memory,
+        })
+    }
+
+    /// On a link of our own.
+    fn put_before_filter(
+        &mut self,
+        handler: &Checked,
+        memory: &MappedArray,
+        port: u16,
+    ) -> Result<(), Error> {
         let addresses = self.addresses_of_handlers()?;
         let not_from = self.stack.broadcasts_v4().collect();
         let Link::Xdp(link) = &mut self.link else {
@@ -57,22 +91,17 @@ impl Exos {
                 "handlers of datagrams run in the kernel on AF_XDP only",
             ));
         };
-        if port == 0 {
-            return Err(invalid("a handler is of one port, which is not 0"));
-        }
         if handler.longest_reply().is_some() && self.pair.is_some() {
             return Err(needs_interface(
                 "what handlers reply does not leave a pair of the program's own",
             ));
         }
-        let layout = Layout::of(handler.handler());
-        let memory = MappedArray::new("exos_ash", layout.bytes() as usize, 1)?;
         let way_out = match handler.longest_reply() {
             None => WayOut::Transmit,
             Some(_) => exos_link::ways_out(&[&*link])?[0][0],
         };
         let in_kernel = InKernel {
-            handler: &handler,
+            handler,
             memory_fd: memory.raw_fd(),
             mac: link.mac(),
             addresses,
@@ -81,12 +110,7 @@ impl Exos {
             may_be_partial: link.offload().rx_partial_checksum,
             way_out,
         };
-        link.set_handler(&in_kernel)?;
-        Ok(Downloaded {
-            handler,
-            layout,
-            memory,
-        })
+        link.set_handler(&in_kernel)
     }
 
     fn addresses_of_handlers(&self) -> Result<Vec<IpAddr>, Error> {

@@ -32,6 +32,11 @@ impl Exos {
 
     /// All packets come here again.
     pub fn remove_handler(&mut self) {
+        if let Some(via) = &mut self.via {
+            // A daemon that is not there has the kernel go on; when it comes back it is asked again by nobody.
+            let _ = via.remove_handler();
+            return;
+        }
         match &mut self.link {
             Link::Xdp(link) => link.remove_handler(),
             Link::Packet(link) => link.remove_handler(),

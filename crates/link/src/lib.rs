@@ -61,8 +61,9 @@ pub use meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
 pub use packet::PacketLink;
 pub use packet::open::PacketConfig;
 pub use tap::{TapConfig, TapLink};
+pub use xdp::checks::leads_to_a_local_kernel;
 pub use xdp::open::XdpConfig;
-pub use xdp::way_out::{check_ways_out, ways_out};
+pub use xdp::way_out::{check_ways_out, way_back, ways_out};
 pub use xdp::{
     CheckedParts, Facts, Feed, Held, LiveParts, Offer, OfferConfig, RingLock, check_chunks,
 };

@@ -33,7 +33,7 @@ mod arrivals;
 mod binding;
 pub(crate) mod calls;
 mod checked;
-mod checks;
+pub(crate) mod checks;
 mod facts;
 mod interface;
 mod live;

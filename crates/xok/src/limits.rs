@@ -27,6 +27,9 @@ pub const ASKER_BYTES_MAX: usize = INTERFACES_MAX * (2 * TEXT_BYTES_MAX + 256);
 /// Bytes of a filter's text: what `exos_filter` takes.
 pub const FILTER_BYTES_MAX: usize = 4096;
 
+/// Bytes of a handler's text: what is left of a message beside its other fields.
+pub const HANDLER_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 256;
+
 /// Bytes of a token or ticket: 128 random bits cannot be guessed.
 pub const SECRET_BYTES: usize = 16;
 

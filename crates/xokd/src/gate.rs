@@ -23,6 +23,7 @@ mod general_table;
 pub mod generals;
 mod groups;
 mod guards;
+pub mod handlers;
 mod layouts;
 mod live;
 mod load;
@@ -107,6 +108,7 @@ impl Gate {
         let load = |words: Vec<u64>, name: &str| Prog::load_classifier(&words, name);
         let out = load(gate::outgoing(&fds, checksum.as_ref()).words(), "exos_out")?;
         let from_host = load(gate::from_host(&fds).words(), "exos_host")?;
+        Self::put_outcomes(&maps)?;
         let words = gate::incoming(&fds).words();
         let incoming = Prog::load(&words, "exos_in", true)?;
         let (incoming, mode) = attach_incoming(&folder.join("in"), ifindex, &incoming)?;

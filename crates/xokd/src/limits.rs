@@ -99,6 +99,13 @@ pub const FILTER_WORDS_MAX: usize = 32;
 /// of what is sent is in it.
 pub const FILTER_INSNS_MAX: usize = 8192;
 
+/// Steps that a program's handler may take in a second, unless policy says otherwise. A step is one or two nanoseconds: a tenth of
+/// a processor, or two.
+pub const HANDLER_STEPS_PER_SEC: u64 = 100_000_000;
+
+/// What part of a second's steps may be taken at once: 10 ms' worth.
+pub const HANDLER_BURST: u64 = 100;
+
 /// Steps of one comparison of a claim with a filter of another's: less than a millisecond. What cannot be told apart in
 /// that is refused.
 pub const COMPARISON_STEPS_MAX: usize = 4096;

@@ -22,7 +22,10 @@ use exos_wire::Prefix;
 use exos_xok::{Claim, Protocol};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{COMPARISON_STEPS_MAX, MEMORY_PER_USER, PROGRAMS_PER_USER, UNPRIVILEGED_PORT};
+use crate::limits::{
+    COMPARISON_STEPS_MAX, HANDLER_STEPS_PER_SEC, MEMORY_PER_USER, PROGRAMS_PER_USER,
+    UNPRIVILEGED_PORT,
+};
 
 /// What the file says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -88,6 +91,8 @@ pub struct Rule {
     pub memory_max: u64,
     /// Programs of the user at once.
     pub programs_max: usize,
+    /// Steps that the handler of each program may take in a second; 0: none may be downloaded.
+    pub handler_steps: u64,
     /// Whose packets may be looked at.
     pub dump: Dump,
     /// The line at which it begins.
@@ -182,6 +187,7 @@ impl Rule {
             rate_max: None,
             memory_max: MEMORY_PER_USER,
             programs_max: PROGRAMS_PER_USER,
+            handler_steps: HANDLER_STEPS_PER_SEC,
             dump: Dump::Own,
             line: 0,
         }
@@ -327,6 +333,19 @@ impl Policy {
         let mut rules = self.rules_for(who, interface);
         let found = rules.find(|rule| rule.filters.iter().any(within));
         found.ok_or_else(|| self.refusal(who, interface, &format!("filters = [{text:?}]")))
+    }
+
+    /// How many steps in a second the handler of each program of somebody's may take.
+    pub fn handler_steps(&self, who: &Who, interface: &str) -> Result<u64, NotAllowed> {
+        let rules = self.rules_for(who, interface);
+        let most = rules.map(|rule| rule.handler_steps).max().unwrap_or(0);
+        match most {
+            0 => {
+                let line = format!("handler_steps = {HANDLER_STEPS_PER_SEC}");
+                Err(self.refusal(who, interface, &line))
+            }
+            steps => Ok(steps),
+        }
     }
 
     /// Whose packets somebody may look at. Root sees all of the machine anyway.

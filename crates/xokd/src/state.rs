@@ -64,6 +64,9 @@ pub struct Slot {
     /// The kernel's numbers of the maps that it sends from beside the ring.
     #[serde(default)]
     pub maps: Vec<u32>,
+    /// Memory of its handler, and of those before it.
+    #[serde(default)]
+    pub handlers: Vec<HandlerMemory>,
     /// Its share.
     pub weight: u32,
     /// Its cap.
@@ -80,13 +83,23 @@ impl Slot {
 
     /// What may be left when it goes.
     pub fn leftover(&self) -> Leftover {
+        let handlers = self.handlers.iter().map(|memory| memory.map);
         Leftover {
             who: self.who.clone(),
             memory: self.memory,
             namespace: self.namespace,
-            maps: self.maps.clone(),
+            maps: self.maps.iter().copied().chain(handlers).collect(),
         }
     }
+}
+
+/// Memory of a handler, which its program can map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HandlerMemory {
+    /// The kernel's number of it.
+    pub map: u32,
+    /// Bytes, which are part of the slot's memory.
+    pub bytes: u64,
 }
 
 /// What somebody may have of a slot that has gone.
@@ -99,7 +112,8 @@ pub struct Leftover {
     pub memory: u64,
     /// The number of its namespace, as long as that is there.
     pub namespace: Option<u32>,
-    /// The kernel's numbers of the maps that it could send from beside the ring, as long as one of them is there.
+    /// The kernel's numbers of the maps that it could send from beside the ring, and of handlers' memory, as long as one of them
+    /// is there.
     #[serde(default)]
     pub maps: Vec<u32>,
 }
@@ -363,6 +377,10 @@ mod tests {
             namespace: Some(7),
             memory: 1 << 20,
             maps: Vec::new(),
+            handlers: vec![HandlerMemory {
+                map: 11,
+                bytes: 8192,
+            }],
             weight: 2,
             rate_max: Some(1000),
             queue: Some(2),

@@ -188,6 +188,10 @@ fn draw_program(row: &Row, frame: &mut Frame<'_>, area: Rect) {
         Layout::horizontal([Constraint::Percentage(55), Constraint::Percentage(45)]).areas(body);
     let mut grants = vec![Line::styled(format!("grants: {}", slot.grants.len()), BOLD)];
     grants.extend(slot.grants.iter().map(grant_line));
+    let handled = slot
+        .handled_port
+        .map(|port| format!("a handler gets what comes to UDP port {port} first"));
+    grants.extend(handled.map(Line::from));
     frame.render_widget(Paragraph::new(grants).wrap(Wrap { trim: false }), left);
     let mut counters = vec![Line::styled("counters", BOLD)];
     counters.extend(

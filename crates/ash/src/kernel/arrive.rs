@@ -67,7 +67,8 @@ impl Generator<'_> {
     fn expect_ip(&mut self) {
         let [v6, found] = [self.asm.label(), self.asm.label()];
         let other = self.labels.filter;
-        let has = |is: fn(&IpAddr) -> bool| self.of.addresses.iter().any(is);
+        let ours = &self.of.addresses;
+        let has = |is: fn(&IpAddr) -> bool| ours.is_empty() || ours.iter().any(is);
         let (has_v4, has_v6) = (has(IpAddr::is_ipv4), has(IpAddr::is_ipv6));
         if has_v4 {
             let next = if has_v6 { v6 } else { other };
@@ -158,9 +159,12 @@ impl Generator<'_> {
         self.expect_ours(&words(IP + 8), &words(IP + 24), IpAddr::is_ipv6);
     }
 
-    /// To one of our addresses, and from none of them.
+    /// To one of our addresses, and from none of them; unless a gate has looked at them.
     fn expect_ours(&mut self, source: &[usize], destination: &[usize], is: fn(&IpAddr) -> bool) {
         let ours: Vec<_> = self.of.addresses.iter().copied().filter(is).collect();
+        if ours.is_empty() {
+            return;
+        }
         let to_us = self.asm.label();
         for address in &ours {
             let another = self.differs(destination, *address);
@@ -244,22 +248,5 @@ impl Generator<'_> {
         self.add_pseudo_header(version.addresses);
         self.asm.jump_if(KEPT, Condition::NotEqual, 0xffff, other);
         self.asm.bind(right);
-    }
-
-    /// Takes off what stands behind the message, and has zeros follow up to the longest reply.
-    fn make_room(&mut self) {
-        let Some(longest) = self.of.handler.longest_reply().map(i32::from) else {
-            return;
-        };
-        let [has_room, other] = [self.asm.label(), self.labels.filter];
-        self.set_length(LENGTH);
-        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
-        self.asm
-            .jump_if(LENGTH, Condition::GreaterOrEqual, longest, has_room);
-        self.asm.set(Reg::R4, longest);
-        self.set_length(Reg::R4);
-        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
-        self.asm.bind(has_room);
-        self.find_message();
     }
 }

@@ -3,9 +3,7 @@
 mod reply;
 mod word;
 
-use exos_filter::Counter;
 use exos_filter::ebpf::{Alu, Condition as Jump, Fetch, Helper, Insn, Reg, Size};
-use exos_filter::program::xdp;
 
 use super::{CONTEXT, Generator, LENGTH, MESSAGE, stack};
 use crate::code::{
@@ -51,11 +49,7 @@ impl Generator<'_> {
                 self.asm.jump(*behind);
             }
             Statement::GiveUp => self.asm.jump(self.labels.give_up),
-            Statement::Done => {
-                self.count(Counter::Done);
-                self.asm.set(Reg::R0, xdp::DROP);
-                self.asm.exit();
-            }
+            Statement::Done => self.done(),
             Statement::Reply(reply) => self.reply(reply),
         }
     }

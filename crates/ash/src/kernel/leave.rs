@@ -1,10 +1,7 @@
 //! A reply on its way: everything before it turned around, in place.
 
-use exos_filter::Counter;
-use exos_filter::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
+use exos_filter::ebpf::{Alu, Condition, Label, Reg, Size};
 use exos_filter::handler::arithmetic::{add_words, fold, half, put_known};
-use exos_filter::handler::forward::WayOut;
-use exos_filter::program::xdp;
 use exos_wire::protocol;
 
 use super::sum::{Addresses, HEADER, V4, V6};
@@ -31,16 +28,7 @@ impl Generator<'_> {
         self.turn_around_v6();
         self.finish(V6, ready);
         self.asm.bind(ready);
-        self.count(Counter::Answered);
-        match self.of.way_out {
-            WayOut::Transmit => self.asm.set(Reg::R0, xdp::TX),
-            WayOut::Redirect(interface) | WayOut::Buffers(interface) => {
-                self.asm.set(Reg::R1, interface as i32);
-                self.asm.set(Reg::R2, 0);
-                self.asm.call(Helper::Redirect);
-            }
-        }
-        self.asm.exit();
+        self.answered();
     }
 
     fn expect_headers(&mut self, len: i32) {

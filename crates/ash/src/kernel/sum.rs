@@ -11,7 +11,7 @@ use crate::limits::MESSAGE_MAX;
 
 /// Bytes of the UDP header.
 pub(super) const HEADER: i32 = 8;
-const PART_LEN: i32 = 64;
+pub(super) const PART_LEN: i32 = 64;
 /// Parts that a datagram may have whole.
 const PARTS: i32 = (MESSAGE_MAX as i32 + HEADER) / PART_LEN;
 

@@ -22,6 +22,7 @@ mod bypass;
 pub mod control;
 mod divided;
 mod ending;
+mod handler;
 mod lease;
 mod leave;
 mod news;

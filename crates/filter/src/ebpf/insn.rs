@@ -143,6 +143,8 @@ pub enum Helper {
     SkbPullData = 39,
     /// `s64 bpf_csum_update(skb, csum)`: adds to the buffer's sum; negative when it has none.
     CsumUpdate = 40,
+    /// `long bpf_xdp_adjust_head(ctx, delta)`: the packet begins later, or earlier; all packet pointers become invalid.
+    XdpAdjustHead = 44,
     /// `long bpf_redirect_map(map, key, flags)`: the low bits of flags are the verdict when there is no entry.
     RedirectMap = 51,
     /// `long bpf_xdp_adjust_meta(ctx, delta)`: room before the packet; all packet pointers become invalid.

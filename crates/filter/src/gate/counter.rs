@@ -53,6 +53,15 @@ counters! {
     TxFragment: "tx_fragment",
     /// Dropped: beyond the slot's share of sending, while the link had nothing to spare.
     TxOverShare: "tx_over_share",
+    /// Of [`Self::RxPackets`], messages that the slot's handler answered; its replies are in [`Self::TxPackets`].
+    HandlerAnswered: "handler_answered",
+    /// Of [`Self::RxPackets`], messages that the handler dealt with without an answer.
+    HandlerDone: "handler_done",
+    /// Messages that the handler gave up: they went to the slot's program.
+    HandlerGaveUp: "handler_gave_up",
+    /// Messages that went to the slot's program without the handler: it had used up its steps, or the slot its share of
+    /// sending.
+    HandlerSkipped: "handler_skipped",
     /// Left to the host's stack. Slot 0.
     PassToHost: "pass_to_host",
     /// For an address that is ours alone and nobody's grant: given to the daemon. Slot 0.

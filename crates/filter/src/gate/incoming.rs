@@ -4,7 +4,7 @@
 //! Ethernet ─┬─ for another station, too short ── host
 //!           ├─ ARP ── target is ours alone? ── slot 0, else host
 //!           ├─ IPv4, IPv6 ─┬─ neighbour discovery ── target or destination ours alone? ── slot 0, else host
-//!           │              └─ classify ── the slot, within its share ── its interface, or the queue's socket
+//!           │              └─ classify ── the slot, within its share ── its handler, its interface, or the queue's socket
 //!           └─ tagged, other ─┐                    │ nobody's
 //!                             └────────────────────┴─ general filters ── ours alone? ── slot 0, or of a later fragment the only
 //!                                                                        slot with ports there; else host
@@ -36,7 +36,7 @@ pub(super) const SHORTEST: i32 = 34;
 /// Offsets in [`super::Config`].
 const CONFIG_SHAPES: i16 = 0;
 const CONFIG_MAC: i16 = 8;
-const CONFIG_TAPS: i16 = 16;
+pub(super) const CONFIG_TAPS: i16 = 16;
 const CONFIG_GENERALS: i16 = 20;
 /// Ethernet, IPv4's ARP and the target's address (RFC 826).
 const ARP_LEN: i32 = 28;
@@ -314,17 +314,31 @@ impl Code<'_> {
 
     /// To the slot in its field, if it has something to go to and a share left.
     fn deliver(&mut self) {
-        let [sent, daemon, named] = [(); 3].map(|()| self.asm.label());
+        self.find_slot();
+        let over = self.refuse(Counter::RxOverShare);
+        self.police(SLOT_RX, LINK_RX, over);
+        if self.side == Side::In {
+            self.try_handler();
+        }
+        self.hand_over();
+    }
+
+    /// r7 = the entry of the slot in its field.
+    pub(super) fn find_slot(&mut self) {
         let no_ring = self.refuse(Counter::NoRing);
         self.lookup_field(self.maps.slots, SLOT, no_ring);
         self.asm.set(Reg::R7, Reg::R0);
         self.load(Size::Word, Reg::R1, Reg::R7, 0);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, no_ring);
-        let over = self.refuse(Counter::RxOverShare);
-        self.police(SLOT_RX, LINK_RX, over);
+    }
+
+    /// To the slot that r7 points to.
+    pub(super) fn hand_over(&mut self) {
+        let [sent, daemon, named] = [(); 3].map(|()| self.asm.label());
         if self.side == Side::In {
             self.redirect_to_slot(sent);
         } else {
+            let no_ring = self.refuse(Counter::NoRing);
             self.redirect_from_host(no_ring);
         }
         self.asm.bind(sent);

@@ -2,8 +2,9 @@
 
 use super::counter::Counter;
 use super::group::{Group, MemberFlow};
+use super::handling::OUTCOMES;
 use super::layout::{
-    Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, OwnerKey, Slot,
+    Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, Handling, OwnerKey, Slot,
 };
 use super::limits::{
     ADDRESSES_MAX, BATCH_PLACES, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, GROUPS_MAX,
@@ -112,6 +113,12 @@ maps! {
     fragments: LruHash, FragmentKey::LEN => FragmentValue::LEN; FRAGMENTS_MAX,
     /// Per-CPU array: what a program leaves to those that it calls.
     scratch: PercpuArray, 4 => SCRATCH_LEN; 2,
+    /// XDP programs: slot to its handler ([`super::handling`]).
+    handlers: ProgArray, 4 => 4; SLOTS,
+    /// Array of [`Handling`]: what each may take.
+    handling: Array, 4 => Handling::LEN; SLOTS,
+    /// XDP programs of the gate that handlers go on in: [`super::handling::Outcome`].
+    outcomes: ProgArray, 4 => 4; OUTCOMES,
     /// XDP programs of general filters.
     generals: ProgArray, 4 => 4; GENERALS_MAX,
     /// XDP programs that copy what comes in.
@@ -197,7 +204,7 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), count), (24, 24));
+        assert_eq!((names.len(), count), (27, 27));
         assert_eq!(SPECS.try_map(|_| Err::<(), _>("full")), Err("full"));
     }
 }

@@ -83,6 +83,15 @@ impl Code<'_> {
         self.asm.bind(go);
     }
 
+    /// Takes what is in [`CHARGE`] from the bucket at this offset of what r8 points to, or goes to `over`. Uses r9.
+    pub(super) fn spend(&mut self, bucket: i16, over: Label) {
+        self.asm.call(Helper::KtimeGetNs);
+        self.asm.set(NOW, Reg::R0);
+        self.refill(LINK, bucket);
+        self.need_tokens(LINK, bucket, over);
+        self.charge(LINK, bucket + TOKENS);
+    }
+
     /// Go to `done` when the guarantee allows the frame, charged with it.
     fn spend_guarantee(&mut self, guarantee: i16, done: Label) {
         let beyond = self.asm.label();

@@ -105,6 +105,19 @@ struct FreezeAttr {
 unsafe impl Attr for FreezeAttr {}
 
 impl Map {
+    /// An array of one value that somebody else has made.
+    pub(super) fn adopted_array(fd: OwnedFd, value_size: usize) -> Self {
+        Self {
+            fd,
+            kind: MapKind::Array,
+            key_size: 4,
+            value_size,
+            user_value_size: value_size,
+            entries: 1,
+            name: String::new(),
+        }
+    }
+
     /// A map of `entries` entries. Sizes in bytes.
     pub fn create(
         kind: MapKind,

@@ -3,7 +3,7 @@
 use super::map::Map;
 use crate::error::{Context as _, Error};
 use crate::mapping::Mapping;
-use std::os::fd::{AsFd as _, RawFd};
+use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 use std::sync::atomic::AtomicU64;
 
 /// An array of values of whole 64-bit words, mapped for reading and writing. All of its memory is taken at once.
@@ -34,11 +34,31 @@ impl MappedArray {
             "{entries} values of {value_size} bytes"
         );
         let map = Map::mappable_array(name, value_size, entries)?;
-        let len = entries as usize * (value_size / word);
+        Self::of(map, entries as usize * (value_size / word))
+    }
+
+    /// The array of one value of this many bytes that somebody else has made and passed on. The kernel is asked nothing of it but to
+    /// map it.
+    ///
+    /// # Errors
+    ///
+    /// It is shorter, or cannot be mapped for writing.
+    ///
+    /// # Panics
+    ///
+    /// If it is not of whole words, or there is none.
+    pub fn adopt(fd: OwnedFd, bytes: usize) -> Result<Self, Error> {
+        let word = size_of::<u64>();
+        assert!(bytes > 0 && bytes.is_multiple_of(word), "{bytes} bytes");
+        Self::of(Map::adopted_array(fd, bytes), bytes / word)
+    }
+
+    fn of(map: Map, len: usize) -> Result<Self, Error> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel has rounded the array up to whole pages; it never shrinks, and the mapping keeps it.
+        // SAFETY: the kernel has rounded the array up to whole pages, and maps no more than it has; it never shrinks, and the
+        // mapping keeps it.
         let mapping = unsafe { Mapping::new(map.as_fd(), len, access) }
-            .context(|| format!("cannot map the BPF map `{name}`, of {} bytes", len * word))?;
+            .context(|| format!("cannot map a BPF array of {} bytes", len * size_of::<u64>()))?;
         Ok(Self { mapping, map })
     }
 

@@ -87,7 +87,7 @@ pub(super) fn check_cores(info: &LinkInfo, queues: u32, cores: u32) -> Result<()
 /// Whether frames may come from a kernel of this machine, which leaves their
 /// checksums to a device that is not there: from another namespace over a
 /// virtual interface, from a guest's host over a paravirtual one.
-pub(super) fn leads_to_a_local_kernel(info: &LinkInfo) -> bool {
+pub fn leads_to_a_local_kernel(info: &LinkInfo) -> bool {
     let paravirtual = || {
         let driver = Ethtool::new().and_then(|ethtool| ethtool.driver(&info.name));
         driver.is_ok_and(|driver| PARAVIRTUAL_DRIVERS.contains(&driver.as_str()))

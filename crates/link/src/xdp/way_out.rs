@@ -45,6 +45,16 @@ pub fn check_ways_out(names: &[&str]) -> Result<(), Error> {
     ways_between(&ends).map(drop)
 }
 
+/// How packets that come by an interface leave by it when a handler answers them, as far as it can be known without a link there.
+///
+/// # Errors
+///
+/// They would not arrive, or there is no such interface.
+pub fn way_back(name: &str) -> Result<WayOut, Error> {
+    let ends: Vec<_> = ask(&[name])?.into_iter().map(End::foretold).collect();
+    Ok(ways_between(&ends)?[0][0])
+}
+
 /// What the kernel says of an interface.
 struct Said {
     link: LinkInfo,

@@ -179,6 +179,8 @@ pub enum Answer {
         /// What stands before each live frame; empty where none can be sent.
         live: Vec<u8>,
     },
+    /// To `Download`, with a descriptor of the handler's memory.
+    Downloaded,
 }
 
 impl Answer {
@@ -203,6 +205,7 @@ numbered!(Answer {
     71 => Refused { code, text <= TEXT_BYTES_MAX },
     72 => GrantedFilter { grant },
     73 => Bypass { places, interface, live <= LIVE_BYTES_MAX },
+    74 => Downloaded,
 });
 
 in_bytes!(InterfaceInfo {

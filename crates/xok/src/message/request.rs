@@ -6,7 +6,8 @@ use super::head::{GrantId, Secret, encode, read_head};
 use crate::bytes::{DecodeError, InBytes, Numbered as _, Reader, numbered};
 use crate::claim::{Endpoint, Protocol};
 use crate::limits::{
-    FILTER_BYTES_MAX, INTERFACE_NAME_BYTES_MAX, PROGRAM_NAME_BYTES_MAX, TIME_WAIT_BYTES_MAX,
+    FILTER_BYTES_MAX, HANDLER_BYTES_MAX, INTERFACE_NAME_BYTES_MAX, PROGRAM_NAME_BYTES_MAX,
+    TIME_WAIT_BYTES_MAX,
 };
 
 /// How packets are to reach the program.
@@ -165,6 +166,16 @@ pub enum Request {
     /// be kept; where live frames can be sent from that memory, the program for it, and a file that tells how many frames the
     /// interface has dropped; and the array that frames arrive in, where they all fit it and the user may have the memory.
     Bypass,
+    /// Has a handler deal with the datagrams that come to a UDP port of the slot's, in the kernel, in place of the slot's handler
+    /// before. Answered by `Downloaded`, with a descriptor of the handler's memory, to be mapped.
+    Download {
+        /// The port.
+        port: u16,
+        /// In the language of `exos_ash`.
+        handler: String,
+    },
+    /// Has the program get all messages itself again. Answered by `Done`.
+    RemoveHandler,
     /// Asks how everything is. Answered by `Report`, with a descriptor of the text (JSON).
     Status,
     /// Asks the daemon to go without taking anything down, for another to take over. Answered by `Done`.
@@ -224,6 +235,8 @@ numbered!(Request {
     19 => ClaimDivided { protocol, local, port },
     20 => Retire { grant },
     21 => Withdraw { grant },
+    22 => Download { port, handler <= HANDLER_BYTES_MAX },
+    23 => RemoveHandler,
 });
 
 /// A number, and the queue's; the latter 0 where none is named.

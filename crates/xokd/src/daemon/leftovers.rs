@@ -10,8 +10,8 @@
 //!   that the program made for itself, has its pages ([`LentMemory::take_back`]). The kernel looks for that as long as a
 //!   fifth of a second, so a thread asks it: one at a time, for all that have come so far.
 //!
-//! - nobody has the maps that the slot could send from beside its ring, nor the program that reads them: the kernel knows none
-//!   of their numbers.
+//! - nobody has the maps that the slot could send from beside its ring, nor the program that reads them, nor memory of its
+//!   handlers: the kernel knows none of their numbers.
 //!
 //! A queue of the interface has no namespace. Its socket keeps the queue busy, so there is one such at most for each queue,
 //! and only the memory's holders are looked for.

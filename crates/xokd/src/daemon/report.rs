@@ -107,6 +107,7 @@ impl Daemon {
             "memory_bytes": record.memory,
             "since_ns": record.since_ns(),
             "attached": attachment.connection.is_some(),
+            "handled_port": interface.gate.handled_port(slot).ok().filter(|port| *port != 0),
             "grants": grants.collect::<Vec<_>>(),
             "counters": counters(interface, slot),
         })

@@ -24,10 +24,10 @@ use crate::server::ConnectionId;
 
 /// Whether the answer passes descriptors, which take places in the daemon's table while it waits to be read.
 fn is_answered_with_descriptors(request: &Request) -> bool {
-    use Request::{Attach, Bypass, Hello, Status, Tap};
+    use Request::{Attach, Bypass, Download, Hello, Status, Tap};
     matches!(
         request,
-        Hello { .. } | Attach { .. } | Bypass | Status | Tap { .. }
+        Hello { .. } | Attach { .. } | Bypass | Download { .. } | Status | Tap { .. }
     )
 }
 
@@ -107,6 +107,9 @@ impl Daemon {
                 Ok(None)
             }
             Request::Bypass => self.lend_bypass(request_id).map(later),
+            Request::Download { port, handler } => {
+                self.download(request_id, &who, (port, handler)).map(later)
+            }
             Request::Tap {
                 interface,
                 filter,
@@ -176,6 +179,7 @@ impl Daemon {
             Request::Withdraw { grant } => self.withdraw(self.slot(id)?, grant),
             Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
+            Request::RemoveHandler => self.remove_handler(self.slot(id)?),
             Request::Status => {
                 let (bytes, fd) = self.lend_report()?;
                 let asker = self.report_asker(who).to_string();
@@ -196,6 +200,7 @@ impl Daemon {
             Request::Attach { .. }
             | Request::ClaimFilter { .. }
             | Request::Bypass
+            | Request::Download { .. }
             | Request::Tap { .. } => unreachable!("answered later"),
         }
     }

@@ -1,6 +1,7 @@
 //! Giving slots and taking them.
 
 mod bypass;
+mod handlers;
 mod removal;
 
 use std::os::fd::OwnedFd;
@@ -92,6 +93,7 @@ impl Daemon {
             namespace: made.place.as_ref().and_then(|place| place.number),
             memory: made.facts.memory_len(),
             maps: Vec::new(),
+            handlers: Vec::new(),
             weight: rule.weight,
             rate_max: rule.rate_max,
             since_ms: now().as_millis() as u64,

@@ -9,6 +9,7 @@ use exos_filter::gate::{Maps, Slot};
 use exos_host::bpf::Map;
 use exos_host::error::Result;
 
+use super::handlers::forget_handler;
 use crate::ledger::SlotId;
 
 /// Where what is left of slots that are closed is found.
@@ -49,7 +50,9 @@ impl Remains {
             let _ = std::fs::remove_file(name);
         }
         let port = self.maps.ports.delete(&id.to_ne_bytes()).map(drop);
-        emptied.and(port).and(forget_memory(&self.maps, id))
+        let handler = forget_handler(&self.maps, id);
+        let memory = forget_memory(&self.maps, id);
+        emptied.and(port).and(handler).and(memory)
     }
 }
 

@@ -21,6 +21,7 @@ use exos_host::bpf::{Link, TcxHook};
 use exos_host::error::Result;
 
 use super::Gate;
+use super::handlers::forget_handler;
 use super::pins::attach_tc;
 use super::remains::{Remains, check_name, forget_memory, forget_secret, ring_name};
 use crate::ledger::SlotId;
@@ -58,6 +59,7 @@ impl Gate {
         // That of the number's last holder, should it be there still.
         forget_secret(&self.maps, id)?;
         forget_memory(&self.maps, id)?;
+        forget_handler(&self.maps, id)?;
         if slot.kind != SlotKind::Daemon {
             // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
             let zeros = vec![0; self.maps.counters.user_value_size()];

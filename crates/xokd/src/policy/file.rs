@@ -55,6 +55,7 @@ struct AllowTable {
     rate_max: Option<Spanned<String>>,
     memory_max: Option<Spanned<String>>,
     programs_max: Option<Spanned<u32>>,
+    handler_steps: Option<Spanned<u64>>,
     dump: Option<Spanned<String>>,
 }
 
@@ -289,6 +290,13 @@ impl Source<'_> {
         }
         if let Some(programs) = &table.programs_max {
             rule.programs_max = *programs.get_ref() as usize;
+        }
+        if let Some(steps) = &table.handler_steps {
+            if *steps.get_ref() > RATE_MAX {
+                let what = format!("write steps in a second, {RATE_MAX} at most, or 0 for none");
+                return Err(self.error(&steps.span(), what));
+            }
+            rule.handler_steps = *steps.get_ref();
         }
         if let Some(text) = &table.dump {
             let known = |text: &str| match text {

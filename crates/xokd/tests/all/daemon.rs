@@ -347,7 +347,7 @@ fn report(program: &Program) -> serde_json::Value {
 }
 
 /// The counters of a slot, as the daemon reports them.
-fn counters(program: &Program, slot: u32) -> serde_json::Value {
+pub fn counters(program: &Program, slot: u32) -> serde_json::Value {
     let report = report(program);
     let slots = report["interfaces"][0]["slots"].as_array().expect("slots");
     let mine = slots.iter().find(|s| s["slot"] == slot).expect("its slot");

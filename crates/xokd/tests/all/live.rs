@@ -12,6 +12,7 @@ use exos_filter::guard::{ANSWER, FUNCTION, GuardLayout, QUESTION, guard};
 use exos_host::bpf::{KernelTypes, Prog, Question, XdpMode, refusal_to_attach};
 use exos_host::kernel;
 use exos_host::netlink::Netlink;
+use exos_host::netns::NetNs;
 use exos_link::{CheckedParts, Link, TransmitChoice, TxMeta};
 use exos_xok::Protocol;
 use exos_xok::message::{Mode, PortWish};
@@ -43,14 +44,20 @@ fn send_live(link: &mut Link, parts: CheckedParts) {
     .expect("it fits together");
 }
 
-/// Has side b take redirected frames, as it does with a program of XDP, and the daemon know of it.
-fn takes_redirected(lab: &Lab) -> exos_host::bpf::Link {
+/// Has the wire's end in a namespace take redirected frames, as it does with a program of XDP.
+pub fn pass_all(there: &NetNs) -> exos_host::bpf::Link {
     // r0 = XDP_PASS; exit
     let pass = Prog::load(&[0x0000_0002_0000_00b7, 0x95], "pass", false).expect("as root");
-    let link = lab.over_there(|| {
+    let attach = || {
         let wire = Netlink::new().unwrap().link_by_name("wire").unwrap().index;
         exos_host::bpf::Link::attach_xdp(wire, &pass, XdpMode::Native).unwrap()
-    });
+    };
+    there.run(attach).expect("it can be entered")
+}
+
+/// Likewise, and the daemon knows of it.
+fn takes_redirected(lab: &Lab) -> exos_host::bpf::Link {
+    let link = pass_all(&NetNs::open(&lab.side('b')).expect("it is there"));
     let is_known = || {
         map(lab, "wire")
             .lookup(&[0; 4])

@@ -7,6 +7,7 @@ mod bypass;
 mod daemon;
 mod direct;
 mod filters;
+mod handlers;
 mod handover;
 mod lab;
 mod leftovers;

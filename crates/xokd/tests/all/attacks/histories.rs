@@ -75,7 +75,7 @@ impl Player {
     }
 
     fn request(&mut self) -> Request {
-        match self.below(12) {
+        match self.below(13) {
             0..=2 => self.claim(),
             3 => Request::Narrow {
                 grant: self.grant(),
@@ -109,6 +109,13 @@ impl Player {
                     entries,
                 }
             }
+            11 => match self.below(4) {
+                0 => Request::RemoveHandler,
+                _ => Request::Download {
+                    port: [HELD, 7000, 7001, 80][self.below(4)],
+                    handler: "handler h { words w[512]; need 8; done; }".to_owned(),
+                },
+            },
             _ => Request::Resolve {
                 ip: self.remote().ip,
             },

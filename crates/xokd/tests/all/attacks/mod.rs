@@ -18,6 +18,7 @@
 //! | `dying` | what a program leaves behind |
 //! | `filters` | what others have, by filters that are claimed |
 //! | `fuzzed` | what others have, by packets of any form against filters that are in force |
+//! | `handlers` | others' packets and the machine, by code that is downloaded |
 //! | `histories` | all of them, by requests of every kind in any order, through deaths of the daemon |
 //! | `keeping` | the machine's memory, by what is kept of slots that are given back |
 //! | `reading` | others' packets, and the memory that all read |
@@ -38,6 +39,7 @@ mod dying;
 mod filters;
 mod fuzzed;
 mod games;
+mod handlers;
 mod harness;
 mod histories;
 mod keeping;

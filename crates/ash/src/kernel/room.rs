@@ -1,0 +1,98 @@
+//! Room for a reply, before anything has an effect: so a reply cannot fail for want of it.
+
+use exos_filter::ebpf::{Alu, Condition, Helper, Reg, Size};
+
+use super::sum::PART_LEN;
+use super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, stack};
+use crate::limits::MESSAGE_MAX;
+
+/// What can be had before a packet: 256 bytes (`XDP_PACKET_HEADROOM`) but for what the kernel puts there.
+const HEADROOM: i32 = 208;
+/// Where a message begins at the latest: behind the headers of IPv6.
+const START_MAX: i32 = 62;
+
+impl Generator<'_> {
+    /// Takes off what stands behind the message, and has zeros follow up to the longest reply.
+    pub(super) fn make_room(&mut self) {
+        let Some(longest) = self.of.handler.longest_reply().map(i32::from) else {
+            return;
+        };
+        let [has_room, other] = [self.asm.label(), self.labels.filter];
+        self.set_length(LENGTH);
+        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
+        self.asm
+            .jump_if(LENGTH, Condition::GreaterOrEqual, longest, has_room);
+        self.asm.set(Reg::R4, longest);
+        self.set_length(Reg::R4);
+        self.asm.jump_if(Reg::R0, Condition::Equal, 0, has_room);
+        self.move_forward(longest);
+        self.asm.set(Reg::R4, longest);
+        self.set_length(Reg::R4);
+        self.asm
+            .jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.give_up);
+        self.asm.bind(has_room);
+        self.find_message();
+    }
+
+    /// Has the packet begin earlier, by as much as the longest reply is longer, so that there is as much more room behind it: a veth
+    /// hands over packets of another kernel in buffers that are hardly longer than they.
+    fn move_forward(&mut self, longest: i32) {
+        let [fits, again, moved] = [(); 3].map(|()| self.asm.label());
+        let (by, at) = (KEPT, MESSAGE);
+        let asm = &mut self.asm;
+        asm.set(by, longest);
+        asm.alu(Alu::Sub, by, LENGTH);
+        asm.jump_if(by, Condition::LessOrEqual, HEADROOM, fits);
+        asm.set(by, HEADROOM);
+        asm.bind(fits);
+        asm.set(Reg::R1, CONTEXT);
+        asm.set(Reg::R2, 0);
+        asm.alu(Alu::Sub, Reg::R2, by);
+        asm.call(Helper::XdpAdjustHead);
+        asm.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.filter);
+        asm.set(at, 0);
+        asm.bind(again);
+        let part = Reg::R4;
+        asm.load(Size::Double, part, Reg::R10, stack::START);
+        asm.alu(Alu::Add, part, LENGTH);
+        asm.jump_if(at, Condition::GreaterOrEqual, part, moved);
+        asm.alu(Alu::Sub, part, at);
+        self.copy_part(by, at);
+        self.asm.alu(Alu::Add, at, PART_LEN);
+        let most = i32::from(MESSAGE_MAX) + START_MAX;
+        self.asm.jump_if(at, Condition::Less, most, again);
+        self.asm.bind(moved);
+        // What the packet's end was comes again as zeros.
+        self.set_length(LENGTH);
+        self.asm
+            .jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.wrong);
+    }
+
+    /// Copies what r4 says, [`PART_LEN`] bytes at most, from `at + by` to `at`.
+    fn copy_part(&mut self, by: Reg, at: Reg) {
+        let (short, wrong, part) = (self.asm.label(), self.labels.wrong, Reg::R4);
+        let asm = &mut self.asm;
+        asm.jump_if(part, Condition::LessOrEqual, PART_LEN, short);
+        asm.set(part, PART_LEN);
+        asm.bind(short);
+        asm.store(Size::Double, Reg::R10, stack::KEY, part);
+        for (from, helper) in [
+            (Some(by), Helper::XdpLoadBytes),
+            (None, Helper::XdpStoreBytes),
+        ] {
+            asm.load(Size::Double, part, Reg::R10, stack::KEY);
+            // Not a comparison with 0 for equality, of which the verifier before Linux 6.2 learns no least length.
+            asm.jump_if(part, Condition::Less, 1, wrong);
+            asm.jump_if(part, Condition::Greater, PART_LEN, wrong);
+            asm.set(Reg::R1, CONTEXT);
+            asm.set(Reg::R2, at);
+            if let Some(by) = from {
+                asm.alu(Alu::Add, Reg::R2, by);
+            }
+            asm.set(Reg::R3, Reg::R10);
+            asm.alu(Alu::Add, Reg::R3, i32::from(stack::PART));
+            asm.call(helper);
+            asm.jump_if(Reg::R0, Condition::NotEqual, 0, wrong);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! A handler that the daemon has the kernel run for us.
+
+use std::os::fd::OwnedFd;
+
+use exos_xok::limits::HANDLER_BYTES_MAX;
+use exos_xok::message::{Answer, PortWish, Request};
+use exos_xok::{Claim, Protocol};
+
+use super::control::{AskError, bad};
+use super::lease::Via;
+use exos_host::error::{Error, ErrorKind};
+
+impl Via {
+    /// Has the daemon put a handler before a UDP port of ours, in place of the one before. Returns its memory. Waits while the
+    /// programs of our user have asked for too many.
+    ///
+    /// # Errors
+    ///
+    /// The daemon refuses, or is not there; or the text is too long for a message.
+    pub fn download(&mut self, port: u16, handler: String) -> Result<OwnedFd, Error> {
+        if handler.len() > HANDLER_BYTES_MAX {
+            let what = format!(
+                "the handler has {} bytes of text; the daemon takes {HANDLER_BYTES_MAX}",
+                handler.len()
+            );
+            return Err(Error::new(what).of_kind(ErrorKind::Invalid));
+        }
+        let request = Request::Download { port, handler };
+        let (answer, mut fds) = self.control()?.ask_while_busy(&request)?;
+        match (answer, fds.pop()) {
+            (Answer::Downloaded, Some(memory)) => Ok(memory),
+            _ => Err(bad("no memory of a handler")),
+        }
+    }
+
+    /// Claims a UDP port at each of our addresses where it is not ours yet, for a handler.
+    ///
+    /// # Errors
+    ///
+    /// It is to be had at none.
+    pub fn claim_for_handler(&mut self, port: u16) -> Result<(), Error> {
+        let covers = |claim: &Claim, ip| {
+            let is_udp = matches!(claim.protocol, Protocol::Udp | Protocol::Any);
+            let is_port = claim.port == port || claim.port == 0;
+            is_udp && is_port && claim.local == ip && claim.remote.is_none()
+        };
+        let ours: Vec<_> = self.addresses.iter().map(|address| address.ip).collect();
+        let (mut has, mut refused) = (false, None);
+        for ip in ours {
+            if self.grants.iter().any(|(_, claim)| covers(claim, ip)) {
+                has = true;
+                continue;
+            }
+            match self.claim(Protocol::Udp, ip, PortWish::Number(port), None) {
+                Ok(_) => has = true,
+                Err(error) => refused = Some(error),
+            }
+        }
+        match refused {
+            Some(refused) if !has => Err(refused.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has all messages come here again.
+    ///
+    /// # Errors
+    ///
+    /// The daemon refuses, or is not there.
+    pub fn remove_handler(&mut self) -> Result<(), AskError> {
+        self.ask(&Request::RemoveHandler).map(drop)
+    }
+}

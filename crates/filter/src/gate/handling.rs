@@ -1,0 +1,197 @@
+//! Handlers of slots: a program of the slot's own gets the datagrams of one port before they are delivered.
+//!
+//! ```text
+//! incoming ── the slot, within its share ─┬─ has a handler of this port, and steps and sending left ── handlers[slot]
+//!                                         └─ else ── deliver                                              │
+//!                                                      ^── GaveUp ── outcomes[...] <──────────────────────┘
+//!                                                            Done, Transmitted, Redirected ── counted, charged ── out
+//! ```
+//!
+//! A handler is not written by the slot's holder but made by the daemon (`exos_ash`): it reads its own messages, changes its own memory,
+//! and ends in one of the gate's programs ([`outcome`]). What it sends goes back where a message came from, which the tables let the
+//! slot send: the look-ups are the same both ways. Steps are taken from a bucket beforehand, the most that a message can take; a
+//! reply is charged to the share of sending by its length when it leaves, and no message reaches the handler while nothing of
+//! that share is left. A slot whose packets somebody copies has its messages delivered, so that all of them are seen.
+
+use exos_wire::protocol::UDP;
+
+use super::code::{
+    Amount, CHARGE, Code, DESTINATION_PORT, FRAGMENT, LENGTH, PROTOCOL, RESULT, SLOT, Side, TAPS,
+    VERDICT, fragment, scratch,
+};
+use super::counter::Counter;
+use super::incoming::CONFIG_TAPS;
+use super::layout::LINK_TX;
+use super::maps::MapFds;
+use super::share::SLOT_TX;
+use super::tap::Verdict;
+use crate::ebpf::{Condition, Helper, Label, Reg, Size};
+use crate::program::{Program, xdp};
+
+/// Offset in [`super::Slot`].
+const HANDLED_PORT: i16 = 14;
+/// Offsets in [`super::Handling`].
+const STEPS: i16 = 0;
+const REPLIES: i16 = 4;
+const BUDGET: i16 = 16;
+/// Offset in [`super::Config`].
+const CONFIG_IFINDEX: i16 = 4;
+
+/// How a handler ends: which program of the gate it goes on in, by its place in the map `outcomes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Outcome {
+    /// The message is the program's, as it came.
+    GaveUp = 0,
+    /// The message was dealt with.
+    Done = 1,
+    /// So it was, and the frame is the reply, which leaves by `XDP_TX`.
+    Transmitted = 2,
+    /// Likewise, by a redirection to the device.
+    Redirected = 3,
+}
+
+impl Outcome {
+    /// All of them, in the order of their places.
+    pub const ALL: [Self; OUTCOMES as usize] = [
+        Self::GaveUp,
+        Self::Done,
+        Self::Transmitted,
+        Self::Redirected,
+    ];
+}
+
+/// How many outcomes there are.
+pub const OUTCOMES: u32 = 4;
+
+/// The program that a handler with this outcome goes on in.
+pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {
+    let mut code = Code::new(maps, Side::In);
+    let lost = code.asm.label();
+    code.clear();
+    code.measure();
+    code.lookup_index(maps.scratch, Side::In.scratch_index(), lost);
+    for (offset, field) in [(scratch::SLOT, SLOT), (scratch::LENGTH, LENGTH)] {
+        code.load(Size::Word, Reg::R1, Reg::R0, offset);
+        code.put(field, Reg::R1);
+    }
+    match outcome {
+        Outcome::GaveUp => code.gave_up(lost),
+        Outcome::Done => code.done(Counter::HandlerDone),
+        Outcome::Transmitted | Outcome::Redirected => code.answered(outcome, lost),
+    }
+    code.asm.bind(lost);
+    code.asm.set(Reg::R0, xdp::DROP);
+    code.asm.exit();
+    Program::new(code.close())
+}
+
+impl Code<'_> {
+    /// To the handler of the slot that r7 points to, if this is a message for it; else behind this, r7 as it was.
+    pub(super) fn try_handler(&mut self) {
+        let [deliver, skipped] = [(); 2].map(|()| self.asm.label());
+        self.load(Size::Half, Reg::R1, Reg::R7, HANDLED_PORT);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, deliver);
+        self.get(Reg::R2, DESTINATION_PORT);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, deliver);
+        for (field, value) in [
+            (PROTOCOL, i32::from(UDP)),
+            (FRAGMENT, fragment::WHOLE),
+            (TAPS, 0),
+        ] {
+            self.get(Reg::R1, field);
+            self.asm
+                .jump_if(Reg::R1, Condition::NotEqual, value, deliver);
+        }
+        self.afford(deliver, skipped);
+        self.lookup_index(self.maps.scratch, Side::In.scratch_index(), deliver);
+        for (field, offset) in [(SLOT, scratch::SLOT), (LENGTH, scratch::LENGTH)] {
+            self.get(Reg::R1, field);
+            self.asm.store(Size::Word, Reg::R0, offset, Reg::R1);
+        }
+        self.asm.set(Reg::R1, Reg::R6);
+        self.asm.load_map(Reg::R2, self.maps.handlers);
+        self.get(Reg::R3, SLOT);
+        self.asm.call(Helper::TailCall);
+        self.asm.jump(deliver);
+        self.asm.bind(skipped);
+        self.count(SLOT, &[(Counter::HandlerSkipped, Amount::One)]);
+        self.asm.bind(deliver);
+    }
+
+    /// Takes the handler's steps, and looks whether anything may be sent, if it sends; else to `skipped`.
+    fn afford(&mut self, none: Label, skipped: Label) {
+        let affordable = self.asm.label();
+        self.lookup_field(self.maps.handling, SLOT, none);
+        self.asm.set(Reg::R8, Reg::R0);
+        self.load(Size::Word, Reg::R1, Reg::R8, STEPS);
+        self.put(CHARGE, Reg::R1);
+        self.spend(BUDGET, skipped);
+        self.load(Size::Word, Reg::R1, Reg::R8, REPLIES);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, affordable);
+        // How much, the reply's length tells.
+        self.put_imm(CHARGE, 0);
+        self.police(SLOT_TX, LINK_TX, skipped);
+        self.asm.bind(affordable);
+    }
+
+    fn gave_up(&mut self, lost: Label) {
+        self.count(SLOT, &[(Counter::HandlerGaveUp, Amount::One)]);
+        self.lookup_index(self.maps.config, 0, lost);
+        self.load(Size::Word, Reg::R1, Reg::R0, CONFIG_TAPS);
+        self.put(TAPS, Reg::R1);
+        self.find_slot();
+        self.hand_over();
+    }
+
+    /// The message has been dealt with; LENGTH is its frame's.
+    fn done(&mut self, how: Counter) {
+        self.count(
+            SLOT,
+            &[
+                (Counter::RxPackets, Amount::One),
+                (Counter::RxBytes, Amount::Length),
+                (how, Amount::One),
+            ],
+        );
+        self.finish_with(xdp::DROP, Verdict::Slot);
+    }
+
+    /// The message has been dealt with, and the frame is the reply.
+    fn answered(&mut self, outcome: Outcome, lost: Label) {
+        let sent = self.asm.label();
+        self.count(
+            SLOT,
+            &[
+                (Counter::RxPackets, Amount::One),
+                (Counter::RxBytes, Amount::Length),
+                (Counter::HandlerAnswered, Amount::One),
+            ],
+        );
+        self.measure();
+        self.find_slot();
+        // What was left of the share has gone meanwhile, to another processor: one reply more than it.
+        self.police(SLOT_TX, LINK_TX, sent);
+        self.asm.bind(sent);
+        self.count(
+            SLOT,
+            &[
+                (Counter::TxPackets, Amount::One),
+                (Counter::TxBytes, Amount::Length),
+            ],
+        );
+        self.put_imm(VERDICT, i32::from(Verdict::Slot.to_byte()));
+        match outcome {
+            Outcome::Redirected => {
+                self.lookup_index(self.maps.config, 0, lost);
+                self.load(Size::Word, Reg::R1, Reg::R0, CONFIG_IFINDEX);
+                self.asm.set(Reg::R2, 0);
+                self.asm.call(Helper::Redirect);
+                self.put(RESULT, Reg::R0);
+            }
+            _ => self.put_imm(RESULT, xdp::TX),
+        }
+        self.finish();
+    }
+}

@@ -1,0 +1,185 @@
+//! Handlers that programs download.
+//!
+//! What a program sends is text ([`exos_ash`]): it is read and checked beside the loop, then the ledger, the policy and the
+//! program's memory have their say, then a program for the kernel is made of it beside the loop. Each time the slot may have
+//! gone meanwhile.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
+
+use exos_ash::{Checked, Layout, TextError};
+use exos_filter::handler::forward::WayOut;
+use exos_host::bpf::map_exists;
+use exos_host::error::Result as HostResult;
+use exos_xok::Protocol;
+use exos_xok::message::{Answer, Refusal};
+
+use super::super::answers::{Answered, Refused, RequestId, plain, refuse};
+use super::super::{Daemon, End};
+use crate::gate::handlers::{HandlerConfig, MadeHandler};
+use crate::interface::Interface;
+use crate::ledger::SlotId;
+use crate::policy::Who;
+use crate::state::HandlerMemory;
+
+impl Daemon {
+    /// A program wants a handler for the datagrams of a port. It is answered when that is in force, or refused.
+    pub(in crate::daemon) fn download(
+        &mut self,
+        request_id: RequestId,
+        who: &Who,
+        (port, text): (u16, String),
+    ) -> Result<(), Refused> {
+        let slot = self.slot(request_id.connection)?;
+        self.check_port(slot, port)?;
+        let owner = self.user(who);
+        self.rates.count_filter(owner)?;
+        self.work_for_filter(Some(owner), move || {
+            let handler = exos_ash::parse(&text);
+            Box::new(move |daemon| {
+                if let Err(refused) = daemon.make_handler(request_id, port, handler) {
+                    daemon.reply(request_id, Err(refused));
+                }
+            })
+        });
+        Ok(())
+    }
+
+    /// A slot has no handler any more.
+    pub(in crate::daemon) fn remove_handler(&mut self, slot: SlotId) -> Answered {
+        self.interface_of(slot).gate.end_handler(slot)?;
+        plain(Answer::Done)
+    }
+
+    /// Whether the slot gets the datagrams of a port, at one address at least. Those of others never lead to its handler.
+    fn check_port(&self, slot: SlotId, port: u16) -> Result<(), Refused> {
+        let mut held = self.ledger.held_by(slot);
+        let has = held.any(|(_, grant)| {
+            let claim = &grant.claim;
+            let is_port = claim.port == port || claim.port == 0;
+            let is_udp = matches!(claim.protocol, Protocol::Udp | Protocol::Any);
+            is_udp && is_port && claim.remote.is_none() && grant.is_received_by(slot)
+        });
+        if port == 0 || !has {
+            let text = format!(
+                "this program does not have UDP port {port}: claim it before downloading a handler for it"
+            );
+            return Err(refuse(Refusal::NotFound, text));
+        }
+        Ok(())
+    }
+
+    /// The handler has been read, and is made if the program may have it.
+    fn make_handler(
+        &mut self,
+        request_id: RequestId,
+        port: u16,
+        handler: Result<Checked, TextError>,
+    ) -> Result<(), Refused> {
+        let slot = self.slot(request_id.connection)?;
+        let handler = handler.map_err(|e| refuse(Refusal::BadRequest, e))?;
+        let bytes = Layout::of(handler.handler()).bytes();
+        let bytes = u64::from(bytes).next_multiple_of(4096);
+        self.forget_handler_memory(slot);
+        let attachment = &self.attachments[&slot];
+        let who = &attachment.record.who;
+        self.check_more_memory(who, attachment.interface, bytes)?;
+        let interface = self.served(attachment.interface);
+        self.steps_per_sec(who, interface)?;
+        let user = self.user(who);
+        let work = interface
+            .gate
+            .handler_work(config(interface, port, handler)?);
+        self.attachment_mut(slot).record.memory += bytes;
+        self.work_for_filter(Some(user), move || -> End {
+            let made = work.make();
+            Box::new(move |daemon| daemon.end_download(request_id, (slot, bytes), made))
+        });
+        Ok(())
+    }
+
+    /// The handler is made, and put in its place if its slot is there still.
+    fn end_download(
+        &mut self,
+        request_id: RequestId,
+        (slot, bytes): (SlotId, u64),
+        made: HostResult<MadeHandler>,
+    ) {
+        if self.slot_of(request_id.connection) != Some(slot) {
+            let refused = refuse(Refusal::NotFound, "the slot has gone");
+            return self.reply(request_id, Err(refused));
+        }
+        let answered = made.map_err(Refused::from);
+        let answered = answered.and_then(|made| self.put_handler(slot, bytes, &made));
+        if answered.is_err() {
+            self.attachment_mut(slot).record.memory -= bytes;
+        }
+        self.reply(request_id, answered);
+    }
+
+    fn put_handler(&mut self, slot: SlotId, bytes: u64, made: &MadeHandler) -> Answered {
+        let interface = self.interface_of(slot);
+        let steps = self.steps_per_sec(&self.attachments[&slot].record.who, interface)?;
+        let lent = interface.gate.put_handler(slot, made, steps)?;
+        let attachment = self.attachment_mut(slot);
+        let memory = HandlerMemory {
+            map: lent.map,
+            bytes,
+        };
+        attachment.record.handlers.push(memory);
+        let index = attachment.interface;
+        self.save(index);
+        Ok((Answer::Downloaded, vec![Rc::new(lent.memory)]))
+    }
+
+    /// Memory of handlers that were replaced counts until nobody has it.
+    fn forget_handler_memory(&mut self, slot: SlotId) {
+        let record = &mut self.attachment_mut(slot).record;
+        record.handlers.retain(|memory| {
+            // What the kernel does not say is taken for held.
+            let is_held = map_exists(memory.map).unwrap_or(true);
+            if !is_held {
+                record.memory -= memory.bytes;
+            }
+            is_held
+        });
+    }
+
+    /// Steps that the handlers of somebody's programs may take in a second, each.
+    fn steps_per_sec(&self, who: &Who, interface: &Interface) -> Result<u64, Refused> {
+        let steps = self.config.policy.handler_steps(who, &interface.link.name);
+        steps.map_err(|e| refuse(Refusal::NotAllowed, e))
+    }
+}
+
+fn config(interface: &Interface, port: u16, handler: Checked) -> Result<HandlerConfig, Refused> {
+    let way_out = match handler.longest_reply() {
+        None => WayOut::Transmit,
+        Some(_) => exos_link::way_back(&interface.link.name)?,
+    };
+    Ok(HandlerConfig {
+        handler,
+        port,
+        mac: interface.mac,
+        broadcasts: broadcasts(interface),
+        may_be_partial: exos_link::leads_to_a_local_kernel(&interface.link),
+        way_out,
+    })
+}
+
+/// RFC 922: all ones behind the network's prefix.
+fn broadcasts(interface: &Interface) -> Vec<Ipv4Addr> {
+    let of = interface.addresses.iter();
+    let of = of.filter_map(|address| match address.ip {
+        IpAddr::V4(ip) if address.prefix < 31 => Some(ip | host_bits(address.prefix)),
+        _ => None,
+    });
+    let mut all: Vec<Ipv4Addr> = of.collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn host_bits(prefix: u8) -> Ipv4Addr {
+    Ipv4Addr::from_bits(u32::MAX.checked_shr(prefix.into()).unwrap_or(0))
+}

@@ -1,0 +1,157 @@
+//! Handlers as weapons: for what is another's, that cost much, that are no handlers, and that are left behind.
+//!
+//! What the handler itself could do wrong its language cannot say (`exos_ash`), and what it says is checked by the daemon, which gets text
+//! and nothing else.
+
+use std::sync::atomic::Ordering;
+
+use exos_host::bpf::MappedArray;
+use exos_xok::Protocol;
+use exos_xok::message::{Answer, PortWish, Refusal, Request};
+
+use crate::attacks::program::{Connection, refusal};
+use crate::attacks::world::{MARK, OURS, case, from_us, must_be_clean, to_us, within};
+use crate::packets;
+
+const PORT: u16 = 7000;
+const BESIDE: u16 = 7001;
+const LAST: &[u8] = b"this is honest";
+const SWALLOWS: &str = "handler swallows { done; }";
+const ANSWERS: &str = "handler answers { reply length up to 64 { } }";
+
+fn download(connection: &Connection, port: u16, handler: &str) -> Answer {
+    let request = Request::Download {
+        port,
+        handler: handler.to_owned(),
+    };
+    connection.ask_until_heard(&request).0
+}
+
+/// A port that is another's, before its own handler is there and after, and one that was its own.
+#[test]
+fn for_anothers_port() {
+    case(
+        |hostile| {
+            let program = hostile.attach();
+            let own = program.connection.must_claim(PORT);
+            let refused = download(&program.connection, BESIDE, SWALLOWS);
+            assert_eq!(refusal(&refused), Refusal::NotFound);
+            let done = download(&program.connection, PORT, SWALLOWS);
+            assert_eq!(done, Answer::Downloaded);
+            let counted = Request::Download {
+                port: PORT,
+                handler: "handler counts { words n[1]; p = &n[0]; add(p, 1); done; }".to_owned(),
+            };
+            let (_, mut memory) = program.connection.ask_until_heard(&counted);
+            let memory = MappedArray::adopt(memory.pop().expect("memory"), 8);
+            let memory = memory.expect("without privilege, too");
+            assert_eq!(memory.words()[0].swap(5, Ordering::Relaxed), 0);
+            let refused = download(&program.connection, BESIDE, SWALLOWS);
+            assert_eq!(refusal(&refused), Refusal::NotFound);
+            // The handler stays, and has nothing to handle.
+            let (released, _) = program.connection.ask(&Request::Release { grant: own });
+            assert_eq!(released, Answer::Done);
+            hostile.say(&program.slot.to_string());
+            hostile.wait_for("go");
+        },
+        |world| {
+            let mut beside = world.program();
+            beside.connection.must_claim(BESIDE);
+            let mut attacker = world.attacker();
+            let slot = attacker.says().parse().expect("a slot");
+            let grants = beside
+                .connection
+                .claim(Protocol::Udp, PortWish::Number(PORT));
+            assert!(matches!(grants, Answer::Granted { .. }), "{grants:?}");
+            for port in [BESIDE, PORT] {
+                world.far.send(&packets::udp(&to_us(OURS, port), LAST));
+                beside.receive_up_to(LAST);
+            }
+            world.must_count(slot, "handler_done", 0);
+            attacker.tell("go");
+            attacker.finish();
+        },
+    );
+}
+
+/// It answers whatever comes, also what says that it comes from others of this machine or from the whole network: nothing of that
+/// reaches them, and what leaves goes where it came from and counts as sent.
+#[test]
+fn that_answers_everything() {
+    case(
+        |hostile| {
+            let program = hostile.attach();
+            program.connection.must_claim(PORT);
+            let done = download(&program.connection, PORT, ANSWERS);
+            assert_eq!(done, Answer::Downloaded);
+            hostile.say(&program.slot.to_string());
+            hostile.wait_for("go");
+        },
+        |world| {
+            let mut beside = world.program();
+            beside.connection.must_claim(BESIDE);
+            let _takes = world.take_redirected();
+            let mut attacker = world.attacker();
+            let slot = attacker.says().parse().expect("a slot");
+            for from in [OURS, "10.79.0.255", "255.255.255.255", "127.0.0.1"] {
+                let forged = packets::FrameEnds {
+                    from: (
+                        from.parse::<std::net::IpAddr>().expect("an address"),
+                        BESIDE,
+                    )
+                        .into(),
+                    ..to_us(OURS, PORT)
+                };
+                world.far.send(&packets::udp(&forged, MARK));
+            }
+            world.far.send(&packets::udp(&to_us(OURS, PORT), LAST));
+            let seen = world.far.seen_up_to(LAST);
+            let ours = packets::udp(&from_us(OURS, PORT), LAST);
+            assert!(seen.iter().any(|frame| frame.ends_with(LAST)), "{seen:?}");
+            assert_eq!(ours.len(), seen.last().map_or(0, Vec::len));
+            world.far.send(&packets::udp(&to_us(OURS, BESIDE), LAST));
+            must_be_clean(&beside.receive_up_to(LAST));
+            within(|| world.counted(slot, "handler_answered") >= 1);
+            let answered = world.counted(slot, "handler_answered");
+            assert_eq!(world.counted(slot, "tx_packets"), answered);
+            attacker.tell("go");
+            attacker.finish();
+        },
+    );
+}
+
+/// Text of any kind, and an end before the answer: the daemon serves on, and nothing is left.
+#[test]
+fn that_are_none_and_that_nobody_waits_for() {
+    case(
+        |hostile| {
+            let program = hostile.attach();
+            program.connection.must_claim(PORT);
+            let deep = format!("handler h {{ x = {}1; done; }}", "(".repeat(60_000));
+            let long = format!("handler h {{ {} done; }}", "x = 1;".repeat(10_000));
+            for text in ["", "\0", "handler", "handler h { done; } }", &deep, &long] {
+                let refused = download(&program.connection, PORT, text);
+                assert_eq!(refusal(&refused), Refusal::BadRequest, "{text:.40}");
+            }
+            let request = Request::Download {
+                port: PORT,
+                handler: "handler h { rows r[1000] of 4096; done; }".to_owned(),
+            };
+            program
+                .connection
+                .send(&request.encode(1), &[])
+                .expect("room");
+            hostile.kill_itself();
+        },
+        |world| {
+            let mut beside = world.program();
+            beside.connection.must_claim(BESIDE);
+            world.attacker().has_killed_itself();
+            assert!(within(|| world.slots() == [beside.slot]), "it is left");
+            world.far.send(&packets::udp(&to_us(OURS, BESIDE), LAST));
+            must_be_clean(&beside.receive_up_to(LAST));
+            beside.send(&packets::udp(&from_us(OURS, BESIDE), LAST));
+            must_be_clean(&world.far.seen_up_to(LAST));
+        },
+    );
+}

@@ -1,0 +1,439 @@
+//! Handlers that programs download by the daemon: what they answer, what goes to the program, what is refused, and what is left
+//! when one of them goes. As root; skipped, and said so, otherwise.
+
+use crate::daemon::counters;
+use crate::lab;
+use crate::live::pass_all;
+
+#[path = "../../../exos/examples/remote_increment.rs"]
+#[allow(dead_code)] // Its `main`.
+mod remote_increment;
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use exos::{Daemon, Exos, Role};
+use exos_host::bpf::MappedArray;
+use exos_host::netns::NetNs;
+use exos_link::Link;
+use exos_xok::Protocol;
+use exos_xok::message::{Answer, Mode, PortWish, Refusal, Request};
+use lab::*;
+
+const PORT: u16 = 4000;
+
+const COUNTERS: &str = "handler counters {
+    words counters[1024];
+    need 12;
+    counter = &counters[be32(0)];
+    before = add(counter, be64(4));
+    reply 12 { be64(4) = before; }
+}";
+
+/// A lab with a daemon, whose far end takes what is redirected to it; None, and said so, without privilege.
+fn lab_of(test: &str) -> Option<(Lab, exos_host::bpf::Link)> {
+    let mut lab = Lab::new(test)?;
+    lab.start(&[]);
+    let takes = pass_all(&NetNs::open(&lab.side('b')).expect("it is there"));
+    Some((lab, takes))
+}
+
+/// A program that has a UDP port.
+struct Holder {
+    program: Program,
+    link: Link,
+    slot: u32,
+}
+
+impl Holder {
+    fn new(lab: &Lab, port: u16) -> Self {
+        let program = Program::connect(lab);
+        let attached = program.attached_by(Mode::Shared);
+        port_of(&program.claim(Protocol::Udp, PortWish::Number(port)));
+        Self {
+            program,
+            link: attached.link,
+            slot: attached.slot,
+        }
+    }
+
+    /// The handler's memory, or why it has none.
+    fn download(&self, port: u16, handler: &str, words: usize) -> Result<MappedArray, Answer> {
+        let request = Request::Download {
+            port,
+            handler: handler.to_owned(),
+        };
+        loop {
+            return match self.program.ask(&request) {
+                (Answer::Downloaded, mut fds) => {
+                    let memory = fds.pop().expect("the memory");
+                    Ok(MappedArray::adopt(memory, 8 * words).expect("it can be mapped"))
+                }
+                (
+                    Answer::Refused {
+                        code: Refusal::Busy,
+                        ..
+                    },
+                    _,
+                ) => {
+                    std::thread::sleep(Duration::from_millis(50));
+                    continue;
+                }
+                (refused, _) => Err(refused),
+            };
+        }
+    }
+
+    /// Whether a message of this text comes to the program.
+    fn receives(&mut self, lab: &Lab, text: &str) -> bool {
+        receives(lab, &mut self.link, PORT, text)
+    }
+
+    /// A counter of the slot, when it has come to this.
+    fn must_count(&self, name: &str, expected: u64) {
+        let counted = || counters(&self.program, self.slot)[name].as_u64();
+        let patience = Duration::from_secs(5);
+        assert!(
+            within(patience, || counted() == Some(expected)),
+            "{name}: {:?}, not {expected}",
+            counted()
+        );
+    }
+}
+
+/// Who asks from the far end.
+struct Asker(UdpSocket);
+
+impl Asker {
+    fn new(lab: &Lab) -> Self {
+        let socket = lab.over_there(|| UdpSocket::bind("10.78.0.2:0").expect("free"));
+        socket.connect((OURS, PORT)).expect("a route");
+        let patience = Some(Duration::from_secs(5));
+        socket.set_read_timeout(patience).expect("not zero");
+        Self(socket)
+    }
+
+    fn ask(&self, counter: u32, by: u64) -> u64 {
+        let message = [&counter.to_be_bytes()[..], &by.to_be_bytes()].concat();
+        self.0.send(&message).expect("a neighbour");
+        let mut answer = [0; 64];
+        assert_eq!(self.0.recv(&mut answer).expect("an answer"), 12);
+        assert_eq!(answer[..4], message[..4]);
+        u64::from_be_bytes(answer[4..12].try_into().expect("eight"))
+    }
+}
+
+#[test]
+fn a_handler_answers_for_a_program_that_does_nothing() {
+    let Some((lab, _takes)) = lab_of("handler-answers") else {
+        return;
+    };
+    let mut holder = Holder::new(&lab, PORT);
+    let memory = holder.download(PORT, COUNTERS, 1024).expect("it is sound");
+    let asker = Asker::new(&lab);
+    for before in 0..100 {
+        assert_eq!(asker.ask(7, 1), before);
+    }
+    assert_eq!(memory.words()[7].load(Ordering::Relaxed), 100);
+    memory.words()[7].store(5000, Ordering::Relaxed);
+    assert_eq!(
+        asker.ask(7, 1),
+        5000,
+        "the program's memory is the handler's"
+    );
+    assert!(holder.receives(&lab, "short"), "what is given up comes");
+    holder.must_count("handler_answered", 101);
+    holder.must_count("handler_gave_up", 1);
+    holder.must_count("tx_packets", 101);
+
+    let (answer, _) = holder.program.ask(&Request::RemoveHandler);
+    assert_eq!(answer, Answer::Done);
+    assert!(
+        holder.receives(&lab, "more than twelve bytes"),
+        "nothing handles any more"
+    );
+    assert_eq!(memory.words()[7].load(Ordering::Relaxed), 5001);
+}
+
+/// Why a handler is not to be had.
+fn refused(holder: &Holder, port: u16, handler: &str) -> (Refusal, String) {
+    let answer = holder
+        .download(port, handler, 1)
+        .expect_err("it is refused");
+    let (code, text) = refusal(&answer);
+    (code, text.to_owned())
+}
+
+#[test]
+fn what_cannot_be_handled_is_refused_with_the_reason() {
+    let Some((lab, _takes)) = lab_of("handler-refused") else {
+        return;
+    };
+    let holder = Holder::new(&lab, PORT);
+    let beside = Holder::new(&lab, 4001);
+    let done = "handler h { done; }";
+    for (port, handler, code, why) in [
+        (0, done, Refusal::NotFound, "UDP port 0"),
+        (4001, done, Refusal::NotFound, "UDP port 4001"),
+        (PORT, "", Refusal::BadRequest, "handler"),
+        (PORT, "handler h { x = 1; }", Refusal::BadRequest, "verdict"),
+        (
+            PORT,
+            "handler h { rows r[1000000] of 4096; done; }",
+            Refusal::BadRequest,
+            "bytes",
+        ),
+    ] {
+        let (refused, text) = refused(&holder, port, handler);
+        assert_eq!(refused, code, "{text}");
+        assert!(text.contains(why), "{text}");
+    }
+    // Nested as deeply as a message is long.
+    let deep = format!("handler h {{ x = {}1; done; }}", "(".repeat(60_000));
+    assert_eq!(refused(&holder, PORT, &deep).0, Refusal::BadRequest);
+    holder.download(PORT, done, 1).expect("the daemon lives");
+    beside.download(4001, done, 1).expect("each has one");
+}
+
+#[test]
+fn memory_counts_until_nobody_has_it() {
+    let Some((mut lab, _takes)) = lab_of("handler-memory") else {
+        return;
+    };
+    lab.stop();
+    lab.start_by("[[allow]]\nuser = \"root\"\nmemory_max = \"20MiB\"\n");
+    let holder = Holder::new(&lab, PORT);
+    let large = "handler h { words w[1000000]; done; }";
+    let first = holder.download(PORT, large, 1_000_000).expect("8 MB");
+    let second = holder.download(PORT, large, 1_000_000).expect("16 MB");
+    let (code, text) = refused(&holder, PORT, large);
+    assert_eq!(code, Refusal::Limit, "{text}");
+    // The one before is nobody's when the program lets go of it; the other is still the handler's.
+    drop((first, second));
+    let third = || holder.download(PORT, large, 1_000_000).ok();
+    let mut memory = None;
+    assert!(within(Duration::from_secs(10), || {
+        memory = third();
+        memory.is_some()
+    }));
+}
+
+#[test]
+fn policy_bounds_and_forbids() {
+    let Some((mut lab, _takes)) = lab_of("handler-policy") else {
+        return;
+    };
+    lab.stop();
+    let rule = |steps: u64| format!("[[allow]]\nuser = \"root\"\nhandler_steps = {steps}\n");
+    lab.start_by(&rule(0));
+    let mut holder = Holder::new(&lab, PORT);
+    let (code, text) = refused(&holder, PORT, COUNTERS);
+    assert_eq!(code, Refusal::NotAllowed);
+    assert!(text.contains("handler_steps"), "{text}");
+
+    // Ten a second: the steps of one message at most are there at once, and then go to the program.
+    lab.reload(&rule(10));
+    let mut memory = None;
+    assert!(within(Duration::from_secs(10), || {
+        memory = holder.download(PORT, COUNTERS, 1024).ok();
+        memory.is_some()
+    }));
+    let told = || {
+        let all = counters(&holder.program, holder.slot);
+        all["handler_skipped"].as_u64()
+    };
+    let asker = Asker::new(&lab);
+    for _ in 0..50 {
+        let message = [&7u32.to_be_bytes()[..], &1u64.to_be_bytes()].concat();
+        asker.0.send(&message).expect("a neighbour");
+    }
+    assert!(within(Duration::from_secs(10), || told() >= Some(45)));
+    let mut came = 0;
+    assert!(within(Duration::from_secs(10), || {
+        holder.link.receive(|_, _| came += 1);
+        came >= 45
+    }));
+}
+
+#[test]
+fn a_handler_goes_with_its_program() {
+    let Some((lab, _takes)) = lab_of("handler-goes") else {
+        return;
+    };
+    let holder = Holder::new(&lab, PORT);
+    holder.download(PORT, COUNTERS, 1024).expect("it is sound");
+    let asker = Asker::new(&lab);
+    assert_eq!(asker.ask(7, 1), 0);
+    let slot = holder.slot;
+    drop(holder);
+    // The next one has its port and, when that is free again, its place.
+    let mut next = Holder::new(&lab, PORT);
+    for _ in 0..20 {
+        if next.slot == slot {
+            break;
+        }
+        drop(next);
+        next = Holder::new(&lab, PORT);
+    }
+    assert_eq!(next.slot, slot, "the lowest number is given again");
+    assert!(
+        next.receives(&lab, "twelve bytes"),
+        "nothing handles any more"
+    );
+    next.must_count("handler_answered", 0);
+}
+
+#[test]
+fn a_handler_outlives_the_daemon_and_is_taken_over() {
+    let Some((mut lab, _takes)) = lab_of("handler-adopted") else {
+        return;
+    };
+    let program = Program::connect(&lab);
+    let attached = program.attached_by(Mode::Shared);
+    port_of(&program.claim(Protocol::Udp, PortWish::Number(PORT)));
+    let holder = Holder {
+        program,
+        link: attached.link,
+        slot: attached.slot,
+    };
+    let memory = holder.download(PORT, COUNTERS, 1024).expect("it is sound");
+    let asker = Asker::new(&lab);
+    assert_eq!(asker.ask(7, 1), 0);
+    lab.kill();
+    assert_eq!(asker.ask(7, 1), 1, "without a daemon");
+    lab.start(&[]);
+    assert_eq!(asker.ask(7, 1), 2, "with another");
+    let again = Program::connect(&lab);
+    let token = attached.token;
+    assert!(matches!(
+        again.ask(&Request::Reattach { token }).0,
+        Answer::Attached { .. }
+    ));
+    assert_eq!(asker.ask(7, 1), 3);
+    assert_eq!(again.ask(&Request::RemoveHandler).0, Answer::Done);
+    assert_eq!(memory.words()[7].load(Ordering::Relaxed), 4);
+}
+
+/// Datagrams are numbered, and come while handlers come and go: the handler has each, or the program.
+#[test]
+fn no_message_is_lost_while_handlers_come_and_go() {
+    let Some((lab, _takes)) = lab_of("handler-changes") else {
+        return;
+    };
+    let mut holder = Holder::new(&lab, PORT);
+    let noted = "handler noted {
+        words seen[4096];
+        need 4;
+        place = &seen[be32(0)];
+        add(place, 1);
+        done;
+    }";
+    let asker = Asker::new(&lab);
+    let (mut by_program, mut memories) = (vec![0_u64; 4096], Vec::new());
+    let mut hear = |holder: &mut Holder| {
+        holder.link.receive(|frame, _| {
+            let number = frame.get(42..46).and_then(|n| n.try_into().ok());
+            let number = number.map(u32::from_be_bytes);
+            if let Some(seen) = number.and_then(|n| by_program.get_mut(n as usize)) {
+                *seen += 1;
+            }
+        });
+        by_program.clone()
+    };
+    let is_over = AtomicBool::new(false);
+    let sent = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let numbers = (0..4096_u32).take_while(|_| !is_over.load(Ordering::Relaxed));
+            let sent = numbers.map(|number| {
+                asker.0.send(&number.to_be_bytes()).expect("a neighbour");
+                std::thread::sleep(Duration::from_micros(300));
+            });
+            sent.count()
+        });
+        for _ in 0..4 {
+            memories.push(holder.download(PORT, noted, 4096).expect("it is sound"));
+            hear(&mut holder);
+            std::thread::sleep(Duration::from_millis(10));
+            assert_eq!(holder.program.ask(&Request::RemoveHandler).0, Answer::Done);
+            hear(&mut holder);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        sender.join().expect("it only sends")
+    });
+    let mut counts = Vec::new();
+    let all = within(Duration::from_secs(10), || {
+        let by_program = hear(&mut holder);
+        let handled = |n: usize| {
+            memories
+                .iter()
+                .map(move |m| m.words()[n].load(Ordering::Relaxed))
+        };
+        let counted = (0..sent).map(|n| by_program[n] + handled(n).sum::<u64>());
+        counts = counted.collect();
+        counts.iter().all(|count| *count >= 1)
+    });
+    assert!(all && counts.iter().all(|count| *count == 1), "{counts:?}");
+    assert!(sent > 100, "some came meanwhile: {sent}");
+}
+
+/// A veth hands over packets in buffers hardly longer than they: then the packet is moved, whole.
+#[test]
+fn a_reply_may_be_longer_than_the_packet_has_room_for() {
+    let Some((lab, _takes)) = lab_of("handler-room") else {
+        return;
+    };
+    let mut holder = Holder::new(&lab, PORT);
+    let echo = "handler echo { reply 220 { } }";
+    holder.download(PORT, echo, 1).expect("it is sound");
+    let asker = Asker::new(&lab);
+    for length in [
+        13, 21, 22, 23, 63, 64, 65, 85, 86, 87, 150, 219, 220, 300, 1472,
+    ] {
+        let message: Vec<u8> = (0..length).map(|n| (n * 7 + length) as u8).collect();
+        asker.0.send(&message).expect("a neighbour");
+        let mut reply = [1; 300];
+        assert_eq!(asker.0.recv(&mut reply).expect("a reply"), 220, "{length}");
+        let same = length.min(220);
+        assert_eq!(reply[..same], message[..same]);
+        assert!(reply[same..220].iter().all(|byte| *byte == 0), "{length}");
+    }
+    // Where there is no room the message is the program's, as it came.
+    let long = "handler echo { reply 1400 { } }";
+    holder.download(PORT, long, 1).expect("it is sound");
+    assert!(holder.receives(&lab, "a message that is not answered"));
+}
+
+/// The library claims the port, and its stack gets what the handler gives up.
+#[test]
+fn a_program_of_the_librarys_downloads_by_the_daemon() {
+    let Some((lab, _takes)) = lab_of("handler-library") else {
+        return;
+    };
+    let mut exos = Exos::attach(Daemon {
+        socket: lab.socket(),
+        ..Daemon::new(Role::Connect(Vec::new()))
+    })
+    .expect("the daemon lends a link");
+    let counters = remote_increment::download(&mut exos).expect("it is sound");
+    let asker = Asker::new(&lab);
+    for before in 0..10 {
+        assert_eq!(asker.ask(7, 1), before);
+    }
+    assert_eq!(remote_increment::sum(&counters), 10);
+    let own = exos.stack.udp.bind(None, PORT).expect("a free port");
+    asker.0.send(b"short").expect("a neighbour");
+    let heard = within(Duration::from_secs(5), || {
+        exos.receive();
+        let datagram = exos.stack.udp.receive(own).expect("ours");
+        datagram.is_some_and(|datagram| datagram.payload == b"short")
+    });
+    assert!(heard, "what is given up comes to the socket");
+    exos.remove_handler();
+    asker.0.send(&[0; 12]).expect("a neighbour");
+    let heard = within(Duration::from_secs(5), || {
+        exos.receive();
+        exos.stack.udp.receive(own).expect("ours").is_some()
+    });
+    assert!(heard, "nothing handles any more");
+}
