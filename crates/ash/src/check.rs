@@ -26,6 +26,7 @@ pub struct Checked {
     steps: u64,
     instructions: u64,
     longest_reply: Option<u16>,
+    room: u16,
 }
 
 impl Checked {
@@ -47,6 +48,11 @@ impl Checked {
     /// Bytes of a reply at most; `None` if it never replies.
     pub fn longest_reply(&self) -> Option<u16> {
         self.longest_reply
+    }
+
+    /// Bytes that a message's place needs beforehand, so that each reply which may be longer than the message has room.
+    pub(crate) fn room(&self) -> u16 {
+        self.room
     }
 }
 
@@ -72,6 +78,7 @@ pub fn check(handler: Handler) -> Result<Checked, CheckError> {
     }
     Ok(Checked {
         longest_reply: cost::longest_reply(&handler.body),
+        room: cost::room(&handler.body),
         handler,
         steps,
         instructions,

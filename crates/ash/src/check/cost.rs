@@ -23,6 +23,19 @@ pub(super) fn longest_reply(block: &Block) -> Option<u16> {
     block.iter().filter_map(of).max()
 }
 
+/// How long a message has to be made before anything has an effect, so that each reply of a block has room: none for one as long as the
+/// message.
+pub(super) fn room(block: &Block) -> u16 {
+    let of = |statement: &Statement| match statement {
+        Statement::Reply(reply) if reply.length == Expression::Length => 0,
+        Statement::Reply(reply) => reply.most,
+        Statement::If(_, yes, no) => room(yes).max(room(no)),
+        Statement::Repeat(_, _, body) => room(body),
+        _ => 0,
+    };
+    block.iter().map(of).max().unwrap_or(0)
+}
+
 struct Cost<'a> {
     handler: &'a Handler,
 }

@@ -14,12 +14,17 @@ const START_MAX: i32 = 62;
 impl Generator<'_> {
     /// Takes off what stands behind the message, and has zeros follow up to the longest reply.
     pub(super) fn make_room(&mut self) {
-        let Some(longest) = self.of.handler.longest_reply().map(i32::from) else {
+        if self.of.handler.longest_reply().is_none() {
             return;
-        };
+        }
+        let longest = i32::from(self.of.handler.room());
         let [has_room, other] = [self.asm.label(), self.labels.filter];
         self.set_length(LENGTH);
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
+        if longest == 0 {
+            self.asm.bind(has_room);
+            return self.find_message();
+        }
         self.asm
             .jump_if(LENGTH, Condition::GreaterOrEqual, longest, has_room);
         self.asm.set(Reg::R4, longest);
