@@ -16,7 +16,10 @@ use std::collections::HashSet;
 
 pub use self::error::CheckError;
 use crate::code::{Handler, Region, RegionKind, VariableKind};
-use crate::limits::{CODE_MAX, MEMORY_MAX, NAME_MAX, REGIONS_MAX, STEPS_MAX, VARIABLES_MAX};
+use crate::limits::{
+    CODE_MAX, KEY_MAX, MEMORY_MAX, NAME_MAX, REGIONS_MAX, STEPS_MAX, VARIABLES_MAX,
+};
+use crate::table::BUCKET;
 use crate::text::is_name;
 
 /// A handler that may run.
@@ -150,6 +153,12 @@ fn region(region: &Region) -> Result<(), String> {
         {
             Err(format!("a row of {name} has a multiple of 8 bytes"))
         }
+        RegionKind::Table(key) if key == 0 || key % 8 != 0 || key > KEY_MAX => Err(format!(
+            "a key of {name} has a multiple of 8 bytes, {KEY_MAX} at most"
+        )),
+        RegionKind::Table(_) if !region.count.is_power_of_two() || region.count < BUCKET => Err(
+            format!("{name} has a power of two of slots, {BUCKET} at least"),
+        ),
         _ => Ok(()),
     }
 }

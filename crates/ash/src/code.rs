@@ -3,6 +3,8 @@
 //! Values are 64-bit words without sign, whose arithmetic wraps. A *place* is a word or a row of the handler's memory that is known to
 //! exist: pointing at one is the only step that can find that it does not, and using it cannot fail.
 
+use crate::table::SLOT;
+
 /// Code of a program that runs where a message of its own arrives.
 ///
 /// Anyone may put one together, by hand or by [parsing](crate::parse). Only what [`check`](crate::check) has accepted runs.
@@ -25,7 +27,7 @@ pub struct Region {
     pub name: String,
     /// What it is made of.
     pub kind: RegionKind,
-    /// How many words, or rows.
+    /// How many words, rows, or slots of a table.
     pub count: u32,
 }
 
@@ -37,6 +39,9 @@ pub enum RegionKind {
     /// Rows where parts of messages land, each of this number of bytes, a multiple of 8. Nobody is told of what lands: what a row
     /// holds counts when a word says so.
     Rows(u32),
+    /// Keys of up to this number of bytes, a multiple of 8, each with a word: slots for them, a power of two and 8 at least. Only the
+    /// program writes it ([`Table`](crate::Table)).
+    Table(u32),
 }
 
 /// A variable, by its place in [`Handler::variables`].
@@ -73,6 +78,18 @@ pub enum Statement {
     Set(VariableId, Expression),
     /// A variable becomes a place of its region; the message is given up if there is none with this number.
     Point(VariableId, Expression),
+    /// A variable becomes the word that a table has under a part of the message. The message is given up if the table has none, or is
+    /// changing there, or the message ends before.
+    Find {
+        /// What becomes the word.
+        word: VariableId,
+        /// The table, by its place in [`Handler::regions`].
+        table: u8,
+        /// The key's first byte in the message.
+        from: Expression,
+        /// Bytes of the key.
+        length: Expression,
+    },
     /// A word of memory is changed; another variable may keep what it was before.
     Change {
         /// The place.
@@ -281,11 +298,12 @@ fn breaks(body: &Block) -> bool {
 }
 
 impl Region {
-    /// Bytes that a word or a row takes.
+    /// Bytes that a word, a row or a slot takes.
     pub fn stride(&self) -> u32 {
         match self.kind {
             RegionKind::Words => 8,
             RegionKind::Rows(bytes) => bytes,
+            RegionKind::Table(key) => SLOT + key,
         }
     }
 }

@@ -74,6 +74,19 @@ impl Run<'_> {
                 self.set(*variable, u64::from(place));
                 Ok(())
             }
+            Statement::Find {
+                word,
+                table,
+                from,
+                length,
+            } => {
+                let (from, length) = (self.word(from)?, self.word(length)?);
+                let key = part(self.message, from, length).ok_or(GIVEN_UP)?;
+                let table = self.memory.table_at(usize::from(*table));
+                let found = table.and_then(|table| table.get(key)).ok_or(GIVEN_UP)?;
+                self.set(*word, found);
+                Ok(())
+            }
             Statement::Change {
                 place,
                 change,
@@ -218,7 +231,7 @@ impl Run<'_> {
     fn row_len(&self, row: VariableId) -> usize {
         match self.handler.regions[self.region(row)].kind {
             RegionKind::Rows(bytes) => bytes as usize,
-            RegionKind::Words => 0,
+            RegionKind::Words | RegionKind::Table(_) => 0,
         }
     }
 

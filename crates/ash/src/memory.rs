@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::{Handler, RegionKind};
+use crate::table::Table;
 
 /// Bytes of a cache line.
 const LINE: u32 = 64;
@@ -86,6 +87,24 @@ impl<'a> Memory<'a> {
         }
         let first = (self.layout.start(number) + row * bytes) as usize / 8;
         Some(&self.words[first..first + bytes as usize / 8])
+    }
+
+    /// A table, by its region's name.
+    pub fn table(&self, region: &str) -> Option<Table<'a>> {
+        let (number, _) = self.region(region)?;
+        self.table_at(number)
+    }
+
+    /// The table that is the region with this number, if that is one.
+    pub(crate) fn table_at(&self, number: usize) -> Option<Table<'a>> {
+        let region = &self.handler.regions[number];
+        let RegionKind::Table(key_max) = region.kind else {
+            return None;
+        };
+        let first = self.layout.start(number) as usize / 8;
+        let len = (region.count * region.stride()) as usize / 8;
+        let words = &self.words[first..first + len];
+        Some(Table::new(words, region.count, key_max))
     }
 
     fn region(&self, name: &str) -> Option<(usize, &'a crate::code::Region)> {

@@ -52,6 +52,13 @@ impl Cost<'_> {
         1 + match statement {
             Statement::Set(_, value) | Statement::Point(_, value) => expression(value),
             Statement::Change { change, .. } => change.words().map(expression).sum(),
+            // Both buckets; the key is read once for its hash and once to compare it.
+            Statement::Find {
+                table,
+                from,
+                length,
+                ..
+            } => expression(from) + expression(length) + 16 + u64::from(self.key_max(*table) / 4),
             Statement::Take { row, from, length } => {
                 expression(from) + expression(length) + self.row(*row)
             }
@@ -71,6 +78,13 @@ impl Cost<'_> {
         }
     }
 
+    fn key_max(&self, table: u8) -> u32 {
+        match self.handler.regions[usize::from(table)].kind {
+            RegionKind::Table(key_max) => key_max,
+            RegionKind::Words | RegionKind::Rows(_) => 0,
+        }
+    }
+
     /// Steps to copy a row, or as much of it as a message can be.
     fn row(&self, row: VariableId) -> u64 {
         let kind = self.handler.variables.get(usize::from(row.0));
@@ -78,7 +92,7 @@ impl Cost<'_> {
             return 0;
         };
         match self.handler.regions[usize::from(region)].kind {
-            RegionKind::Words => 1,
+            RegionKind::Words | RegionKind::Table(_) => 1,
             RegionKind::Rows(bytes) => u64::from(bytes.min(u32::from(MESSAGE_MAX)) / 8),
         }
     }

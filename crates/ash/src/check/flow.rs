@@ -8,7 +8,9 @@ use crate::code::{
     Block, Change, Condition, Expression, Format, Handler, Part, RegionKind, Reply, Statement,
     VariableId, VariableKind,
 };
-use crate::limits::{DEPTH_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX};
+use crate::limits::{
+    DEPTH_MAX, LOOK_UPS_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX,
+};
 
 /// Follows all ways of a handler.
 pub(super) fn follow(handler: &Handler) -> Result<(), CheckError> {
@@ -18,6 +20,7 @@ pub(super) fn follow(handler: &Handler) -> Result<(), CheckError> {
         loops: Vec::new(),
         counting: Vec::new(),
         nesting: 0,
+        look_ups: 0,
     };
     let end = flow.block(&handler.body, Some(Known::default()));
     let failed = |what| CheckError {
@@ -43,6 +46,8 @@ struct Flow<'a> {
     /// What counts each repetition that is open, and how often it repeats.
     counting: Vec<(VariableId, u16)>,
     nesting: usize,
+    /// Look-ups in tables so far.
+    look_ups: usize,
 }
 
 type Checked<T> = Result<T, String>;
@@ -82,10 +87,22 @@ impl Flow<'_> {
             Statement::Point(variable, index) => {
                 self.word(index, known)?;
                 let region = self.region(*variable)?;
+                if matches!(self.handler.regions[region].kind, RegionKind::Table(_)) {
+                    return Err("a table is looked up with `find`".into());
+                }
                 if most(index, &self.counting) >= u64::from(self.handler.regions[region].count) {
                     may_give_up(known, "a place that may not exist")?;
                 }
                 known.assigned |= 1 << variable.0;
+            }
+            Statement::Find {
+                word,
+                table,
+                from,
+                length,
+            } => {
+                self.look_up(*table, from, length, known)?;
+                self.assign(*word, &mut known)?;
             }
             Statement::Change {
                 place,
@@ -163,6 +180,28 @@ impl Flow<'_> {
             ..behind
         });
         Ok(join(through, broken))
+    }
+
+    fn look_up(
+        &mut self,
+        table: u8,
+        from: &Expression,
+        length: &Expression,
+        known: Known,
+    ) -> Checked<()> {
+        let region = self.handler.regions.get(usize::from(table));
+        if !region.is_some_and(|region| matches!(region.kind, RegionKind::Table(_))) {
+            return Err("`find` looks into a table".into());
+        }
+        self.look_ups += 1;
+        if self.look_ups > LOOK_UPS_MAX || !self.counting.is_empty() {
+            return Err(format!(
+                "a handler has at most {LOOK_UPS_MAX} look-ups, none in a repetition"
+            ));
+        }
+        may_give_up(known, "`find`")?;
+        self.word(from, known)?;
+        self.word(length, known)
     }
 
     fn change(&self, place: VariableId, change: &Change, known: Known) -> Checked<()> {
@@ -346,7 +385,9 @@ impl Flow<'_> {
         self.assigned(variable, known)?;
         match self.handler.regions[region].kind {
             RegionKind::Rows(bytes) => Ok(bytes),
-            RegionKind::Words => Err(format!("{} is a word, not a row", self.name(variable))),
+            RegionKind::Words | RegionKind::Table(_) => {
+                Err(format!("{} is a word, not a row", self.name(variable)))
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the handler does, step by step.
 
+mod find;
 mod reply;
 mod word;
 
@@ -26,6 +27,15 @@ impl Generator<'_> {
                 self.keep(*variable);
             }
             Statement::Point(variable, index) => self.point(*variable, index),
+            Statement::Find {
+                word,
+                table,
+                from,
+                length,
+            } => {
+                self.look_up(usize::from(*table), from, length);
+                self.keep(*word);
+            }
             Statement::Change {
                 place,
                 change,
@@ -176,7 +186,7 @@ impl Generator<'_> {
     fn row_len(&self, row: VariableId) -> u32 {
         match self.of.handler.handler().regions[self.region_of(row)].kind {
             RegionKind::Rows(bytes) => bytes,
-            RegionKind::Words => unreachable!("checked: a row"),
+            RegionKind::Words | RegionKind::Table(_) => unreachable!("checked: a row"),
         }
     }
 }

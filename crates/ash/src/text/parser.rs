@@ -91,12 +91,12 @@ impl<'a> Parser<'a> {
         self.expect_word("handler")?;
         self.handler.name = self.name()?.to_owned();
         self.expect("{")?;
-        loop {
-            let (is_words, place) = (self.take_word("words"), self.place());
-            if !is_words && !self.take_word("rows") {
-                break;
-            }
-            let region = self.region(is_words)?;
+        while let Some(is) = ["words", "rows", "table"]
+            .into_iter()
+            .find(|word| self.take_word(word))
+        {
+            let place = self.place();
+            let region = self.region(is)?;
             if self
                 .handler
                 .regions
@@ -117,16 +117,20 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn region(&mut self, is_words: bool) -> Parsed<Region> {
+    fn region(&mut self, is: &str) -> Parsed<Region> {
         let name = self.name()?.to_owned();
         self.expect("[")?;
         let count = self.number("how many")?;
         self.expect("]")?;
-        let kind = if is_words {
+        let kind = if is == "words" {
             RegionKind::Words
         } else {
             self.expect_word("of")?;
-            RegionKind::Rows(self.number("how many bytes")?)
+            let bytes = self.number("how many bytes")?;
+            match is {
+                "rows" => RegionKind::Rows(bytes),
+                _ => RegionKind::Table(bytes),
+            }
         };
         self.expect(";")?;
         Ok(Region { name, kind, count })

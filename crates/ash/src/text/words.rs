@@ -3,10 +3,12 @@
 use crate::code::{Comparison, Format, Operator};
 
 /// Words that name nothing of a handler's own.
-const RESERVED: [&str; 28] = [
+const RESERVED: [&str; 30] = [
     "handler",
     "words",
     "rows",
+    "table",
+    "find",
     "of",
     "need",
     "take",

@@ -16,6 +16,7 @@ impl Display for Handler {
             match region.kind {
                 RegionKind::Words => writeln!(f, "    words {name}[{count}];")?,
                 RegionKind::Rows(bytes) => writeln!(f, "    rows {name}[{count}] of {bytes};")?,
+                RegionKind::Table(key) => writeln!(f, "    table {name}[{count}] of {key};")?,
             }
         }
         if !self.regions.is_empty() {
@@ -56,6 +57,17 @@ impl Writer<'_, '_> {
             Statement::Point(variable, index) => {
                 let (name, region) = (names.name(*variable), names.region(*variable));
                 write!(self.f, "{name} = &{region}[{}];", names.word(index))
+            }
+            Statement::Find {
+                word,
+                table,
+                from,
+                length,
+            } => {
+                let table = &names.0.regions[usize::from(*table)].name;
+                let (from, length) = (names.word(from), names.word(length));
+                let word = names.name(*word);
+                write!(self.f, "{word} = find({table}, {from}, {length});")
             }
             Statement::Change {
                 place,

@@ -45,7 +45,12 @@ fn agree(handler: &Checked, random: &mut Random, number: u32) -> [u32; 3] {
     let ours = words(&layout);
     let memory = Memory::new(&ours, &layout, handler.handler());
     let mut counts = [0; 3];
+    let tables = [bench.seen(&layout, handler), memory].map(|memory| memory.table("keys"));
     for _ in 0..24 {
+        let (key, word) = (draw::key(random), u64::from(random.byte()));
+        for table in tables.into_iter().flatten() {
+            let _full = table.insert(&key, word);
+        }
         let message = draw::message(random);
         let meant = interpret(handler, memory, &message);
         let done = bench.outcome(random.one_in(2), &message);

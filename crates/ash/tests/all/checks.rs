@@ -25,6 +25,7 @@ fn ways_that_join_know_what_all_of_them_know() {
         "need 16; w = &cells[0]; n = add(w, 1); r = &lines[n % 2]; take(r, 4, 12); v = &cells[n & 3]; *v = n; done;",
         "need 1; w = &cells[3]; add(w, 1); v = &cells[u8(0) >> 6]; add(v, 1); done;",
         "w = &cells[0]; add(w, 1); r = &wide[0]; take(r, 0, length); done;",
+        "x = find(keys, 0, length); y = find(keys, x, 4); w = &cells[y & 3]; *w = x; done;",
     ];
     let refused = [
         "need 4; if be32(0) == 1 { need 8; } x = be32(4); done;",
@@ -47,9 +48,16 @@ fn ways_that_join_know_what_all_of_them_know() {
         "reply 1401;",
         "need 1473; done;",
         "r = &lines[0]; reply 100 { row(0, r, 17); }",
+        "w = &cells[0]; add(w, 1); x = find(keys, 0, 4); done;",
+        "for i in 0..2 { x = find(keys, 0, 4); } done;",
+        "x = find(cells, 0, 4); done;",
+        "k = &keys[0]; done;",
+        "if 1 == 2 { x = find(keys, 0, 4); } reply x up to 4;",
     ];
     let whole = |body| {
-        format!("handler h {{ words cells[4]; rows lines[2] of 16; rows wide[1] of 1472; {body} }}")
+        format!(
+            "handler h {{ words cells[4]; rows lines[2] of 16; rows wide[1] of 1472; table keys[8] of 16; {body} }}"
+        )
     };
     for body in accepted {
         parse(&whole(body)).unwrap_or_else(|e| panic!("{e}: {body}"));

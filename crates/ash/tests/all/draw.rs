@@ -13,6 +13,8 @@ const PLACES: std::ops::Range<usize> = 4..6;
 const ROWS: std::ops::Range<usize> = 6..8;
 const COUNTERS: std::ops::Range<usize> = 8..10;
 const ROW_BYTES: u32 = 40;
+const KEY_MAX: u32 = 24;
+const SLOTS: u32 = 32;
 
 /// One that may run. What the check refuses is drawn again.
 pub fn handler(random: &mut Random) -> Checked {
@@ -28,12 +30,23 @@ pub fn handler(random: &mut Random) -> Checked {
     }
 }
 
+/// A key that a drawn handler may look for.
+pub fn key(random: &mut Random) -> Vec<u8> {
+    let most = [2, 5, KEY_MAX as usize][random.below(3)];
+    let len = 1 + random.below(most);
+    (0..len).map(|_| small_byte(random)).collect()
+}
+
+fn small_byte(random: &mut Random) -> u8 {
+    [0, 0, 0, 1, 2, 3, 8][random.below(7)]
+}
+
 /// Short numbers, so that places are hit and conditions come out either way.
 pub fn message(random: &mut Random) -> Vec<u8> {
     let len = [0, 1, 7, 8, 16, 23, 24, 40, 63, 64, 65, 200, 1400, 1472][random.below(14)];
     let small = random.one_in(2);
     let mut byte = || match small {
-        true => [0, 0, 0, 1, 2, 3, 8][random.below(7)],
+        true => small_byte(random),
         false => random.byte(),
     };
     (0..len).map(|_| byte()).collect()
@@ -77,6 +90,7 @@ impl Draw<'_> {
             regions: vec![
                 region("cells", RegionKind::Words, 8),
                 region("lines", RegionKind::Rows(ROW_BYTES), 5),
+                region("keys", RegionKind::Table(KEY_MAX), SLOTS),
             ],
             variables: (0..COUNTERS.end).map(variable).collect(),
             body,
@@ -89,7 +103,7 @@ impl Draw<'_> {
     }
 
     fn statement(&mut self, depth: usize) -> Statement {
-        match self.random.below(if depth < 3 { 12 } else { 7 }) {
+        match self.random.below(if depth < 3 { 13 } else { 8 }) {
             0 => Statement::Need(self.one_of(&[1, 4, 20, 64])),
             1 | 2 => Statement::Set(self.variable(WORDS), self.expression(0)),
             3 => Statement::Point(self.variable(PLACES.start..ROWS.end), self.index()),
@@ -99,7 +113,13 @@ impl Draw<'_> {
                 length: self.index(),
             },
             5 | 6 => self.change(),
-            7..10 => Statement::If(
+            7 => Statement::Find {
+                word: self.variable(WORDS),
+                table: 2,
+                from: self.index(),
+                length: self.index(),
+            },
+            8..11 => Statement::If(
                 self.condition(0),
                 self.ending(depth + 1),
                 self.ending(depth + 1),

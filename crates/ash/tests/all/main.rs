@@ -5,6 +5,7 @@ mod checks;
 mod corpus;
 mod draw;
 mod packets;
+mod tables;
 mod text;
 
 use exos_ash::{Layout, Memory, Outcome, interpret};

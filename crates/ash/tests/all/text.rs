@@ -93,6 +93,14 @@ fn errors_say_where_and_what_to_do() {
             "line 1, column 1: a row of r has a multiple of 8 bytes",
         ),
         (
+            "handler h { table t[12] of 8; done; }",
+            "line 1, column 1: t has a power of two of slots, 8 at least",
+        ),
+        (
+            "handler h { table t[8] of 20; done; }",
+            "line 1, column 1: a key of t has a multiple of 8 bytes, 256 at most",
+        ),
+        (
             "handler h { for i in 0..9 { i = 4; } done; }",
             "line 1, column 29: i counts a repetition here",
         ),
@@ -121,9 +129,9 @@ fn text_of_any_kind_is_read_to_an_end() {
         parse(&text).unwrap_err();
     }
     let pieces = [
-        "handler", "h", "{", "}", "(", ")", "[", "]", "words", "rows", "w", "of", "8", "need", "=",
-        "&", "*", "x", ";", "if", "else", "for", "in", "0", "..", "reply", "up", "to", "be32",
-        "length", "add", ",", "give", "done", "//", "\n", "é",
+        "handler", "h", "{", "}", "(", ")", "[", "]", "words", "rows", "table", "find", "w", "of",
+        "8", "need", "=", "&", "*", "x", ";", "if", "else", "for", "in", "0", "..", "reply", "up",
+        "to", "be32", "length", "add", ",", "give", "done", "//", "\n", "é",
     ];
     let mut random = Random(11);
     for _ in 0..20_000 {

@@ -174,6 +174,9 @@ impl Parser<'_> {
             let change = self.change(Some(before))?;
             return change.ok_or_else(|| self.wrong("a change is expected here"));
         }
+        if self.take_word("find") {
+            return self.find(name, place);
+        }
         // The value first: it may not be made of the variable that begins here.
         let value = self.word()?;
         let variable = self.variable(name, VariableKind::Word, place)?;
@@ -181,20 +184,41 @@ impl Parser<'_> {
     }
 
     fn point(&mut self, name: &str, place: Place) -> Parsed<Statement> {
-        let region_place = self.place();
-        let region = self.name()?;
-        let mut regions = self.handler.regions.iter();
-        let Some(number) = regions.position(|known| known.name == region) else {
-            return Err(super::TextError::at(
-                region_place,
-                format!("there is no region {region}"),
-            ));
-        };
+        let number = self.known_region()?;
         self.expect("[")?;
         let index = self.word()?;
         self.expect("]")?;
-        let variable = self.variable(name, VariableKind::Place(number as u8), place)?;
+        let variable = self.variable(name, VariableKind::Place(number), place)?;
         Ok(Statement::Point(variable, index))
+    }
+
+    fn find(&mut self, name: &str, place: Place) -> Parsed<Statement> {
+        self.expect("(")?;
+        let table = self.known_region()?;
+        self.expect(",")?;
+        let from = self.word()?;
+        self.expect(",")?;
+        let length = self.word()?;
+        self.expect(")")?;
+        Ok(Statement::Find {
+            word: self.variable(name, VariableKind::Word, place)?,
+            table,
+            from,
+            length,
+        })
+    }
+
+    fn known_region(&mut self) -> Parsed<u8> {
+        let place = self.place();
+        let region = self.name()?;
+        let mut regions = self.handler.regions.iter();
+        match regions.position(|known| known.name == region) {
+            Some(number) => Ok(number as u8),
+            None => Err(super::TextError::at(
+                place,
+                format!("there is no region {region}"),
+            )),
+        }
     }
 
     /// A reply without parts ends with a semicolon.
