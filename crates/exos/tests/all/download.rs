@@ -10,12 +10,17 @@ use exos_filter::{Action, dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
 use exos_host::netlink::VethEnd;
 use exos_host::netns::NetNs;
+use exos_inet::udp::UdpHandle;
 
 use crate::common::{PATIENCE, skip_without_root};
 
 #[path = "../../examples/remote_increment.rs"]
 #[allow(dead_code)] // Its `main`.
 mod remote_increment;
+
+#[path = "../../examples/active_messages.rs"]
+#[allow(dead_code)] // Its `main`.
+mod active_messages;
 
 const OURS: &str = "10.79.0.7";
 
@@ -82,17 +87,46 @@ impl Wire {
         self.exos.send().unwrap();
     }
 
-    fn ask(&self, counter: u32, by: u64) -> Option<u64> {
-        let message = [&counter.to_be_bytes()[..], &by.to_be_bytes()].concat();
-        self.peer.send(&message).unwrap();
-        let mut answer = [0; 64];
-        loop {
-            assert_eq!(self.peer.recv(&mut answer).ok()?, 12);
-            // An answer to an earlier question may have waited.
-            if answer[..4] == message[..4] {
-                return Some(u64::from_be_bytes(answer[4..12].try_into().unwrap()));
+    /// What is sent before the hosts know each other waits, or is lost.
+    fn wait_for_answers(&mut self, message: &[u8]) {
+        let soon = Some(Duration::from_millis(100));
+        self.peer.set_read_timeout(soon).unwrap();
+        let answered = (0..100).any(|_| {
+            self.turn();
+            self.answer(message).is_some()
+        });
+        assert!(answered);
+        // Answers to earlier questions may wait.
+        while self.peer.recv(&mut [0]).is_ok() {}
+        self.peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    }
+
+    fn answer(&self, message: &[u8]) -> Option<Vec<u8>> {
+        self.peer.send(message).unwrap();
+        let mut answer = [0; 1500];
+        let len = self.peer.recv(&mut answer).ok()?;
+        Some(answer[..len].to_vec())
+    }
+
+    /// What comes to the program's socket, as many datagrams.
+    fn heard(&mut self, socket: UdpHandle, count: usize) -> Vec<Vec<u8>> {
+        let mut heard = Vec::new();
+        let patience = Instant::now() + PATIENCE;
+        while heard.len() < count {
+            assert!(Instant::now() < patience, "{heard:?}");
+            self.turn();
+            while let Some(datagram) = self.exos.stack.udp.receive(socket).unwrap() {
+                heard.push(datagram.payload.to_vec());
             }
         }
+        heard
+    }
+
+    fn ask(&self, counter: u32, by: u64) -> Option<u64> {
+        let message = [&counter.to_be_bytes()[..], &by.to_be_bytes()].concat();
+        let answer = self.answer(&message)?;
+        assert_eq!((answer.len(), &answer[..4]), (12, &message[..4]));
+        Some(u64::from_be_bytes(answer[4..].try_into().unwrap()))
     }
 }
 
@@ -110,16 +144,7 @@ fn a_handler_answers_while_the_program_does_not_run() {
     );
     let _far_end = wire.pass_all();
     let counters = remote_increment::download(&mut wire.exos).unwrap();
-    wire.peer
-        .set_read_timeout(Some(Duration::from_millis(100)))
-        .unwrap();
-    // What is sent before the hosts know each other waits, or is lost.
-    let first = (0..100).find_map(|_| {
-        wire.turn();
-        wire.ask(9, 0)
-    });
-    assert_eq!(first, Some(0));
-    wire.peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    wire.wait_for_answers(&[0; 12]);
     for before in 0..1000 {
         assert_eq!(wire.ask(7, 1), Some(before));
     }
@@ -140,23 +165,61 @@ fn what_a_handler_gives_up_comes_to_the_programs_socket() {
     let unknown = [&5000u32.to_be_bytes()[..], &[0; 8]].concat();
     wire.peer.send(&unknown).unwrap();
     wire.peer.send(b"short").unwrap();
-    let mut heard = Vec::new();
-    let patience = Instant::now() + PATIENCE;
-    while heard.len() < 2 {
-        assert!(Instant::now() < patience, "{heard:?}");
-        wire.turn();
-        while let Some(datagram) = wire.exos.stack.udp.receive(own).unwrap() {
-            heard.push(datagram.payload.to_vec());
-        }
-    }
-    assert_eq!(heard, [unknown, b"short".to_vec()]);
+    assert_eq!(wire.heard(own, 2), [unknown, b"short".to_vec()]);
     wire.exos.remove_handler();
     wire.peer.send(&[0; 12]).unwrap();
-    while wire.exos.stack.udp.receive(own).unwrap().is_none() {
-        assert!(Instant::now() < patience, "nothing handles any more");
-        wire.turn();
-    }
+    assert_eq!(wire.heard(own, 1), [[0; 12]], "nothing handles any more");
     assert_eq!(remote_increment::sum(&counters), 0);
+}
+
+#[test]
+fn messages_say_what_is_done_with_them() {
+    let Some(mut wire) = Wire::new("messages_say_what_is_done_with_them") else {
+        return;
+    };
+    let _far_end = wire.pass_all();
+    let matrix = active_messages::download(&mut wire.exos).unwrap();
+    let own = wire.exos.stack.udp.bind(None, 4000).unwrap();
+    let names = matrix.memory().table("names").unwrap();
+    wire.wait_for_answers(b"\x03version");
+    let number = |answer: Option<Vec<u8>>| u64::from_be_bytes(answer.unwrap().try_into().unwrap());
+    let fetch = |name: &[u8]| wire.answer(&[b"\x03", name].concat());
+    assert_eq!(number(fetch(b"version")), 1);
+    names.insert(b"version", 2).unwrap();
+    assert_eq!(number(fetch(b"version")), 2);
+    let lock = |what: u8, owner: u64| {
+        let message = [&[what, 5, 0, 0], &owner.to_be_bytes()[..]].concat();
+        number(wire.answer(&message))
+    };
+    assert_eq!(
+        [lock(0, 11), lock(0, 12)],
+        [0, 11],
+        "the second finds it locked"
+    );
+    assert_eq!([lock(1, 12), lock(1, 11), lock(0, 12)], [11, 11, 0]);
+    let tile = |row: u8, column: u8| {
+        let numbers = (0..16u64).map(|n| 1000 * u64::from(row) + 100 * u64::from(column) + n);
+        let numbers: Vec<_> = numbers.flat_map(u64::to_be_bytes).collect();
+        [&[2, 0, row, column], &numbers[..]].concat()
+    };
+    for (row, column) in (0..4).flat_map(|row| (0..4).map(move |column| (row, column))) {
+        wire.peer.send(&tile(row, column)).unwrap();
+    }
+    // Of these nothing is carried out.
+    let given_up = [
+        tile(4, 0),
+        tile(0, 0)[..131].to_vec(),
+        b"\x03no such name".to_vec(),
+    ];
+    for message in &given_up {
+        wire.peer.send(message).unwrap();
+    }
+    assert_eq!(wire.heard(own, given_up.len()), given_up);
+    assert_eq!(active_messages::arrived(&matrix), 16);
+    let expected = (0..16u64).flat_map(|row| (0..16).map(move |column| (row, column)));
+    let expected = expected
+        .map(|(row, column)| 1000 * (row / 4) + 100 * (column / 4) + row % 4 * 4 + column % 4);
+    assert!(active_messages::numbers(&matrix).eq(expected));
 }
 
 #[test]
