@@ -11,7 +11,7 @@
 //! | `shared`, `reporter`, `control`, `running` | its threads, and how others ask them |
 //! | `background` | the same in a process of its own |
 //!
-//! Why it is made so, and how exact it is: docs/internals/emulator.md.
+//! Why it is made so, and how exact it is: docs/internals/measuring.md#the-wire-emulator.
 
 pub(crate) mod background;
 mod bottleneck;
