@@ -1,5 +1,6 @@
 //! The command line of `exos bench`.
 
+use crate::experiment::ash::{self, AshArgs};
 use crate::experiment::cost::{self, CostArgs};
 use crate::experiment::forward::{self, ForwardArgs};
 use crate::experiment::http::{self, HttpArgs};
@@ -65,6 +66,13 @@ pub enum BenchCommand {
     /// lab of its own and removes it. Needs root, two cores or more, and an otherwise idle machine; skips programs that are not
     /// installed. A full run takes two minutes; --quick, --only and --programs select parts of it.
     Sockets(SocketsArgs),
+    /// Handlers in the kernel compared with programs that poll or sleep, on our stack and on the kernel's sockets
+    ///
+    /// Round trips and rates of a remote increment, round trips while other programs want the core, what generated code costs
+    /// beside code written by hand, and how long a handler takes to be in force. Makes a lab of its own and removes it. Needs
+    /// root, two cores or more, and an otherwise idle machine. A full run takes seven minutes; --quick and --only select parts
+    /// of it.
+    Ash(AshArgs),
     /// Frames over a veth: what each way of sending carries and costs, one way, both ways, and one frame at a time
     ///
     /// AF_XDP's ring, live frame mode and the choice between them, compared with UDP sockets and iperf3. Makes a lab of its own
@@ -82,7 +90,7 @@ pub enum BenchCommand {
 }
 
 /// All helpers.
-const HELPERS: [Entry; 20] = [
+const HELPERS: [Entry; 23] = [
     entry::<Visit>(),
     entry::<Asker>(),
     entry::<Answerer>(),
@@ -97,6 +105,9 @@ const HELPERS: [Entry; 20] = [
     entry::<sharing::Claim>(),
     entry::<sharing::Ping>(),
     entry::<sockets::Requests>(),
+    entry::<ash::Counters>(),
+    entry::<ash::Increments>(),
+    entry::<ash::Busy>(),
     entry::<link::Sender>(),
     entry::<link::Receiver>(),
     entry::<cost::Replay>(),
@@ -115,6 +126,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         BenchCommand::Tcp(args) => tcp::run(&args),
         BenchCommand::Sharing(args) => sharing::run(&args),
         BenchCommand::Sockets(args) => sockets::run(&args),
+        BenchCommand::Ash(args) => ash::run(&args),
         BenchCommand::Link(args) => link::run(&args),
         BenchCommand::Helper { name, settings } => {
             let helper = HELPERS.iter().find(|(known, _)| *known == name);

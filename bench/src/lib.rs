@@ -20,6 +20,7 @@
 //! | [`tcp`] | the stack beside Linux's under loss, delay and attack |
 //! | [`sharing`] | what it costs to share an interface through the daemon, and who gets how much of it |
 //! | [`sockets`] | unmodified programs by `exos run` beside themselves on the kernel's sockets |
+//! | [`ash`] | handlers in the kernel beside programs and the kernel's sockets |
 //! | [`link`] | what each way of sending frames carries and costs |
 //! | [`cost`] | what a segment, a connection and a timer cost, in memory |
 
@@ -32,14 +33,14 @@ mod report;
 mod stage;
 
 pub use cli::{BenchArgs, BenchCommand, run};
-pub use experiment::{cost, forward, http, link, load, sharing, sockets, tcp};
+pub use experiment::{ash, cost, forward, http, link, load, sharing, sockets, tcp};
 pub use report::Results;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 /// The JSON of each experiment, by its command.
-pub fn schemas() -> [(&'static str, Schema); 8] {
+pub fn schemas() -> [(&'static str, Schema); 9] {
     fn of<R: JsonSchema>() -> Schema {
         let settings = SchemaSettings::default().for_serialize();
         settings.into_generator().into_root_schema_for::<R>()
@@ -50,6 +51,7 @@ pub fn schemas() -> [(&'static str, Schema); 8] {
         ("exos bench forward", of::<forward::Report>()),
         ("exos bench cost", of::<cost::Report>()),
         ("exos bench tcp", of::<tcp::Report>()),
+        ("exos bench ash", of::<ash::Report>()),
         ("exos bench sockets", of::<sockets::Report>()),
         ("exos bench sharing", of::<sharing::Report>()),
         ("exos bench link", of::<link::Report>()),

@@ -4,6 +4,7 @@
 //! All measure alike: cell after cell, and in each run of a cell the contenders in turn (`cells`). `figure` is for those that note single
 //! values, and what is asked of them.
 
+pub mod ash;
 mod cells;
 pub mod cost;
 mod figure;

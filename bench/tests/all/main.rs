@@ -1,5 +1,6 @@
 //! All integration tests of this crate, in one program: each module has its own first line.
 
+mod ash;
 mod common;
 mod http;
 mod link;

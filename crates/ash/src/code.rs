@@ -253,6 +253,13 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
+impl Reply {
+    /// Whether it is as long as the message, however long that is.
+    pub fn is_whole(&self) -> bool {
+        self.length == Expression::Length && self.most == crate::limits::MESSAGE_MAX
+    }
+}
+
 impl Change {
     /// The words that it is made with, in the order in which they are computed.
     pub fn words(&self) -> impl Iterator<Item = &Expression> {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::book::compare;
 
-/// What figures of `exos bench sockets` and `exos bench sharing` are called.
+/// What figures of those experiments are called that note single values.
 const FIGURES: &str = include_str!("bench_figures.md");
 
 /// A type's schema, as it is written.

@@ -214,7 +214,8 @@ impl Flow<'_> {
     }
 
     fn reply(&self, reply: &Reply, known: Known) -> Checked<()> {
-        if reply.most > REPLY_MAX {
+        let is_whole = reply.is_whole();
+        if reply.most > REPLY_MAX && !is_whole {
             return Err(format!("a reply has at most {REPLY_MAX} bytes"));
         }
         if reply.parts.len() > PARTS_MAX {
@@ -226,6 +227,7 @@ impl Flow<'_> {
                 return Err("the reply is longer than it says".into());
             }
             Some(length) => Some(length),
+            None if is_whole => Some(u64::from(known.length)),
             None => {
                 may_give_up(known, "a reply of a length that is computed")?;
                 None
@@ -236,6 +238,11 @@ impl Flow<'_> {
             match (end, fixed) {
                 (Some(end), _) if end > u64::from(reply.most) => {
                     return Err(format!("the reply has no byte {}", end - 1));
+                }
+                (Some(end), Some(length)) if end > length && is_whole => {
+                    return Err(format!(
+                        "the reply may be shorter; say `need {end};` before"
+                    ));
                 }
                 (Some(end), Some(length)) if end > length => {
                     return Err(format!("the reply has no byte {}", end - 1));

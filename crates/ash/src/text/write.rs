@@ -138,7 +138,7 @@ impl Writer<'_, '_> {
     fn reply(&mut self, reply: &Reply, depth: usize) -> fmt::Result {
         let names = self.names;
         write!(self.f, "reply {}", names.word(&reply.length))?;
-        if reply.length.constant() != Some(u64::from(reply.most)) {
+        if reply.length.constant() != Some(u64::from(reply.most)) && !reply.is_whole() {
             write!(self.f, " up to {}", reply.most)?;
         }
         if reply.parts.is_empty() {

@@ -4,6 +4,7 @@ use exos_ash::code::{
     Block, Change, Comparison, Condition, Expression, Format, Handler, Operator, Part, Region,
     RegionKind, Reply, Statement, Variable, VariableId, VariableKind,
 };
+use exos_ash::limits::MESSAGE_MAX;
 use exos_ash::{Checked, check};
 use exos_testing::Random;
 
@@ -176,9 +177,13 @@ impl Draw<'_> {
     }
 
     fn reply(&mut self) -> Reply {
-        let most = self.one_of(&[0, 8, 24, 100, 1400]);
-        let length = match self.random.below(3) {
+        let mut most = self.one_of(&[0, 8, 24, 100, 1400]);
+        let length = match self.random.below(4) {
             0 => self.expression(1),
+            1 => {
+                most = self.one_of(&[most, MESSAGE_MAX]);
+                Expression::Length
+            }
             _ => Expression::Constant(most.into()),
         };
         let count = self.random.below(4);

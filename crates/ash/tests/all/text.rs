@@ -69,8 +69,8 @@ fn errors_say_where_and_what_to_do() {
             "line 1, column 38: x has no value on every way here",
         ),
         (
-            "handler h { reply length; }",
-            "line 1, column 25: a length that is computed has a limit: `up to 100`",
+            "handler h { reply length + 1; }",
+            "line 1, column 29: a length that is computed has a limit: `up to 100`",
         ),
         (
             "handler h { reply 4 { be64(0) = 1; } }",

@@ -2,6 +2,7 @@
 
 use super::{Parsed, Parser};
 use crate::code::{Block, Change, Expression, Part, Reply, Statement, VariableId, VariableKind};
+use crate::limits::MESSAGE_MAX;
 use crate::text::lexer::{Place, Token};
 use crate::text::words::format_named;
 
@@ -231,6 +232,7 @@ impl Parser<'_> {
                 self.number("how many bytes at most")?
             }
             (false, Some(length)) => u16::try_from(length).unwrap_or(u16::MAX),
+            (false, None) if length == Expression::Length => MESSAGE_MAX,
             (false, None) => {
                 return Err(self.wrong("a length that is computed has a limit: `up to 100`"));
             }

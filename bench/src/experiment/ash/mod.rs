@@ -1,0 +1,147 @@
+//! `exos bench ash`: handlers in the kernel beside programs that poll, programs that sleep, and the kernel's sockets (Wallach, Engler,
+//! Kaashoek, *ASHs*, SIGCOMM 1996: Tables 1, 2, 3 and 6, and Figure 5).
+//!
+//! | cells | what is measured |
+//! |---|---|
+//! | `roundtrip` | a remote increment, one at a time: how long until the answer is there (Tables 1 and 6) |
+//! | `rate/BYTES` | increments in messages of this length, 64 under way: how many are answered in a second, and what a core is busy with (Tables 2 and 3) |
+//! | `crowd/N` | the mean round trip while N other programs want the server's core, and by that alone (Figure 5) |
+//! | `sandbox` | the handler, as it is generated, beside the same written by hand as eBPF: nanoseconds of a message, in the kernel's test run |
+//! | `download` | from asking for a handler to its first answer, and whether a message was lost meanwhile |
+//!
+//! Set-up: the lab's plain wire; the server on one core of side a, the client on the other core and side, with a stack of ours that
+//! polls. In each run of a cell the ways take turns. On a veth a handler runs in the soft interrupt of who sends, that is on the
+//! client's core: its cost is in the round trip and in `client-busy`, not in `busy`.
+//!
+//! `server` and `client` are the two ends, `crowd` the other programs, `sandbox` needs no wire, and `session` has all of it run.
+
+mod client;
+mod crowd;
+mod sandbox;
+mod server;
+mod session;
+
+pub(crate) use client::Increments;
+pub(crate) use crowd::Busy;
+pub(crate) use server::Counters;
+
+use crate::experiment::cells::some_cells;
+use crate::experiment::figure::{Figure, Figures, goals_met, sections};
+use crate::report::{self, Document, Environment, Results};
+use crate::stage::args::CommonArgs;
+use crate::stage::{Stage, check_left_behind};
+use exos_host::Result;
+use exos_lab::Settings;
+use indicatif::ProgressDrawTarget;
+use schemars::JsonSchema;
+use serde::Serialize;
+use session::Session;
+use std::fmt;
+use std::process::ExitCode;
+
+/// Options of `exos bench ash`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct AshArgs {
+    /// How cells are chosen and told of.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// What is measured at once.
+#[derive(Clone, Copy, Debug)]
+enum Cell {
+    Roundtrip,
+    Rate(u16),
+    Crowd(u32),
+    Sandbox,
+    Download,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Roundtrip => f.write_str("roundtrip"),
+            Self::Rate(bytes) => write!(f, "rate/{bytes}"),
+            Self::Crowd(programs) => write!(f, "crowd/{programs}"),
+            Self::Sandbox => f.write_str("sandbox"),
+            Self::Download => f.write_str("download"),
+        }
+    }
+}
+
+/// Lengths of messages.
+const LENGTHS: [u16; 3] = [12, 100, 1000];
+/// Programs that want the server's core.
+const CROWDS: [u32; 4] = [1, 2, 5, 10];
+
+fn cells(args: &AshArgs) -> Vec<Cell> {
+    let rates = LENGTHS.map(Cell::Rate);
+    let crowds = CROWDS.map(Cell::Crowd);
+    let (lengths, crowds) = match args.common.quick {
+        true => (&rates[..1], &crowds[..1]),
+        false => (&rates[..], &crowds[..]),
+    };
+    let alone = [Cell::Sandbox, Cell::Download];
+    let all = [&[Cell::Roundtrip], lengths, crowds, &alone].concat();
+    args.common.wanted(true, all)
+}
+
+/// Measures as asked, prints the table, and writes JSON and the page.
+pub fn run(args: &AshArgs) -> Result<ExitCode> {
+    let names = || cells(args).iter().map(Cell::to_string).collect();
+    report::tell(&args.common, names, || measure(args))
+}
+
+/// Everything that a session measured.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Report {
+    /// Where and how it measured.
+    #[serde(flatten)]
+    pub environment: Environment,
+    /// Everything that was measured.
+    pub figures: Vec<Figure>,
+}
+
+impl Results for Report {
+    fn document(&self) -> Document {
+        Document {
+            command: "exos bench ash",
+            title: "Handlers in the kernel",
+            lines: vec![self.environment.line(), goals_met(&self.figures)],
+            sections: sections(&self.figures),
+            remarks: self.environment.remarks(),
+        }
+    }
+}
+
+/// Measures as asked: everything once before the first is repeated.
+pub fn measure(args: &AshArgs) -> Result<Report> {
+    args.common.check()?;
+    let cells = some_cells(cells(args))?;
+    let stage = Stage::new(&args.common, args.common.runs(3))?;
+    check_left_behind(&args.common.lab)?;
+    let lab = exos_lab::up(&Settings::named(&args.common.lab))?.0.guard();
+    stage.note_other_load()?;
+    let default = if args.common.quick { 0.5 } else { 2.0 };
+    let session = Session {
+        seconds: args.common.seconds(default),
+        stage,
+        lab,
+    };
+    let progress = &session.progress;
+    progress.set_length((cells.len() * session.runs as usize) as u64);
+    progress.set_draw_target(ProgressDrawTarget::stderr());
+    let mut figures = Figures::default();
+    for _ in 0..session.runs {
+        for cell in &cells {
+            progress.set_message(cell.to_string());
+            session.measure(*cell, &mut figures)?;
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    Ok(Report {
+        environment: Environment::of(&session, session.seconds)?,
+        figures: figures.into_vec(),
+    })
+}

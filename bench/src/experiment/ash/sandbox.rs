@@ -1,0 +1,224 @@
+//! What it costs that a handler is not written by hand: the counters' handler as it is generated, beside the same as somebody would write
+//! it in eBPF who knows that messages have 12 bytes. Each message is run on its own, in the kernel's test run, by turns.
+
+use super::server::{HANDLER, PORT};
+use crate::experiment::figure::{Figures, Goal};
+use crate::report::median;
+use exos::ash::kernel::InKernel;
+use exos::ash::{Layout, parse};
+use exos_filter::ebpf::{Alu, Assembler, Condition, Fetch, Insn, Label, Reg, Size};
+use exos_filter::handler::Handler as _;
+use exos_filter::handler::arithmetic::{
+    add_words, expect_half, expect_word, fold, half, set_wide, word,
+};
+use exos_filter::handler::forward::WayOut;
+use exos_filter::program::xdp;
+use exos_filter::{Counter, Program};
+use exos_host::bpf::{Map, MappedArray, Prog};
+use exos_host::{Error, Result};
+use exos_wire::udp::UdpHeader;
+use exos_wire::{Mac, Sum, protocol};
+use std::net::{IpAddr, Ipv4Addr};
+
+const OURS: (Mac, Ipv4Addr) = (Mac([2, 0, 0, 0, 0, 1]), Ipv4Addr::new(192, 0, 2, 1));
+const THEIRS: (Mac, Ipv4Addr) = (Mac([2, 0, 0, 0, 0, 2]), Ipv4Addr::new(192, 0, 2, 2));
+
+/// Messages that each is given.
+const MESSAGES: u32 = 20_000;
+
+/// Where things lie in a frame: a word of a message is behind 42 bytes of headers.
+const IP: usize = 14;
+const UDP: usize = 34;
+const MESSAGE: usize = 42;
+/// Bytes of a datagram with its header.
+const DATAGRAM: i32 = 20;
+
+/// Measures both.
+pub(super) fn compare(figures: &mut Figures) -> Result<()> {
+    let handler = parse(HANDLER).map_err(|e| Error::new(e.to_string()))?;
+    let bytes = Layout::of(handler.handler()).bytes() as usize;
+    let memory = MappedArray::new("counters", bytes, 1)?;
+    let counters = Map::percpu_array("verdicts", 8, Counter::COUNT)?;
+    let programs = Map::prog_array(2)?;
+    let generated = InKernel {
+        handler: &handler,
+        memory_fd: memory.raw_fd(),
+        mac: OURS.0,
+        addresses: vec![IpAddr::V4(OURS.1)],
+        not_from: Vec::new(),
+        port: PORT,
+        may_be_partial: false,
+        way_out: WayOut::Transmit,
+    };
+    let generated = generated.program(programs.raw_fd(), counters.raw_fd());
+    let by_hand = by_hand(memory.raw_fd(), counters.raw_fd());
+    let load = |program: &Program| Prog::load(&program.words(), "increments", false);
+    let both = [load(&generated)?, load(&by_hand)?];
+    let mut took_ns = [Vec::new(), Vec::new()];
+    let message = message();
+    for _ in 0..MESSAGES {
+        for (program, took_ns) in both.iter().zip(&mut took_ns) {
+            let run = program.test_run(&message)?;
+            if run.verdict != xdp::TX as u32 {
+                return Err(Error::new("a handler did not answer in the test run"));
+            }
+            took_ns.push(f64::from(run.nanoseconds));
+        }
+    }
+    let [generated_ns, by_hand_ns] = took_ns.map(median);
+    figures.add("sandbox/handler", "ns", generated_ns);
+    figures.add("sandbox/by-hand", "ns", by_hand_ns);
+    let ratio = generated_ns / by_hand_ns;
+    figures.add_goal("sandbox/ratio", "", Goal::AtMost(1.1), ratio);
+    figures.add(
+        "sandbox/handler/instructions",
+        "",
+        generated.insns().len() as f64,
+    );
+    figures.add(
+        "sandbox/by-hand/instructions",
+        "",
+        by_hand.insns().len() as f64,
+    );
+    Ok(())
+}
+
+/// A message in its frame: one more for counter 7.
+fn message() -> Vec<u8> {
+    let payload = [&7u32.to_be_bytes()[..], &1u64.to_be_bytes()].concat();
+    let pseudo = Sum::pseudo(
+        THEIRS.1.into(),
+        OURS.1.into(),
+        protocol::UDP,
+        DATAGRAM as u32,
+    );
+    let mut datagram = vec![0; 8];
+    let header = UdpHeader {
+        src_port: 50_000,
+        dst_port: PORT,
+    };
+    header.emit(payload.len(), pseudo.plus(Sum::of(&payload)), &mut datagram);
+    let mut ip = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, protocol::UDP, 0, 0];
+    ip.extend(THEIRS.1.octets());
+    ip.extend(OURS.1.octets());
+    let sum = Sum::of(&ip).finish();
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    [
+        &OURS.0.0[..],
+        &THEIRS.0.0,
+        &[8, 0],
+        &ip,
+        &datagram,
+        &payload,
+    ]
+    .concat()
+}
+
+/// Looks at what the generated one does, changes what has to be changed, and has the checksum follow.
+fn by_hand(counters_fd: i32, verdicts_fd: i32) -> Program {
+    let mut asm = Assembler::new();
+    let pass = asm.label();
+    let (context, frame) = (Reg::R6, Reg::R7);
+    asm.set(context, Reg::R1);
+    asm.load(Size::Word, frame, context, 0);
+    asm.load(Size::Word, Reg::R3, context, 4);
+    asm.set(Reg::R1, frame);
+    asm.alu(Alu::Add, Reg::R1, (UDP as i32) + DATAGRAM);
+    asm.jump_if(Reg::R1, Condition::Greater, Reg::R3, pass);
+    expect_message(&mut asm, frame, pass);
+    increase(&mut asm, frame, counters_fd, pass);
+    turn_around(&mut asm, frame);
+    let uncounted = asm.label();
+    asm.store_imm(Size::Word, Reg::R10, -4, Counter::Answered as i32);
+    asm.look_up(verdicts_fd, -4, uncounted);
+    asm.add_to(Reg::R0, 0, 1);
+    asm.bind(uncounted);
+    asm.set(Reg::R0, xdp::TX);
+    asm.exit();
+    asm.bind(pass);
+    asm.set(Reg::R0, xdp::PASS);
+    asm.exit();
+    Program::new(asm.finish().expect("a short program"))
+}
+
+/// UDP over IPv4 to us, whole, both checksums right.
+fn expect_message(asm: &mut Assembler, frame: Reg, pass: Label) {
+    let [m0, m1, m2, m3, m4, m5] = OURS.0.0;
+    expect_word(asm, frame, 0, u32::from_be_bytes([m0, m1, m2, m3]), pass);
+    expect_half(asm, frame, 4, u16::from_be_bytes([m4, m5]), pass);
+    expect_half(asm, frame, 12, 0x0800, pass);
+    asm.load(Size::Byte, Reg::R1, frame, IP);
+    asm.jump_if(Reg::R1, Condition::NotEqual, 0x45, pass);
+    expect_half(asm, frame, IP + 2, 40, pass);
+    asm.load(Size::Half, Reg::R1, frame, IP + 6);
+    asm.jump_if(Reg::R1, Condition::Set, half(0x3fff), pass);
+    asm.load(Size::Byte, Reg::R1, frame, IP + 9);
+    asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(protocol::UDP), pass);
+    expect_word(asm, frame, IP + 16, OURS.1.to_bits(), pass);
+    expect_half(asm, frame, UDP + 2, PORT, pass);
+    expect_half(asm, frame, UDP + 4, DATAGRAM as u16, pass);
+    let sum = Reg::R4;
+    asm.set(sum, 0);
+    add_words(asm, sum, frame, IP, 5);
+    fold(asm, sum, Reg::R1);
+    asm.jump_if(sum, Condition::NotEqual, 0xffff, pass);
+    // The pseudo header's (RFC 768) begins the datagram's.
+    let rest = u32::from(protocol::UDP) + DATAGRAM as u32;
+    set_wide(asm, sum, word(rest) as u32 as u64);
+    add_words(asm, sum, frame, IP + 12, 2);
+    add_words(asm, sum, frame, UDP, DATAGRAM as usize / 4);
+    fold(asm, sum, Reg::R1);
+    asm.jump_if(sum, Condition::NotEqual, 0xffff, pass);
+}
+
+/// The counter that the message names becomes greater, and what it was stands in the message; so does the checksum of that.
+fn increase(asm: &mut Assembler, frame: Reg, counters_fd: i32, pass: Label) {
+    let (counter, value, sum) = (Reg::R0, Reg::R2, Reg::R4);
+    asm.load(Size::Word, counter, frame, MESSAGE);
+    asm.to_big_endian(counter, 32);
+    asm.jump_if(counter, Condition::Greater, 1023, pass);
+    asm.alu(Alu::Mul, counter, 8);
+    asm.load_map_value(Reg::R1, counters_fd, 0);
+    asm.alu(Alu::Add, Reg::R1, counter);
+    asm.load(Size::Double, value, frame, MESSAGE + 4);
+    // RFC 1624: what was there is taken out of the sum, which is stored as its complement.
+    asm.set(Reg::R3, value);
+    asm.to_big_endian(value, 64);
+    asm.push(Insn::fetch(Fetch::Add, Reg::R1, 0, value));
+    asm.to_big_endian(value, 64);
+    asm.store(Size::Double, frame, MESSAGE + 4, value);
+    asm.load(Size::Half, sum, frame, UDP + 6);
+    asm.alu(Alu::Xor, sum, 0xffff);
+    for (part, taken_out) in [(Reg::R3, true), (value, false)] {
+        if taken_out {
+            asm.alu(Alu::Xor, part, -1);
+        }
+        asm.set(Reg::R1, part);
+        asm.alu(Alu::ShiftRight, Reg::R1, 32);
+        asm.alu(Alu::Add, sum, Reg::R1);
+        asm.alu32(Alu::Move, Reg::R1, part);
+        asm.alu(Alu::Add, sum, Reg::R1);
+    }
+    fold(asm, sum, Reg::R1);
+    asm.alu(Alu::Xor, sum, 0xffff);
+    let is_some = asm.label();
+    asm.jump_if(sum, Condition::NotEqual, 0, is_some);
+    asm.set(sum, 0xffff);
+    asm.bind(is_some);
+    asm.store(Size::Half, frame, UDP + 6, sum);
+}
+
+/// Back to who sent it; the sums do not mind.
+fn turn_around(asm: &mut Assembler, frame: Reg) {
+    for (size, a, b) in [
+        (Size::Word, 0, 6),
+        (Size::Half, 4, 10),
+        (Size::Word, IP + 12, IP + 16),
+        (Size::Half, UDP, UDP + 2),
+    ] {
+        asm.load(size, Reg::R1, frame, a);
+        asm.load(size, Reg::R2, frame, b);
+        asm.store(size, frame, a, Reg::R2);
+        asm.store(size, frame, b, Reg::R1);
+    }
+}

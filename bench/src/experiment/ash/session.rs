@@ -1,0 +1,178 @@
+//! The two ends, run in turn.
+
+use super::client::{Answered, Increments};
+use super::crowd::Busy;
+use super::server::{Counters, Served, Way};
+use super::{Cell, sandbox};
+use crate::experiment::figure::{Figures, Goal};
+use crate::stage::helper::Helping;
+use crate::stage::{Stage, cpu};
+use exos_host::Result;
+use exos_lab::{Guard, Side};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// The kernel's address on side a.
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
+/// Addresses that the kernel does not have: the server's there, and the client's on side b.
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 10);
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 99);
+
+/// Messages under way where it is about how many are answered.
+const UNDER_WAY: u32 = 64;
+/// Bytes of a message where it is about time.
+const SHORT: u16 = 12;
+
+pub(super) struct Session {
+    pub stage: Stage,
+    pub lab: Guard,
+    pub seconds: f64,
+}
+
+impl std::ops::Deref for Session {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+/// What was seen of one way.
+struct Seen {
+    answered: Answered,
+    served: Served,
+    /// How busy the server's core was, and the client's.
+    busy: [f64; 2],
+}
+
+impl Session {
+    /// A run of a cell.
+    pub fn measure(&self, cell: Cell, figures: &mut Figures) -> Result<()> {
+        match cell {
+            Cell::Roundtrip => self.round_trips(figures),
+            Cell::Rate(bytes) => self.rates(cell, bytes, figures),
+            Cell::Crowd(programs) => self.crowd(cell, programs, figures),
+            Cell::Sandbox => sandbox::compare(figures),
+            Cell::Download => self.download(figures),
+        }
+    }
+
+    fn round_trips(&self, figures: &mut Figures) -> Result<()> {
+        let mut medians = Vec::new();
+        for way in Way::ALL {
+            let seen = self.load(way, SHORT, 1, None)?.answered;
+            figures.add(format!("roundtrip/{way}"), "us", seen.median_us);
+            figures.add(format!("roundtrip/{way}/p99"), "us", seen.p99_us);
+            medians.push(seen.median_us);
+        }
+        let [handler, others @ ..] = &medians[..] else {
+            unreachable!("there are five")
+        };
+        for (way, median) in Way::ALL[1..].iter().zip(others) {
+            let (name, ratio) = (format!("roundtrip/handler/{way}"), handler / median);
+            match way {
+                Way::KernelSleeping => figures.add_goal(name, "", Goal::AtMost(0.2), ratio),
+                _ => figures.add(name, "", ratio),
+            }
+        }
+        Ok(())
+    }
+
+    fn rates(&self, cell: Cell, bytes: u16, figures: &mut Figures) -> Result<()> {
+        for way in Way::ALL {
+            let seen = self.load(way, bytes, UNDER_WAY, None)?;
+            let name = format!("{cell}/{way}");
+            figures.add(name.clone(), "req/s", seen.answered.per_sec);
+            let [server, client] = seen.busy;
+            figures.add(format!("{name}/busy"), "of a core", server);
+            figures.add(format!("{name}/client-busy"), "of a core", client);
+        }
+        Ok(())
+    }
+
+    /// Each way alone on its core, and then beside the others.
+    fn crowd(&self, cell: Cell, programs: u32, figures: &mut Figures) -> Result<()> {
+        let ways = [
+            Way::Handler,
+            Way::Polling,
+            Way::Sleeping,
+            Way::KernelSleeping,
+        ];
+        for way in ways {
+            // All of them together: what waits for the core for long is rare, and long.
+            let mean_us = |seen: Seen| 1e6 / seen.answered.per_sec;
+            let alone = mean_us(self.load(way, SHORT, 1, None)?);
+            let crowd = (0..programs).map(|_| self.busy());
+            let crowd = crowd.collect::<Result<Vec<_>>>()?;
+            let beside = mean_us(self.load(way, SHORT, 1, None)?);
+            crowd.into_iter().try_for_each(Helping::stop)?;
+            let name = format!("{cell}/{way}");
+            figures.add(name.clone(), "us", beside);
+            let (name, ratio) = (format!("{name}/alone"), beside / alone);
+            match way {
+                Way::Handler => figures.add_goal(name, "", Goal::AtMost(1.1), ratio),
+                _ => figures.add(name, "", ratio),
+            }
+        }
+        Ok(())
+    }
+
+    fn busy(&self) -> Result<Helping<Busy>> {
+        let busy = Busy {
+            seconds: 10.0 * self.seconds + 60.0,
+        };
+        self.help(
+            self.lab.command(Side::A, &self.helpers)?,
+            self.cores[0],
+            &busy,
+        )
+    }
+
+    /// The program answers itself, and then has the kernel do it.
+    fn download(&self, figures: &mut Figures) -> Result<()> {
+        let seen = self.load(Way::Handler, SHORT, UNDER_WAY, Some(self.seconds / 2.0))?;
+        if let Some(us) = seen.served.download_us {
+            figures.add_goal("download/in-force", "us", Goal::AtMost(5000.0), us);
+        }
+        let lost = seen.answered.lost as f64;
+        figures.add_goal("download/lost", "messages", Goal::AtMost(0.0), lost);
+        Ok(())
+    }
+
+    /// Has a server of this way asked by the client.
+    fn load(&self, way: Way, length: u16, under_way: u32, after: Option<f64>) -> Result<Seen> {
+        let at = if way.is_kernels() { KERNEL } else { OURS };
+        let counters = Counters {
+            way,
+            at: at.into(),
+            after,
+        };
+        let command = self.lab.command(Side::A, &self.helpers)?;
+        let server = self.help(command, self.cores[0], &counters)?;
+        let increments = Increments {
+            to: at.into(),
+            from: CLIENT.into(),
+            seconds: self.seconds,
+            length,
+            under_way,
+        };
+        let command = self.lab.command(Side::B, &self.helpers)?;
+        let client = self.help(command, self.cores[1], &increments)?;
+        let part = Duration::from_secs_f64(self.seconds / 4.0);
+        self.pause(part)?;
+        let before = self.cores.map(cpu::of_core);
+        self.pause(2 * part)?;
+        let after = self.cores.map(cpu::of_core);
+        let answered = client.measured(self, self.seconds)?;
+        let served = server.stop_measured()?;
+        let mut busy = [0.0; 2];
+        for (busy, (before, after)) in busy.iter_mut().zip(before.into_iter().zip(after)) {
+            *busy = (after? - before?).busy_share();
+        }
+        Ok(Seen {
+            answered,
+            served,
+            busy,
+        })
+    }
+}

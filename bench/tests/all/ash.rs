@@ -1,0 +1,46 @@
+//! A short session on the real kernel. Without root it says SKIPPED and passes.
+
+use crate::common::{Session, assert_refused, assert_unwritable_files_are_told};
+use exos_bench::ash::{AshArgs, measure, run};
+
+#[test]
+fn what_cannot_be_measured_is_said_before_anything_is_made() {
+    let cases = [
+        (["--runs", "0"], "--runs"),
+        (["--only", "no-such"], "no cell"),
+    ];
+    assert_refused(measure, &cases);
+    assert_unwritable_files_are_told(run);
+}
+
+/// No speed is looked at.
+#[test]
+fn handlers_are_measured_beside_programs_and_nothing_is_left() {
+    let Some(session) = Session::begin("bash-t", &[]) else {
+        return;
+    };
+    let only = ["roundtrip", "sandbox", "download"];
+    let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
+    let args: AshArgs = session.args(&[&only[..], &["--quick"]].concat());
+    let report = measure(&args).expect("all is there");
+    session.assert_nothing_is_left();
+    let named = |name: &str| {
+        let figure = report.figures.iter().find(|figure| figure.name == name);
+        figure.unwrap_or_else(|| panic!("no {name} in {:?}", report.figures))
+    };
+    for (name, has_goal) in [
+        ("roundtrip/handler", false),
+        ("roundtrip/polling/p99", false),
+        ("roundtrip/sleeping", false),
+        ("roundtrip/kernel-polling", false),
+        ("roundtrip/handler/kernel-sleeping", true),
+        ("sandbox/ratio", true),
+        ("download/in-force", true),
+    ] {
+        let figure = named(name);
+        assert!(figure.value > 0.0, "{figure:?}");
+        assert_eq!(figure.goal.is_some(), has_goal, "{figure:?}");
+    }
+    // Without a gap, however slow the machine: what waits for the program for long is asked again, and counts as lost.
+    assert!(named("download/lost").goal.is_some());
+}
