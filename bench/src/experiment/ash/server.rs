@@ -159,7 +159,7 @@ fn in_the_kernel(exos: &mut Exos, signals: &Signals) -> Result<Served> {
     while !signals.stop_requested() {
         exos.receive();
         exos.send()?;
-        let until = exos.now() + POLL_INTERVAL.into();
+        let until = exos.now() + POLL_INTERVAL;
         exos.wait(Some(until), &[])?;
     }
     drop(downloaded);
@@ -200,19 +200,21 @@ fn increase(counters: &mut [u64], message: &mut [u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn the_program_answers_as_the_handler_means() {
         let handler = ash::parse(HANDLER).expect("it is sound");
         let layout = ash::Layout::of(handler.handler());
-        let words = layout.words();
+        let words = vec![0_u64; layout.bytes() as usize / 8];
+        let words: Vec<_> = words.into_iter().map(AtomicU64::new).collect();
         let memory = ash::Memory::new(&words, &layout, handler.handler());
         let mut counters = vec![0; COUNTERS];
         for (number, by, len) in [(7, 5, 12), (7, 1 << 60, 40), (1023, 1, 100), (1024, 1, 12)] {
             let mut message = vec![9; len];
             message[..4].copy_from_slice(&u32::to_be_bytes(number));
             message[4..12].copy_from_slice(&u64::to_be_bytes(by));
-            let meant = ash::interpret(&handler, &memory, &message);
+            let meant = ash::interpret(&handler, memory, &message);
             let answer = increase(&mut counters, &mut message).then_some(message);
             let meant = match meant {
                 ash::Outcome::Reply(bytes) => Some(bytes),
