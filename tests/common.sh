@@ -7,8 +7,9 @@ set -uo pipefail
 exos=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
 failures=0
-# Programs that stand here leave nothing beside them.
-export PYTHONDONTWRITEBYTECODE=1
+# Programs of the tests find what they have in common, and leave nothing beside them.
+PYTHONPATH=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
 lab=
 server=
 peer=

@@ -115,7 +115,7 @@ fn packets_are_rewritten_as_in_user_space() {
 }
 
 /// In traffic control too, where the kernel has checksums follow: those that are complete here, and unfinished ones in
-/// `tests/forward-whole.sh`.
+/// `tests/forward/whole.sh`.
 #[test]
 fn socket_buffers_are_rewritten_as_in_user_space() {
     if !allowed("socket_buffers_are_rewritten_as_in_user_space") {

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# exos run: drawn programs of socket calls (random-programs.py) with threads, forks, exec, passed descriptors, stopped and killed processes,
+# against an echo server on Linux's stack: every byte is accounted for. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
+#
+#   tests/run/random-programs.sh PATH/TO/exos [--intercept]
+#
+# Eight programs, always the same; EXOS_SEEDS=10 for ten times as many, EXOS_SEED=303 to begin with that one.
+. "$(dirname "$0")/../common.sh"
+need_root "drawn programs over AF_XDP"
+need_programs "drawn programs" python3
+begin
+lab=random-$$
+way=${2:-}
+first=${EXOS_SEED:-1}
+lab_up || { bad "lab up"; exit 1; }
+"$exos" lab exec --name $lab b -- python3 "$here/random-programs.py" echo >"$work/peer" 2>&1 &
+peer=$!
+await grep -q listening "$work/peer"
+# play ARGUMENTS...: for two minutes at most; what a program does in a second takes a busy machine more.
+# shellcheck disable=SC2086
+play() {
+    timeout -k 1 120 "$exos" lab exec --name $lab a -- "$exos" run $way --link xdp:wire --address 10.10.0.10/24 -- \
+        python3 "$here/random-programs.py" "$@"
+}
+for ((seed = first; seed < first + 8 * ${EXOS_SEEDS:-1}; seed++)); do
+    check "seed $seed" play play 10.10.0.2 "$seed"
+done
+check "a fork with 1,000 connections loses none" play forks 10.10.0.2
+exit $((failures > 0))

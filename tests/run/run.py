@@ -1,0 +1,943 @@
+#!/usr/bin/env python3
+"""What tests/run/run.sh and tests/run/services.sh have programs of their own for: sockets beside threads, forks, poll and epoll; small servers and clients."""
+import asyncio
+import concurrent.futures
+import ctypes
+import errno
+import os
+import random
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+IPPROTO_MPTCP = 262
+REQUEST = b"GET /small HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def read_all(s):
+    said = b""
+    while piece := s.recv(4096):
+        said += piece
+    return said
+
+
+def fetched(said):
+    assert said.startswith(b"HTTP/1.1 200 OK") and said.endswith(b"hello\n"), said
+
+
+def client(host, port):
+    to = (host, int(port))
+
+    def fetch():
+        with socket.create_connection(to) as s:
+            s.sendall(REQUEST)
+            fetched(read_all(s))
+
+    threads = [threading.Thread(target=fetch) for _ in range(20)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+
+    # What asks for multipath TCP, as Go's servers do, has TCP.
+    try:
+        s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    except OSError as error:
+        assert error.errno in (errno.EPROTONOSUPPORT, errno.ENOPROTOOPT)
+    else:
+        with s, socket.create_connection(to) as plain:
+            s.connect(to)
+            assert s.getsockname()[0] == plain.getsockname()[0]
+            s.sendall(REQUEST)
+            fetched(read_all(s))
+
+    # What it says of its segments and packets.
+    with socket.create_connection(to) as s:
+        segment = struct.unpack_from("=I", s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 16)[0]
+        assert s.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == segment == 1448
+        assert s.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == 64
+
+    # A connection that a child goes on with, and one that it has by another number.
+    s = socket.create_connection(to)
+    copy = os.dup(s.fileno())
+    assert s.getpeername() == to and s.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_INET
+    if not (child := os.fork()):
+        s.sendall(REQUEST)
+        os._exit(0)
+    os.waitpid(child, 0)
+    s.close()
+    fetched(read_all(socket.socket(fileno=copy)))
+
+    # What is connected without waiting is writable then, and not before; beside a descriptor of the kernel's.
+    s = socket.socket()
+    s.setblocking(False)
+    assert s.connect_ex(to) == 115, "EINPROGRESS"
+    reading, writing = os.pipe()
+    epoll = select.epoll()
+    epoll.register(s.fileno(), select.EPOLLOUT)
+    epoll.register(reading, select.EPOLLIN)
+    assert epoll.poll(60) == [(s.fileno(), select.EPOLLOUT)]
+    assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+    epoll.modify(s.fileno(), select.EPOLLIN)
+    s.send(REQUEST)
+    assert epoll.poll(60) == [(s.fileno(), select.EPOLLIN)]
+    os.write(writing, b"x")
+    assert len(epoll.poll(60)) == 2
+    s.setblocking(True)
+    fetched(read_all(s))
+
+    # One that is refused says so.
+    s = socket.socket()
+    s.setblocking(False)
+    assert s.connect_ex((host, 7999)) == 115
+    poll = select.poll()
+    poll.register(s.fileno(), select.POLLOUT)
+    assert poll.poll(60000)
+    assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 111, "ECONNREFUSED"
+
+    # A read that is to wait no longer, and a signal.
+    s = socket.create_connection(to)
+    s.settimeout(0.05)
+    try:
+        s.recv(1)
+        raise AssertionError("nothing was asked for")
+    except TimeoutError:
+        pass
+
+
+def echo():
+    """Sends datagrams back, of both families."""
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.bind(("::", 9200))
+    print("listening", flush=True)
+    while True:
+        data, peer = s.recvfrom(70000)
+        s.sendto(data, peer[:2])
+
+
+def itself(datagrams, *addresses):
+    """Connections to addresses of our own: between threads, of one thread with itself, between processes, of a port with itself."""
+    noise = bytes(i % 251 for i in range(1000000))
+    for host in addresses:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, 0), family=family, backlog=100)
+        at = listener.getsockname()[:2]
+
+        def serve():
+            with listener.accept()[0] as s:
+                assert read_all(s) == noise
+                s.sendall(noise)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with socket.create_connection(at, 20) as s:
+            assert s.getpeername()[:2] == at and s.getsockname()[0] == host
+            s.sendall(noise)
+            s.shutdown(socket.SHUT_WR)
+            assert read_all(s) == noise
+        thread.join()
+
+        # One thread has both ends, of many.
+        ours = [socket.create_connection(at, 20) for _ in range(50)]
+        theirs = [listener.accept()[0] for _ in ours]
+        assert sorted(s.getpeername() for s in theirs) == sorted(s.getsockname() for s in ours)
+        for s in theirs:
+            s.sendall(b"hello")
+            s.close()
+        assert all(read_all(s) == b"hello" for s in ours)
+
+        # A child is the client, and the parent the server.
+        if not (child := os.fork()):
+            with socket.create_connection(at, 20) as s:
+                s.sendall(b"of a child")
+                s.shutdown(socket.SHUT_WR)
+                os._exit(0 if read_all(s) == b"of a child" else 1)
+        with listener.accept()[0] as s:
+            s.sendall(read_all(s))
+        assert os.waitpid(child, 0)[1] == 0
+
+        # A port without a listener, and one that is connected to itself.
+        listener.close()
+        with socket.socket(family) as s:
+            assert s.connect_ex(at) == errno.ECONNREFUSED
+        with socket.socket(family) as s:
+            s.settimeout(20)
+            s.bind((host, 0))
+            s.connect(s.getsockname()[:2])
+            assert s.getpeername() == s.getsockname()
+            s.sendall(b"echo")
+            assert s.recv(100) == b"echo"
+            s.shutdown(socket.SHUT_WR)
+            assert s.recv(100) == b""
+        if datagrams == "datagrams":
+            send_to_itself(family, host)
+
+
+def send_to_itself(family, host):
+    with socket.socket(family, socket.SOCK_DGRAM) as at, socket.socket(family, socket.SOCK_DGRAM) as s:
+        at.settimeout(20)
+        at.bind((host, 0))
+        for size in (0, 1, 1472, 60000):
+            s.sendto(bytes(size), at.getsockname())
+            came, peer = at.recvfrom(65536)
+            assert came == bytes(size) and peer[0] == host
+        at.sendto(b"back", peer)
+        s.settimeout(20)
+        assert s.recvfrom(100) == (b"back", at.getsockname())
+        to = at.getsockname()[:2]
+        at.close()
+        s.connect(to)
+        s.send(b"nobody")
+        assert refusal(s.recv, 100) == errno.ECONNREFUSED
+
+
+def refusal(call, *arguments):
+    """The number of the error that a call gives."""
+    try:
+        raise AssertionError(call(*arguments))
+    except OSError as error:
+        return error.errno
+
+
+def datagrams(host, ours):
+    """A socket for datagrams in all that a program does with one."""
+    to = (host, 9200)
+
+    def fresh(*bound):
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.settimeout(20)
+        if bound:
+            s.bind(bound)
+        return s
+
+    # Of every length, whole, with who sent it.
+    s = fresh()
+    for size in (0, 1, 1472, 1473, 9000, 65507):
+        data = os.urandom(size)
+        s.sendto(data, to)
+        assert s.recvfrom(70000) == (data, to), size
+    assert "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+    # Several by one call, whole (UDP_SEGMENT): for one call, and for all that follow.
+    data = os.urandom(1000)
+    s.sendmsg([data[:450], data[450:]], [(socket.IPPROTO_UDP, 103, struct.pack("=H", 300))], 0, to)
+    assert [s.recv(70000) for _ in range(4)] == [data[at:at + 300] for at in range(0, 1000, 300)]
+    s.setsockopt(socket.IPPROTO_UDP, 103, 1400)
+    for size in (1400, 40000, 1):
+        data = os.urandom(size)
+        assert s.sendto(data, to) == size
+        assert b"".join(s.recv(70000) for _ in range(0, size, 1400)) == data
+    s.setsockopt(socket.IPPROTO_UDP, 103, 0)
+    # Also where that was said before the socket was used.
+    early = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    early.settimeout(20)
+    early.setsockopt(socket.IPPROTO_UDP, 103, 1000)
+    early.setsockopt(socket.IPPROTO_UDP, 104, 1)
+    data = os.urandom(4500)
+    assert early.sendto(data, to) == len(data)
+    assert [early.recv(70000) for _ in range(5)] == [data[at:at + 1000] for at in range(0, 4500, 1000)]
+    assert [early.getsockopt(socket.IPPROTO_UDP, option) for option in (103, 104)] == [1000, 1]
+    assert "eventfd" in os.readlink(f"/proc/self/fd/{early.fileno()}")
+    early.close()
+    # A port that nobody is at is told to one that is connected, and the next that comes is told, too.
+    s.connect((host, 7999))
+    s.send(b"x")
+    try:
+        s.recv(1)
+        raise AssertionError("nobody is there")
+    except ConnectionRefusedError:
+        pass
+    s.connect(to)
+    assert s.getsockname()[0] == ours and s.getpeername() == to
+    s.send(b"again")
+    assert s.recv(10) == b"again"
+    # By which of our addresses it came; and both families by one socket.
+    s = fresh("", 0)
+    s.setsockopt(socket.IPPROTO_IP, 8, 1)
+    s.sendto(b"x", to)
+    assert socket.inet_aton(ours) in s.recvmsg(10, 100)[1][0][2]
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.settimeout(20)
+    for peer in ("::ffff:" + host, "fd10::2"):
+        s.sendto(b"x", (peer, 9200))
+        assert s.recvfrom(10)[1][:2] == (peer, 9200)
+    info = struct.pack("=16sI", socket.inet_pton(socket.AF_INET6, "2001:db8::77"), 0)
+    assert refusal(s.sendmsg, [b"x"], [(socket.IPPROTO_IPV6, socket.IPV6_PKTINFO, info)], 0, ("fd10::2", 9200)) == errno.EINVAL
+    # What goes to this host is the kernel's.
+    s = fresh("127.0.0.1", 0)
+    s.sendto(b"x", s.getsockname())
+    assert s.recv(10) == b"x" and "socket" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+
+    # One socket in two processes, whichever uses it first, and the one that lives on.
+    for first in ("child", "parent"):
+        s = fresh()
+        if first == "parent":
+            s.sendto(b"parent", to)
+        if not os.fork():
+            s.sendto(b"child", to)
+            os._exit(0)
+        os.wait()
+        if first == "child":
+            s.sendto(b"parent", to)
+        assert sorted((s.recv(10), s.recv(10))) == [b"child", b"parent"], first
+    # And by two descriptors.
+    s = fresh()
+    copy = s.dup()
+    copy.sendto(b"x", to)
+    assert s.recv(10) == b"x"
+    # One that was not used before the fork serves this host, too.
+    s = fresh()
+    if not os.fork():
+        s.bind(("127.0.0.1", 9300))
+        os._exit(0)
+    os.wait()
+    s.sendto(b"x", s.getsockname())
+    assert s.recv(10) == b"x"
+
+    # Another program, and one that it is passed to.
+    s = fresh()
+    s.connect(to)
+    s.set_inheritable(True)
+    program = f"import socket; s = socket.socket(fileno={s.fileno()}); s.settimeout(20); s.send(b'x'); print(s.type, s.recv(10))"
+    said = subprocess.run([sys.executable, "-c", program], close_fds=False, capture_output=True, check=True).stdout
+    assert said == b"2 b'x'\n", said
+    s.send(b"mine")
+    assert s.recv(10) == b"mine"
+    s = fresh("", 0)
+    s.sendto(b"before", to)
+    one, other = socket.socketpair()
+    socket.send_fds(one, [b"x"], [s.fileno()])
+    passed = socket.socket(fileno=socket.recv_fds(other, 10, 1)[1][0])
+    passed.settimeout(20)
+    assert passed.recv(10) == b"before"
+    passed.send(b"to the last")
+    assert passed.recv(20) == b"to the last"
+
+    # A full ring: it is not writable, and then it is.
+    s = fresh()
+    s.setblocking(False)
+    try:
+        while True:
+            s.sendto(bytes(60000), (host, 7999))
+    except BlockingIOError:
+        pass
+    s.setblocking(True)
+    assert select.select([], [s], [], 20)[1] == [s]
+    assert s.sendto(bytes(65507), (host, 7999)) == 65507
+    asyncio.run(asynchronous(to))
+    # At the place where it is (-1), reading and writing are a socket's; it has no other.
+    s = fresh(ours, 0)
+    s.setblocking(False)
+    at_once, buffer = 8, bytearray(4)
+    assert refusal(os.preadv, s.fileno(), [buffer], -1) == errno.EAGAIN
+    s.connect(to)
+    assert os.pwritev(s.fileno(), [b"pla", b"ce"], -1) == 5
+    assert select.select([s], [], [], 20)[0] and os.preadv(s.fileno(), [buffer], -1, at_once) == 4 and buffer == b"plac"
+    s.setblocking(True)
+    assert refusal(os.preadv, s.fileno(), [buffer], -1, at_once) == errno.EAGAIN
+    library = ctypes.CDLL(None, use_errno=True)
+    room = ctypes.create_string_buffer(8)
+    part = (ctypes.c_size_t * 2)(ctypes.addressof(room), 8)
+    for name in ("pread", "pwrite", "preadv", "pwritev", "preadv2", "pwritev2"):
+        first = (ctypes.c_size_t(part[0]), ctypes.c_size_t(8)) if name in ("pread", "pwrite") else (part, 1)
+        for offset, error in ((0, errno.ESPIPE), (-2, errno.EINVAL)):
+            assert getattr(library, name)(s.fileno(), *first, ctypes.c_long(offset), 0) == -1 and ctypes.get_errno() == error, (name, offset)
+    # Options and control data that nobody knows, and one at an address of IPv4 that sends by IPv6.
+    assert s.getsockopt(socket.IPPROTO_IP, 14) == 1500 and refusal(fresh(ours, 0).getsockopt, socket.IPPROTO_IP, 14) == errno.ENOTCONN
+    assert refusal(s.setsockopt, socket.IPPROTO_IP, 60, 1) == refusal(s.getsockopt, socket.IPPROTO_IP, 60) == errno.ENOPROTOOPT
+    for level, kind in ((socket.IPPROTO_IP, 99), (socket.SOL_SOCKET, 99)):
+        assert refusal(s.sendmsg, [b"x"], [(level, kind, bytes(4))]) == errno.EINVAL
+    for ttl in (0, 300):
+        assert refusal(s.setsockopt, socket.IPPROTO_IP, socket.IP_TTL, ttl) == errno.EINVAL
+    v6 = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    v6.settimeout(20)
+    v6.bind(("::ffff:" + ours, 0))
+    assert refusal(v6.sendto, b"x", ("fd10::2", 9200)) == refusal(v6.connect, ("fd10::2", 9200)) == errno.EAFNOSUPPORT
+    assert refusal(v6.setsockopt, socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 300) == errno.EINVAL
+    v6.sendto(b"mapped", ("::ffff:" + host, 9200))
+    assert v6.recv(10) == b"mapped"
+    # Where no route leads is told by connect, and to a thread that waits after sendto.
+    far = ("192.0.2.1", 9200)
+    assert refusal(fresh().connect, far) == errno.ENETUNREACH
+    s = fresh()
+    s.settimeout(None)
+    s.sendto(b"first", to)
+    assert s.recv(10) == b"first"
+    threading.Timer(0.1, lambda: s.sendto(b"x", far)).start()
+    assert refusal(s.recv, 1) == errno.ENETUNREACH
+    # One thread waits while another shuts.
+    s = fresh()
+    s.settimeout(None)
+    s.connect(to)
+    threading.Timer(0.1, lambda: s.shutdown(socket.SHUT_RD)).start()
+    assert s.recv(1) == b""
+
+
+async def asynchronous(to):
+    class Protocol(asyncio.DatagramProtocol):
+        def __init__(self):
+            self.got = asyncio.get_running_loop().create_future()
+
+        def datagram_received(self, data, peer):
+            self.got.set_result((data, peer))
+
+    for how, peer in (({"remote_addr": to}, None), ({"local_addr": ("0.0.0.0", 0)}, to)):
+        transport, protocol = await asyncio.get_running_loop().create_datagram_endpoint(Protocol, **how)
+        transport.sendto(b"x", peer)
+        assert await asyncio.wait_for(protocol.got, 20) == (b"x", to)
+        transport.close()
+
+
+def ask(server, name):
+    """The address that a name server says a name has."""
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    with socket.socket(family, socket.SOCK_DGRAM) as s:
+        s.settimeout(5)
+        s.connect((server, 53))
+        s.send(struct.pack("!6H", 77, 0x100, 1, 0, 0, 0) + labels + struct.pack("!x2H", 1, 1))
+        answer = s.recv(1500)
+    assert struct.unpack_from("!4H", answer)[3] == 1, answer
+    print(socket.inet_ntoa(answer[-4:]))
+
+
+SHARING = """
+import os, socket
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+listener.bind(("", 9000))
+listener.listen(100)
+print("listening", flush=True)
+while True:
+    listener.accept()[0].sendall(b"%d" % os.getpid())
+"""
+
+
+def sharing(exos, lab, ip, *way):
+    """Two processes take connections to one port, and when one ends the other takes all."""
+    two = f"import subprocess, sys; children = [subprocess.Popen([sys.executable, '-c', {SHARING!r}]) for _ in range(2)]; children[0].wait(); children[1].wait()"
+    server = subprocess.Popen([exos, "lab", "exec", "--name", lab, "a", "--", exos, "run", *way, "--link", "xdp:wire", "--address", ip + "/24",
+                               "--", sys.executable, "-c", two], stdout=subprocess.PIPE)
+    try:
+        assert [server.stdout.readline() for _ in range(2)] == [b"listening\n"] * 2
+
+        def pids():
+            said = subprocess.run([exos, "lab", "exec", "--name", lab, "b", "--", sys.executable, __file__, "bodies", ip, "9000", "bare"], check=True,
+                                  timeout=100, capture_output=True)
+            return said.stdout.split()
+
+        both = pids()
+        assert len(both) == 2, both
+        os.kill(int(both[0]), signal.SIGKILL)
+        last = time.monotonic() + 60
+        while (left := pids()) != both[1:] and time.monotonic() < last:
+            pass
+        assert left == both[1:], (both, left)
+    finally:
+        for pid in both[1:]:
+            os.kill(int(pid), signal.SIGTERM)
+        server.terminate()
+        server.wait(20)
+
+
+def bodies(host, port, bare=None):
+    """How many different answers many connections get; of those that are not HTTP, which."""
+    said = set()
+    for _ in range(60):
+        with socket.create_connection((host, int(port)), 20) as s:
+            if not bare:
+                s.sendall(REQUEST)
+            said.add(read_all(s).rpartition(b"\r\n\r\n")[2])
+    print(*(sorted(map(bytes.decode, said)) if bare else [len(said)]))
+
+
+def numbered(host, port):
+    """Calls by their numbers (syscall(2), x86-64), as libuv and others make some of theirs."""
+    library = ctypes.CDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+
+    def call(number, *words):
+        """The result, or the error's number."""
+        words = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
+        result = library.syscall(ctypes.c_long(number), *words)
+        return result if result != -1 else -ctypes.get_errno()
+
+    read, write, close, dup, dup2, mmap, sendto, recvfrom, preadv2, pwritev2, close_range = 0, 1, 3, 32, 33, 9, 44, 45, 327, 328, 436
+    bad, request, room = -9, b"GET /small HTTP/1.0\r\n\r\n", ctypes.create_string_buffer(4096)
+
+    def answer(number, fd, *more):
+        said = b""
+        while (count := call(number, fd, room, 4096, *more)) > 0:
+            said += room.raw[:count]
+        assert count == 0 and said.endswith(b"hello\n"), (count, said)
+
+    # By each of its numbers, of which the first is closed.
+    s = socket.create_connection((host, int(port)))
+    first = s.detach()
+    second = call(dup, first)
+    third = call(dup2, first, 700)
+    assert call(close, first) == 0 and call(close, first) == bad and third == 700
+    assert call(write, first, request, len(request)) == bad
+    assert call(write, second, request, len(request)) == len(request)
+    answer(read, third)
+    assert call(close, second) == 0 and call(close_range, third, third, 0) == 0
+    # The number of a socket that was closed so is a file's: it has what is written to it, and the next socket is another.
+    s = socket.create_connection((host, int(port))).detach()
+    assert call(close, s) == 0
+    file = os.memfd_create("file")
+    assert file == s, (file, s)
+    page = os.sysconf("SC_PAGE_SIZE")
+    assert os.pwrite(file, b"second page", page) == 11 and call(write, file, b"first", 5) == 5
+    # Six arguments, and a result that is no small number.
+    address = call(mmap, 0, page, 1, 1, file, page)
+    assert address > 4096 and ctypes.string_at(address, 11) == b"second page"
+    assert call(mmap, 0, 0, 1, 1, file, page) == -22, "EINVAL"
+    s = socket.create_connection((host, int(port))).detach()
+    assert call(sendto, s, request, len(request), 0, 0, 0) == len(request)
+    answer(recvfrom, s, 0, 0, 0)
+    s2 = socket.create_connection((host, int(port))).detach()
+    asked = ctypes.create_string_buffer(request)
+    part = (ctypes.c_size_t * 2)(ctypes.addressof(asked), len(request))
+    assert call(pwritev2, s2, part, 1, -1, 0, 0) == len(request)
+    part[0], part[1] = ctypes.addressof(room), 4096
+    assert call(preadv2, s2, part, 1, -1, 0, 0) > 0 and room.raw.startswith(b"HTTP/1.")
+    assert call(preadv2, s2, part, 1, 0, 0, 0) == -29, "ESPIPE"
+    assert call(close, s2) == 0
+    assert call(close, s) == 0 and os.pread(file, 100, 0)[:5] == b"first"
+
+
+SERVER = """
+import os, signal, socket
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+listener = socket.create_server(("", 9000), backlog=500)
+print("listening", flush=True)
+while True:
+    s, peer = listener.accept()
+    if not os.fork():
+        listener.close()
+        while piece := s.recv(4096):
+            s.sendall(piece)
+        os._exit(0)
+    s.close()
+"""
+
+
+# One connection for each time that the listener is readable.
+SELECTING = """
+import select, socket
+listener = socket.create_server(("", 9000), backlog=1000)
+listener.setblocking(False)
+print("listening", flush=True)
+open_ = {}
+while True:
+    for fd in select.select([listener, *open_.values()], [], [])[0]:
+        if fd is listener:
+            s, peer = listener.accept()
+            open_[s.fileno()] = s
+        elif piece := fd.recv(4096):
+            fd.sendall(piece)
+        else:
+            del open_[fd.fileno()]
+            fd.close()
+"""
+
+
+# Four threads that share one epoll set: each takes one event at a time.
+POOLED = """
+import select, socket, threading
+listener = socket.create_server(("", 9000), backlog=100)
+listener.setblocking(False)
+epoll, open_ = select.epoll(), {}
+ONCE = select.EPOLLIN | select.EPOLLONESHOT
+def take(fd):
+    if fd == listener.fileno():
+        try:
+            s, peer = listener.accept()
+        except BlockingIOError:
+            return
+        open_[s.fileno()] = s
+        epoll.register(s, ONCE)
+    elif piece := open_[fd].recv(4096):
+        open_[fd].sendall(piece)
+        epoll.modify(fd, ONCE)
+    else:
+        open_.pop(fd).close()
+def run():
+    while True:
+        for fd, _ in epoll.poll(-1, 1):
+            take(fd)
+many = [threading.Thread(target=run) for _ in range(4)]
+for thread in many:
+    thread.start()
+# These sleep by now, or are about to.
+epoll.register(listener, select.EPOLLIN)
+print("listening", flush=True)
+"""
+
+
+def threads(host, port):
+    """One thread waits for a socket while another does something to it, or to the set that it is in."""
+
+    def connect():
+        return socket.create_connection((host, int(port)), 20)
+
+    def ask(s):
+        s.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+
+    def beside(call):
+        """What the call gives, in a thread that waits by now."""
+        got = []
+
+        def run():
+            try:
+                got.append(call())
+            except OSError as error:
+                got.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        select.select([], [], [], 0.1)
+
+        def join():
+            thread.join(20)
+            assert got, "it waits for ever"
+            return got[0]
+
+        return join
+
+    def answer(s):
+        text = b""
+        while piece := s.recv(4096):
+            text += piece
+        assert text.endswith(b"hello\n"), text
+
+    # A set that is waited for gets its first socket, another one that is ready, and one by a copy of its descriptor.
+    epoll = select.epoll()
+    many = [connect() for _ in range(3)]
+    for s in many:
+        ask(s)
+    for n, place in enumerate((epoll, epoll, select.epoll.fromfd(os.dup(epoll.fileno())))):
+        told = beside(lambda: epoll.poll(20))
+        place.register(many[n], select.EPOLLIN | select.EPOLLET)
+        assert told() == [(many[n].fileno(), select.EPOLLIN)] or told()[0][0] == many[n].fileno(), told()
+    for s in many:
+        answer(s)
+
+    # Sets within sets, that are waited for in each way while something comes for a socket in the inner one, or the socket itself does.
+    inner, middle, outer = select.epoll(), select.epoll(), select.epoll()
+    middle.register(inner, select.EPOLLIN)
+    outer.register(middle, select.EPOLLIN)
+    poll = select.poll()
+    poll.register(middle, select.POLLIN)
+    waits = {"outer": lambda: outer.poll(20), "poll": lambda: poll.poll(20000), "select": lambda: select.select([middle], [], [], 20)[0]}
+    for what, wait in waits.items():
+        for is_there in (False, True):
+            s = connect()
+            if is_there:
+                inner.register(s, select.EPOLLIN)
+            assert not outer.poll(0) and not poll.poll(0), what
+            told = beside(wait)
+            ask(s)
+            if not is_there:
+                inner.register(s, select.EPOLLIN)
+            assert told() in ([(middle.fileno(), select.EPOLLIN)], [middle]), (what, told())
+            assert inner.poll(20) == [(s.fileno(), select.EPOLLIN)]
+            answer(s)
+            s.close()
+            assert not outer.poll(0) and not poll.poll(0), what
+
+    # Of several that are ready, sets and a socket, each has its turn where one event is asked for; also a set by a copy of its descriptor.
+    outer, many = select.epoll(), [connect() for _ in range(4)]
+    inner = [select.epoll() for _ in range(3)]
+    for s, place in zip(many, [*inner, outer]):
+        ask(s)
+        assert select.select([s], [], [], 20)[0]
+        place.register(s, select.EPOLLIN)
+    for place in inner:
+        outer.register(place, select.EPOLLIN)
+    wanted = {place.fileno() for place in (*inner, many[3])}
+    copy = os.dup(inner[2].fileno())
+    inner[2].close()
+    told = [outer.poll(20, 1) for _ in range(40)]
+    assert {fd for [(fd, _)] in told} == wanted, told
+    os.close(copy)
+    assert len(outer.poll(20)) == 3
+    for s in many:
+        answer(s)
+        s.close()
+    assert not outer.poll(0)
+
+    # A socket that another program inherits, while it is waited for in each way.
+    for wait in ("recv", "poll", "epoll"):
+        s = connect()
+        s.set_inheritable(True)
+        if wait == "recv":
+            told = beside(lambda: s.recv(1, socket.MSG_PEEK))
+        elif wait == "poll":
+            poll = select.poll()
+            poll.register(s, select.POLLIN)
+            told = beside(lambda: poll.poll(20000))
+        else:
+            epoll.register(s, select.EPOLLIN)
+            told = beside(lambda: epoll.poll(20))
+        assert os.system("true") == 0
+        ask(s)
+        assert told(), wait
+        answer(s)
+
+    # A set goes on in a child whose parent ends.
+    out, into = os.pipe()
+    if os.fork() == 0:
+        inherited = select.epoll()
+        s = connect()
+        inherited.register(s, select.EPOLLIN)
+        parent = os.getpid()
+        if os.fork() == 0:
+            while os.getppid() == parent:
+                select.select([], [], [], 0.01)
+            ask(s)
+            os.write(into, b"told" if inherited.poll(20) else b"not told")
+        os._exit(0)
+    assert os.read(out, 100) == b"told"
+
+    # Closed while another thread reads: what comes on the next connection is the next one's.
+    s = connect()
+    told = beside(lambda: s.recv(4096))
+    os.close(s.detach())
+    following = [connect() for _ in range(4)]
+    for s in following:
+        ask(s)
+    for s in following:
+        answer(s)
+
+
+def sink():
+    """Says how many bytes a connection brings, whose reader is slow."""
+    listener = socket.create_server(("", 9100))
+    print("listening", flush=True)
+    s, _ = listener.accept()
+    select.select([], [], [], 0.3)
+    count = 0
+    while piece := s.recv(1 << 16):
+        count += len(piece)
+    print(count, flush=True)
+
+
+def upload(host):
+    """Writes, and ends at once."""
+    socket.create_connection((host, 9100)).sendall(bytes(3000000))
+    os._exit(0)
+
+
+# Echoes, as a program of coroutines.
+ECHOING = """
+import asyncio
+import concurrent.futures
+
+async def echo(reader, writer):
+    while piece := await reader.read(4096):
+        writer.write(piece)
+        await writer.drain()
+    writer.close()
+
+async def serve():
+    server = await asyncio.start_server(echo, "0.0.0.0", 9000, backlog=200)
+    print("listening", flush=True)
+    await server.serve_forever()
+
+asyncio.run(serve())
+"""
+
+
+def asynchronous_server(exos, lab, ip, *way):
+    serving(exos, lab, ip, ECHOING, 100, way)
+
+
+def asynchronous_client(host, port, path):
+    """Ten connections at once, each of which gets a whole file."""
+
+    async def fetch():
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /noise HTTP/1.0\r\n\r\n")
+        said = await reader.read(-1)
+        writer.close()
+        return said.partition(b"\r\n\r\n")[2]
+
+    async def all_of_them():
+        return await asyncio.gather(*[fetch() for _ in range(10)])
+
+    wanted = contents(path)
+    assert all(said == wanted for said in asyncio.run(all_of_them()))
+
+
+def contents(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def requests(url, path):
+    """By `requests`: what there is, on one connection after the other, and what there is not."""
+    import requests
+
+    with requests.Session() as session:
+        for _ in range(5):
+            assert session.get(url, timeout=20).content == contents(path)
+        assert session.get(url + ".not", timeout=20).status_code == 404
+        assert session.post(url, data=bytes(100000), timeout=20).status_code == 501
+
+
+def git_over_http(root):
+    """git's own back end for HTTP, as a CGI program behind a web server (git-http-backend(1))."""
+    import http.server
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def answer(self):
+            path, _, query = self.path.partition("?")
+            size = int(self.headers.get("Content-Length", 0))
+            environment = os.environ | {
+                "GIT_PROJECT_ROOT": root, "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command,
+                "CONTENT_TYPE": self.headers.get("Content-Type", ""), "CONTENT_LENGTH": str(size), "REMOTE_ADDR": self.client_address[0],
+                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""), "GIT_PROTOCOL": self.headers.get("Git-Protocol", "")}
+            said = subprocess.run(["git", "http-backend"], env=environment, input=self.rfile.read(size), stdout=subprocess.PIPE, check=True).stdout
+            head, _, body = said.partition(b"\r\n\r\n")
+            fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
+            self.send_response(int(fields.pop("Status", "200").split()[0]))
+            for field in fields.items():
+                self.send_header(*field)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = answer
+
+    http.server.ThreadingHTTPServer(("", 8080), Handler).serve_forever()
+
+
+def takes_one():
+    """A service of inetd's that waits: the listener is its standard input; it takes one connection."""
+    with socket.socket(fileno=0).accept()[0] as s:
+        s.sendall(s.recv(100))
+
+
+def said(host, port, word):
+    with socket.create_connection((host, int(port)), 20) as s:
+        s.sendall(word.encode())
+        print(read_all(s).decode())
+
+
+def activated():
+    """A service that is started when somebody connects (sd_listen_fds(3)): the listener is descriptor 3."""
+    assert os.environ["LISTEN_FDS"] == "1" and os.environ["LISTEN_PID"] == str(os.getpid())
+    listener = socket.socket(fileno=3)
+    while True:
+        with listener.accept()[0] as s:
+            while piece := s.recv(65536):
+                s.sendall(piece)
+
+
+def echoed(host, port, path):
+    """A file comes back as it was sent."""
+    wanted = contents(path)
+    with socket.create_connection((host, int(port)), 20) as s:
+        def send():
+            s.sendall(wanted)
+            s.shutdown(socket.SHUT_WR)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        got = bytearray()
+        while piece := s.recv(1 << 16):
+            got += piece
+        sender.join()
+    assert got == wanted, len(got)
+
+
+def forking(exos, lab, ip, *way):
+    serving(exos, lab, ip, SERVER, 100, way)
+
+
+def selecting(exos, lab, ip, *way):
+    serving(exos, lab, ip, SELECTING, 400, way)
+
+
+def pooled(exos, lab, ip, *way):
+    serving(exos, lab, ip, POOLED, 200, way, "exchange")
+
+
+def serving(exos, lab, ip, program, count, way, visit="visit"):
+    server = subprocess.Popen([exos, "lab", "exec", "--name", lab, "a", "--", exos, "run", *way, "--link", "xdp:wire", "--address", ip + "/24",
+                               "--", sys.executable, "-c", program], stdout=subprocess.PIPE)
+    try:
+        assert server.stdout.readline() == b"listening\n"
+        subprocess.run([exos, "lab", "exec", "--name", lab, "b", "--", sys.executable, __file__, visit, ip, str(count)], check=True, timeout=100)
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def visit(ip, count):
+    sockets = [socket.create_connection((ip, 9000)) for _ in range(int(count))]
+    for i, s in enumerate(sockets):
+        s.sendall(b"%d" % i * 1000)
+    for i, s in enumerate(sockets):
+        wanted = b"%d" % i * 1000
+        got = b""
+        while len(got) < len(wanted):
+            got += s.recv(len(wanted))
+        assert got == wanted
+        s.shutdown(socket.SHUT_WR)
+        assert s.recv(1) == b""
+
+
+def exchange(ip, count):
+    """Eight clients that ask and wait, many times on each of several connections, all at once."""
+
+    def run(_):
+        for _ in range(8):
+            with socket.create_connection((ip, 9000), 20) as s:
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for _ in range(int(count)):
+                    select.select([], [], [], random.random() * 0.0003)
+                    s.sendall(b"x" * 8)
+                    assert s.recv(16) == b"x" * 8
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(8)))
+
+
+def memcached(host):
+    """Eight connections, each with values of its own, all at once."""
+    many = [socket.create_connection((host, 11211)) for _ in range(8)]
+    values = [bytes([65 + i]) * 100000 for i in range(8)]
+    for i, s in enumerate(many):
+        s.sendall(b"set key%d 0 0 100000\r\n" % i + values[i] + b"\r\n")
+    for s in many:
+        assert s.makefile("rb").readline() == b"STORED\r\n"
+    for i, s in enumerate(many):
+        s.sendall(b"get key%d\r\n" % (7 - i))
+    for i, s in enumerate(many):
+        answer = s.makefile("rb")
+        assert answer.readline() == b"VALUE key%d 0 100000\r\n" % (7 - i)
+        assert answer.read(100002) == values[7 - i] + b"\r\n"
+
+
+def https(host, port):
+    """A file that openssl serves from the folder where it was started."""
+    import ssl
+
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with context.wrap_socket(socket.create_connection((host, int(port)))) as s:
+        s.sendall(b"GET /test HTTP/1.0\r\n\r\n")
+        answer = b""
+        while piece := s.recv(65536):
+            answer += piece
+    with open("test", "rb") as file:
+        assert answer.partition(b"\r\n\r\n")[2] == file.read()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

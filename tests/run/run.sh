@@ -1,0 +1,275 @@
+#!/usr/bin/env bash
+# exos run: unmodified programs whose connections are ours, in side a of a lab; their peers are on Linux's stack in side b. Each does
+# its usual job, the way that is chosen for it or by intercepted calls. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
+#
+#   tests/run/run.sh PATH/TO/exos [--intercept]
+. "$(dirname "$0")/common.sh"
+
+# check_of PROGRAM: what --check says of it, with its status.
+check_of() { "$exos" run --check "$1" 2>&1; echo "status $?"; }
+# The ways of programs, by their files, and of those that they start. Each client says what stands for its connection.
+ways() {
+    local said
+    has "--check: shared sockets" "shared sockets" "$(check_of curl)"
+    has "--check: the status of shared sockets" "status 0" "$(check_of curl)"
+    has "--check: what is not there" "status 127" "$(check_of no-such-program)"
+    has "--check: what cannot be executed" "status 126" "$(check_of "$here/../common.py")"
+    cp "$(command -v curl)" "$work/curl"; chmod 4755 "$work/curl"
+    has "--check: set-user-ID" "set-user-ID" "$(check_of "$work/curl")"
+    run --preload -- "$work/curl" -s $at/small 2>"$work/err"; same "--preload: of one that cannot share" 1 $?
+    has "--preload: and why" "cannot share its sockets: it is set-user-ID" "$(cat "$work/err")"
+    has "it says that it goes the other way" "goes by intercepted calls" "$(run -- "$work/curl" -so /dev/null $at/small 2>&1)"
+    if optional cc:gcc; then
+        echo 'int io_uring_queue_init(void) { return 0; }' | cc -x c - -shared -fPIC -o "$work/libring.so"
+        echo 'int io_uring_queue_init(void); int main(void) { return io_uring_queue_init(); }' | cc -x c - -o "$work/ring" -L"$work" -Wl,-rpath,"$work" -lring
+        has "--check: io_uring" "io_uring: refused (ENOSYS)" "$(check_of "$work/ring")"
+    fi
+    optional musl-gcc:musl-tools || return 0
+    cp "$here/client.c" "$work/client.c"
+    cc -o "$work/gnu" "$work/client.c" && musl-gcc -o "$work/musl" "$work/client.c" && musl-gcc -static -o "$work/static" "$work/client.c" ||
+        { bad "compiling clients"; return 0; }
+    for said in static:statically "musl:not GNU's"; do
+        has "--check: ${said%%:*}" "${said##*:}" "$(check_of "$work/${said%%:*}")"
+        has "--check: the status of ${said%%:*}" "status 3" "$(check_of "$work/${said%%:*}")"
+    done
+    said=$(cd "$work" && run -- sh -c 'for p in gnu musl static gnu; do ./$p 10.10.0.2 8000; done' | sed 's/:.*//' | tr '\n' ' ')
+    same "each of several programs goes its own way" "anon_inode socket socket anon_inode " "$said"
+}
+
+begin_runs run
+# nginx FILE PORT: its configuration, with two workers.
+configure() {
+    cat >"$1" <<END
+daemon off; worker_processes 2; pid $1.pid; error_log $1.log; user root;
+events { worker_connections 256; }
+http { access_log off; sendfile on; client_body_temp_path $1.body; proxy_temp_path $1.proxy; fastcgi_temp_path $1.f;
+    uwsgi_temp_path $1.u; scgi_temp_path $1.s;
+    server { listen $2; listen [::]:$2; root $work/docs; }
+    server { listen $(($2 + 2)) reuseport; location / { return 200 \$pid; } }
+    server { listen $(($2 + 1)); location / { proxy_pass http://10.10.0.2:8000; } } }
+END
+}
+
+# Clients.
+configure "$work/peer.conf" 8000
+"$exos" lab exec --name $lab b -- nginx -c "$work/peer.conf" >/dev/null 2>&1 &
+peer=$!
+await peer_of curl -so /dev/null http://10.10.0.2:8000/small
+at=http://10.10.0.2:8000
+same "curl: from our address" "200 $ip" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' $at/noise)"
+# Without the library all below would pass as well.
+asks='import os, socket; s = socket.create_connection(("10.10.0.2", 8000)); print(os.readlink(f"/proc/self/fd/{s.fileno()}"))'
+has "what stands for a connection" "$([ "$way" ] && echo socket: || echo eventfd)" "$(run -- python3 -c "$asks")"
+check "curl: every byte" cmp "$work/got" "$work/docs/noise"
+same "curl: IPv6" "200 fd10::10" "$(run -- curl -so "$work/got" -w '%{http_code} %{local_ip}' "http://[fd10::2]:8000/small")"
+# Our own address: processes behind one exos run reach each other by it.
+check "python3: connections to itself" run -- python3 "$here/run.py" itself "$([ "$way" ] || echo datagrams)" $ip fd10::10
+own='python3 -m http.server 8100 --directory "$0" >/dev/null 2>&1 & server=$!
+    curl -s --retry 100 --retry-delay 0 --retry-max-time 30 --retry-all-errors -o "$1" "http://$2:8100/noise"; kill $server'
+run -- sh -c "$own" "$work/docs" "$work/got" $ip
+check "curl: from a server beside it, by our own address" cmp "$work/got" "$work/docs/noise"
+run -- curl -s http://10.10.0.2:7999/ 2>"$work/err"; same "curl: a refused connection, and its status" 7 $?
+run -- curl -sm 1 http://10.10.0.99/ 2>"$work/err"; same "curl: nobody is there" 28 $?
+[ ! "$way" ] || has "--trace shows calls" "connect(" "$(run --trace -- curl -so /dev/null $at/small 2>&1)"
+[ ! "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
+run -- python3 -c 'raise SystemExit(3)'; same "the status is the program's" 3 $?
+run -- sh -c 'kill -SEGV $$' 2>"$work/err"; same "a signal ends it as in a shell" 139 $?
+run -- no-such-program 2>"$work/err"; same "a program that is not there" 127 $?
+has "and why" "cannot run no-such-program" "$(cat "$work/err")"
+[ "$way" ] || ways
+if optional wget; then
+    rm "$work/got"
+    check "wget" run -- wget -qO "$work/got" $at/noise
+    check "wget: every byte" cmp "$work/got" "$work/docs/noise"
+fi
+optional ab:apache2-utils && has "ab: 10 connections at once" "Failed requests:        0" "$(run -- ab -qn 300 -c 10 $at/small 2>&1)"
+if optional wrk; then
+    said=$(run -- wrk -t 2 -c 20 -d 1s $at/small 2>&1)
+    has "wrk: threads" "Requests/sec" "$said"
+    same "wrk: without errors" "" "$(grep 'Socket errors' <<<"$said")"
+fi
+said=$(run -- python3 -c 'import ctypes; l = ctypes.CDLL(None, use_errno=True); print([(l.syscall(425, 8, None), ctypes.get_errno()) for _ in range(2)])' 2>&1)
+has "io_uring: there is none" "[(-1, 38), (-1, 38)]" "$said"
+same "io_uring: and that is said once" 1 "$(grep -c 'asks for io_uring, which is refused (ENOSYS)' <<<"$said")"
+check "python3: sockets beside threads, forks, poll and epoll" run -- python3 "$here/run.py" client 10.10.0.2 8000
+# Its streams' numbers are the socket's for a while.
+same "bash: a connection in the place of standard output" hello \
+    "$(run -- bash -c 'exec 3<>/dev/tcp/10.10.0.2/8000; printf "GET /small HTTP/1.0\r\n\r\n" >&3; cat <&3' | tail -n 1)"
+[ "$(uname -m)" != x86_64 ] || check "python3: calls by their numbers" run -- python3 "$here/run.py" numbered 10.10.0.2 8000
+check "python3: one thread waits while another changes what it waits for" run -- python3 "$here/run.py" threads 10.10.0.2 8000
+
+# Names and datagrams. By intercepted calls these stay the kernel's.
+named=(timeout -k 1 120 "$exos" lab exec --name $lab a -- unshare -m sh -c 'mount --bind "$0/resolv.conf" /etc/resolv.conf && exec "$@"' "$work"
+    "$exos" run $way --link xdp:wire --address $ip/24 --address fd10::10/64 --)
+echo nameserver 10.10.0.2 >"$work/resolv.conf"
+# answers ADDRESS NAME: what a name server says.
+answers() { peer_of python3 "$here/run.py" ask "$1" "$2"; }
+peers=$peer
+"$exos" lab exec --name $lab b -- python3 "$here/run.py" echo >"$work/echo" 2>&1 & peers+=" $!"
+if [ ! "$way" ] && optional dnsmasq:dnsmasq-base; then
+    lies=(dnsmasq -k -C /dev/null --no-resolv --no-hosts --user=root --pid-file= --log-queries --log-facility=-)
+    "$exos" lab exec --name $lab b -- "${lies[@]}" --address=/name.lab/10.10.0.2 >"$work/asked" 2>&1 & peers+=" $!"
+    peer=$peers
+    await answers 10.10.0.2 name.lab
+    same "curl: by name" 200 "$("${named[@]}" curl -so /dev/null -m 20 -w '%{http_code}' http://name.lab:8000/small)"
+    has "curl: and our address asks for it" "name.lab from $ip" "$(cat "$work/asked")"
+    if serve 53 "${lies[@]}" --server=10.10.0.2 --address=/ours.lab/192.0.2.55; then
+        same "dnsmasq: a name server" 192.0.2.55 "$(answers $ip ours.lab)"
+        same "dnsmasq: IPv6" 192.0.2.55 "$(answers fd10::10 ours.lab)"
+        same "dnsmasq: it asks another" 10.10.0.2 "$(answers $ip name.lab)"
+        stop_server
+    else
+        bad "dnsmasq" "$(tail -n 3 "$work/server")"
+    fi
+    if optional unbound; then
+        printf '%s\n' server: 'interface: 0.0.0.0' 'interface: ::0' 'do-daemonize: no' 'use-syslog: no' 'chroot: ""' 'username: ""' 'pidfile: ""' \
+            "directory: \"$work\"" 'access-control: 0.0.0.0/0 allow' 'access-control: ::0/0 allow' 'module-config: "iterator"' \
+            'local-data: "ours.lab. A 192.0.2.77"' forward-zone: 'name: "."' 'forward-addr: 10.10.0.2' >"$work/unbound.conf"
+        if serve 53 unbound -d -c "$work/unbound.conf"; then
+            same "unbound: a name server" 192.0.2.77 "$(answers $ip ours.lab)"
+            same "unbound: IPv6" 192.0.2.77 "$(answers fd10::10 ours.lab)"
+            same "unbound: it asks another" 10.10.0.2 "$(answers $ip name.lab)"
+            stop_server
+        else
+            bad "unbound" "$(tail -n 3 "$work/server")"
+        fi
+    fi
+fi
+peer=$peers
+await grep -q listening "$work/echo"
+[ "$way" ] || check "python3: datagrams, and forks, programs and passing on with them" run -- python3 "$here/run.py" datagrams 10.10.0.2 $ip
+
+peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
+await grep -q listening "$work/sink"
+check "python3: writes and ends at once" run -- python3 "$here/run.py" upload 10.10.0.2
+wait $sink; same "and every byte arrives" 3000000 "$(tail -n 1 "$work/sink")"
+# What is left alone ends too.
+"${running[@]}" -- sh -c 'echo $$ >"$0/shell"; exec sleep 100' "$work" 2>/dev/null & server=$!
+await test -s "$work/shell"
+check "the program is one of the supervisor's" kill -0 "$(cat "$work/shell")"
+kill -KILL "$(awk '/^PPid/ {print $2}' "/proc/$(cat "$work/shell")/status")"
+gone() { ! kill -0 "$(cat "$work/shell")" 2>/dev/null; }
+check "a supervisor that is killed takes its program along" await gone
+wait $server 2>/dev/null; server=
+
+# Servers.
+if serve 8080 python3 -m http.server 8080 --directory "$work/docs"; then
+    check "python3 -m http.server" got "http://$ip:8080/noise"
+    stood "python3 -m http.server"
+    stop_server; same "python3: it is asked to end" 143 $?
+else
+    bad "python3 -m http.server" "$(tail -n 3 "$work/server")"
+fi
+configure "$work/ours.conf" 8080
+if serve 8080 nginx -c "$work/ours.conf"; then
+    check "nginx: sendfile, from one of two workers" got "http://$ip:8080/noise"
+    check "nginx: IPv6" got "http://[fd10::10]:8080/noise"
+    check "nginx: proxy_pass" got "http://$ip:8081/noise"
+    kill -HUP "$(cat "$work/ours.conf.pid")"; sleep 0.5
+    check "nginx: after a reload" got "http://$ip:8080/noise"
+    same "nginx: both workers take connections of a port that they share (reuseport)" 2 "$(peer_of python3 "$here/run.py" bodies $ip 8082)"
+    optional wrk && same "nginx: 50 connections of wrk" "" "$(peer_of wrk -t 1 -c 50 -d 1s http://$ip:8080/small 2>&1 | grep 'Socket errors')"
+    stood nginx
+    stop_server; same "nginx: it is asked to end, with its workers" 0 $?
+else
+    bad "nginx" "$(tail -n 3 "$work/server")"
+fi
+if optional iperf3; then
+    "${running[@]}" -- iperf3 -s -1 --forceflush >"$work/server" 2>&1 </dev/null & server=$!
+    await grep -q "listening" "$work/server"
+    check "iperf3" peer_of iperf3 -c $ip -t 1
+    wait $server; same "iperf3: it ends by itself" 0 $?; server=
+fi
+if [ ! "$way" ] && optional iperf3; then
+    "${running[@]}" -- iperf3 -s -1 --forceflush >"$work/server" 2>&1 </dev/null & server=$!
+    await grep -q "listening" "$work/server"
+    check "iperf3: datagrams" peer_of iperf3 -u -c $ip -t 1 -b 20M
+    wait $server; server=
+    "$exos" lab exec --name $lab b -- iperf3 -s -1 --forceflush >"$work/measured" 2>&1 & measured=$!
+    await grep -q "listening" "$work/measured"
+    check "iperf3: datagrams to others" run -- iperf3 -u -c 10.10.0.2 -t 1 -b 20M
+    kill $measured 2>/dev/null; wait $measured
+fi
+if optional redis-server:redis-server && serve 6379 redis-server --port 6379 --protected-mode no --dir "$work" --dbfilename saved --save ''; then
+    cli() { peer_of redis-cli -h $ip "$@"; }
+    cli -x set noise <"$work/docs/noise" >/dev/null
+    cli get noise | head -c 3000000 >"$work/got"; check "redis: every byte of a large value" cmp "$work/got" "$work/docs/noise"
+    has "redis: 50 connections" "GET" "$(peer_of redis-benchmark -h $ip -c 50 -n 5000 -t get -q 2>&1)"
+    # A child that has all connections, too.
+    cli bgsave >/dev/null
+    saved() { [ "$(cli lastsave)" -gt 0 ] && [ "$(stat -c %s "$work/saved" 2>/dev/null || echo 0)" -gt 3000000 ]; }
+    check "redis: a background save" await saved
+    has "redis: and the connections live on" PONG "$(cli ping)"
+    stood redis
+    stop_server; same "redis: it is asked to end" 0 $?
+fi
+if optional memcached && serve 11211 memcached -u root -t 3 -l 0.0.0.0; then
+    check "memcached: threads" peer_of python3 "$here/run.py" memcached $ip
+    stood memcached
+    stop_server
+fi
+if optional socat && serve 9300 socat TCP-LISTEN:9300,fork,reuseaddr EXEC:cat; then
+    peer_of socat -t 5 - TCP:$ip:9300 <"$work/docs/noise" >"$work/got"
+    check "socat: a child with the connection as standard input and output" cmp "$work/got" "$work/docs/noise"
+    stop_server
+fi
+if optional openssl; then
+    openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=run -keyout "$work/key" -out "$work/cert" 2>/dev/null
+    if serve 4433 openssl s_server -quiet -accept 4433 -key "$work/key" -cert "$work/cert" -WWW; then
+        check "openssl s_server" peer_of python3 "$here/run.py" https "$ip" 4433
+        stop_server
+    fi
+fi
+if optional sshd:openssh-server && optional ssh:openssh-client; then
+    ssh-keygen -qt ed25519 -N '' -f "$work/host.key"; ssh-keygen -qt ed25519 -N '' -f "$work/user.key"
+    mkdir -p /run/sshd
+    printf '%s\n' "Port 2222" "HostKey $work/host.key" "AuthorizedKeysFile $work/user.key.pub" "PidFile none" "StrictModes no" "UsePAM no" \
+        "PermitRootLogin yes" >"$work/sshd.conf"
+    remote=(ssh -F none -p 2222 -i "$work/user.key" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR)
+    if serve 2222 "$(command -v sshd)" -D -e -f "$work/sshd.conf"; then
+        peer_of "${remote[@]}" root@$ip "cat '$work/docs/noise'" >"$work/got"
+        check "sshd: a session, every byte" cmp "$work/got" "$work/docs/noise"
+        stop_server
+    else
+        bad "sshd" "$(tail -n 3 "$work/server")"
+    fi
+    "$exos" lab exec --name $lab b -- "$(command -v sshd)" -D -e -f "$work/sshd.conf" >/dev/null 2>&1 & server=$!
+    await peer_of python3 -c 'import socket; socket.create_connection(("10.10.0.2", 2222), 2)'
+    run -- "${remote[@]}" root@10.10.0.2 "cat '$work/docs/noise'" >"$work/got"
+    check "ssh: a session, every byte" cmp "$work/got" "$work/docs/noise"
+    stop_server
+fi
+if optional node:nodejs; then
+    # Files and sockets come and go under the same numbers, closed by syscall(2).
+    page='const http = require("http"), fs = require("fs"), [at, noise] = process.argv.slice(1);
+        const get = () => new Promise((ok, no) => http.get(at, (r) => { let n = 0; r.on("data", (d) => n += d.length).on("end", () => ok(n)); }).on("error", no));
+        (async () => { for (let i = 0; i < 20; i++) {
+            const sizes = await Promise.all([...Array(10)].map(get));
+            if (sizes.some((n) => n != 6) || fs.readFileSync(noise).length != 3000000) process.exit(1);
+        } })()'
+    check "node: a client that reads files" run -- node -e "$page" $at/small "$work/docs/noise"
+    page='require("http").createServer((q, r) => require("fs").createReadStream(process.argv[1] + q.url).pipe(r)).listen(8085, "0.0.0.0")'
+    if serve 8085 node -e "$page" "$work/docs"; then
+        check "node: a server of files" got "http://$ip:8085/noise"
+        stood node
+        optional ab:apache2-utils && has "node: 50 connections at once" "Failed requests:        0" "$(peer_of ab -qn 1000 -c 50 http://$ip:8085/small 2>&1)"
+        stop_server
+    else
+        bad "node" "$(tail -n 3 "$work/server")"
+    fi
+fi
+if optional haproxy; then
+    printf 'defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\nlisten a\n bind :8090\n server b 10.10.0.2:8000\n' >"$work/haproxy.cfg"
+    if serve 8090 haproxy -db -f "$work/haproxy.cfg"; then
+        check "haproxy: both ways" got "http://$ip:8090/noise"
+        stood haproxy
+        stop_server
+    else
+        bad "haproxy" "$(tail -n 3 "$work/server")"
+    fi
+fi
+check "python3: a server that forks for each connection" python3 "$here/run.py" forking "$exos" $lab $ip $way
+check "python3: two processes share a port (SO_REUSEPORT)" python3 "$here/run.py" sharing "$exos" $lab $ip $way
+check "python3: threads that share one epoll set" python3 "$here/run.py" pooled "$exos" $lab $ip $way
+check "python3: 400 connections at once, accepted one by one" python3 "$here/run.py" selecting "$exos" $lab $ip $way
+exit $((failures > 0))
