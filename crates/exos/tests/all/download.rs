@@ -22,18 +22,20 @@ mod remote_increment;
 #[allow(dead_code)] // Its `main`.
 mod active_messages;
 
+/// The index of each namespace's own loopback interface.
+const LOOPBACK: u32 = 1;
 const OURS: &str = "10.79.0.7";
 
-/// A stack at one end of a wire, and a socket of the kernel's at the other that sends to its port 4000.
-struct Wire {
-    exos: Exos,
-    peer: UdpSocket,
+/// A stack at one end of a wire, and a socket of the kernel's at the other that sends to a port of it.
+pub struct Wire {
+    pub exos: Exos,
+    pub peer: UdpSocket,
     there: NetNs,
     here: NetNs,
 }
 
 impl Wire {
-    fn new(test: &str) -> Option<Self> {
+    pub fn new(test: &str, port: u16) -> Option<Self> {
         if skip_without_root(test) {
             return None;
         }
@@ -56,10 +58,11 @@ impl Wire {
                 .add_address(index, address.parse().unwrap(), 24)
                 .unwrap();
             netlink.set_up(index, true).unwrap();
+            netlink.set_up(LOOPBACK, true).unwrap();
         }
         let ours = Addresses::new([format!("{OURS}/24").parse().unwrap()]).unwrap();
         let exos = Exos::attach(Interface::new("wire", ours)).unwrap();
-        peer.connect((OURS, 4000)).unwrap();
+        peer.connect((OURS, port)).unwrap();
         Some(Self {
             exos,
             peer,
@@ -69,16 +72,23 @@ impl Wire {
     }
 
     /// Has the far end take what is redirected to it: by a program that passes all packets.
-    fn pass_all(&self) -> bpf::Link {
+    pub fn pass_all(&self) -> bpf::Link {
+        self.over_there(|| {
+            let slots = Map::prog_array(1).unwrap();
+            let code = dispatcher(slots.raw_fd(), Action::Pass);
+            let program = Prog::load(&code.words(), "pass", false).unwrap();
+            let netlink = self.there.netlink().unwrap();
+            let index = netlink.link_by_name("wire").unwrap().index;
+            bpf::Link::attach_xdp(index, &program, XdpMode::Native).unwrap()
+        })
+    }
+
+    /// With the far end's network.
+    pub fn over_there<T>(&self, then: impl FnOnce() -> T) -> T {
         self.there.enter().unwrap();
-        let slots = Map::prog_array(1).unwrap();
-        let code = dispatcher(slots.raw_fd(), Action::Pass);
-        let program = Prog::load(&code.words(), "pass", false).unwrap();
-        let netlink = self.there.netlink().unwrap();
-        let index = netlink.link_by_name("wire").unwrap().index;
-        let link = bpf::Link::attach_xdp(index, &program, XdpMode::Native).unwrap();
+        let result = then();
         self.here.enter().unwrap();
-        link
+        result
     }
 
     /// A turn of the stack, which answers who asks for its hardware address.
@@ -132,7 +142,7 @@ impl Wire {
 
 #[test]
 fn a_handler_answers_while_the_program_does_not_run() {
-    let Some(mut wire) = Wire::new("a_handler_answers_while_the_program_does_not_run") else {
+    let Some(mut wire) = Wire::new("a_handler_answers_while_the_program_does_not_run", 4000) else {
         return;
     };
     let refused = remote_increment::download(&mut wire.exos)
@@ -156,7 +166,8 @@ fn a_handler_answers_while_the_program_does_not_run() {
 
 #[test]
 fn what_a_handler_gives_up_comes_to_the_programs_socket() {
-    let Some(mut wire) = Wire::new("what_a_handler_gives_up_comes_to_the_programs_socket") else {
+    let Some(mut wire) = Wire::new("what_a_handler_gives_up_comes_to_the_programs_socket", 4000)
+    else {
         return;
     };
     let _far_end = wire.pass_all();
@@ -174,7 +185,7 @@ fn what_a_handler_gives_up_comes_to_the_programs_socket() {
 
 #[test]
 fn messages_say_what_is_done_with_them() {
-    let Some(mut wire) = Wire::new("messages_say_what_is_done_with_them") else {
+    let Some(mut wire) = Wire::new("messages_say_what_is_done_with_them", 4000) else {
         return;
     };
     let _far_end = wire.pass_all();

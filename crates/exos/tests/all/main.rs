@@ -6,6 +6,7 @@ mod download;
 mod echo;
 mod examples;
 mod handlers;
+mod memcached;
 mod multicast;
 mod net;
 mod own_loop;

@@ -1,0 +1,118 @@
+//! A cache that speaks memcached's protocol on port 11211, UDP and TCP. The kernel answers a `get` over UDP where it arrives; this program
+//! does everything else.
+//!
+//! `cargo build -p exos --example memcached`, then `target/debug/examples/memcached`, as any user whom `exos daemon` allows a port; without a
+//! daemon `sudo target/debug/examples/memcached eth0 192.0.2.7/24` with a free address of the interface's network. From another machine:
+//! `printf 'set greeting 0 0 5\r\nhello\r\nget greeting\r\n' | nc 192.0.2.7 11211`.
+
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+use exos::inet::udp::UdpHandle;
+use exos::memcached::{Cache, Session, Shape};
+use exos::signals::Signals;
+use exos::{
+    Addresses, Buffer, ConnectionId, Daemon, EventSet, Exos, Interface, ListenOptions, Role,
+};
+
+type Error = Box<dyn std::error::Error>;
+
+const PORT: u16 = 11211;
+const BYTES_MAX: usize = 256 << 20;
+/// What the kernel answers: 16,384 values of some 120 bytes. A veth's buffers have little more room than a request takes.
+const IN_KERNEL: Shape = Shape {
+    answers: 16_384,
+    bytes: 160,
+};
+
+fn main() -> Result<(), Error> {
+    let mut arguments = std::env::args().skip(1);
+    let mut exos = match (arguments.next(), arguments.next()) {
+        (None, None) => Exos::attach(Daemon::new(Role::Connect(Vec::new())))?,
+        (Some(interface), Some(address)) => {
+            let ours = Addresses::new([address.parse()?])?;
+            Exos::attach(Interface::new(interface, ours))?
+        }
+        _ => return Err("memcached [INTERFACE ADDRESS/LENGTH]".into()),
+    };
+    let signals = Signals::catch()?;
+    let mut server = Server::new(&mut exos)?;
+    while !signals.stop_requested() {
+        exos.receive();
+        server.answer(&mut exos)?;
+        exos.send()?;
+        exos.wait(None, &[signals.fd()])?;
+    }
+    Ok(())
+}
+
+/// The cache and whom it serves.
+pub struct Server {
+    /// What it keeps.
+    pub cache: Cache,
+    datagrams: UdpHandle,
+    sessions: HashMap<ConnectionId, Session>,
+}
+
+impl Server {
+    /// Listens, and has the kernel answer what it can.
+    pub fn new(exos: &mut Exos) -> Result<Self, Error> {
+        let mut cache = Cache::new(BYTES_MAX);
+        cache.download(exos, PORT, IN_KERNEL)?;
+        exos.stack
+            .tcp
+            .listen(None, PORT, ListenOptions::default())?;
+        Ok(Self {
+            cache,
+            datagrams: exos.stack.udp.bind(None, PORT)?,
+            sessions: HashMap::new(),
+        })
+    }
+
+    /// Answers what has come.
+    pub fn answer(&mut self, exos: &mut Exos) -> Result<(), Error> {
+        let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        self.answer_datagrams(exos, seconds.as_secs())?;
+        self.answer_connections(exos, seconds.as_secs());
+        Ok(())
+    }
+
+    fn answer_datagrams(&mut self, exos: &mut Exos, seconds: u64) -> Result<(), Error> {
+        while let Some(datagram) = exos.stack.udp.receive(self.datagrams)? {
+            for answer in self.cache.handle_datagram(&datagram.payload, seconds) {
+                let (now, socket) = (exos.now(), self.datagrams);
+                let (from, payload) = (Some(datagram.to), Buffer::from(&answer[..]).into());
+                if let Err(e) = exos
+                    .stack
+                    .udp_send(now, socket, from, datagram.from, payload)
+                {
+                    eprintln!("{e}"); // A stranger may say that it came from port 0: no reason to end.
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_connections(&mut self, exos: &mut Exos, seconds: u64) {
+        while let Some(event) = exos.stack.poll_event() {
+            let (id, tcp) = (event.connection, &mut exos.stack.tcp);
+            if event.set.contains(EventSet::READABLE) {
+                let bytes = tcp.readable(id).to_vec();
+                tcp.consume(id, bytes.len());
+                let session = self.sessions.entry(id).or_default();
+                match session.handle(&mut self.cache, &bytes, seconds) {
+                    Some(answer) if answer.is_empty() => {}
+                    // A client that reads none of its answers is not waited for.
+                    Some(answer) if tcp.send(id, Buffer::from(&answer[..]).into()) => {}
+                    _ => tcp.finish(id),
+                }
+            }
+            if event.set.contains(EventSet::FINISHED) {
+                tcp.finish(id);
+            }
+            if event.set.contains(EventSet::CLOSED) {
+                self.sessions.remove(&id);
+            }
+        }
+    }
+}

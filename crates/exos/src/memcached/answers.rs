@@ -1,0 +1,159 @@
+//! Answers that the kernel gives: each whole in a row, found by its key.
+//!
+//! A row is never written while a handler may still read it. One that is taken out of the table waits until all handlers that might have
+//! found it before have ended (a grace period, `membarrier`), as many together; until then its place is missing, and so may an answer be:
+//! the program gives it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
+
+use super::{Item, KEY_MAX, invalid, write_value};
+use crate::download::Downloaded;
+use crate::node::Exos;
+use crate::{Error, ash};
+
+/// Rows of a cache that are waited for together, as a share of all: one in so many.
+const TOGETHER: usize = 16;
+/// Bytes of memcached's frame header, which an answer has, too.
+const FRAME: usize = 8;
+
+/// How much the kernel answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Answers that it has at most: a power of two, 64 at least.
+    pub answers: u32,
+    /// Bytes of each, from `VALUE` to `END\r\n`: a multiple of 8, 1,392 at most. Room for the longest is made for each request, and a
+    /// veth has some 150 bytes more than the request: where there is none, the program answers.
+    pub bytes: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Answers {
+    downloaded: Downloaded,
+    bytes: usize,
+    /// The key that each row answers.
+    keys: Vec<Option<Vec<u8>>>,
+    free: Vec<u32>,
+    /// Rows that a handler may still read.
+    leaving: Vec<u32>,
+    /// The row that makes room next.
+    next: u32,
+}
+
+impl Answers {
+    pub(super) fn download(exos: &mut Exos, port: u16, shape: Shape) -> Result<Self, Error> {
+        if shape.answers < 64 {
+            return Err(invalid(
+                "the kernel's part of a cache has 64 answers at least",
+            ));
+        }
+        if !membarrier_query().contains(MembarrierQuery::GLOBAL) {
+            return Err(invalid(
+                "this kernel does not tell when a row is out of use (membarrier); it was started with nohz_full",
+            ));
+        }
+        let handler = ash::parse(&text(shape)).map_err(|e| Error::new(e.what))?;
+        Ok(Self {
+            downloaded: exos.download(handler, port)?,
+            bytes: shape.bytes as usize,
+            keys: vec![None; shape.answers as usize],
+            free: (0..shape.answers).collect(),
+            leaving: Vec::new(),
+            next: 0,
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.keys.len() - self.free.len() - self.leaving.len()
+    }
+
+    /// Has the kernel answer a key that it has no answer for. The longest, and what expires, is for the program.
+    pub(super) fn put(&mut self, key: &[u8], item: &Item) {
+        let mut answer = Vec::new();
+        write_value(&mut answer, key, item);
+        answer.extend(b"END\r\n");
+        if key.len() > KEY_MAX || item.expires.is_some() || answer.len() > self.bytes {
+            return;
+        }
+        let Some(row) = self.free_row() else {
+            return;
+        };
+        if let Some(words) = self.downloaded.memory().row("answers", row) {
+            write(words, &answer);
+        }
+        let word = u64::from(row) << 16 | answer.len() as u64;
+        match self.table().insert(key, word) {
+            Ok(_) => self.keys[row as usize] = Some(key.to_vec()),
+            Err(_) => self.free.push(row),
+        }
+    }
+
+    /// Makes room for a key that was asked for, at the cost of another.
+    pub(super) fn put_if_missing(&mut self, key: &[u8], item: &Item) {
+        if self.table().get(key).is_some() {
+            return;
+        }
+        if self.free.is_empty() {
+            let victim = self.keys[self.next as usize].clone();
+            self.next = (self.next + 1) % self.keys.len() as u32;
+            victim.iter().for_each(|key| self.take_out(key));
+        }
+        self.put(key, item);
+    }
+
+    pub(super) fn take_out(&mut self, key: &[u8]) {
+        if let Some(word) = self.table().remove(key) {
+            let row = (word >> 16) as u32;
+            self.keys[row as usize] = None;
+            self.leaving.push(row);
+        }
+    }
+
+    fn free_row(&mut self) -> Option<u32> {
+        if self.free.is_empty() && self.leaving.len() >= self.keys.len() / TOGETHER {
+            // Handlers run where the kernel does not schedule: each that runs now has ended then.
+            membarrier(MembarrierCommand::Global).ok()?;
+            self.free.append(&mut self.leaving);
+        }
+        self.free.pop()
+    }
+
+    fn table(&self) -> ash::Table<'_> {
+        let table = self.downloaded.memory().table("keys");
+        table.expect("the handler declares it")
+    }
+}
+
+/// A request is a frame header (identifier, number of the datagram, how many there are, 0), and `get KEY\r\n`.
+fn text(shape: Shape) -> String {
+    let Shape { answers, bytes } = shape;
+    // Half as many keys as slots: hardly one finds no room.
+    let slots = answers.saturating_mul(2);
+    let most = bytes.saturating_add(FRAME as u32);
+    format!(
+        "handler memcached {{
+            table keys[{slots}] of 256;
+            rows answers[{answers}] of {bytes};
+
+            need 15;
+            if be16(2) != 0 || be16(4) != 1 || be32(8) != 0x67657420 || be16(length - 2) != 0x0d0a {{
+                give up;
+            }}
+            found = find(keys, 12, length - 14);
+            answer = &answers[found >> 16];
+            reply {FRAME} + (found & 0xffff) up to {most} {{
+                be16(6) = 0;
+                row({FRAME}, answer, found & 0xffff);
+            }}
+        }}"
+    )
+}
+
+fn write(row: &[AtomicU64], bytes: &[u8]) {
+    for (word, bytes) in row.iter().zip(bytes.chunks(8)) {
+        let mut padded = [0; 8];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
+    }
+}

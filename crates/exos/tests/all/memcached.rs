@@ -1,0 +1,244 @@
+//! The cache against Debian's memcached: drawn commands, answers byte for byte. Over UDP from the kernel's socket at the other end of a wire,
+//! where a handler answers some; over TCP's bytes without one. As root, and where `memcached` is installed.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, UdpSocket};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant, SystemTime};
+
+use exos::memcached::{Cache, CacheFull, Item, Session};
+use exos_testing::Random;
+
+use crate::common::PATIENCE;
+use crate::download::Wire;
+
+#[path = "../../examples/memcached.rs"]
+#[allow(dead_code)] // Its `main`.
+mod server;
+
+/// Debian's, on loopback in this thread's network namespace.
+struct Theirs {
+    process: Child,
+    udp: UdpSocket,
+    tcp: TcpStream,
+}
+
+impl Theirs {
+    fn start(test: &str) -> Option<Self> {
+        let mut command = Command::new("memcached");
+        command.args("-u root -l 127.0.0.1 -p 11222 -U 11222 -t 1".split(' '));
+        let Ok(process) = command.spawn() else {
+            eprintln!("skipped: {test}: memcached is not installed");
+            return None;
+        };
+        let patience = Instant::now() + PATIENCE;
+        let tcp = loop {
+            match TcpStream::connect("127.0.0.1:11222") {
+                Ok(tcp) => break tcp,
+                Err(e) => assert!(Instant::now() < patience, "{e}"),
+            }
+        };
+        tcp.set_read_timeout(Some(PATIENCE)).unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        udp.connect("127.0.0.1:11222").unwrap();
+        udp.set_read_timeout(Some(PATIENCE)).unwrap();
+        Some(Self { process, udp, tcp })
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        let _ended = self.process.kill();
+        let _status = self.process.wait();
+    }
+}
+
+/// A command, and whether it has an answer.
+fn command(random: &mut Random, over_tcp: bool) -> (Vec<u8>, bool) {
+    let key = |random: &mut Random| match random.below(12) {
+        0 => "k".repeat(250),
+        1 => "k".repeat(251),
+        n => format!("key{}", n % 5),
+    };
+    let one_of = |random: &mut Random, all: &[&'static str]| all[random.below(all.len())];
+    let end = one_of(random, &["\r\n", "\r\n", "\r\n", "\n"]);
+    let (first, second) = (key(random), key(random));
+    let silent = random.one_in(8);
+    let noreply = if silent { " noreply" } else { "" };
+    let text = match random.below(10) {
+        0..4 => return (format!("get {first}{end}").into(), true),
+        // Over UDP memcached numbers the datagrams of each value from 0 on.
+        4 if over_tcp => return (format!("get {first}  {second}{end}").into(), true),
+        4 | 5 => {
+            let odd = [
+                "get",
+                "wrong",
+                "set a",
+                "set a b 0 1",
+                "delete",
+                "delete a b",
+                "get ",
+                " get key1",
+                "",
+                "set key1 0 0 -1",
+                "delete a noreply x",
+                "get key1 ",
+            ];
+            return (format!("{}{end}", one_of(random, &odd)).into(), true);
+        }
+        6 => format!(
+            "delete {first}{}{noreply}{end}",
+            one_of(random, &["", " 0"])
+        ),
+        _ => {
+            // A key that is too long makes the value a second command, and its answer a second datagram.
+            let first = if over_tcp {
+                first
+            } else {
+                first.replace(&"k".repeat(251), "k")
+            };
+            let flags = one_of(random, &["0", "7", "4294967295"]);
+            let expires = one_of(
+                random,
+                &["0", "0", "0", "1000", "-1", "2000000000", "4000000000"],
+            );
+            let len = [0, 1, 20, 100, 180, 1000, 1380][random.below(7)];
+            let value =
+                String::from_utf8(random.bytes(len).iter().map(|b| b'a' + b % 26).collect())
+                    .unwrap();
+            format!("set {first} {flags} {expires} {len}{noreply}{end}{value}\r\n")
+        }
+    };
+    (text.into(), !silent)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// An answer of one datagram or several, in their order.
+fn whole(mut receive: impl FnMut() -> Vec<u8>) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let datagram = receive();
+        let [number, count] = [2, 4].map(|at| u16::from_be_bytes([datagram[at], datagram[at + 1]]));
+        all.extend(datagram);
+        if number + 1 >= count {
+            return all;
+        }
+    }
+}
+
+/// The answer to a datagram, from kernel or program.
+fn ask(wire: &mut Wire, server: &mut server::Server, frame: &[u8]) -> Vec<u8> {
+    wire.peer.send(frame).unwrap();
+    let patience = Instant::now() + PATIENCE;
+    whole(|| {
+        loop {
+            let mut buffer = [0; 1500];
+            if let Ok(len) = wire.peer.recv(&mut buffer) {
+                return buffer[..len].to_vec();
+            }
+            assert!(Instant::now() < patience, "no answer to {}", text(frame));
+            wire.exos.receive();
+            server.answer(&mut wire.exos).unwrap();
+            wire.exos.send().unwrap();
+        }
+    })
+}
+
+#[test]
+fn answers_over_udp_are_memcacheds() {
+    let test = "answers_over_udp_are_memcacheds";
+    let Some(mut wire) = Wire::new(test, 11211) else {
+        return;
+    };
+    let _far_end = wire.pass_all();
+    let Some(theirs) = wire.over_there(|| Theirs::start(test)) else {
+        return;
+    };
+    let mut server = server::Server::new(&mut wire.exos).unwrap();
+    wire.peer
+        .set_read_timeout(Some(Duration::from_millis(1)))
+        .unwrap();
+    let frame = |number: u16, command: &[u8]| {
+        [&number.to_be_bytes()[..], &[0, 0, 0, 1, 0, 0], command].concat()
+    };
+    let mut random = Random(2312);
+    for number in 0..1200 {
+        let (command, has_answer) = command(&mut random, false);
+        let sent = frame(number, &command);
+        theirs.udp.send(&sent).unwrap();
+        if !has_answer {
+            wire.peer.send(&sent).unwrap();
+            // What comes behind it has an answer, from the program.
+            ask(&mut wire, &mut server, &frame(number, b"wrong\r\n"));
+            continue;
+        }
+        let expected = whole(|| {
+            let mut buffer = [0; 1500];
+            let len = theirs.udp.recv(&mut buffer).unwrap();
+            buffer[..len].to_vec()
+        });
+        let answer = ask(&mut wire, &mut server, &sent);
+        assert_eq!(text(&answer), text(&expected), "{}", text(&command));
+    }
+    let counters = wire.exos.counters();
+    let answered = counters
+        .iter()
+        .find(|(name, _)| name == "link_xdp_answered");
+    assert!(answered.unwrap().1 > 20, "{answered:?}");
+}
+
+#[test]
+fn answers_over_tcp_are_memcacheds() {
+    let test = "answers_over_tcp_are_memcacheds";
+    let Some(wire) = Wire::new(test, 11211) else {
+        return;
+    };
+    let Some(mut theirs) = wire.over_there(|| Theirs::start(test)) else {
+        return;
+    };
+    let (mut cache, mut session) = (Cache::new(1 << 30), Session::default());
+    let mut random = Random(2313);
+    for _ in 0..3000 {
+        let (command, _) = command(&mut random, true);
+        theirs.tcp.write_all(&command).unwrap();
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+        let (first, second) = command.split_at(random.below(command.len() + 1));
+        let mut answer = session.handle(&mut cache, first, now).unwrap();
+        answer.extend(session.handle(&mut cache, second, now).unwrap());
+        let mut expected = vec![0; answer.len()];
+        let read = theirs.tcp.read_exact(&mut expected);
+        read.unwrap_or_else(|e| panic!("{e}: {}\nwe say {}", text(&command), text(&answer)));
+        assert_eq!(text(&answer), text(&expected), "{}", text(&command));
+    }
+    theirs.tcp.write_all(b"quit\r\n").unwrap();
+    assert_eq!(session.handle(&mut cache, b"quit\r\n", 0), None);
+    let mut more = Vec::new();
+    theirs.tcp.read_to_end(&mut more).unwrap();
+    assert_eq!(text(&more), "", "memcached says more than we do");
+}
+
+#[test]
+fn a_full_cache_takes_no_more_and_forgets_what_was_replaced() {
+    let mut cache = Cache::new(1000);
+    let item = |len: usize| Item {
+        flags: 0,
+        expires: None,
+        value: vec![b'v'; len],
+    };
+    cache.set(b"one", item(500)).unwrap();
+    assert_eq!(cache.set(b"two", item(400)), Err(CacheFull));
+    cache.set(b"two", item(200)).unwrap();
+    assert_eq!(cache.set(b"one", item(800)), Err(CacheFull));
+    assert_eq!(cache.get(b"one", 0), None);
+    assert_eq!(cache.len(), 1);
+    let expiring = Item {
+        expires: Some(10),
+        ..item(1)
+    };
+    cache.set(b"one", expiring).unwrap();
+    assert!(cache.get(b"one", 9).is_some());
+    assert!(cache.get(b"one", 10).is_none());
+}
