@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -204,6 +205,48 @@ def refusal(call, *arguments):
         return error.errno
 
 
+def one_by_several_calls(fresh, to):
+    """One datagram by several calls (MSG_MORE, UDP_CORK), and of a file (sendfile)."""
+    s, more = fresh(), socket.MSG_MORE
+    for round in range(20):
+        data = os.urandom(60000)
+        s.sendto(data[:1], more, to)
+        # Whatever address the others give.
+        s.sendto(data[1:30000], more, (to[0], 7999))
+        if round % 2:
+            s.sendmsg([data[30000:]])
+        else:
+            s.send(data[30000:], more)
+            s.setsockopt(socket.IPPROTO_UDP, 1, 0)
+        assert s.recvfrom(70000) == (data, to)
+    # In two processes, cut (UDP_SEGMENT), until the option is off; set before the socket was used.
+    s = fresh()
+    s.setsockopt(socket.IPPROTO_UDP, 1, 1)
+    s.sendmsg([data[:900]], [(socket.IPPROTO_UDP, 103, struct.pack("=H", 1000))], 0, to)
+    if not os.fork():
+        s.send(data[900:2500])
+        os._exit(0)
+    os.wait()
+    assert s.getsockopt(socket.IPPROTO_UDP, 1) == 1
+    s.setsockopt(socket.IPPROTO_UDP, 1, 0)
+    assert [s.recv(70000) for _ in range(3)] == [data[:1000], data[1000:2000], data[2000:2500]]
+    assert "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+    s.connect(to)
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        for size in (1, 4097, 60000):
+            assert os.sendfile(s.fileno(), file.fileno(), 0, size) == size and s.recv(70000) == data[:size]
+        s.send(b"begun", more)
+        file.seek(50000)
+        # From where the file is, to its end.
+        assert os.sendfile(s.fileno(), file.fileno(), None, 65000) == 10000 and file.tell() == 60000
+        assert s.recv(70000) == b"begun" + data[50000:]
+    # A splice has it be a Unix socket.
+    out, into = os.pipe()
+    os.write(into, data[:20000])
+    assert os.splice(out, s.fileno(), 20000) == 20000 and s.recv(70000) == data[:20000]
+
+
 def datagrams(host, ours):
     """A socket for datagrams in all that a program does with one."""
     to = (host, 9200)
@@ -243,6 +286,7 @@ def datagrams(host, ours):
     assert [early.getsockopt(socket.IPPROTO_UDP, option) for option in (103, 104)] == [1000, 1]
     assert "eventfd" in os.readlink(f"/proc/self/fd/{early.fileno()}")
     early.close()
+    one_by_several_calls(fresh, to)
     # A port that nobody is at is told to one that is connected, and the next that comes is told, too.
     s.connect((host, 7999))
     s.send(b"x")

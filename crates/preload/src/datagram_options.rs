@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::memory::options::{BROADCAST, GRO, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
+use crate::memory::options::{BROADCAST, CORK, GRO, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
 use crate::memory::state::{HAS_PORT, STANDS};
 use crate::process::Found;
 use crate::system::*;
@@ -57,7 +57,6 @@ impl Found {
     pub fn set_datagram_option(self, option: (i32, i32), value: &[u8]) -> Option<Result<(), i32>> {
         const JOIN: [i32; 4] = [35, 39, 42, 46];
         const JOIN_V6: [i32; 3] = [20, 42, 46];
-        const UDP_CORK: i32 = 1;
         const LEAST: [u32; 2] = [4608, 2304];
         let socket = self.socket();
         let number = || {
@@ -77,7 +76,12 @@ impl Found {
             if bit == V6_ONLY && socket.is(HAS_PORT) {
                 return Some(Err(EINVAL));
             }
-            return Some(number().map(|value| socket.set_option(bit, value != 0)));
+            return Some(number().map(|value| {
+                socket.set_option(bit, value != 0);
+                if (bit, value) == (CORK, 0) {
+                    self.uncork();
+                }
+            }));
         }
         if !is_known(option) || option == (IPPROTO_IP, IP_MTU) {
             return Some(Err(ENOPROTOOPT));
@@ -100,8 +104,6 @@ impl Found {
             // Groups are not heard.
             (IPPROTO_IP, name) if JOIN.contains(&name) => Err(EOPNOTSUPP),
             (IPPROTO_IPV6, name) if JOIN_V6.contains(&name) => Err(EOPNOTSUPP),
-            // Off, as it is.
-            (IPPROTO_UDP, UDP_CORK) if number() == Ok(0) => Ok(()),
             (IPPROTO_UDP, UDP_SEGMENT) => number().and_then(|size| {
                 let size = u16::try_from(size).map_err(|_| EINVAL)?;
                 socket.segment.store(size.into(), Ordering::Relaxed);
@@ -129,6 +131,7 @@ fn bit_of(option: (i32, i32)) -> Option<u32> {
         (IPPROTO_IP, IP_PKTINFO) => PKTINFO,
         (IPPROTO_IPV6, IPV6_RECVPKTINFO) => PKTINFO_V6,
         (IPPROTO_IPV6, IPV6_V6ONLY) => V6_ONLY,
+        (IPPROTO_UDP, UDP_CORK) => CORK,
         // That several may be read as one; they never are.
         (IPPROTO_UDP, UDP_GRO) => GRO,
         _ => return None,

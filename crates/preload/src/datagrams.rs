@@ -134,6 +134,10 @@ impl Found {
     /// `len` bytes at `name` can be read.
     pub unsafe fn destination(self, name: *const u8, len: u32) -> Result<Option<Address>, i32> {
         self.take_port()?;
+        // It goes where it began to go.
+        if self.is_corked() {
+            return Ok(None);
+        }
         let is_v6 = self.socket().has(IPV6);
         // SAFETY: the caller's promise.
         let address = unsafe { address_at(name, len)? };

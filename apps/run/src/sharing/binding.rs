@@ -238,6 +238,7 @@ fn copy_options(from: &Descriptor, family: AddressFamily, to: &Socket) -> io::Re
     }
     let segment = intercept::option(fd, libc::IPPROTO_UDP, libc::UDP_SEGMENT)?;
     to.segment.store(segment as u32, Ordering::Relaxed);
+    to.set_option(options::CORK, is_on(libc::IPPROTO_UDP, libc::UDP_CORK)?);
     // Older kernels do not tell of this one.
     to.set_option(
         options::GRO,

@@ -67,6 +67,8 @@ pub mod options {
     pub const REUSE_PORT: u32 = 2048;
     /// `UDP_GRO`.
     pub const GRO: u32 = 4096;
+    /// `UDP_CORK`.
+    pub const CORK: u32 = 8192;
 }
 
 /// An address in the kernel's form (ip(7), ipv6(7)), and how long that is.
@@ -135,6 +137,8 @@ pub struct Socket {
     pub send_buffer: AtomicU32,
     /// Of datagrams: bytes of each into which what is written is cut (`UDP_SEGMENT`); zero: it is not.
     pub segment: AtomicU32,
+    /// Of datagrams: one more than the bytes of one that waits for more (`MSG_MORE`, `UDP_CORK`); zero: none does.
+    pub corked: AtomicU32,
     /// Counted up when it is closed: its number may be another's then.
     pub generation: AtomicU32,
     /// One thread reads at a time: the process of the one that does ([`Shared::lock`]).
@@ -210,6 +214,7 @@ impl Socket {
             &self.receive_buffer,
             &self.send_buffer,
             &self.segment,
+            &self.corked,
             &self.state,
         ] {
             word.store(0, Ordering::Relaxed);
