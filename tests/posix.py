@@ -192,6 +192,16 @@ def set_options(case):
     return " ".join(said) + " " + options(case)
 
 
+def headers(*options):
+    """Options of what IP headers say, or of what is told of them, of all lengths and values."""
+    values = (b"", b"\0", b"\7", b"\1\2\3", b"\xff\0\0\0", bytes(4), b"\xff" * 4, b"\0\1\0\0", b"\x43\0\0\0\0")
+
+    def call(case):
+        return " ".join(f"{errors(libc.setsockopt(case.fd, 0, what, value, len(value)))}={option(0, what)(case)}"
+                        for what in options for value in values)
+    return call
+
+
 def readable(case):
     count = ctypes.c_int(-1)
     return errors(libc.ioctl(case.fd, 0x541B, ctypes.byref(count))) + f":{count.value}"
@@ -291,7 +301,7 @@ CALLS = {
     "sendmsg": sendmsg, "write": writing("write", 5), "write0": writing("write", 0), "writev": writev, "oob": reading("recv", 1, socket.MSG_OOB),
     "shut0": shutting(0), "shut1": shutting(1), "shut2": shutting(2), "shut3": shutting(3), "accept": accept,
     "connect": connecting(PEER, PORT), "connect2": connecting(PEER, REFUSED), "listen": listen, "bind": bind,
-    "names": names, "error": option(SOL, socket.SO_ERROR), "options": options, "setopts": set_options, "fionread": readable, "poll": poll,
+    "names": names, "error": option(SOL, socket.SO_ERROR), "options": options, "setopts": set_options, "headers": headers(socket.IP_TTL, socket.IP_TOS), "fionread": readable, "poll": poll,
     "select": selecting, "epoll": epolling(0), "edge": epolling(1 << 31), "oneshot": epolling(1 << 30), "nested": nesting(0, 0),
     "nested-edge": nesting(1 << 31, 1 << 31), "nested-oneshot": nesting(1 << 30, 1 << 31), "nested-level": nesting(1 << 31, 0), "close": close, "dupclose": dup_and_close,
     "copy": nonblock_by_copy, "place": at_place, "elsewhere": elsewhere,
@@ -440,7 +450,7 @@ def setting(level, what, value):
 
 def set_many(case):
     """What is out of an option's range, or no option at all."""
-    asked = ((socket.IP_TTL, 0), (socket.IP_TTL, 300), (socket.IP_TTL, -1), (socket.IP_TTL, 64), (14, 1400), (0, 1), (60, 1))
+    asked = ((socket.IP_TTL, 0), (socket.IP_TTL, 300), (socket.IP_TTL, -1), (14, 1400), (0, 1), (60, 1))
     return " ".join(setting(socket.IPPROTO_IP, *one)(case) for one in asked)
 
 
@@ -475,7 +485,7 @@ DATAGRAM_CALLS = {name: CALLS[name] for name in (
     "sendmsg-from": send_message_from, "segments": send_segments, "segments-set": set_segments, "disconnect": disconnect, "pktinfo": setting(socket.IPPROTO_IP, 8, 1),
     "rcvbuf": setting(SOL, socket.SO_RCVBUF, 5000), "sndbuf": setting(SOL, socket.SO_SNDBUF, 100), "v6only": setting(socket.IPPROTO_IPV6, 26, 1),
     "more": writing("send", 5, MORE), "more-whole": send_more, "cork": setting(17, 1, 1), "uncork": setting(17, 1, 0), "sendfile": send_file, "nodelay": setting(TCP, socket.TCP_NODELAY, 1), "dgram-options": datagram_options,
-    "dgram-setopts": set_many, "sendmsg-kinds": send_kinds, "place": at_place, "elsewhere": elsewhere,
+    "dgram-setopts": set_many, "dgram-headers": headers(socket.IP_TTL, socket.IP_TOS, 12, 13), "sendmsg-kinds": send_kinds, "place": at_place, "elsewhere": elsewhere,
 }
 
 

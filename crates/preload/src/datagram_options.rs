@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::header_options::{option_number, told_bit};
 use crate::memory::options::{BROADCAST, CORK, GRO, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
 use crate::memory::state::{HAS_PORT, STANDS};
 use crate::process::Found;
@@ -9,9 +10,6 @@ use crate::system::*;
 
 /// What the kernel's sockets have of a buffer, and what they can have (net.core.rmem_default and _max, by default).
 const BUFFER: u32 = 212_992;
-
-/// Hops of what is sent.
-pub const HOPS: i32 = 64;
 
 impl Found {
     /// The value of an option that these sockets have for themselves; `None` for the others.
@@ -37,7 +35,6 @@ impl Found {
             (SOL_SOCKET, SO_ACCEPTCONN) => 0,
             (SOL_SOCKET, SO_RCVBUF) => buffer(&socket.receive_buffer),
             (SOL_SOCKET, SO_SNDBUF) => buffer(&socket.send_buffer),
-            (IPPROTO_IP, IP_TTL) | (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => HOPS,
             (IPPROTO_UDP, UDP_SEGMENT) => socket.segment.load(Ordering::Relaxed) as i32,
             (IPPROTO_UDP, _) => 0,
             (IPPROTO_TCP, _) => return Some(Err(EOPNOTSUPP)),
@@ -59,10 +56,7 @@ impl Found {
         const JOIN_V6: [i32; 3] = [20, 42, 46];
         const LEAST: [u32; 2] = [4608, 2304];
         let socket = self.socket();
-        let number = || {
-            let bytes = value.first_chunk().ok_or(EINVAL)?;
-            Ok::<_, i32>(i32::from_ne_bytes(*bytes))
-        };
+        let number = || option_number(option.0, value);
         let set = |size: &AtomicU32, least: u32, most: u32| {
             let wanted = (number()?.max(0) as u32).min(most).saturating_mul(2);
             size.store(wanted.max(least), Ordering::Relaxed);
@@ -87,16 +81,6 @@ impl Found {
             return Some(Err(ENOPROTOOPT));
         }
         Some(match option {
-            (IPPROTO_IP, IP_TTL) => match (number(), value.first()) {
-                (Ok(-1 | 1..=255), _) => Ok(()),
-                // Of fewer bytes the first is it.
-                (Err(_), Some(1..)) => Ok(()),
-                _ => Err(EINVAL),
-            },
-            (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => match number() {
-                Ok(-1..=255) => Ok(()),
-                _ => Err(EINVAL),
-            },
             (SOL_SOCKET, SO_SNDBUF) => set(&socket.send_buffer, LEAST[0], BUFFER),
             (SOL_SOCKET, SO_RCVBUF) => set(&socket.receive_buffer, LEAST[1], BUFFER),
             (SOL_SOCKET, SO_SNDBUFFORCE) => set(&socket.send_buffer, LEAST[0], unlimited),
@@ -134,6 +118,6 @@ fn bit_of(option: (i32, i32)) -> Option<u32> {
         (IPPROTO_UDP, UDP_CORK) => CORK,
         // That several may be read as one; they never are.
         (IPPROTO_UDP, UDP_GRO) => GRO,
-        _ => return None,
+        _ => return told_bit(option),
     })
 }

@@ -23,6 +23,9 @@ pub struct Came {
     /// Who sent it, and to which address of ours.
     pub from: Address,
     pub to: Address,
+    /// How many hops it had left, and its class.
+    pub hops: u8,
+    pub class: u8,
 }
 
 impl Came {
@@ -106,6 +109,8 @@ impl Found {
             len,
             from,
             to,
+            hops: head.hops,
+            class: head.class,
         }))
     }
 

@@ -62,8 +62,12 @@ impl Found {
             return Err(EMSGSIZE);
         }
         self.can_send_from(wishes.source)?;
+        let is_v6 = !is_ipv4(peer);
+        let (wished, headers) = (wishes.headers[usize::from(is_v6)], socket.headers(is_v6));
         let head = DatagramHead {
             len: len as u32,
+            hops: wished.0.unwrap_or_else(|| headers.hops()),
+            class: wished.1.unwrap_or_else(|| headers.class()),
             peer,
             local: wishes.source,
         };
