@@ -19,6 +19,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import threading
 import time
 import zlib
@@ -41,6 +42,9 @@ KNOWN = [
      "one that listened does not connect"),
     (r"dgram-(unread|empty|shut-both-unread) \S+ pktinfo (message|recvmmsg\S*)", r"(.*),8:0.0.0.0,OURS(.*) -> .*",
      "IP_PKTINFO tells of datagrams, too, that were there before it was asked for"),
+    (r"dgram-begun \S+ connect2 .*", r"0 \| .*ECONNREFUSED.* -> 0 \| .*", "a datagram that has begun goes where it began to go"),
+    (r"dgram-(begun|corked) \S+ (sndbuf|segments) (poll|select|epoll|edge|oneshot|nested\S*)", r"(.*) \| (?:(?!OUT).)* -> \1 \| .*OUT.*",
+     "what has begun does not count as being sent"),
     (r"refused\S* \S+ shut[012] connect2?", r"(\S+) \| EINVAL -> \1 \| (ECONNREFUSED|ECONNABORTED)",
      "one that could not be connected is told so, after a shutdown as before it"),
 ]
@@ -188,6 +192,16 @@ def set_options(case):
     return " ".join(said) + " " + options(case)
 
 
+def headers(*options):
+    """Options of what IP headers say, or of what is told of them, of all lengths and values."""
+    values = (b"", b"\0", b"\7", b"\1\2\3", b"\xff\0\0\0", bytes(4), b"\xff" * 4, b"\0\1\0\0", b"\x43\0\0\0\0")
+
+    def call(case):
+        return " ".join(f"{errors(libc.setsockopt(case.fd, 0, what, value, len(value)))}={option(0, what)(case)}"
+                        for what in options for value in values)
+    return call
+
+
 def readable(case):
     count = ctypes.c_int(-1)
     return errors(libc.ioctl(case.fd, 0x541B, ctypes.byref(count))) + f":{count.value}"
@@ -287,7 +301,7 @@ CALLS = {
     "sendmsg": sendmsg, "write": writing("write", 5), "write0": writing("write", 0), "writev": writev, "oob": reading("recv", 1, socket.MSG_OOB),
     "shut0": shutting(0), "shut1": shutting(1), "shut2": shutting(2), "shut3": shutting(3), "accept": accept,
     "connect": connecting(PEER, PORT), "connect2": connecting(PEER, REFUSED), "listen": listen, "bind": bind,
-    "names": names, "error": option(SOL, socket.SO_ERROR), "options": options, "setopts": set_options, "fionread": readable, "poll": poll,
+    "names": names, "error": option(SOL, socket.SO_ERROR), "options": options, "setopts": set_options, "headers": headers(socket.IP_TTL, socket.IP_TOS), "fionread": readable, "poll": poll,
     "select": selecting, "epoll": epolling(0), "edge": epolling(1 << 31), "oneshot": epolling(1 << 30), "nested": nesting(0, 0),
     "nested-edge": nesting(1 << 31, 1 << 31), "nested-oneshot": nesting(1 << 30, 1 << 31), "nested-level": nesting(1 << 31, 0), "close": close, "dupclose": dup_and_close,
     "copy": nonblock_by_copy, "place": at_place, "elsewhere": elsewhere,
@@ -405,6 +419,26 @@ def set_segments(case):
     return " ".join(said + [option(17, name)(case) for name in (SEGMENT, GRO)])
 
 
+MORE = 0x8000
+
+
+def send_more(case):
+    """One datagram that gets too long, of which nothing is left, and one that goes where it began to go."""
+    said = [writing("send", size, flags)(case) for size, flags in ((3, MORE), (0, MORE), (65506, MORE), (70000, 0), (4, MORE))]
+    return " ".join([*said, sending_to(PEER, 0)(case)])
+
+
+def send_file(case):
+    """A part of a file: from its end, of no length, too long, and less than was asked for."""
+    with tempfile.TemporaryFile() as file:
+        file.truncate(100000)
+        said = []
+        for offset, size in ((100000, 10), (0, 0), (0, 65508), (None, 100000), (99990, 100)):
+            at = offset if offset is None else ctypes.byref(ctypes.c_long(offset))
+            said.append(errors(libc.sendfile(case.fd, file.fileno(), at, ctypes.c_size_t(size))))
+        return " ".join([*said, str(os.lseek(file.fileno(), 0, 1))])
+
+
 def disconnect(case):
     return errors(libc.connect(case.fd, bytes(16), 16))
 
@@ -416,7 +450,7 @@ def setting(level, what, value):
 
 def set_many(case):
     """What is out of an option's range, or no option at all."""
-    asked = ((socket.IP_TTL, 0), (socket.IP_TTL, 300), (socket.IP_TTL, -1), (socket.IP_TTL, 64), (14, 1400), (0, 1), (60, 1))
+    asked = ((socket.IP_TTL, 0), (socket.IP_TTL, 300), (socket.IP_TTL, -1), (14, 1400), (0, 1), (60, 1))
     return " ".join(setting(socket.IPPROTO_IP, *one)(case) for one in asked)
 
 
@@ -450,8 +484,8 @@ DATAGRAM_CALLS = {name: CALLS[name] for name in (
     "nameless": receive_without_name, "recvmmsg": receive_many(0), "recvmmsg-one": receive_many(0x10000), "sendmmsg": send_many,
     "sendmsg-from": send_message_from, "segments": send_segments, "segments-set": set_segments, "disconnect": disconnect, "pktinfo": setting(socket.IPPROTO_IP, 8, 1),
     "rcvbuf": setting(SOL, socket.SO_RCVBUF, 5000), "sndbuf": setting(SOL, socket.SO_SNDBUF, 100), "v6only": setting(socket.IPPROTO_IPV6, 26, 1),
-    "cork": setting(17, 1, 0), "nodelay": setting(TCP, socket.TCP_NODELAY, 1), "dgram-options": datagram_options,
-    "dgram-setopts": set_many, "sendmsg-kinds": send_kinds, "place": at_place, "elsewhere": elsewhere,
+    "more": writing("send", 5, MORE), "more-whole": send_more, "cork": setting(17, 1, 1), "uncork": setting(17, 1, 0), "sendfile": send_file, "nodelay": setting(TCP, socket.TCP_NODELAY, 1), "dgram-options": datagram_options,
+    "dgram-setopts": set_many, "dgram-headers": headers(socket.IP_TTL, socket.IP_TOS, 12, 13), "sendmsg-kinds": send_kinds, "place": at_place, "elsewhere": elsewhere,
 }
 
 
@@ -655,6 +689,10 @@ def send_one(case):
     case.s.send(b"x")
 
 
+def send_begin(case):
+    case.s.send(b"begun", MORE)
+
+
 def settle(case):
     """What was sent behind what is there is there, too."""
     time.sleep(0.005)
@@ -670,6 +708,7 @@ STATES |= {
     "dgram-unread": after(datagrams_connected, "datagram", IN), "dgram-two": after(datagrams_bound, told_info, "datagram", "datagram", IN, settle),
     "dgram-empty": after(datagrams_bound, "empty", IN), "dgram-refused": after(lambda cases: datagrams_connected(cases, REFUSED), send_one, ERR),
     "dgram-disconnected": after(datagrams_connected, disconnect_now), "dgram-bound-disconnected": after(datagrams_bound, connected(PORT), disconnect_now),
+    "dgram-begun": after(datagrams_connected, send_begin), "dgram-corked": after(datagrams_connected, lambda case: case.s.setsockopt(17, 1, 1)),
     "dgram-shut-read": after(datagrams_connected, shut(0)), "dgram-shut-write": after(datagrams_connected, shut(1)),
     "dgram-shut-both-unread": after(datagrams_connected, "datagram", IN, shut(2)),
 }

@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -204,6 +205,146 @@ def refusal(call, *arguments):
         return error.errno
 
 
+def header_fields(fresh, to):
+    """Hops and class of datagrams: the peer says what came, and sends its own, of which it is told."""
+    v6 = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    v6.settimeout(20)
+    # Said before the socket is used, and behind that.
+    v6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 9)
+    for s, level, peer, hops, tos, told, told_tos in (
+            (fresh(), 0, (to[0], 9201), socket.IP_TTL, socket.IP_TOS, 12, 13),
+            (v6, 41, ("fd10::2", 9201), socket.IPV6_UNICAST_HOPS, socket.IPV6_TCLASS, 51, 66),
+            (v6, 0, ("::ffff:" + to[0], 9201), socket.IP_TTL, socket.IP_TOS, 12, 13)):
+        for option in (told, told_tos):
+            s.setsockopt(level, option, 1)
+        for said in ((9, 0) if s is v6 and level else (64, 0), (7, 0xb9), (255, 3)):
+            if said[1]:
+                s.setsockopt(level, hops, said[0])
+                s.setsockopt(level, tos, said[1])
+            s.sendto(b"x", peer)
+            came, control, *_ = s.recvmsg(100, 100)
+            assert came == b"%d %d" % said, (came, said)
+            values = [int.from_bytes(value, "little") for _, _, value in control]
+            assert values == [77, 0x2d], control
+        # Of one alone.
+        kinds = {0: (socket.IP_TTL, socket.IP_TOS)}.get(level, (socket.IPV6_HOPLIMIT, socket.IPV6_TCLASS))
+        s.sendmsg([b"x"], [(level, kind, struct.pack("=i", value)) for kind, value in zip(kinds, (5, 8))], 0, peer)
+        assert s.recv(100) == b"5 8"
+        s.sendto(b"x", peer)
+        assert s.recv(100) == b"255 3"
+        assert refusal(s.sendmsg, [b"x"], [(level, kinds[0], struct.pack("=i", 256))], 0, peer) == errno.EINVAL
+
+
+MINTTL, SAVE_SYN, SAVED_SYN = 21, 27, 28
+
+
+def fields_of_connections(host, ours, *way):
+    """Hops and class of connections: of their SYN, of all that follows, and of those that were accepted."""
+    listener = socket.create_server((ours, 9305))
+    listener.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 250)
+    s = socket.socket()
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 99)
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 0xb8)
+    s.settimeout(20)
+    s.connect((host, 9202))
+    assert s.recv(2) == bytes((99, 0xb8))
+    assert (s.getsockopt(socket.IPPROTO_IP, socket.IP_TTL), s.getsockopt(socket.IPPROTO_IP, socket.IP_TOS)) == (99, 0xb8)
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 250)
+    assert refusal(s.setsockopt, socket.IPPROTO_IP, socket.IP_TTL, 256) == errno.EINVAL
+    # The peer hears nothing with fewer hops left by now.
+    s.sendall(b"next")
+    assert s.recv(4) == b"next"
+    with listener.accept()[0] as accepted:
+        # By intercepted calls it has none of its listener's.
+        if way:
+            accepted.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 250)
+        assert accepted.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == 250
+        accepted.sendall(b"accepted")
+        assert s.recv(8) == b"accepted"
+    v6 = socket.socket(socket.AF_INET6)
+    v6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 98)
+    v6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, 0x2c)
+    v6.settimeout(20)
+    v6.connect(("fd10::2", 9202))
+    assert v6.recv(2) == bytes((98, 0x2c))
+
+
+def fields_peer(ours):
+    """Says what SYNs said, and takes only what has 240 hops left."""
+    listener = socket.create_server(("::", 9202), family=socket.AF_INET6, dualstack_ipv6=True)
+    listener.setsockopt(socket.IPPROTO_TCP, SAVE_SYN, 1)
+    print("listening", flush=True)
+    while True:
+        s, (host, *_) = listener.accept()
+        syn = s.getsockopt(socket.IPPROTO_TCP, SAVED_SYN, 100)
+        if syn[0] >> 4 == 6:
+            s.sendall(bytes((syn[7], syn[0] << 4 & 0xff | syn[1] >> 4)))
+            continue
+        s.sendall(bytes((syn[8], syn[1])))
+        s.setsockopt(socket.IPPROTO_IP, MINTTL, 240)
+        s.sendall(s.recv(4))
+        with socket.create_connection((ours, 9305)) as back:
+            back.setsockopt(socket.IPPROTO_IP, MINTTL, 240)
+            s.sendall(back.recv(8))
+
+
+def telling():
+    """Says of each datagram with how many hops and which class it came, and sends with others."""
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.bind(("::", 9201))
+    for level, option, value in ((0, 12, 1), (0, 13, 1), (41, 51, 1), (41, 66, 1), (0, socket.IP_TTL, 77), (0, socket.IP_TOS, 0x2d),
+                                 (41, socket.IPV6_UNICAST_HOPS, 77), (41, socket.IPV6_TCLASS, 0x2d)):
+        s.setsockopt(level, option, value)
+    print("listening", flush=True)
+    while True:
+        _, control, _, peer = s.recvmsg(100, 100)
+        values = {kind: int.from_bytes(value, "little") for _, kind, value in control}
+        hops, tos = (values.get(a, values.get(b)) for a, b in ((socket.IP_TTL, socket.IPV6_HOPLIMIT), (socket.IP_TOS, socket.IPV6_TCLASS)))
+        s.sendto(b"%d %d" % (hops, tos), peer)
+
+
+def one_by_several_calls(fresh, to):
+    """One datagram by several calls (MSG_MORE, UDP_CORK), and of a file (sendfile)."""
+    s, more = fresh(), socket.MSG_MORE
+    for round in range(20):
+        data = os.urandom(60000)
+        s.sendto(data[:1], more, to)
+        # Whatever address the others give.
+        s.sendto(data[1:30000], more, (to[0], 7999))
+        if round % 2:
+            s.sendmsg([data[30000:]])
+        else:
+            s.send(data[30000:], more)
+            s.setsockopt(socket.IPPROTO_UDP, 1, 0)
+        assert s.recvfrom(70000) == (data, to)
+    # In two processes, cut (UDP_SEGMENT), until the option is off; set before the socket was used.
+    s = fresh()
+    s.setsockopt(socket.IPPROTO_UDP, 1, 1)
+    s.sendmsg([data[:900]], [(socket.IPPROTO_UDP, 103, struct.pack("=H", 1000))], 0, to)
+    if not os.fork():
+        s.send(data[900:2500])
+        os._exit(0)
+    os.wait()
+    assert s.getsockopt(socket.IPPROTO_UDP, 1) == 1
+    s.setsockopt(socket.IPPROTO_UDP, 1, 0)
+    assert [s.recv(70000) for _ in range(3)] == [data[:1000], data[1000:2000], data[2000:2500]]
+    assert "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+    s.connect(to)
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        for size in (1, 4097, 60000):
+            assert os.sendfile(s.fileno(), file.fileno(), 0, size) == size and s.recv(70000) == data[:size]
+        s.send(b"begun", more)
+        file.seek(50000)
+        # From where the file is, to its end.
+        assert os.sendfile(s.fileno(), file.fileno(), None, 65000) == 10000 and file.tell() == 60000
+        assert s.recv(70000) == b"begun" + data[50000:]
+    # A splice has it be a Unix socket.
+    out, into = os.pipe()
+    os.write(into, data[:20000])
+    assert os.splice(out, s.fileno(), 20000) == 20000 and s.recv(70000) == data[:20000]
+
+
 def datagrams(host, ours):
     """A socket for datagrams in all that a program does with one."""
     to = (host, 9200)
@@ -222,6 +363,7 @@ def datagrams(host, ours):
         s.sendto(data, to)
         assert s.recvfrom(70000) == (data, to), size
     assert "eventfd" in os.readlink(f"/proc/self/fd/{s.fileno()}")
+    header_fields(fresh, to)
     # Several by one call, whole (UDP_SEGMENT): for one call, and for all that follow.
     data = os.urandom(1000)
     s.sendmsg([data[:450], data[450:]], [(socket.IPPROTO_UDP, 103, struct.pack("=H", 300))], 0, to)
@@ -243,6 +385,7 @@ def datagrams(host, ours):
     assert [early.getsockopt(socket.IPPROTO_UDP, option) for option in (103, 104)] == [1000, 1]
     assert "eventfd" in os.readlink(f"/proc/self/fd/{early.fileno()}")
     early.close()
+    one_by_several_calls(fresh, to)
     # A port that nobody is at is told to one that is connected, and the next that comes is told, too.
     s.connect((host, 7999))
     s.send(b"x")

@@ -106,6 +106,7 @@ echo nameserver 10.10.0.2 >"$work/resolv.conf"
 answers() { peer_of python3 "$here/run.py" ask "$1" "$2"; }
 peers=$peer
 "$exos" lab exec --name $lab b -- python3 "$here/run.py" echo >"$work/echo" 2>&1 & peers+=" $!"
+"$exos" lab exec --name $lab b -- python3 "$here/run.py" telling >"$work/telling" 2>&1 & peers+=" $!"
 if [ ! "$way" ] && optional dnsmasq:dnsmasq-base; then
     lies=(dnsmasq -k -C /dev/null --no-resolv --no-hosts --user=root --pid-file= --log-queries --log-facility=-)
     "$exos" lab exec --name $lab b -- "${lies[@]}" --address=/name.lab/10.10.0.2 >"$work/asked" 2>&1 & peers+=" $!"
@@ -137,6 +138,11 @@ if [ ! "$way" ] && optional dnsmasq:dnsmasq-base; then
 fi
 peer=$peers
 await grep -q listening "$work/echo"
+await grep -q listening "$work/telling"
+"$exos" lab exec --name $lab b -- python3 "$here/run.py" fields_peer $ip >"$work/fields" 2>&1 & peers+=" $!"
+peer=$peers
+await grep -q listening "$work/fields"
+check "python3: hops and class of connections" run -- python3 "$here/run.py" fields_of_connections 10.10.0.2 $ip $way
 [ "$way" ] || check "python3: datagrams, and forks, programs and passing on with them" run -- python3 "$here/run.py" datagrams 10.10.0.2 $ip
 
 peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use exos::inet::tcp::Keepalive;
+use exos::inet::tcp::{IpFields, Keepalive};
 use exos::net::{TcpListener, TcpStream};
 use exos::via::Protocol;
 use exos::{ListenOptions, Options, net};
@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::counters::SocketCounters;
 use crate::ports::Ports;
 use crate::sharing::{SHARED, SharedSockets, Sharing};
-use crate::target::{Descriptor, read_address, write_address};
+use crate::target::{Descriptor, header_options, read_address, write_address};
 use crate::unix::{Listener, UnixSockets};
 
 /// The calls that are told to us.
@@ -304,7 +304,15 @@ impl Sockets {
             };
             Some(SocketAddr::new(ip, bound.port()))
         });
-        let stream = TcpStream::open(&cx.net, to, from, &Options::default())?;
+        let (hops, class) = header_options(descriptor, to.is_ipv6())?;
+        let options = Options {
+            ip: IpFields {
+                hop_limit: hops.max(1),
+                dscp: class >> 2,
+            },
+            ..Options::default()
+        };
+        let stream = TcpStream::open(&cx.net, to, from, &options)?;
         if sockopt::socket_keepalive(&descriptor.fd)? {
             stream.set_keepalive(Some(Keepalive::default()));
         }

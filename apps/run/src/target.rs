@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use exos::inet::limits::HOP_LIMIT;
 use exos::inet::tcp::Info;
 use exos_host::intercept::{self, Call, Calls};
 use rustix::fs::{OFlags, fcntl_getfl, fstat};
@@ -228,6 +229,24 @@ pub(crate) fn tcp_info(info: Option<&Info>) -> [u8; 104] {
 /// The whole number that an argument of the call points to.
 pub(crate) fn read_option(calls: &Calls, call: &Call, at: u64) -> io::Result<i32> {
     read_number(calls, call, at).map(i32::from_ne_bytes)
+}
+
+/// How many hops packets of a socket of the kernel's may take, and their class of service.
+pub(crate) fn header_options(of: &Descriptor, is_v6: bool) -> io::Result<(u8, u8)> {
+    let (level, hops, class) = match is_v6 {
+        true => (
+            libc::IPPROTO_IPV6,
+            libc::IPV6_UNICAST_HOPS,
+            libc::IPV6_TCLASS,
+        ),
+        false => (libc::IPPROTO_IP, libc::IP_TTL, libc::IP_TOS),
+    };
+    let byte = |option, otherwise| match intercept::option(&of.fd, level, option) {
+        // Sockets of Multipath TCP do not say.
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(otherwise),
+        value => value.map(|value| value as u8),
+    };
+    Ok((byte(hops, HOP_LIMIT)?, byte(class, 0)?))
 }
 
 #[cfg(test)]

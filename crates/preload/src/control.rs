@@ -3,8 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use crate::datagrams::Came;
+use crate::header_options::{class_of, hops_of};
 use crate::memory::Address;
-use crate::memory::options::{IPV6, PKTINFO, PKTINFO_V6};
+use crate::memory::options::{
+    IPV6, PKTINFO, PKTINFO_V6, RECEIVE_CLASS, RECEIVE_HOPS, RECEIVE_TOS, RECEIVE_TTL,
+};
 use crate::process::Found;
 use crate::sockets::put_address;
 use crate::system::*;
@@ -44,6 +47,27 @@ pub struct Wishes {
     pub source: Address,
     /// Cut into datagrams of this length (`UDP_SEGMENT`; zero: not cut), where that is said.
     pub segment: Option<u16>,
+    /// How many hops it may take, and its class, of IPv4 and of IPv6, where that is said.
+    pub headers: [(Option<u8>, Option<u8>); 2],
+}
+
+impl Wishes {
+    /// Takes what a piece says of a header.
+    fn take_header(&mut self, level: i32, kind: i32, value: &[u8]) -> Result<(), i32> {
+        let number = match (level, kind, value) {
+            (IPPROTO_IP, IP_TOS, &[class]) => class.into(),
+            (_, _, &[a, b, c, d]) => i32::from_ne_bytes([a, b, c, d]),
+            _ => return Err(EINVAL),
+        };
+        match (level, kind) {
+            (IPPROTO_IP, IP_TTL) if number > 0 => self.headers[0].0 = hops_of(1, number)?,
+            (IPPROTO_IP, IP_TOS) if number >= 0 => self.headers[0].1 = Some(class_of(number)?),
+            (IPPROTO_IPV6, IPV6_TCLASS) => self.headers[1].1 = Some(class_of(number)?),
+            (IPPROTO_IPV6, _) => self.headers[1].0 = hops_of(0, number)?,
+            _ => return Err(EINVAL),
+        }
+        Ok(())
+    }
 }
 
 /// What a message of a socket of IPv6, or of IPv4, says of how it is to be sent.
@@ -64,16 +88,20 @@ pub unsafe fn wishes(message: &Message, is_v6: bool) -> Result<Wishes, i32> {
             (IPPROTO_IPV6, IPV6_PKTINFO) if len >= 20 => (AF_INET6, 0, 16, 8),
             (IPPROTO_IP, IP_PKTINFO) | (IPPROTO_IPV6, IPV6_PKTINFO) => return Err(EINVAL),
             // Taken, and nothing is changed by them.
-            (IPPROTO_IP, IP_TTL | IP_TOS | IP_PROTOCOL)
-            | (
-                IPPROTO_IPV6,
-                IPV6_HOPLIMIT | IPV6_2292HOPLIMIT | IPV6_TCLASS | IPV6_FLOWINFO | IPV6_DONTFRAG,
-            )
+            (IPPROTO_IP, IP_PROTOCOL)
+            | (IPPROTO_IPV6, IPV6_FLOWINFO | IPV6_DONTFRAG)
             | (
                 SOL_SOCKET,
                 SCM_RIGHTS | SCM_CREDENTIALS | SO_PRIORITY | SO_MARK | SO_TIMESTAMPING | SO_TXTIME
                 | SO_TIMESTAMPING_NEW,
             ) => continue,
+            (IPPROTO_IP, IP_TTL | IP_TOS)
+            | (IPPROTO_IPV6, IPV6_HOPLIMIT | IPV6_2292HOPLIMIT | IPV6_TCLASS) => {
+                // SAFETY: the piece is as long as it says.
+                let value = unsafe { std::slice::from_raw_parts(at, len) };
+                wishes.take_header(level, kind, value)?;
+                continue;
+            }
             (IPPROTO_UDP, UDP_SEGMENT) if len == 2 => {
                 // SAFETY: the piece is long enough.
                 wishes.segment = Some(unsafe { at.cast::<u16>().read_unaligned() });
@@ -191,6 +219,22 @@ impl Found {
             let info = [&interface, v4, v4].concat();
             // SAFETY: the caller's promise.
             unsafe { writer.put(IPPROTO_IP, IP_PKTINFO, &info) };
+        }
+        let hops = i32::from(came.hops).to_ne_bytes();
+        let class = i32::from(came.class).to_ne_bytes();
+        let pieces: [(u32, i32, i32, &[u8]); 2] = match v4 {
+            Some(_) => [
+                (RECEIVE_TTL, IPPROTO_IP, IP_TTL, &hops),
+                (RECEIVE_TOS, IPPROTO_IP, IP_TOS, &[came.class]),
+            ],
+            None => [
+                (RECEIVE_HOPS, IPPROTO_IPV6, IPV6_HOPLIMIT, &hops),
+                (RECEIVE_CLASS, IPPROTO_IPV6, IPV6_TCLASS, &class),
+            ],
+        };
+        for (_, level, kind, bytes) in pieces.into_iter().filter(|(bit, ..)| socket.has(*bit)) {
+            // SAFETY: as above.
+            unsafe { writer.put(level, kind, bytes) };
         }
     }
 }

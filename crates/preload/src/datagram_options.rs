@@ -2,16 +2,14 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::memory::options::{BROADCAST, GRO, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
+use crate::header_options::{option_number, told_bit};
+use crate::memory::options::{BROADCAST, CORK, GRO, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
 use crate::memory::state::{HAS_PORT, STANDS};
 use crate::process::Found;
 use crate::system::*;
 
 /// What the kernel's sockets have of a buffer, and what they can have (net.core.rmem_default and _max, by default).
 const BUFFER: u32 = 212_992;
-
-/// Hops of what is sent.
-pub const HOPS: i32 = 64;
 
 impl Found {
     /// The value of an option that these sockets have for themselves; `None` for the others.
@@ -37,7 +35,6 @@ impl Found {
             (SOL_SOCKET, SO_ACCEPTCONN) => 0,
             (SOL_SOCKET, SO_RCVBUF) => buffer(&socket.receive_buffer),
             (SOL_SOCKET, SO_SNDBUF) => buffer(&socket.send_buffer),
-            (IPPROTO_IP, IP_TTL) | (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => HOPS,
             (IPPROTO_UDP, UDP_SEGMENT) => socket.segment.load(Ordering::Relaxed) as i32,
             (IPPROTO_UDP, _) => 0,
             (IPPROTO_TCP, _) => return Some(Err(EOPNOTSUPP)),
@@ -57,13 +54,9 @@ impl Found {
     pub fn set_datagram_option(self, option: (i32, i32), value: &[u8]) -> Option<Result<(), i32>> {
         const JOIN: [i32; 4] = [35, 39, 42, 46];
         const JOIN_V6: [i32; 3] = [20, 42, 46];
-        const UDP_CORK: i32 = 1;
         const LEAST: [u32; 2] = [4608, 2304];
         let socket = self.socket();
-        let number = || {
-            let bytes = value.first_chunk().ok_or(EINVAL)?;
-            Ok::<_, i32>(i32::from_ne_bytes(*bytes))
-        };
+        let number = || option_number(option.0, value);
         let set = |size: &AtomicU32, least: u32, most: u32| {
             let wanted = (number()?.max(0) as u32).min(most).saturating_mul(2);
             size.store(wanted.max(least), Ordering::Relaxed);
@@ -77,22 +70,17 @@ impl Found {
             if bit == V6_ONLY && socket.is(HAS_PORT) {
                 return Some(Err(EINVAL));
             }
-            return Some(number().map(|value| socket.set_option(bit, value != 0)));
+            return Some(number().map(|value| {
+                socket.set_option(bit, value != 0);
+                if (bit, value) == (CORK, 0) {
+                    self.uncork();
+                }
+            }));
         }
         if !is_known(option) || option == (IPPROTO_IP, IP_MTU) {
             return Some(Err(ENOPROTOOPT));
         }
         Some(match option {
-            (IPPROTO_IP, IP_TTL) => match (number(), value.first()) {
-                (Ok(-1 | 1..=255), _) => Ok(()),
-                // Of fewer bytes the first is it.
-                (Err(_), Some(1..)) => Ok(()),
-                _ => Err(EINVAL),
-            },
-            (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => match number() {
-                Ok(-1..=255) => Ok(()),
-                _ => Err(EINVAL),
-            },
             (SOL_SOCKET, SO_SNDBUF) => set(&socket.send_buffer, LEAST[0], BUFFER),
             (SOL_SOCKET, SO_RCVBUF) => set(&socket.receive_buffer, LEAST[1], BUFFER),
             (SOL_SOCKET, SO_SNDBUFFORCE) => set(&socket.send_buffer, LEAST[0], unlimited),
@@ -100,8 +88,6 @@ impl Found {
             // Groups are not heard.
             (IPPROTO_IP, name) if JOIN.contains(&name) => Err(EOPNOTSUPP),
             (IPPROTO_IPV6, name) if JOIN_V6.contains(&name) => Err(EOPNOTSUPP),
-            // Off, as it is.
-            (IPPROTO_UDP, UDP_CORK) if number() == Ok(0) => Ok(()),
             (IPPROTO_UDP, UDP_SEGMENT) => number().and_then(|size| {
                 let size = u16::try_from(size).map_err(|_| EINVAL)?;
                 socket.segment.store(size.into(), Ordering::Relaxed);
@@ -129,8 +115,9 @@ fn bit_of(option: (i32, i32)) -> Option<u32> {
         (IPPROTO_IP, IP_PKTINFO) => PKTINFO,
         (IPPROTO_IPV6, IPV6_RECVPKTINFO) => PKTINFO_V6,
         (IPPROTO_IPV6, IPV6_V6ONLY) => V6_ONLY,
+        (IPPROTO_UDP, UDP_CORK) => CORK,
         // That several may be read as one; they never are.
         (IPPROTO_UDP, UDP_GRO) => GRO,
-        _ => return None,
+        _ => return told_bit(option),
     })
 }

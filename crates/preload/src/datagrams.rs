@@ -23,6 +23,9 @@ pub struct Came {
     /// Who sent it, and to which address of ours.
     pub from: Address,
     pub to: Address,
+    /// How many hops it had left, and its class.
+    pub hops: u8,
+    pub class: u8,
 }
 
 impl Came {
@@ -106,6 +109,8 @@ impl Found {
             len,
             from,
             to,
+            hops: head.hops,
+            class: head.class,
         }))
     }
 
@@ -134,6 +139,10 @@ impl Found {
     /// `len` bytes at `name` can be read.
     pub unsafe fn destination(self, name: *const u8, len: u32) -> Result<Option<Address>, i32> {
         self.take_port()?;
+        // It goes where it began to go.
+        if self.is_corked() {
+            return Ok(None);
+        }
         let is_v6 = self.socket().has(IPV6);
         // SAFETY: the caller's promise.
         let address = unsafe { address_at(name, len)? };

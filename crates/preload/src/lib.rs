@@ -49,6 +49,8 @@ mod epoll;
 #[cfg(exos_preload)]
 mod epoll_wait;
 #[cfg(exos_preload)]
+mod header_options;
+#[cfg(exos_preload)]
 mod poll;
 #[cfg(exos_preload)]
 mod process;

@@ -151,6 +151,50 @@ impl<'a> Ring<'a> {
         true
     }
 
+    /// Writes behind what the reader sees, this many bytes further on. These are seen by nobody, and lost with the next that is written;
+    /// [`room`](Self::room) is called once before the first.
+    ///
+    /// # Safety
+    ///
+    /// `len` bytes at `from` can be read, and the ring has room for all that is behind its end.
+    #[cfg(any(exos_preload, test))]
+    pub(crate) unsafe fn stage(&self, skip: usize, from: *const u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.staged(skip, len, |at, done, now| {
+                at.copy_from_nonoverlapping(from.add(done), now)
+            })
+        };
+    }
+
+    /// Copies out bytes that were [staged](Self::stage).
+    #[cfg(any(exos_preload, test))]
+    pub(crate) fn take_staged(&self, skip: usize, into: &mut [u8]) {
+        let (to, len) = (into.as_mut_ptr(), into.len());
+        // SAFETY: it is as long as it says.
+        unsafe {
+            self.staged(skip, len, |at, done, now| {
+                to.add(done).copy_from_nonoverlapping(at, now)
+            })
+        };
+    }
+
+    /// Has `copy` copy each piece of what is behind the end: where it is, which bytes of all these, how many.
+    #[cfg(any(exos_preload, test))]
+    fn staged(&self, skip: usize, len: usize, copy: impl Fn(*mut u8, usize, usize)) {
+        let first = self
+            .at
+            .tail
+            .load(Ordering::Relaxed)
+            .wrapping_add(skip as u32);
+        let mut done = 0;
+        while done < len {
+            let (at, now) = self.piece(first.wrapping_add(done as u32), len - done);
+            copy(at, done, now);
+            done += now;
+        }
+    }
+
     // The reader's side.
 
     /// Copies what is there to `into`, and leaves it; gives how many bytes.
@@ -313,5 +357,31 @@ mod tests {
                 }
             }
         });
+    }
+
+    /// Of every length behind every length left, over the end of the memory, while the reader reads what was before.
+    #[test]
+    fn what_is_staged_is_seen_by_the_writer_alone() {
+        let mut memory = [0; SIZE];
+        for start in [0, u32::MAX - 40] {
+            let at = positions(start);
+            // SAFETY: as above.
+            let ring = unsafe { Ring::new(&at, memory.as_mut_ptr(), SIZE) };
+            for left in 0..SIZE {
+                ring.push(&vec![1; left]);
+                let room = SIZE - ring.len();
+                ring.room();
+                let staged: Vec<u8> = (0..room as u8).collect();
+                for (n, byte) in staged.iter().enumerate() {
+                    // SAFETY: there is room for it.
+                    unsafe { ring.stage(n, byte, 1) };
+                }
+                assert_eq!(ring.take(SIZE), vec![1; left]);
+                let mut back = vec![0xff; room];
+                ring.take_staged(0, &mut back);
+                assert_eq!(back, staged);
+                assert!(ring.is_empty());
+            }
+        }
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::ask::ask;
-use crate::datagram_options::HOPS;
 use crate::epoll;
 use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, NONBLOCK, REUSE, REUSE_PORT};
 use crate::memory::state::{HAS_MORE, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS};
@@ -140,6 +139,7 @@ impl Found {
         };
         let number = match (level, option) {
             _ if let Some(Some(value)) = of_datagrams => value?,
+            _ if let Some(value) = self.header_option((level, option)) => value,
             (SOL_SOCKET, SO_ERROR) => self.take_error().err().unwrap_or(0),
             (SOL_SOCKET, SO_TYPE) => SOCK_STREAM,
             (SOL_SOCKET, SO_DOMAIN) => match socket.has(IPV6) {
@@ -179,7 +179,6 @@ impl Found {
                 [a, b, c, d] => i32::from_ne_bytes([a, b, c, d]),
                 _ => return Err(ENOTCONN),
             },
-            (IPPROTO_IP, IP_TTL) | (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => HOPS,
             (SOL_SOCKET, NO_OPTIONS..) => return Err(ENOPROTOOPT),
             (SOL_SOCKET | IPPROTO_TCP | IPPROTO_IP | IPPROTO_IPV6, _) => 0,
             _ => return Err(ENOPROTOOPT),
@@ -209,6 +208,12 @@ impl Found {
             && let Some(set) = self.set_datagram_option((level, option), value)
         {
             return set;
+        }
+        if let Some(set) = self.set_header_option((level, option), value) {
+            set?;
+            socket.add(OPTIONS);
+            self.here.submit(self.number);
+            return Ok(());
         }
         match (level, option) {
             (SOL_SOCKET, SO_REUSEADDR) => socket.set_option(REUSE, number(0)? != 0),
@@ -288,7 +293,7 @@ impl Found {
     ///
     /// It is none of those: the error given.
     pub fn renew(self, fd: i32, otherwise: i32) -> Result<(), i32> {
-        const OPTIONS: [(i32, i32, usize); 7] = [
+        const OPTIONS: [(i32, i32, usize); 9] = [
             (SOL_SOCKET, SO_RCVTIMEO, 16),
             (SOL_SOCKET, SO_SNDTIMEO, 16),
             (SOL_SOCKET, SO_LINGER, 8),
@@ -296,6 +301,8 @@ impl Found {
             (SOL_SOCKET, SO_REUSEADDR, 4),
             (SOL_SOCKET, SO_REUSEPORT, 4),
             (IPPROTO_TCP, TCP_NODELAY, 4),
+            (IPPROTO_IP, IP_TTL, 4),
+            (IPPROTO_IP, IP_TOS, 4),
         ];
         if !self.has_failed() || !self.here.is_here() {
             return Err(otherwise);

@@ -296,7 +296,7 @@ impl Found {
         wanted: usize,
     ) -> Result<usize, i32> {
         if self.is_datagrams() {
-            return Err(EINVAL);
+            return self.transmit_file_whole(file, offset, wanted);
         }
         let (mut at, mut left) = (offset, wanted);
         self.fill(wanted, 0, |found| {

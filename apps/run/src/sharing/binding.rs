@@ -225,19 +225,31 @@ impl SharedSockets {
 
 /// The options that a socket of the kernel's was given, for the one in its place.
 fn copy_options(from: &Descriptor, family: AddressFamily, to: &Socket) -> io::Result<()> {
-    const RECVPKTINFO: i32 = libc::IPV6_RECVPKTINFO;
     let fd = &from.fd;
     let is_on = |level, option| intercept::option(fd, level, option).map(|value| value != 0);
     to.set_option(options::BROADCAST, sockopt::socket_broadcast(fd)?);
     to.set_option(options::REUSE, sockopt::socket_reuseaddr(fd)?);
     to.set_option(options::REUSE_PORT, sockopt::socket_reuseport(fd)?);
-    to.set_option(options::PKTINFO, is_on(libc::IPPROTO_IP, libc::IP_PKTINFO)?);
+    for (bit, option) in [
+        (options::PKTINFO, libc::IP_PKTINFO),
+        (options::RECEIVE_TTL, libc::IP_RECVTTL),
+        (options::RECEIVE_TOS, libc::IP_RECVTOS),
+    ] {
+        to.set_option(bit, is_on(libc::IPPROTO_IP, option)?);
+    }
     if family == AddressFamily::INET6 {
         to.set_option(options::V6_ONLY, sockopt::ipv6_v6only(fd)?);
-        to.set_option(options::PKTINFO_V6, is_on(libc::IPPROTO_IPV6, RECVPKTINFO)?);
+        for (bit, option) in [
+            (options::PKTINFO_V6, libc::IPV6_RECVPKTINFO),
+            (options::RECEIVE_HOPS, libc::IPV6_RECVHOPLIMIT),
+            (options::RECEIVE_CLASS, libc::IPV6_RECVTCLASS),
+        ] {
+            to.set_option(bit, is_on(libc::IPPROTO_IPV6, option)?);
+        }
     }
     let segment = intercept::option(fd, libc::IPPROTO_UDP, libc::UDP_SEGMENT)?;
     to.segment.store(segment as u32, Ordering::Relaxed);
+    to.set_option(options::CORK, is_on(libc::IPPROTO_UDP, libc::UDP_CORK)?);
     // Older kernels do not tell of this one.
     to.set_option(
         options::GRO,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{Ordering, fence};
 
 use exos::Buffer;
-use exos::inet::udp::Received;
+use exos::inet::udp::{HeaderFields, Received};
 use exos::net::UdpSocket;
 use exos_preload::memory::{DATAGRAM_HEAD, DATAGRAM_ROOM, DatagramHead, RING, Shared, state};
 use rustix::net::AddressFamily;
@@ -66,6 +66,8 @@ impl Datagrams {
             };
             let head = DatagramHead {
                 len: received.payload.len() as u32,
+                hops: received.fields.hop_limit,
+                class: received.fields.traffic_class,
                 peer: address_of(received.from, family),
                 local: address_of(SocketAddr::new(received.to, 0), family),
             };
@@ -128,7 +130,11 @@ impl Datagrams {
         }
         // What was said of an earlier one does not keep this one back.
         let error = socket.take_error()?;
-        socket.send_slice(Buffer::from(payload).into(), to, from)?;
+        let fields = HeaderFields {
+            hop_limit: head.hops,
+            traffic_class: head.class,
+        };
+        socket.send_with(Buffer::from(payload).into(), to, from, fields)?;
         error.map_or(Ok(()), Err)
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use exos::inet::tcp::Keepalive;
 use exos::net::TcpStream;
 use exos::{Buffer, Slice};
-use exos_preload::memory::{ROOM, Shared, options, state};
+use exos_preload::memory::{ROOM, Shared, Socket, options, state};
 
 use crate::answer::errno;
 use crate::counters::Moved;
@@ -146,5 +146,14 @@ impl Flowing {
         let reset = socket.has(options::LINGER) && socket.linger.load(Ordering::Relaxed) == 0;
         // It cannot fail.
         let _ = self.stream.set_linger(reset.then_some(Duration::ZERO));
+        self.apply_headers(socket);
+    }
+
+    /// Has packets say of hops and class what the program wants.
+    pub(super) fn apply_headers(&self, socket: &Socket) {
+        let headers = socket.headers(self.stream.peer_addr().is_ok_and(|peer| peer.is_ipv6()));
+        // No hops at all there are not.
+        let _ = self.stream.set_ttl(headers.hops().max(1).into());
+        let _ = self.stream.set_tos(headers.class());
     }
 }

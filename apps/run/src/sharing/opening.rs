@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, sockopt};
 use super::entry::{Entry, Kind};
 use super::sockets::SharedSockets;
 use crate::context::Context;
-use crate::target::Descriptor;
+use crate::target::{Descriptor, header_options};
 use crate::unix::Listener;
 
 impl SharedSockets {
@@ -27,9 +27,10 @@ impl SharedSockets {
         entry: Entry,
         bits: u32,
     ) -> io::Result<u32> {
+        let family = entry.family;
         let number = self.table.insert(entry, bits);
         let number = number.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOBUFS))?;
-        let put = copy_options(descriptor, self.memory.socket(number))
+        let put = copy_options(descriptor, family, self.memory.socket(number))
             .and_then(|()| self.put_number(cx, by, number));
         if let Err(error) = put {
             self.table.remove(number);
@@ -98,7 +99,7 @@ impl SharedSockets {
 }
 
 /// The options that a socket of the kernel's was given, for the one in its place.
-fn copy_options(from: &Descriptor, to: &Socket) -> io::Result<()> {
+fn copy_options(from: &Descriptor, family: AddressFamily, to: &Socket) -> io::Result<()> {
     to.set_option(options::NONBLOCK, from.nonblocking);
     let milliseconds = |which| {
         let time = sockopt::socket_timeout(&from.fd, which)?;
@@ -114,6 +115,13 @@ fn copy_options(from: &Descriptor, to: &Socket) -> io::Result<()> {
         to.set_option(options::LINGER, true);
         let seconds = u32::try_from(linger.as_secs()).unwrap_or(u32::MAX);
         to.linger.store(seconds, Ordering::Relaxed);
+    }
+    for is_v6 in [false, true] {
+        if !is_v6 || family == AddressFamily::INET6 {
+            let (hops, class) = header_options(from, is_v6)?;
+            to.headers(is_v6).set_hops(Some(hops));
+            to.headers(is_v6).set_class(class);
+        }
     }
     Ok(())
 }

@@ -139,6 +139,10 @@ impl SharedSockets {
         let taken = self.table.insert(entry, state::STANDS)?;
         if let Some(Kind::Flowing(flowing)) = self.table.get_mut(taken).map(|entry| &mut entry.kind)
         {
+            // As by the kernel, it has those of its listener.
+            if self.memory.socket(taken).take_headers_of(socket) {
+                flowing.apply_headers(socket);
+            }
             flowing.fill(&self.memory, taken);
         }
         ring.push(&taken.to_ne_bytes());

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use exos::inet::limits::HOP_LIMIT;
 use exos::inet::tcp::{Info, Keepalive};
+use exos::net::TcpStream;
 use exos_host::intercept::Call;
 
 use super::sockets::{Kind, UnixSockets};
@@ -55,7 +56,12 @@ impl UnixSockets {
                 info(&socket.kind).map_or(NO_SEGMENT, |info| info.mss.into())
             }
             (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => {
-                HOP_LIMIT.into()
+                let ttl = of_family(&socket.kind, option.0).map(TcpStream::ttl);
+                ttl.transpose()?.map_or(HOP_LIMIT.into(), |ttl| ttl as i32)
+            }
+            (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                let tos = of_family(&socket.kind, option.0).map(TcpStream::tos);
+                tos.transpose()?.unwrap_or(0).into()
             }
             (libc::IPPROTO_TCP, libc::TCP_INFO) => {
                 write_value(
@@ -82,11 +88,8 @@ impl UnixSockets {
         let (_, Some(key)) = self.descriptor(call)? else {
             return Ok(Answer::Pass);
         };
-        let stream = match &self.all[key].kind {
-            Kind::Flowing(flow) => Some(&flow.stream),
-            Kind::Connecting(connecting) => Some(&connecting.stream),
-            Kind::Listening(_) | Kind::Datagrams(_) | Kind::Failed => None,
-        };
+        let kind = &self.all[key].kind;
+        let stream = stream(kind);
         match (call.args[1] as i32, call.args[2] as i32, stream) {
             (libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(stream)) => {
                 stream.set_nodelay(read_option(&cx.calls, call, call.args[3])? != 0)?;
@@ -105,11 +108,54 @@ impl UnixSockets {
             }
             (libc::SOL_SOCKET, libc::SO_REUSEADDR | libc::SO_REUSEPORT, _) => {}
             (libc::SOL_SOCKET, ..) => return Ok(Answer::Pass),
+            (level @ libc::IPPROTO_IP, option @ (libc::IP_TTL | libc::IP_TOS), _)
+            | (
+                level @ libc::IPPROTO_IPV6,
+                option @ (libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS),
+                _,
+            ) => {
+                let value = read_option(&cx.calls, call, call.args[3])?;
+                set_header(of_family(kind, level), (level, option), value)?;
+            }
             // Those that say how packets are sent are taken, and left to our TCP.
             (libc::IPPROTO_TCP | libc::IPPROTO_IP | libc::IPPROTO_IPV6, ..) => {}
             _ => return fails(libc::ENOPROTOOPT),
         }
         Ok(Answer::Value(0))
+    }
+}
+
+fn stream(kind: &Kind) -> Option<&TcpStream> {
+    match kind {
+        Kind::Flowing(flow) => Some(&flow.stream),
+        Kind::Connecting(connecting) => Some(&connecting.stream),
+        Kind::Listening(_) | Kind::Datagrams(_) | Kind::Failed => None,
+    }
+}
+
+/// A connection whose packets an option of this level is about.
+fn of_family(kind: &Kind, level: i32) -> Option<&TcpStream> {
+    let is_v6 = level == libc::IPPROTO_IPV6;
+    stream(kind).filter(|stream| stream.peer_addr().is_ok_and(|peer| peer.is_ipv6() == is_v6))
+}
+
+/// Has packets say of hops and class what a program wants, as the kernel takes that.
+fn set_header(of: Option<&TcpStream>, option: (i32, i32), value: i32) -> io::Result<()> {
+    let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
+    let is_v4 = option.0 == libc::IPPROTO_IP;
+    let byte = match (option.1, value) {
+        (libc::IP_TOS, _) if is_v4 => value as u8,
+        (libc::IPV6_TCLASS, -1) if !is_v4 => 0,
+        (_, -1) => HOP_LIMIT,
+        (_, 0) if is_v4 => return Err(invalid()),
+        _ => u8::try_from(value).map_err(|_| invalid())?,
+    };
+    match (of, option) {
+        (Some(stream), (libc::IPPROTO_IP, libc::IP_TTL) | (_, libc::IPV6_UNICAST_HOPS)) => {
+            stream.set_ttl(byte.max(1).into())
+        }
+        (Some(stream), _) => stream.set_tos(byte),
+        (None, _) => Ok(()),
     }
 }
 

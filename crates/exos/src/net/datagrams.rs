@@ -8,10 +8,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use exos_buf::{Buffer, Slice};
-use exos_inet::udp::{Received, Sharing, UdpHandle};
+use exos_inet::udp::{HeaderFields, Received, Sharing, UdpHandle};
 
 use super::stack::{Inner, Net};
-use super::stream::some_time;
+use super::stream::{hop_limit, some_time};
 use super::table::{Datagrams, Waiters};
 use super::{claims, errors};
 use crate::clock;
@@ -157,12 +157,27 @@ impl UdpSocket {
     ///
     /// Those of [`send_to`](Self::send_to).
     pub fn send_slice(&self, slice: Slice, to: SocketAddr, from: Option<IpAddr>) -> io::Result<()> {
+        self.send_with(slice, to, from, self.fields())
+    }
+
+    /// Sends a part of an immutable buffer with these fields in its IP header, in place of the socket's.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send_to`](Self::send_to).
+    pub fn send_with(
+        &self,
+        slice: Slice,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+        fields: HeaderFields,
+    ) -> io::Result<()> {
         self.0.net.run(|inner| {
             if let Some(error) = inner.datagram_error(self.0.key) {
                 return Err(error);
             }
             let stack = &mut inner.exos.stack;
-            let sent = stack.udp_send(clock::now(), self.0.handle, from, to, slice);
+            let sent = stack.udp_send_with(clock::now(), self.0.handle, from, to, (slice, fields));
             inner.has_work();
             sent.map_err(errors::of_udp)
         })?;
@@ -322,6 +337,61 @@ impl UdpSocket {
     /// None; as in `std`.
     pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
         Ok(self.0.read_timeout.get())
+    }
+
+    /// How many hops what is sent may take (`IP_TTL`, `IPV6_UNICAST_HOPS`): 64 from the beginning. What a datagram that came had left
+    /// is in [`Received::fields`].
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for what is not 1 to 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let hop_limit = hop_limit(ttl)?;
+        self.set_fields(HeaderFields {
+            hop_limit,
+            ..self.fields()
+        })
+    }
+
+    /// How many hops what is sent may take.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn ttl(&self) -> io::Result<u32> {
+        Ok(self.fields().hop_limit.into())
+    }
+
+    /// The type-of-service byte, or traffic class, of what is sent, with its two bits of ECN (`IP_TOS`, `IPV6_TCLASS`).
+    ///
+    /// # Errors
+    ///
+    /// None; there to go with the others.
+    pub fn set_tos(&self, tos: u8) -> io::Result<()> {
+        self.set_fields(HeaderFields {
+            traffic_class: tos,
+            ..self.fields()
+        })
+    }
+
+    /// The type-of-service byte, or traffic class, of what is sent.
+    ///
+    /// # Errors
+    ///
+    /// None; there to go with the others.
+    pub fn tos(&self) -> io::Result<u8> {
+        Ok(self.fields().traffic_class)
+    }
+
+    fn fields(&self) -> HeaderFields {
+        let udp = &self.0.net.borrow().exos.stack.udp;
+        udp.fields(self.0.handle).unwrap_or_default()
+    }
+
+    fn set_fields(&self, fields: HeaderFields) -> io::Result<()> {
+        let udp = &mut self.0.net.borrow().exos.stack.udp;
+        udp.set_fields(self.0.handle, fields)
+            .map_err(errors::of_udp)
     }
 
     /// What ICMP has said of a datagram that was sent, once.

@@ -146,6 +146,7 @@ impl TcpStream {
         channel.await_letting_go();
         let stream = Self::of(net, key, &flow);
         stream.set_nodelay(head.settings.nodelay)?;
+        stream.learn_ip_fields();
         Ok(stream)
     }
 }

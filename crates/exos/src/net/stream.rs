@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use exos_buf::Slice;
-use exos_inet::tcp::{ConnectionId, Flow, Info, Keepalive, Options};
+use exos_inet::tcp::{ConnectionId, Flow, Info, IpFields, Keepalive, Options};
 
 use super::errors;
 use super::stack::{Inner, Net};
@@ -29,6 +29,7 @@ struct Socket {
     read_timeout: Cell<Option<Duration>>,
     write_timeout: Cell<Option<Duration>>,
     nodelay: Cell<bool>,
+    ip: Cell<IpFields>,
     linger: Cell<Option<Duration>>,
 }
 
@@ -117,6 +118,7 @@ impl TcpStream {
             Ok::<_, io::Error>(Self::of(net, key, &flow))
         })?;
         stream.0.nodelay.set(!options.nagle);
+        stream.0.ip.set(options.ip);
         stream.0.nonblocking.set(true);
         Ok(stream)
     }
@@ -132,6 +134,7 @@ impl TcpStream {
             read_timeout: Cell::new(None),
             write_timeout: Cell::new(None),
             nodelay: Cell::new(true),
+            ip: Cell::new(IpFields::default()),
             linger: Cell::new(None),
         }))
     }
@@ -471,6 +474,67 @@ impl TcpStream {
         Ok(self.0.nodelay.get())
     }
 
+    /// How many hops its packets may take (`IP_TTL`, `IPV6_UNICAST_HOPS`): 64 from the beginning.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for what is not 1 to 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let hop_limit = hop_limit(ttl)?;
+        self.set_ip_fields(IpFields {
+            hop_limit,
+            ..self.0.ip.get()
+        });
+        Ok(())
+    }
+
+    /// How many hops its packets may take.
+    ///
+    /// # Errors
+    ///
+    /// None; as in `std`.
+    pub fn ttl(&self) -> io::Result<u32> {
+        Ok(self.0.ip.get().hop_limit.into())
+    }
+
+    /// The type-of-service byte, or traffic class, of its packets (`IP_TOS`, `IPV6_TCLASS`). The lower two bits, which are ECN's, are the stack's
+    /// and change nothing.
+    ///
+    /// # Errors
+    ///
+    /// None; there to go with the others.
+    pub fn set_tos(&self, tos: u8) -> io::Result<()> {
+        self.set_ip_fields(IpFields {
+            dscp: tos >> 2,
+            ..self.0.ip.get()
+        });
+        Ok(())
+    }
+
+    /// The type-of-service byte, or traffic class, of its packets, without the bits of ECN.
+    ///
+    /// # Errors
+    ///
+    /// None; there to go with the others.
+    pub fn tos(&self) -> io::Result<u8> {
+        Ok(self.0.ip.get().dscp << 2)
+    }
+
+    fn set_ip_fields(&self, ip: IpFields) {
+        self.0.ip.set(ip);
+        self.command(|inner, id| inner.exos.stack.tcp.set_ip_fields(id, ip));
+    }
+
+    /// What its packets say by now: another process may have set it.
+    pub(super) fn learn_ip_fields(&self) {
+        self.command(|inner, id| {
+            let connection = inner.exos.stack.tcp.connection(id);
+            self.0
+                .ip
+                .set(connection.map_or_else(IpFields::default, |c| c.ip_fields()));
+        });
+    }
+
     /// How long dropping the socket waits for what was written to be acknowledged. With no time at all the connection is reset.
     /// `None`, the default: it does not wait, and the stack delivers in the background.
     ///
@@ -533,6 +597,17 @@ impl TcpStream {
     /// None; as in `std`.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         Ok(self.0.net.borrow().connections[self.0.key()].take_error())
+    }
+}
+
+/// A number of hops that a program gives.
+pub(super) fn hop_limit(ttl: u32) -> io::Result<u8> {
+    match u8::try_from(ttl) {
+        Ok(hops @ 1..) => Ok(hops),
+        _ => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "a packet takes 1 to 255 hops",
+        )),
     }
 }
 

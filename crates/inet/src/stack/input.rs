@@ -19,7 +19,7 @@ use crate::stack::packet::{Arrival, Packet};
 use crate::stack::state::Stack;
 use crate::tcp::{Ecn, Flow, Segment};
 use crate::time::Instant;
-use crate::udp::{self, Delivered, UdpDrop};
+use crate::udp::{self, Delivered, HeaderFields, UdpDrop};
 
 /// Whom else a frame concerns, where several stacks have an address together.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -378,7 +378,11 @@ impl Stack {
         };
         let from = SocketAddr::new(packet.src, view.src_port());
         let to = SocketAddr::new(packet.dst, view.dst_port());
-        match self.udp.deliver(from, to, packet.how, view.payload()) {
+        let fields = HeaderFields::of(packet.quote, packet.ecn.bits());
+        match self
+            .udp
+            .deliver(from, to, packet.how, (fields, view.payload()))
+        {
             Delivered::Queued(_) => {}
             Delivered::Full => self.counters.drop_udp_queue_full += 1,
             Delivered::NoSocket if self.tcp.among_others => self.tcp.unknown = true,

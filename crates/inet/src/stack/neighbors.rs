@@ -9,6 +9,7 @@ use crate::neighbor::{Answer, Heard, arp};
 use crate::stack::config::Neighbors;
 use crate::stack::state::Stack;
 use crate::time::Instant;
+use crate::udp::HeaderFields;
 
 impl Stack {
     /// Somebody else says what the link address of a neighbour is.
@@ -50,7 +51,12 @@ impl Stack {
             Some(Answer::Frame(frame)) => self.queue_frame(frame),
             Some(Answer::Message { from, to, bytes }) => {
                 let (from, to) = (from.into(), to.into());
-                self.send_ip_with_hop_limit(now, from, to, protocol::ICMPV6, &bytes, 255);
+                // RFC 4861 §7.1: what came through a router is not believed.
+                let fields = HeaderFields {
+                    hop_limit: 255,
+                    ..HeaderFields::default()
+                };
+                self.send_ip_with(now, (from, to), protocol::ICMPV6, &bytes, fields);
             }
             None => {}
         }

@@ -10,12 +10,12 @@ use exos_wire::udp::{self, UdpHeader};
 use exos_wire::{Mac, Sum, protocol};
 
 use crate::fragment::{cut_v4, cut_v6};
-use crate::limits::{DATAGRAM_MAX, HOP_LIMIT};
+use crate::limits::DATAGRAM_MAX;
 use crate::neighbor::frames::frame_of;
 use crate::stack::output::NextHop;
 use crate::stack::state::Stack;
 use crate::time::Instant;
-use crate::udp::{UdpError, UdpHandle};
+use crate::udp::{HeaderFields, Outgoing, UdpError, UdpHandle};
 
 impl Stack {
     /// Send a datagram, in fragments where it is longer than the MTU.
@@ -28,9 +28,29 @@ impl Stack {
         payload: Slice,
     ) -> Result<(), UdpError> {
         let out = self.udp.send(handle, from, to, payload)?;
+        self.send_datagram(now, &out);
+        Ok(())
+    }
+
+    /// Send a datagram with header fields that are its own, and not the socket's.
+    pub fn udp_send_with(
+        &mut self,
+        now: Instant,
+        handle: UdpHandle,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+        (payload, fields): (Slice, HeaderFields),
+    ) -> Result<(), UdpError> {
+        let out = self.udp.send(handle, from, to, payload)?;
+        self.send_datagram(now, &Outgoing { fields, ..out });
+        Ok(())
+    }
+
+    fn send_datagram(&mut self, now: Instant, out: &Outgoing) {
+        let to = out.dst;
         let Some(source) = out.src.or_else(|| self.routes.source_for(to.ip())) else {
             self.counters.drop_ip_no_route += 1;
-            return Ok(());
+            return;
         };
         let payload = out.payload.as_bytes();
         let mut datagram = vec![0; udp::LEN + payload.len()];
@@ -45,8 +65,8 @@ impl Stack {
             &mut datagram,
         );
         datagram[udp::LEN..].copy_from_slice(payload);
-        self.send_ip(now, source, to.ip(), protocol::UDP, &datagram);
-        Ok(())
+        let addresses = (source, to.ip());
+        self.send_ip_with(now, addresses, protocol::UDP, &datagram, out.fields);
     }
 
     /// Send an IP packet of ours, in fragments where it is longer than the MTU.
@@ -58,17 +78,16 @@ impl Stack {
         protocol: u8,
         payload: &[u8],
     ) {
-        self.send_ip_with_hop_limit(now, src, dst, protocol, payload, HOP_LIMIT);
+        self.send_ip_with(now, (src, dst), protocol, payload, HeaderFields::default());
     }
 
-    pub(super) fn send_ip_with_hop_limit(
+    pub(super) fn send_ip_with(
         &mut self,
         now: Instant,
-        src: IpAddr,
-        dst: IpAddr,
+        (src, dst): (IpAddr, IpAddr),
         protocol: u8,
         payload: &[u8],
-        hops: u8,
+        fields: HeaderFields,
     ) {
         let hop = self.path_to(now, dst);
         let ident = self.random.next_u64() as u32;
@@ -84,8 +103,8 @@ impl Stack {
                     src,
                     dst,
                     protocol,
-                    ttl: hops,
-                    tos: 0,
+                    ttl: fields.hop_limit,
+                    tos: fields.traffic_class,
                     ident: ident as u16,
                     dont_fragment: false,
                     more_fragments: false,
@@ -98,8 +117,8 @@ impl Stack {
                     src,
                     dst,
                     next_header: protocol,
-                    hop_limit: hops,
-                    traffic_class: 0,
+                    hop_limit: fields.hop_limit,
+                    traffic_class: fields.traffic_class,
                     flow_label: 0,
                 };
                 if ipv6::LEN + payload.len() <= mtu {

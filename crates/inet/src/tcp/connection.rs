@@ -274,6 +274,11 @@ impl Connection {
         self.receiver.set_buffer(bytes, self.state.can_receive());
     }
 
+    /// What the IP headers of its segments say.
+    pub fn ip_fields(&self) -> IpFields {
+        self.ip
+    }
+
     /// Other fields in the IP headers from now on (RFC 9293 §3.9.2, SHLD-21).
     pub fn set_ip_fields(&mut self, ip: IpFields) {
         self.ip = ip;

@@ -15,9 +15,11 @@
 //!
 //! Invariants: `ports[p]` lists exactly the slots bound to `p`; a socket is in `readable` exactly when its `is_told` flag is set.
 
+mod fields;
 mod socket;
 mod table;
 
+pub use fields::HeaderFields;
 pub use socket::{Received, Sharing};
 pub use table::{
     Bound, Delivered, Outgoing, UdpCounters, UdpDrop, UdpError, UdpHandle, UdpTable, parse,

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::icmp::ErrorKind;
 use crate::limits::{UDP_DATAGRAM_OVERHEAD, UDP_QUEUE_BYTES_MAX};
+use crate::udp::fields::HeaderFields;
 
 /// A datagram that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Received {
     pub from: SocketAddr,
     /// The address of ours that it was sent to, from which an answer should come.
     pub to: IpAddr,
+    /// What its IP header said besides.
+    pub fields: HeaderFields,
     /// The payload.
     pub payload: Vec<u8>,
 }
@@ -36,6 +39,8 @@ pub(super) struct Socket {
     /// With others that are bound as it is.
     pub sharing: Option<Sharing>,
     pub remote: Option<SocketAddr>,
+    /// Of what it sends.
+    pub fields: HeaderFields,
     waiting: VecDeque<Received>,
     queued: usize,
     /// Datagrams for which there was no room.
@@ -53,6 +58,7 @@ impl Socket {
             port,
             sharing,
             remote: None,
+            fields: HeaderFields::default(),
             waiting: VecDeque::new(),
             queued: 0,
             dropped: 0,
@@ -92,7 +98,12 @@ impl Socket {
     }
 
     /// False where there is no room.
-    pub fn push(&mut self, from: SocketAddr, to: IpAddr, payload: &[u8]) -> bool {
+    pub fn push(
+        &mut self,
+        from: SocketAddr,
+        to: IpAddr,
+        (fields, payload): (HeaderFields, &[u8]),
+    ) -> bool {
         if self.queued + payload.len() + UDP_DATAGRAM_OVERHEAD > UDP_QUEUE_BYTES_MAX {
             self.dropped += 1;
             return false;
@@ -100,6 +111,7 @@ impl Socket {
         let received = Received {
             from,
             to,
+            fields,
             payload: payload.to_vec(),
         };
         self.queued += cost_of(&received);

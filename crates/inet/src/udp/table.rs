@@ -5,6 +5,7 @@ use crate::limits::{EPHEMERAL_FIRST, UDP_SOCKETS_MAX};
 use crate::route::Delivery;
 use crate::siphash::Random;
 use crate::tcp::Share;
+use crate::udp::fields::HeaderFields;
 use crate::udp::socket::{Received, Sharing, Socket};
 use exos_buf::Slice;
 use exos_wire::checksum::Sum;
@@ -31,6 +32,8 @@ pub struct Outgoing {
     pub src_port: u16,
     /// Where it goes.
     pub dst: SocketAddr,
+    /// What its IP header says besides.
+    pub fields: HeaderFields,
     /// The payload; its checksum is cached by its buffer.
     pub payload: Slice,
 }
@@ -262,6 +265,17 @@ impl UdpTable {
         })
     }
 
+    /// What the IP headers of what a socket sends say besides addresses.
+    pub fn fields(&self, handle: UdpHandle) -> Result<HeaderFields, UdpError> {
+        self.socket(handle).map(|s| s.fields)
+    }
+
+    /// Other fields in what a socket sends from now on.
+    pub fn set_fields(&mut self, handle: UdpHandle, fields: HeaderFields) -> Result<(), UdpError> {
+        self.socket_mut(handle)?.fields = fields;
+        Ok(())
+    }
+
     /// Datagrams dropped because this socket's queue was full.
     pub fn dropped(&self, handle: UdpHandle) -> Result<u64, UdpError> {
         self.socket(handle).map(|s| s.dropped)
@@ -273,7 +287,7 @@ impl UdpTable {
         from: SocketAddr,
         to: SocketAddr,
         how: Delivery,
-        payload: &[u8],
+        (fields, payload): (HeaderFields, &[u8]),
     ) -> Delivered {
         let mut fits: Vec<(u8, u32)> = Vec::new();
         for &slot in self.ports.get(&to.port()).into_iter().flatten() {
@@ -294,7 +308,7 @@ impl UdpTable {
             fits.retain(|(fit, _)| Some(*fit) == best);
             fits = self.taker(&fits, from, to).into_iter().collect();
         }
-        self.push_to(&fits, from, to.ip(), payload)
+        self.push_to(&fits, from, to.ip(), (fields, payload))
     }
 
     /// A socket into which datagrams, or an error, have come since it was last told; take them with [`Self::receive`] until there is none.
@@ -341,12 +355,13 @@ impl UdpTable {
                 max,
             });
         }
-        let src_port = socket.port;
+        let (src_port, fields) = (socket.port, socket.fields);
         self.counters.sent += 1;
         Ok(Outgoing {
             src,
             src_port,
             dst,
+            fields,
             payload,
         })
     }
@@ -413,13 +428,13 @@ impl UdpTable {
         fits: &[(u8, u32)],
         from: SocketAddr,
         to: IpAddr,
-        payload: &[u8],
+        datagram: (HeaderFields, &[u8]),
     ) -> Delivered {
         let mut first = None;
         for &(_, slot) in fits {
             let entry = &mut self.slots[slot as usize];
             let socket = entry.socket.as_mut().expect("listed sockets are open");
-            if !socket.push(from, to, payload) {
+            if !socket.push(from, to, datagram) {
                 self.counters.queue_full += 1;
                 continue;
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use exos_buf::Buffer;
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options, Reason};
+use exos_inet::udp::HeaderFields;
 use exos_inet::{Config, Instant, RxChecksum, Stack};
 use exos_wire::Mac;
 
@@ -290,4 +291,39 @@ fn datagrams_and_port_unreachable() {
         pair.stacks[0].udp.take_error(a).unwrap().is_some(),
         "nobody has port 6001"
     );
+}
+
+/// Of both families, whole and in fragments: what the socket says, and what one datagram says instead.
+#[test]
+fn datagrams_carry_hops_and_class() {
+    let mut pair = Pair::new();
+    let a = pair.stacks[0].udp.bind(None, 5000).unwrap();
+    let b = pair.stacks[1].udp.bind(None, 6000).unwrap();
+    let said = |hop_limit, traffic_class| HeaderFields {
+        hop_limit,
+        traffic_class,
+    };
+    for (to, len) in [
+        ("10.0.0.2:6000", 9),
+        ("[fd00::2]:6000", 9),
+        ("10.0.0.2:6000", 4000),
+        ("[fd00::2]:6000", 4000),
+    ] {
+        let to = to.parse().unwrap();
+        let payload = || Buffer::from(vec![9; len]).into();
+        let now = pair.now;
+        let stack = &mut pair.stacks[0];
+        stack.udp.set_fields(a, said(64, 0)).unwrap();
+        stack.udp_send(now, a, None, to, payload()).unwrap();
+        stack.udp.set_fields(a, said(7, 0xb9)).unwrap();
+        stack.udp_send(now, a, None, to, payload()).unwrap();
+        stack
+            .udp_send_with(now, a, None, to, (payload(), said(255, 0x2e)))
+            .unwrap();
+        pair.settle();
+        for wanted in [said(64, 0), said(7, 0xb9), said(255, 0x2e)] {
+            let got = pair.stacks[1].udp.receive(b).unwrap().expect("a datagram");
+            assert_eq!((got.payload.len(), got.fields), (len, wanted), "{to}");
+        }
+    }
 }

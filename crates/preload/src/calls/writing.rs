@@ -155,7 +155,11 @@ unsafe fn send_message(found: Found, message: &Message, flags: i32) -> Result<us
             true => None,
             false => found.destination(message.name, message.name_len)?,
         };
-        let wishes = control::wishes(message, found.socket().has(IPV6))?;
+        // What a datagram began with is not asked for again.
+        let wishes = match found.is_corked() {
+            true => Wishes::default(),
+            false => control::wishes(message, found.socket().has(IPV6))?,
+        };
         found.transmit_datagram(parts, flags, to, wishes)
     }
 }

@@ -10,8 +10,10 @@ use crate::memory::state::{NO_IPV4, NO_IPV6, NO_WRITES, STANDS};
 use crate::memory::{Address, Ask, DATAGRAM_HEAD, DATAGRAM_MAX, DatagramHead, SEGMENTS_MAX};
 use crate::process::Found;
 use crate::ring::Ring;
-use crate::system::*;
+use crate::system::{self, *};
 use crate::wait::Patience;
+
+mod corking;
 
 /// The longest datagram over IPv4, whose packet has its header in the 16 bits of its length, too.
 const IPV4_MAX: usize = DATAGRAM_MAX - 20;
@@ -36,11 +38,18 @@ impl Found {
         if len > usize::from(u16::MAX) {
             return Err(EMSGSIZE);
         }
-        // One datagram in several calls is not there.
-        if flags & (MSG_OOB | MSG_MORE) != 0 {
+        if flags & MSG_OOB != 0 {
             return Err(EOPNOTSUPP);
         }
         let socket = self.socket();
+        if self.is_corked() {
+            let _one = self.here.lock(&socket.writes);
+            self.check()?;
+            // SAFETY: the caller's promise.
+            if let Some(added) = unsafe { self.append(from, len, self.is_more(flags)) } {
+                return added.map(|()| len);
+            }
+        }
         let connected = || socket.is(STANDS).then(|| socket.peer.get());
         let peer = to.or_else(connected).ok_or(EDESTADDRREQ)?;
         self.can_reach(peer)?;
@@ -53,20 +62,57 @@ impl Found {
             return Err(EMSGSIZE);
         }
         self.can_send_from(wishes.source)?;
+        let is_v6 = !is_ipv4(peer);
+        let (wished, headers) = (wishes.headers[usize::from(is_v6)], socket.headers(is_v6));
         let head = DatagramHead {
             len: len as u32,
+            hops: wished.0.unwrap_or_else(|| headers.hops()),
+            class: wished.1.unwrap_or_else(|| headers.class()),
             peer,
             local: wishes.source,
         };
         // SAFETY: the caller's promise.
-        unsafe { self.put_datagrams(&head, from, wishes, flags)? };
+        unsafe { self.put_datagrams(&head, from, wishes.segment, flags)? };
         Ok(len)
     }
 
-    /// Into how long datagrams this many bytes are cut.
-    fn segment(self, wishes: Wishes, len: usize, is_v4: bool) -> Result<usize, i32> {
-        let of_socket = || self.socket().segment.load(Ordering::Relaxed) as usize;
-        let segment = wishes.segment.map_or_else(of_socket, usize::from);
+    /// Sends a part of a file (sendfile(2)) as one datagram.
+    pub fn transmit_file_whole(
+        self,
+        file: i32,
+        offset: Option<i64>,
+        wanted: usize,
+    ) -> Result<usize, i32> {
+        // What is longer than the longest datagram is refused.
+        let mut bytes = vec![0; wanted.min(usize::from(u16::MAX) + 1)];
+        // SAFETY: a descriptor of this process, and a buffer as long as it says.
+        let (at, read) = unsafe {
+            let at = offset.unwrap_or_else(|| system::lseek64(file, 0, SEEK_CUR));
+            (
+                at,
+                system::pread64(file, bytes.as_mut_ptr(), bytes.len(), at),
+            )
+        };
+        match usize::try_from(read) {
+            Err(_) => return Err(system::errno()),
+            Ok(0) => return Ok(0),
+            Ok(read) => bytes.truncate(read),
+        }
+        let part = Iovec {
+            base: bytes.as_mut_ptr(),
+            len: bytes.len(),
+        };
+        // SAFETY: it is as long as it says.
+        let sent = unsafe { self.transmit_datagram(&[part], 0, None, Wishes::default())? };
+        if offset.is_none() {
+            // SAFETY: as above.
+            unsafe { system::lseek64(file, at + sent as i64, SEEK_SET) };
+        }
+        Ok(sent)
+    }
+
+    /// Into how long datagrams this many bytes are cut, where that is to be done at all (`UDP_SEGMENT`).
+    fn segment(self, segment: usize, len: usize, is_v4: bool) -> Result<usize, i32> {
         if segment == 0 {
             return Ok(len.max(1));
         }
@@ -101,22 +147,35 @@ impl Found {
         self,
         head: &DatagramHead,
         from: &[Iovec],
-        wishes: Wishes,
+        segment: Option<u16>,
         flags: i32,
     ) -> Result<(), i32> {
         let socket = self.socket();
+        let of_socket = || socket.segment.load(Ordering::Relaxed) as usize;
+        let segment = segment.map_or_else(of_socket, usize::from);
+        let (len, is_v4) = (head.len as usize, is_ipv4(head.peer));
         let patience = Patience::new(self, flags, &socket.send_timeout);
         loop {
             self.take_error()?;
             if socket.is(NO_WRITES) {
                 return Err(EPIPE);
             }
-            let segment = self.segment(wishes, head.len as usize, is_ipv4(head.peer))?;
             let is_put = {
                 let _one = self.here.lock(&socket.writes);
                 self.check()?;
+                let ring = self.here.shared.outward(self.number);
+                let is_more = self.is_more(flags);
                 // SAFETY: the caller's promise.
-                unsafe { push_cut(&self.here.shared.outward(self.number), head, from, segment) }
+                if let Some(added) = unsafe { self.append(from, len, is_more) } {
+                    return added;
+                }
+                // SAFETY: as above.
+                unsafe {
+                    match is_more {
+                        true => self.begin(&ring, head, from, segment),
+                        false => push_cut(&ring, head, from, self.segment(segment, len, is_v4)?),
+                    }
+                }
             };
             if is_put {
                 self.here.submit(self.number);

@@ -3,12 +3,16 @@
 use super::{Address, RING};
 use crate::ring::Ring;
 
-/// What stands before a datagram: its length (4 bytes, and as many of nothing), the peer's address and ours, each of 28 bytes and its
+/// What stands before a datagram: its length (4 bytes), hops and class (one each), two bytes of nothing, the peer's address and ours, each of 28 bytes and its
 /// length.
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
 pub struct DatagramHead {
     /// Bytes of the datagram.
     pub len: u32,
+    /// How many hops it has left, or may take.
+    pub hops: u8,
+    /// Its type-of-service byte, or traffic class.
+    pub class: u8,
     /// Of one that came: who sent it. Of one that goes: where to.
     pub peer: Address,
     /// Of one that came: to which address of ours. Of one that goes: from which; of no length where the stack chooses.
@@ -34,6 +38,7 @@ impl DatagramHead {
     pub fn to_bytes(self) -> [u8; DATAGRAM_HEAD] {
         let mut bytes = [0; DATAGRAM_HEAD];
         bytes[..4].copy_from_slice(&self.len.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&[self.hops, self.class]);
         for (at, address) in [(8, self.peer), (40, self.local)] {
             bytes[at..at + 28].copy_from_slice(&address.bytes);
             bytes[at + 28..at + 32].copy_from_slice(&address.len.to_ne_bytes());
@@ -50,6 +55,8 @@ impl DatagramHead {
         };
         Self {
             len: number(0),
+            hops: bytes[4],
+            class: bytes[5],
             peer: address(8),
             local: address(40),
         }
@@ -114,6 +121,8 @@ mod tests {
         };
         DatagramHead {
             len: len as u32,
+            hops: 2,
+            class: 3,
             peer: address(1),
             local: address(100),
         }

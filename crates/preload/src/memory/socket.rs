@@ -67,6 +67,16 @@ pub mod options {
     pub const REUSE_PORT: u32 = 2048;
     /// `UDP_GRO`.
     pub const GRO: u32 = 4096;
+    /// `UDP_CORK`.
+    pub const CORK: u32 = 8192;
+    /// `IP_RECVTTL`.
+    pub const RECEIVE_TTL: u32 = 1 << 14;
+    /// `IP_RECVTOS`.
+    pub const RECEIVE_TOS: u32 = 1 << 15;
+    /// `IPV6_RECVHOPLIMIT`.
+    pub const RECEIVE_HOPS: u32 = 1 << 16;
+    /// `IPV6_RECVTCLASS`.
+    pub const RECEIVE_CLASS: u32 = 1 << 17;
 }
 
 /// An address in the kernel's form (ip(7), ipv6(7)), and how long that is.
@@ -112,6 +122,42 @@ impl SharedAddress {
     }
 }
 
+/// What a program wants the headers of a family's packets to say.
+#[repr(C)]
+pub struct HeaderOptions {
+    /// One more than `IP_TTL` or `IPV6_UNICAST_HOPS`; zero: it has said nothing.
+    pub hops: AtomicU32,
+    /// `IP_TOS`, or `IPV6_TCLASS`.
+    pub class: AtomicU32,
+}
+
+/// How many hops packets may take of which a program says nothing, as by the kernel.
+const HOPS: u8 = 64;
+
+impl HeaderOptions {
+    /// The number of hops.
+    pub fn hops(&self) -> u8 {
+        let hops = self.hops.load(Ordering::Relaxed);
+        hops.checked_sub(1).map_or(HOPS, |hops| hops as u8)
+    }
+
+    /// The type-of-service byte, or traffic class.
+    pub fn class(&self) -> u8 {
+        self.class.load(Ordering::Relaxed) as u8
+    }
+
+    /// Sets the number of hops; `None` for the stack's own.
+    pub fn set_hops(&self, hops: Option<u8>) {
+        let hops = hops.map_or(0, |hops| u32::from(hops) + 1);
+        self.hops.store(hops, Ordering::Relaxed);
+    }
+
+    /// Sets the type-of-service byte, or traffic class.
+    pub fn set_class(&self, class: u8) {
+        self.class.store(class.into(), Ordering::Relaxed);
+    }
+}
+
 /// A socket.
 #[repr(C, align(64))]
 pub struct Socket {
@@ -135,6 +181,10 @@ pub struct Socket {
     pub send_buffer: AtomicU32,
     /// Of datagrams: bytes of each into which what is written is cut (`UDP_SEGMENT`); zero: it is not.
     pub segment: AtomicU32,
+    /// Of datagrams: one more than the bytes of one that waits for more (`MSG_MORE`, `UDP_CORK`); zero: none does.
+    pub corked: AtomicU32,
+    /// What the program wants packets of IPv4 to say, and those of IPv6.
+    pub headers: [HeaderOptions; 2],
     /// Counted up when it is closed: its number may be another's then.
     pub generation: AtomicU32,
     /// One thread reads at a time: the process of the one that does ([`Shared::lock`]).
@@ -184,6 +234,22 @@ impl Socket {
         self.is(state::TAKEN) && self.refs.load(Ordering::Acquire) == 0
     }
 
+    /// What its packets to an address of this family are to say.
+    pub fn headers(&self, is_v6: bool) -> &HeaderOptions {
+        &self.headers[usize::from(is_v6)]
+    }
+
+    /// Has its packets say what another's do; true where that is not what they say from the beginning.
+    pub fn take_headers_of(&self, other: &Self) -> bool {
+        let mut differs = false;
+        for (to, from) in self.headers.iter().zip(&other.headers) {
+            to.set_hops(Some(from.hops()));
+            to.set_class(from.class());
+            differs |= (from.hops(), from.class()) != (HOPS, 0);
+        }
+        differs
+    }
+
     /// Whether an option is on.
     pub fn has(&self, option: u32) -> bool {
         self.options.load(Ordering::Relaxed) & option != 0
@@ -210,6 +276,11 @@ impl Socket {
             &self.receive_buffer,
             &self.send_buffer,
             &self.segment,
+            &self.corked,
+            &self.headers[0].hops,
+            &self.headers[0].class,
+            &self.headers[1].hops,
+            &self.headers[1].class,
             &self.state,
         ] {
             word.store(0, Ordering::Relaxed);

@@ -168,6 +168,14 @@ fn datagrams_come_and_go() {
         (&bytes[..count], from),
         (&b"hell"[..], peer.local_addr().unwrap())
     );
+    assert_eq!(socket.ttl().unwrap(), 64);
+    socket.set_ttl(200).unwrap();
+    socket.set_tos(0xb9).unwrap();
+    assert_eq!((socket.ttl().unwrap(), socket.tos().unwrap()), (200, 0xb9));
+    for bad in [0, 256] {
+        let refused = socket.set_ttl(bad).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    }
     socket.send_to(b"good day", from).unwrap();
     assert_eq!(peer.recv(&mut bytes).unwrap(), 8);
     socket.set_nonblocking(true).unwrap();

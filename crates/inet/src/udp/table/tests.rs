@@ -14,11 +14,15 @@ fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
+const FIELDS: HeaderFields = HeaderFields {
+    hop_limit: 3,
+    traffic_class: 0xb9,
+};
 const PEER: &str = "10.0.0.2:5000";
 const PEER_V6: &str = "[fd10::2]:5000";
 
 fn deliver(table: &mut UdpTable, from: &str, to: &str, payload: &[u8]) -> Delivered {
-    table.deliver(at(from), at(to), Delivery::Unicast, payload)
+    table.deliver(at(from), at(to), Delivery::Unicast, (FIELDS, payload))
 }
 
 #[test]
@@ -70,7 +74,12 @@ fn each_family_has_sockets_of_its_own() {
     let nobody = deliver(&mut table, PEER_V6, "[fd10::1]:53", b"x");
     assert_eq!(nobody, Delivered::NoSocket);
     table.receive(v4).unwrap();
-    table.deliver(at(PEER), at("10.0.0.255:53"), Delivery::Broadcast, b"all");
+    table.deliver(
+        at(PEER),
+        at("10.0.0.255:53"),
+        Delivery::Broadcast,
+        (FIELDS, b"all"),
+    );
     assert_eq!(table.receive(v4).unwrap().unwrap().payload, b"all");
 }
 
@@ -84,8 +93,8 @@ fn sockets_share_a_port_if_all_of_them_say_so() {
         let mut counts = [0; 3];
         for port in 1..=300 {
             let from = SocketAddr::new(ip("10.0.0.2"), port);
-            let first = table.deliver(from, at("10.0.0.1:53"), Delivery::Unicast, b"x");
-            let again = table.deliver(from, at("10.0.0.1:53"), Delivery::Unicast, b"x");
+            let first = table.deliver(from, at("10.0.0.1:53"), Delivery::Unicast, (FIELDS, b"x"));
+            let again = table.deliver(from, at("10.0.0.1:53"), Delivery::Unicast, (FIELDS, b"x"));
             assert_eq!(first, again, "a flow is one socket's");
             let taker = sockets
                 .iter()
@@ -112,7 +121,12 @@ fn group_datagrams_reach_everybody_who_fits() {
     let a = table.bind(None, 5353).unwrap();
     let b = table.bind(Some(ip("10.0.0.1")), 5353).unwrap();
     let elsewhere = table.bind(Some(ip("10.0.0.1")), 5354).unwrap();
-    table.deliver(at(PEER), at("10.0.0.255:5353"), Delivery::Broadcast, b"all");
+    table.deliver(
+        at(PEER),
+        at("10.0.0.255:5353"),
+        Delivery::Broadcast,
+        (FIELDS, b"all"),
+    );
     for socket in [a, b] {
         assert_eq!(table.receive(socket).unwrap().unwrap().payload, b"all");
     }
@@ -122,7 +136,7 @@ fn group_datagrams_reach_everybody_who_fits() {
         at(PEER_V6),
         at("[ff02::fb]:5353"),
         Delivery::Multicast,
-        b"all",
+        (FIELDS, b"all"),
     );
     assert_eq!(table.receive(a).unwrap().unwrap().payload, b"all");
     assert_eq!(table.receive(b).unwrap(), None);
