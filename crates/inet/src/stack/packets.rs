@@ -78,59 +78,78 @@ impl Stack {
             (NextHop::Loopback, IpAddr::V6(_)) => ipv6::LEN + DATAGRAM_MAX,
             _ => self.config.mtu,
         };
-        let packets: Vec<Vec<u8>> = match (src, dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let header = Ipv4Header {
-                    src,
-                    dst,
-                    protocol,
-                    ttl: hops,
-                    tos: 0,
-                    ident: ident as u16,
-                    dont_fragment: false,
-                    more_fragments: false,
-                    fragment_offset: 0,
-                };
-                cut_v4(&header, payload, mtu).collect()
-            }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                let header = Ipv6Header {
-                    src,
-                    dst,
-                    next_header: protocol,
-                    hop_limit: hops,
-                    traffic_class: 0,
-                    flow_label: 0,
-                };
-                if ipv6::LEN + payload.len() <= mtu {
-                    let mut packet = vec![0; ipv6::LEN + payload.len()];
-                    header.emit(payload.len(), &mut packet);
-                    packet[ipv6::LEN..].copy_from_slice(payload);
-                    vec![packet]
-                } else {
-                    cut_v6(&header, ident, payload, mtu).collect()
-                }
-            }
-            _ => unreachable!("source and destination are of one family"),
-        };
+        for packet in packets((src, dst), protocol, hops, ident, payload, mtu) {
+            self.send_packet(hop, dst, &packet);
+        }
+    }
+
+    /// Send a packet to `dst` the way that was found for it, or drop it where there is none.
+    fn send_packet(&mut self, hop: NextHop, dst: IpAddr, packet: &[u8]) {
         let ethertype = if dst.is_ipv6() {
             ETHERTYPE_IPV6
         } else {
             ETHERTYPE_IPV4
         };
-        for packet in packets {
-            let to = match hop {
-                NextHop::Known(mac) => mac,
-                NextHop::Loopback => self.config.mac,
-                NextHop::Pending(_) | NextHop::None => Mac::ZERO,
-            };
-            let frame = frame_of(self.config.mac, to, ethertype, &packet);
-            match hop {
-                NextHop::Known(_) => self.queue_frame(frame),
-                NextHop::Loopback => self.loop_frame(&frame),
-                NextHop::Pending(neighbor) => self.neighbors.queue(neighbor, frame),
-                NextHop::None => self.counters.drop_ip_no_route += 1,
-            }
+        let to = match hop {
+            NextHop::Known(mac) => mac,
+            NextHop::Loopback => self.config.mac,
+            NextHop::Pending(_) | NextHop::None => Mac::ZERO,
+        };
+        let frame = frame_of(self.config.mac, to, ethertype, packet);
+        match hop {
+            NextHop::Known(_) => self.queue_frame(frame),
+            NextHop::Loopback => self.loop_frame(&frame),
+            NextHop::Pending(neighbor) => self.neighbors.queue(neighbor, frame),
+            NextHop::None => self.counters.drop_ip_no_route += 1,
         }
     }
+}
+
+/// A payload in IP packets from the first address to the second, none longer than `mtu`: one, or fragments called `ident`.
+fn packets(
+    addresses: (IpAddr, IpAddr),
+    protocol: u8,
+    hops: u8,
+    ident: u32,
+    payload: &[u8],
+    mtu: usize,
+) -> Vec<Vec<u8>> {
+    match addresses {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let header = Ipv4Header {
+                src,
+                dst,
+                protocol,
+                ttl: hops,
+                tos: 0,
+                ident: ident as u16,
+                dont_fragment: false,
+                more_fragments: false,
+                fragment_offset: 0,
+            };
+            cut_v4(&header, payload, mtu).collect()
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let header = Ipv6Header {
+                src,
+                dst,
+                next_header: protocol,
+                hop_limit: hops,
+                traffic_class: 0,
+                flow_label: 0,
+            };
+            packets_v6(&header, ident, payload, mtu)
+        }
+        _ => unreachable!("source and destination are of one family"),
+    }
+}
+
+fn packets_v6(header: &Ipv6Header, ident: u32, payload: &[u8], mtu: usize) -> Vec<Vec<u8>> {
+    if ipv6::LEN + payload.len() > mtu {
+        return cut_v6(header, ident, payload, mtu).collect();
+    }
+    let mut packet = vec![0; ipv6::LEN + payload.len()];
+    header.emit(payload.len(), &mut packet);
+    packet[ipv6::LEN..].copy_from_slice(payload);
+    vec![packet]
 }
