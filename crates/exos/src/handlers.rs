@@ -53,7 +53,23 @@ impl Exos {
     /// kernel refuses the program.
     pub fn answer_syns_in_kernel(&mut self, listener: ListenerId) -> Result<(), Error> {
         let now = self.now();
-        let Link::Xdp(link) = &mut self.link else {
+        let handler = self.syn_handler(listener)?;
+        if let Err(e) = self.set_handler(&handler) {
+            self.stack.stop_offloading_syns(now, listener);
+            return Err(e);
+        }
+        let mut answers = SynAnswers::new(listener);
+        if handler.may_be_partial {
+            answers.watch(now, self.stack.counters().tcp_syn_cookies_accepted);
+        }
+        self.syn_answers = Some(answers);
+        Ok(())
+    }
+
+    /// What answers SYNs to a listener, by `XDP_TX`; the stack believes its cookies from now on.
+    pub(crate) fn syn_handler(&mut self, listener: ListenerId) -> Result<SynHandler, Error> {
+        let now = self.now();
+        let Link::Xdp(link) = &self.link else {
             return Err(needs_interface(
                 "SYNs can be answered in the kernel on AF_XDP only",
             ));
@@ -67,27 +83,19 @@ impl Exos {
         let ours: Vec<_> = self.stack.addresses_v4().collect();
         let broadcasts = self.stack.broadcasts_v4();
         let not_from = ours.iter().copied().chain(broadcasts).collect();
-        let handler = SynHandler {
+        Ok(SynHandler {
             mac: link.mac(),
             addresses: ours,
             not_from,
             recipe,
             may_be_partial: link.offload().rx_partial_checksum,
-        };
-        if let Err(e) = link.set_handler(&handler) {
-            self.stack.stop_offloading_syns(now, listener);
-            return Err(e);
-        }
-        let mut answers = SynAnswers::new(listener);
-        if handler.may_be_partial {
-            answers.watch(now, self.stack.counters().tcp_syn_cookies_accepted);
-        }
-        self.syn_answers = Some(answers);
-        Ok(())
+            way_out: WayOut::Transmit,
+        })
     }
 
     /// The stack answers all SYNs itself again.
     pub fn answer_syns_here(&mut self) {
+        self.answer_requests_here();
         let Some(answers) = self.syn_answers.take() else {
             return;
         };

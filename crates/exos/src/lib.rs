@@ -78,6 +78,7 @@ pub mod names;
 pub mod net;
 pub mod node;
 pub mod relay;
+pub mod requests;
 mod senders;
 mod share;
 pub mod signals;

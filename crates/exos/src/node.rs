@@ -16,6 +16,7 @@ use crate::clock;
 use crate::early::Early;
 use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
+use crate::requests::Requests;
 use crate::share::{Core, Kept};
 use crate::via::{News, Via};
 use crate::wait::Waiting;
@@ -100,6 +101,8 @@ pub struct Exos {
     turns_blocked: u64,
     /// What answers SYNs in the kernel.
     pub(crate) syn_answers: Option<SynAnswers>,
+    /// What answers requests in the kernel.
+    pub(crate) requests: Option<Requests>,
 }
 
 impl Exos {
@@ -131,6 +134,7 @@ impl Exos {
             turns_blocked: 0,
             blocked: false,
             syn_answers: None,
+            requests: None,
         }
     }
 
@@ -234,10 +238,15 @@ impl Exos {
             Some(handoff) => handoff.receive(stack, now),
             None => 0,
         };
+        let mut requests = self.requests.as_mut();
         for _ in 0..receive_batches(self.sent) {
             let batch = match &mut self.handoff {
                 None => self.link.receive(|frame, meta| {
                     show(frame);
+                    if let Some(requests) = &mut requests {
+                        // The frame may be of a connection that was handed up with it.
+                        requests.take_on(now, stack);
+                    }
                     stack.handle_frame(now, frame, meta.checksum);
                 }),
                 Some(handoff) => self.link.receive(|frame, meta| {

@@ -7,6 +7,7 @@
 //!
 //! - [`syn`] answers SYNs, so that who opens a connection costs the application nothing until they have shown that they are
 //!   where they say.
+//! - [`web`] answers requests, with what the server answered to the same bytes before.
 //! - [`forward`] sends packets of known flows on, with other ends.
 
 pub mod arithmetic;
@@ -14,7 +15,9 @@ mod attached;
 pub mod forward;
 mod sip;
 pub mod syn;
+pub mod web;
 
 pub use attached::{FILTER_SLOT, Handler, go_on};
 pub use forward::ForwardHandler;
 pub use syn::SynHandler;
+pub use web::WebHandler;

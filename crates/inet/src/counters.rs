@@ -116,6 +116,8 @@ counters! {
     tcp_syn_cookies_sent,
     /// Connections made from a cookie that came back.
     tcp_syn_cookies_accepted,
+    /// Connections that a program in the kernel had begun and gave up to the stack.
+    tcp_taken_on,
     /// Drop: an acknowledgement without a good cookie, to a listener that has handed out some lately.
     drop_tcp_cookie,
     /// Drop: a segment of a flow that is another listener's share.

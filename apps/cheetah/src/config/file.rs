@@ -53,6 +53,8 @@ pub struct Config {
     pub unknown_hosts: Unknown,
     /// Whether the kernel answers SYNs.
     pub syn_handler: bool,
+    /// Whether the kernel answers requests, too.
+    pub in_kernel: bool,
     /// Where the file names what is opened later.
     pub lines: Lines,
 }
@@ -76,6 +78,7 @@ impl Config {
             default_site: 0,
             unknown_hosts: Unknown::Default,
             syn_handler: false,
+            in_kernel: false,
             lines: Lines::default(),
         }
     }
@@ -115,6 +118,7 @@ impl Config {
             sites: site::all(&source, &folder_of(file), &tables.site),
             default_site: site::default_site(&source, &tables.site),
             syn_handler: tables.syn_handler,
+            in_kernel: tables.in_kernel,
             lines: Lines::of(&source, file, &tables),
             unknown_hosts: site::unknown_hosts(&source, tables.unknown_hosts.as_ref()),
         };

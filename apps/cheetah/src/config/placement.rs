@@ -44,6 +44,7 @@ impl Config {
                     .mend("leave --syn-handler out, or --cores"),
             );
         }
+        self.check_in_kernel(loops)?;
         if self
             .bounds
             .max_connections
@@ -53,6 +54,21 @@ impl Config {
                 .mend(format!("let max_connections be {loops} at least")));
         }
         cores::places(&links, count, named, allowed)
+    }
+
+    /// What cannot be had where the kernel answers requests: the server hears of them afterwards, by their number.
+    fn check_in_kernel(&self, loops: usize) -> Result<(), Error> {
+        let bounds = &self.bounds;
+        let what = match self.in_kernel {
+            false => return Ok(()),
+            _ if loops > 1 => "for one core of one interface only",
+            _ if self.log.target().is_some() => "without an access log only",
+            _ if bounds.max_peer_connections.is_some() || bounds.max_connections.is_some() => {
+                "without limits of connections only"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::new(format!("the kernel answers requests {what}")).mend("leave --in-kernel out"))
     }
 
     /// Where a server on the kernel's sockets runs, which has one loop.

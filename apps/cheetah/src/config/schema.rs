@@ -27,6 +27,8 @@ pub(super) struct File {
     pub(super) unknown_hosts: Option<Text>,
     #[serde(default)]
     pub(super) syn_handler: bool,
+    #[serde(default)]
+    pub(super) in_kernel: bool,
     pub(super) site: Vec<Spanned<SiteTable>>,
 }
 

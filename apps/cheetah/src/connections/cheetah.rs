@@ -1,5 +1,6 @@
 //! All connections of a loop: they come and go, are told what arrives, and get what their requests wait for.
 
+use exos::requests::Requests;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use exos_program::{ConnectionTable, Timed};
@@ -7,6 +8,7 @@ use exos_program::{ConnectionTable, Timed};
 use super::bounds::Bounds;
 use super::connection::{Connection, Counters, Outcome, Shared, Turn};
 use super::fetching::Fetching;
+use super::in_kernel::InKernel;
 use super::peers::Peers;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
@@ -39,6 +41,7 @@ impl Cheetah {
                 counters: Counters::default(),
                 stopping: false,
                 out: Vec::new(),
+                in_kernel: None,
             },
             connections: ConnectionTable::new(now),
             fetching: Fetching::default(),
@@ -53,6 +56,26 @@ impl Cheetah {
     /// Limits clients from now on.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.shared.bounds = bounds;
+    }
+
+    /// Says which requests the kernel is to answer, from now on.
+    pub(crate) fn answer_in_kernel(&mut self) {
+        self.shared.in_kernel = Some(InKernel::default());
+    }
+
+    /// Has the kernel's answers be this server's. True when a second has gone by since.
+    pub(crate) fn turn_in_kernel(
+        &mut self,
+        now: Instant,
+        unix_secs: u64,
+        requests: &mut Requests,
+    ) -> bool {
+        let Shared {
+            server, in_kernel, ..
+        } = &mut self.shared;
+        in_kernel
+            .as_mut()
+            .is_some_and(|in_kernel| in_kernel.turn(now, unix_secs, server, requests))
     }
 
     /// Counts the connections of peers in this table, which others may share.

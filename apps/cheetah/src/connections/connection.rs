@@ -7,6 +7,7 @@ use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
 
 use super::bounds::{Bounds, Pace};
+use super::in_kernel::InKernel;
 use super::stream::Stream;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
@@ -36,6 +37,8 @@ pub(super) struct Shared {
     /// No further requests are wanted.
     pub(super) stopping: bool,
     pub(super) out: Vec<Slice>,
+    /// Where the kernel answers, too.
+    pub(super) in_kernel: Option<InKernel>,
 }
 
 /// What a connection is handled with.
@@ -296,6 +299,12 @@ impl Connection {
         let bytes_len = bytes.len();
         let http = &mut self.http;
         let handled = http.handle_again(&mut shared.server, bytes, room, attempt, &mut shared.out);
+        if let Some(in_kernel) = &mut shared.in_kernel
+            && handled.responses == 1
+            && handled.consumed == bytes_len
+        {
+            in_kernel.note(transport.readable(id));
+        }
         if queued == 0 {
             // Nothing was asked of the client until now.
             self.pace = Pace::new(now, self.given);

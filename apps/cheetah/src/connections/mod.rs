@@ -20,6 +20,7 @@ mod carried;
 mod cheetah;
 mod connection;
 mod fetching;
+pub(crate) mod in_kernel;
 mod packets;
 pub mod peers;
 mod sockets;

@@ -3,7 +3,7 @@
 use crate::message::{Fault, Status};
 
 /// What has been answered so far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Counters {
     pub(super) responses: [u64; Status::ALL.len()],
     pub(super) faults: [u64; Fault::ALL.len()],

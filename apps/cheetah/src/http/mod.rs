@@ -50,6 +50,7 @@ mod long;
 pub mod missing;
 pub mod opening;
 pub mod range;
+mod rendered;
 mod sending;
 pub mod server;
 pub mod tail;

@@ -33,6 +33,8 @@ pub struct Server {
     allowed: Document,
     log: Option<Log>,
     status_pages: Option<StatusPages>,
+    /// How often what is served may have changed.
+    changes: u64,
 }
 
 /// What a request was answered with: the slices are in the caller's list.
@@ -52,6 +54,7 @@ impl Server {
             allowed: page::allowed(),
             log: None,
             status_pages: None,
+            changes: 0,
         }
     }
 
@@ -83,6 +86,7 @@ impl Server {
 
     /// Serves other documents from now on, and returns those until now; responses under way keep theirs.
     pub fn set_sites(&mut self, sites: impl Into<Sites>) -> Sites {
+        self.changes += 1;
         let sites: Sites = sites.into();
         let sites = sites.instead_of(&self.sites);
         std::mem::replace(&mut self.sites, sites)
@@ -90,6 +94,7 @@ impl Server {
 
     /// Changes what a site serves from now on, by its number; responses under way keep what they have.
     pub fn change_site(&mut self, site: usize, change: Change) {
+        self.changes += 1;
         self.sites.get_mut(site).apply(change);
     }
 
@@ -108,7 +113,22 @@ impl Server {
 
     /// What is served, to be changed between turns; responses under way keep what they have.
     pub fn sites_mut(&mut self) -> &mut Sites {
+        self.changes += 1;
         &mut self.sites
+    }
+
+    /// Another number when what is served may have changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    pub(super) fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.sender.counters
+    }
+
+    /// Counts from these on; gives those until now.
+    pub(super) fn put_counters_back(&mut self, before: Counters) -> Counters {
+        std::mem::replace(&mut self.sender.counters, before)
     }
 
     /// What has been answered so far.

@@ -17,14 +17,15 @@
 //!
 //! Registers: r6 context, r7 frame, r8 and r9 as told at each step; what is needed later waits on the stack.
 
-mod cookie;
-mod expect;
+pub(super) mod cookie;
+pub(super) mod expect;
 mod settings;
-mod shape;
+pub(super) mod shape;
 mod write;
 
 use super::attached::{Handler, go_on};
-use crate::ebpf::{Assembler, Label, Reg, Size};
+use super::forward::WayOut;
+use crate::ebpf::{Assembler, Helper, Label, Reg, Size};
 use crate::program::{Counter, Program, xdp};
 use expect::{expect_options, expect_room};
 use shape::{CONTEXT, COUNTER, Shape};
@@ -39,11 +40,8 @@ impl Handler for SynHandler {
     /// What it answers it counts as [`Counter::Answered`].
     fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program {
         let mut asm = Assembler::new();
-        let [filter, full] = [asm.label(), asm.label()];
-        self.expect_syn(&mut asm, filter, full);
-        self.answer(&mut asm, Shape::Bare, filter, counters_fd);
-        asm.bind(full);
-        self.answer(&mut asm, Shape::Full, filter, counters_fd);
+        let filter = asm.label();
+        self.answer_syn(&mut asm, filter, counters_fd);
         asm.bind(filter);
         go_on(&mut asm, CONTEXT, prog_array_fd, xdp::PASS);
         Program::new(
@@ -54,6 +52,15 @@ impl Handler for SynHandler {
 }
 
 impl SynHandler {
+    /// Answers a SYN, or goes to `other`. The context is in r1.
+    pub(super) fn answer_syn(&self, asm: &mut Assembler, other: Label, counters_fd: i32) {
+        let full = asm.label();
+        self.expect_syn(asm, other, full);
+        self.answer(asm, Shape::Bare, other, counters_fd);
+        asm.bind(full);
+        self.answer(asm, Shape::Full, other, counters_fd);
+    }
+
     fn answer(&self, asm: &mut Assembler, shape: Shape, other: Label, counters_fd: i32) {
         if shape == Shape::Full {
             expect_room(asm, shape, other);
@@ -68,7 +75,14 @@ impl SynHandler {
         self.write_before_tcp(asm, shape);
         self.write_tcp(asm, shape);
         count(asm, counters_fd);
-        asm.set(Reg::R0, xdp::TX);
+        match self.way_out {
+            WayOut::Transmit => asm.set(Reg::R0, xdp::TX),
+            WayOut::Redirect(interface) | WayOut::Buffers(interface) => {
+                asm.set(Reg::R1, interface as i32);
+                asm.set(Reg::R2, 0);
+                asm.call(Helper::Redirect);
+            }
+        }
         asm.exit();
     }
 }

@@ -17,3 +17,4 @@ mod sets;
 mod syn_handler;
 mod tcpdump_oracle;
 mod transmit;
+mod web_handler;

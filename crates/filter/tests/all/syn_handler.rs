@@ -6,6 +6,7 @@ use crate::common;
 
 use common::{Random, hex};
 use exos_filter::Counter;
+use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::{Handler as _, SynHandler};
 use exos_host::bpf::{Map, Prog, permitted};
 use exos_inet::tcp::{ListenOptions, SynCookies};
@@ -77,6 +78,7 @@ impl Bench {
             not_from: vec![ADDRESS, Ipv4Addr::new(10, 1, 255, 255)],
             recipe,
             may_be_partial,
+            way_out: WayOut::Transmit,
         };
         let slots = Map::prog_array(2).unwrap();
         let counters = Map::percpu_array("test", 8, Counter::COUNT).unwrap();

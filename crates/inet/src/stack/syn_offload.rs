@@ -6,7 +6,7 @@ use exos_wire::tcp::cookie::Recipe;
 
 use crate::route::Prefix;
 use crate::stack::state::Stack;
-use crate::tcp::ListenerId;
+use crate::tcp::{BegunConnection, ListenerId};
 use crate::time::Instant;
 
 impl Stack {
@@ -20,6 +20,14 @@ impl Stack {
     /// Nobody answers for a listener any more.
     pub fn stop_offloading_syns(&mut self, now: Instant, listener: ListenerId) {
         self.tcp.stop_offloading_syns(now, listener);
+    }
+
+    /// A connection that somebody else has begun for a listener is the stack's from now on; its listener's program hears of it as of any
+    /// other. False where there is no room, no such listener, or the stack has it already.
+    pub fn take_on(&mut self, now: Instant, listener: ListenerId, begun: &BegunConnection) -> bool {
+        let local = self.local(begun.flow.is_ipv6());
+        self.tcp
+            .take_on(now, listener, begun, local, &mut self.counters)
     }
 
     /// Addresses of all hosts on our networks (RFC 919), from which no packet comes.

@@ -34,6 +34,7 @@ mod values;
 pub use connection::info::Info;
 pub use connection::{Connection, Path};
 pub use endpoint::listing::Listening;
+pub use endpoint::taking_on::BegunConnection;
 pub use endpoint::tcp::Tcp;
 pub use handover::detached::DetachedConnection;
 pub use opening::listeners::{ListenOptions, ListenerId, Share, SynCookies};

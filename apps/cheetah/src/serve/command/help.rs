@@ -25,6 +25,7 @@ const SECTIONS: [(&str, &[&str]); 7] = [
             "no_segmentation",
             "core",
             "syn_handler",
+            "in_kernel",
         ],
     ),
     (

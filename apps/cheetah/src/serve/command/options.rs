@@ -72,6 +72,10 @@ pub struct ServeArgs {
     /// docs/serve.md)
     #[arg(long, conflicts_with = "sockets")]
     pub syn_handler: bool,
+    /// Answer requests for small documents in the kernel with an eBPF program, before the server sees them (AF_XDP and IPv4
+    /// only; docs/serve.md)
+    #[arg(long, conflicts_with_all = ["sockets", "without", "syn_handler"])]
+    pub in_kernel: bool,
     /// List the files of directories that have no index document
     #[arg(long)]
     pub listing: bool,
@@ -112,6 +116,7 @@ impl ServeArgs {
             bounds: self.bounds.or(config.bounds),
             cache: self.cache.unwrap_or(config.cache),
             syn_handler: self.syn_handler || config.syn_handler,
+            in_kernel: self.in_kernel || config.in_kernel,
             ..config
         })
     }

@@ -15,6 +15,7 @@ use super::threads::Ready;
 use super::worker::{Asks, Worker};
 use crate::config::Config;
 use crate::connections::Carried;
+use crate::connections::in_kernel;
 use crate::connections::peers::Peers;
 use crate::connections::{Cheetah, Packets, Specialisation, Without};
 use crate::http::Server;
@@ -90,6 +91,11 @@ impl Carried for StackServer {
         let now = self.now();
         let (cheetah, mut packets) = self.cheetah_and_packets();
         cheetah.handle(now, unix_secs, &mut packets);
+        if let Some(requests) = self.exos.requests()
+            && self.cheetah.turn_in_kernel(now, unix_secs, requests)
+        {
+            self.exos.see_to_requests();
+        }
     }
 
     fn send(&mut self) -> Result<(), Error> {
@@ -103,7 +109,8 @@ impl Carried for StackServer {
     fn wait(&mut self, until: Option<Instant>, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
         let is_without = self.without.as_ref().is_some_and(Without::is_waiting);
         let now = is_without.then(|| self.now());
-        let until = [until, self.cheetah.poll_timeout(), now];
+        let second = self.exos.requests().is_some().then(next_second);
+        let until = [until, self.cheetah.poll_timeout(), now, second];
         let mut fds = fds.to_vec();
         fds.extend(self.cheetah.streams().fd());
         let until = until.into_iter().flatten().min();
@@ -132,6 +139,10 @@ impl Carried for StackServer {
     }
 
     fn stop(&mut self) {
+        if let Some(requests) = self.exos.requests() {
+            in_kernel::count(self.cheetah.server_mut(), requests);
+        }
+        self.exos.answer_requests_here();
         self.exos.answer_syns_here();
         self.exos.stack.tcp.close_listener(self.listener);
         let now = self.now();
@@ -187,6 +198,9 @@ pub(in crate::serve) fn open(
     }
     let without = Without::these(&setup.without, &mut server, &mut exos.stack);
     let mut cheetah = Cheetah::new(server, clock::now());
+    if exos.requests().is_some() {
+        cheetah.answer_in_kernel();
+    }
     let is_first = setup.worker.is_first();
     cheetah.set_streams(streams(config, &setup.allowed, is_first)?);
     cheetah.set_bounds(config.bounds.bounds());
@@ -235,6 +249,13 @@ pub(in crate::serve) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<
     ended
 }
 
+/// When the time of day has another second: dates in the kernel change then.
+fn next_second() -> Instant {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let part = since.map_or(0, |since| since.subsec_micros());
+    clock::now() + std::time::Duration::from_micros(u64::from(1_000_000 - part))
+}
+
 /// Listens on a stack, and has the kernel answer SYNs where that is wanted, which takes privilege.
 pub(in crate::serve) fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
     let (port, mut connection) = (config.port, config.tcp.options());
@@ -250,7 +271,13 @@ pub(in crate::serve) fn listen(exos: &mut Exos, config: &Config) -> Result<Liste
     let listener = exos.stack.tcp.listen(None, port, options);
     let listener =
         listener.map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
-    if config.syn_handler {
+    if config.in_kernel {
+        let answers = exos.answer_requests_in_kernel(listener);
+        answers.map_err(|e| match e.kind {
+            ErrorKind::Invalid => e.mend("leave --no-sack out, or --in-kernel"),
+            _ => e.or_mend("leave --in-kernel out"),
+        })?;
+    } else if config.syn_handler {
         let answers = exos.answer_syns_in_kernel(listener);
         answers.map_err(|e| match e.kind {
             ErrorKind::Invalid => e.mend("leave --no-sack out, or --syn-handler"),

@@ -14,7 +14,7 @@ use exos_wire::tcp::cookie::{
 
 impl SynHandler {
     /// Puts the four-tuple and the time aside.
-    pub(super) fn look(&self, asm: &mut Assembler) {
+    pub(in crate::handler) fn look(&self, asm: &mut Assembler) {
         asm.call(Helper::KtimeGetNs);
         asm.alu(Alu::Div, Reg::R0, 1000);
         asm.set(Reg::R1, Reg::R0);
@@ -111,14 +111,14 @@ impl SynHandler {
         asm.set(Reg::R9, clock);
     }
 
-    fn take_ports(&self, asm: &mut Assembler, salt: u32) {
+    pub(in crate::handler) fn take_ports(&self, asm: &mut Assembler, salt: u32) {
         kept(asm, sip::WORD, PORTS);
         asm.alu(Alu::Or, sip::WORD, salt as i32);
         sip::take(asm);
     }
 }
 
-fn take(asm: &mut Assembler, at: i16) {
+pub(in crate::handler) fn take(asm: &mut Assembler, at: i16) {
     kept(asm, sip::WORD, at);
     sip::take(asm);
 }

@@ -14,9 +14,20 @@ use exos_wire::protocol;
 impl SynHandler {
     /// A SYN to us in Ethernet, IPv4 and TCP headers without anything unusual. Leaves the end of the frame in r9.
     pub(super) fn expect_syn(&self, asm: &mut Assembler, other: Label, full: Label) {
+        self.expect_segment(asm, other);
+        expect_room(asm, Shape::Bare, other);
+        // The header's length, and SYN alone.
+        asm.load(Size::Half, Reg::R1, FRAME, TCP + 12);
+        let shape = |shape: Shape| half((shape.words() as u16) << 12 | 0x02);
+        asm.jump_if(Reg::R1, Condition::Equal, shape(Shape::Full), full);
+        asm.jump_if(Reg::R1, Condition::NotEqual, shape(Shape::Bare), other);
+    }
+
+    /// A segment to the port, in headers without anything unusual before TCP's. Leaves the end of the frame in r9.
+    pub(in crate::handler) fn expect_segment(&self, asm: &mut Assembler, other: Label) {
         asm.set(CONTEXT, Reg::R1);
         PACKET.open(asm, CONTEXT);
-        expect_room(asm, Shape::Bare, other);
+        PACKET.expect(asm, OPTIONS, Reg::R1, other);
         expect_station(asm, FRAME, self.mac, other);
         // From one host, not a group.
         asm.load(Size::Byte, Reg::R1, FRAME, 6);
@@ -34,11 +45,6 @@ impl SynHandler {
         asm.load(Size::Half, Reg::R1, FRAME, TCP);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
         expect_half(asm, FRAME, TCP + 2, self.recipe.port, other);
-        // The header's length, and SYN alone.
-        asm.load(Size::Half, Reg::R1, FRAME, TCP + 12);
-        let shape = |shape: Shape| half((shape.words() as u16) << 12 | 0x02);
-        asm.jump_if(Reg::R1, Condition::Equal, shape(Shape::Full), full);
-        asm.jump_if(Reg::R1, Condition::NotEqual, shape(Shape::Bare), other);
     }
 
     /// To an address of ours, from one that a host may have.

@@ -1,5 +1,6 @@
 //! What is known when the program is made.
 
+use crate::handler::forward::WayOut;
 use exos_wire::Mac;
 use exos_wire::tcp::cookie::Recipe;
 use std::net::Ipv4Addr;
@@ -17,4 +18,6 @@ pub struct SynHandler {
     pub recipe: Recipe,
     /// Frames may come with the checksum left to a device: only the pseudo header's sum is in its field.
     pub may_be_partial: bool,
+    /// How answers leave.
+    pub way_out: WayOut,
 }

@@ -65,7 +65,7 @@ impl Tcp {
         }
     }
 
-    fn deliver(
+    pub(super) fn deliver(
         &mut self,
         now: Instant,
         id: ConnectionId,

@@ -42,7 +42,7 @@ pub(super) struct Arrived<'a> {
 
 /// Whether an acknowledgement brings a cookie of ours back.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
-enum Redeemed {
+pub(super) enum Redeemed {
     /// It does, and this connection has been made of it.
     Made(ConnectionId),
     /// It does, and there is no room for a connection.
@@ -246,6 +246,20 @@ impl Tcp {
             counters.drop_tcp_cookie += 1;
             return Redeemed::Wrong;
         };
+        let redeemed = self.make(arrived, at, &kept, counters);
+        counters.tcp_syn_cookies_accepted += u64::from(matches!(redeemed, Redeemed::Made(_)));
+        redeemed
+    }
+
+    /// A connection of the listener in place `at`, that begins before a segment of what a cookie has kept of it.
+    pub(super) fn make(
+        &mut self,
+        arrived: Arrived<'_>,
+        at: usize,
+        kept: &Kept,
+        counters: &mut Counters,
+    ) -> Redeemed {
+        let Arrived { now, seg, .. } = arrived;
         if self.index.len() >= self.connections_max {
             counters.drop_tcp_connections_full += 1;
             return Redeemed::Full;
@@ -254,7 +268,6 @@ impl Tcp {
         connection.learn_from_syn(now, seg.seq - 1, seg.window, &kept.options);
         connection.learn_ecn_from_syn(kept.ecn);
         connection.sender.syn_ack_has_left();
-        counters.tcp_syn_cookies_accepted += 1;
         let id = self.insert(connection, arrived.hash);
         // Half open only until it takes the segment in.
         self.listeners.at_mut(at).half_open += 1;

@@ -109,18 +109,24 @@ impl Kept {
         if hash(key, flow, issued, seg.seq - 1, index, bits) != cookie & HASH_MASK {
             return None;
         }
+        Some(Self::from_parts(index, bits, seg.options.timestamps))
+    }
+
+    /// What a cookie with this index of an MSS says, and these bits of a timestamp; `timestamps` are those of the segment that
+    /// brings it back, where it has any.
+    pub fn from_parts(index: usize, bits: Option<u32>, timestamps: Option<Timestamps>) -> Self {
         let scale = bits.map(|b| b & SCALE_BITS).filter(|&s| s != NO_SCALE);
         let has = |bit| bits.is_some_and(|b| b & bit != 0);
-        Some(Self {
+        Self {
             options: TcpOptions {
-                mss: Some(MSS_TABLE[index]),
+                mss: Some(MSS_TABLE[index & 7]),
                 window_scale: scale.map(|s| s as u8),
                 sack_permitted: has(SACK_BIT),
-                timestamps: seg.options.timestamps,
+                timestamps,
                 ..TcpOptions::NONE
             },
             ecn: has(ECN_BIT),
-        })
+        }
     }
 }
 

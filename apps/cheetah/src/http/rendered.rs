@@ -1,0 +1,91 @@
+//! The response to a request that anyone would get, for others to send: as it is sent, not counted and not logged.
+
+use super::connection::{Next, ServerConnection};
+use super::missing::Attempt;
+use super::server::Server;
+use crate::message::Status;
+
+/// A response to a request.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rendered {
+    /// All of it.
+    pub bytes: Vec<u8>,
+    /// The connection ends behind it.
+    pub closes: bool,
+}
+
+impl Server {
+    /// What these bytes are answered with now, if they are one whole request, which is answered with a document in memory (or
+    /// by what its validators say), and which all clients may ask.
+    pub fn render(&mut self, request: &[u8]) -> Option<Rendered> {
+        if self.sites().has_access_rules() {
+            return None;
+        }
+        let before = self.counters().clone();
+        let mut out = Vec::new();
+        let mut connection = ServerConnection::new();
+        let attempt = Attempt::default();
+        let handled = connection.handle_again(self, request, usize::MAX, attempt, &mut out);
+        let after = self.put_counters_back(before.clone());
+        let is_whole = handled.consumed == request.len() && handled.responses == 1;
+        let closes = match handled.next {
+            Next::Receive if connection.is_between_requests() => false,
+            Next::Close => true,
+            _ => return None,
+        };
+        // Of a document, and not of a page that tells of this moment.
+        if !is_whole || after.cache_hits != before.cache_hits + 1 {
+            return None;
+        }
+        let bytes = out.iter().flat_map(|slice| slice.as_bytes()).copied();
+        Some(Rendered {
+            bytes: bytes.collect(),
+            closes,
+        })
+    }
+
+    /// Others have answered so many requests with what was rendered.
+    pub fn count_rendered(&mut self, response: &[u8], count: u64) {
+        let code = response.get(9..12);
+        let status = Status::ALL
+            .into_iter()
+            .find(|status| code == Some(status.code().to_string().as_bytes()));
+        let counters = self.counters_mut();
+        if let Some(status) = status {
+            counters.responses[status as usize] += count;
+        }
+        counters.cache_hits += count;
+        counters.response_bytes += count * response.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::Site;
+
+    #[test]
+    fn what_depends_on_the_request_alone_is_rendered() {
+        let mut server = Server::new(Site::example(), 0);
+        let get = |server: &mut Server, bytes: &[u8]| server.render(bytes);
+        let whole = get(&mut server, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+        assert!(whole.bytes.starts_with(b"HTTP/1.1 200") && !whole.closes);
+        let head = get(&mut server, b"HEAD / HTTP/1.0\r\n\r\n").unwrap();
+        assert!(head.bytes.ends_with(b"\r\n\r\n") && head.closes);
+        for other in [
+            &b"GET / HTTP/1.1\r\nHost: here\r\n"[..],
+            b"GET /none HTTP/1.1\r\nHost: here\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: here\r\n\r\nGET",
+            b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\n",
+            b"OPTIONS * HTTP/1.1\r\nHost: here\r\n\r\n",
+            b"nonsense\r\n\r\n",
+        ] {
+            assert_eq!(get(&mut server, other), None, "{other:?}");
+        }
+        assert_eq!(server.counters().response_count(), 0, "none is counted");
+        server.count_rendered(&whole.bytes, 3);
+        assert_eq!(server.counters().responses(Status::Ok), 3);
+        let bytes = 3 * whole.bytes.len() as u64;
+        assert_eq!(server.counters().response_bytes, bytes);
+    }
+}

@@ -1,0 +1,148 @@
+//! Requests answered in the kernel, with what the server answered to the same bytes before.
+//!
+//! The program knows nothing of HTTP. The server says: to a segment with just these bytes goes this response, which closes the connection
+//! or does not. What a client may say in many ways, and what it depends on, is so for the server to know; each way has an entry of
+//! its own. Of TCP the program knows the common cases ([`cases`]): connections begin by a cookie that comes back
+//! ([`SynHandler`]), with the first request. A response is one segment, and is sent again when its request comes again: so there are no
+//! timers. Whatever else comes goes up, and the connection with it: its numbers and options are put into a ring that
+//! the server reads before it looks at the segment ([`layout`]).
+//!
+//! A connection is the kernel's or the server's. Segments of one may come on several processors: who has the slot's lock
+//! has its connection, and what finds it locked is dropped, as by a wire.
+//!
+//! It is for IPv4, as what answers SYNs is. Registers: r6 context, r7 frame, r8 the slot, r9 as told at each step; what is
+//! needed later waits on the stack ([`shape`]).
+
+mod arrive;
+mod cases;
+mod cookie;
+mod find;
+pub mod layout;
+mod leave;
+mod shape;
+
+use super::attached::{Handler, go_on};
+use super::syn::SynHandler;
+use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg};
+use crate::handler::arithmetic::set_wide;
+use crate::program::{Program, xdp};
+use layout::{SLOT_COUNT, SLOTS, slot};
+use shape::{CONTEXT, PAIR, PORTS, SLOT, kept};
+
+/// Answers SYNs, and requests that there are entries of.
+#[derive(Clone, Debug)]
+pub struct WebHandler {
+    /// What answers SYNs.
+    pub syn: SynHandler,
+    /// An array of one value of [`layout::LEN`] bytes.
+    pub memory_fd: i32,
+    /// An array, for each CPU, of one value of [`WebHandler::SCRATCH_LEN`] bytes.
+    pub scratch_fd: i32,
+    /// Of the hashes of [`layout`].
+    pub key: u64,
+}
+
+/// Where things lead.
+struct Labels {
+    syn: Label,
+    pass: Label,
+    drop_unlocked: Label,
+    /// These unlock the slot.
+    pass_locked: Label,
+    drop: Label,
+    done: Label,
+    answer: Label,
+    again: Label,
+    send_response: Label,
+    finish: Label,
+    acknowledge: Label,
+    hand_up: Label,
+}
+
+struct Generator<'a> {
+    asm: &'a mut Assembler,
+    labels: Labels,
+    counters_fd: i32,
+}
+
+impl WebHandler {
+    /// A request, and a word of zeros behind it.
+    pub const SCRATCH_LEN: usize = layout::REQUEST_MAX + 8;
+}
+
+impl Handler for WebHandler {
+    fn name(&self) -> &'static str {
+        "exos_web"
+    }
+
+    fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program {
+        let mut asm = Assembler::new();
+        let mut label = || asm.label();
+        let labels = Labels {
+            syn: label(),
+            pass: label(),
+            drop_unlocked: label(),
+            pass_locked: label(),
+            drop: label(),
+            done: label(),
+            answer: label(),
+            again: label(),
+            send_response: label(),
+            finish: label(),
+            acknowledge: label(),
+            hand_up: label(),
+        };
+        let (syn, pass, drop, drop_unlocked) =
+            (labels.syn, labels.pass, labels.drop, labels.drop_unlocked);
+        let mut code = Generator {
+            asm: &mut asm,
+            labels,
+            counters_fd,
+        };
+        code.arrive(self);
+        code.read(self);
+        code.lock(self);
+        code.cases(self);
+        code.answer(self);
+        code.leave(self);
+        code.hand_up(self);
+        asm.bind(drop);
+        leave::unlock(&mut asm);
+        asm.bind(drop_unlocked);
+        asm.set(Reg::R0, xdp::DROP);
+        asm.exit();
+        asm.bind(syn);
+        asm.set(Reg::R1, CONTEXT);
+        self.syn.answer_syn(&mut asm, pass, counters_fd);
+        asm.bind(pass);
+        go_on(&mut asm, CONTEXT, prog_array_fd, xdp::PASS);
+        let insns = asm.finish();
+        Program::new(insns.expect("jumps within a few thousand instructions"))
+    }
+}
+
+impl Generator<'_> {
+    /// Locks the slot of the connection; what finds it locked is dropped.
+    fn lock(&mut self, of: &WebHandler) {
+        let (hash, factor, spare) = (Reg::R1, Reg::R2, Reg::R3);
+        let asm = &mut *self.asm;
+        kept(asm, hash, PAIR);
+        kept(asm, spare, PORTS);
+        asm.alu(Alu::Xor, hash, spare);
+        set_wide(asm, factor, of.key | 1);
+        asm.alu(Alu::Mul, hash, factor);
+        asm.set(spare, hash);
+        asm.alu(Alu::ShiftRight, spare, 29);
+        asm.alu(Alu::Xor, hash, spare);
+        asm.alu(Alu::Mul, hash, factor);
+        asm.alu(Alu::ShiftRight, hash, 40);
+        asm.alu(Alu::And, hash, (SLOT_COUNT - 1) as i32);
+        asm.alu(Alu::ShiftLeft, hash, 7);
+        asm.load_map_value(SLOT, of.memory_fd, SLOTS as u32);
+        asm.alu(Alu::Add, SLOT, hash);
+        asm.set(Reg::R0, 0);
+        asm.set(Reg::R1, 1);
+        asm.push(Insn::compare_exchange(SLOT, slot::LOCK as i16, Reg::R1));
+        asm.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.drop_unlocked);
+    }
+}

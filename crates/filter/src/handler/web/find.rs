@@ -1,0 +1,96 @@
+//! The entry of a request: by a hash of its bytes, all of which are compared.
+
+use super::layout::{ENTRIES, ENTRY_COUNT, ENTRY_LEN, REQUEST_MAX, WAYS, entry, slot};
+use super::shape::*;
+use super::{Generator, WebHandler};
+use crate::ebpf::{Alu, Condition, Label, Reg, Size};
+use crate::handler::arithmetic::set_wide;
+
+impl Generator<'_> {
+    /// Of the request in the scratch memory; keeps [`HIT`].
+    pub(super) fn find(&mut self, of: &WebHandler) {
+        let [again, done, none] = [(); 3].map(|()| self.asm.label());
+        let (hash, at, len, factor, place) = (Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4);
+        let asm = &mut *self.asm;
+        kept(asm, len, LEN);
+        asm.jump_if(len, Condition::Equal, 0, none);
+        set_wide(asm, hash, of.key);
+        set_wide(asm, factor, of.key | 1);
+        asm.set(at, 0);
+        asm.bind(again);
+        kept(asm, place, SCRATCH);
+        asm.alu(Alu::Add, place, at);
+        asm.load(Size::Double, place, place, 0);
+        asm.alu(Alu::Xor, hash, place);
+        asm.alu(Alu::Mul, hash, factor);
+        asm.set(place, hash);
+        asm.alu(Alu::ShiftRight, place, 29);
+        asm.alu(Alu::Xor, hash, place);
+        asm.alu(Alu::Add, at, 8);
+        asm.jump_if(at, Condition::GreaterOrEqual, len, done);
+        asm.jump_if(at, Condition::Less, REQUEST_MAX as i32, again);
+        asm.bind(done);
+        asm.alu(Alu::Or, hash, 1);
+        keep(asm, HASH, hash);
+        asm.alu(Alu::ShiftRight, hash, 8);
+        asm.alu(Alu::And, hash, (ENTRY_COUNT / WAYS - 1) as i32);
+        asm.alu(Alu::Mul, hash, (WAYS * ENTRY_LEN) as i32);
+        // The first of its places.
+        keep(asm, SPARE, hash);
+        for way in 0..WAYS {
+            let next = self.asm.label();
+            self.compare(of, way, next);
+            self.asm.jump(none);
+            self.asm.bind(next);
+        }
+        self.asm.bind(none);
+    }
+
+    /// To `next` unless the entry is of this request; keeps [`HIT`] if it is.
+    fn compare(&mut self, of: &WebHandler, way: u64, next: Label) {
+        let [again, same] = [(); 2].map(|()| self.asm.label());
+        let (at, len, ours, its) = (Reg::R1, Reg::R2, Reg::R3, Reg::R4);
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R1, SPARE);
+        asm.alu(Alu::Add, Reg::R1, (way * ENTRY_LEN) as i32);
+        self.entry_at(of, Reg::R0, Reg::R1);
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R1, HASH);
+        asm.load(Size::Double, Reg::R3, Reg::R0, entry::TAG as i16);
+        asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R3, next);
+        kept(asm, len, LEN);
+        asm.load(Size::Double, Reg::R3, Reg::R0, entry::REQUEST_LEN as i16);
+        asm.jump_if(len, Condition::NotEqual, Reg::R3, next);
+        asm.set(at, 0);
+        asm.bind(again);
+        kept(asm, ours, SCRATCH);
+        asm.alu(Alu::Add, ours, at);
+        asm.load(Size::Double, ours, ours, 0);
+        asm.set(its, Reg::R0);
+        asm.alu(Alu::Add, its, at);
+        asm.load(Size::Double, its, its, entry::REQUEST as i16);
+        asm.jump_if(ours, Condition::NotEqual, its, next);
+        asm.alu(Alu::Add, at, 8);
+        asm.jump_if(at, Condition::GreaterOrEqual, len, same);
+        asm.jump_if(at, Condition::Less, REQUEST_MAX as i32, again);
+        asm.bind(same);
+        kept(asm, Reg::R1, SPARE);
+        asm.alu(Alu::Add, Reg::R1, (way * ENTRY_LEN) as i32 + 1);
+        keep(asm, HIT, Reg::R1);
+    }
+
+    /// `dst` = the entry of the slot's last response. Loses r5.
+    pub(super) fn slot_entry(&mut self, of: &WebHandler, dst: Reg) {
+        let spare = Reg::R5;
+        self.asm.load(Size::Double, spare, SLOT, slot::ENTRY as i16);
+        self.entry_at(of, dst, spare);
+    }
+
+    /// `dst` = the entry at this place among them, which is lost.
+    pub(super) fn entry_at(&mut self, of: &WebHandler, dst: Reg, spare: Reg) {
+        let asm = &mut *self.asm;
+        asm.alu(Alu::And, spare, ((ENTRY_COUNT - 1) * ENTRY_LEN) as i32);
+        asm.load_map_value(dst, of.memory_fd, ENTRIES as u32);
+        asm.alu(Alu::Add, dst, spare);
+    }
+}

@@ -1,0 +1,143 @@
+//! The memory that the program in the kernel and the server share: what is handed up, connections, responses.
+//!
+//! ```text
+//! control   0  handed up so far | 8  taken so far | 16  connections may begin until (ms of the monotonic clock)
+//! ring      HANDED_LEN bytes each: number + 1 when written | ends | ports | next from peer, next to peer | last timestamps |
+//!           what the cookie kept | window
+//! slots     SLOT_LEN bytes each, found by a hash of the ends
+//! entries   ENTRY_LEN bytes each, four for each value of a hash of the request
+//! ```
+//!
+//! Words of eight bytes, or of four where two stand in one, in the machine's order. A slot is written by who holds its lock.
+
+/// Where things lie in the one value of the array.
+pub const HANDED: u64 = 0;
+/// How many of them the server has taken.
+pub const TAKEN: u64 = 8;
+/// Until when connections may begin in the kernel.
+pub const UNTIL: u64 = 16;
+/// The ring of connections handed up.
+pub const RING: u64 = 4096;
+/// How many it has room for, a power of two.
+pub const RING_COUNT: u64 = 1024;
+/// Bytes of one.
+pub const HANDED_LEN: u64 = 64;
+/// Connections.
+pub const SLOTS: u64 = RING + RING_COUNT * HANDED_LEN;
+/// How many, a power of two.
+pub const SLOT_COUNT: u64 = 1 << 14;
+/// Bytes of one.
+pub const SLOT_LEN: u64 = 128;
+/// Requests and their responses.
+pub const ENTRIES: u64 = SLOTS + SLOT_COUNT * SLOT_LEN;
+/// How many, a power of two.
+pub const ENTRY_COUNT: u64 = 256;
+/// Those that a request may be in.
+pub const WAYS: u64 = 4;
+/// Bytes of one.
+pub const ENTRY_LEN: u64 = 4096;
+/// All of it.
+pub const LEN: u64 = ENTRIES + ENTRY_COUNT * ENTRY_LEN;
+
+/// Bytes of a request at most, a multiple of 8.
+pub const REQUEST_MAX: usize = 512;
+/// Bytes of a response at most: with the headers and timestamps it fits the least MSS that connections are taken with.
+pub const RESPONSE_MAX: usize = 1360;
+/// The least index of an MSS (`exos_wire::tcp::cookie`) of connections that are answered: 1380.
+pub const MSS_INDEX_MIN: u64 = 3;
+
+/// A slot.
+pub mod slot {
+    /// 0, or 1 while somebody changes it.
+    pub const LOCK: u64 = 0;
+    /// The server's address, then the peer's.
+    pub const ENDS: u64 = 8;
+    /// The server's port, the peer's, zeros.
+    pub const PORTS: u64 = 16;
+    /// One of the states below.
+    pub const STATE: u64 = 24;
+    /// The next sequence number of the peer, four bytes.
+    pub const RCV: u64 = 32;
+    /// Ours, four bytes.
+    pub const NXT: u64 = 36;
+    /// The first of ours that the peer has not acknowledged, four bytes.
+    pub const UNA: u64 = 40;
+    /// Where the last request began, four bytes.
+    pub const LAST: u64 = 44;
+    /// The entry of the last response, from the first on.
+    pub const ENTRY: u64 = 48;
+    /// Index of the MSS, then bits of the timestamp (`exos_wire::tcp::cookie`): as the cookie has it.
+    pub const KEPT: u64 = 56;
+    /// When something last came, in milliseconds of the monotonic clock.
+    pub const TIME: u64 = 64;
+    /// The peer's last timestamp, and what it echoed, four bytes each.
+    pub const STAMPS: u64 = 72;
+    /// The generation of the entry.
+    pub const GENERATION: u64 = 80;
+    /// No connection may begin in this slot until then.
+    pub const CLOSED: u64 = 88;
+    /// The window that the peer last announced, as it stands in the segment.
+    pub const WINDOW: u64 = 96;
+    /// How often the last response was sent again.
+    pub const RESENT: u64 = 104;
+
+    /// Free.
+    pub const FREE: i32 = 0;
+    /// The connection stands.
+    pub const OPEN: i32 = 1;
+    /// Our FIN has left with the response.
+    pub const FINISHED: i32 = 2;
+    /// The peer's FIN has come, and been answered with ours.
+    pub const LAST_ACK: i32 = 3;
+    /// Both have, and were acknowledged.
+    pub const DONE: i32 = 4;
+}
+
+/// An entry.
+pub mod entry {
+    /// The request's hash, which is not 0; 0 where the entry answers nothing any more.
+    pub const TAG: u64 = 0;
+    /// Bytes of the request.
+    pub const REQUEST_LEN: u64 = 8;
+    /// Bytes of the response.
+    pub const RESPONSE_LEN: u64 = 16;
+    /// 1 where our FIN follows the response.
+    pub const CLOSES: u64 = 24;
+    /// Which copy of the response is up to date, 0 or 1.
+    pub const COPY: u64 = 32;
+    /// How often it was sent as an answer.
+    pub const HITS: u64 = 40;
+    /// Changes when another response comes here, of another length, or to another request.
+    pub const GENERATION: u64 = 48;
+    /// The request, then zeros.
+    pub const REQUEST: u64 = 64;
+    /// Two copies of the response: its sum (RFC 1071), then its bytes.
+    pub const COPIES: u64 = 1024;
+    /// From the one to the other.
+    pub const COPY_LEN: u64 = 1536;
+}
+
+/// The hash of a request, as the program makes it: of words of eight bytes, the last filled with zeros.
+pub fn hash(key: u64, request: &[u8]) -> u64 {
+    let mut hash = key;
+    for part in request.chunks(8) {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        hash = (hash ^ u64::from_ne_bytes(word)).wrapping_mul(key | 1);
+        hash ^= hash >> 29;
+    }
+    hash | 1
+}
+
+/// The first of the entries that a request with this hash may be in.
+pub const fn first_way(hash: u64) -> u64 {
+    (hash >> 8) & (ENTRY_COUNT / WAYS - 1)
+}
+
+/// The slot of a connection.
+pub const fn slot_of(key: u64, ends: u64, ports: u64) -> u64 {
+    let mut hash = (ends ^ ports).wrapping_mul(key | 1);
+    hash ^= hash >> 29;
+    hash = hash.wrapping_mul(key | 1);
+    (hash >> 40) & (SLOT_COUNT - 1)
+}

@@ -1,0 +1,444 @@
+//! Requests answered in the kernel: a client's segments through the program (`BPF_PROG_TEST_RUN`), case by case.
+//! Needs the privilege to load programs; without it each test says that it was skipped.
+
+use crate::common;
+
+use exos_filter::Counter;
+use exos_filter::handler::forward::WayOut;
+use exos_filter::handler::web::layout::{self, entry, slot};
+use exos_filter::handler::{Handler as _, SynHandler, WebHandler};
+use exos_host::bpf::{Map, MappedArray, Prog, permitted};
+use exos_inet::tcp::ListenOptions;
+use exos_inet::{Config, Instant, Neighbors, Stack};
+use exos_testing::ebpf::disassemble;
+use exos_wire::{Mac, Sum};
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering::SeqCst;
+
+const DROP: u32 = 1;
+const PASS: u32 = 2;
+const TX: u32 = 3;
+const OURS: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const THEIRS: Mac = Mac([2, 0, 0, 0, 0, 2]);
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 3);
+const PEER: Ipv4Addr = Ipv4Addr::new(10, 1, 200, 7);
+const PORT: u16 = 8080;
+const KEY: u64 = 0x1234_5678_9abc_def1;
+
+const FIN: u8 = 1;
+const RST: u8 = 4;
+const PSH: u8 = 8;
+const ACK: u8 = 16;
+
+fn now() -> Instant {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Instant::from_micros(t.tv_sec as u64 * 1_000_000 + t.tv_nsec as u64 / 1000)
+}
+
+/// The program, and the server's side of its memory.
+struct Bench {
+    prog: Prog,
+    memory: MappedArray,
+    _maps: [Map; 3],
+}
+
+impl Bench {
+    fn new() -> Option<Self> {
+        if let Err(error) = permitted() {
+            common::skipped(&format!("requests in the kernel: {error}"));
+            return None;
+        }
+        let mut config = Config::new(OURS, 1500);
+        config.neighbors = Neighbors::External;
+        config.addresses = vec![(ADDRESS.into(), 16)];
+        let mut stack = Stack::new(config, 77, now()).unwrap();
+        let listener = stack
+            .tcp
+            .listen(None, PORT, ListenOptions::default())
+            .unwrap();
+        let syn = SynHandler {
+            mac: OURS,
+            addresses: vec![ADDRESS],
+            not_from: vec![ADDRESS],
+            recipe: stack.offload_syns(now(), listener).unwrap(),
+            may_be_partial: false,
+            way_out: WayOut::Transmit,
+        };
+        let memory = MappedArray::new("web", layout::LEN as usize, 1).unwrap();
+        let scratch = Map::percpu_array("scratch", WebHandler::SCRATCH_LEN, 1).unwrap();
+        let handler = WebHandler {
+            syn,
+            memory_fd: memory.raw_fd(),
+            scratch_fd: scratch.raw_fd(),
+            key: KEY,
+        };
+        let slots = Map::prog_array(2).unwrap();
+        let counters = Map::percpu_array("test", 8, Counter::COUNT).unwrap();
+        let code = handler.program(slots.raw_fd(), counters.raw_fd());
+        let prog = Prog::load(&code.words(), "web", false)
+            .unwrap_or_else(|e| panic!("{}\n{}\n{e}", disassemble(&code.words()), e.log));
+        let bench = Self {
+            prog,
+            memory,
+            _maps: [scratch, slots, counters],
+        };
+        bench.set(layout::UNTIL, u64::MAX);
+        Some(bench)
+    }
+
+    fn set(&self, at: u64, value: u64) {
+        self.memory.words()[(at / 8) as usize].store(value, SeqCst);
+    }
+
+    fn get(&self, at: u64) -> u64 {
+        self.memory.words()[(at / 8) as usize].load(SeqCst)
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        for (n, part) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.set(at + 8 * n as u64, u64::from_ne_bytes(word));
+        }
+    }
+
+    /// Where the entry is.
+    fn enter(&self, request: &[u8], response: &[u8], closes: bool) -> u64 {
+        let hash = layout::hash(KEY, request);
+        let at = layout::ENTRIES + layout::first_way(hash) * layout::WAYS * layout::ENTRY_LEN;
+        let at = at + layout::ENTRY_LEN; // The second way.
+        self.write(at + entry::REQUEST, request);
+        for copy in 0..2 {
+            let to = at + entry::COPIES + copy * entry::COPY_LEN;
+            self.set(to, u64::from(Sum::of(response).value()));
+            self.write(to + 8, response);
+        }
+        self.set(at + entry::REQUEST_LEN, request.len() as u64);
+        self.set(at + entry::RESPONSE_LEN, response.len() as u64);
+        self.set(at + entry::CLOSES, u64::from(closes));
+        self.set(at + entry::GENERATION, 1);
+        self.set(at + entry::TAG, hash);
+        at
+    }
+
+    fn run(&self, frame: &[u8]) -> (u32, Vec<u8>) {
+        let run = self.prog.test_run(frame).unwrap();
+        (run.verdict, run.packet)
+    }
+}
+
+/// A client's end of a connection, and the segments that it sends.
+#[derive(Clone)]
+struct Client {
+    port: u16,
+    stamped: bool,
+    seq: u32,
+    ack: u32,
+    echo: u32,
+}
+
+/// What came back.
+#[derive(Debug, PartialEq, Eq)]
+struct Got {
+    seq: u32,
+    ack: u32,
+    flags: u8,
+    data: Vec<u8>,
+}
+
+fn be32(bytes: &[u8]) -> u32 {
+    u32::from_be_bytes(bytes[..4].try_into().unwrap())
+}
+
+impl Client {
+    fn frame(&self, flags: u8, data: &[u8]) -> Vec<u8> {
+        let mut options = Vec::new();
+        if flags & 2 != 0 {
+            options.extend([2, 4, 5, 0xb4]);
+            if self.stamped {
+                options.extend([4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 7]);
+            }
+        } else if self.stamped {
+            options.extend([1, 1, 8, 10, 0, 0, 0, 10]);
+            options.extend(self.echo.to_be_bytes());
+        }
+        let mut frame = [&OURS.0[..], &THEIRS.0, &[8, 0, 0x45, 0]].concat();
+        let total = 40 + options.len() + data.len();
+        frame.extend((total as u16).to_be_bytes());
+        frame.extend([0, 1, 0x40, 0, 64, 6, 0, 0]);
+        frame.extend(PEER.octets());
+        frame.extend(ADDRESS.octets());
+        frame.extend(self.port.to_be_bytes());
+        frame.extend(PORT.to_be_bytes());
+        frame.extend(self.seq.to_be_bytes());
+        let ack = if flags & ACK == 0 { 0 } else { self.ack };
+        frame.extend(ack.to_be_bytes());
+        let words = 5 + options.len() as u8 / 4;
+        frame.extend([words << 4, flags, 0xfa, 0xf0, 0, 0, 0, 0]);
+        frame.extend(options);
+        frame.extend(data);
+        let ip = Sum::of(&frame[14..34]).finish();
+        frame[24..26].copy_from_slice(&ip.to_be_bytes());
+        let sum = pseudo(&frame).plus(Sum::of(&frame[34..])).finish();
+        frame[50..52].copy_from_slice(&sum.to_be_bytes());
+        frame
+    }
+
+    fn opened(bench: &Bench, port: u16, stamped: bool) -> Self {
+        let mut client = Self {
+            port,
+            stamped,
+            seq: 1000,
+            ack: 0,
+            echo: 0,
+        };
+        let (verdict, answer) = bench.run(&client.frame(2, &[]));
+        assert_eq!(verdict, TX);
+        client.seq += 1;
+        client.ack = be32(&answer[38..]).wrapping_add(1);
+        if stamped {
+            client.echo = be32(&answer[62..]);
+        }
+        client
+    }
+
+    fn says(&self, bench: &Bench, flags: u8, data: &[u8]) -> Result<Got, u32> {
+        let frame = self.frame(flags, data);
+        let (verdict, answer) = bench.run(&frame);
+        if verdict != TX {
+            assert!(verdict != PASS || answer == frame, "it goes up as it came");
+            return Err(verdict);
+        }
+        let header = usize::from(answer[46] >> 4) * 4;
+        assert_eq!(header, if self.stamped { 32 } else { 20 });
+        assert_eq!(
+            usize::from(answer[16]) << 8 | usize::from(answer[17]),
+            answer.len() - 14
+        );
+        assert_eq!(answer[..14], [&THEIRS.0[..], &OURS.0, &[8, 0]].concat());
+        assert_eq!(answer[26..30], ADDRESS.octets());
+        assert_eq!(answer[30..34], PEER.octets());
+        assert_eq!(answer[34..36], PORT.to_be_bytes());
+        assert_eq!(answer[36..38], self.port.to_be_bytes());
+        assert_eq!(Sum::of(&answer[14..34]).finish(), 0);
+        assert_eq!(pseudo(&answer).plus(Sum::of(&answer[34..])).finish(), 0);
+        if self.stamped {
+            assert_eq!(be32(&answer[62..]), 10, "our timestamp comes back");
+        }
+        Ok(Got {
+            seq: be32(&answer[38..]),
+            ack: be32(&answer[42..]),
+            flags: answer[47],
+            data: answer[34 + header..].to_vec(),
+        })
+    }
+}
+
+fn pseudo(frame: &[u8]) -> Sum {
+    Sum::of(&frame[26..34]).plus(Sum::from_wide(frame.len() as u64 - 34 + 6))
+}
+
+const REQUEST: &[u8] = b"GET /small HTTP/1.1\r\nHost: here\r\n\r\n";
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsmall\n";
+
+/// A standing connection: requests one after the other, one of them twice, and its end.
+#[test]
+fn requests_of_a_standing_connection_are_answered() {
+    let Some(bench) = Bench::new() else { return };
+    let at = bench.enter(REQUEST, RESPONSE, false);
+    for stamped in [false, true] {
+        let mut client = Client::opened(&bench, 4000 + u16::from(stamped), stamped);
+        assert_eq!(client.says(&bench, ACK, &[]), Err(DROP), "nothing is kept");
+        for _ in 0..3 {
+            let expected = Got {
+                seq: client.ack,
+                ack: client.seq + REQUEST.len() as u32,
+                flags: ACK | PSH,
+                data: RESPONSE.to_vec(),
+            };
+            for _ in 0..2 {
+                assert_eq!(
+                    client.says(&bench, ACK | PSH, REQUEST).as_ref(),
+                    Ok(&expected)
+                );
+            }
+            client.seq = expected.ack;
+            client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+        }
+        assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+        let end = client.says(&bench, ACK | FIN, &[]).unwrap();
+        assert_eq!(
+            (end.seq, end.ack, end.flags),
+            (client.ack, client.seq + 1, ACK | FIN)
+        );
+        assert_eq!(client.says(&bench, ACK | FIN, &[]), Ok(end), "again");
+        client.seq += 1;
+        client.ack = client.ack.wrapping_add(1);
+        assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+    }
+    assert_eq!(
+        bench.get(at + entry::HITS),
+        6,
+        "as often as requests came, not segments"
+    );
+    assert_eq!(bench.get(layout::HANDED), 0);
+}
+
+#[test]
+fn a_response_that_closes_has_its_fin() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, true);
+    let mut client = Client::opened(&bench, 4000, true);
+    for _ in 0..2 {
+        let got = client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        assert_eq!((got.seq, got.flags), (client.ack, ACK | PSH | FIN));
+        assert_eq!(got.data, RESPONSE);
+    }
+    client.seq += REQUEST.len() as u32;
+    client.ack = client.ack.wrapping_add(RESPONSE.len() as u32 + 1);
+    assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+    for _ in 0..2 {
+        let got = client.says(&bench, ACK | FIN, &[]).unwrap();
+        assert_eq!(
+            (got.seq, got.ack, got.flags),
+            (client.ack, client.seq + 1, ACK)
+        );
+    }
+    // The same ends again, for another connection.
+    let again = Client::opened(&bench, 4000, true);
+    assert!(again.says(&bench, ACK | PSH, REQUEST).is_ok());
+}
+
+/// What is not known goes up with the connection, once.
+#[test]
+fn the_unusual_goes_up_with_its_connection() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, false);
+    let long = [b'x'; 900];
+    let cases: [(&str, u8, u32, &[u8]); 6] = [
+        (
+            "another request",
+            ACK | PSH,
+            0,
+            b"GET /other HTTP/1.1\r\n\r\n",
+        ),
+        ("a long one", ACK | PSH, 0, &long),
+        ("one out of order", ACK | PSH, 5, REQUEST),
+        ("a probe", ACK, u32::MAX, &[]),
+        ("urgent data", ACK | 0x20, 0, REQUEST),
+        ("a request with a FIN", ACK | FIN, 0, REQUEST),
+    ];
+    for (number, (what, flags, ahead, data)) in (0..).zip(cases) {
+        let mut client = Client::opened(&bench, 5000 + number, true);
+        client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        client.seq += REQUEST.len() as u32;
+        client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+        let (rcv, nxt) = (client.seq, client.ack);
+        client.seq = client.seq.wrapping_add(ahead);
+        assert_eq!(client.says(&bench, flags, data), Err(PASS), "{what}");
+        assert_eq!(bench.get(layout::HANDED), u64::from(number) + 1, "{what}");
+        let at = layout::RING + u64::from(number) * layout::HANDED_LEN;
+        assert_eq!(bench.get(at), u64::from(number) + 1, "{what}");
+        let numbers = bench.get(at + 24).to_ne_bytes();
+        assert_eq!(numbers[..4], rcv.to_ne_bytes(), "{what}");
+        assert_eq!(numbers[4..], nxt.to_ne_bytes(), "{what}");
+        // From now on it is the server's.
+        client.seq = rcv;
+        assert_eq!(client.says(&bench, ACK | PSH, REQUEST), Err(PASS), "{what}");
+    }
+}
+
+/// A response that does not arrive is the server's to send in the end; so is one whose request comes again with another behind it.
+#[test]
+fn what_is_not_acknowledged_goes_up_as_before_the_response() {
+    let Some(bench) = Bench::new() else { return };
+    let at = bench.enter(REQUEST, RESPONSE, false);
+    let two = [REQUEST, REQUEST].concat();
+    for (number, again) in [(0, REQUEST), (1, &two[..])] {
+        let client = Client::opened(&bench, 4000 + number, true);
+        let times = if again == REQUEST { 4 } else { 1 };
+        for _ in 0..times {
+            assert!(client.says(&bench, ACK | PSH, REQUEST).is_ok());
+        }
+        assert_eq!(client.says(&bench, ACK | PSH, again), Err(PASS));
+        let at = layout::RING + u64::from(number) * layout::HANDED_LEN;
+        let numbers = bench.get(at + 24).to_ne_bytes();
+        assert_eq!(numbers[..4], client.seq.to_ne_bytes());
+        assert_eq!(numbers[4..], client.ack.to_ne_bytes());
+    }
+    // Not when it would be answered otherwise now.
+    let client = Client::opened(&bench, 4002, true);
+    assert!(client.says(&bench, ACK | PSH, REQUEST).is_ok());
+    bench.set(at + entry::TAG, 0);
+    assert!(
+        client.says(&bench, ACK | PSH, REQUEST).is_ok(),
+        "the response is kept"
+    );
+    assert_eq!(client.says(&bench, ACK | PSH, &two), Err(DROP));
+    bench.set(at + entry::GENERATION, 2);
+    assert_eq!(client.says(&bench, ACK | PSH, REQUEST), Err(DROP));
+}
+
+/// What begins with anything else is the server's, and so is all that follows on it.
+#[test]
+fn connections_that_begin_otherwise_are_the_servers() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, false);
+    let client = Client::opened(&bench, 4000, true);
+    assert_eq!(
+        client.says(&bench, ACK | PSH, b"POST / HTTP/1.1\r\n"),
+        Err(PASS)
+    );
+    assert_eq!(
+        client.says(&bench, ACK | PSH, REQUEST),
+        Err(PASS),
+        "its slot is closed"
+    );
+    let forged = Client {
+        ack: client.ack ^ 1,
+        port: 4001,
+        ..client.clone()
+    };
+    assert_eq!(
+        forged.says(&bench, ACK | PSH, REQUEST),
+        Err(PASS),
+        "no cookie"
+    );
+    let client = Client::opened(&bench, 4002, true);
+    bench.set(layout::UNTIL, 0);
+    assert_eq!(
+        client.says(&bench, ACK | PSH, REQUEST),
+        Err(PASS),
+        "no word of the server"
+    );
+    assert_eq!(bench.get(layout::HANDED), 0);
+}
+
+/// Damage is never answered; a reset ends it.
+#[test]
+fn damage_is_not_answered_and_a_reset_ends() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, false);
+    let mut client = Client::opened(&bench, 4000, true);
+    let good = client.frame(ACK | PSH, REQUEST);
+    for at in 14..good.len() {
+        for bit in 0..8 {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << bit;
+            assert_ne!(bench.run(&bad).0, TX, "byte {at}, bit {bit}");
+        }
+    }
+    bench.set(layout::HANDED, 0);
+    for number in 0..layout::SLOT_COUNT {
+        bench.set(layout::SLOTS + number * layout::SLOT_LEN + slot::CLOSED, 0);
+    }
+    client.says(&bench, ACK | PSH, REQUEST).unwrap();
+    client.seq += REQUEST.len() as u32;
+    assert_eq!(client.says(&bench, RST | ACK, &[]), Err(DROP));
+    client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+    assert_eq!(
+        client.says(&bench, ACK | PSH, REQUEST),
+        Err(PASS),
+        "of no connection"
+    );
+}

@@ -1,0 +1,84 @@
+//! Connections that somebody else has begun for a listener with our cookies, answered for a while, and gives up to us: a program
+//! in the kernel (`exos_filter::handler::web`). Everything that was sent on them is acknowledged, and all that came was answered. So they are as if they
+//! had begun now, at other sequence numbers.
+
+use exos_wire::SeqNumber;
+use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
+
+use crate::counters::Counters;
+use crate::tcp::endpoint::passive::{Arrived, Redeemed};
+use crate::tcp::endpoint::tcp::Tcp;
+use crate::tcp::opening::cookie::Kept;
+use crate::tcp::opening::listeners::ListenerId;
+use crate::tcp::values::ecn::Ecn;
+use crate::tcp::values::flow::Flow;
+use crate::tcp::values::local::Local;
+use crate::tcp::values::segment::Segment;
+use crate::time::Instant;
+
+/// A connection that is given up to the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BegunConnection {
+    /// Whose it is.
+    pub flow: Flow,
+    /// The next sequence number of the peer.
+    pub rcv_nxt: u32,
+    /// Our next one; all before it are acknowledged.
+    pub snd_nxt: u32,
+    /// The window that the peer last announced, as it stands in its segments.
+    pub window: u16,
+    /// The index of its MSS in a cookie (`exos_wire::tcp::cookie::MSS_TABLE`).
+    pub mss_index: u8,
+    /// With timestamps: the options that a cookie keeps in one, the peer's last timestamp, and what it echoed.
+    pub stamps: Option<(u32, u32, u32)>,
+}
+
+impl Tcp {
+    /// The connection is ours from now on. False where there is no such listener, no room, or we have it.
+    pub(crate) fn take_on(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        begun: &BegunConnection,
+        local: Local,
+        counters: &mut Counters,
+    ) -> bool {
+        let hash = begun.flow.table_hash(&self.key);
+        let Some(at) = self.listeners.position(id) else {
+            return false;
+        };
+        if self.find(&begun.flow, hash).is_some() {
+            return false;
+        }
+        let timestamps = begun
+            .stamps
+            .map(|(_, value, echo)| Timestamps { value, echo });
+        let bits = begun.stamps.map(|(bits, ..)| bits);
+        let kept = Kept::from_parts(usize::from(begun.mss_index), bits, timestamps);
+        let seg = Segment {
+            seq: SeqNumber(begun.rcv_nxt),
+            ack: SeqNumber(begun.snd_nxt),
+            flags: TcpFlags::ACK,
+            window: begun.window,
+            options: TcpOptions {
+                timestamps,
+                ..TcpOptions::NONE
+            },
+            ecn: Ecn::NotEct,
+            payload: &[],
+        };
+        let arrived = Arrived {
+            now,
+            flow: begun.flow,
+            hash,
+            seg: &seg,
+            local,
+        };
+        let Redeemed::Made(made) = self.make(arrived, at, &kept, counters) else {
+            return false;
+        };
+        self.deliver(now, made, &seg, counters);
+        counters.tcp_taken_on += 1;
+        true
+    }
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# The release binary with `serve --in-kernel`, which has the kernel answer requests for small documents, and curl: over a veth, with
+# connections that stand and that do not, through changes of documents and what is handed up. Prints "ok NAME", "not ok NAME: why"
+# or "SKIPPED: ..." lines.
+#
+#   tests/serve/in-kernel.sh PATH/TO/exos
+#
+# Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
+. "$(dirname "$0")/common.sh"
+need_root "requests answered in the kernel"
+be_alone "$@"
+begin
+lab=in-kernel-$$
+
+start() {
+    launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 \
+        --status /.exos --status-allow 10.10.0.0/24 --json --in-kernel "$@"
+}
+# count NAME: a counter, as Prometheus sees it.
+count() { client curl -sS -m 60 http://10.10.0.10/.exos/metrics | sed -n "s/^exos_serve_$1_total \([0-9]*\)$/\1/p"; }
+get() { client curl -sS -m 60 "$@"; }
+# refused NAME WANTED ARGUMENTS...: it does not start, and says why.
+refused() {
+    local name=$1 wanted=$2 text status; shift 2
+    text=$(timeout 60 "$exos" lab exec --name $lab a -- "$exos" serve "$work/site" --in-kernel "$@" 2>&1); status=$?
+    if [ $status != 0 ] && [ $status != 124 ]; then has "$name" "$wanted" "$text"; else bad "$name" "status $status: $text"; fi
+}
+# answers NAME URL: the kernel comes to answer it; what changes only once a second may keep it waiting.
+answers() {
+    local before; before=$(count link_xdp_answered)
+    get "$2" >/dev/null
+    await eval 'get "'"$2"'" >/dev/null; [ "$(count link_xdp_answered)" -ge '"$((before + 40))"' ]' && ok "$1" || bad "$1" "$(count link_xdp_answered) answers, before $before"
+}
+
+mkdir "$work/site"
+echo small >"$work/site/small.txt"
+echo other >"$work/site/other.txt"
+head -c 6000000 /dev/urandom >"$work/site/large.bin"
+lab_up || { bad "lab up"; exit 1; }
+
+refused "a TAP device has none" "AF_XDP only" --link tap:t0 --address 10.10.9.1/24
+refused "nor have several cores" "for one core of one interface only" --link xdp:wire --address 10.10.0.10/24 --cores 2
+refused "nor is it logged" "without an access log only" --link xdp:wire --address 10.10.0.10/24 --log "$work/log"
+refused "nor are clients limited" "without limits of connections only" --link xdp:wire --address 10.10.0.10/24 --max-peer-connections 9
+
+refused "nor does it answer where nobody hears" "turn GRO on there" --link xdp:wire --address 10.10.0.10/24
+client ethtool -K wire gro on
+
+if start; then
+    url=http://10.10.0.10/small.txt
+    same "it serves" small "$(get $url)"
+    answers "the kernel answers" $url
+    same "the same, on a connection that stands" "small small small" "$(get $url $url $url | xargs)"
+    same "and on one that closes" small "$(get -H 'Connection: close' $url)"
+    same "again" small "$(get -H 'Connection: close' $url)"
+    same "with HTTP/1.0" "small small" "$( (get -0 $url; get -0 $url) | xargs)"
+    same "the head alone" "$(get -I $url | sed 1d | grep -v Date)" "$(get -I $url | sed 1d | grep -v Date)"
+    date=$(get -I $url | sed -n 's/^Date: //p' | tr -d '\r')
+    now=$(date +%s); then=$(date -d "$date" +%s)
+    if [ $((now - then)) -le 5 ] && [ $((then - now)) -le 1 ]; then ok "its date is of now"; else bad "its date is of now" "$date"; fi
+    etag=$(get -I $url | sed -n 's/^ETag: //p' | tr -d '\r')
+    same "a conditional request" "304 304" "$(for n in 1 2; do get -o /dev/null -w '%{http_code} ' -H "If-None-Match: $etag" $url; done | xargs)"
+    # A request in the middle that the kernel does not know, and a large document behind it.
+    client curl -sS -m 60 $url $url http://10.10.0.10/none http://10.10.0.10/large.bin $url -o "$work/1" -o "$work/2" -o "$work/3" -o "$work/4" -o "$work/5" -w '%{http_code} %{num_connects}\n' >"$work/codes"
+    same "what is not known goes up with its connection" "200 1 200 0 404 0 200 0 200 0" "$(xargs <"$work/codes")"
+    cmp -s "$work/4" "$work/site/large.bin" && ok "and a large document is whole" || bad "and a large document is whole"
+    await eval '[ "$(count tcp_taken_on)" -ge 1 ]' && ok "the stack has taken it on" || bad "the stack has taken it on" "$(count tcp_taken_on)"
+    same "a body is taken" 405 "$(get -o /dev/null -w '%{http_code}' -d abc $url)"
+    echo changed >"$work/site/small.txt"
+    await eval '[ "$(get '$url')" = changed ]' && ok "a changed document is served" || bad "a changed document is served" "$(get $url)"
+    for n in $(seq 30); do get $url; done | sort -u >"$work/said"
+    same "and none of before any more" changed "$(cat "$work/said")"
+    same "IPv6 is served too" changed "$(get "http://[fd10::10]/small.txt")"
+    hits=$(count http_cache_hits)
+    for n in $(seq 20); do get $url >/dev/null; done
+    await eval '[ "$(count http_cache_hits)" -ge '$((hits + 20))' ]' && ok "answers of the kernel are counted" || bad "answers of the kernel are counted" "$(count http_cache_hits), before $hits"
+    stop; same "it ends in order" 0 $?
+else
+    bad "it starts with --in-kernel" "$(cat "$work/err")"
+fi
+exit $((failures > 0))
