@@ -244,7 +244,11 @@ impl Tcp {
         }
         let Some(kept) = Kept::redeem(&self.key, now, &flow, seg) else {
             counters.drop_tcp_cookie += 1;
-            return Redeemed::Wrong;
+            // Who comes late hears that there is no connection, also who has something to say.
+            return match Kept::is_late(&self.key, now, &flow, seg) {
+                true => Redeemed::No,
+                false => Redeemed::Wrong,
+            };
         };
         let redeemed = self.make(arrived, at, &kept, counters);
         counters.tcp_syn_cookies_accepted += u64::from(matches!(redeemed, Redeemed::Made(_)));

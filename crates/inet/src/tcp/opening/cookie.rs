@@ -33,6 +33,9 @@ use crate::time::Instant;
 /// Salt of the hash, apart from those of `Tcp`.
 pub(in crate::tcp) const SALT_COOKIE: u32 = 16;
 
+/// A cookie is good in its own epoch and the next.
+const EPOCHS_GOOD: u32 = 2;
+
 /// What a cookie keeps of a SYN.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub(in crate::tcp) struct Kept {
@@ -98,18 +101,15 @@ impl Kept {
     /// What the SYN said whose SYN-ACK `seg` acknowledges; `None` when that was no cookie of ours, or
     /// too long ago, or when `seg` is not the first segment after the handshake.
     pub fn redeem(key: &SipKey, now: Instant, flow: &Flow, seg: &Segment<'_>) -> Option<Self> {
-        let cookie = (seg.ack - 1).0;
-        let index = (cookie >> MSS_SHIFT & 7) as usize;
-        let bits = seg
-            .options
-            .timestamps
-            .map(|Timestamps { echo, .. }| echo & TIMESTAMP_BITS);
-        let age = (epoch(now) as u32).wrapping_sub(cookie >> EPOCH_SHIFT) & 31;
-        let issued = epoch(now).checked_sub(u64::from(age)).filter(|_| age < 2)?;
-        if hash(key, flow, issued, seg.seq - 1, index, bits) != cookie & HASH_MASK {
-            return None;
-        }
-        Some(Self::from_parts(index, bits, seg.options.timestamps))
+        age(key, now, flow, seg).filter(|age| *age < EPOCHS_GOOD)?;
+        let index = (seg.ack - 1).0 >> MSS_SHIFT & 7;
+        let timestamps = seg.options.timestamps;
+        Some(Self::from_parts(index as usize, bits_of(seg), timestamps))
+    }
+
+    /// Whether `seg` brings back a cookie of ours that is not good any more: nobody else can know it, so its sender may be told.
+    pub fn is_late(key: &SipKey, now: Instant, flow: &Flow, seg: &Segment<'_>) -> bool {
+        age(key, now, flow, seg).is_some_and(|age| age >= EPOCHS_GOOD)
     }
 
     /// What a cookie with this index of an MSS says, and these bits of a timestamp; `timestamps` are those of the segment that
@@ -128,6 +128,22 @@ impl Kept {
             ecn: has(ECN_BIT),
         }
     }
+}
+
+/// The bits that a timestamp of ours brings back.
+fn bits_of(seg: &Segment<'_>) -> Option<u32> {
+    let timestamps = seg.options.timestamps;
+    timestamps.map(|Timestamps { echo, .. }| echo & TIMESTAMP_BITS)
+}
+
+/// How many epochs ago the cookie was made that a segment brings back, 31 at most; `None` when it is none of ours.
+fn age(key: &SipKey, now: Instant, flow: &Flow, seg: &Segment<'_>) -> Option<u32> {
+    let cookie = (seg.ack - 1).0;
+    let index = (cookie >> MSS_SHIFT & 7) as usize;
+    let age = (epoch(now) as u32).wrapping_sub(cookie >> EPOCH_SHIFT) & 31;
+    let issued = epoch(now).checked_sub(u64::from(age))?;
+    let made = hash(key, flow, issued, seg.seq - 1, index, bits_of(seg));
+    (made == cookie & HASH_MASK).then_some(age)
 }
 
 fn epoch(now: Instant) -> u64 {
@@ -241,7 +257,13 @@ mod tests {
         assert!(redeem(start, 9, &good).is_some());
         let last = start + (SYN_COOKIE_EPOCH.saturating_mul(2) - Duration::from_millis(1));
         assert!(redeem(last, 9, &good).is_some());
-        assert!(redeem(last + Duration::from_millis(1), 9, &good).is_none());
+        let late = last + Duration::from_millis(1);
+        assert!(redeem(late, 9, &good).is_none());
+        let is_late = |at, port, seg: &Segment<'_>| Kept::is_late(&key, at, &flow(port), seg);
+        assert!(is_late(late, 9, &good) && !is_late(last, 9, &good));
+        assert!(!is_late(late, 10, &good), "another's");
+        let all = SYN_COOKIE_EPOCH.saturating_mul(32);
+        assert!(!is_late(start + all, 9, &good), "forgotten");
         // The count of epochs has come round: the hash has not.
         let round = start + SYN_COOKIE_EPOCH.saturating_mul(32);
         assert!(redeem(round, 9, &good).is_none());
