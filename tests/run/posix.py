@@ -2,7 +2,9 @@
 """What socket calls answer in each state of a socket, of TCP and of UDP: a table, made on the kernel's sockets and by `exos run`, and compared.
 
     posix.py peer CONTROL               the peer, on the kernel's stack: does what is asked for through the Unix socket
-    posix.py table CONTROL OURS [SHARE] prints "STATE MODE CALL CALL: ANSWER | ANSWER" for each pair of calls, or for one of SHARE
+    posix.py table CONTROL OURS [SHARE [CASES]]
+                                        prints "STATE MODE CALL CALL: ANSWER | ANSWER" for each pair of calls, or for one of SHARE; of
+                                        those that the file names alone (a line begins with "STATE MODE CALL CALL:")
     posix.py compare KERNEL OURS        tells differences that are not known (`KNOWN`), and known ones that are not there any more
 """
 import concurrent.futures
@@ -731,6 +733,7 @@ def calls_of(state):
 class Table:
     def __init__(self, control, ours, share):
         self.control, self.ours, self.share = control, ours, share
+        self.cases = None
         self.here = threading.local()
         self.ports = itertools.count()
         self.pool = concurrent.futures.ThreadPoolExecutor(24)
@@ -781,7 +784,7 @@ class Table:
         return lines
 
     def is_wanted(self, name, state):
-        return zlib.crc32(name.encode()) % self.share == 0
+        return zlib.crc32(name.encode()) % self.share == 0 and (not self.cases or name in self.cases)
 
     @staticmethod
     def call(case, what):
@@ -789,14 +792,17 @@ class Table:
         return (CALLS | DATAGRAM_CALLS)[what](case)
 
 
-def table(control, ours, share="1"):
+def table(control, ours, share="1", cases=None):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
     made = Table(control, ours, int(share))
+    if cases:
+        with open(cases) as lines:
+            made.cases = {line.split(": ", 1)[0] for line in lines}
     with concurrent.futures.ThreadPoolExecutor(4) as states:
         for lines in states.map(made.run, STATES):
-            print("\n".join(lines), flush=True)
+            print(*lines, sep="\n", end="\n" * bool(lines), flush=True)
 
 
 class Peer:

@@ -22,12 +22,28 @@ in_lab b -- sh -c 'echo 0 >/proc/sys/net/ipv4/icmp_ratemask'
 peer=$!
 await test -S "$work/control"
 kernels=$(in_lab a -- ip -4 -o address show | grep -o '10\.10\.0\.[0-9]*' | head -n 1)
-check "the kernel's sockets" in_lab a -- sh -c 'python3 "$1/posix.py" table "$2/control" "$3" "$4" >"$2/kernel"' - "$here" "$work" "$kernels" "$share"
-check "ours" in_lab a -- "$exos" run --preload --link xdp:wire --address $ip/24 -- \
-    sh -c 'python3 "$1/posix.py" table "$2/control" "$3" "$4" >"$2/ours"' - "$here" "$work" "$ip" "$share"
-if table compare "$work/kernel" "$work/ours" >"$work/differences"; then
-    ok "$(wc -l <"$work/kernel") pairs of calls are answered as the kernel does"
+# tables NAME [FILE]: both tables, of all pairs of the share or of those in FILE.
+tables() {
+    check "the kernel's sockets, $1" in_lab a -- \
+        sh -c 'python3 "$1/posix.py" table "$2/control" "$3" "$4" $5 >"$2/kernel"' - "$here" "$work" "$kernels" "$share" "${2:-}"
+    check "ours, $1" in_lab a -- "$exos" run --preload --link xdp:wire --address $ip/24 -- \
+        sh -c 'python3 "$1/posix.py" table "$2/control" "$3" "$4" $5 >"$2/ours"' - "$here" "$work" "$ip" "$share" "${2:-}"
+}
+# differ FILE: whether the tables do, which is told there.
+differ() { ! table compare "$work/kernel" "$work/ours" >"$1"; }
+
+tables "all pairs"
+pairs=$(wc -l <"$work/kernel")
+if differ "$work/differences"; then
+    # A visitor of a case before may have come to this one's port: what differs for that reason does not differ again.
+    tables "what differed" "$work/differences"
+    differ "$work/again" || echo "$(wc -l <"$work/differences") differed once: $(head -n 5 "$work/differences")"
 else
-    bad "socket calls are answered as the kernel does" "$(wc -l <"$work/differences") differences: $(head -n 40 "$work/differences")"
+    : >"$work/again"
+fi
+if [ ! -s "$work/again" ] || [ -z "$(tr -d '\n' <"$work/again")" ]; then
+    ok "$pairs pairs of calls are answered as the kernel does"
+else
+    bad "socket calls are answered as the kernel does" "$(wc -l <"$work/again") differences: $(head -n 40 "$work/again")"
 fi
 exit $((failures > 0))

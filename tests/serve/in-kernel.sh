@@ -6,7 +6,7 @@
 #   tests/serve/in-kernel.sh PATH/TO/exos
 #
 # Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
-. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/../common.sh"
 need_root "requests answered in the kernel"
 be_alone "$@"
 begin
