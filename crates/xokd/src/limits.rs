@@ -103,6 +103,9 @@ pub const FILTER_INSNS_MAX: usize = 8192;
 /// a processor, or two.
 pub const HANDLER_STEPS_PER_SEC: u64 = 100_000_000;
 
+/// Fewer steps in a second a policy does not say: the bucket is looked at four thousand times a second, and would get none.
+pub const HANDLER_STEPS_MIN: u64 = 10_000;
+
 /// What part of a second's steps may be taken at once: 10 ms' worth.
 pub const HANDLER_BURST: u64 = 100;
 

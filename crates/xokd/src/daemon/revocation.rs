@@ -75,6 +75,7 @@ impl Daemon {
                 self.tell_revoked(slot, what, at);
             }
             asked += usize::from(self.set_terms(slot, at));
+            self.enforce_steps(slot);
         }
         self.end_awaited_not_allowed();
         self.renew_filters_of_all();

@@ -60,6 +60,7 @@ impl Daemon {
     ) -> Result<(SlotId, Vec<OwnedFd>), Refused> {
         self.removals.settle();
         self.leftovers.sweep(&self.netlink);
+        self.sweep_handler_memory();
         let interface = self.choose_interface(&wanted.interface)?;
         let (index, name) = (interface.link.index, &interface.link.name);
         let policy = &self.config.policy;

@@ -220,6 +220,7 @@ impl Daemon {
         }
         self.counted = now;
         self.leftovers.sweep(&self.netlink);
+        self.sweep_handler_memory();
         self.removals.retry(now);
         for interface in &mut self.interfaces {
             interface.gate.look_at_device();

@@ -127,15 +127,31 @@ impl Gate {
         let key = slot.to_ne_bytes();
         // Nobody's messages meet the one before with the other's port.
         self.set_handled_port(slot, 0)?;
-        let budget = Bucket::new(steps_per_sec, steps_per_sec / HANDLER_BURST);
         let handling = Handling {
-            budget,
+            budget: budget(steps_per_sec),
             ..made.handling
         };
         self.maps.handling.update(&key, &handling.to_bytes())?;
         self.maps.handlers.set_fd(slot, made.program.as_fd())?;
         self.set_handled_port(slot, made.port)?;
         Ok(lent)
+    }
+
+    /// Has a slot's handler take this many steps in a second at most, from now on.
+    pub fn set_handler_steps(&self, slot: SlotId, steps_per_sec: u64) -> Result<()> {
+        let key = slot.to_ne_bytes();
+        let before = self.maps.handling.lookup(&key)?;
+        let Some(before) = before.and_then(|bytes| Handling::from_bytes(&bytes)) else {
+            return Ok(());
+        };
+        if before.budget.rate == steps_per_sec {
+            return Ok(());
+        }
+        let handling = Handling {
+            budget: budget(steps_per_sec),
+            ..before
+        };
+        self.maps.handling.update(&key, &handling.to_bytes())
     }
 
     /// Has a slot's program get all messages itself.
@@ -160,6 +176,11 @@ impl Gate {
         };
         self.maps.slots.update(&id.to_ne_bytes(), &slot.to_bytes())
     }
+}
+
+/// A full bucket of so many steps in a second.
+fn budget(steps_per_sec: u64) -> Bucket {
+    Bucket::new(steps_per_sec, steps_per_sec / HANDLER_BURST)
 }
 
 /// Lets go of a slot's handler, to which nothing leads any more.

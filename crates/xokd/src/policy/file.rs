@@ -13,7 +13,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Dump, Interface, Mode, Policy, PolicyError, Rule, Subject, accounts};
-use crate::limits::{POLICY_BYTES_MAX, UNPRIVILEGED_PORT};
+use crate::limits::{HANDLER_STEPS_MIN, POLICY_BYTES_MAX, UNPRIVILEGED_PORT};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -292,11 +292,14 @@ impl Source<'_> {
             rule.programs_max = *programs.get_ref() as usize;
         }
         if let Some(steps) = &table.handler_steps {
-            if *steps.get_ref() > RATE_MAX {
-                let what = format!("write steps in a second, {RATE_MAX} at most, or 0 for none");
+            let steps_per_sec = *steps.get_ref();
+            if steps_per_sec != 0 && !(HANDLER_STEPS_MIN..=RATE_MAX).contains(&steps_per_sec) {
+                let what = format!(
+                    "write steps in a second, {HANDLER_STEPS_MIN} to {RATE_MAX}, or 0 for no handlers"
+                );
                 return Err(self.error(&steps.span(), what));
             }
-            rule.handler_steps = *steps.get_ref();
+            rule.handler_steps = steps_per_sec;
         }
         if let Some(text) = &table.dump {
             let known = |text: &str| match text {

@@ -11,6 +11,7 @@ use exos_ash::{Checked, Layout, TextError};
 use exos_filter::handler::forward::WayOut;
 use exos_host::bpf::map_exists;
 use exos_host::error::Result as HostResult;
+use exos_host::warn;
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, Refusal};
 
@@ -80,7 +81,7 @@ impl Daemon {
         let handler = handler.map_err(|e| refuse(Refusal::BadRequest, e))?;
         let bytes = Layout::of(handler.handler()).bytes();
         let bytes = u64::from(bytes).next_multiple_of(4096);
-        self.forget_handler_memory(slot);
+        self.sweep_handler_memory();
         let attachment = &self.attachments[&slot];
         let who = &attachment.record.who;
         self.check_more_memory(who, attachment.interface, bytes)?;
@@ -132,17 +133,36 @@ impl Daemon {
         Ok((Answer::Downloaded, vec![Rc::new(lent.memory)]))
     }
 
-    /// Memory of handlers that were replaced counts until nobody has it.
-    fn forget_handler_memory(&mut self, slot: SlotId) {
-        let record = &mut self.attachment_mut(slot).record;
-        record.handlers.retain(|memory| {
-            // What the kernel does not say is taken for held.
-            let is_held = map_exists(memory.map).unwrap_or(true);
-            if !is_held {
-                record.memory -= memory.bytes;
-            }
-            is_held
-        });
+    /// Memory of handlers that were replaced or removed counts until nobody has it.
+    pub(in crate::daemon) fn sweep_handler_memory(&mut self) {
+        for attachment in self.attachments.values_mut() {
+            let record = &mut attachment.record;
+            record.handlers.retain(|memory| {
+                // What the kernel does not say is taken for held.
+                let is_held = map_exists(memory.map).unwrap_or(true);
+                if !is_held {
+                    record.memory -= memory.bytes;
+                }
+                is_held
+            });
+        }
+    }
+
+    /// Has a slot's handler take as many steps as policy says now, or end.
+    pub(in crate::daemon) fn enforce_steps(&mut self, slot: SlotId) {
+        let interface = self.interface_of(slot);
+        let gate = &interface.gate;
+        if !gate.handled_port(slot).is_ok_and(|port| port != 0) {
+            return;
+        }
+        let who = &self.attachments[&slot].record.who;
+        let done = match self.steps_per_sec(who, interface) {
+            Ok(steps) => gate.set_handler_steps(slot, steps),
+            Err(_) => gate.end_handler(slot),
+        };
+        if let Err(error) = done {
+            warn!("slot {slot}: {error}");
+        }
     }
 
     /// Steps that the handlers of somebody's programs may take in a second, each.
