@@ -4,6 +4,7 @@ use crate::limits::{POLL_INTERVAL, START_TIMEOUT};
 use crate::stage::args::shown_as_on_the_command_line;
 use crate::stage::helper::{Helper, say_ready};
 use exos::attach::{Addresses, Interface, Prefixed};
+use exos::inet::udp::UdpHandle;
 use exos::signals::Signals;
 use exos::{Buffer, Downloaded, Exos, ash};
 use exos_host::{Error, Result, error::Context as _};
@@ -95,35 +96,73 @@ impl Helper for Counters {
             // It sleeps at once when there is nothing to do.
             exos.share_core();
         }
-        let mut counters = vec![0; COUNTERS];
         let socket = exos.stack.udp.bind(None, PORT);
         let socket = socket.map_err(|e| Error::new(format!("cannot bind: {e}")))?;
-        let begin = Instant::now();
-        let answers_for = match (self.way, self.after) {
-            (Way::Handler, Some(seconds)) => Duration::from_secs_f64(seconds),
-            (Way::Handler, None) => Duration::ZERO,
-            _ => Duration::MAX,
+        let mut program = Program {
+            exos,
+            socket,
+            counters: vec![0; COUNTERS],
         };
         say_ready()?;
-        while !signals.stop_requested() && begin.elapsed() < answers_for {
-            exos.receive();
-            while let Ok(Some(datagram)) = exos.stack.udp.receive(socket) {
-                let (from, to) = (datagram.to, datagram.from);
-                let mut bytes = datagram.payload.to_vec();
-                if increase(&mut counters, &mut bytes) {
-                    let now = exos.now();
-                    let bytes = Buffer::from(bytes).into();
-                    let _ = exos.stack.udp_send(now, socket, Some(from), to, bytes);
-                }
+        let begin = Instant::now();
+        let mut downloaded = None;
+        let after = Duration::from_secs_f64(self.after.unwrap_or(0.0));
+        while !signals.stop_requested() {
+            program.answer()?;
+            if self.way == Way::Handler && downloaded.is_none() && begin.elapsed() >= after {
+                downloaded = Some(program.download()?);
             }
-            exos.send()?;
-            if self.way == Way::Sleeping {
-                exos.wait(None, &[])?;
+            match self.way {
+                Way::Sleeping => program.exos.wait(None, &[])?,
+                Way::Handler if downloaded.is_some() => {
+                    let until = program.exos.now() + POLL_INTERVAL;
+                    program.exos.wait(Some(until), &[])?;
+                }
+                _ => {}
             }
         }
-        match self.way {
-            Way::Handler => in_the_kernel(&mut exos, &signals),
-            _ => Ok(Served { download_us: None }),
+        let download_us = downloaded.map(|(_, took)| took.as_secs_f64() * 1e6);
+        Ok(Served { download_us })
+    }
+}
+
+/// A program on our stack, and its socket.
+struct Program {
+    exos: Exos,
+    socket: UdpHandle,
+    counters: Vec<u64>,
+}
+
+impl Program {
+    /// Answers what has come: all of it, or what came before a handler was in force.
+    fn answer(&mut self) -> Result<()> {
+        let exos = &mut self.exos;
+        exos.receive();
+        while let Ok(Some(datagram)) = exos.stack.udp.receive(self.socket) {
+            let (from, to) = (datagram.to, datagram.from);
+            let mut bytes = datagram.payload.to_vec();
+            if increase(&mut self.counters, &mut bytes) {
+                let now = exos.now();
+                let bytes = Buffer::from(bytes).into();
+                let sent = exos.stack.udp_send(now, self.socket, Some(from), to, bytes);
+                sent.map_err(|e| Error::new(format!("cannot answer: {e}")))?;
+            }
+        }
+        exos.send().map(drop)
+    }
+
+    /// A handler, and how long it took until it was in force. Its answers arrive once the client has its link, so it is not to be had
+    /// before.
+    fn download(&mut self) -> Result<(Downloaded, Duration)> {
+        let handler = ash::parse(HANDLER).map_err(|e| Error::new(e.to_string()))?;
+        let end = Instant::now() + START_TIMEOUT;
+        loop {
+            let begin = Instant::now();
+            match self.exos.download(handler.clone(), PORT) {
+                Ok(downloaded) => return Ok((downloaded, begin.elapsed())),
+                Err(error) if Instant::now() > end => return Err(error),
+                Err(_) => std::thread::sleep(POLL_INTERVAL),
+            }
         }
     }
 }
@@ -150,35 +189,6 @@ impl Counters {
             }
         }
         Ok(Served { download_us: None })
-    }
-}
-
-/// The stack answers who asks for its hardware address; its messages the kernel answers.
-fn in_the_kernel(exos: &mut Exos, signals: &Signals) -> Result<Served> {
-    let (downloaded, took) = download(exos)?;
-    while !signals.stop_requested() {
-        exos.receive();
-        exos.send()?;
-        let until = exos.now() + POLL_INTERVAL;
-        exos.wait(Some(until), &[])?;
-    }
-    drop(downloaded);
-    Ok(Served {
-        download_us: Some(took.as_secs_f64() * 1e6),
-    })
-}
-
-/// A handler, and how long it took until it was in force. Its answers arrive once the client has its link, so it is not to be had before.
-fn download(exos: &mut Exos) -> Result<(Downloaded, Duration)> {
-    let handler = ash::parse(HANDLER).map_err(|e| Error::new(e.to_string()))?;
-    let end = Instant::now() + START_TIMEOUT;
-    loop {
-        let begin = Instant::now();
-        match exos.download(handler.clone(), PORT) {
-            Ok(downloaded) => return Ok((downloaded, begin.elapsed())),
-            Err(error) if Instant::now() > end => return Err(error),
-            Err(_) => std::thread::sleep(POLL_INTERVAL),
-        }
     }
 }
 
