@@ -284,6 +284,45 @@ fn requests_of_a_standing_connection_are_answered() {
     assert_eq!(bench.get(layout::HANDED), 0);
 }
 
+/// The first request comes a second time, late, while its cookie is still good.
+#[test]
+fn an_old_first_request_changes_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    let slots = || -> Vec<u64> {
+        let words = layout::SLOTS / 8..layout::ENTRIES / 8;
+        words.map(|word| bench.get(8 * word)).collect()
+    };
+    for (number, closes) in [(0, false), (1, true)] {
+        bench.enter(REQUEST, RESPONSE, false);
+        let mut client = Client::opened(&bench, 4000 + number, true);
+        let old = client.frame(ACK | PSH, REQUEST);
+        client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        client.seq += REQUEST.len() as u32;
+        client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+        let check = |what| {
+            let before = slots();
+            for until in [u64::MAX, 0] {
+                bench.set(layout::UNTIL, until);
+                assert_eq!(bench.run(&old).0, DROP, "{what}");
+            }
+            bench.set(layout::UNTIL, u64::MAX);
+            assert!(slots() == before, "{what}");
+        };
+        bench.enter(REQUEST, RESPONSE, closes);
+        client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        check("the second is not acknowledged");
+        client.seq += REQUEST.len() as u32;
+        let response = RESPONSE.len() as u32 + u32::from(closes);
+        client.ack = client.ack.wrapping_add(response);
+        assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+        check("all is acknowledged");
+        client.says(&bench, ACK | FIN, &[]).unwrap();
+        if !closes {
+            check("the peer has finished");
+        }
+    }
+}
+
 #[test]
 fn a_response_that_closes_has_its_fin() {
     let Some(bench) = Bench::new() else { return };

@@ -16,6 +16,7 @@
 //! LAST_ACK  all acknowledged                                      DONE
 //!           FIN again                                             answered again
 //! DONE      FIN again                                             acknowledged again
+//! not DONE  the first request again, acknowledged long ago          dropped
 //! any       anything else, no connection: brings a cookie back    begins (OPEN), if it says nothing, it is taken and nothing kept
 //!                                       and may not begin         the server's, and the slot's for a while
 //!           none of these: of a slot                              dropped: it comes again
@@ -225,8 +226,17 @@ impl Generator<'_> {
 
     /// No connection that the slot has.
     fn fresh(&mut self, of: &WebHandler) {
-        let [none, pass, usable, up] = [(); 4].map(|()| self.asm.label());
+        let [none, pass, usable, up, another] = [(); 5].map(|()| self.asm.label());
         let asm = &mut *self.asm;
+        // The first request of a connection that stands, late: its cookie is still good, but it begins nothing.
+        kept(asm, Reg::R1, IS_KNOWN);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, another);
+        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
+        asm.jump_if(Reg::R1, Condition::Equal, slot::DONE, another);
+        kept(asm, Reg::R1, SEQ);
+        asm.load(Size::Word, Reg::R2, SLOT, slot::FIRST as i16);
+        asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, self.labels.drop);
+        asm.bind(another);
         kept(asm, Reg::R1, HEADER);
         asm.jump_if(Reg::R1, Condition::Equal, 0, none);
         self.expect_cookie(of, none);
@@ -287,7 +297,9 @@ impl Generator<'_> {
         self.set_state(slot::OPEN);
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, SEQ);
-        asm.store(Size::Word, SLOT, slot::RCV as i16, Reg::R1);
+        for to in [slot::FIRST, slot::RCV] {
+            asm.store(Size::Word, SLOT, to as i16, Reg::R1);
+        }
         keep(asm, UP_RCV, Reg::R1);
         kept(asm, Reg::R1, ACK);
         keep(asm, UP_NXT, Reg::R1);

@@ -80,6 +80,8 @@ pub mod slot {
     pub const WINDOW: u64 = 96;
     /// How often the last response was sent again.
     pub const RESENT: u64 = 104;
+    /// The peer's sequence number that the connection began with, four bytes.
+    pub const FIRST: u64 = 112;
 
     /// Free.
     pub const FREE: i32 = 0;
