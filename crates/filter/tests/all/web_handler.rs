@@ -453,6 +453,28 @@ fn connections_that_begin_otherwise_are_the_servers() {
     assert_eq!(bench.get(layout::HANDED), 0);
 }
 
+/// What the server said last may be out of date: requests of connections that stand are its own, too.
+#[test]
+fn without_word_of_the_server_a_standing_connection_goes_up() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, false);
+    let mut client = Client::opened(&bench, 4000, true);
+    let first = client.says(&bench, ACK | PSH, REQUEST);
+    bench.set(layout::UNTIL, 0);
+    assert_eq!(
+        client.says(&bench, ACK | PSH, REQUEST),
+        first,
+        "what was answered before is answered the same"
+    );
+    client.seq += REQUEST.len() as u32;
+    client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+    assert_eq!(client.says(&bench, ACK | PSH, REQUEST), Err(PASS));
+    assert_eq!(bench.get(layout::HANDED), 1);
+    let numbers = bench.get(layout::RING + 24).to_ne_bytes();
+    assert_eq!(numbers[..4], client.seq.to_ne_bytes());
+    assert_eq!(numbers[4..], client.ack.to_ne_bytes());
+}
+
 /// Damage is never answered; a reset ends it.
 #[test]
 fn damage_is_not_answered_and_a_reset_ends() {

@@ -6,7 +6,8 @@
 //! OPEN      in order, all acknowledged: nothing, bare             taken
 //!                                       a request with an entry   answered: OPEN, or FINISHED where the response closes
 //!                                       FIN alone                 answered by FIN: LAST_ACK
-//!           all acknowledged, anything else                       handed up
+//!           all acknowledged, anything else, or a request without handed up
+//!            word of the server
 //!           the last request again, its response not acknowledged answered again
 //!           the last request and more again                       handed up as before the response
 //!           the last request a fourth time                        handed up as before the response
@@ -93,7 +94,7 @@ impl Generator<'_> {
     }
 
     fn open(&mut self, of: &WebHandler, fresh: Label) {
-        let [unacknowledged, hand_up, no_fin, some] = [(); 4].map(|()| self.asm.label());
+        let [unacknowledged, hand_up, some] = [(); 3].map(|()| self.asm.label());
         let (drop, again) = (self.labels.drop, self.labels.again);
         let asm = &mut *self.asm;
         asm.jump_if(Reg::R4, Condition::NotEqual, Reg::R5, unacknowledged);
@@ -120,11 +121,14 @@ impl Generator<'_> {
         let asm = &mut *self.asm;
         asm.jump_if(Reg::R1, Condition::NotEqual, 0, hand_up);
         kept(asm, Reg::R1, HIT);
-        asm.jump_if(Reg::R1, Condition::NotEqual, 0, no_fin);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, hand_up);
+        // What the server said before may be out of date where it says nothing any more.
+        kept(asm, Reg::R1, MILLIS);
+        asm.load_map_value(Reg::R2, of.memory_fd, super::layout::UNTIL as u32);
+        asm.load(Size::Double, Reg::R2, Reg::R2, 0);
+        asm.jump_if(Reg::R1, Condition::Less, Reg::R2, self.labels.answer);
         asm.bind(hand_up);
         asm.jump(self.labels.hand_up);
-        asm.bind(no_fin);
-        asm.jump(self.labels.answer);
 
         asm.bind(unacknowledged);
         asm.load(Size::Word, Reg::R1, SLOT, slot::UNA as i16);
