@@ -453,6 +453,68 @@ fn connections_that_begin_otherwise_are_the_servers() {
     assert_eq!(bench.get(layout::HANDED), 0);
 }
 
+/// A damaged segment says nothing that is kept: the slot stays as it is, or goes up as it was.
+#[test]
+fn damage_does_not_change_a_connection() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, false);
+    let mut client = Client::opened(&bench, 4000, true);
+    client.says(&bench, ACK | PSH, REQUEST).unwrap();
+    client.seq += REQUEST.len() as u32;
+    client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+    let ends = u64::from(ADDRESS.to_bits()) << 32 | u64::from(PEER.to_bits());
+    let ports = u64::from(PORT) << 48 | u64::from(client.port) << 32;
+    let at = layout::SLOTS + layout::slot_of(KEY, ends, ports) * layout::SLOT_LEN;
+    let words = || -> Vec<u64> { (0..16).map(|n| bench.get(at + 8 * n)).collect() };
+    let (state, closed) = (slot::STATE as usize / 8, slot::CLOSED as usize / 8);
+    let mut before = words();
+    assert_eq!(before[slot::ENDS as usize / 8], ends);
+    let frames = [
+        client.frame(ACK | PSH, REQUEST),
+        client.frame(ACK | PSH, &[b'x'; 900]),
+        client.frame(RST, &[]),
+        client.frame(RST | ACK, &[]),
+        client.frame(ACK | 0x20, b"urgent"),
+        client.frame(ACK | FIN, &[]),
+    ];
+    for now in [slot::OPEN, slot::FINISHED, slot::LAST_ACK, slot::DONE] {
+        before[state] = now as u64;
+        for (number, good) in frames.iter().enumerate() {
+            let bits = 14 * 8..good.len() * 8;
+            for bit in bits.filter(|bit| bit / 8 < 66 || bit % 101 == 0) {
+                let what = format!("state {now}, frame {number}, bit {bit}");
+                for (n, word) in (0..).zip(&before) {
+                    bench.set(at + 8 * n, *word);
+                }
+                bench.set(layout::TAKEN, bench.get(layout::HANDED));
+                let mut bad = good.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert_ne!(bench.run(&bad).0, TX, "{what}");
+                let mut after = words();
+                if bench.get(layout::HANDED) != bench.get(layout::TAKEN) {
+                    assert_eq!((now, after[state]), (slot::OPEN, 0), "{what}");
+                    after[state] = before[state];
+                    after[closed] = before[closed];
+                }
+                assert_eq!(after, before, "{what}");
+            }
+        }
+    }
+}
+
+/// A reset of a connection that the kernel does not have is the server's, whatever else it brings.
+#[test]
+fn a_reset_begins_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, false);
+    let client = Client::opened(&bench, 4000, true);
+    for flags in [RST, RST | ACK, RST | ACK | PSH] {
+        assert_eq!(client.says(&bench, flags, REQUEST), Err(PASS));
+        assert_eq!(client.says(&bench, flags, &[]), Err(PASS));
+    }
+    assert!(client.says(&bench, ACK | PSH, REQUEST).is_ok());
+}
+
 /// What the server said last may be out of date: requests of connections that stand are its own, too.
 #[test]
 fn without_word_of_the_server_a_standing_connection_goes_up() {

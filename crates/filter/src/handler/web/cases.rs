@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! slot      segment                                               what happens
-//! any       reset at the next sequence number                     the slot is free
+//! any       reset at the next sequence number, its checksum right the slot is free
 //! OPEN      in order, all acknowledged: nothing, bare             taken
 //!                                       a request with an entry   answered: OPEN, or FINISHED where the response closes
 //!                                       FIN alone                 answered by FIN: LAST_ACK
@@ -24,7 +24,7 @@
 //!                          of none                                the server's
 //! ```
 
-use super::layout::{MSS_INDEX_MIN, entry, slot};
+use super::layout::{MSS_INDEX_MIN, REQUEST_MAX, entry, slot};
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Label, Reg, Size};
@@ -88,9 +88,20 @@ impl Generator<'_> {
         kept(asm, Reg::R1, SEQ);
         asm.load(Size::Word, Reg::R2, SLOT, slot::RCV as i16);
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, self.labels.drop);
+        self.expect_read(self.labels.drop);
+        let asm = &mut *self.asm;
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
         asm.jump(self.labels.drop);
         asm.bind(none);
+    }
+
+    /// To `other` with a segment whose checksum was not looked at: the slot does not change by what that says.
+    fn expect_read(&mut self, other: Label) {
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R1, HEADER);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, other);
+        kept(asm, Reg::R1, LEN);
+        asm.jump_if(Reg::R1, Condition::Greater, REQUEST_MAX as i32, other);
     }
 
     fn open(&mut self, of: &WebHandler, fresh: Label) {
@@ -102,8 +113,7 @@ impl Generator<'_> {
         keep(asm, UP_RCV, Reg::R1);
         keep(asm, UP_NXT, Reg::R5);
         asm.jump_if(Reg::R3, Condition::NotEqual, Reg::R1, hand_up);
-        kept(asm, Reg::R2, HEADER);
-        asm.jump_if(Reg::R2, Condition::Equal, 0, hand_up);
+        self.expect_read(hand_up);
         self.keep_what_it_says();
         let asm = &mut *self.asm;
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
@@ -179,8 +189,9 @@ impl Generator<'_> {
         self.grow(slot::RCV, 1);
         self.set_state(slot::DONE);
         self.asm.jump(self.labels.acknowledge);
+        self.asm.bind(read);
+        self.expect_read(self.labels.drop);
         let asm = &mut *self.asm;
-        asm.bind(read);
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
         asm.jump(self.labels.drop);
         asm.bind(unacknowledged);
@@ -203,6 +214,7 @@ impl Generator<'_> {
         self.expect_fin_again(fresh);
         self.asm.jump(self.labels.finish);
         self.asm.bind(all);
+        self.expect_read(self.labels.drop);
         self.set_state(slot::DONE);
         self.asm.jump(self.labels.drop);
     }
@@ -241,6 +253,8 @@ impl Generator<'_> {
         asm.load(Size::Word, Reg::R2, SLOT, slot::FIRST as i16);
         asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, self.labels.drop);
         asm.bind(another);
+        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
+        asm.jump_if(Reg::R1, Condition::Set, RST, none);
         kept(asm, Reg::R1, HEADER);
         asm.jump_if(Reg::R1, Condition::Equal, 0, none);
         self.expect_cookie(of, none);
