@@ -348,6 +348,37 @@ fn a_response_that_closes_has_its_fin() {
     assert!(again.says(&bench, ACK | PSH, REQUEST).is_ok());
 }
 
+/// Behind our FIN nobody reads: the stack, which has no such connection, resets it.
+#[test]
+fn data_behind_the_end_goes_up_alone() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, true);
+    let two = [REQUEST, REQUEST].concat();
+    let long = [b'x'; 900];
+    let (short, fin) = (REQUEST.len() as u32, RESPONSE.len() as u32 + 1);
+    for (number, stamped) in [(0, false), (1, true)] {
+        let mut client = Client::opened(&bench, 4000 + number, stamped);
+        client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        client.seq += short;
+        let before = client.says(&bench, ACK | PSH, REQUEST);
+        assert_eq!(before, Err(DROP), "the response may be on its way");
+        client.ack = client.ack.wrapping_add(fin);
+        for data in [REQUEST, &long, b"x"] {
+            for flags in [ACK, ACK | FIN] {
+                assert_eq!(client.says(&bench, flags, data), Err(PASS));
+            }
+        }
+        client.seq -= short;
+        assert_eq!(client.says(&bench, ACK, REQUEST), Err(DROP), "old");
+        assert_eq!(client.says(&bench, ACK, b"x"), Err(DROP), "old");
+        assert_eq!(client.says(&bench, ACK, &two), Err(PASS), "old and new");
+        client.seq += short;
+        assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+        assert!(client.says(&bench, ACK | FIN, &[]).is_ok());
+    }
+    assert_eq!(bench.get(layout::HANDED), 0);
+}
+
 /// What is not known goes up with the connection, once.
 #[test]
 fn the_unusual_goes_up_with_its_connection() {

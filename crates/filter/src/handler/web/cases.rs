@@ -12,6 +12,7 @@
 //!           the last request and more again                       handed up as before the response
 //!           the last request a fourth time                        handed up as before the response
 //! FINISHED  all acknowledged, FIN alone                           acknowledged: DONE
+//!           all acknowledged, data that is new                    the server's, who resets it; the slot stays
 //!           all acknowledged                                      taken
 //!           the last request again                                as if OPEN
 //! LAST_ACK  all acknowledged                                      DONE
@@ -174,7 +175,7 @@ impl Generator<'_> {
     }
 
     fn finished(&mut self, fresh: Label) {
-        let [unacknowledged, read] = [(); 2].map(|()| self.asm.label());
+        let [unacknowledged, read, taken] = [(); 3].map(|()| self.asm.label());
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, HEADER);
         asm.jump_if(Reg::R1, Condition::Equal, 0, fresh);
@@ -189,7 +190,17 @@ impl Generator<'_> {
         self.grow(slot::RCV, 1);
         self.set_state(slot::DONE);
         self.asm.jump(self.labels.acknowledge);
-        self.asm.bind(read);
+        let asm = &mut *self.asm;
+        asm.bind(read);
+        // Data that nobody will read: the stack, which has no such connection, judges it and resets.
+        kept(asm, Reg::R2, LEN);
+        asm.jump_if(Reg::R2, Condition::Equal, 0, taken);
+        asm.alu32(Alu::Add, Reg::R3, Reg::R2);
+        asm.alu32(Alu::Sub, Reg::R3, Reg::R1);
+        asm.jump_if(Reg::R3, Condition::Equal, 0, taken);
+        asm.jump_if(Reg::R3, Condition::Set, i32::MIN, taken);
+        asm.jump(self.labels.pass_locked);
+        asm.bind(taken);
         self.expect_read(self.labels.drop);
         let asm = &mut *self.asm;
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
