@@ -284,6 +284,45 @@ fn requests_of_a_standing_connection_are_answered() {
     assert_eq!(bench.get(layout::HANDED), 0);
 }
 
+/// The first request comes a second time, late, while its cookie is still good.
+#[test]
+fn an_old_first_request_changes_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    let slots = || -> Vec<u64> {
+        let words = layout::SLOTS / 8..layout::ENTRIES / 8;
+        words.map(|word| bench.get(8 * word)).collect()
+    };
+    for (number, closes) in [(0, false), (1, true)] {
+        bench.enter(REQUEST, RESPONSE, false);
+        let mut client = Client::opened(&bench, 4000 + number, true);
+        let old = client.frame(ACK | PSH, REQUEST);
+        client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        client.seq += REQUEST.len() as u32;
+        client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+        let check = |what| {
+            let before = slots();
+            for until in [u64::MAX, 0] {
+                bench.set(layout::UNTIL, until);
+                assert_eq!(bench.run(&old).0, DROP, "{what}");
+            }
+            bench.set(layout::UNTIL, u64::MAX);
+            assert!(slots() == before, "{what}");
+        };
+        bench.enter(REQUEST, RESPONSE, closes);
+        client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        check("the second is not acknowledged");
+        client.seq += REQUEST.len() as u32;
+        let response = RESPONSE.len() as u32 + u32::from(closes);
+        client.ack = client.ack.wrapping_add(response);
+        assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+        check("all is acknowledged");
+        client.says(&bench, ACK | FIN, &[]).unwrap();
+        if !closes {
+            check("the peer has finished");
+        }
+    }
+}
+
 #[test]
 fn a_response_that_closes_has_its_fin() {
     let Some(bench) = Bench::new() else { return };
@@ -307,6 +346,37 @@ fn a_response_that_closes_has_its_fin() {
     // The same ends again, for another connection.
     let again = Client::opened(&bench, 4000, true);
     assert!(again.says(&bench, ACK | PSH, REQUEST).is_ok());
+}
+
+/// Behind our FIN nobody reads: the stack, which has no such connection, resets it.
+#[test]
+fn data_behind_the_end_goes_up_alone() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, true);
+    let two = [REQUEST, REQUEST].concat();
+    let long = [b'x'; 900];
+    let (short, fin) = (REQUEST.len() as u32, RESPONSE.len() as u32 + 1);
+    for (number, stamped) in [(0, false), (1, true)] {
+        let mut client = Client::opened(&bench, 4000 + number, stamped);
+        client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        client.seq += short;
+        let before = client.says(&bench, ACK | PSH, REQUEST);
+        assert_eq!(before, Err(DROP), "the response may be on its way");
+        client.ack = client.ack.wrapping_add(fin);
+        for data in [REQUEST, &long, b"x"] {
+            for flags in [ACK, ACK | FIN] {
+                assert_eq!(client.says(&bench, flags, data), Err(PASS));
+            }
+        }
+        client.seq -= short;
+        assert_eq!(client.says(&bench, ACK, REQUEST), Err(DROP), "old");
+        assert_eq!(client.says(&bench, ACK, b"x"), Err(DROP), "old");
+        assert_eq!(client.says(&bench, ACK, &two), Err(PASS), "old and new");
+        client.seq += short;
+        assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+        assert!(client.says(&bench, ACK | FIN, &[]).is_ok());
+    }
+    assert_eq!(bench.get(layout::HANDED), 0);
 }
 
 /// What is not known goes up with the connection, once.
@@ -412,6 +482,90 @@ fn connections_that_begin_otherwise_are_the_servers() {
         "no word of the server"
     );
     assert_eq!(bench.get(layout::HANDED), 0);
+}
+
+/// A damaged segment says nothing that is kept: the slot stays as it is, or goes up as it was.
+#[test]
+fn damage_does_not_change_a_connection() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, false);
+    let mut client = Client::opened(&bench, 4000, true);
+    client.says(&bench, ACK | PSH, REQUEST).unwrap();
+    client.seq += REQUEST.len() as u32;
+    client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+    let ends = u64::from(ADDRESS.to_bits()) << 32 | u64::from(PEER.to_bits());
+    let ports = u64::from(PORT) << 48 | u64::from(client.port) << 32;
+    let at = layout::SLOTS + layout::slot_of(KEY, ends, ports) * layout::SLOT_LEN;
+    let words = || -> Vec<u64> { (0..16).map(|n| bench.get(at + 8 * n)).collect() };
+    let (state, closed) = (slot::STATE as usize / 8, slot::CLOSED as usize / 8);
+    let mut before = words();
+    assert_eq!(before[slot::ENDS as usize / 8], ends);
+    let frames = [
+        client.frame(ACK | PSH, REQUEST),
+        client.frame(ACK | PSH, &[b'x'; 900]),
+        client.frame(RST, &[]),
+        client.frame(RST | ACK, &[]),
+        client.frame(ACK | 0x20, b"urgent"),
+        client.frame(ACK | FIN, &[]),
+    ];
+    for now in [slot::OPEN, slot::FINISHED, slot::LAST_ACK, slot::DONE] {
+        before[state] = now as u64;
+        for (number, good) in frames.iter().enumerate() {
+            let bits = 14 * 8..good.len() * 8;
+            for bit in bits.filter(|bit| bit / 8 < 66 || bit % 101 == 0) {
+                let what = format!("state {now}, frame {number}, bit {bit}");
+                for (n, word) in (0..).zip(&before) {
+                    bench.set(at + 8 * n, *word);
+                }
+                bench.set(layout::TAKEN, bench.get(layout::HANDED));
+                let mut bad = good.clone();
+                bad[bit / 8] ^= 1 << (bit % 8);
+                assert_ne!(bench.run(&bad).0, TX, "{what}");
+                let mut after = words();
+                if bench.get(layout::HANDED) != bench.get(layout::TAKEN) {
+                    assert_eq!((now, after[state]), (slot::OPEN, 0), "{what}");
+                    after[state] = before[state];
+                    after[closed] = before[closed];
+                }
+                assert_eq!(after, before, "{what}");
+            }
+        }
+    }
+}
+
+/// A reset of a connection that the kernel does not have is the server's, whatever else it brings.
+#[test]
+fn a_reset_begins_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, false);
+    let client = Client::opened(&bench, 4000, true);
+    for flags in [RST, RST | ACK, RST | ACK | PSH] {
+        assert_eq!(client.says(&bench, flags, REQUEST), Err(PASS));
+        assert_eq!(client.says(&bench, flags, &[]), Err(PASS));
+    }
+    assert!(client.says(&bench, ACK | PSH, REQUEST).is_ok());
+}
+
+/// What the server said last may be out of date: requests of connections that stand are its own, too.
+#[test]
+fn without_word_of_the_server_a_standing_connection_goes_up() {
+    let Some(bench) = Bench::new() else { return };
+    bench.enter(REQUEST, RESPONSE, false);
+    let mut client = Client::opened(&bench, 4000, true);
+    let first = client.says(&bench, ACK | PSH, REQUEST);
+    bench.set(layout::UNTIL, 0);
+    assert_eq!(
+        client.says(&bench, ACK | PSH, REQUEST),
+        first,
+        "what was answered before is answered the same"
+    );
+    client.seq += REQUEST.len() as u32;
+    client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+    assert_eq!(client.says(&bench, ACK | PSH, REQUEST), Err(PASS));
+    assert_eq!(bench.get(layout::HANDED), 1);
+    let numbers = bench.get(layout::RING + 24).to_ne_bytes();
+    assert_eq!(numbers[..4], client.seq.to_ne_bytes());
+    assert_eq!(numbers[4..], client.ack.to_ne_bytes());
 }
 
 /// Damage is never answered; a reset ends it.

@@ -44,11 +44,14 @@ impl Generator<'_> {
 
     /// Finds out the header's length, and so that of what it carries.
     fn shape(&mut self) {
-        let [stamped, known, odd] = [(); 3].map(|()| self.asm.label());
+        let [usual, stamped, known, odd] = [(); 4].map(|()| self.asm.label());
         let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
         asm.alu(Alu::And, Reg::R1, !(FIN | PSH) & 0xff);
-        asm.jump_if(Reg::R1, Condition::NotEqual, ACK_FLAG, odd);
+        asm.jump_if(Reg::R1, Condition::Equal, ACK_FLAG, usual);
+        asm.alu(Alu::And, Reg::R1, !ACK_FLAG & 0xff);
+        asm.jump_if(Reg::R1, Condition::NotEqual, RST, odd);
+        asm.bind(usual);
         asm.load(Size::Byte, Reg::R1, FRAME, TCP + 12);
         asm.jump_if(Reg::R1, Condition::Equal, 0x80, stamped);
         asm.jump_if(Reg::R1, Condition::NotEqual, 0x50, odd);
@@ -79,7 +82,7 @@ impl Generator<'_> {
     }
 
     /// Reads what the segment carries, if it may be a request, and goes to `pass` unless the checksums are right. A
-    /// segment that is not read is never answered.
+    /// segment that is not read is never answered, and says nothing that is kept.
     pub(super) fn read(&mut self, of: &WebHandler) {
         let [done, bare, right] = [(); 3].map(|()| self.asm.label());
         let (pass, wrong) = (self.labels.pass, self.labels.drop_unlocked);

@@ -2,27 +2,30 @@
 //!
 //! ```text
 //! slot      segment                                               what happens
-//! any       reset at the next sequence number                     the slot is free
+//! any       reset at the next sequence number, its checksum right the slot is free
 //! OPEN      in order, all acknowledged: nothing, bare             taken
 //!                                       a request with an entry   answered: OPEN, or FINISHED where the response closes
 //!                                       FIN alone                 answered by FIN: LAST_ACK
-//!           all acknowledged, anything else                       handed up
+//!           all acknowledged, anything else, or a request without handed up
+//!            word of the server
 //!           the last request again, its response not acknowledged answered again
 //!           the last request and more again                       handed up as before the response
 //!           the last request a fourth time                        handed up as before the response
 //! FINISHED  all acknowledged, FIN alone                           acknowledged: DONE
+//!           all acknowledged, data that is new                    the server's, who resets it; the slot stays
 //!           all acknowledged                                      taken
 //!           the last request again                                as if OPEN
 //! LAST_ACK  all acknowledged                                      DONE
 //!           FIN again                                             answered again
 //! DONE      FIN again                                             acknowledged again
+//! not DONE  the first request again, acknowledged long ago          dropped
 //! any       anything else, no connection: brings a cookie back    begins (OPEN), if it says nothing, it is taken and nothing kept
 //!                                       and may not begin         the server's, and the slot's for a while
 //!           none of these: of a slot                              dropped: it comes again
 //!                          of none                                the server's
 //! ```
 
-use super::layout::{MSS_INDEX_MIN, entry, slot};
+use super::layout::{MSS_INDEX_MIN, REQUEST_MAX, entry, slot};
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Label, Reg, Size};
@@ -86,13 +89,24 @@ impl Generator<'_> {
         kept(asm, Reg::R1, SEQ);
         asm.load(Size::Word, Reg::R2, SLOT, slot::RCV as i16);
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, self.labels.drop);
+        self.expect_read(self.labels.drop);
+        let asm = &mut *self.asm;
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
         asm.jump(self.labels.drop);
         asm.bind(none);
     }
 
+    /// To `other` with a segment whose checksum was not looked at: the slot does not change by what that says.
+    fn expect_read(&mut self, other: Label) {
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R1, HEADER);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, other);
+        kept(asm, Reg::R1, LEN);
+        asm.jump_if(Reg::R1, Condition::Greater, REQUEST_MAX as i32, other);
+    }
+
     fn open(&mut self, of: &WebHandler, fresh: Label) {
-        let [unacknowledged, hand_up, no_fin, some] = [(); 4].map(|()| self.asm.label());
+        let [unacknowledged, hand_up, some] = [(); 3].map(|()| self.asm.label());
         let (drop, again) = (self.labels.drop, self.labels.again);
         let asm = &mut *self.asm;
         asm.jump_if(Reg::R4, Condition::NotEqual, Reg::R5, unacknowledged);
@@ -100,8 +114,7 @@ impl Generator<'_> {
         keep(asm, UP_RCV, Reg::R1);
         keep(asm, UP_NXT, Reg::R5);
         asm.jump_if(Reg::R3, Condition::NotEqual, Reg::R1, hand_up);
-        kept(asm, Reg::R2, HEADER);
-        asm.jump_if(Reg::R2, Condition::Equal, 0, hand_up);
+        self.expect_read(hand_up);
         self.keep_what_it_says();
         let asm = &mut *self.asm;
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
@@ -119,11 +132,14 @@ impl Generator<'_> {
         let asm = &mut *self.asm;
         asm.jump_if(Reg::R1, Condition::NotEqual, 0, hand_up);
         kept(asm, Reg::R1, HIT);
-        asm.jump_if(Reg::R1, Condition::NotEqual, 0, no_fin);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, hand_up);
+        // What the server said before may be out of date where it says nothing any more.
+        kept(asm, Reg::R1, MILLIS);
+        asm.load_map_value(Reg::R2, of.memory_fd, super::layout::UNTIL as u32);
+        asm.load(Size::Double, Reg::R2, Reg::R2, 0);
+        asm.jump_if(Reg::R1, Condition::Less, Reg::R2, self.labels.answer);
         asm.bind(hand_up);
         asm.jump(self.labels.hand_up);
-        asm.bind(no_fin);
-        asm.jump(self.labels.answer);
 
         asm.bind(unacknowledged);
         asm.load(Size::Word, Reg::R1, SLOT, slot::UNA as i16);
@@ -159,7 +175,7 @@ impl Generator<'_> {
     }
 
     fn finished(&mut self, fresh: Label) {
-        let [unacknowledged, read] = [(); 2].map(|()| self.asm.label());
+        let [unacknowledged, read, taken] = [(); 3].map(|()| self.asm.label());
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, HEADER);
         asm.jump_if(Reg::R1, Condition::Equal, 0, fresh);
@@ -176,6 +192,17 @@ impl Generator<'_> {
         self.asm.jump(self.labels.acknowledge);
         let asm = &mut *self.asm;
         asm.bind(read);
+        // Data that nobody will read: the stack, which has no such connection, judges it and resets.
+        kept(asm, Reg::R2, LEN);
+        asm.jump_if(Reg::R2, Condition::Equal, 0, taken);
+        asm.alu32(Alu::Add, Reg::R3, Reg::R2);
+        asm.alu32(Alu::Sub, Reg::R3, Reg::R1);
+        asm.jump_if(Reg::R3, Condition::Equal, 0, taken);
+        asm.jump_if(Reg::R3, Condition::Set, i32::MIN, taken);
+        asm.jump(self.labels.pass_locked);
+        asm.bind(taken);
+        self.expect_read(self.labels.drop);
+        let asm = &mut *self.asm;
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
         asm.jump(self.labels.drop);
         asm.bind(unacknowledged);
@@ -198,6 +225,7 @@ impl Generator<'_> {
         self.expect_fin_again(fresh);
         self.asm.jump(self.labels.finish);
         self.asm.bind(all);
+        self.expect_read(self.labels.drop);
         self.set_state(slot::DONE);
         self.asm.jump(self.labels.drop);
     }
@@ -225,8 +253,19 @@ impl Generator<'_> {
 
     /// No connection that the slot has.
     fn fresh(&mut self, of: &WebHandler) {
-        let [none, pass, usable, up] = [(); 4].map(|()| self.asm.label());
+        let [none, pass, usable, up, another] = [(); 5].map(|()| self.asm.label());
         let asm = &mut *self.asm;
+        // The first request of a connection that stands, late: its cookie is still good, but it begins nothing.
+        kept(asm, Reg::R1, IS_KNOWN);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, another);
+        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
+        asm.jump_if(Reg::R1, Condition::Equal, slot::DONE, another);
+        kept(asm, Reg::R1, SEQ);
+        asm.load(Size::Word, Reg::R2, SLOT, slot::FIRST as i16);
+        asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, self.labels.drop);
+        asm.bind(another);
+        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
+        asm.jump_if(Reg::R1, Condition::Set, RST, none);
         kept(asm, Reg::R1, HEADER);
         asm.jump_if(Reg::R1, Condition::Equal, 0, none);
         self.expect_cookie(of, none);
@@ -287,7 +326,9 @@ impl Generator<'_> {
         self.set_state(slot::OPEN);
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, SEQ);
-        asm.store(Size::Word, SLOT, slot::RCV as i16, Reg::R1);
+        for to in [slot::FIRST, slot::RCV] {
+            asm.store(Size::Word, SLOT, to as i16, Reg::R1);
+        }
         keep(asm, UP_RCV, Reg::R1);
         kept(asm, Reg::R1, ACK);
         keep(asm, UP_NXT, Reg::R1);

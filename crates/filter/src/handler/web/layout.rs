@@ -1,7 +1,7 @@
 //! The memory that the program in the kernel and the server share: what is handed up, connections, responses.
 //!
 //! ```text
-//! control   0  handed up so far | 8  taken so far | 16  connections may begin until (ms of the monotonic clock)
+//! control   0  handed up so far | 8  taken so far | 16  requests are answered until (ms of the monotonic clock)
 //! ring      HANDED_LEN bytes each: number + 1 when written | ends | ports | next from peer, next to peer | last timestamps |
 //!           what the cookie kept | window
 //! slots     SLOT_LEN bytes each, found by a hash of the ends
@@ -14,7 +14,7 @@
 pub const HANDED: u64 = 0;
 /// How many of them the server has taken.
 pub const TAKEN: u64 = 8;
-/// Until when connections may begin in the kernel.
+/// Until when connections may begin in the kernel, and requests of those that stand are answered there.
 pub const UNTIL: u64 = 16;
 /// The ring of connections handed up.
 pub const RING: u64 = 4096;
@@ -80,6 +80,8 @@ pub mod slot {
     pub const WINDOW: u64 = 96;
     /// How often the last response was sent again.
     pub const RESENT: u64 = 104;
+    /// The peer's sequence number that the connection began with, four bytes.
+    pub const FIRST: u64 = 112;
 
     /// Free.
     pub const FREE: i32 = 0;
