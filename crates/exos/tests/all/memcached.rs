@@ -6,7 +6,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant, SystemTime};
 
-use exos::memcached::{Cache, CacheFull, Item, Session};
+use exos::memcached::{Cache, CacheFull, Item, Session, Shape};
 use exos_testing::Random;
 
 use crate::common::PATIENCE;
@@ -241,4 +241,31 @@ fn a_full_cache_takes_no_more_and_forgets_what_was_replaced() {
     cache.set(b"one", expiring).unwrap();
     assert!(cache.get(b"one", 9).is_some());
     assert!(cache.get(b"one", 10).is_none());
+}
+
+#[test]
+fn what_fits_no_row_takes_no_other_from_the_kernel() {
+    let Some(mut wire) = Wire::new("what_fits_no_row_takes_no_other_from_the_kernel", 11211) else {
+        return;
+    };
+    let _far_end = wire.pass_all();
+    let mut cache = Cache::new(1 << 20);
+    let (answers, bytes) = (64, 256);
+    let shape = Shape { answers, bytes };
+    cache.download(&mut wire.exos, 11211, shape).unwrap();
+    let item = |len: usize| Item {
+        flags: 0,
+        expires: None,
+        value: vec![b'v'; len],
+    };
+    for number in 0..answers {
+        cache
+            .set(format!("key{number}").as_bytes(), item(20))
+            .unwrap();
+    }
+    let full = cache.in_kernel();
+    assert_eq!(full, answers as usize);
+    cache.set(b"long", item(300)).unwrap();
+    assert!(cache.get(b"long", 0).is_some());
+    assert_eq!(cache.in_kernel(), full);
 }
