@@ -106,6 +106,10 @@ impl InKernel<'_> {
     }
 }
 
+/// What there is to say where the kernel refuses a handler's program because its verifier would not come to an end (`E2BIG`).
+pub const TOO_MANY_WAYS: &str = "the handler has too many ways for the kernel's verifier; have fewer conditions stand before what \
+     looks for a place, a row or a key";
+
 /// Where a message begins at the earliest: behind the headers of IPv4.
 const START_MIN: i32 = 42;
 
