@@ -31,6 +31,7 @@ use exos_wire::Mac;
 use ends::{Behind, drop_it};
 
 use crate::check::Checked;
+use crate::limits::MESSAGE_MAX;
 use crate::memory::Layout;
 
 /// A handler of the datagrams that come to a port of ours, in the kernel.
@@ -105,6 +106,13 @@ impl InKernel<'_> {
     }
 }
 
+/// What there is to say where the kernel refuses a handler's program because its verifier would not come to an end (`E2BIG`).
+pub const TOO_MANY_WAYS: &str = "the handler has too many ways for the kernel's verifier; have fewer conditions stand before what \
+     looks for a place, a row or a key";
+
+/// Where a message begins at the earliest: behind the headers of IPv4.
+const START_MIN: i32 = 42;
+
 const CONTEXT: Reg = Reg::R6;
 const MESSAGE: Reg = Reg::R7;
 const LENGTH: Reg = Reg::R8;
@@ -153,8 +161,42 @@ impl Generator<'_> {
     /// The message's pointer again, once a call has moved the packet's end. r1 is lost.
     fn find_message(&mut self) {
         self.asm.load(Size::Word, MESSAGE, CONTEXT, 0);
+        // What stands before the message is known to be there at least.
+        self.asm.alu(Alu::Add, MESSAGE, START_MIN);
         self.asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
+        self.asm.alu(Alu::Sub, Reg::R1, START_MIN);
         self.asm.alu(Alu::Add, MESSAGE, Reg::R1);
+    }
+
+    /// Has the verifier know no more of where the message begins and ends than that it does: it follows what comes next once, not
+    /// for each way on which packets come here. r1 is lost.
+    fn forget_ways(&mut self) {
+        let start = Reg::R1;
+        self.asm.load(Size::Double, start, Reg::R10, stack::START);
+        self.asm.alu(Alu::Sub, start, START_MIN);
+        self.forget(start);
+        self.asm.alu(Alu::And, start, 31);
+        self.asm.alu(Alu::Add, start, START_MIN);
+        self.asm.store(Size::Double, Reg::R10, stack::START, start);
+        self.forget_length();
+        self.asm.set(KEPT, 0);
+        self.find_message();
+    }
+
+    /// Likewise of its length alone.
+    fn forget_length(&mut self) {
+        self.forget(LENGTH);
+        let most = i32::from(MESSAGE_MAX);
+        self.asm
+            .jump_if(LENGTH, Condition::Greater, most, self.labels.wrong);
+    }
+
+    /// Has the verifier know of a number of 16 bits only that it is one: of a part of a word on the stack it knows nothing.
+    fn forget(&mut self, number: Reg) {
+        let asm = &mut self.asm;
+        asm.alu(Alu::ShiftLeft, number, 16);
+        asm.store(Size::Double, Reg::R10, stack::KEY, number);
+        asm.load(Size::Half, number, Reg::R10, stack::KEY + 2);
     }
 
     /// Makes the packet end `length` bytes behind the message's beginning. Packet pointers are lost, and r1 to r5; r0 is

@@ -24,7 +24,7 @@ pub const MEMORY_MAX: u64 = 64 << 20;
 /// Bytes of a table's key.
 pub const KEY_MAX: u32 = 256;
 
-/// Look-ups in tables that a handler has: the kernel follows each into both buckets and along the key.
+/// Look-ups in tables that a handler has: the kernel follows each along the longest key.
 pub const LOOK_UPS_MAX: usize = 4;
 
 /// Repetitions of a block.

@@ -100,11 +100,12 @@ impl Server {
                 let bytes = tcp.readable(id).to_vec();
                 tcp.consume(id, bytes.len());
                 let session = self.sessions.entry(id).or_default();
-                match session.handle(&mut self.cache, &bytes, seconds) {
-                    Some(answer) if answer.is_empty() => {}
-                    // A client that reads none of its answers is not waited for.
-                    Some(answer) if tcp.send(id, Buffer::from(&answer[..]).into()) => {}
-                    _ => tcp.finish(id),
+                let reply = session.handle(&mut self.cache, &bytes, seconds);
+                let answer = &reply.bytes[..];
+                // A client that reads none of its answers is not waited for.
+                let is_taken = answer.is_empty() || tcp.send(id, Buffer::from(answer).into());
+                if reply.close || !is_taken {
+                    tcp.finish(id);
                 }
             }
             if event.set.contains(EventSet::FINISHED) {

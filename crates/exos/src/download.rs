@@ -6,12 +6,13 @@
 
 use std::net::IpAddr;
 
-use exos_ash::kernel::InKernel;
+use exos_ash::kernel::{InKernel, TOO_MANY_WAYS};
 use exos_ash::limits::ADDRESSES_MAX;
 use exos_ash::{Checked, Layout, Memory};
 use exos_filter::handler::forward::WayOut;
 use exos_host::bpf::MappedArray;
 use exos_link::Link;
+use rustix::io::Errno;
 
 use crate::handlers::needs_interface;
 use crate::node::Exos;
@@ -52,7 +53,8 @@ impl Exos {
     /// # Errors
     ///
     /// The daemon refuses; or the link is not one of AF_XDP with a program of ours, replies would not arrive (the other end of a veth has neither GRO nor an
-    /// XDP program), or the kernel refuses the handler.
+    /// XDP program), or the kernel refuses the handler
+    /// ([too many ways](exos_ash::kernel::TOO_MANY_WAYS), [`ErrorKind::Invalid`]).
     pub fn download(&mut self, handler: Checked, port: u16) -> Result<Downloaded, Error> {
         if port == 0 {
             return Err(invalid("a handler is of one port, which is not 0"));
@@ -111,6 +113,10 @@ impl Exos {
             way_out,
         };
         link.set_handler(&in_kernel)
+            .map_err(|error| match error.is(Errno::TOOBIG.raw_os_error()) {
+                true => invalid(TOO_MANY_WAYS),
+                false => error,
+            })
     }
 
     fn addresses_of_handlers(&self) -> Result<Vec<IpAddr>, Error> {

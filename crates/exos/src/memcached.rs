@@ -17,7 +17,7 @@ use crate::node::Exos;
 use crate::{Error, ErrorKind};
 
 pub use answers::Shape;
-pub use protocol::Session;
+pub use protocol::{Reply, Session};
 
 /// Bytes of a key.
 pub const KEY_MAX: usize = 250;

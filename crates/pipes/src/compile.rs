@@ -43,8 +43,9 @@ impl Loop {
     ///
     /// There is no machine code for this machine, or no memory for it.
     pub fn compile(list: List) -> Result<Self, PipeError> {
-        if cfg!(target_endian = "big") {
-            return Err(machine("the low byte must be the first"));
+        // Others want what was written to be told to what fetches instructions; or have the high byte first.
+        if !cfg!(target_arch = "x86_64") {
+            return Err(machine("it is made for x86-64 only"));
         }
         let isa = isa()?;
         let copy = Arc::new(function(&list, &isa, true)?);

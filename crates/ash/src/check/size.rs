@@ -14,7 +14,7 @@ fn statement(of: &Statement) -> u64 {
         Statement::Need(_) => 5,
         Statement::Set(_, value) => 1 + expression(value),
         Statement::Point(_, index) => 7 + expression(index),
-        Statement::Find { from, length, .. } => 180 + expression(from) + expression(length),
+        Statement::Find { from, length, .. } => 200 + expression(from) + expression(length),
         Statement::Change { change, .. } => 7 + change.words().map(expression).sum::<u64>(),
         Statement::Take { from, length, .. } => 20 + expression(from) + expression(length),
         Statement::If(when, yes, no) => 1 + condition(when) + instructions(yes) + instructions(no),

@@ -18,17 +18,26 @@ impl Generator<'_> {
         self.asm.bind(self.labels.leave);
         self.asm.alu(Alu::Add, KEPT, HEADER);
         self.asm.store(Size::Double, Reg::R10, stack::UDP_LEN, KEPT);
-        self.find_message();
         self.asm.load(Size::Word, FRAME, CONTEXT, 0);
         self.asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
         self.asm.jump_if(Reg::R1, Condition::NotEqual, 42, v6);
+        self.is_at(42);
         self.turn_around_v4();
         self.finish(V4, ready);
         self.asm.bind(v6);
+        self.is_at(62);
         self.turn_around_v6();
         self.finish(V6, ready);
         self.asm.bind(ready);
         self.answered();
+    }
+
+    /// Says where the message is.
+    fn is_at(&mut self, start: i32) {
+        let asm = &mut self.asm;
+        asm.store_imm(Size::Double, Reg::R10, stack::START, start);
+        asm.set(MESSAGE, FRAME);
+        asm.alu(Alu::Add, MESSAGE, start);
     }
 
     fn expect_headers(&mut self, len: i32) {

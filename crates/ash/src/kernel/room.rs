@@ -14,16 +14,12 @@ const START_MAX: i32 = 62;
 impl Generator<'_> {
     /// Takes off what stands behind the message, and has zeros follow up to the longest reply.
     pub(super) fn make_room(&mut self) {
-        if self.of.handler.longest_reply().is_none() {
-            return;
-        }
         let longest = i32::from(self.of.handler.room());
         let [has_room, other] = [self.asm.label(), self.labels.filter];
         self.set_length(LENGTH);
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
         if longest == 0 {
-            self.asm.bind(has_room);
-            return self.find_message();
+            return self.asm.bind(has_room);
         }
         self.asm
             .jump_if(LENGTH, Condition::GreaterOrEqual, longest, has_room);
@@ -36,7 +32,6 @@ impl Generator<'_> {
         self.asm
             .jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.give_up);
         self.asm.bind(has_room);
-        self.find_message();
     }
 
     /// Has the packet begin earlier, by as much as the longest reply is longer, so that there is as much more room behind it: a veth

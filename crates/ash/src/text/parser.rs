@@ -5,6 +5,8 @@ mod statement;
 
 use std::fmt;
 
+use expression::Budget;
+
 use super::lexer::{Place, Token, tokens};
 use super::words::is_name;
 use crate::check::{CheckError, Checked, check};
@@ -59,6 +61,7 @@ pub fn parse(text: &str) -> Result<Checked, TextError> {
         },
         statements: Vec::new(),
         depth: 0,
+        budget: Budget::WHOLE,
     };
     parser.handler()?;
     let Parser {
@@ -84,6 +87,7 @@ struct Parser<'a> {
     /// Where each statement stands.
     statements: Vec<Place>,
     depth: usize,
+    budget: Budget,
 }
 
 impl<'a> Parser<'a> {

@@ -201,6 +201,26 @@ impl Bench {
     }
 }
 
+/// Loads a handler as a slot of a shared interface has it, for both versions of IP and sums that are still to be made.
+pub fn load_in_gate(handler: &Checked) {
+    let layout = Layout::of(handler.handler());
+    let memory = MappedArray::new("ash", layout.bytes() as usize, 1).unwrap();
+    let outcomes = Map::prog_array(4).unwrap();
+    let program = InKernel {
+        handler,
+        memory_fd: memory.raw_fd(),
+        mac: OURS,
+        addresses: Vec::new(),
+        not_from: vec![BROADCAST],
+        port: PORT,
+        may_be_partial: true,
+        way_out: WayOut::Redirect(1),
+    };
+    let words = program.in_gate(outcomes.raw_fd()).words();
+    let loaded = Prog::load(&words, "ash", true);
+    loaded.unwrap_or_else(|e| panic!("{e}: {}\n{}", handler.handler(), disassemble(&words)));
+}
+
 /// A thousand programs that are freed at once fill a queue of the kernel's, for which loads wait (Linux 6.18: for ever).
 fn wait_for_freed() {
     static LOADS: AtomicU32 = AtomicU32::new(0);

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use exos_ash::limits::{KEY_MAX, LOOK_UPS_MAX};
 use exos_ash::{Checked, Layout, Memory, Outcome, Table, TableError, interpret, parse};
 use exos_testing::Random;
 
-use crate::packets::{Bench, allowed};
+use crate::packets::{Bench, allowed, load_in_gate};
 use crate::words;
 
 /// The key is the message behind its first byte; the answer is its word.
@@ -162,4 +163,24 @@ fn no_key_has_the_word_of_another_while_the_program_writes() {
         }
         over.store(true, Relaxed);
     });
+}
+
+/// A verifier that followed the key on each way on which messages come would give up.
+#[test]
+fn a_gate_takes_as_many_look_ups_of_the_longest_keys_as_are_accepted() {
+    if !allowed("a_gate_takes_as_many_look_ups_of_the_longest_keys_as_are_accepted") {
+        return;
+    }
+    let find = "found = find(keys, u8(0), length - u8(0)); word = word + found;";
+    let text = format!(
+        "handler finder {{
+             table keys[4096] of {KEY_MAX};
+             need 1;
+             word = 0;
+             {}
+             reply 8 + (word & 0x3ff) up to 1400 {{ be64(0) = word; }}
+         }}",
+        find.repeat(LOOK_UPS_MAX)
+    );
+    load_in_gate(&parse(&text).unwrap());
 }

@@ -142,3 +142,28 @@ fn text_of_any_kind_is_read_to_an_end() {
         let _ = parse(&format!("handler h {{ words w[2]; {}", text.join(" ")));
     }
 }
+
+/// What is accepted is written again with a parenthesis for each operator, and read with them.
+#[test]
+fn a_condition_is_bounded_as_a_whole() {
+    let within = |inner: &str, sign: &str| {
+        let row = format!(" {sign} 1 == 1").repeat(31);
+        format!("({inner}{row})")
+    };
+    let read = |condition: &str| {
+        parse(&format!(
+            "handler h {{ if {condition} {{ done; }} give up; }}"
+        ))
+    };
+    let most = within("1 == 1 || 1 == 1", "&&");
+    let written = read(&most).unwrap().handler().to_string();
+    assert_eq!(parse(&written).unwrap().handler().to_string(), written);
+    let more = within("1 == 1 || 1 == 1 || 1 == 1", "&&");
+    let refused = read(&more).unwrap_err().to_string();
+    assert!(refused.contains("too long"), "{refused}");
+    // As deep as parentheses may be, each with as long a row as 64 KiB of text have room for.
+    let rows = "(".repeat(40) + "1 == 1" + &(" && 1 == 1".repeat(64) + ")").repeat(40);
+    assert!(read(&rows).is_err());
+    let words = "(".repeat(60) + "1" + &("+1".repeat(400) + ")").repeat(60);
+    assert!(read(&format!("{words} == 1")).is_err());
+}

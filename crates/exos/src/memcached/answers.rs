@@ -68,19 +68,30 @@ impl Answers {
         self.keys.len() - self.free.len() - self.leaving.len()
     }
 
-    /// Has the kernel answer a key that it has no answer for. The longest, and what expires, is for the program.
+    /// Has the kernel answer a key that it has no answer for.
     pub(super) fn put(&mut self, key: &[u8], item: &Item) {
+        if let Some(answer) = self.answer(key, item) {
+            self.put_answer(key, &answer);
+        }
+    }
+
+    /// What the kernel is to answer. The longest, and what expires, is for the program.
+    fn answer(&self, key: &[u8], item: &Item) -> Option<Vec<u8>> {
+        if key.len() > KEY_MAX || item.expires.is_some() || item.value.len() > self.bytes {
+            return None;
+        }
         let mut answer = Vec::new();
         write_value(&mut answer, key, item);
         answer.extend(b"END\r\n");
-        if key.len() > KEY_MAX || item.expires.is_some() || answer.len() > self.bytes {
-            return;
-        }
+        (answer.len() <= self.bytes).then_some(answer)
+    }
+
+    fn put_answer(&mut self, key: &[u8], answer: &[u8]) {
         let Some(row) = self.free_row() else {
             return;
         };
         if let Some(words) = self.downloaded.memory().row("answers", row) {
-            write(words, &answer);
+            write(words, answer);
         }
         let word = u64::from(row) << 16 | answer.len() as u64;
         match self.table().insert(key, word) {
@@ -94,12 +105,15 @@ impl Answers {
         if self.table().get(key).is_some() {
             return;
         }
+        let Some(answer) = self.answer(key, item) else {
+            return;
+        };
         if self.free.is_empty() {
             let victim = self.keys[self.next as usize].clone();
             self.next = (self.next + 1) % self.keys.len() as u32;
             victim.iter().for_each(|key| self.take_out(key));
         }
-        self.put(key, item);
+        self.put_answer(key, &answer);
     }
 
     pub(super) fn take_out(&mut self, key: &[u8]) {
@@ -155,5 +169,47 @@ fn write(row: &[AtomicU64], bytes: &[u8]) {
         let mut padded = [0; 8];
         padded[..bytes.len()].copy_from_slice(bytes);
         word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use exos_ash::kernel::InKernel;
+    use exos_ash::{Layout, parse};
+    use exos_filter::handler::forward::WayOut;
+    use exos_host::bpf::{Map, MappedArray, Prog, permitted};
+    use exos_wire::Mac;
+
+    use super::{Shape, text};
+
+    /// For both versions of IP, with sums that are still to be made, as on a veth by the daemon.
+    #[test]
+    fn a_gate_takes_the_handler() {
+        if let Err(error) = permitted() {
+            eprintln!("skipped: a_gate_takes_the_handler: {error}");
+            return;
+        }
+        let shape = Shape {
+            answers: 4096,
+            bytes: 1392,
+        };
+        let handler = parse(&text(shape)).unwrap();
+        let bytes = Layout::of(handler.handler()).bytes() as usize;
+        let memory = MappedArray::new("memcached", bytes, 1).unwrap();
+        let outcomes = Map::prog_array(4).unwrap();
+        let in_kernel = InKernel {
+            handler: &handler,
+            memory_fd: memory.raw_fd(),
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            addresses: Vec::new(),
+            not_from: Vec::new(),
+            port: 11211,
+            may_be_partial: true,
+            way_out: WayOut::Redirect(1),
+        };
+        let program = in_kernel.in_gate(outcomes.raw_fd());
+        if let Err(error) = Prog::load(&program.words(), "memcached", true) {
+            panic!("{error}");
+        }
     }
 }

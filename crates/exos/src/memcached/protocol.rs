@@ -24,6 +24,15 @@ enum Step {
     Close,
 }
 
+/// What a connection is answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// What to send; empty where no command is whole yet.
+    pub bytes: Vec<u8>,
+    /// The connection is to be closed behind it, and what still comes is not to be given to the session.
+    pub close: bool,
+}
+
 /// A connection's bytes that are no whole command yet. One for each connection.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
@@ -33,18 +42,21 @@ pub struct Session {
 }
 
 impl Session {
-    /// Takes in what has come, now, in seconds since 1970. Gives what to answer; `None` if the connection is to be closed.
-    pub fn handle(&mut self, cache: &mut Cache, bytes: &[u8], now: u64) -> Option<Vec<u8>> {
+    /// Takes in what has come, now, in seconds since 1970.
+    pub fn handle(&mut self, cache: &mut Cache, bytes: &[u8], now: u64) -> Reply {
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
         self.pending.extend(&bytes[skipped..]);
-        let (mut answer, mut at) = (Vec::new(), 0);
+        let (mut reply, mut at) = (Reply::default(), 0);
         loop {
             match cache.step(&self.pending[at..], now) {
                 Step::More => break,
-                Step::Close => return None,
+                Step::Close => {
+                    reply.close = true;
+                    break;
+                }
                 Step::Answer(taken, more) => {
-                    answer.extend(more);
+                    reply.bytes.extend(more);
                     let there = taken.min(self.pending.len() - at);
                     self.skip = taken - there;
                     at += there;
@@ -52,7 +64,7 @@ impl Session {
             }
         }
         self.pending.drain(..at);
-        Some(answer)
+        reply
     }
 }
 

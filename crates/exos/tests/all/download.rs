@@ -246,3 +246,22 @@ fn a_pair_of_ones_own_is_no_interface_for_replies() {
         .to_string();
     assert!(refused.contains("attach to an interface"), "{refused}");
 }
+
+#[test]
+fn a_handler_of_too_many_ways_is_refused_with_the_reason() {
+    let test = "a_handler_of_too_many_ways_is_refused_with_the_reason";
+    let Some(mut wire) = Wire::new(test, 4000) else {
+        return;
+    };
+    // The verifier would follow a million sums.
+    let ifs: String = (0..20)
+        .map(|bit| format!("if u8({bit}) > 7 {{ x = x + {}; }}", 1 << bit))
+        .collect();
+    let text = format!(
+        "handler h {{ words w[1048576]; need 20; x = 0; {ifs} p = &w[x]; add(p, 1); done; }}"
+    );
+    let handler = exos::ash::parse(&text).unwrap();
+    let refused = wire.exos.download(handler, 4000).unwrap_err();
+    assert_eq!(refused.kind, exos::ErrorKind::Invalid);
+    assert!(refused.to_string().contains("too many ways"), "{refused}");
+}

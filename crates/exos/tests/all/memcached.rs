@@ -6,7 +6,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant, SystemTime};
 
-use exos::memcached::{Cache, CacheFull, Item, Session};
+use exos::memcached::{Cache, CacheFull, Item, Session, Shape};
 use exos_testing::Random;
 
 use crate::common::PATIENCE;
@@ -206,18 +206,22 @@ fn answers_over_tcp_are_memcacheds() {
         theirs.tcp.write_all(&command).unwrap();
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
         let (first, second) = command.split_at(random.below(command.len() + 1));
-        let mut answer = session.handle(&mut cache, first, now).unwrap();
-        answer.extend(session.handle(&mut cache, second, now).unwrap());
+        let mut answer = session.handle(&mut cache, first, now).bytes;
+        answer.extend(session.handle(&mut cache, second, now).bytes);
         let mut expected = vec![0; answer.len()];
         let read = theirs.tcp.read_exact(&mut expected);
         read.unwrap_or_else(|e| panic!("{e}: {}\nwe say {}", text(&command), text(&answer)));
         assert_eq!(text(&answer), text(&expected), "{}", text(&command));
     }
-    theirs.tcp.write_all(b"quit\r\n").unwrap();
-    assert_eq!(session.handle(&mut cache, b"quit\r\n", 0), None);
-    let mut more = Vec::new();
-    theirs.tcp.read_to_end(&mut more).unwrap();
-    assert_eq!(text(&more), "", "memcached says more than we do");
+    let last = b"get none\r\nquit\r\nget none\r\n";
+    theirs.tcp.write_all(last).unwrap();
+    let reply = session.handle(&mut cache, last, 0);
+    assert!(reply.close);
+    let mut more = vec![0; reply.bytes.len()];
+    theirs.tcp.read_exact(&mut more).unwrap();
+    assert_eq!(text(&more), text(&reply.bytes));
+    // What was not read resets the connection.
+    assert!(matches!(theirs.tcp.read(&mut [0; 1]), Ok(0) | Err(_)));
 }
 
 #[test]
@@ -241,4 +245,31 @@ fn a_full_cache_takes_no_more_and_forgets_what_was_replaced() {
     cache.set(b"one", expiring).unwrap();
     assert!(cache.get(b"one", 9).is_some());
     assert!(cache.get(b"one", 10).is_none());
+}
+
+#[test]
+fn what_fits_no_row_takes_no_other_from_the_kernel() {
+    let Some(mut wire) = Wire::new("what_fits_no_row_takes_no_other_from_the_kernel", 11211) else {
+        return;
+    };
+    let _far_end = wire.pass_all();
+    let mut cache = Cache::new(1 << 20);
+    let (answers, bytes) = (64, 256);
+    let shape = Shape { answers, bytes };
+    cache.download(&mut wire.exos, 11211, shape).unwrap();
+    let item = |len: usize| Item {
+        flags: 0,
+        expires: None,
+        value: vec![b'v'; len],
+    };
+    for number in 0..answers {
+        cache
+            .set(format!("key{number}").as_bytes(), item(20))
+            .unwrap();
+    }
+    let full = cache.in_kernel();
+    assert_eq!(full, answers as usize);
+    cache.set(b"long", item(300)).unwrap();
+    assert!(cache.get(b"long", 0).is_some());
+    assert_eq!(cache.in_kernel(), full);
 }

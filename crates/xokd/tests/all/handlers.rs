@@ -192,6 +192,16 @@ fn what_cannot_be_handled_is_refused_with_the_reason() {
     // Nested as deeply as a message is long.
     let deep = format!("handler h {{ x = {}1; done; }}", "(".repeat(60_000));
     assert_eq!(refused(&holder, PORT, &deep).0, Refusal::BadRequest);
+    // The verifier would follow a million sums.
+    let ifs: String = (0..20)
+        .map(|bit| format!("if u8({bit}) > 7 {{ x = x + {}; }}", 1 << bit))
+        .collect();
+    let ways = format!(
+        "handler h {{ words w[1048576]; need 20; x = 0; {ifs} p = &w[x]; add(p, 1); done; }}"
+    );
+    let (refused, text) = refused(&holder, PORT, &ways);
+    assert_eq!(refused, Refusal::BadRequest, "{text}");
+    assert!(text.contains("too many ways"), "{text}");
     holder.download(PORT, done, 1).expect("the daemon lives");
     beside.download(4001, done, 1).expect("each has one");
 }

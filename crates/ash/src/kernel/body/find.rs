@@ -2,6 +2,8 @@
 //!
 //! The loops along the key are loops of the kernel's program: the verifier follows them to the longest key. Its last bytes are read as the
 //! 8 bytes that end with it, which begin in the headers where it is short; machines have the low byte first, as those that this is made for.
+//! Before and behind a loop the verifier is made to forget on which way it came there: otherwise it would follow the rest once for each
+//! length of a key, each slot of a bucket and each way on which a message arrives.
 
 use exos_filter::ebpf::{Alu, Assembler, Condition as Jump, Reg, Size};
 
@@ -51,6 +53,7 @@ impl Generator<'_> {
         let waiting = stack::intermediate(0);
         self.asm.store(Size::Double, Reg::R10, waiting, Reg::R0);
         self.word(length, 1);
+        self.forget_length();
         self.key(table);
         self.hash();
         self.slot(table);
@@ -69,8 +72,8 @@ impl Generator<'_> {
         asm.set(Reg::R1, NEXT);
         asm.alu(Alu::Add, Reg::R1, LEFT);
         asm.jump_if(Reg::R1, Jump::Greater, LENGTH, give_up);
-        asm.alu(Alu::Add, NEXT, MESSAGE);
         asm.store(Size::Double, Reg::R10, begin(), NEXT);
+        asm.alu(Alu::Add, NEXT, MESSAGE);
         asm.set(KEY_END, NEXT);
         asm.alu(Alu::Add, KEY_END, LEFT);
         self.end_of_packet(PACKET_END);
@@ -86,6 +89,7 @@ impl Generator<'_> {
             generator.asm.alu(Alu::Xor, hash, Reg::R1);
             mix(&mut generator.asm, hash);
         });
+        self.forget(Reg::R5);
         let asm = &mut self.asm;
         mix(asm, hash);
         asm.set(LEFT, hash);
@@ -143,6 +147,14 @@ impl Generator<'_> {
         }
         self.asm.jump(self.labels.give_up);
         self.asm.bind(found);
+        // Where it is the verifier forgets, and follows what comes next once.
+        let asm = &mut self.asm;
+        asm.alu(Alu::ShiftLeft, at, 32);
+        asm.store(Size::Double, Reg::R10, stack::KEY, at);
+        asm.load(Size::Word, at, Reg::R10, stack::KEY + 4);
+        asm.alu(Alu::And, at, 8 * (table.count as i32 - 1));
+        asm.load_map_value(heads, self.of.memory_fd, table.start);
+        asm.alu(Alu::Add, heads, at);
     }
 
     /// r0 = the word of the slot, if it is that of the key and nobody was changing it.
@@ -165,6 +177,7 @@ impl Generator<'_> {
         asm.set(at, found);
         asm.alu(Alu::Add, at, i32::from(KEY));
         asm.load(Size::Double, NEXT, Reg::R10, begin());
+        asm.alu(Alu::Add, NEXT, MESSAGE);
         asm.alu(Alu::And, LEFT, 0xffff);
         asm.jump_if(LEFT, Jump::Greater, table.key_max as i32, give_up);
         self.along_the_key(|generator| {

@@ -1,14 +1,29 @@
 //! Words that are computed, and what decides.
 
-use std::ops::Range;
-
 use super::{Parsed, Parser, TextError};
 use crate::code::{Condition, Expression};
 use crate::text::lexer::{Place, Token};
 use crate::text::words::{COMPARISONS, OPERATORS, format_named, named};
 
-/// Operators in a row: what is made of them is as deep as they are many.
-const LINKS_MAX: usize = 64;
+/// `&&` and `||` of a condition, wherever they stand in it: what is made of them is as deep as they are many, and is written with as
+/// many parentheses within one another.
+const LINKS_MAX: usize = 32;
+/// Operators of a word, or of all words of a condition: they may be as deep, before that is looked at.
+const OPERATORS_MAX: usize = 1024;
+
+/// What the condition or the word that is being read may still have.
+#[derive(Clone, Copy)]
+pub(super) struct Budget {
+    links: usize,
+    operators: usize,
+}
+
+impl Budget {
+    pub(super) const WHOLE: Self = Self {
+        links: LINKS_MAX,
+        operators: OPERATORS_MAX,
+    };
+}
 
 /// What stands between parentheses may be either.
 enum Either {
@@ -19,6 +34,12 @@ enum Either {
 impl Parser<'_> {
     /// A word.
     pub(super) fn word(&mut self) -> Parsed<Expression> {
+        self.budget = Budget::WHOLE;
+        self.inner_word()
+    }
+
+    /// A word within another, or within a condition.
+    fn inner_word(&mut self) -> Parsed<Expression> {
         let place = self.place();
         let found = self.operators(0)?;
         word_of(found, place)
@@ -26,6 +47,7 @@ impl Parser<'_> {
 
     /// A condition.
     pub(super) fn condition(&mut self) -> Parsed<Condition> {
+        self.budget = Budget::WHOLE;
         let place = self.place();
         let found = self.either()?;
         condition_of(found, place)
@@ -34,9 +56,8 @@ impl Parser<'_> {
     fn either(&mut self) -> Parsed<Either> {
         let place = self.place();
         let mut found = self.both()?;
-        let mut links = 0..LINKS_MAX;
         while self.take("||") {
-            self.link(&mut links)?;
+            self.spend(|budget| &mut budget.links)?;
             let first = Box::new(condition_of(found, place)?);
             let place = self.place();
             let second = condition_of(self.both()?, place)?;
@@ -48,9 +69,8 @@ impl Parser<'_> {
     fn both(&mut self) -> Parsed<Either> {
         let place = self.place();
         let mut found = self.comparison()?;
-        let mut links = 0..LINKS_MAX;
         while self.take("&&") {
-            self.link(&mut links)?;
+            self.spend(|budget| &mut budget.links)?;
             let first = Box::new(condition_of(found, place)?);
             let place = self.place();
             let second = condition_of(self.comparison()?, place)?;
@@ -73,7 +93,7 @@ impl Parser<'_> {
         Ok(Either::Condition(Condition::Compare(
             how,
             first,
-            self.word()?,
+            self.inner_word()?,
         )))
     }
 
@@ -84,12 +104,11 @@ impl Parser<'_> {
         };
         let place = self.place();
         let mut found = self.operators(group + 1)?;
-        let mut links = 0..LINKS_MAX;
         while let Token::Sign(sign) = self.peek()
             && let Some(operator) = named(signs, sign)
         {
             self.next += 1;
-            self.link(&mut links)?;
+            self.spend(|budget| &mut budget.operators)?;
             let first = Box::new(word_of(found, place)?);
             let place = self.place();
             let second = Box::new(word_of(self.operators(group + 1)?, place)?);
@@ -98,12 +117,14 @@ impl Parser<'_> {
         Ok(found)
     }
 
-    /// One operator more in a row.
-    fn link(&self, links: &mut Range<usize>) -> Parsed<()> {
-        match links.next() {
-            Some(_) => Ok(()),
-            None => Err(self.wrong("this is too long; use a variable")),
+    /// One more of these.
+    fn spend(&mut self, of: impl Fn(&mut Budget) -> &mut usize) -> Parsed<()> {
+        let left = of(&mut self.budget);
+        match left.checked_sub(1) {
+            Some(fewer) => *left = fewer,
+            None => return Err(self.wrong("this is too long; use a variable, or a second `if`")),
         }
+        Ok(())
     }
 
     fn single(&mut self) -> Parsed<Either> {
@@ -129,7 +150,7 @@ impl Parser<'_> {
                 Some(format) => {
                     self.next += 1;
                     self.expect("(")?;
-                    let at = self.word()?;
+                    let at = self.inner_word()?;
                     self.expect(")")?;
                     Expression::Number(format, Box::new(at))
                 }

@@ -7,6 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
+use exos_ash::kernel::TOO_MANY_WAYS;
 use exos_ash::{Checked, Layout, TextError};
 use exos_filter::handler::forward::WayOut;
 use exos_host::bpf::map_exists;
@@ -110,7 +111,10 @@ impl Daemon {
             let refused = refuse(Refusal::NotFound, "the slot has gone");
             return self.reply(request_id, Err(refused));
         }
-        let answered = made.map_err(Refused::from);
+        let answered = made.map_err(|error| match error.is(libc::E2BIG) {
+            true => refuse(Refusal::BadRequest, TOO_MANY_WAYS),
+            false => error.into(),
+        });
         let answered = answered.and_then(|made| self.put_handler(slot, bytes, &made));
         if answered.is_err() {
             self.attachment_mut(slot).record.memory -= bytes;
