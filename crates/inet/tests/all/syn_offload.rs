@@ -361,6 +361,44 @@ fn who_answers_himself_tells_nobody_that_a_connection_stands() {
     assert_eq!(answers[0][FLAGS] & RST, RST);
 }
 
+/// A segment with data that nobody knows: it may come behind one that brings a cookie and was lost.
+#[test]
+fn what_may_follow_a_lost_cookie_is_not_reset() {
+    let mut wire = Wire::offloaded();
+    let (_, ack) = wire.open_unheard(4000);
+    let (seq, theirs) = (word(&ack, 38), word(&ack, 42));
+    let second = with(&ack, seq.wrapping_add(1000), theirs, b"there");
+    for (later, flags) in [(0, None), (60, None), (70, Some(RST))] {
+        wire.now += Duration::from_secs(later);
+        let answers = wire.answers(&second);
+        assert_eq!(
+            answers.first().map(|a| a[FLAGS] & RST),
+            flags,
+            "after {later} s"
+        );
+    }
+}
+
+/// After a restart: who has a connection with the server before hears at once that there is none.
+#[test]
+fn what_follows_no_cookie_is_reset() {
+    let mut wire = Wire::offloaded();
+    let (_, ack) = wire.open_unheard(4000);
+    let (seq, theirs) = (word(&ack, 38), word(&ack, 42));
+    let reset = (0..32u32).filter(|epoch| {
+        let old = with(
+            &ack,
+            seq,
+            theirs.wrapping_add(2000 + (epoch << 27)),
+            b"there",
+        );
+        let answers = wire.answers(&old);
+        answers.iter().any(|a| a[FLAGS] & RST != 0)
+    });
+    assert_eq!(reset.count(), 30, "all but two epochs");
+    assert_eq!(wire.server.tcp.connections(), 1, "that from before");
+}
+
 fn mend_checksum(frame: &mut [u8]) {
     use exos_wire::Sum;
     frame[50..52].fill(0);

@@ -47,11 +47,11 @@ pub(super) enum Redeemed {
     Made(ConnectionId),
     /// It does, and there is no room for a connection.
     Full,
-    /// It brings none that is right.
+    /// It brings none that is right, but may come behind one that does.
     Wrong,
     /// It asks whether a connection stands that a cookie keeps, and has been told so.
     Probe,
-    /// None is expected.
+    /// None is expected, or it cannot come behind one that is good.
     No,
 }
 
@@ -249,10 +249,9 @@ impl Tcp {
                 return Redeemed::Probe;
             }
             counters.drop_tcp_cookie += 1;
-            // Who comes late hears that there is no connection, also who has something to say.
-            return match Kept::is_late(&self.key, now, &flow, seg) {
-                true => Redeemed::No,
-                false => Redeemed::Wrong,
+            return match Kept::may_follow(now, seg) {
+                true => Redeemed::Wrong,
+                false => Redeemed::No,
             };
         };
         let redeemed = self.make(arrived, at, &kept, counters);
