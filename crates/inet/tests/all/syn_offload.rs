@@ -80,6 +80,34 @@ impl Wire {
         }
     }
 
+    /// The segments with which the server answers this frame; nobody gets them.
+    fn answers(&mut self, frame: &[u8]) -> Vec<Vec<u8>> {
+        self.server
+            .handle_frame(self.now, frame, RxChecksum::Unknown);
+        let mut frames = Self::frames(&mut self.server, self.now);
+        frames.retain(|frame| frame[12..14] == [8, 0]);
+        frames
+    }
+
+    /// The client has opened, and its acknowledgement has come to nobody: that one. Both know the other's address.
+    fn open_unheard(&mut self, port: u16) -> (ConnectionId, Vec<u8>) {
+        self.open_from(3999);
+        let source = SocketAddr::new(ADDRESSES[0].parse().unwrap(), port);
+        let (server, options) = (SERVER.parse().unwrap(), Options::default());
+        let id = self
+            .client
+            .tcp
+            .connect(self.now, Some(source), server, &options)
+            .unwrap();
+        let syn = Self::frames(&mut self.client, self.now).remove(0);
+        self.bring(&syn);
+        let syn_ack = Self::frames(&mut self.answerer, self.now).remove(0);
+        self.client
+            .handle_frame(self.now, &syn_ack, RxChecksum::Unknown);
+        let ack = Self::frames(&mut self.client, self.now).remove(0);
+        (id, ack)
+    }
+
     fn settle(&mut self) {
         for _ in 0..1000 {
             let out = Self::frames(&mut self.client, self.now);
@@ -245,6 +273,130 @@ fn a_wrong_acknowledgement_replaces_nothing() {
     wire.server
         .handle_frame(wire.now, &good, RxChecksum::Unknown);
     assert_eq!(wire.server.tcp.readable(server), b"there");
+}
+
+fn word(frame: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(frame[at..at + 4].try_into().unwrap())
+}
+
+/// The same, with other numbers and this behind it.
+fn with(frame: &[u8], seq: u32, ack: u32, data: &[u8]) -> Vec<u8> {
+    let mut frame = [frame, data].concat();
+    frame[38..42].copy_from_slice(&seq.to_be_bytes());
+    frame[42..46].copy_from_slice(&ack.to_be_bytes());
+    let len = frame.len() as u16 - 14;
+    frame[16..18].copy_from_slice(&len.to_be_bytes());
+    frame[24..26].fill(0);
+    let sum = exos_wire::Sum::of(&frame[14..34]).finish();
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    mend_checksum(&mut frame);
+    frame
+}
+
+const FLAGS: usize = 47;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// The acknowledgement of the handshake did not come to the stack, as where a program in the kernel waits for the request.
+#[test]
+fn who_has_said_nothing_yet_is_told_that_the_connection_stands() {
+    let mut wire = Wire::offloaded();
+    let (client, ack) = wire.open_unheard(4000);
+    let (seq, theirs) = (word(&ack, 38), word(&ack, 42));
+    for garbage in [&b""[..], b"x"] {
+        wire.now += Duration::from_secs(15);
+        let probe = with(&ack, seq.wrapping_sub(1), theirs, garbage);
+        let [answer] = <[_; 1]>::try_from(wire.answers(&probe)).expect("one answer");
+        assert_eq!(answer[FLAGS], ACK);
+        assert_eq!((word(&answer, 38), word(&answer, 42)), (theirs, seq));
+        assert!(word(&answer, 46) & 0xffff > 0, "an open window");
+        wire.client
+            .handle_frame(wire.now, &answer, RxChecksum::Unknown);
+    }
+    // None of these asks so.
+    for (seq, data) in [
+        (seq.wrapping_sub(2), &b""[..]),
+        (seq.wrapping_sub(1), b"xy"),
+    ] {
+        let answers = wire.answers(&with(&ack, seq, theirs, data));
+        assert!(answers.iter().all(|a| a[FLAGS] & RST != 0), "{answers:?}");
+    }
+    assert_eq!(wire.server.tcp.connections(), 1, "that from before");
+    Wire::events(&mut wire.server);
+    // What the answer said of timestamps comes back with the request, and is as good as what the SYN-ACK said.
+    let text = exos_buf::Buffer::from(&b"there"[..]);
+    wire.client.tcp.send(client, text.into());
+    wire.settle();
+    let server = wire.accepted();
+    assert_eq!(wire.server.tcp.readable(server), b"there");
+    let info = wire
+        .server
+        .tcp
+        .connection(server)
+        .expect("it stands")
+        .info();
+    assert!(info.sack && info.timestamps, "{info:?}");
+}
+
+/// A connection without a request lasts as long as its cookie is good.
+#[test]
+fn who_has_said_nothing_for_long_is_told_that_it_is_over() {
+    let mut wire = Wire::offloaded();
+    let (_, ack) = wire.open_unheard(4000);
+    let (seq, theirs) = (word(&ack, 38), word(&ack, 42));
+    wire.now += Duration::from_secs(130);
+    let answers = wire.answers(&with(&ack, seq.wrapping_sub(1), theirs, b""));
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0][FLAGS] & RST, RST);
+}
+
+/// A listener that answers itself has seen the acknowledgement, or it was lost.
+#[test]
+fn who_answers_himself_tells_nobody_that_a_connection_stands() {
+    let mut wire = Wire::offloaded();
+    let (_, ack) = wire.open_unheard(4000);
+    wire.server.stop_offloading_syns(wire.now, wire.listener);
+    let (seq, theirs) = (word(&ack, 38), word(&ack, 42));
+    let answers = wire.answers(&with(&ack, seq.wrapping_sub(1), theirs, b""));
+    assert_eq!(answers[0][FLAGS] & RST, RST);
+}
+
+/// A segment with data that nobody knows: it may come behind one that brings a cookie and was lost.
+#[test]
+fn what_may_follow_a_lost_cookie_is_not_reset() {
+    let mut wire = Wire::offloaded();
+    let (_, ack) = wire.open_unheard(4000);
+    let (seq, theirs) = (word(&ack, 38), word(&ack, 42));
+    let second = with(&ack, seq.wrapping_add(1000), theirs, b"there");
+    for (later, flags) in [(0, None), (60, None), (70, Some(RST))] {
+        wire.now += Duration::from_secs(later);
+        let answers = wire.answers(&second);
+        assert_eq!(
+            answers.first().map(|a| a[FLAGS] & RST),
+            flags,
+            "after {later} s"
+        );
+    }
+}
+
+/// After a restart: who has a connection with the server before hears at once that there is none.
+#[test]
+fn what_follows_no_cookie_is_reset() {
+    let mut wire = Wire::offloaded();
+    let (_, ack) = wire.open_unheard(4000);
+    let (seq, theirs) = (word(&ack, 38), word(&ack, 42));
+    let reset = (0..32u32).filter(|epoch| {
+        let old = with(
+            &ack,
+            seq,
+            theirs.wrapping_add(2000 + (epoch << 27)),
+            b"there",
+        );
+        let answers = wire.answers(&old);
+        answers.iter().any(|a| a[FLAGS] & RST != 0)
+    });
+    assert_eq!(reset.count(), 30, "all but two epochs");
+    assert_eq!(wire.server.tcp.connections(), 1, "that from before");
 }
 
 fn mend_checksum(frame: &mut [u8]) {

@@ -178,7 +178,7 @@ impl Connection {
 
     /// An acknowledgement that leaves beside the connection's own segments, and pays nothing that it
     /// owes.
-    fn bare(&self, now: Instant) -> Reply {
+    pub(in crate::tcp) fn bare(&self, now: Instant) -> Reply {
         Reply {
             flow: self.flow,
             seq: self.sender.bare_seq(),

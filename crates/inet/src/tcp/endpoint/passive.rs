@@ -47,9 +47,11 @@ pub(super) enum Redeemed {
     Made(ConnectionId),
     /// It does, and there is no room for a connection.
     Full,
-    /// It brings none that is right.
+    /// It brings none that is right, but may come behind one that does.
     Wrong,
-    /// None is expected.
+    /// It asks whether a connection stands that a cookie keeps, and has been told so.
+    Probe,
+    /// None is expected, or it cannot come behind one that is good.
     No,
 }
 
@@ -90,7 +92,7 @@ impl Tcp {
         if seg.has(TcpFlags::ACK) {
             match self.redeem(arrived, at, counters) {
                 Redeemed::Made(id) => return Some(id),
-                Redeemed::Full => {}
+                Redeemed::Full | Redeemed::Probe => {}
                 // Data may be the second segment of an honest peer whose first was lost: that comes again, so it
                 // is not reset.
                 Redeemed::Wrong if !seg.payload.is_empty() => {}
@@ -126,7 +128,7 @@ impl Tcp {
         };
         match redeemed {
             Redeemed::Made(id) => return Some(id),
-            Redeemed::Full => {}
+            Redeemed::Full | Redeemed::Probe => {}
             Redeemed::Wrong | Redeemed::No => self.unknown = true,
         }
         None
@@ -243,16 +245,50 @@ impl Tcp {
             return Redeemed::No;
         }
         let Some(kept) = Kept::redeem(&self.key, now, &flow, seg) else {
+            if self.listeners.at(at).offloaded && self.is_told_it_stands(arrived, at, counters) {
+                return Redeemed::Probe;
+            }
             counters.drop_tcp_cookie += 1;
-            // Who comes late hears that there is no connection, also who has something to say.
-            return match Kept::is_late(&self.key, now, &flow, seg) {
-                true => Redeemed::No,
-                false => Redeemed::Wrong,
+            return match Kept::may_follow(now, seg) {
+                true => Redeemed::Wrong,
+                false => Redeemed::No,
             };
         };
         let redeemed = self.make(arrived, at, &kept, counters);
         counters.tcp_syn_cookies_accepted += u64::from(matches!(redeemed, Redeemed::Made(_)));
         redeemed
+    }
+
+    /// A peer that has nothing to say yet may ask whether its connection stands (RFC 1122 §4.2.3.6). Where somebody else
+    /// answers SYNs the handshake's acknowledgement may not have come to us, so we do not know the connection: it stands as
+    /// long as its cookie is good, and the answer is that of the connection which it would be. False for any other segment.
+    fn is_told_it_stands(
+        &mut self,
+        arrived: Arrived<'_>,
+        at: usize,
+        counters: &mut Counters,
+    ) -> bool {
+        let Arrived { now, flow, seg, .. } = arrived;
+        if seg.has(TcpFlags::FIN) || seg.payload.len() > 1 {
+            return false;
+        }
+        let next = Segment {
+            seq: seg.seq + 1,
+            payload: &[],
+            ..seg.clone()
+        };
+        let Some(kept) = Kept::redeem(&self.key, now, &flow, &next) else {
+            return false;
+        };
+        let mut embryo = self.embryo(arrived, at, |_| seg.ack - 1);
+        embryo.learn_from_syn(now, seg.seq, seg.window, &kept.options);
+        embryo.sender.syn_ack_has_left();
+        let mut reply = embryo.bare(now);
+        if let Some(t) = &mut reply.options.timestamps {
+            t.value = kept.timestamp(t.value);
+        }
+        self.replies.push(reply, now, counters);
+        true
     }
 
     /// A connection of the listener in place `at`, that begins before a segment of what a cookie has kept of it.

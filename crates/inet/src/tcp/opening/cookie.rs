@@ -101,15 +101,25 @@ impl Kept {
     /// What the SYN said whose SYN-ACK `seg` acknowledges; `None` when that was no cookie of ours, or
     /// too long ago, or when `seg` is not the first segment after the handshake.
     pub fn redeem(key: &SipKey, now: Instant, flow: &Flow, seg: &Segment<'_>) -> Option<Self> {
-        age(key, now, flow, seg).filter(|age| *age < EPOCHS_GOOD)?;
-        let index = (seg.ack - 1).0 >> MSS_SHIFT & 7;
+        let age = epochs_since(now, seg);
+        if age >= EPOCHS_GOOD {
+            return None;
+        }
+        let cookie = (seg.ack - 1).0;
+        let index = (cookie >> MSS_SHIFT & 7) as usize;
+        let issued = epoch(now).checked_sub(u64::from(age))?;
+        let bits = bits_of(seg);
+        if hash(key, flow, issued, seg.seq - 1, index, bits) != cookie & HASH_MASK {
+            return None;
+        }
         let timestamps = seg.options.timestamps;
-        Some(Self::from_parts(index as usize, bits_of(seg), timestamps))
+        Some(Self::from_parts(index, bits, timestamps))
     }
 
-    /// Whether `seg` brings back a cookie of ours that is not good any more: nobody else can know it, so its sender may be told.
-    pub fn is_late(key: &SipKey, now: Instant, flow: &Flow, seg: &Segment<'_>) -> bool {
-        age(key, now, flow, seg).is_some_and(|age| age >= EPOCHS_GOOD)
+    /// Whether `seg` acknowledges a number in which the epoch of a good cookie stands. It does where `seg` follows one that brings
+    /// a cookie back; of the other segments that belong to no connection it does in one of 16.
+    pub fn may_follow(now: Instant, seg: &Segment<'_>) -> bool {
+        epochs_since(now, seg) < EPOCHS_GOOD
     }
 
     /// What a cookie with this index of an MSS says, and these bits of a timestamp; `timestamps` are those of the segment that
@@ -136,14 +146,9 @@ fn bits_of(seg: &Segment<'_>) -> Option<u32> {
     timestamps.map(|Timestamps { echo, .. }| echo & TIMESTAMP_BITS)
 }
 
-/// How many epochs ago the cookie was made that a segment brings back, 31 at most; `None` when it is none of ours.
-fn age(key: &SipKey, now: Instant, flow: &Flow, seg: &Segment<'_>) -> Option<u32> {
-    let cookie = (seg.ack - 1).0;
-    let index = (cookie >> MSS_SHIFT & 7) as usize;
-    let age = (epoch(now) as u32).wrapping_sub(cookie >> EPOCH_SHIFT) & 31;
-    let issued = epoch(now).checked_sub(u64::from(age))?;
-    let made = hash(key, flow, issued, seg.seq - 1, index, bits_of(seg));
-    (made == cookie & HASH_MASK).then_some(age)
+/// How many epochs ago the one was that stands in what a segment acknowledges, 31 at most.
+fn epochs_since(now: Instant, seg: &Segment<'_>) -> u32 {
+    (epoch(now) as u32).wrapping_sub((seg.ack - 1).0 >> EPOCH_SHIFT) & 31
 }
 
 fn epoch(now: Instant) -> u64 {
@@ -259,11 +264,12 @@ mod tests {
         assert!(redeem(last, 9, &good).is_some());
         let late = last + Duration::from_millis(1);
         assert!(redeem(late, 9, &good).is_none());
-        let is_late = |at, port, seg: &Segment<'_>| Kept::is_late(&key, at, &flow(port), seg);
-        assert!(is_late(late, 9, &good) && !is_late(last, 9, &good));
-        assert!(!is_late(late, 10, &good), "another's");
-        let all = SYN_COOKIE_EPOCH.saturating_mul(32);
-        assert!(!is_late(start + all, 9, &good), "forgotten");
+        // What comes behind it, as what comes with it: after its time both are of no connection.
+        let behind = ack(2461, iss + 1, Some(ts));
+        for (at, may) in [(start, true), (last, true), (late, false)] {
+            assert!(redeem(at, 9, &behind).is_none());
+            assert_eq!(Kept::may_follow(at, &behind), may);
+        }
         // The count of epochs has come round: the hash has not.
         let round = start + SYN_COOKIE_EPOCH.saturating_mul(32);
         assert!(redeem(round, 9, &good).is_none());
