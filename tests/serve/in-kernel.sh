@@ -31,6 +31,21 @@ answers() {
     get "$2" >/dev/null
     await eval 'get "'"$2"'" >/dev/null; [ "$(count link_xdp_answered)" -ge '"$((before + 40))"' ]' && ok "$1" || bad "$1" "$(count link_xdp_answered) answers, before $before"
 }
+# answered: how many the kernel has answered by now. What is counted is shown a second later at most.
+answered() { sleep 1.2; count link_xdp_answered; }
+# gives NAME WANTED COUNT ARGUMENTS...: each run of curl says just this, its lines in order but for dates, and the kernel comes to
+# give COUNT in one run.
+gives() {
+    local name=$1 wanted=$2 count=$3; shift 3
+    given() {
+        local before; before=$(answered)
+        get "$@" | tr -d '\r' | grep -v '^Date: ' >>"$work/given"
+        [ "$(answered)" -ge $((before + count)) ]
+    }
+    get "$@" >/dev/null
+    : >"$work/given"
+    if await given "$@"; then same "$name" "$wanted" "$(sort -u "$work/given" | xargs)"; else bad "$name" "$(xargs <"$work/given")"; fi
+}
 
 mkdir "$work/site"
 echo small >"$work/site/small.txt"
@@ -50,17 +65,18 @@ if start; then
     url=http://10.10.0.10/small.txt
     same "it serves" small "$(get $url)"
     answers "the kernel answers" $url
-    same "the same, on a connection that stands" "small small small" "$(get $url $url $url | xargs)"
-    same "and on one that closes" small "$(get -H 'Connection: close' $url)"
-    same "again" small "$(get -H 'Connection: close' $url)"
-    same "with HTTP/1.0" "small small" "$( (get -0 $url; get -0 $url) | xargs)"
-    same "the head alone" "$(get -I $url | sed 1d | grep -v Date)" "$(get -I $url | sed 1d | grep -v Date)"
+    gives "the same, on a connection that stands" small 3 $url $url $url
+    gives "and on one that closes" small 1 -H 'Connection: close' $url
+    gives "with HTTP/1.0" small 1 -0 $url
+    head=$(get -I -H 'X-Other: 1' $url | tr -d '\r' | grep -v '^Date: ' | sort -u | xargs)
+    gives "the head alone" "$head" 1 -I $url
     date=$(get -I $url | sed -n 's/^Date: //p' | tr -d '\r')
     now=$(date +%s); then=$(date -d "$date" +%s)
     if [ $((now - then)) -le 5 ] && [ $((then - now)) -le 1 ]; then ok "its date is of now"; else bad "its date is of now" "$date"; fi
     etag=$(get -I $url | sed -n 's/^ETag: //p' | tr -d '\r')
-    same "a conditional request" "304 304" "$(for n in 1 2; do get -o /dev/null -w '%{http_code} ' -H "If-None-Match: $etag" $url; done | xargs)"
-    # A request in the middle that the kernel does not know, and a large document behind it.
+    gives "a conditional request" 304 1 -o /dev/null -w '%{http_code}\n' -H "If-None-Match: $etag" $url
+    # A request in the middle that the kernel does not know, and a large document behind it. What nobody has asked for 10 s goes.
+    get $url >/dev/null
     client curl -sS -m 60 $url $url http://10.10.0.10/none http://10.10.0.10/large.bin $url -o "$work/1" -o "$work/2" -o "$work/3" -o "$work/4" -o "$work/5" -w '%{http_code} %{num_connects}\n' >"$work/codes"
     same "what is not known goes up with its connection" "200 1 200 0 404 0 200 0 200 0" "$(xargs <"$work/codes")"
     cmp -s "$work/4" "$work/site/large.bin" && ok "and a large document is whole" || bad "and a large document is whole"
@@ -68,13 +84,21 @@ if start; then
     same "a body is taken" 405 "$(get -o /dev/null -w '%{http_code}' -d abc $url)"
     echo changed >"$work/site/small.txt"
     await eval '[ "$(get '$url')" = changed ]' && ok "a changed document is served" || bad "a changed document is served" "$(get $url)"
-    for n in $(seq 30); do get $url; done | sort -u >"$work/said"
-    same "and none of before any more" changed "$(cat "$work/said")"
+    # shellcheck disable=SC2046
+    gives "and none of before any more" changed 30 $(yes $url | head -n 30)
     same "IPv6 is served too" changed "$(get "http://[fd10::10]/small.txt")"
     hits=$(count http_cache_hits)
     for n in $(seq 20); do get $url >/dev/null; done
     await eval '[ "$(count http_cache_hits)" -ge '$((hits + 20))' ]' && ok "answers of the kernel are counted" || bad "answers of the kernel are counted" "$(count http_cache_hits), before $hits"
+    before=$(answered)
+    inside b -- timeout 300 python3 -S "$here/in-kernel.py" wire >"$work/ends" & peer=$!
+    await grep -q ready "$work/ends"
+    given=$(($(answered) - before))
+    if [ $given -ge 2 ]; then ok "the kernel has connections at the end"; else bad "the kernel has connections at the end" "$given answers"; fi
     stop; same "it ends in order" 0 $?
+    wait $peer || failures=$((failures + 1))
+    peer=
+    grep -v ready "$work/ends"
 else
     bad "it starts with --in-kernel" "$(cat "$work/err")"
 fi

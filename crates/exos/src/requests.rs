@@ -27,7 +27,7 @@ const WORD: Duration = Duration::from_secs(2);
 const CLOSED: Duration = Duration::from_secs(4);
 /// A connection on which nothing has come for so long becomes the stack's.
 const QUIET: Duration = Duration::from_secs(5);
-/// A response that nobody has acknowledged for so long is forgotten with its connection.
+/// A connection whose response nobody has acknowledged for so long is reset.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// What a retired entry has is kept for so long: for responses that are sent again, and processors that are reading it.
 const KEPT: Duration = Duration::from_secs(10);
@@ -150,7 +150,8 @@ impl Exos {
         }
     }
 
-    /// All requests and SYNs come to the stack again, and with them the connections that the kernel's part has.
+    /// All requests and SYNs come to the stack again, and with them the connections that the kernel's part has. Those on which what was
+    /// sent is not acknowledged are reset.
     pub fn answer_requests_here(&mut self) {
         let now = self.now();
         let Some(mut requests) = self.requests.take() else {
@@ -410,27 +411,42 @@ impl Requests {
         }
     }
 
-    /// Takes on the connections on which nothing has come for so long, and forgets those that were left in the middle.
+    /// Takes on the connections on which nothing has come for so long, and resets those that were left in the middle.
     fn take_quiet(&self, now: Instant, stack: &mut Stack, quiet: Duration) {
         for number in 0..layout::SLOT_COUNT {
             let at = layout::SLOTS + number * layout::SLOT_LEN;
-            if self.get(at + slot::STATE) != slot::OPEN as u64 {
+            if !self.is_to_be_taken(at, quiet) {
                 continue;
             }
             let lock = &self.memory.words()[(at / 8) as usize];
             if lock.compare_exchange(0, 1, AcqRel, Relaxed).is_err() {
                 continue;
             }
-            if self.get(at + slot::STATE) == slot::OPEN as u64 {
+            if self.is_to_be_taken(at, quiet) {
                 self.take_if_quiet(now, stack, at, quiet);
             }
             lock.store(0, Release);
         }
     }
 
-    fn take_if_quiet(&self, now: Instant, stack: &mut Stack, at: u64, quiet: Duration) {
+    /// The slot has a connection that stands, or, at the end, one that has sent what nobody may have heard.
+    fn is_to_be_taken(&self, at: u64, quiet: Duration) -> bool {
+        let state = self.get(at + slot::STATE);
+        let is_ending = [slot::FINISHED, slot::LAST_ACK].contains(&(state as i32));
+        let (una, nxt) = self.sent(at);
+        state == slot::OPEN as u64 || (quiet.is_zero() && is_ending && una != nxt)
+    }
+
+    /// The first number of ours that the peer of a slot has not acknowledged, and the next.
+    fn sent(&self, at: u64) -> (u32, u32) {
         let (_, nxt) = halves(self.get(at + slot::RCV));
         let (una, _) = halves(self.get(at + slot::UNA));
+        (una, nxt)
+    }
+
+    /// The stack cannot send again what the kernel's part has sent: where that is not acknowledged, the peer is reset.
+    fn take_if_quiet(&self, now: Instant, stack: &mut Stack, at: u64, quiet: Duration) {
+        let (una, nxt) = self.sent(at);
         let since = now.millis().saturating_sub(self.get(at + slot::TIME));
         let bound = match (una == nxt, quiet.is_zero()) {
             (true, _) | (false, true) => quiet,
@@ -439,10 +455,14 @@ impl Requests {
         if u128::from(since) < bound.as_millis() {
             return;
         }
-        if una == nxt || quiet.is_zero() {
-            let numbers = [at + slot::STAMPS, at + slot::KEPT, at + slot::WINDOW];
-            let begun = self.begun(at + slot::ENDS, at + slot::RCV, numbers);
+        let numbers = [at + slot::STAMPS, at + slot::KEPT, at + slot::WINDOW];
+        let begun = self.begun(at + slot::ENDS, at + slot::RCV, numbers);
+        if una == nxt {
             stack.take_on(now, self.listener, &begun);
+        } else {
+            // It has heard of it, or not.
+            stack.reset_begun(begun.flow, una);
+            stack.reset_begun(begun.flow, nxt);
         }
         self.set(at + slot::CLOSED, (now + CLOSED).millis());
         self.set(at + slot::STATE, slot::FREE as u64);

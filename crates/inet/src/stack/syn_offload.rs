@@ -6,7 +6,7 @@ use exos_wire::tcp::cookie::Recipe;
 
 use crate::route::Prefix;
 use crate::stack::state::Stack;
-use crate::tcp::{BegunConnection, ListenerId};
+use crate::tcp::{BegunConnection, Flow, ListenerId};
 use crate::time::Instant;
 
 impl Stack {
@@ -22,12 +22,18 @@ impl Stack {
         self.tcp.stop_offloading_syns(now, listener);
     }
 
-    /// A connection that somebody else has begun for a listener is the stack's from now on; its listener's program hears of it as of any
-    /// other. False where there is no room, no such listener, or the stack has it already.
-    pub fn take_on(&mut self, now: Instant, listener: ListenerId, begun: &BegunConnection) -> bool {
+    /// A connection that somebody else has begun for a listener is the stack's from now on, if the stack does not have it already; its
+    /// listener's program hears of it as of any other. Where there is no room, or no such listener, its peer is reset.
+    pub fn take_on(&mut self, now: Instant, listener: ListenerId, begun: &BegunConnection) {
         let local = self.local(begun.flow.is_ipv6());
         self.tcp
-            .take_on(now, listener, begun, local, &mut self.counters)
+            .take_on(now, listener, begun, local, &mut self.counters);
+    }
+
+    /// Resets the peer of a connection that somebody else has begun and nobody goes on with. It believes that only if `next` is the number
+    /// that it expects: where that is not known, say each that it may be.
+    pub fn reset_begun(&mut self, flow: Flow, next: u32) {
+        self.tcp.reset_begun(flow, next, &mut self.counters);
     }
 
     /// Addresses of all hosts on our networks (RFC 919), from which no packet comes.

@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use exos_inet::tcp::{
-    ConnectionId, EventSet, ListenOptions, ListenerId, Options, Reason, SynCookies,
+    BegunConnection, ConnectionId, EventSet, Flow, ListenOptions, ListenerId, Options, Reason,
+    SynCookies,
 };
 use exos_inet::{Config, Instant, RxChecksum, Stack};
 use exos_wire::Mac;
@@ -167,6 +168,40 @@ impl Wire {
     fn client_restarts(&mut self) {
         self.client = stack(0, 99);
     }
+}
+
+/// What somebody else has begun, and we cannot have, ends for its peer at once.
+#[test]
+fn a_connection_that_cannot_be_taken_on_is_reset() {
+    let mut wire = Wire::offloaded();
+    wire.open_from(4000);
+    let peer = SocketAddr::new(ADDRESSES[0].parse().unwrap(), 4001);
+    let begun = BegunConnection {
+        flow: Flow::new(SERVER.parse().unwrap(), peer),
+        rcv_nxt: 1000,
+        snd_nxt: 2000,
+        window: 1000,
+        mss_index: 3,
+        stamps: None,
+    };
+    wire.server.take_on(wire.now, wire.listener, &begun);
+    // We have it by now.
+    wire.server.take_on(wire.now, wire.listener, &begun);
+    assert!(Wire::frames(&mut wire.server, wire.now).is_empty());
+    wire.server.tcp.close_listener(wire.listener);
+    let other = SocketAddr::new(ADDRESSES[0].parse().unwrap(), 4002);
+    let begun = BegunConnection {
+        flow: Flow::new(SERVER.parse().unwrap(), other),
+        ..begun
+    };
+    wire.server.take_on(wire.now, wire.listener, &begun);
+    let frames = Wire::frames(&mut wire.server, wire.now);
+    let to_other = |f: &&Vec<u8>| f[36..38] == 4002_u16.to_be_bytes();
+    let reset = frames.iter().find(to_other).expect("a reset");
+    assert_eq!(
+        (&reset[38..42], reset[47]),
+        (&2000_u32.to_be_bytes()[..], 4)
+    );
 }
 
 #[test]

@@ -145,14 +145,18 @@ impl Carried for StackServer {
         self.exos.answer_requests_here();
         self.exos.answer_syns_here();
         self.exos.stack.tcp.close_listener(self.listener);
-        let now = self.now();
+        let (now, unix_secs) = (self.now(), clock::unix_secs());
         let (cheetah, mut packets) = self.cheetah_and_packets();
-        cheetah.stop(now, clock::unix_secs(), &mut packets);
+        // It hears of the connections that the kernel had, so that they end too.
+        cheetah.handle(now, unix_secs, &mut packets);
+        cheetah.stop(now, unix_secs, &mut packets);
     }
 
     fn abort_all(&mut self) -> Result<(), Error> {
         let Self { cheetah, exos, .. } = self;
-        while cheetah.abort_some(&mut Packets::new(&mut exos.stack)) {
+        loop {
+            let has_more = cheetah.abort_some(&mut Packets::new(&mut exos.stack));
+            // Also the resets of connections that the kernel had.
             loop {
                 match exos.send() {
                     Ok(0) => break,
@@ -162,8 +166,10 @@ impl Carried for StackServer {
                     Err(error) => return Err(error),
                 }
             }
+            if !has_more {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     fn describe(&self) -> String {

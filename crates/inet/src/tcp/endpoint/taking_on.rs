@@ -10,6 +10,7 @@ use crate::tcp::endpoint::passive::{Arrived, Redeemed};
 use crate::tcp::endpoint::tcp::Tcp;
 use crate::tcp::opening::cookie::Kept;
 use crate::tcp::opening::listeners::ListenerId;
+use crate::tcp::shared::reply::Reply;
 use crate::tcp::values::ecn::Ecn;
 use crate::tcp::values::flow::Flow;
 use crate::tcp::values::local::Local;
@@ -34,7 +35,7 @@ pub struct BegunConnection {
 }
 
 impl Tcp {
-    /// The connection is ours from now on. False where there is no such listener, no room, or we have it.
+    /// The connection is ours from now on, if we do not have it. Where there is no such listener, or no room, its peer is reset.
     pub(crate) fn take_on(
         &mut self,
         now: Instant,
@@ -42,14 +43,39 @@ impl Tcp {
         begun: &BegunConnection,
         local: Local,
         counters: &mut Counters,
-    ) -> bool {
+    ) {
         let hash = begun.flow.table_hash(&self.key);
-        let Some(at) = self.listeners.position(id) else {
-            return false;
-        };
         if self.find(&begun.flow, hash).is_some() {
-            return false;
+            return;
         }
+        let at = self.listeners.position(id);
+        if !at.is_some_and(|at| self.make_begun((now, hash), at, begun, local, counters)) {
+            self.reset_begun(begun.flow, begun.snd_nxt, counters);
+        }
+    }
+
+    /// Nobody has the connection any more: its peer is reset, if this is the next number that it expects.
+    pub(crate) fn reset_begun(&mut self, flow: Flow, next: u32, counters: &mut Counters) {
+        let reset = Reply {
+            flow,
+            seq: SeqNumber(next),
+            ack: SeqNumber(0),
+            flags: TcpFlags::RST,
+            window: 0,
+            options: TcpOptions::NONE,
+        };
+        self.replies.push_due(reset, counters);
+    }
+
+    /// A connection of the listener in place `at`; false where there is no room.
+    fn make_begun(
+        &mut self,
+        (now, hash): (Instant, u32),
+        at: usize,
+        begun: &BegunConnection,
+        local: Local,
+        counters: &mut Counters,
+    ) -> bool {
         let timestamps = begun
             .stamps
             .map(|(_, value, echo)| Timestamps { value, echo });
