@@ -205,9 +205,18 @@ impl Requests {
         )
     }
 
-    /// Whether the request is answered.
-    pub fn has(&self, request: &[u8]) -> bool {
-        self.find(request).is_some()
+    /// Whether the request is not answered, and could be.
+    pub fn has_place_for(&self, now: Instant, request: &[u8]) -> bool {
+        self.find(request).is_none() && self.free(now, request).is_some()
+    }
+
+    /// A place that the request may be in, and nothing is.
+    fn free(&self, now: Instant, request: &[u8]) -> Option<usize> {
+        self.ways(request).find(|&place| match &self.places[place] {
+            Place::Free => true,
+            Place::Retired(since) => now - *since >= KEPT,
+            Place::Live(_) => false,
+        })
     }
 
     /// All that are answered.
@@ -233,12 +242,7 @@ impl Requests {
             }
             self.retire(now, place);
         }
-        let free = |place: &usize| match &self.places[*place] {
-            Place::Free => true,
-            Place::Retired(since) => now - *since >= KEPT,
-            Place::Live(_) => false,
-        };
-        if let Some(place) = self.ways(request).find(free) {
+        if let Some(place) = self.free(now, request) {
             self.enter(now, place, request, response, closes);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use exos::requests::Requests;
 use exos_buf::Slice;
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, EventSet};
@@ -298,10 +299,15 @@ impl Connection {
         let attempt = attempt.of(self.peer, self.begun, now);
         let bytes_len = bytes.len();
         let http = &mut self.http;
+        let hits = shared.server.counters().cache_hits;
         let handled = http.handle_again(&mut shared.server, bytes, room, attempt, &mut shared.out);
+        // No other is rendered for the kernel, so none need be tried.
         if let Some(in_kernel) = &mut shared.in_kernel
             && handled.responses == 1
             && handled.consumed == bytes_len
+            && shared.server.counters().cache_hits == hits + 1
+            && shared.out.iter().map(Slice::len).sum::<usize>() <= Requests::RESPONSE_MAX
+            && !shared.server.sites().has_access_rules()
         {
             in_kernel.note(transport.readable(id));
         }

@@ -22,7 +22,7 @@ pub(crate) struct InKernel {
 }
 
 impl InKernel {
-    /// A client's bytes were one whole request.
+    /// A client's bytes were one whole request, that a short document answers.
     pub(crate) fn note(&mut self, request: &[u8]) {
         let is_short = request.len() <= Requests::REQUEST_MAX;
         if is_short && self.asked.len() < TURN_MAX {
@@ -50,7 +50,7 @@ impl InKernel {
             count(server, requests);
         }
         for request in std::mem::take(&mut self.asked) {
-            if !requests.has(&request) {
+            if requests.has_place_for(now, &request) {
                 renew(now, server, requests, &request);
             }
         }
@@ -59,11 +59,9 @@ impl InKernel {
 }
 
 fn renew(now: Instant, server: &mut Server, requests: &mut Requests, request: &[u8]) {
-    match server.render(request) {
-        Some(rendered) if rendered.bytes.len() <= Requests::RESPONSE_MAX => {
-            requests.put(now, request, &rendered.bytes, rendered.closes);
-        }
-        _ => requests.forget(now, request),
+    match server.render(request, Requests::RESPONSE_MAX) {
+        Some(rendered) => requests.put(now, request, &rendered.bytes, rendered.closes),
+        None => requests.forget(now, request),
     }
 }
 

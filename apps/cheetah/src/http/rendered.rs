@@ -1,5 +1,7 @@
 //! The response to a request that anyone would get, for others to send: as it is sent, not counted and not logged.
 
+use exos_buf::Slice;
+
 use super::connection::{Next, ServerConnection};
 use super::missing::Attempt;
 use super::server::Server;
@@ -16,8 +18,8 @@ pub struct Rendered {
 
 impl Server {
     /// What these bytes are answered with now, if they are one whole request, which is answered with a document in memory (or
-    /// by what its validators say), and which all clients may ask.
-    pub fn render(&mut self, request: &[u8]) -> Option<Rendered> {
+    /// by what its validators say) in this many bytes at most, and which all clients may ask.
+    pub fn render(&mut self, request: &[u8], len_max: usize) -> Option<Rendered> {
         if self.sites().has_access_rules() {
             return None;
         }
@@ -37,9 +39,12 @@ impl Server {
         if !is_whole || after.cache_hits != before.cache_hits + 1 {
             return None;
         }
-        let bytes = out.iter().flat_map(|slice| slice.as_bytes()).copied();
+        if out.iter().map(Slice::len).sum::<usize>() > len_max {
+            return None;
+        }
+        let parts: Vec<&[u8]> = out.iter().map(Slice::as_bytes).collect();
         Some(Rendered {
-            bytes: bytes.collect(),
+            bytes: parts.concat(),
             closes,
         })
     }
@@ -67,9 +72,13 @@ mod tests {
     #[test]
     fn what_depends_on_the_request_alone_is_rendered() {
         let mut server = Server::new(Site::example(), 0);
-        let get = |server: &mut Server, bytes: &[u8]| server.render(bytes);
+        let get = |server: &mut Server, bytes: &[u8]| server.render(bytes, 4096);
         let whole = get(&mut server, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
         assert!(whole.bytes.starts_with(b"HTTP/1.1 200") && !whole.closes);
+        let request = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n";
+        let len = whole.bytes.len();
+        assert_eq!(server.render(request, len).as_ref(), Some(&whole));
+        assert_eq!(server.render(request, len - 1), None, "too long");
         let head = get(&mut server, b"HEAD / HTTP/1.0\r\n\r\n").unwrap();
         assert!(head.bytes.ends_with(b"\r\n\r\n") && head.closes);
         for other in [

@@ -25,6 +25,11 @@ pub(super) fn announce(
     for line in describe(config, server.cheetah().server().sites()) {
         exos_program::info!("exos serve: {line}");
     }
+    if config.in_kernel && server.cheetah().server().sites().has_access_rules() {
+        exos_program::warn!(
+            "exos serve: the kernel answers no requests, because there are rules of access"
+        );
+    }
     for interface in interfaces {
         tell_of(interface, interfaces.len() == 1);
         for address in &interface.addresses {
