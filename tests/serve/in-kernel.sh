@@ -60,6 +60,9 @@ refused "nor are clients limited" "without limits of connections only" --link xd
 
 refused "nor does it answer where nobody hears" "turn GRO on there" --link xdp:wire --address 10.10.0.10/24
 client ethtool -K wire gro on
+inside a -- ip link set wire mtu 1400
+refused "nor where responses would not fit" "an MTU of 1400 is less than the 1412" --link xdp:wire --address 10.10.0.10/24
+inside a -- ip link set wire mtu 1500
 
 if start; then
     url=http://10.10.0.10/small.txt

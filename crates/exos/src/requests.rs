@@ -36,6 +36,9 @@ const COPY_KEPT: Duration = Duration::from_millis(10);
 /// An entry nobody has asked for in so many turns of a second goes.
 const UNASKED: u32 = 10;
 
+/// What a packet with the longest response takes: the headers of IPv4 and TCP, timestamps.
+const MTU_MIN: usize = layout::RESPONSE_MAX + 52;
+
 /// A request that the kernel answers.
 #[derive(Debug)]
 struct Known {
@@ -91,7 +94,7 @@ impl Exos {
     /// # Errors
     ///
     /// The link is not one of AF_XDP with a program of ours and one core, answers would not arrive (the other end of a veth has neither GRO
-    /// nor an XDP program), the listener offers other options than usual, or the kernel refuses the program.
+    /// nor an XDP program), the interface's MTU is less than 1,412, the listener offers other options than usual, or the kernel refuses the program.
     pub fn answer_requests_in_kernel(&mut self, listener: ListenerId) -> Result<(), Error> {
         if self.handoff.is_some() || self.pair.is_some() {
             return Err(needs_interface(
@@ -103,6 +106,13 @@ impl Exos {
                 "requests can be answered in the kernel on AF_XDP only",
             ));
         };
+        if link.mtu() < MTU_MIN {
+            let mtu = link.mtu();
+            let error = format!(
+                "an MTU of {mtu} is less than the {MTU_MIN} that responses of the kernel take"
+            );
+            return Err(needs_interface(&error).mend("have the interface's MTU be larger"));
+        }
         let way_out = exos_link::ways_out(&[link])?[0][0];
         let memory = MappedArray::new("exos_web", layout::LEN as usize, 1)?;
         let scratch = Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?;
