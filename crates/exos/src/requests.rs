@@ -33,7 +33,7 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 const KEPT: Duration = Duration::from_secs(10);
 /// A copy that was replaced is not written to before this: processors may be reading it.
 const COPY_KEPT: Duration = Duration::from_millis(10);
-/// An entry nobody has asked for in so many turns of a second goes.
+/// An entry that nobody has asked for in this many turns of a second goes.
 const UNASKED: u32 = 10;
 
 /// What a packet with the longest response takes: the headers of IPv4 and TCP, timestamps.

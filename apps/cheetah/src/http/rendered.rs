@@ -49,7 +49,7 @@ impl Server {
         })
     }
 
-    /// Others have answered so many requests with what was rendered.
+    /// Others have answered this many requests with what was rendered.
     pub fn count_rendered(&mut self, response: &[u8], count: u64) {
         let code = response.get(9..12);
         let status = Status::ALL

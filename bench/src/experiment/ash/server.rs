@@ -67,7 +67,7 @@ pub(crate) struct Counters {
     pub way: Way,
     /// Its address.
     pub at: IpAddr,
-    /// Of a handler: the program answers itself for so many seconds before.
+    /// Of a handler: the program answers itself for this many seconds before.
     pub after: Option<f64>,
 }
 

@@ -13,7 +13,7 @@ use crate::download::Downloaded;
 use crate::node::Exos;
 use crate::{Error, ash};
 
-/// Rows of a cache that are waited for together, as a share of all: one in so many.
+/// Rows of a cache that are waited for together, as a share of all: one in this many.
 const TOGETHER: usize = 16;
 /// Bytes of memcached's frame header, which an answer has, too.
 const FRAME: usize = 8;

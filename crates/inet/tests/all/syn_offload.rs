@@ -314,7 +314,7 @@ fn word(frame: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(frame[at..at + 4].try_into().unwrap())
 }
 
-/// The same, with other numbers and this behind it.
+/// This segment with other numbers, and with this behind it.
 fn with(frame: &[u8], seq: u32, ack: u32, data: &[u8]) -> Vec<u8> {
     let mut frame = [frame, data].concat();
     frame[38..42].copy_from_slice(&seq.to_be_bytes());

@@ -178,7 +178,7 @@ impl Gate {
     }
 }
 
-/// A full bucket of so many steps in a second.
+/// A full bucket of this many steps in a second.
 fn budget(steps_per_sec: u64) -> Bucket {
     Bucket::new(steps_per_sec, steps_per_sec / HANDLER_BURST)
 }
