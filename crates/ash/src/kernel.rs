@@ -6,7 +6,8 @@
 //!                                       └── the filter <──────────────┘
 //! ```
 //!
-//! The message is the datagram's payload. What the handler gives up goes to the filter as it came, and so to the program. A frame
+//! The message is the datagram's payload. What the handler gives up goes to the filter, or to the gate of a shared interface, as it came,
+//! and so to the program. A frame
 //! is made as long as the longest reply before the body begins, so that a reply cannot fail behind an effect.
 //!
 //! Registers: r6 context, r7 the message, r8 its length, r9 whatever a step has to keep over calls; what else is kept waits
