@@ -60,11 +60,10 @@ impl Generator<'_> {
         self.asm.jump_if(Reg::R1, Condition::Set, 1, other);
         self.asm.load(Size::Half, Reg::R1, FRAME, TYPE);
         self.expect_ip();
-        self.forget_ways();
         if self.of.handler.longest_reply().is_some() {
             self.make_room();
-            self.forget_ways();
         }
+        self.forget_ways();
     }
 
     /// Only of the versions that we have addresses of: the kernel takes no instructions that nothing leads to.

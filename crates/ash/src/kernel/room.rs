@@ -2,12 +2,13 @@
 
 use exos_filter::ebpf::{Alu, Condition, Helper, Reg, Size};
 
-use super::sum::PART_LEN;
 use super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, stack};
 use crate::limits::MESSAGE_MAX;
 
 /// What can be had before a packet: 256 bytes (`XDP_PACKET_HEADROOM`) but for what the kernel puts there.
 const HEADROOM: i32 = 208;
+/// Bytes that are copied at once.
+const PART_LEN: i32 = 64;
 /// Where a message begins at the latest: behind the headers of IPv6.
 const START_MAX: i32 = 62;
 
@@ -23,6 +24,7 @@ impl Generator<'_> {
         }
         self.asm
             .jump_if(LENGTH, Condition::GreaterOrEqual, longest, has_room);
+        self.forget_ways();
         self.asm.set(Reg::R4, longest);
         self.set_length(Reg::R4);
         self.asm.jump_if(Reg::R0, Condition::Equal, 0, has_room);

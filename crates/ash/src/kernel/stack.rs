@@ -13,7 +13,7 @@ pub(super) const START: i16 = -8;
 pub(super) const KEY: i16 = -16;
 /// What the UDP header says: its own bytes and the message's.
 pub(super) const UDP_LEN: i16 = -24;
-/// The last part of a packet that is summed.
+/// A part of a packet that is moved.
 pub(super) const PART: i16 = -88;
 
 const SLOTS: i16 = -96;

@@ -1,19 +1,26 @@
 //! The Internet checksum of a datagram and its pseudo header (RFC 1071, RFC 768, RFC 8200 §8.1).
 //!
-//! Read in parts of a length that the verifier knows; the last one is copied.
+//! Read in parts whose length the verifier knows: long ones by a helper, short ones word by word.
 
 use exos_filter::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
 use exos_filter::handler::arithmetic::{add_words, fold, half};
 use exos_wire::protocol;
 
-use super::{CONTEXT, Generator, KEPT, MESSAGE, stack};
+use super::{Generator, KEPT, MESSAGE, stack};
 use crate::limits::MESSAGE_MAX;
 
 /// Bytes of the UDP header.
 pub(super) const HEADER: i32 = 8;
-pub(super) const PART_LEN: i32 = 64;
-/// Parts that a datagram may have whole.
-const PARTS: i32 = (MESSAGE_MAX as i32 + HEADER) / PART_LEN;
+/// Bytes that the helper takes at once.
+const HELPED_MAX: i32 = 512;
+/// Bytes of the longest part that is added word by word.
+const WORDS_MAX: i32 = 32;
+
+const _: () = assert!(MESSAGE_MAX as i32 + HEADER < 2048, "the bits of a length");
+
+/// The bytes of the datagram, while it is summed, and where in the packet the part lies.
+const LEFT: Reg = Reg::R4;
+const PART: Reg = Reg::R3;
 
 /// Where a packet's addresses lie before its message, and how many words they are.
 #[derive(Clone, Copy)]
@@ -43,78 +50,99 @@ impl Generator<'_> {
         add_words(&mut self.asm, sum, from, 0, addresses.words);
     }
 
-    /// Adds the datagram from its header on to r9, whose high half is lost; r0 to r5 are, too.
+    /// Adds the datagram from its header on to r9; r0 to r5 are lost. It is taken apart by the bits of its length.
+    ///
+    /// What comes of a branch is lost before its ways meet, so that the verifier follows what comes next once.
     pub(super) fn add_datagram(&mut self) {
-        let [rest, done] = [self.asm.label(), self.asm.label()];
-        for part in 0..=PARTS {
-            let from = part * PART_LEN;
-            let left = Reg::R4;
-            self.asm.load(Size::Double, left, Reg::R10, stack::UDP_LEN);
-            self.asm.alu(Alu::Sub, left, from);
-            // Where the rest begins in the packet.
-            self.asm.load(Size::Double, Reg::R2, Reg::R10, stack::START);
-            self.asm.alu(Alu::Add, Reg::R2, from - HEADER);
-            if part == PARTS {
-                self.asm.jump(rest);
-            } else {
-                self.asm.jump_if(left, Condition::Less, PART_LEN, rest);
-                self.add_part(from - HEADER);
-            }
+        let few = self.asm.label();
+        self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
+        self.asm.jump_if(LEFT, Condition::Less, 2 * WORDS_MAX, few);
+        for bytes in [1024, 512, 256, 128, 64] {
+            self.add_by_helper(bytes);
         }
-        self.asm.bind(rest);
-        self.add_rest(done);
-        self.asm.bind(done);
+        self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
+        self.asm.bind(few);
+        self.begin_of(2 * WORDS_MAX);
+        self.asm.alu32(Alu::Move, KEPT, KEPT);
+        for bytes in [WORDS_MAX, 16, 8, 4, 2, 1] {
+            self.add_word_by_word(bytes);
+        }
     }
 
-    /// Adds a part where it lies, so far from the message's beginning.
-    fn add_part(&mut self, at: i32) {
-        let part = Reg::R3;
-        self.asm.set(part, MESSAGE);
-        self.asm.alu(Alu::Add, part, at);
-        self.asm.set(Reg::R1, part);
-        self.asm.alu(Alu::Add, Reg::R1, PART_LEN);
+    /// r3 = where the bytes begin that `behind` does not divide.
+    fn begin_of(&mut self, behind: i32) {
+        self.asm.set(PART, LEFT);
+        self.asm.alu(Alu::And, PART, -behind);
+        self.asm.alu(Alu::Add, PART, MESSAGE);
+        self.asm.alu(Alu::Sub, PART, HEADER);
+    }
+
+    /// Adds a part where the datagram has it.
+    fn add_by_helper(&mut self, bytes: i32) {
+        let none = self.asm.label();
+        self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
+        self.jump_without(bytes, none);
+        for begin in (0..bytes).step_by(HELPED_MAX as usize) {
+            let len = bytes.min(HELPED_MAX);
+            self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
+            self.begin_of(2 * bytes);
+            self.asm.alu(Alu::Add, PART, begin);
+            self.expect_part(len);
+            self.asm.set(Reg::R1, 0);
+            self.asm.set(Reg::R2, 0);
+            self.asm.set(Reg::R4, len);
+            self.asm.alu32(Alu::Move, Reg::R5, KEPT);
+            self.asm.call(Helper::CsumDiff);
+            self.asm.set(KEPT, Reg::R0);
+        }
+        self.asm.bind(none);
+    }
+
+    fn add_word_by_word(&mut self, bytes: i32) {
+        let (none, word, next) = (self.asm.label(), Reg::R1, Reg::R5);
+        self.asm.set(next, LEFT);
+        self.asm.alu(Alu::And, next, bytes);
+        self.asm.alu(Alu::Add, next, PART);
+        self.jump_without(bytes, none);
+        self.expect_part(bytes);
+        let size = match bytes {
+            1 => Size::Byte,
+            2 => Size::Half,
+            _ => Size::Word,
+        };
+        for at in (0..bytes as usize).step_by(4) {
+            self.asm.load(size, word, PART, at);
+            // A last byte is the first of its half word (RFC 1071 §4.1).
+            if size == Size::Byte {
+                self.asm.alu(Alu::ShiftLeft, word, 8);
+                self.asm.to_big_endian(word, 16);
+            }
+            self.asm.alu(Alu::Add, KEPT, word);
+        }
+        self.asm.bind(none);
+        self.asm.set(PART, next);
+    }
+
+    /// A bit of the length; r1 is lost.
+    fn jump_without(&mut self, bytes: i32, none: Label) {
+        self.asm.set(Reg::R1, LEFT);
+        self.asm.alu(Alu::And, Reg::R1, bytes);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, none);
+    }
+
+    /// Says what is so: the part is within the packet. r1 and r2 are lost.
+    fn expect_part(&mut self, bytes: i32) {
+        self.asm.set(Reg::R1, PART);
+        self.asm.alu(Alu::Add, Reg::R1, bytes);
         self.end_of_packet(Reg::R2);
         self.asm
             .jump_if(Reg::R1, Condition::Greater, Reg::R2, self.labels.wrong);
-        self.add();
-    }
-
-    /// Adds the r4 bytes from byte r2 of the packet on, fewer than a part, if there are any.
-    fn add_rest(&mut self, done: Label) {
-        let wrong = self.labels.wrong;
-        let asm = &mut self.asm;
-        // Not a comparison with 0 for equality, of which the verifier before Linux 6.2 learns no least length.
-        asm.jump_if(Reg::R4, Condition::Less, 1, done);
-        asm.jump_if(Reg::R4, Condition::Greater, PART_LEN, wrong);
-        for at in (stack::PART..stack::PART + PART_LEN as i16).step_by(8) {
-            asm.store_imm(Size::Double, Reg::R10, at, 0);
-        }
-        asm.set(Reg::R1, CONTEXT);
-        asm.set(Reg::R3, Reg::R10);
-        asm.alu(Alu::Add, Reg::R3, i32::from(stack::PART));
-        asm.call(Helper::XdpLoadBytes);
-        asm.jump_if(Reg::R0, Condition::NotEqual, 0, wrong);
-        asm.set(Reg::R3, Reg::R10);
-        asm.alu(Alu::Add, Reg::R3, i32::from(stack::PART));
-        self.add();
-    }
-
-    /// Adds a part at r3.
-    fn add(&mut self) {
-        let asm = &mut self.asm;
-        asm.set(Reg::R1, 0);
-        asm.set(Reg::R2, 0);
-        asm.set(Reg::R4, PART_LEN);
-        asm.alu32(Alu::Move, Reg::R5, KEPT);
-        asm.call(Helper::CsumDiff);
-        asm.set(KEPT, Reg::R0);
     }
 
     /// r9 = the folded sum of what was added and the pseudo header. r0 to r2 are lost.
     pub(super) fn add_pseudo_header(&mut self, addresses: Addresses) {
         let sum = Reg::R3;
         self.pseudo_header(sum, addresses);
-        self.asm.alu32(Alu::Move, KEPT, KEPT);
         self.asm.alu(Alu::Add, KEPT, sum);
         fold(&mut self.asm, KEPT, Reg::R1);
     }

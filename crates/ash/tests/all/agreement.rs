@@ -6,7 +6,7 @@ use exos_ash::{Checked, Layout, Memory, Outcome, interpret, parse};
 use exos_filter::Counter;
 use exos_testing::Random;
 
-use crate::packets::{self, Bench, allowed, frame};
+use crate::packets::{self, Bench, allowed, frame, load_in_gate};
 use crate::{draw, words};
 
 const SEED: u64 = 2310;
@@ -242,4 +242,21 @@ fn who_cannot_be_answered_or_might_be_a_handler_is_not() {
     let mut of_a_group = frame(false, b"hello");
     of_a_group[6] |= 1;
     assert_eq!(bench.run(&of_a_group).verdict, packets::PASS);
+}
+
+/// It would be some 80,000 if it followed each length of a message to the end.
+#[test]
+fn the_verifier_follows_a_short_handler_in_a_few_thousand_steps() {
+    if !allowed("the_verifier_follows_a_short_handler_in_a_few_thousand_steps") {
+        return;
+    }
+    let text = "handler counters {
+         words counters[1024];
+         need 12;
+         counter = &counters[be32(0)];
+         before = add(counter, be64(4));
+         reply length { be64(4) = before; }
+     }";
+    let followed = load_in_gate(&parse(text).unwrap());
+    assert!(followed < 20_000, "{followed} instructions");
 }

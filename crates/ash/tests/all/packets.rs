@@ -202,7 +202,8 @@ impl Bench {
 }
 
 /// Loads a handler as a slot of a shared interface has it, for both versions of IP and sums that are still to be made.
-pub fn load_in_gate(handler: &Checked) {
+/// Returns how many instructions the verifier followed: loading takes as long as that.
+pub fn load_in_gate(handler: &Checked) -> u32 {
     let layout = Layout::of(handler.handler());
     let memory = MappedArray::new("ash", layout.bytes() as usize, 1).unwrap();
     let outcomes = Map::prog_array(4).unwrap();
@@ -218,7 +219,9 @@ pub fn load_in_gate(handler: &Checked) {
     };
     let words = program.in_gate(outcomes.raw_fd()).words();
     let loaded = Prog::load(&words, "ash", true);
-    loaded.unwrap_or_else(|e| panic!("{e}: {}\n{}", handler.handler(), disassemble(&words)));
+    let program =
+        loaded.unwrap_or_else(|e| panic!("{e}: {}\n{}", handler.handler(), disassemble(&words)));
+    program.info().unwrap().verified_insns
 }
 
 /// A thousand programs that are freed at once fill a queue of the kernel's, for which loads wait (Linux 6.18: for ever).

@@ -182,5 +182,6 @@ fn a_gate_takes_as_many_look_ups_of_the_longest_keys_as_are_accepted() {
          }}",
         find.repeat(LOOK_UPS_MAX)
     );
-    load_in_gate(&parse(&text).unwrap());
+    let followed = load_in_gate(&parse(&text).unwrap());
+    assert!(followed < 100_000, "{followed} instructions");
 }
