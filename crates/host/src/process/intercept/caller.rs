@@ -10,10 +10,20 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 ///
 /// There is none of that number; the process has gone; or it may not be looked into (a program that is not dumpable).
 pub fn descriptor(thread: u32, number: i32) -> io::Result<OwnedFd> {
-    let pidfd = process(process_of(thread)?)?;
+    let pidfd = of_thread(thread)?;
     // SAFETY: the call touches no memory.
     let copied = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) };
     owned(copied)
+}
+
+/// A descriptor of a thread (Linux 6.9), or of its process.
+fn of_thread(thread: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the call touches no memory.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, thread, libc::PIDFD_THREAD) };
+    match owned(opened) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => process(process_of(thread)?),
+        opened => opened,
+    }
 }
 
 /// A descriptor of a process, which is readable when that has ended.
