@@ -71,6 +71,7 @@ impl Bench {
             memory_fd: memory.raw_fd(),
             scratch_fd: scratch.raw_fd(),
             key: KEY,
+            second_stage: None,
         };
         let slots = Map::prog_array(2).unwrap();
         let counters = Map::percpu_array("test", 8, Counter::COUNT).unwrap();

@@ -26,6 +26,7 @@ impl Generator<'_> {
         self.slot_entry(of, Reg::R0);
         let (by, moved) = (Reg::R9, Reg::R3);
         let asm = &mut *self.asm;
+        asm.store_imm(Size::Double, Reg::R10, IS_SHORT, 0);
         asm.load(Size::Double, Reg::R1, Reg::R0, entry::RESPONSE_LEN as i16);
         asm.jump_if(Reg::R1, Condition::Greater, RESPONSE_MAX as i32, other);
         keep(asm, OUT_LEN, Reg::R1);
@@ -39,6 +40,9 @@ impl Generator<'_> {
         asm.set(Reg::R2, by);
         asm.call(Helper::XdpAdjustTail);
         asm.jump_if(Reg::R0, Condition::Equal, 0, has_room);
+        if of.second_stage.is_some() {
+            return self.announce(has_room, other);
+        }
         // On a veth there is more room before the packet than behind it; all of the packet is written anyway.
         asm.set(moved, by);
         asm.jump_if(moved, Condition::SignedLessOrEqual, HEADROOM, fits);
@@ -96,7 +100,7 @@ impl Generator<'_> {
         asm.load(Size::Word, Reg::R1, SLOT, slot::NXT as i16);
         asm.bind(closes);
         keep(asm, OUT_SEQ, Reg::R1);
-        for place in [OUT_LEN, OUT_SUM] {
+        for place in [OUT_LEN, OUT_SUM, IS_SHORT] {
             asm.store_imm(Size::Double, Reg::R10, place, 0);
         }
         asm.store_imm(Size::Double, Reg::R10, OUT_COPY, entry::COPIES as i32);
@@ -126,8 +130,11 @@ impl Generator<'_> {
         self.asm.bind(stamped);
         self.write(of, true);
         self.asm.bind(written);
-        self.copy_response(of);
         self.count_answer();
+        if let Some(second_stage) = &of.second_stage {
+            self.pass_to(second_stage);
+        }
+        self.copy_response(of);
         let asm = &mut *self.asm;
         unlock(asm);
         match of.syn.way_out {
@@ -203,6 +210,7 @@ impl Generator<'_> {
             asm.alu(Alu::Add, sum, address);
             put(asm, FRAME, at, address);
         }
+        keep(asm, PSEUDO_SUM, sum);
         kept(asm, word, OUT_SUM);
         asm.alu(Alu::Add, sum, word);
         kept(asm, word, PORTS);
@@ -233,6 +241,7 @@ impl Generator<'_> {
             put(asm, FRAME, OPTIONS + 8, word);
         }
         fold(asm, sum, Reg::R1);
+        keep(asm, SEGMENT_SUM, sum);
         asm.alu(Alu::Xor, sum, 0xffff);
         asm.alu(Alu::ShiftLeft, sum, 16);
         put(asm, FRAME, TCP + 16, sum);

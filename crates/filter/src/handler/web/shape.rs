@@ -46,6 +46,11 @@ pub(super) const MOVED: i16 = -256;
 /// The timestamp that we send.
 pub(super) const CLOCK: i16 = -264;
 pub(super) const SPARE: i16 = -272;
+/// 1 where the second stage makes the packet longer.
+pub(super) const IS_SHORT: i16 = -280;
+/// The sum of the pseudo header, and that with all of the segment: of 16 bits.
+pub(super) const PSEUDO_SUM: i16 = -288;
+pub(super) const SEGMENT_SUM: i16 = -296;
 
 pub(super) const FIN: i32 = 0x01;
 pub(super) const RST: i32 = 0x04;
