@@ -46,14 +46,13 @@ pub struct SecondStage {
 
 impl Generator<'_> {
     /// Has room before the packet for what the second stage is told; to `other` where there is none.
-    pub(super) fn announce(&mut self, announced: Label, other: Label) {
+    pub(super) fn announce(&mut self, other: Label) {
         let asm = &mut *self.asm;
         asm.set(Reg::R1, CONTEXT);
         asm.set(Reg::R2, -ANNOUNCED_LEN);
         asm.call(Helper::XdpAdjustMeta);
         asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
         asm.store_imm(Size::Double, Reg::R10, IS_SHORT, 1);
-        asm.bind(announced);
     }
 
     /// The headers are written. Passes the packet where the second stage is to make it longer.
