@@ -50,6 +50,7 @@ gives() {
 mkdir "$work/site"
 echo small >"$work/site/small.txt"
 echo other >"$work/site/other.txt"
+head -c 768 /dev/urandom | base64 -w 0 >"$work/site/kilobyte.txt"
 head -c 6000000 /dev/urandom >"$work/site/large.bin"
 lab_up || { bad "lab up"; exit 1; }
 
@@ -71,6 +72,15 @@ if start; then
     gives "the same, on a connection that stands" small 3 $url $url $url
     gives "and on one that closes" small 1 -H 'Connection: close' $url
     gives "with HTTP/1.0" small 1 -0 $url
+    # Packets of a veth have no room for these.
+    long=http://10.10.0.10/kilobyte.txt
+    kilobyte=$(cat "$work/site/kilobyte.txt")
+    for offload in on off; do
+        for side in a b; do inside $side -- ethtool -K wire tx $offload >"$work/ethtool" 2>&1; done
+        gives "a kilobyte, checksums by the device $offload" "$kilobyte" 1 -H 'Connection: close' $long
+        gives "and on a connection that stands" "${kilobyte}$kilobyte" 2 $long $long
+    done
+    await eval '[ "$(count link_tc_lengthened)" -ge 4 ]' && ok "by the second stage" || bad "by the second stage" "$(count link_tc_lengthened)"
     head=$(get -I -H 'X-Other: 1' $url | tr -d '\r' | grep -v '^Date: ' | sort -u | xargs)
     gives "the head alone" "$head" 1 -I $url
     date=$(get -I $url | sed -n 's/^Date: //p' | tr -d '\r')

@@ -9,6 +9,8 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use exos_filter::handler::WebHandler;
+use exos_filter::handler::forward::WayOut;
+use exos_filter::handler::web::SecondStage;
 use exos_filter::handler::web::layout::{self, entry, slot};
 use exos_host::bpf::{Map, MappedArray};
 use exos_inet::tcp::{BegunConnection, Flow, ListenerId};
@@ -118,15 +120,20 @@ impl Exos {
         let scratch = Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?;
         let mut syn = self.syn_handler(listener)?;
         syn.way_out = way_out;
-        let mut key = [0; 8];
-        rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())
-            .map_err(|e| Error::io("the kernel has no random numbers", e))?;
-        let key = u64::from_ne_bytes(key);
+        let key = random()?;
+        let second_stage = match way_out {
+            WayOut::Redirect(interface) => Some(SecondStage {
+                interface,
+                mark: random()?,
+            }),
+            _ => None,
+        };
         let handler = WebHandler {
             syn,
             memory_fd: memory.raw_fd(),
             scratch_fd: scratch.raw_fd(),
             key,
+            second_stage,
         };
         if let Err(e) = self.set_handler(&handler) {
             self.stack.stop_offloading_syns(self.now(), listener);
@@ -481,6 +488,13 @@ impl Requests {
         self.set(at + slot::CLOSED, (now + CLOSED).millis());
         self.set(at + slot::STATE, slot::FREE as u64);
     }
+}
+
+fn random() -> Result<u64, Error> {
+    let mut drawn = [0; 8];
+    rustix::rand::getrandom(&mut drawn, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| Error::io("the kernel has no random numbers", e))?;
+    Ok(u64::from_ne_bytes(drawn))
 }
 
 /// Two numbers of four bytes that stand in a word, the first at its beginning.

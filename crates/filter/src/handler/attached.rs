@@ -11,6 +11,12 @@ pub trait Handler {
     /// The program. It goes on to slot [`FILTER_SLOT`] of the program array with what it does not deal with, and may
     /// count in the map of [`Counter`](crate::Counter)s.
     fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program;
+
+    /// What is to run in traffic control at the interface's ingress, before the program does: it deals with packets that the program
+    /// has passed to it.
+    fn second_stage(&self, _counters_fd: i32) -> Option<Program> {
+        None
+    }
 }
 
 /// The second slot of the program array: the filter.

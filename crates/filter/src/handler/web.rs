@@ -19,6 +19,7 @@ mod cookie;
 mod find;
 pub mod layout;
 mod leave;
+mod second_stage;
 mod shape;
 
 use super::attached::{Handler, go_on};
@@ -27,6 +28,7 @@ use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg};
 use crate::handler::arithmetic::set_wide;
 use crate::program::{Program, xdp};
 use layout::{SLOT_COUNT, SLOTS, slot};
+pub use second_stage::SecondStage;
 use shape::{CONTEXT, PAIR, PORTS, SLOT, kept};
 
 /// Answers SYNs, and requests that there are entries of.
@@ -40,6 +42,8 @@ pub struct WebHandler {
     pub scratch_fd: i32,
     /// Of the hashes of [`layout`].
     pub key: u64,
+    /// Where packets cannot grow enough: what makes them longer.
+    pub second_stage: Option<SecondStage>,
 }
 
 /// Where things lead.
@@ -118,6 +122,11 @@ impl Handler for WebHandler {
         go_on(&mut asm, CONTEXT, prog_array_fd, xdp::PASS);
         let insns = asm.finish();
         Program::new(insns.expect("jumps within a few thousand instructions"))
+    }
+
+    fn second_stage(&self, counters_fd: i32) -> Option<Program> {
+        let second_stage = self.second_stage.as_ref()?;
+        Some(second_stage.program(self.memory_fd, counters_fd))
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) const NEXT: i32 = -1;
 /// `TCX_PASS`, `TC_ACT_OK`.
 const PASS: i32 = 0;
 /// `TCX_DROP`, `TC_ACT_SHOT`.
-pub(super) const DROP: i32 = 2;
+pub(crate) const DROP: i32 = 2;
 /// `PACKET_OTHERHOST` (linux/if_packet.h).
 const FOR_ANOTHER_HOST: i32 = 3;
 
@@ -29,6 +29,8 @@ pub(crate) mod field {
     pub(crate) const MARK: i16 = 8;
     pub(crate) const VLAN_PRESENT: i16 = 20;
     pub(crate) const VLAN_TAG: i16 = 24;
+    pub(crate) const DATA: i16 = 76;
+    pub(crate) const DATA_META: i16 = 140;
 }
 
 /// The first piece.

@@ -20,6 +20,10 @@ counters! {
     Answered: "xdp_answered",
     /// Dealt with in the kernel by a [handler](crate::handler) that had nothing to answer.
     Done: "xdp_done",
+    /// Of those, answers that were made longer in traffic control.
+    Lengthened: "tc_lengthened",
+    /// Answers that could not be made longer there, and were dropped.
+    NotLengthened: "tc_not_lengthened",
     /// Fragments dropped because a quarter of the socket's ring was full.
     EarlyDropFragment: "xdp_early_drop_fragment",
     /// Acknowledgements without data dropped because half of it was.

@@ -24,7 +24,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-fn in_namespace(test: &str, work: impl FnOnce() + Send) {
+pub fn in_namespace(test: &str, work: impl FnOnce() + Send) {
     if let Err(error) = permitted() {
         return common::skipped(&format!("{test}: {error}"));
     }

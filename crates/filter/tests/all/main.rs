@@ -18,3 +18,4 @@ mod syn_handler;
 mod tcpdump_oracle;
 mod transmit;
 mod web_handler;
+mod web_wire;

@@ -24,7 +24,7 @@ use exos_filter::{
     Action, Counter, EarlyDrop, ProgramMaps, ReceiveRing, Rule, SlotCounters, compile, dispatcher,
     stamping_dispatcher,
 };
-use exos_host::bpf::{self, KernelTypes, Map, Prog, XdpMode};
+use exos_host::bpf::{self, KernelTypes, Map, Prog, TcxHook, TcxLink, XdpMode};
 
 use super::interface::Interface;
 use crate::Error;
@@ -65,6 +65,7 @@ pub(super) struct ProgramConfig<'a> {
 /// A dispatcher on an interface. Dropped, it is detached and everything freed.
 #[derive(Debug)]
 pub(super) struct Program {
+    interface: u32,
     attachment: bpf::Link,
     slots: Map,
     maps: Maps,
@@ -81,6 +82,8 @@ struct First {
     /// The handler that was loaded last, and its code: the same one can be put in force again without privilege.
     loaded: Option<(Vec<u64>, Prog)>,
     has_handler: bool,
+    /// What deals with packets that the handler passes to it.
+    second_stage: Option<TcxLink>,
 }
 
 /// What generated programs refer to; it stays when they are exchanged.
@@ -115,6 +118,7 @@ impl Program {
         }
         let (attachment, native_refusal) = attach(interface, &dispatcher, config.mode)?;
         Ok(Self {
+            interface: interface.index,
             attachment,
             slots,
             maps,
@@ -122,6 +126,7 @@ impl Program {
                 filter,
                 loaded: None,
                 has_handler: false,
+                second_stage: None,
             }),
             multi_buffer,
             native_refusal,
@@ -160,11 +165,21 @@ impl Program {
             Some((_, program)) => program,
             None => Prog::load(&words, handler.name(), self.multi_buffer)?,
         };
+        let second_stage = self.attach_second_stage(handler)?;
         let put = self.slots.set_fd(0, program.as_fd());
         first.loaded = Some((words, program));
         put?;
         first.has_handler = true;
+        first.second_stage = second_stage;
         Ok(())
+    }
+
+    fn attach_second_stage(&self, handler: &dyn Handler) -> Result<Option<TcxLink>, Error> {
+        let Some(code) = handler.second_stage(self.maps.verdicts.raw_fd()) else {
+            return Ok(None);
+        };
+        let program = Prog::load_classifier(&code.words(), handler.name())?;
+        TcxLink::attach(self.interface, &program, TcxHook::Ingress).map(Some)
     }
 
     /// The filter sees everything again.
@@ -172,6 +187,7 @@ impl Program {
         let mut first = self.first();
         self.slots.set_fd(0, first.filter.as_fd())?;
         first.has_handler = false;
+        first.second_stage = None;
         Ok(())
     }
 
@@ -183,6 +199,7 @@ impl Program {
             self.slots.clear(slot)?;
         }
         first.has_handler = false;
+        first.second_stage = None;
         Ok(())
     }
 

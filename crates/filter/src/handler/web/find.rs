@@ -82,8 +82,13 @@ impl Generator<'_> {
     /// `dst` = the entry of the slot's last response. Loses r5.
     pub(super) fn slot_entry(&mut self, of: &WebHandler, dst: Reg) {
         let spare = Reg::R5;
-        self.asm.load(Size::Double, spare, SLOT, slot::ENTRY as i16);
+        self.slot_place(spare);
         self.entry_at(of, dst, spare);
+    }
+
+    /// `dst` = the place of that among the entries.
+    pub(super) fn slot_place(&mut self, dst: Reg) {
+        self.asm.load(Size::Double, dst, SLOT, slot::ENTRY as i16);
     }
 
     /// `dst` = the entry at this place among them, which is lost.

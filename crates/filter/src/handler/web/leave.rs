@@ -14,54 +14,34 @@ use crate::packet::NETWORK as IP;
 use crate::program::{Counter, xdp};
 use exos_wire::protocol;
 
-/// What can be had before a packet: 256 bytes (`XDP_PACKET_HEADROOM`) but for what the kernel puts there.
-const HEADROOM: i32 = 208;
 /// Connections that processors may be handing up at once.
 const AT_ONCE: i32 = 128;
 
 impl Generator<'_> {
-    /// Has the packet be as long as the response's. To `other`, with the packet as it was, where it cannot be.
+    /// Has the packet be as long as the response's, now or in the second stage. To `other`, with the packet as it was, where it cannot be.
     pub(super) fn make_room(&mut self, of: &WebHandler, other: Label) {
-        let [has_room, fits] = [(); 2].map(|()| self.asm.label());
+        let has_room = self.asm.label();
         self.slot_entry(of, Reg::R0);
-        let (by, moved) = (Reg::R9, Reg::R3);
+        let by = Reg::R2;
         let asm = &mut *self.asm;
+        asm.store_imm(Size::Double, Reg::R10, IS_SHORT, 0);
         asm.load(Size::Double, Reg::R1, Reg::R0, entry::RESPONSE_LEN as i16);
         asm.jump_if(Reg::R1, Condition::Greater, RESPONSE_MAX as i32, other);
         keep(asm, OUT_LEN, Reg::R1);
         asm.set(by, Reg::R1);
-        kept(asm, Reg::R2, HEADER);
-        asm.alu(Alu::Add, by, Reg::R2);
+        kept(asm, Reg::R3, HEADER);
+        asm.alu(Alu::Add, by, Reg::R3);
         asm.alu(Alu::Add, by, BEFORE_TCP);
-        kept(asm, Reg::R2, FRAME_LEN);
-        asm.alu(Alu::Sub, by, Reg::R2);
+        kept(asm, Reg::R3, FRAME_LEN);
+        asm.alu(Alu::Sub, by, Reg::R3);
         asm.set(Reg::R1, CONTEXT);
-        asm.set(Reg::R2, by);
         asm.call(Helper::XdpAdjustTail);
         asm.jump_if(Reg::R0, Condition::Equal, 0, has_room);
-        // On a veth there is more room before the packet than behind it; all of the packet is written anyway.
-        asm.set(moved, by);
-        asm.jump_if(moved, Condition::SignedLessOrEqual, HEADROOM, fits);
-        asm.set(moved, HEADROOM);
-        asm.bind(fits);
-        keep(asm, MOVED, moved);
-        asm.set(Reg::R1, CONTEXT);
-        asm.set(Reg::R2, 0);
-        asm.alu(Alu::Sub, Reg::R2, moved);
-        asm.call(Helper::XdpAdjustHead);
-        asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
-        asm.set(Reg::R1, CONTEXT);
-        asm.set(Reg::R2, by);
-        kept(asm, Reg::R3, MOVED);
-        asm.alu(Alu::Sub, Reg::R2, Reg::R3);
-        asm.jump_if(Reg::R2, Condition::Equal, 0, has_room);
-        asm.call(Helper::XdpAdjustTail);
-        asm.jump_if(Reg::R0, Condition::Equal, 0, has_room);
-        asm.set(Reg::R1, CONTEXT);
-        kept(asm, Reg::R2, MOVED);
-        asm.call(Helper::XdpAdjustHead);
-        asm.jump(other);
-        asm.bind(has_room);
+        match &of.second_stage {
+            Some(_) => self.announce(other),
+            None => self.asm.jump(other),
+        }
+        self.asm.bind(has_room);
     }
 
     /// From what the slot says to the packet.
@@ -96,7 +76,7 @@ impl Generator<'_> {
         asm.load(Size::Word, Reg::R1, SLOT, slot::NXT as i16);
         asm.bind(closes);
         keep(asm, OUT_SEQ, Reg::R1);
-        for place in [OUT_LEN, OUT_SUM] {
+        for place in [OUT_LEN, OUT_SUM, IS_SHORT] {
             asm.store_imm(Size::Double, Reg::R10, place, 0);
         }
         asm.store_imm(Size::Double, Reg::R10, OUT_COPY, entry::COPIES as i32);
@@ -126,8 +106,11 @@ impl Generator<'_> {
         self.asm.bind(stamped);
         self.write(of, true);
         self.asm.bind(written);
-        self.copy_response(of);
         self.count_answer();
+        if let Some(second_stage) = &of.second_stage {
+            self.pass_to(second_stage);
+        }
+        self.copy_response(of);
         let asm = &mut *self.asm;
         unlock(asm);
         match of.syn.way_out {
@@ -203,6 +186,7 @@ impl Generator<'_> {
             asm.alu(Alu::Add, sum, address);
             put(asm, FRAME, at, address);
         }
+        keep(asm, PSEUDO_SUM, sum);
         kept(asm, word, OUT_SUM);
         asm.alu(Alu::Add, sum, word);
         kept(asm, word, PORTS);
@@ -233,6 +217,7 @@ impl Generator<'_> {
             put(asm, FRAME, OPTIONS + 8, word);
         }
         fold(asm, sum, Reg::R1);
+        keep(asm, SEGMENT_SUM, sum);
         asm.alu(Alu::Xor, sum, 0xffff);
         asm.alu(Alu::ShiftLeft, sum, 16);
         put(asm, FRAME, TCP + 16, sum);

@@ -42,10 +42,14 @@ pub(super) const UP_RCV: i16 = -232;
 pub(super) const UP_NXT: i16 = -240;
 /// The connection is the slot's.
 pub(super) const IS_KNOWN: i16 = -248;
-pub(super) const MOVED: i16 = -256;
 /// The timestamp that we send.
-pub(super) const CLOCK: i16 = -264;
-pub(super) const SPARE: i16 = -272;
+pub(super) const CLOCK: i16 = -256;
+pub(super) const SPARE: i16 = -264;
+/// 1 where the second stage makes the packet longer.
+pub(super) const IS_SHORT: i16 = -272;
+/// The sum of the pseudo header, and that with all of the segment: of 16 bits.
+pub(super) const PSEUDO_SUM: i16 = -280;
+pub(super) const SEGMENT_SUM: i16 = -288;
 
 pub(super) const FIN: i32 = 0x01;
 pub(super) const RST: i32 = 0x04;

@@ -1,0 +1,202 @@
+//! Responses that packets have no room for: what XDP does not write of them is written in traffic control.
+//!
+//! A veth hands packets of another kernel to XDP in buffers that end some 64 bytes behind them. A socket buffer can have any length. So
+//! where the response does not fit, XDP writes the headers, says before the packet what is to follow, and passes the packet; the next that sees
+//! it is this program, at the interface's ingress. It makes the packet longer, copies the response into it, completes the
+//! checksum as the buffer says that it is to be, and has it leave.
+//!
+//! ```text
+//! before the packet   0  mark | 8  place of the response among the entries | 12  its bytes | 16  where it begins in the frame |
+//!                     20  sum of the segment | 22  sum of its pseudo header, 16 bits each
+//! ```
+//!
+//! What stands before a packet was written by a program of this host: nothing of it comes from a wire. The mark is random, so that other
+//! programs do not have it by chance. What has it never goes on to the host: it leaves or is dropped. Where this program is not there any
+//! more, the host's stack drops such a packet as another station's, for its link address is the peer's.
+
+use super::Generator;
+use super::layout::{ENTRIES, ENTRY_COUNT, ENTRY_LEN, RESPONSE_MAX};
+use super::shape::*;
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
+use crate::handler::arithmetic::{fold, set_wide};
+use crate::program::classifier::{self, field};
+use crate::program::{Counter, Program, xdp};
+
+/// Bytes before the packet.
+const ANNOUNCED_LEN: i32 = 24;
+const MARK: i16 = 0;
+const PLACE: i16 = 8;
+const BYTES: i16 = 12;
+const BEGIN: i16 = 16;
+const SUM: i16 = 20;
+const PSEUDO: i16 = 22;
+/// Where TCP's checksum is in the frame.
+const CHECKSUM_AT: i32 = BEFORE_TCP + 16;
+/// What changes is of the pseudo header (`BPF_F_PSEUDO_HDR`): the sum in a field that is left to a device has just that.
+const IS_PSEUDO: i32 = 0x10;
+
+/// What makes packets longer.
+#[derive(Clone, Debug)]
+pub struct SecondStage {
+    /// The index of the interface that they leave by, which is the one that they came by.
+    pub interface: u32,
+    /// Drawn by chance.
+    pub mark: u64,
+}
+
+impl Generator<'_> {
+    /// Has room before the packet for what the second stage is told; to `other` where there is none.
+    pub(super) fn announce(&mut self, other: Label) {
+        let asm = &mut *self.asm;
+        asm.set(Reg::R1, CONTEXT);
+        asm.set(Reg::R2, -ANNOUNCED_LEN);
+        asm.call(Helper::XdpAdjustMeta);
+        asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
+        asm.store_imm(Size::Double, Reg::R10, IS_SHORT, 1);
+    }
+
+    /// The headers are written. Passes the packet where the second stage is to make it longer.
+    pub(super) fn pass_to(&mut self, second_stage: &SecondStage) {
+        let fits = self.asm.label();
+        let (meta, value, end) = (Reg::R9, Reg::R1, Reg::R2);
+        kept(self.asm, value, IS_SHORT);
+        self.asm.jump_if(value, Condition::Equal, 0, fits);
+        let asm = &mut *self.asm;
+        // struct xdp_md: data, data_end, data_meta.
+        asm.load(Size::Word, meta, CONTEXT, 8);
+        asm.load(Size::Word, FRAME, CONTEXT, 0);
+        asm.load(Size::Word, end, CONTEXT, 4);
+        asm.set(value, meta);
+        asm.alu(Alu::Add, value, ANNOUNCED_LEN);
+        asm.jump_if(value, Condition::Greater, FRAME, self.labels.drop);
+        asm.set(value, FRAME);
+        asm.alu(Alu::Add, value, CHECKSUM_AT + 2);
+        asm.jump_if(value, Condition::Greater, end, self.labels.drop);
+        // From nothing the second stage makes the sum, whichever it is to be.
+        asm.store_imm(Size::Half, FRAME, CHECKSUM_AT as i16, 0);
+        set_wide(asm, value, second_stage.mark);
+        asm.store(Size::Double, meta, MARK, value);
+        self.slot_place(value);
+        let asm = &mut *self.asm;
+        kept(asm, end, OUT_COPY);
+        asm.alu(Alu::Add, value, end);
+        asm.alu(Alu::Add, value, 8);
+        asm.store(Size::Word, meta, PLACE, value);
+        kept(asm, value, OUT_LEN);
+        asm.store(Size::Word, meta, BYTES, value);
+        kept(asm, value, HEADER);
+        asm.alu(Alu::Add, value, BEFORE_TCP);
+        asm.store(Size::Word, meta, BEGIN, value);
+        for (from, to) in [(SEGMENT_SUM, SUM), (PSEUDO_SUM, PSEUDO)] {
+            kept(asm, value, from);
+            fold(asm, value, end);
+            asm.to_big_endian(value, 16);
+            asm.store(Size::Half, meta, to, value);
+        }
+        super::leave::unlock(asm);
+        asm.set(Reg::R0, xdp::PASS);
+        asm.exit();
+        asm.bind(fits);
+    }
+}
+
+impl SecondStage {
+    /// The program, of traffic control.
+    pub(super) fn program(&self, memory_fd: i32, counters_fd: i32) -> Program {
+        let mut asm = Assembler::new();
+        let [next, drop] = [asm.label(), asm.label()];
+        self.read(&mut asm, next);
+        lengthen(&mut asm, memory_fd, drop);
+        complete_sum(&mut asm, drop);
+        count(&mut asm, counters_fd, Counter::Lengthened);
+        asm.set(Reg::R1, self.interface as i32);
+        asm.set(Reg::R2, 0);
+        asm.call(Helper::Redirect);
+        asm.exit();
+        asm.bind(drop);
+        count(&mut asm, counters_fd, Counter::NotLengthened);
+        asm.set(Reg::R0, classifier::DROP);
+        asm.exit();
+        asm.bind(next);
+        asm.set(Reg::R0, classifier::NEXT);
+        asm.exit();
+        let insns = asm.finish();
+        Program::new(insns.expect("jumps within a few hundred instructions"))
+    }
+
+    /// Keeps what was announced; to `next` with all other packets.
+    fn read(&self, asm: &mut Assembler, next: Label) {
+        let (meta, end, spare) = (Reg::R1, Reg::R2, Reg::R3);
+        asm.set(CONTEXT, Reg::R1);
+        asm.load(Size::Word, end, CONTEXT, field::DATA);
+        asm.load(Size::Word, meta, CONTEXT, field::DATA_META);
+        asm.set(spare, meta);
+        asm.alu(Alu::Add, spare, ANNOUNCED_LEN);
+        asm.jump_if(spare, Condition::Greater, end, next);
+        asm.load(Size::Double, spare, meta, MARK);
+        set_wide(asm, end, self.mark);
+        asm.jump_if(spare, Condition::NotEqual, end, next);
+        for (to, from) in [(WHERE, PLACE), (MANY, BYTES), (FROM, BEGIN)] {
+            asm.load(Size::Word, to, meta, from);
+        }
+        for (from, to) in [(SUM, KEPT_SUM), (PSEUDO, KEPT_PSEUDO)] {
+            asm.load(Size::Half, spare, meta, from);
+            keep(asm, to, spare);
+        }
+    }
+}
+
+const WHERE: Reg = Reg::R7;
+const MANY: Reg = Reg::R8;
+const FROM: Reg = Reg::R9;
+const KEPT_SUM: i16 = -16;
+const KEPT_PSEUDO: i16 = -24;
+
+/// Has the packet end with the response.
+fn lengthen(asm: &mut Assembler, memory_fd: i32, drop: Label) {
+    let last = ENTRY_COUNT * ENTRY_LEN - RESPONSE_MAX as u64;
+    asm.jump_if(WHERE, Condition::Greater, last as i32, drop);
+    asm.set(Reg::R1, CONTEXT);
+    asm.set(Reg::R2, FROM);
+    asm.alu(Alu::Add, Reg::R2, MANY);
+    asm.set(Reg::R3, 0);
+    asm.call(Helper::SkbChangeTail);
+    asm.jump_if(Reg::R0, Condition::NotEqual, 0, drop);
+    asm.load_map_value(Reg::R3, memory_fd, ENTRIES as u32);
+    asm.alu(Alu::Add, Reg::R3, WHERE);
+    asm.jump_if(MANY, Condition::Less, 1, drop);
+    asm.jump_if(MANY, Condition::Greater, RESPONSE_MAX as i32, drop);
+    asm.set(Reg::R1, CONTEXT);
+    asm.set(Reg::R2, FROM);
+    asm.set(Reg::R4, MANY);
+    asm.set(Reg::R5, 0);
+    asm.call(Helper::SkbStoreBytes);
+    asm.jump_if(Reg::R0, Condition::NotEqual, 0, drop);
+}
+
+/// Where a device is to complete the sum, the field has that of the pseudo header, else the complement of all; only the kernel knows which.
+fn complete_sum(asm: &mut Assembler, drop: Label) {
+    for is_pseudo in [IS_PSEUDO, 0] {
+        kept(asm, Reg::R4, KEPT_PSEUDO);
+        if is_pseudo == 0 {
+            // What there is besides.
+            asm.alu(Alu::Xor, Reg::R4, 0xffff);
+            kept(asm, Reg::R1, KEPT_SUM);
+            asm.alu(Alu::Add, Reg::R4, Reg::R1);
+        }
+        asm.set(Reg::R1, CONTEXT);
+        asm.set(Reg::R2, CHECKSUM_AT);
+        asm.set(Reg::R3, 0);
+        asm.set(Reg::R5, is_pseudo);
+        asm.call(Helper::L4CsumReplace);
+        asm.jump_if(Reg::R0, Condition::NotEqual, 0, drop);
+    }
+}
+
+fn count(asm: &mut Assembler, counters_fd: i32, counter: Counter) {
+    let missing = asm.label();
+    asm.store_imm(Size::Word, Reg::R10, -4, counter as i32);
+    asm.look_up(counters_fd, -4, missing);
+    asm.add_to(Reg::R0, 0, 1);
+    asm.bind(missing);
+}
