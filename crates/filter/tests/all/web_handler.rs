@@ -58,8 +58,8 @@ impl Bench {
             .unwrap();
         let syn = SynHandler {
             mac: OURS,
-            addresses: vec![ADDRESS],
-            not_from: vec![ADDRESS],
+            addresses: vec![ADDRESS.into()],
+            not_from: vec![ADDRESS.into()],
             recipe: stack.offload_syns(now(), listener).unwrap(),
             may_be_partial: false,
             way_out: WayOut::Transmit,
