@@ -596,3 +596,12 @@ fn damage_is_not_answered_and_a_reset_ends() {
         "of no connection"
     );
 }
+
+/// What the verifier follows of it is far below its limit of a million instructions.
+#[test]
+fn the_verifier_follows_few_instructions() {
+    let Some(bench) = Bench::new() else { return };
+    let verified = bench.prog.info().unwrap().verified_insns;
+    eprintln!("{verified} instructions verified");
+    assert!(verified < 100_000, "{verified}");
+}
