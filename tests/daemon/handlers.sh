@@ -19,8 +19,8 @@ start() {
     launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 \
         --status /.exos --status-allow 10.10.0.0/24 --json "$@"
 }
-# fetches COUNT: this many, each over a connection of its own; which codes came.
-fetches() { local n; for n in $(seq "$1"); do client curl -sS -m 60 -o /dev/null -w '%{http_code}\n' http://10.10.0.10/small.txt; done | sort -u; }
+# fetches COUNT [HOST]: this many, each over a connection of its own; which codes came.
+fetches() { local n; for n in $(seq "$1"); do client curl -sS -m 60 -o /dev/null -w '%{http_code}\n' "http://${2:-10.10.0.10}/small.txt"; done | sort -u; }
 # grows NAME COUNTER LEAST: it comes to be at least this; what is shown may be a second old.
 grows() { await eval "[ \"\$(count $2)\" -ge $3 ]" && ok "$1" || bad "$1" "$2 is $(count $2), which is less than $3"; }
 # count NAME: a counter, as Prometheus sees it.
@@ -54,7 +54,14 @@ if await eval 'client ip -d link show wire | grep -q prog/xdp' && start --syn-ha
     grows "whose cookies came back" tcp_syn_cookies_accepted 30
     client curl -sS -m 60 -o "$work/got" http://10.10.0.10/large.bin
     cmp -s "$work/got" "$work/site/large.bin" && ok "a large document is whole" || bad "a large document is whole"
-    same "IPv6 is served too" 200 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' "http://[fd10::10]/small.txt")"
+    before=$(count link_xdp_answered); accepted=$(count tcp_syn_cookies_accepted)
+    same "every connection over IPv6 is served" 200 "$(fetches 30 '[fd10::10]')"
+    # Each look is a connection, too.
+    sleep 1.2
+    least "by answers of the kernel, too" $((before + 30)) "$(count link_xdp_answered)"
+    least "whose cookies came back, too" $((accepted + 30)) "$(count tcp_syn_cookies_accepted)"
+    client curl -sS -m 60 -o "$work/got" "http://[fd10::10]/large.bin"
+    cmp -s "$work/got" "$work/site/large.bin" && ok "and a large document is whole over IPv6" || bad "and a large document is whole over IPv6"
     before=$(count link_xdp_answered)
     kill -HUP "$server"; await grep -q 'read again' "$work/err"
     same "a reload changes nothing for clients" 200 "$(fetches 10)"

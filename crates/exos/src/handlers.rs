@@ -6,6 +6,8 @@
 //! Nobody can tell from this end. So on virtual interfaces [`Exos::see_to_handlers`] watches whether anybody who was
 //! answered comes back, and takes the handler away if nobody does.
 
+use std::net::IpAddr;
+
 use exos_filter::Counter;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::{Handler, SynHandler};
@@ -44,7 +46,7 @@ impl Exos {
         }
     }
 
-    /// Has SYNs over IPv4 to a listener answered in the kernel, with cookies, from now on. The connection appears when
+    /// Has SYNs to a listener answered in the kernel, with cookies, from now on. The connection appears when
     /// its client acknowledges. See to it with [`see_to_handlers`](Self::see_to_handlers).
     ///
     /// # Errors
@@ -80,8 +82,8 @@ impl Exos {
                 .mend("offer selective acknowledgements, or have the stack answer")
                 .of_kind(ErrorKind::Invalid)
         })?;
-        let ours: Vec<_> = self.stack.addresses_v4().collect();
-        let broadcasts = self.stack.broadcasts_v4();
+        let ours: Vec<_> = self.stack.addresses().iter().map(|p| p.addr).collect();
+        let broadcasts = self.stack.broadcasts_v4().map(IpAddr::V4);
         let not_from = ours.iter().copied().chain(broadcasts).collect();
         Ok(SynHandler {
             mac: link.mac(),

@@ -31,11 +31,6 @@ pub(super) fn take(asm: &mut Assembler) {
     asm.alu(Alu::Xor, STATE[0], WORD);
 }
 
-/// Takes in a word of zeros.
-pub(super) fn take_zero(asm: &mut Assembler) {
-    round(asm);
-}
-
 /// Ends a hash of this many words, and leaves it in r0.
 pub(super) fn finish(asm: &mut Assembler, words: u64) {
     // The length in bytes, in the last block's top byte.

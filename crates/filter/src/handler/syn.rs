@@ -5,30 +5,31 @@
 //! stack would have given had it answered with a cookie; the acknowledgement that brings the cookie back goes to the
 //! stack, which makes the connection of it.
 //!
-//! Answered are SYNs of the two shapes that nearly all have, over IPv4, as they lie in the frame:
+//! Answered are SYNs of the two shapes that nearly all have, as they lie in the frame:
 //!
 //! ```text
-//!  Ethernet 14 | IPv4 20, no options, whole | TCP 20: SYN alone | MSS 4                                (58 bytes)
-//!              |                            |                   | MSS 4, SACK, timestamps, scale 20    (74 bytes)
+//!  Ethernet 14 | IPv4 20, no options, whole    | TCP 20: SYN alone | MSS 4                                (58 or 78 bytes)
+//!              | IPv6 40, no extension headers |                   | MSS 4, SACK, timestamps, scale 20    (74 or 94 bytes)
 //! ```
 //!
 //! The second is Linux's and Android's. Whatever differs in anything, a tag, other options, ECN, data, a checksum that
-//! is wrong, goes on to the filter and so to the stack, which sees to it as ever.
+//! is wrong, goes on to the filter and so to the stack, which sees to it as ever. The code for each shape is a straight
+//! line of its own.
 //!
 //! Registers: r6 context, r7 frame, r8 and r9 as told at each step; what is needed later waits on the stack.
 
-pub(super) mod cookie;
-pub(super) mod expect;
+mod cookie;
+mod expect;
 mod settings;
 pub(super) mod shape;
 mod write;
 
 use super::attached::{Handler, go_on};
-use super::forward::WayOut;
+use super::forward::{Shape as Headers, WayOut};
 use crate::ebpf::{Assembler, Helper, Label, Reg, Size};
 use crate::program::{Counter, Program, xdp};
-use expect::{expect_options, expect_room};
-use shape::{CONTEXT, COUNTER, Shape};
+use expect::{expect_flags, expect_options, expect_room};
+use shape::{CONTEXT, COUNTER, FAMILIES, Shape};
 
 pub use settings::SynHandler;
 
@@ -54,23 +55,37 @@ impl Handler for SynHandler {
 impl SynHandler {
     /// Answers a SYN, or goes to `other`. The context is in r1.
     pub(super) fn answer_syn(&self, asm: &mut Assembler, other: Label, counters_fd: i32) {
-        let full = asm.label();
-        self.expect_syn(asm, other, full);
-        self.answer(asm, Shape::Bare, other, counters_fd);
-        asm.bind(full);
-        self.answer(asm, Shape::Full, other, counters_fd);
+        let families = self.families(asm);
+        self.expect_frame(asm, &families, other);
+        for (headers, family) in families {
+            let shape = |full| Shape { headers, full };
+            let full = asm.label();
+            asm.bind(family);
+            self.expect_segment(asm, headers, other);
+            expect_flags(asm, headers, other, full);
+            self.answer(asm, shape(false), other, counters_fd);
+            asm.bind(full);
+            self.answer(asm, shape(true), other, counters_fd);
+        }
+    }
+
+    /// Those that there are addresses of.
+    pub(super) fn families(&self, asm: &mut Assembler) -> Vec<(Headers, Label)> {
+        let has = |headers: &Headers| self.addresses.iter().any(|a| a.is_ipv6() == headers.ipv6);
+        let families = FAMILIES.into_iter().filter(has);
+        families.map(|headers| (headers, asm.label())).collect()
     }
 
     fn answer(&self, asm: &mut Assembler, shape: Shape, other: Label, counters_fd: i32) {
-        if shape == Shape::Full {
+        if shape.full {
             expect_room(asm, shape, other);
         }
         self.expect_sums(asm, shape, other);
         expect_options(asm, shape, other);
-        self.look(asm);
+        self.look(asm, shape.headers);
         self.cookie(asm, shape);
-        if shape == Shape::Full {
-            self.timestamp(asm);
+        if shape.full {
+            self.timestamp(asm, shape.headers);
         }
         self.write_before_tcp(asm, shape);
         self.write_tcp(asm, shape);

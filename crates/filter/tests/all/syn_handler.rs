@@ -13,20 +13,35 @@ use exos_inet::tcp::{ListenOptions, SynCookies};
 use exos_inet::{Config, Instant, Neighbors, RxChecksum, Stack};
 use exos_testing::ebpf::disassemble;
 use exos_wire::{Mac, Sum};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const PASS: u32 = 2;
 const TX: u32 = 3;
 const OURS: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const THEIRS: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 3);
+const ADDRESS_V6: Ipv6Addr = Ipv6Addr::new(0xfd10, 1, 0, 0, 0, 0, 2, 3);
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 1, 200, 7);
+const PEER_V6: Ipv6Addr = Ipv6Addr::new(0xfd10, 1, 0, 0, 9, 8, 200, 7);
 const PORT: u16 = 8080;
 const SEED: u64 = 77;
 
 /// Where things lie in a frame.
 const SOURCES: std::ops::Range<usize> = 6..12;
-const SOURCE_IP: std::ops::Range<usize> = 26..30;
+
+fn is_v6(frame: &[u8]) -> bool {
+    frame[12..14] == [0x86, 0xdd]
+}
+
+/// Where TCP begins in a frame that is as it was made.
+const fn tcp_of(ipv6: bool) -> usize {
+    if ipv6 { 54 } else { 34 }
+}
+
+/// Where both addresses lie.
+const fn addresses_of(ipv6: bool) -> std::ops::Range<usize> {
+    if ipv6 { 22..54 } else { 26..34 }
+}
 
 fn allowed(test: &str) -> bool {
     match permitted() {
@@ -46,9 +61,11 @@ fn now() -> Instant {
 fn stack() -> Stack {
     let mut config = Config::new(OURS, 1500);
     config.neighbors = Neighbors::External;
-    config.addresses = vec![(ADDRESS.into(), 16)];
+    config.addresses = vec![(ADDRESS.into(), 16), (ADDRESS_V6.into(), 32)];
     let mut stack = Stack::new(config, SEED, now()).unwrap();
-    stack.set_neighbor(now(), PEER.into(), THEIRS);
+    for peer in [PEER.into(), PEER_V6.into()] {
+        stack.set_neighbor(now(), peer, THEIRS);
+    }
     stack
 }
 
@@ -72,10 +89,15 @@ impl Bench {
         let mut stack = stack();
         let listener = listen(&mut stack);
         let recipe = stack.offload_syns(now(), listener).unwrap();
+        let ours: [IpAddr; 2] = [ADDRESS.into(), ADDRESS_V6.into()];
         let handler = SynHandler {
             mac: OURS,
-            addresses: vec![Ipv4Addr::new(10, 9, 9, 9), ADDRESS],
-            not_from: vec![ADDRESS, Ipv4Addr::new(10, 1, 255, 255)],
+            addresses: ["10.9.9.9", "fd10:1::2:9"]
+                .map(|other| other.parse().unwrap())
+                .into_iter()
+                .chain(ours)
+                .collect(),
+            not_from: ours.into_iter().chain([[10, 1, 255, 255].into()]).collect(),
             recipe,
             may_be_partial,
             way_out: WayOut::Transmit,
@@ -122,21 +144,28 @@ fn oracle(frame: &[u8], now: Instant) -> Option<Vec<u8>> {
     Some([&[sent.head], sent.body.parts()].concat().concat())
 }
 
-/// A SYN of one of the two shapes.
+/// A SYN of one of the shapes.
 fn syn(random: &mut Random) -> Vec<u8> {
-    let full = random.one_in(2);
-    let mut frame = [&OURS.0[..], &THEIRS.0, &[8, 0]].concat();
-    let total: u16 = if full { 60 } else { 44 };
-    frame.extend([0x45, random.byte() & 0xfc]);
-    frame.extend(total.to_be_bytes());
-    frame.extend([random.byte(), random.byte(), 0x40, 0, 64, 6, 0, 0]);
-    frame.extend(PEER.octets());
-    frame.extend(ADDRESS.octets());
+    let (full, ipv6) = (random.one_in(2), random.one_in(2));
+    let length: u8 = if full { 40 } else { 24 };
+    let mut frame = [&OURS.0[..], &THEIRS.0].concat();
+    if ipv6 {
+        frame.extend([0x86, 0xdd, 0x60 | random.byte() & 15]);
+        frame.extend([random.byte() & 0xcf, random.byte(), random.byte()]);
+        frame.extend([0, length, 6, 64]);
+        frame.extend(PEER_V6.octets());
+        frame.extend(ADDRESS_V6.octets());
+    } else {
+        frame.extend([8, 0, 0x45, random.byte() & 0xfc, 0, 20 + length]);
+        frame.extend([random.byte(), random.byte(), 0x40, 0, 64, 6, 0, 0]);
+        frame.extend(PEER.octets());
+        frame.extend(ADDRESS.octets());
+    }
     frame.extend((1 + random.below(65535) as u16).to_be_bytes());
     frame.extend(PORT.to_be_bytes());
     frame.extend((random.next() as u32).to_be_bytes());
     frame.extend([0; 4]);
-    let words = if full { 10 } else { 6 };
+    let words = length / 4;
     frame.extend([words << 4, 2, random.byte(), random.byte(), 0, 0, 0, 0]);
     let mss = [0, 47, 48, 536, 1219, 1220, 1459, 1460, 8939, 8940, 65535][random.below(11)];
     frame.extend([2, 4]);
@@ -146,21 +175,25 @@ fn syn(random: &mut Random) -> Vec<u8> {
         frame.extend((random.next() as u32).to_be_bytes());
         frame.extend([0, 0, 0, 0, 1, 3, 3, random.below(15) as u8]);
     }
-    mend_checksums(&mut frame);
+    mend_checksums(&mut frame, ipv6);
     frame
 }
 
-fn mend_checksums(frame: &mut [u8]) {
-    frame[24..26].fill(0);
-    let ip = Sum::of(&frame[14..34]).finish();
-    frame[24..26].copy_from_slice(&ip.to_be_bytes());
-    frame[50..52].fill(0);
-    let tcp = pseudo(frame).plus(Sum::of(&frame[34..])).finish();
-    frame[50..52].copy_from_slice(&tcp.to_be_bytes());
+fn mend_checksums(frame: &mut [u8], ipv6: bool) {
+    if !ipv6 {
+        frame[24..26].fill(0);
+        let ip = Sum::of(&frame[14..34]).finish();
+        frame[24..26].copy_from_slice(&ip.to_be_bytes());
+    }
+    let tcp = tcp_of(ipv6);
+    frame[tcp + 16..tcp + 18].fill(0);
+    let sum = pseudo(frame, ipv6).plus(Sum::of(&frame[tcp..])).finish();
+    frame[tcp + 16..tcp + 18].copy_from_slice(&sum.to_be_bytes());
 }
 
-fn pseudo(frame: &[u8]) -> Sum {
-    Sum::of(&frame[26..34]).plus(Sum::from_wide(frame.len() as u64 - 34 + 6))
+fn pseudo(frame: &[u8], ipv6: bool) -> Sum {
+    let length = frame.len() - tcp_of(ipv6);
+    Sum::of(&frame[addresses_of(ipv6)]).plus(Sum::from_wide(length as u64 + 6))
 }
 
 fn same(ours: Option<&Vec<u8>>, theirs: Option<&Vec<u8>>, frame: &[u8]) {
@@ -207,10 +240,13 @@ fn whatever_is_answered_is_answered_as_by_the_stack() {
     for seed in 0..6000 {
         let mut random = Random(seed);
         let mut frame = syn(&mut random);
+        let ipv6 = is_v6(&frame);
+        let sender = addresses_of(ipv6);
+        let sender = sender.start..(sender.start + sender.end) / 2;
         for _ in 0..=random.below(3) {
             let at = random.below(frame.len());
             // Who the stack would have to ask for the way back.
-            if !SOURCES.contains(&at) && !SOURCE_IP.contains(&at) {
+            if !SOURCES.contains(&at) && !sender.contains(&at) {
                 frame[at] = if random.one_in(2) {
                     frame[at] ^ 1 << random.below(8)
                 } else {
@@ -221,8 +257,8 @@ fn whatever_is_answered_is_answered_as_by_the_stack() {
         if random.one_in(4) {
             frame.truncate(14 + random.below(frame.len() - 13));
         }
-        if random.one_in(2) && frame.len() >= 58 {
-            mend_checksums(&mut frame);
+        if random.one_in(2) && frame.len() >= tcp_of(ipv6) + 24 {
+            mend_checksums(&mut frame, ipv6);
         }
         let (ours, theirs) = bench.both(&frame);
         if ours.is_some() {
@@ -235,6 +271,12 @@ fn whatever_is_answered_is_answered_as_by_the_stack() {
     assert!(answered > 500 && left > 500, "{answered} {left}");
 }
 
+/// The first SYN of a family among those that are drawn.
+fn syn_of(ipv6: bool) -> Vec<u8> {
+    let mut drawn = (0..).map(|seed| syn(&mut Random(seed)));
+    drawn.find(|frame| is_v6(frame) == ipv6).unwrap()
+}
+
 /// Each of these is left to the stack.
 #[test]
 fn what_is_unusual_is_left() {
@@ -242,16 +284,17 @@ fn what_is_unusual_is_left() {
         return;
     }
     let bench = Bench::new(false);
-    let good = syn(&mut Random(4));
-    assert!(bench.both(&good).0.is_some());
-    let cases: [(&str, usize, &[u8]); 14] = [
+    let link: [(&str, usize, &[u8]); 4] = [
         ("another link address", 5, &[9]),
         ("a group", 0, &[0xff; 6]),
         ("from a group", 6, &[3]),
         ("a tag", 12, &[0x81, 0]),
+    ];
+    let v4: [(&str, usize, &[u8]); 11] = [
         ("a fragment", 20, &[0x20, 0]),
         ("a later fragment", 20, &[0, 1]),
         ("UDP", 23, &[17]),
+        ("from nowhere", 26, &[0]),
         ("from loopback", 26, &[127]),
         ("from a group's address", 26, &[224]),
         ("from ourselves", 26, &ADDRESS.octets()),
@@ -260,22 +303,70 @@ fn what_is_unusual_is_left() {
         ("from port 0", 34, &[0, 0]),
         ("to another port", 36, &[0, 80]),
     ];
-    for (what, at, bytes) in cases {
-        let mut frame = good.clone();
-        frame[at..at + bytes.len()].copy_from_slice(bytes);
-        mend_checksums(&mut frame);
-        assert!(bench.both(&frame).0.is_none(), "{what}");
+    let mut mapped = [0; 16];
+    mapped[10..].copy_from_slice(&[0xff, 0xff, 10, 1, 200, 7]);
+    let v6: [(&str, usize, &[u8]); 12] = [
+        ("another version", 14, &[0x45]),
+        ("another length", 19, &[9]),
+        ("options of the way", 20, &[0]),
+        ("UDP", 20, &[17]),
+        ("from nowhere", 22, &[0; 16]),
+        ("from loopback", 22, &Ipv6Addr::LOCALHOST.octets()),
+        ("from a mapped address", 22, &mapped),
+        ("from a group's address", 22, &[0xff]),
+        ("from ourselves", 22, &ADDRESS_V6.octets()),
+        ("to another address", 53, &[4]),
+        ("from port 0", 54, &[0, 0]),
+        ("to another port", 56, &[0, 80]),
+    ];
+    for (ipv6, cases) in [(false, &v4[..]), (true, &v6[..])] {
+        let good = syn_of(ipv6);
+        let tcp = tcp_of(ipv6);
+        assert!(bench.both(&good).0.is_some());
+        for &(what, at, bytes) in link.iter().chain(cases) {
+            let mut frame = good.clone();
+            frame[at..at + bytes.len()].copy_from_slice(bytes);
+            mend_checksums(&mut frame, ipv6);
+            assert!(bench.both(&frame).0.is_none(), "{what}, IPv6 {ipv6}");
+        }
+        for flags in (0..=255u8).filter(|&flags| flags != 2) {
+            let mut frame = good.clone();
+            frame[tcp + 13] = flags;
+            mend_checksums(&mut frame, ipv6);
+            assert!(bench.both(&frame).0.is_none(), "flags {flags:#x}");
+        }
+        let sums = if ipv6 { 0..0 } else { 24..26 };
+        for at in sums.chain(tcp + 16..tcp + 18) {
+            let mut frame = good.clone();
+            frame[at] ^= 1;
+            assert!(bench.both(&frame).0.is_none(), "a wrong checksum");
+        }
+        for len in 0..good.len() {
+            assert!(bench.both(&good[..len.max(14)]).0.is_none(), "cut to {len}");
+        }
     }
-    for flags in (0..=255u8).filter(|&flags| flags != 2) {
-        let mut frame = good.clone();
-        frame[47] = flags;
-        mend_checksums(&mut frame);
-        assert!(bench.both(&frame).0.is_none(), "flags {flags:#x}");
+}
+
+/// Whole extension headers before TCP's: rare enough to be the stack's.
+#[test]
+fn extension_headers_are_left() {
+    if !allowed("extension_headers_are_left") {
+        return;
     }
-    for at in [24, 25, 50, 51] {
+    let bench = Bench::new(false);
+    let good = syn_of(true);
+    for next_header in [0, 60, 43, 44] {
         let mut frame = good.clone();
-        frame[at] ^= 1;
-        assert!(bench.both(&frame).0.is_none(), "a wrong checksum");
+        frame[19] += 8;
+        frame[20] = next_header;
+        let mut extension = [6, 0, 0, 0, 0, 0, 0, 0];
+        if next_header == 0 || next_header == 60 {
+            extension[2..].copy_from_slice(&[1, 4, 0, 0, 0, 0]); // Padding.
+        }
+        frame.splice(54..54, extension);
+        let (ours, theirs) = bench.both(&frame);
+        assert!(ours.is_none(), "header {next_header}");
+        assert!(theirs.is_some(), "which the stack takes, {next_header}");
     }
 }
 
@@ -288,18 +379,31 @@ fn unfinished_checksums_are_taken_where_they_may_come() {
     let (strict, lenient) = (Bench::new(false), Bench::new(true));
     for seed in 0..200 {
         let good = syn(&mut Random(seed));
+        let tcp = tcp_of(is_v6(&good));
         let mut partial = good.clone();
-        let sum = pseudo(&good).value().to_be_bytes();
-        partial[50..52].copy_from_slice(&sum);
+        let sum = pseudo(&good, is_v6(&good)).value().to_be_bytes();
+        partial[tcp + 16..tcp + 18].copy_from_slice(&sum);
         assert!(strict.both(&partial).0.is_none());
         let (ours, _) = lenient.both(&partial);
         let (expected, _) = lenient.both(&good);
-        let at = 54.min(good.len());
         let (ours, expected) = (ours.expect("answered"), expected.expect("answered"));
-        assert_eq!(hex(&ours[..38]), hex(&expected[..38]), "but for the clock");
-        assert_eq!(hex(&ours[42..at - 4]), hex(&expected[42..at - 4]));
+        let (before, behind) = (tcp + 4, tcp + 8..tcp + 16);
+        assert_eq!(hex(&ours[..before]), hex(&expected[..before]));
+        let same = "but for the clock";
+        assert_eq!(hex(&ours[behind.clone()]), hex(&expected[behind]), "{same}");
         let mut wrong = partial.clone();
-        wrong[51] ^= 1;
+        wrong[tcp + 17] ^= 1;
         assert!(lenient.both(&wrong).0.is_none());
     }
+}
+
+/// What the verifier follows of it is far below its limit of a million instructions.
+#[test]
+fn the_verifier_follows_few_instructions() {
+    if !allowed("the_verifier_follows_few_instructions") {
+        return;
+    }
+    let verified = Bench::new(true).prog.info().unwrap().verified_insns;
+    eprintln!("{verified} instructions verified");
+    assert!(verified < 20_000, "{verified}");
 }

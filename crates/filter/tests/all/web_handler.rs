@@ -67,8 +67,8 @@ impl Bench {
             .unwrap();
         let syn = SynHandler {
             mac: OURS,
-            addresses: vec![ADDRESS],
-            not_from: vec![ADDRESS],
+            addresses: vec![ADDRESS.into()],
+            not_from: vec![ADDRESS.into()],
             recipe: stack.offload_syns(now(), listener).unwrap(),
             may_be_partial: second_stage.is_some(),
             way_out,
@@ -611,4 +611,13 @@ fn damage_is_not_answered_and_a_reset_ends() {
         Err(PASS),
         "of no connection"
     );
+}
+
+/// What the verifier follows of it is far below its limit of a million instructions.
+#[test]
+fn the_verifier_follows_few_instructions() {
+    let Some(bench) = Bench::new() else { return };
+    let verified = bench.prog.info().unwrap().verified_insns;
+    eprintln!("{verified} instructions verified");
+    assert!(verified < 100_000, "{verified}");
 }

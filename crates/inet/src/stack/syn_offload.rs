@@ -1,6 +1,6 @@
 //! SYNs answered by somebody else, see `tcp::endpoint::syn_offload`: what they have to know of us.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use exos_wire::tcp::cookie::Recipe;
 
@@ -10,11 +10,11 @@ use crate::tcp::{BegunConnection, Flow, ListenerId};
 use crate::time::Instant;
 
 impl Stack {
-    /// Somebody answers SYNs over IPv4 to a listener from now on, with this. `None` where they could not answer as we do,
+    /// Somebody answers SYNs to a listener from now on, with this. `None` where they could not answer as we do,
     /// because its connections are not opened with all of MSS, SACK, timestamps and scale, and nothing else.
     pub fn offload_syns(&mut self, now: Instant, listener: ListenerId) -> Option<Recipe> {
-        let local = self.local(false);
-        self.tcp.offload_syns(now, listener, local)
+        let locals = [false, true].map(|ipv6| self.local(ipv6));
+        self.tcp.offload_syns(now, listener, locals)
     }
 
     /// Nobody answers for a listener any more.
@@ -39,15 +39,5 @@ impl Stack {
     /// Addresses of all hosts on our networks (RFC 919), from which no packet comes.
     pub fn broadcasts_v4(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.addresses().iter().filter_map(Prefix::broadcast)
-    }
-
-    /// Our addresses that are IPv4.
-    pub fn addresses_v4(&self) -> impl Iterator<Item = Ipv4Addr> {
-        self.addresses()
-            .iter()
-            .filter_map(|prefix| match prefix.addr {
-                IpAddr::V4(address) => Some(address),
-                IpAddr::V6(_) => None,
-            })
     }
 }

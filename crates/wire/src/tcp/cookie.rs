@@ -44,6 +44,15 @@ pub struct Recipe {
     pub sequence_salt: u32,
     /// How long an epoch is, in microseconds of the monotonic clock.
     pub epoch_us: u32,
+    /// Over IPv4.
+    pub v4: SynAck,
+    /// Over IPv6.
+    pub v6: SynAck,
+}
+
+/// What is said to all who open a connection over one version of IP.
+#[derive(Clone, Copy, Debug)]
+pub struct SynAck {
     /// The MSS to announce.
     pub mss: u16,
     /// The window, not scaled.

@@ -68,7 +68,7 @@ pub struct ServeArgs {
     /// Use the kernel's TCP (sockets) instead of the program's own TCP/IP stack, for comparison
     #[arg(long, conflicts_with_all = ["cores", "link", "via", "mode", "xokd", "gateway", "route", "share_address", "reuse_port", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
     pub sockets: bool,
-    /// Answer SYNs in the kernel with an eBPF program, before the server sees them (AF_XDP and IPv4 only;
+    /// Answer SYNs in the kernel with an eBPF program, before the server sees them (AF_XDP only;
     /// docs/serve.md)
     #[arg(long, conflicts_with = "sockets")]
     pub syn_handler: bool,

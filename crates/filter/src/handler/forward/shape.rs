@@ -3,6 +3,7 @@
 use super::layout;
 use crate::ebpf::Reg;
 use crate::packet::{Bytes, NETWORK as IP};
+use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use exos_wire::{ipv4, ipv6, protocol, tcp, udp};
 
 /// What a packet looks like.
@@ -49,7 +50,7 @@ pub(super) const PACKET: Bytes = Bytes {
 };
 
 impl Shape {
-    pub(super) const fn protocol(self) -> u8 {
+    pub(in crate::handler) const fn protocol(self) -> u8 {
         if self.tcp {
             protocol::TCP
         } else {
@@ -57,22 +58,31 @@ impl Shape {
         }
     }
 
-    pub(super) const fn ip_header_len(self) -> usize {
+    /// What Ethernet calls it.
+    pub(in crate::handler) const fn ethertype(self) -> u16 {
+        if self.ipv6 {
+            ETHERTYPE_IPV6
+        } else {
+            ETHERTYPE_IPV4
+        }
+    }
+
+    pub(in crate::handler) const fn ip_header_len(self) -> usize {
         if self.ipv6 { ipv6::LEN } else { ipv4::LEN }
     }
 
     /// Where what the IP packet carries begins.
-    pub(super) const fn upper(self) -> usize {
+    pub(in crate::handler) const fn upper(self) -> usize {
         IP + self.ip_header_len()
     }
 
     /// Bytes of its header at least.
-    pub(super) const fn upper_len(self) -> usize {
+    pub(in crate::handler) const fn upper_len(self) -> usize {
         if self.tcp { tcp::LEN } else { udp::LEN }
     }
 
     /// Where the checksum of TCP or UDP lies.
-    pub(super) const fn checksum(self) -> usize {
+    pub(in crate::handler) const fn checksum(self) -> usize {
         let field = if self.tcp {
             tcp::CHECKSUM_FIELD
         } else {
@@ -82,17 +92,27 @@ impl Shape {
     }
 
     /// Where the sender's address lies, and the receiver's behind it.
-    pub(super) const fn addresses(self) -> usize {
+    pub(in crate::handler) const fn addresses(self) -> usize {
         if self.ipv6 { IP + 8 } else { IP + 12 }
     }
 
+    /// Where the receiver's address lies.
+    pub(in crate::handler) const fn receiver(self) -> usize {
+        self.addresses() + 2 * self.address_words()
+    }
+
     /// Words of both addresses.
-    pub(super) const fn address_words(self) -> usize {
+    pub(in crate::handler) const fn address_words(self) -> usize {
         if self.ipv6 { 8 } else { 2 }
     }
 
+    /// Where the number lies of the protocol that the IP packet carries.
+    pub(in crate::handler) const fn protocol_field(self) -> usize {
+        if self.ipv6 { IP + 6 } else { IP + 9 }
+    }
+
     /// Where the hops that are left lie.
-    pub(super) const fn hops(self) -> usize {
+    pub(in crate::handler) const fn hops(self) -> usize {
         if self.ipv6 { IP + 7 } else { IP + 8 }
     }
 }

@@ -2,90 +2,121 @@
 
 use super::settings::SynHandler;
 use super::shape::{
-    CHECKSUM, CONTEXT, DESTINATION, FRAME, MSS_OPTION, OPTIONS, PACKET, SACK_AND_TIMESTAMPS,
-    SCALE_MAX, SCALE_OPTION, SOURCE, Shape, TCP,
+    CONTEXT, FRAME, MSS_OPTION, PACKET, SACK_AND_TIMESTAMPS, SCALE_MAX, SCALE_OPTION, Shape,
 };
-use crate::ebpf::{Assembler, Condition, Label, Reg, Size};
-use crate::handler::arithmetic::{add_words, expect_half, expect_word, fold, get, half};
-use crate::layers::IPV4;
-use crate::packet::{ETHERTYPE, NETWORK as IP, expect_station};
-use exos_wire::protocol;
+use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use crate::handler::arithmetic::{add_words, expect_half, expect_word, fold, half, word};
+use crate::handler::forward::Shape as Headers;
+use crate::packet::{ETHERTYPE, NETWORK as IP, expect_ipv6, expect_station};
+use exos_wire::{ipv4, protocol, tcp};
+use std::net::IpAddr;
 
 impl SynHandler {
-    /// A SYN to us in Ethernet, IPv4 and TCP headers without anything unusual. Leaves the end of the frame in r9.
-    pub(super) fn expect_syn(&self, asm: &mut Assembler, other: Label, full: Label) {
-        self.expect_segment(asm, other);
-        expect_room(asm, Shape::Bare, other);
-        // The header's length, and SYN alone.
-        asm.load(Size::Half, Reg::R1, FRAME, TCP + 12);
-        let shape = |shape: Shape| half((shape.words() as u16) << 12 | 0x02);
-        asm.jump_if(Reg::R1, Condition::Equal, shape(Shape::Full), full);
-        asm.jump_if(Reg::R1, Condition::NotEqual, shape(Shape::Bare), other);
-    }
-
-    /// A segment to the port, in headers without anything unusual before TCP's. Leaves the end of the frame in r9.
-    pub(in crate::handler) fn expect_segment(&self, asm: &mut Assembler, other: Label) {
+    /// A frame to us from one host, with the family's type. The context is in r1; leaves the end of the frame in r9.
+    pub(in crate::handler) fn expect_frame(
+        &self,
+        asm: &mut Assembler,
+        families: &[(Headers, Label)],
+        other: Label,
+    ) {
         asm.set(CONTEXT, Reg::R1);
         PACKET.open(asm, CONTEXT);
-        PACKET.expect(asm, OPTIONS, Reg::R1, other);
+        PACKET.expect(asm, IP + ipv4::LEN + tcp::LEN, Reg::R1, other);
         expect_station(asm, FRAME, self.mac, other);
-        // From one host, not a group.
+        // Not a group.
         asm.load(Size::Byte, Reg::R1, FRAME, 6);
         asm.jump_if(Reg::R1, Condition::Set, 1, other);
-        expect_half(asm, FRAME, ETHERTYPE, IPV4, other);
-        asm.load(Size::Byte, Reg::R1, FRAME, IP);
-        asm.jump_if(Reg::R1, Condition::NotEqual, 0x45, other);
-        // No fragment.
-        asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
-        asm.jump_if(Reg::R1, Condition::Set, half(0xbfff), other);
-        asm.load(Size::Byte, Reg::R1, FRAME, IP + 9);
-        let tcp = i32::from(protocol::TCP);
-        asm.jump_if(Reg::R1, Condition::NotEqual, tcp, other);
-        self.expect_addresses(asm, other);
-        asm.load(Size::Half, Reg::R1, FRAME, TCP);
+        asm.load(Size::Half, Reg::R1, FRAME, ETHERTYPE);
+        for (headers, family) in families {
+            let ethertype = half(headers.ethertype());
+            asm.jump_if(Reg::R1, Condition::Equal, ethertype, *family);
+        }
+        asm.jump(other);
+    }
+
+    /// A segment to the port, in headers without anything unusual before TCP's.
+    pub(in crate::handler) fn expect_segment(
+        &self,
+        asm: &mut Assembler,
+        headers: Headers,
+        other: Label,
+    ) {
+        let upper = headers.upper();
+        if headers.ipv6 {
+            PACKET.expect(asm, upper + tcp::LEN, Reg::R1, other);
+            asm.load(Size::Byte, Reg::R1, FRAME, IP);
+            expect_ipv6(asm, Reg::R1, other);
+        } else {
+            asm.load(Size::Byte, Reg::R1, FRAME, IP);
+            asm.jump_if(Reg::R1, Condition::NotEqual, 0x45, other);
+            // No fragment.
+            asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
+            asm.jump_if(Reg::R1, Condition::Set, half(0xbfff), other);
+        }
+        asm.load(Size::Byte, Reg::R1, FRAME, headers.protocol_field());
+        let wanted = i32::from(protocol::TCP);
+        asm.jump_if(Reg::R1, Condition::NotEqual, wanted, other);
+        self.expect_addresses(asm, headers, other);
+        asm.load(Size::Half, Reg::R1, FRAME, upper);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
-        expect_half(asm, FRAME, TCP + 2, self.recipe.port, other);
+        expect_half(asm, FRAME, upper + 2, self.recipe.port, other);
     }
 
     /// To an address of ours, from one that a host may have.
-    fn expect_addresses(&self, asm: &mut Assembler, other: Label) {
+    fn expect_addresses(&self, asm: &mut Assembler, headers: Headers, other: Label) {
         let ours = asm.label();
-        get(asm, Reg::R1, FRAME, DESTINATION);
-        for address in &self.addresses {
-            asm.jump_if32(Reg::R1, Condition::Equal, address.to_bits() as i32, ours);
-        }
+        let source = headers.addresses();
+        find_address(asm, headers, headers.receiver(), &self.addresses, ours);
         asm.jump(other);
         asm.bind(ours);
-        asm.load(Size::Byte, Reg::R1, FRAME, SOURCE);
-        for network in [0, 127] {
-            asm.jump_if(Reg::R1, Condition::Equal, network, other);
+        if headers.ipv6 {
+            // Groups; and unspecified, loopback, mapped addresses: all that begin with eight zeros.
+            asm.load(Size::Byte, Reg::R1, FRAME, source);
+            asm.jump_if(Reg::R1, Condition::Equal, 0xff, other);
+            asm.load(Size::Word, Reg::R1, FRAME, source);
+            asm.load(Size::Word, Reg::R2, FRAME, source + 4);
+            asm.alu(Alu::Or, Reg::R1, Reg::R2);
+            asm.jump_if(Reg::R1, Condition::Equal, 0, other);
+        } else {
+            asm.load(Size::Byte, Reg::R1, FRAME, source);
+            for network in [0, 127] {
+                asm.jump_if(Reg::R1, Condition::Equal, network, other);
+            }
+            asm.jump_if(Reg::R1, Condition::GreaterOrEqual, 224, other);
         }
-        asm.jump_if(Reg::R1, Condition::GreaterOrEqual, 224, other);
-        get(asm, Reg::R1, FRAME, SOURCE);
-        for address in &self.not_from {
-            asm.jump_if32(Reg::R1, Condition::Equal, address.to_bits() as i32, other);
-        }
+        find_address(asm, headers, source, &self.not_from, other);
     }
 
-    /// Right checksums, of IPv4 and TCP.
+    /// Lengths that fit each other, and right checksums, of IPv4 and TCP.
     pub(super) fn expect_sums(&self, asm: &mut Assembler, shape: Shape, other: Label) {
         let (sum, spare, right) = (Reg::R3, Reg::R2, asm.label());
-        expect_half(asm, FRAME, IP + 2, shape.total_len(), other);
-        asm.set(sum, 0);
-        add_words(asm, sum, FRAME, IP, 5);
-        fold(asm, sum, spare);
-        asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
+        let headers = shape.headers;
         let length = (4 * shape.words()) as u16;
+        if headers.ipv6 {
+            expect_half(asm, FRAME, IP + 4, length, other);
+        } else {
+            expect_half(asm, FRAME, IP + 2, ipv4::LEN as u16 + length, other);
+            asm.set(sum, 0);
+            add_words(asm, sum, FRAME, IP, 5);
+            fold(asm, sum, spare);
+            asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
+        }
         let pseudo = half(u16::from(protocol::TCP)) + half(length);
         asm.set(sum, pseudo);
-        add_words(asm, sum, FRAME, SOURCE, 2);
+        add_words(
+            asm,
+            sum,
+            FRAME,
+            headers.addresses(),
+            headers.address_words(),
+        );
         asm.set(Reg::R4, sum);
-        add_words(asm, sum, FRAME, TCP, shape.words());
+        add_words(asm, sum, FRAME, shape.tcp(), shape.words());
         fold(asm, sum, spare);
         if self.may_be_partial {
             asm.jump_if(sum, Condition::Equal, 0xffff, right);
             fold(asm, Reg::R4, spare);
-            asm.load(Size::Half, Reg::R1, FRAME, CHECKSUM);
+            asm.load(Size::Half, Reg::R1, FRAME, headers.checksum());
             asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R4, other);
         } else {
             asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
@@ -94,17 +125,53 @@ impl SynHandler {
     }
 }
 
+/// To `found` if the packet's address at `at` is one of these.
+fn find_address(
+    asm: &mut Assembler,
+    headers: Headers,
+    at: usize,
+    addresses: &[IpAddr],
+    found: Label,
+) {
+    for address in addresses.iter().filter(|a| a.is_ipv6() == headers.ipv6) {
+        let next = asm.label();
+        let words = match address {
+            IpAddr::V4(address) => vec![address.to_bits()],
+            IpAddr::V6(address) => (0..4)
+                .map(|n| (address.to_bits() >> (96 - 32 * n)) as u32)
+                .collect(),
+        };
+        for (n, value) in words.into_iter().enumerate() {
+            asm.load(Size::Word, Reg::R1, FRAME, at + 4 * n);
+            asm.jump_if32(Reg::R1, Condition::NotEqual, word(value), next);
+        }
+        asm.jump(found);
+        asm.bind(next);
+    }
+}
+
+/// SYN alone, and a header of one of the two lengths; leads to `full` with the longer one.
+pub(super) fn expect_flags(asm: &mut Assembler, headers: Headers, other: Label, full: Label) {
+    let shape = |full| Shape { headers, full };
+    expect_room(asm, shape(false), other);
+    asm.load(Size::Half, Reg::R1, FRAME, headers.upper() + 12);
+    let flags = |shape: Shape| half((shape.words() as u16) << 12 | 0x02);
+    asm.jump_if(Reg::R1, Condition::Equal, flags(shape(true)), full);
+    asm.jump_if(Reg::R1, Condition::NotEqual, flags(shape(false)), other);
+}
+
 /// The frame, whose end is in r9, is long enough.
 pub(super) fn expect_room(asm: &mut Assembler, shape: Shape, other: Label) {
     PACKET.expect(asm, shape.frame_len(), Reg::R1, other);
 }
 
 pub(super) fn expect_options(asm: &mut Assembler, shape: Shape, other: Label) {
-    expect_half(asm, FRAME, OPTIONS, (MSS_OPTION >> 16) as u16, other);
-    if shape == Shape::Full {
-        expect_word(asm, FRAME, OPTIONS + 4, SACK_AND_TIMESTAMPS, other);
-        expect_half(asm, FRAME, OPTIONS + 16, (SCALE_OPTION >> 16) as u16, other);
-        asm.load(Size::Byte, Reg::R1, FRAME, OPTIONS + 18);
+    let options = shape.options();
+    expect_half(asm, FRAME, options, (MSS_OPTION >> 16) as u16, other);
+    if shape.full {
+        expect_word(asm, FRAME, options + 4, SACK_AND_TIMESTAMPS, other);
+        expect_half(asm, FRAME, options + 16, (SCALE_OPTION >> 16) as u16, other);
+        asm.load(Size::Byte, Reg::R1, FRAME, options + 18);
         asm.jump_if(
             Reg::R1,
             Condition::NotEqual,
@@ -112,7 +179,7 @@ pub(super) fn expect_options(asm: &mut Assembler, shape: Shape, other: Label) {
             other,
         );
         // More than that is a mistake (RFC 7323 §2.3), which the stack mends.
-        asm.load(Size::Byte, Reg::R1, FRAME, OPTIONS + 19);
+        asm.load(Size::Byte, Reg::R1, FRAME, options + 19);
         asm.jump_if(Reg::R1, Condition::Greater, SCALE_MAX, other);
     }
 }

@@ -3,7 +3,7 @@
 use crate::handler::forward::WayOut;
 use exos_wire::Mac;
 use exos_wire::tcp::cookie::Recipe;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// Whose SYNs are answered, and how.
 #[derive(Clone, Debug)]
@@ -11,9 +11,9 @@ pub struct SynHandler {
     /// The interface's link address.
     pub mac: Mac,
     /// Whose SYNs are answered.
-    pub addresses: Vec<Ipv4Addr>,
+    pub addresses: Vec<IpAddr>,
     /// Who cannot have sent a packet: addresses of ours, and those of all hosts of a network.
-    pub not_from: Vec<Ipv4Addr>,
+    pub not_from: Vec<IpAddr>,
     /// What the answers are made of.
     pub recipe: Recipe,
     /// Frames may come with the checksum left to a device: only the pseudo header's sum is in its field.

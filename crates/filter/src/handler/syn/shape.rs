@@ -1,25 +1,31 @@
 //! The SYNs that are answered, byte by byte, and where the program keeps what it knows of one: in registers and on the stack.
 
 use crate::ebpf::{Assembler, Reg, Size};
-use crate::packet::{Bytes, NETWORK as IP};
+use crate::handler::forward::Shape as Headers;
+use crate::packet::Bytes;
+use exos_wire::tcp;
 
-/// Where things lie in the frame.
-pub(in crate::handler) const SOURCE: usize = IP + 12;
-pub(in crate::handler) const DESTINATION: usize = IP + 16;
-pub(in crate::handler) const TCP: usize = IP + 20;
-pub(in crate::handler) const CHECKSUM: usize = TCP + 16;
-pub(in crate::handler) const OPTIONS: usize = TCP + 20;
+/// TCP over IPv4, and over IPv6, without options and extension headers.
+pub(in crate::handler) const FAMILIES: [Headers; 2] = [
+    Headers {
+        ipv6: false,
+        tcp: true,
+    },
+    Headers {
+        ipv6: true,
+        tcp: true,
+    },
+];
 
-/// Where things wait on the stack: words of eight bytes.
-pub(in crate::handler) const LOCAL: i16 = -8;
-pub(in crate::handler) const REMOTE: i16 = -16;
-pub(in crate::handler) const PORTS: i16 = -24;
-pub(in crate::handler) const EPOCH: i16 = -32;
-pub(in crate::handler) const SAID: i16 = -40;
-pub(in crate::handler) const PAIR: i16 = -48;
-pub(in crate::handler) const MILLIS: i16 = -56;
-pub(in crate::handler) const ISS: i16 = -64;
-pub(in crate::handler) const COUNTER: i16 = -72;
+/// Where things wait on the stack: words of eight bytes. An address is two of them; IPv4's is in IPv6's form (RFC 4291 §2.5.5.2).
+pub(in crate::handler) const LOCAL: i16 = -16;
+pub(in crate::handler) const REMOTE: i16 = -32;
+pub(in crate::handler) const PORTS: i16 = -40;
+pub(in crate::handler) const EPOCH: i16 = -48;
+pub(in crate::handler) const SAID: i16 = -56;
+pub(in crate::handler) const MILLIS: i16 = -64;
+pub(in crate::handler) const ISS: i16 = -72;
+pub(in crate::handler) const COUNTER: i16 = -80;
 
 pub(in crate::handler) const CONTEXT: Reg = Reg::R6;
 pub(in crate::handler) const FRAME: Reg = Reg::R7;
@@ -38,31 +44,31 @@ pub(in crate::handler) const SCALE_OPTION: u32 = 0x0103_0300;
 
 pub(in crate::handler) const SCALE_MAX: i32 = 14;
 
-/// The two shapes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::handler) enum Shape {
-    /// An MSS and nothing else.
-    Bare,
-    /// Linux's.
-    Full,
+/// One of the shapes.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub headers: Headers,
+    /// All of Linux's options, or an MSS and nothing else.
+    pub full: bool,
 }
 
 impl Shape {
     /// Words of the TCP header.
-    pub(in crate::handler) const fn words(self) -> usize {
-        match self {
-            Self::Bare => 6,
-            Self::Full => 10,
-        }
+    pub(super) const fn words(self) -> usize {
+        if self.full { 10 } else { 6 }
     }
 
-    pub(in crate::handler) const fn frame_len(self) -> usize {
-        TCP + 4 * self.words()
+    /// Where the TCP header begins.
+    pub(super) const fn tcp(self) -> usize {
+        self.headers.upper()
     }
 
-    /// The IPv4 packet's length.
-    pub(in crate::handler) const fn total_len(self) -> u16 {
-        (20 + 4 * self.words()) as u16
+    pub(super) const fn options(self) -> usize {
+        self.tcp() + tcp::LEN
+    }
+
+    pub(super) const fn frame_len(self) -> usize {
+        self.tcp() + 4 * self.words()
     }
 }
 

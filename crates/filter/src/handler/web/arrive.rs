@@ -15,7 +15,10 @@ impl Generator<'_> {
     /// To the SYNs' code with SYNs; to `pass` with what is not of the port, or damaged.
     pub(super) fn arrive(&mut self, of: &WebHandler) {
         let pass = self.labels.pass;
-        of.syn.expect_segment(self.asm, pass);
+        let v4 = self.asm.label();
+        of.syn.expect_frame(self.asm, &[(FAMILIES[0], v4)], pass);
+        self.asm.bind(v4);
+        of.syn.expect_segment(self.asm, FAMILIES[0], pass);
         let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, FRAME, TCP + 13);
         asm.jump_if(Reg::R1, Condition::Set, 0x02, self.labels.syn);
@@ -39,7 +42,14 @@ impl Generator<'_> {
         asm.call(Helper::XdpGetBuffLen);
         keep(asm, FRAME_LEN, Reg::R0);
         self.shape();
-        of.syn.look(self.asm);
+        of.syn.look(self.asm, FAMILIES[0]);
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R1, LOCAL + 8);
+        asm.alu(Alu::ShiftLeft, Reg::R1, 32);
+        kept(asm, Reg::R2, REMOTE + 8);
+        asm.alu32(Alu::Move, Reg::R2, Reg::R2);
+        asm.alu(Alu::Or, Reg::R1, Reg::R2);
+        keep(asm, PAIR, Reg::R1);
     }
 
     /// Finds out the header's length, and so that of what it carries.

@@ -3,9 +3,6 @@
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Label, Reg, Size};
-use crate::handler::sip;
-use crate::handler::syn::cookie::take;
-use crate::handler::syn::shape::{LOCAL, REMOTE};
 use exos_wire::tcp::cookie::{EPOCH_SHIFT, HASH_MASK, MSS_SHIFT, TIMESTAMP_BITS};
 
 impl Generator<'_> {
@@ -46,16 +43,7 @@ impl Generator<'_> {
         asm.jump_if(Reg::R3, Condition::Greater, 1, other);
         asm.alu(Alu::Sub, Reg::R1, Reg::R3);
         keep(asm, EPOCH, Reg::R1);
-        sip::begin(asm, of.syn.recipe.key);
-        sip::take_zero(asm);
-        take(asm, LOCAL);
-        sip::take_zero(asm);
-        take(asm, REMOTE);
-        of.syn.take_ports(asm, of.syn.recipe.cookie_salt);
-        take(asm, EPOCH);
-        take(asm, SAID);
-        sip::finish(asm, 7);
-        asm.alu32(Alu::And, Reg::R0, HASH_MASK as i32);
+        of.syn.cookie_hash(asm);
         asm.alu32(Alu::And, iss, HASH_MASK as i32);
         asm.jump_if(Reg::R0, Condition::NotEqual, iss, other);
     }

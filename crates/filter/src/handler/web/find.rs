@@ -3,7 +3,7 @@
 use super::layout::{ENTRIES, ENTRY_COUNT, ENTRY_LEN, REQUEST_MAX, WAYS, entry, slot};
 use super::shape::*;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Condition, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 
 impl Generator<'_> {
@@ -14,6 +14,7 @@ impl Generator<'_> {
         let asm = &mut *self.asm;
         kept(asm, len, LEN);
         asm.jump_if(len, Condition::Equal, 0, none);
+        unlink(asm, len);
         set_wide(asm, hash, of.key);
         set_wide(asm, factor, of.key | 1);
         asm.set(at, 0);
@@ -59,6 +60,7 @@ impl Generator<'_> {
         asm.load(Size::Double, Reg::R3, Reg::R0, entry::TAG as i16);
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R3, next);
         kept(asm, len, LEN);
+        unlink(asm, len);
         asm.load(Size::Double, Reg::R3, Reg::R0, entry::REQUEST_LEN as i16);
         asm.jump_if(len, Condition::NotEqual, Reg::R3, next);
         asm.set(at, 0);
@@ -98,4 +100,10 @@ impl Generator<'_> {
         asm.load_map_value(dst, of.memory_fd, ENTRIES as u32);
         asm.alu(Alu::Add, dst, spare);
     }
+}
+
+/// What the verifier finds out of a number from here on it does not take for true of where the number was read from. Otherwise it tells
+/// by that in which round a loop was left, and follows what comes next once for each.
+fn unlink(asm: &mut Assembler, number: Reg) {
+    asm.alu(Alu::Or, number, 0);
 }

@@ -7,8 +7,6 @@ use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Fetch, Helper, Insn, Label, Reg, Size, half};
 use crate::handler::arithmetic::{fold, put, put_known, set_wide};
 use crate::handler::forward::WayOut;
-use crate::handler::sip;
-use crate::handler::syn::cookie::take;
 use crate::handler::syn::shape::ATOMIC;
 use crate::packet::NETWORK as IP;
 use crate::program::{Counter, xdp};
@@ -94,8 +92,9 @@ impl Generator<'_> {
 
     fn send(&mut self, of: &WebHandler) {
         let [stamped, written] = [(); 2].map(|()| self.asm.label());
-        self.clock(of);
         let asm = &mut *self.asm;
+        of.syn.clock(asm, FAMILIES[0]);
+        keep(asm, CLOCK, Reg::R0);
         asm.load(Size::Word, Reg::R1, SLOT, slot::RCV as i16);
         keep(asm, OUT_ACK, Reg::R1);
         asm.load(Size::Word, FRAME, CONTEXT, 0);
@@ -124,22 +123,9 @@ impl Generator<'_> {
         asm.exit();
     }
 
-    /// The stack's clock of timestamps, of this connection.
-    fn clock(&mut self, of: &WebHandler) {
-        let asm = &mut *self.asm;
-        sip::begin(asm, of.syn.recipe.key);
-        take(asm, PAIR);
-        of.syn.take_ports(asm, of.syn.recipe.sequence_salt);
-        sip::finish(asm, 2);
-        asm.alu(Alu::ShiftRight, Reg::R0, 32);
-        kept(asm, Reg::R1, MILLIS);
-        asm.alu32(Alu::Add, Reg::R0, Reg::R1);
-        keep(asm, CLOCK, Reg::R0);
-    }
-
     /// The headers.
     fn write(&mut self, of: &WebHandler, stamped: bool) {
-        let recipe = &of.syn.recipe;
+        let says = of.syn.says(FAMILIES[0]);
         let header: i32 = if stamped { 32 } else { 20 };
         let (sum, total, word) = (Reg::R9, Reg::R3, Reg::R1);
         let asm = &mut *self.asm;
@@ -157,9 +143,9 @@ impl Generator<'_> {
         asm.store_imm(Size::Half, FRAME, 12, half(0x0800));
         kept(asm, total, OUT_LEN);
         asm.alu(Alu::Add, total, 20 + header);
-        let first = 0x4500_0000 | u32::from(recipe.class) << 16;
+        let first = 0x4500_0000 | u32::from(says.class) << 16;
         let tcp = u32::from(protocol::TCP);
-        let hops = u32::from(recipe.hop_limit) << 24 | tcp << 16;
+        let hops = u32::from(says.hop_limit) << 24 | tcp << 16;
         set_wide(
             asm,
             sum,
@@ -200,8 +186,8 @@ impl Generator<'_> {
         }
         kept(asm, word, OUT_FLAGS);
         asm.alu(Alu::ShiftLeft, word, 16);
-        let scale = if stamped { recipe.scale } else { 0 };
-        let window = u32::from(recipe.window) >> scale;
+        let scale = if stamped { says.scale } else { 0 };
+        let window = u32::from(says.window) >> scale;
         asm.alu32(Alu::Or, word, ((header as u32 / 4) << 28 | window) as i32);
         asm.alu(Alu::Add, sum, word);
         put(asm, FRAME, TCP + 12, word);

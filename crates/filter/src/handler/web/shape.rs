@@ -3,53 +3,58 @@
 use crate::ebpf::Reg;
 
 pub(super) use crate::handler::syn::shape::{
-    CHECKSUM, CONTEXT, COUNTER, EPOCH, FRAME, MILLIS, OPTIONS, PACKET, PAIR, PORTS, SAID, SOURCE,
-    TCP, keep, kept,
+    CONTEXT, COUNTER, EPOCH, FAMILIES, FRAME, LOCAL, MILLIS, PACKET, PORTS, REMOTE, SAID, keep,
+    kept,
 };
+
+pub(super) const SOURCE: usize = FAMILIES[0].addresses();
+pub(super) const TCP: usize = FAMILIES[0].upper();
+pub(super) const CHECKSUM: usize = FAMILIES[0].checksum();
+pub(super) const OPTIONS: usize = TCP + exos_wire::tcp::LEN;
 
 /// The connection's slot.
 pub(super) const SLOT: Reg = Reg::R8;
 
 /// Bytes of what TCP carries; more than fit where the headers are unusual.
-pub(super) const LEN: i16 = -80;
+pub(super) const LEN: i16 = -88;
 /// Bytes of the TCP header: 20, 32 with timestamps, 0 where it or a flag is unusual.
-pub(super) const HEADER: i16 = -88;
-pub(super) const SEQ: i16 = -96;
-pub(super) const ACK: i16 = -104;
-pub(super) const FLAGS: i16 = -112;
+pub(super) const HEADER: i16 = -96;
+pub(super) const SEQ: i16 = -104;
+pub(super) const ACK: i16 = -112;
+pub(super) const FLAGS: i16 = -120;
 /// The peer's timestamp and its echo, each in four bytes.
-pub(super) const STAMPS: i16 = -120;
-pub(super) const WINDOW: i16 = -128;
+pub(super) const STAMPS: i16 = -128;
+pub(super) const WINDOW: i16 = -136;
 /// The place of the request's entry among all, and one more; 0 where there is none.
-pub(super) const HIT: i16 = -136;
+pub(super) const HIT: i16 = -144;
 /// Index of the MSS and bits, of the cookie.
-pub(super) const KEPT: i16 = -144;
-pub(super) const OUT_SEQ: i16 = -152;
-pub(super) const OUT_ACK: i16 = -160;
-pub(super) const OUT_FLAGS: i16 = -168;
+pub(super) const KEPT: i16 = -152;
+pub(super) const OUT_SEQ: i16 = -160;
+pub(super) const OUT_ACK: i16 = -168;
+pub(super) const OUT_FLAGS: i16 = -176;
 /// Bytes of what is sent.
-pub(super) const OUT_LEN: i16 = -176;
+pub(super) const OUT_LEN: i16 = -184;
 /// The place among the entries of the copy that is sent.
-pub(super) const OUT_COPY: i16 = -184;
-pub(super) const OUT_SUM: i16 = -192;
-pub(super) const FRAME_LEN: i16 = -200;
+pub(super) const OUT_COPY: i16 = -192;
+pub(super) const OUT_SUM: i16 = -200;
+pub(super) const FRAME_LEN: i16 = -208;
 /// The peer's link address.
-pub(super) const PEER_MAC: i16 = -208;
-pub(super) const HASH: i16 = -216;
-pub(super) const SCRATCH: i16 = -224;
+pub(super) const PEER_MAC: i16 = -216;
+pub(super) const HASH: i16 = -224;
+pub(super) const SCRATCH: i16 = -232;
 /// What is handed up: the next of the peer, of ours.
-pub(super) const UP_RCV: i16 = -232;
-pub(super) const UP_NXT: i16 = -240;
+pub(super) const UP_RCV: i16 = -240;
+pub(super) const UP_NXT: i16 = -248;
 /// The connection is the slot's.
-pub(super) const IS_KNOWN: i16 = -248;
+pub(super) const IS_KNOWN: i16 = -256;
 /// The timestamp that we send.
-pub(super) const CLOCK: i16 = -256;
-pub(super) const SPARE: i16 = -264;
+pub(super) const CLOCK: i16 = -264;
+pub(super) const SPARE: i16 = -272;
 /// 1 where the second stage makes the packet longer.
-pub(super) const IS_SHORT: i16 = -272;
+pub(super) const IS_SHORT: i16 = -280;
 /// The sum of the pseudo header, and that with all of the segment: of 16 bits.
-pub(super) const PSEUDO_SUM: i16 = -280;
-pub(super) const SEGMENT_SUM: i16 = -288;
+pub(super) const PSEUDO_SUM: i16 = -288;
+pub(super) const SEGMENT_SUM: i16 = -296;
 
 pub(super) const FIN: i32 = 0x01;
 pub(super) const RST: i32 = 0x04;
@@ -59,3 +64,5 @@ pub(super) const ACK_FLAG: i32 = 0x10;
 pub(super) const BEFORE_TCP: i32 = 34;
 /// More than any segment has.
 pub(super) const TOO_LONG: i32 = 1 << 20;
+/// Both addresses, ours first.
+pub(super) const PAIR: i16 = -288;

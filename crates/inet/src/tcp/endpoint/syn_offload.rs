@@ -8,10 +8,10 @@
 //! proved that it opens again, and the old connection is over (in place of RFC 9293 §3.10.7.4's challenge and RFC
 //! 6191's look at the SYN).
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use exos_wire::SeqNumber;
-use exos_wire::tcp::cookie::Recipe;
+use exos_wire::tcp::cookie::{Recipe, SynAck};
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use crate::counters::Counters;
@@ -32,18 +32,41 @@ use crate::time::Instant;
 
 impl Tcp {
     /// Somebody answers SYNs to a listener from now on, with this. `None` where they could not answer as we do: there is
-    /// no such listener, or it offers less or more options than MSS, SACK, timestamps and scale.
+    /// no such listener, or it offers less or more options than MSS, SACK, timestamps and scale. `locals` are what is so over
+    /// IPv4, and over IPv6.
     pub(crate) fn offload_syns(
         &mut self,
         now: Instant,
         id: ListenerId,
-        local: Local,
+        locals: [Local; 2],
     ) -> Option<Recipe> {
         let at = self.listeners.position(id)?;
+        let port = self.listeners.at(at).port;
+        let host = |last| Ipv4Addr::new(192, 0, 2, last);
+        let flow = |ours: IpAddr, theirs: IpAddr| {
+            Flow::new(SocketAddr::new(ours, port), SocketAddr::new(theirs, 1))
+        };
+        let v4 = flow(host(1).into(), host(2).into());
+        let [ours, theirs] = [1, 2].map(|last| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last));
+        let v6 = flow(ours.into(), theirs.into());
+        let recipe = Recipe {
+            port,
+            key: self.key.words(),
+            cookie_salt: SALT_COOKIE,
+            sequence_salt: SALT_SEQUENCE,
+            epoch_us: SYN_COOKIE_EPOCH.as_micros() as u32,
+            v4: self.usual_syn_ack(now, at, v4, locals[0])?,
+            v6: self.usual_syn_ack(now, at, v6, locals[1])?,
+        };
+        self.listeners.at_mut(at).offloaded = true;
+        self.offloads_syns = true;
+        Some(recipe)
+    }
+
+    /// What the listener in place `at` answers to a SYN with all usual options; `None` if that has not all of them, and no others.
+    fn usual_syn_ack(&self, now: Instant, at: usize, flow: Flow, local: Local) -> Option<SynAck> {
         let listener = self.listeners.at(at);
-        let (port, options) = (listener.port, listener.options.connection.clone());
-        let host = |last| Ipv4Addr::new(192, 0, 2, last).into();
-        let flow = Flow::new(SocketAddr::new(host(1), port), SocketAddr::new(host(2), 1));
+        let options = &listener.options.connection;
         let offered = TcpOptions {
             mss: Some(MSS_DEFAULT_V4),
             window_scale: Some(0),
@@ -51,7 +74,8 @@ impl Tcp {
             timestamps: Some(Timestamps { value: 1, echo: 0 }),
             ..TcpOptions::NONE
         };
-        let mut embryo = Connection::accept(self.opening(now, flow, local), &options, id);
+        let opening = self.opening(now, flow, local);
+        let mut embryo = Connection::accept(opening, options, listener.id);
         embryo.learn_from_syn(now, SeqNumber(0), 0, &offered);
         let mut answer = Outgoing::NONE;
         embryo.poll_segment(now, Burst::Bytes(0), &mut answer);
@@ -64,17 +88,7 @@ impl Tcp {
             timestamps: answer.options.timestamps,
             ..TcpOptions::NONE
         };
-        if answer.options != usual {
-            return None;
-        }
-        self.listeners.at_mut(at).offloaded = true;
-        self.offloads_syns = true;
-        Some(Recipe {
-            port,
-            key: self.key.words(),
-            cookie_salt: SALT_COOKIE,
-            sequence_salt: SALT_SEQUENCE,
-            epoch_us: SYN_COOKIE_EPOCH.as_micros() as u32,
+        (answer.options == usual).then_some(SynAck {
             mss: local.mss,
             window: answer.window,
             scale,
