@@ -65,4 +65,4 @@ pub(super) const BEFORE_TCP: i32 = 34;
 /// More than any segment has.
 pub(super) const TOO_LONG: i32 = 1 << 20;
 /// Both addresses, ours first.
-pub(super) const PAIR: i16 = -288;
+pub(super) const PAIR: i16 = -304;
