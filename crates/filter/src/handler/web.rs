@@ -26,7 +26,7 @@ use super::syn::SynHandler;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg};
 use crate::handler::arithmetic::set_wide;
 use crate::program::{Program, xdp};
-use layout::{SLOT_COUNT, SLOTS, slot};
+use layout::{Entries, SLOT_COUNT, SLOTS, slot};
 use shape::{CONTEXT, PAIR, PORTS, SLOT, kept};
 
 /// Answers SYNs, and requests that there are entries of.
@@ -34,7 +34,9 @@ use shape::{CONTEXT, PAIR, PORTS, SLOT, kept};
 pub struct WebHandler {
     /// What answers SYNs.
     pub syn: SynHandler,
-    /// An array of one value of [`layout::LEN`] bytes.
+    /// What it answers with.
+    pub entries: Entries,
+    /// An array of one value of [`Entries::memory_len`] bytes.
     pub memory_fd: i32,
     /// An array, for each CPU, of one value of [`WebHandler::SCRATCH_LEN`] bytes.
     pub scratch_fd: i32,
