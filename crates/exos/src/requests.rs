@@ -87,7 +87,7 @@ pub struct Requests {
     /// The kernel's part writes to it.
     _scratch: Map,
     listener: ListenerId,
-    key: u64,
+    handler: WebHandler,
     taken: u64,
     turned: Instant,
     table: Table,
@@ -149,7 +149,7 @@ impl Exos {
             memory: Memory(memory),
             _scratch: scratch,
             listener,
-            key,
+            handler,
             taken: 0,
             turned: Instant::START,
             table: Table::new(entries, key),
@@ -172,7 +172,7 @@ impl Exos {
     }
 
     /// All requests and SYNs come to the stack again, and with them the connections that the kernel's part has. Those on which what was
-    /// sent is not acknowledged are reset.
+    /// sent is not acknowledged are reset. A handler that was [downloaded](Exos::download) beside it goes, too.
     pub fn answer_requests_here(&mut self) {
         let now = self.now();
         let Some(mut requests) = self.requests.take() else {
@@ -193,6 +193,10 @@ impl Requests {
     pub const REQUEST_MAX: usize = layout::REQUEST_MAX;
     /// The longest response.
     pub const RESPONSE_MAX: usize = layout::RESPONSE_MAX;
+
+    pub(crate) const fn handler(&self) -> &WebHandler {
+        &self.handler
+    }
 
     /// Whether the request is not answered, and could be.
     pub fn has_place_for(&self, now: Instant, request: &[u8]) -> bool {
@@ -308,7 +312,7 @@ impl Requests {
             };
             let ends = u64::from(ours.to_bits()) << 32 | u64::from(theirs.to_bits());
             let ports = u64::from(local.port()) << 48 | u64::from(remote.port()) << 32;
-            let number = layout::slot_of(self.key, ends, ports);
+            let number = layout::slot_of(self.handler.key, ends, ports);
             let at = layout::SLOTS + number * layout::SLOT_LEN;
             self.memory.set(at + slot::CLOSED, until);
         }
