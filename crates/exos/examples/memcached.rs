@@ -1,23 +1,26 @@
-//! A cache that speaks memcached's protocol on port 11211, UDP and TCP. The kernel answers a `get` over UDP where it arrives; this program
-//! does everything else.
+//! A cache that speaks memcached's protocol on port 11211, UDP and TCP. The kernel answers a `get` where it arrives, over TCP on an interface
+//! of the program's own only; this program does everything else.
 //!
 //! `cargo build -p exos --example memcached`, then `target/debug/examples/memcached`, as any user whom `exos daemon` allows a port; without a
 //! daemon `sudo target/debug/examples/memcached eth0 192.0.2.7/24` with a free address of the interface's network. From another machine:
 //! `printf 'set greeting 0 0 5\r\nhello\r\nget greeting\r\n' | nc 192.0.2.7 11211`.
 
 use std::collections::HashMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use exos::inet::udp::UdpHandle;
 use exos::memcached::{Cache, Session, Shape};
 use exos::signals::Signals;
 use exos::{
-    Addresses, Buffer, ConnectionId, Daemon, EventSet, Exos, Interface, ListenOptions, Role,
+    Addresses, Buffer, ConnectionId, Daemon, ErrorKind, EventSet, Exos, Interface, ListenOptions,
+    Role,
 };
 
 type Error = Box<dyn std::error::Error>;
 
 const PORT: u16 = 11211;
+/// How often the kernel's part hears of the program at least.
+const TURN: Duration = Duration::from_millis(500);
 const BYTES_MAX: usize = 256 << 20;
 /// What the kernel answers: 16,384 values of some 120 bytes. A veth's buffers have little more room than a request takes.
 const IN_KERNEL: Shape = Shape {
@@ -41,8 +44,11 @@ fn main() -> Result<(), Error> {
         exos.receive();
         server.answer(&mut exos)?;
         exos.send()?;
-        exos.wait(None, &[signals.fd()])?;
+        let until = exos.now() + TURN;
+        exos.wait(Some(until), &[signals.fd()])?;
     }
+    exos.answer_requests_here();
+    exos.send()?;
     Ok(())
 }
 
@@ -58,10 +64,17 @@ impl Server {
     /// Listens, and has the kernel answer what it can.
     pub fn new(exos: &mut Exos) -> Result<Self, Error> {
         let mut cache = Cache::new(BYTES_MAX);
-        cache.download(exos, PORT, IN_KERNEL)?;
-        exos.stack
+        let listener = exos
+            .stack
             .tcp
             .listen(None, PORT, ListenOptions::default())?;
+        match cache.answer_connections_in_kernel(exos, listener, IN_KERNEL) {
+            Err(e) if e.kind == ErrorKind::NeedsInterface => {
+                eprintln!("the kernel answers over UDP only: {e}");
+            }
+            answered => answered?,
+        }
+        cache.download(exos, PORT, IN_KERNEL)?;
         Ok(Self {
             cache,
             datagrams: exos.stack.udp.bind(None, PORT)?,
@@ -74,6 +87,7 @@ impl Server {
         let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         self.answer_datagrams(exos, seconds.as_secs())?;
         self.answer_connections(exos, seconds.as_secs());
+        self.cache.tell_kernel(exos);
         Ok(())
     }
 

@@ -40,7 +40,8 @@ impl Downloaded {
 }
 
 impl Exos {
-    /// Has a handler deal with the datagrams that come to a port of ours, in the kernel, in place of the handler before.
+    /// Has a handler deal with the datagrams that come to a port of ours, in the kernel, in place of the handler before; beside
+    /// [requests](Exos::answer_requests_in_kernel) that are answered there, if they were first.
     ///
     /// Messages are the payloads of whole UDP datagrams without IP options or extension headers, to the addresses that the
     /// stack has now, from another port than this: two handlers of one port would answer each other for ever. All others come to the
@@ -112,11 +113,14 @@ impl Exos {
             may_be_partial: link.offload().rx_partial_checksum,
             way_out,
         };
-        link.set_handler(&in_kernel)
-            .map_err(|error| match error.is(Errno::TOOBIG.raw_os_error()) {
-                true => invalid(TOO_MANY_WAYS),
-                false => error,
-            })
+        let set = match &self.requests {
+            Some(requests) => link.set_handlers(requests.handler(), &[&in_kernel]),
+            None => link.set_handlers(&in_kernel, &[]),
+        };
+        set.map_err(|error| match error.is(Errno::TOOBIG.raw_os_error()) {
+            true => invalid(TOO_MANY_WAYS),
+            false => error,
+        })
     }
 
     fn addresses_of_handlers(&self) -> Result<Vec<IpAddr>, Error> {

@@ -26,7 +26,7 @@ impl Exos {
     /// The link is not one of AF_XDP with a program of ours, or the kernel refuses the handler.
     pub fn set_handler(&mut self, handler: &dyn Handler) -> Result<(), Error> {
         match &mut self.link {
-            Link::Xdp(link) => link.set_handler(handler),
+            Link::Xdp(link) => link.set_handlers(handler, &[]),
             Link::Packet(link) => link.set_handler(handler),
             _ => Err(needs_interface(IN_KERNEL)),
         }

@@ -1,18 +1,23 @@
-//! A cache that speaks memcached's text protocol, `get`, `set` and `delete`, over UDP and TCP
-//! (memcached's `doc/protocol.txt`).
+//! A cache that speaks memcached's text protocol over UDP and TCP (memcached's `doc/protocol.txt`), all commands but `gat`, `gats`,
+//! `verbosity` and those of its administration.
 //!
 //! Without more it is a map that the program's loop asks. After [`Cache::download`] the kernel answers a `get` of one key over UDP where it
-//! arrives, from a table that the cache keeps; all else comes to the program as before: other commands, several keys, keys that there are
-//! not, answers longer than a row, and what expires.
+//! arrives, and after [`Cache::answer_connections_in_kernel`] over TCP, from tables that the cache keeps; all else comes to the program as
+//! before: other commands, several keys or commands at once, keys that there are not, answers that are too long, and what expires.
 //!
 //! The cache performs nothing but that: datagrams and bytes of connections are given to it, with the time, and it says what to answer.
 
 mod answers;
+mod connections;
 mod protocol;
+mod store;
 
 use std::collections::HashMap;
 
+use exos_inet::tcp::ListenerId;
+
 use crate::memcached::answers::Answers;
+use crate::memcached::connections::Connections;
 use crate::node::Exos;
 use crate::{Error, ErrorKind};
 
@@ -44,10 +49,22 @@ pub struct CacheFull;
 /// Items under keys.
 #[derive(Debug)]
 pub struct Cache {
-    items: HashMap<Vec<u8>, Item>,
+    items: HashMap<Vec<u8>, Kept>,
     bytes: usize,
     bytes_max: usize,
+    /// The last number that an item was given.
+    unique: u64,
+    /// When all that there is then goes.
+    flush: Option<u64>,
     answers: Option<Answers>,
+    connections: Option<Connections>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    item: Item,
+    /// Another one after each change.
+    unique: u64,
 }
 
 impl Cache {
@@ -57,7 +74,10 @@ impl Cache {
             items: HashMap::new(),
             bytes: 0,
             bytes_max,
+            unique: 0,
+            flush: None,
             answers: None,
+            connections: None,
         }
     }
 
@@ -68,11 +88,40 @@ impl Cache {
     /// As [`Exos::download`]; or the kernel does not tell when a row is out of use (`membarrier`, on machines with `nohz_full`).
     pub fn download(&mut self, exos: &mut Exos, port: u16, shape: Shape) -> Result<(), Error> {
         let mut answers = Answers::download(exos, port, shape)?;
-        for (key, item) in &self.items {
-            answers.put(key, item);
+        for (key, kept) in &self.items {
+            answers.put(key, &kept.item);
         }
         self.answers = Some(answers);
         Ok(())
+    }
+
+    /// Has the kernel answer what it can of what comes to this listener's connections, from now on, and as the cache does when it was told
+    /// ([`tell_kernel`](Self::tell_kernel)). It takes a link of the program's own; [`download`](Self::download) comes after it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Exos::answer_requests_in_kernel`].
+    pub fn answer_connections_in_kernel(
+        &mut self,
+        exos: &mut Exos,
+        listener: ListenerId,
+        shape: Shape,
+    ) -> Result<(), Error> {
+        let mut connections = Connections::answer(exos, listener, shape)?;
+        for key in self.items.keys() {
+            connections.note(key);
+        }
+        self.connections = Some(connections);
+        self.tell_kernel(exos);
+        Ok(())
+    }
+
+    /// Has the kernel answer connections as the cache does by now: after commands were handled, before their answers leave ([`Exos::send`]), and
+    /// once a second at least, without which nothing is answered there.
+    pub fn tell_kernel(&mut self, exos: &mut Exos) {
+        if let Some(connections) = &mut self.connections {
+            connections.tell(exos, &self.items, self.flush.is_some());
+        }
     }
 
     /// Items that there are, those that have expired counted until they are asked for.
@@ -85,23 +134,39 @@ impl Cache {
         self.items.is_empty()
     }
 
-    /// Items that the kernel answers with.
+    /// Items that the kernel answers with over UDP.
     pub fn in_kernel(&self) -> usize {
         self.answers.as_ref().map_or(0, Answers::len)
     }
 
+    /// How many `get`s of connections the kernel has answered, as far as it was told lately.
+    pub fn connection_gets(&self) -> u64 {
+        self.connections.as_ref().map_or(0, Connections::hits)
+    }
+
     /// The item under a key, now, in seconds since 1970. One that the kernel had no room for before may find some.
     pub fn get(&mut self, key: &[u8], now: u64) -> Option<&Item> {
-        let expires = self.items.get(key)?.expires;
+        self.find(key, now).map(|kept| &kept.item)
+    }
+
+    fn find(&mut self, key: &[u8], now: u64) -> Option<&Kept> {
+        self.clear_if_due(now);
+        let expires = self.items.get(key)?.item.expires;
         if expires.is_some_and(|end| end <= now) {
             self.delete(key);
             return None;
         }
-        let item = self.items.get(key)?;
-        if let Some(answers) = &mut self.answers {
-            answers.put_if_missing(key, item);
+        let kept = self.items.get(key)?;
+        // What is about to go is for the program.
+        if self.flush.is_none() {
+            if let Some(answers) = &mut self.answers {
+                answers.put_if_missing(key, &kept.item);
+            }
+            if let Some(connections) = &mut self.connections {
+                connections.note(key);
+            }
         }
-        Some(item)
+        Some(kept)
     }
 
     /// Keeps an item under a key of 1 to [`KEY_MAX`] bytes, in place of the one before. Where it has no room, the one before is gone, too:
@@ -116,24 +181,69 @@ impl Cache {
         if self.bytes + bytes > self.bytes_max {
             return Err(CacheFull);
         }
-        if let Some(answers) = &mut self.answers {
-            answers.put(key, &item);
+        if self.flush.is_none() {
+            if let Some(answers) = &mut self.answers {
+                answers.put(key, &item);
+            }
+            if let Some(connections) = &mut self.connections {
+                connections.note(key);
+            }
         }
         self.bytes += bytes;
-        self.items.insert(key.to_vec(), item);
+        self.unique += 1;
+        let unique = self.unique;
+        self.items.insert(key.to_vec(), Kept { item, unique });
         Ok(())
     }
 
     /// Takes an item out; whether there was one.
     pub fn delete(&mut self, key: &[u8]) -> bool {
-        let Some(item) = self.items.remove(key) else {
+        let Some(kept) = self.items.remove(key) else {
             return false;
         };
-        self.bytes -= size(key, &item);
+        self.bytes -= size(key, &kept.item);
+        self.take_out(key);
+        true
+    }
+
+    /// The kernel does not answer it any more.
+    fn take_out(&mut self, key: &[u8]) {
         if let Some(answers) = &mut self.answers {
             answers.take_out(key);
         }
-        true
+        if let Some(connections) = &mut self.connections {
+            connections.note(key);
+        }
+    }
+
+    /// Takes all items out.
+    pub fn clear(&mut self) {
+        self.flush = None;
+        for (key, _) in std::mem::take(&mut self.items) {
+            self.take_out(&key);
+        }
+        self.bytes = 0;
+    }
+
+    /// Takes out what there is at a time, in seconds since 1970. The kernel answers with nothing until then.
+    fn clear_at(&mut self, when: u64) {
+        self.flush = Some(when);
+        let keys: Vec<_> = self.items.keys().cloned().collect();
+        keys.iter().for_each(|key| self.take_out(key));
+    }
+
+    fn clear_if_due(&mut self, now: u64) {
+        if self.flush.is_some_and(|when| when <= now) {
+            self.clear();
+        }
+    }
+
+    /// An item that there is goes at another time, or does not.
+    fn expire_at(&mut self, key: &[u8], expires: Option<u64>) {
+        if let Some(kept) = self.items.get_mut(key) {
+            kept.item.expires = expires;
+            self.take_out(key);
+        }
     }
 }
 
@@ -142,12 +252,29 @@ fn size(key: &[u8], item: &Item) -> usize {
 }
 
 /// What a `get` is answered with for one key.
-fn write_value(to: &mut Vec<u8>, key: &[u8], item: &Item) {
+fn write_value(to: &mut Vec<u8>, key: &[u8], item: &Item, unique: Option<u64>) {
     to.extend(b"VALUE ");
     to.extend(key);
-    to.extend(format!(" {} {}\r\n", item.flags, item.value.len()).bytes());
+    to.extend(format!(" {} {}", item.flags, item.value.len()).bytes());
+    to.extend(
+        unique
+            .iter()
+            .flat_map(|unique| format!(" {unique}").into_bytes()),
+    );
+    to.extend(b"\r\n");
     to.extend(&item.value);
     to.extend(b"\r\n");
+}
+
+/// What the kernel answers to a `get` of a key, in so many bytes at most. The longest, and what expires, is for the program.
+fn answer(key: &[u8], item: &Item, bytes_max: usize) -> Option<Vec<u8>> {
+    if key.len() > KEY_MAX || item.expires.is_some() || item.value.len() > bytes_max {
+        return None;
+    }
+    let mut answer = Vec::new();
+    write_value(&mut answer, key, item, None);
+    answer.extend(b"END\r\n");
+    (answer.len() <= bytes_max).then_some(answer)
 }
 
 fn invalid(what: &'static str) -> Error {

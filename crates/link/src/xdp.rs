@@ -200,14 +200,19 @@ impl XdpLink {
         }
     }
 
-    /// Has a handler deal with packets in the kernel from now on, on all queues, before the rules are looked at.
+    /// Has a handler deal with packets in the kernel from now on, on all queues, before the rules are looked at; and others, in their order,
+    /// with what it goes on with.
     ///
     /// # Errors
     ///
-    /// The kernel refuses the program, or the link is adopted.
-    pub fn set_handler(&mut self, handler: &dyn Handler) -> Result<(), Error> {
+    /// The kernel refuses a program, or the link is adopted.
+    pub fn set_handlers(
+        &mut self,
+        handler: &dyn Handler,
+        others: &[&dyn Handler],
+    ) -> Result<(), Error> {
         match &self.program {
-            Some(program) => program.set_handler(handler),
+            Some(program) => program.set_handlers(handler, others),
             None => Err(Error::new("a link of the daemon has no handlers of ours")
                 .mend("attach to the interface itself")
                 .of_kind(ErrorKind::NeedsInterface)),

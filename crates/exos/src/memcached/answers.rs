@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
-use super::{Item, KEY_MAX, invalid, write_value};
+use super::{Item, answer, invalid};
 use crate::download::Downloaded;
 use crate::node::Exos;
 use crate::{Error, ash};
@@ -70,20 +70,9 @@ impl Answers {
 
     /// Has the kernel answer a key that it has no answer for.
     pub(super) fn put(&mut self, key: &[u8], item: &Item) {
-        if let Some(answer) = self.answer(key, item) {
+        if let Some(answer) = answer(key, item, self.bytes) {
             self.put_answer(key, &answer);
         }
-    }
-
-    /// What the kernel is to answer. The longest, and what expires, is for the program.
-    fn answer(&self, key: &[u8], item: &Item) -> Option<Vec<u8>> {
-        if key.len() > KEY_MAX || item.expires.is_some() || item.value.len() > self.bytes {
-            return None;
-        }
-        let mut answer = Vec::new();
-        write_value(&mut answer, key, item);
-        answer.extend(b"END\r\n");
-        (answer.len() <= self.bytes).then_some(answer)
     }
 
     fn put_answer(&mut self, key: &[u8], answer: &[u8]) {
@@ -105,7 +94,7 @@ impl Answers {
         if self.table().get(key).is_some() {
             return;
         }
-        let Some(answer) = self.answer(key, item) else {
+        let Some(answer) = answer(key, item, self.bytes) else {
             return;
         };
         if self.free.is_empty() {

@@ -1,6 +1,7 @@
 //! Commands read, and their answers, byte for byte memcached's (1.6).
 
-use super::{Cache, Item, KEY_MAX, VALUE_MAX, write_value};
+use super::store::{Store, number};
+use super::{Cache, KEY_MAX, write_value};
 
 /// Bytes of a command's line. A `get` may have many keys.
 const LINE_MAX: usize = 8192;
@@ -8,14 +9,11 @@ const LINE_MAX: usize = 8192;
 const FRAME: usize = 8;
 /// Bytes of an answer in one datagram: with its header 1,400.
 const PART: usize = 1392;
-/// A time of expiry up to this many seconds counts from now on, a larger one from 1970.
-const RELATIVE_MAX: i32 = 60 * 60 * 24 * 30;
-
 const ERROR: &[u8] = b"ERROR\r\n";
-const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
+pub(super) const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 
 /// What bytes come to that begin with a command.
-enum Step {
+pub(super) enum Step {
     /// The command is not whole.
     More,
     /// As many bytes were the command, which may not all have come; and its answer.
@@ -97,41 +95,97 @@ impl Cache {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let words: Vec<_> = line.split(|&byte| byte == b' ').collect();
         let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        let answer = match words[..] {
-            [b"get"] => ERROR.to_vec(),
-            [b"get", ref keys @ ..] => self.values(keys, now),
-            [b"delete", key, ref more @ ..] if more.len() <= 2 => self.deleted(key, more, now),
-            [b"set", key, flags, expires, bytes, ref more @ ..] if more.len() <= 1 => {
-                let set = Set::parse(key, [flags, expires, bytes], now);
-                let step = match set {
-                    Some(set) => self.stored(&set, rest),
-                    None => Step::Answer(0, BAD_LINE.to_vec()),
-                };
-                let Step::Answer(taken, answer) = step else {
-                    return step;
-                };
-                let silent = more == [b"noreply"];
-                let answer = if silent { Vec::new() } else { answer };
-                return Step::Answer(len + 1 + taken, answer);
+        self.clear_if_due(now);
+        if let [
+            b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas",
+            ..,
+        ] = words[..]
+        {
+            return self.storing(&words, len + 1, rest, now);
+        }
+        match words[..] {
+            [b"quit"] => Step::Close,
+            [ref words @ .., b"noreply"] if takes_noreply(words) => {
+                self.answer(words, now);
+                Step::Answer(len + 1, Vec::new())
             }
-            [b"quit"] => return Step::Close,
-            _ => ERROR.to_vec(),
-        };
-        Step::Answer(len + 1, answer)
+            _ => Step::Answer(len + 1, self.answer(&words, now)),
+        }
     }
 
-    fn values(&mut self, keys: &[&[u8]], now: u64) -> Vec<u8> {
+    /// A command that stores, of a line of `len` bytes and what stands behind it.
+    fn storing(&mut self, words: &[&[u8]], len: usize, rest: &[u8], now: u64) -> Step {
+        let wanted = if words[0] == b"cas" { 6 } else { 5 };
+        if !(wanted..=wanted + 1).contains(&words.len()) {
+            return Step::Answer(len, ERROR.to_vec());
+        }
+        let is_silent = words.last() == Some(&&b"noreply"[..]);
+        let step = match Store::parse(&words[..wanted], now) {
+            Ok(store) => self.store(&store, rest, now),
+            Err(answer) => Step::Answer(0, answer.to_vec()),
+        };
+        match step {
+            Step::Answer(taken, _) if is_silent => Step::Answer(len + taken, Vec::new()),
+            Step::Answer(taken, answer) => Step::Answer(len + taken, answer),
+            other => other,
+        }
+    }
+
+    /// A command without a value.
+    fn answer(&mut self, words: &[&[u8]], now: u64) -> Vec<u8> {
+        match *words {
+            [b"get", ref keys @ ..] if !keys.is_empty() => self.values(keys, false, now),
+            [b"gets", ref keys @ ..] if !keys.is_empty() => self.values(keys, true, now),
+            [b"delete", key, ref more @ ..] if more.len() <= 2 => self.deleted(key, more, now),
+            [b"incr", key, by] => self.counted(true, key, by, now),
+            [b"decr", key, by] => self.counted(false, key, by, now),
+            [b"touch", key, expires] => self.touched(key, expires, now).to_vec(),
+            [b"flush_all"] => self.flushed(b"0", now).to_vec(),
+            // What stands behind the time memcached does not look at.
+            [b"flush_all", when] | [b"flush_all", when, _] => self.flushed(when, now).to_vec(),
+            [b"version"] => format!("VERSION {}\r\n", env!("CARGO_PKG_VERSION")).into_bytes(),
+            [b"stats"] => self.statistics().into_bytes(),
+            _ => ERROR.to_vec(),
+        }
+    }
+
+    fn values(&mut self, keys: &[&[u8]], is_unique: bool, now: u64) -> Vec<u8> {
         let mut answer = Vec::new();
         for key in keys {
             if key.len() > KEY_MAX {
                 return BAD_LINE.to_vec();
             }
-            if let Some(item) = self.get(key, now) {
-                write_value(&mut answer, key, item);
+            if let Some(kept) = self.find(key, now) {
+                let unique = is_unique.then_some(kept.unique);
+                write_value(&mut answer, key, &kept.item, unique);
             }
         }
         answer.extend(b"END\r\n");
         answer
+    }
+
+    fn flushed(&mut self, when: &[u8], now: u64) -> &'static [u8] {
+        match number::<i32>(when) {
+            None => return b"CLIENT_ERROR invalid exptime argument\r\n",
+            Some(..=0) => {
+                self.clear();
+                self.unique += 1; // As memcached counts.
+            }
+            Some(after) => self.clear_at(now + after as u64),
+        }
+        b"OK\r\n"
+    }
+
+    fn statistics(&self) -> String {
+        let all = [
+            ("curr_items", self.items.len() as u64),
+            ("bytes", self.bytes as u64),
+            ("limit_maxbytes", self.bytes_max as u64),
+            ("kernel_items", self.in_kernel() as u64),
+            ("kernel_connection_gets", self.connection_gets()),
+        ];
+        let lines = all.map(|(name, value)| format!("STAT {name} {value}\r\n"));
+        lines.concat() + "END\r\n"
     }
 
     fn deleted(&mut self, key: &[u8], more: &[&[u8]], now: u64) -> Vec<u8> {
@@ -149,58 +203,14 @@ impl Cache {
         };
         if silent { Vec::new() } else { answer.to_vec() }
     }
-
-    /// `rest` is what stands behind the line.
-    fn stored(&mut self, set: &Set<'_>, rest: &[u8]) -> Step {
-        let whole = set.bytes + 2;
-        if set.bytes > VALUE_MAX {
-            self.delete(set.key);
-            let refused = b"SERVER_ERROR object too large for cache\r\n";
-            return Step::Answer(whole, refused.to_vec());
-        }
-        let Some(value) = rest.get(..whole) else {
-            return Step::More;
-        };
-        let Some(value) = value.strip_suffix(b"\r\n") else {
-            return Step::Answer(whole, b"CLIENT_ERROR bad data chunk\r\n".to_vec());
-        };
-        let item = Item {
-            flags: set.flags,
-            expires: set.expires,
-            value: value.to_vec(),
-        };
-        let answer: &[u8] = match self.set(set.key, item) {
-            Ok(()) => b"STORED\r\n",
-            Err(_) => b"SERVER_ERROR out of memory storing object\r\n",
-        };
-        Step::Answer(whole, answer.to_vec())
-    }
 }
 
-/// A `set` without its value.
-struct Set<'a> {
-    key: &'a [u8],
-    flags: u32,
-    expires: Option<u64>,
-    bytes: usize,
-}
-
-impl<'a> Set<'a> {
-    fn parse(key: &'a [u8], numbers: [&[u8]; 3], now: u64) -> Option<Self> {
-        let [flags, expires, bytes] = numbers.map(|word| std::str::from_utf8(word).ok());
-        // Of 32 bits with a sign, as memcached keeps it.
-        let expires = match expires?.parse::<i64>().ok()? as i32 {
-            0 => None,
-            ..0 => Some(now),
-            after @ 1..=RELATIVE_MAX => Some(now + after as u64),
-            when => Some(when as u64),
-        };
-        Some(Self {
-            key: (key.len() <= KEY_MAX).then_some(key)?,
-            flags: flags?.parse().ok()?,
-            expires,
-            bytes: bytes?.parse::<u32>().ok()? as usize,
-        })
+/// Whether a command may be one without an answer.
+fn takes_noreply(words: &[&[u8]]) -> bool {
+    match words {
+        [b"incr" | b"decr" | b"touch", ..] => words.len() == 3,
+        [b"flush_all", ..] => words.len() <= 2,
+        _ => false,
     }
 }
 

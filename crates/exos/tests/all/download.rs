@@ -24,7 +24,7 @@ mod active_messages;
 
 /// The index of each namespace's own loopback interface.
 const LOOPBACK: u32 = 1;
-const OURS: &str = "10.79.0.7";
+pub const OURS: &str = "10.79.0.7";
 
 /// A stack at one end of a wire, and a socket of the kernel's at the other that sends to a port of it.
 pub struct Wire {

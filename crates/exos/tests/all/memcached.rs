@@ -10,7 +10,7 @@ use exos::memcached::{Cache, CacheFull, Item, Session, Shape};
 use exos_testing::Random;
 
 use crate::common::PATIENCE;
-use crate::download::Wire;
+use crate::download::{OURS, Wire};
 
 #[path = "../../examples/memcached.rs"]
 #[allow(dead_code)] // Its `main`.
@@ -65,8 +65,49 @@ fn command(random: &mut Random, over_tcp: bool) -> (Vec<u8>, bool) {
     let (first, second) = (key(random), key(random));
     let silent = random.one_in(8);
     let noreply = if silent { " noreply" } else { "" };
-    let text = match random.below(10) {
+    let text = match random.below(14) {
         0..4 => return (format!("get {first}{end}").into(), true),
+        10 => match random.below(8) {
+            0 => format!("flush_all{}{noreply}{end}", one_of(random, &["", " 0"])),
+            1 => {
+                return (
+                    format!("flush_all{}{end}", one_of(random, &[" x", " 0 2"])).into(),
+                    true,
+                );
+            }
+            _ => return (format!("gets {first}{end}").into(), true),
+        },
+        11 => {
+            let verb = one_of(random, &["incr", "decr"]);
+            let by = one_of(
+                random,
+                &["0", "1", "7", "99", "18446744073709551615", "-1", "x"],
+            );
+            format!("{verb} {first} {by}{noreply}{end}")
+        }
+        12 => {
+            let expires = one_of(random, &["0", "0", "1000", "-1", "x"]);
+            format!("touch {first} {expires}{noreply}{end}")
+        }
+        13 if over_tcp => {
+            let value = one_of(
+                random,
+                &[
+                    "0",
+                    "9",
+                    "10",
+                    "99",
+                    "100 ",
+                    "18446744073709551615",
+                    "1x",
+                    "x",
+                ],
+            );
+            return (
+                format!("set {first} 0 0 {}{end}{value}\r\n", value.len()).into(),
+                true,
+            );
+        }
         // Over UDP memcached numbers the datagrams of each value from 0 on.
         4 if over_tcp => return (format!("get {first}  {second}{end}").into(), true),
         4 | 5 => {
@@ -103,10 +144,21 @@ fn command(random: &mut Random, over_tcp: bool) -> (Vec<u8>, bool) {
                 &["0", "0", "0", "1000", "-1", "2000000000", "4000000000"],
             );
             let len = [0, 1, 20, 100, 180, 1000, 1380][random.below(7)];
+            let verb = one_of(
+                random,
+                &[
+                    "set", "set", "set", "add", "replace", "append", "prepend", "cas",
+                ],
+            );
+            let unique = if verb == "cas" {
+                format!(" {}", random.below(50))
+            } else {
+                String::new()
+            };
             let value =
                 String::from_utf8(random.bytes(len).iter().map(|b| b'a' + b % 26).collect())
                     .unwrap();
-            format!("set {first} {flags} {expires} {len}{noreply}{end}{value}\r\n")
+            format!("{verb} {first} {flags} {expires} {len}{unique}{noreply}{end}{value}\r\n")
         }
     };
     (text.into(), !silent)
@@ -165,7 +217,7 @@ fn answers_over_udp_are_memcacheds() {
         [&number.to_be_bytes()[..], &[0, 0, 0, 1, 0, 0], command].concat()
     };
     let mut random = Random(2312);
-    for number in 0..1200 {
+    for number in 0..3000 {
         let (command, has_answer) = command(&mut random, false);
         let sent = frame(number, &command);
         theirs.udp.send(&sent).unwrap();
@@ -188,6 +240,90 @@ fn answers_over_udp_are_memcacheds() {
         .iter()
         .find(|(name, _)| name == "link_xdp_answered");
     assert!(answered.unwrap().1 > 20, "{answered:?}");
+}
+
+/// A connection of the kernel's at the other end.
+fn connect(wire: &mut Wire, server: &mut server::Server) -> TcpStream {
+    let connecting = wire.over_there(|| {
+        std::thread::spawn(|| TcpStream::connect((OURS, 11211)).expect("the server listens"))
+    });
+    while !connecting.is_finished() {
+        turn(wire, server);
+    }
+    let stream = connecting.join().unwrap();
+    let soon = Some(Duration::from_millis(1));
+    stream.set_read_timeout(soon).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+fn turn(wire: &mut Wire, server: &mut server::Server) {
+    wire.exos.receive();
+    server.answer(&mut wire.exos).unwrap();
+    wire.exos.send().unwrap();
+}
+
+/// As many bytes as come until there are `len`.
+fn read(
+    wire: &mut Wire,
+    server: &mut server::Server,
+    stream: &mut TcpStream,
+    len: usize,
+) -> Vec<u8> {
+    let (mut answer, patience) = (vec![0; len], Instant::now() + PATIENCE);
+    let mut at = 0;
+    while at < len {
+        if let Ok(more) = stream.read(&mut answer[at..]) {
+            assert!(more > 0, "it is closed behind {}", text(&answer[..at]));
+            at += more;
+            continue;
+        }
+        assert!(Instant::now() < patience, "{}", text(&answer[..at]));
+        turn(wire, server);
+    }
+    answer
+}
+
+/// Connections of the kernel's TCP, each with some commands; what one of them has changed, the others see.
+#[test]
+fn connections_are_answered_in_the_kernel_as_by_memcached() {
+    let test = "connections_are_answered_in_the_kernel_as_by_memcached";
+    let Some(mut wire) = Wire::new(test, 11211) else {
+        return;
+    };
+    let _far_end = wire.pass_all();
+    let Some(mut theirs) = wire.over_there(|| Theirs::start(test)) else {
+        return;
+    };
+    let mut server = server::Server::new(&mut wire.exos).unwrap();
+    let mut random = Random(2314);
+    let mut streams: Vec<_> = (0..4).map(|_| connect(&mut wire, &mut server)).collect();
+    for _ in 0..2000 {
+        let at = random.below(streams.len());
+        if random.one_in(2) {
+            streams[at] = connect(&mut wire, &mut server);
+        }
+        let (sent, end): (_, &[u8]) = if random.one_in(3) {
+            // What has no answer is followed by what has one that it has not.
+            let (command, _) = command(&mut random, true);
+            let more = b"incr none 1\r\nget none\r\n";
+            ([&command[..], more].concat(), b"NOT_FOUND\r\nEND\r\n")
+        } else {
+            (format!("get key{}\r\n", random.below(5)).into(), b"END\r\n")
+        };
+        theirs.tcp.write_all(&sent).unwrap();
+        let mut expected = Vec::new();
+        while !expected.ends_with(end) {
+            let mut more = [0; 4096];
+            let len = theirs.tcp.read(&mut more).unwrap();
+            expected.extend(&more[..len]);
+        }
+        streams[at].write_all(&sent).unwrap();
+        let answer = read(&mut wire, &mut server, &mut streams[at], expected.len());
+        assert_eq!(text(&answer), text(&expected), "{}", text(&sent));
+    }
+    let hits = server.cache.connection_gets();
+    assert!(hits > 50, "{hits}");
 }
 
 #[test]
@@ -245,6 +381,24 @@ fn a_full_cache_takes_no_more_and_forgets_what_was_replaced() {
     cache.set(b"one", expiring).unwrap();
     assert!(cache.get(b"one", 9).is_some());
     assert!(cache.get(b"one", 10).is_none());
+}
+
+/// What is there goes when the time has come, and not before.
+#[test]
+fn all_items_go_at_a_time() {
+    let (mut cache, mut session) = (Cache::new(1 << 20), Session::default());
+    let mut says =
+        |command: &str, now| text(&session.handle(&mut cache, command.as_bytes(), now).bytes);
+    assert_eq!(
+        says("set a 0 0 1\r\n1\r\nflush_all 10\r\n", 100),
+        "STORED\r\nOK\r\n"
+    );
+    assert_eq!(says("incr a 1\r\n", 109), "2\r\n");
+    assert_eq!(says("get a\r\n", 110), "END\r\n");
+    assert_eq!(
+        says("set a 0 0 1\r\n1\r\nget a\r\n", 110),
+        "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n"
+    );
 }
 
 #[test]

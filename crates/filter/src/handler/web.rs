@@ -27,7 +27,7 @@ use super::syn::SynHandler;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg};
 use crate::handler::arithmetic::set_wide;
 use crate::program::{Program, xdp};
-use layout::{SLOT_COUNT, SLOTS, slot};
+use layout::{Entries, SLOT_COUNT, SLOTS, slot};
 pub use second_stage::SecondStage;
 use shape::{CONTEXT, PAIR, PORTS, SLOT, kept};
 
@@ -36,7 +36,9 @@ use shape::{CONTEXT, PAIR, PORTS, SLOT, kept};
 pub struct WebHandler {
     /// What answers SYNs.
     pub syn: SynHandler,
-    /// An array of one value of [`layout::LEN`] bytes.
+    /// What it answers with.
+    pub entries: Entries,
+    /// An array of one value of [`Entries::memory_len`] bytes.
     pub memory_fd: i32,
     /// An array, for each CPU, of one value of [`WebHandler::SCRATCH_LEN`] bytes.
     pub scratch_fd: i32,
@@ -126,7 +128,7 @@ impl Handler for WebHandler {
 
     fn second_stage(&self, counters_fd: i32) -> Option<Program> {
         let second_stage = self.second_stage.as_ref()?;
-        Some(second_stage.program(self.memory_fd, counters_fd))
+        Some(second_stage.program(self.entries, self.memory_fd, counters_fd))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::common;
 use exos_filter::Counter;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
-use exos_filter::handler::web::layout::{self, entry, slot};
+use exos_filter::handler::web::layout::{self, Entries, copy, entry, slot};
 use exos_filter::handler::{Handler as _, SynHandler, WebHandler};
 use exos_host::bpf::{Map, MappedArray, Prog, permitted};
 use exos_inet::tcp::ListenOptions;
@@ -26,6 +26,11 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 3);
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 1, 200, 7);
 const PORT: u16 = 8080;
 const KEY: u64 = 0x1234_5678_9abc_def1;
+
+const ENTRIES: Entries = Entries {
+    count: 64,
+    response_max: layout::RESPONSE_MAX,
+};
 
 pub const FIN: u8 = 1;
 const RST: u8 = 4;
@@ -73,10 +78,11 @@ impl Bench {
             may_be_partial: second_stage.is_some(),
             way_out,
         };
-        let memory = MappedArray::new("web", layout::LEN as usize, 1).unwrap();
+        let memory = MappedArray::new("web", ENTRIES.memory_len() as usize, 1).unwrap();
         let scratch = Map::percpu_array("scratch", WebHandler::SCRATCH_LEN, 1).unwrap();
         let handler = WebHandler {
             syn,
+            entries: ENTRIES,
             memory_fd: memory.raw_fd(),
             scratch_fd: scratch.raw_fd(),
             key: KEY,
@@ -116,20 +122,24 @@ impl Bench {
     /// Where the entry is.
     pub fn enter(&self, request: &[u8], response: &[u8], closes: bool) -> u64 {
         let hash = layout::hash(KEY, request);
-        let at = layout::ENTRIES + layout::first_way(hash) * layout::WAYS * layout::ENTRY_LEN;
-        let at = at + layout::ENTRY_LEN; // The second way.
+        let at = layout::ENTRIES + ENTRIES.first_way(hash);
+        let at = at + ENTRIES.entry_len(); // The second way.
         self.write(at + entry::REQUEST, request);
-        for copy in 0..2 {
-            let to = at + entry::COPIES + copy * entry::COPY_LEN;
-            self.set(to, u64::from(Sum::of(response).value()));
-            self.write(to + 8, response);
+        for number in 0..2 {
+            self.set_copy(at, number, response, closes);
         }
         self.set(at + entry::REQUEST_LEN, request.len() as u64);
-        self.set(at + entry::RESPONSE_LEN, response.len() as u64);
-        self.set(at + entry::CLOSES, u64::from(closes));
         self.set(at + entry::GENERATION, 1);
         self.set(at + entry::TAG, hash);
         at
+    }
+
+    fn set_copy(&self, at: u64, number: u64, response: &[u8], closes: bool) {
+        let to = at + entry::COPIES + number * ENTRIES.copy_len();
+        self.set(to + copy::SUM, u64::from(Sum::of(response).value()));
+        self.set(to + copy::LEN, response.len() as u64);
+        self.set(to + copy::CLOSES, u64::from(closes));
+        self.write(to + copy::BYTES, response);
     }
 
     pub fn run(&self, frame: &[u8]) -> (u32, Vec<u8>) {
@@ -393,6 +403,37 @@ fn data_behind_the_end_goes_up_alone() {
         assert!(client.says(&bench, ACK | FIN, &[]).is_ok());
     }
     assert_eq!(bench.get(layout::HANDED), 0);
+}
+
+/// A response that was lost is sent again as long as it was, also where the request is answered with a longer one by now.
+#[test]
+fn a_response_of_another_length_replaces_one() {
+    let Some(bench) = Bench::new() else { return };
+    let at = bench.enter(REQUEST, RESPONSE, false);
+    let longer = [RESPONSE, b"er\n"].concat();
+    let mut client = Client::opened(&bench, 4000, true);
+    let request = || client.frame(ACK | PSH, REQUEST);
+    let first = client.says(&bench, ACK | PSH, REQUEST).unwrap();
+    bench.set_copy(at, 1, &longer, false);
+    bench.set(at + entry::COPY, 1);
+    assert_eq!(
+        client.says(&bench, ACK | PSH, REQUEST),
+        Ok(first),
+        "the copy before"
+    );
+    bench.set_copy(at, 0, &longer, false);
+    assert_eq!(bench.run(&request()).0, DROP, "neither is as long");
+    let shorter = &RESPONSE[..RESPONSE.len() - 1];
+    bench.set_copy(at, 0, shorter, true);
+    assert_eq!(bench.run(&request()).0, DROP, "what closes is another");
+    bench.set_copy(at, 0, RESPONSE, false);
+    client.says(&bench, ACK | PSH, REQUEST).unwrap();
+    client.seq += REQUEST.len() as u32;
+    client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+    let second = client.says(&bench, ACK | PSH, REQUEST).unwrap();
+    assert_eq!(second.data, longer);
+    let hits = bench.get(at + entry::HITS);
+    assert_eq!(hits, 2);
 }
 
 /// What is not known goes up with the connection, once.

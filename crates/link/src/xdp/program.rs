@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The filter is always in the second slot too, so that a [handler](exos_filter::handler) comes and goes by one
-//! pointer as well.
+//! pointer as well. Of several handlers each but the last has a program array of its own, with the next in the place of the filter.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -81,6 +81,10 @@ struct First {
     filter: Prog,
     /// The handler that was loaded last, and its code: the same one can be put in force again without privilege.
     loaded: Option<(Vec<u64>, Prog)>,
+    /// Where the first handler finds the second, and so on.
+    behind: Vec<Map>,
+    /// Where those before them did: some may still be running.
+    behind_before: Vec<Map>,
     has_handler: bool,
     /// What deals with packets that the handler passes to it.
     second_stage: Option<TcxLink>,
@@ -125,6 +129,8 @@ impl Program {
             first: Mutex::new(First {
                 filter,
                 loaded: None,
+                behind: Vec::new(),
+                behind_before: Vec::new(),
                 has_handler: false,
                 second_stage: None,
             }),
@@ -155,12 +161,30 @@ impl Program {
         Ok(())
     }
 
-    /// Has a handler see packets before the filter does, in the place of the one that did.
-    pub(super) fn set_handler(&self, handler: &dyn Handler) -> Result<(), Error> {
-        let code = handler.program(self.slots.raw_fd(), self.maps.verdicts.raw_fd());
-        let words = code.words();
+    /// Has a handler see packets, and what it does not deal with the others in their order, before the filter does; in the place of
+    /// those that did.
+    pub(super) fn set_handlers(
+        &self,
+        handler: &dyn Handler,
+        others: &[&dyn Handler],
+    ) -> Result<(), Error> {
+        let (mut behind, counters) = (Vec::<Map>::new(), self.maps.verdicts.raw_fd());
+        for other in others.iter().rev() {
+            let next = behind.last().unwrap_or(&self.slots);
+            let code = other.program(next.raw_fd(), counters);
+            let program = load(&code, other.name(), self.multi_buffer)?;
+            let slots = Map::prog_array(SLOTS)?;
+            slots.set_fd(FILTER_SLOT, program.as_fd())?;
+            behind.push(slots);
+        }
+        let next = behind.last().unwrap_or(&self.slots);
+        let words = handler.program(next.raw_fd(), counters).words();
         let mut first = self.first();
-        let known = first.loaded.take_if(|(known, _)| *known == words);
+        // Descriptors that were closed meanwhile may be others' by now.
+        let is_same = first.behind.is_empty() && behind.is_empty();
+        let known = first
+            .loaded
+            .take_if(|(known, _)| is_same && *known == words);
         let program = match known {
             Some((_, program)) => program,
             None => Prog::load(&words, handler.name(), self.multi_buffer)?,
@@ -169,6 +193,7 @@ impl Program {
         let put = self.slots.set_fd(0, program.as_fd());
         first.loaded = Some((words, program));
         put?;
+        first.behind_before = std::mem::replace(&mut first.behind, behind);
         first.has_handler = true;
         first.second_stage = second_stage;
         Ok(())

@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use exos::requests::Capacity;
 use exos::via::Via;
 use exos::{Core, Error, ErrorKind, Exos, clock};
 use exos_inet::Instant;
@@ -278,7 +279,7 @@ pub(in crate::serve) fn listen(exos: &mut Exos, config: &Config) -> Result<Liste
     let listener =
         listener.map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
     if config.in_kernel {
-        let answers = exos.answer_requests_in_kernel(listener);
+        let answers = exos.answer_requests_in_kernel(listener, Capacity::DOCUMENTS);
         answers.map_err(|e| match e.kind {
             ErrorKind::Invalid => e.mend("leave --no-sack out, or --in-kernel"),
             _ => e.or_mend("leave --in-kernel out"),

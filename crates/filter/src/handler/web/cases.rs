@@ -25,7 +25,7 @@
 //!                          of none                                the server's
 //! ```
 
-use super::layout::{MSS_INDEX_MIN, REQUEST_MAX, entry, slot};
+use super::layout::{MSS_INDEX_MIN, REQUEST_MAX, copy, entry, slot};
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Label, Reg, Size};
@@ -157,16 +157,17 @@ impl Generator<'_> {
         self.undo(of);
     }
 
-    /// Handed up as it was before the last response, if that has not changed: then the server answers as we did, and it does not
+    /// Handed up as it was before the last response, if that is still as long: then the server answers as we did, and it does not
     /// matter which answer arrives.
     fn undo(&mut self, of: &WebHandler) {
-        self.slot_entry(of, Reg::R0);
-        let (asm, drop) = (&mut *self.asm, self.labels.drop);
+        let drop = self.labels.drop;
+        self.expect_same_request(of, drop);
+        let asm = &mut *self.asm;
         asm.load(Size::Double, Reg::R1, Reg::R0, entry::TAG as i16);
         asm.jump_if(Reg::R1, Condition::Equal, 0, drop);
-        asm.load(Size::Double, Reg::R1, Reg::R0, entry::GENERATION as i16);
-        asm.load(Size::Double, Reg::R2, SLOT, slot::GENERATION as i16);
-        asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, drop);
+        self.choose_copy(of);
+        self.expect_same_len(of, drop);
+        let asm = &mut *self.asm;
         for (from, to) in [(slot::LAST, UP_RCV), (slot::UNA, UP_NXT)] {
             asm.load(Size::Word, Reg::R1, SLOT, from as i16);
             keep(asm, to, Reg::R1);
@@ -368,15 +369,17 @@ impl Generator<'_> {
     /// The request, in the slot's order and with an entry, is answered for the first time. To the place of hand-ups, with what is
     /// kept for that, where the peer has no room or the packet cannot grow.
     pub(super) fn answer(&mut self, of: &WebHandler) {
-        let [unscaled, whole, undo] = [(); 3].map(|()| self.asm.label());
+        let [unscaled, whole, undo, other, same] = [(); 5].map(|()| self.asm.label());
         self.asm.bind(self.labels.answer);
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, HIT);
         asm.alu(Alu::Sub, Reg::R1, 1);
         asm.store(Size::Double, SLOT, slot::ENTRY as i16, Reg::R1);
-        self.slot_entry(of, Reg::R0);
+        self.choose_copy(of);
+        self.copy(of, Reg::R0);
         let asm = &mut *self.asm;
-        asm.load(Size::Double, Reg::R3, Reg::R0, entry::RESPONSE_LEN as i16);
+        asm.load(Size::Double, Reg::R3, Reg::R0, copy::LEN as i16);
+        keep(asm, OUT_LEN, Reg::R3);
         kept(asm, Reg::R1, WINDOW);
         asm.load(Size::Double, Reg::R2, SLOT, slot::KEPT as i16);
         asm.jump_if(Reg::R2, Condition::Set, TIMESTAMP_BITS as i32 + 1, unscaled);
@@ -405,8 +408,10 @@ impl Generator<'_> {
             entry::HITS as i16,
             Reg::R1,
         ));
-        asm.load(Size::Double, Reg::R2, Reg::R0, entry::RESPONSE_LEN as i16);
-        asm.load(Size::Double, Reg::R3, Reg::R0, entry::CLOSES as i16);
+        self.copy(of, Reg::R0);
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R2, OUT_LEN);
+        asm.load(Size::Double, Reg::R3, Reg::R0, copy::CLOSES as i16);
         asm.alu(Alu::Add, Reg::R2, Reg::R3);
         asm.load(Size::Word, Reg::R1, SLOT, slot::NXT as i16);
         asm.alu32(Alu::Add, Reg::R1, Reg::R2);
@@ -417,11 +422,18 @@ impl Generator<'_> {
         self.asm.jump(self.labels.send_response);
 
         self.asm.bind(self.labels.again);
-        self.slot_entry(of, Reg::R0);
+        self.expect_same_request(of, self.labels.drop);
+        // Either copy is an answer that the request may have, if it is as long.
+        self.choose_copy(of);
+        self.expect_same_len(of, other);
+        self.asm.jump(same);
+        self.asm.bind(other);
+        kept(self.asm, Reg::R1, OUT_COPY);
+        self.asm.alu(Alu::Xor, Reg::R1, 1);
+        keep(self.asm, OUT_COPY, Reg::R1);
+        self.expect_same_len(of, self.labels.drop);
+        self.asm.bind(same);
         let asm = &mut *self.asm;
-        asm.load(Size::Double, Reg::R1, Reg::R0, entry::GENERATION as i16);
-        asm.load(Size::Double, Reg::R2, SLOT, slot::GENERATION as i16);
-        asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, self.labels.drop);
         asm.load(Size::Double, Reg::R1, SLOT, slot::RESENT as i16);
         asm.jump_if(Reg::R1, Condition::GreaterOrEqual, RESENT_MAX, undo);
         asm.alu(Alu::Add, Reg::R1, 1);

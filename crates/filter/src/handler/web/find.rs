@@ -1,6 +1,6 @@
 //! The entry of a request: by a hash of its bytes, all of which are compared.
 
-use super::layout::{ENTRIES, ENTRY_COUNT, ENTRY_LEN, REQUEST_MAX, WAYS, entry, slot};
+use super::layout::{ENTRIES, REQUEST_MAX, WAYS, copy, entry, slot};
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
@@ -34,8 +34,8 @@ impl Generator<'_> {
         asm.alu(Alu::Or, hash, 1);
         keep(asm, HASH, hash);
         asm.alu(Alu::ShiftRight, hash, 8);
-        asm.alu(Alu::And, hash, (ENTRY_COUNT / WAYS - 1) as i32);
-        asm.alu(Alu::Mul, hash, (WAYS * ENTRY_LEN) as i32);
+        asm.alu(Alu::And, hash, (of.entries.count / WAYS - 1) as i32);
+        asm.alu(Alu::Mul, hash, (WAYS * of.entries.entry_len()) as i32);
         // The first of its places.
         keep(asm, SPARE, hash);
         for way in 0..WAYS {
@@ -53,7 +53,7 @@ impl Generator<'_> {
         let (at, len, ours, its) = (Reg::R1, Reg::R2, Reg::R3, Reg::R4);
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, SPARE);
-        asm.alu(Alu::Add, Reg::R1, (way * ENTRY_LEN) as i32);
+        asm.alu(Alu::Add, Reg::R1, (way * of.entries.entry_len()) as i32);
         self.entry_at(of, Reg::R0, Reg::R1);
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, HASH);
@@ -77,28 +77,82 @@ impl Generator<'_> {
         asm.jump_if(at, Condition::Less, REQUEST_MAX as i32, again);
         asm.bind(same);
         kept(asm, Reg::R1, SPARE);
-        asm.alu(Alu::Add, Reg::R1, (way * ENTRY_LEN) as i32 + 1);
+        asm.alu(Alu::Add, Reg::R1, (way * of.entries.entry_len()) as i32 + 1);
         keep(asm, HIT, Reg::R1);
     }
 
     /// `dst` = the entry of the slot's last response. Loses r5.
     pub(super) fn slot_entry(&mut self, of: &WebHandler, dst: Reg) {
         let spare = Reg::R5;
-        self.slot_place(spare);
+        self.asm.load(Size::Double, spare, SLOT, slot::ENTRY as i16);
         self.entry_at(of, dst, spare);
-    }
-
-    /// `dst` = the place of that among the entries.
-    pub(super) fn slot_place(&mut self, dst: Reg) {
-        self.asm.load(Size::Double, dst, SLOT, slot::ENTRY as i16);
     }
 
     /// `dst` = the entry at this place among them, which is lost.
     pub(super) fn entry_at(&mut self, of: &WebHandler, dst: Reg, spare: Reg) {
         let asm = &mut *self.asm;
-        asm.alu(Alu::And, spare, ((ENTRY_COUNT - 1) * ENTRY_LEN) as i32);
+        let last = (of.entries.count - 1) * of.entries.entry_len();
+        asm.alu(Alu::And, spare, last as i32);
         asm.load_map_value(dst, of.memory_fd, ENTRIES as u32);
         asm.alu(Alu::Add, dst, spare);
+    }
+
+    /// Of the slot's entry the copy that is up to date; keeps [`OUT_COPY`].
+    pub(super) fn choose_copy(&mut self, of: &WebHandler) {
+        self.slot_entry(of, Reg::R0);
+        let asm = &mut *self.asm;
+        asm.load(Size::Double, Reg::R1, Reg::R0, entry::COPY as i16);
+        keep(asm, OUT_COPY, Reg::R1);
+    }
+
+    /// `dst` = the copy that was chosen. Loses r5.
+    pub(super) fn copy(&mut self, of: &WebHandler, dst: Reg) {
+        let place = Reg::R5;
+        self.copy_place(of, place, dst);
+        self.asm.load_map_value(dst, of.memory_fd, ENTRIES as u32);
+        self.asm.alu(Alu::Add, dst, place);
+    }
+
+    /// `dst` = the place of that among the entries.
+    pub(super) fn copy_place(&mut self, of: &WebHandler, dst: Reg, spare: Reg) {
+        let asm = &mut *self.asm;
+        let last = (of.entries.count - 1) * of.entries.entry_len();
+        asm.load(Size::Double, dst, SLOT, slot::ENTRY as i16);
+        asm.alu(Alu::And, dst, last as i32);
+        kept(asm, spare, OUT_COPY);
+        asm.alu(Alu::And, spare, 1);
+        asm.alu(Alu::Mul, spare, of.entries.copy_len() as i32);
+        asm.alu(Alu::Add, dst, spare);
+        asm.alu(Alu::Add, dst, entry::COPIES as i32);
+    }
+
+    /// To `other` unless the copy that was chosen takes as many sequence numbers as the response that the slot has sent, its FIN with it;
+    /// keeps [`OUT_LEN`].
+    pub(super) fn expect_same_len(&mut self, of: &WebHandler, other: Label) {
+        self.copy(of, Reg::R0);
+        let (len, closes, sent, spare) = (Reg::R1, Reg::R2, Reg::R3, Reg::R4);
+        let asm = &mut *self.asm;
+        asm.load(Size::Double, len, Reg::R0, copy::LEN as i16);
+        keep(asm, OUT_LEN, len);
+        asm.load(Size::Double, closes, Reg::R0, copy::CLOSES as i16);
+        asm.load(Size::Double, spare, SLOT, slot::STATE as i16);
+        asm.alu(Alu::Sub, spare, slot::OPEN);
+        const { assert!(slot::FINISHED == slot::OPEN + 1) };
+        asm.jump_if(spare, Condition::NotEqual, closes, other);
+        asm.load(Size::Word, sent, SLOT, slot::NXT as i16);
+        asm.load(Size::Word, spare, SLOT, slot::UNA as i16);
+        asm.alu32(Alu::Sub, sent, spare);
+        asm.alu32(Alu::Sub, sent, closes);
+        asm.jump_if(sent, Condition::NotEqual, len, other);
+    }
+
+    /// To `other` unless the slot's entry is still of the request that it was of. Leaves the entry in r0.
+    pub(super) fn expect_same_request(&mut self, of: &WebHandler, other: Label) {
+        self.slot_entry(of, Reg::R0);
+        let asm = &mut *self.asm;
+        asm.load(Size::Double, Reg::R1, Reg::R0, entry::GENERATION as i16);
+        asm.load(Size::Double, Reg::R2, SLOT, slot::GENERATION as i16);
+        asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
     }
 }
 

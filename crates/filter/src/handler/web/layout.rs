@@ -5,7 +5,7 @@
 //! ring      HANDED_LEN bytes each: number + 1 when written | ends | ports | next from peer, next to peer | last timestamps |
 //!           what the cookie kept | window
 //! slots     SLOT_LEN bytes each, found by a hash of the ends
-//! entries   ENTRY_LEN bytes each, four for each value of a hash of the request
+//! entries   of as many bytes as their responses need, four for each value of a hash of the request: as `Entries` says
 //! ```
 //!
 //! Words of eight bytes, or of four where two stand in one, in the machine's order. A slot is written by who holds its lock.
@@ -30,14 +30,8 @@ pub const SLOT_COUNT: u64 = 1 << 14;
 pub const SLOT_LEN: u64 = 128;
 /// Requests and their responses.
 pub const ENTRIES: u64 = SLOTS + SLOT_COUNT * SLOT_LEN;
-/// How many, a power of two.
-pub const ENTRY_COUNT: u64 = 256;
 /// Those that a request may be in.
 pub const WAYS: u64 = 4;
-/// Bytes of one.
-pub const ENTRY_LEN: u64 = 4096;
-/// All of it.
-pub const LEN: u64 = ENTRIES + ENTRY_COUNT * ENTRY_LEN;
 
 /// Bytes of a request at most, a multiple of 8.
 pub const REQUEST_MAX: usize = 512;
@@ -64,7 +58,7 @@ pub mod slot {
     pub const UNA: u64 = 40;
     /// Where the last request began, four bytes.
     pub const LAST: u64 = 44;
-    /// The entry of the last response, from the first on.
+    /// Where the entry of the last response is, from the first on.
     pub const ENTRY: u64 = 48;
     /// Index of the MSS, then bits of the timestamp (`exos_wire::tcp::cookie`): as the cookie has it.
     pub const KEPT: u64 = 56;
@@ -101,22 +95,59 @@ pub mod entry {
     pub const TAG: u64 = 0;
     /// Bytes of the request.
     pub const REQUEST_LEN: u64 = 8;
-    /// Bytes of the response.
-    pub const RESPONSE_LEN: u64 = 16;
-    /// 1 where our FIN follows the response.
-    pub const CLOSES: u64 = 24;
     /// Which copy of the response is up to date, 0 or 1.
-    pub const COPY: u64 = 32;
+    pub const COPY: u64 = 16;
     /// How often it was sent as an answer.
-    pub const HITS: u64 = 40;
-    /// Changes when another response comes here, of another length, or to another request.
-    pub const GENERATION: u64 = 48;
+    pub const HITS: u64 = 24;
+    /// Changes when another request comes here.
+    pub const GENERATION: u64 = 32;
     /// The request, then zeros.
     pub const REQUEST: u64 = 64;
-    /// Two copies of the response: its sum (RFC 1071), then its bytes.
-    pub const COPIES: u64 = 1024;
-    /// From the one to the other.
-    pub const COPY_LEN: u64 = 1536;
+    /// Two copies of the response.
+    pub const COPIES: u64 = REQUEST + super::REQUEST_MAX as u64;
+}
+
+/// A copy of a response.
+pub mod copy {
+    /// The sum of its bytes (RFC 1071).
+    pub const SUM: u64 = 0;
+    /// How many there are.
+    pub const LEN: u64 = 8;
+    /// 1 where our FIN follows.
+    pub const CLOSES: u64 = 16;
+    /// They.
+    pub const BYTES: u64 = 24;
+}
+
+/// How many entries there are, and how large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entries {
+    /// A power of two, [`WAYS`] at least, 65,536 at most.
+    pub count: u64,
+    /// Bytes of a response at most: a multiple of 8, [`RESPONSE_MAX`] at most.
+    pub response_max: usize,
+}
+
+impl Entries {
+    /// Bytes from the one copy to the other.
+    pub const fn copy_len(self) -> u64 {
+        copy::BYTES + self.response_max as u64
+    }
+
+    /// Bytes of an entry, a power of two.
+    pub const fn entry_len(self) -> u64 {
+        (entry::COPIES + 2 * self.copy_len()).next_power_of_two()
+    }
+
+    /// Bytes of the array.
+    pub const fn memory_len(self) -> u64 {
+        ENTRIES + self.count * self.entry_len()
+    }
+
+    /// Where the first of the entries is that a request with this hash may be in.
+    pub const fn first_way(self, hash: u64) -> u64 {
+        ((hash >> 8) & (self.count / WAYS - 1)) * WAYS * self.entry_len()
+    }
 }
 
 /// The hash of a request, as the program makes it: of words of eight bytes, the last filled with zeros.
@@ -129,11 +160,6 @@ pub fn hash(key: u64, request: &[u8]) -> u64 {
         hash ^= hash >> 29;
     }
     hash | 1
-}
-
-/// The first of the entries that a request with this hash may be in.
-pub const fn first_way(hash: u64) -> u64 {
-    (hash >> 8) & (ENTRY_COUNT / WAYS - 1)
 }
 
 /// The slot of a connection.

@@ -1,7 +1,7 @@
 //! What leaves: responses, bare acknowledgements, the peer's FIN answered; and what is handed up.
 
 use super::arrive::TIMESTAMPS;
-use super::layout::{HANDED, RESPONSE_MAX, RING, RING_COUNT, TAKEN, entry, slot};
+use super::layout::{HANDED, RING, RING_COUNT, TAKEN, copy, slot};
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Fetch, Helper, Insn, Label, Reg, Size, half};
@@ -19,13 +19,12 @@ impl Generator<'_> {
     /// Has the packet be as long as the response's, now or in the second stage. To `other`, with the packet as it was, where it cannot be.
     pub(super) fn make_room(&mut self, of: &WebHandler, other: Label) {
         let has_room = self.asm.label();
-        self.slot_entry(of, Reg::R0);
         let by = Reg::R2;
         let asm = &mut *self.asm;
         asm.store_imm(Size::Double, Reg::R10, IS_SHORT, 0);
-        asm.load(Size::Double, Reg::R1, Reg::R0, entry::RESPONSE_LEN as i16);
-        asm.jump_if(Reg::R1, Condition::Greater, RESPONSE_MAX as i32, other);
-        keep(asm, OUT_LEN, Reg::R1);
+        kept(asm, Reg::R1, OUT_LEN);
+        let most = of.entries.response_max;
+        asm.jump_if(Reg::R1, Condition::Greater, most as i32, other);
         asm.set(by, Reg::R1);
         kept(asm, Reg::R3, HEADER);
         asm.alu(Alu::Add, by, Reg::R3);
@@ -46,15 +45,9 @@ impl Generator<'_> {
     pub(super) fn leave(&mut self, of: &WebHandler) {
         let [send, closes] = [(); 2].map(|()| self.asm.label());
         self.asm.bind(self.labels.send_response);
-        self.slot_entry(of, Reg::R0);
+        self.copy(of, Reg::R0);
         let asm = &mut *self.asm;
-        asm.load(Size::Double, Reg::R1, Reg::R0, entry::COPY as i16);
-        asm.alu(Alu::And, Reg::R1, 1);
-        asm.alu(Alu::Mul, Reg::R1, entry::COPY_LEN as i32);
-        asm.alu(Alu::Add, Reg::R1, entry::COPIES as i32);
-        keep(asm, OUT_COPY, Reg::R1);
-        asm.alu(Alu::Add, Reg::R0, Reg::R1);
-        asm.load(Size::Double, Reg::R1, Reg::R0, 0);
+        asm.load(Size::Double, Reg::R1, Reg::R0, copy::SUM as i16);
         keep(asm, OUT_SUM, Reg::R1);
         asm.load(Size::Word, Reg::R1, SLOT, slot::UNA as i16);
         keep(asm, OUT_SEQ, Reg::R1);
@@ -77,7 +70,6 @@ impl Generator<'_> {
         for place in [OUT_LEN, OUT_SUM, IS_SHORT] {
             asm.store_imm(Size::Double, Reg::R10, place, 0);
         }
-        asm.store_imm(Size::Double, Reg::R10, OUT_COPY, entry::COPIES as i32);
         // Padding goes.
         kept(asm, Reg::R2, HEADER);
         asm.alu(Alu::Add, Reg::R2, BEFORE_TCP);
@@ -107,7 +99,7 @@ impl Generator<'_> {
         self.asm.bind(written);
         self.count_answer();
         if let Some(second_stage) = &of.second_stage {
-            self.pass_to(second_stage);
+            self.pass_to(of, second_stage);
         }
         self.copy_response(of);
         let asm = &mut *self.asm;
@@ -213,20 +205,16 @@ impl Generator<'_> {
         let none = self.asm.label();
         kept(self.asm, Reg::R4, OUT_LEN);
         self.asm.jump_if(Reg::R4, Condition::Less, 1, none);
-        self.slot_entry(of, Reg::R3);
+        self.copy(of, Reg::R3);
         let asm = &mut *self.asm;
-        kept(asm, Reg::R5, OUT_COPY);
-        asm.alu(Alu::And, Reg::R5, 0xfff);
-        let most = entry::COPIES + entry::COPY_LEN;
-        asm.jump_if(Reg::R5, Condition::Greater, most as i32, none);
-        asm.alu(Alu::Add, Reg::R3, Reg::R5);
-        asm.alu(Alu::Add, Reg::R3, 8);
+        asm.alu(Alu::Add, Reg::R3, copy::BYTES as i32);
         asm.set(Reg::R1, CONTEXT);
         kept(asm, Reg::R2, HEADER);
         asm.alu(Alu::Add, Reg::R2, BEFORE_TCP);
         kept(asm, Reg::R4, OUT_LEN);
         asm.jump_if(Reg::R4, Condition::Less, 1, none);
-        asm.jump_if(Reg::R4, Condition::Greater, RESPONSE_MAX as i32, none);
+        let most = of.entries.response_max;
+        asm.jump_if(Reg::R4, Condition::Greater, most as i32, none);
         asm.call(Helper::XdpStoreBytes);
         asm.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.drop);
         asm.bind(none);

@@ -14,9 +14,9 @@
 //! programs do not have it by chance. What has it never goes on to the host: it leaves or is dropped. Where this program is not there any
 //! more, the host's stack drops such a packet as another station's, for its link address is the peer's.
 
-use super::Generator;
-use super::layout::{ENTRIES, ENTRY_COUNT, ENTRY_LEN, RESPONSE_MAX};
+use super::layout::{ENTRIES, Entries, copy};
 use super::shape::*;
+use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use crate::handler::arithmetic::{fold, set_wide};
 use crate::program::classifier::{self, field};
@@ -56,7 +56,7 @@ impl Generator<'_> {
     }
 
     /// The headers are written. Passes the packet where the second stage is to make it longer.
-    pub(super) fn pass_to(&mut self, second_stage: &SecondStage) {
+    pub(super) fn pass_to(&mut self, of: &WebHandler, second_stage: &SecondStage) {
         let fits = self.asm.label();
         let (meta, value, end) = (Reg::R9, Reg::R1, Reg::R2);
         kept(self.asm, value, IS_SHORT);
@@ -76,11 +76,9 @@ impl Generator<'_> {
         asm.store_imm(Size::Half, FRAME, CHECKSUM_AT as i16, 0);
         set_wide(asm, value, second_stage.mark);
         asm.store(Size::Double, meta, MARK, value);
-        self.slot_place(value);
+        self.copy_place(of, value, end);
         let asm = &mut *self.asm;
-        kept(asm, end, OUT_COPY);
-        asm.alu(Alu::Add, value, end);
-        asm.alu(Alu::Add, value, 8);
+        asm.alu(Alu::Add, value, copy::BYTES as i32);
         asm.store(Size::Word, meta, PLACE, value);
         kept(asm, value, OUT_LEN);
         asm.store(Size::Word, meta, BYTES, value);
@@ -102,11 +100,11 @@ impl Generator<'_> {
 
 impl SecondStage {
     /// The program, of traffic control.
-    pub(super) fn program(&self, memory_fd: i32, counters_fd: i32) -> Program {
+    pub(super) fn program(&self, entries: Entries, memory_fd: i32, counters_fd: i32) -> Program {
         let mut asm = Assembler::new();
         let [next, drop] = [asm.label(), asm.label()];
         self.read(&mut asm, next);
-        lengthen(&mut asm, memory_fd, drop);
+        lengthen(&mut asm, entries, memory_fd, drop);
         complete_sum(&mut asm, drop);
         count(&mut asm, counters_fd, Counter::Lengthened);
         asm.set(Reg::R1, self.interface as i32);
@@ -153,8 +151,9 @@ const KEPT_SUM: i16 = -16;
 const KEPT_PSEUDO: i16 = -24;
 
 /// Has the packet end with the response.
-fn lengthen(asm: &mut Assembler, memory_fd: i32, drop: Label) {
-    let last = ENTRY_COUNT * ENTRY_LEN - RESPONSE_MAX as u64;
+fn lengthen(asm: &mut Assembler, entries: Entries, memory_fd: i32, drop: Label) {
+    let most = entries.response_max;
+    let last = entries.count * entries.entry_len() - most as u64;
     asm.jump_if(WHERE, Condition::Greater, last as i32, drop);
     asm.set(Reg::R1, CONTEXT);
     asm.set(Reg::R2, FROM);
@@ -165,7 +164,7 @@ fn lengthen(asm: &mut Assembler, memory_fd: i32, drop: Label) {
     asm.load_map_value(Reg::R3, memory_fd, ENTRIES as u32);
     asm.alu(Alu::Add, Reg::R3, WHERE);
     asm.jump_if(MANY, Condition::Less, 1, drop);
-    asm.jump_if(MANY, Condition::Greater, RESPONSE_MAX as i32, drop);
+    asm.jump_if(MANY, Condition::Greater, most as i32, drop);
     asm.set(Reg::R1, CONTEXT);
     asm.set(Reg::R2, FROM);
     asm.set(Reg::R4, MANY);

@@ -34,7 +34,7 @@ pub(super) const OUT_ACK: i16 = -168;
 pub(super) const OUT_FLAGS: i16 = -176;
 /// Bytes of what is sent.
 pub(super) const OUT_LEN: i16 = -184;
-/// The place among the entries of the copy that is sent.
+/// Which copy of the slot's entry is sent; its lowest bit counts.
 pub(super) const OUT_COPY: i16 = -192;
 pub(super) const OUT_SUM: i16 = -200;
 pub(super) const FRAME_LEN: i16 = -208;

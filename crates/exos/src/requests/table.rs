@@ -1,0 +1,276 @@
+//! Requests and their responses, in places of the memory that the kernel's part reads.
+//!
+//! A response is replaced by writing the copy that is not up to date, and one word that says which is. The copy before stays until the
+//! next is written, so that it can be sent again where it was lost. What is written may still be read by a processor that looked before:
+//! so a copy that was replaced, or a place that was taken out, is left alone for a while, and meanwhile the request is not answered.
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use exos_filter::handler::web::layout::{self, Entries, copy, entry};
+use exos_host::bpf::MappedArray;
+use exos_inet::{Duration, Instant};
+use exos_wire::Sum;
+
+/// What a retired entry has is kept for so long: for responses that are sent again.
+const KEPT: Duration = Duration::from_secs(10);
+/// What was replaced is not written to before this: processors may be reading it.
+const COPY_KEPT: Duration = Duration::from_millis(10);
+
+/// Memory that the kernel's part has, too, in words of eight bytes.
+#[derive(Debug)]
+pub(super) struct Memory(pub(super) MappedArray);
+
+impl Memory {
+    pub(super) fn get(&self, at: u64) -> u64 {
+        self.0.words()[(at / 8) as usize].load(Acquire)
+    }
+
+    pub(super) fn set(&self, at: u64, value: u64) {
+        self.0.words()[(at / 8) as usize].store(value, Release);
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        for (n, part) in (0..).zip(bytes.chunks(8)) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.set(at + 8 * n, u64::from_ne_bytes(word));
+        }
+    }
+}
+
+/// How often a request was answered in the kernel since it was last asked.
+#[derive(Debug)]
+pub struct Answered {
+    /// The request.
+    pub request: Box<[u8]>,
+    /// How often.
+    pub count: u64,
+    /// What it was answered with, at last.
+    pub response: Box<[u8]>,
+}
+
+/// What a request is answered with.
+#[derive(Clone, Copy)]
+pub(super) struct Response<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) closes: bool,
+}
+
+/// A request that the kernel answers, or answered.
+#[derive(Debug)]
+struct Known {
+    request: Box<[u8]>,
+    response: Box<[u8]>,
+    closes: bool,
+    hits: u64,
+    unasked: u32,
+    /// When it changed last.
+    changed: Instant,
+    /// It is answered.
+    live: bool,
+}
+
+/// What is in the places.
+#[derive(Debug)]
+pub(super) struct Table {
+    entries: Entries,
+    key: u64,
+    places: Vec<Option<Known>>,
+    generation: u64,
+    /// Answers of those that were retired meanwhile.
+    pending: Vec<Answered>,
+}
+
+impl Known {
+    fn is_answered_with(&self, response: Response<'_>) -> bool {
+        self.live && *self.response == *response.bytes && self.closes == response.closes
+    }
+}
+
+impl Table {
+    pub(super) fn new(entries: Entries, key: u64) -> Self {
+        Self {
+            entries,
+            key,
+            places: (0..entries.count).map(|_| None).collect(),
+            generation: 0,
+            pending: Vec::new(),
+        }
+    }
+
+    fn at(&self, place: usize) -> u64 {
+        layout::ENTRIES + place as u64 * self.entries.entry_len()
+    }
+
+    /// The places that the request may be in.
+    fn ways(&self, request: &[u8]) -> std::ops::Range<usize> {
+        let hash = layout::hash(self.key, request);
+        let first = self.entries.first_way(hash) / self.entries.entry_len();
+        first as usize..(first + layout::WAYS) as usize
+    }
+
+    /// Where the request is, or was.
+    fn find(&self, request: &[u8]) -> Option<usize> {
+        self.ways(request)
+            .find(|&place| matches!(&self.places[place], Some(known) if *known.request == *request))
+    }
+
+    pub(super) fn has_place_for(&self, now: Instant, request: &[u8]) -> bool {
+        match self.find(request) {
+            None => self.free(now, request).is_some(),
+            Some(place) => !self.is_live(place) && self.may_change(now, place),
+        }
+    }
+
+    fn is_live(&self, place: usize) -> bool {
+        self.places[place].as_ref().is_some_and(|known| known.live)
+    }
+
+    fn may_change(&self, now: Instant, place: usize) -> bool {
+        let known = self.places[place].as_ref();
+        known.is_none_or(|known| now - known.changed >= COPY_KEPT)
+    }
+
+    /// A place that the request may be in, and no other needs.
+    fn free(&self, now: Instant, request: &[u8]) -> Option<usize> {
+        self.ways(request).find(|&place| match &self.places[place] {
+            None => true,
+            Some(known) => !known.live && now - known.changed >= KEPT,
+        })
+    }
+
+    /// Has one of those that are in the request's places make room for it, which it is entered into later; none where one is about to.
+    pub(super) fn make_room_for(&mut self, memory: &Memory, now: Instant, request: &[u8]) {
+        let ways = self.ways(request);
+        if self.find(request).is_none() && ways.clone().all(|place| self.is_live(place)) {
+            // The one that changed least recently.
+            let changed = |place: &usize| self.places[*place].as_ref().map(|known| known.changed);
+            if let Some(victim) = ways.min_by_key(changed) {
+                self.retire(memory, now, victim);
+            }
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<Box<[u8]>> {
+        let live = self.places.iter().flatten().filter(|known| known.live);
+        live.map(|known| known.request.clone()).collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        let all = self.places.iter().flatten();
+        all.filter(|known| known.live).count()
+    }
+
+    pub(super) fn put(
+        &mut self,
+        memory: &Memory,
+        now: Instant,
+        request: &[u8],
+        response: Response<'_>,
+    ) {
+        let Some(place) = self.find(request) else {
+            if let Some(place) = self.free(now, request) {
+                self.enter(memory, now, place, request);
+                self.renew(memory, now, place, response);
+            }
+            return;
+        };
+        let known = self.places[place].as_ref();
+        if known.is_some_and(|known| known.is_answered_with(response)) {
+            return;
+        }
+        match self.may_change(now, place) {
+            true => self.renew(memory, now, place, response),
+            false => self.retire(memory, now, place),
+        }
+    }
+
+    /// Another request in a place, without a response yet.
+    fn enter(&mut self, memory: &Memory, now: Instant, place: usize, request: &[u8]) {
+        self.generation += 1;
+        let at = self.at(place);
+        memory.set(at + entry::GENERATION, self.generation);
+        memory.set(at + entry::REQUEST_LEN, request.len() as u64);
+        memory.write(at + entry::REQUEST, request);
+        self.places[place] = Some(Known {
+            request: request.into(),
+            response: Box::default(),
+            closes: false,
+            hits: memory.get(at + entry::HITS),
+            unasked: 0,
+            changed: now,
+            live: false,
+        });
+    }
+
+    /// The request in a place is answered with this.
+    fn renew(&mut self, memory: &Memory, now: Instant, place: usize, response: Response<'_>) {
+        let (at, bytes) = (self.at(place), response.bytes);
+        let Some(known) = &mut self.places[place] else {
+            return;
+        };
+        known.response = bytes.into();
+        known.closes = response.closes;
+        known.changed = now;
+        let other = 1 - (memory.get(at + entry::COPY) & 1);
+        let to = at + entry::COPIES + other * self.entries.copy_len();
+        memory.set(to + copy::SUM, u64::from(Sum::of(bytes).value()));
+        memory.set(to + copy::LEN, bytes.len() as u64);
+        memory.set(to + copy::CLOSES, u64::from(response.closes));
+        memory.write(to + copy::BYTES, bytes);
+        memory.set(at + entry::COPY, other);
+        known.live = true;
+        memory.set(at + entry::TAG, layout::hash(self.key, &known.request));
+    }
+
+    fn retire(&mut self, memory: &Memory, now: Instant, place: usize) {
+        memory.set(self.at(place) + entry::TAG, 0);
+        let answered = self.count(memory, place);
+        self.pending.extend(answered);
+        if let Some(known) = &mut self.places[place] {
+            known.live = false;
+            known.changed = now;
+        }
+    }
+
+    pub(super) fn forget(&mut self, memory: &Memory, now: Instant, request: &[u8]) {
+        let place = self.find(request);
+        if let Some(place) = place.filter(|&place| self.is_live(place)) {
+            self.retire(memory, now, place);
+        }
+    }
+
+    /// Those that nobody has asked for when this was called so often go.
+    pub(super) fn forget_unasked(&mut self, memory: &Memory, now: Instant, turns: u32) {
+        for place in 0..self.places.len() {
+            let Some(known) = self.places[place].as_mut().filter(|known| known.live) else {
+                continue;
+            };
+            known.unasked += 1;
+            if known.unasked > turns {
+                self.retire(memory, now, place);
+            }
+        }
+    }
+
+    pub(super) fn answered(&mut self, memory: &Memory) -> Vec<Answered> {
+        let mut all = std::mem::take(&mut self.pending);
+        all.extend((0..self.places.len()).filter_map(|place| self.count(memory, place)));
+        all
+    }
+
+    fn count(&mut self, memory: &Memory, place: usize) -> Option<Answered> {
+        let hits = memory.get(self.at(place) + entry::HITS);
+        let known = self.places[place].as_mut()?;
+        let count = hits.wrapping_sub(known.hits);
+        known.hits = hits;
+        (count > 0).then(|| {
+            known.unasked = 0;
+            Answered {
+                request: known.request.clone(),
+                response: known.response.clone(),
+                count,
+            }
+        })
+    }
+}
