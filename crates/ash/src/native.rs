@@ -11,8 +11,8 @@
 //! | a row | what is copied is no longer than it, compared before |
 //! | the reply | no longer than [`MESSAGE_MAX`]; what is written to it ends before its end: compared, or known to the check |
 //!
-//! Words of memory are read and changed as the interpreter does, atomically; rows by words and bytes, of which nobody is told. Two of the
-//! steps are calls of Rust's: a look-up in a table is [`Table::get`](crate::Table::get).
+//! Words of memory are read and changed as the interpreter does, atomically; rows by words and bytes, of which nobody is told. One
+//! step is a call: a look-up in a table is [`Table::get`](crate::Table::get).
 
 mod body;
 mod find;
