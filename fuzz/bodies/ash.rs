@@ -6,12 +6,13 @@
 use std::sync::atomic::AtomicU64;
 
 use exos_ash::kernel::InKernel;
-use exos_ash::{Checked, Layout, Memory, Outcome, interpret, parse};
+use exos_ash::limits::MESSAGE_MAX;
+use exos_ash::{Checked, Layout, Memory, Outcome, Verdict, interpret, parse};
 use exos_filter::handler::Handler as _;
 use exos_filter::handler::forward::WayOut;
 
 /// A text, and behind a zero byte a message: the text is refused with a place in it, or is a handler that is printed and read again as what
-/// it was, becomes a program, and deals with the message within its bounds.
+/// it was, becomes a program, and deals with the message within its bounds, as machine code as by the interpreter.
 pub fn handler(data: &[u8]) {
     let mut parts = data.splitn(2, |&byte| byte == 0);
     let text = parts.next().unwrap_or_default();
@@ -60,10 +61,29 @@ fn run(handler: &Checked, message: &[u8]) {
     if layout.bytes() > 1 << 20 {
         return;
     }
-    let words: Vec<_> = (0..layout.bytes() / 8).map(|_| AtomicU64::new(0)).collect();
-    let memory = Memory::new(&words, &layout, handler.handler());
-    if let Outcome::Reply(reply) = interpret(handler, memory, message) {
+    let words = || -> Vec<AtomicU64> {
+        let all = 0..layout.bytes() / 8;
+        all.map(|_| AtomicU64::new(0)).collect()
+    };
+    let both = [words(), words()];
+    let [ours, theirs] = both
+        .each_ref()
+        .map(|words| Memory::new(words, &layout, handler.handler()));
+    let meant = interpret(handler, ours, message);
+    if let Outcome::Reply(reply) = &meant {
         let longest = handler.longest_reply().expect("it replies");
         assert!(reply.len() <= usize::from(longest));
     }
+    let Ok(native) = handler.compile() else {
+        return;
+    };
+    let mut reply = [0xa5; MESSAGE_MAX as usize];
+    let done = match native.run(theirs, message, &mut reply) {
+        Verdict::GivenUp => Outcome::GivenUp,
+        Verdict::Done => Outcome::Done,
+        Verdict::Reply(bytes) => Outcome::Reply(reply[..bytes].to_vec()),
+    };
+    assert_eq!(done, meant, "{}", handler.handler());
+    let [ours, theirs] = both.map(|words| words.into_iter().map(AtomicU64::into_inner));
+    assert!(ours.eq(theirs), "memory differs: {}", handler.handler());
 }

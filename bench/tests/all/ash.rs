@@ -19,7 +19,7 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
     let Some(session) = Session::begin("bash-t", &[]) else {
         return;
     };
-    let only = ["roundtrip", "sandbox", "download"];
+    let only = ["roundtrip", "sandbox", "places", "download"];
     let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
     let args: AshArgs = session.args(&[&only[..], &["--quick"]].concat());
     let report = measure(&args).expect("all is there");
@@ -35,6 +35,8 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         ("roundtrip/kernel-polling", false),
         ("roundtrip/handler/kernel-sleeping", true),
         ("sandbox/ratio", true),
+        ("places/compiled", false),
+        ("places/stack", false),
         ("download/in-force", true),
     ] {
         let figure = named(name);

@@ -3,7 +3,7 @@
 //!
 //! A [`Handler`](code::Handler) is a tree, put together by hand or read from [text](parse). [`check`] accepts it: then it is bounded, and
 //! a message is dealt with whole or goes to the program as it came. [`interpret`] is what it means; [`kernel`] makes a program of it
-//! that the kernel runs on each packet that arrives for it. Its [memory](Memory) is the program's, too: what the one writes the other reads,
+//! that the kernel runs on each packet that arrives for it, and [`Native`] is machine code of it for the program's own use. Its [memory](Memory) is the program's, too: what the one writes the other reads,
 //! without a lock and without a system call. A [`Table`] of it answers what the program has put under a key.
 //!
 //! ```
@@ -26,11 +26,13 @@ mod interpret;
 pub mod kernel;
 pub mod limits;
 mod memory;
+mod native;
 mod table;
 mod text;
 
 pub use check::{CheckError, Checked, check};
 pub use interpret::{Outcome, interpret};
 pub use memory::{Layout, Memory};
+pub use native::{Native, Unavailable, Verdict};
 pub use table::{Table, TableError};
 pub use text::{TextError, parse};

@@ -117,6 +117,11 @@ impl<'a> Memory<'a> {
         &self.words[at as usize / 8]
     }
 
+    /// All words.
+    pub(crate) fn all(&self) -> &'a [AtomicU64] {
+        self.words
+    }
+
     pub(crate) fn layout(&self) -> &'a Layout {
         self.layout
     }

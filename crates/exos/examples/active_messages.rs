@@ -11,12 +11,13 @@
 //! All else is the program's: a name or a tile that there is not, too few bytes. Nothing of those has been carried out.
 //!
 //! `cargo build -p exos --example active_messages`, then `target/debug/examples/active_messages`, as any user whom `exos daemon` allows a
-//! port; without a daemon `sudo target/debug/examples/active_messages eth0 192.0.2.7/24` with a free address of the interface's network.
+//! port; without a daemon `sudo target/debug/examples/active_messages eth0 192.0.2.7/24` with a free address of the interface's network. On
+//! a TAP device (`tap:NAME`) the program does by itself what the kernel does elsewhere.
 
 use std::sync::atomic::Ordering;
 
 use exos::signals::Signals;
-use exos::{Addresses, Daemon, Downloaded, Duration, Exos, Interface, Role, ash};
+use exos::{Addresses, Daemon, Downloaded, Duration, Exos, Interface, Role, Tap, ash};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -67,9 +68,15 @@ fn main() -> Result<(), Error> {
         (None, None) => Exos::attach(Daemon::new(Role::Connect(Vec::new())))?,
         (Some(interface), Some(address)) => {
             let ours = Addresses::new([address.parse()?])?;
-            Exos::attach(Interface::new(interface, ours))?
+            match interface.strip_prefix("tap:") {
+                Some(name) => Exos::attach(Tap {
+                    name: name.into(),
+                    addresses: ours,
+                })?,
+                None => Exos::attach(Interface::new(interface, ours))?,
+            }
         }
-        _ => return Err("active_messages [INTERFACE ADDRESS/LENGTH]".into()),
+        _ => return Err("active_messages [INTERFACE|tap:NAME ADDRESS/LENGTH]".into()),
     };
     let signals = Signals::catch()?;
     let matrix = download(&mut exos)?;
@@ -87,7 +94,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Has the kernel do what messages say, from now on; `version` is the name of a word.
+/// Has done what messages say, from now on, by the kernel where it can; `version` is the name of a word.
 pub fn download(exos: &mut Exos) -> Result<Downloaded, Error> {
     let matrix = exos.download(ash::parse(HANDLER)?, PORT)?;
     let names = matrix.memory().table("names").ok_or("no table")?;

@@ -1,4 +1,5 @@
-//! Counters that others increase, in the kernel: the program sleeps while datagrams to UDP port 4000 are answered.
+//! Counters that others increase, in the kernel: the program sleeps while datagrams to UDP port 4000 are answered. Where the kernel cannot,
+//! on a TAP device (`tap:NAME` in the place of the interface), this program answers them as they come.
 //!
 //! A message is the number of a counter (4 bytes) and what is added to it (8 bytes); the answer has the counter's value from before in
 //! the place of the second. `cargo build -p exos --example remote_increment`, then `target/debug/examples/remote_increment`, as any user
@@ -9,7 +10,7 @@
 use std::sync::atomic::Ordering;
 
 use exos::signals::Signals;
-use exos::{Addresses, Daemon, Downloaded, Duration, Exos, Interface, Role, ash};
+use exos::{Addresses, Daemon, Downloaded, Duration, Exos, Interface, Role, Tap, ash};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -31,16 +32,25 @@ fn main() -> Result<(), Error> {
         (None, None) => Exos::attach(Daemon::new(Role::Connect(Vec::new())))?,
         (Some(interface), Some(address)) => {
             let ours = Addresses::new([address.parse()?])?;
-            Exos::attach(Interface::new(interface, ours))?
+            match interface.strip_prefix("tap:") {
+                Some(name) => Exos::attach(Tap {
+                    name: name.into(),
+                    addresses: ours,
+                })?,
+                None => Exos::attach(Interface::new(interface, ours))?,
+            }
         }
-        _ => return Err("remote_increment [INTERFACE ADDRESS/LENGTH]".into()),
+        _ => return Err("remote_increment [INTERFACE|tap:NAME ADDRESS/LENGTH]".into()),
     };
     let signals = Signals::catch()?;
     let counters = download(&mut exos)?;
+    if let Some(why) = counters.not_in_kernel() {
+        eprintln!("answered by this program, since the kernel does not: {why}");
+    }
     run(&mut exos, &counters, || signals.stop_requested())
 }
 
-/// Has the kernel keep the counters from now on.
+/// Has the counters kept from now on, by the kernel where it can.
 pub fn download(exos: &mut Exos) -> Result<Downloaded, Error> {
     Ok(exos.download(ash::parse(HANDLER)?, PORT)?)
 }
@@ -57,11 +67,15 @@ pub fn sum(counters: &Downloaded) -> u64 {
 /// Prints until `is_over`. What the handler gives up, a counter that there is not, would come to a socket at its port; there is none, so
 /// the stack says so to who sent it (ICMP).
 fn run(exos: &mut Exos, counters: &Downloaded, is_over: impl Fn() -> bool) -> Result<(), Error> {
+    let mut next = exos.now();
     while !is_over() {
-        println!("{}", sum(counters));
         exos.receive();
         exos.send()?;
-        exos.wait(Some(exos.now() + Duration::from_secs(1)), &[])?;
+        if exos.now() >= next {
+            println!("{}", sum(counters));
+            next = exos.now() + Duration::from_secs(1);
+        }
+        exos.wait(Some(next), &[])?;
     }
     Ok(())
 }

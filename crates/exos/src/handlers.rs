@@ -32,8 +32,13 @@ impl Exos {
         }
     }
 
-    /// All packets come here again.
+    /// All packets come here again, and all datagrams to sockets.
     pub fn remove_handler(&mut self) {
+        self.stack.stop_handling_datagrams();
+        self.remove_from_kernel();
+    }
+
+    pub(crate) fn remove_from_kernel(&mut self) {
         if let Some(via) = &mut self.via {
             // A daemon that is not there has the kernel go on; when it comes back it is asked again by nobody.
             let _ = via.remove_handler();

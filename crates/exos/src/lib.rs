@@ -59,7 +59,7 @@
 //! | use a part of an interface that the daemon lends | [`via`] |
 //! | forward packets | [`relay`] |
 //! | have the kernel answer or forward packets | [`handlers`] |
-//! | have the kernel deal with datagrams, in the program's own words | [`Exos::download`], [`ash`] |
+//! | have datagrams dealt with where they arrive, in the program's own words | [`Exos::download`], [`ash`] |
 //! | show others the packets | [`watch`] |
 //! | know how links of the program's own are made | [`attach::pair`], [`attach::user_netns`], [`host_tables`] |
 #![forbid(unsafe_code)]
@@ -91,7 +91,7 @@ pub use attach::{
     Role, Route, SharedInterface, Tap,
 };
 pub use cores::Core;
-pub use download::Downloaded;
+pub use download::{Downloaded, Place};
 pub use exos_ash as ash;
 pub use exos_buf::{self as buf, Aggregate, Buffer, Slice};
 pub use exos_host::error::{Error, ErrorKind};

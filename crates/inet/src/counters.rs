@@ -87,6 +87,12 @@ counters! {
     drop_udp_queue_full,
     /// UDP datagrams delivered.
     udp_received,
+    /// UDP datagrams that a handler of the program's answered.
+    handler_answered,
+    /// UDP datagrams that it dealt with without an answer.
+    handler_done,
+    /// UDP datagrams that it gave up, to go to sockets.
+    handler_gave_up,
     /// Drop: a packet to send whose neighbour does not answer, or waits behind too many others.
     drop_neighbor_unresolved,
     /// Drop: a control frame to send (ARP, NDP, ICMP, UDP) behind too many others.

@@ -461,6 +461,9 @@ pub const ICMP_ERRORS_BURST: u32 = 50;
 
 // ---- UDP ----
 
+/// Bytes of a datagram that a handler is given, and of its reply: what an Ethernet frame has room for behind the headers of IPv4.
+pub const HANDLED_BYTES_MAX: usize = 1500 - 20 - 8;
+
 /// Bytes waiting in one socket, payload and [`UDP_DATAGRAM_OVERHEAD`]: Linux's default of 208 KiB.
 pub const UDP_QUEUE_BYTES_MAX: usize = 212_992;
 

@@ -7,18 +7,12 @@
 
 use std::sync::Arc;
 
-use cranelift_codegen::Context;
-use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I64, I64X2};
-use cranelift_codegen::ir::{
-    AbiParam, Function, InstBuilder, MemFlags, Signature, Type, UserFuncName, Value,
-};
-use cranelift_codegen::isa::OwnedTargetIsa;
-use cranelift_codegen::settings::{self, Configurable};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
+use cranelift_codegen::ir::{InstBuilder, MemFlags, Type, Value};
+use cranelift_frontend::{FunctionBuilder, Variable};
+use exos_jit::Function;
 
-use crate::code::Code;
 use crate::error::PipeError;
 use crate::lower::Steps;
 use crate::passes::{List, PIPES_MAX};
@@ -32,8 +26,8 @@ const STRIDE: i64 = 64;
 #[derive(Clone, Debug)]
 pub struct Loop {
     list: List,
-    copy: Arc<Code>,
-    in_place: Arc<Code>,
+    copy: Arc<Function>,
+    in_place: Arc<Function>,
 }
 
 impl Loop {
@@ -43,15 +37,10 @@ impl Loop {
     ///
     /// There is no machine code for this machine, or no memory for it.
     pub fn compile(list: List) -> Result<Self, PipeError> {
-        // Others want what was written to be told to what fetches instructions; or have the high byte first.
-        if !cfg!(target_arch = "x86_64") {
-            return Err(machine("it is made for x86-64 only"));
-        }
-        let isa = isa()?;
-        let copy = Arc::new(function(&list, &isa, true)?);
+        let copy = Arc::new(function(&list, true)?);
         let in_place = match list.modifies() {
             true => copy.clone(),
-            false => Arc::new(function(&list, &isa, false)?),
+            false => Arc::new(function(&list, false)?),
         };
         Ok(Self {
             list,
@@ -78,7 +67,13 @@ impl Loop {
         let (from, from_end) = from.split_at(from.len() & !7);
         let (to, to_end) = to.split_at_mut(from.len());
         let mut registers = self.before(state);
-        self.copy.copy(from, to, &mut registers);
+        let (ours, theirs) = (from.as_ptr(), to.as_mut_ptr());
+        // SAFETY: `Body` reads and writes this many bytes, a multiple of 8, of both, which are as long and borrowed; and a register
+        // for each pipe.
+        unsafe {
+            self.copy
+                .call(ours, theirs, from.len(), registers.as_mut_ptr())
+        };
         self.after(&registers, state);
         to_end.copy_from_slice(from_end);
         self.list.each(to_end, state.registers_mut());
@@ -94,7 +89,12 @@ impl Loop {
         state.part(&self.list, part.len())?;
         let (whole, end) = part.split_at_mut(part.len() & !7);
         let mut registers = self.before(state);
-        self.in_place.in_place(whole, &mut registers);
+        let at = whole.as_mut_ptr();
+        // SAFETY: as in `copy`; each step loads a word before it stores it, so that source and destination may be one.
+        unsafe {
+            self.in_place
+                .call(at, at, whole.len(), registers.as_mut_ptr())
+        };
         self.after(&registers, state);
         self.list.each(end, state.registers_mut());
         Ok(())
@@ -129,33 +129,10 @@ impl Loop {
     }
 }
 
-fn machine(why: impl ToString) -> PipeError {
-    PipeError::Machine(why.to_string())
-}
-
-fn isa() -> Result<OwnedTargetIsa, PipeError> {
-    let mut flags = settings::builder();
-    flags.set("opt_level", "speed").map_err(machine)?;
-    let isa = cranelift_native::builder().map_err(machine)?;
-    isa.finish(settings::Flags::new(flags)).map_err(machine)
-}
-
-fn function(list: &List, isa: &OwnedTargetIsa, store: bool) -> Result<Code, PipeError> {
-    let mut signature = Signature::new(isa.default_call_conv());
-    signature.params = vec![AbiParam::new(I64); 4];
-    let mut context = Context::for_function(Function::with_name_signature(
-        UserFuncName::default(),
-        signature,
-    ));
-    let mut builders = FunctionBuilderContext::new();
-    let mut build = FunctionBuilder::new(&mut context.func, &mut builders);
-    Body::begin(&mut build, list, store).all();
-    build.finalize();
-    let compiled = context.compile(&**isa, &mut ControlPlane::default());
-    let compiled = compiled.map_err(|error| machine(error.inner))?;
-    assert!(compiled.buffer.relocs().is_empty(), "it calls nothing");
-    // SAFETY: `Body` has four parameters of the machine's convention, and reads and writes as it says.
-    unsafe { Code::new(compiled.code_buffer()) }.map_err(machine)
+fn function(list: &List, store: bool) -> Result<Function, PipeError> {
+    let described =
+        exos_jit::compile(|build, parameters| Body::begin(build, parameters, list, store).all());
+    described.map_err(|why| PipeError::Machine(why.to_string()))
 }
 
 /// The function: bytes from 0 on, below the length that it is given, of source and destination, and the registers.
@@ -171,14 +148,12 @@ struct Body<'a, 'b, 'l> {
 }
 
 impl<'a, 'b, 'l> Body<'a, 'b, 'l> {
-    fn begin(build: &'a mut FunctionBuilder<'b>, list: &'l List, store: bool) -> Self {
-        let entry = build.create_block();
-        build.append_block_params_for_function_params(entry);
-        build.switch_to_block(entry);
-        build.seal_block(entry);
-        let &[from, to, length, registers] = build.block_params(entry) else {
-            unreachable!("it has four parameters");
-        };
+    fn begin(
+        build: &'a mut FunctionBuilder<'b>,
+        [from, to, length, registers]: [Value; 4],
+        list: &'l List,
+        store: bool,
+    ) -> Self {
         let at = build.declare_var(I64);
         let zero = build.ins().iconst(I64, 0);
         build.def_var(at, zero);
@@ -207,7 +182,8 @@ impl<'a, 'b, 'l> Body<'a, 'b, 'l> {
         }
         self.repeat(I64, &words, self.length, 8);
         self.store_registers(&words);
-        self.build.ins().return_(&[]);
+        let nothing = self.build.ins().iconst(I64, 0);
+        self.build.ins().return_(&[nothing]);
     }
 
     /// While the position is below this end, which is that many strides away: all values of a stride.
@@ -219,7 +195,6 @@ impl<'a, 'b, 'l> Body<'a, 'b, 'l> {
         let more = self.build.ins().icmp(IntCC::UnsignedLessThan, at, end);
         self.build.ins().brif(more, body, &[], behind, &[]);
         self.build.switch_to_block(body);
-        self.build.seal_block(body);
         let from = self.build.ins().iadd(self.from, at);
         let to = self.build.ins().iadd(self.to, at);
         for offset in (0..stride as i32).step_by(width.bytes() as usize) {
@@ -228,9 +203,7 @@ impl<'a, 'b, 'l> Body<'a, 'b, 'l> {
         let next = self.build.ins().iadd_imm(at, stride);
         self.build.def_var(self.at, next);
         self.build.ins().jump(head, &[]);
-        self.build.seal_block(head);
         self.build.switch_to_block(behind);
-        self.build.seal_block(behind);
     }
 
     fn value(&mut self, width: Type, registers: &[Variable], at: (Value, Value), offset: i32) {

@@ -18,7 +18,6 @@
 //! # Ok::<(), exos_pipes::PipeError>(())
 //! ```
 
-mod code;
 mod compile;
 mod error;
 mod lower;

@@ -7,16 +7,18 @@
 //! | `rate/BYTES` | increments in messages of this length, 64 under way: how many are answered in a second, and what a core is busy with (Tables 2 and 3) |
 //! | `crowd/N` | the mean round trip while N other programs want the server's core, and by that alone (Figure 5) |
 //! | `sandbox` | the handler, as it is generated, beside the same written by hand as eBPF: nanoseconds of a message, in the kernel's test run |
+//! | `places` | the handler run by the program itself: nanoseconds of a message, as machine code, by the interpreter, and with the stack around it |
 //! | `download` | from asking for a handler to its first answer, and whether a message was lost meanwhile |
 //!
 //! Set-up: the lab's plain wire; the server on one core of side a, the client on the other core and side, with a stack of ours that
 //! polls. In each run of a cell the ways take turns. On a veth a handler runs in the soft interrupt of who sends, that is on the
 //! client's core: its cost is in the round trip and in `client-busy`, not in `busy`.
 //!
-//! `server` and `client` are the two ends, `crowd` the other programs, `sandbox` needs no wire, and `session` has all of it run.
+//! `server` and `client` are the two ends, `crowd` the other programs, `sandbox` and `places` need no wire, and `session` has all of it run.
 
 mod client;
 mod crowd;
+mod places;
 mod sandbox;
 mod server;
 mod session;
@@ -54,6 +56,7 @@ enum Cell {
     Rate(u16),
     Crowd(u32),
     Sandbox,
+    Places,
     Download,
 }
 
@@ -64,6 +67,7 @@ impl fmt::Display for Cell {
             Self::Rate(bytes) => write!(f, "rate/{bytes}"),
             Self::Crowd(programs) => write!(f, "crowd/{programs}"),
             Self::Sandbox => f.write_str("sandbox"),
+            Self::Places => f.write_str("places"),
             Self::Download => f.write_str("download"),
         }
     }
@@ -81,7 +85,7 @@ fn cells(args: &AshArgs) -> Vec<Cell> {
         true => (&rates[..1], &crowds[..1]),
         false => (&rates[..], &crowds[..]),
     };
-    let alone = [Cell::Sandbox, Cell::Download];
+    let alone = [Cell::Sandbox, Cell::Places, Cell::Download];
     let all = [&[Cell::Roundtrip], lengths, crowds, &alone].concat();
     args.common.wanted(true, all)
 }

@@ -19,8 +19,8 @@ use exos_wire::udp::UdpHeader;
 use exos_wire::{Mac, Sum, protocol};
 use std::net::{IpAddr, Ipv4Addr};
 
-const OURS: (Mac, Ipv4Addr) = (Mac([2, 0, 0, 0, 0, 1]), Ipv4Addr::new(192, 0, 2, 1));
-const THEIRS: (Mac, Ipv4Addr) = (Mac([2, 0, 0, 0, 0, 2]), Ipv4Addr::new(192, 0, 2, 2));
+pub(super) const OURS: (Mac, Ipv4Addr) = (Mac([2, 0, 0, 0, 0, 1]), Ipv4Addr::new(192, 0, 2, 1));
+pub(super) const THEIRS: (Mac, Ipv4Addr) = (Mac([2, 0, 0, 0, 0, 2]), Ipv4Addr::new(192, 0, 2, 2));
 
 /// Messages that each is given.
 const MESSAGES: u32 = 20_000;
@@ -90,7 +90,7 @@ fn mean_of_the_middle(mut values: Vec<f64>) -> f64 {
 }
 
 /// A message in its frame: one more for counter 7.
-fn message() -> Vec<u8> {
+pub(super) fn message() -> Vec<u8> {
     let payload = [&7u32.to_be_bytes()[..], &1u64.to_be_bytes()].concat();
     let pseudo = Sum::pseudo(
         THEIRS.1.into(),

@@ -158,7 +158,7 @@ impl Program {
         let end = Instant::now() + START_TIMEOUT;
         loop {
             let begin = Instant::now();
-            match self.exos.download(handler.clone(), PORT) {
+            match self.exos.download_into_kernel(handler.clone(), PORT) {
                 Ok(downloaded) => return Ok((downloaded, begin.elapsed())),
                 Err(error) if Instant::now() > end => return Err(error),
                 Err(_) => std::thread::sleep(POLL_INTERVAL),

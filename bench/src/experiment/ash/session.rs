@@ -3,7 +3,7 @@
 use super::client::{Answered, Increments};
 use super::crowd::Busy;
 use super::server::{Counters, Served, Way};
-use super::{Cell, sandbox};
+use super::{Cell, places, sandbox};
 use crate::experiment::figure::{Figures, Goal};
 use crate::stage::helper::Helping;
 use crate::stage::{Stage, cpu};
@@ -53,6 +53,7 @@ impl Session {
             Cell::Rate(bytes) => self.rates(cell, bytes, figures),
             Cell::Crowd(programs) => self.crowd(cell, programs, figures),
             Cell::Sandbox => sandbox::compare(figures),
+            Cell::Places => places::compare(figures),
             Cell::Download => self.download(figures),
         }
     }

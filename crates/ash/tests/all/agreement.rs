@@ -33,7 +33,7 @@ fn drawn_handlers_do_in_the_kernel_what_they_mean() {
 }
 
 /// `EXOS_ASH_HANDLERS` for a long run.
-fn handlers() -> u32 {
+pub fn handlers() -> u32 {
     let asked = std::env::var("EXOS_ASH_HANDLERS").ok();
     asked.and_then(|asked| asked.parse().ok()).unwrap_or(150)
 }

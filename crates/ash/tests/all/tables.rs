@@ -6,6 +6,7 @@ use exos_ash::limits::{KEY_MAX, LOOK_UPS_MAX};
 use exos_ash::{Checked, Layout, Memory, Outcome, Table, TableError, interpret, parse};
 use exos_testing::Random;
 
+use crate::native::outcome;
 use crate::packets::{Bench, allowed, load_in_gate};
 use crate::words;
 
@@ -97,6 +98,7 @@ fn the_kernel_finds_keys_of_all_lengths_wherever_they_are() {
     let bench = Bench::new(&handler, false);
     let memory = bench.seen(&layout, &handler);
     let table = memory.table("keys").unwrap();
+    let native = handler.compile().unwrap();
     let mut random = Random(97);
     for len in 1..=256 {
         let key = random.bytes(len);
@@ -107,6 +109,7 @@ fn the_kernel_finds_keys_of_all_lengths_wherever_they_are() {
         for (key, expected) in [(key, word(len as u64)), (other, Outcome::GivenUp)] {
             let message = message(&key, 1 + random.byte() / 2);
             assert_eq!(interpret(&handler, memory, &message), expected, "{len}");
+            assert_eq!(outcome(&native, memory, &message), expected, "{len}");
             assert_eq!(bench.outcome(random.one_in(2), &message), expected, "{len}");
         }
     }
@@ -135,6 +138,7 @@ fn no_key_has_the_word_of_another_while_the_program_writes() {
     let bench = Bench::new(&handler, false);
     let memory = bench.seen(&layout, &handler);
     let table = memory.table("keys").unwrap();
+    let native = handler.compile().unwrap();
     let keys: Vec<_> = (0..40u8)
         .map(|number| vec![number; 40 + usize::from(number)])
         .collect();
@@ -156,6 +160,7 @@ fn no_key_has_the_word_of_another_while_the_program_writes() {
             for outcome in [
                 bench.outcome(false, &asked),
                 interpret(&handler, memory, &asked),
+                outcome(&native, memory, &asked),
             ] {
                 assert!(outcome == Outcome::GivenUp || outcome == word(number as u64));
             }

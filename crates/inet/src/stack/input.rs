@@ -19,7 +19,6 @@ use crate::stack::packet::{Arrival, Packet};
 use crate::stack::state::Stack;
 use crate::tcp::{Ecn, Flow, Segment};
 use crate::time::Instant;
-use crate::udp::{self, Delivered, HeaderFields, UdpDrop};
 
 /// Whom else a frame concerns, where several stacks have an address together.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -356,45 +355,6 @@ impl Stack {
         // RFC 4861 §7.3.1: progress of TCP spares the neighbour a probe.
         if progress && self.neighbors.is_verifying() {
             self.confirm_neighbor(now, packet.src);
-        }
-    }
-
-    fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {
-        let partial = packet.arrival.checksum == RxChecksum::MaybePartial
-            && packet.payload.get(6..8) == Some(&packet.pseudo().value().to_be_bytes());
-        let trusted =
-            [RxChecksum::Verified, RxChecksum::Partial].contains(&packet.arrival.checksum);
-        let verified = partial || trusted;
-        let view = match udp::parse(packet.src, packet.dst, packet.payload, verified) {
-            Ok(view) => view,
-            Err(UdpDrop::Malformed) => {
-                self.counters.drop_udp_malformed += 1;
-                return;
-            }
-            Err(UdpDrop::BadChecksum | UdpDrop::MissingChecksum) => {
-                self.counters.drop_udp_checksum += 1;
-                return;
-            }
-        };
-        let from = SocketAddr::new(packet.src, view.src_port());
-        let to = SocketAddr::new(packet.dst, view.dst_port());
-        let fields = HeaderFields::of(packet.quote, packet.ecn.bits());
-        match self
-            .udp
-            .deliver(from, to, packet.how, (fields, view.payload()))
-        {
-            Delivered::Queued(_) => {}
-            Delivered::Full => self.counters.drop_udp_queue_full += 1,
-            Delivered::NoSocket if self.tcp.among_others => self.tcp.unknown = true,
-            Delivered::NoSocket => {
-                self.counters.drop_udp_no_socket += 1;
-                self.report(
-                    now,
-                    packet.quote,
-                    Problem::PortUnreachable,
-                    packet.arrival.group,
-                );
-            }
         }
     }
 }

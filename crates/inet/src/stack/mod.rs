@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `state`, `config` | what a stack is made of, and made with |
 //! | `input`, `header_prediction` | the way in; the headers that nearly all segments have |
+//! | `datagrams` | UDP, and what deals with it before sockets do |
 //! | `messages`, `pings`, `neighbors` | ICMP; what is heard of neighbours |
 //! | `output`, `segments`, `body` | the way out; heads of segments, and their data |
 //! | `packets`, `passing` | what leaves and is no segment; what others forward |
@@ -24,6 +25,7 @@
 
 mod body;
 mod config;
+mod datagrams;
 mod header_prediction;
 mod input;
 mod loopback;
@@ -42,6 +44,7 @@ mod turns;
 
 pub use body::Body;
 pub use config::{Config, Neighbors, Offload, RouteTo};
+pub use datagrams::{DatagramHandler, Handled};
 pub use exos_wire::offload::{RxChecksum, TxChecksum};
 pub use input::Concern;
 pub use output::Transmit;

@@ -138,18 +138,24 @@ impl Stack {
             ETHERTYPE_IPV4
         };
         for packet in packets {
-            let to = match hop {
-                NextHop::Known(mac) => mac,
-                NextHop::Loopback => self.config.mac,
-                NextHop::Pending(_) | NextHop::None => Mac::ZERO,
-            };
-            let frame = frame_of(self.config.mac, to, ethertype, &packet);
-            match hop {
-                NextHop::Known(_) => self.queue_frame(frame),
-                NextHop::Loopback => self.loop_frame(&frame),
-                NextHop::Pending(neighbor) => self.neighbors.queue(neighbor, frame),
-                NextHop::None => self.counters.drop_ip_no_route += 1,
-            }
+            let frame = frame_of(self.config.mac, Mac::ZERO, ethertype, &packet);
+            self.send_by(hop, frame);
+        }
+    }
+
+    /// Sends a frame to who is next, whose link address it is given.
+    pub(super) fn send_by(&mut self, hop: NextHop, mut frame: Vec<u8>) {
+        let to = match hop {
+            NextHop::Known(mac) => mac,
+            NextHop::Loopback => self.config.mac,
+            NextHop::Pending(_) | NextHop::None => Mac::ZERO,
+        };
+        frame[..6].copy_from_slice(&to.0);
+        match hop {
+            NextHop::Known(_) => self.queue_frame(frame),
+            NextHop::Loopback => self.loop_frame(&frame),
+            NextHop::Pending(neighbor) => self.neighbors.queue(neighbor, frame),
+            NextHop::None => self.counters.drop_ip_no_route += 1,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::route::{Prefix, RouteError, Routes};
 use crate::siphash::Random;
 use crate::stack::body::Summing;
 use crate::stack::config::{Config, Neighbors, RouteTo};
+use crate::stack::datagrams::Handling;
 use crate::stack::loopback::Loopback;
 use crate::stack::path_cache::PathCache;
 use crate::stack::pings::Pings;
@@ -30,6 +31,7 @@ pub struct Stack {
     pub tcp: Tcp,
     /// The sockets of datagrams. Datagrams are sent with [`udp_send`](Self::udp_send).
     pub udp: UdpTable,
+    pub(super) handling: Option<Handling>,
     pub(super) config: Config,
     pub(super) routes: Rc<Routes>,
     pub(super) neighbors: NeighborCache,
@@ -87,6 +89,7 @@ impl Stack {
         let mut stack = Self {
             tcp: Tcp::new(now, random.next_u64(), config.connections_max),
             udp: UdpTable::new(random.next_u64()),
+            handling: None,
             routes: Rc::default(),
             neighbors,
             paths: PathCache::new(),

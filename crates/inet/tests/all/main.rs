@@ -9,6 +9,7 @@ mod deadlines;
 mod fast_paths;
 #[path = "../../../../fuzz/bodies/frames.rs"]
 mod frames;
+mod handling;
 mod loopback;
 mod marked_fragments;
 mod memory;

@@ -13,7 +13,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use exos::{Daemon, Exos, Role};
+use exos::{Daemon, Exos, Place, Role};
 use exos_host::bpf::MappedArray;
 use exos_host::netns::NetNs;
 use exos_link::Link;
@@ -460,4 +460,44 @@ fn a_program_of_the_librarys_downloads_by_the_daemon() {
         exos.stack.udp.receive(own).expect("ours").is_some()
     });
     assert!(heard, "nothing handles any more");
+}
+
+/// A message is answered by the program's turns, which are not needed once policy has the kernel do it.
+#[test]
+fn a_program_without_steps_runs_its_handler_itself() {
+    let Some((mut lab, _takes)) = lab_of("handler-here") else {
+        return;
+    };
+    lab.stop();
+    let rule = |steps: u64| format!("[[allow]]\nuser = \"root\"\nhandler_steps = {steps}\n");
+    lab.start_by(&rule(0));
+    let mut exos = Exos::attach(Daemon {
+        socket: lab.socket(),
+        ..Daemon::new(Role::Connect(Vec::new()))
+    })
+    .expect("the daemon lends a link");
+    let counters = remote_increment::download(&mut exos).expect("it is sound");
+    assert_ne!(counters.place(), Place::Kernel);
+    let why = counters.not_in_kernel().expect("policy").to_string();
+    assert!(why.contains("handler_steps"), "{why}");
+    let asker = Asker::new(&lab);
+    // It waits in `peek` for no longer than a turn takes.
+    let shortly = Some(Duration::from_millis(10));
+    asker.0.set_read_timeout(shortly).expect("not zero");
+    asker.0.send(&[0; 12]).expect("a neighbour");
+    let answered = within(Duration::from_secs(5), || {
+        exos.receive();
+        exos.send().expect("there is room");
+        asker.0.peek(&mut [0; 64]).is_ok()
+    });
+    assert!(answered);
+    lab.reload(&rule(1_000_000));
+    assert!(within(Duration::from_secs(10), || {
+        let counters = remote_increment::download(&mut exos).expect("it is sound");
+        counters.place() == Place::Kernel
+    }));
+    assert_eq!(asker.0.recv(&mut [0; 64]).expect("it waits"), 12);
+    let patience = Some(Duration::from_secs(5));
+    asker.0.set_read_timeout(patience).expect("not zero");
+    assert_eq!(asker.ask(7, 1), 0);
 }

@@ -1,0 +1,226 @@
+//! UDP on the way in: to a handler of the port, where there is one, and to sockets.
+//!
+//! A handler is code of the program's that deals with messages where they arrive, before any socket: what it gives up comes to the sockets as if
+//! there were no handler. It is given what is whole and could not be another handler's answer; the conditions are those on which a
+//! kernel runs such handlers.
+
+use std::net::{IpAddr, SocketAddr};
+
+use exos_wire::ethernet::{self, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetHeader};
+use exos_wire::ipv4::{self, Ipv4Header};
+use exos_wire::ipv6::{self, Ipv6Header};
+use exos_wire::offload::RxChecksum;
+use exos_wire::udp::{self as wire_udp, UdpHeader, UdpView};
+use exos_wire::{Mac, Sum, protocol};
+
+use crate::icmp::Problem;
+use crate::limits::{HANDLED_BYTES_MAX, HOP_LIMIT};
+use crate::route::Delivery;
+use crate::stack::packet::Packet;
+use crate::stack::state::Stack;
+use crate::time::Instant;
+use crate::udp::{self, Delivered, HeaderFields, UdpDrop};
+
+/// What deals with the messages that come to a port.
+pub trait DatagramHandler {
+    /// Deals with a message, the payload of a datagram. A reply is written to the beginning of `reply`, of which only as much leaves
+    /// as is said.
+    fn handle(&mut self, message: &[u8], reply: &mut [u8; HANDLED_BYTES_MAX]) -> Handled;
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handled {
+    /// Nothing: it is for the sockets.
+    GivenUp,
+    /// It was dealt with.
+    Done,
+    /// It was dealt with, and a reply of this many bytes goes back to where it came from.
+    Reply(usize),
+}
+
+/// A handler, and its port.
+pub(super) struct Handling {
+    port: u16,
+    handler: Box<dyn DatagramHandler>,
+}
+
+impl Stack {
+    /// Has a handler deal with the datagrams to a port before sockets get them, in place of the one before.
+    ///
+    /// It is given unicast datagrams from another host and another port, whole, without IP options or extension headers, whose checksum is right, of
+    /// at most [`HANDLED_BYTES_MAX`] bytes.
+    pub fn handle_datagrams(&mut self, port: u16, handler: Box<dyn DatagramHandler>) {
+        self.handling = Some(Handling { port, handler });
+    }
+
+    /// All datagrams come to sockets again.
+    pub fn stop_handling_datagrams(&mut self) {
+        self.handling = None;
+    }
+
+    pub(super) fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {
+        let partial = packet.arrival.checksum == RxChecksum::MaybePartial
+            && packet.payload.get(6..8) == Some(&packet.pseudo().value().to_be_bytes());
+        let trusted =
+            [RxChecksum::Verified, RxChecksum::Partial].contains(&packet.arrival.checksum);
+        let verified = partial || trusted;
+        let view = match udp::parse(packet.src, packet.dst, packet.payload, verified) {
+            Ok(view) => view,
+            Err(UdpDrop::Malformed) => {
+                self.counters.drop_udp_malformed += 1;
+                return;
+            }
+            Err(UdpDrop::BadChecksum | UdpDrop::MissingChecksum) => {
+                self.counters.drop_udp_checksum += 1;
+                return;
+            }
+        };
+        if self.handling.is_none() || !self.was_handled(now, packet, &view) {
+            self.deliver(now, packet, &view);
+        }
+    }
+
+    fn deliver(&mut self, now: Instant, packet: &Packet<'_>, view: &UdpView<'_>) {
+        let from = SocketAddr::new(packet.src, view.src_port());
+        let to = SocketAddr::new(packet.dst, view.dst_port());
+        let fields = HeaderFields::of(packet.quote, packet.ecn.bits());
+        match self
+            .udp
+            .deliver(from, to, packet.how, (fields, view.payload()))
+        {
+            Delivered::Queued(_) => {}
+            Delivered::Full => self.counters.drop_udp_queue_full += 1,
+            Delivered::NoSocket if self.tcp.among_others => self.tcp.unknown = true,
+            Delivered::NoSocket => {
+                self.counters.drop_udp_no_socket += 1;
+                self.report(
+                    now,
+                    packet.quote,
+                    Problem::PortUnreachable,
+                    packet.arrival.group,
+                );
+            }
+        }
+    }
+
+    /// Whether the handler has dealt with a datagram.
+    fn was_handled(&mut self, now: Instant, packet: &Packet<'_>, view: &UdpView<'_>) -> bool {
+        let port = self.handling.as_ref().map(|handling| handling.port);
+        let is_for_it = port == Some(view.dst_port()) && is_message(packet, view);
+        // A reply must not fail once the handler has done its work.
+        if !is_for_it || !self.can_answer(packet.src) {
+            return false;
+        }
+        let Some(handling) = &mut self.handling else {
+            return false;
+        };
+        let head = ethernet::LEN + ip_len(packet.src) + wire_udp::LEN;
+        let mut frame = vec![0; head + HANDLED_BYTES_MAX];
+        let room = frame.last_chunk_mut().expect("behind the headers");
+        match handling.handler.handle(view.payload(), room) {
+            Handled::GivenUp => {
+                self.counters.handler_gave_up += 1;
+                return false;
+            }
+            Handled::Done => self.counters.handler_done += 1,
+            Handled::Reply(bytes) => {
+                self.counters.handler_answered += 1;
+                frame.truncate(head + bytes);
+                self.send_reply(now, packet, view, frame);
+            }
+        }
+        true
+    }
+
+    /// Sends a frame that has its payload, back to where a datagram came from: its headers are written before it.
+    fn send_reply(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        view: &UdpView<'_>,
+        mut frame: Vec<u8>,
+    ) {
+        let (headers, payload) =
+            frame.split_at_mut(ethernet::LEN + ip_len(packet.src) + wire_udp::LEN);
+        let datagram_len = wire_udp::LEN + payload.len();
+        let (rest, udp) = headers.split_at_mut(headers.len() - wire_udp::LEN);
+        let (link, ip) = rest.split_at_mut(ethernet::LEN);
+        let pseudo = Sum::pseudo(packet.dst, packet.src, protocol::UDP, datagram_len as u32);
+        let header = UdpHeader {
+            src_port: view.dst_port(),
+            dst_port: view.src_port(),
+        };
+        header.emit(payload.len(), pseudo.plus(Sum::of(payload)), udp);
+        let ethertype = emit_ip(packet, datagram_len, ip);
+        let header = EthernetHeader {
+            dst: Mac::ZERO,
+            src: self.config.mac,
+            vlan: None,
+            ethertype,
+        };
+        header.emit(link);
+        let start = ethernet::LEN + ip_len(packet.src);
+        if frame.len() - ethernet::LEN > self.config.mtu {
+            self.send_ip(now, packet.dst, packet.src, protocol::UDP, &frame[start..]);
+            return;
+        }
+        let hop = self.path_to(now, packet.src);
+        self.send_by(hop, frame);
+    }
+}
+
+fn ip_len(of: IpAddr) -> usize {
+    match of {
+        IpAddr::V4(_) => ipv4::LEN,
+        IpAddr::V6(_) => ipv6::LEN,
+    }
+}
+
+/// The header of what answers a packet. Returns its ethertype.
+fn emit_ip(packet: &Packet<'_>, payload_len: usize, out: &mut [u8]) -> u16 {
+    match (packet.dst, packet.src) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            Ipv4Header::atomic(src, dst, protocol::UDP).emit(payload_len, out);
+            ETHERTYPE_IPV4
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let header = Ipv6Header {
+                src,
+                dst,
+                next_header: protocol::UDP,
+                hop_limit: HOP_LIMIT,
+                traffic_class: 0,
+                flow_label: 0,
+            };
+            header.emit(payload_len, out);
+            ETHERTYPE_IPV6
+        }
+        _ => unreachable!("source and destination are of one family"),
+    }
+}
+
+/// Whether a handler may be given a datagram. Two of one port would answer each other for ever, and what is not from one host cannot be
+/// answered.
+fn is_message(packet: &Packet<'_>, view: &UdpView<'_>) -> bool {
+    // Not put together from fragments, no options or extension headers, and nothing behind the datagram.
+    let is_whole = packet.quote.len() == ip_len(packet.src) + view.length()
+        && packet.payload.len() == view.length();
+    let is_to_us = packet.how == Delivery::Unicast && !packet.arrival.group;
+    let from = view.src_port();
+    is_whole
+        && is_to_us
+        && !packet.arrival.looped
+        && view.payload().len() <= HANDLED_BYTES_MAX
+        && from != 0
+        && from != view.dst_port()
+        && is_of_one_host(packet.src)
+}
+
+fn is_of_one_host(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !matches!(v4.octets()[0], 0 | 127 | 224..),
+        // Multicast, and what begins with zeros: loopback, no address, one of IPv4.
+        IpAddr::V6(v6) => !matches!(v6.octets()[0], 0 | 0xff),
+    }
+}
