@@ -18,6 +18,7 @@
 //! # Ok::<(), exos_pipes::PipeError>(())
 //! ```
 
+mod assembler;
 mod code;
 mod compile;
 mod error;
