@@ -51,16 +51,19 @@ const RAX: u8 = 0;
 const R8: u8 = 8;
 const R10: u8 = 10;
 
-// The prefixes 66 and f3 as VEX has them, for 256 bits, for words of 64 of these, and for 128.
-const P66: u8 = 0x05;
-const PF3: u8 = 0x06;
-const P66_W1: u8 = 0x85;
-const P66_128: u8 = 0x01;
+/// An instruction on vectors, as VEX has it: its map of opcodes, its prefix with the bits for 256 bits and for words of 64, its opcode.
+struct Opcode(u8, u8, u8);
 
-// Maps of opcodes.
-const MAP_0F: u8 = 1;
-const MAP_0F38: u8 = 2;
-const MAP_0F3A: u8 = 3;
+impl Opcode {
+    const LOAD: Self = Self(Self::MAP_0F, 0x06, 0x6f); // vmovdqu
+    const STORE: Self = Self(Self::MAP_0F, 0x06, 0x7f);
+    const STORE_WORD: Self = Self(Self::MAP_0F, 0x01, 0xd6); // vmovq
+    const PERMUTE: Self = Self(3, 0x85, 0x00); // vpermq
+
+    const MAP_0F: u8 = 1;
+    const MAP_0F38: u8 = 2;
+    const PREFIX_66: u8 = 0x05;
+}
 
 /// Where a repetition begins.
 pub(crate) struct Repeat(usize);
@@ -75,44 +78,31 @@ impl Assembler {
     }
 
     pub(crate) fn load(&mut self, to: Vector, from: Place) {
-        self.vex(MAP_0F, PF3, Vector(0), 0x6f, to.0, Operand::Memory(from));
+        self.vex(Opcode::LOAD, to.0, Vector(0), Operand::Memory(from));
     }
 
     pub(crate) fn store(&mut self, from: Vector, to: Place) {
-        self.vex(MAP_0F, PF3, Vector(0), 0x7f, from.0, Operand::Memory(to));
+        self.vex(Opcode::STORE, from.0, Vector(0), Operand::Memory(to));
     }
 
     /// Stores the first 64 bits.
     pub(crate) fn store_word(&mut self, from: Vector, to: Place) {
-        self.vex(
-            MAP_0F,
-            P66_128,
-            Vector(0),
-            0xd6,
-            from.0,
-            Operand::Memory(to),
-        );
+        self.vex(Opcode::STORE_WORD, from.0, Vector(0), Operand::Memory(to));
     }
 
     /// Words of 64 bits in an order that is given by two bits for each.
     pub(crate) fn permute(&mut self, to: Vector, from: Vector, order: u8) {
-        self.vex(
-            MAP_0F3A,
-            P66_W1,
-            Vector(0),
-            0x00,
-            to.0,
-            Operand::Register(from),
-        );
+        self.vex(Opcode::PERMUTE, to.0, Vector(0), Operand::Register(from));
         self.0.push(order);
     }
 
     pub(crate) fn compute(&mut self, operation: Operation, to: Vector, a: Vector, b: Operand) {
         let map = match operation {
-            Operation::Shuffle => MAP_0F38,
-            _ => MAP_0F,
+            Operation::Shuffle => Opcode::MAP_0F38,
+            _ => Opcode::MAP_0F,
         };
-        self.vex(map, P66, a, operation as u8, to.0, b);
+        let opcode = Opcode(map, Opcode::PREFIX_66, operation as u8);
+        self.vex(opcode, to.0, a, b);
     }
 
     /// Shifts words of this many bytes (2, 4 or 8) to the right.
@@ -122,7 +112,8 @@ impl Assembler {
             4 => 0x72,
             _ => 0x73,
         };
-        self.vex(MAP_0F, P66, to, opcode, 2, Operand::Register(from));
+        let opcode = Opcode(Opcode::MAP_0F, Opcode::PREFIX_66, opcode);
+        self.vex(opcode, 2, to, Operand::Register(from));
         self.0.push(bits);
     }
 
@@ -169,18 +160,18 @@ impl Assembler {
         self.0.extend([0xc5, 0xf8, 0x77, 0xc3]); // vzeroupper; ret
     }
 
-    /// An instruction on vectors, by VEX of three bytes.
-    fn vex(&mut self, map: u8, prefix: u8, second: Vector, opcode: u8, first: u8, last: Operand) {
+    /// An instruction on vectors, by VEX of three bytes. `second` is 0 where there is none.
+    fn vex(&mut self, opcode: Opcode, first: u8, second: Vector, last: Operand) {
+        let Opcode(map, prefix, opcode) = opcode;
         let last_register = match last {
             Operand::Register(register) => register.0,
             Operand::Memory((base, _)) => base as u8,
         };
         let high = |register: u8| u8::from(register < 8); // Inverted, as `second` is.
-        self.0.push(0xc4);
+        let registers = (high(first) << 7) | 0x40 | (high(last_register) << 5);
+        let second = (!second.0 & 15) << 3;
         self.0
-            .push((high(first) << 7) | 0x40 | (high(last_register) << 5) | map);
-        self.0.push(((!second.0 & 15) << 3) | prefix);
-        self.0.push(opcode);
+            .extend([0xc4, registers | map, second | prefix, opcode]);
         match last {
             Operand::Register(_) => self.0.push(0xc0 | ((first & 7) << 3) | (last_register & 7)),
             Operand::Memory(place) => self.address(first, place),
