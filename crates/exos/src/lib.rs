@@ -60,6 +60,7 @@
 //! | forward packets | [`relay`] |
 //! | have the kernel answer or forward packets | [`handlers`] |
 //! | have datagrams dealt with where they arrive, in the program's own words | [`Exos::download`], [`ash`] |
+//! | do something to each byte of what comes, in the pass that copies it | [`net::TcpStream::read_through`], [`net::UdpSocket::recv_through`], [`pipes`] |
 //! | show others the packets | [`watch`] |
 //! | know how links of the program's own are made | [`attach::pair`], [`attach::user_netns`], [`host_tables`] |
 #![forbid(unsafe_code)]
@@ -100,6 +101,7 @@ pub use exos_inet::tcp::{
 };
 pub use exos_inet::{self as inet, Duration, Instant, Stack};
 pub use exos_link::{RxMeta, TxMeta};
+pub use exos_pipes as pipes;
 pub use exos_wire as wire;
 pub use node::{Exos, Sleep};
 pub use relay::Passage;

@@ -24,8 +24,8 @@ pub enum PipeError {
     InOrder(usize),
     /// These registers, or this state, are of another list.
     OtherList,
-    /// No machine code for this machine, for this reason.
-    Machine(String),
+    /// No memory for the machine code; the number of the system's error.
+    Memory(i32),
 }
 
 impl fmt::Display for PipeError {
@@ -55,7 +55,10 @@ impl fmt::Display for PipeError {
                 "pipe {pipe} needs the words in their order: pass the parts one after the other with one state"
             ),
             Self::OtherList => write!(f, "the registers are of another list of pipes"),
-            Self::Machine(why) => write!(f, "no machine code of the pipes: {why}"),
+            Self::Memory(number) => {
+                let error = std::io::Error::from_raw_os_error(*number);
+                write!(f, "no memory for the machine code of the pipes: {error}")
+            }
         }
     }
 }

@@ -18,6 +18,8 @@
 //! # Ok::<(), exos_pipes::PipeError>(())
 //! ```
 
+mod assembler;
+mod code;
 mod compile;
 mod error;
 mod lower;

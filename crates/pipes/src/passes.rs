@@ -1,7 +1,7 @@
 //! A list of pipes and its meaning: one pass over the message for each. The compiled loop is right when it agrees with this.
 
 use crate::error::PipeError;
-use crate::pipe::{Gauge, Pipe, ones_add};
+use crate::pipe::{Pipe, ones_add};
 use crate::state::State;
 
 /// Pipes of a list: their registers and operands stay in those of the processor.
@@ -11,6 +11,11 @@ pub const PIPES_MAX: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List {
     pipes: Vec<Pipe>,
+    /// Bytes of the largest word.
+    widest: usize,
+    /// Bytes of the largest word that is turned round.
+    whole: usize,
+    commutative: bool,
 }
 
 impl List {
@@ -29,7 +34,18 @@ impl List {
         };
         match pipes.iter().position(wide) {
             Some(pipe) => Err(PipeError::WideOperand(pipe)),
-            None => Ok(Self { pipes }),
+            None => Ok(Self::of(pipes)),
+        }
+    }
+
+    fn of(pipes: Vec<Pipe>) -> Self {
+        let bytes = |pipe: &Pipe| pipe.gauge().bytes();
+        let swaps = pipes.iter().filter(|pipe| matches!(pipe, Pipe::Swap(_)));
+        Self {
+            widest: pipes.iter().map(bytes).max().unwrap_or(1),
+            whole: swaps.map(bytes).max().unwrap_or(1),
+            commutative: pipes.iter().all(|pipe| pipe.commutative()),
+            pipes,
         }
     }
 
@@ -45,7 +61,7 @@ impl List {
 
     /// The state before the first part of a message: all registers are zero.
     pub fn state(&self) -> State {
-        State::new(vec![0; self.pipes.len()])
+        State::begin(self.pipes.len())
     }
 
     /// The state with these registers: of a part that ended with a whole word, or what a message is to begin with.
@@ -54,10 +70,12 @@ impl List {
     ///
     /// There is not one for each pipe.
     pub fn resume(&self, registers: &[u64]) -> Result<State, PipeError> {
-        match registers.len() == self.pipes.len() {
-            true => Ok(State::new(registers.to_vec())),
-            false => Err(PipeError::OtherList),
+        if registers.len() != self.pipes.len() {
+            return Err(PipeError::OtherList);
         }
+        let mut state = self.state();
+        state.registers_mut().copy_from_slice(registers);
+        Ok(state)
     }
 
     /// The state of a message of two parts which were passed apart from each other, each from [`state`](Self::state) on. The first
@@ -101,22 +119,28 @@ impl List {
         }
     }
 
-    /// Bytes of the largest word.
-    pub(crate) fn widest(&self) -> usize {
-        let bytes = self.pipes.iter().map(|pipe| pipe.gauge().bytes());
-        bytes.max().unwrap_or(Gauge::One.bytes())
+    /// Bytes of the largest word: a part that is not the last has a multiple of them.
+    pub fn widest(&self) -> usize {
+        self.widest
+    }
+
+    /// Whether no pipe needs the words in their order.
+    pub(crate) fn commutative(&self) -> bool {
+        self.commutative
     }
 
     /// That a part has whole words where a pipe needs them.
     pub(crate) fn whole_words(&self, length: usize) -> Result<(), PipeError> {
+        if length & (self.whole - 1) == 0 {
+            return Ok(());
+        }
         let partial = |pipe: &Pipe| match pipe {
             Pipe::Swap(gauge) => !length.is_multiple_of(gauge.bytes()),
             _ => false,
         };
-        match self.pipes.iter().position(partial) {
-            Some(pipe) => Err(PipeError::PartialWord { pipe, length }),
-            None => Ok(()),
-        }
+        let pipe = self.pipes.iter().position(partial);
+        let pipe = pipe.expect("a pipe turns words of this size round");
+        Err(PipeError::PartialWord { pipe, length })
     }
 }
 

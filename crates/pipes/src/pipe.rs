@@ -90,6 +90,11 @@ impl Pipe {
         !matches!(self, Self::Hash(_))
     }
 
+    /// Whether its register is a sum of all words.
+    pub(crate) const fn sums(self) -> bool {
+        matches!(self, Self::Checksum | Self::Sum(_))
+    }
+
     /// The number that it has besides its gauge.
     pub(crate) const fn operand(self) -> Option<u64> {
         match self {

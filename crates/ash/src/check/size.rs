@@ -16,7 +16,7 @@ fn statement(of: &Statement) -> u64 {
         Statement::Point(_, index) => 7 + expression(index),
         Statement::Find { from, length, .. } => 200 + expression(from) + expression(length),
         Statement::Change { change, .. } => 7 + change.words().map(expression).sum::<u64>(),
-        Statement::Take { from, length, .. } => 20 + expression(from) + expression(length),
+        Statement::Take { from, length, .. } => 48 + expression(from) + expression(length),
         Statement::If(when, yes, no) => 1 + condition(when) + instructions(yes) + instructions(no),
         Statement::Repeat(_, _, body) => 5 + instructions(body),
         Statement::Break | Statement::GiveUp => 1,

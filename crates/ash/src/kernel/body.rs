@@ -12,6 +12,16 @@ use crate::code::{
 };
 use crate::limits::MESSAGE_MAX;
 
+/// Bytes that are taken word by word: a call takes as long as more of them do.
+const TAKEN_BY_WORDS_MAX: u64 = 128;
+
+/// First byte and number of bytes where both are known, and few.
+fn few_taken(from: &Expression, length: &Expression) -> Option<(i32, i32)> {
+    let (from, bytes) = (from.constant()?, length.constant()?);
+    let is_there = from < u64::from(MESSAGE_MAX) && bytes <= TAKEN_BY_WORDS_MAX;
+    is_there.then_some((from as i32, bytes as i32))
+}
+
 impl Generator<'_> {
     pub(super) fn block(&mut self, block: &Block) {
         for statement in block {
@@ -118,9 +128,14 @@ impl Generator<'_> {
         }
     }
 
-    /// The kernel copies: a row is filled by one call.
+    /// A row is filled word by word where it is known which bytes it gets and they are few; else the kernel copies, by one call.
     fn take(&mut self, row: VariableId, from: &Expression, length: &Expression) {
         let give_up = self.labels.give_up;
+        if let Some((from, bytes)) = few_taken(from, length)
+            && bytes <= self.row_len(row) as i32
+        {
+            return self.take_words(row, from, bytes);
+        }
         let taken = self.asm.label();
         let most = self.row_len(row).min(u32::from(MESSAGE_MAX));
         self.word(from, 0);
@@ -144,6 +159,30 @@ impl Generator<'_> {
         asm.call(Helper::XdpLoadBytes);
         asm.jump_if(Reg::R0, Jump::NotEqual, 0, give_up);
         asm.bind(taken);
+    }
+
+    fn take_words(&mut self, row: VariableId, from: i32, bytes: i32) {
+        let (give_up, word, into) = (self.labels.give_up, Reg::R1, Reg::R2);
+        let asm = &mut self.asm;
+        asm.jump_if(LENGTH, Jump::Less, from + bytes, give_up);
+        asm.set(Reg::R3, MESSAGE);
+        asm.alu(Alu::Add, Reg::R3, from + bytes);
+        self.end_of_packet(Reg::R4);
+        let asm = &mut self.asm;
+        asm.jump_if(Reg::R3, Jump::Greater, Reg::R4, give_up);
+        asm.load(Size::Double, into, Reg::R10, stack::variable(row));
+        let mut at = 0;
+        while at < bytes {
+            let (size, len) = match bytes - at {
+                8.. => (Size::Double, 8),
+                4.. => (Size::Word, 4),
+                2.. => (Size::Half, 2),
+                _ => (Size::Byte, 1),
+            };
+            asm.load(size, word, MESSAGE, (from + at) as i16);
+            asm.store(size, into, at as i16, word);
+            at += len;
+        }
     }
 
     fn repeat(&mut self, counter: VariableId, times: u16, body: &Block) {

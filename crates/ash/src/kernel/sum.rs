@@ -1,6 +1,7 @@
 //! The Internet checksum of a datagram and its pseudo header (RFC 1071, RFC 768, RFC 8200 §8.1).
 //!
-//! Read in parts whose length the verifier knows: long ones by a helper, short ones word by word.
+//! Read in parts whose length the verifier knows: long ones by a helper, others word by word. A call of the helper takes as long as 512
+//! bytes word by word; those are too many instructions.
 
 use exos_filter::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
 use exos_filter::handler::arithmetic::{add_words, fold, half};
@@ -14,7 +15,7 @@ pub(super) const HEADER: i32 = 8;
 /// Bytes that the helper takes at once.
 const HELPED_MAX: i32 = 512;
 /// Bytes of the longest part that is added word by word.
-const WORDS_MAX: i32 = 32;
+const WORDS_MAX: i32 = 256;
 
 const _: () = assert!(MESSAGE_MAX as i32 + HEADER < 2048, "the bits of a length");
 
@@ -57,14 +58,14 @@ impl Generator<'_> {
         let few = self.asm.label();
         self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
         self.asm.jump_if(LEFT, Condition::Less, 2 * WORDS_MAX, few);
-        for bytes in [1024, 512, 256, 128, 64] {
+        for bytes in [1024, 512] {
             self.add_by_helper(bytes);
         }
         self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
         self.asm.bind(few);
         self.begin_of(2 * WORDS_MAX);
         self.asm.alu32(Alu::Move, KEPT, KEPT);
-        for bytes in [WORDS_MAX, 16, 8, 4, 2, 1] {
+        for bytes in [WORDS_MAX, 128, 64, 32, 16, 8, 4, 2, 1] {
             self.add_word_by_word(bytes);
         }
     }
@@ -99,17 +100,27 @@ impl Generator<'_> {
     }
 
     fn add_word_by_word(&mut self, bytes: i32) {
-        let (none, word, next) = (self.asm.label(), Reg::R1, Reg::R5);
+        let (none, next) = (self.asm.label(), Reg::R5);
         self.asm.set(next, LEFT);
         self.asm.alu(Alu::And, next, bytes);
         self.asm.alu(Alu::Add, next, PART);
         self.jump_without(bytes, none);
         self.expect_part(bytes);
+        self.add_part(bytes);
+        self.asm.bind(none);
+        self.asm.set(PART, next);
+    }
+
+    /// Adds a part that is there; r0 and r1 are lost.
+    fn add_part(&mut self, bytes: i32) {
+        let (word, other) = (Reg::R1, Reg::R0);
         let size = match bytes {
             1 => Size::Byte,
             2 => Size::Half,
             _ => Size::Word,
         };
+        // An addition waits for the last one to the same sum, so there are two.
+        self.asm.set(other, 0);
         for at in (0..bytes as usize).step_by(4) {
             self.asm.load(size, word, PART, at);
             // A last byte is the first of its half word (RFC 1071 §4.1).
@@ -117,10 +128,9 @@ impl Generator<'_> {
                 self.asm.alu(Alu::ShiftLeft, word, 8);
                 self.asm.to_big_endian(word, 16);
             }
-            self.asm.alu(Alu::Add, KEPT, word);
+            self.asm.alu(Alu::Add, [KEPT, other][at / 4 % 2], word);
         }
-        self.asm.bind(none);
-        self.asm.set(PART, next);
+        self.asm.alu(Alu::Add, KEPT, other);
     }
 
     /// A bit of the length; r1 is lost.

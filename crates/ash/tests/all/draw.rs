@@ -44,7 +44,10 @@ fn small_byte(random: &mut Random) -> u8 {
 
 /// Short numbers, so that places are hit and conditions come out either way.
 pub fn message(random: &mut Random) -> Vec<u8> {
-    let len = [0, 1, 7, 8, 16, 23, 24, 40, 63, 64, 65, 200, 1400, 1472][random.below(14)];
+    let len = [
+        0, 1, 7, 8, 16, 23, 24, 40, 63, 64, 65, 200, 555, 1015, 1400, 1472,
+    ];
+    let len = len[random.below(len.len())];
     let small = random.one_in(2);
     let mut byte = || match small {
         true => small_byte(random),
@@ -110,8 +113,8 @@ impl Draw<'_> {
             3 => Statement::Point(self.variable(PLACES.start..ROWS.end), self.index()),
             4 => Statement::Take {
                 row: self.variable(ROWS),
-                from: self.index(),
-                length: self.index(),
+                from: self.index_or(9),
+                length: self.index_or(140),
             },
             5 | 6 => self.change(),
             7 => Statement::Find {
@@ -272,6 +275,14 @@ impl Draw<'_> {
     }
 
     /// Of a place that there is, mostly.
+    /// At times a number below this.
+    fn index_or(&mut self, below: usize) -> Expression {
+        match self.random.one_in(2) {
+            true => Expression::Constant(self.random.below(below) as u64),
+            false => self.index(),
+        }
+    }
+
     fn index(&mut self) -> Expression {
         let any = self.expression(1);
         let many = Box::new(Expression::Constant(self.one_of(&[3, 5, 6, 1000])));

@@ -31,7 +31,7 @@
 //! - **Nagle's algorithm is off** unless `set_nodelay(false)` is called.
 //! - Names are those of the kernel's resolver where a call takes a `ToSocketAddrs`, and of the stack's own with [`Names`].
 //! - What is sent can be given without a copy ([`TcpStream::send`]), and what came can be read where it lies
-//!   ([`TcpStream::read_with`]).
+//!   ([`TcpStream::read_with`]), or copied through [pipes](crate::pipes) ([`TcpStream::read_through`], [`UdpSocket::recv_through`]).
 //! - A connection goes to another process with [`TcpStream::hand_over`], in place of `SCM_RIGHTS` and of `fork`.
 //!
 //! | file | job |
@@ -40,6 +40,7 @@
 //! | `table` | what is known of each socket, and who waits for it |
 //! | `stream`, `listener`, `datagrams` | the sockets |
 //! | `transfer` | what the calls of a stream do to the stack |
+//! | `through` | receiving through pipes |
 //! | `names`, `connect` | [`Names`]: a resolver on the stack, and connecting by name |
 //! | `poll`, `watches` | [`Poll`]: waiting for many of them, and for descriptors of the kernel's; what is registered |
 //! | `claims` | ports of addresses that a daemon lends |
@@ -58,6 +59,7 @@ mod poll;
 mod stack;
 mod stream;
 mod table;
+mod through;
 mod transfer;
 mod watches;
 

@@ -172,6 +172,18 @@ impl TcpStream {
         })
     }
 
+    /// As [`read_with`](Self::read_with), once this many bytes have come, or all that come.
+    pub(super) fn read_least<R>(
+        &self,
+        least: usize,
+        read: impl FnOnce(&[u8]) -> (usize, R),
+    ) -> io::Result<R> {
+        let mut read = Some(read);
+        self.wait(self.0.read_timeout.get(), |inner| {
+            inner.read_least(self.0.key(), least, &mut read)
+        })
+    }
+
     /// As `read`, and leaves the bytes.
     ///
     /// # Errors

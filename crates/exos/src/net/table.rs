@@ -167,7 +167,12 @@ impl Connection {
         if let Some(error) = self.take_error() {
             return Some(Err(error));
         }
-        (!self.reads || self.finished || self.over.is_some()).then_some(Ok(()))
+        self.is_whole().then_some(Ok(()))
+    }
+
+    /// Nothing more comes for the program than what is unread.
+    pub fn is_whole(&self) -> bool {
+        !self.reads || self.finished || self.over.is_some()
     }
 
     /// The unhappy end of the connection, told once, as the kernel's sockets do.

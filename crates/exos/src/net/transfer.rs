@@ -72,6 +72,21 @@ impl Inner {
         Some(Ok(result))
     }
 
+    /// As [`read_with`](Self::read_with), once `least` bytes have come, or all that come.
+    pub(super) fn read_least<R>(
+        &mut self,
+        key: usize,
+        least: usize,
+        read: &mut Option<impl FnOnce(&[u8]) -> (usize, R)>,
+    ) -> Option<io::Result<R>> {
+        let connection = &self.connections[key];
+        let unread = connection.unread(&self.exos.stack.tcp).len();
+        match (1..least).contains(&unread) && !connection.is_whole() {
+            true => None,
+            false => self.read_with(key, read),
+        }
+    }
+
     /// Sends a slice, all of it where there is room for anything.
     pub(super) fn send(
         &mut self,

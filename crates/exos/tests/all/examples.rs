@@ -6,6 +6,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
+use exos::net::Net;
 use exos::{Exos, OwnPair, Reason};
 use exos_host::netns::NetNs;
 
@@ -15,6 +16,9 @@ use crate::echo::example as echo_server;
 #[path = "../../examples/client.rs"]
 #[allow(dead_code)] // Its `main`, and so below.
 mod client;
+#[path = "../../examples/samples.rs"]
+#[allow(dead_code)]
+mod samples;
 #[path = "../../examples/several_cores.rs"]
 #[allow(dead_code)]
 mod several_cores;
@@ -130,4 +134,51 @@ fn each_of_several_cores_has_connections() {
     });
     several_cores::run(exos, || visitor.is_finished()).unwrap();
     assert!(visitor.join().unwrap(), "a core has no connections");
+}
+
+/// What comes in pieces of any length is one stream of numbers, through pipes and in passes.
+#[test]
+fn samples_are_numbers_as_they_come() {
+    if skip_without_root("samples_are_numbers_as_they_come") {
+        return;
+    }
+    NetNs::anonymous().unwrap().enter().unwrap();
+    let net = Net::attach(OwnPair::new()).unwrap();
+    let host = net.with(|exos| exos.pair().unwrap().host_addresses[0].ip);
+    let numbers: Vec<u32> = (1..50_000u32)
+        .map(|n| n.wrapping_mul(0x9e37_79b9))
+        .collect();
+    let key = 0x1234_5678;
+    let masked: Vec<u8> = numbers
+        .iter()
+        .flat_map(|number| (number ^ key).to_be_bytes())
+        .collect();
+    let expected = samples::Samples {
+        count: numbers.len() as u64,
+        sum: numbers.iter().map(|&number| u64::from(number)).sum(),
+        checksum: exos::wire::Sum::of(&masked).value(),
+    };
+    for way in [samples::through_pipes, samples::in_passes] {
+        let listener = TcpListener::bind((host, 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let sent = masked.clone();
+        let sending = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.set_nodelay(true).unwrap();
+            let (small, rest) = sent.split_at(2_000);
+            for piece in small.chunks(13).chain(rest.chunks(4_001)) {
+                socket.write_all(piece).unwrap();
+            }
+        });
+        let stream = exos::net::TcpStream::connect(&net, at).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut taken = Vec::new();
+        let samples = way(&stream, key, &mut |bytes| {
+            let words = bytes.as_chunks::<4>().0.iter();
+            taken.extend(words.map(|word| u32::from_ne_bytes(*word)));
+        });
+        assert_eq!(samples.unwrap(), expected);
+        assert!(taken == numbers, "numbers in this machine's order");
+        sending.join().unwrap();
+    }
 }

@@ -2,6 +2,7 @@
 
 mod names;
 mod posix;
+mod through;
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr};
