@@ -122,11 +122,8 @@ fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
     }
     let mut services = wanted.services.iter();
     match services.find(|service| service.reach == Reach::Tunnel) {
-        Some(service) if in_kernel => Err(Error::new(format!(
-            "the kernel does not forward by --reach {}",
-            service.reach.name()
-        ))
-        .mend("leave --in-kernel out, or choose --reach nat, transparent or direct")),
+        Some(_) if in_kernel => Err(Error::new("the kernel does not forward by --reach tunnel")
+            .mend("leave --in-kernel out, or choose --reach nat, transparent or direct")),
         _ => Ok(()),
     }
 }
