@@ -117,7 +117,6 @@ impl Results for Report {
 
 /// Measures as asked.
 pub fn measure(args: &LinkArgs) -> Result<Report> {
-    args.check()?;
     let cells = some_cells(cells(args))?;
     let stage = Stage::new(&args.common, args.common.runs(3))?;
     check_left_behind(&args.common.lab)?;
