@@ -50,11 +50,11 @@ impl Stack {
         frame: &[u8],
         checksum: RxChecksum,
     ) -> Concern {
-        self.tcp.among_others = true;
-        (self.tcp.unknown, self.concerns_all) = (false, false);
+        self.tcp.addresses_shared = true;
+        (self.tcp.belongs_elsewhere, self.for_every_stack) = (false, false);
         self.handle_frame(now, frame, checksum);
-        self.tcp.among_others = false;
-        match (self.tcp.unknown, self.concerns_all) {
+        self.tcp.addresses_shared = false;
+        match (self.tcp.belongs_elsewhere, self.for_every_stack) {
             (_, true) => Concern::Everybody,
             (true, false) => Concern::Another,
             (false, false) => Concern::Nobody,
@@ -125,7 +125,7 @@ impl Stack {
         };
         let quote = &bytes[..view.total_len()];
         if view.is_fragment() {
-            self.concerns_all = true;
+            self.for_every_stack = true;
             let key = FragmentKey {
                 src,
                 dst,
@@ -178,7 +178,7 @@ impl Stack {
             return;
         }
         if let Some(part) = upper.fragment {
-            self.concerns_all = true;
+            self.for_every_stack = true;
             let key = FragmentKey {
                 src,
                 dst,
@@ -385,7 +385,7 @@ impl Stack {
         {
             Delivered::Queued(_) => {}
             Delivered::Full => self.counters.drop_udp_queue_full += 1,
-            Delivered::NoSocket if self.tcp.among_others => self.tcp.unknown = true,
+            Delivered::NoSocket if self.tcp.addresses_shared => self.tcp.belongs_elsewhere = true,
             Delivered::NoSocket => {
                 self.counters.drop_udp_no_socket += 1;
                 self.report(
