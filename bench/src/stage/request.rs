@@ -49,7 +49,7 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Self, String> {
         match parse_size(text)? {
             bytes @ ..=SIZE_MAX => Ok(Self(bytes)),
-            _ => Err(format!("{text} is more than {}", Self(SIZE_MAX))),
+            bytes => Err(format!("{} is more than {}", Self(bytes), Self(SIZE_MAX))),
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::experiment::cells::{in_rounds, some_cells};
 use crate::experiment::figure::{Figure, goals_met, sections};
 use crate::report::{self, Document, Environment, Results};
 use crate::stage::args::CommonArgs;
-use crate::stage::{Stage, check_left_behind};
+use crate::stage::{Stage, lab_up};
 use exos_host::Result;
 use exos_lab::Settings;
 use schemars::JsonSchema;
@@ -117,8 +117,7 @@ impl Results for Report {
 pub fn measure(args: &AshArgs) -> Result<Report> {
     let cells = some_cells(cells(args))?;
     let stage = Stage::new(&args.common, args.common.runs(3))?;
-    check_left_behind(&args.common.lab)?;
-    let lab = exos_lab::up(&Settings::named(&args.common.lab))?.0.guard();
+    let lab = lab_up(&Settings::named(&args.common.lab))?;
     stage.note_other_load()?;
     let default = if args.common.quick { 0.5 } else { 2.0 };
     let session = Session {

@@ -24,7 +24,7 @@ use crate::experiment::figure::{Figure, goals_met, sections};
 use crate::report::{self, Document, Environment, Results};
 use crate::stage::args::{CommonArgs, all};
 use crate::stage::process::available;
-use crate::stage::{Stage, check_left_behind};
+use crate::stage::{Stage, lab_up};
 use exos_host::{Error, Result};
 use exos_lab::Settings;
 use schemars::JsonSchema;
@@ -105,8 +105,7 @@ pub fn measure(args: &SocketsArgs) -> Result<Report> {
         return Err(Error::new(left_out.join("; ")));
     }
     let stage = Stage::new(&args.common, args.common.runs(3))?;
-    check_left_behind(&args.common.lab)?;
-    let lab = exos_lab::up(&Settings::named(&args.common.lab))?.0.guard();
+    let lab = lab_up(&Settings::named(&args.common.lab))?;
     stage.note_other_load()?;
     let session = Session {
         // iperf3 and pgbench know whole seconds.
