@@ -45,7 +45,7 @@ pub(crate) const FEW_CONNECTIONS: u32 = 1000;
 
 /// Most idle connections: clients have addresses and ports for more, but memory should not run out (4 GiB at a
 /// kilobyte each).
-pub(crate) const IDLE_CONNECTIONS_MAX: u32 = 4_000_000;
+pub(crate) const IDLE_CONNECTIONS_MAX: i64 = 4_000_000;
 
 /// Connections in TIME-WAIT: as many as the stack keeps.
 pub(crate) const TIME_WAIT_ENTRIES: u32 = exos_inet::limits::TIME_WAIT_ENTRIES_MAX as u32;

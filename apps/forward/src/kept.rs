@@ -20,6 +20,7 @@
 //! checked as all that comes from outside.
 
 use std::fmt;
+use strum::VariantArray as _;
 
 use crate::flow::{Flow, State};
 use crate::limits::{FLOWS_MAX, LISTENERS_MAX, SERVERS_MAX};
@@ -188,7 +189,7 @@ struct Ends {
 
 impl Ends {
     fn flow(&self, record: &[u8]) -> Option<KeptFlow> {
-        let state = *State::ALL.get(usize::from(record[28].checked_sub(1)?))?;
+        let state = *State::VARIANTS.get(usize::from(record[28].checked_sub(1)?))?;
         let (what, listener) = (*self.listeners.get(usize::from(word16(record, 18)))?)?;
         let ((of_server, server), ours) = (*self.servers.get(usize::from(word16(record, 20)))?)?;
         let (transport, reach) = what;

@@ -45,7 +45,7 @@ impl Doorbell {
     }
 
     fn ring(&self, what: u32) {
-        // Whoever asks first wakes for all until it is heard.
+        // The first that asks wakes for all until it is heard.
         if self.asked.fetch_or(what, Ordering::AcqRel) == 0 {
             self.waker.wake();
         }

@@ -1,5 +1,6 @@
 //! How all experiments measure: cell after cell, and in each run of a cell the contenders in turn.
 
+use crate::experiment::figure::{Figure, Figures};
 use crate::report::{Contender, Table, Tabular};
 use crate::stage::Stage;
 use exos_host::{Error, Result};
@@ -33,6 +34,28 @@ pub(crate) fn measure_cells<T, C: Tabular>(
     }
     progress.finish_and_clear();
     Ok(all)
+}
+
+/// Measures all cells once, then all again, as often as asked for, so that drift of the machine meets all alike.
+pub(crate) fn in_rounds<T>(
+    stage: &Stage,
+    cells: &[T],
+    name: impl Fn(&T) -> String,
+    mut measure: impl FnMut(&T, &mut Figures) -> Result<()>,
+) -> Result<Vec<Figure>> {
+    let progress = &stage.progress;
+    progress.set_length((cells.len() * stage.runs as usize) as u64);
+    progress.set_draw_target(ProgressDrawTarget::stderr());
+    let mut figures = Figures::default();
+    for _ in 0..stage.runs {
+        for cell in cells {
+            progress.set_message(name(cell));
+            measure(cell, &mut figures)?;
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    Ok(figures.into_vec())
 }
 
 /// Measures the contenders of a cell in turn, as often as asked for: what disturbs the machine for a while disturbs all of

@@ -1,6 +1,5 @@
 //! What the user may choose of every experiment that has a wire.
 
-use exos_host::{Error, Result};
 use exos_program::units::parse_seconds;
 use std::path::PathBuf;
 
@@ -18,7 +17,7 @@ pub struct CommonArgs {
     pub list: bool,
     /// How often to measure each cell, each time all competitors one after the other [default: 3, for sharing 5, with
     /// --quick 1]
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
     /// How long each measurement lasts: 300ms, 2, 1m; in whole seconds by wrk, ab and httperf [default: 2s, with --quick 1s; for sharing
     /// 3s, with --quick 1s; for tcp 4s; for link 1s, with --quick 200ms]
@@ -65,14 +64,6 @@ impl CommonArgs {
     ) -> Vec<C> {
         let is_wanted = |cell: &C| is_asked && self.wants(&cell.to_string());
         cells.into_iter().filter(is_wanted).collect()
-    }
-
-    /// Says what cannot be measured, before anything is made.
-    pub(crate) fn check(&self) -> Result<()> {
-        match self.runs {
-            Some(0) => Err(Error::new("--runs must be at least 1")),
-            _ => Ok(()),
-        }
     }
 }
 

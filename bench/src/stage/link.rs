@@ -1,6 +1,6 @@
 //! The wire itself, for programs of the experiments that write frames of their own.
 
-use super::args::shown_as_on_the_command_line;
+use super::args::{all, shown_as_on_the_command_line};
 use super::cpu::unreadable;
 use exos_filter::program::{Action, Rule};
 use exos_filter::{Filter, dispatcher};
@@ -42,12 +42,10 @@ pub enum LinkWay {
 shown_as_on_the_command_line!(LinkWay);
 
 impl LinkWay {
-    const ALL: [Self; 3] = [Self::Ring, Self::Live, Self::Cheaper];
-
     /// Those that a lab's wire has.
     pub(crate) fn available(lab: &Lab) -> Result<Vec<Self>> {
         let has_live = live_refusal(lab)?.is_none();
-        let mut all = Self::ALL.to_vec();
+        let mut all = all::<Self>();
         all.retain(|way| has_live || *way == Self::Ring);
         Ok(all)
     }
@@ -93,7 +91,7 @@ impl Best {
     /// The way that was the best in most runs; `None` without any.
     pub(crate) fn usual_way(runs: &[Self]) -> Option<LinkWay> {
         let times = |way: &LinkWay| runs.iter().filter(|run| run.way == *way).count();
-        let ways = LinkWay::ALL.into_iter().rev();
+        let ways = all::<LinkWay>().into_iter().rev();
         ways.filter(|way| times(way) > 0).max_by_key(times)
     }
 }

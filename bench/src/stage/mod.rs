@@ -27,4 +27,4 @@ pub(crate) mod scratch;
 mod session;
 pub(crate) mod web;
 
-pub(crate) use session::{Stage, Started, check_left_behind, mac_of, now_ns};
+pub(crate) use session::{Stage, Started, check_left_behind, lab_up, mac_of, now_ns};

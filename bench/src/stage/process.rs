@@ -200,10 +200,13 @@ pub(crate) fn version(program: &Path, option: &str) -> Result<String> {
 }
 
 /// Those of some that are there, with what each calls itself, and why the others are not.
+pub(crate) type Available<T> = (Vec<(T, String)>, Vec<String>);
+
+/// Which of some are there; an error where none is.
 pub(crate) fn available<T: Copy>(
     asked: &[T],
     version: impl Fn(T) -> Result<String>,
-) -> (Vec<(T, String)>, Vec<String>) {
+) -> Result<Available<T>> {
     let (mut there, mut left_out) = (Vec::new(), Vec::new());
     for &one in asked {
         match version(one) {
@@ -211,7 +214,10 @@ pub(crate) fn available<T: Copy>(
             Err(error) => left_out.push(error.to_string()),
         }
     }
-    (there, left_out)
+    match there.is_empty() {
+        true => Err(Error::new(left_out.join("; "))),
+        false => Ok((there, left_out)),
+    }
 }
 
 #[cfg(test)]

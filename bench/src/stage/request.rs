@@ -1,5 +1,6 @@
 //! What is asked of a server: a document of some size, over connections of some kind; and what can go wrong.
 
+use crate::limits::SIZE_MAX;
 use crate::stage::args::shown_as_on_the_command_line;
 use exos_program::units::parse_size;
 use schemars::JsonSchema;
@@ -41,12 +42,15 @@ impl Size {
 
 const UNITS: [(u64, &str); 2] = [(1024 * 1024, "M"), (1024, "K")];
 
-/// The syntax of sizes that all commands have.
+/// The syntax of sizes that all commands have, up to what can be measured.
 impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        parse_size(text).map(Self)
+        match parse_size(text)? {
+            bytes @ ..=SIZE_MAX => Ok(Self(bytes)),
+            bytes => Err(format!("{} is more than {}", Self(bytes), Self(SIZE_MAX))),
+        }
     }
 }
 

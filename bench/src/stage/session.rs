@@ -9,7 +9,7 @@ use crate::stage::cpu;
 use crate::stage::process::{Interrupt, Running, output_of};
 use crate::stage::scratch::Scratch;
 use exos_host::{Error, Result, affinity, error::Context as _};
-use exos_lab::{Lab, Side, State};
+use exos_lab::{Guard, Lab, Settings, Side, State};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -231,6 +231,12 @@ impl Started {
 pub(crate) fn now_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// A lab for as long as the guard is there, in which nothing runs yet.
+pub(crate) fn lab_up(settings: &Settings) -> Result<Guard> {
+    check_left_behind(&settings.name)?;
+    Ok(exos_lab::up(settings)?.0.guard())
 }
 
 /// An error where programs run in a lab that was left behind: they would distort what is measured in it.

@@ -1,6 +1,7 @@
 //! What tests of all experiments need: their options, a session on the real kernel, and what is refused.
 
 use clap::Parser as _;
+use clap::error::ErrorKind;
 use exos_host::Result;
 use exos_host::caps::{self, CapabilitySet};
 use std::fmt::Debug;
@@ -74,14 +75,21 @@ impl Session {
     }
 }
 
-/// What cannot be measured is said before anything is made: options, and what is said of them.
+/// What cannot be measured is said before anything is made, of a value by itself already by the command line's parser: options, and
+/// what is said of them.
 pub(crate) fn assert_refused<A: clap::Args, R: Debug>(
     measure: fn(&A) -> Result<R>,
     cases: &[([&str; 2], &str)],
 ) {
     for (arguments, said) in cases {
-        let error = measure(&args(arguments)).expect_err(said);
-        assert!(error.what.contains(said), "{error}");
+        let text = match Cli::<A>::try_parse_from(["bench"].iter().chain(arguments)) {
+            Ok(cli) => measure(&cli.args).expect_err(said).what,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::ValueValidation, "{error}");
+                error.to_string()
+            }
+        };
+        assert!(text.contains(said), "{text}");
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Event {
     Truncated,
     /// Its answer has the name in other letters.
     CaseLost,
-    /// So many wrong messages have come that somebody may be guessing.
+    /// There were enough wrong messages that somebody may be guessing.
     Guesses,
     /// It does not understand EDNS.
     EdnsRefused,

@@ -2,9 +2,10 @@
 //!
 //! The kernel's set is beneath, under its descriptor: with the kernel's descriptors in it, and one of ours that wakes who waits.
 //! Which of its descriptors is which set, and what calls do to them; one set is in `set`, sets within sets in `nested`, waiting in
-//! `epoll_wait`.
+//! `wait`.
 
 mod nested;
+mod wait;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,9 +18,10 @@ use crate::system::{
     EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EpollEvent,
 };
 
-pub use nested::{
-    among, collect, lie_down, readiness, waited_alone, waker_to_wait, watch, without_doubles,
-};
+use nested::{collect, lie_down, waited_alone, waker_to_wait, without_doubles};
+
+pub use nested::{among, readiness, watch};
+pub use wait::wait;
 
 #[derive(Default)]
 struct Sets {

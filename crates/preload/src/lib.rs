@@ -25,7 +25,7 @@
 //! | `stream` | bytes: what reading and writing calls come to |
 //! | `datagrams`, `control`, `addresses` | datagrams, as above, what goes beside their bytes, and to whom |
 //! | `sockets`, `datagram_options` | accepting, addresses, options |
-//! | `epoll`, `epoll_wait`, `set`, `poll`, `waker` | waiting for many, and for sets of them |
+//! | `epoll`, `set`, `poll`, `waker` | waiting for many, and for sets of them |
 //! | `calls` | the functions that take the place of the C library's |
 
 pub mod bits;
@@ -46,8 +46,6 @@ mod datagram_options;
 mod datagrams;
 #[cfg(exos_preload)]
 mod epoll;
-#[cfg(exos_preload)]
-mod epoll_wait;
 #[cfg(exos_preload)]
 mod header_options;
 #[cfg(exos_preload)]

@@ -38,16 +38,178 @@ fn waker(here: &'static Here) -> Result<Waker, i32> {
     })
 }
 
-/// Looks at the shared ones; gives how many are ready.
-fn look(fds: &mut [PollFd], ours: &[(usize, Found)]) -> usize {
-    let mut count = 0;
-    for &(at, found) in ours {
-        let fd = &mut fds[at];
-        let wanted = u32::from(fd.events as u16);
-        fd.revents = (readiness(found, wanted) & (wanted | ERR | HUP)) as i16;
-        count += usize::from(fd.revents != 0);
+/// ppoll(2); `None` where no descriptor is a shared socket, or a set with one in it.
+///
+/// # Safety
+///
+/// `mask` is a signal mask or null.
+pub unsafe fn poll(
+    fds: &mut [PollFd],
+    timeout: Option<Duration>,
+    mask: *const u8,
+) -> Option<Result<usize, i32>> {
+    let mut call = Call::new(fds, timeout, mask)?;
+    let ready = call.look();
+    if ready != Ok(0) {
+        return Some(ready);
     }
-    count
+    if timeout == Some(Duration::ZERO) {
+        call.here.let_go();
+        return Some(ready);
+    }
+    let waker = match waker(call.here) {
+        Ok(waker) => waker,
+        Err(number) => return Some(Err(number)),
+    };
+    call.watch_ours(waker, true);
+    let waited = call.wait(waker);
+    call.watch_sets(waker, false);
+    call.watch_ours(waker, false);
+    if waited != Err(AGAIN) {
+        return Some(waited);
+    }
+    let left = call.left();
+    // SAFETY: the caller's promise.
+    unsafe { poll(fds, left, mask).or_else(|| Some(kernel(fds, left, mask))) }
+}
+
+/// A call that has to do with shared sockets.
+struct Call<'a> {
+    here: &'static Here,
+    fds: &'a mut [PollFd],
+    /// The shared sockets among them, by their places.
+    ours: Vec<(usize, Found)>,
+    /// The sets with shared sockets in them.
+    sets: Vec<(usize, i32)>,
+    /// What the kernel is asked: the others, and the sets.
+    kernel: Vec<PollFd>,
+    until: Option<Instant>,
+    /// A signal mask or null.
+    mask: *const u8,
+}
+
+impl<'a> Call<'a> {
+    fn new(fds: &'a mut [PollFd], timeout: Option<Duration>, mask: *const u8) -> Option<Self> {
+        let here = here()?;
+        let all = fds.iter().enumerate();
+        let ours: Vec<(usize, Found)> = all
+            .filter_map(|(at, fd)| Some((at, find(fd.fd)?)))
+            .collect();
+        let sets = epoll::among(fds, timeout != Some(Duration::ZERO));
+        if ours.is_empty() && sets.is_empty() {
+            return None;
+        }
+        let mut kernel = fds.to_vec();
+        for (at, _) in &ours {
+            kernel[*at].fd = -1;
+        }
+        Some(Self {
+            here,
+            fds,
+            ours,
+            sets,
+            kernel,
+            until: until(timeout),
+            mask,
+        })
+    }
+
+    fn left(&self) -> Option<Duration> {
+        let until = self.until?;
+        Some(until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Looks at all; how many are ready.
+    fn look(&mut self) -> Result<usize, i32> {
+        let mut ready = self.look_at_ours();
+        // SAFETY: the mask is one or null.
+        ready += unsafe { kernel(&mut self.kernel, Some(Duration::ZERO), self.mask)? };
+        for (fd, asked) in self.fds.iter_mut().zip(&self.kernel) {
+            match asked.fd {
+                0.. => fd.revents = asked.revents,
+                _ if fd.fd < 0 => fd.revents = 0,
+                _ => {}
+            }
+        }
+        for &(at, fd) in &self.sets {
+            let told = set_readiness(self.here, fd, self.fds[at].events);
+            ready += usize::from(self.fds[at].revents == 0 && told != 0);
+            self.fds[at].revents |= told;
+        }
+        Ok(ready)
+    }
+
+    fn look_at_ours(&mut self) -> usize {
+        let mut count = 0;
+        for &(at, found) in &self.ours {
+            let fd = &mut self.fds[at];
+            let wanted = u32::from(fd.events as u16);
+            fd.revents = (readiness(found, wanted) & (wanted | ERR | HUP)) as i16;
+            count += usize::from(fd.revents != 0);
+        }
+        count
+    }
+
+    /// Sleeps and looks until some are ready, or the time is over.
+    ///
+    /// # Errors
+    ///
+    /// [`AGAIN`] where one of them is shared no more, or closed: the descriptors have to be looked at again.
+    fn wait(&mut self, waker: Waker) -> Result<usize, i32> {
+        let watcher = self.here.shared.watcher(waker.watcher);
+        loop {
+            watcher.lie_down();
+            // Behind that: what comes into a set from now on wakes it.
+            self.watch_sets(waker, true);
+            let is_ready =
+                |&&(at, fd): &&(usize, i32)| set_readiness(self.here, fd, self.fds[at].events) != 0;
+            let ready_sets = self.sets.iter().filter(is_ready).count();
+            let count = self.look_at_ours() + ready_sets;
+            let left = self.left();
+            let slept = match count {
+                0 => self.sleep(waker, left),
+                _ => Ok(()),
+            };
+            watcher.get_up();
+            slept?;
+            watcher.news.drain(|_| {});
+            // SAFETY: room for a count.
+            unsafe { system::read(waker.fd, [0_u8; 8].as_mut_ptr(), 8) };
+            if self.ours.iter().any(|(_, found)| found.check().is_err()) {
+                return Err(AGAIN);
+            }
+            let ready = self.look();
+            if ready != Ok(0) || left == Some(Duration::ZERO) {
+                return ready;
+            }
+        }
+    }
+
+    /// Until the kernel has something to say, or what is shared wakes this thread.
+    fn sleep(&mut self, waker: Waker, left: Option<Duration>) -> Result<(), i32> {
+        self.here.let_go();
+        self.kernel.push(PollFd {
+            fd: waker.fd,
+            events: IN as i16,
+            revents: 0,
+        });
+        // SAFETY: the mask is one or null.
+        let slept = unsafe { kernel(&mut self.kernel, left, self.mask) };
+        self.kernel.pop();
+        slept.map(drop)
+    }
+
+    fn watch_sets(&self, waker: Waker, on: bool) {
+        for (_, fd) in &self.sets {
+            epoll::watch(self.here, *fd, waker, on);
+        }
+    }
+
+    fn watch_ours(&self, waker: Waker, on: bool) {
+        for (_, found) in self.ours.iter().filter(|(_, ours)| on || !ours.is_stale()) {
+            self.here.shared.watch(found.number, waker.watcher, on);
+        }
+    }
 }
 
 /// What a set is ready for by its sockets.
@@ -59,129 +221,29 @@ fn set_readiness(here: &'static Here, fd: i32, wanted: i16) -> i16 {
     ready as i16
 }
 
-/// ppoll(2); `None` where no descriptor is a shared socket, or a set with one in it.
-///
-/// # Safety
-///
-/// `mask` is a signal mask or null.
-pub unsafe fn poll(
+/// The kernel's own ppoll(2).
+unsafe fn kernel(
     fds: &mut [PollFd],
-    timeout: Option<Duration>,
+    left: Option<Duration>,
     mask: *const u8,
-) -> Option<Result<usize, i32>> {
-    let here = here()?;
-    let all = fds.iter().enumerate();
-    let ours: Vec<(usize, Found)> = all
-        .filter_map(|(at, fd)| Some((at, find(fd.fd)?)))
-        .collect();
-    let sets = epoll::among(fds, timeout != Some(Duration::ZERO));
-    if ours.is_empty() && sets.is_empty() {
-        return None;
-    }
-    // The kernel is asked of the others, and of what wakes us.
-    let mut kernel: Vec<PollFd> = fds.to_vec();
-    for (at, _) in &ours {
-        kernel[*at].fd = -1;
-    }
-    let until = until(timeout);
-    // SAFETY: the caller's promise.
-    let ask = |kernel: &mut Vec<PollFd>, left: Option<Duration>| unsafe {
-        let left = left.map(|left| Timespec {
-            seconds: left.as_secs() as i64,
-            nanoseconds: left.subsec_nanos().into(),
-        });
-        let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let got = system::ppoll(kernel.as_mut_ptr(), kernel.len() as u64, left, mask);
-        usize::try_from(got).map_err(|_| system::errno())
-    };
-    let answer = |fds: &mut [PollFd], kernel: &mut Vec<PollFd>| {
-        let mut ready = look(fds, &ours);
-        let others = ask(kernel, Some(Duration::ZERO))?;
-        for (fd, asked) in fds.iter_mut().zip(kernel.iter()) {
-            match asked.fd {
-                0.. => fd.revents = asked.revents,
-                _ if fd.fd < 0 => fd.revents = 0,
-                _ => {}
-            }
-        }
-        for &(at, fd) in &sets {
-            let told = set_readiness(here, fd, fds[at].events);
-            ready += usize::from(fds[at].revents == 0 && told != 0);
-            fds[at].revents |= told;
-        }
-        Ok::<_, i32>(ready + others)
-    };
-    let first = answer(fds, &mut kernel);
-    if first != Ok(0) || timeout == Some(Duration::ZERO) {
-        if first == Ok(0) {
-            here.let_go();
-        }
-        return Some(first);
-    }
-    let waker = match waker(here) {
-        Ok(waker) => waker,
-        Err(number) => return Some(Err(number)),
-    };
-    let number = waker.watcher;
-    let watcher = here.shared.watcher(number);
-    for (_, found) in &ours {
-        here.shared.watch(found.number, number, true);
-    }
-    let result = loop {
-        watcher.lie_down();
-        // Behind that: what comes into a set from now on wakes it.
-        sets.iter()
-            .for_each(|(_, fd)| epoll::watch(here, *fd, waker, true));
-        let is_ready = |(at, fd): &&(usize, i32)| set_readiness(here, *fd, fds[*at].events) != 0;
-        let ready_sets = sets.iter().filter(is_ready).count();
-        let count = look(fds, &ours) + ready_sets;
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let mut slept = Ok(count);
-        if count == 0 {
-            here.let_go();
-            kernel.push(PollFd {
-                fd: waker.fd,
-                events: IN as i16,
-                revents: 0,
-            });
-            slept = ask(&mut kernel, left);
-            kernel.pop();
-        }
-        watcher.get_up();
-        if slept.is_err() {
-            break slept;
-        }
-        watcher.news.drain(|_| {});
-        // SAFETY: room for a count.
-        unsafe { system::read(waker.fd, [0_u8; 8].as_mut_ptr(), 8) };
-        if ours.iter().any(|(_, found)| found.check().is_err()) {
-            // One of them is shared no more, or closed: the descriptors are looked at again.
-            break Err(AGAIN);
-        }
-        let answer = answer(fds, &mut kernel);
-        if answer != Ok(0) || left == Some(Duration::ZERO) {
-            break answer;
-        }
-    };
-    sets.iter()
-        .for_each(|(_, fd)| epoll::watch(here, *fd, waker, false));
-    for (_, found) in &ours {
-        if !found.is_stale() {
-            here.shared.watch(found.number, number, false);
-        }
-    }
-    if result == Err(AGAIN) {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        // SAFETY: the caller's promise.
-        return unsafe { poll(fds, left, mask) }.or_else(|| {
-            let mut kernel = fds.to_vec();
-            let asked = ask(&mut kernel, left);
-            fds.copy_from_slice(&kernel);
-            Some(asked)
-        });
-    }
-    Some(result)
+) -> Result<usize, i32> {
+    let left = left.map(|left| Timespec {
+        seconds: left.as_secs() as i64,
+        nanoseconds: left.subsec_nanos().into(),
+    });
+    let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the descriptors are a slice; the mask is the caller's promise.
+    let got = unsafe { system::ppoll(fds.as_mut_ptr(), fds.len() as u64, left, mask) };
+    usize::try_from(got).map_err(|_| system::errno())
 }
+
+/// Of each set of select(2), what is wanted of its descriptors, and what puts one into it (poll(2)): what can be read, what can be
+/// written, what is out of the ordinary.
+const WANTED: [u32; 3] = [IN, system::OUT, 2];
+const TOLD: [u32; 3] = [IN | HUP | ERR, system::OUT | ERR, 2];
+
+/// It is no descriptor (poll(2)).
+const NVAL: i16 = 0x20;
 
 /// select(2) by way of [`poll`]; `None` where no descriptor is a shared socket. The sets are changed to what is ready.
 ///
@@ -194,50 +256,49 @@ pub unsafe fn select(
     timeout: Option<Duration>,
     mask: *const u8,
 ) -> Option<Result<usize, i32>> {
-    const WANTED: [u32; 3] = [IN, system::OUT, 2];
-    const TOLD: [u32; 3] = [IN | HUP | ERR, system::OUT | ERR, 2];
     here()?;
     let has = |set: *mut u64, fd: i32| {
         // SAFETY: the caller's promise.
         !set.is_null() && unsafe { *set.add(fd as usize / 64) } & (1 << (fd % 64)) != 0
     };
-    let mut fds: Vec<PollFd> = Vec::new();
-    for fd in 0..count {
+    let wanted = |fd: i32| {
         let wanted = (0..3).filter(|&which| has(sets[which], fd));
-        let events = wanted.fold(0, |events, which| events | WANTED[which]);
-        if events != 0 {
-            fds.push(PollFd {
-                fd,
-                events: events as i16,
-                revents: 0,
-            });
-        }
-    }
+        let events = wanted.fold(0, |events, which| events | WANTED[which]) as i16;
+        (events != 0).then_some(PollFd {
+            fd,
+            events,
+            revents: 0,
+        })
+    };
+    let mut fds: Vec<PollFd> = (0..count).filter_map(wanted).collect();
     // SAFETY: the caller's promise.
     let polled = unsafe { poll(&mut fds, timeout, mask)? };
-    const NVAL: i16 = 0x20;
     if fds.iter().any(|fd| fd.revents & NVAL != 0) {
         return Some(Err(system::EBADF));
     }
-    Some(polled.map(|_| {
-        for set in sets.into_iter().filter(|set| !set.is_null()) {
-            for word in 0..(count as usize).div_ceil(64) {
-                // SAFETY: the caller's promise.
-                unsafe { *set.add(word) = 0 };
+    // SAFETY: the caller's promise; the descriptors are below its count.
+    Some(polled.map(|_| unsafe { tell(&fds, count, sets) }))
+}
+
+/// Leaves in the sets of select(2) what is ready; how many that are.
+unsafe fn tell(fds: &[PollFd], count: i32, sets: [*mut u64; 3]) -> usize {
+    for set in sets.into_iter().filter(|set| !set.is_null()) {
+        for word in 0..(count as usize).div_ceil(64) {
+            // SAFETY: there is room for `count` bits.
+            unsafe { *set.add(word) = 0 };
+        }
+    }
+    let mut told = 0;
+    for fd in fds {
+        for which in 0..3 {
+            let wanted = u32::from(fd.events as u16) & WANTED[which] != 0;
+            if wanted && u32::from(fd.revents as u16) & TOLD[which] != 0 {
+                let bit = 1 << (fd.fd % 64);
+                // SAFETY: there is room for `count` bits, and it was asked for in this set, so that there is one.
+                unsafe { *sets[which].add(fd.fd as usize / 64) |= bit };
+                told += 1;
             }
         }
-        let mut told = 0;
-        for fd in &fds {
-            for which in 0..3 {
-                let wanted = u32::from(fd.events as u16) & WANTED[which] != 0;
-                if wanted && u32::from(fd.revents as u16) & TOLD[which] != 0 {
-                    let bit = 1 << (fd.fd % 64);
-                    // SAFETY: the caller's promise.
-                    unsafe { *sets[which].add(fd.fd as usize / 64) |= bit };
-                    told += 1;
-                }
-            }
-        }
-        told
-    }))
+    }
+    told
 }

@@ -116,13 +116,41 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
         replace::ask(&args.socket)?;
     }
     let signals = Signals::catch()?;
-    let policy = args.policy()?;
     let config = Config {
         socket: args.socket.clone(),
-        policy,
+        policy: args.policy()?,
         live_frames: args.live_frames,
     };
-    let mut daemon = Daemon::start(config)?;
+    let daemon = Daemon::start(config)?;
+    warn_of_host();
+    if let Err(error) = confinement::confine() {
+        daemon.stop()?;
+        return Err(error);
+    }
+    say_what_it_does(&daemon, args);
+    serve(daemon, &signals, args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Turn after turn, until it is told to stop, or another takes its place.
+fn serve(mut daemon: Daemon, signals: &Signals, args: &DaemonArgs) -> Result<()> {
+    while !signals.stop() {
+        daemon.turn(signals.fd())?;
+        if signals.take_reload() {
+            reload(&mut daemon, args);
+        }
+        if daemon.is_replaced() {
+            info!("stepping aside: programs keep their links");
+            daemon.leave();
+            return Ok(());
+        }
+    }
+    info!("stopping: programs lose their links");
+    daemon.stop()
+}
+
+/// What is not as it should be around it, though all else works.
+fn warn_of_host() {
     match clean::unserved() {
         Ok(gates) => gates
             .iter()
@@ -132,31 +160,11 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
         }
     }
     if gate::are_private() {
-        // A warning, because all else works.
         warn!("{PRIVATE}");
     }
     if let Err(error) = check_echoes() {
         warn!("warning: {error}");
     }
-    if let Err(error) = confinement::confine() {
-        daemon.stop()?;
-        return Err(error);
-    }
-    say_what_it_does(&daemon, args);
-    while !signals.stop() {
-        daemon.turn(signals.fd())?;
-        if signals.take_reload() {
-            reload(&mut daemon, args);
-        }
-        if daemon.is_replaced() {
-            info!("stepping aside: programs keep their links");
-            daemon.leave();
-            return Ok(ExitCode::SUCCESS);
-        }
-    }
-    info!("stopping: programs lose their links");
-    daemon.stop()?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Reads the policy again. One that cannot be used changes nothing.

@@ -11,7 +11,7 @@
 //! it starts ([`check_echoes`]). There are few of them ([`ECHOES`](crate::limits::ECHOES)).
 //!
 //! Grants of several connections at one port have one socket between them. Claims without a port (a whole protocol, a
-//! whole address) hold no ports: who may claim those takes the host's traffic, which policy has to say in so many words.
+//! whole address) hold no ports: who may claim those takes the host's traffic, which policy has to allow by name.
 //! The sockets end with the daemon; the next makes them again from the grants that it finds.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -54,7 +54,7 @@ impl FlowTable {
         self.ids_within(0..self.flows.len())
     }
 
-    /// Those of them at these places, of which there need not be so many.
+    /// Those of them at these places, of which there may be fewer.
     pub fn ids_within(&self, places: Range<usize>) -> impl Iterator<Item = FlowId> {
         let end = places.end.min(self.flows.len());
         let begin = places.start.min(end);

@@ -23,7 +23,7 @@ use crate::packets::packet::Transport;
 use crate::packets::reach::Reach;
 
 /// How a flow stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::VariantArray)]
 #[repr(u8)]
 pub enum State {
     /// TCP: the client has sent a SYN.
@@ -79,8 +79,9 @@ pub enum Event {
     Other,
 }
 
-/// What flows are alike in: how long they may be silent, and which go first when there is no room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What flows are alike in: how long they may be silent, and which go first when there is no room, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum Class {
     /// Over, but for segments that are sent again.
@@ -100,17 +101,6 @@ pub enum Class {
 }
 
 impl Class {
-    /// In the order in which they are given up.
-    pub const ALL: [Self; 7] = [
-        Self::Closing,
-        Self::Opening,
-        Self::OneWay,
-        Self::Answered,
-        Self::Claimed,
-        Self::Talking,
-        Self::Established,
-    ];
-
     /// Those of flows of datagrams, in the same order.
     pub const DATAGRAMS: [Self; 3] = [Self::OneWay, Self::Answered, Self::Talking];
 
@@ -119,19 +109,6 @@ impl Class {
         match transport {
             Transport::Tcp => Self::Opening,
             Transport::Udp => Self::OneWay,
-        }
-    }
-
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Opening => "opening",
-            Self::OneWay => "one_way",
-            Self::Answered => "answered",
-            Self::Closing => "closing",
-            Self::Claimed => "claimed",
-            Self::Talking => "talking",
-            Self::Established => "established",
         }
     }
 
@@ -168,29 +145,6 @@ impl Class {
 }
 
 impl State {
-    /// All of them.
-    pub const ALL: [Self; 16] = {
-        use State::*;
-        [
-            SynSeen,
-            SynAnswered,
-            Established,
-            ClientFinished,
-            ServerFinished,
-            Finished,
-            Refused,
-            Reset,
-            OneWay,
-            BothWays,
-            Asked,
-            GoesOn,
-            SaidAll,
-            GivenUp,
-            Repeated,
-            Answered,
-        ]
-    };
-
     /// How a flow stands that has just begun.
     pub(crate) const fn first(reach: Reach, transport: Transport) -> Self {
         match (transport, reach.hears_servers()) {
@@ -337,6 +291,7 @@ impl State {
 mod tests {
     use super::*;
     use Event::*;
+    use strum::VariantArray as _;
 
     const EVENTS: [Event; 7] = [Syn, SynAck, Proof, ClientFin, ServerFin, Rst, Other];
 
@@ -461,7 +416,7 @@ mod tests {
     /// What a server would say changes nothing where it is not heard; and a state stays of its kind.
     #[test]
     fn servers_that_are_not_heard_say_nothing() {
-        for state in State::ALL {
+        for &state in State::VARIANTS {
             let one_sided = state.is_of(Reach::Direct) && state != State::OneWay;
             assert_eq!(one_sided, !state.is_of(Reach::Nat), "{state:?}");
             for event in EVENTS {

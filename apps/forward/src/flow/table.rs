@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use exos_host::memory;
 use exos_inet::siphash::SipKey;
+use strum::VariantArray as _;
 
 use super::entry::{Begun, Flow, FlowId, Key, Marks, Tick};
 use super::index::Index;
@@ -31,7 +32,7 @@ pub struct FlowTable {
     pub(super) index: Index,
     /// By client and server: flows whose servers see their clients. Made with the first.
     pub(super) back: Option<Index>,
-    lists: [List; Class::ALL.len()],
+    lists: [List; Class::VARIANTS.len()],
     key: SipKey,
     /// Places of which the flows have begun, changed how they stand, or ended; kept where somebody looks at them.
     changed: Option<Vec<u32>>,
@@ -58,7 +59,7 @@ impl FlowTable {
             free: NONE,
             index: Index::new(capacity),
             back: None,
-            lists: [empty; Class::ALL.len()],
+            lists: [empty; Class::VARIANTS.len()],
             key: SipKey::from_seed(seed),
             changed: None,
         }
@@ -315,7 +316,7 @@ impl FlowTable {
             let silent = now.saturating_sub(self.get(id).seen);
             (silent > ticks(class.time())).then_some(id)
         };
-        Class::ALL.iter().find_map(is_over)
+        Class::VARIANTS.iter().find_map(is_over)
     }
 
     /// When the first flow will be silent for too long.
@@ -324,7 +325,7 @@ impl FlowTable {
             let seen = self.get(self.oldest(*class)?).seen;
             Some(seen.saturating_add(ticks(class.time())).saturating_add(1))
         };
-        Class::ALL.iter().filter_map(expiry).min()
+        Class::VARIANTS.iter().filter_map(expiry).min()
     }
 
     #[inline]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use exos_testing::Random;
+use strum::VariantArray as _;
 
 use super::index::Index;
 use super::table::ticks;
@@ -73,7 +74,7 @@ fn is_one_period(state: State, seen: Tick, now: Tick) -> bool {
 
 fn check(table: &FlowTable, model: &Model) {
     assert_eq!(table.len() as usize, model.flows.len());
-    for class in Class::ALL {
+    for &class in Class::VARIANTS {
         let oldest = table.oldest(class);
         assert_eq!(oldest, model.oldest(class), "{class:?}");
         // Who is first in the list is not far from who should be.
@@ -104,7 +105,7 @@ fn does_what_a_plain_map_does() {
         for _ in 0..600 {
             now += random.below(2) as Tick;
             let key = key(random.below(60) as u32);
-            let state = random.pick(&State::ALL);
+            let state = random.pick(State::VARIANTS);
             match (table.find(&key), table.next_place()) {
                 (Some(id), _) if random.chance(40) => {
                     assert_eq!(table.remove(id).key, key);
@@ -166,7 +167,7 @@ fn a_flow_is_likely_where_it_is() {
 /// Each class is forgotten after its own time, and not a second before.
 #[test]
 fn silence_ends_a_flow() {
-    for state in State::ALL {
+    for &state in State::VARIANTS {
         let mut table = FlowTable::new(4, 1);
         let id = table.insert(100, begun(key(1), Reach::Nat), state);
         let last = 100 + state.class().time().as_secs() as Tick;
@@ -182,7 +183,7 @@ fn silence_ends_a_flow() {
 #[test]
 fn silence_ends_flows_in_time() {
     let begin = 3200;
-    for state in State::ALL {
+    for &state in State::VARIANTS {
         let (time, period) = (ticks(state.class().time()), state.class().period());
         let mut table = FlowTable::new(4, 1);
         let first = table.insert(begin, begun(key(1), Reach::Nat), state);

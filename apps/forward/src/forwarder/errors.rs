@@ -5,11 +5,21 @@ use exos_inet::Instant;
 use super::direction::{Direction, course};
 use super::frames::Forwarder;
 use super::verdict::Verdict;
-use crate::flow::Key;
+use crate::flow::{FlowId, Key};
 use crate::packets::icmp::Quote;
 use crate::packets::packet::Packet;
 use crate::packets::reach::Reach;
 use crate::packets::rewrite::{Rewrite, Sums};
+
+/// What an error is about.
+enum About {
+    /// A flow, if it is known, and where the error goes.
+    Flow(Option<FlowId>, Direction),
+    /// What a server has sent to this client by itself.
+    Unheard(Key),
+    /// Nothing that we sent on.
+    Nobody,
+}
 
 impl Forwarder {
     /// An error about a packet that we sent on: to the one that sent it.
@@ -26,30 +36,14 @@ impl Forwarder {
         let Some(quote) = Quote::read(packet, frame) else {
             return Verdict::Stack;
         };
-        let Quote {
-            transport,
-            src,
-            dst,
-            ..
-        } = quote;
-        // What went to a client came from a listener, and what we sent to a server from a port of ours, or from the client.
-        let (id, direction) = if let Some(listener) = self.services.listener(transport, src) {
-            let key = Key {
-                client: dst,
-                listener,
-            };
-            if !self.services.reach(listener).hears_servers() {
-                return self.pass_error(now, packet, frame, sums, &key);
+        let (id, direction) = match self.about(&quote) {
+            About::Flow(Some(id), direction) => (id, direction),
+            About::Flow(None, _) => {
+                self.counters.drop_icmp_unknown += 1;
+                return Verdict::Drop;
             }
-            (self.flows.find(&key), Direction::ToServer)
-        } else if let Some(server) = self.services.sender(transport, dst, src.address) {
-            (self.flow_back(server, src), Direction::ToClient)
-        } else {
-            return Verdict::Stack;
-        };
-        let Some(id) = id else {
-            self.counters.drop_icmp_unknown += 1;
-            return Verdict::Drop;
+            About::Unheard(key) => return self.pass_error(now, packet, frame, sums, &key),
+            About::Nobody => return Verdict::Stack,
         };
         if direction == Direction::ToClient
             && let Some(verdict) = self.unreachable(now, id, &quote, packet, frame)
@@ -59,6 +53,36 @@ impl Forwarder {
         if packet.hops <= 1 {
             return self.drop_last_hop();
         }
+        self.send_error(packet, frame, &quote, (id, direction))
+    }
+
+    /// What went to a client came from a listener, and what we sent to a server from a port of ours, or from the client.
+    fn about(&self, quote: &Quote) -> About {
+        let (transport, src, dst) = (quote.transport, quote.src, quote.dst);
+        if let Some(listener) = self.services.listener(transport, src) {
+            let key = Key {
+                client: dst,
+                listener,
+            };
+            return match self.services.reach(listener).hears_servers() {
+                true => About::Flow(self.flows.find(&key), Direction::ToServer),
+                false => About::Unheard(key),
+            };
+        }
+        match self.services.sender(transport, dst, src.address) {
+            Some(server) => About::Flow(self.flow_back(server, src), Direction::ToClient),
+            None => About::Nobody,
+        }
+    }
+
+    /// Sends an error on in the direction of its flow, with what it quotes as its receiver sent it.
+    fn send_error(
+        &mut self,
+        packet: &Packet,
+        frame: &mut [u8],
+        quote: &Quote,
+        (id, direction): (FlowId, Direction),
+    ) -> Verdict {
         let flow = *self.flows.get(id);
         let mut outer = self
             .services

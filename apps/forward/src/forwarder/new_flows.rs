@@ -2,6 +2,7 @@
 
 use exos_inet::Instant;
 use exos_wire::tcp::TcpFlags;
+use strum::VariantArray as _;
 
 use super::direction::tick_of;
 use super::frames::Forwarder;
@@ -220,7 +221,7 @@ impl Forwarder {
             Transport::Tcp => {
                 let silent = |id: &FlowId| self.is_dispensable(now, *id);
                 let oldest = |class: &Class| self.flows.oldest(*class).filter(silent);
-                Class::ALL.iter().find_map(oldest)
+                Class::VARIANTS.iter().find_map(oldest)
             }
             Transport::Udp => {
                 let over = self.flows.oldest(Class::Closing);

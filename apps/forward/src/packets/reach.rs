@@ -1,7 +1,10 @@
 //! How packets reach servers, and how answers reach clients.
 
 /// How the packets of a listener reach its servers.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(
+    clap::ValueEnum, strum::IntoStaticStr, Clone, Copy, Debug, Default, PartialEq, Eq, Hash,
+)]
+#[strum(serialize_all = "snake_case")]
 #[repr(u8)]
 pub enum Reach {
     /// Servers see this program's address as their client, and need no settings
@@ -20,16 +23,6 @@ pub enum Reach {
 impl Reach {
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::Nat, Self::Transparent, Self::Direct, Self::Tunnel];
-
-    /// Its name in options and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nat => "nat",
-            Self::Transparent => "transparent",
-            Self::Direct => "direct",
-            Self::Tunnel => "tunnel",
-        }
-    }
 
     /// True when what servers say comes back through us.
     #[inline]

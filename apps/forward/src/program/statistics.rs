@@ -11,6 +11,7 @@ use exos_inet::Instant;
 use exos_program::counters;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use strum::VariantArray as _;
 
 use crate::flow::Class;
 use crate::forwarder::Forwarder;
@@ -220,8 +221,8 @@ fn by_core(cores: &[Row]) -> Vec<CoreReport> {
 }
 
 fn flows(forwarder: &Forwarder, kernel: Option<&Kernel>) -> Named<&'static str, u32> {
-    let classes = Class::ALL.iter();
-    let classes = classes.map(|class| (class.name(), forwarder.flows().count(*class)));
+    let classes = Class::VARIANTS.iter();
+    let classes = classes.map(|class| (class.into(), forwarder.flows().count(*class)));
     let capacity = [("capacity", forwarder.flows().capacity())];
     let in_kernel = kernel.map(|kernel| ("in_kernel", kernel.flows()));
     Named(classes.chain(capacity).chain(in_kernel).collect())

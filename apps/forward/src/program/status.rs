@@ -147,7 +147,7 @@ impl<'a> ListenerRow<'a> {
         Self {
             protocol: listener.transport.name(),
             listener: listener.at.into(),
-            reach: listener.reach.name(),
+            reach: listener.reach.into(),
             leaving: listener.standing == Standing::Leaving,
             flows: listener.flows,
             flows_begun: listener.begun,
@@ -165,7 +165,7 @@ impl<'a> ServerRow<'a> {
             protocol: server.transport.name(),
             server: server.at.into(),
             name: services.name_of(server.at.address),
-            reach: server.reach.name(),
+            reach: server.reach.into(),
             leaving: server.standing == Standing::Leaving,
             flows: server.flows,
             flows_open: server.open,

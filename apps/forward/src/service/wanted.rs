@@ -102,7 +102,7 @@ impl fmt::Display for Misfit {
             Self::OtherReach(at, reach) => write!(
                 out,
                 "{at} is there by --reach {}; take it away, and listen there again when its connections are over",
-                reach.name()
+                <&str>::from(reach)
             ),
             Self::PortInUse(at) => write!(
                 out,

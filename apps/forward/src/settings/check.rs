@@ -4,7 +4,7 @@
 //! What the text says wrong is told first, and alone: the rest would follow from it. Then what it names is looked at: the interface,
 //! addresses and routes, names, whether services fit together, and files. Nothing is made, and nobody but the host's resolver is asked.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::ops::Range;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
@@ -158,20 +158,7 @@ fn look_at_services(
 
 fn look_at_files(source: &Source, tables: &File, wanted: &Wanted) {
     if let Some(keep) = &tables.keep {
-        let path = Path::new(keep.get_ref());
-        match std::fs::read(path) {
-            Ok(bytes) => {
-                if let Err(unreadable) = kept::read(&bytes) {
-                    note(source, &keep.span(), unreadable);
-                }
-            }
-            Err(error) if path.exists() => {
-                note(source, &keep.span(), format!("it cannot be read: {error}"));
-            }
-            Err(_) => {}
-        }
-        // Its folder is not made.
-        look_at_folder(source, keep, path.ancestors().nth(1));
+        look_at_kept(source, keep);
     }
     if let Some(control) = &tables.control {
         let path = Path::new(control.get_ref());
@@ -179,24 +166,39 @@ fn look_at_files(source: &Source, tables: &File, wanted: &Wanted) {
         let mut above = path.ancestors().skip(1);
         look_at_folder(source, control, above.find(|folder| folder.exists()));
     }
-    let metrics = tables.metrics.as_ref().zip(wanted.metrics);
-    if let Some((text, at)) = metrics {
-        let bound = TcpListener::bind(at).map(drop);
-        // A forwarder that runs with this file has it.
-        let is_taken = |e: &std::io::Error| e.kind() == std::io::ErrorKind::AddrInUse;
-        match bound.err().filter(|error| !is_taken(error)) {
-            Some(error) => note(
-                source,
-                &text.span(),
-                format!("cannot listen there: {error}"),
-            ),
-            None if !at.ip().is_loopback() => note(
-                source,
-                &text.span(),
-                "this is not a loopback address; write for example 127.0.0.1:9102",
-            ),
-            None => {}
+    if let Some((text, at)) = tables.metrics.as_ref().zip(wanted.metrics) {
+        look_at_metrics(source, text, at);
+    }
+}
+
+/// What was kept can be read, or is not there.
+fn look_at_kept(source: &Source, keep: &Text) {
+    let path = Path::new(keep.get_ref());
+    match std::fs::read(path) {
+        Ok(bytes) => {
+            if let Err(unreadable) = kept::read(&bytes) {
+                note(source, &keep.span(), unreadable);
+            }
         }
+        Err(error) if path.exists() => {
+            note(source, &keep.span(), format!("it cannot be read: {error}"));
+        }
+        Err(_) => {}
+    }
+    // Its folder is not made.
+    look_at_folder(source, keep, path.ancestors().nth(1));
+}
+
+fn look_at_metrics(source: &Source, text: &Text, at: SocketAddr) {
+    // A forwarder that runs with this file has it.
+    let is_taken = |e: &std::io::Error| e.kind() == std::io::ErrorKind::AddrInUse;
+    let refused = TcpListener::bind(at).err();
+    if let Some(error) = refused.filter(|error| !is_taken(error)) {
+        let what = format!("cannot listen there: {error}");
+        source.note(&text.span(), what);
+    } else if !at.ip().is_loopback() {
+        let what = "this is not a loopback address; write for example 127.0.0.1:9102";
+        source.note(&text.span(), what);
     }
 }
 

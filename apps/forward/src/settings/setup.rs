@@ -122,11 +122,8 @@ fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
     }
     let mut services = wanted.services.iter();
     match services.find(|service| service.reach == Reach::Tunnel) {
-        Some(service) if in_kernel => Err(Error::new(format!(
-            "the kernel does not forward by --reach {}",
-            service.reach.name()
-        ))
-        .mend("leave --in-kernel out, or choose --reach nat, transparent or direct")),
+        Some(_) if in_kernel => Err(Error::new("the kernel does not forward by --reach tunnel")
+            .mend("leave --in-kernel out, or choose --reach nat, transparent or direct")),
         _ => Ok(()),
     }
 }
@@ -192,31 +189,7 @@ fn check_apart(one: &LinkArgs, other: &LinkArgs) -> Result<(), Error> {
         return Err(Error::new(format!("{a} is named as two links"))
             .mend("give one --link, and all its addresses behind it"));
     }
-    let of_family = |gateway: &&IpAddr| {
-        other
-            .gateway
-            .iter()
-            .any(|o| o.is_ipv4() == gateway.is_ipv4())
-    };
-    if let Some(gateway) = one.gateway.iter().find(of_family) {
-        let what = format!("{gateway} on {a} is not the only default gateway: {b} has one too");
-        return Err(Error::new(what)
-            .mend("give one --gateway of a family, behind the --link that leads to all others"));
-    }
-    let networks = |link: &LinkArgs| -> Vec<Prefixed> {
-        let routes = link.route.iter().map(|route| route.to);
-        let all = link.gateway.iter().map(|gateway| everything(*gateway));
-        link.address
-            .iter()
-            .copied()
-            .chain(routes)
-            .chain(all)
-            .collect()
-    };
-    let are_one = |x: &Prefixed, y: &Prefixed| {
-        let network = Prefix::new(x.ip, x.prefix);
-        x.prefix == y.prefix && network.is_ok_and(|network| network.contains(y.ip))
-    };
+    check_gateways((one, a), (other, b))?;
     let is_there_too = |x: &&Prefixed| other.address.iter().any(|y| y.ip == x.ip);
     if let Some(address) = one.address.iter().find(is_there_too) {
         return Err(
@@ -224,6 +197,36 @@ fn check_apart(one: &LinkArgs, other: &LinkArgs) -> Result<(), Error> {
                 .mend("give it to one of them"),
         );
     }
+    check_networks((one, a), (other, b))
+}
+
+/// Two links are not both the way to all other networks.
+fn check_gateways((one, a): (&LinkArgs, &str), (other, b): (&LinkArgs, &str)) -> Result<(), Error> {
+    let is_there_too = |gateway: &&IpAddr| {
+        let mut others = other.gateway.iter();
+        others.any(|o| o.is_ipv4() == gateway.is_ipv4())
+    };
+    match one.gateway.iter().find(is_there_too) {
+        None => Ok(()),
+        Some(gateway) => Err(Error::new(format!(
+            "{gateway} on {a} is not the only default gateway: {b} has one too"
+        ))
+        .mend("give one --gateway of a family, behind the --link that leads to all others")),
+    }
+}
+
+/// No network is on two links.
+fn check_networks((one, a): (&LinkArgs, &str), (other, b): (&LinkArgs, &str)) -> Result<(), Error> {
+    let networks = |link: &LinkArgs| -> Vec<Prefixed> {
+        let routes = link.route.iter().map(|route| route.to);
+        let all = link.gateway.iter().map(|gateway| everything(*gateway));
+        let addresses = link.address.iter().copied();
+        addresses.chain(routes).chain(all).collect()
+    };
+    let are_one = |x: &Prefixed, y: &Prefixed| {
+        let network = Prefix::new(x.ip, x.prefix);
+        x.prefix == y.prefix && network.is_ok_and(|network| network.contains(y.ip))
+    };
     for x in networks(one) {
         if let Some(y) = networks(other).into_iter().find(|y| are_one(&x, y)) {
             let what = format!(

@@ -89,7 +89,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Without connections yet, each of which may have so many bytes that nobody has consumed.
+    /// Without connections yet, each of which may have this many bytes that nobody has consumed.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use exos::inet::tcp::{Info, Keepalive};
 use exos::net::TcpStream;
 use exos_host::intercept::Call;
 
-use super::sockets::{Kind, UnixSockets};
+use super::sockets::{Kind, Socket, UnixSockets};
 use crate::answer::{Answer, errno, fails};
 use crate::context::Context;
 use crate::target::{read_option, tcp_info, write_option, write_value};
@@ -16,71 +16,32 @@ use crate::target::{read_option, tcp_info, write_option, write_value};
 /// What a segment holds of a socket that is not connected (`TCP_MAXSEG`), as by the kernel.
 const NO_SEGMENT: i32 = 536;
 
+/// The value of an option.
+enum Told {
+    Number(i32),
+    Bytes(Vec<u8>),
+    /// What the program's Unix socket says.
+    AsUnix,
+}
+
 impl UnixSockets {
     pub fn get_option(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
         let (descriptor, key) = self.descriptor(call)?;
         let option = (call.args[1] as i32, call.args[2] as i32);
-        let Some(key) = key else {
-            let over = match option {
-                (libc::SOL_SOCKET, libc::SO_ERROR) => self.take_error(descriptor.inode),
-                _ => None,
-            };
-            let Some(error) = over else {
-                return Ok(Answer::Pass);
-            };
-            write_option(&cx.calls, call, [call.args[3], call.args[4]], errno(&error))?;
-            return Ok(Answer::Value(0));
+        let told = match (key, option) {
+            (Some(key), _) => self.all[key].option(option)?,
+            (None, (libc::SOL_SOCKET, libc::SO_ERROR)) => {
+                let error = self.take_error(descriptor.inode);
+                error.map_or(Told::AsUnix, |error| Told::Number(errno(&error)))
+            }
+            (None, _) => Told::AsUnix,
         };
-        let socket = &mut self.all[key];
-        let value = match option {
-            (libc::SOL_SOCKET, libc::SO_ERROR) => {
-                socket.error.take().map_or(0, |error| errno(&error))
-            }
-            (libc::SOL_SOCKET, libc::SO_DOMAIN) => i32::from(socket.family.as_raw()),
-            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => match socket.kind {
-                Kind::Datagrams(_) => libc::IPPROTO_UDP,
-                _ => libc::IPPROTO_TCP,
-            },
-            (libc::SOL_SOCKET, libc::SO_TYPE) if matches!(socket.kind, Kind::Datagrams(_)) => {
-                libc::SOCK_DGRAM
-            }
-            (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => {
-                i32::from(matches!(socket.kind, Kind::Listening(_)))
-            }
-            (libc::SOL_SOCKET, _) => return Ok(Answer::Pass),
-            (libc::IPPROTO_TCP, libc::TCP_NODELAY) => match &socket.kind {
-                Kind::Flowing(flow) => i32::from(flow.stream.nodelay()?),
-                _ => 0,
-            },
-            (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => {
-                info(&socket.kind).map_or(NO_SEGMENT, |info| info.mss.into())
-            }
-            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => {
-                let ttl = of_family(&socket.kind, option.0).map(TcpStream::ttl);
-                ttl.transpose()?.map_or(HOP_LIMIT.into(), |ttl| ttl as i32)
-            }
-            (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                let tos = of_family(&socket.kind, option.0).map(TcpStream::tos);
-                tos.transpose()?.unwrap_or(0).into()
-            }
-            (libc::IPPROTO_TCP, libc::TCP_INFO) => {
-                write_value(
-                    &cx.calls,
-                    call,
-                    [call.args[3], call.args[4]],
-                    &tcp_info(info(&socket.kind).as_ref()),
-                )?;
-                return Ok(Answer::Value(0));
-            }
-            // A packet has none: nothing, and not a number.
-            (libc::IPPROTO_IP, libc::IP_OPTIONS) => {
-                write_value(&cx.calls, call, [call.args[3], call.args[4]], &[])?;
-                return Ok(Answer::Value(0));
-            }
-            (libc::IPPROTO_TCP | libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,
-            _ => return fails(libc::ENOPROTOOPT),
-        };
-        write_option(&cx.calls, call, [call.args[3], call.args[4]], value)?;
+        let to = [call.args[3], call.args[4]];
+        match told {
+            Told::Number(value) => write_option(&cx.calls, call, to, value)?,
+            Told::Bytes(bytes) => write_value(&cx.calls, call, to, &bytes)?,
+            Told::AsUnix => return Ok(Answer::Pass),
+        }
         Ok(Answer::Value(0))
     }
 
@@ -122,6 +83,44 @@ impl UnixSockets {
             _ => return fails(libc::ENOPROTOOPT),
         }
         Ok(Answer::Value(0))
+    }
+}
+
+impl Socket {
+    fn option(&mut self, option: (i32, i32)) -> io::Result<Told> {
+        let (kind, error) = (&self.kind, &mut self.error);
+        let is_datagrams = matches!(kind, Kind::Datagrams(_));
+        Ok(Told::Number(match option {
+            (libc::SOL_SOCKET, libc::SO_ERROR) => error.take().map_or(0, |error| errno(&error)),
+            (libc::SOL_SOCKET, libc::SO_DOMAIN) => self.family.as_raw().into(),
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) if is_datagrams => libc::IPPROTO_UDP,
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_TCP,
+            (libc::SOL_SOCKET, libc::SO_TYPE) if is_datagrams => libc::SOCK_DGRAM,
+            (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => matches!(kind, Kind::Listening(_)).into(),
+            (libc::SOL_SOCKET, _) => return Ok(Told::AsUnix),
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY) => match kind {
+                Kind::Flowing(flow) => flow.stream.nodelay()?.into(),
+                _ => 0,
+            },
+            (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => {
+                info(kind).map_or(NO_SEGMENT, |info| info.mss.into())
+            }
+            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => {
+                let ttl = of_family(kind, option.0).map(TcpStream::ttl);
+                ttl.transpose()?.map_or(HOP_LIMIT.into(), |ttl| ttl as i32)
+            }
+            (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                let tos = of_family(kind, option.0).map(TcpStream::tos);
+                tos.transpose()?.unwrap_or(0).into()
+            }
+            (libc::IPPROTO_TCP, libc::TCP_INFO) => {
+                return Ok(Told::Bytes(tcp_info(info(kind).as_ref()).to_vec()));
+            }
+            // A packet has none: nothing, and not a number.
+            (libc::IPPROTO_IP, libc::IP_OPTIONS) => return Ok(Told::Bytes(Vec::new())),
+            (libc::IPPROTO_TCP | libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,
+            _ => return fails(libc::ENOPROTOOPT),
+        }))
     }
 }
 

@@ -41,7 +41,7 @@ pub struct List {
     pub entries: Vec<Entry>,
 }
 
-/// The highest weight: so many documents of it have a sum that is exact enough.
+/// The highest weight: the sum of all documents' is exact enough.
 const WEIGHT_MAX: f64 = 1e9;
 
 impl List {

@@ -15,6 +15,14 @@ use crate::transport::Transport;
 impl Engine {
     /// All whose time has come.
     pub(super) fn begin_due(&mut self, now: Instant, transport: &mut impl Transport) {
+        self.begin_newcomers(now, transport);
+        self.begin_thoughtful(now, transport);
+        self.begin_waiting(now, transport);
+        self.begin_scheduled(now, transport);
+    }
+
+    /// In a closed loop, clients that have no connection yet.
+    fn begin_newcomers(&mut self, now: Instant, transport: &mut impl Transport) {
         while now >= self.start
             && self.may_begin()
             && self.may_open()
@@ -25,6 +33,10 @@ impl Engine {
             self.slots[slot as usize].is_new = true;
             self.begin(slot, now, now, transport);
         }
+    }
+
+    /// In a closed loop, clients that have thought for long enough.
+    fn begin_thoughtful(&mut self, now: Instant, transport: &mut impl Transport) {
         while self.may_begin()
             && let Some(Reverse((at, slot))) = self.thinking.peek().copied()
             && at <= now
@@ -34,6 +46,10 @@ impl Engine {
             self.left -= 1;
             self.begin(slot, now, now, transport);
         }
+    }
+
+    /// In an open loop, requests for which there was no connection before.
+    fn begin_waiting(&mut self, now: Instant, transport: &mut impl Transport) {
         while let Some((intended, request)) = self.waiting.front().copied()
             && let Some(slot) = self.free_slot()
         {
@@ -41,13 +57,17 @@ impl Engine {
             self.slots[slot as usize].request = request;
             self.begin(slot, intended, now, transport);
         }
+    }
+
+    /// In an open loop, requests of the schedule.
+    fn begin_scheduled(&mut self, now: Instant, transport: &mut impl Transport) {
         while self.may_begin()
             && let Shape::Open(schedule) = &mut self.shape
             && let Some(intended) = schedule.take(now)
         {
             let Some(task) = self.driver.next(0) else {
                 self.left = 0;
-                break;
+                return;
             };
             self.left -= 1;
             match self.free_slot() {

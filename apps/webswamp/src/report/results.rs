@@ -153,7 +153,7 @@ impl Results {
             content_bytes: s.content,
             statuses: s.statuses().collect(),
             errors: errors
-                .map(|(kind, count)| (kind.name().to_owned(), count))
+                .map(|(kind, count)| (<&str>::from(kind).to_owned(), count))
                 .collect(),
             times_us: Times {
                 connect: distribution(&s.connect),

@@ -1,19 +1,25 @@
 //! What goes wrong with requests, by kind.
 
-/// Why a request has no whole response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use strum::VariantArray as _;
+
+/// Why a request has no whole response, in the order of a request's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum ErrorKind {
+    /// Too many requests waited for a connection.
+    NotBegun,
+    /// There was no port, or no room, for a connection of ours.
+    NoConnection,
     /// Nobody listens there.
     Refused,
     /// ICMP says that the server cannot be reached.
     Unreachable,
     /// No connection stood in the time that a request may take.
     ConnectTimeout,
-    /// There was no port, or no room, for a connection of ours.
-    NoConnection,
     /// The server reset the connection.
     Reset,
     /// It closed the connection before its response was whole.
+    #[strum(serialize = "closed_early")]
     Closed,
     /// The response was not whole in the time that a request may take.
     Timeout,
@@ -23,47 +29,11 @@ pub enum ErrorKind {
     Mismatch,
     /// The load ended, and the response was not whole.
     Unfinished,
-    /// Too many requests waited for a connection.
-    NotBegun,
-}
-
-impl ErrorKind {
-    /// All there are, in the order of a request's life.
-    pub const ALL: [Self; 11] = [
-        Self::NotBegun,
-        Self::NoConnection,
-        Self::Refused,
-        Self::Unreachable,
-        Self::ConnectTimeout,
-        Self::Reset,
-        Self::Closed,
-        Self::Timeout,
-        Self::Malformed,
-        Self::Mismatch,
-        Self::Unfinished,
-    ];
-
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NotBegun => "not_begun",
-            Self::NoConnection => "no_connection",
-            Self::Refused => "refused",
-            Self::Unreachable => "unreachable",
-            Self::ConnectTimeout => "connect_timeout",
-            Self::Reset => "reset",
-            Self::Closed => "closed_early",
-            Self::Timeout => "timeout",
-            Self::Malformed => "malformed",
-            Self::Mismatch => "mismatch",
-            Self::Unfinished => "unfinished",
-        }
-    }
 }
 
 /// How often each happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Errors([u64; ErrorKind::ALL.len()]);
+pub struct Errors([u64; ErrorKind::VARIANTS.len()]);
 
 impl Errors {
     /// One more.
@@ -83,7 +53,9 @@ impl Errors {
 
     /// Those that happened.
     pub fn list(&self) -> impl Iterator<Item = (ErrorKind, u64)> {
-        let all = ErrorKind::ALL.into_iter().map(|kind| (kind, self.of(kind)));
+        let all = ErrorKind::VARIANTS
+            .iter()
+            .map(|&kind| (kind, self.of(kind)));
         all.filter(|&(_, count)| count > 0)
     }
 }

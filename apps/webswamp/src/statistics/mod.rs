@@ -128,7 +128,7 @@ impl Statistics {
         }
     }
 
-    /// Nothing has come of a response since then, though so many requests were there.
+    /// Nothing has come of a response since then, though this many requests were there.
     pub fn silent(&mut self, since: Instant, now: Instant, requests: u64) {
         if self.counts(now) {
             let secs = (now - since).as_secs_f64();

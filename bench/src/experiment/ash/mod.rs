@@ -27,14 +27,13 @@ pub(crate) use client::Increments;
 pub(crate) use crowd::Busy;
 pub(crate) use server::Counters;
 
-use crate::experiment::cells::some_cells;
-use crate::experiment::figure::{Figure, Figures, goals_met, sections};
+use crate::experiment::cells::{in_rounds, some_cells};
+use crate::experiment::figure::{Figure, goals_met, sections};
 use crate::report::{self, Document, Environment, Results};
 use crate::stage::args::CommonArgs;
-use crate::stage::{Stage, check_left_behind};
+use crate::stage::{Stage, lab_up};
 use exos_host::Result;
 use exos_lab::Settings;
-use indicatif::ProgressDrawTarget;
 use schemars::JsonSchema;
 use serde::Serialize;
 use session::Session;
@@ -120,11 +119,9 @@ impl Results for Report {
 
 /// Measures as asked: everything once before the first is repeated.
 pub fn measure(args: &AshArgs) -> Result<Report> {
-    args.common.check()?;
     let cells = some_cells(cells(args))?;
     let stage = Stage::new(&args.common, args.common.runs(3))?;
-    check_left_behind(&args.common.lab)?;
-    let lab = exos_lab::up(&Settings::named(&args.common.lab))?.0.guard();
+    let lab = lab_up(&Settings::named(&args.common.lab))?;
     stage.note_other_load()?;
     let default = if args.common.quick { 0.5 } else { 2.0 };
     let session = Session {
@@ -132,20 +129,11 @@ pub fn measure(args: &AshArgs) -> Result<Report> {
         stage,
         lab,
     };
-    let progress = &session.progress;
-    progress.set_length((cells.len() * session.runs as usize) as u64);
-    progress.set_draw_target(ProgressDrawTarget::stderr());
-    let mut figures = Figures::default();
-    for _ in 0..session.runs {
-        for cell in &cells {
-            progress.set_message(cell.to_string());
-            session.measure(*cell, &mut figures)?;
-            progress.inc(1);
-        }
-    }
-    progress.finish_and_clear();
+    let figures = in_rounds(&session, &cells, Cell::to_string, |cell, figures| {
+        session.measure(*cell, figures)
+    })?;
     Ok(Report {
         environment: Environment::of(&session, session.seconds)?,
-        figures: figures.into_vec(),
+        figures,
     })
 }

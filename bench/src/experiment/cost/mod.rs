@@ -50,10 +50,10 @@ pub struct CostArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Link::Verified, Link::Unknown])]
     pub links: Vec<Link>,
     /// Operations of each scenario to count
-    #[arg(long, default_value_t = 2000)]
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=OPERATIONS_MAX))]
     pub operations: u64,
     /// Idle connections to hold at once; 0: do not measure memory and time
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(..=IDLE_CONNECTIONS_MAX))]
     pub connections: u32,
     /// Also measure the idle connections with an allocator that asks for huge pages
     #[arg(long)]
@@ -78,21 +78,6 @@ pub struct CostArgs {
 }
 
 impl CostArgs {
-    /// Says what cannot be measured, before anything is started.
-    fn check(&self) -> Result<()> {
-        if !(1..=OPERATIONS_MAX).contains(&self.operations) {
-            return Err(Error::new(format!(
-                "--operations must be from 1 to {OPERATIONS_MAX}"
-            )));
-        }
-        if self.connections > IDLE_CONNECTIONS_MAX {
-            return Err(Error::new(format!(
-                "--connections must be at most {IDLE_CONNECTIONS_MAX}"
-            )));
-        }
-        Ok(())
-    }
-
     /// All exchanges that were asked for.
     fn exchanges(&self) -> Vec<Replay> {
         let mut all = Vec::new();
@@ -115,7 +100,6 @@ impl CostArgs {
 
 /// Measures as asked, prints the table, and writes the JSON.
 pub fn run(args: &CostArgs) -> Result<ExitCode> {
-    args.check()?;
     match args.profile {
         Some(scenario) => profile(args, scenario),
         None => report::write_results((args.json.as_deref(), None), || measure(args)),

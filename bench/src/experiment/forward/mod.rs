@@ -45,7 +45,7 @@ use crate::stage::process::available;
 use crate::stage::request::{Connection, Size};
 use crate::stage::web::{WebArgs, WebStage, until_answered, wrk};
 use cell::Cell;
-use exos_host::{Error, Result};
+use exos_host::Result;
 use exos_lab::WireKind;
 use network::{Host, Network};
 use schemars::JsonSchema;
@@ -126,16 +126,6 @@ impl ForwardArgs {
     fn names(&self) -> Vec<String> {
         self.cells().iter().map(Cell::to_string).collect()
     }
-
-    /// Says what cannot be measured, before anything is made.
-    fn check(&self) -> Result<()> {
-        if self.contenders.is_empty() {
-            return Err(Error::new(
-                "there is nothing to measure: give at least one of --contenders",
-            ));
-        }
-        self.web.check(&self.sizes)
-    }
 }
 
 /// Measures as asked, prints the table, and writes JSON and the page with figures.
@@ -170,13 +160,9 @@ impl Results for Report {
 
 /// Measures as asked.
 pub fn measure(args: &ForwardArgs) -> Result<Report> {
-    args.check()?;
     let cells = some_cells(args.cells())?;
     let web = &WebStage::new(&args.web, &args.sizes())?;
-    let (named, left_out) = available(&args.contenders, |c| c.version(&web.program));
-    if named.is_empty() {
-        return Err(Error::new(left_out.join("; ")));
-    }
+    let (named, left_out) = available(&args.contenders, |c| c.version(&web.program))?;
     if cells.iter().any(Cell::is_by_sockets) {
         wrk::find()?;
     }

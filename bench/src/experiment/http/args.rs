@@ -1,9 +1,8 @@
 //! What the user may choose of `exos bench http`.
 
-use crate::stage::args::shown_as_on_the_command_line;
+use crate::stage::args::{all, shown_as_on_the_command_line};
 use crate::stage::request::Size;
 use crate::stage::web::{Server, WebArgs, WireArgs};
-use exos_host::{Error, Result};
 use exos_lab::WireKind;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -57,7 +56,7 @@ pub struct HttpArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores])]
     pub groups: Vec<Group>,
     /// Servers to measure, in this order, separated by commas; skips those not installed
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Server::ALL)]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Server>())]
     pub servers: Vec<Server>,
     /// Clients that load the servers, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Client::Wrk, Client::Packets])]
@@ -67,7 +66,7 @@ pub struct HttpArgs {
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
     /// Numbers of slow clients, separated by commas
-    #[arg(long, value_delimiter = ',', default_values_t = [64, 1000, 4000])]
+    #[arg(long, value_delimiter = ',', default_values_t = [64, 1000, 4000], value_parser = clap::value_parser!(u32).range(1..=READERS_MAX))]
     pub readers: Vec<u32>,
     /// Kinds of wire, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [WireKind::Plain, WireKind::Offload])]
@@ -78,7 +77,7 @@ pub struct HttpArgs {
 }
 
 /// Most slow readers: a server of the kernel's has a descriptor for each.
-const READERS_MAX: u32 = 8000;
+const READERS_MAX: i64 = 8000;
 
 impl std::ops::Deref for HttpArgs {
     type Target = WebArgs;
@@ -97,27 +96,5 @@ impl HttpArgs {
     ) -> Vec<C> {
         let is_asked = self.groups.contains(&group);
         self.common.wanted(is_asked, cells)
-    }
-
-    /// Says what cannot be measured, before anything is made.
-    pub(super) fn check(&self) -> Result<()> {
-        let is_empty = [
-            self.servers.is_empty(),
-            self.groups.is_empty(),
-            self.clients.is_empty(),
-            self.wire.is_empty(),
-        ];
-        if is_empty.contains(&true) {
-            return Err(Error::new(
-                "there is nothing to measure: give at least one group, server, client and wire",
-            ));
-        }
-        self.web.check(&self.sizes)?;
-        if self.readers.iter().any(|n| !(1..=READERS_MAX).contains(n)) {
-            return Err(Error::new(format!(
-                "--readers must be from 1 to {READERS_MAX}"
-            )));
-        }
-        Ok(())
     }
 }

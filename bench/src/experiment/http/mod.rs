@@ -42,7 +42,7 @@ use session::Session;
 use crate::experiment::cells::some_cells;
 use crate::report::{self, Document, Named, Results, Section, Setting};
 use crate::stage::web::{WebStage, available, wrk};
-use exos_host::{Error, Result};
+use exos_host::Result;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -106,7 +106,6 @@ impl Results for Report {
 
 /// Measures as asked.
 pub fn measure(args: &HttpArgs) -> Result<Report> {
-    args.check()?;
     some_cells(names(args))?;
     let sizes = [
         documents::sizes(args),
@@ -114,10 +113,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         vec![latency::DOCUMENT, readers::FAST, readers::SLOW],
     ];
     let web = WebStage::new(args, &sizes.concat())?.with_wire(args.wire_args);
-    let (servers, left_out) = available(&args.servers, &web.program);
-    if servers.is_empty() {
-        return Err(Error::new(left_out.join("; ")));
-    }
+    let (servers, left_out) = available(&args.servers, &web.program)?;
     if args.clients.contains(&Client::Wrk) {
         wrk::find()?;
     }

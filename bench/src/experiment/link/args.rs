@@ -2,7 +2,6 @@
 
 use super::way::Way;
 use crate::stage::args::{CommonArgs, all, shown_as_on_the_command_line};
-use exos_host::{Error, Result};
 
 /// Groups of cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -36,14 +35,5 @@ impl LinkArgs {
     pub(super) fn seconds(&self) -> f64 {
         let default = if self.common.quick { 0.2 } else { 1.0 };
         self.common.seconds(default)
-    }
-
-    /// Says what cannot be measured, before anything is made.
-    pub(super) fn check(&self) -> Result<()> {
-        if self.groups.is_empty() || self.ways.is_empty() {
-            let what = "there is nothing to measure: give at least one group and way";
-            return Err(Error::new(what));
-        }
-        self.common.check()
     }
 }

@@ -38,7 +38,7 @@ pub use way::Way;
 use crate::experiment::cells::some_cells;
 use crate::report::{self, Document, Environment, Results};
 use crate::stage::link::live_refusal;
-use crate::stage::{Stage, check_left_behind};
+use crate::stage::{Stage, lab_up};
 use cell::Cell;
 use exos_host::Result;
 use exos_lab::{Lab, Settings};
@@ -117,11 +117,9 @@ impl Results for Report {
 
 /// Measures as asked.
 pub fn measure(args: &LinkArgs) -> Result<Report> {
-    args.check()?;
     let cells = some_cells(cells(args))?;
     let stage = Stage::new(&args.common, args.common.runs(3))?;
-    check_left_behind(&args.common.lab)?;
-    let lab = exos_lab::up(&Settings::named(&args.common.lab))?.0.guard();
+    let lab = lab_up(&Settings::named(&args.common.lab))?;
     stage.note_other_load()?;
     let (ways, left_out) = available(&lab, &args.ways)?;
     let session = Session {

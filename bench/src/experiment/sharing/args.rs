@@ -1,7 +1,6 @@
 //! What the user may choose of `exos bench sharing`.
 
 use crate::stage::args::CommonArgs;
-use exos_host::{Error, Result};
 
 /// Groups of figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -27,10 +26,10 @@ pub struct SharingArgs {
     pub groups: Vec<Group>,
     /// Bandwidth of the shared link in Mbit/s; it must be less than one core can send through the daemon, or the core
     /// is shared instead of the link
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub rate: u64,
     /// User ID, not root's, that the programs run as
-    #[arg(long, default_value_t = 65534)]
+    #[arg(long, default_value_t = 65534, value_parser = clap::value_parser!(u32).range(1..))]
     pub uid: u32,
 }
 
@@ -39,22 +38,5 @@ impl SharingArgs {
     pub(super) fn seconds(&self) -> f64 {
         let default = if self.common.quick { 1.0 } else { 3.0 };
         self.common.seconds(default)
-    }
-
-    /// Says what cannot be measured, before anything is made.
-    pub(super) fn check(&self) -> Result<()> {
-        let wrong = |what: &str| Err(Error::new(what));
-        if self.groups.is_empty() {
-            return wrong("there is nothing to measure: give a group");
-        }
-        if !(1..=100_000).contains(&self.rate) {
-            return wrong("--rate must be from 1 to 100000 Mbit/s");
-        }
-        if self.uid == 0 {
-            return wrong(
-                "--uid must not be root's: what is measured is programs without privilege",
-            );
-        }
-        self.common.check()
     }
 }

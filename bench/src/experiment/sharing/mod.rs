@@ -30,11 +30,10 @@ pub use crate::experiment::figure::{Figure, Goal};
 pub use args::{Group, SharingArgs};
 pub(crate) use program::{Claim, Hold, Ping, Receive, Send};
 
-use crate::experiment::cells::some_cells;
-use crate::experiment::figure::{Figures, goals_met, sections};
+use crate::experiment::cells::{in_rounds, some_cells};
+use crate::experiment::figure::{goals_met, sections};
 use crate::report::{self, Document, Environment, Results};
 use exos_host::Result;
-use indicatif::ProgressDrawTarget;
 use schemars::JsonSchema;
 use serde::Serialize;
 use session::{Experiment, Session};
@@ -95,25 +94,16 @@ impl Results for Report {
 
 /// Measures as asked: everything once before the first is repeated.
 pub fn measure(args: &SharingArgs) -> Result<Report> {
-    args.check()?;
     let experiments = some_cells(experiments(args))?;
     let session = Session::new(args)?;
     session.note_other_load()?;
-    let progress = &session.progress;
-    progress.set_length((experiments.len() * session.runs as usize) as u64);
-    progress.set_draw_target(ProgressDrawTarget::stderr());
-    let mut figures = Figures::default();
-    for _ in 0..session.runs {
-        for experiment in &experiments {
-            progress.set_message(experiment.name.clone());
-            (experiment.run)(&session, &mut figures)?;
-            progress.inc(1);
-        }
-    }
-    progress.finish_and_clear();
+    let name = |experiment: &Experiment| experiment.name.clone();
+    let figures = in_rounds(&session, &experiments, name, |experiment, figures| {
+        (experiment.run)(&session, figures)
+    })?;
     Ok(Report {
         environment: Environment::of(&session, args.seconds())?,
         rate_mbit_per_sec: args.rate,
-        figures: figures.into_vec(),
+        figures,
     })
 }

@@ -19,15 +19,14 @@ mod session;
 pub use program::Program;
 pub(crate) use requests::Requests;
 
-use crate::experiment::cells::some_cells;
-use crate::experiment::figure::{Figure, Figures, goals_met, sections};
+use crate::experiment::cells::{in_rounds, some_cells};
+use crate::experiment::figure::{Figure, goals_met, sections};
 use crate::report::{self, Document, Environment, Results};
 use crate::stage::args::{CommonArgs, all};
 use crate::stage::process::available;
-use crate::stage::{Stage, check_left_behind};
+use crate::stage::{Stage, lab_up};
 use exos_host::{Error, Result};
 use exos_lab::Settings;
-use indicatif::ProgressDrawTarget;
 use schemars::JsonSchema;
 use serde::Serialize;
 use session::Session;
@@ -99,16 +98,14 @@ impl Results for Report {
 
 /// Measures as asked: everything once before the first is repeated.
 pub fn measure(args: &SocketsArgs) -> Result<Report> {
-    args.common.check()?;
     let mut cells = some_cells(cells(args))?;
-    let (there, left_out) = available(&args.programs, Program::version);
+    let (there, left_out) = available(&args.programs, Program::version)?;
     cells.retain(|cell| there.iter().any(|(program, _)| *program == cell.program));
     if cells.is_empty() {
         return Err(Error::new(left_out.join("; ")));
     }
     let stage = Stage::new(&args.common, args.common.runs(3))?;
-    check_left_behind(&args.common.lab)?;
-    let lab = exos_lab::up(&Settings::named(&args.common.lab))?.0.guard();
+    let lab = lab_up(&Settings::named(&args.common.lab))?;
     stage.note_other_load()?;
     let session = Session {
         // iperf3 and pgbench know whole seconds.
@@ -119,21 +116,12 @@ pub fn measure(args: &SocketsArgs) -> Result<Report> {
         stage,
         lab,
     };
-    let progress = &session.progress;
-    progress.set_length((cells.len() * session.runs as usize) as u64);
-    progress.set_draw_target(ProgressDrawTarget::stderr());
-    let mut figures = Figures::default();
-    for _ in 0..session.runs {
-        for cell in &cells {
-            progress.set_message(cell.to_string());
-            session.compare(*cell, &mut figures)?;
-            progress.inc(1);
-        }
-    }
-    progress.finish_and_clear();
+    let figures = in_rounds(&session, &cells, Cell::to_string, |cell, figures| {
+        session.compare(*cell, figures)
+    })?;
     Ok(Report {
         environment: Environment::of(&session, session.seconds)?,
         left_out,
-        figures: figures.into_vec(),
+        figures,
     })
 }

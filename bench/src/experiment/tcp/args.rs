@@ -1,7 +1,6 @@
 //! What the user may choose of `exos bench tcp`.
 
 use crate::stage::args::CommonArgs;
-use exos_host::{Error, Result};
 
 /// Groups of cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -57,13 +56,5 @@ impl TcpArgs {
     ) -> Vec<C> {
         let is_asked = self.groups.contains(&group);
         self.common.wanted(is_asked, cells)
-    }
-
-    /// Says what cannot be measured, before anything is made.
-    pub(super) fn check(&self) -> Result<()> {
-        if self.groups.is_empty() {
-            return Err(Error::new("there is nothing to measure: give a group"));
-        }
-        self.common.check()
     }
 }

@@ -116,7 +116,6 @@ impl Results for Report {
 
 /// Measures as asked.
 pub fn measure(args: &TcpArgs) -> Result<Report> {
-    args.check()?;
     let session = Session {
         args,
         stage: Stage::new(&args.common, args.common.runs(3))?,

@@ -3,7 +3,7 @@
 use super::args::TcpArgs;
 use super::peer::{Connector, Listener, Role};
 use crate::stage::helper::{Helper, Helping};
-use crate::stage::{Stage, Started, check_left_behind};
+use crate::stage::{Stage, Started, check_left_behind, lab_up};
 use exos_host::Result;
 use exos_lab::{Conditions, Emulated, Emulation, Guard, INTERFACE, Lab, Settings, Side};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -33,10 +33,7 @@ impl std::ops::Deref for Session<'_> {
 impl Session<'_> {
     /// The plain wire.
     pub(super) fn plain(&self) -> Result<Guard> {
-        check_left_behind(&self.args.common.lab)?;
-        let lab = exos_lab::up(&Settings::named(&self.args.common.lab))?
-            .0
-            .guard();
+        let lab = lab_up(&Settings::named(&self.args.common.lab))?;
         prepare(&lab)?;
         Ok(lab)
     }

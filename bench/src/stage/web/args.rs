@@ -1,9 +1,8 @@
 //! What the user may choose of every experiment with web servers.
 
-use crate::limits::{CONNECTIONS_MAX, SIZE_MAX};
+use crate::limits::CONNECTIONS_MAX;
 use crate::stage::args::{CommonArgs, shown_as_on_the_command_line};
 use crate::stage::request::{Connection, Size};
-use exos_host::{Error, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,10 +16,10 @@ pub struct WebArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Connection::New, Connection::Persistent])]
     pub connection: Vec<Connection>,
     /// Connections that the client keeps busy at once
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub connections: u32,
     /// User ID, not root's, that exos runs as when the daemon provides its link
-    #[arg(long, default_value_t = 65534)]
+    #[arg(long, default_value_t = 65534, value_parser = clap::value_parser!(u32).range(1..))]
     pub uid: u32,
 }
 
@@ -58,28 +57,6 @@ impl WebArgs {
     /// How long one measurement lasts, in seconds.
     pub(crate) fn seconds(&self) -> f64 {
         self.common.seconds(if self.quick { 1.0 } else { 2.0 })
-    }
-
-    /// Says what cannot be measured, before anything is made.
-    pub(crate) fn check(&self, sizes: &[Size]) -> Result<()> {
-        let wrong = |what: String| Err(Error::new(what));
-        self.common.check()?;
-        if self.connection.is_empty() {
-            return wrong("there is nothing to measure: give a kind of connection".into());
-        }
-        if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
-            return wrong(format!("--connections must be from 1 to {CONNECTIONS_MAX}"));
-        }
-        if let Some(size) = sizes.iter().find(|size| size.bytes() > SIZE_MAX) {
-            let most = Size::of_bytes(SIZE_MAX);
-            return wrong(format!("--sizes: {size} is more than {most}"));
-        }
-        if self.uid == 0 {
-            return wrong(
-                "--uid: programs with a part that the daemon lends are not root's".into(),
-            );
-        }
-        Ok(())
     }
 
     /// The sizes that were asked for, or those that are measured when none was: all, or a few with --quick.

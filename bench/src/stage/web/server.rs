@@ -2,7 +2,7 @@
 
 use super::stage::WebStage;
 use crate::stage::daemon::Daemon;
-use crate::stage::process::{self, find_program, output_of, version};
+use crate::stage::process::{self, Available, find_program, output_of, version};
 use crate::stage::scratch::write;
 use crate::stage::session::Started;
 use exos_host::{Error, Result};
@@ -98,19 +98,6 @@ impl Serving<'_> {
 }
 
 impl Server {
-    /// All of them, ours first.
-    pub const ALL: [Self; 9] = [
-        Self::Exos,
-        Self::Handlers,
-        Self::Xokd,
-        Self::Sockets,
-        Self::Run,
-        Self::RunIntercept,
-        Self::Nginx,
-        Self::H2o,
-        Self::Lighttpd,
-    ];
-
     /// A web server of ours.
     pub fn is_ours(self) -> bool {
         matches!(
@@ -303,7 +290,7 @@ fn policy(uid: u32) -> String {
 }
 
 /// What is to be measured of what was asked for, with what each calls itself, and why the others are left out.
-pub(crate) fn available(servers: &[Server], exos: &Path) -> (Vec<(Server, String)>, Vec<String>) {
+pub(crate) fn available(servers: &[Server], exos: &Path) -> Result<Available<Server>> {
     process::available(servers, |server| server.version(exos))
 }
 
@@ -328,7 +315,8 @@ mod tests {
 
     #[test]
     fn what_this_exos_cannot_do_is_left_out_with_a_reason() {
-        let (there, left_out) = available(&[Server::Exos, Server::Sockets], Path::new("/bin/echo"));
+        let (there, left_out) = available(&[Server::Exos, Server::Sockets], Path::new("/bin/echo"))
+            .expect("it says something");
         let there: Vec<Server> = there.into_iter().map(|(server, _)| server).collect();
         assert_eq!(there, [Server::Exos]);
         assert!(left_out[0].contains("--sockets"), "{left_out:?}");

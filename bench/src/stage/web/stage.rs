@@ -13,7 +13,7 @@ use crate::stage::link;
 use crate::stage::packets::{Visit, Visited};
 use crate::stage::request::{Connection, Size, body};
 use crate::stage::scratch::write;
-use crate::stage::session::{Stage, check_left_behind, mac_of};
+use crate::stage::session::{Stage, lab_up, mac_of};
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result, kernel};
 use exos_lab::{Guard, INTERFACE, Lab, Settings, Side, WireKind};
@@ -114,12 +114,11 @@ impl WebStage {
 
     /// A lab as [`Self::lab`] makes it, with this many queues at each end of the wire.
     pub fn lab_of(&self, wire: WireKind, queues: u32) -> Result<Guard> {
-        check_left_behind(&self.args.lab)?;
         let settings = Settings {
             queues,
             ..self.settings(wire)
         };
-        let lab = exos_lab::up(&settings)?.0.guard();
+        let lab = lab_up(&settings)?;
         // Tens of thousands of connections a second from one address: all ports, and old ones used again.
         let (a, b) = (lab.netns(Side::A), lab.netns(Side::B));
         b.set_sysctl("net/ipv4/ip_local_port_range", "1024 65535")?;

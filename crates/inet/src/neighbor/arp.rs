@@ -31,7 +31,7 @@ pub(crate) fn handle(
         _ => Evidence::Unsolicited { overriding: true },
     };
     let mut heard = Heard {
-        concerns_all: packet.operation == REPLY || is_gratuitous,
+        for_every_stack: packet.operation == REPLY || is_gratuitous,
         ..Heard::default()
     };
     // Only who may be a next hop is worth remembering.

@@ -8,7 +8,7 @@ pub(crate) struct Heard {
     /// What it is answered with.
     pub answer: Option<Answer>,
     /// Every stack with our addresses should hear of it.
-    pub concerns_all: bool,
+    pub for_every_stack: bool,
 }
 
 /// An answer to a question for one of our addresses.

@@ -66,6 +66,6 @@ pub(crate) fn handle_advertisement(
     Heard {
         released: cache.handle_answer(now, ip, mac, evidence),
         answer: None,
-        concerns_all: true,
+        for_every_stack: true,
     }
 }

@@ -91,7 +91,7 @@ impl Stack {
         {
             Delivered::Queued(_) => {}
             Delivered::Full => self.counters.drop_udp_queue_full += 1,
-            Delivered::NoSocket if self.tcp.among_others => self.tcp.unknown = true,
+            Delivered::NoSocket if self.tcp.addresses_shared => self.tcp.belongs_elsewhere = true,
             Delivered::NoSocket => {
                 self.counters.drop_udp_no_socket += 1;
                 self.report(

@@ -49,11 +49,11 @@ impl Stack {
         frame: &[u8],
         checksum: RxChecksum,
     ) -> Concern {
-        self.tcp.among_others = true;
-        (self.tcp.unknown, self.concerns_all) = (false, false);
+        self.tcp.addresses_shared = true;
+        (self.tcp.belongs_elsewhere, self.for_every_stack) = (false, false);
         self.handle_frame(now, frame, checksum);
-        self.tcp.among_others = false;
-        match (self.tcp.unknown, self.concerns_all) {
+        self.tcp.addresses_shared = false;
+        match (self.tcp.belongs_elsewhere, self.for_every_stack) {
             (_, true) => Concern::Everybody,
             (true, false) => Concern::Another,
             (false, false) => Concern::Nobody,
@@ -124,7 +124,7 @@ impl Stack {
         };
         let quote = &bytes[..view.total_len()];
         if view.is_fragment() {
-            self.concerns_all = true;
+            self.for_every_stack = true;
             let key = FragmentKey {
                 src,
                 dst,
@@ -177,7 +177,7 @@ impl Stack {
             return;
         }
         if let Some(part) = upper.fragment {
-            self.concerns_all = true;
+            self.for_every_stack = true;
             let key = FragmentKey {
                 src,
                 dst,

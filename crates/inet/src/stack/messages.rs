@@ -150,7 +150,7 @@ impl Stack {
             return;
         }
         self.counters.icmp_errors_received += 1;
-        self.concerns_all = true;
+        self.for_every_stack = true;
         if error.protocol == protocol::UDP {
             self.udp.handle_error(error);
         }

@@ -45,7 +45,7 @@ impl Stack {
 
     /// What a message about neighbours leads to.
     pub(super) fn act_on(&mut self, now: Instant, heard: Heard) {
-        self.concerns_all |= heard.concerns_all;
+        self.for_every_stack |= heard.for_every_stack;
         self.queue_frames(heard.released);
         match heard.answer {
             Some(Answer::Frame(frame)) => self.queue_frame(frame),

@@ -58,7 +58,7 @@ pub struct Stack {
     /// How often the routes have been replaced.
     pub(super) epoch: u64,
     /// The frame at hand concerns every stack that has our addresses.
-    pub(super) concerns_all: bool,
+    pub(super) for_every_stack: bool,
     /// How the sums of data are come by where the link does not see to them.
     pub(super) summing: Summing,
     /// Frames with the headers that nearly all have are recognised by them.
@@ -106,7 +106,7 @@ impl Stack {
             pings: Pings::default(),
             random,
             epoch: 0,
-            concerns_all: false,
+            for_every_stack: false,
             summing: Summing::Kept,
             predicts_headers: true,
             fast_paths: FastPaths::default(),

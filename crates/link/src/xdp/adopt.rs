@@ -115,11 +115,6 @@ impl XdpLink {
         self.queues[0].receive_past_ring(Arrivals::over(memory)?);
         Ok(())
     }
-
-    /// True for a link that a daemon made.
-    pub fn is_adopted(&self) -> bool {
-        self.program.is_none()
-    }
 }
 
 fn interface_of(name: &str, facts: &Facts) -> Interface {

@@ -16,7 +16,7 @@ use crate::Error;
 /// Longest count: the digits of 2^64 and a line end.
 const COUNT_LEN_MAX: usize = 24;
 
-/// The count of one interface, whoever sent the frames.
+/// The count of one interface, of frames of all senders.
 #[derive(Clone, Debug)]
 pub(super) struct Losses {
     file: Arc<File>,

@@ -145,33 +145,39 @@ impl XdpLink {
             };
         }
         let flags = bind_flags(program.mode(), in_pieces);
-        for &number in &link.numbers {
-            let (mut umem, frames, mut socket) = make_socket(interface, config)?;
-            // Before the binding: drivers with zero copy take what they need there.
-            let filled = socket.refill(&mut umem, RX_RING_SIZE).map_err(ring_fault)?;
-            bind(&socket, interface, number, flags, QUEUE_RELEASE_WAIT)?;
-            link.zero_copy &= calls::is_zero_copy(&socket).unwrap_or(false);
-            let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
-            let mut queue = Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum);
-            if config.arrival_times {
-                queue.expect_stamps();
-            }
-            if let Some(frames) = frames
-                && !link.zero_copy
-            {
-                let live =
-                    LiveFrames::open(interface, number, &frames, chunk_size_for(interface.mtu));
-                match live.map(|live| live.watch(link.losses.clone())) {
-                    Ok(live) => queue.send_batches(Batches::Live(live), config.transmit),
-                    Err(error) => link.live_refusal = Some(error),
-                }
-            }
+        for number in link.numbers.clone() {
+            let queue = link.open_queue(number, flags, config)?;
             link.queues.push(queue);
         }
         if config.super_packets && !link.zero_copy {
             link.large = Some(SuperPackets::open(interface.index)?);
         }
         Ok(link)
+    }
+
+    /// One of its queues; what is found on the way of it is noted of the link.
+    fn open_queue(&mut self, number: u32, flags: u16, config: &XdpConfig) -> Result<Queue, Error> {
+        let interface = &self.interface;
+        let (mut umem, frames, mut socket) = make_socket(interface, config)?;
+        // Before the binding: drivers with zero copy take what they need there.
+        let filled = socket.refill(&mut umem, RX_RING_SIZE).map_err(ring_fault)?;
+        bind(&socket, interface, number, flags, QUEUE_RELEASE_WAIT)?;
+        self.zero_copy &= calls::is_zero_copy(&socket).unwrap_or(false);
+        let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
+        let mut queue = Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum);
+        if config.arrival_times {
+            queue.expect_stamps();
+        }
+        if let Some(frames) = frames
+            && !self.zero_copy
+        {
+            let live = LiveFrames::open(interface, number, &frames, chunk_size_for(interface.mtu));
+            match live.map(|live| live.watch(self.losses.clone())) {
+                Ok(live) => queue.send_batches(Batches::Live(live), config.transmit),
+                Err(error) => self.live_refusal = Some(error),
+            }
+        }
+        Ok(queue)
     }
 }
 

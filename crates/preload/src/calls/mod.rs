@@ -35,7 +35,7 @@ use crate::process::{AGAIN, Found, Here, here};
 use crate::sharing::{find, forget, move_in, unshare_fd};
 use crate::sockets::put_address;
 use crate::system::*;
-use crate::{addresses, control, datagrams, epoll, epoll_wait, poll, system};
+use crate::{addresses, control, datagrams, epoll, poll, system};
 
 /// The stretches of memory of a vectored call.
 unsafe fn parts<'a>(iov: *const Iovec, count: usize) -> Result<&'a [Iovec], i32> {

@@ -73,7 +73,7 @@ pub(super) unsafe extern "C" fn epoll_pwait(
     unsafe {
         if most > 0 && !events.is_null() {
             let events = std::slice::from_raw_parts_mut(events, most as usize);
-            if let Some(result) = epoll_wait::wait(set, events, limit(timeout), mask) {
+            if let Some(result) = epoll::wait(set, events, limit(timeout), mask) {
                 return number(result);
             }
         }
@@ -105,7 +105,7 @@ pub(super) unsafe extern "C" fn epoll_pwait2(
         let limit = time(timeout);
         if most > 0 && !events.is_null() {
             let events = std::slice::from_raw_parts_mut(events, most as usize);
-            if let Some(result) = epoll_wait::wait(set, events, limit, mask) {
+            if let Some(result) = epoll::wait(set, events, limit, mask) {
                 return number(result);
             }
         }

@@ -1,9 +1,9 @@
 //! What the daemon answers.
 
-use std::fmt;
 use std::net::IpAddr;
 
 use exos_wire::Mac;
+use strum::VariantArray as _;
 
 use super::facts::Facts;
 use super::head::{GrantId, Secret, encode};
@@ -42,8 +42,19 @@ pub struct InterfaceInfo {
     pub gateways: Vec<IpAddr>,
 }
 
-/// Why a request is refused. The text says it to a person; this to a program.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+/// Why a request is refused. The text says it to a person; this to a program: in bytes by its place, in counters and JSON by its name.
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Debug,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
 pub enum Refusal {
     /// The message could not be read, or makes no sense now.
     BadRequest,
@@ -65,49 +76,13 @@ pub enum Refusal {
     Busy,
 }
 
-impl Refusal {
-    /// All of them; the position is the number in bytes.
-    pub const ALL: [Self; 9] = [
-        Self::BadRequest,
-        Self::Version,
-        Self::NotAllowed,
-        Self::Held,
-        Self::NotFound,
-        Self::Limit,
-        Self::System,
-        Self::Unsupported,
-        Self::Busy,
-    ];
-
-    /// Its name in counters and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::BadRequest => "bad_request",
-            Self::Version => "version",
-            Self::NotAllowed => "not_allowed",
-            Self::Held => "held",
-            Self::NotFound => "not_found",
-            Self::Limit => "limit",
-            Self::System => "system",
-            Self::Unsupported => "unsupported",
-            Self::Busy => "busy",
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 impl InBytes for Refusal {
     fn write(&self, bytes: &mut Vec<u8>) {
-        write_place(&Self::ALL, self, bytes);
+        write_place(Self::VARIANTS, self, bytes);
     }
 
     fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
-        read_place(&Self::ALL, r, field)
+        read_place(Self::VARIANTS, r, field)
     }
 }
 

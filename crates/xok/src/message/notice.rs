@@ -1,5 +1,7 @@
 //! What the daemon says unasked.
 
+use strum::VariantArray as _;
+
 use super::head::{GrantId, encode};
 use crate::bytes::{
     DecodeError, InBytes, Numbered as _, Reader, numbered, read_place, write_place,
@@ -17,8 +19,8 @@ pub enum Revoked {
     Rate(u64),
 }
 
-/// Why the connection ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Why the connection ends; in bytes by its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, strum::VariantArray)]
 pub enum Farewell {
     /// Another takes over: keep going, connect again, and reattach.
     Restarting,
@@ -28,11 +30,6 @@ pub enum Farewell {
     Full,
     /// The slot was asked for and not given back, and is taken.
     Revoked,
-}
-
-impl Farewell {
-    /// All of them; the position is the number in bytes.
-    const ALL: [Self; 4] = [Self::Restarting, Self::Stopping, Self::Full, Self::Revoked];
 }
 
 /// What the daemon says unasked.
@@ -92,10 +89,10 @@ impl InBytes for Revoked {
 
 impl InBytes for Farewell {
     fn write(&self, bytes: &mut Vec<u8>) {
-        write_place(&Self::ALL, self, bytes);
+        write_place(Self::VARIANTS, self, bytes);
     }
 
     fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
-        read_place(&Self::ALL, r, field)
+        read_place(Self::VARIANTS, r, field)
     }
 }

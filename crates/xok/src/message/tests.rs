@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use exos_wire::Mac;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use strum::VariantArray as _;
 
 use super::*;
 use crate::bytes::DecodeError;
@@ -187,7 +188,7 @@ fn answer() -> impl Strategy<Value = Answer> {
             .prop_map(|(bytes, asker)| Answer::Report { bytes, asker }),
         any::<u32>().prop_map(|grant| Answer::GrantedFilter { grant }),
         (
-            prop::sample::select(Refusal::ALL.to_vec()),
+            prop::sample::select(Refusal::VARIANTS.to_vec()),
             "[ -~äß€]{0,300}"
         )
             .prop_map(|(code, text)| Answer::Refused { code, text }),

@@ -59,7 +59,7 @@ impl Daemon {
         Ok(chunks)
     }
 
-    /// Whether a user may have so many bytes more beside what the user's programs have, and what is left of others.
+    /// Whether a user may have this many bytes more beside what the user's programs have, and what is left of others.
     pub(super) fn check_more_memory(
         &self,
         who: &Who,

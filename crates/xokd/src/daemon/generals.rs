@@ -153,18 +153,7 @@ impl Daemon {
     fn changed(&mut self, slot: SlotId, change: Change, done: Result<(), Refused>) {
         match (change, done) {
             (Change::Claim(request_id, grant), Ok(())) => {
-                let mut filters = self.ledger.generals_of(slot);
-                let text = filters
-                    .find(|(id, _)| *id == grant)
-                    .map(|(_, g)| g.text.clone());
-                drop(filters);
-                let attachment = self.attachment_mut(slot);
-                attachment
-                    .record
-                    .filters
-                    .extend(text.map(|text| (grant, text)));
-                let interface = attachment.interface;
-                self.save(interface);
+                self.record_filter(slot, grant);
                 self.reply(request_id, plain(Answer::GrantedFilter { grant }));
             }
             (Change::Claim(request_id, grant), Err(refused)) => {
@@ -174,17 +163,7 @@ impl Daemon {
                 self.reply(request_id, Err(refused));
             }
             (Change::Release(request_id, grants), Ok(())) => {
-                for grant in &grants {
-                    self.ledger.release_general(slot, *grant);
-                }
-                let attachment = self.attachment_mut(slot);
-                attachment
-                    .record
-                    .filters
-                    .retain(|(id, _)| !grants.contains(id));
-                let interface = attachment.interface;
-                self.save(interface);
-                self.write_slot(slot);
+                self.forget_grants(slot, &grants);
                 if let Some(request_id) = request_id {
                     self.reply(request_id, plain(Answer::Done));
                 }
@@ -204,6 +183,32 @@ impl Daemon {
                 self.renewals.insert(slot, now() + AGAIN_AFTER);
             }
         }
+    }
+
+    /// A filter is in force: a successor finds it in the slot's record.
+    fn record_filter(&mut self, slot: SlotId, grant: GrantId) {
+        let mut filters = self.ledger.generals_of(slot);
+        let found = filters.find(|(id, _)| *id == grant);
+        let text = found.map(|(_, general)| general.text.clone());
+        drop(filters);
+        let attachment = self.attachment_mut(slot);
+        let record = &mut attachment.record;
+        record.filters.extend(text.map(|text| (grant, text)));
+        let interface = attachment.interface;
+        self.save(interface);
+    }
+
+    /// Filters are in force no more.
+    fn forget_grants(&mut self, slot: SlotId, grants: &[GrantId]) {
+        for grant in grants {
+            self.ledger.release_general(slot, *grant);
+        }
+        let attachment = self.attachment_mut(slot);
+        let record = &mut attachment.record;
+        record.filters.retain(|(id, _)| !grants.contains(id));
+        let interface = attachment.interface;
+        self.save(interface);
+        self.write_slot(slot);
     }
 
     /// Whether a grant is a filter of a slot's.

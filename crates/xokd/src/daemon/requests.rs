@@ -48,7 +48,7 @@ impl Daemon {
     /// Answers a request, and hears the program again.
     pub(super) fn reply(&mut self, request_id: RequestId, answered: Answered) {
         let (answer, fds) = answered.unwrap_or_else(|refused| {
-            *self.refusals.entry(refused.code.name()).or_default() += 1;
+            *self.refusals.entry(refused.code.into()).or_default() += 1;
             let Refused { code, text } = refused;
             (Answer::Refused { code, text }, Vec::new())
         });

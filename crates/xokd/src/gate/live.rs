@@ -117,51 +117,21 @@ impl Lending {
         who: LiveFrames,
         places: &mut Places,
     ) -> Result<Self> {
-        if who == LiveFrames::Never {
-            return Err(Error::new("they are turned off (--live-frames)"));
-        }
-        if who == LiveFrames::Guarded && are_private() {
-            return Err(Error::new(
-                "/sys/fs/bpf is of this mount namespace alone, and their guard would end with the daemon",
-            )
-            .mend("start it outside, with --namespace NAME"));
-        }
-        let unknown = |what: &str| {
-            Error::new(format!("this kernel does not say {what}"))
-                .mend("use Linux 6.3 or newer, with CONFIG_DEBUG_INFO_BTF")
-        };
+        check(who)?;
         let types = types.ok_or_else(|| unknown("how its structures lie"))?;
         let netdev = Netdev::open()?;
         let netdev = netdev.ok_or_else(|| unknown("whether redirected frames arrive"))?;
         let path = format!("class/net/{}/statistics/tx_dropped", device.name);
         let dropped = Sysfs::of(&NetNs::current()?)?.open(&path)?;
-        let member = |structure: &str, name: &str| Some(types.member(structure, name)?.offset_bits);
         let origin = types.function("bpf_cast_to_kern_ctx");
-        let origin = origin.and_then(|cast| Origin::from_layout(cast, member));
+        let origin = origin.and_then(|cast| Origin::from_layout(cast, member_of(types)));
         let origin = origin.ok_or_else(|| unknown("what a frame of XDP is"))?;
         let guard = match who {
-            LiveFrames::Guarded => {
-                let layout = GuardLayout::from_layout(member).zip(types.function(FUNCTION));
-                Some(ask(layout.ok_or_else(|| unknown("who attaches programs"))?)?)
-            }
+            LiveFrames::Guarded => Some(ask(types)?),
             _ => None,
         };
-        let mut program = Prog::load(&gate::live(fds, &origin).words(), "exos_live", false)?;
-        let name = folder.join(NAME);
-        let earlier = Prog::open_pinned(&name).ok();
-        let is_like = |other: &Prog| Ok::<_, Error>(other.info()?.tag == program.info()?.tag);
-        match earlier {
-            // In its place already, and guarded.
-            Some(earlier) if is_like(&earlier)? => program = earlier,
-            _ => {
-                places.add(&program)?;
-                let new = folder.join("live_new");
-                let _ = std::fs::remove_file(&new);
-                program.pin(&new)?;
-                std::fs::rename(&new, &name)
-                    .context(|| format!("cannot name {}", name.display()))?;
-            }
-        }
+        let program = Prog::load(&gate::live(fds, &origin).words(), "exos_live", false)?;
+        let program = named(folder, program, places)?;
         if let Some(guard) = guard {
             let name = guards::name_of(folder, program.info()?.id);
             if !name.exists() {
@@ -183,10 +153,50 @@ impl Lending {
     }
 }
 
+/// Whether they may be lent at all.
+fn check(who: LiveFrames) -> Result<()> {
+    match who {
+        LiveFrames::Never => Err(Error::new("they are turned off (--live-frames)")),
+        LiveFrames::Guarded if are_private() => Err(Error::new(
+            "/sys/fs/bpf is of this mount namespace alone, and their guard would end with the daemon",
+        )
+        .mend("start it outside, with --namespace NAME")),
+        LiveFrames::Guarded | LiveFrames::Trusted => Ok(()),
+    }
+}
+
+fn unknown(what: &str) -> Error {
+    Error::new(format!("this kernel does not say {what}"))
+        .mend("use Linux 6.3 or newer, with CONFIG_DEBUG_INFO_BTF")
+}
+
+/// Where members of the kernel's structures lie, in bits.
+fn member_of(types: &KernelTypes) -> impl Fn(&str, &str) -> Option<u32> + Copy {
+    |structure, name| Some(types.member(structure, name)?.offset_bits)
+}
+
+/// The program by its name in the folder: one of an earlier daemon that is like it, guarded already, or this, which takes its place.
+fn named(folder: &Path, program: Prog, places: &mut Places) -> Result<Prog> {
+    let name = folder.join(NAME);
+    if let Ok(earlier) = Prog::open_pinned(&name)
+        && earlier.info()?.tag == program.info()?.tag
+    {
+        return Ok(earlier);
+    }
+    places.add(&program)?;
+    let new = folder.join("live_new");
+    let _ = std::fs::remove_file(&new);
+    program.pin(&new)?;
+    std::fs::rename(&new, &name).context(|| format!("cannot name {}", name.display()))?;
+    Ok(program)
+}
+
 /// Has the kernel ask the guard, and makes sure that it does.
-fn ask((layout, function): (GuardLayout, i32)) -> Result<Question> {
+fn ask(types: &KernelTypes) -> Result<Question> {
     const MEND: &str =
         "if no program would stop other interfaces of the host: --live-frames trusted";
+    let layout = GuardLayout::from_layout(member_of(types)).zip(types.function(FUNCTION));
+    let (layout, function) = layout.ok_or_else(|| unknown("who attaches programs"))?;
     let asked = Question::ask(&guard(&layout).words(), "exos_guard", function);
     let asked = asked.map_err(|error| error.mend(MEND))?;
     if refusal_to_attach(QUESTION) != Some(ANSWER) {

@@ -1,6 +1,6 @@
 //! Ports that several slots hold together: each gets the flows that a hash gives it, all packets of one flow.
 //!
-//! Whoever claims such a port says so, first as last, and all are of the user that claimed it first; a slot of another user
+//! A program that claims such a port says so, first as last, and all are of the user that claimed it first; a slot of another user
 //! becomes a holder by a ticket of one of them. A holder that *retires* gets no new flows any more, as long as there are
 //! others who do, and keeps those that it has.
 

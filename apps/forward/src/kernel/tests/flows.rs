@@ -1,5 +1,7 @@
 //! Which flows the kernel has, for how long, and what is left of one that it has not.
 
+use strum::VariantArray as _;
+
 use super::*;
 
 /// The kernel has the flows that stand, and no others, whatever becomes of them.
@@ -10,7 +12,7 @@ fn flows_are_in_the_kernel_while_they_stand() {
     }
     let (mut forwarder, mut stack) = (forwarder(), stack());
     let mut table = table(&forwarder);
-    for (n, state) in State::ALL.into_iter().enumerate() {
+    for (n, &state) in State::VARIANTS.iter().enumerate() {
         if state.transport() != Transport::Tcp || !state.is_of(Reach::Nat) {
             continue;
         }

@@ -3,6 +3,7 @@
 use etherparse::PacketBuilder;
 use exos_inet::RxChecksum;
 use exos_wire::tcp::TcpFlags;
+use strum::VariantArray as _;
 
 use super::*;
 use crate::forwarder::Verdict;
@@ -20,7 +21,7 @@ fn each_reach_has_its_flows_there() {
         let (mut forwarder, mut stack) = (forwarder_by(reach, &BOTH), stack());
         let mut table = table(&forwarder);
         let mut there = Vec::new();
-        for (n, state) in (0..).zip(State::ALL) {
+        for (n, &state) in (0..).zip(State::VARIANTS) {
             if !state.is_of(reach) {
                 continue;
             }

@@ -25,7 +25,7 @@ use crate::program::keeper::Keeper;
 use crate::program::lent;
 use crate::program::links::Links;
 use crate::program::predecessor::Predecessor;
-use crate::service::{Listen, Services};
+use crate::service::Services;
 use crate::settings::names::Names;
 use crate::settings::options::ForwardArgs;
 use crate::settings::rehearsal::rehearse;
@@ -52,22 +52,13 @@ impl Program {
         };
         let idle = Idle::or_by_room(args.idle, wanted.core_count());
         let cores = wanted.places(&affinity::allowed()?)?;
-        cores
-            .first()
-            .map_or(Ok(()), |first| affinity::pin(*first))?;
-        let mut links = Links::new(attach(&wanted, before)?);
-        let shares = shares(&mut links);
-        for exos in links.all() {
-            exos.check_relaying()
-                .map_err(|e| e.or_mend("forward on the kernel's sockets (--splice)"))?;
-        }
+        let (mut links, shares) = attached(&wanted, &cores, before)?;
         if control.is_none() {
             control = listen(&wanted)?;
         }
         let exporter = wanted.metrics.map(Exporter::listen).transpose()?;
         names.in_force = listens(&wanted.services, &links.stacks())?;
-        let mut services = services(&names.in_force)?;
-        services.set_names(names.known().by_address());
+        let services = services(&names)?;
         lent::claim(&mut links, &wanted)?;
         let mut forwarder = forwarder(services, &links, &wanted)?;
         let keeper = keeper(&wanted, &mut forwarder)?;
@@ -83,23 +74,16 @@ impl Program {
         };
         wanted.user.give_up()?;
         let signals = Signals::catch()?;
-        // Without a file it is said that there is none to read again.
+        // Without a file it is said that there is none to reload.
         signals.catch_also(Ask::Reload)?;
         names.follow()?;
         let stream = match args.json {
             true => Stream::Output,
             false => Stream::Error,
         };
-        let mut workers = Worker::make(if cores.is_empty() { &[0] } else { &cores })?.into_iter();
-        let first = workers.next().expect("one at least");
-        let other = |(links, worker)| OtherCore {
-            links,
-            idle,
-            worker,
-        };
-        let others = shares.into_iter().zip(workers).map(other).collect();
+        let (core, others) = loops(links, shares, &cores, idle)?;
         let program = Self {
-            core: CoreLoop::new(links, idle, first),
+            core,
             checks,
             names,
             control,
@@ -125,6 +109,42 @@ impl Program {
             others,
         })
     }
+}
+
+/// The links, for a loop on the first core, and what each other core has of them.
+fn attached(
+    wanted: &Wanted,
+    cores: &[usize],
+    before: Option<Predecessor>,
+) -> Result<(Links, Vec<Vec<Core>>), Error> {
+    cores
+        .first()
+        .map_or(Ok(()), |first| affinity::pin(*first))?;
+    let mut links = Links::new(attach(wanted, before)?);
+    let shares = shares(&mut links);
+    for exos in links.all() {
+        exos.check_relaying()
+            .map_err(|e| e.or_mend("forward on the kernel's sockets (--splice)"))?;
+    }
+    Ok((links, shares))
+}
+
+/// The loop of this core, and those of the others.
+fn loops(
+    links: Links,
+    shares: Vec<Vec<Core>>,
+    cores: &[usize],
+    idle: Idle,
+) -> Result<(CoreLoop, Vec<OtherCore>), Error> {
+    let mut workers = Worker::make(if cores.is_empty() { &[0] } else { cores })?.into_iter();
+    let first = workers.next().expect("one at least");
+    let other = |(links, worker)| OtherCore {
+        links,
+        idle,
+        worker,
+    };
+    let others = shares.into_iter().zip(workers).map(other).collect();
+    Ok((CoreLoop::new(links, idle, first), others))
 }
 
 /// Tells a person of the links, and which core has what of each.
@@ -182,8 +202,12 @@ fn listen(wanted: &Wanted) -> Result<Option<ControlServer>, Error> {
     wanted.control.as_ref().map(listen).transpose()
 }
 
-fn services(listens: &[Listen]) -> Result<Services, Error> {
-    Services::new(listens).map_err(|misfit| Error::new(misfit.to_string()))
+/// Listeners and servers, and what these are called.
+fn services(names: &Names) -> Result<Services, Error> {
+    let services = Services::new(&names.in_force);
+    let mut services = services.map_err(|misfit| Error::new(misfit.to_string()))?;
+    services.set_names(names.known().by_address());
+    Ok(services)
 }
 
 /// The forwarder for these services on these links.

@@ -13,6 +13,7 @@ use exos_webswamp::report::{Distribution, Results};
 use exos_webswamp::statistics::ErrorKind;
 use exos_webswamp::{LoadArgs, load};
 use hdrhistogram::Histogram;
+use strum::VariantArray as _;
 
 use cases::{CASES, Case};
 use server::{Peer, Server};
@@ -57,8 +58,8 @@ fn in_a_network(work: impl FnOnce() + Send) {
 
 /// Errors in the order of a request's life.
 fn errors(seen: &Results) -> Vec<(ErrorKind, u64)> {
-    let count = |kind: ErrorKind| Some((kind, *seen.errors.get(kind.name())?));
-    ErrorKind::ALL.into_iter().filter_map(count).collect()
+    let count = |&kind: &ErrorKind| Some((kind, *seen.errors.get(kind.into())?));
+    ErrorKind::VARIANTS.iter().filter_map(count).collect()
 }
 
 /// Milliseconds as a histogram tells them: of three digits.

@@ -16,8 +16,6 @@ pub struct Address {
     pub ip: IpAddr,
     /// How many leading bits it shares with its neighbours on the link.
     pub prefix: u8,
-    /// True while duplicate address detection has not passed it: nobody can use it yet.
-    pub tentative: bool,
 }
 
 impl Netlink {
@@ -105,12 +103,11 @@ fn address(message: &RouteNetlinkMessage) -> Option<Address> {
     let RouteNetlinkMessage::NewAddress(message) = message else {
         return None;
     };
-    let (mut local, mut address, mut flags) = (None, None, AddressFlags::empty());
+    let (mut local, mut address) = (None, None);
     for attribute in &message.attributes {
         match attribute {
             AddressAttribute::Local(ip) => local = Some(*ip),
             AddressAttribute::Address(ip) => address = Some(*ip),
-            AddressAttribute::Flags(f) => flags = *f,
             _ => {}
         }
     }
@@ -118,7 +115,6 @@ fn address(message: &RouteNetlinkMessage) -> Option<Address> {
         index: message.header.index,
         ip: local.or(address)?,
         prefix: message.header.prefix_len,
-        tentative: flags.contains(AddressFlags::Tentative),
     })
 }
 

@@ -68,60 +68,68 @@ pub fn spawn(command: &mut Command, told: &[libc::c_long]) -> Result<(Child, Cal
         None,
     )
     .map_err(|e| Error::io("cannot make a pair of sockets", e))?;
-    let install = move || {
-        let program = libc::sock_fprog {
-            len: filter.len() as u16,
-            filter: filter.as_ptr().cast_mut(),
-        };
-        rustix::thread::set_no_new_privs(true)?;
-        // SAFETY: the program's memory is there, and only read.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_seccomp,
-                libc::SECCOMP_SET_MODE_FILTER,
-                libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
-                &raw const program,
-            )
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel has just made it for us.
-        let listener = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-        let fds = [listener.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-        sendmsg(
-            &theirs,
-            &[IoSlice::new(b"x")],
-            &mut ancillary,
-            SendFlags::NOSIGNAL,
-        )?;
-        Ok(())
-    };
+    let before_exec = move || Ok(send_listener(&theirs, &install(&filter)?)?);
     // SAFETY: between fork and exec the closure makes system calls, and neither allocates nor locks.
-    unsafe { command.pre_exec(install) };
+    unsafe { command.pre_exec(before_exec) };
     let name = command.get_program().to_string_lossy().into_owned();
-    let (child, heard) = std::thread::scope(|scope| {
-        let (stop, stopped) = std::io::pipe()?;
-        let listening = scope.spawn(move || hear_first(&ours, &stop));
-        // By this thread: the program is to end with it.
-        let child = command.spawn();
-        drop(stopped);
-        let heard = listening.join();
-        Ok((
-            child,
-            heard.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())),
-        ))
-    })
-    .map_err(|e: io::Error| Error::io("cannot make a pipe", e))?;
+    let (child, heard) =
+        spawn_and_hear(command, ours).map_err(|e| Error::io("cannot make a pipe", e))?;
     let child = child.map_err(|e| {
         Error::io(format!("cannot run {name}"), e)
             .mend("check its name and whether it can be executed")
     })?;
     let calls = heard.map_err(|e| Error::io("cannot hear of the program's calls", e))?;
     Ok((child, calls))
+}
+
+/// Puts the calling process under the filter: where its calls are told. Between fork and exec: it neither allocates nor locks.
+fn install(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    rustix::thread::set_no_new_privs(true)?;
+    // SAFETY: the program's memory is there, and only read.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+            &raw const program,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Hands the descriptor to the process that answers. Between fork and exec, as [`install`].
+fn send_listener(to: &OwnedFd, listener: &OwnedFd) -> rustix::io::Result<()> {
+    let fds = [listener.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    let byte = [IoSlice::new(b"x")];
+    sendmsg(to, &byte, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Starts the command, and takes from `ours` where its calls are told.
+fn spawn_and_hear(
+    command: &mut Command,
+    ours: OwnedFd,
+) -> io::Result<(io::Result<Child>, io::Result<Calls>)> {
+    std::thread::scope(|scope| {
+        let (stop, stopped) = std::io::pipe()?;
+        let listening = scope.spawn(move || hear_first(&ours, &stop));
+        // By this thread: the program is to end with it.
+        let child = command.spawn();
+        drop(stopped);
+        let heard = listening.join();
+        let heard = heard.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
+        Ok((child, heard))
+    })
 }
 
 /// Takes the descriptor, and lets pass what the child does to become the program, until the other end of `stop` is closed: for that

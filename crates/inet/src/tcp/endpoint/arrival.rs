@@ -117,9 +117,9 @@ impl Tcp {
         let c = &mut entry.connection;
         let acknowledged = c.sender.queue().una();
         let half_open = c.is_half_open();
-        if self.among_others && half_open && !c.is_answered_by(seg) {
+        if self.addresses_shared && half_open && !c.is_answered_by(seg) {
             // A SYN that was repeated may have gone to another stack, which has answered it again.
-            self.unknown = true;
+            self.belongs_elsewhere = true;
             return false;
         }
         let outcome = c.handle_segment(

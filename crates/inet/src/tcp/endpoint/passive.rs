@@ -68,7 +68,7 @@ impl Tcp {
         counters: &mut Counters,
     ) -> Option<ConnectionId> {
         let Arrived { now, flow, seg, .. } = arrived;
-        if self.among_others && !seg.opens() {
+        if self.addresses_shared && !seg.opens() {
             return self.leave_to_others(arrived, counters);
         }
         // First: a reset is for nothing that exists.
@@ -129,7 +129,7 @@ impl Tcp {
         match redeemed {
             Redeemed::Made(id) => return Some(id),
             Redeemed::Full | Redeemed::Probe => {}
-            Redeemed::Wrong | Redeemed::No => self.unknown = true,
+            Redeemed::Wrong | Redeemed::No => self.belongs_elsewhere = true,
         }
         None
     }

@@ -63,9 +63,9 @@ pub struct Tcp {
     pub(super) network: Network,
     pub(super) connections_max: usize,
     /// The segment at hand may be of another stack's connection ([`Stack::handle_frame_among`](crate::Stack)).
-    pub(crate) among_others: bool,
-    /// It is of none that is known here.
-    pub(crate) unknown: bool,
+    pub(crate) addresses_shared: bool,
+    /// It is of none that is known here, and was left as it is.
+    pub(crate) belongs_elsewhere: bool,
     /// Headers are predicted, and several segments asked of a connection at once.
     pub(super) fast_paths: bool,
     /// The segment that left last, or leaves.
@@ -95,8 +95,8 @@ impl Tcp {
             ports: Ports::default(),
             network: Network::default(),
             connections_max,
-            among_others: false,
-            unknown: false,
+            addresses_shared: false,
+            belongs_elsewhere: false,
             fast_paths: true,
             outgoing: Outgoing::NONE,
         }

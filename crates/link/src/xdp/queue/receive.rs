@@ -103,7 +103,7 @@ impl Queue {
         here + by_interface
     }
 
-    /// Hands so many descriptors, which are there, to `each`; gives how many completed a frame. The kernel then gets chunks in the
+    /// Hands this many descriptors, which are there, to `each`; gives how many completed a frame. The kernel then gets chunks in the
     /// place of those that it gave.
     #[inline]
     fn take_from_ring(

@@ -1,0 +1,172 @@
+//! Waiting for an epoll set with shared sockets in it (epoll_wait(2)).
+
+use std::time::{Duration, Instant};
+
+use super::with_set;
+use crate::process::{Here, here};
+use crate::set::OURS;
+use crate::sharing::unshare_fd;
+use crate::system::{self, EpollEvent};
+use crate::wait::until;
+
+/// epoll_pwait(2), with a time limit; `None` in a process without shared sockets.
+///
+/// # Safety
+///
+/// `mask` is a signal mask or null.
+pub unsafe fn wait(
+    fd: i32,
+    events: &mut [EpollEvent],
+    timeout: Option<Duration>,
+    mask: *const u8,
+) -> Option<Result<usize, i32>> {
+    let call = Call {
+        here: here()?,
+        fd,
+        until: until(timeout),
+        mask,
+    };
+    let mut lost = Vec::new();
+    loop {
+        if let Some(result) = call.turn(events, &mut lost).transpose() {
+            return Some(result);
+        }
+    }
+}
+
+/// A call. Its steps give how many events there are for the program; `None` where it is to begin again.
+struct Call {
+    here: &'static Here,
+    fd: i32,
+    until: Option<Instant>,
+    /// A signal mask or null.
+    mask: *const u8,
+}
+
+impl Call {
+    fn left(&self) -> Option<Duration> {
+        let until = self.until?;
+        Some(until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Takes what is there, or sleeps until something is. `lost` are descriptors that are not shared any more.
+    fn turn(&self, events: &mut [EpollEvent], lost: &mut Vec<i32>) -> Result<Option<usize>, i32> {
+        if super::waker_to_wait(self.here, self.fd)?.is_none() {
+            return self.wait_alone(events);
+        }
+        let count = self.collect(events, lost)?;
+        if !lost.is_empty() {
+            // The kernel tells of them from now on.
+            lost.drain(..).for_each(unshare_fd);
+            if count == 0 {
+                return Ok(None);
+            }
+        }
+        if count > 0 {
+            with_set(self.fd, |set| set.pass_on(self.here));
+            return Ok(Some(count));
+        }
+        if self.left() == Some(Duration::ZERO) {
+            self.here.let_go();
+            return Ok(Some(0));
+        }
+        self.sleep(events, lost)
+    }
+
+    /// The set has no shared socket, so far.
+    fn wait_alone(&self, events: &mut [EpollEvent]) -> Result<Option<usize>, i32> {
+        let left = self.left();
+        self.here.let_go();
+        let got = self.kernel(events, left);
+        super::waited_alone(self.here, self.fd);
+        let (count, woken) = got?;
+        if woken && count == 0 {
+            return Ok(None);
+        }
+        if woken {
+            with_set(self.fd, |set| set.pass_on(self.here));
+        }
+        Ok(Some(count))
+    }
+
+    /// What is there of shared sockets and of the kernel's descriptors.
+    fn collect(&self, events: &mut [EpollEvent], lost: &mut Vec<i32>) -> Result<usize, i32> {
+        /// Of fewer events than this, those of one side could be all.
+        const FEW: usize = 4;
+        let (here, fd, all) = (self.here, self.fd, events.len());
+        // The kernel's descriptors have room in each answer.
+        let ours = if all < FEW { all } else { all - all / FEW };
+        let mut count = super::collect(here, fd, &mut events[..ours], all < FEW, lost);
+        match self.kernel(&mut events[count..], Some(Duration::ZERO)) {
+            Ok((more, woken)) => {
+                if woken {
+                    // What was meant for one that sleeps.
+                    with_set(fd, |set| set.hear(here));
+                }
+                if more > 0 {
+                    count = super::without_doubles(fd, &mut events[..count + more], count);
+                }
+            }
+            Err(number) if count == 0 => return Err(number),
+            Err(_) => {}
+        }
+        if count == 0 {
+            count = super::collect(here, fd, events, false, lost);
+        }
+        Ok(count)
+    }
+
+    fn sleep(&self, events: &mut [EpollEvent], lost: &mut Vec<i32>) -> Result<Option<usize>, i32> {
+        let waker = super::lie_down(self.here, self.fd, lost);
+        // What is there already keeps it awake.
+        let may_sleep = waker.is_none_or(|(_, may_sleep)| may_sleep);
+        let slept = may_sleep.then(|| {
+            self.here.let_go();
+            self.kernel(events, self.left())
+        });
+        if let Some((watcher, _)) = waker {
+            watcher.get_up();
+        }
+        let Some((count @ 1.., _)) = slept.transpose()? else {
+            return Ok(None);
+        };
+        with_set(self.fd, |set| set.pass_on(self.here));
+        Ok(Some(super::without_doubles(
+            self.fd,
+            &mut events[..count],
+            0,
+        )))
+    }
+
+    /// What is ready of the kernel's, and whether we were woken: our own descriptor is not told.
+    fn kernel(
+        &self,
+        events: &mut [EpollEvent],
+        left: Option<Duration>,
+    ) -> Result<(usize, bool), i32> {
+        if events.is_empty() {
+            return Ok((0, false));
+        }
+        let most = events.len().min(i32::MAX as usize) as i32;
+        let (at, left) = (events.as_mut_ptr(), milliseconds(left));
+        // SAFETY: there is room for as many events; the mask is one or null.
+        let got = unsafe { system::epoll_pwait(self.fd, at, most, left, self.mask) };
+        let mut count = usize::try_from(got).map_err(|_| system::errno())?;
+        let mut woken = false;
+        // A set that was made before a fork has those of both processes.
+        while let Some(at) = events[..count].iter().position(|event| event.data == OURS) {
+            count -= 1;
+            events.swap(at, count);
+            woken = true;
+        }
+        Ok((count, woken))
+    }
+}
+
+/// A time limit as the kernel has it: never shorter, and none is -1.
+fn milliseconds(time: Option<Duration>) -> i32 {
+    time.map_or(-1, |time| {
+        let ms = time.as_nanos().div_ceil(1_000_000);
+        ms.min(i32::MAX as u128) as i32
+    })
+}
