@@ -12,6 +12,9 @@ use exos_wire::{ipv4, protocol, tcp};
 /// No-operation twice, timestamps: as nearly all send them (RFC 7323, appendix A).
 pub(super) const TIMESTAMPS: u32 = 0x0101_080a;
 
+/// Bytes of TCP's header, as they are found out.
+const HEADER_LEN: Reg = Reg::R3;
+
 impl Generator<'_> {
     /// To the SYNs' code with SYNs; to `pass` with what is not of the port, or damaged.
     pub(super) fn arrive(&mut self, of: &WebHandler) {
@@ -68,14 +71,17 @@ impl Generator<'_> {
 
     /// Finds out the header's length, and so that of what it carries; and what its checksum is to be compared with.
     fn shape(&mut self, of: &WebHandler, headers: Headers) {
-        let [usual, stamped, known, odd] = [(); 4].map(|()| self.asm.label());
+        let odd = self.asm.label();
+        self.expect_usual(headers, odd);
+        self.measure(of, headers, odd);
+        self.asm.bind(odd);
+    }
+
+    /// To `odd` unless flags and options are usual. Leaves the header's length in r3; keeps its sum.
+    fn expect_usual(&mut self, headers: Headers, odd: Label) {
+        let [usual, stamped, known] = [(); 3].map(|()| self.asm.label());
         let (tcp, options) = (headers.upper(), headers.upper() + tcp::LEN);
-        // What of IP's header is counted in the length that it tells.
-        let (length_at, counted) = match headers.ipv6 {
-            true => (IP + 4, 0),
-            false => (IP + 2, ipv4::LEN),
-        };
-        let (length, spare, header, sum) = (Reg::R1, Reg::R2, Reg::R3, Reg::R4);
+        let (header, sum) = (HEADER_LEN, Reg::R4);
         let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
         asm.alu(Alu::And, Reg::R1, !(FIN | PSH) & 0xff);
@@ -101,9 +107,20 @@ impl Generator<'_> {
         asm.set(header, 32);
         asm.bind(known);
         keep(asm, CAME_SUM, sum);
+    }
+
+    /// To `odd` unless all of the packet is there, and the lengths fit each other; keeps them.
+    fn measure(&mut self, of: &WebHandler, headers: Headers, odd: Label) {
+        let (length, spare, header) = (Reg::R1, Reg::R2, HEADER_LEN);
+        let tcp = headers.upper();
+        // What of IP's header is counted in the length that it tells.
+        let (length_at, counted) = match headers.ipv6 {
+            true => (IP + 4, 0),
+            false => (IP + 2, ipv4::LEN),
+        };
+        let asm = &mut *self.asm;
         asm.load(Size::Half, length, FRAME, length_at);
         asm.to_big_endian(length, 16);
-        // All of it is there, and the lengths fit each other.
         kept(asm, spare, FRAME_LEN);
         asm.alu(Alu::Sub, spare, (tcp - counted) as i32);
         asm.jump_if(length, Condition::Greater, spare, odd);
@@ -125,7 +142,6 @@ impl Generator<'_> {
             asm.load(Size::Half, Reg::R1, FRAME, headers.checksum());
             keep(asm, CAME_CHECKSUM, Reg::R1);
         }
-        asm.bind(odd);
     }
 
     /// Reads what the segment carries, if it may be a request, and goes to `pass` unless the checksum is right. A

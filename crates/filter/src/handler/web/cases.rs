@@ -28,7 +28,7 @@
 use super::layout::{MSS_INDEX_MIN, REQUEST_MAX, copy, entry, slot};
 use super::shape::*;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Label, Reg, Size};
 use exos_wire::tcp::cookie::{ECN_BIT, NO_SCALE, SCALE_BITS, TIMESTAMP_BITS};
 
 /// How long a slot stays closed for connections behind one that is the server's, if it does not say that it has it. Longer than
@@ -448,15 +448,4 @@ impl Generator<'_> {
         self.asm.bind(undo);
         self.undo(of);
     }
-}
-
-/// The addresses of the connection, and behind them its ports, into a slot or what is handed up. Loses r1.
-pub(super) fn keep_ends(asm: &mut Assembler, to: Reg, at: u64) {
-    for (from, at) in ADDRESSES.into_iter().zip((at..).step_by(8)) {
-        kept(asm, Reg::R1, from);
-        asm.store(Size::Double, to, at as i16, Reg::R1);
-    }
-    kept(asm, Reg::R1, PORTS);
-    asm.alu(Alu::ShiftRight, Reg::R1, 32);
-    asm.store(Size::Word, to, at as i16 + 32, Reg::R1);
 }

@@ -1,6 +1,5 @@
 //! What leaves: responses, bare acknowledgements, the peer's FIN answered; and what is handed up.
 
-use super::cases::keep_ends;
 use super::layout::{HANDED, HANDED_LEN, RING, RING_COUNT, TAKEN, copy, handed, slot};
 use super::shape::*;
 use super::write::header_len;

@@ -130,12 +130,10 @@ fn write_tcp(asm: &mut Assembler, says: SynAck, headers: Headers, stamped: bool)
     asm.alu(Alu::Add, sum, word);
     kept(asm, word, PORTS);
     asm.alu(Alu::ShiftRight, word, 32);
-    asm.alu(Alu::Add, sum, word);
-    put(asm, FRAME, at, word);
+    add_and_put(asm, at);
     for (place, at) in [(OUT_SEQ, at + 4), (OUT_ACK, at + 8)] {
         kept(asm, word, place);
-        asm.alu(Alu::Add, sum, word);
-        put(asm, FRAME, at, word);
+        add_and_put(asm, at);
     }
     kept(asm, word, OUT_FLAGS);
     asm.alu(Alu::ShiftLeft, word, 16);
@@ -143,17 +141,19 @@ fn write_tcp(asm: &mut Assembler, says: SynAck, headers: Headers, stamped: bool)
     let window = u32::from(says.window) >> scale;
     let length = (header_len(stamped) / 4) as u32;
     asm.alu32(Alu::Or, word, (length << 28 | window) as i32);
-    asm.alu(Alu::Add, sum, word);
-    put(asm, FRAME, at + 12, word);
+    add_and_put(asm, at + 12);
     if stamped {
         set_wide(asm, word, u64::from(TIMESTAMPS));
-        asm.alu(Alu::Add, sum, word);
-        put(asm, FRAME, options, word);
+        add_and_put(asm, options);
         kept(asm, word, CLOCK);
-        asm.alu(Alu::Add, sum, word);
-        put(asm, FRAME, options + 4, word);
+        add_and_put(asm, options + 4);
         asm.load(Size::Word, word, Reg::R10, STAMPS);
-        asm.alu(Alu::Add, sum, word);
-        put(asm, FRAME, options + 8, word);
+        add_and_put(asm, options + 8);
     }
+}
+
+/// Adds the word in r1 to the sum in r9, and writes it.
+fn add_and_put(asm: &mut Assembler, at: usize) {
+    asm.alu(Alu::Add, Reg::R9, Reg::R1);
+    put(asm, FRAME, at, Reg::R1);
 }
