@@ -12,6 +12,8 @@ from common import PATIENCE
 INTERFACE = sys.argv[1]
 SERVER, SERVER6 = "10.10.0.10", "fd10::10"
 HERE, HERE6 = "10.10.0.2", "fd10::2"
+# A peer that is none of the kernel's addresses.
+PEER, PEER6 = "10.10.0.77", "fd10::77"
 SERVER_MAC = None
 
 with open(f"/sys/class/net/{INTERFACE}/address") as file:
@@ -102,6 +104,41 @@ def icmp(kind, code, rest, data, six=False, sum_=None):
     if sum_ is None:
         sum_ = checksum((pseudo(58, len(head), True) if six else b"") + head)
     return head[:2] + struct.pack("!H", sum_) + head[4:]
+
+
+def answer_neighbour(frame):
+    """Anyone who asks for the peer's link address gets it."""
+    if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\1" and frame[38:42] == v4(PEER):
+        reply = arp(2, MAC, PEER, SERVER)
+        send([frame[6:12] + reply[6:32] + frame[22:28] + reply[38:]])
+    if frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54:55] == b"\x87" and frame[62:78] == v6(PEER6):
+        source = frame[22:38]
+        head = struct.pack("!BBHI", 136, 0, 0, 0x60000000) + v6(PEER6) + b"\x02\x01" + MAC
+        sum_ = checksum(v6(PEER6) + source + struct.pack("!II", len(head), 58) + head)
+        head = head[:2] + struct.pack("!H", sum_) + head[4:]
+        packet = struct.pack("!IHBB", 6 << 28, len(head), 58, 255) + v6(PEER6) + source + head
+        send([ethernet(0x86DD, packet, to=frame[6:12])])
+
+
+class Segment:
+    """A segment of the server's."""
+
+    def __init__(self, header, end):
+        self.seq, self.ack, offset, self.flags = struct.unpack("!IIBB", header[4:14])
+        self.data = header[(offset >> 4) * 4:end]
+
+
+def segment_for(frame, port, six):
+    """What the frame carries to this port of the peer's, if anything."""
+    if not six and frame[12:14] == b"\x08\0" and frame[23] == 6 and frame[26:30] + frame[30:34] == v4(SERVER) + v4(PEER):
+        at, end = 34, 14 + struct.unpack("!H", frame[16:18])[0]
+    elif six and frame[12:14] == b"\x86\xdd" and frame[20] == 6 and frame[22:54] == v6(SERVER6) + v6(PEER6):
+        at, end = 54, 54 + struct.unpack("!H", frame[18:20])[0]
+    else:
+        return None
+    if struct.unpack("!HH", frame[at:at + 4]) != (80, port):
+        return None
+    return Segment(frame[at:], end - at)
 
 
 def find_server():

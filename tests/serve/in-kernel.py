@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Two clients of `exos serve --in-kernel` whose connections the kernel has when the server ends; see in-kernel.sh.
+"""Clients of `exos serve --in-kernel` over IPv4 and IPv6 that curl is not: what they do with connections that the kernel has, and what
+becomes of those when the server ends; see in-kernel.sh.
 
     in-kernel.py INTERFACE
 
-One is the kernel's, and has its response. The other speaks by hand and acknowledges nothing. Says "ready" when both responses have
-come from the kernel, if it answers such requests; then waits for the ends, and prints "ok NAME" or "not ok NAME: why" lines.
+At the end two of each family are the kernel's. One has its response, the other speaks by hand and acknowledges nothing. Says "ready"
+when all responses have come; then waits for the ends. Prints "ok NAME" or "not ok NAME: why" lines.
 """
 
 import socket
@@ -14,24 +15,70 @@ import time
 
 import frames
 from common import PATIENCE, failed, say
-from frames import MAC, SERVER, arp, find_server, ip4, send, tcp, v4
+from frames import PEER, PEER6, SERVER, SERVER6, answer_neighbour, find_server, ip4, ip6, segment_for, send, tcp
 
-PEER, PORT = "10.10.0.77", 20001
-SYN, RST, ACK = 2, 4, 16
+PORT, SYN, RST, ACK = 20001, 2, 4, 16
 # On a veth a response is longer than its request by some 250 bytes at most.
 REQUEST = b"GET /small.txt HTTP/1.1\r\nHost: x\r\nUser-Agent: " + b"x" * 100 + b"\r\n\r\n"
 
 
-def ask():
-    """A connection of the kernel's that has had its response."""
-    connection = socket.create_connection((SERVER, 80), PATIENCE)
+def ask(connection):
+    """The connection has had its response, which is the kernel's."""
     connection.sendall(REQUEST)
     assert b" 200 " in connection.recv(4096)
     return connection
 
 
-def segment(wanted):
-    """Sequence number and acknowledgement of the next segment to the peer with one of these flags."""
+def connect(six):
+    return socket.create_connection((SERVER6 if six else SERVER, 80), PATIENCE)
+
+
+def end_and_go_on(six):
+    """A client's end, a reset and probes, each of a connection of the kernel's."""
+    over = "over IPv6" if six else "over IPv4"
+    with ask(connect(six)) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        say(f"a client's end is answered by the server's {over}", connection.recv(1) == b"")
+    with ask(connect(six)) as connection:
+        source = connection.getsockname()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    with socket.socket(socket.AF_INET6 if six else socket.AF_INET) as connection:
+        connection.settimeout(PATIENCE)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        connection.bind(source)
+        connection.connect((SERVER6 if six else SERVER, 80))
+        ask(connection)
+        say(f"one that is reset makes room for another with its ends {over}", True)
+    with ask(connect(six)) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL):
+            connection.setsockopt(socket.IPPROTO_TCP, option, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 60)
+        time.sleep(3)
+        ask(connection)
+        say(f"one that asks whether it stands goes on {over}", True)
+
+
+class ByHand:
+    """A peer that has had its response from the kernel, and has not said so."""
+
+    def __init__(self, six):
+        self.six = six
+        self.send(SYN, 1000, data=struct.pack("!BBH", 2, 4, 1440), offset=6)
+        self.expected = next_segment([self], SYN)[1].seq + 1
+        self.send(ACK, 1001, self.expected)
+        self.send(ACK | 8, 1001, self.expected, REQUEST)
+        while next_segment([self], ACK)[1].ack != 1001 + len(REQUEST):
+            pass
+
+    def send(self, flags, seq, ack=0, data=b"", offset=5):
+        source = PEER6 if self.six else PEER
+        segment = tcp(PORT, flags, seq, ack, data, offset, src=source, window=65535)
+        send([ip6(6, segment, src=source) if self.six else ip4(6, segment, source)])
+
+
+def next_segment(peers, wanted):
+    """The next segment to one of these peers with one of the flags, and to which."""
     until = time.monotonic() + PATIENCE
     while (left := until - time.monotonic()) > 0:
         frames.raw.settimeout(left)
@@ -39,33 +86,30 @@ def segment(wanted):
             frame = frames.raw.recv(65600)
         except socket.timeout:
             break
-        if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\1" and frame[38:42] == v4(PEER):
-            reply = arp(2, MAC, PEER, SERVER)
-            send([frame[6:12] + reply[6:32] + frame[22:28] + reply[38:]])
-        if frame[12:14] == b"\x08\0" and frame[23] == 6 and frame[26:34] == v4(SERVER) + v4(PEER) and frame[47] & wanted:
-            return struct.unpack("!II", frame[38:46])
+        answer_neighbour(frame)
+        for peer in peers:
+            segment = segment_for(frame, PORT, peer.six)
+            if segment and segment.flags & wanted:
+                return peer, segment
     sys.exit(f"not ok in-kernel.py: no segment with one of the flags {wanted}")
 
 
-def send_by_hand(flags, seq, ack=0, data=b"", offset=5):
-    send([ip4(6, tcp(PORT, flags, seq, ack, data, offset, src=PEER, window=65535), PEER)])
-
-
 find_server()
-ask().close()
-standing = ask()
-send_by_hand(SYN, 1000, data=struct.pack("!BBH", 2, 4, 1460), offset=6)
-expected = segment(SYN)[0] + 1
-send_by_hand(ACK, 1001, expected)
-send_by_hand(ACK | 8, 1001, expected, REQUEST)
-while segment(ACK)[1] != 1001 + len(REQUEST):
-    pass
+ask(connect(False)).close()
+for six in (False, True):
+    end_and_go_on(six)
+standing = [ask(connect(six)) for six in (False, True)]
+silent = [ByHand(six) for six in (False, True)]
 print("ready", flush=True)
-try:
-    end = standing.recv(1)
-except OSError as error:
-    end = error
-say("a client that has its response sees the end of its connection", end == b"", end)
-reset = segment(RST)[0]
-say("and one that has not acknowledged it is reset", reset == expected, (reset, expected))
+for over, connection in zip(("over IPv4", "over IPv6"), standing):
+    try:
+        end = connection.recv(1)
+    except OSError as error:
+        end = error
+    say(f"a client that has its response sees the end of its connection {over}", end == b"", end)
+while silent:
+    peer, segment = next_segment(silent, RST)
+    silent.remove(peer)
+    over = "over IPv6" if peer.six else "over IPv4"
+    say(f"and one that has not acknowledged it is reset {over}", segment.seq == peer.expected, (segment.seq, peer.expected))
 sys.exit(failed())

@@ -8,12 +8,13 @@
 
 mod table;
 
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
-use exos_filter::handler::web::layout::{self, Entries, slot};
+use exos_filter::handler::web::layout::{self, Entries, handed, slot};
 use exos_host::bpf::{Map, MappedArray};
 use exos_inet::tcp::{BegunConnection, Flow, ListenerId};
 use exos_inet::{Duration, Instant, Stack};
@@ -39,8 +40,8 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 /// An entry that nobody has asked for in this many turns of a second goes.
 const UNASKED: u32 = 10;
 
-/// Headers of IPv4 and TCP, with timestamps.
-const HEADERS: usize = 52;
+/// Headers of IPv6 and TCP, with timestamps.
+const HEADERS: usize = 72;
 
 /// How much the kernel answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,13 +98,13 @@ pub struct Requests {
 }
 
 impl Exos {
-    /// Has requests to a listener answered in the kernel from now on, and SYNs over IPv4 with it
+    /// Has requests to a listener answered in the kernel from now on, and SYNs with it
     /// ([`answer_syns_in_kernel`](Exos::answer_syns_in_kernel)). Say which with [`requests`](Exos::requests).
     ///
     /// # Errors
     ///
     /// The link is not one of AF_XDP with a program of ours and one core, answers would not arrive (the other end of a veth has neither GRO
-    /// nor an XDP program), the interface's MTU is less than a response and 52 bytes, the capacity is not one, the listener offers other options than usual, or the kernel refuses the program.
+    /// nor an XDP program), the interface's MTU is less than a response and 72 bytes, the capacity is not one, the listener offers other options than usual, or the kernel refuses the program.
     pub fn answer_requests_in_kernel(
         &mut self,
         listener: ListenerId,
@@ -262,28 +263,33 @@ impl Requests {
             while self.memory.get(at) != self.taken + 1 {
                 std::hint::spin_loop();
             }
-            let begun = self.begun(at + 8, at + 24, [at + 32, at + 40, at + 48]);
+            let rest = [handed::NUMBERS, handed::STAMPS, handed::KEPT].map(|field| at + field);
+            let begun = self.begun(at + handed::ENDS, rest);
             stack.take_on(now, self.listener, &begun);
             self.taken += 1;
             self.memory.set(layout::TAKEN, self.taken);
         }
     }
 
-    /// A connection from where its ends stand, its numbers, and timestamps, what the cookie kept, and window.
-    fn begun(&self, ends: u64, numbers: u64, [stamps, kept, window]: [u64; 3]) -> BegunConnection {
-        let (addresses, ports) = (self.memory.get(ends), self.memory.get(ends + 8));
-        let address = |word: u64| std::net::Ipv4Addr::from_bits(word as u32);
-        let local = (address(addresses >> 32), (ports >> 48) as u16);
-        let remote = (address(addresses), (ports >> 32) as u16);
+    /// A connection from where its addresses stand, with the ports behind them; its numbers; timestamps; and what the cookie kept, with
+    /// the window.
+    fn begun(&self, ends: u64, [numbers, stamps, kept]: [u64; 3]) -> BegunConnection {
+        let (ports, _) = halves(self.memory.get(ends + 32));
+        let address = |at| {
+            let bits = u128::from(self.memory.get(at)) << 64 | u128::from(self.memory.get(at + 8));
+            Ipv6Addr::from_bits(bits).to_canonical()
+        };
+        let local = SocketAddr::new(address(ends), (ports >> 16) as u16);
+        let remote = SocketAddr::new(address(ends + 16), ports as u16);
         let (rcv_nxt, snd_nxt) = halves(self.memory.get(numbers));
         let (value, echo) = halves(self.memory.get(stamps));
-        let kept = self.memory.get(kept);
-        let bits = kept as u32 & 0xff;
+        let (kept, window) = halves(self.memory.get(kept));
+        let bits = kept & 0xff;
         BegunConnection {
-            flow: Flow::new(local.into(), remote.into()),
+            flow: Flow::new(local, remote),
             rcv_nxt,
             snd_nxt,
-            window: self.memory.get(window) as u16,
+            window: window as u16,
             mss_index: (kept >> 8) as u8,
             stamps: (bits <= TIMESTAMP_BITS).then_some((bits, value, echo)),
         }
@@ -306,19 +312,13 @@ impl Requests {
     /// No connection begins in the kernel where the stack has one.
     fn close_slots(&self, now: Instant, stack: &Stack) {
         let until = (now + CLOSED).millis();
-        let port = |flow: &Flow| !flow.is_ipv6();
-        for id in stack.tcp.connections_where(port) {
+        for id in stack.tcp.connections_where(|_| true) {
             let Some(connection) = stack.tcp.connection(id) else {
                 continue;
             };
             let (local, remote) = (connection.flow().local(), connection.flow().remote());
-            let (std::net::IpAddr::V4(ours), std::net::IpAddr::V4(theirs)) =
-                (local.ip(), remote.ip())
-            else {
-                continue;
-            };
-            let ends = u64::from(ours.to_bits()) << 32 | u64::from(theirs.to_bits());
-            let ports = u64::from(local.port()) << 48 | u64::from(remote.port()) << 32;
+            let ends = layout::ends(local.ip(), remote.ip());
+            let ports = u32::from(local.port()) << 16 | u32::from(remote.port());
             let number = layout::slot_of(self.handler.key, ends, ports);
             let at = layout::SLOTS + number * layout::SLOT_LEN;
             self.memory.set(at + slot::CLOSED, until);
@@ -371,8 +371,8 @@ impl Requests {
         if u128::from(since) < bound.as_millis() {
             return;
         }
-        let numbers = [at + slot::STAMPS, at + slot::KEPT, at + slot::WINDOW];
-        let begun = self.begun(at + slot::ENDS, at + slot::RCV, numbers);
+        let rest = [slot::RCV, slot::STAMPS, slot::KEPT].map(|field| at + field);
+        let begun = self.begun(at + slot::ENDS, rest);
         if una == nxt {
             stack.take_on(now, self.listener, &begun);
         } else {

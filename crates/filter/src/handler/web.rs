@@ -10,8 +10,8 @@
 //! A connection is the kernel's or the server's. Segments of one may come on several processors: who has the slot's lock
 //! has its connection, and what finds it locked is dropped, as by a wire.
 //!
-//! It is for IPv4, as what answers SYNs is. Registers: r6 context, r7 frame, r8 the slot, r9 as told at each step; what is
-//! needed later waits on the stack ([`shape`]).
+//! IPv4 and IPv6 differ where segments arrive and where they leave; between, addresses are in IPv6's form. Registers: r6 context,
+//! r7 frame, r8 the slot, r9 as told at each step; what is needed later waits on the stack ([`shape`]).
 
 mod arrive;
 mod cases;
@@ -21,6 +21,7 @@ pub mod layout;
 mod leave;
 mod second_stage;
 mod shape;
+mod write;
 
 use super::attached::{Handler, go_on};
 use super::syn::SynHandler;
@@ -29,7 +30,7 @@ use crate::handler::arithmetic::set_wide;
 use crate::program::{Program, xdp};
 use layout::{Entries, SLOT_COUNT, SLOTS, slot};
 pub use second_stage::SecondStage;
-use shape::{CONTEXT, PAIR, PORTS, SLOT, kept};
+use shape::{ADDRESSES, CONTEXT, PORTS, SLOT, kept};
 
 /// Answers SYNs, and requests that there are entries of.
 #[derive(Clone, Debug)]
@@ -137,15 +138,18 @@ impl Generator<'_> {
     fn lock(&mut self, of: &WebHandler) {
         let (hash, factor, spare) = (Reg::R1, Reg::R2, Reg::R3);
         let asm = &mut *self.asm;
-        kept(asm, hash, PAIR);
+        set_wide(asm, hash, of.key);
+        set_wide(asm, factor, of.key | 1);
         kept(asm, spare, PORTS);
         asm.alu(Alu::Xor, hash, spare);
-        set_wide(asm, factor, of.key | 1);
-        asm.alu(Alu::Mul, hash, factor);
-        asm.set(spare, hash);
-        asm.alu(Alu::ShiftRight, spare, 29);
-        asm.alu(Alu::Xor, hash, spare);
-        asm.alu(Alu::Mul, hash, factor);
+        for word in &ADDRESSES[1..] {
+            kept(asm, spare, *word);
+            asm.alu(Alu::Xor, hash, spare);
+            asm.alu(Alu::Mul, hash, factor);
+            asm.set(spare, hash);
+            asm.alu(Alu::ShiftRight, spare, 29);
+            asm.alu(Alu::Xor, hash, spare);
+        }
         asm.alu(Alu::ShiftRight, hash, 40);
         asm.alu(Alu::And, hash, (SLOT_COUNT - 1) as i32);
         asm.alu(Alu::ShiftLeft, hash, 7);

@@ -7,7 +7,7 @@
 
 use crate::gate::wire::Packets;
 use crate::gate_wire::in_namespace;
-use crate::web_handler::{ACK, Bench, Client, FIN, OURS, PSH, REQUEST, pseudo};
+use crate::web_handler::{ACK, Bench, Client, FIN, OURS, PSH, REQUEST};
 
 use exos_filter::Counter;
 use exos_filter::handler::Handler as _;
@@ -18,10 +18,10 @@ use exos_host::bpf::{Link, Prog, TcxHook, TcxLink, XdpMode};
 use exos_host::netlink::Netlink;
 use exos_wire::Sum;
 
-/// `struct virtio_net_hdr`: the segment's checksum is left to the device, which finds it at 16 from byte 34 on.
-const UNFINISHED: [u8; 10] = [1, 0, 0, 0, 0, 0, 34, 0, 16, 0];
-/// Where the checksum is.
-const CHECKSUM: std::ops::Range<usize> = 50..52;
+/// `struct virtio_net_hdr`: the segment's checksum is left to the device, which finds it at 16 from this byte on.
+const fn unfinished(tcp: usize) -> [u8; 10] {
+    [1, 0, 0, 0, 0, 0, tcp as u8, 0, 16, 0]
+}
 
 /// What is attached, and the client's end.
 struct Wire {
@@ -32,7 +32,7 @@ struct Wire {
 }
 
 impl Wire {
-    fn new() -> Self {
+    fn new(ipv6: bool) -> Self {
         let netlink = Netlink::new().unwrap();
         netlink.create_veth("wire0", "peer0").unwrap();
         let index = |name: &str| netlink.link_by_name(name).unwrap().index;
@@ -45,7 +45,7 @@ impl Wire {
             interface: device,
             mark: 0x0123_4567_89ab_cdef,
         };
-        let bench = Bench::of(WayOut::Redirect(device), Some(second_stage));
+        let bench = Bench::of(ipv6, WayOut::Redirect(device), Some(second_stage));
         // What has room leaves by XDP, and arrives at a veth's end only where that has a program. r0 = XDP_PASS; exit
         let pass = Prog::load(&[0x0000_0002_0000_00b7, 0x95], "pass", false).unwrap();
         let code = bench.handler.second_stage(bench.maps[2].raw_fd()).unwrap();
@@ -69,21 +69,24 @@ impl Wire {
         let before = self.counted(Counter::Lengthened);
         let mut frame = client.frame(ACK | PSH, REQUEST);
         let mut header = [0; 10];
+        let (tcp, unfinished) = (client.tcp(), unfinished(client.tcp()));
+        let checksum = tcp + 16..tcp + 18;
         if is_unfinished {
-            header = UNFINISHED;
-            let sum = !pseudo(&frame).finish();
-            frame[CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+            header = unfinished;
+            let sum = !client.pseudo(&frame).finish();
+            frame[checksum.clone()].copy_from_slice(&sum.to_be_bytes());
         }
         self.client.send(&[&header[..], &frame].concat());
-        let is_answer = |frame: &[u8]| frame[16..24] == [&OURS.0[..], &[8, 0]].concat();
+        let ethertype = [frame[12], frame[13]];
+        let is_answer = |frame: &[u8]| frame[16..22] == OURS.0 && frame[22..24] == ethertype;
         let mut answer = self.client.receive(is_answer).expect("an answer");
         let was_short = self.counted(Counter::Lengthened) > before;
         let header: Vec<u8> = answer.drain(..10).collect();
-        assert_eq!(header == UNFINISHED, is_unfinished && was_short);
-        if header == UNFINISHED {
+        assert_eq!(header == unfinished, is_unfinished && was_short);
+        if header == unfinished {
             // The device sums from TCP's header on, the field with it.
-            let sum = Sum::of(&answer[34..]).finish();
-            answer[CHECKSUM].copy_from_slice(&sum.to_be_bytes());
+            let sum = Sum::of(&answer[tcp..]).finish();
+            answer[checksum].copy_from_slice(&sum.to_be_bytes());
         }
         (answer, was_short)
     }
@@ -92,50 +95,43 @@ impl Wire {
 /// Each length, of both kinds, with timestamps and without, the second time to a request that came again.
 #[test]
 fn responses_of_any_length_are_answered_from_any_buffer() {
-    in_namespace(
-        "responses_of_any_length_are_answered_from_any_buffer",
-        || {
-            let wire = Wire::new();
-            let response: Vec<u8> = (0..RESPONSE_MAX).map(|n| (n * 7 + n / 256) as u8).collect();
-            let lengths = [
-                200,
-                201,
-                202,
-                203,
-                1021,
-                1022,
-                RESPONSE_MAX - 1,
-                RESPONSE_MAX,
-            ];
-            let mut were_short = [0; 2];
-            for (number, len) in (0..).zip(lengths) {
-                let closes = number % 2 == 1;
-                wire.bench.enter(REQUEST, &response[..len], closes);
-                for (kind, stamped) in [(0, false), (0, true), (1, false), (1, true)] {
-                    let port = 4000 + 4 * number + 2 * kind + u16::from(stamped);
-                    let client = Client::opened(&wire.bench, port, stamped);
-                    for _ in 0..2 {
-                        let (answer, was_short) = wire.ask(&client, kind == 1);
-                        were_short[usize::from(kind)] += u64::from(was_short);
-                        let got = client.reads(&answer);
-                        assert_eq!(got.data, response[..len]);
-                        assert_eq!(got.seq, client.ack);
-                        assert_eq!(got.ack, client.seq + REQUEST.len() as u32);
-                        assert_eq!(got.flags, ACK | PSH | if closes { FIN } else { 0 });
-                    }
-                }
+    let test = "responses_of_any_length_are_answered_from_any_buffer";
+    for ipv6 in [false, true] {
+        in_namespace(test, || answer_each_length(&Wire::new(ipv6)));
+    }
+}
+
+fn answer_each_length(wire: &Wire) {
+    let response: Vec<u8> = (0..RESPONSE_MAX).map(|n| (n * 7 + n / 256) as u8).collect();
+    let short = [200, 201, 202, 203, 1021, 1022];
+    let lengths = short.into_iter().chain(RESPONSE_MAX - 1..=RESPONSE_MAX);
+    let mut were_short = [0; 2];
+    for (number, len) in (0..).zip(lengths) {
+        let closes = number % 2 == 1;
+        wire.bench.enter(REQUEST, &response[..len], closes);
+        for (kind, stamped) in [(0, false), (0, true), (1, false), (1, true)] {
+            let port = 4000 + 4 * number + 2 * kind + u16::from(stamped);
+            let client = Client::opened(&wire.bench, port, stamped);
+            for _ in 0..2 {
+                let (answer, was_short) = wire.ask(&client, kind == 1);
+                were_short[usize::from(kind)] += u64::from(was_short);
+                let got = client.reads(&answer);
+                assert_eq!(got.data, response[..len]);
+                assert_eq!(got.seq, client.ack);
+                assert_eq!(got.ack, client.seq + REQUEST.len() as u32);
+                assert_eq!(got.flags, ACK | PSH | if closes { FIN } else { 0 });
             }
-            assert!(were_short.iter().all(|&times| times > 0), "{were_short:?}");
-            assert_eq!(wire.counted(Counter::NotLengthened), 0);
-        },
-    );
+        }
+    }
+    assert!(were_short.iter().all(|&times| times > 0), "{were_short:?}");
+    assert_eq!(wire.counted(Counter::NotLengthened), 0);
 }
 
 /// Nothing of a packet that was to be made longer is the host's, or comes back, when the second stage is not there any more.
 #[test]
 fn without_the_second_stage_the_host_takes_nothing() {
     in_namespace("without_the_second_stage_the_host_takes_nothing", || {
-        let mut wire = Wire::new();
+        let mut wire = Wire::new(true);
         let response = [b'x'; RESPONSE_MAX];
         wire.bench.enter(REQUEST, &response, false);
         let client = Client::opened(&wire.bench, 4000, true);

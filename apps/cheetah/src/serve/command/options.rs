@@ -72,7 +72,7 @@ pub struct ServeArgs {
     /// docs/serve.md)
     #[arg(long, conflicts_with = "sockets")]
     pub syn_handler: bool,
-    /// Answer requests for small documents in the kernel with an eBPF program, before the server sees them (AF_XDP and IPv4
+    /// Answer requests for small documents in the kernel with an eBPF program, before the server sees them (AF_XDP
     /// only; docs/serve.md)
     #[arg(long, conflicts_with_all = ["sockets", "without", "syn_handler"])]
     pub in_kernel: bool,

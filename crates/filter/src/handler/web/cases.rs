@@ -45,11 +45,15 @@ impl Generator<'_> {
         let [unknown, fresh, open, finished, last_ack] = [(); 5].map(|()| self.asm.label());
         let drop = self.labels.drop;
         let asm = &mut *self.asm;
-        for (ours, its) in [(PAIR, slot::ENDS), (PORTS, slot::PORTS)] {
+        for (ours, its) in ADDRESSES.into_iter().zip((slot::ENDS..).step_by(8)) {
             kept(asm, Reg::R1, ours);
             asm.load(Size::Double, Reg::R2, SLOT, its as i16);
             asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, unknown);
         }
+        kept(asm, Reg::R1, PORTS);
+        asm.alu(Alu::ShiftRight, Reg::R1, 32);
+        asm.load(Size::Word, Reg::R2, SLOT, slot::PORTS as i16);
+        asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, unknown);
         asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
         asm.jump_if(Reg::R1, Condition::Equal, slot::FREE, unknown);
         asm.store_imm(Size::Double, Reg::R10, IS_KNOWN, 1);
@@ -320,10 +324,10 @@ impl Generator<'_> {
 
     /// The slot is this connection's from now on.
     fn begin(&mut self) {
-        for (from, to) in [(PAIR, slot::ENDS), (PORTS, slot::PORTS), (KEPT, slot::KEPT)] {
-            kept(self.asm, Reg::R1, from);
-            self.asm.store(Size::Double, SLOT, to as i16, Reg::R1);
-        }
+        keep_ends(self.asm, SLOT, slot::ENDS);
+        kept(self.asm, Reg::R1, KEPT);
+        let to = slot::KEPT as i16;
+        self.asm.store(Size::Word, SLOT, to, Reg::R1);
         self.set_state(slot::OPEN);
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, SEQ);
@@ -341,13 +345,13 @@ impl Generator<'_> {
 
     fn keep_what_it_says(&mut self) {
         let words = [
-            (STAMPS, slot::STAMPS),
-            (WINDOW, slot::WINDOW),
-            (MILLIS, slot::TIME),
+            (Size::Double, STAMPS, slot::STAMPS),
+            (Size::Word, WINDOW, slot::WINDOW),
+            (Size::Double, MILLIS, slot::TIME),
         ];
-        for (from, to) in words {
+        for (size, from, to) in words {
             kept(self.asm, Reg::R1, from);
-            self.asm.store(Size::Double, SLOT, to as i16, Reg::R1);
+            self.asm.store(size, SLOT, to as i16, Reg::R1);
         }
     }
 
@@ -374,14 +378,14 @@ impl Generator<'_> {
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, HIT);
         asm.alu(Alu::Sub, Reg::R1, 1);
-        asm.store(Size::Double, SLOT, slot::ENTRY as i16, Reg::R1);
+        asm.store(Size::Word, SLOT, slot::ENTRY as i16, Reg::R1);
         self.choose_copy(of);
         self.copy(of, Reg::R0);
         let asm = &mut *self.asm;
         asm.load(Size::Double, Reg::R3, Reg::R0, copy::LEN as i16);
         keep(asm, OUT_LEN, Reg::R3);
         kept(asm, Reg::R1, WINDOW);
-        asm.load(Size::Double, Reg::R2, SLOT, slot::KEPT as i16);
+        asm.load(Size::Word, Reg::R2, SLOT, slot::KEPT as i16);
         asm.jump_if(Reg::R2, Condition::Set, TIMESTAMP_BITS as i32 + 1, unscaled);
         asm.alu(Alu::And, Reg::R2, SCALE_BITS as i32);
         asm.jump_if(Reg::R2, Condition::Equal, NO_SCALE as i32, unscaled);
@@ -397,7 +401,7 @@ impl Generator<'_> {
         kept(asm, Reg::R2, LEN);
         asm.alu32(Alu::Add, Reg::R1, Reg::R2);
         asm.store(Size::Word, SLOT, slot::RCV as i16, Reg::R1);
-        asm.store_imm(Size::Double, SLOT, slot::RESENT as i16, 0);
+        asm.store_imm(Size::Word, SLOT, slot::RESENT as i16, 0);
         self.slot_entry(of, Reg::R0);
         let asm = &mut *self.asm;
         asm.load(Size::Double, Reg::R1, Reg::R0, entry::GENERATION as i16);
@@ -434,10 +438,10 @@ impl Generator<'_> {
         self.expect_same_len(of, self.labels.drop);
         self.asm.bind(same);
         let asm = &mut *self.asm;
-        asm.load(Size::Double, Reg::R1, SLOT, slot::RESENT as i16);
+        asm.load(Size::Word, Reg::R1, SLOT, slot::RESENT as i16);
         asm.jump_if(Reg::R1, Condition::GreaterOrEqual, RESENT_MAX, undo);
         asm.alu(Alu::Add, Reg::R1, 1);
-        asm.store(Size::Double, SLOT, slot::RESENT as i16, Reg::R1);
+        asm.store(Size::Word, SLOT, slot::RESENT as i16, Reg::R1);
         self.keep_what_it_says();
         self.make_room(of, self.labels.drop);
         self.asm.jump(self.labels.send_response);

@@ -84,7 +84,7 @@ impl Generator<'_> {
     /// `dst` = the entry of the slot's last response. Loses r5.
     pub(super) fn slot_entry(&mut self, of: &WebHandler, dst: Reg) {
         let spare = Reg::R5;
-        self.asm.load(Size::Double, spare, SLOT, slot::ENTRY as i16);
+        self.asm.load(Size::Word, spare, SLOT, slot::ENTRY as i16);
         self.entry_at(of, dst, spare);
     }
 
@@ -117,7 +117,7 @@ impl Generator<'_> {
     pub(super) fn copy_place(&mut self, of: &WebHandler, dst: Reg, spare: Reg) {
         let asm = &mut *self.asm;
         let last = (of.entries.count - 1) * of.entries.entry_len();
-        asm.load(Size::Double, dst, SLOT, slot::ENTRY as i16);
+        asm.load(Size::Word, dst, SLOT, slot::ENTRY as i16);
         asm.alu(Alu::And, dst, last as i32);
         kept(asm, spare, OUT_COPY);
         asm.alu(Alu::And, spare, 1);

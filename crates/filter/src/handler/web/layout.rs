@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! control   0  handed up so far | 8  taken so far | 16  requests are answered until (ms of the monotonic clock)
-//! ring      HANDED_LEN bytes each: number + 1 when written | ends | ports | next from peer, next to peer | last timestamps |
-//!           what the cookie kept | window
+//! ring      HANDED_LEN bytes each, as `handed` says
 //! slots     SLOT_LEN bytes each, found by a hash of the ends
 //! entries   of as many bytes as their responses need, four for each value of a hash of the request: as `Entries` says
 //! ```
 //!
 //! Words of eight bytes, or of four where two stand in one, in the machine's order. A slot is written by who holds its lock.
+
+use std::net::IpAddr;
 
 /// Where things lie in the one value of the array.
 pub const HANDED: u64 = 0;
@@ -21,7 +22,7 @@ pub const RING: u64 = 4096;
 /// How many it has room for, a power of two.
 pub const RING_COUNT: u64 = 1024;
 /// Bytes of one.
-pub const HANDED_LEN: u64 = 64;
+pub const HANDED_LEN: u64 = 128;
 /// Connections.
 pub const SLOTS: u64 = RING + RING_COUNT * HANDED_LEN;
 /// How many, a power of two.
@@ -40,42 +41,56 @@ pub const RESPONSE_MAX: usize = 1360;
 /// The least index of an MSS (`exos_wire::tcp::cookie`) of connections that are answered: 1380.
 pub const MSS_INDEX_MIN: u64 = 3;
 
+/// A connection that was handed up.
+pub mod handed {
+    /// Its number and one more, once the rest is written.
+    pub const NUMBER: u64 = 0;
+    /// Addresses, and behind them the ports, as in a slot.
+    pub const ENDS: u64 = 8;
+    /// The next sequence number of the peer, then ours, four bytes each.
+    pub const NUMBERS: u64 = 48;
+    /// Timestamps, as in a slot.
+    pub const STAMPS: u64 = 56;
+    /// What the cookie kept, and the window, as in a slot.
+    pub const KEPT: u64 = 64;
+}
+
 /// A slot.
 pub mod slot {
     /// 0, or 1 while somebody changes it.
     pub const LOCK: u64 = 0;
-    /// The server's address, then the peer's.
+    /// The server's address, then the peer's, as [`ends`](super::ends) has them.
     pub const ENDS: u64 = 8;
-    /// The server's port, the peer's, zeros.
-    pub const PORTS: u64 = 16;
+    /// Behind them the server's port in the upper half of four bytes, the peer's in the lower.
+    pub const PORTS: u64 = ENDS + 32;
+    /// How often the last response was sent again, four bytes.
+    pub const RESENT: u64 = 44;
     /// One of the states below.
-    pub const STATE: u64 = 24;
+    pub const STATE: u64 = 48;
     /// The next sequence number of the peer, four bytes.
-    pub const RCV: u64 = 32;
+    pub const RCV: u64 = 56;
     /// Ours, four bytes.
-    pub const NXT: u64 = 36;
+    pub const NXT: u64 = 60;
     /// The first of ours that the peer has not acknowledged, four bytes.
-    pub const UNA: u64 = 40;
+    pub const UNA: u64 = 64;
     /// Where the last request began, four bytes.
-    pub const LAST: u64 = 44;
-    /// Where the entry of the last response is, from the first on.
-    pub const ENTRY: u64 = 48;
-    /// Index of the MSS, then bits of the timestamp (`exos_wire::tcp::cookie`): as the cookie has it.
-    pub const KEPT: u64 = 56;
-    /// When something last came, in milliseconds of the monotonic clock.
-    pub const TIME: u64 = 64;
-    /// The peer's last timestamp, and what it echoed, four bytes each.
-    pub const STAMPS: u64 = 72;
-    /// The generation of the entry.
-    pub const GENERATION: u64 = 80;
-    /// No connection may begin in this slot until then.
-    pub const CLOSED: u64 = 88;
-    /// The window that the peer last announced, as it stands in the segment.
-    pub const WINDOW: u64 = 96;
-    /// How often the last response was sent again.
-    pub const RESENT: u64 = 104;
+    pub const LAST: u64 = 68;
+    /// Where the entry of the last response is, from the first on, four bytes.
+    pub const ENTRY: u64 = 72;
     /// The peer's sequence number that the connection began with, four bytes.
-    pub const FIRST: u64 = 112;
+    pub const FIRST: u64 = 76;
+    /// Index of the MSS, then bits of the timestamp (`exos_wire::tcp::cookie`): as the cookie has it, four bytes.
+    pub const KEPT: u64 = 80;
+    /// The window that the peer last announced, as it stands in the segment, four bytes.
+    pub const WINDOW: u64 = 84;
+    /// When something last came, in milliseconds of the monotonic clock.
+    pub const TIME: u64 = 88;
+    /// The peer's last timestamp, and what it echoed, four bytes each.
+    pub const STAMPS: u64 = 96;
+    /// The generation of the entry.
+    pub const GENERATION: u64 = 104;
+    /// No connection may begin in this slot until then.
+    pub const CLOSED: u64 = 112;
 
     /// Free.
     pub const FREE: i32 = 0;
@@ -162,10 +177,26 @@ pub fn hash(key: u64, request: &[u8]) -> u64 {
     hash | 1
 }
 
-/// The slot of a connection.
-pub const fn slot_of(key: u64, ends: u64, ports: u64) -> u64 {
-    let mut hash = (ends ^ ports).wrapping_mul(key | 1);
-    hash ^= hash >> 29;
-    hash = hash.wrapping_mul(key | 1);
+/// Two addresses in IPv6's form (RFC 4291 §2.5.5.2), the upper half of each before the lower.
+pub fn ends(local: IpAddr, remote: IpAddr) -> [u64; 4] {
+    let halves = |address: IpAddr| {
+        let bits = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        [(bits >> 64) as u64, bits as u64]
+    };
+    let ([a, b], [c, d]) = (halves(local), halves(remote));
+    [a, b, c, d]
+}
+
+/// The slot of a connection. The ports are the server's and the peer's, of 16 bits each, as in a slot. Of which network the server's
+/// address is does not matter.
+pub fn slot_of(key: u64, ends: [u64; 4], ports: u32) -> u64 {
+    let mut hash = key ^ u64::from(ports) << 32;
+    for word in &ends[1..] {
+        hash = (hash ^ word).wrapping_mul(key | 1);
+        hash ^= hash >> 29;
+    }
     (hash >> 40) & (SLOT_COUNT - 1)
 }

@@ -6,8 +6,8 @@
 //! checksum as the buffer says that it is to be, and has it leave.
 //!
 //! ```text
-//! before the packet   0  mark | 8  place of the response among the entries | 12  its bytes | 16  where it begins in the frame |
-//!                     20  sum of the segment | 22  sum of its pseudo header, 16 bits each
+//! before the packet   0  mark | 8  place of the response among the entries | 12  its bytes |
+//!                     16  where it begins in the frame, 18  where TCP's checksum is, 20  sum of the segment | 22  sum of its pseudo header, 16 bits each
 //! ```
 //!
 //! What stands before a packet was written by a program of this host: nothing of it comes from a wire. The mark is random, so that other
@@ -28,10 +28,9 @@ const MARK: i16 = 0;
 const PLACE: i16 = 8;
 const BYTES: i16 = 12;
 const BEGIN: i16 = 16;
+const FIELD: i16 = 18;
 const SUM: i16 = 20;
 const PSEUDO: i16 = 22;
-/// Where TCP's checksum is in the frame.
-const CHECKSUM_AT: i32 = BEFORE_TCP + 16;
 /// What changes is of the pseudo header (`BPF_F_PSEUDO_HDR`): the sum in a field that is left to a device has just that.
 const IS_PSEUDO: i32 = 0x10;
 
@@ -58,36 +57,31 @@ impl Generator<'_> {
     /// The headers are written. Passes the packet where the second stage is to make it longer.
     pub(super) fn pass_to(&mut self, of: &WebHandler, second_stage: &SecondStage) {
         let fits = self.asm.label();
-        let (meta, value, end) = (Reg::R9, Reg::R1, Reg::R2);
+        let (meta, value, spare) = (Reg::R9, Reg::R1, Reg::R2);
         kept(self.asm, value, IS_SHORT);
         self.asm.jump_if(value, Condition::Equal, 0, fits);
         let asm = &mut *self.asm;
-        // struct xdp_md: data, data_end, data_meta.
+        // struct xdp_md: data, data_meta.
         asm.load(Size::Word, meta, CONTEXT, 8);
         asm.load(Size::Word, FRAME, CONTEXT, 0);
-        asm.load(Size::Word, end, CONTEXT, 4);
         asm.set(value, meta);
         asm.alu(Alu::Add, value, ANNOUNCED_LEN);
         asm.jump_if(value, Condition::Greater, FRAME, self.labels.drop);
-        asm.set(value, FRAME);
-        asm.alu(Alu::Add, value, CHECKSUM_AT + 2);
-        asm.jump_if(value, Condition::Greater, end, self.labels.drop);
-        // From nothing the second stage makes the sum, whichever it is to be.
-        asm.store_imm(Size::Half, FRAME, CHECKSUM_AT as i16, 0);
         set_wide(asm, value, second_stage.mark);
         asm.store(Size::Double, meta, MARK, value);
-        self.copy_place(of, value, end);
+        self.copy_place(of, value, spare);
         let asm = &mut *self.asm;
         asm.alu(Alu::Add, value, copy::BYTES as i32);
         asm.store(Size::Word, meta, PLACE, value);
         kept(asm, value, OUT_LEN);
         asm.store(Size::Word, meta, BYTES, value);
-        kept(asm, value, HEADER);
-        asm.alu(Alu::Add, value, BEFORE_TCP);
-        asm.store(Size::Word, meta, BEGIN, value);
+        for (from, to) in [(HEADERS, BEGIN), (CHECKSUM_AT, FIELD)] {
+            kept(asm, value, from);
+            asm.store(Size::Half, meta, to, value);
+        }
         for (from, to) in [(SEGMENT_SUM, SUM), (PSEUDO_SUM, PSEUDO)] {
             kept(asm, value, from);
-            fold(asm, value, end);
+            fold(asm, value, spare);
             asm.to_big_endian(value, 16);
             asm.store(Size::Half, meta, to, value);
         }
@@ -134,10 +128,10 @@ impl SecondStage {
         asm.load(Size::Double, spare, meta, MARK);
         set_wide(asm, end, self.mark);
         asm.jump_if(spare, Condition::NotEqual, end, next);
-        for (to, from) in [(WHERE, PLACE), (MANY, BYTES), (FROM, BEGIN)] {
-            asm.load(Size::Word, to, meta, from);
-        }
-        for (from, to) in [(SUM, KEPT_SUM), (PSEUDO, KEPT_PSEUDO)] {
+        asm.load(Size::Word, WHERE, meta, PLACE);
+        asm.load(Size::Word, MANY, meta, BYTES);
+        asm.load(Size::Half, FROM, meta, BEGIN);
+        for (from, to) in [(SUM, KEPT_SUM), (PSEUDO, KEPT_PSEUDO), (FIELD, KEPT_FIELD)] {
             asm.load(Size::Half, spare, meta, from);
             keep(asm, to, spare);
         }
@@ -149,6 +143,7 @@ const MANY: Reg = Reg::R8;
 const FROM: Reg = Reg::R9;
 const KEPT_SUM: i16 = -16;
 const KEPT_PSEUDO: i16 = -24;
+const KEPT_FIELD: i16 = -32;
 
 /// Has the packet end with the response.
 fn lengthen(asm: &mut Assembler, entries: Entries, memory_fd: i32, drop: Label) {
@@ -184,7 +179,7 @@ fn complete_sum(asm: &mut Assembler, drop: Label) {
             asm.alu(Alu::Add, Reg::R4, Reg::R1);
         }
         asm.set(Reg::R1, CONTEXT);
-        asm.set(Reg::R2, CHECKSUM_AT);
+        kept(asm, Reg::R2, KEPT_FIELD);
         asm.set(Reg::R3, 0);
         asm.set(Reg::R5, is_pseudo);
         asm.call(Helper::L4CsumReplace);

@@ -1,16 +1,13 @@
 //! Where the program keeps what it knows of a segment: behind what the answer to a SYN keeps there.
 
-use crate::ebpf::Reg;
+use crate::ebpf::{Alu, Assembler, Reg, Size};
 
 pub(super) use crate::handler::syn::shape::{
-    CONTEXT, COUNTER, EPOCH, FAMILIES, FRAME, LOCAL, MILLIS, PACKET, PORTS, REMOTE, SAID, keep,
-    kept,
+    CONTEXT, COUNTER, EPOCH, FRAME, LOCAL, MILLIS, PACKET, PORTS, REMOTE, SAID, keep, kept,
 };
 
-pub(super) const SOURCE: usize = FAMILIES[0].addresses();
-pub(super) const TCP: usize = FAMILIES[0].upper();
-pub(super) const CHECKSUM: usize = FAMILIES[0].checksum();
-pub(super) const OPTIONS: usize = TCP + exos_wire::tcp::LEN;
+/// Both addresses on the stack, ours first: each the words of its upper half, and of its lower.
+pub(super) const ADDRESSES: [i16; 4] = [LOCAL, LOCAL + 8, REMOTE, REMOTE + 8];
 
 /// The connection's slot.
 pub(super) const SLOT: Reg = Reg::R8;
@@ -55,14 +52,29 @@ pub(super) const IS_SHORT: i16 = -280;
 /// The sum of the pseudo header, and that with all of the segment: of 16 bits.
 pub(super) const PSEUDO_SUM: i16 = -288;
 pub(super) const SEGMENT_SUM: i16 = -296;
+/// Where TCP's checksum is in the frame that leaves.
+pub(super) const CHECKSUM_AT: i16 = -304;
+/// Bytes of all headers; 0 where TCP's is unusual.
+pub(super) const HEADERS: i16 = -312;
+/// Of the segment that came, in the packet's order: the sum of its pseudo header, that of TCP's, and what is in the field for it.
+pub(super) const CAME_PSEUDO: i16 = -320;
+pub(super) const CAME_SUM: i16 = -328;
+pub(super) const CAME_CHECKSUM: i16 = -336;
 
 pub(super) const FIN: i32 = 0x01;
 pub(super) const RST: i32 = 0x04;
 pub(super) const PSH: i32 = 0x08;
 pub(super) const ACK_FLAG: i32 = 0x10;
-/// Headers before TCP's.
-pub(super) const BEFORE_TCP: i32 = 34;
 /// More than any segment has.
 pub(super) const TOO_LONG: i32 = 1 << 20;
-/// Both addresses, ours first.
-pub(super) const PAIR: i16 = -304;
+
+/// The addresses of the connection, and behind them its ports, into a slot or what is handed up. Loses r1.
+pub(super) fn keep_ends(asm: &mut Assembler, to: Reg, at: u64) {
+    for (from, at) in ADDRESSES.into_iter().zip((at..).step_by(8)) {
+        kept(asm, Reg::R1, from);
+        asm.store(Size::Double, to, at as i16, Reg::R1);
+    }
+    kept(asm, Reg::R1, PORTS);
+    asm.alu(Alu::ShiftRight, Reg::R1, 32);
+    asm.store(Size::Word, to, at as i16 + 32, Reg::R1);
+}
