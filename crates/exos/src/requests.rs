@@ -221,16 +221,6 @@ impl Requests {
         self.table.all()
     }
 
-    /// How many are answered.
-    pub fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The request is answered with this from now on. Where there is no place, or the one before changed within 10 ms, it is not answered:
     /// see [`has_place_for`](Self::has_place_for).
     ///

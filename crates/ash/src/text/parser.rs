@@ -1,16 +1,18 @@
 //! Text to a handler. Errors say where.
 
 mod expression;
+mod layer;
 mod statement;
 
 use std::fmt;
 
 use expression::Budget;
+use layer::Layers;
 
 use super::lexer::{Place, Token, tokens};
 use super::words::is_name;
 use crate::check::{CheckError, Checked, check};
-use crate::code::{Handler, Region, RegionKind, Variable, VariableId, VariableKind};
+use crate::code::{Block, Handler, Region, RegionKind, Variable, VariableId, VariableKind};
 
 /// Why a text is no handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +62,7 @@ pub fn parse(text: &str) -> Result<Checked, TextError> {
             body: Vec::new(),
         },
         statements: Vec::new(),
+        layers: Layers::default(),
         depth: 0,
         budget: Budget::WHOLE,
     };
@@ -86,6 +89,7 @@ struct Parser<'a> {
     handler: Handler,
     /// Where each statement stands.
     statements: Vec<Place>,
+    layers: Layers<'a>,
     depth: usize,
     budget: Budget,
 }
@@ -95,6 +99,21 @@ impl<'a> Parser<'a> {
         self.expect_word("handler")?;
         self.handler.name = self.name()?.to_owned();
         self.expect("{")?;
+        self.regions()?;
+        let mut body = Block::new();
+        while self.take_word("layer") {
+            self.layer(&mut body)?;
+        }
+        self.regions()?;
+        body.extend(self.statements()?);
+        self.handler.body = body;
+        match self.peek() {
+            Token::End => Ok(()),
+            _ => Err(self.wrong("nothing stands behind a handler")),
+        }
+    }
+
+    fn regions(&mut self) -> Parsed<()> {
         while let Some(is) = ["words", "rows", "table"]
             .into_iter()
             .find(|word| self.take_word(word))
@@ -114,15 +133,12 @@ impl<'a> Parser<'a> {
             }
             self.handler.regions.push(region);
         }
-        self.handler.body = self.statements()?;
-        match self.peek() {
-            Token::End => Ok(()),
-            _ => Err(self.wrong("nothing stands behind a handler")),
-        }
+        Ok(())
     }
 
     fn region(&mut self, is: &str) -> Parsed<Region> {
-        let name = self.name()?.to_owned();
+        let name = self.name()?;
+        let name = self.layers.full_name(name, |_| false);
         self.expect("[")?;
         let count = self.number("how many")?;
         self.expect("]")?;
@@ -142,11 +158,9 @@ impl<'a> Parser<'a> {
 
     /// The variable of this name, which begins here if there is none.
     fn variable(&mut self, name: &str, kind: VariableKind, place: Place) -> Parsed<VariableId> {
-        let position = self
-            .handler
-            .variables
-            .iter()
-            .position(|known| known.name == name);
+        let full = self.variable_name(name);
+        let variables = &self.handler.variables;
+        let position = variables.iter().position(|known| known.name == full);
         let number = position.unwrap_or(self.handler.variables.len());
         match self.handler.variables.get(number) {
             Some(known) if known.kind != kind => {
@@ -156,14 +170,21 @@ impl<'a> Parser<'a> {
                 ));
             }
             Some(_) => {}
-            None => self.handler.variables.push(Variable {
-                name: name.to_owned(),
-                kind,
-            }),
+            None if !self.layers.takes_variables() => {
+                let what = format!("{name} begins before `commit`; say `{name} = 0;` there");
+                return Err(TextError::at(place, what));
+            }
+            None => self.handler.variables.push(Variable { name: full, kind }),
         }
         u8::try_from(number)
             .map(VariableId)
             .map_err(|_| TextError::at(place, "there are too many variables".into()))
+    }
+
+    fn variable_name(&self, name: &str) -> String {
+        let variables = &self.handler.variables;
+        let is_known = |name: &str| variables.iter().any(|known| known.name == name);
+        self.layers.full_name(name, is_known)
     }
 
     fn description(&self, kind: VariableKind) -> String {
@@ -182,8 +203,9 @@ impl<'a> Parser<'a> {
     fn known(&mut self) -> Parsed<VariableId> {
         let place = self.place();
         let name = self.name()?;
+        let full = self.variable_name(name);
         let mut variables = self.handler.variables.iter();
-        match variables.position(|known| known.name == name) {
+        match variables.position(|known| known.name == full) {
             Some(number) => Ok(VariableId(number as u8)),
             None => Err(TextError::at(
                 place,

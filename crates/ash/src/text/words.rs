@@ -3,8 +3,10 @@
 use crate::code::{Comparison, Format, Operator};
 
 /// Words that name nothing of a handler's own.
-const RESERVED: [&str; 30] = [
+const RESERVED: [&str; 32] = [
     "handler",
+    "layer",
+    "commit",
     "words",
     "rows",
     "table",

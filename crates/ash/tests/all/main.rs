@@ -4,6 +4,7 @@ mod agreement;
 mod checks;
 mod corpus;
 mod draw;
+mod layers;
 mod native;
 mod packets;
 mod tables;

@@ -129,9 +129,9 @@ fn text_of_any_kind_is_read_to_an_end() {
         parse(&text).unwrap_err();
     }
     let pieces = [
-        "handler", "h", "{", "}", "(", ")", "[", "]", "words", "rows", "table", "find", "w", "of",
-        "8", "need", "=", "&", "*", "x", ";", "if", "else", "for", "in", "0", "..", "reply", "up",
-        "to", "be32", "length", "add", ",", "give", "done", "//", "\n", "é",
+        "handler", "layer", "commit", "h", "{", "}", "(", ")", "[", "]", "words", "rows", "table",
+        "find", "w", "of", "8", "need", "=", "&", "*", "x", ";", "if", "else", "for", "in", "0",
+        "..", "reply", "up", "to", "be32", "length", "add", ",", "give", "done", "//", "\n", "é",
     ];
     let mut random = Random(11);
     for _ in 0..20_000 {

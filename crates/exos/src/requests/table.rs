@@ -156,11 +156,6 @@ impl Table {
         live.map(|known| known.request.clone()).collect()
     }
 
-    pub(super) fn len(&self) -> usize {
-        let all = self.places.iter().flatten();
-        all.filter(|known| known.live).count()
-    }
-
     pub(super) fn put(
         &mut self,
         memory: &Memory,

@@ -162,23 +162,16 @@ impl Program {
     }
 
     /// Has a handler see packets, and what it does not deal with the others in their order, before the filter does; in the place of
-    /// those that did.
+    /// those that did. Only the first may have a second stage.
     pub(super) fn set_handlers(
         &self,
         handler: &dyn Handler,
         others: &[&dyn Handler],
     ) -> Result<(), Error> {
-        let (mut behind, counters) = (Vec::<Map>::new(), self.maps.verdicts.raw_fd());
-        for other in others.iter().rev() {
-            let next = behind.last().unwrap_or(&self.slots);
-            let code = other.program(next.raw_fd(), counters);
-            let program = load(&code, other.name(), self.multi_buffer)?;
-            let slots = Map::prog_array(SLOTS)?;
-            slots.set_fd(FILTER_SLOT, program.as_fd())?;
-            behind.push(slots);
-        }
+        let behind = self.load_behind(others)?;
         let next = behind.last().unwrap_or(&self.slots);
-        let words = handler.program(next.raw_fd(), counters).words();
+        let code = handler.program(next.raw_fd(), self.maps.verdicts.raw_fd());
+        let words = code.words();
         let mut first = self.first();
         // Descriptors that were closed meanwhile may be others' by now.
         let is_same = first.behind.is_empty() && behind.is_empty();
@@ -197,6 +190,20 @@ impl Program {
         first.has_handler = true;
         first.second_stage = second_stage;
         Ok(())
+    }
+
+    /// Loads handlers that stand behind another, the last first: each is in an array that the one before it goes on with.
+    fn load_behind(&self, others: &[&dyn Handler]) -> Result<Vec<Map>, Error> {
+        let mut behind = Vec::<Map>::new();
+        for other in others.iter().rev() {
+            let next = behind.last().unwrap_or(&self.slots);
+            let code = other.program(next.raw_fd(), self.maps.verdicts.raw_fd());
+            let program = load(&code, other.name(), self.multi_buffer)?;
+            let slots = Map::prog_array(SLOTS)?;
+            slots.set_fd(FILTER_SLOT, program.as_fd())?;
+            behind.push(slots);
+        }
+        Ok(behind)
     }
 
     fn attach_second_stage(&self, handler: &dyn Handler) -> Result<Option<TcxLink>, Error> {

@@ -144,7 +144,7 @@ impl Parser<'_> {
             }
             Token::Word("length") => {
                 self.next += 1;
-                Expression::Length
+                self.layers.length()
             }
             Token::Word(name) => match format_named(name) {
                 Some(format) => {
@@ -152,7 +152,7 @@ impl Parser<'_> {
                     self.expect("(")?;
                     let at = self.inner_word()?;
                     self.expect(")")?;
-                    Expression::Number(format, Box::new(at))
+                    Expression::Number(format, Box::new(self.layers.computed_byte(at)))
                 }
                 None => Expression::Variable(self.known()?),
             },

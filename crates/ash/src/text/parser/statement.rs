@@ -21,13 +21,20 @@ impl Parser<'_> {
     pub(super) fn statements(&mut self) -> Parsed<Block> {
         let mut block = Block::new();
         while !self.take("}") {
-            if self.peek() == Token::End {
-                return Err(self.wrong("`}` is missing"));
-            }
-            self.statements.push(self.place());
-            block.push(self.within(Self::statement)?);
+            self.add_statement(&mut block)?;
         }
         Ok(block)
+    }
+
+    pub(super) fn add_statement(&mut self, block: &mut Block) -> Parsed<()> {
+        match self.peek() {
+            Token::End => return Err(self.wrong("`}` is missing")),
+            Token::Word("reply" | "done") => self.add_commits(block)?,
+            _ => {}
+        }
+        self.statements.push(self.place());
+        block.push(self.within(Self::statement)?);
+        Ok(())
     }
 
     fn block(&mut self) -> Parsed<Block> {
@@ -54,7 +61,8 @@ impl Parser<'_> {
         let statement = match word {
             "need" => {
                 self.next += 1;
-                Statement::Need(self.number("how many bytes")?)
+                let bytes = self.number("how many bytes")?;
+                Statement::Need(self.layers.byte(bytes))
             }
             "break" => self.only(Statement::Break),
             "done" => self.only(Statement::Done),
@@ -126,6 +134,7 @@ impl Parser<'_> {
         let row = self.known()?;
         self.expect(",")?;
         let from = self.word()?;
+        let from = self.layers.computed_byte(from);
         self.expect(",")?;
         let length = self.word()?;
         self.expect(")")?;
@@ -198,6 +207,7 @@ impl Parser<'_> {
         let table = self.known_region()?;
         self.expect(",")?;
         let from = self.word()?;
+        let from = self.layers.computed_byte(from);
         self.expect(",")?;
         let length = self.word()?;
         self.expect(")")?;
@@ -212,8 +222,10 @@ impl Parser<'_> {
     fn known_region(&mut self) -> Parsed<u8> {
         let place = self.place();
         let region = self.name()?;
-        let mut regions = self.handler.regions.iter();
-        match regions.position(|known| known.name == region) {
+        let regions = &self.handler.regions;
+        let is_known = |name: &str| regions.iter().any(|known| known.name == name);
+        let full = self.layers.full_name(region, is_known);
+        match regions.iter().position(|known| known.name == full) {
             Some(number) => Ok(number as u8),
             None => Err(super::TextError::at(
                 place,
@@ -226,10 +238,12 @@ impl Parser<'_> {
     fn reply(&mut self) -> Parsed<Statement> {
         self.next += 1;
         let length = self.word()?;
+        let length = self.layers.computed_byte(length);
         let most = match (self.take_word("up"), length.constant()) {
             (true, _) => {
                 self.expect_word("to")?;
-                self.number("how many bytes at most")?
+                let most = self.number("how many bytes at most")?;
+                self.layers.byte(most)
             }
             (false, Some(length)) => u16::try_from(length).unwrap_or(u16::MAX),
             (false, None) if length == Expression::Length => MESSAGE_MAX,
@@ -237,7 +251,7 @@ impl Parser<'_> {
                 return Err(self.wrong("a length that is computed has a limit: `up to 100`"));
             }
         };
-        let mut parts = Vec::new();
+        let mut parts = self.layers.headers();
         if !self.take(";") {
             self.expect("{")?;
             while !self.take("}") {
@@ -251,7 +265,7 @@ impl Parser<'_> {
         }))
     }
 
-    fn part(&mut self) -> Parsed<Part> {
+    pub(super) fn part(&mut self) -> Parsed<Part> {
         let Token::Word(word) = self.peek() else {
             return Err(self.wrong("a part of the reply is expected here"));
         };
@@ -264,6 +278,7 @@ impl Parser<'_> {
         self.next += 1;
         self.expect("(")?;
         let at = self.number("the first byte")?;
+        let at = self.layers.byte(at);
         let part = match format {
             Some(format) => {
                 self.expect(")")?;
