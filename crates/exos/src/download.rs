@@ -164,7 +164,8 @@ impl Exos {
         Ok(memory)
     }
 
-    /// In our own receive path. One in the kernel goes once this is there, so that each message meets one of the two.
+    /// In our own receive path. One in the kernel goes once this is there, so that each message meets one of the two; what answers SYNs
+    /// and requests stays.
     fn put_here(
         &mut self,
         handler: Checked,
@@ -179,8 +180,12 @@ impl Exos {
         let here = Here::new(handler.clone(), layout.clone());
         let (words, place) = (Words::Ours(here.words()), here.place());
         self.stack.handle_datagrams(port, Box::new(here));
-        if self.syn_answers.is_none() {
-            self.remove_from_kernel();
+        match (&self.requests, &mut self.link) {
+            (Some(requests), Link::Xdp(link)) => link
+                .set_handlers(requests.handler(), &[])
+                .inspect_err(|_| self.stack.stop_handling_datagrams())?,
+            _ if self.syn_answers.is_some() => {}
+            _ => self.remove_from_kernel(),
         }
         Ok(Downloaded {
             handler,
