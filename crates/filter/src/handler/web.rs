@@ -25,12 +25,12 @@ mod write;
 
 use super::attached::{Handler, go_on};
 use super::syn::SynHandler;
-use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg};
+use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 use crate::program::{Program, xdp};
 use layout::{Entries, SLOT_COUNT, SLOTS, slot};
 pub use second_stage::SecondStage;
-use shape::{ADDRESSES, CONTEXT, PORTS, SLOT, kept};
+use shape::{ADDRESSES, CONTEXT, MILLIS, PORTS, SLOT, kept};
 
 /// Answers SYNs, and requests that there are entries of.
 #[derive(Clone, Debug)]
@@ -134,8 +134,18 @@ impl Handler for WebHandler {
 }
 
 impl Generator<'_> {
-    /// Locks the slot of the connection; what finds it locked is dropped.
-    fn lock(&mut self, of: &WebHandler) {
+    /// To `pass` with a SYN whose slot is closed, so that its connection never has a cookie and need not close the slot for longer: where
+    /// many begin a second, slots would not open again.
+    fn expect_open_slot(&mut self, of: &WebHandler) {
+        self.find_slot(of);
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R1, MILLIS);
+        asm.load(Size::Double, Reg::R2, SLOT, slot::CLOSED as i16);
+        asm.jump_if(Reg::R1, Condition::Less, Reg::R2, self.labels.pass);
+    }
+
+    /// Has the slot of the connection be in its register.
+    fn find_slot(&mut self, of: &WebHandler) {
         let (hash, factor, spare) = (Reg::R1, Reg::R2, Reg::R3);
         let asm = &mut *self.asm;
         set_wide(asm, hash, of.key);
@@ -155,6 +165,12 @@ impl Generator<'_> {
         asm.alu(Alu::ShiftLeft, hash, 7);
         asm.load_map_value(SLOT, of.memory_fd, SLOTS as u32);
         asm.alu(Alu::Add, SLOT, hash);
+    }
+
+    /// Locks the slot of the connection; what finds it locked is dropped.
+    fn lock(&mut self, of: &WebHandler) {
+        self.find_slot(of);
+        let asm = &mut *self.asm;
         asm.set(Reg::R0, 0);
         asm.set(Reg::R1, 1);
         asm.push(Insn::compare_exchange(SLOT, slot::LOCK as i16, Reg::R1));

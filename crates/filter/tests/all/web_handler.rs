@@ -598,6 +598,8 @@ fn connections_that_begin_otherwise_are_the_servers() {
             Err(PASS),
             "its slot is closed"
         );
+        let (verdict, _) = bench.run(&client.frame(2, &[]));
+        assert_eq!(verdict, PASS, "nor does it get a cookie while it is");
         let forged = Client {
             ack: client.ack ^ 1,
             port: 4001,

@@ -27,10 +27,15 @@ impl Generator<'_> {
             if !headers.ipv6 {
                 self.expect_header_sum(pass);
             }
-            self.note(headers);
+            let begins = self.asm.label();
+            self.note(headers, begins);
             self.shape(of, headers);
             of.syn.look(self.asm, headers);
             self.asm.jump(arrived);
+            self.asm.bind(begins);
+            of.syn.look(self.asm, headers);
+            self.expect_open_slot(of);
+            self.asm.jump(self.labels.syn);
         }
         self.asm.bind(arrived);
     }
@@ -43,11 +48,11 @@ impl Generator<'_> {
         asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
     }
 
-    /// Keeps what stands in fields of TCP's header, and who sent it.
-    fn note(&mut self, headers: Headers) {
+    /// Keeps what stands in fields of TCP's header, and who sent it; to `begins` with a SYN.
+    fn note(&mut self, headers: Headers, begins: Label) {
         let (asm, tcp) = (&mut *self.asm, headers.upper());
         asm.load(Size::Byte, Reg::R1, FRAME, tcp + 13);
-        asm.jump_if(Reg::R1, Condition::Set, 0x02, self.labels.syn);
+        asm.jump_if(Reg::R1, Condition::Set, 0x02, begins);
         keep(asm, FLAGS, Reg::R1);
         for (to, at) in [(SEQ, tcp + 4), (ACK, tcp + 8)] {
             get(asm, Reg::R1, FRAME, at);
