@@ -253,7 +253,8 @@ impl Requests {
             while self.memory.get(at) != self.taken + 1 {
                 std::hint::spin_loop();
             }
-            let rest = [handed::NUMBERS, handed::STAMPS, handed::KEPT].map(|field| at + field);
+            let rest = [handed::NUMBERS, handed::STAMPS, handed::KEPT, handed::FIRST];
+            let rest = rest.map(|field| at + field);
             let begun = self.begun(at + handed::ENDS, rest);
             stack.take_on(now, self.listener, &begun);
             self.taken += 1;
@@ -261,9 +262,9 @@ impl Requests {
         }
     }
 
-    /// A connection from where its addresses stand, with the ports behind them; its numbers; timestamps; and what the cookie kept, with
-    /// the window.
-    fn begun(&self, ends: u64, [numbers, stamps, kept]: [u64; 3]) -> BegunConnection {
+    /// A connection from where its addresses stand, with the ports behind them; its numbers; timestamps; what the cookie kept, with
+    /// the window; and the peer's first number.
+    fn begun(&self, ends: u64, [numbers, stamps, kept, first]: [u64; 4]) -> BegunConnection {
         let (ports, _) = halves(self.memory.get(ends + 32));
         let address = |at| {
             let bits = u128::from(self.memory.get(at)) << 64 | u128::from(self.memory.get(at + 8));
@@ -277,12 +278,19 @@ impl Requests {
         let bits = kept & 0xff;
         BegunConnection {
             flow: Flow::new(local, remote),
+            first: self.number(first),
             rcv_nxt,
             snd_nxt,
             window: window as u16,
             mss_index: (kept >> 8) as u8,
             stamps: (bits <= TIMESTAMP_BITS).then_some((bits, value, echo)),
         }
+    }
+
+    /// Four bytes, wherever in a word they stand.
+    fn number(&self, at: u64) -> u32 {
+        let (first, second) = halves(self.memory.get(at & !7));
+        if at & 4 == 0 { first } else { second }
     }
 
     fn turn(&mut self, now: Instant, stack: &mut Stack) {
@@ -361,7 +369,7 @@ impl Requests {
         if u128::from(since) < bound.as_millis() {
             return;
         }
-        let rest = [slot::RCV, slot::STAMPS, slot::KEPT].map(|field| at + field);
+        let rest = [slot::RCV, slot::STAMPS, slot::KEPT, slot::FIRST].map(|field| at + field);
         let begun = self.begun(at + slot::ENDS, rest);
         if una == nxt {
             stack.take_on(now, self.listener, &begun);

@@ -18,7 +18,7 @@
 //! LAST_ACK  all acknowledged                                      DONE
 //!           FIN again                                             answered again
 //! DONE      FIN again                                             acknowledged again
-//! not DONE  the first request again, acknowledged long ago          dropped
+//! any       the first request again, acknowledged long ago          dropped
 //! any       anything else, no connection: brings a cookie back    begins (OPEN), if it says nothing, it is taken and nothing kept
 //!                                       and may not begin         the server's, and the slot's for a while
 //!           none of these: of a slot                              dropped: it comes again
@@ -260,11 +260,9 @@ impl Generator<'_> {
     fn fresh(&mut self, of: &WebHandler) {
         let [none, pass, usable, up, another] = [(); 5].map(|()| self.asm.label());
         let asm = &mut *self.asm;
-        // The first request of a connection that stands, late: its cookie is still good, but it begins nothing.
+        // The first request of a connection that stands, or is over, late: its cookie is still good, but it begins nothing.
         kept(asm, Reg::R1, IS_KNOWN);
         asm.jump_if(Reg::R1, Condition::Equal, 0, another);
-        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
-        asm.jump_if(Reg::R1, Condition::Equal, slot::DONE, another);
         kept(asm, Reg::R1, SEQ);
         asm.load(Size::Word, Reg::R2, SLOT, slot::FIRST as i16);
         asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, self.labels.drop);

@@ -53,6 +53,8 @@ pub mod handed {
     pub const STAMPS: u64 = 56;
     /// What the cookie kept, and the window, as in a slot.
     pub const KEPT: u64 = 64;
+    /// The peer's sequence number that the connection began with, four bytes.
+    pub const FIRST: u64 = 72;
 }
 
 /// A slot.

@@ -169,6 +169,8 @@ impl Generator<'_> {
             asm.load(Size::Double, Reg::R1, SLOT, from as i16);
             asm.store(Size::Double, ring, to as i16, Reg::R1);
         }
+        asm.load(Size::Word, Reg::R1, SLOT, slot::FIRST as i16);
+        asm.store(Size::Word, ring, handed::FIRST as i16, Reg::R1);
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
         kept(asm, Reg::R1, MILLIS);
         asm.alu(Alu::Add, Reg::R1, super::cases::CLOSED_MS);
