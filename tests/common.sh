@@ -62,7 +62,14 @@ await() {
     until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $limit ] || return 1; sleep $pause; pause=0.2; done
 }
 
-lab_up() { "$exos" lab up --name "$lab" --wire plain "$@" >/dev/null; }
+# What is said as a mode: the web server has the kernel answer what it can. A veth's other end has to hear that.
+in_kernel=
+[ "${2:-}" != in-kernel ] || in_kernel=--in-kernel
+
+lab_up() {
+    "$exos" lab up --name "$lab" --wire plain "$@" >/dev/null || return
+    [ -z "$in_kernel" ] || client ethtool -K wire gro on
+}
 # inside SIDE -- COMMAND...: `lab exec` becomes what it runs, so that in the background its process is the command's; this
 # function, in its place there, would be another.
 inside() { "$exos" lab exec --name "$lab" "$@"; }
@@ -82,6 +89,7 @@ launch() {
     return 1
 }
 # launch_in_lab ARGUMENTS...: our web server, in side a.
-launch_in_lab() { launch http "$exos" lab exec --name "$lab" a -- "$exos" serve "$@"; }
+# shellcheck disable=SC2086
+launch_in_lab() { launch http "$exos" lab exec --name "$lab" a -- "$exos" serve "$@" $in_kernel; }
 # stop: asks the server to end; fails as it does.
 stop() { kill -TERM "$server" 2>/dev/null; wait "$server"; local status=$?; server=; return $status; }

@@ -14,7 +14,8 @@ lab=in-kernel-$$
 
 start() {
     launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 \
-        --status /.exos --status-allow 10.10.0.0/24 --json --in-kernel "$@"
+        --status /.exos --status-allow 10.10.0.0/24 --json --in-kernel \
+        --log "$work/log" --log-format json "$@"
 }
 # count NAME: a counter, as Prometheus sees it.
 count() { client curl -sS -m 60 http://10.10.0.10/.exos/metrics | sed -n "s/^exos_serve_$1_total \([0-9]*\)$/\1/p"; }
@@ -56,7 +57,6 @@ lab_up || { bad "lab up"; exit 1; }
 
 refused "a TAP device has none" "AF_XDP only" --link tap:t0 --address 10.10.9.1/24
 refused "nor have several cores" "for one core of one interface only" --link xdp:wire --address 10.10.0.10/24 --cores 2
-refused "nor is it logged" "without an access log only" --link xdp:wire --address 10.10.0.10/24 --log "$work/log"
 refused "nor are clients limited" "without limits of connections only" --link xdp:wire --address 10.10.0.10/24 --max-peer-connections 9
 
 refused "nor does it answer where nobody hears" "turn GRO on there" --link xdp:wire --address 10.10.0.10/24
@@ -105,6 +105,14 @@ if start; then
     hits=$(count http_cache_hits)
     for n in $(seq 20); do get $url >/dev/null; done
     await eval '[ "$(count http_cache_hits)" -ge '$((hits + 20))' ]' && ok "answers of the kernel are counted" || bad "answers of the kernel are counted" "$(count http_cache_hits), before $hits"
+    # One request many times, on a connection of its own and behind others: each has its line, whoever answers it.
+    before=$(answered)
+    for n in $(seq 40); do get -A logged $url >/dev/null; done
+    # shellcheck disable=SC2046
+    get -A logged $(yes $url | head -n 40) >/dev/null
+    given=$(($(answered) - before))
+    if [ $given -ge 40 ]; then ok "the kernel answers where there is a log"; else bad "the kernel answers where there is a log" "$given"; fi
+    whole=$(($(get -i -A logged $url | wc -c)))
     before=$(answered)
     inside b -- timeout 300 python3 -S "$here/in-kernel.py" wire >"$work/ends" & peer=$!
     await grep -q ready "$work/ends"
@@ -115,6 +123,12 @@ if start; then
     wait $peer || failures=$((failures + 1))
     peer=
     grep -v ready "$work/ends"
+    line="\"peer\":\"10.10.0.2\",\"request\":\"GET /small.txt HTTP/1.1\",\"status\":200,\"body_bytes_sent\":8,\"bytes_sent\":$whole,"
+    line="$line\"host\":\"10.10.0.10\",\"referer\":\"-\",\"user_agent\":\"logged\"}"
+    lines=$(grep '"logged"' "$work/log" | sed 's/^{"time":"[^"]*",//; s/"request_time":[0-9.]*,//' | sort | uniq -c)
+    same "each answer has its line in the log" "81 $line" "$(sed 's/^ *//' <<<"$lines")"
+    same "also the one that nobody has taken" 1 "$(grep '"peer":"10.10.0.77"' "$work/log" | grep -c '"status":200,"body_bytes_sent":0,"bytes_sent":0,')"
+    same "lines say how long it took" 0 "$(grep -vc '"request_time":[0-9]\.[0-9]\{6\},' "$work/log")"
 else
     bad "it starts with --in-kernel" "$(cat "$work/err")"
 fi

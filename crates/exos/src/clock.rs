@@ -13,7 +13,12 @@ pub fn now() -> Instant {
 
 /// Seconds since 1970 (UTC).
 pub fn unix_secs() -> u64 {
-    clock_gettime(ClockId::RealtimeCoarse).tv_sec.max(0) as u64
+    unix_time().as_secs()
+}
+
+/// The time since 1970 (UTC), to some milliseconds.
+pub fn unix_time() -> Duration {
+    time_of(ClockId::RealtimeCoarse)
 }
 
 /// Processor time that the calling thread has used, in the kernel and outside.

@@ -62,7 +62,6 @@ impl Config {
         let what = match self.in_kernel {
             false => return Ok(()),
             _ if loops > 1 => "for one core of one interface only",
-            _ if self.log.target().is_some() => "without an access log only",
             _ if bounds.max_peer_connections.is_some() || bounds.max_connections.is_some() => {
                 "without limits of connections only"
             }

@@ -78,6 +78,13 @@ impl Cheetah {
             .is_some_and(|in_kernel| in_kernel.turn(now, unix_secs, server, requests))
     }
 
+    /// The kernel answers no more.
+    pub(crate) fn end_in_kernel(&mut self, now: Instant, unix_secs: u64, requests: &mut Requests) {
+        if let Some(mut in_kernel) = self.shared.in_kernel.take() {
+            in_kernel.end(now, unix_secs, &mut self.shared.server, requests);
+        }
+    }
+
     /// Counts the connections of peers in this table, which others may share.
     pub(crate) fn share_peers(&mut self, peers: Peers) {
         self.peers = peers;

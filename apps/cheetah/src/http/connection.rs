@@ -30,7 +30,7 @@ use exos_buf::Slice;
 use super::missing::{Attempt, Missing};
 use super::server::Server;
 use super::tail::Tail;
-use crate::log::Unfinished;
+use crate::log::{Line, Unfinished};
 use crate::message::request::{FieldStore, as_http_1_1, is_worth_parsing, parse};
 use crate::message::{Fault, Status};
 
@@ -174,6 +174,11 @@ impl ServerConnection {
         if let Some(log) = server.log_mut() {
             log.ended(&mut self.lines);
         }
+    }
+
+    /// It was none: its lines are not written. Gives the last.
+    pub(super) fn end_unlogged(self, server: &mut Server) -> Option<Line> {
+        server.log_mut()?.take_lines(self.lines)
     }
 
     /// Drops what is left of a body, and empty lines before a request (RFC 9112 §2.2).

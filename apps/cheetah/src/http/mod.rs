@@ -58,5 +58,6 @@ pub mod tail;
 pub use connection::{Handled, Next, ServerConnection};
 pub use counters::Counters;
 pub use missing::{Attempt, Missing};
+pub use rendered::Rendered;
 pub use server::Server;
 pub use tail::{Piece, Tail};

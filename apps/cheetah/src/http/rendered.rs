@@ -1,10 +1,12 @@
-//! The response to a request that anyone would get, for others to send: as it is sent, not counted and not logged.
+//! The response to a request that anyone would get, for others to send: as it is sent, not counted and not logged. With it, where there
+//! is a log, the line of those who answer so.
 
 use exos_buf::Slice;
 
 use super::connection::{Next, ServerConnection};
 use super::missing::Attempt;
 use super::server::Server;
+use crate::log::Line;
 use crate::message::Status;
 
 /// A response to a request.
@@ -14,13 +16,15 @@ pub struct Rendered {
     pub bytes: Vec<u8>,
     /// The connection ends behind it.
     pub closes: bool,
+    /// What the log says of it.
+    pub line: Option<Line>,
 }
 
 impl Server {
     /// What these bytes are answered with now, if they are one whole request, which is answered with a document in memory (or
     /// by what its validators say) in this many bytes at most, and which all clients may ask.
     pub fn render(&mut self, request: &[u8], len_max: usize) -> Option<Rendered> {
-        if self.sites().has_access_rules() {
+        if self.sites().has_access_rules() || self.log().is_some_and(|log| !log.has_room()) {
             return None;
         }
         let before = self.counters().clone();
@@ -29,9 +33,11 @@ impl Server {
         let attempt = Attempt::default();
         let handled = connection.handle_again(self, request, usize::MAX, attempt, &mut out);
         let after = self.put_counters_back(before.clone());
+        let is_between = connection.is_between_requests();
+        let line = connection.end_unlogged(self);
         let is_whole = handled.consumed == request.len() && handled.responses == 1;
         let closes = match handled.next {
-            Next::Receive if connection.is_between_requests() => false,
+            Next::Receive if is_between => false,
             Next::Close => true,
             _ => return None,
         };
@@ -46,6 +52,7 @@ impl Server {
         Some(Rendered {
             bytes: parts.concat(),
             closes,
+            line,
         })
     }
 

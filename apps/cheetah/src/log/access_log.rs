@@ -1,14 +1,15 @@
 //! The log of one loop: lines from responses, to the thread that writes them.
 
 use std::io;
+use std::net::IpAddr;
 
-use exos_inet::Instant;
+use exos_inet::{Duration, Instant};
 
 use super::chunk::Chunk;
 use super::line::{self, Answer, Format};
 use super::sink::Target;
 use super::stamp::Stamp;
-use super::unfinished::{Pending, Pool, Unfinished};
+use super::unfinished::{Line, Pending, Pool, Unfinished};
 use super::writer::Writer;
 use crate::limits::{LOG_BUFFER_LEN, LOG_FLUSH_TIME, LOG_UNFINISHED_LEN_MAX};
 
@@ -26,6 +27,19 @@ pub struct Log {
     /// The time of this turn.
     now: Instant,
     counters: Counters,
+}
+
+/// What others say of a response.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// Who asked.
+    pub peer: IpAddr,
+    /// When it was taken, or the connection over, in seconds since 1970 (UTC).
+    pub unix_secs: u64,
+    /// From the request until then.
+    pub time: Duration,
+    /// The client has taken all of it; else nothing.
+    pub is_taken: bool,
 }
 
 /// What became of lines.
@@ -79,7 +93,7 @@ impl Log {
         }
     }
 
-    /// Begins a turn. `unix_secs` is the time of day, in seconds since 1970 (UTC).
+    /// Begins a turn, or goes on with it behind what others have told. `unix_secs` is the time of day, in seconds since 1970 (UTC).
     pub fn set_time(&mut self, now: Instant, unix_secs: u64) {
         self.now = now;
         self.stamp.set_time(unix_secs);
@@ -87,18 +101,17 @@ impl Log {
 
     /// A response was made, and is queued on the connection whose lines these are.
     pub fn answered(&mut self, answer: &Answer<'_>, lines: &mut Unfinished) {
-        let mut pending = self.pool.take();
-        line::render(self.format, answer, &mut pending.text);
-        pending.begun = answer.begun;
-        pending.head_len = answer.head_len as u64;
-        pending.len = answer.len as u64;
-        lines.given += pending.len;
-        if self.pool.bytes() + pending.text.cost() <= LOG_UNFINISHED_LEN_MAX {
-            self.pool.append(lines, pending);
+        let mut line = self.pool.take();
+        line::render(self.format, answer, &mut line.text);
+        line.head_len = answer.head_len as u64;
+        line.len = answer.len as u64;
+        lines.given += line.len;
+        if self.pool.bytes() + line.text.cost() <= LOG_UNFINISHED_LEN_MAX {
+            self.pool.append(lines, line, answer.peer, answer.begun);
         } else {
             self.counters.early += 1;
-            self.write(&pending, pending.len);
-            self.pool.recycle(pending);
+            self.write(&line, answer.peer, line.len, self.since(answer.begun));
+            self.pool.recycle(line);
         }
     }
 
@@ -107,8 +120,8 @@ impl Log {
     pub fn acknowledged(&mut self, queue: &mut Unfinished, unacknowledged: usize) {
         queue.taken = queue.given.saturating_sub(unacknowledged as u64);
         while let Some(pending) = self.pool.pop_until(queue, queue.taken) {
-            self.write(&pending, pending.len);
-            self.pool.recycle(pending);
+            self.write_pending(&pending, pending.line.len);
+            self.pool.recycle(pending.line);
         }
     }
 
@@ -117,21 +130,57 @@ impl Log {
     pub fn ended(&mut self, queue: &mut Unfinished) {
         let taken = queue.taken;
         while let Some(pending) = self.pool.pop_until(queue, u64::MAX) {
-            let begin = pending.end - pending.len;
-            self.write(&pending, taken.saturating_sub(begin).min(pending.len));
-            self.pool.recycle(pending);
+            let len = pending.line.len;
+            let begin = pending.end - len;
+            self.write_pending(&pending, taken.saturating_sub(begin).min(len));
+            self.pool.recycle(pending.line);
         }
     }
 
+    /// Whether the next line will wait for its response to be taken, however long it is.
+    pub fn has_room(&self) -> bool {
+        self.pool.bytes() + LOG_BUFFER_LEN <= LOG_UNFINISHED_LEN_MAX
+    }
+
+    /// Takes the lines of a connection that is none, which are not written: gives the last.
+    pub fn take_lines(&mut self, mut queue: Unfinished) -> Option<Line> {
+        let mut last = None;
+        while let Some(pending) = self.pool.pop_until(&mut queue, u64::MAX) {
+            last = Some(pending.line);
+        }
+        last
+    }
+
+    /// Others have answered as this line says, and say what became of that. Without a line it is left out.
+    pub fn answered_by_others(&mut self, line: Option<&Line>, told: &Told) {
+        let Some(line) = line else {
+            self.counters.dropped += 1;
+            return;
+        };
+        let sent = if told.is_taken { line.len } else { 0 };
+        self.stamp.set_time(told.unix_secs);
+        self.write(line, told.peer, sent, told.time.as_micros() as u64);
+    }
+
+    fn since(&self, begun: Instant) -> u64 {
+        self.now.micros().saturating_sub(begun.micros())
+    }
+
+    fn write_pending(&mut self, pending: &Pending, sent: u64) {
+        let micros = self.since(pending.begun);
+        self.write(&pending.line, pending.peer, sent, micros);
+    }
+
     /// A line of which `sent` bytes were taken.
-    fn write(&mut self, pending: &Pending, sent: u64) {
+    fn write(&mut self, line: &Line, peer: IpAddr, sent: u64, micros: u64) {
         let numbers = line::Numbers {
+            peer,
             sent,
-            body: sent.saturating_sub(pending.head_len),
-            micros: self.now.micros().saturating_sub(pending.begun.micros()),
+            body: sent.saturating_sub(line.head_len),
+            micros,
         };
         let before = self.chunk.bytes.len();
-        self.append(pending, &numbers);
+        self.append(line, &numbers);
         if self.chunk.bytes.len() > LOG_BUFFER_LEN && before > 0 {
             // It does not fit: the writer gets what is before it, or it is left out.
             self.chunk.bytes.truncate(before);
@@ -139,18 +188,18 @@ impl Log {
                 self.counters.dropped += 1;
                 return;
             }
-            self.append(pending, &numbers);
+            self.append(line, &numbers);
         }
         self.counters.lines += 1;
         self.chunk.lines += 1;
         self.flush_at.get_or_insert(self.now + LOG_FLUSH_TIME);
     }
 
-    fn append(&mut self, pending: &Pending, numbers: &line::Numbers) {
+    fn append(&mut self, line: &Line, numbers: &line::Numbers) {
         let time = self.stamp.text(self.format);
         line::finish(
             self.format,
-            &pending.text,
+            &line.text,
             time,
             numbers,
             &mut self.chunk.bytes,

@@ -6,8 +6,8 @@
 //! json      {"time":"2026-11-22T14:32:23+01:00","peer":"10.0.0.1","request":"GET /a HTTP/1.1",...}
 //! ```
 //!
-//! A line is made in two steps. When the response is made, [`render`] writes what the request says, with two gaps; when
-//! the response has been taken, [`finish`] fills them with the time and the [`Numbers`].
+//! A line is made in two steps. When the response is made, [`render`] writes what the request says; when
+//! the response has been taken, [`finish`] writes the line, with the client, the time and the [`Numbers`].
 //!
 //! **Nothing that a client sends can look like another line, another field, or a control sequence of a terminal.** In
 //! `common` and `combined`, every byte of a client's that is not printable ASCII, the quote and the backslash are
@@ -73,6 +73,7 @@ pub enum LoggedRequest<'a> {
 /// What is known when the response has been taken.
 #[derive(Debug)]
 pub(super) struct Numbers {
+    pub(super) peer: IpAddr,
     pub(super) sent: u64,
     pub(super) body: u64,
     pub(super) micros: u64,
@@ -89,13 +90,21 @@ pub(super) fn render(format: Format, answer: &Answer<'_>, text: &mut Text) {
 
 /// Writes a whole line.
 pub(super) fn finish(format: Format, text: &Text, time: &str, n: &Numbers, out: &mut Vec<u8>) {
-    let (before, middle, after) = text.parts();
-    out.extend_from_slice(before);
-    out.extend_from_slice(time.as_bytes());
-    out.extend_from_slice(middle);
+    let (asked, fields) = text.parts();
     match format {
-        Format::Common | Format::Combined => push_number(out, n.body, 1),
+        Format::Common | Format::Combined => {
+            push_address(out, n.peer);
+            out.extend_from_slice(b" - - [");
+            out.extend_from_slice(time.as_bytes());
+            out.extend_from_slice(asked);
+            push_number(out, n.body, 1);
+        }
         Format::Json => {
+            out.extend_from_slice(b"{\"time\":\"");
+            out.extend_from_slice(time.as_bytes());
+            out.extend_from_slice(b"\",\"peer\":\"");
+            push_address(out, n.peer);
+            out.extend_from_slice(asked);
             out.extend_from_slice(b",\"body_bytes_sent\":");
             push_number(out, n.body, 1);
             out.extend_from_slice(b",\"bytes_sent\":");
@@ -106,19 +115,16 @@ pub(super) fn finish(format: Format, text: &Text, time: &str, n: &Numbers, out: 
             push_number(out, n.micros % 1_000_000, 6);
         }
     }
-    out.extend_from_slice(after);
+    out.extend_from_slice(fields);
 }
 
 fn render_common(format: Format, answer: &Answer<'_>, text: &mut Text) {
-    push_address(&mut text.bytes, answer.peer);
-    text.bytes.extend_from_slice(b" - - [");
-    text.end_before();
     text.bytes.extend_from_slice(b"] \"");
     push_asked(&mut text.bytes, &answer.asked, push_escaped);
     text.bytes.extend_from_slice(b"\" ");
     push_number(&mut text.bytes, answer.status.code().into(), 3);
     text.bytes.push(b' ');
-    text.end_middle();
+    text.end_first();
     if format == Format::Combined {
         for name in ["referer", "user-agent"] {
             text.bytes.extend_from_slice(b" \"");
@@ -130,15 +136,11 @@ fn render_common(format: Format, answer: &Answer<'_>, text: &mut Text) {
 }
 
 fn render_json(answer: &Answer<'_>, text: &mut Text) {
-    text.bytes.extend_from_slice(b"{\"time\":\"");
-    text.end_before();
-    text.bytes.extend_from_slice(b"\",\"peer\":\"");
-    push_address(&mut text.bytes, answer.peer);
     text.bytes.extend_from_slice(b"\",\"request\":\"");
     push_asked(&mut text.bytes, &answer.asked, push_json);
     text.bytes.extend_from_slice(b"\",\"status\":");
     push_number(&mut text.bytes, answer.status.code().into(), 3);
-    text.end_middle();
+    text.end_first();
     for (name, key) in [
         ("host", &b",\"host\":\""[..]),
         ("referer", b",\"referer\":\""),
@@ -285,6 +287,7 @@ mod tests {
         let mut text = Text::default();
         render(format, &answer, &mut text);
         let numbers = Numbers {
+            peer: answer.peer,
             sent: 1234,
             body: 1034,
             micros: 1_002_003,

@@ -9,6 +9,9 @@
 //!   moment's, so lines are in order of time.
 //! - Once a turn, [`Log::tick`].
 //!
+//! What others answer with, a program in the kernel, has a line prepared ([`Log::take_lines`]), which is written as often as they say
+//! that they did ([`Log::answered_by_others`]), with the time that they say.
+//!
 //! Nothing here waits: a full buffer goes to the [`writer`], a thread that writes to a [`sink`]; when that has too much
 //! already, lines are left out and counted. All memory is bounded, see the limits of the log in [`crate::limits`].
 //!
@@ -23,8 +26,8 @@ mod stamp;
 mod unfinished;
 mod writer;
 
-pub use access_log::Log;
+pub use access_log::{Log, Told};
 pub use args::LogArgs;
 pub use line::{Answer, Format, LoggedRequest};
 pub use sink::Target;
-pub use unfinished::Unfinished;
+pub use unfinished::{Line, Unfinished};

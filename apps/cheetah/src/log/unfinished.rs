@@ -1,5 +1,7 @@
 //! Lines of responses that are under way: in one pool for all connections, each connection's in a list through it.
 
+use std::net::IpAddr;
+
 use exos_inet::Instant;
 
 /// The lines that a connection waits to be able to write; 24 bytes.
@@ -27,25 +29,33 @@ impl Default for Unfinished {
     }
 }
 
-/// A line without its time and its numbers.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
+/// A line without its client, its time and its numbers.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Line {
     pub(super) text: Text,
+    /// Bytes of the response's head.
+    pub(super) head_len: u64,
+    /// Bytes of the whole response.
+    pub(super) len: u64,
+}
+
+/// A line that waits for its response to be taken.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) line: Line,
+    pub(super) peer: IpAddr,
     /// When the first bytes of the request came.
     pub(super) begun: Instant,
-    pub(super) head_len: u64,
-    pub(super) len: u64,
     /// Where the response ends among all that its connection is given.
     pub(super) end: u64,
     next: u32,
 }
 
-/// The text of a line in three parts; the gaps are filled when it is written.
-#[derive(Debug, Default)]
+/// What the request and the status say in a line, in two parts; what comes before and between them is told when it is written.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) bytes: Vec<u8>,
-    before_end: u32,
-    middle_end: u32,
+    first_end: u32,
 }
 
 impl Text {
@@ -53,20 +63,13 @@ impl Text {
         self.bytes.clear();
     }
 
-    /// Here comes the time.
-    pub(super) fn end_before(&mut self) {
-        self.before_end = self.bytes.len() as u32;
-    }
-
     /// Here come the numbers.
-    pub(super) fn end_middle(&mut self) {
-        self.middle_end = self.bytes.len() as u32;
+    pub(super) fn end_first(&mut self) {
+        self.first_end = self.bytes.len() as u32;
     }
 
-    pub(super) fn parts(&self) -> (&[u8], &[u8], &[u8]) {
-        let (rest, after) = self.bytes.split_at(self.middle_end as usize);
-        let (before, middle) = rest.split_at(self.before_end as usize);
-        (before, middle, after)
+    pub(super) fn parts(&self) -> (&[u8], &[u8]) {
+        self.bytes.split_at(self.first_end as usize)
     }
 
     /// What it costs to keep.
@@ -84,20 +87,20 @@ pub(super) struct Pool {
     places: Vec<Option<Pending>>,
     free: Vec<u32>,
     /// For the next lines.
-    spare: Vec<Pending>,
+    spare: Vec<Line>,
     bytes: usize,
 }
 
 impl Pool {
     /// One to write into.
-    pub(super) fn take(&mut self) -> Pending {
+    pub(super) fn take(&mut self) -> Line {
         self.spare.pop().unwrap_or_default()
     }
 
     /// It is written, or was not needed.
-    pub(super) fn recycle(&mut self, pending: Pending) {
-        if pending.text.bytes.capacity() <= KEPT_LEN && self.spare.len() < SPARE_MAX {
-            self.spare.push(pending);
+    pub(super) fn recycle(&mut self, line: Line) {
+        if line.text.bytes.capacity() <= KEPT_LEN && self.spare.len() < SPARE_MAX {
+            self.spare.push(line);
         }
     }
 
@@ -107,9 +110,21 @@ impl Pool {
     }
 
     /// Puts a line behind those of a connection, which was given its response already.
-    pub(super) fn append(&mut self, queue: &mut Unfinished, mut pending: Pending) {
-        (pending.end, pending.next) = (queue.given, NONE);
-        self.bytes += pending.text.cost();
+    pub(super) fn append(
+        &mut self,
+        queue: &mut Unfinished,
+        line: Line,
+        peer: IpAddr,
+        begun: Instant,
+    ) {
+        let pending = Pending {
+            line,
+            peer,
+            begun,
+            end: queue.given,
+            next: NONE,
+        };
+        self.bytes += pending.line.text.cost();
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() as u32 - 1
@@ -130,7 +145,7 @@ impl Pool {
         }
         let place = &mut self.places[queue.first as usize];
         let pending = place.take_if(|pending| pending.end <= position)?;
-        self.bytes -= pending.text.cost();
+        self.bytes -= pending.line.text.cost();
         self.free.push(queue.first);
         queue.first = pending.next;
         if queue.first == NONE {

@@ -11,7 +11,7 @@ use exos_inet::{Duration, Instant};
 use super::{Item, Kept, Shape, answer};
 use crate::Error;
 use crate::node::Exos;
-use crate::requests::{Capacity, Requests};
+use crate::requests::{Capacity, Requests, Response};
 
 /// How often the kernel's part hears of the program.
 const TURN: Duration = Duration::from_millis(500);
@@ -39,7 +39,7 @@ impl Connections {
             response_max: shape.bytes as usize,
             forgets: false,
         };
-        exos.answer_requests_in_kernel(listener, capacity)?;
+        exos.answer_requests_in_kernel(listener, capacity, false)?;
         Ok(Self {
             bytes_max: shape.bytes as usize,
             noted: HashSet::new(),
@@ -90,7 +90,12 @@ fn tell(requests: &mut Requests, now: Instant, key: &[u8], item: Option<&Item>, 
     match item.and_then(|item| answer(key, item, bytes_max)) {
         Some(answer) => {
             requests.make_room_for(now, &request);
-            requests.put(now, &request, &answer, false);
+            let response = Response {
+                bytes: &answer,
+                closes: false,
+                note: 0,
+            };
+            requests.put(now, &request, response);
         }
         None => requests.forget(now, &request),
     }

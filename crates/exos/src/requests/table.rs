@@ -4,39 +4,16 @@
 //! next is written, so that it can be sent again where it was lost. What is written may still be read by a processor that looked before:
 //! so a copy that was replaced, or a place that was taken out, is left alone for a while, and meanwhile the request is not answered.
 
-use std::sync::atomic::Ordering::{Acquire, Release};
-
 use exos_filter::handler::web::layout::{self, Entries, copy, entry};
-use exos_host::bpf::MappedArray;
 use exos_inet::{Duration, Instant};
 use exos_wire::Sum;
+
+use super::memory::Memory;
 
 /// What a retired entry has is kept for so long: for responses that are sent again.
 const KEPT: Duration = Duration::from_secs(10);
 /// What was replaced is not written to before this: processors may be reading it.
 const COPY_KEPT: Duration = Duration::from_millis(10);
-
-/// Memory that the kernel's part has, too, in words of eight bytes.
-#[derive(Debug)]
-pub(super) struct Memory(pub(super) MappedArray);
-
-impl Memory {
-    pub(super) fn get(&self, at: u64) -> u64 {
-        self.0.words()[(at / 8) as usize].load(Acquire)
-    }
-
-    pub(super) fn set(&self, at: u64, value: u64) {
-        self.0.words()[(at / 8) as usize].store(value, Release);
-    }
-
-    fn write(&self, at: u64, bytes: &[u8]) {
-        for (n, part) in (0..).zip(bytes.chunks(8)) {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            self.set(at + 8 * n, u64::from_ne_bytes(word));
-        }
-    }
-}
 
 /// How often a request was answered in the kernel since it was last asked.
 #[derive(Debug)]
@@ -50,10 +27,14 @@ pub struct Answered {
 }
 
 /// What a request is answered with.
-#[derive(Clone, Copy)]
-pub(super) struct Response<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) closes: bool,
+#[derive(Clone, Copy, Debug)]
+pub struct Response<'a> {
+    /// All of it.
+    pub bytes: &'a [u8],
+    /// The connection ends behind it.
+    pub closes: bool,
+    /// What it is called in [reports](super::Report).
+    pub note: u32,
 }
 
 /// A request that the kernel answers, or answered.
@@ -62,6 +43,7 @@ struct Known {
     request: Box<[u8]>,
     response: Box<[u8]>,
     closes: bool,
+    note: u32,
     hits: u64,
     unasked: u32,
     /// When it changed last.
@@ -83,7 +65,8 @@ pub(super) struct Table {
 
 impl Known {
     fn is_answered_with(&self, response: Response<'_>) -> bool {
-        self.live && *self.response == *response.bytes && self.closes == response.closes
+        let same = (self.closes, self.note) == (response.closes, response.note);
+        self.live && same && *self.response == *response.bytes
     }
 }
 
@@ -191,6 +174,7 @@ impl Table {
             request: request.into(),
             response: Box::default(),
             closes: false,
+            note: 0,
             hits: memory.get(at + entry::HITS),
             unasked: 0,
             changed: now,
@@ -206,12 +190,13 @@ impl Table {
         };
         known.response = bytes.into();
         known.closes = response.closes;
+        known.note = response.note;
         known.changed = now;
         let other = 1 - (memory.get(at + entry::COPY) & 1);
         let to = at + entry::COPIES + other * self.entries.copy_len();
         memory.set(to + copy::SUM, u64::from(Sum::of(bytes).value()));
         memory.set(to + copy::LEN, bytes.len() as u64);
-        memory.set(to + copy::CLOSES, u64::from(response.closes));
+        memory.set_halves(to + copy::CLOSES, u32::from(response.closes), response.note);
         memory.write(to + copy::BYTES, bytes);
         memory.set(at + entry::COPY, other);
         known.live = true;

@@ -19,6 +19,7 @@ mod cookie;
 mod find;
 pub mod layout;
 mod leave;
+mod report;
 mod second_stage;
 mod shape;
 mod write;
@@ -39,7 +40,7 @@ pub struct WebHandler {
     pub syn: SynHandler,
     /// What it answers with.
     pub entries: Entries,
-    /// An array of one value of [`Entries::memory_len`] bytes.
+    /// An array of one value of [`Entries::memory_len`] bytes, or with reports of [`Entries::memory_len_with_reports`].
     pub memory_fd: i32,
     /// An array, for each CPU, of one value of [`WebHandler::SCRATCH_LEN`] bytes.
     pub scratch_fd: i32,
@@ -47,6 +48,8 @@ pub struct WebHandler {
     pub key: u64,
     /// Where packets cannot grow enough: what makes them longer.
     pub second_stage: Option<SecondStage>,
+    /// The server hears of each answer when its response was taken.
+    pub reports: bool,
 }
 
 /// Where things lead.

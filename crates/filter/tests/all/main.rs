@@ -18,4 +18,5 @@ mod syn_handler;
 mod tcpdump_oracle;
 mod transmit;
 mod web_handler;
+mod web_reports;
 mod web_wire;

@@ -164,6 +164,14 @@ impl Wire {
         assert_eq!(self.client.tcp.readable(client), b"back");
     }
 
+    /// More of it, there and back.
+    fn talks_on(&mut self, (client, server): (ConnectionId, ConnectionId)) {
+        for (stack, id) in [(&mut self.client, client), (&mut self.server, server)] {
+            stack.tcp.consume(id, stack.tcp.readable(id).len());
+        }
+        self.talks((client, server));
+    }
+
     /// The client's side forgets everything.
     fn client_restarts(&mut self) {
         self.client = stack(0, 99);
@@ -178,6 +186,7 @@ fn a_connection_that_cannot_be_taken_on_is_reset() {
     let peer = SocketAddr::new(ADDRESSES[0].parse().unwrap(), 4001);
     let begun = BegunConnection {
         flow: Flow::new(SERVER.parse().unwrap(), peer),
+        first: 1000,
         rcv_nxt: 1000,
         snd_nxt: 2000,
         window: 1000,
@@ -202,6 +211,52 @@ fn a_connection_that_cannot_be_taken_on_is_reset() {
         (&reset[38..42], reset[47]),
         (&2000_u32.to_be_bytes()[..], 4)
     );
+}
+
+/// What a connection began with brings its cookie, and may come again, late: it opens nothing.
+#[test]
+fn what_a_connection_began_with_opens_no_other() {
+    let mut wire = Wire::offloaded();
+    let (client, ack) = wire.open_unheard(4000);
+    Wire::events(&mut wire.server);
+    wire.bring(&ack);
+    let server = wire.accepted();
+    wire.talks((client, server));
+    wire.answers(&ack);
+    wire.talks_on((client, server));
+    // As bytes of another stack, or somebody's who has begun it: they say where it began.
+    let number = |at: usize| u32::from_be_bytes(ack[at..at + 4].try_into().unwrap());
+    let flow = *wire.server.tcp.connection(server).unwrap().flow();
+    wire.server.tcp.abort(server);
+    let begun = BegunConnection {
+        flow,
+        first: number(38),
+        rcv_nxt: number(38).wrapping_add(10),
+        snd_nxt: number(42).wrapping_add(8),
+        window: 1000,
+        mss_index: 3,
+        stamps: Some((0, number(58), number(62))),
+    };
+    Wire::frames(&mut wire.server, wire.now);
+    Wire::events(&mut wire.server);
+    wire.server.take_on(wire.now, wire.listener, &begun);
+    let server = wire.accepted();
+    wire.answers(&ack);
+    wire.talks_on((client, server));
+    // Once both have finished, too.
+    wire.server.tcp.finish(server);
+    wire.settle();
+    wire.client.tcp.finish(client);
+    wire.settle();
+    assert_eq!(wire.server.tcp.time_wait_connections(), 1);
+    Wire::events(&mut wire.server);
+    wire.answers(&ack);
+    assert_eq!(Wire::events(&mut wire.server), []);
+    assert_eq!(wire.server.tcp.time_wait_connections(), 1);
+    // But one that others have begun meanwhile takes the place.
+    wire.server.take_on(wire.now, wire.listener, &begun);
+    wire.accepted();
+    assert_eq!(wire.server.tcp.time_wait_connections(), 0);
 }
 
 #[test]

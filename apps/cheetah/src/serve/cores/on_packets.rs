@@ -16,7 +16,6 @@ use super::threads::Ready;
 use super::worker::{Asks, Worker};
 use crate::config::Config;
 use crate::connections::Carried;
-use crate::connections::in_kernel;
 use crate::connections::peers::Peers;
 use crate::connections::{Cheetah, Packets, Specialisation, Without};
 use crate::http::Server;
@@ -110,8 +109,10 @@ impl Carried for StackServer {
     fn wait(&mut self, until: Option<Instant>, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
         let is_without = self.without.as_ref().is_some_and(Without::is_waiting);
         let now = is_without.then(|| self.now());
-        let second = self.exos.requests().is_some().then(next_second);
-        let until = [until, self.cheetah.poll_timeout(), now, second];
+        let here = self.exos.now();
+        let requests = self.exos.requests();
+        let soon = requests.map(|requests| requests.poll_timeout(here).unwrap_or_else(next_second));
+        let until = [until, self.cheetah.poll_timeout(), now, soon];
         let mut fds = fds.to_vec();
         fds.extend(self.cheetah.streams().fd());
         let until = until.into_iter().flatten().min();
@@ -140,13 +141,12 @@ impl Carried for StackServer {
     }
 
     fn stop(&mut self) {
-        if let Some(requests) = self.exos.requests() {
-            in_kernel::count(self.cheetah.server_mut(), requests);
+        let (now, unix_secs) = (self.now(), clock::unix_secs());
+        if let Some(mut requests) = self.exos.answer_requests_here() {
+            self.cheetah.end_in_kernel(now, unix_secs, &mut requests);
         }
-        self.exos.answer_requests_here();
         self.exos.answer_syns_here();
         self.exos.stack.tcp.close_listener(self.listener);
-        let (now, unix_secs) = (self.now(), clock::unix_secs());
         let (cheetah, mut packets) = self.cheetah_and_packets();
         // It hears of the connections that the kernel had, so that they end too.
         cheetah.handle(now, unix_secs, &mut packets);
@@ -258,8 +258,7 @@ pub(in crate::serve) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<
 
 /// When the time of day has another second: dates in the kernel change then.
 fn next_second() -> Instant {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let part = since.map_or(0, |since| since.subsec_micros());
+    let part = clock::unix_time().subsec_micros();
     clock::now() + std::time::Duration::from_micros(u64::from(1_000_000 - part))
 }
 
@@ -279,7 +278,11 @@ pub(in crate::serve) fn listen(exos: &mut Exos, config: &Config) -> Result<Liste
     let listener =
         listener.map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
     if config.in_kernel {
-        let answers = exos.answer_requests_in_kernel(listener, Capacity::DOCUMENTS);
+        let answers = exos.answer_requests_in_kernel(
+            listener,
+            Capacity::DOCUMENTS,
+            config.log.target().is_some(),
+        );
         answers.map_err(|e| match e.kind {
             ErrorKind::Invalid => e.mend("leave --no-sack out, or --in-kernel"),
             _ => e.or_mend("leave --in-kernel out"),

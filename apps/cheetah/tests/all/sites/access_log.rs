@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use exos_cheetah::Server;
-use exos_cheetah::log::{Answer, Format, Log, LoggedRequest, Target, Unfinished};
-use exos_cheetah::site::{About, Change};
+use exos_cheetah::http::Attempt;
+use exos_cheetah::log::{Answer, Format, Log, LoggedRequest, Target, Told, Unfinished};
+use exos_cheetah::site::{About, Change, Site};
 use exos_cheetah::{ServerConnection, Status};
 use visit::{UNIX_SECS, Visit, big};
 
@@ -334,4 +335,58 @@ fn a_pipe_that_nobody_reads_is_an_error_at_once() {
 fn make_pipe(path: &Path) {
     let made = std::process::Command::new("mkfifo").arg(path).status();
     assert!(made.expect("mkfifo is there").success());
+}
+
+/// What others answer with has the line that the server itself writes for the same answer, of whoever asked.
+#[test]
+fn what_others_answer_is_logged_as_if_the_server_had() {
+    let requests: [&[u8]; 4] = [
+        b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: \"x\"\x80\r\n\r\n",
+        b"\r\nHEAD /?q HTTP/1.0\r\nReferer: there\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=0-3\r\nConnection: close\r\n\r\n",
+        b"GET / HTTP/1.2\r\nHost: a\r\n\r\n",
+    ];
+    for format in [Format::Common, Format::Combined, Format::Json] {
+        let file = LogFile::new("others");
+        let mut server = Server::new(Site::example(), UNIX_SECS);
+        server.set_log(file.open(format));
+        for (n, request) in (1..).zip(requests) {
+            let rendered = server.render(request, 4096).expect("a document");
+            let counters = server.log().unwrap().counters();
+            assert_eq!(counters[0].1, 8 * (n - 1), "it is not logged");
+            let (begun, now) = (
+                exos_inet::Instant::from_millis(1000),
+                exos_inet::Instant::from_millis(3500),
+            );
+            for ip in ["10.0.0.1", "2001:db8::1"] {
+                let peer = ip.parse().unwrap();
+                for is_taken in [true, false] {
+                    let mut connection = ServerConnection::new();
+                    let attempt = Attempt::default().of(peer, begun, begun);
+                    let mut out = Vec::new();
+                    server.log_mut().unwrap().set_time(begun, UNIX_SECS);
+                    connection.handle_again(&mut server, request, 4096, attempt, &mut out);
+                    server.log_mut().unwrap().set_time(now, UNIX_SECS + 2);
+                    let left = if is_taken { 0 } else { rendered.bytes.len() };
+                    connection.acknowledged(&mut server, left);
+                    connection.end(&mut server);
+                    let told = Told {
+                        peer,
+                        unix_secs: UNIX_SECS + 2,
+                        time: now - begun,
+                        is_taken,
+                    };
+                    let log = server.log_mut().unwrap();
+                    log.set_time(now, UNIX_SECS + 7);
+                    log.answered_by_others(rendered.line.as_ref(), &told);
+                }
+            }
+        }
+        let log = server.log_mut().unwrap();
+        assert_eq!(log.unfinished_len(), 0);
+        log.finish();
+        for pair in file.lines(32).chunks(2) {
+            assert_eq!(pair[0], pair[1]);
+        }
+    }
 }

@@ -18,7 +18,7 @@
 //! LAST_ACK  all acknowledged                                      DONE
 //!           FIN again                                             answered again
 //! DONE      FIN again                                             acknowledged again
-//! not DONE  the first request again, acknowledged long ago          dropped
+//! any       the first request again, acknowledged long ago          dropped
 //! any       anything else, no connection: brings a cookie back    begins (OPEN), if it says nothing, it is taken and nothing kept
 //!                                       and may not begin         the server's, and the slot's for a while
 //!           none of these: of a slot                              dropped: it comes again
@@ -26,6 +26,7 @@
 //! ```
 
 use super::layout::{MSS_INDEX_MIN, REQUEST_MAX, copy, entry, slot};
+use super::report::Outcome;
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Label, Reg, Size};
@@ -57,7 +58,7 @@ impl Generator<'_> {
         asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
         asm.jump_if(Reg::R1, Condition::Equal, slot::FREE, unknown);
         asm.store_imm(Size::Double, Reg::R10, IS_KNOWN, 1);
-        self.expect_no_reset();
+        self.expect_no_reset(of);
         let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
         asm.jump_if(Reg::R1, Condition::Set, ACK_FLAG, open);
@@ -73,7 +74,7 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::NotEqual, slot::OPEN, self.labels.done);
         self.open(of, fresh);
         self.asm.bind(finished);
-        self.finished(fresh);
+        self.finished(of, fresh);
         self.asm.bind(last_ack);
         self.last_ack(fresh);
         self.asm.bind(self.labels.done);
@@ -84,7 +85,7 @@ impl Generator<'_> {
         self.fresh(of);
     }
 
-    fn expect_no_reset(&mut self) {
+    fn expect_no_reset(&mut self, of: &WebHandler) {
         let none = self.asm.label();
         let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
@@ -94,6 +95,7 @@ impl Generator<'_> {
         asm.load(Size::Word, Reg::R2, SLOT, slot::RCV as i16);
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, self.labels.drop);
         self.expect_read(self.labels.drop);
+        self.report(of, Outcome::Lost);
         let asm = &mut *self.asm;
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
         asm.jump(self.labels.drop);
@@ -122,6 +124,8 @@ impl Generator<'_> {
         self.keep_what_it_says();
         let asm = &mut *self.asm;
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
+        self.report(of, Outcome::Taken);
+        let asm = &mut *self.asm;
         kept(asm, Reg::R2, LEN);
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
         asm.alu(Alu::And, Reg::R1, FIN);
@@ -179,7 +183,7 @@ impl Generator<'_> {
         asm.jump(self.labels.hand_up);
     }
 
-    fn finished(&mut self, fresh: Label) {
+    fn finished(&mut self, of: &WebHandler, fresh: Label) {
         let [unacknowledged, read, taken] = [(); 3].map(|()| self.asm.label());
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, HEADER);
@@ -192,6 +196,7 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R3, read);
         kept(asm, Reg::R2, LEN);
         asm.jump_if(Reg::R2, Condition::NotEqual, 0, read);
+        self.report(of, Outcome::Taken);
         self.grow(slot::RCV, 1);
         self.set_state(slot::DONE);
         self.asm.jump(self.labels.acknowledge);
@@ -204,11 +209,16 @@ impl Generator<'_> {
         asm.alu32(Alu::Sub, Reg::R3, Reg::R1);
         asm.jump_if(Reg::R3, Condition::Equal, 0, taken);
         asm.jump_if(Reg::R3, Condition::Set, i32::MIN, taken);
+        self.expect_read(self.labels.pass_locked);
+        self.report(of, Outcome::Taken);
+        let asm = &mut *self.asm;
         asm.jump(self.labels.pass_locked);
         asm.bind(taken);
         self.expect_read(self.labels.drop);
         let asm = &mut *self.asm;
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
+        self.report(of, Outcome::Taken);
+        let asm = &mut *self.asm;
         asm.jump(self.labels.drop);
         asm.bind(unacknowledged);
         asm.load(Size::Word, Reg::R2, SLOT, slot::UNA as i16);
@@ -260,11 +270,9 @@ impl Generator<'_> {
     fn fresh(&mut self, of: &WebHandler) {
         let [none, pass, usable, up, another] = [(); 5].map(|()| self.asm.label());
         let asm = &mut *self.asm;
-        // The first request of a connection that stands, late: its cookie is still good, but it begins nothing.
+        // The first request of a connection that stands, or is over, late: its cookie is still good, but it begins nothing.
         kept(asm, Reg::R1, IS_KNOWN);
         asm.jump_if(Reg::R1, Condition::Equal, 0, another);
-        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
-        asm.jump_if(Reg::R1, Condition::Equal, slot::DONE, another);
         kept(asm, Reg::R1, SEQ);
         asm.load(Size::Word, Reg::R2, SLOT, slot::FIRST as i16);
         asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, self.labels.drop);
@@ -303,7 +311,7 @@ impl Generator<'_> {
         asm.alu(Alu::ShiftRight, Reg::R2, 8);
         asm.jump_if(Reg::R2, Condition::Less, MSS_INDEX_MIN as i32, up);
         asm.jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, up);
-        self.begin();
+        self.begin(of);
         self.asm.jump(self.labels.answer);
 
         let asm = &mut *self.asm;
@@ -313,6 +321,8 @@ impl Generator<'_> {
         asm.store(Size::Double, SLOT, slot::CLOSED as i16, Reg::R1);
         kept(asm, Reg::R1, IS_KNOWN);
         asm.jump_if(Reg::R1, Condition::Equal, 0, pass);
+        self.report(of, Outcome::Lost);
+        let asm = &mut *self.asm;
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
         asm.bind(pass);
         asm.jump(self.labels.pass_locked);
@@ -323,7 +333,8 @@ impl Generator<'_> {
     }
 
     /// The slot is this connection's from now on.
-    fn begin(&mut self) {
+    fn begin(&mut self, of: &WebHandler) {
+        self.report(of, Outcome::Lost); // Of a connection that was forgotten.
         keep_ends(self.asm, SLOT, slot::ENDS);
         kept(self.asm, Reg::R1, KEPT);
         let to = slot::KEPT as i16;
@@ -392,7 +403,9 @@ impl Generator<'_> {
         asm.alu(Alu::ShiftLeft, Reg::R1, Reg::R2);
         asm.bind(unscaled);
         asm.jump_if(Reg::R1, Condition::Less, Reg::R3, self.labels.hand_up);
+        self.expect_room_to_report(of, self.labels.hand_up);
         self.make_room(of, self.labels.hand_up);
+        self.begin_report(of);
         let asm = &mut *self.asm;
         asm.load(Size::Word, Reg::R1, SLOT, slot::NXT as i16);
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R1);
@@ -404,8 +417,8 @@ impl Generator<'_> {
         asm.store_imm(Size::Word, SLOT, slot::RESENT as i16, 0);
         self.slot_entry(of, Reg::R0);
         let asm = &mut *self.asm;
-        asm.load(Size::Double, Reg::R1, Reg::R0, entry::GENERATION as i16);
-        asm.store(Size::Double, SLOT, slot::GENERATION as i16, Reg::R1);
+        asm.load(Size::Word, Reg::R1, Reg::R0, entry::GENERATION as i16);
+        asm.store(Size::Word, SLOT, slot::GENERATION as i16, Reg::R1);
         asm.set(Reg::R1, 1);
         asm.push(crate::ebpf::Insn::atomic_add(
             Reg::R0,
@@ -414,8 +427,10 @@ impl Generator<'_> {
         ));
         self.copy(of, Reg::R0);
         let asm = &mut *self.asm;
+        asm.load(Size::Word, Reg::R1, Reg::R0, copy::NOTE as i16);
+        asm.store(Size::Word, SLOT, slot::NOTE as i16, Reg::R1);
         kept(asm, Reg::R2, OUT_LEN);
-        asm.load(Size::Double, Reg::R3, Reg::R0, copy::CLOSES as i16);
+        asm.load(Size::Word, Reg::R3, Reg::R0, copy::CLOSES as i16);
         asm.alu(Alu::Add, Reg::R2, Reg::R3);
         asm.load(Size::Word, Reg::R1, SLOT, slot::NXT as i16);
         asm.alu32(Alu::Add, Reg::R1, Reg::R2);

@@ -134,7 +134,7 @@ impl Generator<'_> {
         let asm = &mut *self.asm;
         asm.load(Size::Double, len, Reg::R0, copy::LEN as i16);
         keep(asm, OUT_LEN, len);
-        asm.load(Size::Double, closes, Reg::R0, copy::CLOSES as i16);
+        asm.load(Size::Word, closes, Reg::R0, copy::CLOSES as i16);
         asm.load(Size::Double, spare, SLOT, slot::STATE as i16);
         asm.alu(Alu::Sub, spare, slot::OPEN);
         const { assert!(slot::FINISHED == slot::OPEN + 1) };
@@ -150,8 +150,8 @@ impl Generator<'_> {
     pub(super) fn expect_same_request(&mut self, of: &WebHandler, other: Label) {
         self.slot_entry(of, Reg::R0);
         let asm = &mut *self.asm;
-        asm.load(Size::Double, Reg::R1, Reg::R0, entry::GENERATION as i16);
-        asm.load(Size::Double, Reg::R2, SLOT, slot::GENERATION as i16);
+        asm.load(Size::Word, Reg::R1, Reg::R0, entry::GENERATION as i16);
+        asm.load(Size::Word, Reg::R2, SLOT, slot::GENERATION as i16);
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
     }
 }

@@ -1,11 +1,15 @@
 //! The memory that the program in the kernel and the server share: what is handed up, connections, responses.
 //!
 //! ```text
-//! control   0  handed up so far | 8  taken so far | 16  requests are answered until (ms of the monotonic clock)
+//! control   0  handed up so far | 8  taken so far | 16  requests are answered until (ms of the monotonic clock) |
+//!           24  reports written | 32  answers to report | 40  reported and heard
 //! ring      HANDED_LEN bytes each, as `handed` says
 //! slots     SLOT_LEN bytes each, found by a hash of the ends
 //! entries   of as many bytes as their responses need, four for each value of a hash of the request: as `Entries` says
+//! reports   where the server wants them, behind the entries: REPORT_LEN bytes each, as `report` says
 //! ```
+//!
+//! Each answer has one report in the end, and an answer is given only where there is room for its report.
 //!
 //! Words of eight bytes, or of four where two stand in one, in the machine's order. A slot is written by who holds its lock.
 
@@ -17,6 +21,12 @@ pub const HANDED: u64 = 0;
 pub const TAKEN: u64 = 8;
 /// Until when connections may begin in the kernel, and requests of those that stand are answered there.
 pub const UNTIL: u64 = 16;
+/// How many reports have been written.
+pub const REPORTED: u64 = 24;
+/// How many answers were given that are reported, or will be.
+pub const TO_REPORT: u64 = 32;
+/// For how many of those the server needs no room any more.
+pub const HEARD: u64 = 40;
 /// The ring of connections handed up.
 pub const RING: u64 = 4096;
 /// How many it has room for, a power of two.
@@ -33,6 +43,10 @@ pub const SLOT_LEN: u64 = 128;
 pub const ENTRIES: u64 = SLOTS + SLOT_COUNT * SLOT_LEN;
 /// Those that a request may be in.
 pub const WAYS: u64 = 4;
+/// Reports that there is room for, a power of two: of all slots, and as many that the server has not heard yet.
+pub const REPORT_COUNT: u64 = 2 * SLOT_COUNT;
+/// Bytes of one.
+pub const REPORT_LEN: u64 = 64;
 
 /// Bytes of a request at most, a multiple of 8.
 pub const REQUEST_MAX: usize = 512;
@@ -53,6 +67,8 @@ pub mod handed {
     pub const STAMPS: u64 = 56;
     /// What the cookie kept, and the window, as in a slot.
     pub const KEPT: u64 = 64;
+    /// The peer's sequence number that the connection began with, four bytes.
+    pub const FIRST: u64 = 72;
 }
 
 /// A slot.
@@ -87,10 +103,14 @@ pub mod slot {
     pub const TIME: u64 = 88;
     /// The peer's last timestamp, and what it echoed, four bytes each.
     pub const STAMPS: u64 = 96;
-    /// The generation of the entry.
+    /// The generation of the entry, four bytes.
     pub const GENERATION: u64 = 104;
+    /// The note of the last response, four bytes.
+    pub const NOTE: u64 = 108;
     /// No connection may begin in this slot until then.
     pub const CLOSED: u64 = 112;
+    /// When the request came whose answer is to be reported, in nanoseconds of the monotonic clock; 0 where none is.
+    pub const BEGUN: u64 = 120;
 
     /// Free.
     pub const FREE: i32 = 0;
@@ -114,7 +134,7 @@ pub mod entry {
     pub const COPY: u64 = 16;
     /// How often it was sent as an answer.
     pub const HITS: u64 = 24;
-    /// Changes when another request comes here.
+    /// Changes when another request comes here; the lower four bytes count.
     pub const GENERATION: u64 = 32;
     /// The request, then zeros.
     pub const REQUEST: u64 = 64;
@@ -128,10 +148,28 @@ pub mod copy {
     pub const SUM: u64 = 0;
     /// How many there are.
     pub const LEN: u64 = 8;
-    /// 1 where our FIN follows.
+    /// 1 where our FIN follows, four bytes.
     pub const CLOSES: u64 = 16;
+    /// What the server calls it in reports, four bytes.
+    pub const NOTE: u64 = 20;
     /// They.
     pub const BYTES: u64 = 24;
+}
+
+/// A report.
+pub mod report {
+    /// Its number and one more, once the rest is written.
+    pub const NUMBER: u64 = 0;
+    /// The peer's address, as [`ends`](super::ends) has it.
+    pub const PEER: u64 = 8;
+    /// The response's note.
+    pub const NOTE: u64 = 24;
+    /// When the request came, in nanoseconds of the monotonic clock.
+    pub const BEGUN: u64 = 32;
+    /// When the response was taken, or the connection over.
+    pub const ENDED: u64 = 40;
+    /// 1 where the peer has acknowledged the response, else 0.
+    pub const IS_TAKEN: u64 = 48;
 }
 
 /// How many entries there are, and how large.
@@ -154,9 +192,14 @@ impl Entries {
         (entry::COPIES + 2 * self.copy_len()).next_power_of_two()
     }
 
-    /// Bytes of the array.
+    /// Bytes of the array without reports, which begin there.
     pub const fn memory_len(self) -> u64 {
         ENTRIES + self.count * self.entry_len()
+    }
+
+    /// Bytes of the array with reports.
+    pub const fn memory_len_with_reports(self) -> u64 {
+        self.memory_len() + REPORT_COUNT * REPORT_LEN
     }
 
     /// Where the first of the entries is that a request with this hash may be in.

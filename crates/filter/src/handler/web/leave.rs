@@ -8,8 +8,8 @@ use crate::ebpf::{Alu, Condition, Fetch, Helper, Insn, Label, Reg, Size};
 use crate::handler::forward::WayOut;
 use crate::program::{Counter, xdp};
 
-/// Connections that processors may be handing up at once.
-const AT_ONCE: i32 = 128;
+/// Connections that processors may be handing up, or answering, at once.
+pub(super) const AT_ONCE: i32 = 128;
 
 impl Generator<'_> {
     /// Has the packet be as long as the response's, now or in the second stage. To `other`, with the packet as it was, where it cannot be.
@@ -152,6 +152,9 @@ impl Generator<'_> {
         asm.alu(Alu::Sub, Reg::R1, Reg::R2);
         let most = RING_COUNT as i32 - AT_ONCE;
         asm.jump_if(Reg::R1, Condition::Greater, most, self.labels.drop);
+        self.report_handed_up(of);
+        let asm = &mut *self.asm;
+        asm.load_map_value(ring, of.memory_fd, 0);
         asm.set(number, 1);
         asm.push(Insn::fetch(Fetch::Add, ring, HANDED as i16, number));
         asm.set(place, number);
@@ -169,6 +172,8 @@ impl Generator<'_> {
             asm.load(Size::Double, Reg::R1, SLOT, from as i16);
             asm.store(Size::Double, ring, to as i16, Reg::R1);
         }
+        asm.load(Size::Word, Reg::R1, SLOT, slot::FIRST as i16);
+        asm.store(Size::Word, ring, handed::FIRST as i16, Reg::R1);
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
         kept(asm, Reg::R1, MILLIS);
         asm.alu(Alu::Add, Reg::R1, super::cases::CLOSED_MS);

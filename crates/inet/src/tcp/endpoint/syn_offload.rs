@@ -128,7 +128,9 @@ impl Tcp {
         counters: &mut Counters,
     ) -> Option<Arrived<'a>> {
         let c = self.slab.get(id)?;
-        let is_ours = seg.ack.le(c.sender.queue().max()) && seg.ack.ge(c.sender.queue().una());
+        let is_ours = seg.ack.le(c.sender.queue().max()) && seg.ack.ge(c.sender.queue().una())
+            // What it began with, late.
+            || seg.seq == c.receiver.irs() + 1;
         let (flow, local) = (
             *c.flow(),
             Local {

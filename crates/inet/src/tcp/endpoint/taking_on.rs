@@ -1,6 +1,6 @@
 //! Connections that somebody else has begun for a listener with our cookies, answered for a while, and gives up to us: a program
 //! in the kernel (`exos_filter::handler::web`). Everything that was sent on them is acknowledged, and all that came was answered. So they are as if they
-//! had begun now, at other sequence numbers.
+//! had begun now, at other sequence numbers; but what they began with may come again.
 
 use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
@@ -22,6 +22,8 @@ use crate::time::Instant;
 pub struct BegunConnection {
     /// Whose it is.
     pub flow: Flow,
+    /// The sequence number of the peer's first byte.
+    pub first: u32,
     /// The next sequence number of the peer.
     pub rcv_nxt: u32,
     /// Our next one; all before it are acknowledged.
@@ -35,7 +37,7 @@ pub struct BegunConnection {
 }
 
 impl Tcp {
-    /// The connection is ours from now on, if we do not have it. Where there is no such listener, or no room, its peer is reset.
+    /// The connection is ours from now on, if we do not have it; one of before that waits makes room. Where there is no such listener, or no room, its peer is reset.
     pub(crate) fn take_on(
         &mut self,
         now: Instant,
@@ -47,6 +49,9 @@ impl Tcp {
         let hash = begun.flow.table_hash(&self.key);
         if self.find(&begun.flow, hash).is_some() {
             return;
+        }
+        if self.time_wait.remove(hash, &begun.flow).is_some() {
+            counters.tcp_time_wait_reused += 1;
         }
         let at = self.listeners.position(id);
         if !at.is_some_and(|at| self.make_begun((now, hash), at, begun, local, counters)) {
@@ -103,6 +108,9 @@ impl Tcp {
         let Redeemed::Made(made) = self.make(arrived, at, &kept, counters) else {
             return false;
         };
+        if let Some(c) = self.slab.get_mut(made) {
+            c.receiver.begun_at(SeqNumber(begun.first));
+        }
         self.deliver(now, made, &seg, counters);
         counters.tcp_taken_on += 1;
         true

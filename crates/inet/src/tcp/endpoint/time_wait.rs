@@ -7,6 +7,11 @@ use crate::counters::Counters;
 use crate::tcp::endpoint::ending::time_wait_ack;
 use crate::tcp::endpoint::passive::Arrived;
 use crate::tcp::endpoint::tcp::Tcp;
+use crate::tcp::table::time_wait::Waiting;
+use crate::tcp::values::segment::Segment;
+
+/// A connection that uses the four-tuple again begins elsewhere than within so many bytes before the last one's end.
+const LATE_BYTES: u32 = 1 << 20;
 
 /// What has become of a segment, as far as TIME-WAIT is concerned.
 pub(super) enum Waits {
@@ -51,7 +56,8 @@ impl Tcp {
                 return Waits::Opens(Some(waiting.snd_nxt));
             }
         }
-        if seg.ack != waiting.snd_nxt && self.opens_anew(now, &flow, seg) {
+        if seg.ack != waiting.snd_nxt && !is_late(&waiting, seg) && self.opens_anew(now, &flow, seg)
+        {
             counters.tcp_time_wait_reused += 1;
             self.time_wait.remove(hash, &flow);
             return Waits::Opens(None);
@@ -77,4 +83,15 @@ impl Tcp {
         }
         Waits::SeenTo
     }
+}
+
+/// Whether a segment that brings a cookie back is rather what the connection itself began with: its data were received, as far as can be told
+/// from numbers, and it is not newer than what came last.
+fn is_late(waiting: &Waiting, seg: &Segment<'_>) -> bool {
+    let is_newer = match (waiting.ts_recent, seg.options.timestamps) {
+        (Some(last), Some(stamps)) => (stamps.value.wrapping_sub(last) as i32) > 0,
+        _ => false,
+    };
+    let before = waiting.rcv_nxt.0.wrapping_sub(seg.seq.0);
+    !is_newer && (1..LATE_BYTES).contains(&before)
 }

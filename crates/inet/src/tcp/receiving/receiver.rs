@@ -103,6 +103,11 @@ impl Receiver {
         }
     }
 
+    /// Others have received what the peer sent from there on.
+    pub fn begun_at(&mut self, first: SeqNumber) {
+        self.irs = first - 1;
+    }
+
     /// An acceptable segment has come. RFC 7323 §4.3: its timestamp, if it is of the segment that our next
     /// acknowledgement will answer.
     #[inline]

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Random clients against `exos serve` with and without `--in-kernel`: they ask alike, cut, lose, double, delay and damage segments, and
+# receive the same from both, byte for byte but for dates. The logs say the same, too. Prints "ok NAME", "not ok NAME: why" or
+# "SKIPPED: ..." lines.
+#
+#   tests/serve/random-traffic.sh PATH/TO/exos
+#   EXOS_CONNECTIONS=5000 EXOS_SEED=7 tests/serve/random-traffic.sh PATH/TO/exos      others, and more
+. "$(dirname "$0")/../common.sh"
+connections=${EXOS_CONNECTIONS:-300}
+seed=${EXOS_SEED:-1}
+need_root "random clients"
+need_programs "random clients" python3 curl
+be_alone "$@"
+begin
+lab=random-traffic-$$
+
+# play NAME ARGUMENTS...: the clients against a server; what they receive is in $work/NAME, and the server's log in $work/NAME.log.
+play() {
+    local name=$1; shift
+    launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --json --log "$work/$name.log" --log-format json \
+        --status /.exos --status-allow 10.10.0.0/24 "$@" ||
+        { bad "the server starts, $name" "$(cat "$work/err")"; exit 1; }
+    # In its first seconds no connection begins in the kernel.
+    if [ "$*" = --in-kernel ] && ! await kernel_answers; then bad "the kernel comes to answer"; fi
+    inside b -- timeout 600 python3 -S "$here/random-traffic.py" wire "$seed" "$connections" "$work/$name" || bad "clients, $name"
+    stop; same "it ends in order, $name" 0 $?
+}
+kernel_answers() {
+    client curl -sS -m 60 http://10.10.0.10/small.txt
+    client curl -sS -m 60 http://10.10.0.10/.exos/metrics | grep -q '^exos_serve_link_xdp_answered_total [0-9][0-9]'
+}
+# lines NAME: what is logged of clients that do not reset.
+lines() { grep '"10.10.0.77"' "$work/$1.log" | sed 's/"time":"[^"]*",//; s/"request_time":[0-9.]*,//' | sort; }
+# counter NAME: of the last server.
+counter() { tail -n 1 "$work/out" | python3 -S -c "import json, sys; print(json.load(sys.stdin)['counters']['$1'])"; }
+
+mkdir "$work/site"
+echo small >"$work/site/small.txt"
+echo other >"$work/site/other.txt"
+head -c 20000 /dev/urandom >"$work/site/middle.bin"
+lab_up || { bad "lab up"; exit 1; }
+client ethtool -K wire gro on
+
+play "without"
+play "in the kernel" --in-kernel
+answered=$(counter link_xdp_answered) taken_on=$(counter tcp_taken_on)
+if [ "$answered" -ge "$connections" ]; then ok "the kernel answers"; else bad "the kernel answers" "$answered"; fi
+if [ "$taken_on" -ge $((connections / 50)) ]; then ok "and gives up connections"; else bad "and gives up connections" "$taken_on"; fi
+python3 -S "$here/random-traffic.py" compare "$work/without" "$work/in the kernel" || failures=$((failures + 1))
+lines without >"$work/lines"
+lines "in the kernel" >"$work/lines in the kernel"
+check "the logs say the same" diff "$work/lines" "$work/lines in the kernel"
+exit $((failures > 0))
