@@ -78,7 +78,11 @@ impl Wire {
         }
         self.client.send(&[&header[..], &frame].concat());
         let ethertype = [frame[12], frame[13]];
-        let is_answer = |frame: &[u8]| frame[16..22] == OURS.0 && frame[22..24] == ethertype;
+        // Not what the host says itself, of neighbours and groups.
+        let protocol = 10 + if tcp == 54 { 20 } else { 23 };
+        let is_answer = |frame: &[u8]| {
+            frame[16..22] == OURS.0 && frame[22..24] == ethertype && frame[protocol] == 6
+        };
         let mut answer = self.client.receive(is_answer).expect("an answer");
         let was_short = self.counted(Counter::Lengthened) > before;
         let header: Vec<u8> = answer.drain(..10).collect();
@@ -142,7 +146,9 @@ fn without_the_second_stage_the_host_takes_nothing() {
         wire.client
             .send(&[&[0; 10][..], &client.frame(ACK | PSH, REQUEST)].concat());
         let passed = host
-            .receive(|frame| frame[6..12] == OURS.0)
+            .receive(|frame| {
+                frame[6..12] == OURS.0 && frame[12..14] == [0x86, 0xdd] && frame[20] == 6
+            })
             .expect("passed");
         assert_ne!(passed[..6], OURS.0, "it is another station's");
         assert!(passed.len() < response.len(), "without the response");
