@@ -94,7 +94,8 @@ if start; then
         client curl -sS -m 60 "$url" "$url" "http://$host/none" "http://$host/large.bin" "$url" -o "$work/1" -o "$work/2" -o "$work/3" -o "$work/4" -o "$work/5" -w '%{http_code} %{num_connects}\n' >"$work/codes"
         same "what is not known goes up with its connection" "200 1 200 0 404 0 200 0 200 0" "$(xargs <"$work/codes")"
         cmp -s "$work/4" "$work/site/large.bin" && ok "and a large document is whole" || bad "and a large document is whole"
-        await eval '[ "$(count tcp_taken_on)" -gt '"$before"' ]' && ok "the stack has taken it on" || bad "the stack has taken it on" "$(count tcp_taken_on)"
+        # Where the server has no turn for 2 s, connections begin with it.
+        await eval 'get "'"$url"'" "'"${url%/*}"'/none" >/dev/null; [ "$(count tcp_taken_on)" -gt '"$before"' ]' && ok "the stack has taken it on" || bad "the stack has taken it on" "$(count tcp_taken_on)"
     done
     url=http://10.10.0.10/small.txt
     same "a body is taken" 405 "$(get -o /dev/null -w '%{http_code}' -d abc $url)"
