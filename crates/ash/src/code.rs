@@ -20,6 +20,25 @@ pub struct Handler {
     pub body: Block,
 }
 
+/// Of handlers that were checked.
+impl Handler {
+    /// The region that a place is in.
+    pub(crate) fn region_of(&self, place: VariableId) -> usize {
+        match self.variables[usize::from(place.0)].kind {
+            VariableKind::Place(region) => usize::from(region),
+            VariableKind::Word => unreachable!("checked: a place"),
+        }
+    }
+
+    /// Bytes of a row.
+    pub(crate) fn row_len(&self, row: VariableId) -> u32 {
+        match self.regions[self.region_of(row)].kind {
+            RegionKind::Rows(bytes) => bytes,
+            RegionKind::Words | RegionKind::Table(_) => unreachable!("checked: a row"),
+        }
+    }
+}
+
 /// Memory of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {

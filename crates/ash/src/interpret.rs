@@ -4,8 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::check::Checked;
 use crate::code::{
-    Block, Change, Condition, Expression, Format, Handler, Part, RegionKind, Reply, Statement,
-    VariableId, VariableKind,
+    Block, Change, Condition, Expression, Format, Handler, Part, Reply, Statement, VariableId,
 };
 use crate::limits::{MESSAGE_MAX, VARIABLES_MAX};
 use crate::memory::Memory;
@@ -95,7 +94,7 @@ impl Run<'_> {
             Statement::Take { row, from, length } => {
                 let (from, length) = (self.word(from)?, self.word(length)?);
                 let bytes = part(self.message, from, length).ok_or(GIVEN_UP)?;
-                if bytes.len() > self.row_len(*row) {
+                if bytes.len() > self.handler.row_len(*row) as usize {
                     return Err(GIVEN_UP);
                 }
                 self.memory
@@ -176,7 +175,7 @@ impl Run<'_> {
             }
             Part::Row { at, row, length } => {
                 let length = self.word(length)?;
-                if length > self.row_len(*row) as u64 {
+                if length > u64::from(self.handler.row_len(*row)) {
                     return Err(GIVEN_UP);
                 }
                 let to = part_mut(reply, *at, length).ok_or(GIVEN_UP)?;
@@ -220,26 +219,12 @@ impl Run<'_> {
 
     /// The first byte of a place, if there is one with this number.
     fn place(&self, variable: VariableId, index: u64) -> Option<u32> {
-        let number = self.region(variable);
+        let number = self.handler.region_of(variable);
         let region = &self.handler.regions[number];
         let index = u32::try_from(index)
             .ok()
             .filter(|&index| index < region.count)?;
         Some(self.memory.layout().start(number) + index * region.stride())
-    }
-
-    fn row_len(&self, row: VariableId) -> usize {
-        match self.handler.regions[self.region(row)].kind {
-            RegionKind::Rows(bytes) => bytes as usize,
-            RegionKind::Words | RegionKind::Table(_) => 0,
-        }
-    }
-
-    fn region(&self, variable: VariableId) -> usize {
-        match self.handler.variables[usize::from(variable.0)].kind {
-            VariableKind::Place(region) => usize::from(region),
-            VariableKind::Word => unreachable!("checked: a place"),
-        }
     }
 }
 

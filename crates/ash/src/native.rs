@@ -15,6 +15,7 @@
 //! step is a call: a look-up in a table is [`Table::get`](crate::Table::get).
 
 mod body;
+mod compile;
 mod find;
 mod reply;
 mod word;
@@ -23,11 +24,13 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{Block as Label, InstBuilder, Value};
 use cranelift_frontend::{FunctionBuilder, Variable};
-use exos_jit::Function;
-pub use exos_jit::Unavailable;
+
+pub use compile::Unavailable;
+
+use compile::Function;
 
 use crate::check::Checked;
-use crate::code::{Handler, RegionKind, VariableId, VariableKind};
+use crate::code::{Handler, VariableId};
 use crate::limits::MESSAGE_MAX;
 use crate::memory::{Layout, Memory};
 
@@ -62,7 +65,7 @@ impl Checked {
     /// There is none for this machine; [`interpret`](crate::interpret) does the same.
     pub fn compile(&self) -> Result<Native, Unavailable> {
         let layout = Layout::of(self.handler());
-        let function = exos_jit::compile(|build, parameters| {
+        let function = compile::compile(|build, parameters| {
             Generator::begin(build, parameters, self.handler(), &layout).all();
         })?;
         Ok(Native { layout, function })
@@ -206,19 +209,5 @@ impl<'a, 'b> Generator<'a, 'b> {
     fn keep(&mut self, variable: VariableId, value: Value) {
         self.build
             .def_var(self.variables[usize::from(variable.0)], value);
-    }
-
-    fn region_of(&self, variable: VariableId) -> usize {
-        match self.handler.variables[usize::from(variable.0)].kind {
-            VariableKind::Place(region) => usize::from(region),
-            VariableKind::Word => unreachable!("checked: a place"),
-        }
-    }
-
-    fn row_len(&self, row: VariableId) -> u32 {
-        match self.handler.regions[self.region_of(row)].kind {
-            RegionKind::Rows(bytes) => bytes,
-            RegionKind::Words | RegionKind::Table(_) => unreachable!("checked: a row"),
-        }
     }
 }

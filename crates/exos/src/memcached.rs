@@ -266,7 +266,7 @@ fn write_value(to: &mut Vec<u8>, key: &[u8], item: &Item, unique: Option<u64>) {
     to.extend(b"\r\n");
 }
 
-/// What the kernel answers to a `get` of a key, in so many bytes at most. The longest, and what expires, is for the program.
+/// What the kernel answers to a `get` of a key, if that is not longer than the bytes given. The longest, and what expires, is for the program.
 fn answer(key: &[u8], item: &Item, bytes_max: usize) -> Option<Vec<u8>> {
     if key.len() > KEY_MAX || item.expires.is_some() || item.value.len() > bytes_max {
         return None;

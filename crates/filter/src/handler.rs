@@ -17,7 +17,7 @@ mod sip;
 pub mod syn;
 pub mod web;
 
-pub use attached::{FILTER_SLOT, Handler, go_on};
+pub use attached::{FILTER_SLOT, Handler, count, go_on};
 pub use forward::ForwardHandler;
 pub use syn::SynHandler;
 pub use web::WebHandler;

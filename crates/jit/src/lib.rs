@@ -1,77 +1,57 @@
-//! Machine code made at run time: a function is described to Cranelift, compiled for this machine, and lies in memory that can be run and
-//! no longer written.
+//! Machine code in memory that can be run and no longer written: the one place where code that was made at run time is mapped.
 //!
-//! All functions have one form ([`Function::call`]): from bytes, to bytes, with words beside them. What is unsafe is their call, for
-//! only who described a function knows what it reads and writes.
+//! Who has made code knows what it reads and writes, and so calls it: [`Executable::at`] is the address of its first byte.
 
-mod code;
+use std::ffi::c_void;
+use std::ptr::{NonNull, null_mut};
 
-pub use code::Function;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-use cranelift_codegen::Context;
-use cranelift_codegen::control::ControlPlane;
-use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::ir::{AbiParam, Function as Described, Signature, UserFuncName, Value};
-use cranelift_codegen::isa::OwnedTargetIsa;
-use cranelift_codegen::settings::{self, Configurable};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+/// Mapped code.
+#[derive(Debug)]
+pub struct Executable {
+    at: NonNull<c_void>,
+    bytes: usize,
+}
 
-/// Why there is no machine code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unavailable(String);
+// SAFETY: the mapping is this value's own, and after `new` nobody writes to it.
+unsafe impl Send for Executable {}
+// SAFETY: as for `Send`; the code has no state of its own.
+unsafe impl Sync for Executable {}
 
-impl std::fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+impl Executable {
+    /// Maps a copy of code for this machine, an x86-64: others want what was written to be told to what fetches instructions.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for it, or the host allows none that is executable.
+    pub fn new(code: &[u8]) -> Result<Self, Errno> {
+        let (read, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a fresh mapping, at an address that the kernel chooses.
+        let at = unsafe { mmap_anonymous(null_mut(), code.len(), read, flags)? };
+        let at = NonNull::new(at).ok_or(Errno::NOMEM)?;
+        let mapped = Self {
+            at,
+            bytes: code.len(),
+        };
+        // SAFETY: the mapping has room for the code, and nobody else knows of it.
+        unsafe { code.as_ptr().copy_to(at.cast().as_ptr(), code.len()) };
+        let run = MprotectFlags::READ | MprotectFlags::EXEC;
+        // SAFETY: the mapping is ours, and nobody refers to what is in it.
+        unsafe { mprotect(at.as_ptr(), code.len(), run)? };
+        Ok(mapped)
+    }
+
+    /// Its first byte, for as long as the value is there.
+    pub fn at(&self) -> *const c_void {
+        self.at.as_ptr()
     }
 }
 
-impl std::error::Error for Unavailable {}
-
-fn because(why: impl ToString) -> Unavailable {
-    Unavailable(why.to_string())
-}
-
-/// Compiles a function that `describe` describes: from the first instruction on, with its parameters (from, to, length, words) given; each
-/// of its ways ends with one word returned. It refers to nothing by name. Its blocks are sealed here.
-///
-/// # Errors
-///
-/// This machine is no x86-64, the processor lacks what Cranelift wants, or there is no memory for the code.
-pub fn compile(
-    describe: impl FnOnce(&mut FunctionBuilder<'_>, [Value; 4]),
-) -> Result<Function, Unavailable> {
-    // Others want what was written to be told to what fetches instructions; or have the high byte first.
-    if !cfg!(target_arch = "x86_64") {
-        return Err(because("machine code is made for x86-64 only"));
+impl Drop for Executable {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and calls into it borrow what has it. That it cannot be taken back harms nothing.
+        let _ = unsafe { munmap(self.at.as_ptr(), self.bytes) };
     }
-    let isa = isa()?;
-    let mut signature = Signature::new(isa.default_call_conv());
-    signature.params = vec![AbiParam::new(I64); 4];
-    signature.returns = vec![AbiParam::new(I64)];
-    let described = Described::with_name_signature(UserFuncName::default(), signature);
-    let mut context = Context::for_function(described);
-    let mut builders = FunctionBuilderContext::new();
-    let mut build = FunctionBuilder::new(&mut context.func, &mut builders);
-    let entry = build.create_block();
-    build.append_block_params_for_function_params(entry);
-    build.switch_to_block(entry);
-    let parameters = std::array::from_fn(|number| build.block_params(entry)[number]);
-    describe(&mut build, parameters);
-    build.seal_all_blocks();
-    build.finalize();
-    let compiled = context.compile(&*isa, &mut ControlPlane::default());
-    let compiled = compiled.map_err(|error| because(error.inner))?;
-    assert!(
-        compiled.buffer.relocs().is_empty(),
-        "it refers to nothing by name"
-    );
-    Function::new(compiled.code_buffer()).map_err(because)
-}
-
-fn isa() -> Result<OwnedTargetIsa, Unavailable> {
-    let mut flags = settings::builder();
-    flags.set("opt_level", "speed").map_err(because)?;
-    let isa = cranelift_native::builder().map_err(because)?;
-    isa.finish(settings::Flags::new(flags)).map_err(because)
 }

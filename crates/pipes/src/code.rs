@@ -1,13 +1,12 @@
-//! Machine code in memory that can be run and no longer written, and what it shares with its caller.
+//! A list's machine code, and what it shares with its caller.
 //!
-//! All that is unsafe here stands in this file: the mapping, and the call into it.
+//! All that is unsafe here stands in this file: the calls into it.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
-use std::ptr::{NonNull, null_mut};
 
+use exos_jit::Executable;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 use crate::passes::PIPES_MAX;
 
@@ -65,15 +64,9 @@ type Entry = unsafe extern "C" fn(*const u8, *mut u8, *mut Frame, *const Constan
 /// A function's code, and the operands that it reads.
 #[derive(Debug)]
 pub(crate) struct Code {
-    at: NonNull<c_void>,
-    bytes: usize,
+    mapped: Executable,
     constants: Vec<Constant>,
 }
-
-// SAFETY: the mapping is this value's own, and after `new` nobody writes to it.
-unsafe impl Send for Code {}
-// SAFETY: as for `Send`; the code has no state of its own.
-unsafe impl Sync for Code {}
 
 impl Code {
     /// Maps a function's code.
@@ -83,21 +76,7 @@ impl Code {
     /// It is a function of the form of [`Entry`] for this machine, which reads and writes only the bytes that the frame tells of, the
     /// frame, and those constants.
     pub(crate) unsafe fn new(code: &[u8], constants: Vec<Constant>) -> Result<Self, Errno> {
-        let (read, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a fresh mapping, at an address that the kernel chooses.
-        let at = unsafe { mmap_anonymous(null_mut(), code.len(), read, flags)? };
-        let at = NonNull::new(at).ok_or(Errno::NOMEM)?;
-        let mapped = Self {
-            at,
-            bytes: code.len(),
-            constants,
-        };
-        // SAFETY: the mapping has room for the code, and nobody else knows of it.
-        unsafe { code.as_ptr().copy_to(at.cast().as_ptr(), code.len()) };
-        let run = MprotectFlags::READ | MprotectFlags::EXEC;
-        // SAFETY: the mapping is ours, and nobody refers to what is in it.
-        unsafe { mprotect(at.as_ptr(), code.len(), run)? };
-        Ok(mapped)
+        Executable::new(code).map(|mapped| Self { mapped, constants })
     }
 
     /// Runs it from some bytes to others.
@@ -134,13 +113,6 @@ impl Code {
 
     fn entry(&self) -> Entry {
         // SAFETY: `new` was promised a function of this form, which begins with its first byte.
-        unsafe { std::mem::transmute::<*mut c_void, Entry>(self.at.as_ptr()) }
-    }
-}
-
-impl Drop for Code {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and calls into it borrow this value. That it cannot be taken back harms nothing.
-        let _ = unsafe { munmap(self.at.as_ptr(), self.bytes) };
+        unsafe { std::mem::transmute::<*const c_void, Entry>(self.mapped.at()) }
     }
 }

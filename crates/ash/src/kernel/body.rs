@@ -7,9 +7,7 @@ mod word;
 use exos_filter::ebpf::{Alu, Condition as Jump, Fetch, Helper, Insn, Reg, Size};
 
 use super::{CONTEXT, Generator, LENGTH, MESSAGE, stack};
-use crate::code::{
-    Block, Change, Expression, RegionKind, Statement, VariableId, VariableKind, goes_on,
-};
+use crate::code::{Block, Change, Expression, Statement, VariableId, goes_on};
 use crate::limits::MESSAGE_MAX;
 
 /// Bytes that are taken word by word: a call takes as long as more of them do.
@@ -85,7 +83,7 @@ impl Generator<'_> {
     }
 
     fn point(&mut self, variable: VariableId, index: &Expression) {
-        let number = self.region_of(variable);
+        let number = self.of.handler.handler().region_of(variable);
         let region = &self.of.handler.handler().regions[number];
         let (last, stride) = (region.count - 1, region.stride());
         self.word(index, 0);
@@ -132,12 +130,17 @@ impl Generator<'_> {
     fn take(&mut self, row: VariableId, from: &Expression, length: &Expression) {
         let give_up = self.labels.give_up;
         if let Some((from, bytes)) = few_taken(from, length)
-            && bytes <= self.row_len(row) as i32
+            && bytes <= self.of.handler.handler().row_len(row) as i32
         {
             return self.take_words(row, from, bytes);
         }
         let taken = self.asm.label();
-        let most = self.row_len(row).min(u32::from(MESSAGE_MAX));
+        let most = self
+            .of
+            .handler
+            .handler()
+            .row_len(row)
+            .min(u32::from(MESSAGE_MAX));
         self.word(from, 0);
         let waiting = stack::intermediate(0);
         self.asm.store(Size::Double, Reg::R10, waiting, Reg::R0);
@@ -213,19 +216,5 @@ impl Generator<'_> {
     fn place(&mut self, variable: VariableId) {
         self.asm
             .load(Size::Double, Reg::R1, Reg::R10, stack::variable(variable));
-    }
-
-    fn region_of(&self, variable: VariableId) -> usize {
-        match self.of.handler.handler().variables[usize::from(variable.0)].kind {
-            VariableKind::Place(region) => usize::from(region),
-            VariableKind::Word => unreachable!("checked: a place"),
-        }
-    }
-
-    fn row_len(&self, row: VariableId) -> u32 {
-        match self.of.handler.handler().regions[self.region_of(row)].kind {
-            RegionKind::Rows(bytes) => bytes,
-            RegionKind::Words | RegionKind::Table(_) => unreachable!("checked: a row"),
-        }
     }
 }

@@ -2,10 +2,10 @@
 //! programs share.
 
 use exos_filter::Counter;
-use exos_filter::ebpf::{Assembler, Helper, Reg, Size};
+use exos_filter::ebpf::{Assembler, Helper, Reg};
 use exos_filter::gate::handling::Outcome;
 use exos_filter::handler::forward::WayOut;
-use exos_filter::handler::go_on;
+use exos_filter::handler::{count, go_on};
 use exos_filter::program::xdp;
 
 use super::{CONTEXT, Generator, stack};
@@ -27,7 +27,7 @@ impl Generator<'_> {
     pub(super) fn done(&mut self) {
         match self.behind {
             Behind::Filter { counters_fd, .. } => {
-                count(&mut self.asm, counters_fd, Counter::Done);
+                count(&mut self.asm, counters_fd, stack::KEY, Counter::Done);
                 drop_it(&mut self.asm);
             }
             Behind::Gate { outcomes_fd } => end_as(&mut self.asm, outcomes_fd, Outcome::Done),
@@ -43,7 +43,7 @@ impl Generator<'_> {
             }
             (Behind::Gate { outcomes_fd }, _) => end_as(asm, outcomes_fd, Outcome::Redirected),
             (Behind::Filter { counters_fd, .. }, way_out) => {
-                count(asm, counters_fd, Counter::Answered);
+                count(asm, counters_fd, stack::KEY, Counter::Answered);
                 match way_out {
                     WayOut::Transmit => asm.set(Reg::R0, xdp::TX),
                     WayOut::Redirect(interface) | WayOut::Buffers(interface) => {
@@ -81,13 +81,4 @@ fn end_as(asm: &mut Assembler, outcomes_fd: i32, outcome: Outcome) {
 pub(super) fn drop_it(asm: &mut Assembler) {
     asm.set(Reg::R0, xdp::DROP);
     asm.exit();
-}
-
-/// The counter is this CPU's own and XDP does not nest: no atomics.
-fn count(asm: &mut Assembler, counters_fd: i32, counter: Counter) {
-    let missing = asm.label();
-    asm.store_imm(Size::Word, Reg::R10, stack::KEY, counter as i32);
-    asm.look_up(counters_fd, stack::KEY, missing);
-    asm.add_to(Reg::R0, 0, 1);
-    asm.bind(missing);
 }

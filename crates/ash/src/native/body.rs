@@ -73,7 +73,7 @@ impl Generator<'_, '_> {
     }
 
     fn point(&mut self, variable: VariableId, index: &Expression) {
-        let number = self.region_of(variable);
+        let number = self.handler.region_of(variable);
         let region = &self.handler.regions[number];
         let (last, stride) = (region.count - 1, region.stride());
         let index = self.word(index);
@@ -111,7 +111,7 @@ impl Generator<'_, '_> {
     fn take(&mut self, row: VariableId, from: &Expression, length: &Expression) {
         let (from, length) = (self.word(from), self.word(length));
         let bytes = self.part(from, length);
-        let most = self.constant(self.row_len(row).into());
+        let most = self.constant(self.handler.row_len(row).into());
         self.give_up_if_more(length, most);
         let row = self.variable(row);
         self.copy(bytes, row, length);

@@ -36,7 +36,7 @@ impl Generator<'_, '_> {
                 length: bytes,
             } => {
                 let bytes = self.word(bytes);
-                let most = self.constant(self.row_len(*row).into());
+                let most = self.constant(self.handler.row_len(*row).into());
                 self.give_up_if_more(bytes, most);
                 (bytes, self.build.ins().iadd_imm(bytes, i64::from(*at)))
             }

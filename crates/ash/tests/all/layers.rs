@@ -215,5 +215,5 @@ fn layers_do_not_make_a_short_text_long() {
         "handler h {{ layer a 1 {{ words w[1]; p = &w[0]; commit {{ {commit} }} }} {verdicts} }}"
     );
     let error = parse(&text).unwrap_err().to_string();
-    assert!(error.contains("before so many verdicts"), "{error}");
+    assert!(error.contains("before each verdict"), "{error}");
 }

@@ -1,7 +1,7 @@
-//! What all handlers have in common: they are attached before the filter, and go on to it.
+//! What all handlers have in common: they are attached before the filter, count, and go on to it.
 
-use crate::ebpf::{Assembler, Helper, Reg};
-use crate::program::Program;
+use crate::ebpf::{Assembler, Helper, Reg, Size};
+use crate::program::{Counter, Program};
 
 /// What is attached before the filter.
 pub trait Handler {
@@ -30,4 +30,13 @@ pub fn go_on(asm: &mut Assembler, context: Reg, prog_array_fd: i32, unknown: i32
     asm.call(Helper::TailCall);
     asm.set(Reg::R0, unknown);
     asm.exit();
+}
+
+/// Counts one; the key stands `key_at` on the stack. r0 to r5 are lost. The value is this CPU's own and XDP does not nest: no atomics.
+pub fn count(asm: &mut Assembler, counters_fd: i32, key_at: i16, counter: Counter) {
+    let missing = asm.label();
+    asm.store_imm(Size::Word, Reg::R10, key_at, counter as i32);
+    asm.look_up(counters_fd, key_at, missing);
+    asm.add_to(Reg::R0, 0, 1);
+    asm.bind(missing);
 }

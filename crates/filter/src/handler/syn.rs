@@ -24,9 +24,9 @@ mod settings;
 pub(super) mod shape;
 mod write;
 
-use super::attached::{Handler, go_on};
+use super::attached::{Handler, count, go_on};
 use super::forward::{Shape as Headers, WayOut};
-use crate::ebpf::{Assembler, Helper, Label, Reg, Size};
+use crate::ebpf::{Assembler, Helper, Label, Reg};
 use crate::program::{Counter, Program, xdp};
 use expect::{expect_flags, expect_options, expect_room};
 use shape::{CONTEXT, COUNTER, FAMILIES, Shape};
@@ -89,7 +89,7 @@ impl SynHandler {
         }
         self.write_before_tcp(asm, shape);
         self.write_tcp(asm, shape);
-        count(asm, counters_fd);
+        count(asm, counters_fd, COUNTER, Counter::Answered);
         match self.way_out {
             WayOut::Transmit => asm.set(Reg::R0, xdp::TX),
             WayOut::Redirect(interface) | WayOut::Buffers(interface) => {
@@ -100,14 +100,4 @@ impl SynHandler {
         }
         asm.exit();
     }
-}
-
-/// The value is this CPU's own and XDP does not nest: no atomics.
-fn count(asm: &mut Assembler, counters_fd: i32) {
-    let missing = asm.label();
-    let counter = Counter::Answered as i32;
-    asm.store_imm(Size::Word, Reg::R10, COUNTER, counter);
-    asm.look_up(counters_fd, COUNTER, missing);
-    asm.add_to(Reg::R0, 0, 1);
-    asm.bind(missing);
 }

@@ -337,7 +337,7 @@ fn make_pipe(path: &Path) {
     assert!(made.expect("mkfifo is there").success());
 }
 
-/// What others answer with has the line that the server itself writes for the same answer, of whoever asked.
+/// What others answer with has the line that the server itself writes for the same answer, whichever client asked.
 #[test]
 fn what_others_answer_is_logged_as_if_the_server_had() {
     let requests: [&[u8]; 4] = [

@@ -47,7 +47,7 @@ impl Generator<'_> {
     /// r0 = bytes of a row that the reply has room for.
     fn length_of_row(&mut self, at: u16, row: VariableId, length: &Expression) {
         let give_up = self.labels.give_up;
-        let most = self.row_len(row) as i32;
+        let most = self.of.handler.handler().row_len(row) as i32;
         self.word(length, 0);
         self.asm.jump_if(Reg::R0, Jump::Greater, most, give_up);
         self.asm.set(Reg::R1, Reg::R0);

@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
     pub(super) fn add_commits(&mut self, block: &mut Block) -> Parsed<()> {
         self.layers.added += self.layers.tokens;
         if self.layers.added > TEXT_MAX {
-            return Err(self.wrong("layers have too much to do before so many verdicts"));
+            return Err(self.wrong("what the layers do before each verdict makes the handler too long; have fewer verdicts, or smaller layers"));
         }
         let commits = &self.layers.commits;
         block.extend(commits.statements.iter().cloned());

@@ -5,6 +5,7 @@ use super::shape::*;
 use super::write::header_len;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Fetch, Helper, Insn, Label, Reg, Size};
+use crate::handler::attached::count;
 use crate::handler::forward::WayOut;
 use crate::program::{Counter, xdp};
 
@@ -95,7 +96,7 @@ impl Generator<'_> {
         }
         self.asm.jump(self.labels.drop);
         self.asm.bind(written);
-        self.count_answer();
+        count(self.asm, self.counters_fd, COUNTER, Counter::Answered);
         if let Some(second_stage) = &of.second_stage {
             self.pass_to(of, second_stage);
         }
@@ -129,16 +130,6 @@ impl Generator<'_> {
         asm.call(Helper::XdpStoreBytes);
         asm.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.drop);
         asm.bind(none);
-    }
-
-    /// The value is this CPU's own and XDP does not nest: no atomics.
-    fn count_answer(&mut self) {
-        let missing = self.asm.label();
-        let asm = &mut *self.asm;
-        asm.store_imm(Size::Word, Reg::R10, COUNTER, Counter::Answered as i32);
-        asm.look_up(self.counters_fd, COUNTER, missing);
-        asm.add_to(Reg::R0, 0, 1);
-        asm.bind(missing);
     }
 
     /// The connection is the server's from here on.

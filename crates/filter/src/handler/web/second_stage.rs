@@ -19,6 +19,7 @@ use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use crate::handler::arithmetic::{fold, set_wide};
+use crate::handler::attached::count;
 use crate::program::classifier::{self, field};
 use crate::program::{Counter, Program, xdp};
 
@@ -100,13 +101,13 @@ impl SecondStage {
         self.read(&mut asm, next);
         lengthen(&mut asm, entries, memory_fd, drop);
         complete_sum(&mut asm, drop);
-        count(&mut asm, counters_fd, Counter::Lengthened);
+        count(&mut asm, counters_fd, KEY, Counter::Lengthened);
         asm.set(Reg::R1, self.interface as i32);
         asm.set(Reg::R2, 0);
         asm.call(Helper::Redirect);
         asm.exit();
         asm.bind(drop);
-        count(&mut asm, counters_fd, Counter::NotLengthened);
+        count(&mut asm, counters_fd, KEY, Counter::NotLengthened);
         asm.set(Reg::R0, classifier::DROP);
         asm.exit();
         asm.bind(next);
@@ -141,6 +142,8 @@ impl SecondStage {
 const WHERE: Reg = Reg::R7;
 const MANY: Reg = Reg::R8;
 const FROM: Reg = Reg::R9;
+/// Of a counter.
+const KEY: i16 = -8;
 const KEPT_SUM: i16 = -16;
 const KEPT_PSEUDO: i16 = -24;
 const KEPT_FIELD: i16 = -32;
@@ -185,12 +188,4 @@ fn complete_sum(asm: &mut Assembler, drop: Label) {
         asm.call(Helper::L4CsumReplace);
         asm.jump_if(Reg::R0, Condition::NotEqual, 0, drop);
     }
-}
-
-fn count(asm: &mut Assembler, counters_fd: i32, counter: Counter) {
-    let missing = asm.label();
-    asm.store_imm(Size::Word, Reg::R10, -4, counter as i32);
-    asm.look_up(counters_fd, -4, missing);
-    asm.add_to(Reg::R0, 0, 1);
-    asm.bind(missing);
 }

@@ -10,7 +10,7 @@ use crate::tcp::endpoint::tcp::Tcp;
 use crate::tcp::table::time_wait::Waiting;
 use crate::tcp::values::segment::Segment;
 
-/// A connection that uses the four-tuple again begins elsewhere than within so many bytes before the last one's end.
+/// A connection that uses the four-tuple again does not begin within this many bytes before the last one's end.
 const LATE_BYTES: u32 = 1 << 20;
 
 /// What has become of a segment, as far as TIME-WAIT is concerned.
