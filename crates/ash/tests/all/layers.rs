@@ -194,6 +194,10 @@ fn errors_of_layers_say_where() {
             "handler h { layer a 4 { words w[2]; p = &w[0]; commit { x = add(p, 1); } } done; }",
             "line 1, column 57: x begins before `commit`; say `x = 0;` there",
         ),
+        (
+            "handler h { layer a 0 { commit { if length == 0 { done; } } } done; }",
+            "line 1, column 51: a commit ends no message; have it be done before",
+        ),
         // What may fail stands before what layers below do.
         (
             "handler h { layer a 4 { words w[2]; p = &w[0]; commit { add(p, 1); } }\n need 1; reply u8(0) up to 9; }",

@@ -4,7 +4,7 @@
 //! - A byte of a layer is counted from its header on, and so is `length`; a header that is not there gives the message up.
 //! - Names that begin in a layer are its own: `next` of `layer session` is `session_next` to all others.
 //! - What a layer does when the message has been dealt with (`commit`), and what its header is in a reply (`reply` without a length), go to
-//!   each `reply` and `done` of those above it, the lowest layer's first.
+//!   each `reply` and `done` of those above it, the lowest layer's first. A `commit` has no verdict itself: it would have those below once more.
 
 use super::{Parsed, Parser, TextError};
 use crate::code::{Block, Expression, Operator, Part, Statement};
@@ -166,6 +166,9 @@ impl<'a> Parser<'a> {
 
     /// What layers below do before the verdict that stands here. All that is added is no more than the longest text would be.
     pub(super) fn add_commits(&mut self, block: &mut Block) -> Parsed<()> {
+        if self.layers.in_commit {
+            return Err(self.wrong("a commit ends no message; have it be done before"));
+        }
         self.layers.added += self.layers.tokens;
         if self.layers.added > TEXT_MAX {
             return Err(self.wrong("what the layers do before each verdict makes the handler too long; have fewer verdicts, or smaller layers"));

@@ -34,6 +34,9 @@ impl Daemon {
     ) -> Result<(), Refused> {
         let slot = self.slot(request_id.connection)?;
         self.check_port(slot, port)?;
+        let attachment = &self.attachments[&slot];
+        // Before anything is read of a user who may have none.
+        self.steps_per_sec(who, self.served(attachment.interface))?;
         let owner = self.user(who);
         self.rates.count_filter(owner)?;
         self.work_for_filter(Some(owner), move || {
@@ -87,7 +90,6 @@ impl Daemon {
         let who = &attachment.record.who;
         self.check_more_memory(who, attachment.interface, bytes)?;
         let interface = self.served(attachment.interface);
-        self.steps_per_sec(who, interface)?;
         let user = self.user(who);
         let work = interface
             .gate
