@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use self::here::Here;
 use crate::handlers::needs_interface;
 use crate::node::Exos;
+use crate::via;
 use crate::{Error, ErrorKind};
 
 /// Where a handler runs.
@@ -98,12 +99,14 @@ impl Exos {
     ///
     /// # Errors
     ///
-    /// The daemon has the port for another program; or the kernel cannot run it, and this program has several cores.
+    /// The daemon has the port for another program, or does not answer; or the kernel cannot run it, and this program has several cores.
     pub fn download(&mut self, handler: Checked, port: u16) -> Result<Downloaded, Error> {
         self.claim_for_handler(port)?;
         let layout = Layout::of(handler.handler());
         match self.put_in_kernel(&handler, &layout, port) {
             Ok(memory) => Ok(Downloaded::in_kernel(handler, layout, memory)),
+            // A handler of before may be in the kernel, which nobody can take out now.
+            Err(gone) if via::control::is_gone(gone.kind) => Err(gone),
             Err(why) => self.put_here(handler, layout, port, why),
         }
     }
@@ -180,13 +183,12 @@ impl Exos {
         let here = Here::new(handler.clone(), layout.clone());
         let (words, place) = (Words::Ours(here.words()), here.place());
         self.stack.handle_datagrams(port, Box::new(here));
-        match (&self.requests, &mut self.link) {
-            (Some(requests), Link::Xdp(link)) => link
-                .set_handlers(requests.handler(), &[])
-                .inspect_err(|_| self.stack.stop_handling_datagrams())?,
-            _ if self.syn_answers.is_some() => {}
+        let removed = match (&self.requests, &mut self.link) {
+            (Some(requests), Link::Xdp(link)) => link.set_handlers(requests.handler(), &[]),
+            _ if self.syn_answers.is_some() => Ok(()),
             _ => self.remove_from_kernel(),
-        }
+        };
+        removed.inspect_err(|_| self.stack.stop_handling_datagrams())?;
         Ok(Downloaded {
             handler,
             layout,

@@ -35,20 +35,20 @@ impl Exos {
     /// All packets come here again, and all datagrams to sockets.
     pub fn remove_handler(&mut self) {
         self.stack.stop_handling_datagrams();
-        self.remove_from_kernel();
+        // A daemon that is not there has the kernel go on; when it comes back it is asked again by nobody.
+        let _ = self.remove_from_kernel();
     }
 
-    pub(crate) fn remove_from_kernel(&mut self) {
+    pub(crate) fn remove_from_kernel(&mut self) -> Result<(), Error> {
         if let Some(via) = &mut self.via {
-            // A daemon that is not there has the kernel go on; when it comes back it is asked again by nobody.
-            let _ = via.remove_handler();
-            return;
+            return Ok(via.remove_handler()?);
         }
         match &mut self.link {
             Link::Xdp(link) => link.remove_handler(),
             Link::Packet(link) => link.remove_handler(),
             Link::Tap(_) | Link::Memory(_) => {}
         }
+        Ok(())
     }
 
     /// Has SYNs to a listener answered in the kernel, with cookies, from now on. The connection appears when

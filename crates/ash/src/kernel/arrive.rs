@@ -153,11 +153,11 @@ impl Generator<'_> {
             i32::from(protocol::UDP),
             other,
         );
-        // Multicast, and what begins with zeros: loopback, no address, one of IPv4.
+        // Multicast, and what begins with 64 zeros: loopback, no address, one of IPv4.
         asm.load(Size::Byte, Reg::R1, FRAME, IP + 8);
-        for from in [0, 0xff] {
-            asm.jump_if(Reg::R1, Condition::Equal, from, other);
-        }
+        asm.jump_if(Reg::R1, Condition::Equal, 0xff, other);
+        asm.load(Size::Double, Reg::R1, FRAME, IP + 8);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, other);
         let words = |at: usize| [at, at + 4, at + 8, at + 12];
         self.expect_ours(&words(IP + 8), &words(IP + 24), IpAddr::is_ipv6);
     }

@@ -59,6 +59,17 @@ pub enum AskError {
     Failed(Error),
 }
 
+/// Whether an error is that the daemon does not answer: what it has the kernel do goes on.
+pub(crate) fn is_gone(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::NoDaemon
+            | ErrorKind::DaemonEnded
+            | ErrorKind::NotTheDaemon
+            | ErrorKind::DaemonFails
+    )
+}
+
 impl From<AskError> for Error {
     fn from(error: AskError) -> Self {
         match error {

@@ -319,6 +319,25 @@ fn a_handler_takes_the_place_of_the_one_before_wherever_that_is() {
     }
 }
 
+/// The descriptor of the memory before is closed, and its number that of the next one's.
+#[test]
+fn a_handler_that_was_dropped_leaves_nothing_to_the_next() {
+    let test = "a_handler_that_was_dropped_leaves_nothing_to_the_next";
+    let Some(mut wire) = Wire::new(test, 4000) else {
+        return;
+    };
+    let _far_end = wire.pass_all();
+    for _ in 0..2 {
+        let counters = counters_of(&mut wire.exos);
+        assert_eq!(counters.place(), Place::Kernel);
+        wire.wait_for_answers(&[0; 12]);
+        assert_eq!(wire.ask(7, 1), Some(0));
+        assert_eq!(wire.ask(7, 1), Some(1));
+        assert_eq!(remote_increment::sum(&counters), 2);
+        wire.exos.remove_handler();
+    }
+}
+
 /// The verifier would follow a million sums.
 fn too_many_ways() -> String {
     let each = (0..20).map(|bit| format!("if u8({bit}) > 7 {{ x = x + {}; }}", 1 << bit));

@@ -12,6 +12,12 @@ pub trait Handler {
     /// count in the map of [`Counter`](crate::Counter)s.
     fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program;
 
+    /// Whether its program may be put in force again for the same code: the descriptors in that are open for as long as the link is, so
+    /// that they are no other map's by then.
+    fn may_be_kept(&self) -> bool {
+        false
+    }
+
     /// What is to run in traffic control at the interface's ingress, before the program does: it deals with packets that the program
     /// has passed to it.
     fn second_stage(&self, _counters_fd: i32) -> Option<Program> {

@@ -49,6 +49,10 @@ impl Handler for ForwardHandler {
         "exos_forward"
     }
 
+    fn may_be_kept(&self) -> bool {
+        true
+    }
+
     fn program(&self, prog_array_fd: i32, _counters_fd: i32) -> Program {
         let mut asm = Assembler::new();
         let [filter, v4, v6] = [asm.label(), asm.label(), asm.label()];

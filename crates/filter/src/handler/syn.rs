@@ -39,6 +39,10 @@ impl Handler for SynHandler {
     }
 
     /// What it answers it counts as [`Counter::Answered`].
+    fn may_be_kept(&self) -> bool {
+        true
+    }
+
     fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program {
         let mut asm = Assembler::new();
         let filter = asm.label();

@@ -42,6 +42,8 @@ pub enum Handled {
 /// A handler, and its port.
 pub(super) struct Handling {
     port: u16,
+    /// Room for a reply and its headers.
+    frame: Vec<u8>,
     handler: Box<dyn DatagramHandler>,
 }
 
@@ -51,7 +53,12 @@ impl Stack {
     /// It is given unicast datagrams from another host and another port, whole, without IP options or extension headers, whose checksum is right, of
     /// at most [`HANDLED_BYTES_MAX`] bytes.
     pub fn handle_datagrams(&mut self, port: u16, handler: Box<dyn DatagramHandler>) {
-        self.handling = Some(Handling { port, handler });
+        let frame = Vec::new();
+        self.handling = Some(Handling {
+            port,
+            frame,
+            handler,
+        });
     }
 
     /// All datagrams come to sockets again.
@@ -116,8 +123,9 @@ impl Stack {
             return false;
         };
         let head = ethernet::LEN + ip_len(packet.src) + wire_udp::LEN;
-        let mut frame = vec![0; head + HANDLED_BYTES_MAX];
-        let room = frame.last_chunk_mut().expect("behind the headers");
+        handling.frame.resize(head + HANDLED_BYTES_MAX, 0);
+        let room = handling.frame.last_chunk_mut();
+        let room = room.expect("behind the headers");
         match handling.handler.handle(view.payload(), room) {
             Handled::GivenUp => {
                 self.counters.handler_gave_up += 1;
@@ -126,6 +134,7 @@ impl Stack {
             Handled::Done => self.counters.handler_done += 1,
             Handled::Reply(bytes) => {
                 self.counters.handler_answered += 1;
+                let mut frame = std::mem::take(&mut handling.frame);
                 frame.truncate(head + bytes);
                 self.send_reply(now, packet, view, frame);
             }
@@ -220,7 +229,7 @@ fn is_message(packet: &Packet<'_>, view: &UdpView<'_>) -> bool {
 fn is_of_one_host(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => !matches!(v4.octets()[0], 0 | 127 | 224..),
-        // Multicast, and what begins with zeros: loopback, no address, one of IPv4.
-        IpAddr::V6(v6) => !matches!(v6.octets()[0], 0 | 0xff),
+        // Multicast, and what begins with 64 zeros: loopback, no address, one of IPv4.
+        IpAddr::V6(v6) => v6.octets()[0] != 0xff && v6.octets()[..8] != [0; 8],
     }
 }

@@ -174,7 +174,7 @@ impl Program {
         let words = code.words();
         let mut first = self.first();
         // Descriptors that were closed meanwhile may be others' by now.
-        let is_same = first.behind.is_empty() && behind.is_empty();
+        let is_same = handler.may_be_kept() && first.behind.is_empty() && behind.is_empty();
         let known = first
             .loaded
             .take_if(|(known, _)| is_same && *known == words);

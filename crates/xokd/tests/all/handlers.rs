@@ -462,6 +462,27 @@ fn a_program_of_the_librarys_downloads_by_the_daemon() {
     assert!(heard, "nothing handles any more");
 }
 
+/// Nobody could take out the handler that the kernel runs then.
+#[test]
+fn no_handler_runs_here_while_the_daemon_is_gone() {
+    let Some((mut lab, _takes)) = lab_of("handler-gone") else {
+        return;
+    };
+    let mut exos = Exos::attach(Daemon {
+        socket: lab.socket(),
+        ..Daemon::new(Role::Connect(Vec::new()))
+    })
+    .expect("the daemon lends a link");
+    let counters = remote_increment::download(&mut exos).expect("it is sound");
+    assert_eq!(counters.place(), Place::Kernel);
+    let asker = Asker::new(&lab);
+    assert_eq!(asker.ask(7, 1), 0);
+    lab.kill();
+    assert!(remote_increment::download(&mut exos).is_err());
+    assert_eq!(asker.ask(7, 1), 1);
+    assert_eq!(remote_increment::sum(&counters), 2, "as before");
+}
+
 /// A message is answered by the program's turns, which are not needed once policy has the kernel do it.
 #[test]
 fn a_program_without_steps_runs_its_handler_itself() {
