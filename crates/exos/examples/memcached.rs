@@ -74,7 +74,12 @@ impl Server {
             }
             answered => answered?,
         }
-        cache.download(exos, PORT, IN_KERNEL)?;
+        match cache.download(exos, PORT, IN_KERNEL) {
+            Err(e) if e.kind == ErrorKind::NeedsInterface => {
+                eprintln!("the kernel does not answer over UDP: {e}");
+            }
+            answered => answered?,
+        }
         Ok(Self {
             cache,
             datagrams: exos.stack.udp.bind(None, PORT)?,
@@ -114,12 +119,20 @@ impl Server {
                 let bytes = tcp.readable(id).to_vec();
                 tcp.consume(id, bytes.len());
                 let session = self.sessions.entry(id).or_default();
-                let reply = session.handle(&mut self.cache, &bytes, seconds);
-                let answer = &reply.bytes[..];
-                // A client that reads none of its answers is not waited for.
-                let is_taken = answer.is_empty() || tcp.send(id, Buffer::from(answer).into());
-                if reply.close || !is_taken {
-                    tcp.finish(id);
+                let mut reply = session.handle(&mut self.cache, &bytes, seconds);
+                loop {
+                    let answer = &reply.bytes[..];
+                    // A client that reads none of its answers is not waited for.
+                    let is_taken = answer.is_empty() || tcp.send(id, Buffer::from(answer).into());
+                    if reply.close || !is_taken {
+                        session.close();
+                        tcp.finish(id);
+                        break;
+                    }
+                    if !reply.more {
+                        break;
+                    }
+                    reply = session.handle(&mut self.cache, &[], seconds);
                 }
             }
             if event.set.contains(EventSet::FINISHED) {

@@ -1,5 +1,8 @@
-//! A cache that speaks memcached's text protocol over UDP and TCP (memcached's `doc/protocol.txt`), all commands but `gat`, `gats`,
-//! `verbosity` and those of its administration.
+//! A cache that speaks memcached's classic text protocol over UDP and TCP (memcached's `doc/protocol.txt`), all commands but `gat`, `gats`,
+//! `verbosity` and those of its administration (`stats` has no argument). The meta commands (`mg`, `ms` ...) are not among them. A value has
+//! up to 1 MiB, where memcached's limit is a little less, and a command is answered with 2 MiB of values at most.
+//!
+//! Over UDP a forged source is answered, too, with as much: that is for networks whose hosts are known.
 //!
 //! Without more it is a map that the program's loop asks. After [`Cache::download`] the kernel answers a `get` of one key over UDP where it
 //! arrives, and after [`Cache::answer_connections_in_kernel`] over TCP, from tables that the cache keeps; all else comes to the program as
@@ -85,10 +88,12 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// As [`Exos::download`]; or the kernel does not tell when a row is out of use (`membarrier`, on machines with `nohz_full`).
+    /// As [`Exos::download_into_kernel`]; or the kernel does not tell when a row is out of use (`membarrier`, on machines with `nohz_full`).
     pub fn download(&mut self, exos: &mut Exos, port: u16, shape: Shape) -> Result<(), Error> {
         let mut answers = Answers::download(exos, port, shape)?;
-        for (key, kept) in &self.items {
+        // What is about to go is for the program.
+        let items = self.items.iter().filter(|_| self.flush.is_none());
+        for (key, kept) in items {
             answers.put(key, &kept.item);
         }
         self.answers = Some(answers);

@@ -21,9 +21,9 @@ const FRAME: usize = 8;
 /// How much the kernel answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Answers that it has at most: a power of two, 64 at least.
+    /// Answers that it has at most: a power of two, 64 at least; over TCP 32,768 at most.
     pub answers: u32,
-    /// Bytes of each, from `VALUE` to `END\r\n`: a multiple of 8, 1,392 at most. Room for the longest is made for each request, and a
+    /// Bytes of each, from `VALUE` to `END\r\n`: a multiple of 8, 1,392 at most, over TCP 1,360. Over UDP room for the longest is made for each request, and a
     /// veth has some 150 bytes more than the request: where there is none, the program answers.
     pub bytes: u32,
 }
@@ -55,7 +55,7 @@ impl Answers {
         }
         let handler = ash::parse(&text(shape)).map_err(|e| Error::new(e.what))?;
         Ok(Self {
-            downloaded: exos.download(handler, port)?,
+            downloaded: exos.download_into_kernel(handler, port)?,
             bytes: shape.bytes as usize,
             keys: vec![None; shape.answers as usize],
             free: (0..shape.answers).collect(),

@@ -8,13 +8,15 @@ use std::collections::{HashMap, HashSet};
 use exos_inet::tcp::ListenerId;
 use exos_inet::{Duration, Instant};
 
-use super::{Item, Kept, Shape, answer};
+use super::{Item, Kept, Shape, answer, invalid};
 use crate::Error;
 use crate::node::Exos;
 use crate::requests::{Capacity, Requests, Response};
 
 /// How often the kernel's part hears of the program.
 const TURN: Duration = Duration::from_millis(500);
+/// Half as many as requests ([`Capacity`]).
+const ANSWERS_MAX: u32 = 1 << 15;
 /// Keys that are noted one by one; beyond that all that the kernel answers are looked at.
 const NOTED_MAX: usize = 1 << 16;
 
@@ -33,6 +35,11 @@ impl Connections {
         listener: ListenerId,
         shape: Shape,
     ) -> Result<Self, Error> {
+        if shape.answers > ANSWERS_MAX {
+            return Err(invalid(
+                "over TCP the kernel's part of a cache has 32768 answers at most",
+            ));
+        }
         let capacity = Capacity {
             // Half as many keys as places: hardly one finds none.
             requests: shape.answers.saturating_mul(2),

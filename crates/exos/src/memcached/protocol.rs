@@ -1,7 +1,7 @@
-//! Commands read, and their answers, byte for byte memcached's (1.6).
+//! Commands read, and their answers, those of memcached 1.6 in its classic protocol.
 
-use super::store::{Store, number};
-use super::{Cache, KEY_MAX, write_value};
+use super::store::{RELATIVE_MAX, Store, number};
+use super::{Cache, KEY_MAX, VALUE_MAX, write_value};
 
 /// Bytes of a command's line. A `get` may have many keys.
 const LINE_MAX: usize = 8192;
@@ -9,6 +9,9 @@ const LINE_MAX: usize = 8192;
 const FRAME: usize = 8;
 /// Bytes of an answer in one datagram: with its header 1,400.
 const PART: usize = 1392;
+/// Bytes of the values that one command is answered with, and of all that one call is answered with, a command more: what is asked in few
+/// words is not to fill memory. A value of the longest fits.
+const ANSWER_MAX: usize = 2 * VALUE_MAX;
 const ERROR: &[u8] = b"ERROR\r\n";
 pub(super) const BAD_LINE: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 
@@ -27,7 +30,9 @@ pub(super) enum Step {
 pub struct Reply {
     /// What to send; empty where no command is whole yet.
     pub bytes: Vec<u8>,
-    /// The connection is to be closed behind it, and what still comes is not to be given to the session.
+    /// There is more: to be asked for without new bytes ([`Session::handle`]), once these may leave.
+    pub more: bool,
+    /// The connection is to be closed behind it. What still comes is for nobody.
     pub close: bool,
 }
 
@@ -37,11 +42,26 @@ pub struct Session {
     pending: Vec<u8>,
     /// Bytes that are still to come of a value that is too large.
     skip: usize,
+    closed: bool,
 }
 
 impl Session {
+    /// Nothing more is wanted of the client.
+    pub fn close(&mut self) {
+        *self = Self {
+            closed: true,
+            ..Self::default()
+        };
+    }
+
     /// Takes in what has come, now, in seconds since 1970.
     pub fn handle(&mut self, cache: &mut Cache, bytes: &[u8], now: u64) -> Reply {
+        if self.closed {
+            return Reply {
+                close: true,
+                ..Reply::default()
+            };
+        }
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
         self.pending.extend(&bytes[skipped..]);
@@ -51,13 +71,18 @@ impl Session {
                 Step::More => break,
                 Step::Close => {
                     reply.close = true;
-                    break;
+                    self.close();
+                    return reply;
                 }
                 Step::Answer(taken, more) => {
                     reply.bytes.extend(more);
                     let there = taken.min(self.pending.len() - at);
                     self.skip = taken - there;
                     at += there;
+                    if reply.bytes.len() > ANSWER_MAX && at < self.pending.len() {
+                        reply.more = true;
+                        break;
+                    }
                 }
             }
         }
@@ -76,9 +101,13 @@ impl Cache {
         if header[4..6] != [0, 1] {
             return Vec::new();
         }
-        let (mut frames, mut at) = (Vec::new(), 0);
-        while let Step::Answer(taken, answer) = self.step(&command[at..], now) {
+        let (mut frames, mut at, mut bytes) = (Vec::new(), 0, 0);
+        // What more is asked is not answered, as where a datagram is lost.
+        while bytes <= ANSWER_MAX
+            && let Step::Answer(taken, answer) = self.step(&command[at..], now)
+        {
             frames.extend(in_frames(header, &answer));
+            bytes += answer.len();
             at = (at + taken).min(command.len());
         }
         frames
@@ -104,7 +133,7 @@ impl Cache {
             return self.storing(&words, len + 1, rest, now);
         }
         match words[..] {
-            [b"quit"] => Step::Close,
+            [b"quit", ..] => Step::Close,
             [ref words @ .., b"noreply"] if takes_noreply(words) => {
                 self.answer(words, now);
                 Step::Answer(len + 1, Vec::new())
@@ -137,13 +166,14 @@ impl Cache {
             [b"get", ref keys @ ..] if !keys.is_empty() => self.values(keys, false, now),
             [b"gets", ref keys @ ..] if !keys.is_empty() => self.values(keys, true, now),
             [b"delete", key, ref more @ ..] if more.len() <= 2 => self.deleted(key, more, now),
-            [b"incr", key, by] => self.counted(true, key, by, now),
-            [b"decr", key, by] => self.counted(false, key, by, now),
+            // What stands behind the number memcached does not look at.
+            [b"incr", key, by] | [b"incr", key, by, _] => self.counted(true, key, by, now),
+            [b"decr", key, by] | [b"decr", key, by, _] => self.counted(false, key, by, now),
             [b"touch", key, expires] => self.touched(key, expires, now).to_vec(),
             [b"flush_all"] => self.flushed(b"0", now).to_vec(),
             // What stands behind the time memcached does not look at.
             [b"flush_all", when] | [b"flush_all", when, _] => self.flushed(when, now).to_vec(),
-            [b"version"] => format!("VERSION {}\r\n", env!("CARGO_PKG_VERSION")).into_bytes(),
+            [b"version", ..] => format!("VERSION {}\r\n", env!("CARGO_PKG_VERSION")).into_bytes(),
             [b"stats"] => self.statistics().into_bytes(),
             _ => ERROR.to_vec(),
         }
@@ -159,6 +189,9 @@ impl Cache {
                 let unique = is_unique.then_some(kept.unique);
                 write_value(&mut answer, key, &kept.item, unique);
             }
+            if answer.len() > ANSWER_MAX {
+                return b"SERVER_ERROR out of memory writing get response\r\n".to_vec();
+            }
         }
         answer.extend(b"END\r\n");
         answer
@@ -171,7 +204,8 @@ impl Cache {
                 self.clear();
                 self.unique += 1; // As memcached counts.
             }
-            Some(after) => self.clear_at(now + after as u64),
+            Some(after @ 1..=RELATIVE_MAX) => self.clear_at(now + after as u64),
+            Some(when) => self.clear_at(when as u64),
         }
         b"OK\r\n"
     }
@@ -190,8 +224,13 @@ impl Cache {
 
     fn deleted(&mut self, key: &[u8], more: &[&[u8]], now: u64) -> Vec<u8> {
         let silent = more.last().is_some_and(|last| *last == b"noreply");
-        let zero = more.first().is_none_or(|first| *first == b"0");
-        let answer: &[u8] = if !(zero || silent && more.len() == 1) {
+        let is_zero = more.first().is_some_and(|first| *first == b"0");
+        let is_known = match more.len() {
+            0 => true,
+            1 => is_zero || silent,
+            _ => is_zero && silent,
+        };
+        let answer: &[u8] = if !is_known {
             b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n"
         } else if key.len() > KEY_MAX {
             BAD_LINE

@@ -4,7 +4,7 @@ use super::protocol::{BAD_LINE, Step};
 use super::{Cache, Item, KEY_MAX, VALUE_MAX};
 
 /// A time of expiry up to this many seconds counts from now on, a larger one from 1970.
-const RELATIVE_MAX: i32 = 60 * 60 * 24 * 30;
+pub(super) const RELATIVE_MAX: i32 = 60 * 60 * 24 * 30;
 
 /// Under which condition a value is stored, and how.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -337,8 +337,18 @@ fn answers_over_tcp_are_memcacheds() {
     };
     let (mut cache, mut session) = (Cache::new(1 << 30), Session::default());
     let mut random = Random(2313);
-    for _ in 0..3000 {
-        let (command, _) = command(&mut random, true);
+    let drawn = Vec::from_iter((0..3000).map(|_| command(&mut random, true).0));
+    let odd = [
+        "set n 0 0 2\r\n10\r\n",
+        "incr n 1 junk\r\n",
+        "decr n 1 junk\r\n",
+        "incr n 1 junk more\r\n",
+        "delete n 0 foo\r\n",
+        "get n\r\n",
+        "delete n 0 noreply\r\nget n\r\n",
+    ];
+    let odd = odd.map(|command| command.as_bytes().to_vec());
+    for command in drawn.into_iter().chain(odd) {
         theirs.tcp.write_all(&command).unwrap();
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
         let (first, second) = command.split_at(random.below(command.len() + 1));
@@ -346,7 +356,14 @@ fn answers_over_tcp_are_memcacheds() {
         answer.extend(session.handle(&mut cache, second, now).bytes);
         let mut expected = vec![0; answer.len()];
         let read = theirs.tcp.read_exact(&mut expected);
-        read.unwrap_or_else(|e| panic!("{e}: {}\nwe say {}", text(&command), text(&answer)));
+        read.unwrap_or_else(|e| {
+            panic!(
+                "{e}: {}\nwe say {}\nnot {}",
+                text(&command),
+                text(&answer),
+                text(&expected)
+            )
+        });
         assert_eq!(text(&answer), text(&expected), "{}", text(&command));
     }
     let last = b"get none\r\nquit\r\nget none\r\n";
@@ -399,6 +416,75 @@ fn all_items_go_at_a_time() {
         says("set a 0 0 1\r\n1\r\nget a\r\n", 110),
         "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n"
     );
+}
+
+/// The kernel is told of nothing that is about to go.
+#[test]
+fn what_goes_at_a_time_is_not_for_the_kernel() {
+    let Some(mut wire) = Wire::new("what_goes_at_a_time_is_not_for_the_kernel", 11211) else {
+        return;
+    };
+    let _far_end = wire.pass_all();
+    let (mut cache, mut session) = (Cache::new(1 << 20), Session::default());
+    session.handle(&mut cache, b"set a 0 0 1\r\n1\r\nflush_all 10\r\n", 100);
+    let (answers, bytes) = (64, 256);
+    let shape = Shape { answers, bytes };
+    cache.download(&mut wire.exos, 11211, shape).unwrap();
+    assert_eq!((cache.len(), cache.in_kernel()), (1, 0));
+    // A time beyond 30 days is one since 1970, which is past.
+    session.handle(&mut cache, b"flush_all 2592001\r\n", 2_592_002);
+    let reply = session.handle(&mut cache, b"get a\r\n", 2_592_002);
+    assert_eq!(text(&reply.bytes), "END\r\n");
+}
+
+/// What is asked in few words fills no memory.
+#[test]
+fn answers_are_bounded() {
+    let (mut cache, mut session) = (Cache::new(1 << 30), Session::default());
+    let item = Item {
+        flags: 0,
+        expires: None,
+        value: vec![b'v'; 1 << 20],
+    };
+    cache.set(b"k", item).unwrap();
+    let most = 5 << 20;
+    let all_at_once = format!("get{}\r\n", " k".repeat(700));
+    let datagram = [&[0, 1, 0, 0, 0, 1, 0, 0][..], all_at_once.as_bytes()].concat();
+    let answered = cache.handle_datagram(&datagram, 0);
+    assert_eq!(answered.len(), 1, "an error");
+    let datagram = [&[0, 1, 0, 0, 0, 1, 0, 0][..], &b"get k\r\n".repeat(100)].concat();
+    let answered = cache.handle_datagram(&datagram, 0);
+    assert!(answered.iter().map(Vec::len).sum::<usize>() < most);
+    let mut reply = session.handle(&mut cache, &b"get k\r\n".repeat(100), 0);
+    let mut answers = 0;
+    loop {
+        assert!(reply.bytes.len() < most);
+        answers += reply
+            .bytes
+            .windows(5)
+            .filter(|end| end == b"END\r\n")
+            .count();
+        if !reply.more {
+            break;
+        }
+        reply = session.handle(&mut cache, &[], 0);
+    }
+    assert_eq!(answers, 100, "each once");
+}
+
+#[test]
+fn a_session_that_is_closed_keeps_nothing() {
+    let (mut cache, mut session) = (Cache::new(1 << 20), Session::default());
+    assert!(
+        session.handle(&mut cache, &[b'x'; 10_000], 0).close,
+        "no line"
+    );
+    for _ in 0..100 {
+        let reply = session.handle(&mut cache, b"set a 0 0 1\r\n1\r\n", 0);
+        assert!(reply.close && reply.bytes.is_empty());
+    }
+    assert!(cache.is_empty());
+    assert!(format!("{session:?}").len() < 200);
 }
 
 #[test]
