@@ -20,6 +20,7 @@ use exos_host::bpf::{Map, MappedArray};
 use exos_inet::tcp::ListenerId;
 use exos_inet::{Duration, Instant, Stack};
 use exos_link::Link;
+use rustix::thread::{MembarrierCommand, membarrier};
 
 use crate::handlers::needs_interface;
 use crate::node::Exos;
@@ -161,9 +162,9 @@ impl Exos {
         self.requests = Some(Requests {
             memory: Memory(memory),
             _scratch: scratch,
-            handler,
             turned: Instant::START,
-            table: Table::new(entries, key),
+            table: Table::new(entries, key, handler.second_stage.is_some()),
+            handler,
             connections: Connections::new(listener, key),
             reports: Reports::new(reports.then(|| entries.memory_len())),
             capacity,
@@ -194,6 +195,8 @@ impl Exos {
         if let Link::Xdp(link) = &mut self.link {
             link.remove_handler();
         }
+        // What a processor is running hands up before this returns, where the kernel tells (not with nohz_full).
+        let _ = membarrier(MembarrierCommand::Global);
         requests.take_on(now, &mut self.stack);
         let (memory, stack) = (&requests.memory, &mut self.stack);
         let reports = &mut requests.reports;
@@ -228,7 +231,7 @@ impl Requests {
         self.table.all()
     }
 
-    /// The request is answered with this from now on. Where there is no place, or the one before changed within 10 ms, it is not answered:
+    /// The request is answered with this from now on. Where there is no place, or the one before changed within 10 ms (on a veth 100), it is not answered:
     /// see [`has_place_for`](Self::has_place_for).
     ///
     /// # Panics

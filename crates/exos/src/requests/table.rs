@@ -14,6 +14,8 @@ use super::memory::Memory;
 const KEPT: Duration = Duration::from_secs(10);
 /// What was replaced is not written to before this: processors may be reading it.
 const COPY_KEPT: Duration = Duration::from_millis(10);
+/// As well where a second stage reads: packets wait for it in the kernel's queues.
+const COPY_KEPT_FOR_SECOND_STAGE: Duration = Duration::from_millis(100);
 
 /// How often a request was answered in the kernel since it was last asked.
 #[derive(Debug)]
@@ -57,6 +59,7 @@ struct Known {
 pub(super) struct Table {
     entries: Entries,
     key: u64,
+    copy_kept: Duration,
     places: Vec<Option<Known>>,
     generation: u64,
     /// Answers of those that were retired meanwhile.
@@ -71,10 +74,14 @@ impl Known {
 }
 
 impl Table {
-    pub(super) fn new(entries: Entries, key: u64) -> Self {
+    pub(super) fn new(entries: Entries, key: u64, has_second_stage: bool) -> Self {
         Self {
             entries,
             key,
+            copy_kept: match has_second_stage {
+                true => COPY_KEPT_FOR_SECOND_STAGE,
+                false => COPY_KEPT,
+            },
             places: (0..entries.count).map(|_| None).collect(),
             generation: 0,
             pending: Vec::new(),
@@ -111,7 +118,7 @@ impl Table {
 
     fn may_change(&self, now: Instant, place: usize) -> bool {
         let known = self.places[place].as_ref();
-        known.is_none_or(|known| now - known.changed >= COPY_KEPT)
+        known.is_none_or(|known| now - known.changed >= self.copy_kept)
     }
 
     /// A place that the request may be in, and no other needs.
