@@ -26,6 +26,7 @@ mod interpret;
 pub mod kernel;
 pub mod limits;
 mod memory;
+#[cfg(feature = "native")]
 mod native;
 mod table;
 mod text;
@@ -33,6 +34,7 @@ mod text;
 pub use check::{CheckError, Checked, check};
 pub use interpret::{Outcome, interpret};
 pub use memory::{Layout, Memory};
+#[cfg(feature = "native")]
 pub use native::{Native, Unavailable, Verdict};
 pub use table::{Table, TableError};
 pub use text::{TextError, parse};

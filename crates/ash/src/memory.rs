@@ -118,6 +118,7 @@ impl<'a> Memory<'a> {
     }
 
     /// All words.
+    #[cfg(feature = "native")]
     pub(crate) fn all(&self) -> &'a [AtomicU64] {
         self.words
     }

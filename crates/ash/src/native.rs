@@ -91,7 +91,7 @@ impl Native {
         assert!(words.len() * 8 >= self.layout.bytes() as usize);
         let (from, to) = (message.as_ptr(), reply.as_mut_ptr());
         // SAFETY: the code keeps to the message, to `MESSAGE_MAX` bytes of the reply and to the layout's bytes of the memory (see this
-        // file's beginning). The first two are borrowed; the memory's words are atomic, and so are all accesses to them.
+        // file's beginning). The first two are borrowed; the memory is words of the program's that others may write: the code alone copies rows of it, as the kernel does.
         let outcome = unsafe {
             self.function
                 .call(from, to, message.len(), words.as_ptr().cast_mut().cast())
