@@ -6,10 +6,10 @@
 #   tests/serve/connections.sh PATH/TO/exos
 #   EXOS_CONNECTIONS=1000000 EXOS_HELD_SECS=20 tests/serve/connections.sh PATH/TO/exos
 . "$(dirname "$0")/../common.sh"
-wanted=${EXOS_CONNECTIONS:-20000}
+wanted=${EXOS_CONNECTIONS:-40000}
 held_for=${EXOS_HELD_SECS:-3}
 # What a beginning needs is given back within a second, and is used again: of few connections it is a part of each.
-bytes_most=800; [ "$wanted" -ge 500000 ] || bytes_most=1536
+bytes_most=800; [ "$wanted" -ge 500000 ] || bytes_most=1472
 need_root "many connections"
 need_programs "many connections" python3
 free_kb=$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo)
