@@ -37,8 +37,17 @@ begin() {
     trap cleanup EXIT
     trap 'exit 130' INT TERM
 }
+# is_ours PID: this script started it and has not waited for it. The number of one that it has waited for may be another script's process
+# by now: there are 32,768 of them, and a run of all tests starts more.
+is_ours() {
+    local stat
+    read -r stat 2>/dev/null <"/proc/$1/stat" || return 1
+    # Behind the name, which may have anything in it, come the state and the parent.
+    stat=${stat##*) }
+    [[ $stat == ?" $$ "* ]]
+}
 # end PID...: without asking.
-end() { local pid; for pid; do kill -KILL "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done; }
+end() { local pid; for pid; do is_ours "$pid" && kill -KILL "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done; }
 cleanup() {
     # shellcheck disable=SC2086
     end $peer $server

@@ -7,7 +7,7 @@ way=${2:-}
 ip=10.10.0.10
 # Servers are asked to end, for they have workers, and programs have a supervisor.
 cleanup() {
-    for pid in $server $peer; do kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done
+    for pid in $server $peer; do is_ours "$pid" && kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done
     "$exos" lab down --name $lab >/dev/null 2>&1
     rm -rf "$work"
 }

@@ -8,7 +8,7 @@ need_root "sockets of programs"
 need_programs "sockets of programs" curl python3 setpriv:util-linux
 began=()
 cleanup() {
-    for pid in "${began[@]}"; do kill -CONT "$pid" 2>/dev/null; kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done
+    for pid in "${began[@]}"; do is_ours "$pid" && kill "$pid" && kill -CONT "$pid"; wait "$pid" 2>/dev/null; done
     "$exos" lab down --name $lab >/dev/null 2>&1
     rm -rf "$work"
 }
