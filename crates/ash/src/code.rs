@@ -7,7 +7,7 @@ use crate::table::SLOT;
 
 /// Code of a program that runs where a message of its own arrives.
 ///
-/// Anyone may put one together, by hand or by [parsing](crate::parse). Only what [`check`](crate::check) has accepted runs.
+/// Anyone may put one together, with a [`Builder`](crate::Builder), by hand or by [parsing](crate::parse). Only what [`check`](crate::check) has accepted runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handler {
     /// What it is called: a letter, then letters, digits and `_`.
@@ -201,6 +201,21 @@ pub struct Format {
     pub little_endian: bool,
 }
 
+/// A byte.
+pub const U8: Format = Format::new(1, false);
+/// 16 bits in the network's order.
+pub const BE16: Format = Format::new(2, false);
+/// 32 bits in the network's order.
+pub const BE32: Format = Format::new(4, false);
+/// 64 bits in the network's order.
+pub const BE64: Format = Format::new(8, false);
+/// 16 bits, the low byte first.
+pub const LE16: Format = Format::new(2, true);
+/// 32 bits, the low byte first.
+pub const LE32: Format = Format::new(4, true);
+/// 64 bits, the low byte first.
+pub const LE64: Format = Format::new(8, true);
+
 /// A word that is computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression {
@@ -373,6 +388,13 @@ impl Comparison {
 }
 
 impl Format {
+    const fn new(bytes: u8, little_endian: bool) -> Self {
+        Self {
+            bytes,
+            little_endian,
+        }
+    }
+
     /// The number that these bytes are; there are [`bytes`](Self::bytes) of them.
     pub fn read(self, from: &[u8]) -> u64 {
         let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);

@@ -12,6 +12,9 @@ pub const VARIABLES_MAX: usize = 24;
 /// Operations within one another in an expression.
 pub const DEPTH_MAX: usize = 8;
 
+/// `&&` and `||` within one another in a condition.
+pub const LINKS_MAX: usize = 32;
+
 /// Parts of a reply.
 pub const PARTS_MAX: usize = 12;
 

@@ -9,7 +9,7 @@ use crate::code::{
     VariableId, VariableKind,
 };
 use crate::limits::{
-    DEPTH_MAX, LOOK_UPS_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX,
+    DEPTH_MAX, LINKS_MAX, LOOK_UPS_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX,
 };
 
 /// Follows all ways of a handler.
@@ -124,7 +124,7 @@ impl Flow<'_> {
                 }
             }
             Statement::If(condition, yes, no) => {
-                self.condition(condition, known)?;
+                self.condition(condition, known, 0)?;
                 let yes = self.block(yes, Some(known))?;
                 return Ok(join(yes, self.block(no, Some(known))?));
             }
@@ -276,15 +276,20 @@ impl Flow<'_> {
         }
     }
 
-    fn condition(&self, condition: &Condition, known: Known) -> Checked<()> {
+    fn condition(&self, condition: &Condition, known: Known, depth: usize) -> Checked<()> {
+        if depth > LINKS_MAX {
+            return Err(format!(
+                "a condition has at most {LINKS_MAX} `&&` and `||` within one another; use a second `if`"
+            ));
+        }
         match condition {
             Condition::Compare(_, a, b) => {
                 self.word(a, known)?;
                 self.word(b, known)
             }
             Condition::Both(a, b) | Condition::Either(a, b) => {
-                self.condition(a, known)?;
-                self.condition(b, known)
+                self.condition(a, known, depth + 1)?;
+                self.condition(b, known, depth + 1)
             }
         }
     }

@@ -7,12 +7,13 @@ mod statement;
 use std::fmt;
 
 use expression::Budget;
-use layer::Layers;
+use layer::Added;
 
 use super::lexer::{Place, Token, tokens};
 use super::words::is_name;
 use crate::check::{CheckError, Checked, check};
 use crate::code::{Block, Handler, Region, RegionKind, Variable, VariableId, VariableKind};
+use crate::layers::Layers;
 
 /// Why a text is no handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +64,7 @@ pub fn parse(text: &str) -> Result<Checked, TextError> {
         },
         statements: Vec::new(),
         layers: Layers::default(),
+        added: Added::default(),
         depth: 0,
         budget: Budget::WHOLE,
     };
@@ -89,7 +91,8 @@ struct Parser<'a> {
     handler: Handler,
     /// Where each statement stands.
     statements: Vec<Place>,
-    layers: Layers<'a>,
+    layers: Layers,
+    added: Added,
     depth: usize,
     budget: Budget,
 }
@@ -170,7 +173,7 @@ impl<'a> Parser<'a> {
                 ));
             }
             Some(_) => {}
-            None if !self.layers.takes_variables() => {
+            None if self.layers.is_in_commit() => {
                 let what = format!("{name} begins before `commit`; say `{name} = 0;` there");
                 return Err(TextError::at(place, what));
             }

@@ -1,6 +1,6 @@
 //! The words of the language.
 
-use crate::code::{Comparison, Format, Operator};
+use crate::code::{BE16, BE32, BE64, Comparison, Format, LE16, LE32, LE64, Operator, U8};
 
 /// Words that name nothing of a handler's own.
 const RESERVED: [&str; 32] = [
@@ -40,13 +40,13 @@ const RESERVED: [&str; 32] = [
 
 /// Forms of a number in a message, by name.
 pub(super) const FORMATS: [(&str, Format); 7] = [
-    ("u8", format(1, false)),
-    ("be16", format(2, false)),
-    ("be32", format(4, false)),
-    ("be64", format(8, false)),
-    ("le16", format(2, true)),
-    ("le32", format(4, true)),
-    ("le64", format(8, true)),
+    ("u8", U8),
+    ("be16", BE16),
+    ("be32", BE32),
+    ("be64", BE64),
+    ("le16", LE16),
+    ("le32", LE32),
+    ("le64", LE64),
 ];
 
 /// Operators, those that bind less first. Those of one group bind alike.
@@ -73,13 +73,6 @@ pub(super) const COMPARISONS: [(&str, Comparison); 6] = [
     (">", Comparison::Greater),
 ];
 
-const fn format(bytes: u8, little_endian: bool) -> Format {
-    Format {
-        bytes,
-        little_endian,
-    }
-}
-
 /// The form of this name.
 pub(super) fn format_named(name: &str) -> Option<Format> {
     named(&FORMATS, name)
@@ -89,7 +82,7 @@ pub(super) fn format_named(name: &str) -> Option<Format> {
 pub(super) fn format_name(of: Format) -> &'static str {
     // A single byte has no order.
     let of = match of.bytes {
-        1 => format(1, false),
+        1 => U8,
         _ => of,
     };
     name_of(&FORMATS, of)

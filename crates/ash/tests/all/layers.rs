@@ -72,7 +72,7 @@ const BY_HAND: &str = "
         give up;
     }";
 
-fn server() -> String {
+pub fn server() -> String {
     format!("handler server {{ {SESSION} {RPC} {OPERATION} }}")
 }
 

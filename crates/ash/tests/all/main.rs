@@ -1,6 +1,7 @@
 //! All integration tests of this crate, in one program: each module has its own first line.
 
 mod agreement;
+mod builder;
 mod checks;
 mod corpus;
 mod draw;

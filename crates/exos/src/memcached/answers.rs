@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
 
 use super::{Item, answer, invalid};
+use crate::ash::code::{BE16, BE32};
+use crate::ash::{Builder, CheckError, Checked, Word as _};
 use crate::download::Downloaded;
 use crate::node::Exos;
 use crate::{Error, ash};
@@ -16,7 +18,10 @@ use crate::{Error, ash};
 /// Rows of a cache that are waited for together, as a share of all: one in this many.
 const TOGETHER: usize = 16;
 /// Bytes of memcached's frame header, which an answer has, too.
-const FRAME: usize = 8;
+const FRAME: u16 = super::protocol::FRAME as u16;
+/// `get `, and what ends a line.
+const GET: u64 = 0x6765_7420;
+const END_OF_LINE: u64 = 0x0d0a;
 
 /// How much the kernel answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +58,7 @@ impl Answers {
                 "this kernel does not tell when a row is out of use (membarrier); it was started with nohz_full",
             ));
         }
-        let handler = ash::parse(&text(shape)).map_err(|e| Error::new(e.what))?;
+        let handler = handler(shape).map_err(|e| Error::new(e.what))?;
         Ok(Self {
             downloaded: exos.download_into_kernel(handler, port)?,
             bytes: shape.bytes as usize,
@@ -129,28 +134,24 @@ impl Answers {
 }
 
 /// A request is a frame header (identifier, number of the datagram, how many there are, 0), and `get KEY\r\n`.
-fn text(shape: Shape) -> String {
-    let Shape { answers, bytes } = shape;
+fn handler(shape: Shape) -> Result<Checked, CheckError> {
+    let mut h = Builder::new("memcached");
     // Half as many keys as slots: hardly one finds no room.
-    let slots = answers.saturating_mul(2);
-    let most = bytes.saturating_add(FRAME as u32);
-    format!(
-        "handler memcached {{
-            table keys[{slots}] of 256;
-            rows answers[{answers}] of {bytes};
-
-            need 15;
-            if be16(2) != 0 || be16(4) != 1 || be32(8) != 0x67657420 || be16(length - 2) != 0x0d0a {{
-                give up;
-            }}
-            found = find(keys, 12, length - 14);
-            answer = &answers[found >> 16];
-            reply {FRAME} + (found & 0xffff) up to {most} {{
-                be16(6) = 0;
-                row({FRAME}, answer, found & 0xffff);
-            }}
-        }}"
-    )
+    let keys = h.table("keys", shape.answers.saturating_mul(2), 256);
+    let answers = h.rows("answers", shape.answers, shape.bytes);
+    h.need(15);
+    let is_other = h.number(BE16, 2).differs_from(0);
+    let is_other = is_other.or(h.number(BE16, 4).differs_from(1));
+    let is_other = is_other.or(h.number(BE32, 8).differs_from(GET));
+    let is_other = is_other.or(h.number(BE16, h.length() - 2).differs_from(END_OF_LINE));
+    h.when(is_other, |h| h.give_up());
+    let found = h.find("found", keys, 12, h.length() - 14);
+    let answer = h.row("answer", answers, found >> 16);
+    let length = || found & 0xffff;
+    let most = u16::try_from(shape.bytes).map_or(u16::MAX, |bytes| bytes.saturating_add(FRAME));
+    let parts = [h.put(BE16, 6, 0), h.put_row(FRAME, answer, length())];
+    h.reply_up_to(length() + u64::from(FRAME), most, parts);
+    h.check()
 }
 
 fn write(row: &[AtomicU64], bytes: &[u8]) {
@@ -163,13 +164,13 @@ fn write(row: &[AtomicU64], bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use exos_ash::Layout;
     use exos_ash::kernel::InKernel;
-    use exos_ash::{Layout, parse};
     use exos_filter::handler::forward::WayOut;
     use exos_host::bpf::{Map, MappedArray, Prog, permitted};
     use exos_wire::Mac;
 
-    use super::{Shape, text};
+    use super::{Shape, handler};
 
     /// For both versions of IP, with sums that are still to be made, as on a veth by the daemon.
     #[test]
@@ -182,7 +183,7 @@ mod tests {
             answers: 4096,
             bytes: 1392,
         };
-        let handler = parse(&text(shape)).unwrap();
+        let handler = handler(shape).unwrap();
         let bytes = Layout::of(handler.handler()).bytes() as usize;
         let memory = MappedArray::new("memcached", bytes, 1).unwrap();
         let outcomes = Map::prog_array(4).unwrap();

@@ -6,7 +6,7 @@ use super::{Cache, KEY_MAX, VALUE_MAX, write_value};
 /// Bytes of a command's line. A `get` may have many keys.
 const LINE_MAX: usize = 8192;
 /// Bytes of a datagram's frame header: identifier, number of the datagram, how many there are, 0; two each.
-const FRAME: usize = 8;
+pub(super) const FRAME: usize = 8;
 /// Bytes of an answer in one datagram: with its header 1,400.
 const PART: usize = 1392;
 /// Bytes of the values that one command is answered with, and of all that one call is answered with, a command more: what is asked in few

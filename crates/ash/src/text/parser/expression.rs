@@ -2,12 +2,10 @@
 
 use super::{Parsed, Parser, TextError};
 use crate::code::{Condition, Expression};
+use crate::limits::LINKS_MAX;
 use crate::text::lexer::{Place, Token};
 use crate::text::words::{COMPARISONS, OPERATORS, format_named, named};
 
-/// `&&` and `||` of a condition, wherever they stand in it: what is made of them is as deep as they are many, and is written with as
-/// many parentheses within one another.
-const LINKS_MAX: usize = 32;
 /// Operators of a word, or of all words of a condition: they may be as deep, before that is looked at.
 const OPERATORS_MAX: usize = 1024;
 
@@ -19,6 +17,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
+    /// `&&` and `||` wherever they stand: what is made of them is as deep as they are many, and is written with as many parentheses within
+    /// one another.
     pub(super) const WHOLE: Self = Self {
         links: LINKS_MAX,
         operators: OPERATORS_MAX,
