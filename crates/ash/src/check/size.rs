@@ -24,14 +24,14 @@ fn statement(of: &Statement) -> u64 {
         Statement::Done => 15,
         Statement::Reply(reply) => {
             let parts: u64 = reply.parts.iter().map(part).sum();
-            25 + expression(&reply.length) + parts
+            33 + expression(&reply.length) + parts
         }
     }
 }
 
 fn part(of: &Part) -> u64 {
     match of {
-        Part::Number { value, .. } => 9 + expression(value),
+        Part::Number { value, .. } => 22 + expression(value),
         Part::Row { length, .. } => 14 + expression(length),
     }
 }

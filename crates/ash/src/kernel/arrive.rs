@@ -237,6 +237,7 @@ impl Generator<'_> {
             2 => right,
             _ => other,
         };
+        self.asm.store_imm(Size::Double, Reg::R10, stack::SUM, 0);
         self.asm.load(Size::Half, Reg::R1, MESSAGE, field);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, absent);
         if self.of.may_be_partial {
@@ -250,6 +251,17 @@ impl Generator<'_> {
         self.add_datagram();
         self.add_pseudo_header(version.addresses);
         self.asm.jump_if(KEPT, Condition::NotEqual, 0xffff, other);
+        if self.of.handler.longest_reply().is_some() {
+            self.keep_sum(field);
+        }
         self.asm.bind(right);
+    }
+
+    /// What a checksum says that is right.
+    fn keep_sum(&mut self, field: i16) {
+        let asm = &mut self.asm;
+        asm.load(Size::Half, Reg::R1, MESSAGE, field);
+        asm.alu(Alu::Xor, Reg::R1, 0xffff);
+        asm.store(Size::Double, Reg::R10, stack::SUM, Reg::R1);
     }
 }

@@ -101,14 +101,21 @@ impl Generator<'_> {
 
     /// UDP's length and checksum; r9 is UDP's length.
     fn finish(&mut self, addresses: Addresses, ready: Label) {
-        let is_some = self.asm.label();
+        let [unknown, known, is_some] = [(); 3].map(|()| self.asm.label());
         self.asm.set(Reg::R1, KEPT);
+        self.asm.load(Size::Double, KEPT, Reg::R10, stack::SUM);
+        self.asm.jump_if(KEPT, Condition::Equal, 0, unknown);
+        // As long as it came: addresses and ports add up to the same the other way round.
+        fold(&mut self.asm, KEPT, Reg::R1);
+        self.asm.jump(known);
+        self.asm.bind(unknown);
         self.asm.to_big_endian(Reg::R1, 16);
         self.asm.store(Size::Half, MESSAGE, -4, Reg::R1);
         self.asm.store_imm(Size::Half, MESSAGE, -2, 0);
         self.asm.set(KEPT, 0);
         self.add_datagram();
         self.add_pseudo_header(addresses);
+        self.asm.bind(known);
         self.asm.alu(Alu::Xor, KEPT, 0xffff);
         // RFC 768: a computed zero is sent as all ones, because zero says "none".
         self.asm.jump_if(KEPT, Condition::NotEqual, 0, is_some);

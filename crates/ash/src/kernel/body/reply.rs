@@ -2,9 +2,17 @@
 
 use exos_filter::ebpf::{Alu, Condition as Jump, Helper, Reg, Size};
 
-use super::super::{CONTEXT, Generator, KEPT, MESSAGE, stack};
+use super::super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, stack};
 use super::word::size;
 use crate::code::{Expression, Format, Part, Reply, VariableId};
+
+/// The datagram's sum, while numbers are written.
+const SUM: Reg = Reg::R4;
+
+/// Whether the sum can follow what is written: a number in whole half words, or of one byte.
+fn can_follow(part: &Part) -> bool {
+    matches!(part, Part::Number { format, at, .. } if at % 2 == 0 || format.bytes == 1)
+}
 
 impl Generator<'_> {
     /// Its length waits in r9, its parts on the stack.
@@ -21,13 +29,67 @@ impl Generator<'_> {
         self.asm
             .jump_if(Reg::R0, Jump::NotEqual, 0, self.labels.wrong);
         self.find_message();
+        let follows = reply.parts.iter().all(can_follow);
+        if follows {
+            self.asm.load(Size::Double, SUM, Reg::R10, stack::SUM);
+        }
         for (number, part) in reply.parts.iter().enumerate() {
             match part {
-                Part::Number { format, at, .. } => self.write_number(*format, *at, number),
+                Part::Number { format, at, .. } => {
+                    self.expect_number(*format, *at);
+                    if follows {
+                        self.add_to_sum(*format, *at, true);
+                    }
+                    self.write_number(*format, *at, number);
+                    if follows {
+                        self.add_to_sum(*format, *at, false);
+                    }
+                }
                 Part::Row { at, row, .. } => self.write_row(*at, *row, number),
             }
         }
+        self.keep_sum_if(follows);
         self.asm.jump(self.labels.leave);
+    }
+
+    /// The sum is known of a reply as long as its message, if that was known.
+    fn keep_sum_if(&mut self, follows: bool) {
+        let [unknown, kept] = [self.asm.label(), self.asm.label()];
+        let asm = &mut self.asm;
+        if follows {
+            asm.load(Size::Double, Reg::R1, Reg::R10, stack::SUM);
+            asm.jump_if(Reg::R1, Jump::Equal, 0, unknown);
+            asm.jump_if(KEPT, Jump::NotEqual, LENGTH, unknown);
+            asm.store(Size::Double, Reg::R10, stack::SUM, SUM);
+            asm.jump(kept);
+            asm.bind(unknown);
+        }
+        asm.store_imm(Size::Double, Reg::R10, stack::SUM, 0);
+        asm.bind(kept);
+    }
+
+    /// Takes a number that is there out of the sum, or adds it (RFC 1624). r1 and r2 are lost.
+    fn add_to_sum(&mut self, format: Format, at: u16, is_taken_out: bool) {
+        let (number, high) = (Reg::R1, Reg::R2);
+        let asm = &mut self.asm;
+        asm.load(size(format), number, MESSAGE, at);
+        // The second byte of its half word.
+        if format.bytes == 1 && at % 2 == 1 {
+            asm.alu(Alu::ShiftLeft, number, 8);
+        }
+        match (format.bytes, is_taken_out) {
+            (_, false) => {}
+            (8, _) => asm.alu(Alu::Xor, number, -1),
+            (4, _) => asm.alu32(Alu::Xor, number, -1),
+            _ => asm.alu(Alu::Xor, number, 0xffff),
+        }
+        if format.bytes == 8 {
+            asm.set(high, number);
+            asm.alu(Alu::ShiftRight, high, 32);
+            asm.alu(Alu::Add, SUM, high);
+            asm.alu32(Alu::Move, number, number);
+        }
+        asm.alu(Alu::Add, SUM, number);
     }
 
     fn compute(&mut self, part: &Part, number: usize) {
@@ -55,13 +117,17 @@ impl Generator<'_> {
         self.asm.jump_if(Reg::R1, Jump::Greater, KEPT, give_up);
     }
 
-    fn write_number(&mut self, format: Format, at: u16, number: usize) {
+    /// Says what is so: the packet has it.
+    fn expect_number(&mut self, format: Format, at: u16) {
         let end = i32::from(at) + i32::from(format.bytes);
         self.asm.set(Reg::R1, MESSAGE);
         self.asm.alu(Alu::Add, Reg::R1, end);
         self.end_of_packet(Reg::R2);
         self.asm
             .jump_if(Reg::R1, Jump::Greater, Reg::R2, self.labels.wrong);
+    }
+
+    fn write_number(&mut self, format: Format, at: u16, number: usize) {
         self.asm
             .load(Size::Double, Reg::R0, Reg::R10, stack::part(number));
         self.order(format, Reg::R0);
