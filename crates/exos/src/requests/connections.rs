@@ -58,7 +58,7 @@ impl Connections {
             }
             let rest = [handed::NUMBERS, handed::STAMPS, handed::KEPT, handed::FIRST];
             let begun = begun(memory, at + handed::ENDS, rest.map(|field| at + field));
-            stack.take_on(now, self.listener, &begun);
+            stack.take_on(now, self.listener, &begun, None);
             self.taken += 1;
             memory.set(layout::TAKEN, self.taken);
         }
@@ -137,7 +137,8 @@ impl Connections {
         let rest = [slot::RCV, slot::STAMPS, slot::KEPT, slot::FIRST].map(|field| at + field);
         let begun = begun(memory, at + slot::ENDS, rest);
         if fate == Fate::TakenOn {
-            return stack.take_on(now, self.listener, &begun);
+            stack.take_on(now, self.listener, &begun, None);
+            return;
         }
         let (una, nxt) = sent(memory, at);
         // It has heard of it, or not.

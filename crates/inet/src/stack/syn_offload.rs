@@ -2,11 +2,12 @@
 
 use std::net::Ipv4Addr;
 
+use exos_buf::Slice;
 use exos_wire::tcp::cookie::Recipe;
 
 use crate::route::Prefix;
 use crate::stack::state::Stack;
-use crate::tcp::{BegunConnection, Flow, ListenerId};
+use crate::tcp::{BegunConnection, ConnectionId, Flow, ListenerId};
 use crate::time::Instant;
 
 impl Stack {
@@ -23,11 +24,19 @@ impl Stack {
     }
 
     /// A connection that somebody else has begun for a listener is the stack's from now on, if the stack does not have it already; its
-    /// listener's program hears of it as of any other. Where there is no room, or no such listener, its peer is reset.
-    pub fn take_on(&mut self, now: Instant, listener: ListenerId, begun: &BegunConnection) {
+    /// listener's program hears of it as of any other. What of ours is not acknowledged is in `sent`: that is the stack's to send again, and
+    /// in the connection's queue as if its program had sent it. `None` where the stack has it, or where there is no room or no such
+    /// listener, and its peer is reset.
+    pub fn take_on(
+        &mut self,
+        now: Instant,
+        listener: ListenerId,
+        begun: &BegunConnection,
+        sent: Option<Slice>,
+    ) -> Option<ConnectionId> {
         let local = self.local(begun.flow.is_ipv6());
         self.tcp
-            .take_on(now, listener, begun, local, &mut self.counters);
+            .take_on(now, listener, (begun, sent), local, &mut self.counters)
     }
 
     /// Resets the peer of a connection that somebody else has begun and nobody goes on with. It believes that only if `next` is the number

@@ -193,9 +193,9 @@ fn a_connection_that_cannot_be_taken_on_is_reset() {
         mss_index: 3,
         stamps: None,
     };
-    wire.server.take_on(wire.now, wire.listener, &begun);
+    wire.server.take_on(wire.now, wire.listener, &begun, None);
     // We have it by now.
-    wire.server.take_on(wire.now, wire.listener, &begun);
+    wire.server.take_on(wire.now, wire.listener, &begun, None);
     assert!(Wire::frames(&mut wire.server, wire.now).is_empty());
     wire.server.tcp.close_listener(wire.listener);
     let other = SocketAddr::new(ADDRESSES[0].parse().unwrap(), 4002);
@@ -203,7 +203,7 @@ fn a_connection_that_cannot_be_taken_on_is_reset() {
         flow: Flow::new(SERVER.parse().unwrap(), other),
         ..begun
     };
-    wire.server.take_on(wire.now, wire.listener, &begun);
+    wire.server.take_on(wire.now, wire.listener, &begun, None);
     let frames = Wire::frames(&mut wire.server, wire.now);
     let to_other = |f: &&Vec<u8>| f[36..38] == 4002_u16.to_be_bytes();
     let reset = frames.iter().find(to_other).expect("a reset");
@@ -239,7 +239,7 @@ fn what_a_connection_began_with_opens_no_other() {
     };
     Wire::frames(&mut wire.server, wire.now);
     Wire::events(&mut wire.server);
-    wire.server.take_on(wire.now, wire.listener, &begun);
+    wire.server.take_on(wire.now, wire.listener, &begun, None);
     let server = wire.accepted();
     wire.answers(&ack);
     wire.talks_on((client, server));
@@ -254,9 +254,51 @@ fn what_a_connection_began_with_opens_no_other() {
     assert_eq!(Wire::events(&mut wire.server), []);
     assert_eq!(wire.server.tcp.time_wait_connections(), 1);
     // But one that others have begun meanwhile takes the place.
-    wire.server.take_on(wire.now, wire.listener, &begun);
+    wire.server.take_on(wire.now, wire.listener, &begun, None);
     wire.accepted();
     assert_eq!(wire.server.tcp.time_wait_connections(), 0);
+}
+
+/// What somebody else sent and the peer has not acknowledged is sent again until it is, as if it had left here.
+#[test]
+fn what_others_sent_is_sent_again() {
+    let mut wire = Wire::offloaded();
+    let (client, ack) = wire.open_unheard(4000);
+    Wire::events(&mut wire.server);
+    let number = |at: usize| u32::from_be_bytes(ack[at..at + 4].try_into().unwrap());
+    let peer = SocketAddr::new(ADDRESSES[0].parse().unwrap(), 4000);
+    let begun = BegunConnection {
+        flow: Flow::new(SERVER.parse().unwrap(), peer),
+        first: number(38),
+        rcv_nxt: number(38),
+        snd_nxt: number(42).wrapping_add(5),
+        window: 1000,
+        mss_index: 3,
+        stamps: Some((0, number(58), number(62))),
+    };
+    let sent: exos_buf::Slice = exos_buf::Buffer::from(&b"first"[..]).into();
+    let made = wire
+        .server
+        .take_on(wire.now, wire.listener, &begun, Some(sent));
+    let server = wire.accepted();
+    assert_eq!(made, Some(server));
+    let unacknowledged = |wire: &Wire| {
+        let connection = wire.server.tcp.connection(server);
+        connection.unwrap().unacknowledged()
+    };
+    // It has left: nothing of it leaves now.
+    assert!(wire.answers(&ack).is_empty());
+    assert_eq!(unacknowledged(&wire), 5);
+    wire.server
+        .tcp
+        .send(server, exos_buf::Buffer::from(&b" second"[..]).into());
+    wire.settle();
+    assert_eq!(unacknowledged(&wire), 12, "the client lacks the first part");
+    assert_eq!(wire.client.tcp.readable(client), b"");
+    wire.now += Duration::from_secs(2);
+    wire.settle();
+    assert_eq!(wire.client.tcp.readable(client), b"first second");
+    assert_eq!(unacknowledged(&wire), 0);
 }
 
 #[test]

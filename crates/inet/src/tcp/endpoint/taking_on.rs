@@ -1,7 +1,8 @@
 //! Connections that somebody else has begun for a listener with our cookies, answered for a while, and gives up to us: a program
-//! in the kernel (`exos_filter::handler::web`). Everything that was sent on them is acknowledged, and all that came was answered. So they are as if they
-//! had begun now, at other sequence numbers; but what they began with may come again.
+//! in the kernel (`exos_filter::handler::web`). All that came on them was answered. So they are as if they had begun now, at other
+//! sequence numbers, and had sent what is not acknowledged; but what they began with may come again.
 
+use exos_buf::Slice;
 use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
@@ -13,6 +14,7 @@ use crate::tcp::opening::listeners::ListenerId;
 use crate::tcp::shared::reply::Reply;
 use crate::tcp::values::ecn::Ecn;
 use crate::tcp::values::flow::Flow;
+use crate::tcp::values::id::ConnectionId;
 use crate::tcp::values::local::Local;
 use crate::tcp::values::segment::Segment;
 use crate::time::Instant;
@@ -26,7 +28,7 @@ pub struct BegunConnection {
     pub first: u32,
     /// The next sequence number of the peer.
     pub rcv_nxt: u32,
-    /// Our next one; all before it are acknowledged.
+    /// Our next one; what is before it is acknowledged, or comes with the connection.
     pub snd_nxt: u32,
     /// The window that the peer last announced, as it stands in its segments.
     pub window: u16,
@@ -37,26 +39,39 @@ pub struct BegunConnection {
 }
 
 impl Tcp {
-    /// The connection is ours from now on, if we do not have it; one of before that waits makes room. Where there is no such listener, or no room, its peer is reset.
+    /// The connection is ours from now on, if we do not have it; one of before that waits makes room. `sent` was sent last, and is not
+    /// acknowledged. Where there is no such listener, or no room, its peer is reset.
     pub(crate) fn take_on(
         &mut self,
         now: Instant,
         id: ListenerId,
-        begun: &BegunConnection,
+        (begun, sent): (&BegunConnection, Option<Slice>),
         local: Local,
         counters: &mut Counters,
-    ) {
+    ) -> Option<ConnectionId> {
         let hash = begun.flow.table_hash(&self.key);
         if self.find(&begun.flow, hash).is_some() {
-            return;
+            return None;
         }
         if self.time_wait.remove(hash, &begun.flow).is_some() {
             counters.tcp_time_wait_reused += 1;
         }
+        let una = SeqNumber(begun.snd_nxt) - sent.as_ref().map_or(0, Slice::len) as u32;
         let at = self.listeners.position(id);
-        if !at.is_some_and(|at| self.make_begun((now, hash), at, begun, local, counters)) {
-            self.reset_begun(begun.flow, begun.snd_nxt, counters);
+        let Some(made) =
+            at.and_then(|at| self.make_begun((now, hash), at, (begun, una), local, counters))
+        else {
+            self.reset_begun(begun.flow, una.0, counters);
+            if sent.is_some() {
+                self.reset_begun(begun.flow, begun.snd_nxt, counters);
+            }
+            return None;
+        };
+        if let (Some(c), Some(sent)) = (self.slab.get_mut(made), sent) {
+            c.sender.sent_by_others(now, sent);
+            self.settle(made);
         }
+        Some(made)
     }
 
     /// Nobody has the connection any more: its peer is reset, if this is the next number that it expects.
@@ -72,15 +87,15 @@ impl Tcp {
         self.replies.push_due(reset, counters);
     }
 
-    /// A connection of the listener in place `at`; false where there is no room.
+    /// A connection of the listener in place `at` on which nothing from `una` on was sent; `None` where there is no room.
     fn make_begun(
         &mut self,
         (now, hash): (Instant, u32),
         at: usize,
-        begun: &BegunConnection,
+        (begun, una): (&BegunConnection, SeqNumber),
         local: Local,
         counters: &mut Counters,
-    ) -> bool {
+    ) -> Option<ConnectionId> {
         let timestamps = begun
             .stamps
             .map(|(_, value, echo)| Timestamps { value, echo });
@@ -88,7 +103,7 @@ impl Tcp {
         let kept = Kept::from_parts(usize::from(begun.mss_index), bits, timestamps);
         let seg = Segment {
             seq: SeqNumber(begun.rcv_nxt),
-            ack: SeqNumber(begun.snd_nxt),
+            ack: una,
             flags: TcpFlags::ACK,
             window: begun.window,
             options: TcpOptions {
@@ -106,13 +121,13 @@ impl Tcp {
             local,
         };
         let Redeemed::Made(made) = self.make(arrived, at, &kept, counters) else {
-            return false;
+            return None;
         };
         if let Some(c) = self.slab.get_mut(made) {
             c.receiver.begun_at(SeqNumber(begun.first));
         }
         self.deliver(now, made, &seg, counters);
         counters.tcp_taken_on += 1;
-        true
+        Some(made)
     }
 }

@@ -375,8 +375,7 @@ impl Sender {
         self.path_mtu = PathMtu::resumed(self.mss, full, now);
     }
 
-    /// Go on in a stack whose link takes segments of `mss` bytes. What had left another stack is in flight here, and
-    /// measures nothing.
+    /// Go on in a stack whose link takes segments of `mss` bytes. What had left another stack is in flight here.
     pub fn resume(&mut self, now: Instant, mss: u16) {
         let most = self.payload_of(mss).max(1);
         let full = self.full_mss().min(most);
@@ -384,10 +383,22 @@ impl Sender {
         self.path_mtu = PathMtu::resumed(self.mss, full, now);
         self.flight = Flight::default();
         self.congestion.get_mut().taken_over(now);
-        let (una, max) = (self.queue.una(), self.queue.max());
-        if max == una {
-            return;
+        if self.queue.max() != self.queue.una() {
+            self.has_left_others(now);
         }
+    }
+
+    /// Somebody else has sent this, behind all that is acknowledged, for a connection on which nothing was sent here.
+    pub fn sent_by_others(&mut self, now: Instant, sent: Slice) {
+        if self.queue.push(sent) {
+            self.queue.left(self.queue.end());
+            self.has_left_others(now);
+        }
+    }
+
+    /// What is not acknowledged is in flight, and measures nothing.
+    fn has_left_others(&mut self, now: Instant) {
+        let (una, max) = (self.queue.una(), self.queue.max());
         self.flight.begin(una, now);
         let departure = self.flight.departure(now);
         self.flight.losses.sent(una, max, departure);
