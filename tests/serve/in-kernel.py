@@ -17,7 +17,7 @@ import frames
 from common import PATIENCE, failed, say
 from frames import PEER, PEER6, SERVER, SERVER6, answer_neighbour, find_server, ip4, ip6, segment_for, send, tcp
 
-PORT, SYN, RST, ACK = 20001, 2, 4, 16
+PORT, SYN, RST, PSH, ACK = 20001, 2, 4, 8, 16
 # On a veth a response is longer than its request by some 250 bytes at most.
 REQUEST = b"GET /small.txt HTTP/1.1\r\nHost: x\r\nUser-Agent: " + b"x" * 100 + b"\r\n\r\n"
 
@@ -67,9 +67,10 @@ class ByHand:
         self.send(SYN, 1000, data=struct.pack("!BBH", 2, 4, 1440), offset=6)
         self.expected = next_segment([self], SYN)[1].seq + 1
         self.send(ACK, 1001, self.expected)
-        self.send(ACK | 8, 1001, self.expected, REQUEST)
-        while next_segment([self], ACK)[1].ack != 1001 + len(REQUEST):
+        self.send(ACK | PSH, 1001, self.expected, REQUEST)
+        while (response := next_segment([self], ACK)[1]).ack != 1001 + len(REQUEST):
             pass
+        self.end = self.expected + len(response.data)
 
     def send(self, flags, seq, ack=0, data=b"", offset=5):
         source = PEER6 if self.six else PEER
@@ -107,9 +108,12 @@ for over, connection in zip(("over IPv4", "over IPv6"), standing):
     except OSError as error:
         end = error
     say(f"a client that has its response sees the end of its connection {over}", end == b"", end)
-while silent:
-    peer, segment = next_segment(silent, RST)
-    silent.remove(peer)
-    over = "over IPv6" if peer.six else "over IPv4"
-    say(f"and one that has not acknowledged it is reset {over}", segment.seq == peer.expected, (segment.seq, peer.expected))
+for wanted, what in ((PSH, "sent it again"), (RST, "reset in the end")):
+    left = list(silent)
+    while left:
+        peer, segment = next_segment(left, wanted)
+        left.remove(peer)
+        over = "over IPv6" if peer.six else "over IPv4"
+        seq = peer.end if wanted == RST else peer.expected
+        say(f"and one that has not acknowledged it is {what} {over}", segment.seq == seq & 0xFFFFFFFF, (segment.seq, seq))
 sys.exit(failed())

@@ -3,13 +3,15 @@
 //!
 //! The program puts requests and their responses into memory that the kernel's part reads ([`Requests::put`]), and sees to them once
 //! a second at least ([`Requests::turn`]): without that no connection begins in the kernel. Connections that the kernel's part gives up
-//! come to the stack before the segments that they were given up with; those on which nothing comes for some seconds come, too. So the
+//! come to the stack before the segments that they were given up with, and what was sent on them comes along
+//! ([`Requests::poll_sent`]); those on which nothing comes for some seconds come, too. So the
 //! program's own times and bounds are about them. What became of each answer is reported where that is wanted
 //! ([`Requests::poll_report`]).
 
 mod connections;
 mod memory;
 mod reports;
+mod sent;
 mod table;
 
 use exos_filter::handler::WebHandler;
@@ -27,9 +29,10 @@ use crate::node::Exos;
 use crate::{Error, ErrorKind};
 
 pub use reports::Report;
+pub use sent::Sent;
 pub use table::{Answered, Response};
 
-use connections::Connections;
+use connections::{Connections, Turn};
 use memory::Memory;
 use reports::Reports;
 use table::Table;
@@ -165,7 +168,7 @@ impl Exos {
             turned: Instant::START,
             table: Table::new(entries, key, handler.second_stage.is_some()),
             handler,
-            connections: Connections::new(listener, key),
+            connections: Connections::new(listener, key, entries),
             reports: Reports::new(reports.then(|| entries.memory_len())),
             capacity,
         });
@@ -185,8 +188,8 @@ impl Exos {
         }
     }
 
-    /// All requests and SYNs come to the stack again, and with them the connections that the kernel's part has. Those on which what was
-    /// sent is not acknowledged are reset. A handler that was [downloaded](Exos::download) beside it goes, too.
+    /// All requests and SYNs come to the stack again, and with them the connections that the kernel's part has. Those on which something was
+    /// sent that is not known any more, and not acknowledged, are reset. A handler that was [downloaded](Exos::download) beside it goes, too.
     /// Gives what there was, for what is left to be told of answers.
     pub fn answer_requests_here(&mut self) -> Option<Requests> {
         let now = self.now();
@@ -197,11 +200,10 @@ impl Exos {
         }
         // What a processor is running hands up before this returns, where the kernel tells (not with nohz_full).
         let _ = membarrier(MembarrierCommand::Global);
-        requests.take_on(now, &mut self.stack);
-        let (memory, stack) = (&requests.memory, &mut self.stack);
-        let reports = &mut requests.reports;
-        requests.connections.end(memory, now, stack, reports);
-        stack.stop_offloading_syns(now, requests.connections.listener());
+        let (connections, mut turn) = requests.connections(now, &mut self.stack);
+        connections.end(&mut turn);
+        self.stack
+            .stop_offloading_syns(now, requests.connections.listener());
         Some(requests)
     }
 }
@@ -258,6 +260,12 @@ impl Requests {
         self.reports.poll(&self.memory)
     }
 
+    /// The next response that came to the stack with its connection, since this was last asked or within the last second. To be asked
+    /// before the events of its connection are.
+    pub fn poll_sent(&mut self) -> Option<Sent> {
+        self.connections.poll_sent()
+    }
+
     /// How long after a response was replaced there may be reports of it, once [`Exos::see_to_requests`] has been called and all was
     /// heard: a response is sent up to four times, and then waited for.
     pub const REPORTED_TIME: Duration =
@@ -270,13 +278,27 @@ impl Requests {
 
     /// Takes on what was handed up.
     pub(crate) fn take_on(&mut self, now: Instant, stack: &mut Stack) {
-        self.connections.take_on(&self.memory, now, stack);
+        let (connections, mut turn) = self.connections(now, stack);
+        connections.take_on(&mut turn);
+    }
+
+    fn connections<'a>(
+        &'a mut self,
+        now: Instant,
+        stack: &'a mut Stack,
+    ) -> (&'a mut Connections, Turn<'a>) {
+        let turn = Turn {
+            memory: &self.memory,
+            now,
+            stack,
+            reports: &mut self.reports,
+        };
+        (&mut self.connections, turn)
     }
 
     fn turn(&mut self, now: Instant, stack: &mut Stack) {
-        self.take_on(now, stack);
-        let (memory, reports) = (&self.memory, &mut self.reports);
-        self.connections.turn(memory, now, stack, reports);
+        let (connections, mut turn) = self.connections(now, stack);
+        connections.turn(&mut turn);
         // After a pause there may be segments that the stack has not seen, of connections whose slots are open again.
         if now - self.turned < WORD {
             self.memory.set(layout::UNTIL, (now + WORD).millis());

@@ -10,6 +10,7 @@ use super::connection::{Connection, Counters, Outcome, Shared, Turn};
 use super::fetching::Fetching;
 use super::in_kernel::InKernel;
 use super::peers::Peers;
+use super::sent::SentByKernel;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
 use crate::http::{Missing, Server};
@@ -42,6 +43,7 @@ impl Cheetah {
                 stopping: false,
                 out: Vec::new(),
                 in_kernel: None,
+                sent_by_kernel: SentByKernel::default(),
             },
             connections: ConnectionTable::new(now),
             fetching: Fetching::default(),
@@ -78,8 +80,21 @@ impl Cheetah {
             .is_some_and(|in_kernel| in_kernel.turn(now, unix_secs, server, requests))
     }
 
+    /// Hears what the kernel sent on connections that are about to be told of.
+    pub(crate) fn hear_of_sent(&mut self, requests: &mut Requests) {
+        let Shared {
+            in_kernel,
+            sent_by_kernel,
+            ..
+        } = &mut self.shared;
+        if let Some(in_kernel) = in_kernel {
+            in_kernel.hear_of_sent(requests, sent_by_kernel);
+        }
+    }
+
     /// The kernel answers no more.
     pub(crate) fn end_in_kernel(&mut self, now: Instant, unix_secs: u64, requests: &mut Requests) {
+        self.hear_of_sent(requests);
         if let Some(mut in_kernel) = self.shared.in_kernel.take() {
             in_kernel.end(now, unix_secs, &mut self.shared.server, requests);
         }
@@ -201,6 +216,12 @@ impl Cheetah {
             return;
         }
         self.connections.insert(Connection::new(id, peer, now));
+        if let Some(sent) = self.shared.sent_by_kernel.remove(&id) {
+            self.with(now, id, transport, |connection, turn| {
+                connection.goes_on_behind(sent, turn);
+                Outcome::GoesOn
+            });
+        }
     }
 
     /// A connection is over; `done` when its client has taken everything. False when it was over before.

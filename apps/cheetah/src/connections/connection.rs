@@ -9,6 +9,7 @@ use exos_inet::tcp::{ConnectionId, EventSet};
 
 use super::bounds::{Bounds, Pace};
 use super::in_kernel::InKernel;
+use super::sent::{Sent, SentByKernel};
 use super::stream::Stream;
 use super::transport::Transport;
 use super::wait::{Ends, Wait};
@@ -40,6 +41,7 @@ pub(super) struct Shared {
     pub(super) out: Vec<Slice>,
     /// Where the kernel answers, too.
     pub(super) in_kernel: Option<InKernel>,
+    pub(super) sent_by_kernel: SentByKernel,
 }
 
 /// What a connection is handled with.
@@ -153,6 +155,20 @@ impl Connection {
     pub(super) fn wait(&mut self, now: Instant, wait: Wait) {
         self.wait = wait;
         self.deadline = now + wait.time();
+    }
+
+    /// A connection that stands as the kernel has left it: with this response under way.
+    pub(super) fn goes_on_behind<T: Transport>(&mut self, sent: Sent, turn: &mut Turn<'_, T>) {
+        // The kernel's answers are counted apart.
+        (self.given, self.counted) = (sent.len, sent.len);
+        self.begin_pace(turn.now);
+        self.wait(turn.now, Wait::Sending);
+        let server = &mut turn.shared.server;
+        self.http
+            .goes_on_behind(server, self.peer, sent.len, sent.logged);
+        if sent.closes {
+            self.finish(turn);
+        }
     }
 
     // What arrives.

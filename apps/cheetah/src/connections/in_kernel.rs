@@ -10,6 +10,7 @@ use exos::clock;
 use exos::requests::{Requests, Response};
 use exos_inet::Instant;
 
+use super::sent::{Sent, SentByKernel};
 use crate::http::Server;
 use crate::log::{Line, Told};
 
@@ -51,6 +52,20 @@ impl InKernel {
         let is_short = request.len() <= Requests::REQUEST_MAX;
         if is_short && self.asked.len() < TURN_MAX {
             self.asked.push(request.into());
+        }
+    }
+
+    /// Hears of responses whose connections have come to the stack.
+    pub(super) fn hear_of_sent(&mut self, requests: &mut Requests, all: &mut SentByKernel) {
+        while let Some(sent) = requests.poll_sent() {
+            let prepared = self.lines.of_notes.get(&sent.note);
+            let line = prepared.map(|prepared| prepared.line.clone());
+            let sent_here = Sent {
+                len: sent.len as u64,
+                logged: sent.begun.map(|begun| (line, begun)),
+                closes: sent.closes,
+            };
+            all.insert(sent.connection, sent_here);
         }
     }
 

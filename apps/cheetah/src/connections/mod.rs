@@ -11,6 +11,7 @@
 //! | [`streaming`], [`stream`] | content that is read while it is sent, and what a connection has of it |
 //! | [`fetching`] | documents that requests wait for |
 //! | [`bounds`], [`peers`] | what a client may do, and how many connections it has |
+//! | [`in_kernel`], [`sent`] | what the kernel answers, and what of that comes here |
 //! | [`transport`] | what carries connections: [`packets`], or the kernel's [`sockets`] |
 //! | [`carried`] | the server together with what carries it, as a loop drives it |
 //! | [`without`] | what a server on packets can do without, to measure what that is worth |
@@ -23,6 +24,7 @@ mod fetching;
 pub(crate) mod in_kernel;
 mod packets;
 pub mod peers;
+mod sent;
 mod sockets;
 mod stream;
 mod streaming;

@@ -25,7 +25,10 @@
 //! dropping for a while: closing at once with unread data would reset the connection and may take
 //! the response with it (RFC 9112 §9.6).
 
+use std::net::IpAddr;
+
 use exos_buf::Slice;
+use exos_inet::Instant;
 
 use super::missing::{Attempt, Missing};
 use super::server::Server;
@@ -159,6 +162,20 @@ impl ServerConnection {
     ) {
         self.closing = true;
         server.refuse(status, bytes, attempt, &mut self.lines, out);
+    }
+
+    /// The kernel has given out `len` bytes, which the client has not taken. With a log, the line of that where it is known, and when
+    /// its request came.
+    pub(crate) fn goes_on_behind(
+        &mut self,
+        server: &mut Server,
+        peer: IpAddr,
+        len: u64,
+        logged: Option<(Option<Line>, Instant)>,
+    ) {
+        if let (Some(log), Some((line, begun))) = (server.log_mut(), logged) {
+            log.sent_by_others(&mut self.lines, line, peer, begun, len);
+        }
     }
 
     /// Of all that was given out, `left` bytes are still to be taken by the client.

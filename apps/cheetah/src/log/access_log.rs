@@ -106,11 +106,16 @@ impl Log {
         line.head_len = answer.head_len as u64;
         line.len = answer.len as u64;
         lines.given += line.len;
+        self.keep(lines, line, answer.peer, answer.begun);
+    }
+
+    /// Writes a line when its response, which was given to the connection last, has been taken.
+    fn keep(&mut self, lines: &mut Unfinished, line: Line, peer: IpAddr, begun: Instant) {
         if self.pool.bytes() + line.text.cost() <= LOG_UNFINISHED_LEN_MAX {
-            self.pool.append(lines, line, answer.peer, answer.begun);
+            self.pool.append(lines, line, peer, begun);
         } else {
             self.counters.early += 1;
-            self.write(&line, answer.peer, line.len, self.since(answer.begun));
+            self.write(&line, peer, line.len, self.since(begun));
             self.pool.recycle(line);
         }
     }
@@ -160,6 +165,22 @@ impl Log {
         let sent = if told.is_taken { line.len } else { 0 };
         self.stamp.set_time(told.unix_secs);
         self.write(line, told.peer, sent, told.time.as_micros() as u64);
+    }
+
+    /// Others have sent `len` bytes on the connection whose lines these are, which goes on here. Without a line they are left out.
+    pub fn sent_by_others(
+        &mut self,
+        lines: &mut Unfinished,
+        line: Option<Line>,
+        peer: IpAddr,
+        begun: Instant,
+        len: u64,
+    ) {
+        lines.given += len;
+        match line {
+            Some(line) => self.keep(lines, line, peer, begun),
+            None => self.counters.dropped += 1,
+        }
     }
 
     fn since(&self, begun: Instant) -> u64 {

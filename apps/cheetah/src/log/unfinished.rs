@@ -30,7 +30,7 @@ impl Default for Unfinished {
 }
 
 /// A line without its client, its time and its numbers.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     pub(super) text: Text,
     /// Bytes of the response's head.
@@ -52,7 +52,7 @@ pub(super) struct Pending {
 }
 
 /// What the request and the status say in a line, in two parts; what comes before and between them is told when it is written.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) bytes: Vec<u8>,
     first_end: u32,

@@ -1,16 +1,18 @@
 //! The connections that the kernel's part has: those that it hands up, those on which nothing comes, and those that the stack has, which
 //! may not begin there.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
-use exos_filter::handler::web::layout::{self, handed, slot};
+use exos_filter::handler::web::layout::{self, Entries, handed, slot};
 use exos_inet::tcp::{BegunConnection, Flow, ListenerId};
 use exos_inet::{Duration, Instant, Stack};
 use exos_wire::tcp::cookie::TIMESTAMP_BITS;
 
 use super::memory::Memory;
-use super::reports::Reports;
+use super::reports::{Reports, hear, instant, take_begun};
+use super::sent::{Sent, SentCopy};
 
 /// How long slots of connections that the stack has stay closed without word of it.
 const CLOSED: Duration = Duration::from_secs(4);
@@ -24,23 +26,45 @@ pub(super) const FORGOTTEN: Duration = Duration::from_secs(60);
 pub(super) struct Connections {
     listener: ListenerId,
     key: u64,
+    entries: Entries,
     taken: u64,
+    /// Of connections that were taken on.
+    sent: VecDeque<Sent>,
+}
+
+/// What each look at them has.
+pub(super) struct Turn<'a> {
+    pub(super) memory: &'a Memory,
+    pub(super) now: Instant,
+    pub(super) stack: &'a mut Stack,
+    pub(super) reports: &'a mut Reports,
 }
 
 /// What is to become of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     GoesOn,
-    TakenOn,
+    /// The stack takes it on, and with it this.
+    TakenOn(Option<SentCopy>),
     Reset,
 }
 
+/// An answer that goes with its connection.
+#[derive(Clone, Copy)]
+struct Answer {
+    copy: SentCopy,
+    note: u32,
+    begun: Option<Instant>,
+}
+
 impl Connections {
-    pub(super) fn new(listener: ListenerId, key: u64) -> Self {
+    pub(super) fn new(listener: ListenerId, key: u64, entries: Entries) -> Self {
         Self {
             listener,
             key,
+            entries,
             taken: 0,
+            sent: VecDeque::new(),
         }
     }
 
@@ -49,7 +73,8 @@ impl Connections {
     }
 
     /// Takes on what was handed up.
-    pub(super) fn take_on(&mut self, memory: &Memory, now: Instant, stack: &mut Stack) {
+    pub(super) fn take_on(&mut self, turn: &mut Turn<'_>) {
+        let (memory, now) = (turn.memory, turn.now);
         while memory.get(layout::HANDED) != self.taken {
             let at = layout::RING + (self.taken % layout::RING_COUNT) * layout::HANDED_LEN;
             // Its number is given before it is written, on a processor that does nothing else meanwhile.
@@ -58,73 +83,86 @@ impl Connections {
             }
             let rest = [handed::NUMBERS, handed::STAMPS, handed::KEPT, handed::FIRST];
             let begun = begun(memory, at + handed::ENDS, rest.map(|field| at + field));
-            stack.take_on(now, self.listener, &begun, None);
+            match handed_answer(memory, at) {
+                None => drop(turn.stack.take_on(now, self.listener, &begun, None)),
+                Some(answer) => self.take_on_with(turn, &begun, answer),
+            }
             self.taken += 1;
             memory.set(layout::TAKEN, self.taken);
         }
     }
 
-    /// Once a second: keeps those that the stack has from beginning in the kernel, and sees to those that nothing comes on.
-    pub(super) fn turn(
-        &self,
-        memory: &Memory,
-        now: Instant,
-        stack: &mut Stack,
-        reports: &mut Reports,
-    ) {
-        self.close_slots(memory, now, stack);
-        self.each_slot(memory, now, stack, reports, fate);
-    }
-
-    /// The stack takes on all that stand; the others are over.
-    pub(super) fn end(
-        &self,
-        memory: &Memory,
-        now: Instant,
-        stack: &mut Stack,
-        reports: &mut Reports,
-    ) {
-        self.each_slot(memory, now, stack, reports, last_fate);
-    }
-
-    /// No connection begins in the kernel where the stack has one.
-    fn close_slots(&self, memory: &Memory, now: Instant, stack: &Stack) {
-        let until = (now + CLOSED).millis();
-        for id in stack.tcp.connections_where(|_| true) {
-            let Some(connection) = stack.tcp.connection(id) else {
-                continue;
-            };
-            let (local, remote) = (connection.flow().local(), connection.flow().remote());
-            let ends = layout::ends(local.ip(), remote.ip());
-            let ports = u32::from(local.port()) << 16 | u32::from(remote.port());
-            let number = layout::slot_of(self.key, ends, ports);
-            let at = layout::SLOTS + number * layout::SLOT_LEN;
-            memory.set(at + slot::CLOSED, until);
+    /// Takes on a connection with an answer that is not acknowledged.
+    fn take_on_with(&mut self, turn: &mut Turn<'_>, begun: &BegunConnection, answer: Answer) {
+        let (memory, now) = (turn.memory, turn.now);
+        let Answer {
+            copy,
+            note,
+            begun: asked,
+        } = answer;
+        let is_there = copy.len(memory) == begun.snd_nxt.wrapping_sub(copy.una);
+        let made = match is_there {
+            true => turn
+                .stack
+                .take_on(now, self.listener, begun, Some(copy.bytes(memory))),
+            false => {
+                reset(turn.stack, begun.flow, copy.una, begun.snd_nxt);
+                None
+            }
+        };
+        match (made, asked) {
+            (Some(connection), _) => {
+                asked.inspect(|_| hear(memory));
+                self.sent.push_back(Sent {
+                    connection,
+                    len: copy.len(memory) as usize,
+                    closes: copy.closes(memory),
+                    note,
+                    begun: asked,
+                });
+            }
+            (None, Some(asked)) => turn
+                .reports
+                .lose(begun.flow.remote().ip(), note, asked, now),
+            (None, None) => {}
         }
     }
 
+    /// A response that went with its connection.
+    pub(super) fn poll_sent(&mut self) -> Option<Sent> {
+        self.sent.pop_front()
+    }
+
+    /// Once a second: keeps those that the stack has from beginning in the kernel, and sees to those that nothing comes on.
+    pub(super) fn turn(&mut self, turn: &mut Turn<'_>) {
+        // A program that does not ask does not want to know.
+        self.sent.clear();
+        self.take_on(turn);
+        close_slots(self.key, turn);
+        self.each_slot(turn, fate);
+    }
+
+    /// The stack takes on all that stand; the others are over.
+    pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
+        self.take_on(turn);
+        self.each_slot(turn, last_fate);
+    }
+
     /// Does to the connection of each slot what is to become of it.
-    fn each_slot(
-        &self,
-        memory: &Memory,
-        now: Instant,
-        stack: &mut Stack,
-        reports: &mut Reports,
-        fate: fn(&Memory, Instant, u64) -> Fate,
-    ) {
+    fn each_slot(&mut self, turn: &mut Turn<'_>, fate: fn(Entries, &Memory, Instant, u64) -> Fate) {
+        let (memory, now) = (turn.memory, turn.now);
         for number in 0..layout::SLOT_COUNT {
             let at = layout::SLOTS + number * layout::SLOT_LEN;
-            if fate(memory, now, at) == Fate::GoesOn {
+            if fate(self.entries, memory, now, at) == Fate::GoesOn {
                 continue;
             }
             let lock = memory.word(at + slot::LOCK);
             if lock.compare_exchange(0, 1, AcqRel, Relaxed).is_err() {
                 continue;
             }
-            let fate = fate(memory, now, at);
+            let fate = fate(self.entries, memory, now, at);
             if fate != Fate::GoesOn {
-                self.take(memory, now, stack, at, fate);
-                reports.end(memory, now, at);
+                self.take(turn, at, fate);
                 memory.set(at + slot::CLOSED, (now + CLOSED).millis());
                 memory.set(at + slot::STATE, slot::FREE as u64);
             }
@@ -132,21 +170,69 @@ impl Connections {
         }
     }
 
-    /// The stack cannot send again what the kernel's part has sent: where that is not acknowledged, the peer is reset.
-    fn take(&self, memory: &Memory, now: Instant, stack: &mut Stack, at: u64, fate: Fate) {
+    /// What the stack cannot send again is not acknowledged: its peer is reset.
+    fn take(&mut self, turn: &mut Turn<'_>, at: u64, fate: Fate) {
+        let (memory, now) = (turn.memory, turn.now);
         let rest = [slot::RCV, slot::STAMPS, slot::KEPT, slot::FIRST].map(|field| at + field);
-        let begun = begun(memory, at + slot::ENDS, rest);
-        if fate == Fate::TakenOn {
-            stack.take_on(now, self.listener, &begun, None);
-            return;
+        let mut begun = begun(memory, at + slot::ENDS, rest);
+        match fate {
+            Fate::GoesOn => {}
+            Fate::TakenOn(None) => drop(turn.stack.take_on(now, self.listener, &begun, None)),
+            Fate::TakenOn(Some(copy)) => {
+                begun.snd_nxt = copy.una.wrapping_add(copy.len(memory));
+                let (note, asked) = (memory.half(at + slot::NOTE), take_begun(memory, at));
+                let answer = Answer {
+                    copy,
+                    note,
+                    begun: asked,
+                };
+                self.take_on_with(turn, &begun, answer);
+            }
+            Fate::Reset => {
+                let (una, nxt) = sent(memory, at);
+                reset(turn.stack, begun.flow, una, nxt);
+            }
         }
-        let (una, nxt) = sent(memory, at);
-        // It has heard of it, or not.
-        stack.reset_begun(begun.flow, una);
-        if una != nxt {
-            stack.reset_begun(begun.flow, nxt);
-        }
+        turn.reports.end(memory, now, at);
     }
+}
+
+/// No connection begins in the kernel where the stack has one.
+fn close_slots(key: u64, turn: &Turn<'_>) {
+    let until = (turn.now + CLOSED).millis();
+    for id in turn.stack.tcp.connections_where(|_| true) {
+        let Some(connection) = turn.stack.tcp.connection(id) else {
+            continue;
+        };
+        let (local, remote) = (connection.flow().local(), connection.flow().remote());
+        let ends = layout::ends(local.ip(), remote.ip());
+        let ports = u32::from(local.port()) << 16 | u32::from(remote.port());
+        let number = layout::slot_of(key, ends, ports);
+        let at = layout::SLOTS + number * layout::SLOT_LEN;
+        turn.memory.set(at + slot::CLOSED, until);
+    }
+}
+
+/// The peer has heard of what was sent from `una` on, or not.
+fn reset(stack: &mut Stack, flow: Flow, una: u32, nxt: u32) {
+    stack.reset_begun(flow, una);
+    if una != nxt {
+        stack.reset_begun(flow, nxt);
+    }
+}
+
+/// What goes with a connection that was handed up.
+fn handed_answer(memory: &Memory, at: u64) -> Option<Answer> {
+    let place = memory.get(at + handed::SENT);
+    let begun = memory.get(at + handed::BEGUN);
+    (place != 0).then(|| Answer {
+        copy: SentCopy {
+            at: layout::ENTRIES + place,
+            una: memory.half(at + handed::UNA),
+        },
+        note: memory.half(at + handed::NOTE),
+        begun: (begun != 0).then(|| instant(begun)),
+    })
 }
 
 /// A connection from where its addresses stand, with the ports behind them; its numbers; timestamps; what the cookie kept, with the window;
@@ -178,29 +264,36 @@ fn sent(memory: &Memory, at: u64) -> (u32, u32) {
 }
 
 /// While the server serves.
-fn fate(memory: &Memory, now: Instant, at: u64) -> Fate {
+fn fate(entries: Entries, memory: &Memory, now: Instant, at: u64) -> Fate {
     let state = memory.get(at + slot::STATE) as i32;
-    if [slot::FREE, slot::DONE].contains(&state) {
+    let since = now.millis().saturating_sub(memory.get(at + slot::TIME));
+    let is_over = |bound: Duration| u128::from(since) >= bound.as_millis();
+    if [slot::FREE, slot::DONE].contains(&state) || !is_over(QUIET) {
         return Fate::GoesOn;
     }
-    let (una, nxt) = sent(memory, at);
-    let (bound, fate) = match state == slot::OPEN && una == nxt {
-        true => (QUIET, Fate::TakenOn),
-        false => (FORGOTTEN, Fate::Reset),
-    };
-    let since = now.millis().saturating_sub(memory.get(at + slot::TIME));
-    match u128::from(since) < bound.as_millis() {
-        true => Fate::GoesOn,
-        false => fate,
+    match as_it_is(entries, memory, at) {
+        Fate::Reset if !is_over(FORGOTTEN) => Fate::GoesOn,
+        fate => fate,
     }
 }
 
 /// When it ends.
-fn last_fate(memory: &Memory, _: Instant, at: u64) -> Fate {
+fn last_fate(entries: Entries, memory: &Memory, _: Instant, at: u64) -> Fate {
     let (una, nxt) = sent(memory, at);
     match memory.get(at + slot::STATE) as i32 {
-        slot::OPEN if una == nxt => Fate::TakenOn,
-        slot::OPEN | slot::FINISHED | slot::LAST_ACK if una != nxt => Fate::Reset,
-        _ => Fate::GoesOn,
+        slot::FREE | slot::DONE => Fate::GoesOn,
+        slot::FINISHED if una == nxt => Fate::GoesOn,
+        _ => as_it_is(entries, memory, at),
+    }
+}
+
+/// Whether the stack can have a connection.
+fn as_it_is(entries: Entries, memory: &Memory, at: u64) -> Fate {
+    let (una, nxt) = sent(memory, at);
+    let is_open = memory.get(at + slot::STATE) as i32 == slot::OPEN;
+    match SentCopy::of_slot(entries, memory, at) {
+        None if is_open && una == nxt => Fate::TakenOn(None),
+        None => Fate::Reset,
+        some => Fate::TakenOn(some),
     }
 }

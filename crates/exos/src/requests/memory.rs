@@ -30,6 +30,15 @@ impl Memory {
         }
     }
 
+    pub(super) fn read(&self, at: u64, len: usize) -> Vec<u8> {
+        let words = (0..len as u64).step_by(8);
+        let mut bytes: Vec<u8> = words
+            .flat_map(|word| self.get(at + word).to_ne_bytes())
+            .collect();
+        bytes.truncate(len);
+        bytes
+    }
+
     /// Two numbers of four bytes that stand in a word, the first at its beginning.
     pub(super) fn halves(&self, at: u64) -> (u32, u32) {
         let [a, b, c, d, e, f, g, h] = self.get(at).to_ne_bytes();

@@ -51,8 +51,7 @@ impl Reports {
     /// The next one.
     pub(super) fn poll(&mut self, memory: &Memory) -> Option<Report> {
         let next = self.ended.pop().or_else(|| self.read(memory))?;
-        let heard = memory.get(layout::HEARD);
-        memory.set(layout::HEARD, heard + 1);
+        hear(memory);
         self.is_busy = true;
         Some(next)
     }
@@ -74,15 +73,18 @@ impl Reports {
 
     /// The connection of a slot that is locked is over, or goes to the stack.
     pub(super) fn end(&mut self, memory: &Memory, now: Instant, at: u64) {
-        let begun = memory.get(at + slot::BEGUN);
-        if begun == 0 {
-            return;
+        if let Some(begun) = take_begun(memory, at) {
+            let peer = memory.address(at + slot::ENDS + 16);
+            self.lose(peer, memory.half(at + slot::NOTE), begun, now);
         }
-        memory.set(at + slot::BEGUN, 0);
+    }
+
+    /// Nobody has an answer's connection any more.
+    pub(super) fn lose(&mut self, peer: IpAddr, note: u32, begun: Instant, now: Instant) {
         self.ended.push(Report {
-            note: memory.half(at + slot::NOTE),
-            peer: memory.address(at + slot::ENDS + 16),
-            begun: instant(begun),
+            note,
+            peer,
+            begun,
             ended: now,
             is_taken: false,
         });
@@ -94,6 +96,19 @@ impl Reports {
     }
 }
 
-fn instant(nanos: u64) -> Instant {
+/// There is room for another, of one that need not be reported any more.
+pub(super) fn hear(memory: &Memory) {
+    let heard = memory.get(layout::HEARD);
+    memory.set(layout::HEARD, heard + 1);
+}
+
+/// When the request came that the slot, which is locked, was to report; it does not now.
+pub(super) fn take_begun(memory: &Memory, at: u64) -> Option<Instant> {
+    let begun = memory.get(at + slot::BEGUN);
+    memory.set(at + slot::BEGUN, 0);
+    (begun != 0).then(|| instant(begun))
+}
+
+pub(super) fn instant(nanos: u64) -> Instant {
     Instant::from_micros(nanos / 1000)
 }

@@ -13,7 +13,9 @@
 //! IPv4 and IPv6 differ where segments arrive and where they leave; between, addresses are in IPv6's form. Registers: r6 context,
 //! r7 frame, r8 the slot, r9 as told at each step; what is needed later waits on the stack ([`shape`]).
 
+mod answer;
 mod arrive;
+mod begin;
 mod cases;
 mod cookie;
 mod find;
@@ -22,6 +24,8 @@ mod leave;
 mod report;
 mod second_stage;
 mod shape;
+mod slot;
+mod unacknowledged;
 mod write;
 
 use super::attached::{Handler, go_on};
@@ -29,7 +33,7 @@ use super::syn::SynHandler;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 use crate::program::{Program, xdp};
-use layout::{Entries, SLOT_COUNT, SLOTS, slot};
+use layout::{Entries, SLOT_COUNT, SLOTS};
 pub use second_stage::SecondStage;
 use shape::{ADDRESSES, CONTEXT, MILLIS, PORTS, SLOT, kept};
 
@@ -62,7 +66,6 @@ struct Labels {
     drop: Label,
     done: Label,
     answer: Label,
-    again: Label,
     send_response: Label,
     finish: Label,
     acknowledge: Label,
@@ -96,7 +99,6 @@ impl Handler for WebHandler {
             drop: label(),
             done: label(),
             answer: label(),
-            again: label(),
             send_response: label(),
             finish: label(),
             acknowledge: label(),
@@ -143,7 +145,7 @@ impl Generator<'_> {
         self.find_slot(of);
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, MILLIS);
-        asm.load(Size::Double, Reg::R2, SLOT, slot::CLOSED as i16);
+        asm.load(Size::Double, Reg::R2, SLOT, layout::slot::CLOSED as i16);
         asm.jump_if(Reg::R1, Condition::Less, Reg::R2, self.labels.pass);
     }
 
@@ -176,7 +178,11 @@ impl Generator<'_> {
         let asm = &mut *self.asm;
         asm.set(Reg::R0, 0);
         asm.set(Reg::R1, 1);
-        asm.push(Insn::compare_exchange(SLOT, slot::LOCK as i16, Reg::R1));
+        asm.push(Insn::compare_exchange(
+            SLOT,
+            layout::slot::LOCK as i16,
+            Reg::R1,
+        ));
         asm.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.drop_unlocked);
     }
 }

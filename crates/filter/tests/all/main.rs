@@ -17,6 +17,4 @@ mod sets;
 mod syn_handler;
 mod tcpdump_oracle;
 mod transmit;
-mod web_handler;
-mod web_reports;
-mod web_wire;
+mod web;

@@ -89,6 +89,9 @@ impl Carried for StackServer {
 
     fn answer(&mut self, unix_secs: u64) {
         let now = self.now();
+        if let Some(requests) = self.exos.requests() {
+            self.cheetah.hear_of_sent(requests);
+        }
         let (cheetah, mut packets) = self.cheetah_and_packets();
         cheetah.handle(now, unix_secs, &mut packets);
         if let Some(requests) = self.exos.requests()

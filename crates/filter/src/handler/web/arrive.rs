@@ -65,7 +65,7 @@ impl Generator<'_> {
         asm.store(Size::Word, Reg::R10, PEER_MAC, Reg::R1);
         asm.load(Size::Half, Reg::R1, FRAME, 10);
         asm.store(Size::Half, Reg::R10, PEER_MAC + 4, Reg::R1);
-        for at in [STAMPS, HIT, HEADER, HEADERS, CLOCK] {
+        for at in [STAMPS, HIT, HEADER, HEADERS, CLOCK, UP_SENT, UP_BEGUN] {
             asm.store_imm(Size::Double, Reg::R10, at, 0);
         }
         asm.store_imm(Size::Double, Reg::R10, LEN, TOO_LONG);

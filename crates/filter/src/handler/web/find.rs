@@ -126,19 +126,41 @@ impl Generator<'_> {
         asm.alu(Alu::Add, dst, entry::COPIES as i32);
     }
 
-    /// To `other` unless the copy that was chosen takes as many sequence numbers as the response that the slot has sent, its FIN with it;
-    /// keeps [`OUT_LEN`].
-    pub(super) fn expect_same_len(&mut self, of: &WebHandler, other: Label) {
+    /// The response that the slot has sent: either copy is an answer that the request may have, if it is as long. To `other` where neither
+    /// is, or the entry is another request's by now.
+    pub(super) fn expect_response(&mut self, of: &WebHandler, other: Label) {
+        let [before, found] = [(); 2].map(|()| self.asm.label());
+        self.expect_same_request(of, other);
+        self.choose_copy(of);
+        self.expect_same_len(of, before);
+        self.asm.jump(found);
+        self.asm.bind(before);
+        kept(self.asm, Reg::R1, OUT_COPY);
+        self.asm.alu(Alu::Xor, Reg::R1, 1);
+        keep(self.asm, OUT_COPY, Reg::R1);
+        self.expect_same_len(of, other);
+        self.asm.bind(found);
+    }
+
+    /// To `other` unless the copy that was chosen takes as many sequence numbers as the response that the slot has sent, with the FIN
+    /// behind it; keeps [`OUT_LEN`].
+    fn expect_same_len(&mut self, of: &WebHandler, other: Label) {
         self.copy(of, Reg::R0);
+        let [ends, known] = [(); 2].map(|()| self.asm.label());
         let (len, closes, sent, spare) = (Reg::R1, Reg::R2, Reg::R3, Reg::R4);
         let asm = &mut *self.asm;
         asm.load(Size::Double, len, Reg::R0, copy::LEN as i16);
         keep(asm, OUT_LEN, len);
         asm.load(Size::Word, closes, Reg::R0, copy::CLOSES as i16);
         asm.load(Size::Double, spare, SLOT, slot::STATE as i16);
+        asm.jump_if(spare, Condition::Equal, slot::LAST_ACK, ends);
         asm.alu(Alu::Sub, spare, slot::OPEN);
         const { assert!(slot::FINISHED == slot::OPEN + 1) };
         asm.jump_if(spare, Condition::NotEqual, closes, other);
+        asm.jump(known);
+        asm.bind(ends);
+        asm.set(closes, 1);
+        asm.bind(known);
         asm.load(Size::Word, sent, SLOT, slot::NXT as i16);
         asm.load(Size::Word, spare, SLOT, slot::UNA as i16);
         asm.alu32(Alu::Sub, sent, spare);
@@ -146,8 +168,8 @@ impl Generator<'_> {
         asm.jump_if(sent, Condition::NotEqual, len, other);
     }
 
-    /// To `other` unless the slot's entry is still of the request that it was of. Leaves the entry in r0.
-    pub(super) fn expect_same_request(&mut self, of: &WebHandler, other: Label) {
+    /// To `other` unless the slot's entry is still of the request that it was of.
+    fn expect_same_request(&mut self, of: &WebHandler, other: Label) {
         self.slot_entry(of, Reg::R0);
         let asm = &mut *self.asm;
         asm.load(Size::Word, Reg::R1, Reg::R0, entry::GENERATION as i16);

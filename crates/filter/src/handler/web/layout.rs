@@ -9,7 +9,7 @@
 //! reports   where the server wants them, behind the entries: REPORT_LEN bytes each, as `report` says
 //! ```
 //!
-//! Each answer has one report in the end, and an answer is given only where there is room for its report.
+//! Each answer has one report in the end, or goes up with its connection, and is given only where there is room for its report.
 //!
 //! Words of eight bytes, or of four where two stand in one, in the machine's order. A slot is written by who holds its lock.
 
@@ -23,7 +23,7 @@ pub const TAKEN: u64 = 8;
 pub const UNTIL: u64 = 16;
 /// How many reports have been written.
 pub const REPORTED: u64 = 24;
-/// How many answers were given that are reported, or will be.
+/// How many answers were given that are reported, or will be, or went up.
 pub const TO_REPORT: u64 = 32;
 /// For how many of those the server needs no room any more.
 pub const HEARD: u64 = 40;
@@ -69,6 +69,14 @@ pub mod handed {
     pub const KEPT: u64 = 64;
     /// The peer's sequence number that the connection began with, four bytes.
     pub const FIRST: u64 = 72;
+    /// The note of the last response, four bytes.
+    pub const NOTE: u64 = 76;
+    /// Where among the entries the copy is that was sent and is not acknowledged; 0 where all is.
+    pub const SENT: u64 = 80;
+    /// When the request that it answers came, as in a slot.
+    pub const BEGUN: u64 = 88;
+    /// The first of our sequence numbers that is not acknowledged, four bytes.
+    pub const UNA: u64 = 96;
 }
 
 /// A slot.

@@ -49,7 +49,7 @@ impl Generator<'_> {
         keep(asm, OUT_SEQ, Reg::R1);
         asm.store_imm(Size::Double, Reg::R10, OUT_FLAGS, ACK_FLAG | PSH);
         asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
-        asm.jump_if(Reg::R1, Condition::NotEqual, slot::FINISHED, send);
+        asm.jump_if(Reg::R1, Condition::Equal, slot::OPEN, send);
         asm.store_imm(Size::Double, Reg::R10, OUT_FLAGS, ACK_FLAG | PSH | FIN);
         asm.jump(send);
 
@@ -163,8 +163,18 @@ impl Generator<'_> {
             asm.load(Size::Double, Reg::R1, SLOT, from as i16);
             asm.store(Size::Double, ring, to as i16, Reg::R1);
         }
-        asm.load(Size::Word, Reg::R1, SLOT, slot::FIRST as i16);
-        asm.store(Size::Word, ring, handed::FIRST as i16, Reg::R1);
+        for (to, from) in [
+            (handed::FIRST, slot::FIRST),
+            (handed::NOTE, slot::NOTE),
+            (handed::UNA, slot::UNA),
+        ] {
+            asm.load(Size::Word, Reg::R1, SLOT, from as i16);
+            asm.store(Size::Word, ring, to as i16, Reg::R1);
+        }
+        for (to, from) in [(handed::SENT, UP_SENT), (handed::BEGUN, UP_BEGUN)] {
+            kept(asm, Reg::R1, from);
+            asm.store(Size::Double, ring, to as i16, Reg::R1);
+        }
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
         kept(asm, Reg::R1, MILLIS);
         asm.alu(Alu::Add, Reg::R1, super::cases::CLOSED_MS);

@@ -39,7 +39,9 @@ impl Generator<'_> {
         let asm = &mut *self.asm;
         asm.call(Helper::KtimeGetNs);
         asm.store(Size::Double, SLOT, slot::BEGUN as i16, Reg::R0);
-        self.count_to_report(of, 1);
+        asm.load_map_value(Reg::R1, of.memory_fd, 0);
+        asm.set(Reg::R2, 1);
+        asm.push(Insn::atomic_add(Reg::R1, TO_REPORT as i16, Reg::R2));
     }
 
     /// Reports the slot's answer, if it is not reported yet. Loses r0 to r5.
@@ -79,31 +81,20 @@ impl Generator<'_> {
         asm.bind(none);
     }
 
-    /// The connection goes up: as it is behind the response, or as it was before, and then the server answers. Loses r0 to r5.
+    /// The connection goes up: with the response, of which the server tells then, or behind it. Loses r0 to r5.
     pub(super) fn report_handed_up(&mut self, of: &WebHandler) {
         if !of.reports {
             return;
         }
-        let [before, done] = [(); 2].map(|()| self.asm.label());
+        let [with, done] = [(); 2].map(|()| self.asm.label());
         let asm = &mut *self.asm;
-        kept(asm, Reg::R1, UP_NXT);
-        asm.load(Size::Word, Reg::R2, SLOT, slot::NXT as i16);
-        asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, before);
+        kept(asm, Reg::R1, UP_SENT);
+        asm.jump_if(Reg::R1, Condition::NotEqual, 0, with);
         self.report(of, Outcome::Taken);
         let asm = &mut *self.asm;
         asm.jump(done);
-        asm.bind(before);
-        asm.load(Size::Double, Reg::R1, SLOT, slot::BEGUN as i16);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, done);
+        asm.bind(with);
         asm.store_imm(Size::Double, SLOT, slot::BEGUN as i16, 0);
-        self.count_to_report(of, -1);
-        self.asm.bind(done);
-    }
-
-    fn count_to_report(&mut self, of: &WebHandler, by: i32) {
-        let asm = &mut *self.asm;
-        asm.load_map_value(Reg::R1, of.memory_fd, 0);
-        asm.set(Reg::R2, by);
-        asm.push(Insn::atomic_add(Reg::R1, TO_REPORT as i16, Reg::R2));
+        asm.bind(done);
     }
 }

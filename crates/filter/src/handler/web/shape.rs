@@ -42,6 +42,10 @@ pub(super) const SCRATCH: i16 = -232;
 /// What is handed up: the next of the peer, of ours.
 pub(super) const UP_RCV: i16 = -240;
 pub(super) const UP_NXT: i16 = -248;
+/// With it what was sent and is not acknowledged: the place of its copy among the entries, 0 where all is acknowledged; and when its
+/// request came, as in a slot.
+pub(super) const UP_SENT: i16 = -344;
+pub(super) const UP_BEGUN: i16 = -352;
 /// The connection is the slot's.
 pub(super) const IS_KNOWN: i16 = -256;
 /// The timestamp that we send.

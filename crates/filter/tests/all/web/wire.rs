@@ -5,9 +5,9 @@
 //! client (packet socket) peer0 ==== wire0: XDP, tcx ingress
 //! ```
 
+use super::{ACK, Bench, Client, FIN, OURS, PSH, REQUEST};
 use crate::gate::wire::Packets;
 use crate::gate_wire::in_namespace;
-use crate::web_handler::{ACK, Bench, Client, FIN, OURS, PSH, REQUEST};
 
 use exos_filter::Counter;
 use exos_filter::handler::Handler as _;

@@ -1,11 +1,9 @@
 //! What became of answers is reported to the server ([`exos_filter::handler::web`]), case by case, by `BPF_PROG_TEST_RUN`.
 
 use exos_filter::handler::forward::WayOut;
-use exos_filter::handler::web::layout::{self, copy, entry, report};
+use exos_filter::handler::web::layout::report;
 
-use crate::web_handler::{
-    ACK, Bench, Client, DROP, ENTRIES, FIN, PASS, PEERS, PSH, REQUEST, RESPONSE, RST, now,
-};
+use super::*;
 
 impl Bench {
     /// The report of this number: the response's note, and whether the response was taken.
@@ -50,10 +48,10 @@ fn each_answer_is_reported_once() {
         ("an unknown one", ACK | PSH, b"GET /other", true, Some(true)),
         ("a long one", ACK | PSH, &long, true, Some(true)),
         ("a reset", ACK | RST, &[], false, Some(false)),
-        ("a part of one behind it", ACK | PSH, b"GET", false, None),
+        ("the end before it", ACK | FIN, &[], false, None),
         ("an old acknowledgement", ACK, &[], false, None),
     ];
-    let closing: [Case<'_>; 6] = [
+    let closing: [Case<'_>; 7] = [
         ("an acknowledgement", ACK, &[], true, Some(true)),
         ("the end", ACK | FIN, &[], true, Some(true)),
         (
@@ -65,6 +63,7 @@ fn each_answer_is_reported_once() {
         ),
         ("data that is not looked at", ACK | PSH, &long, true, None),
         ("a reset", ACK | RST, &[], false, Some(false)),
+        ("the end before it", ACK | FIN, &[], false, None),
         ("an old acknowledgement", ACK, &[], false, None),
     ];
     let mut port = 4000;
@@ -108,21 +107,26 @@ fn each_answer_is_reported_once() {
     }
 }
 
-/// What goes up as before the response is the server's to tell of.
+/// An answer that goes up before it was acknowledged is the server's to tell of.
 #[test]
-fn an_answer_that_was_taken_back_is_not_reported() {
+fn an_answer_that_goes_up_is_told_of_there() {
     let Some(bench) = Bench::new(false) else {
         return;
     };
-    bench.enter(REQUEST, RESPONSE, false);
-    let client = Client::opened(&bench, 4000, true);
-    for _ in 0..4 {
-        assert!(client.says(&bench, ACK | PSH, REQUEST).is_ok());
-    }
+    let at = bench.enter(REQUEST, RESPONSE, false);
+    bench.set(at + entry::COPIES + copy::CLOSES, 9 << 32);
+    let mut client = Client::opened(&bench, 4000, true);
+    assert!(client.says(&bench, ACK | PSH, REQUEST).is_ok());
+    let begun = bench.get(bench.slot(&client) + slot::BEGUN);
     assert_eq!(bench.reports(), (0, 1));
-    assert_eq!(client.says(&bench, ACK | PSH, REQUEST), Err(PASS));
-    assert_eq!(bench.get(layout::HANDED), 1);
-    assert_eq!(bench.reports(), (0, 0));
+    client.seq += REQUEST.len() as u32;
+    assert_eq!(client.says(&bench, ACK | PSH, b"GET"), Err(PASS));
+    assert_eq!(bench.reports(), (0, 1), "the server has heard of it then");
+    let asked_again = client.says(&bench, RST, &[]);
+    assert_eq!((asked_again, bench.reports()), (Err(PASS), (0, 1)));
+    assert_eq!(bench.handed(0, handed::FIRST) >> 32, 9);
+    assert_eq!(bench.handed(0, handed::BEGUN), begun);
+    assert!(begun > 0);
 }
 
 /// Nothing is answered that could not be reported: it goes up, and the connection with it.

@@ -1,0 +1,66 @@
+//! Responses that clients have not acknowledged when their connections come to the stack.
+
+use exos_buf::{Buffer, Slice};
+use exos_filter::handler::web::layout::{ENTRIES, Entries, copy, entry, slot};
+use exos_inet::Instant;
+use exos_inet::tcp::ConnectionId;
+
+use super::memory::Memory;
+
+/// A response of the kernel's that is under way on a connection which the stack has taken on: it is in the connection's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The connection.
+    pub connection: ConnectionId,
+    /// Bytes of the response.
+    pub len: usize,
+    /// The connection is to end behind it, which the program sees to.
+    pub closes: bool,
+    /// The note of the [response](super::Response).
+    pub note: u32,
+    /// When the request came, where answers are reported: of this there is no [`Report`](super::Report).
+    pub begun: Option<Instant>,
+}
+
+/// A copy of a response in the memory, and the first number that it was sent with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SentCopy {
+    pub(super) at: u64,
+    pub(super) una: u32,
+}
+
+impl SentCopy {
+    /// What the connection of a slot has sent, in a copy that is as long; `None` where all is acknowledged, or there is none any more.
+    pub(super) fn of_slot(entries: Entries, memory: &Memory, at: u64) -> Option<Self> {
+        let (_, nxt) = memory.halves(at + slot::RCV);
+        let (una, _) = memory.halves(at + slot::UNA);
+        let of = ENTRIES + u64::from(memory.half(at + slot::ENTRY));
+        let closes = match memory.get(at + slot::STATE) as i32 {
+            slot::OPEN => 0,
+            slot::FINISHED => 1,
+            _ => return None,
+        };
+        let len = nxt.wrapping_sub(una).wrapping_sub(closes);
+        let is_same = memory.half(of + entry::GENERATION) == memory.half(at + slot::GENERATION);
+        if len == 0 || !is_same {
+            return None;
+        }
+        let latest = memory.get(of + entry::COPY) & 1;
+        let copies = [latest, 1 - latest].map(|n| of + entry::COPIES + n * entries.copy_len());
+        let mut copies = copies.into_iter().map(|at| Self { at, una });
+        copies.find(|copy| copy.len(memory) == len && copy.closes(memory) == (closes == 1))
+    }
+
+    pub(super) fn len(self, memory: &Memory) -> u32 {
+        memory.get(self.at + copy::LEN) as u32
+    }
+
+    pub(super) fn closes(self, memory: &Memory) -> bool {
+        memory.half(self.at + copy::CLOSES) == 1
+    }
+
+    pub(super) fn bytes(self, memory: &Memory) -> Slice {
+        let bytes = memory.read(self.at + copy::BYTES, self.len(memory) as usize);
+        Buffer::from(bytes).into()
+    }
+}

@@ -1,0 +1,65 @@
+//! A request is answered for the first time.
+
+use super::layout::{copy, entry, slot};
+use super::shape::*;
+use super::{Generator, WebHandler};
+use crate::ebpf::{Alu, Condition, Insn, Reg, Size};
+use exos_wire::tcp::cookie::{NO_SCALE, SCALE_BITS, TIMESTAMP_BITS};
+
+impl Generator<'_> {
+    /// The request, in the slot's order and with an entry, is answered for the first time. To the place of hand-ups, with what is
+    /// kept for that, where the peer has no room or the packet cannot grow.
+    pub(super) fn answer(&mut self, of: &WebHandler) {
+        let [unscaled, whole] = [(); 2].map(|()| self.asm.label());
+        self.asm.bind(self.labels.answer);
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R1, HIT);
+        asm.alu(Alu::Sub, Reg::R1, 1);
+        asm.store(Size::Word, SLOT, slot::ENTRY as i16, Reg::R1);
+        self.choose_copy(of);
+        self.copy(of, Reg::R0);
+        let asm = &mut *self.asm;
+        asm.load(Size::Double, Reg::R3, Reg::R0, copy::LEN as i16);
+        keep(asm, OUT_LEN, Reg::R3);
+        kept(asm, Reg::R1, WINDOW);
+        asm.load(Size::Word, Reg::R2, SLOT, slot::KEPT as i16);
+        asm.jump_if(Reg::R2, Condition::Set, TIMESTAMP_BITS as i32 + 1, unscaled);
+        asm.alu(Alu::And, Reg::R2, SCALE_BITS as i32);
+        asm.jump_if(Reg::R2, Condition::Equal, NO_SCALE as i32, unscaled);
+        asm.alu(Alu::ShiftLeft, Reg::R1, Reg::R2);
+        asm.bind(unscaled);
+        asm.jump_if(Reg::R1, Condition::Less, Reg::R3, self.labels.hand_up);
+        self.expect_room_to_report(of, self.labels.hand_up);
+        self.make_room(of, self.labels.hand_up);
+        self.begin_report(of);
+        let asm = &mut *self.asm;
+        asm.load(Size::Word, Reg::R1, SLOT, slot::NXT as i16);
+        asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R1);
+        kept(asm, Reg::R1, SEQ);
+        asm.store(Size::Word, SLOT, slot::LAST as i16, Reg::R1);
+        kept(asm, Reg::R2, LEN);
+        asm.alu32(Alu::Add, Reg::R1, Reg::R2);
+        asm.store(Size::Word, SLOT, slot::RCV as i16, Reg::R1);
+        asm.store_imm(Size::Word, SLOT, slot::RESENT as i16, 0);
+        self.slot_entry(of, Reg::R0);
+        let asm = &mut *self.asm;
+        asm.load(Size::Word, Reg::R1, Reg::R0, entry::GENERATION as i16);
+        asm.store(Size::Word, SLOT, slot::GENERATION as i16, Reg::R1);
+        asm.set(Reg::R1, 1);
+        asm.push(Insn::atomic_add(Reg::R0, entry::HITS as i16, Reg::R1));
+        self.copy(of, Reg::R0);
+        let asm = &mut *self.asm;
+        asm.load(Size::Word, Reg::R1, Reg::R0, copy::NOTE as i16);
+        asm.store(Size::Word, SLOT, slot::NOTE as i16, Reg::R1);
+        kept(asm, Reg::R2, OUT_LEN);
+        asm.load(Size::Word, Reg::R3, Reg::R0, copy::CLOSES as i16);
+        asm.alu(Alu::Add, Reg::R2, Reg::R3);
+        asm.load(Size::Word, Reg::R1, SLOT, slot::NXT as i16);
+        asm.alu32(Alu::Add, Reg::R1, Reg::R2);
+        asm.store(Size::Word, SLOT, slot::NXT as i16, Reg::R1);
+        asm.jump_if(Reg::R3, Condition::Equal, 0, whole);
+        asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FINISHED);
+        asm.bind(whole);
+        self.asm.jump(self.labels.send_response);
+    }
+}

@@ -1,0 +1,99 @@
+//! Connections that begin: what comes brings a cookie back, of no connection that the slot has.
+
+use super::cases::{CLOSED_MS, FORGOTTEN_MS};
+use super::layout::{MSS_INDEX_MIN, UNTIL, slot};
+use super::report::Outcome;
+use super::shape::*;
+use super::{Generator, WebHandler};
+use crate::ebpf::{Alu, Condition, Reg, Size};
+use exos_wire::tcp::cookie::ECN_BIT;
+
+impl Generator<'_> {
+    /// No connection that the slot has.
+    pub(super) fn fresh(&mut self, of: &WebHandler) {
+        let [none, pass, usable, up, another] = [(); 5].map(|()| self.asm.label());
+        let asm = &mut *self.asm;
+        // The first request of a connection that stands, or is over, late: its cookie is still good, but it begins nothing.
+        kept(asm, Reg::R1, IS_KNOWN);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, another);
+        kept(asm, Reg::R1, SEQ);
+        asm.load(Size::Word, Reg::R2, SLOT, slot::FIRST as i16);
+        asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, self.labels.drop);
+        asm.bind(another);
+        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
+        asm.jump_if(Reg::R1, Condition::Set, RST, none);
+        kept(asm, Reg::R1, HEADER);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, none);
+        self.expect_cookie(of, none);
+        // May a connection begin here now?
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R1, MILLIS);
+        asm.load_map_value(Reg::R2, of.memory_fd, UNTIL as u32);
+        asm.load(Size::Double, Reg::R2, Reg::R2, 0);
+        asm.jump_if(Reg::R1, Condition::GreaterOrEqual, Reg::R2, up);
+        asm.load(Size::Double, Reg::R2, SLOT, slot::CLOSED as i16);
+        asm.jump_if(Reg::R1, Condition::Less, Reg::R2, up);
+        kept(asm, Reg::R2, IS_KNOWN);
+        asm.jump_if(Reg::R2, Condition::NotEqual, 0, usable);
+        asm.load(Size::Double, Reg::R2, SLOT, slot::STATE as i16);
+        asm.jump_if(Reg::R2, Condition::Equal, slot::FREE, usable);
+        asm.jump_if(Reg::R2, Condition::Equal, slot::DONE, usable);
+        asm.jump_if(Reg::R2, Condition::Equal, slot::OPEN, up);
+        asm.load(Size::Double, Reg::R2, SLOT, slot::TIME as i16);
+        asm.alu(Alu::Add, Reg::R2, FORGOTTEN_MS);
+        asm.jump_if(Reg::R1, Condition::Less, Reg::R2, up);
+        asm.bind(usable);
+        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
+        asm.jump_if(Reg::R1, Condition::Set, FIN, up);
+        kept(asm, Reg::R1, LEN);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, self.labels.drop);
+        kept(asm, Reg::R1, HIT);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, up);
+        kept(asm, Reg::R1, KEPT);
+        asm.set(Reg::R2, Reg::R1);
+        asm.alu(Alu::ShiftRight, Reg::R2, 8);
+        asm.jump_if(Reg::R2, Condition::Less, MSS_INDEX_MIN as i32, up);
+        asm.jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, up);
+        self.begin(of);
+        self.asm.jump(self.labels.answer);
+
+        let asm = &mut *self.asm;
+        asm.bind(up);
+        kept(asm, Reg::R1, MILLIS);
+        asm.alu(Alu::Add, Reg::R1, CLOSED_MS);
+        asm.store(Size::Double, SLOT, slot::CLOSED as i16, Reg::R1);
+        kept(asm, Reg::R1, IS_KNOWN);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, pass);
+        self.report(of, Outcome::Lost);
+        let asm = &mut *self.asm;
+        asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
+        asm.bind(pass);
+        asm.jump(self.labels.pass_locked);
+        asm.bind(none);
+        kept(asm, Reg::R1, IS_KNOWN);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, pass);
+        asm.jump(self.labels.drop);
+    }
+
+    /// The slot is this connection's from now on.
+    fn begin(&mut self, of: &WebHandler) {
+        self.report(of, Outcome::Lost); // Of a connection that was forgotten.
+        keep_ends(self.asm, SLOT, slot::ENDS);
+        kept(self.asm, Reg::R1, KEPT);
+        let to = slot::KEPT as i16;
+        self.asm.store(Size::Word, SLOT, to, Reg::R1);
+        self.set_state(slot::OPEN);
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R1, SEQ);
+        for to in [slot::FIRST, slot::RCV] {
+            asm.store(Size::Word, SLOT, to as i16, Reg::R1);
+        }
+        keep(asm, UP_RCV, Reg::R1);
+        kept(asm, Reg::R1, ACK);
+        keep(asm, UP_NXT, Reg::R1);
+        for to in [slot::NXT, slot::UNA] {
+            asm.store(Size::Word, SLOT, to as i16, Reg::R1);
+        }
+        self.keep_what_it_says();
+    }
+}

@@ -1,0 +1,43 @@
+//! What changes in the slot of a connection.
+
+use super::Generator;
+use super::layout::slot;
+use super::shape::*;
+use crate::ebpf::{Alu, Reg, Size};
+
+impl Generator<'_> {
+    /// The segment says it, and its checksum is right.
+    pub(super) fn keep_what_it_says(&mut self) {
+        let words = [
+            (Size::Double, STAMPS, slot::STAMPS),
+            (Size::Word, WINDOW, slot::WINDOW),
+            (Size::Double, MILLIS, slot::TIME),
+        ];
+        for (size, from, to) in words {
+            kept(self.asm, Reg::R1, from);
+            self.asm.store(size, SLOT, to as i16, Reg::R1);
+        }
+    }
+
+    pub(super) fn set_state(&mut self, state: i32) {
+        let asm = &mut *self.asm;
+        asm.store_imm(Size::Double, SLOT, slot::STATE as i16, state);
+        kept(asm, Reg::R1, MILLIS);
+        asm.store(Size::Double, SLOT, slot::TIME as i16, Reg::R1);
+    }
+
+    /// A sequence number of the slot.
+    pub(super) fn grow(&mut self, which: u64, by: i32) {
+        let asm = &mut *self.asm;
+        asm.load(Size::Word, Reg::R1, SLOT, which as i16);
+        asm.alu32(Alu::Add, Reg::R1, by);
+        asm.store(Size::Word, SLOT, which as i16, Reg::R1);
+    }
+
+    /// All that was sent is acknowledged.
+    pub(super) fn acknowledge_all(&mut self) {
+        let asm = &mut *self.asm;
+        asm.load(Size::Word, Reg::R1, SLOT, slot::NXT as i16);
+        asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R1);
+    }
+}

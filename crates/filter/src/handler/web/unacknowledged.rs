@@ -1,0 +1,143 @@
+//! What a client sends before it has acknowledged the response: the request again, its FIN, or what it asks next.
+//!
+//! The response is sent again for a request that comes again, a few times. It may be too long for some part of the way, which the stack
+//! finds out: then the connection goes up, as it does with what is asked next. The stack, which is told which of the entry's copies was
+//! sent, has that to send again.
+
+use super::layout::slot;
+use super::shape::*;
+use super::{Generator, WebHandler};
+use crate::ebpf::{Alu, Condition, Label, Reg, Size};
+
+/// How often a response is sent again.
+const RESENT_MAX: i32 = 3;
+
+/// Where what was taken of the peer's data ends.
+const END: Reg = Reg::R9;
+
+impl Generator<'_> {
+    /// Goes on with a segment whose numbers, in r3 to r5, say something of the last response, or where none is out.
+    pub(super) fn unacknowledged(&mut self, of: &WebHandler) {
+        let [other, behind, again, as_sent, newer] = [(); 5].map(|()| self.asm.label());
+        let drop = self.labels.drop;
+        let (begin, end, len) = (Reg::R3, Reg::R4, Reg::R2);
+        self.expect_unacknowledged(other);
+        let asm = &mut *self.asm;
+        kept(asm, len, LEN);
+        asm.jump_if(begin, Condition::Equal, END, behind);
+        kept(asm, Reg::R1, HEADER);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, drop);
+        asm.jump_if(len, Condition::Equal, 0, drop);
+        asm.set(end, begin);
+        asm.alu32(Alu::Add, end, len);
+        asm.load(Size::Word, Reg::R1, SLOT, slot::LAST as i16);
+        asm.jump_if(begin, Condition::NotEqual, Reg::R1, newer);
+        asm.jump_if(end, Condition::Equal, END, again);
+        asm.bind(newer);
+        asm.alu32(Alu::Sub, end, END);
+        asm.jump_if(end, Condition::Equal, 0, drop);
+        asm.jump_if(end, Condition::Set, i32::MIN, drop);
+        asm.jump(as_sent);
+        self.asm.bind(behind);
+        self.expect_fin_alone(as_sent);
+        self.answer_fin(again);
+        self.asm.bind(again);
+        self.send_again(of, as_sent);
+        self.asm.bind(as_sent);
+        self.hand_up_as_sent(of);
+        self.asm.bind(other);
+    }
+
+    /// To `other` unless nothing of a response was acknowledged. Leaves the end of the peer's data.
+    fn expect_unacknowledged(&mut self, other: Label) {
+        let known = self.asm.label();
+        let (una, nxt, state) = (Reg::R1, Reg::R5, Reg::R2);
+        let asm = &mut *self.asm;
+        asm.load(Size::Word, una, SLOT, slot::UNA as i16);
+        asm.jump_if(una, Condition::Equal, nxt, other);
+        asm.jump_if(una, Condition::NotEqual, Reg::R4, other);
+        asm.load(Size::Word, END, SLOT, slot::RCV as i16);
+        asm.load(Size::Double, state, SLOT, slot::STATE as i16);
+        asm.jump_if(state, Condition::NotEqual, slot::LAST_ACK, known);
+        asm.alu32(Alu::Sub, END, 1);
+        // There may be our FIN alone.
+        asm.alu32(Alu::Add, una, 1);
+        asm.jump_if(una, Condition::Equal, nxt, other);
+        asm.bind(known);
+    }
+
+    /// To `other` with data, whose length is in r2.
+    fn expect_fin_alone(&mut self, other: Label) {
+        let asm = &mut *self.asm;
+        asm.jump_if(Reg::R2, Condition::NotEqual, 0, other);
+        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
+        asm.alu(Alu::And, Reg::R1, FIN);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, self.labels.drop);
+    }
+
+    /// The peer's FIN comes behind its request; to `again` if it does so again. The response may be on its way, so it is not sent again.
+    fn answer_fin(&mut self, again: Label) {
+        let state = Reg::R9;
+        let asm = &mut *self.asm;
+        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
+        asm.jump_if(Reg::R1, Condition::Equal, slot::LAST_ACK, again);
+        asm.set(state, Reg::R1);
+        self.take_fin();
+        let asm = &mut *self.asm;
+        asm.jump_if(
+            state,
+            Condition::Equal,
+            slot::FINISHED,
+            self.labels.acknowledge,
+        );
+        asm.jump(self.labels.finish);
+    }
+
+    /// Takes the peer's FIN in, and ours follows the response.
+    fn take_fin(&mut self) {
+        let closes = self.asm.label();
+        self.grow(slot::RCV, 1);
+        let asm = &mut *self.asm;
+        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
+        asm.jump_if(Reg::R1, Condition::Equal, slot::FINISHED, closes);
+        self.grow(slot::NXT, 1);
+        self.asm.bind(closes);
+        self.set_state(slot::LAST_ACK);
+    }
+
+    /// The request has come again, perhaps with a FIN; to `as_sent` where the response was sent often.
+    fn send_again(&mut self, of: &WebHandler, as_sent: Label) {
+        let no_fin = self.asm.label();
+        let asm = &mut *self.asm;
+        asm.load(Size::Word, Reg::R1, SLOT, slot::RESENT as i16);
+        asm.jump_if(Reg::R1, Condition::GreaterOrEqual, RESENT_MAX, as_sent);
+        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
+        asm.alu(Alu::And, Reg::R1, FIN);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, no_fin);
+        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
+        asm.jump_if(Reg::R1, Condition::Equal, slot::LAST_ACK, no_fin);
+        self.take_fin();
+        self.asm.bind(no_fin);
+        self.expect_response(of, self.labels.drop);
+        self.grow(slot::RESENT, 1);
+        self.keep_what_it_says();
+        self.make_room(of, self.labels.drop);
+        self.asm.jump(self.labels.send_response);
+    }
+
+    /// The connection goes up, and with it the response; the peer's FIN, if it has come, comes again.
+    fn hand_up_as_sent(&mut self, of: &WebHandler) {
+        keep(self.asm, UP_RCV, END);
+        self.expect_response(of, self.labels.drop);
+        self.copy_place(of, Reg::R1, Reg::R2);
+        let asm = &mut *self.asm;
+        keep(asm, UP_SENT, Reg::R1);
+        asm.load(Size::Double, Reg::R1, SLOT, slot::BEGUN as i16);
+        keep(asm, UP_BEGUN, Reg::R1);
+        asm.load(Size::Word, Reg::R1, SLOT, slot::UNA as i16);
+        kept(asm, Reg::R2, OUT_LEN);
+        asm.alu32(Alu::Add, Reg::R1, Reg::R2);
+        keep(asm, UP_NXT, Reg::R1);
+        asm.jump(self.labels.hand_up);
+    }
+}

@@ -1,0 +1,153 @@
+//! Requests that are answered, and the ends of their connections.
+
+use super::*;
+
+/// A standing connection: requests one after the other, one of them twice, and its end.
+#[test]
+fn requests_of_a_standing_connection_are_answered() {
+    for bench in Bench::both() {
+        let at = bench.enter(REQUEST, RESPONSE, false);
+        for stamped in [false, true] {
+            let mut client = Client::opened(&bench, 4000 + u16::from(stamped), stamped);
+            assert_eq!(client.says(&bench, ACK, &[]), Err(DROP), "nothing is kept");
+            for _ in 0..3 {
+                let expected = Got {
+                    seq: client.ack,
+                    ack: client.seq + REQUEST.len() as u32,
+                    flags: ACK | PSH,
+                    data: RESPONSE.to_vec(),
+                };
+                for _ in 0..2 {
+                    assert_eq!(
+                        client.says(&bench, ACK | PSH, REQUEST).as_ref(),
+                        Ok(&expected)
+                    );
+                }
+                client.seq = expected.ack;
+                client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+            }
+            assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+            let end = client.says(&bench, ACK | FIN, &[]).unwrap();
+            assert_eq!(
+                (end.seq, end.ack, end.flags),
+                (client.ack, client.seq + 1, ACK | FIN)
+            );
+            assert_eq!(client.says(&bench, ACK | FIN, &[]), Ok(end), "again");
+            client.seq += 1;
+            client.ack = client.ack.wrapping_add(1);
+            assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+        }
+        assert_eq!(
+            bench.get(at + entry::HITS),
+            6,
+            "as often as requests came, not segments"
+        );
+        assert_eq!(bench.get(layout::HANDED), 0);
+    }
+}
+
+/// The first request comes a second time, late, while its cookie is still good.
+#[test]
+fn an_old_first_request_changes_nothing() {
+    for bench in Bench::both() {
+        let slots = || -> Vec<u64> {
+            let words = layout::SLOTS / 8..layout::ENTRIES / 8;
+            words.map(|word| bench.get(8 * word)).collect()
+        };
+        for (number, closes) in [(0, false), (1, true)] {
+            bench.enter(REQUEST, RESPONSE, false);
+            let mut client = Client::opened(&bench, 4000 + number, true);
+            let old = client.frame(ACK | PSH, REQUEST);
+            client.says(&bench, ACK | PSH, REQUEST).unwrap();
+            client.seq += REQUEST.len() as u32;
+            client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+            let check = |what| {
+                let before = slots();
+                for until in [u64::MAX, 0] {
+                    bench.set(layout::UNTIL, until);
+                    assert_eq!(bench.run(&old).0, DROP, "{what}");
+                }
+                bench.set(layout::UNTIL, u64::MAX);
+                assert!(slots() == before, "{what}");
+            };
+            bench.enter(REQUEST, RESPONSE, closes);
+            client.says(&bench, ACK | PSH, REQUEST).unwrap();
+            check("the second is not acknowledged");
+            client.seq += REQUEST.len() as u32;
+            let response = RESPONSE.len() as u32 + u32::from(closes);
+            client.ack = client.ack.wrapping_add(response);
+            assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+            check("all is acknowledged");
+            client.says(&bench, ACK | FIN, &[]).unwrap();
+            check("the peer has finished");
+        }
+    }
+}
+
+#[test]
+fn a_response_that_closes_has_its_fin() {
+    for bench in Bench::both() {
+        bench.enter(REQUEST, RESPONSE, true);
+        let mut client = Client::opened(&bench, 4000, true);
+        for _ in 0..2 {
+            let got = client.says(&bench, ACK | PSH, REQUEST).unwrap();
+            assert_eq!((got.seq, got.flags), (client.ack, ACK | PSH | FIN));
+            assert_eq!(got.data, RESPONSE);
+        }
+        client.seq += REQUEST.len() as u32;
+        client.ack = client.ack.wrapping_add(RESPONSE.len() as u32 + 1);
+        assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+        for _ in 0..2 {
+            let got = client.says(&bench, ACK | FIN, &[]).unwrap();
+            assert_eq!(
+                (got.seq, got.ack, got.flags),
+                (client.ack, client.seq + 1, ACK)
+            );
+        }
+        // The same ends again, for another connection.
+        let again = Client::opened_at(&bench, 4000, true, 1_000_000);
+        assert!(again.says(&bench, ACK | PSH, REQUEST).is_ok());
+    }
+}
+
+/// A response that was lost is sent again as long as it was, also where the request is answered with a longer one by now.
+#[test]
+fn a_response_of_another_length_replaces_one() {
+    for bench in Bench::both() {
+        let at = bench.enter(REQUEST, RESPONSE, false);
+        let longer = [RESPONSE, b"er\n"].concat();
+        let mut client = Client::opened(&bench, 4000, true);
+        let request = || client.frame(ACK | PSH, REQUEST);
+        let first = client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        bench.set_copy(at, 1, &longer, false);
+        bench.set(at + entry::COPY, 1);
+        assert_eq!(
+            client.says(&bench, ACK | PSH, REQUEST),
+            Ok(first),
+            "the copy before"
+        );
+        bench.set_copy(at, 0, &longer, false);
+        assert_eq!(bench.run(&request()).0, DROP, "neither is as long");
+        let shorter = &RESPONSE[..RESPONSE.len() - 1];
+        bench.set_copy(at, 0, shorter, true);
+        assert_eq!(bench.run(&request()).0, DROP, "what closes is another");
+        bench.set_copy(at, 0, RESPONSE, false);
+        client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        client.seq += REQUEST.len() as u32;
+        client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+        let second = client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        assert_eq!(second.data, longer);
+        let hits = bench.get(at + entry::HITS);
+        assert_eq!(hits, 2);
+    }
+}
+
+/// What the verifier follows of it is far below its limit of a million instructions.
+#[test]
+fn the_verifier_follows_few_instructions() {
+    for bench in Bench::both() {
+        let verified = bench.prog.info().unwrap().verified_insns;
+        eprintln!("{verified} instructions verified");
+        assert!(verified < 100_000, "{verified}");
+    }
+}

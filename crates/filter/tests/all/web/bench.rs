@@ -1,0 +1,175 @@
+//! The program that answers requests, and the server's side of its memory.
+
+use exos_filter::Counter;
+use exos_filter::handler::forward::WayOut;
+use exos_filter::handler::web::SecondStage;
+use exos_filter::handler::web::layout::{self, Entries, copy, entry, handed};
+use exos_filter::handler::{Handler as _, SynHandler, WebHandler};
+use exos_host::bpf::{Map, MappedArray, Prog, permitted};
+use exos_inet::tcp::ListenOptions;
+use exos_inet::{Config, Instant, Neighbors, Stack};
+use exos_testing::ebpf::disassemble;
+use exos_wire::Sum;
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::client::Client;
+use super::{ADDRESSES, OURS, PORT};
+use crate::common;
+
+const KEY: u64 = 0x1234_5678_9abc_def1;
+
+pub const ENTRIES: Entries = Entries {
+    count: 64,
+    response_max: layout::RESPONSE_MAX,
+};
+
+pub fn now() -> Instant {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Instant::from_micros(t.tv_sec as u64 * 1_000_000 + t.tv_nsec as u64 / 1000)
+}
+
+/// The program, and the server's side of its memory.
+pub struct Bench {
+    pub prog: Prog,
+    pub handler: WebHandler,
+    memory: MappedArray,
+    /// Its clients come over IPv6.
+    pub ipv6: bool,
+    /// The last has what is counted.
+    pub maps: [Map; 3],
+}
+
+impl Bench {
+    /// For clients of either family.
+    pub fn both() -> impl Iterator<Item = Self> {
+        [false, true].into_iter().filter_map(Self::new)
+    }
+
+    pub fn new(ipv6: bool) -> Option<Self> {
+        if let Err(error) = permitted() {
+            common::skipped(&format!("requests in the kernel: {error}"));
+            return None;
+        }
+        Some(Self::of(ipv6, WayOut::Transmit, None))
+    }
+
+    /// On an interface, or on none. With reports: what else happens is the same with and without.
+    pub fn of(ipv6: bool, way_out: WayOut, second_stage: Option<SecondStage>) -> Self {
+        Self::reporting(ipv6, way_out, second_stage, true)
+    }
+
+    /// With reports, or without.
+    pub fn reporting(
+        ipv6: bool,
+        way_out: WayOut,
+        second_stage: Option<SecondStage>,
+        reports: bool,
+    ) -> Self {
+        let mut config = Config::new(OURS, 1500);
+        config.neighbors = Neighbors::External;
+        config.addresses = vec![(ADDRESSES[0], 16), (ADDRESSES[1], 32)];
+        let mut stack = Stack::new(config, 77, now()).unwrap();
+        let listener = stack
+            .tcp
+            .listen(None, PORT, ListenOptions::default())
+            .unwrap();
+        let syn = SynHandler {
+            mac: OURS,
+            addresses: ADDRESSES.to_vec(),
+            not_from: ADDRESSES.to_vec(),
+            recipe: stack.offload_syns(now(), listener).unwrap(),
+            may_be_partial: second_stage.is_some(),
+            way_out,
+        };
+        let memory =
+            MappedArray::new("web", ENTRIES.memory_len_with_reports() as usize, 1).unwrap();
+        let scratch = Map::percpu_array("scratch", WebHandler::SCRATCH_LEN, 1).unwrap();
+        let handler = WebHandler {
+            syn,
+            entries: ENTRIES,
+            memory_fd: memory.raw_fd(),
+            scratch_fd: scratch.raw_fd(),
+            key: KEY,
+            second_stage,
+            reports,
+        };
+        let slots = Map::prog_array(2).unwrap();
+        let counters = Map::percpu_array("test", 8, Counter::COUNT).unwrap();
+        let code = handler.program(slots.raw_fd(), counters.raw_fd());
+        let prog = Prog::load(&code.words(), "web", false)
+            .unwrap_or_else(|e| panic!("{}\n{}\n{e}", disassemble(&code.words()), e.log));
+        let bench = Self {
+            prog,
+            handler,
+            memory,
+            ipv6,
+            maps: [scratch, slots, counters],
+        };
+        bench.set(layout::UNTIL, u64::MAX);
+        bench
+    }
+
+    pub fn set(&self, at: u64, value: u64) {
+        self.memory.words()[(at / 8) as usize].store(value, SeqCst);
+    }
+
+    pub fn get(&self, at: u64) -> u64 {
+        self.memory.words()[(at / 8) as usize].load(SeqCst)
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        for (n, part) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.set(at + 8 * n as u64, u64::from_ne_bytes(word));
+        }
+    }
+
+    /// Where the entry is.
+    pub fn enter(&self, request: &[u8], response: &[u8], closes: bool) -> u64 {
+        let hash = layout::hash(KEY, request);
+        let at = layout::ENTRIES + ENTRIES.first_way(hash);
+        let at = at + ENTRIES.entry_len(); // The second way.
+        self.write(at + entry::REQUEST, request);
+        for number in 0..2 {
+            self.set_copy(at, number, response, closes);
+        }
+        self.set(at + entry::REQUEST_LEN, request.len() as u64);
+        self.set(at + entry::GENERATION, 1);
+        self.set(at + entry::TAG, hash);
+        at
+    }
+
+    pub fn set_copy(&self, at: u64, number: u64, response: &[u8], closes: bool) {
+        let to = at + entry::COPIES + number * ENTRIES.copy_len();
+        self.set(to + copy::SUM, u64::from(Sum::of(response).value()));
+        self.set(to + copy::LEN, response.len() as u64);
+        self.set(to + copy::CLOSES, u64::from(closes));
+        self.write(to + copy::BYTES, response);
+    }
+
+    /// Where the slot of a client's connection is.
+    pub fn slot(&self, client: &Client) -> u64 {
+        let (ends, ports) = client.ends();
+        layout::SLOTS + layout::slot_of(KEY, ends, ports) * layout::SLOT_LEN
+    }
+
+    /// A field of what was handed up with this number.
+    pub fn handed(&self, number: u64, field: u64) -> u64 {
+        let at = layout::RING + number * layout::HANDED_LEN;
+        assert_eq!(self.get(at + handed::NUMBER), number + 1);
+        self.get(at + field)
+    }
+
+    /// The next number of the peer that was handed up, and ours.
+    pub fn handed_numbers(&self, number: u64) -> (u32, u32) {
+        let word = self.handed(number, handed::NUMBERS).to_ne_bytes();
+        let half = |at: usize| u32::from_ne_bytes(word[at..at + 4].try_into().unwrap());
+        (half(0), half(4))
+    }
+
+    pub fn run(&self, frame: &[u8]) -> (u32, Vec<u8>) {
+        let run = self.prog.test_run(frame).unwrap();
+        (run.verdict, run.packet)
+    }
+}

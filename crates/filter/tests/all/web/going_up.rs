@@ -1,0 +1,130 @@
+//! What is the server's: connections that go up, and those that never begin here.
+
+use super::*;
+
+/// Behind our FIN nobody reads: the stack, which has no such connection, resets it.
+#[test]
+fn data_behind_the_end_goes_up_alone() {
+    for bench in Bench::both() {
+        bench.enter(REQUEST, RESPONSE, true);
+        let two = [REQUEST, REQUEST].concat();
+        let long = [b'x'; 900];
+        let (short, fin) = (REQUEST.len() as u32, RESPONSE.len() as u32 + 1);
+        for (number, stamped) in [(0, false), (1, true)] {
+            let mut client = Client::opened(&bench, 4000 + number, stamped);
+            client.says(&bench, ACK | PSH, REQUEST).unwrap();
+            client.seq += short;
+            client.ack = client.ack.wrapping_add(fin);
+            for data in [REQUEST, &long, b"x"] {
+                for flags in [ACK, ACK | FIN] {
+                    assert_eq!(client.says(&bench, flags, data), Err(PASS));
+                }
+            }
+            client.seq -= short;
+            assert_eq!(client.says(&bench, ACK, REQUEST), Err(DROP), "old");
+            assert_eq!(client.says(&bench, ACK, b"x"), Err(DROP), "old");
+            assert_eq!(client.says(&bench, ACK, &two), Err(PASS), "old and new");
+            client.seq += short;
+            assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+            assert!(client.says(&bench, ACK | FIN, &[]).is_ok());
+        }
+        assert_eq!(bench.get(layout::HANDED), 0);
+    }
+}
+
+/// What is not known goes up with the connection, once.
+#[test]
+fn the_unusual_goes_up_with_its_connection() {
+    for bench in Bench::both() {
+        bench.enter(REQUEST, RESPONSE, false);
+        let long = [b'x'; 900];
+        let cases: [(&str, u8, u32, &[u8]); 6] = [
+            (
+                "another request",
+                ACK | PSH,
+                0,
+                b"GET /other HTTP/1.1\r\n\r\n",
+            ),
+            ("a long one", ACK | PSH, 0, &long),
+            ("one out of order", ACK | PSH, 5, REQUEST),
+            ("a probe", ACK, u32::MAX, &[]),
+            ("urgent data", ACK | 0x20, 0, REQUEST),
+            ("a request with a FIN", ACK | FIN, 0, REQUEST),
+        ];
+        for (number, (what, flags, ahead, data)) in (0..).zip(cases) {
+            let mut client = Client::opened(&bench, 5000 + number, true);
+            client.says(&bench, ACK | PSH, REQUEST).unwrap();
+            client.seq += REQUEST.len() as u32;
+            client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+            let (rcv, nxt) = (client.seq, client.ack);
+            client.seq = client.seq.wrapping_add(ahead);
+            assert_eq!(client.says(&bench, flags, data), Err(PASS), "{what}");
+            assert_eq!(bench.get(layout::HANDED), u64::from(number) + 1, "{what}");
+            let numbers = bench.handed_numbers(number.into());
+            assert_eq!(numbers, (rcv, nxt), "{what}");
+            assert_eq!(bench.handed(number.into(), handed::SENT), 0, "{what}");
+            // From now on it is the server's.
+            client.seq = rcv;
+            assert_eq!(client.says(&bench, ACK | PSH, REQUEST), Err(PASS), "{what}");
+        }
+    }
+}
+
+/// What begins with anything else is the server's, and so is all that follows on it.
+#[test]
+fn connections_that_begin_otherwise_are_the_servers() {
+    for bench in Bench::both() {
+        bench.enter(REQUEST, RESPONSE, false);
+        let client = Client::opened(&bench, 4000, true);
+        assert_eq!(
+            client.says(&bench, ACK | PSH, b"POST / HTTP/1.1\r\n"),
+            Err(PASS)
+        );
+        assert_eq!(
+            client.says(&bench, ACK | PSH, REQUEST),
+            Err(PASS),
+            "its slot is closed"
+        );
+        let (verdict, _) = bench.run(&client.frame(2, &[]));
+        assert_eq!(verdict, PASS, "nor does it get a cookie while it is");
+        let forged = Client {
+            ack: client.ack ^ 1,
+            port: 4001,
+            ..client.clone()
+        };
+        assert_eq!(
+            forged.says(&bench, ACK | PSH, REQUEST),
+            Err(PASS),
+            "no cookie"
+        );
+        let client = Client::opened(&bench, 4002, true);
+        bench.set(layout::UNTIL, 0);
+        assert_eq!(
+            client.says(&bench, ACK | PSH, REQUEST),
+            Err(PASS),
+            "no word of the server"
+        );
+        assert_eq!(bench.get(layout::HANDED), 0);
+    }
+}
+
+/// What the server said last may be out of date: requests of connections that stand are its own, too.
+#[test]
+fn without_word_of_the_server_a_standing_connection_goes_up() {
+    for bench in Bench::both() {
+        bench.enter(REQUEST, RESPONSE, false);
+        let mut client = Client::opened(&bench, 4000, true);
+        let first = client.says(&bench, ACK | PSH, REQUEST);
+        bench.set(layout::UNTIL, 0);
+        assert_eq!(
+            client.says(&bench, ACK | PSH, REQUEST),
+            first,
+            "what was answered before is answered the same"
+        );
+        client.seq += REQUEST.len() as u32;
+        client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+        assert_eq!(client.says(&bench, ACK | PSH, REQUEST), Err(PASS));
+        assert_eq!(bench.get(layout::HANDED), 1);
+        assert_eq!(bench.handed_numbers(0), (client.seq, client.ack));
+    }
+}
