@@ -106,18 +106,20 @@ def icmp(kind, code, rest, data, six=False, sum_=None):
     return head[:2] + struct.pack("!H", sum_) + head[4:]
 
 
-def answer_neighbour(frame):
-    """Anyone who asks for the peer's link address gets it."""
-    if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\1" and frame[38:42] == v4(PEER):
-        reply = arp(2, MAC, PEER, SERVER)
-        send([frame[6:12] + reply[6:32] + frame[22:28] + reply[38:]])
-    if frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54:55] == b"\x87" and frame[62:78] == v6(PEER6):
+def answer_neighbour(frame, peers=(PEER, PEER6)):
+    """Anyone who asks for the link address of one of the peers gets it."""
+    if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\1":
+        for peer in (peer for peer in peers if ":" not in peer and frame[38:42] == v4(peer)):
+            reply = arp(2, MAC, peer, SERVER)
+            send([frame[6:12] + reply[6:32] + frame[22:28] + reply[38:]])
+    if frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54:55] == b"\x87":
         source = frame[22:38]
-        head = struct.pack("!BBHI", 136, 0, 0, 0x60000000) + v6(PEER6) + b"\x02\x01" + MAC
-        sum_ = checksum(v6(PEER6) + source + struct.pack("!II", len(head), 58) + head)
-        head = head[:2] + struct.pack("!H", sum_) + head[4:]
-        packet = struct.pack("!IHBB", 6 << 28, len(head), 58, 255) + v6(PEER6) + source + head
-        send([ethernet(0x86DD, packet, to=frame[6:12])])
+        for peer in (v6(peer) for peer in peers if ":" in peer and frame[62:78] == v6(peer)):
+            head = struct.pack("!BBHI", 136, 0, 0, 0x60000000) + peer + b"\x02\x01" + MAC
+            sum_ = checksum(peer + source + struct.pack("!II", len(head), 58) + head)
+            head = head[:2] + struct.pack("!H", sum_) + head[4:]
+            packet = struct.pack("!IHBB", 6 << 28, len(head), 58, 255) + peer + source + head
+            send([ethernet(0x86DD, packet, to=frame[6:12])])
 
 
 class Segment:
@@ -125,20 +127,25 @@ class Segment:
 
     def __init__(self, header, end):
         self.seq, self.ack, offset, self.flags = struct.unpack("!IIBB", header[4:14])
-        self.data = header[(offset >> 4) * 4:end]
+        self.options, self.data = header[20:(offset >> 4) * 4], header[(offset >> 4) * 4:end]
+
+
+def segment_of(frame):
+    """What the server has sent, to which peer and port of its; nothing where the frame carries none of its segments."""
+    if frame[12:14] == b"\x08\0" and frame[23] == 6 and frame[26:30] == v4(SERVER):
+        at, end, peer = 34, 14 + struct.unpack("!H", frame[16:18])[0], socket.inet_ntop(socket.AF_INET, frame[30:34])
+    elif frame[12:14] == b"\x86\xdd" and frame[20] == 6 and frame[22:38] == v6(SERVER6):
+        at, end, peer = 54, 54 + struct.unpack("!H", frame[18:20])[0], socket.inet_ntop(socket.AF_INET6, frame[38:54])
+    else:
+        return None
+    source, port = struct.unpack("!HH", frame[at:at + 4])
+    return (peer, port, Segment(frame[at:], end - at)) if source == 80 else None
 
 
 def segment_for(frame, port, six):
     """What the frame carries to this port of the peer's, if anything."""
-    if not six and frame[12:14] == b"\x08\0" and frame[23] == 6 and frame[26:30] + frame[30:34] == v4(SERVER) + v4(PEER):
-        at, end = 34, 14 + struct.unpack("!H", frame[16:18])[0]
-    elif six and frame[12:14] == b"\x86\xdd" and frame[20] == 6 and frame[22:54] == v6(SERVER6) + v6(PEER6):
-        at, end = 54, 54 + struct.unpack("!H", frame[18:20])[0]
-    else:
-        return None
-    if struct.unpack("!HH", frame[at:at + 4]) != (80, port):
-        return None
-    return Segment(frame[at:], end - at)
+    came = segment_of(frame)
+    return came[2] if came and came[:2] == (PEER6 if six else PEER, port) else None
 
 
 def find_server():

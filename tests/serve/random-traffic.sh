@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Random clients against `exos serve` with and without `--in-kernel`: they ask alike, cut, lose, double, delay and damage segments, and
-# receive the same from both, byte for byte but for dates. The logs say the same, too. Prints "ok NAME", "not ok NAME: why" or
+# Random clients against `exos serve` with and without `--in-kernel`, over IPv4 and IPv6, near and far: they ask alike, cut, lose, double,
+# delay and damage segments, and receive the same from both, byte for byte but for dates. The logs say the same, too, and where no wire loses
+# anything nobody has to send again. Prints "ok NAME", "not ok NAME: why" or
 # "SKIPPED: ..." lines.
 #
 #   tests/serve/random-traffic.sh PATH/TO/exos
@@ -17,7 +18,7 @@ lab=random-traffic-$$
 # play NAME ARGUMENTS...: the clients against a server; what they receive is in $work/NAME, and the server's log in $work/NAME.log.
 play() {
     local name=$1; shift
-    launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --json --log "$work/$name.log" --log-format json \
+    launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 --json --log "$work/$name.log" --log-format json \
         --status /.exos --status-allow 10.10.0.0/24 "$@" ||
         { bad "the server starts, $name" "$(cat "$work/err")"; exit 1; }
     # In its first seconds no connection begins in the kernel.
@@ -30,7 +31,7 @@ kernel_answers() {
     client curl -sS -m 60 http://10.10.0.10/.exos/metrics | grep -q '^exos_serve_link_xdp_answered_total [0-9][0-9]'
 }
 # lines NAME: what is logged of clients that do not reset.
-lines() { grep '"10.10.0.77"' "$work/$1.log" | sed 's/"time":"[^"]*",//; s/"request_time":[0-9.]*,//' | sort; }
+lines() { grep -E '"(10.10.0.77|fd10::77)"' "$work/$1.log" | sed 's/"time":"[^"]*",//; s/"request_time":[0-9.]*,//' | sort; }
 # counter NAME: of the last server.
 counter() { tail -n 1 "$work/out" | python3 -S -c "import json, sys; print(json.load(sys.stdin)['counters']['$1'])"; }
 

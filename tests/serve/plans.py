@@ -1,0 +1,58 @@
+"""What random clients do, all of it drawn from a seed; see random-traffic.py."""
+
+import random
+
+# How often each is drawn.
+KINDS = {"small": 30, "other": 10, "head": 8, "conditional": 8, "part": 4, "middle": 4, "none": 4, "post": 2, "long": 2, "old": 4, "bad": 2}
+
+
+def request_of(kind, closes):
+    """A request as bytes, whether it is for a head alone, and whether its response is the last."""
+    last = b"Connection: close\r\n" if closes else b""
+    host = b"Host: x\r\n"
+    get = {
+        "small": b"GET /small.txt HTTP/1.1\r\n" + host,
+        "other": b"GET /other.txt HTTP/1.1\r\n" + host + b"User-Agent: random\r\nAccept: */*\r\n",
+        "head": b"HEAD /small.txt HTTP/1.1\r\n" + host,
+        "conditional": b"GET /small.txt HTTP/1.1\r\n" + host + b"If-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT\r\n",
+        "part": b"GET /small.txt HTTP/1.1\r\n" + host + b"Range: bytes=2-4\r\n",
+        "middle": b"GET /middle.bin HTTP/1.1\r\n" + host,
+        "none": b"GET /none HTTP/1.1\r\n" + host,
+        "post": b"POST /small.txt HTTP/1.1\r\n" + host + b"Content-Length: 5\r\n",
+        "long": b"GET /small.txt HTTP/1.1\r\n" + host + b"X-Long: " + b"y" * 700 + b"\r\n",
+        "old": b"GET /small.txt HTTP/1.0\r\n",
+        "bad": b"GET /small.txt HTTP/1.1\r\nno field\r\n",
+    }[kind]
+    body = b"12345" if kind == "post" else b""
+    return get + last + b"\r\n" + body, kind == "head", closes or kind in ("old", "bad")
+
+
+class Plan:
+    """What a client does, but for the wire."""
+
+    def __init__(self, seed, number):
+        draw = random.Random(f"{seed} {number}")
+        self.options = draw.choices(["linux", "bare", "odd", "short"], [60, 25, 10, 5])[0]
+        self.requests, self.heads = [], []
+        count = draw.choices([1, 2, 3, 6, 12], [30, 20, 20, 20, 10])[0]
+        for at in range(count):
+            closes = at == count - 1 and draw.random() < 0.5
+            kind = draw.choices(list(KINDS), KINDS.values())[0]
+            text, is_head, is_last = request_of(kind, closes)
+            self.requests.append(text)
+            self.heads.append(is_head)
+            if is_last:
+                break
+        self.server_ends = is_last
+        # How many responses it waits for before it sends the next request: all, or it sends all at once, or something between.
+        self.ahead = draw.choices([0, 1, 100], [60, 20, 20])[0]
+        self.cuts = draw.choices(["requests", "random", "merged"], [65, 20, 15])[0]
+        self.resets_after = draw.randrange(len(self.requests) + 1) if draw.random() < 0.15 else None
+        self.fin_rides = draw.random() < 0.3
+        self.window = draw.choices([65535, 3000, 300], [85, 10, 5])[0]
+        self.is_bad_wire = draw.random() < 0.6
+        self.probes = draw.random() < 0.1
+        self.seed = draw.random()
+        self.six = draw.random() < 0.5
+        # From one end to the other, of a wire that is not bad: there every segment arrives, in order.
+        self.delay = 0 if self.is_bad_wire else draw.choice([0, 0.01, 0.02])
