@@ -2,7 +2,9 @@
 # Real clients against the release binary: on the lab wire, on its own interface pair, with
 # --share-address, and without privilege. Prints "ok NAME", "not ok NAME" or "SKIPPED: ..." lines.
 #
-#   tests/serve/clients.sh PATH/TO/exos
+#   tests/serve/clients.sh PATH/TO/exos [in-kernel]
+#
+# With `in-kernel` the kernel answers what it can, and what needs AF_XDP on an interface is all there is.
 #
 # Everything happens in namespaces of its own and on interfaces that go with the process; what is
 # started is ended by its id, also when this script is interrupted. Nothing here judges how fast it is.
@@ -157,7 +159,7 @@ if [ "$(id -u)" != 0 ]; then
     exit $failures
 fi
 
-"$exos" lab up --name $lab --wire plain >/dev/null || { bad "lab up"; exit 1; }
+lab_up || { bad "lab up"; exit 1; }
 wire=$(client ip -br link | grep -v '^lo' | cut -d' ' -f1 | cut -d@ -f1)
 v4=http://10.10.0.10 v6="http://[fd10::10]"
 
@@ -288,7 +290,9 @@ if command -v htpasswd >/dev/null && command -v openssl >/dev/null; then
     printf '%s\n' 'unknown_hosts = "refuse"' '[status]' 'path = "/.exos"' 'allow = ["10.10.0.0/24"]' '[[site]]' 'names = ["own.test"]' 'root = "site"' \
         '[[site.access]]' 'path = "/in/*"' 'users = "users"' 'realm = "Staff"' '[[site.access]]' 'path = "/client/*"' 'rules = ["allow 10.10.0.0/24", "deny all"]' \
         '[[site.access]]' 'path = "/others/*"' 'rules = ["deny 10.10.0.0/24"]' '[[site.access]]' 'path = "/slow/*"' 'rate = 1' 'burst = 1' >"$work/access.toml"
-    for way in packets sockets; do
+    ways=(packets sockets)
+    [ -z "$in_kernel" ] || ways=(packets)
+    for way in "${ways[@]}"; do
         { htpasswd -nbB ann 'pass word'; echo "bob:$(openssl passwd -6 two)"; } | grep . >"$work/users"
         case $way in packets) how="--link xdp:$wire --address 10.10.0.10/24" base=$v4 ;; *) how=--sockets base=http://10.10.0.1 ;; esac
         # shellcheck disable=SC2086
@@ -351,23 +355,7 @@ has "and the line says so" "8082" "$taken"
 kill $(pgrep -P $other) $other 2>/dev/null; wait $other 2>/dev/null
 
 # What it says of its work, and the limits of clients.
-if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --log "$work/access.log" --status /.exos --status-allow 10.10.0.2 --max-peer-connections 8; then
-    client curl -sS -m 60 -A 'cur"l' -o /dev/null $v4/small.txt
-    await grep -q ' "GET /small.txt HTTP/1.1" 200 100 "-" "cur\\x22l"$' "$work/access.log"
-    has "a line in the access log" '10.10.0.2 - - [' "$(tail -1 "$work/access.log")"
-    mv "$work/access.log" "$work/access.log.1"
-    kill -USR2 "$(pgrep -P "$server" -x exos || echo "$server")"
-    await eval '[ -e "$work/access.log" ]'
-    client curl -sS -m 60 -o /dev/null $v4/none
-    check "after a rotation, in the new file" await grep -q ' "GET /none HTTP/1.1" 404 ' "$work/access.log"
-    if command -v goaccess >/dev/null; then
-        cat "$work/access.log.1" "$work/access.log" >"$work/both.log"
-        has "GoAccess reads the log" '"valid_requests": 2' "$(goaccess "$work/both.log" --log-format=COMBINED --no-global-config -o json 2>/dev/null)"
-    else
-        echo "SKIPPED: GoAccess: not installed (apt-get install goaccess)"
-    fi
-    has "the status page" "<h1>exos serve</h1>" "$(client curl -sS -m 60 $v4/.exos)"
-    has "metrics" 'exos_serve_http_responses_total{status="404"} 1' "$(client curl -sS -m 60 $v4/.exos/metrics)"
+limited() {
     many='import socket, sys, time
 held = []
 for _ in range(20):
@@ -384,10 +372,33 @@ for _ in range(100):
     if open <= 8: break
 print(open)'
     same "of 20 connections of one peer 8 stand" 8 "$(client timeout 60 python3 -S -c "$many")"
+}
+limits=(--max-peer-connections 8)
+[ -z "$in_kernel" ] || limits=()
+if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --log "$work/access.log" --status /.exos --status-allow 10.10.0.2 "${limits[@]}"; then
+    client curl -sS -m 60 -A 'cur"l' -o /dev/null $v4/small.txt
+    await grep -q ' "GET /small.txt HTTP/1.1" 200 100 "-" "cur\\x22l"$' "$work/access.log"
+    has "a line in the access log" '10.10.0.2 - - [' "$(tail -1 "$work/access.log")"
+    mv "$work/access.log" "$work/access.log.1"
+    kill -USR2 "$(pgrep -P "$server" -x exos || echo "$server")"
+    await eval '[ -e "$work/access.log" ]'
+    client curl -sS -m 60 -o /dev/null $v4/none
+    check "after a rotation, in the new file" await grep -q ' "GET /none HTTP/1.1" 404 ' "$work/access.log"
+    if command -v goaccess >/dev/null; then
+        cat "$work/access.log.1" "$work/access.log" >"$work/both.log"
+        has "GoAccess reads the log" '"valid_requests": 2' "$(goaccess "$work/both.log" --log-format=COMBINED --no-global-config -o json 2>/dev/null)"
+    else
+        echo "SKIPPED: GoAccess: not installed (apt-get install goaccess)"
+    fi
+    has "the status page" "<h1>exos serve</h1>" "$(client curl -sS -m 60 $v4/.exos)"
+    has "metrics" 'exos_serve_http_responses_total{status="404"} 1' "$(client curl -sS -m 60 $v4/.exos/metrics)"
+    [ -n "$in_kernel" ] || limited
     stop; same "it stops in order after that" 0 $?
 else
     bad "it starts with a log and limits" "$(cat "$work/err")"
 fi
+
+[ -z "$in_kernel" ] || exit $failures
 
 # The same on the kernel's sockets.
 if start lab "$site" --sockets --port 8090 --log "$work/sockets.log"; then

@@ -3,9 +3,10 @@
 # packets, floods, slow and broken clients (hostile.py), clients at their limits (limits.py); taken addresses, full pipes, kills
 # while it starts, interfaces that vanish. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
-#   tests/serve/hostile.sh PATH/TO/exos [daemon]
+#   tests/serve/hostile.sh PATH/TO/exos [daemon|in-kernel]
 #
 # With `daemon` the server is a program of user 65534 that has its link from the daemon, and the outsider is all there is.
+# With `in-kernel` the kernel answers what it can.
 #
 # Everything happens in namespaces of its own and takes about two minutes, with the daemon half of one; what is started is
 # ended by its id, also when this script is interrupted.
@@ -47,9 +48,10 @@ wire=(--link xdp:wire "${addresses[@]}")
 
 # ---- an outsider ----
 
-# outsider PROCESS STATISTICS [daemon]
+# outsider PROCESS STATISTICS [daemon|in-kernel]: whose interface does not join the segments that come, which are to be seen.
 outsider() {
-    inside b -- timeout 300 python3 -S "$here/segments.py" wire "$1" "$2" || failures=$((failures + 1))
+    [ -z "$in_kernel" ] || inside b -- ip link set wire gro_max_size 1
+    inside b -- timeout 300 python3 -S "$here/segments.py" wire "$@" || failures=$((failures + 1))
     inside b -- timeout 300 python3 -S "$here/hostile.py" wire "$@" || failures=$((failures + 1))
 }
 if [ "${2:-}" = daemon ]; then
@@ -70,7 +72,7 @@ POLICY
     exit $((failures > 0))
 fi
 if serve "$site" "${wire[@]}" --json; then
-    outsider "$server" "$work/out"
+    outsider "$server" "$work/out" ${in_kernel:+in-kernel}
     stop; same "it stops in order after all that" 0 $?
     same "and has not complained" "" "$(grep -i 'panic\|error' "$work/err")"
 fi
@@ -79,7 +81,7 @@ fi
 
 for n in $(seq 20 39); do inside b -- ip address add 10.10.0.$n/24 dev wire; done
 inside b -- ip address add fd10::3/64 dev wire nodad
-if serve "$site" "${wire[@]}" --json --max-connections 24 --max-peer-connections 4 --min-head-rate 100 --min-read-rate 50000; then
+if [ -z "$in_kernel" ] && serve "$site" "${wire[@]}" --json --max-connections 24 --max-peer-connections 4 --min-head-rate 100 --min-read-rate 50000; then
     timeout 300 "$exos" lab exec --name $lab b -- python3 -S "$here/limits.py" "$server" "$work/out" "$site/large.bin" || failures=$((failures + 1))
     stop; same "it stops in order after clients at their limits" 0 $?
     same "and has not complained of them" "" "$(grep -i 'panic\|error' "$work/err")"

@@ -140,13 +140,33 @@ impl Handler for WebHandler {
 
 impl Generator<'_> {
     /// To `pass` with a SYN whose slot is closed, so that its connection never has a cookie and need not close the slot for longer: where
-    /// many begin a second, slots would not open again.
+    /// many begin a second, slots would not open again. Where the slot still has what went before between the same ends, a cookie that
+    /// comes back takes the slot from that; what the server says to a SYN would not.
     fn expect_open_slot(&mut self, of: &WebHandler) {
+        let open = self.asm.label();
         self.find_slot(of);
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, MILLIS);
         asm.load(Size::Double, Reg::R2, SLOT, layout::slot::CLOSED as i16);
-        asm.jump_if(Reg::R1, Condition::Less, Reg::R2, self.labels.pass);
+        asm.jump_if(Reg::R1, Condition::GreaterOrEqual, Reg::R2, open);
+        self.expect_known(self.labels.pass);
+        self.asm.bind(open);
+    }
+
+    /// To `other` unless the slot has, or had last, a connection between the ends of this one.
+    fn expect_known(&mut self, other: Label) {
+        let asm = &mut *self.asm;
+        for (ours, its) in ADDRESSES.into_iter().zip((layout::slot::ENDS..).step_by(8)) {
+            kept(asm, Reg::R1, ours);
+            asm.load(Size::Double, Reg::R2, SLOT, its as i16);
+            asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
+        }
+        kept(asm, Reg::R1, PORTS);
+        asm.alu(Alu::ShiftRight, Reg::R1, 32);
+        asm.load(Size::Word, Reg::R2, SLOT, layout::slot::PORTS as i16);
+        asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, other);
+        asm.load(Size::Double, Reg::R1, SLOT, layout::slot::STATE as i16);
+        asm.jump_if(Reg::R1, Condition::Equal, layout::slot::FREE, other);
     }
 
     /// Has the slot of the connection be in its register.

@@ -42,18 +42,8 @@ impl Generator<'_> {
     pub(super) fn cases(&mut self, of: &WebHandler) {
         let [unknown, fresh, open, finished, last_ack] = [(); 5].map(|()| self.asm.label());
         let drop = self.labels.drop;
+        self.expect_known(unknown);
         let asm = &mut *self.asm;
-        for (ours, its) in ADDRESSES.into_iter().zip((slot::ENDS..).step_by(8)) {
-            kept(asm, Reg::R1, ours);
-            asm.load(Size::Double, Reg::R2, SLOT, its as i16);
-            asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, unknown);
-        }
-        kept(asm, Reg::R1, PORTS);
-        asm.alu(Alu::ShiftRight, Reg::R1, 32);
-        asm.load(Size::Word, Reg::R2, SLOT, slot::PORTS as i16);
-        asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, unknown);
-        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
-        asm.jump_if(Reg::R1, Condition::Equal, slot::FREE, unknown);
         asm.store_imm(Size::Double, Reg::R10, IS_KNOWN, 1);
         self.expect_no_reset(of);
         let asm = &mut *self.asm;

@@ -128,3 +128,21 @@ fn without_word_of_the_server_a_standing_connection_goes_up() {
         assert_eq!(bench.handed_numbers(0), (client.seq, client.ack));
     }
 }
+
+/// A client that opens again, between the ends of a connection that its slot still has, while the slot is closed: what the server answered
+/// to the SYN without a cookie would be heard by nobody.
+#[test]
+fn a_closed_slot_does_not_keep_a_client_from_opening_again() {
+    for bench in Bench::both() {
+        bench.enter(REQUEST, RESPONSE, true);
+        let client = Client::opened(&bench, 4000, true);
+        client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        let at = bench.slot(&client);
+        bench.set(at + slot::CLOSED, now().millis() + 60_000);
+        let again = Client::opened_at(&bench, 4000, true, 5000);
+        assert_eq!(again.says(&bench, ACK | PSH, REQUEST), Err(PASS));
+        assert_eq!(bench.get(at + slot::STATE), slot::FREE as u64);
+        let (verdict, _) = bench.run(&client.frame(2, &[]));
+        assert_eq!(verdict, PASS, "now the slot has nothing of it");
+    }
+}
