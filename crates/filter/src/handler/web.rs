@@ -28,14 +28,14 @@ mod slot;
 mod unacknowledged;
 mod write;
 
-use super::attached::{Handler, go_on};
+use super::attached::{Handler, count, go_on};
 use super::syn::SynHandler;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
-use crate::program::{Program, xdp};
+use crate::program::{Counter, Program, xdp};
 use layout::{Entries, SLOT_COUNT, SLOTS};
 pub use second_stage::SecondStage;
-use shape::{ADDRESSES, CONTEXT, MILLIS, PORTS, SLOT, kept};
+use shape::{ADDRESSES, CONTEXT, COUNTER, MILLIS, PORTS, SLOT, kept};
 
 /// Answers SYNs, and requests that there are entries of.
 #[derive(Clone, Debug)]
@@ -61,8 +61,11 @@ struct Labels {
     syn: Label,
     pass: Label,
     drop_unlocked: Label,
+    /// The slot is another processor's.
+    locked: Label,
     /// These unlock the slot.
     pass_locked: Label,
+    taken: Label,
     drop: Label,
     done: Label,
     answer: Label,
@@ -95,7 +98,9 @@ impl Handler for WebHandler {
             syn: label(),
             pass: label(),
             drop_unlocked: label(),
+            locked: label(),
             pass_locked: label(),
+            taken: label(),
             drop: label(),
             done: label(),
             answer: label(),
@@ -104,8 +109,7 @@ impl Handler for WebHandler {
             acknowledge: label(),
             hand_up: label(),
         };
-        let (syn, pass, drop, drop_unlocked) =
-            (labels.syn, labels.pass, labels.drop, labels.drop_unlocked);
+        let (syn, pass) = (labels.syn, labels.pass);
         let mut code = Generator {
             asm: &mut asm,
             labels,
@@ -118,11 +122,7 @@ impl Handler for WebHandler {
         code.answer(self);
         code.leave(self);
         code.hand_up(self);
-        asm.bind(drop);
-        leave::unlock(&mut asm);
-        asm.bind(drop_unlocked);
-        asm.set(Reg::R0, xdp::DROP);
-        asm.exit();
+        code.drop();
         asm.bind(syn);
         asm.set(Reg::R1, CONTEXT);
         self.syn.answer_syn(&mut asm, pass, counters_fd);
@@ -139,6 +139,25 @@ impl Handler for WebHandler {
 }
 
 impl Generator<'_> {
+    /// Nothing more becomes of a segment.
+    fn drop(&mut self) {
+        let unlock = self.asm.label();
+        let (asm, counters) = (&mut *self.asm, self.counters_fd);
+        asm.bind(self.labels.taken);
+        count(asm, counters, COUNTER, Counter::Done);
+        asm.jump(unlock);
+        asm.bind(self.labels.drop);
+        count(asm, counters, COUNTER, Counter::DropUnfit);
+        asm.bind(unlock);
+        leave::unlock(asm);
+        asm.jump(self.labels.drop_unlocked);
+        asm.bind(self.labels.locked);
+        count(asm, counters, COUNTER, Counter::DropLocked);
+        asm.bind(self.labels.drop_unlocked);
+        asm.set(Reg::R0, xdp::DROP);
+        asm.exit();
+    }
+
     /// To `pass` with a SYN whose slot is closed, so that its connection never has a cookie and need not close the slot for longer: where
     /// many begin a second, slots would not open again. Where the slot still has what went before between the same ends, a cookie that
     /// comes back takes the slot from that; what the server says to a SYN would not.
@@ -203,6 +222,6 @@ impl Generator<'_> {
             layout::slot::LOCK as i16,
             Reg::R1,
         ));
-        asm.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.drop_unlocked);
+        asm.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.locked);
     }
 }

@@ -30,6 +30,18 @@ counters! {
     EarlyDropAck: "xdp_early_drop_ack",
     /// SYNs dropped because three quarters of it were.
     EarlyDropSyn: "xdp_early_drop_syn",
+    /// Segments that the [handler](crate::handler::WebHandler) of requests left to the program, their connections looked up.
+    Left: "xdp_left",
+    /// Connections that it handed up.
+    HandedUp: "xdp_handed_up",
+    /// Responses that it sent again, which count as answered, too.
+    SentAgain: "xdp_sent_again",
+    /// Segments that it dropped because another processor had their connection.
+    DropLocked: "xdp_drop_locked",
+    /// Segments that it dropped because the ring of connections handed up was full.
+    DropHandUpFull: "xdp_drop_hand_up_full",
+    /// Segments of its connections that it dropped because they said nothing new, or more than it can tell before others come.
+    DropUnfit: "xdp_drop_unfit",
 }
 
 /// Instructions, ready to load.

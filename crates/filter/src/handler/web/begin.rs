@@ -46,7 +46,7 @@ impl Generator<'_> {
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
         asm.jump_if(Reg::R1, Condition::Set, FIN, up);
         kept(asm, Reg::R1, LEN);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, self.labels.drop);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, self.labels.taken);
         kept(asm, Reg::R1, HIT);
         asm.jump_if(Reg::R1, Condition::Equal, 0, up);
         kept(asm, Reg::R1, KEPT);

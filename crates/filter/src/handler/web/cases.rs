@@ -87,7 +87,7 @@ impl Generator<'_> {
         self.report(of, Outcome::Lost);
         let asm = &mut *self.asm;
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
-        asm.jump(self.labels.drop);
+        asm.jump(self.labels.taken);
         asm.bind(none);
     }
 
@@ -102,7 +102,6 @@ impl Generator<'_> {
 
     fn open(&mut self, of: &WebHandler, fresh: Label) {
         let [hand_up, some] = [(); 2].map(|()| self.asm.label());
-        let drop = self.labels.drop;
         let asm = &mut *self.asm;
         asm.jump_if(Reg::R4, Condition::NotEqual, Reg::R5, fresh);
         asm.load(Size::Word, Reg::R1, SLOT, slot::RCV as i16);
@@ -119,7 +118,7 @@ impl Generator<'_> {
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
         asm.alu(Alu::And, Reg::R1, FIN);
         asm.jump_if(Reg::R2, Condition::NotEqual, 0, some);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, drop);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, self.labels.taken);
         // The peer has finished, and so do we.
         self.grow(slot::RCV, 1);
         self.grow(slot::NXT, 1);
@@ -175,8 +174,7 @@ impl Generator<'_> {
         let asm = &mut *self.asm;
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
         self.report(of, Outcome::Taken);
-        let asm = &mut *self.asm;
-        asm.jump(self.labels.drop);
+        self.asm.jump(self.labels.taken);
     }
 
     fn last_ack(&mut self, of: &WebHandler, fresh: Label) {
@@ -197,7 +195,7 @@ impl Generator<'_> {
         self.report(of, Outcome::Taken);
         self.acknowledge_all();
         self.set_state(slot::DONE);
-        self.asm.jump(self.labels.drop);
+        self.asm.jump(self.labels.taken);
     }
 
     fn done(&mut self, fresh: Label) {

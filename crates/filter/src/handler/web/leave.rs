@@ -142,7 +142,13 @@ impl Generator<'_> {
         asm.load(Size::Double, Reg::R2, ring, TAKEN as i16);
         asm.alu(Alu::Sub, Reg::R1, Reg::R2);
         let most = RING_COUNT as i32 - AT_ONCE;
-        asm.jump_if(Reg::R1, Condition::Greater, most, self.labels.drop);
+        let has_room = asm.label();
+        asm.jump_if(Reg::R1, Condition::LessOrEqual, most, has_room);
+        count(asm, self.counters_fd, COUNTER, Counter::DropHandUpFull);
+        unlock(asm);
+        asm.jump(self.labels.drop_unlocked);
+        asm.bind(has_room);
+        count(asm, self.counters_fd, COUNTER, Counter::HandedUp);
         self.report_handed_up(of);
         let asm = &mut *self.asm;
         asm.load_map_value(ring, of.memory_fd, 0);
@@ -187,6 +193,7 @@ impl Generator<'_> {
             number,
         ));
         self.asm.bind(self.labels.pass_locked);
+        count(self.asm, self.counters_fd, COUNTER, Counter::Left);
         unlock(self.asm);
         self.asm.jump(self.labels.pass);
     }

@@ -8,6 +8,8 @@ use super::layout::slot;
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Label, Reg, Size};
+use crate::handler::attached::count;
+use crate::program::Counter;
 
 /// How often a response is sent again.
 const RESENT_MAX: i32 = 3;
@@ -122,6 +124,7 @@ impl Generator<'_> {
         self.grow(slot::RESENT, 1);
         self.keep_what_it_says();
         self.make_room(of, self.labels.drop);
+        count(self.asm, self.counters_fd, COUNTER, Counter::SentAgain);
         self.asm.jump(self.labels.send_response);
     }
 

@@ -4,6 +4,7 @@
 mod answers;
 mod bench;
 mod client;
+mod counted;
 mod damage;
 mod going_up;
 mod reports;

@@ -61,7 +61,7 @@ impl Wire {
     }
 
     fn counted(&self, counter: Counter) -> u64 {
-        self.bench.maps[2].sum_percpu_u64(counter as u32).unwrap()[0]
+        self.bench.counted(counter)
     }
 
     /// What is answered to a request, its checksum completed where that was left to a device; and whether by the second stage.
