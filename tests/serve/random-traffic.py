@@ -103,13 +103,14 @@ class Client:
         fate = self.draw.random()
         if fate < 0.06:
             return None
+        if 0.14 <= fate < 0.16 and self.old:
+            # Before: the frame may be the last of the connection.
+            frames.send([self.draw.choice(self.old)])
         frames.send([frame])
         if fate < 0.12:
             self.wire.later(self.draw.uniform(0, 0.08), lambda: self.end or frames.send([frame]))
         elif fate < 0.14:
             self.old.append(frame)
-        elif fate < 0.16 and self.old:
-            frames.send([self.draw.choice(self.old)])
         return None
 
     def send_late(self, frame):
@@ -319,8 +320,8 @@ class Wire:
                 clients[port].look()
                 if clients[port].end:
                     ended[port] = clients.pop(port)
-            # For a while more, so that the server hears of all ends.
-            linger = linger or (None if waiting or clients else now + 3)
+            # For a while more, so that the server hears of all ends, also where it has to ask.
+            linger = linger or (None if waiting or clients else now + 6)
         return [ended[port].result() for port in sorted(ended)]
 
     def receive(self, clients, ended):

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use exos_filter::handler::web::layout::{self, Entries, handed, slot};
+use exos_inet::limits::REPLIES_MAX;
 use exos_inet::tcp::{BegunConnection, Flow, ListenerId};
 use exos_inet::{Duration, Instant, Stack};
 use exos_wire::tcp::cookie::TIMESTAMP_BITS;
@@ -18,8 +19,13 @@ use super::sent::{Sent, SentCopy};
 const CLOSED: Duration = Duration::from_secs(4);
 /// A connection on which nothing has come for so long becomes the stack's.
 const QUIET: Duration = Duration::from_secs(5);
-/// A connection whose response nobody has acknowledged for so long, or whose peer does not end it, is reset.
+/// So does one on which something is not acknowledged, so that this is sent again.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(1);
+/// A connection that the stack cannot have for want of its response, or whose peer does not end it, is reset then.
 pub(super) const FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// Connections that are seen to at once: each may take two resets, and others come beside.
+const RESETS_AT_ONCE: usize = REPLIES_MAX / 4;
 
 /// Where they go.
 #[derive(Debug)]
@@ -142,15 +148,20 @@ impl Connections {
         self.each_slot(turn, fate);
     }
 
-    /// The stack takes on all that stand; the others are over.
-    pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
+    /// The stack takes on those that stand, and the others are over. True while there are more: once what that has queued has left.
+    pub(super) fn end(&mut self, turn: &mut Turn<'_>) -> bool {
         self.take_on(turn);
-        self.each_slot(turn, last_fate);
+        self.each_slot(turn, last_fate)
     }
 
-    /// Does to the connection of each slot what is to become of it.
-    fn each_slot(&mut self, turn: &mut Turn<'_>, fate: fn(Entries, &Memory, Instant, u64) -> Fate) {
+    /// Does to the connections of slots what is to become of them, as many as may be reset at once. True when there are more.
+    fn each_slot(
+        &mut self,
+        turn: &mut Turn<'_>,
+        fate: fn(Entries, &Memory, Instant, u64) -> Fate,
+    ) -> bool {
         let (memory, now) = (turn.memory, turn.now);
+        let mut left = RESETS_AT_ONCE;
         for number in 0..layout::SLOT_COUNT {
             let at = layout::SLOTS + number * layout::SLOT_LEN;
             if fate(self.entries, memory, now, at) == Fate::GoesOn {
@@ -165,9 +176,14 @@ impl Connections {
                 self.take(turn, at, fate);
                 memory.set(at + slot::CLOSED, (now + CLOSED).millis());
                 memory.set(at + slot::STATE, slot::FREE as u64);
+                left -= 1;
             }
             lock.store(0, Release);
+            if left == 0 {
+                return true;
+            }
         }
+        false
     }
 
     /// What the stack cannot send again is not acknowledged: its peer is reset.
@@ -177,16 +193,25 @@ impl Connections {
         let mut begun = begun(memory, at + slot::ENDS, rest);
         match fate {
             Fate::GoesOn => {}
-            Fate::TakenOn(None) => drop(turn.stack.take_on(now, self.listener, &begun, None)),
-            Fate::TakenOn(Some(copy)) => {
-                begun.snd_nxt = copy.una.wrapping_add(copy.len(memory));
-                let (note, asked) = (memory.half(at + slot::NOTE), take_begun(memory, at));
-                let answer = Answer {
-                    copy,
-                    note,
-                    begun: asked,
-                };
-                self.take_on_with(turn, &begun, answer);
+            Fate::TakenOn(copy) => {
+                let (una, nxt) = sent(memory, at);
+                begun.finished = memory.get(at + slot::STATE) as i32 == slot::LAST_ACK;
+                begun.rcv_nxt = begun.rcv_nxt.wrapping_sub(u32::from(begun.finished));
+                // Our FIN is the program's to send again.
+                begun.snd_nxt = copy.map_or(una, |copy| una.wrapping_add(copy.len(memory)));
+                debug_assert!(nxt.wrapping_sub(begun.snd_nxt) <= 1);
+                match copy {
+                    None => drop(turn.stack.take_on(now, self.listener, &begun, None)),
+                    Some(copy) => {
+                        let (note, asked) = (memory.half(at + slot::NOTE), take_begun(memory, at));
+                        let answer = Answer {
+                            copy,
+                            note,
+                            begun: asked,
+                        };
+                        self.take_on_with(turn, &begun, answer);
+                    }
+                }
             }
             Fate::Reset => {
                 let (una, nxt) = sent(memory, at);
@@ -250,6 +275,7 @@ fn begun(memory: &Memory, ends: u64, [numbers, stamps, kept, first]: [u64; 4]) -
         first: memory.half(first),
         rcv_nxt,
         snd_nxt,
+        finished: false,
         window: window as u16,
         mss_index: (kept >> 8) as u8,
         stamps: (bits <= TIMESTAMP_BITS).then_some((bits, value, echo)),
@@ -268,7 +294,13 @@ fn fate(entries: Entries, memory: &Memory, now: Instant, at: u64) -> Fate {
     let state = memory.get(at + slot::STATE) as i32;
     let since = now.millis().saturating_sub(memory.get(at + slot::TIME));
     let is_over = |bound: Duration| u128::from(since) >= bound.as_millis();
-    if [slot::FREE, slot::DONE].contains(&state) || !is_over(QUIET) {
+    let (una, nxt) = sent(memory, at);
+    let bound = match state {
+        slot::FREE | slot::DONE => return Fate::GoesOn,
+        _ if una != nxt => UNACKNOWLEDGED,
+        _ => QUIET,
+    };
+    if !is_over(bound) {
         return Fate::GoesOn;
     }
     match as_it_is(entries, memory, at) {
@@ -290,9 +322,14 @@ fn last_fate(entries: Entries, memory: &Memory, _: Instant, at: u64) -> Fate {
 /// Whether the stack can have a connection.
 fn as_it_is(entries: Entries, memory: &Memory, at: u64) -> Fate {
     let (una, nxt) = sent(memory, at);
-    let is_open = memory.get(at + slot::STATE) as i32 == slot::OPEN;
+    // Of these all data is acknowledged.
+    let needs_no_copy = match memory.get(at + slot::STATE) as i32 {
+        slot::OPEN => una == nxt,
+        slot::LAST_ACK => una.wrapping_add(1) == nxt,
+        _ => false,
+    };
     match SentCopy::of_slot(entries, memory, at) {
-        None if is_open && una == nxt => Fate::TakenOn(None),
+        _ if needs_no_copy => Fate::TakenOn(None),
         None => Fate::Reset,
         some => Fate::TakenOn(some),
     }

@@ -35,12 +35,9 @@ impl SentCopy {
         let (_, nxt) = memory.halves(at + slot::RCV);
         let (una, _) = memory.halves(at + slot::UNA);
         let of = ENTRIES + u64::from(memory.half(at + slot::ENTRY));
-        let closes = match memory.get(at + slot::STATE) as i32 {
-            slot::OPEN => 0,
-            slot::FINISHED => 1,
-            _ => return None,
-        };
-        let len = nxt.wrapping_sub(una).wrapping_sub(closes);
+        let state = memory.get(at + slot::STATE) as i32;
+        let fin = u32::from(state != slot::OPEN);
+        let len = nxt.wrapping_sub(una).wrapping_sub(fin);
         let is_same = memory.half(of + entry::GENERATION) == memory.half(at + slot::GENERATION);
         if len == 0 || !is_same {
             return None;
@@ -48,7 +45,11 @@ impl SentCopy {
         let latest = memory.get(of + entry::COPY) & 1;
         let copies = [latest, 1 - latest].map(|n| of + entry::COPIES + n * entries.copy_len());
         let mut copies = copies.into_iter().map(|at| Self { at, una });
-        copies.find(|copy| copy.len(memory) == len && copy.closes(memory) == (closes == 1))
+        copies.find(|copy| {
+            // Behind the peer's FIN ours follows any response.
+            let closes = state == slot::LAST_ACK || copy.closes(memory) == (fin == 1);
+            copy.len(memory) == len && closes
+        })
     }
 
     pub(super) fn len(self, memory: &Memory) -> u32 {

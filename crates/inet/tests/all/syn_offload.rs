@@ -189,6 +189,7 @@ fn a_connection_that_cannot_be_taken_on_is_reset() {
         first: 1000,
         rcv_nxt: 1000,
         snd_nxt: 2000,
+        finished: false,
         window: 1000,
         mss_index: 3,
         stamps: None,
@@ -233,6 +234,7 @@ fn what_a_connection_began_with_opens_no_other() {
         first: number(38),
         rcv_nxt: number(38).wrapping_add(10),
         snd_nxt: number(42).wrapping_add(8),
+        finished: false,
         window: 1000,
         mss_index: 3,
         stamps: Some((0, number(58), number(62))),
@@ -272,6 +274,7 @@ fn what_others_sent_is_sent_again() {
         first: number(38),
         rcv_nxt: number(38),
         snd_nxt: number(42).wrapping_add(5),
+        finished: false,
         window: 1000,
         mss_index: 3,
         stamps: Some((0, number(58), number(62))),
@@ -299,6 +302,42 @@ fn what_others_sent_is_sent_again() {
     wire.settle();
     assert_eq!(wire.client.tcp.readable(client), b"first second");
     assert_eq!(unacknowledged(&wire), 0);
+}
+
+/// The peer has finished before: the program hears of that, and its own end is acknowledged.
+#[test]
+fn a_peer_that_has_finished_is_taken_on() {
+    let mut wire = Wire::offloaded();
+    let (client, ack) = wire.open_unheard(4000);
+    Wire::events(&mut wire.server);
+    wire.client.tcp.finish(client);
+    let fin = Wire::frames(&mut wire.client, wire.now).remove(0);
+    let number = |at: usize| u32::from_be_bytes(ack[at..at + 4].try_into().unwrap());
+    let peer = SocketAddr::new(ADDRESSES[0].parse().unwrap(), 4000);
+    let begun = BegunConnection {
+        flow: Flow::new(SERVER.parse().unwrap(), peer),
+        first: number(38),
+        rcv_nxt: number(38),
+        snd_nxt: number(42),
+        finished: true,
+        window: 1000,
+        mss_index: 3,
+        stamps: Some((0, number(58), number(62))),
+    };
+    let made = wire.server.take_on(wire.now, wire.listener, &begun, None);
+    let events = Wire::events(&mut wire.server);
+    let both = |set: EventSet| set.contains(EventSet::ACCEPTED) && set.contains(EventSet::FINISHED);
+    assert!(
+        events.iter().any(|e| Some(e.0) == made && both(e.1)),
+        "{events:?}"
+    );
+    wire.server.tcp.finish(made.unwrap());
+    wire.settle();
+    assert_eq!(wire.client.tcp.time_wait_connections(), 1, "{fin:?}");
+    let is_done = |e: &(ConnectionId, EventSet, Reason)| {
+        e.1.contains(EventSet::CLOSED) && e.2 == Reason::Done
+    };
+    assert!(Wire::events(&mut wire.server).iter().any(is_done));
 }
 
 #[test]

@@ -30,12 +30,35 @@ pub struct BegunConnection {
     pub rcv_nxt: u32,
     /// Our next one; what is before it is acknowledged, or comes with the connection.
     pub snd_nxt: u32,
+    /// The peer has finished: its FIN came at `rcv_nxt`.
+    pub finished: bool,
     /// The window that the peer last announced, as it stands in its segments.
     pub window: u16,
     /// The index of its MSS in a cookie (`exos_wire::tcp::cookie::MSS_TABLE`).
     pub mss_index: u8,
     /// With timestamps: the options that a cookie keeps in one, the peer's last timestamp, and what it echoed.
     pub stamps: Option<(u32, u32, u32)>,
+}
+
+impl BegunConnection {
+    /// What the peer would say now, without data.
+    fn segment(&self, ack: SeqNumber, flags: TcpFlags) -> Segment<'static> {
+        let timestamps = self
+            .stamps
+            .map(|(_, value, echo)| Timestamps { value, echo });
+        Segment {
+            seq: SeqNumber(self.rcv_nxt),
+            ack,
+            flags,
+            window: self.window,
+            options: TcpOptions {
+                timestamps,
+                ..TcpOptions::NONE
+            },
+            ecn: Ecn::NotEct,
+            payload: &[],
+        }
+    }
 }
 
 impl Tcp {
@@ -71,6 +94,10 @@ impl Tcp {
             c.sender.sent_by_others(now, sent);
             self.settle(made);
         }
+        if begun.finished {
+            let fin = begun.segment(una, TcpFlags(TcpFlags::ACK.0 | TcpFlags::FIN.0));
+            self.deliver(now, made, &fin, counters);
+        }
         Some(made)
     }
 
@@ -96,23 +123,9 @@ impl Tcp {
         local: Local,
         counters: &mut Counters,
     ) -> Option<ConnectionId> {
-        let timestamps = begun
-            .stamps
-            .map(|(_, value, echo)| Timestamps { value, echo });
+        let seg = begun.segment(una, TcpFlags::ACK);
         let bits = begun.stamps.map(|(bits, ..)| bits);
-        let kept = Kept::from_parts(usize::from(begun.mss_index), bits, timestamps);
-        let seg = Segment {
-            seq: SeqNumber(begun.rcv_nxt),
-            ack: una,
-            flags: TcpFlags::ACK,
-            window: begun.window,
-            options: TcpOptions {
-                timestamps,
-                ..TcpOptions::NONE
-            },
-            ecn: Ecn::NotEct,
-            payload: &[],
-        };
+        let kept = Kept::from_parts(usize::from(begun.mss_index), bits, seg.options.timestamps);
         let arrived = Arrived {
             now,
             flow: begun.flow,
