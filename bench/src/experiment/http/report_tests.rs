@@ -2,7 +2,7 @@
 
 use super::cores::tests::cores;
 use super::latency::Cell;
-use super::load::Load;
+use super::load::{Alone, Load};
 use super::specialisations::tests::specialised;
 use super::*;
 use crate::report::tests::{assert_has_rows, assert_page};
@@ -13,6 +13,11 @@ use crate::stage::packets::Visited;
 use crate::stage::request::{Connection, Errors, Size};
 use crate::stage::web::{Measured, Seen, Server, Used};
 use exos_lab::WireKind;
+
+const LIMIT: Best = Best {
+    per_sec: 50_000.0,
+    way: LinkWay::Live,
+};
 
 fn used() -> Used {
     let core = CoreTime {
@@ -39,6 +44,10 @@ pub(super) fn run(requests: u64) -> Run {
         timeout: 1,
         ..Errors::default()
     };
+    let alone = Some(Alone {
+        limit: LIMIT,
+        bare_us: Some(20.0),
+    });
     let measured = Measured {
         requests,
         duration_us: 2_000_000,
@@ -47,7 +56,32 @@ pub(super) fn run(requests: u64) -> Run {
         p99_us: 300,
         errors,
     };
-    Run::new(&Seen::from(&measured), used(), Some(50_000.0))
+    Run::new(&Seen::from(&measured), used(), None, alone)
+}
+
+#[test]
+fn what_the_server_takes_is_all_but_what_client_and_wire_take() {
+    let seen = Seen {
+        requests: 20_000,
+        seconds: 2.0,
+        calls: Some(0.3),
+        ..Seen::default()
+    };
+    let side_us = |own_us, bare_us| {
+        let alone = Alone {
+            limit: LIMIT,
+            bare_us,
+        };
+        let run = Run::new(&seen, used(), own_us, Some(alone));
+        let side = run.server_side_us_per_request.zip(run.capacity_per_sec);
+        side.map(|(us, per_sec)| (us.round(), per_sec.round()))
+    };
+    // Its processes take 50 us, the client's calls 30.
+    assert_eq!(side_us(None, Some(20.0)), Some((60.0, 16_667.0)));
+    assert_eq!(side_us(Some(60.0), Some(20.0)), Some((60.0, 16_667.0)));
+    assert_eq!(side_us(Some(10.0), Some(20.0)), Some((20.0, 50_000.0)));
+    assert_eq!(side_us(Some(10.0), Some(31.0)), Some((10.0, 100_000.0)));
+    assert_eq!(side_us(None, None), None);
 }
 
 #[test]
@@ -152,14 +186,7 @@ fn report() -> Report {
         },
         server_core: 0,
         client_core: 1,
-        limits: vec![Limit::new(
-            Connection::New,
-            Size::of_bytes(1024),
-            &[Best {
-                per_sec: 50_000.0,
-                way: LinkWay::Live,
-            }],
-        )],
+        limits: vec![Limit::new(Connection::New, Size::of_bytes(1024), &[LIMIT])],
         documents: vec![case(1024), case(1 << 20)],
         latency: vec![Latency::new(Cell(Connection::New), &[5000.0], latency)],
         readers: vec![Readers {

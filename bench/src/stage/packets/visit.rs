@@ -5,6 +5,7 @@ use super::frames::Wire;
 use super::settings::Visit;
 use super::visited::Visited;
 use super::visitors::{Counts, Visitors};
+use crate::stage::cpu::own_ns;
 use crate::stage::helper::{Helper, say_ready};
 use crate::stage::session::now_ns;
 use exos_host::Result;
@@ -81,7 +82,10 @@ fn send(visitors: &mut Visitors, wire: &mut Wire, now: u64, is_burst: bool) -> R
         let request = &visitors.groups[group].request;
         wire.send(&reply, request, (now / 1_000_000) as u32);
     }
-    wire.flush()
+    let begin = own_ns();
+    let flushed = wire.flush();
+    visitors.counts.calls_ns += own_ns() - begin;
+    flushed
 }
 
 struct Times {

@@ -28,6 +28,9 @@ pub struct Visited {
     pub no_room: u64,
     /// The part of the time in which there was something to do: near 1 this client limits.
     pub working: f64,
+    /// Processor time in calls that hand frames over, by the time that passed: what the kernel does there and then for the other end is
+    /// in it.
+    pub calls: f64,
     /// `[percent, microseconds]`: this share of the requests took at most this time, from when they were meant to begin.
     pub latency_us: Vec<(f64, f64)>,
     /// Requests that were due and not answered in time; they are among the latencies with the time that had passed.

@@ -65,6 +65,7 @@ pub(super) struct Counts {
     errors: Errors,
     resent: u64,
     pub idle_ns: u64,
+    pub calls_ns: u64,
     latencies_ns: Vec<u32>,
 }
 
@@ -77,6 +78,7 @@ impl Counts {
             errors: Errors::default(),
             resent: 0,
             idle_ns: 0,
+            calls_ns: 0,
             latencies_ns: Vec::with_capacity(LATENCIES_MAX),
         }
     }
@@ -343,6 +345,7 @@ impl Visitors {
         let seconds =
             (if self.schedule.is_some() { end } else { now } - counts.since_ns) as f64 / 1e9;
         let readers = &self.connections[self.fast..];
+        let share = |ns: u64| ns as f64 / (now - counts.since_ns) as f64;
         Visited {
             seconds,
             requests: counts.requests,
@@ -351,7 +354,8 @@ impl Visitors {
             resent: counts.resent,
             checksum_faults: wire.faults.checksum,
             no_room: wire.faults.no_room,
-            working: 1.0 - counts.idle_ns as f64 / (now - counts.since_ns) as f64,
+            working: 1.0 - share(counts.idle_ns),
+            calls: share(counts.calls_ns),
             latency_us: shares(&counts.latencies_ns),
             unanswered,
             request_len: self.groups[FAST].request.len(),

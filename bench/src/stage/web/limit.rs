@@ -8,7 +8,7 @@
 
 use super::stage::WebStage;
 use crate::stage::exchange::{Exchange, Round};
-use crate::stage::link::Best;
+use crate::stage::link::{Best, LinkWay};
 use crate::stage::request::{Connection, Size};
 use exos_host::Result;
 use exos_lab::Lab;
@@ -79,6 +79,27 @@ pub(crate) fn measure(
         ));
     }
     Ok(best)
+}
+
+/// What the calls take that hand over the frames of a visit, in microseconds, where nobody serves: the other end sends each frame back at
+/// once. It is the asking end's and the wire's. `None` where an answer takes several frames.
+pub(crate) fn bare_us(
+    stage: &WebStage,
+    lab: &Lab,
+    connection: Connection,
+    size: Size,
+) -> Result<Option<f64>> {
+    let rounds = rounds(connection, size);
+    if rounds.iter().any(|round| round.answers > 1) {
+        return Ok(None);
+    }
+    let exchange = Exchange {
+        seconds: SECONDS_MAX.min(stage.seconds),
+        at_once: stage.connections.min(FRAMES),
+        rounds,
+    };
+    let exchanged = exchange.measure_reflected(stage, lab, LinkWay::Cheaper)?;
+    Ok(Some(exchanged.calls_us))
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(crate) struct Seen {
     pub resent: Option<u64>,
     /// Of our client, which looks for packets all the time: the part of the time in which it had something to do.
     pub busy: Option<f64>,
+    /// Of our client: processor time in calls that hand frames over, by the time that passed.
+    pub calls: Option<f64>,
 }
 
 impl Seen {
@@ -61,6 +63,7 @@ impl From<&Visited> for Seen {
             no_room: visited.no_room,
             resent: Some(visited.resent),
             busy: Some(visited.working),
+            calls: Some(visited.calls),
         }
     }
 }

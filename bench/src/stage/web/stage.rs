@@ -139,7 +139,13 @@ impl WebStage {
 
     /// Starts a server, and waits until it answers with the whole document and nothing else.
     pub fn serve(&self, lab: &Lab, setup: impl Into<Setup>, size: Size) -> Result<Serving<'_>> {
-        self.when_it_answers(lab, setup.into().start(self, lab)?, size)
+        let setup = setup.into();
+        // What a handler answers arrives only where a program of XDP receives, as our client's does.
+        let _receiving = (!setup.server.is_for_sockets())
+            .then(|| lab.netns(Side::B).run(|| link::pass_all(INTERFACE)))
+            .transpose()?
+            .transpose()?;
+        self.when_it_answers(lab, setup.start(self, lab)?, size)
     }
 
     /// Starts a server on what a daemon lends, as [`Self::serve`] does.
@@ -158,11 +164,6 @@ impl WebStage {
         if server.is_ours() {
             self.await_address(&mut serving.started)?;
         }
-        // What a handler answers arrives only where a program of XDP receives, as our client's does.
-        let _receiving = (!server.is_for_sockets())
-            .then(|| client.run(|| link::pass_all(INTERFACE)))
-            .transpose()?
-            .transpose()?;
         let who = (server, server.address());
         await_document(self, client, who, size, || serving.started.running.check())?;
         Ok(serving)
