@@ -12,7 +12,7 @@ use crate::report::figure::{Figure, group};
 use crate::report::{Case, Column, Contender as _, Ratio, Section, figures, median_of};
 use crate::stage::link::{Best, LinkWay};
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::{Server, bare_us, packet_limit};
+use crate::stage::web::{Server, bare_calls, packet_limit};
 use exos_host::Result;
 use exos_lab::{Guard, WireKind};
 use schemars::JsonSchema;
@@ -74,7 +74,8 @@ const NOTE: &str = "CPU: time of the server's processes for a request; core: all
     user+sys+soft: what each core did for a request in microseconds, in programs, in system calls, and in soft interrupts, in which frames are \
     delivered, on the sender's core unless --receive-on says otherwise. \
     Busy: the server's core and the client; ours looks for packets while it waits, so its core is always busy under load, and it \
-    is the client's time that tells who waits for whom. x nginx: ratio of the rates, median of the runs.";
+    is the client's time that tells who waits for whom. Server side: processor time of a request wherever it is spent, with the client's \
+    part taken off; capacity: requests for each second of that. x nginx: ratio of the rates, or of the capacities, median of the runs.";
 
 const FIGURE_RATE: (&str, &str) = (
     "Requests a second, ours by nginx's",
@@ -248,7 +249,7 @@ fn measure_cell(
         let measure = || {
             Ok(Alone {
                 limit: packet_limit(session, lab, connection, size)?,
-                bare_us: bare_us(session, lab, connection, size)?,
+                bare: bare_calls(session, lab, connection, size)?,
             })
         };
         (wire == WireKind::Plain).then(measure).transpose()

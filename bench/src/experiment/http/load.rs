@@ -4,6 +4,7 @@
 use super::args::Client;
 use super::session::Session;
 use crate::report::{Shown, known_median, limited_by, median, median_of, outcomes, sum, usual};
+use crate::stage::calls::Bare;
 use crate::stage::cpu::{CoreTime, ticks_to_us};
 use crate::stage::link::Best;
 use crate::stage::request::{Connection, Errors, Size};
@@ -29,8 +30,8 @@ pub(super) struct Load {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alone {
     pub limit: Best,
-    /// What the client's calls take that hand them over ([`bare_us`](crate::stage::web::bare_us)).
-    pub bare_us: Option<f64>,
+    /// What the client's calls take that hand them over, where that is known.
+    pub bare: Option<Bare>,
 }
 
 /// How long a server learns what it is asked for, and until slots are open again that the connections closed which it did not know yet.
@@ -192,9 +193,14 @@ outcomes! {
         /// What the client's core did for it. Our client looks for packets while it waits.
         client_core: CoreUse as CoreUse::median, "client user+sys+soft" 1;
         /// Processor time that the server's side takes for a request, wherever it is spent, in microseconds: that of its processes (ours that
-        /// poll: in turns in which there was something to do), and that of the client's calls beyond what they take where each frame is
-        /// sent straight back. `null` of wrk, on the offload wire, of documents of several segments and of specialisations.
+        /// poll: in turns in which there was something to do) and of its core's thread for soft interrupts, and that of the client's calls
+        /// beyond what so many calls take where each frame is sent straight back. `null` of wrk, on the offload wire, with `--receive-on own`,
+        /// of documents of several segments and of specialisations.
         server_side_us_per_request: Option<f64> as known_median, "server side us" 2;
+        /// Processor time in our client's calls that hand frames over for a request: what the kernel does in there for the server, too.
+        client_calls_us_per_request: Option<f64> as known_median;
+        /// Of that, what is taken off: so many calls take as much where each frame is sent straight back.
+        bare_calls_us_per_request: Option<f64> as known_median;
         /// Requests for each second of that.
         capacity_per_sec: Option<f64> as known_median, "capacity" 0;
         /// Part of the time that the server's core was busy, 0 to 1.
@@ -222,11 +228,15 @@ impl Run {
         let per_sec = seen.per_sec();
         let per_request = |ticks: u64| ticks_to_us(ticks) / (used.seconds * per_sec);
         let process_us = per_request(used.process.user + used.process.system);
-        let bare_us = alone.and_then(|alone| alone.bare_us);
-        let side_us = seen.calls.zip(bare_us).map(|(calls, bare_us)| {
-            let beyond_us = (1e6 * calls / per_sec - bare_us).max(0.0);
-            own_us.map_or(process_us, |us| us.min(process_us)) + beyond_us
+        let calls = seen.calls.map(|calls| calls.per_request(seen.requests));
+        let bare = alone.and_then(|alone| alone.bare).zip(calls);
+        let bare_us = bare.map(|(bare, (count, _))| bare.us(count));
+        let own_us = own_us.map_or(process_us, |us| us.min(process_us));
+        let side_us = calls.zip(bare_us).map(|((_, calls_us), bare_us)| {
+            let softirqs_us = used.softirqs_ns as f64 / 1e3 / (used.seconds * per_sec);
+            own_us + softirqs_us + calls_us - bare_us
         });
+        let side_us = side_us.filter(|us| *us > 0.0);
         let server_busy = used.server.busy_share();
         let client_busy = seen.busy.unwrap_or(used.client.busy_share());
         Self {
@@ -235,6 +245,8 @@ impl Run {
             of_packet_limit: alone.map(|alone| per_sec / alone.limit.per_sec),
             server_cpu_us_per_request: process_us,
             server_side_us_per_request: side_us,
+            client_calls_us_per_request: calls.map(|(_, us)| us),
+            bare_calls_us_per_request: bare_us,
             capacity_per_sec: side_us.map(|us| 1e6 / us),
             server_user_us_per_request: per_request(used.process.user),
             server_system_us_per_request: per_request(used.process.system),

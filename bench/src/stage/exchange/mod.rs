@@ -14,7 +14,7 @@ mod under_way;
 
 pub(crate) use frame::Round;
 
-use super::cpu::own_ns;
+use super::calls::{CallClock, Calls};
 use super::helper::{Helper, say_ready};
 use super::link::{LinkWay, WARMUP, attach, flush, frame_to, live_frames, open_by};
 use super::session::{Stage, mac_of, now_ns};
@@ -74,8 +74,8 @@ pub(crate) struct Exchanged {
     pub restarts: u64,
     /// Part of what the asking end sent that left in live frame mode.
     pub live_share: f64,
-    /// Processor time of an exchange in calls that hand frames over, of the asking end, in microseconds.
-    pub calls_us: f64,
+    /// The asking end's calls that hand frames over.
+    pub calls: Calls,
     /// How long each took, of one at a time: the median, and the 99th percentile.
     pub p50_ns: u32,
     pub p99_ns: u32,
@@ -196,15 +196,16 @@ impl Helper for Asker {
             under_way: UnderWay::new(self.exchange.rounds, self.exchange.at_once),
             heard_ns: now_ns(),
             times_ns: (self.exchange.at_once == 1).then(Vec::new),
-            calls_ns: 0,
+            calls: CallClock::new()?,
         };
         asking.until(now_ns() + WARMUP.as_nanos() as u64)?;
         asking.times_ns.iter_mut().for_each(Vec::clear);
         say_ready()?;
         let (before, since) = (asking.under_way.counted(), now_ns());
-        asking.calls_ns = 0;
+        asking.calls.restart();
         asking.until(since + (self.exchange.seconds * 1e9) as u64)?;
         let counted = asking.under_way.counted() - before;
+        let calls = asking.calls.restart();
         let mut times = asking.times_ns.unwrap_or_default();
         times.sort_unstable();
         let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or(0);
@@ -214,7 +215,7 @@ impl Helper for Asker {
             lost: counted.lost,
             restarts: counted.restarts,
             live_share: live_frames(&asking.end.link) as f64 / asking.end.sent.max(1) as f64,
-            calls_us: asking.calls_ns as f64 / 1e3 / counted.done.max(1) as f64,
+            calls,
             p50_ns: at(50),
             p99_ns: at(99),
         })
@@ -228,8 +229,7 @@ struct Asking {
     heard_ns: u64,
     /// How long each exchange took, where there is one at a time.
     times_ns: Option<Vec<u32>>,
-    /// In calls that hand frames over.
-    calls_ns: u64,
+    calls: CallClock,
 }
 
 impl Asking {
@@ -256,14 +256,17 @@ impl Asking {
                 }
                 asked_ns = came_ns;
             }
+            let sent = self.end.sent;
             while let Some((header, len)) = self.under_way.out.front()
                 && self.end.send(header, *len)
             {
                 self.under_way.out.pop_front();
             }
-            let begin = own_ns();
-            flush(&mut self.end.link)?;
-            self.calls_ns += own_ns() - begin;
+            if self.end.sent > sent {
+                self.calls.time(|| flush(&mut self.end.link))?;
+            } else {
+                flush(&mut self.end.link)?;
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use super::segment::Segment;
 use super::settings::Visit;
 use super::tuples::{TUPLES, Tuple};
 use super::visited::{Visited, shares};
+use crate::stage::calls::Calls;
 use crate::stage::request::{self, Errors, Size, body};
 use crate::stage::session::now_ns;
 use std::collections::VecDeque;
@@ -65,7 +66,6 @@ pub(super) struct Counts {
     errors: Errors,
     resent: u64,
     pub idle_ns: u64,
-    pub calls_ns: u64,
     latencies_ns: Vec<u32>,
 }
 
@@ -78,7 +78,6 @@ impl Counts {
             errors: Errors::default(),
             resent: 0,
             idle_ns: 0,
-            calls_ns: 0,
             latencies_ns: Vec::with_capacity(LATENCIES_MAX),
         }
     }
@@ -337,7 +336,7 @@ impl Visitors {
     }
 
     /// What it saw, at the end.
-    pub fn visited(&mut self, end: u64, wire: &Wire) -> Visited {
+    pub fn visited(&mut self, end: u64, wire: &Wire, calls: Calls) -> Visited {
         let now = now_ns();
         let unanswered = self.count_unanswered(now);
         let counts = &mut self.counts;
@@ -345,7 +344,6 @@ impl Visitors {
         let seconds =
             (if self.schedule.is_some() { end } else { now } - counts.since_ns) as f64 / 1e9;
         let readers = &self.connections[self.fast..];
-        let share = |ns: u64| ns as f64 / (now - counts.since_ns) as f64;
         Visited {
             seconds,
             requests: counts.requests,
@@ -354,8 +352,8 @@ impl Visitors {
             resent: counts.resent,
             checksum_faults: wire.faults.checksum,
             no_room: wire.faults.no_room,
-            working: 1.0 - share(counts.idle_ns),
-            calls: share(counts.calls_ns),
+            working: 1.0 - counts.idle_ns as f64 / (now - counts.since_ns) as f64,
+            calls,
             latency_us: shares(&counts.latencies_ns),
             unanswered,
             request_len: self.groups[FAST].request.len(),
