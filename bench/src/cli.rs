@@ -69,9 +69,9 @@ pub enum BenchCommand {
     /// Handlers in the kernel compared with programs that poll or sleep, on our stack and on the kernel's sockets
     ///
     /// Round trips and rates of a remote increment, round trips while other programs want the core, what generated code costs
-    /// beside code written by hand, and how long a handler takes to be in force. Makes a lab of its own and removes it. Needs
-    /// root, two cores or more, and an otherwise idle machine. A full run takes seven minutes; --quick and --only select parts
-    /// of it.
+    /// beside code written by hand, how long a handler takes to be in force, and values got from a cache, compared with memcached,
+    /// which has to be installed. Makes a lab of its own and removes it. Needs root, two cores or more, and an otherwise idle
+    /// machine. A full run takes eight minutes; --quick and --only select parts of it.
     Ash(AshArgs),
     /// Frames over a veth: what each way of sending carries and costs, one way, both ways, and one frame at a time
     ///
@@ -90,7 +90,7 @@ pub enum BenchCommand {
 }
 
 /// All helpers.
-const HELPERS: [Entry; 23] = [
+const HELPERS: [Entry; 24] = [
     entry::<Visit>(),
     entry::<Asker>(),
     entry::<Answerer>(),
@@ -106,7 +106,8 @@ const HELPERS: [Entry; 23] = [
     entry::<sharing::Ping>(),
     entry::<sockets::Requests>(),
     entry::<ash::Counters>(),
-    entry::<ash::Increments>(),
+    entry::<ash::Asking>(),
+    entry::<ash::CacheServer>(),
     entry::<ash::Busy>(),
     entry::<link::Sender>(),
     entry::<link::Receiver>(),

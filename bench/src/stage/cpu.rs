@@ -141,24 +141,39 @@ pub fn of_threads(pid: u32) -> Result<ThreadTimes> {
     })
 }
 
+/// The kernel's thread that does those soft interrupts of a core which are too many for whom they interrupt.
+#[derive(Debug)]
+pub struct SoftirqThread(Option<Process>);
+
+impl SoftirqThread {
+    /// Finds it. A container may hide it; then it seems to take no time.
+    pub fn of_core(core: usize) -> Result<Self> {
+        let name = format!("ksoftirqd/{core}");
+        let is_it = |p: &Process| p.stat().is_ok_and(|stat| stat.comm == name);
+        let all = all_processes().map_err(unreadable("the processes"))?;
+        Ok(Self(all.flatten().find(is_it)))
+    }
+
+    /// Its time so far, in nanoseconds.
+    pub fn ns(&self) -> u64 {
+        let stat = self.0.as_ref().and_then(|p| p.schedstat().ok());
+        stat.map_or(0, |stat| stat.sum_exec_runtime)
+    }
+}
+
 /// What a program that has a core to itself takes of it from now on: its own time, in which most of the core's soft interrupts
 /// are, and that of the kernel's thread which does the others. Other programs on the core do not count.
 #[derive(Debug)]
 pub struct OwnTime {
-    softirqs: Option<Process>,
+    softirqs: SoftirqThread,
     begin_ns: u64,
 }
 
 impl OwnTime {
     /// Begins with this core.
     pub fn begin(core: usize) -> Result<Self> {
-        let name = format!("ksoftirqd/{core}");
-        let is_it = |p: &Process| p.stat().is_ok_and(|stat| stat.comm == name);
-        let all = all_processes().map_err(unreadable("the processes"))?;
-        // A container may hide it.
-        let softirqs = all.flatten().find(is_it);
         let mut time = Self {
-            softirqs,
+            softirqs: SoftirqThread::of_core(core)?,
             begin_ns: 0,
         };
         time.begin_ns = time.now_ns();
@@ -171,8 +186,7 @@ impl OwnTime {
     }
 
     fn now_ns(&self) -> u64 {
-        let softirqs = self.softirqs.as_ref().and_then(|p| p.schedstat().ok());
-        own_ns() + softirqs.map_or(0, |stat| stat.sum_exec_runtime)
+        own_ns() + self.softirqs.ns()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::args::{all, shown_as_on_the_command_line};
 use super::cpu::unreadable;
 use exos_filter::program::{Action, Rule};
-use exos_filter::{Filter, dispatcher};
+use exos_filter::{Filter, Program, dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
@@ -164,8 +164,16 @@ pub(crate) fn experiment() -> Filter {
 /// A program of XDP on an interface that passes everything, until it is dropped.
 pub(crate) fn pass_all(interface: &str) -> Result<bpf::Link> {
     let slots = Map::prog_array(1)?;
-    let code = dispatcher(slots.raw_fd(), Action::Pass);
-    let program = Prog::load(&code.words(), "pass_all", false)?;
+    attach(
+        interface,
+        "pass_all",
+        &dispatcher(slots.raw_fd(), Action::Pass),
+    )
+}
+
+/// A program of XDP on an interface, until it is dropped.
+pub(crate) fn attach(interface: &str, name: &str, code: &Program) -> Result<bpf::Link> {
+    let program = Prog::load(&code.words(), name, false)?;
     let index = Netlink::new()?.link_by_name(interface)?.index;
     bpf::Link::attach_xdp(index, &program, XdpMode::Native)
 }

@@ -5,7 +5,7 @@
 //! | `session` | [`Stage`]: two cores, programs that are started on them and ended, what they said, notes on what distorts the numbers |
 //! | `args` | what the user may choose of every experiment |
 //! | `process`, `scratch`, `helper` | programs, their files, and parts of this program in processes of their own |
-//! | `cpu`, `memory` | what was used of the machine |
+//! | `cpu`, `calls`, `memory` | what was used of the machine |
 //! | `link`, `daemon` | the wire, and the daemon that shares it |
 //! | `echo` | an echo service and its clients, on Linux's sockets |
 //! | `web` | web servers in a lab, their documents, and wrk |
@@ -13,6 +13,7 @@
 //! | `packets` | the client that writes packets itself |
 
 pub(crate) mod args;
+pub(crate) mod calls;
 pub(crate) mod cpu;
 pub(crate) mod daemon;
 pub(crate) mod echo;

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
+use exos::inet::tcp::ListenerId;
 use exos::inet::udp::UdpHandle;
 use exos::memcached::{Cache, Session, Shape};
 use exos::signals::Signals;
@@ -18,7 +19,8 @@ use exos::{
 
 type Error = Box<dyn std::error::Error>;
 
-const PORT: u16 = 11211;
+/// Where it listens.
+pub const PORT: u16 = 11211;
 /// How often the kernel's part hears of the program at least.
 const TURN: Duration = Duration::from_millis(500);
 const BYTES_MAX: usize = 256 << 20;
@@ -40,6 +42,7 @@ fn main() -> Result<(), Error> {
     };
     let signals = Signals::catch()?;
     let mut server = Server::new(&mut exos)?;
+    server.answer_in_kernel(&mut exos)?;
     while !signals.stop_requested() {
         exos.receive();
         server.answer(&mut exos)?;
@@ -56,19 +59,29 @@ fn main() -> Result<(), Error> {
 pub struct Server {
     /// What it keeps.
     pub cache: Cache,
+    listener: ListenerId,
     datagrams: UdpHandle,
     sessions: HashMap<ConnectionId, Session>,
 }
 
 impl Server {
-    /// Listens, and has the kernel answer what it can.
+    /// Listens.
     pub fn new(exos: &mut Exos) -> Result<Self, Error> {
-        let mut cache = Cache::new(BYTES_MAX);
-        let listener = exos
-            .stack
-            .tcp
-            .listen(None, PORT, ListenOptions::default())?;
-        match cache.answer_connections_in_kernel(exos, listener, IN_KERNEL) {
+        let (tcp, options) = (&mut exos.stack.tcp, ListenOptions::default());
+        Ok(Self {
+            cache: Cache::new(BYTES_MAX),
+            listener: tcp.listen(None, PORT, options)?,
+            datagrams: exos.stack.udp.bind(None, PORT)?,
+            sessions: HashMap::new(),
+        })
+    }
+
+    /// Has the kernel answer what it can.
+    pub fn answer_in_kernel(&mut self, exos: &mut Exos) -> Result<(), Error> {
+        let Self {
+            cache, listener, ..
+        } = self;
+        match cache.answer_connections_in_kernel(exos, *listener, IN_KERNEL) {
             Err(e) if e.kind == ErrorKind::NeedsInterface => {
                 eprintln!("the kernel answers over UDP only: {e}");
             }
@@ -80,11 +93,7 @@ impl Server {
             }
             answered => answered?,
         }
-        Ok(Self {
-            cache,
-            datagrams: exos.stack.udp.bind(None, PORT)?,
-            sessions: HashMap::new(),
-        })
+        Ok(())
     }
 
     /// Answers what has come.

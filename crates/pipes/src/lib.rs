@@ -20,6 +20,7 @@
 
 mod assembler;
 mod code;
+pub mod comparison;
 mod compile;
 mod error;
 mod lower;

@@ -1,7 +1,8 @@
-//! Who asks for increments: on a stack of ours that polls, with one message under way or several.
+//! Who asks: on a stack of ours that polls, with one datagram under way or several.
 
 use super::server::PORT;
 use crate::limits::START_TIMEOUT;
+use crate::stage::calls::{CallClock, Calls};
 use crate::stage::helper::{Helper, say_ready};
 use exos::attach::{Addresses, Interface, Prefixed};
 use exos::{Buffer, Exos};
@@ -14,15 +15,43 @@ use std::time::{Duration, Instant};
 /// When a message is given up for lost, and another is sent.
 const LOST: Duration = Duration::from_millis(200);
 
+/// What is asked. A message begins with a number, with which its answer begins, too.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Question {
+    /// Where.
+    pub port: u16,
+    /// Asked until there is an answer, before all others.
+    pub first: Vec<u8>,
+    pub message: Vec<u8>,
+    /// Bytes of the number.
+    pub number_len: usize,
+    /// What stands behind the number in each answer; where it is given, others are errors.
+    pub answer: Option<Vec<u8>>,
+}
+
+impl Question {
+    /// One more for a counter, in a message of this length.
+    pub fn increment(length: u16) -> Self {
+        let mut message = vec![0; length.max(12).into()];
+        message[11] = 1;
+        Self {
+            port: PORT,
+            first: message.clone(),
+            message,
+            number_len: 4,
+            answer: None,
+        }
+    }
+}
+
 /// The client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Increments {
+pub(crate) struct Asking {
+    pub question: Question,
     pub to: IpAddr,
     /// The client's address, which the kernel does not have.
     pub from: IpAddr,
     pub seconds: f64,
-    /// Bytes of a message.
-    pub length: u16,
     /// Messages under way.
     pub under_way: u32,
 }
@@ -36,10 +65,14 @@ pub(crate) struct Answered {
     pub p99_us: f64,
     /// Messages without an answer.
     pub lost: u64,
+    /// Answers.
+    pub answers: u64,
+    /// Calls of the stack that handed messages over.
+    pub calls: Calls,
 }
 
-impl Helper for Increments {
-    const NAME: &'static str = "increments";
+impl Helper for Asking {
+    const NAME: &'static str = "asking";
     type Measured = Answered;
 
     fn run(self) -> Result<Answered> {
@@ -60,50 +93,63 @@ struct Asker {
     exos: Exos,
     socket: exos::inet::udp::UdpHandle,
     to: SocketAddr,
-    message: Vec<u8>,
-    /// When each message left, by the counter that it asks for.
+    question: Question,
+    /// When each message left, by its number.
     left: Vec<Instant>,
+    /// There is something to be handed over.
+    has_asked: bool,
+    calls: CallClock,
     took_us: Vec<f64>,
     lost: u64,
 }
 
 impl Asker {
-    fn new(mut exos: Exos, of: &Increments) -> Result<Self> {
+    fn new(mut exos: Exos, of: &Asking) -> Result<Self> {
         let socket = exos.stack.udp.bind(None, 0);
         let socket = socket.map_err(|e| Error::new(format!("cannot bind: {e}")))?;
         Ok(Self {
             exos,
             socket,
-            to: SocketAddr::new(of.to, PORT),
-            message: vec![0; of.length.max(12).into()],
+            to: SocketAddr::new(of.to, of.question.port),
+            question: of.question.clone(),
             left: vec![Instant::now(); of.under_way as usize],
+            has_asked: false,
+            calls: CallClock::new()?,
             took_us: Vec::new(),
             lost: 0,
         })
     }
 
-    /// The first message asks for the server's hardware address, too.
+    /// The first message asks for the server's hardware address, too. What else comes of it is not looked at.
     fn await_server(&mut self) -> Result<()> {
+        let first = self.question.first.clone();
+        let then = std::mem::replace(&mut self.question.message, first);
+        let answer = self.question.answer.take();
         let end = Instant::now() + START_TIMEOUT;
-        while Instant::now() < end {
+        let mut is_there = false;
+        while !is_there && Instant::now() < end {
             self.ask(0);
             let soon = Instant::now() + Duration::from_millis(50);
             while Instant::now() < soon {
-                if self.hear()?.is_some() {
-                    return Ok(());
-                }
+                is_there |= self.hear()?.is_some();
             }
         }
-        Err(Error::new("the counters do not answer"))
+        self.question.message = then;
+        self.question.answer = answer;
+        match is_there {
+            true => Ok(()),
+            false => Err(Error::new("the server does not answer")),
+        }
     }
 
-    /// Increments the counter of this number, by which its answer is known.
+    /// Sends the message with this number, by which its answer is known.
     fn ask(&mut self, number: usize) {
-        self.message[..4].copy_from_slice(&(number as u32).to_be_bytes());
-        self.message[11] = 1;
+        let (len, bytes) = (self.question.number_len, (number as u64).to_be_bytes());
+        self.question.message[..len].copy_from_slice(&bytes[8 - len..]);
         self.left[number] = Instant::now();
+        self.has_asked = true;
         let now = self.exos.now();
-        let bytes = Buffer::from(self.message.clone()).into();
+        let bytes = Buffer::from(self.question.message.clone()).into();
         // What finds no room is lost, as on a wire.
         let _ = self
             .exos
@@ -115,16 +161,34 @@ impl Asker {
     fn hear(&mut self) -> Result<Option<usize>> {
         let heard = self.exos.stack.udp.receive(self.socket);
         let Ok(Some(datagram)) = heard else {
-            self.exos.send()?;
+            match std::mem::take(&mut self.has_asked) {
+                true => self.calls.time(|| self.exos.send())?,
+                false => self.exos.send()?,
+            };
             self.exos.receive();
             return Ok(None);
         };
-        let number = datagram.payload.get(..4).and_then(|n| n.try_into().ok());
-        let number = number.map(|n| u32::from_be_bytes(n) as usize);
-        Ok(number.filter(|number| *number < self.left.len()))
+        let Some((number, rest)) = datagram.payload.split_at_checked(self.question.number_len)
+        else {
+            return Ok(None);
+        };
+        if self
+            .question
+            .answer
+            .as_ref()
+            .is_some_and(|answer| answer != rest)
+        {
+            let rest = String::from_utf8_lossy(rest);
+            return Err(Error::new(format!("a wrong answer: {rest:?}")));
+        }
+        let number = number
+            .iter()
+            .fold(0, |all, byte| all << 8 | usize::from(*byte));
+        Ok(Some(number).filter(|number| *number < self.left.len()))
     }
 
     fn load(&mut self, length: Duration) -> Result<Answered> {
+        self.calls.restart();
         let begin = Instant::now();
         (0..self.left.len()).for_each(|number| self.ask(number));
         let mut looked = begin;
@@ -139,6 +203,7 @@ impl Asker {
                 self.ask_again();
             }
         }
+        let calls = self.calls.restart();
         let per_sec = self.took_us.len() as f64 / begin.elapsed().as_secs_f64();
         self.took_us.sort_by(f64::total_cmp);
         let at = |part: usize| self.took_us.get(self.took_us.len() * part / 100);
@@ -148,6 +213,8 @@ impl Asker {
                 median_us,
                 p99_us,
                 lost: self.lost,
+                answers: self.took_us.len() as u64,
+                calls,
             }),
             _ => Err(Error::new("not a single message was answered")),
         }

@@ -1,5 +1,5 @@
 //! `exos bench ash`: handlers in the kernel beside programs that poll, programs that sleep, and the kernel's sockets (Wallach, Engler,
-//! Kaashoek, *ASHs*, SIGCOMM 1996: Tables 1, 2, 3 and 6, and Figure 5).
+//! Kaashoek, *ASHs*, SIGCOMM 1996: Tables 1 to 7, and Figure 5).
 //!
 //! | cells | what is measured |
 //! |---|---|
@@ -8,22 +8,31 @@
 //! | `crowd/N` | the mean round trip while N other programs want the server's core, and by that alone (Figure 5) |
 //! | `sandbox` | the handler, as it is generated, beside the same written by hand as eBPF: nanoseconds of a message, in the kernel's test run |
 //! | `places` | the handler run by the program itself: nanoseconds of a message, as machine code, by the interpreter, and with the stack around it |
+//! | `get/udp`, `get/tcp` | a value of 100 bytes from a cache: by the kernel's part of a cache of ours, by that cache alone, and by memcached on the kernel's sockets (Table 7) |
+//! | `layers` | a server of three layers beside one of them: nanoseconds of a message, in the kernel's test run |
+//! | `pipes/BYTES` | copies of messages, and checksum and words turned round while they are copied, in one loop and in passes (Tables 4 and 5) |
 //! | `download` | from asking for a handler to its first answer, and whether a message was lost meanwhile |
 //!
 //! Set-up: the lab's plain wire; the server on one core of side a, the client on the other core and side, with a stack of ours that
 //! polls. In each run of a cell the ways take turns. On a veth a handler runs in the soft interrupt of who sends, that is on the
 //! client's core: its cost is in the round trip and in `client-busy`, not in `busy`.
 //!
-//! `server` and `client` are the two ends, `crowd` the other programs, `sandbox` and `places` need no wire, and `session` has all of it run.
+//! `server` and `client` are the two ends, `crowd` the other programs, `cache` and `get` a cache and who asks it; `sandbox`, `places`, `layers` and `pipes` need no wire, and `session` has all of it run.
 
+mod cache;
 mod client;
+mod get;
+mod layers;
+mod pipes;
+
 mod crowd;
 mod places;
 mod sandbox;
 mod server;
 mod session;
 
-pub(crate) use client::Increments;
+pub(crate) use cache::CacheServer;
+pub(crate) use client::Asking;
 pub(crate) use crowd::Busy;
 pub(crate) use server::Counters;
 
@@ -34,6 +43,7 @@ use crate::stage::args::CommonArgs;
 use crate::stage::{Stage, lab_up};
 use exos_host::Result;
 use exos_lab::Settings;
+use get::Transport;
 use schemars::JsonSchema;
 use serde::Serialize;
 use session::Session;
@@ -56,6 +66,9 @@ enum Cell {
     Crowd(u32),
     Sandbox,
     Places,
+    Layers,
+    Pipes(u32),
+    Get(Transport),
     Download,
 }
 
@@ -67,6 +80,9 @@ impl fmt::Display for Cell {
             Self::Crowd(programs) => write!(f, "crowd/{programs}"),
             Self::Sandbox => f.write_str("sandbox"),
             Self::Places => f.write_str("places"),
+            Self::Layers => f.write_str("layers"),
+            Self::Pipes(bytes) => write!(f, "pipes/{bytes}"),
+            Self::Get(transport) => write!(f, "get/{transport}"),
             Self::Download => f.write_str("download"),
         }
     }
@@ -74,18 +90,22 @@ impl fmt::Display for Cell {
 
 /// Lengths of messages.
 const LENGTHS: [u16; 3] = [12, 100, 1000];
+/// Lengths of messages that are passed through pipes.
+const PASSED: [u32; 5] = [64, 256, 1472, 4096, 65536];
 /// Programs that want the server's core.
 const CROWDS: [u32; 4] = [1, 2, 5, 10];
 
 fn cells(args: &AshArgs) -> Vec<Cell> {
     let rates = LENGTHS.map(Cell::Rate);
     let crowds = CROWDS.map(Cell::Crowd);
-    let (lengths, crowds) = match args.common.quick {
-        true => (&rates[..1], &crowds[..1]),
-        false => (&rates[..], &crowds[..]),
+    let pipes = PASSED.map(Cell::Pipes);
+    let (lengths, crowds, pipes) = match args.common.quick {
+        true => (&rates[..1], &crowds[..1], &pipes[..1]),
+        false => (&rates[..], &crowds[..], &pipes[..]),
     };
-    let alone = [Cell::Sandbox, Cell::Places, Cell::Download];
-    let all = [&[Cell::Roundtrip], lengths, crowds, &alone].concat();
+    let alone = [Cell::Sandbox, Cell::Places, Cell::Layers, Cell::Download];
+    let gets = [Transport::Udp, Transport::Tcp].map(Cell::Get);
+    let all = [&[Cell::Roundtrip], lengths, crowds, &alone, pipes, &gets].concat();
     args.common.wanted(true, all)
 }
 

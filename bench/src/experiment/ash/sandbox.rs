@@ -4,7 +4,7 @@
 use super::server::{HANDLER, PORT};
 use crate::experiment::figure::{Figures, Goal};
 use exos::ash::kernel::InKernel;
-use exos::ash::{Layout, parse};
+use exos::ash::{Checked, Layout, parse};
 use exos_filter::ebpf::{Alu, Assembler, Condition, Fetch, Insn, Label, Reg, Size};
 use exos_filter::handler::Handler as _;
 use exos_filter::handler::arithmetic::{
@@ -37,34 +37,10 @@ pub(super) fn compare(figures: &mut Figures) -> Result<()> {
     let handler = parse(HANDLER).map_err(|e| Error::new(e.to_string()))?;
     let bytes = Layout::of(handler.handler()).bytes() as usize;
     let memory = MappedArray::new("counters", bytes, 1)?;
-    let counters = Map::percpu_array("verdicts", 8, Counter::COUNT)?;
-    let programs = Map::prog_array(2)?;
-    let generated = InKernel {
-        handler: &handler,
-        memory_fd: memory.raw_fd(),
-        mac: OURS.0,
-        addresses: vec![IpAddr::V4(OURS.1)],
-        not_from: Vec::new(),
-        port: PORT,
-        may_be_partial: false,
-        way_out: WayOut::Transmit,
-    };
-    let generated = generated.program(programs.raw_fd(), counters.raw_fd());
+    let [counters, programs] = maps()?;
+    let generated = generate(&handler, &memory, [&counters, &programs]);
     let by_hand = by_hand(memory.raw_fd(), counters.raw_fd());
-    let load = |program: &Program| Prog::load(&program.words(), "increments", false);
-    let both = [load(&generated)?, load(&by_hand)?];
-    let mut took_ns = [Vec::new(), Vec::new()];
-    let message = message();
-    for _ in 0..MESSAGES {
-        for (program, took_ns) in both.iter().zip(&mut took_ns) {
-            let run = program.test_run(&message)?;
-            if run.verdict != xdp::TX as u32 {
-                return Err(Error::new("a handler did not answer in the test run"));
-            }
-            took_ns.push(f64::from(run.nanoseconds));
-        }
-    }
-    let [generated_ns, by_hand_ns] = took_ns.map(mean_of_the_middle);
+    let [generated_ns, by_hand_ns] = time([&generated, &by_hand], |_| [message(), message()])?;
     figures.add("sandbox/handler", "ns", generated_ns);
     figures.add("sandbox/by-hand", "ns", by_hand_ns);
     let ratio = generated_ns / by_hand_ns;
@@ -82,6 +58,51 @@ pub(super) fn compare(figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
+/// Where verdicts are counted, and the filter would be.
+pub(super) fn maps() -> Result<[Map; 2]> {
+    let counters = Map::percpu_array("verdicts", 8, Counter::COUNT)?;
+    Ok([counters, Map::prog_array(2)?])
+}
+
+/// The kernel's program of a handler.
+pub(super) fn generate(
+    handler: &Checked,
+    memory: &MappedArray,
+    [counters, programs]: [&Map; 2],
+) -> Program {
+    let generated = InKernel {
+        handler,
+        memory_fd: memory.raw_fd(),
+        mac: OURS.0,
+        addresses: vec![IpAddr::V4(OURS.1)],
+        not_from: Vec::new(),
+        port: PORT,
+        may_be_partial: false,
+        way_out: WayOut::Transmit,
+    };
+    generated.program(programs.raw_fd(), counters.raw_fd())
+}
+
+/// Nanoseconds of a message in each of two programs, by turns; of each turn the messages in their frames, all of which are answered.
+pub(super) fn time(
+    programs: [&Program; 2],
+    messages: impl Fn(u32) -> [Vec<u8>; 2],
+) -> Result<[f64; 2]> {
+    let load = |program: &Program| Prog::load(&program.words(), "handler", false);
+    let both = [load(programs[0])?, load(programs[1])?];
+    let mut took_ns = [Vec::new(), Vec::new()];
+    for turn in 0..MESSAGES {
+        for ((program, message), took_ns) in both.iter().zip(messages(turn)).zip(&mut took_ns) {
+            let run = program.test_run(&message)?;
+            if run.verdict != xdp::TX as u32 {
+                return Err(Error::new("a handler did not answer in the test run"));
+            }
+            took_ns.push(f64::from(run.nanoseconds));
+        }
+    }
+    Ok(took_ns.map(mean_of_the_middle))
+}
+
 /// Of the half of the values that are nearest to the median: the kernel's clock tells steps of 10 ns.
 fn mean_of_the_middle(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
@@ -91,33 +112,27 @@ fn mean_of_the_middle(mut values: Vec<f64>) -> f64 {
 
 /// A message in its frame: one more for counter 7.
 pub(super) fn message() -> Vec<u8> {
-    let payload = [&7u32.to_be_bytes()[..], &1u64.to_be_bytes()].concat();
-    let pseudo = Sum::pseudo(
-        THEIRS.1.into(),
-        OURS.1.into(),
-        protocol::UDP,
-        DATAGRAM as u32,
-    );
+    in_frame(&[&7u32.to_be_bytes()[..], &1u64.to_be_bytes()].concat())
+}
+
+/// A message in its frame.
+pub(super) fn in_frame(payload: &[u8]) -> Vec<u8> {
+    let datagram_len = 8 + payload.len() as u16;
+    let (from, to) = (THEIRS.1.into(), OURS.1.into());
+    let pseudo = Sum::pseudo(from, to, protocol::UDP, datagram_len.into());
     let mut datagram = vec![0; 8];
     let header = UdpHeader {
         src_port: 50_000,
         dst_port: PORT,
     };
-    header.emit(payload.len(), pseudo.plus(Sum::of(&payload)), &mut datagram);
-    let mut ip = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, protocol::UDP, 0, 0];
+    header.emit(payload.len(), pseudo.plus(Sum::of(payload)), &mut datagram);
+    let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol::UDP, 0, 0];
+    ip[2..4].copy_from_slice(&(20 + datagram_len).to_be_bytes());
     ip.extend(THEIRS.1.octets());
     ip.extend(OURS.1.octets());
     let sum = Sum::of(&ip).finish();
     ip[10..12].copy_from_slice(&sum.to_be_bytes());
-    [
-        &OURS.0.0[..],
-        &THEIRS.0.0,
-        &[8, 0],
-        &ip,
-        &datagram,
-        &payload,
-    ]
-    .concat()
+    [&OURS.0.0[..], &THEIRS.0.0, &[8, 0], &ip, &datagram, payload].concat()
 }
 
 /// Looks at what the generated one does, changes what has to be changed, and has the checksum follow.
@@ -139,6 +154,28 @@ fn by_hand(counters_fd: i32, verdicts_fd: i32) -> Program {
     asm.look_up(verdicts_fd, -4, uncounted);
     asm.add_to(Reg::R0, 0, 1);
     asm.bind(uncounted);
+    asm.set(Reg::R0, xdp::TX);
+    asm.exit();
+    asm.bind(pass);
+    asm.set(Reg::R0, xdp::PASS);
+    asm.exit();
+    Program::new(asm.finish().expect("a short program"))
+}
+
+/// Sends each datagram for a port back as it came, and passes everything else.
+pub(super) fn reflector(port: u16) -> Program {
+    let mut asm = Assembler::new();
+    let (frame, pass) = (Reg::R7, asm.label());
+    asm.load(Size::Word, frame, Reg::R1, 0);
+    asm.load(Size::Word, Reg::R3, Reg::R1, 4);
+    asm.set(Reg::R1, frame);
+    asm.alu(Alu::Add, Reg::R1, MESSAGE as i32);
+    asm.jump_if(Reg::R1, Condition::Greater, Reg::R3, pass);
+    expect_half(&mut asm, frame, 12, 0x0800, pass);
+    asm.load(Size::Byte, Reg::R1, frame, IP + 9);
+    asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(protocol::UDP), pass);
+    expect_half(&mut asm, frame, UDP + 2, port, pass);
+    turn_around(&mut asm, frame);
     asm.set(Reg::R0, xdp::TX);
     asm.exit();
     asm.bind(pass);

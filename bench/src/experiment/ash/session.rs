@@ -1,9 +1,9 @@
 //! The two ends, run in turn.
 
-use super::client::{Answered, Increments};
+use super::client::{Answered, Asking, Question};
 use super::crowd::Busy;
 use super::server::{Counters, Served, Way};
-use super::{Cell, places, sandbox};
+use super::{Cell, get, layers, pipes, places, sandbox};
 use crate::experiment::figure::{Figures, Goal};
 use crate::stage::helper::Helping;
 use crate::stage::{Stage, cpu};
@@ -13,13 +13,13 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 /// The kernel's address on side a.
-const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
+pub(super) const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
 /// Addresses that the kernel does not have: the server's there, and the client's on side b.
-const OURS: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 10);
-const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 99);
+pub(super) const OURS: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 10);
+pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 99);
 
 /// Messages under way where it is about how many are answered.
-const UNDER_WAY: u32 = 64;
+pub(super) const UNDER_WAY: u32 = 64;
 /// Bytes of a message where it is about time.
 const SHORT: u16 = 12;
 
@@ -54,6 +54,9 @@ impl Session {
             Cell::Crowd(programs) => self.crowd(cell, programs, figures),
             Cell::Sandbox => sandbox::compare(figures),
             Cell::Places => places::compare(figures),
+            Cell::Layers => layers::compare(figures),
+            Cell::Pipes(bytes) => pipes::compare(bytes, figures),
+            Cell::Get(transport) => get::measure(self, transport, figures),
             Cell::Download => self.download(figures),
         }
     }
@@ -140,6 +143,19 @@ impl Session {
         Ok(())
     }
 
+    /// Starts the client.
+    pub fn ask(&self, question: Question, to: Ipv4Addr, under_way: u32) -> Result<Helping<Asking>> {
+        let asking = Asking {
+            question,
+            to: to.into(),
+            from: CLIENT.into(),
+            seconds: self.seconds,
+            under_way,
+        };
+        let command = self.lab.command(Side::B, &self.helpers)?;
+        self.help(command, self.cores[1], &asking)
+    }
+
     /// Has a server of this way asked by the client.
     fn load(&self, way: Way, length: u16, under_way: u32, after: Option<f64>) -> Result<Seen> {
         let at = if way.is_kernels() { KERNEL } else { OURS };
@@ -150,15 +166,7 @@ impl Session {
         };
         let command = self.lab.command(Side::A, &self.helpers)?;
         let server = self.help(command, self.cores[0], &counters)?;
-        let increments = Increments {
-            to: at.into(),
-            from: CLIENT.into(),
-            seconds: self.seconds,
-            length,
-            under_way,
-        };
-        let command = self.lab.command(Side::B, &self.helpers)?;
-        let client = self.help(command, self.cores[1], &increments)?;
+        let client = self.ask(Question::increment(length), at, under_way)?;
         let part = Duration::from_secs_f64(self.seconds / 4.0);
         self.pause(part)?;
         let before = self.cores.map(cpu::of_core);

@@ -5,14 +5,14 @@
 
 use super::args::Client;
 use super::args::{Group, HttpArgs, PEER};
-use super::load::{Load, Loaded, Outcome, Run};
+use super::load::{Alone, Load, Loaded, Outcome, Run};
 use super::session::Session;
 use crate::experiment::cells::{in_turn, measure_cells};
 use crate::report::figure::{Figure, group};
 use crate::report::{Case, Column, Contender as _, Ratio, Section, figures, median_of};
 use crate::stage::link::{Best, LinkWay};
 use crate::stage::request::{Connection, Size};
-use crate::stage::web::{Server, packet_limit};
+use crate::stage::web::{Server, bare_calls, packet_limit};
 use exos_host::Result;
 use exos_lab::{Guard, WireKind};
 use schemars::JsonSchema;
@@ -29,6 +29,8 @@ pub struct Documents {
     pub results: Vec<Outcome>,
     /// Requests a second, of each of ours by each other server.
     pub ratios: Vec<Ratio>,
+    /// Their capacities, of each of ours by each other server.
+    pub capacity_ratios: Vec<Ratio>,
 }
 
 figures! {
@@ -52,9 +54,14 @@ figures! {
 impl Case for Documents {
     type Outcome = Outcome;
     const NAMES: &'static str = "documents/client/wire/connections/size";
-    const MORE: &'static [Column<Self, Outcome>] = &[Column::text("x nginx", |case, r| {
-        Ratio::shown(&case.ratios, &r.server, PEER)
-    })];
+    const MORE: &'static [Column<Self, Outcome>] = &[
+        Column::text("x nginx", |case, r| {
+            Ratio::shown(&case.ratios, &r.server, PEER)
+        }),
+        Column::text("capacity x nginx", |case, r| {
+            Ratio::shown(&case.capacity_ratios, &r.server, PEER)
+        }),
+    ];
 
     fn parts(&self) -> (&str, &[Outcome]) {
         (&self.load.name, &self.results)
@@ -67,7 +74,8 @@ const NOTE: &str = "CPU: time of the server's processes for a request; core: all
     user+sys+soft: what each core did for a request in microseconds, in programs, in system calls, and in soft interrupts, in which frames are \
     delivered, on the sender's core unless --receive-on says otherwise. \
     Busy: the server's core and the client; ours looks for packets while it waits, so its core is always busy under load, and it \
-    is the client's time that tells who waits for whom. x nginx: ratio of the rates, median of the runs.";
+    is the client's time that tells who waits for whom. Server side: processor time of a request wherever it is spent, with the client's \
+    part taken off; capacity: requests for each second of that. x nginx: ratio of the rates, or of the capacities, median of the runs.";
 
 const FIGURE_RATE: (&str, &str) = (
     "Requests a second, ours by nginx's",
@@ -118,6 +126,7 @@ impl Documents {
         Self {
             load: load.named(name(load)),
             ratios: Ratio::among(&results, |run| run.requests_per_sec),
+            capacity_ratios: capacity_ratios(&results),
             results,
         }
     }
@@ -125,6 +134,14 @@ impl Documents {
     fn result(&self, server: &str) -> Option<&Outcome> {
         Outcome::find(&self.results, server)
     }
+}
+
+/// Of those whose capacity is known.
+fn capacity_ratios(results: &[Outcome]) -> Vec<Ratio> {
+    let known = |outcome: &&Outcome| outcome.capacity_per_sec.is_some();
+    Ratio::among(results.iter().filter(known), |run| {
+        run.capacity_per_sec.unwrap_or(f64::NAN)
+    })
 }
 
 impl Limit {
@@ -228,24 +245,23 @@ fn measure_cell(
             .map(move |server| Contender { load, server })
     };
     let contenders: Vec<Contender> = loads.iter().flat_map(of).collect();
-    let limit = |_| {
-        let is_plain = wire == WireKind::Plain;
-        is_plain
-            .then(|| packet_limit(session, lab, connection, size))
-            .transpose()
+    let alone = |_| {
+        let measure = || {
+            Ok(Alone {
+                limit: packet_limit(session, lab, connection, size)?,
+                bare: bare_calls(session, lab, connection, size)?,
+            })
+        };
+        (wire == WireKind::Plain).then(measure).transpose()
     };
-    let run = |limit: &Option<Best>, contender: &Contender| {
+    let run = |alone: &Option<Alone>, contender: &Contender| {
         let Contender { load, server } = *contender;
-        load.run(
-            session,
-            lab,
-            server.into(),
-            limit.map(|limit| limit.per_sec),
-        )
+        load.run(session, lab, server.into(), *alone)
     };
-    let (found, runs) = in_turn(session, name(loads[0]), &contenders, limit, run)?;
+    let (found, runs) = in_turn(session, name(loads[0]), &contenders, alone, run)?;
     if wire == WireKind::Plain {
-        let found: Vec<Best> = found.into_iter().flatten().collect();
+        let found = found.into_iter().flatten();
+        let found: Vec<Best> = found.map(|alone| alone.limit).collect();
         limits.push(Limit::new(connection, size, &found));
     }
     let measured: Vec<(Contender, Vec<Run>)> = contenders.into_iter().zip(runs).collect();

@@ -4,14 +4,18 @@
 use super::args::Client;
 use super::session::Session;
 use crate::report::{Shown, known_median, limited_by, median, median_of, outcomes, sum, usual};
+use crate::stage::calls::Bare;
 use crate::stage::cpu::{CoreTime, ticks_to_us};
+use crate::stage::link::Best;
 use crate::stage::request::{Connection, Errors, Size};
-use crate::stage::web::{Seen, Setup, Used};
+use crate::stage::web::{Seen, Server, Setup, Used};
 use exos_host::Result;
 use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use std::fmt;
+use std::time::Duration;
 
 /// What is asked of a server, and by whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +25,18 @@ pub(super) struct Load {
     pub connection: Connection,
     pub size: Size,
 }
+
+/// What the link does by itself with the frames of a visit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alone {
+    pub limit: Best,
+    /// What the client's calls take that hand them over, where that is known.
+    pub bare: Option<Bare>,
+}
+
+/// How long a server learns what it is asked for, and until slots are open again that the connections closed which it did not know yet.
+const LEARNING_SECS: f64 = 0.1;
+const LEARNT: Duration = Duration::from_millis(4500);
 
 /// What was loaded, by whom and how.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -57,13 +73,13 @@ impl Load {
         }
     }
 
-    /// Starts a server, checks it, has it loaded, and stops it. `limit` is the link's packet limit for such visits.
+    /// Starts a server, checks it, has it loaded, and stops it. `alone` is what the link does with such visits.
     pub fn run(
         self,
         session: &Session<'_>,
         lab: &Lab,
         setup: Setup,
-        limit: Option<f64>,
+        alone: Option<Alone>,
     ) -> Result<Run> {
         let serving = session.serve(lab, setup, self.size)?;
         let times = || session.times(&serving);
@@ -78,13 +94,30 @@ impl Load {
             }
             Client::Packets => {
                 let visit = session.new_visit(lab, setup.server, self.connection, self.size)?;
+                if setup.server == Server::Kernel {
+                    let mut first = visit.clone();
+                    first.seconds = LEARNING_SECS;
+                    session.visit(lab, &serving, &first, || Ok(()))?;
+                    session.pause(LEARNT)?;
+                }
                 let (visited, [before, after]) = session.visit(lab, &serving, &visit, times)?;
                 (Seen::from(&visited), after.since(&before))
             }
         };
-        session.end(self.wire, serving)?;
-        Ok(Run::new(&seen, used, limit))
+        let told = session.end(self.wire, serving)?;
+        let own_us = setup.server.polls().then(|| busy_us(&told)).flatten();
+        Ok(Run::new(&seen, used, own_us, alone))
     }
+}
+
+/// For how long a server of ours had something to do for a request, by what it says of itself.
+fn busy_us(told: &Value) -> Option<f64> {
+    let counters = told["counters"].as_object()?;
+    let responses = counters
+        .iter()
+        .filter(|(name, _)| name.starts_with("http_responses_"));
+    let responses: f64 = responses.filter_map(|(_, count)| count.as_f64()).sum();
+    Some(counters.get("busy_micros")?.as_f64()? / responses)
 }
 
 /// What a core did for a request, by the kind of time. A frame over a veth is delivered in a soft interrupt on the core that sent
@@ -129,7 +162,7 @@ impl Shown for CoreUse {
 outcomes! {
     /// One server in one case: medians over the runs, errors summed.
     pub struct Outcome of
-    /// `exos`; `exos-handlers`: with SYNs answered in the kernel (not in cases of wrk); `exos-xokd`: without privilege, on a
+    /// `exos`; `exos-handlers`, `exos-kernel`: with SYNs, or requests too, answered in the kernel (not in cases of wrk); `exos-xokd`: without privilege, on a
     /// link that the daemon lends; `exos-sockets`: on the kernel's sockets; `exos-run`, `exos-run-intercept`: nginx by `exos run`, with
     /// shared sockets and with intercepted calls; `nginx`, `h2o`, `lighttpd`. Of specialisations also `exos without WHAT` and
     /// `exos without all`.
@@ -159,6 +192,17 @@ outcomes! {
         server_core: CoreUse as CoreUse::median, "server user+sys+soft" 1;
         /// What the client's core did for it. Our client looks for packets while it waits.
         client_core: CoreUse as CoreUse::median, "client user+sys+soft" 1;
+        /// Processor time that the server's side takes for a request, wherever it is spent, in microseconds: that of its processes (ours that
+        /// poll: in turns in which there was something to do) and of its core's thread for soft interrupts, and that of the client's calls
+        /// beyond what so many calls take where each frame is sent straight back. `null` of wrk, on the offload wire, with `--receive-on own`,
+        /// of documents of several segments and of specialisations.
+        server_side_us_per_request: Option<f64> as known_median, "server side us" 2;
+        /// Processor time in our client's calls that hand frames over for a request: what the kernel does in there for the server, too.
+        client_calls_us_per_request: Option<f64> as known_median;
+        /// Of that, what is taken off: so many calls take as much where each frame is sent straight back.
+        bare_calls_us_per_request: Option<f64> as known_median;
+        /// Requests for each second of that.
+        capacity_per_sec: Option<f64> as known_median, "capacity" 0;
         /// Part of the time that the server's core was busy, 0 to 1.
         server_core_busy: f64 as median;
         /// Part of the time that the client's core was busy, 0 to 1; of our client, that it had something to do.
@@ -180,16 +224,30 @@ outcomes! {
 
 impl Run {
     /// What a client saw, and the processors did.
-    pub(super) fn new(seen: &Seen, used: Used, limit: Option<f64>) -> Self {
+    pub(super) fn new(seen: &Seen, used: Used, own_us: Option<f64>, alone: Option<Alone>) -> Self {
         let per_sec = seen.per_sec();
         let per_request = |ticks: u64| ticks_to_us(ticks) / (used.seconds * per_sec);
+        let process_us = per_request(used.process.user + used.process.system);
+        let calls = seen.calls.map(|calls| calls.per_request(seen.requests));
+        let bare = alone.and_then(|alone| alone.bare).zip(calls);
+        let bare_us = bare.map(|(bare, (count, _))| bare.us(count));
+        let own_us = own_us.map_or(process_us, |us| us.min(process_us));
+        let side_us = calls.zip(bare_us).map(|((_, calls_us), bare_us)| {
+            let softirqs_us = used.softirqs_ns as f64 / 1e3 / (used.seconds * per_sec);
+            own_us + softirqs_us + calls_us - bare_us
+        });
+        let side_us = side_us.filter(|us| *us > 0.0);
         let server_busy = used.server.busy_share();
         let client_busy = seen.busy.unwrap_or(used.client.busy_share());
         Self {
             requests_per_sec: per_sec,
             megabytes_per_sec: seen.megabytes_per_sec(),
-            of_packet_limit: limit.map(|limit| per_sec / limit),
-            server_cpu_us_per_request: per_request(used.process.user + used.process.system),
+            of_packet_limit: alone.map(|alone| per_sec / alone.limit.per_sec),
+            server_cpu_us_per_request: process_us,
+            server_side_us_per_request: side_us,
+            client_calls_us_per_request: calls.map(|(_, us)| us),
+            bare_calls_us_per_request: bare_us,
+            capacity_per_sec: side_us.map(|us| 1e6 / us),
             server_user_us_per_request: per_request(used.process.user),
             server_system_us_per_request: per_request(used.process.system),
             server_core_us_per_request: per_request(used.server.busy),

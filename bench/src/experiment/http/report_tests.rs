@@ -2,17 +2,23 @@
 
 use super::cores::tests::cores;
 use super::latency::Cell;
-use super::load::Load;
+use super::load::{Alone, Load};
 use super::specialisations::tests::specialised;
 use super::*;
 use crate::report::tests::{assert_has_rows, assert_page};
 use crate::report::{Contender as _, Ratio, limited_by, setting_of_tests as setting};
+use crate::stage::calls::{Bare, Calls};
 use crate::stage::cpu::{CoreTime, ProcessTime};
 use crate::stage::link::{Best, LinkWay};
 use crate::stage::packets::Visited;
 use crate::stage::request::{Connection, Errors, Size};
 use crate::stage::web::{Measured, Seen, Server, Used};
 use exos_lab::WireKind;
+
+const LIMIT: Best = Best {
+    per_sec: 50_000.0,
+    way: LinkWay::Live,
+};
 
 fn used() -> Used {
     let core = CoreTime {
@@ -30,6 +36,7 @@ fn used() -> Used {
         },
         server: core,
         client: core,
+        softirqs_ns: 20_000_000,
     }
 }
 
@@ -39,6 +46,13 @@ pub(super) fn run(requests: u64) -> Run {
         timeout: 1,
         ..Errors::default()
     };
+    let alone = Some(Alone {
+        limit: LIMIT,
+        bare: Some(Bare {
+            call_us: 1.0,
+            request_us: 3.0,
+        }),
+    });
     let measured = Measured {
         requests,
         duration_us: 2_000_000,
@@ -47,7 +61,43 @@ pub(super) fn run(requests: u64) -> Run {
         p99_us: 300,
         errors,
     };
-    Run::new(&Seen::from(&measured), used(), Some(50_000.0))
+    let seen = Seen {
+        calls: Some(Calls {
+            count: requests,
+            ns: 10_000 * requests,
+        }),
+        ..Seen::from(&measured)
+    };
+    Run::new(&seen, used(), None, alone)
+}
+
+#[test]
+fn what_the_server_takes_is_all_but_what_client_and_wire_take() {
+    let seen = Seen {
+        requests: 20_000,
+        seconds: 2.0,
+        calls: Some(Calls {
+            count: 10_000,
+            ns: 600_000_000,
+        }),
+        ..Seen::default()
+    };
+    let side_us = |own_us, request_us| {
+        let bare = Some(Bare {
+            call_us: 4.0,
+            request_us,
+        });
+        let alone = Alone { limit: LIMIT, bare };
+        let run = Run::new(&seen, used(), own_us, Some(alone));
+        let side = run.server_side_us_per_request.zip(run.capacity_per_sec);
+        side.map(|(us, per_sec)| (us.round(), per_sec.round()))
+    };
+    // Its processes take 50 us, soft interrupts 1, and the client's calls 30, two of which are half a call's.
+    assert_eq!(side_us(None, 19.0), Some((60.0, 16_667.0)));
+    assert_eq!(side_us(Some(60.0), 19.0), Some((60.0, 16_667.0)));
+    assert_eq!(side_us(Some(9.0), 18.0), Some((20.0, 50_000.0)));
+    assert_eq!(side_us(Some(9.0), 30.0), Some((8.0, 125_000.0)));
+    assert_eq!(side_us(Some(9.0), 38.0), None);
 }
 
 #[test]
@@ -152,14 +202,7 @@ fn report() -> Report {
         },
         server_core: 0,
         client_core: 1,
-        limits: vec![Limit::new(
-            Connection::New,
-            Size::of_bytes(1024),
-            &[Best {
-                per_sec: 50_000.0,
-                way: LinkWay::Live,
-            }],
-        )],
+        limits: vec![Limit::new(Connection::New, Size::of_bytes(1024), &[LIMIT])],
         documents: vec![case(1024), case(1 << 20)],
         latency: vec![Latency::new(Cell(Connection::New), &[5000.0], latency)],
         readers: vec![Readers {
@@ -179,8 +222,8 @@ fn the_tables_as_people_see_them() {
         "Documents over HTTP",
         "kernel 6.1.0, cubic, MTU 1500, 64 connections; medians of 3 runs of 2 s",
         "exos: exos 0.1.0; nginx: nginx/1.22.1",
-        "documents/wrk/plain/new/1K exos 25000 6.2 0.50 20.0 30.0 10.0+16.0+4.0 10.0+16.0+4.0 75/75 neither 100 300 3 2.00 (1.67 to 6.00)",
-        "nginx 10000 2.5 0.20 50.0 75.0 25.0+40.0+10.0 25.0+40.0+10.0 75/75 neither 100 300 3 -",
+        "documents/wrk/plain/new/1K exos 25000 6.2 0.50 20.0 30.0 10.0+16.0+4.0 10.0+16.0+4.0 26.40 37879 75/75 neither 100 300 3 2.00 (1.67 to 6.00) 1.81 (1.52 to 4.70)",
+        "nginx 10000 2.5 0.20 50.0 75.0 25.0+40.0+10.0 25.0+40.0+10.0 57.00 17544 75/75 neither 100 300 3 - -",
         "new/1K 50000 live",
         "packets/plain/new 100",
         "direct access, by sockets 2.00",

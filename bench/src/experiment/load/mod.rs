@@ -98,7 +98,7 @@ impl LoadArgs {
             return Ok(());
         }
         Err(Error::new(
-            "exos-handlers answers in the kernel, where generators on sockets do not hear it",
+            "exos-handlers and exos-kernel answer in the kernel, where generators on sockets do not hear it",
         )
         .mend("leave it out of --servers"))
     }

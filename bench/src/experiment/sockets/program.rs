@@ -113,7 +113,7 @@ impl Program {
     }
 
     /// What a key-value store is asked first, and then again and again, and what it is to answer.
-    pub(super) fn exchanges(self, job: &str) -> [Exchange; 2] {
+    pub(crate) fn exchanges(self, job: &str) -> [Exchange; 2] {
         let value = "x".repeat(VALUE_LEN);
         let exchange = |request: String, answer: String| Exchange { request, answer };
         let [set, get] = match self {

@@ -4,6 +4,11 @@
 //!  Ethernet (14) | is an answer (1) | answers (2) | answer length (2) | number of the question (4) | padding
 //! ```
 
+use crate::stage::link::EXPERIMENT;
+use exos_filter::Program;
+use exos_filter::ebpf::{Alu, Assembler, Condition, Reg, Size};
+use exos_filter::handler::arithmetic::expect_half;
+use exos_filter::program::xdp;
 use exos_wire::ethernet;
 use serde::{Deserialize, Serialize};
 
@@ -74,4 +79,29 @@ impl Header {
         bytes[3..5].copy_from_slice(&self.answer_len.to_be_bytes());
         bytes[5..Self::LEN].copy_from_slice(&self.number.to_be_bytes());
     }
+}
+
+/// A program of XDP that sends each question back as its answer, and passes everything else.
+pub(super) fn reflector() -> Program {
+    let mut asm = Assembler::new();
+    let (frame, pass) = (Reg::R7, asm.label());
+    asm.load(Size::Word, frame, Reg::R1, 0);
+    asm.load(Size::Word, Reg::R2, Reg::R1, 4);
+    asm.set(Reg::R3, frame);
+    asm.alu(Alu::Add, Reg::R3, (ethernet::LEN + Header::LEN) as i32);
+    asm.jump_if(Reg::R3, Condition::Greater, Reg::R2, pass);
+    expect_half(&mut asm, frame, 12, EXPERIMENT, pass);
+    for (size, dst, src) in [(Size::Word, 0, 6), (Size::Half, 4, 10)] {
+        asm.load(size, Reg::R1, frame, dst);
+        asm.load(size, Reg::R2, frame, src);
+        asm.store(size, frame, dst, Reg::R2);
+        asm.store(size, frame, src, Reg::R1);
+    }
+    asm.store_imm(Size::Byte, frame, ethernet::LEN as i16, 1);
+    asm.set(Reg::R0, xdp::TX);
+    asm.exit();
+    asm.bind(pass);
+    asm.set(Reg::R0, xdp::PASS);
+    asm.exit();
+    Program::new(asm.finish().expect("a short program"))
 }

@@ -14,11 +14,12 @@ mod under_way;
 
 pub(crate) use frame::Round;
 
+use super::calls::{CallClock, Calls};
 use super::helper::{Helper, say_ready};
-use super::link::{LinkWay, WARMUP, flush, frame_to, live_frames, open_by};
+use super::link::{LinkWay, WARMUP, attach, flush, frame_to, live_frames, open_by};
 use super::session::{Stage, mac_of, now_ns};
 use exos_host::Result;
-use exos_lab::{Lab, Side};
+use exos_lab::{INTERFACE, Lab, Side};
 use exos_link::{Link, RX_BATCH, TxMeta};
 use exos_wire::ethernet;
 use frame::{FRAME_LEN_MAX, Header};
@@ -73,6 +74,8 @@ pub(crate) struct Exchanged {
     pub restarts: u64,
     /// Part of what the asking end sent that left in live frame mode.
     pub live_share: f64,
+    /// The asking end's calls that hand frames over.
+    pub calls: Calls,
     /// How long each took, of one at a time: the median, and the 99th percentile.
     pub p50_ns: u32,
     pub p99_ns: u32,
@@ -84,16 +87,28 @@ impl Exchange {
         let side = |side| lab.command(side, &stage.helpers);
         let mac = mac_of(lab, Side::B)?.0;
         let answering = stage.help(side(Side::A)?, stage.cores[0], &Answerer { way, mac })?;
+        let exchanged = self.ask(stage, lab, way)?;
+        answering.stop()?;
+        Ok(exchanged)
+    }
+
+    /// Measures it with nobody at the other end but a program of XDP that sends each frame back as an answer.
+    pub fn measure_reflected(self, stage: &Stage, lab: &Lab, way: LinkWay) -> Result<Exchanged> {
+        let reflecting = || attach(INTERFACE, "reflect", &frame::reflector());
+        let _reflecting = lab.netns(Side::A).run(reflecting)??;
+        self.ask(stage, lab, way)
+    }
+
+    fn ask(self, stage: &Stage, lab: &Lab, way: LinkWay) -> Result<Exchanged> {
         let (mac, seconds) = (mac_of(lab, Side::A)?.0, self.seconds);
         let asker = Asker {
             way,
             mac,
             exchange: self,
         };
-        let asking = stage.help(side(Side::B)?, stage.cores[1], &asker)?;
-        let exchanged = asking.measured(stage, seconds)?;
-        answering.stop()?;
-        Ok(exchanged)
+        let command = lab.command(Side::B, &stage.helpers)?;
+        let asking = stage.help(command, stage.cores[1], &asker)?;
+        asking.measured(stage, seconds)
     }
 }
 
@@ -181,13 +196,16 @@ impl Helper for Asker {
             under_way: UnderWay::new(self.exchange.rounds, self.exchange.at_once),
             heard_ns: now_ns(),
             times_ns: (self.exchange.at_once == 1).then(Vec::new),
+            calls: CallClock::new()?,
         };
         asking.until(now_ns() + WARMUP.as_nanos() as u64)?;
         asking.times_ns.iter_mut().for_each(Vec::clear);
         say_ready()?;
         let (before, since) = (asking.under_way.counted(), now_ns());
+        asking.calls.restart();
         asking.until(since + (self.exchange.seconds * 1e9) as u64)?;
         let counted = asking.under_way.counted() - before;
+        let calls = asking.calls.restart();
         let mut times = asking.times_ns.unwrap_or_default();
         times.sort_unstable();
         let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or(0);
@@ -197,6 +215,7 @@ impl Helper for Asker {
             lost: counted.lost,
             restarts: counted.restarts,
             live_share: live_frames(&asking.end.link) as f64 / asking.end.sent.max(1) as f64,
+            calls,
             p50_ns: at(50),
             p99_ns: at(99),
         })
@@ -210,6 +229,7 @@ struct Asking {
     heard_ns: u64,
     /// How long each exchange took, where there is one at a time.
     times_ns: Option<Vec<u32>>,
+    calls: CallClock,
 }
 
 impl Asking {
@@ -236,12 +256,17 @@ impl Asking {
                 }
                 asked_ns = came_ns;
             }
+            let sent = self.end.sent;
             while let Some((header, len)) = self.under_way.out.front()
                 && self.end.send(header, *len)
             {
                 self.under_way.out.pop_front();
             }
-            flush(&mut self.end.link)?;
+            if self.end.sent > sent {
+                self.calls.time(|| flush(&mut self.end.link))?;
+            } else {
+                flush(&mut self.end.link)?;
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use super::frames::Wire;
 use super::settings::Visit;
 use super::visited::Visited;
 use super::visitors::{Counts, Visitors};
+use crate::stage::calls::CallClock;
 use crate::stage::helper::{Helper, say_ready};
 use crate::stage::session::now_ns;
 use exos_host::Result;
@@ -32,6 +33,7 @@ fn visit(args: &Visit) -> Result<Visited> {
     let mut wire = Wire::open(Mac(args.mac), args.to, args.queues)?;
     beside.as_mut().map_or(Ok(()), Beside::await_go)?;
     let pause = args.pause_ms.map(Duration::from_millis);
+    let mut calls = CallClock::new()?;
     let mut visitors = Visitors::new(args, now_ns());
     let times = Times::new(args, now_ns());
     let (mut last, mut worked, mut measuring) = (now_ns(), true, false);
@@ -43,6 +45,7 @@ fn visit(args: &Visit) -> Result<Visited> {
         last = now;
         if !measuring && now >= times.begin {
             visitors.counts = Counts::new(now);
+            calls.restart();
             say_ready()?;
             measuring = true;
         }
@@ -57,22 +60,29 @@ fn visit(args: &Visit) -> Result<Visited> {
             continue; // First all that has come.
         }
         if worked || pause.is_some() {
-            send(&mut visitors, &mut wire, now, pause.is_some())?;
+            send(&mut visitors, &mut wire, &mut calls, now, pause.is_some())?;
         }
         pause.into_iter().for_each(std::thread::sleep);
         if let Some(beside) = &mut beside {
             worked |= beside.turn()?;
         }
     }
-    let visited = visitors.visited(times.end, &wire);
+    let visited = visitors.visited(times.end, &wire, calls.restart());
     visitors.abort();
-    send(&mut visitors, &mut wire, now_ns(), false)?;
+    send(&mut visitors, &mut wire, &mut calls, now_ns(), false)?;
     Ok(visited)
 }
 
 /// Sends what is to be sent, and gives memory of what was received back. In bursts it rests between parts: a veth keeps 256
 /// frames that nobody has taken in, and who takes them in, a soft interrupt, may wait for this core.
-fn send(visitors: &mut Visitors, wire: &mut Wire, now: u64, is_burst: bool) -> Result<()> {
+fn send(
+    visitors: &mut Visitors,
+    wire: &mut Wire,
+    calls: &mut CallClock,
+    now: u64,
+    is_burst: bool,
+) -> Result<()> {
+    let hands_over = !visitors.out.is_empty();
     for (sent, (group, reply)) in visitors.out.drain(..).enumerate() {
         if is_burst && sent > 0 && sent % PART == 0 {
             wire.flush()?;
@@ -81,7 +91,10 @@ fn send(visitors: &mut Visitors, wire: &mut Wire, now: u64, is_burst: bool) -> R
         let request = &visitors.groups[group].request;
         wire.send(&reply, request, (now / 1_000_000) as u32);
     }
-    wire.flush()
+    match hands_over {
+        true => calls.time(|| wire.flush()),
+        false => wire.flush(),
+    }
 }
 
 struct Times {

@@ -1,5 +1,6 @@
 //! What a visit saw.
 
+use crate::stage::calls::Calls;
 use crate::stage::request::Errors;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,8 @@ pub struct Visited {
     pub no_room: u64,
     /// The part of the time in which there was something to do: near 1 this client limits.
     pub working: f64,
+    /// Calls that handed frames over: what the kernel does there and then for the other end is in their time.
+    pub calls: Calls,
     /// `[percent, microseconds]`: this share of the requests took at most this time, from when they were meant to begin.
     pub latency_us: Vec<(f64, f64)>,
     /// Requests that were due and not answered in time; they are among the latencies with the time that had passed.

@@ -8,6 +8,7 @@ use super::segment::Segment;
 use super::settings::Visit;
 use super::tuples::{TUPLES, Tuple};
 use super::visited::{Visited, shares};
+use crate::stage::calls::Calls;
 use crate::stage::request::{self, Errors, Size, body};
 use crate::stage::session::now_ns;
 use std::collections::VecDeque;
@@ -335,7 +336,7 @@ impl Visitors {
     }
 
     /// What it saw, at the end.
-    pub fn visited(&mut self, end: u64, wire: &Wire) -> Visited {
+    pub fn visited(&mut self, end: u64, wire: &Wire, calls: Calls) -> Visited {
         let now = now_ns();
         let unanswered = self.count_unanswered(now);
         let counts = &mut self.counts;
@@ -352,6 +353,7 @@ impl Visitors {
             checksum_faults: wire.faults.checksum,
             no_room: wire.faults.no_room,
             working: 1.0 - counts.idle_ns as f64 / (now - counts.since_ns) as f64,
+            calls,
             latency_us: shares(&counts.latencies_ns),
             unanswered,
             request_len: self.groups[FAST].request.len(),

@@ -6,9 +6,11 @@
 //! acknowledged at every second one, as TCP does. A server that hands the kernel several segments at once may exceed
 //! this limit, which is one of single frames.
 
+use super::args::ReceiveOn;
 use super::stage::WebStage;
+use crate::stage::calls::Bare;
 use crate::stage::exchange::{Exchange, Round};
-use crate::stage::link::Best;
+use crate::stage::link::{Best, LinkWay};
 use crate::stage::request::{Connection, Size};
 use exos_host::Result;
 use exos_lab::Lab;
@@ -79,6 +81,33 @@ pub(crate) fn measure(
         ));
     }
     Ok(best)
+}
+
+/// What the client's calls take that hand over the frames of a visit, with a program of XDP at the other end that sends each frame back at once. `None` where an answer takes several frames, or where
+/// ends receive on their own cores.
+pub(crate) fn bare(
+    stage: &WebStage,
+    lab: &Lab,
+    connection: Connection,
+    size: Size,
+) -> Result<Option<Bare>> {
+    let rounds = rounds(connection, size);
+    let is_told = stage.wire.receive_on == ReceiveOn::Sender;
+    if !is_told || rounds.iter().any(|round| round.answers > 1) {
+        return Ok(None);
+    }
+    let calls = |at_once| -> Result<_> {
+        let exchange = Exchange {
+            seconds: SECONDS_MAX.min(stage.seconds),
+            at_once,
+            rounds: rounds.clone(),
+        };
+        let exchanged = exchange.measure_reflected(stage, lab, LinkWay::Cheaper)?;
+        Ok(exchanged.calls.per_request(exchanged.done))
+    };
+    // Two that differ, also where one connection is asked for.
+    let many = stage.connections.clamp(2, FRAMES);
+    Ok(Some(Bare::of(calls(many)?, calls(1)?)))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) mod wrk;
 pub use args::{ReceiveOn, WebArgs, WireArgs};
 pub(crate) use check::await_document;
 pub(crate) use exos_load::LoadReport;
-pub(crate) use limit::measure as packet_limit;
+pub(crate) use limit::{bare as bare_calls, measure as packet_limit};
 pub(crate) use load::{WebLoad, whole};
 pub(crate) use seen::Seen;
 pub use server::Server;

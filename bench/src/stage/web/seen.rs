@@ -1,6 +1,7 @@
 //! What a client saw of one load, whichever it was.
 
 use super::wrk::Measured;
+use crate::stage::calls::Calls;
 use crate::stage::packets::Visited;
 use crate::stage::request::Errors;
 
@@ -22,6 +23,8 @@ pub(crate) struct Seen {
     pub resent: Option<u64>,
     /// Of our client, which looks for packets all the time: the part of the time in which it had something to do.
     pub busy: Option<f64>,
+    /// Of our client: its calls that handed frames over.
+    pub calls: Option<Calls>,
 }
 
 impl Seen {
@@ -61,6 +64,7 @@ impl From<&Visited> for Seen {
             no_room: visited.no_room,
             resent: Some(visited.resent),
             busy: Some(visited.working),
+            calls: Some(visited.calls),
         }
     }
 }

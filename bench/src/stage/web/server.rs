@@ -20,6 +20,8 @@ pub enum Server {
     /// exos serve with SYNs answered in the kernel; only for the client packets, because wrk's end of the wire has no
     /// XDP program
     Handlers,
+    /// exos serve with short documents answered in the kernel; only for the client packets, as exos-handlers is
+    Kernel,
     /// exos serve without privilege, on a virtual interface from the daemon.
     Xokd,
     /// exos serve on kernel sockets.
@@ -41,6 +43,7 @@ impl fmt::Display for Server {
         f.pad(match self {
             Server::Exos => "exos",
             Server::Handlers => "exos-handlers",
+            Server::Kernel => "exos-kernel",
             Server::Xokd => "exos-xokd",
             Server::Sockets => "exos-sockets",
             Server::Run => "exos-run",
@@ -100,15 +103,25 @@ impl Serving<'_> {
 impl Server {
     /// A web server of ours.
     pub fn is_ours(self) -> bool {
+        self.has_stack() || self == Self::Sockets
+    }
+
+    /// A web server on our stack.
+    fn has_stack(self) -> bool {
         matches!(
             self,
-            Self::Exos | Self::Handlers | Self::Xokd | Self::Sockets
+            Self::Exos | Self::Handlers | Self::Kernel | Self::Xokd
         )
     }
 
     /// Whether clients on sockets can load it: what a handler answers arrives only where a program of XDP receives.
     pub(crate) fn is_for_sockets(self) -> bool {
-        self != Self::Handlers
+        !matches!(self, Self::Handlers | Self::Kernel)
+    }
+
+    /// Whether it looks for packets while it waits, and says for how long it had something to do.
+    pub(crate) fn polls(self) -> bool {
+        self.is_ours() && self != Self::Kernel
     }
 
     /// Another's program on our stack.
@@ -118,8 +131,7 @@ impl Server {
 
     /// Where it answers.
     pub(crate) fn address(self) -> SocketAddrV4 {
-        let has_stack = matches!(self, Self::Exos | Self::Handlers | Self::Xokd);
-        let has_stack = has_stack || self.is_run();
+        let has_stack = self.has_stack() || self.is_run();
         SocketAddrV4::new(if has_stack { EXOS } else { KERNEL }, PORT)
     }
 
@@ -213,13 +225,14 @@ impl Setup {
             command.args(["serve", &documents, "--port", &PORT.to_string(), "--json"]);
             command.args(self.without.iter().flat_map(|one| ["--without", one]));
             command.args((server == Server::Handlers).then_some("--syn-handler"));
+            command.args((server == Server::Kernel).then_some("--in-kernel"));
             if self.cores > 1 {
                 command.args(["--cores", &self.cores.to_string()]);
             }
         }
         match (server, lent) {
             (_, Some(lent)) => lent.give(&mut command),
-            (Server::Exos | Server::Handlers, _) => on_interface(&mut command),
+            (Server::Exos | Server::Handlers | Server::Kernel, _) => on_interface(&mut command),
             (Server::Run | Server::RunIntercept, _) => {
                 command.arg("run");
                 on_interface(&mut command);

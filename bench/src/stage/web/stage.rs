@@ -7,7 +7,7 @@ use super::seen::Seen;
 use super::server::{Lent, Server, Serving, Setup};
 use super::wrk::{self, Measured};
 use crate::report::{Named, Setting};
-use crate::stage::cpu::{self, CoreTime, ProcessTime};
+use crate::stage::cpu::{self, CoreTime, ProcessTime, SoftirqThread};
 use crate::stage::helper::Helping;
 use crate::stage::link;
 use crate::stage::packets::{Visit, Visited};
@@ -30,7 +30,7 @@ pub(crate) struct WebStage {
     /// How many connections a client keeps busy at a time.
     pub connections: u32,
     /// How the wires of its labs are.
-    wire: WireArgs,
+    pub(super) wire: WireArgs,
 }
 
 impl std::ops::Deref for WebStage {
@@ -48,6 +48,8 @@ pub(crate) struct Used {
     pub process: ProcessTime,
     pub server: CoreTime,
     pub client: CoreTime,
+    /// Of the kernel's thread for soft interrupts on the server's core.
+    pub softirqs_ns: u64,
 }
 
 impl WebStage {
@@ -139,7 +141,13 @@ impl WebStage {
 
     /// Starts a server, and waits until it answers with the whole document and nothing else.
     pub fn serve(&self, lab: &Lab, setup: impl Into<Setup>, size: Size) -> Result<Serving<'_>> {
-        self.when_it_answers(lab, setup.into().start(self, lab)?, size)
+        let setup = setup.into();
+        // What a handler answers arrives only where a program of XDP receives, as our client's does.
+        let _receiving = (!setup.server.is_for_sockets())
+            .then(|| lab.netns(Side::B).run(|| link::pass_all(INTERFACE)))
+            .transpose()?
+            .transpose()?;
+        self.when_it_answers(lab, setup.start(self, lab)?, size)
     }
 
     /// Starts a server on what a daemon lends, as [`Self::serve`] does.
@@ -158,11 +166,6 @@ impl WebStage {
         if server.is_ours() {
             self.await_address(&mut serving.started)?;
         }
-        // What a handler answers arrives only where a program of XDP receives, as our client's does.
-        let _receiving = (!server.is_for_sockets())
-            .then(|| client.run(|| link::pass_all(INTERFACE)))
-            .transpose()?
-            .transpose()?;
         let who = (server, server.address());
         await_document(self, client, who, size, || serving.started.running.check())?;
         Ok(serving)
@@ -271,6 +274,7 @@ impl WebStage {
             process: cpu::of_family(serving.pid())?,
             server: cpu::of_core(self.cores[0])?,
             client: cpu::of_core(self.cores[1])?,
+            softirqs_ns: SoftirqThread::of_core(self.cores[0])?.ns(),
         })
     }
 }
@@ -297,6 +301,7 @@ pub(crate) struct Times {
     process: ProcessTime,
     server: CoreTime,
     client: CoreTime,
+    softirqs_ns: u64,
 }
 
 impl Times {
@@ -307,6 +312,7 @@ impl Times {
             process: self.process - before.process,
             server: self.server - before.server,
             client: self.client - before.client,
+            softirqs_ns: self.softirqs_ns.saturating_sub(before.softirqs_ns),
         }
     }
 }

@@ -210,6 +210,7 @@ fn answers_over_udp_are_memcacheds() {
         return;
     };
     let mut server = server::Server::new(&mut wire.exos).unwrap();
+    server.answer_in_kernel(&mut wire.exos).unwrap();
     wire.peer
         .set_read_timeout(Some(Duration::from_millis(1)))
         .unwrap();
@@ -296,6 +297,7 @@ fn connections_are_answered_in_the_kernel_as_by_memcached() {
         return;
     };
     let mut server = server::Server::new(&mut wire.exos).unwrap();
+    server.answer_in_kernel(&mut wire.exos).unwrap();
     let mut random = Random(2314);
     let mut streams: Vec<_> = (0..4).map(|_| connect(&mut wire, &mut server)).collect();
     for _ in 0..2000 {

@@ -1,0 +1,70 @@
+//! The example `memcached`, as a server: with what it has the kernel answer, or alone.
+
+use crate::stage::helper::{Helper, say_ready};
+use exos::Exos;
+use exos::attach::{Addresses, Interface, Prefixed};
+use exos::signals::Signals;
+use exos_host::{Error, Result};
+use exos_lab::INTERFACE;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::time::Duration;
+
+#[path = "../../../../crates/exos/examples/memcached.rs"]
+#[allow(dead_code)] // Its `main`.
+mod memcached;
+
+pub(super) use memcached::PORT;
+
+/// How often it tells the kernel's part that it is there.
+const TURN: Duration = Duration::from_millis(500);
+
+/// The server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CacheServer {
+    /// Its address, which the kernel does not have.
+    pub at: IpAddr,
+    /// The kernel answers what it can.
+    pub in_kernel: bool,
+}
+
+/// What it measured of itself.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct CacheServed {
+    /// Requests of connections that the kernel answered.
+    pub connection_gets: u64,
+}
+
+impl Helper for CacheServer {
+    const NAME: &'static str = "cache";
+    type Measured = CacheServed;
+
+    fn run(self) -> Result<CacheServed> {
+        let signals = Signals::catch()?;
+        let own = Prefixed {
+            ip: self.at,
+            prefix: 24,
+        };
+        let mut exos = Exos::attach(Interface::new(INTERFACE, Addresses::new([own])?))?;
+        let failed = |error: Box<dyn std::error::Error>| Error::new(error.to_string());
+        let mut server = memcached::Server::new(&mut exos).map_err(failed)?;
+        if self.in_kernel {
+            server.answer_in_kernel(&mut exos).map_err(failed)?;
+        }
+        say_ready()?;
+        while !signals.stop_requested() {
+            exos.receive();
+            server.answer(&mut exos).map_err(failed)?;
+            exos.send()?;
+            let until = exos.now() + TURN;
+            exos.wait(Some(until), &[signals.fd()])?;
+        }
+        // What it was not told of yet.
+        std::thread::sleep(TURN);
+        server.cache.tell_kernel(&mut exos);
+        let connection_gets = server.cache.connection_gets();
+        exos.answer_requests_here();
+        exos.send()?;
+        Ok(CacheServed { connection_gets })
+    }
+}

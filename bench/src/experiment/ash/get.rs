@@ -1,0 +1,266 @@
+//! A value of 100 bytes from a cache: from what the kernel answers for a cache of ours, from that cache by itself, and from memcached on
+//! the kernel's sockets.
+//!
+//! Over UDP the client is that of the increments, and what its calls take where each datagram comes straight back is taken off, so that the
+//! processor time of the server's side is told. Over TCP there are the clients of `exos bench sockets`.
+
+use super::Cell;
+use super::cache::{CacheServer, PORT};
+use super::client::{Asking, Question};
+use super::sandbox::reflector;
+use super::session::{CLIENT, KERNEL, OURS, Session, UNDER_WAY};
+use crate::experiment::figure::{Figures, Goal};
+use crate::experiment::sockets::{Exchange, Program, Requests};
+use crate::stage::calls::Bare;
+use crate::stage::cpu::{self, SoftirqThread};
+use crate::stage::helper::{Helping, read};
+use crate::stage::process::find_program;
+use crate::stage::{Started, link};
+use exos_host::Result;
+use exos_lab::{INTERFACE, Side};
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// Over what it is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Transport {
+    Udp,
+    Tcp,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        })
+    }
+}
+
+/// Who answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cache {
+    Handler,
+    Stack,
+    Memcached,
+}
+
+impl Cache {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Handler => "handler",
+            Self::Stack => "stack",
+            Self::Memcached => "memcached",
+        }
+    }
+
+    fn at(self) -> Ipv4Addr {
+        match self {
+            Self::Handler | Self::Stack => OURS,
+            Self::Memcached => KERNEL,
+        }
+    }
+}
+
+/// Clients' connections, with a request under way each.
+const CONNECTIONS: u32 = 50;
+
+/// What is known of a server.
+struct Seen {
+    per_sec: f64,
+    /// How busy the server's core was, and the client's.
+    busy: [f64; 2],
+    /// Processor time of the server's side for a request, where that is told.
+    side_us: Option<f64>,
+    /// The part of the requests that the kernel gave up, so that the program answered them; of a handler over TCP.
+    given_up: Option<f64>,
+}
+
+/// A run: each in turn.
+pub(super) fn measure(
+    session: &Session,
+    transport: Transport,
+    figures: &mut Figures,
+) -> Result<()> {
+    if let Err(error) = find_program("memcached", "memcached") {
+        session.note(format!("nothing is got from a cache: {error}"));
+        return Ok(());
+    }
+    let bare = (transport == Transport::Udp).then(|| bare(session));
+    let bare = bare.transpose()?;
+    let cell = Cell::Get(transport);
+    let mut all = Vec::new();
+    for cache in [Cache::Handler, Cache::Stack, Cache::Memcached] {
+        let seen = load(session, cache, transport, bare)?;
+        let name = format!("{cell}/{}", cache.name());
+        figures.add(name.clone(), "req/s", seen.per_sec);
+        let [server, client] = seen.busy;
+        figures.add(format!("{name}/busy"), "of a core", server);
+        figures.add(format!("{name}/client-busy"), "of a core", client);
+        let told = [
+            ("server-side", "us", seen.side_us),
+            ("given-up", "of requests", seen.given_up),
+        ];
+        for (what, unit, value) in told {
+            value
+                .into_iter()
+                .for_each(|value| figures.add(format!("{name}/{what}"), unit, value));
+        }
+        all.push(seen);
+    }
+    let [handler, stack, memcached] = &all[..] else {
+        unreachable!("there are three")
+    };
+    let mut ratio = |what: &str, goal: f64, value: f64| {
+        let goal = Goal::AtLeast(goal);
+        figures.add_goal(format!("{cell}/{what}"), "", goal, value);
+    };
+    match handler.side_us.zip(memcached.side_us) {
+        Some((ours, theirs)) => ratio("capacity", 6.0, theirs / ours),
+        None => ratio("handler/stack", 1.0, handler.per_sec / stack.per_sec),
+    }
+    let name = format!("{cell}/rate");
+    let rate = handler.per_sec / memcached.per_sec;
+    match transport {
+        Transport::Udp => figures.add_goal(name, "", Goal::AtLeast(6.0), rate),
+        Transport::Tcp => figures.add(name, "", rate),
+    }
+    Ok(())
+}
+
+/// A `get` as a datagram (memcached's `doc/protocol.txt`): a frame header, whose first number is the client's, and the command.
+fn question() -> Question {
+    let [set, get] = Program::Memcached.exchanges("get");
+    let framed = |text: &str| [&[0, 0, 0, 0, 0, 1, 0, 0], text.as_bytes()].concat();
+    Question {
+        port: PORT,
+        first: framed(&set.request),
+        message: framed(&get.request),
+        number_len: 2,
+        answer: Some(framed(&get.answer).split_off(2)),
+    }
+}
+
+/// What the client's calls take with such datagrams where each comes straight back.
+fn bare(session: &Session) -> Result<Bare> {
+    let reflecting = || link::attach(INTERFACE, "reflect", &reflector(PORT));
+    let _reflecting = session.lab.netns(Side::A).run(reflecting)??;
+    let calls = |under_way| -> Result<_> {
+        let question = question();
+        let question = Question {
+            first: question.message.clone(),
+            answer: None,
+            ..question
+        };
+        let asking = session.ask(question, KERNEL, under_way)?;
+        let seen = asking.measured(session, session.seconds)?;
+        Ok(seen.calls.per_request(seen.answers))
+    };
+    Ok(Bare::of(calls(UNDER_WAY)?, calls(1)?))
+}
+
+/// A server that runs.
+enum Serving {
+    Ours(Helping<CacheServer>),
+    Theirs(Started),
+}
+
+impl Serving {
+    fn start(session: &Session, cache: Cache) -> Result<Self> {
+        let (lab, core) = (&session.lab, session.cores[0]);
+        if cache == Cache::Memcached {
+            let mut command = lab.command(Side::A, find_program("memcached", "memcached")?)?;
+            let port = PORT.to_string();
+            command.args(["-t", "1", "-u", "root", "-p", &port, "-U", &port]);
+            return Ok(Self::Theirs(session.start("memcached", command, core)?));
+        }
+        // What a handler answers arrives only where a program of XDP receives, as the client's does.
+        let _receiving = lab.netns(Side::B).run(|| link::pass_all(INTERFACE))??;
+        let server = CacheServer {
+            at: OURS.into(),
+            in_kernel: cache == Cache::Handler,
+        };
+        let command = lab.command(Side::A, &session.helpers)?;
+        Ok(Self::Ours(session.help(command, core, &server)?))
+    }
+
+    fn pid(&self) -> u32 {
+        match self {
+            Self::Ours(helping) => helping.started.running.pid(),
+            Self::Theirs(started) => started.running.pid(),
+        }
+    }
+
+    /// Ends it; how many requests of connections the kernel answered for it.
+    fn stop(self) -> Result<u64> {
+        match self {
+            Self::Ours(helping) => Ok(helping.stop_measured()?.connection_gets),
+            Self::Theirs(started) => started.stop().map(|()| 0),
+        }
+    }
+}
+
+/// Has one asked.
+fn load(session: &Session, cache: Cache, transport: Transport, bare: Option<Bare>) -> Result<Seen> {
+    let serving = Serving::start(session, cache)?;
+    let client = match transport {
+        Transport::Udp => session.ask(question(), cache.at(), UNDER_WAY)?.started,
+        Transport::Tcp => connections(session, cache)?,
+    };
+    let part = Duration::from_secs_f64(session.seconds / 4.0);
+    session.pause(part)?;
+    let (begin, before) = (Instant::now(), session.cores.map(cpu::of_core));
+    let server_ns = server_ns(session, &serving)?;
+    session.pause(2 * part)?;
+    let server_ns = self::server_ns(session, &serving)? - server_ns;
+    let (took, after) = (begin.elapsed(), session.cores.map(cpu::of_core));
+    let said = session.output_of(client, session.seconds)?;
+    let in_kernel = serving.stop()?;
+    let mut busy = [0.0; 2];
+    for (busy, (before, after)) in busy.iter_mut().zip(before.into_iter().zip(after)) {
+        *busy = (after? - before?).busy_share();
+    }
+    if transport == Transport::Tcp {
+        let per_sec = read::<Requests>(&said)?.per_sec;
+        let given_up = (1.0 - in_kernel as f64 / (per_sec * session.seconds)).max(0.0);
+        return Ok(Seen {
+            per_sec,
+            busy,
+            side_us: None,
+            given_up: (cache == Cache::Handler).then_some(given_up),
+        });
+    }
+    let seen = read::<Asking>(&said)?;
+    let side_us = bare.map(|bare| {
+        let (calls, calls_us) = seen.calls.per_request(seen.answers);
+        let own_us = server_ns as f64 / 1e3 / (seen.per_sec * took.as_secs_f64());
+        own_us + calls_us - bare.us(calls)
+    });
+    Ok(Seen {
+        per_sec: seen.per_sec,
+        busy,
+        side_us: side_us.filter(|us| *us > 0.0),
+        given_up: None,
+    })
+}
+
+/// Processor time of a server so far, and of the kernel's thread for soft interrupts on its core.
+fn server_ns(session: &Session, serving: &Serving) -> Result<u64> {
+    let softirqs = SoftirqThread::of_core(session.cores[0])?;
+    Ok(cpu::of_threads(serving.pid())?.all_ns + softirqs.ns())
+}
+
+fn connections(session: &Session, cache: Cache) -> Result<Started> {
+    let [first, then]: [Exchange; 2] = Program::Memcached.exchanges("get");
+    let requests = Requests {
+        to: SocketAddr::from((cache.at(), PORT)),
+        from: CLIENT.into(),
+        connections: CONNECTIONS,
+        seconds: session.seconds,
+        first,
+        then,
+    };
+    let command = session.lab.command(Side::B, &session.helpers)?;
+    Ok(session.help(command, session.cores[1], &requests)?.started)
+}
