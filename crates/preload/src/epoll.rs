@@ -7,10 +7,10 @@
 mod nested;
 mod wait;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::by_number::ByNumber;
 use crate::memory::DESCRIPTORS;
 use crate::process::{Found, Here};
 use crate::set::{Member, Set};
@@ -26,11 +26,11 @@ pub use wait::wait;
 #[derive(Default)]
 struct Sets {
     /// By descriptor.
-    by_fd: HashMap<i32, u64>,
-    all: HashMap<u64, Set>,
+    by_fd: ByNumber<i32, u64>,
+    all: ByNumber<u64, Set>,
     made: u64,
     /// The kernel's descriptors, by number: in which sets, and how. A socket of the kernel's may become a shared one.
-    others: HashMap<i32, Vec<(i32, EpollEvent)>>,
+    others: ByNumber<i32, Vec<(i32, EpollEvent)>>,
 }
 
 static SETS: Mutex<Option<Sets>> = Mutex::new(None);

@@ -25,7 +25,7 @@
 //! | `stream` | bytes: what reading and writing calls come to |
 //! | `datagrams`, `control`, `addresses` | datagrams, as above, what goes beside their bytes, and to whom |
 //! | `sockets`, `datagram_options` | accepting, addresses, options |
-//! | `epoll`, `set`, `poll`, `waker` | waiting for many, and for sets of them |
+//! | `epoll`, `set`, `poll`, `waker`, `by_number` | waiting for many, and for sets of them |
 //! | `calls` | the functions that take the place of the C library's |
 
 pub mod bits;
@@ -36,6 +36,8 @@ pub mod ring;
 mod addresses;
 #[cfg(exos_preload)]
 mod ask;
+#[cfg(exos_preload)]
+mod by_number;
 #[cfg(exos_preload)]
 mod calls;
 #[cfg(exos_preload)]

@@ -1,8 +1,9 @@
 //! One epoll set: the sockets in it, and which of them may be ready.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
+use crate::by_number::ByNumber;
 use crate::memory::Watcher;
 use crate::memory::state::{FINISHED, LISTENS, NO_READS, NO_WRITES, OVER, UNSHARED};
 use crate::process::{Found, Here};
@@ -30,12 +31,12 @@ pub struct Set {
     pub descriptors: usize,
     /// Once it has had a socket in it.
     pub waker: Option<Waker>,
-    pub members: HashMap<u32, Member>,
+    pub members: ByNumber<u32, Member>,
     pub ready: VecDeque<u32>,
     /// Who is asked first, of few events: the kernel, every other time.
     pub kernel_first: bool,
     /// Sets in this one, by their descriptors.
-    pub nested: HashMap<i32, Nested>,
+    pub nested: ByNumber<i32, Nested>,
     /// The one of these that was told last.
     pub nested_last: i32,
     /// Who is asked first, of one event: sets in this one, every other time.

@@ -164,6 +164,8 @@ impl Sharing {
         if self.gathering.after_turn(Instant::now()) {
             let others = [self.bell.1.as_fd(), cx.calls.as_fd()];
             self.sockets.news.wake_and_gather(others);
+            // It leaves when the next turn begins, before that takes packets in.
+            self.look(cx);
         }
         self.memory.engine().store(does, Ordering::SeqCst);
         fence(Ordering::SeqCst);

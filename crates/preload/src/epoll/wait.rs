@@ -26,9 +26,10 @@ pub unsafe fn wait(
         until: until(timeout),
         mask,
     };
-    let mut lost = Vec::new();
+    let (mut lost, mut was_woken) = (Vec::new(), false);
     loop {
-        if let Some(result) = call.turn(events, &mut lost).transpose() {
+        let turn = call.turn(events, &mut lost, &mut was_woken);
+        if let Some(result) = turn.transpose() {
             return Some(result);
         }
     }
@@ -49,12 +50,18 @@ impl Call {
         Some(until.saturating_duration_since(Instant::now()))
     }
 
-    /// Takes what is there, or sleeps until something is. `lost` are descriptors that are not shared any more.
-    fn turn(&self, events: &mut [EpollEvent], lost: &mut Vec<i32>) -> Result<Option<usize>, i32> {
+    /// Takes what is there, or sleeps until something is. `lost` are descriptors that are not shared any more; `was_woken` says that it has
+    /// slept, and nothing was ready but what it was woken for.
+    fn turn(
+        &self,
+        events: &mut [EpollEvent],
+        lost: &mut Vec<i32>,
+        was_woken: &mut bool,
+    ) -> Result<Option<usize>, i32> {
         if super::waker_to_wait(self.here, self.fd)?.is_none() {
             return self.wait_alone(events);
         }
-        let count = self.collect(events, lost)?;
+        let count = self.collect(events, lost, std::mem::take(was_woken))?;
         if !lost.is_empty() {
             // The kernel tells of them from now on.
             lost.drain(..).for_each(unshare_fd);
@@ -70,7 +77,7 @@ impl Call {
             self.here.let_go();
             return Ok(Some(0));
         }
-        self.sleep(events, lost)
+        self.sleep(events, lost, was_woken)
     }
 
     /// The set has no shared socket, so far.
@@ -89,14 +96,24 @@ impl Call {
         Ok(Some(count))
     }
 
-    /// What is there of shared sockets and of the kernel's descriptors.
-    fn collect(&self, events: &mut [EpollEvent], lost: &mut Vec<i32>) -> Result<usize, i32> {
+    /// What is there of shared sockets and of the kernel's descriptors. The kernel is not asked where it just was, or where it will be by
+    /// going to sleep.
+    fn collect(
+        &self,
+        events: &mut [EpollEvent],
+        lost: &mut Vec<i32>,
+        was_woken: bool,
+    ) -> Result<usize, i32> {
         /// Of fewer events than this, those of one side could be all.
         const FEW: usize = 4;
         let (here, fd, all) = (self.here, self.fd, events.len());
         // The kernel's descriptors have room in each answer.
         let ours = if all < FEW { all } else { all - all / FEW };
         let mut count = super::collect(here, fd, &mut events[..ours], all < FEW, lost);
+        let sleeps = || count == 0 && self.left() != Some(Duration::ZERO);
+        if all >= FEW && (was_woken || sleeps()) {
+            return Ok(count);
+        }
         match self.kernel(&mut events[count..], Some(Duration::ZERO)) {
             Ok((more, woken)) => {
                 if woken {
@@ -116,7 +133,12 @@ impl Call {
         Ok(count)
     }
 
-    fn sleep(&self, events: &mut [EpollEvent], lost: &mut Vec<i32>) -> Result<Option<usize>, i32> {
+    fn sleep(
+        &self,
+        events: &mut [EpollEvent],
+        lost: &mut Vec<i32>,
+        was_woken: &mut bool,
+    ) -> Result<Option<usize>, i32> {
         let waker = super::lie_down(self.here, self.fd, lost);
         // What is there already keeps it awake.
         let may_sleep = waker.is_none_or(|(_, may_sleep)| may_sleep);
@@ -127,9 +149,11 @@ impl Call {
         if let Some((watcher, _)) = waker {
             watcher.get_up();
         }
-        let Some((count @ 1.., _)) = slept.transpose()? else {
+        let (count, woken) = slept.transpose()?.unwrap_or_default();
+        if count == 0 {
+            *was_woken = woken;
             return Ok(None);
-        };
+        }
         with_set(self.fd, |set| set.pass_on(self.here));
         Ok(Some(super::without_doubles(
             self.fd,
