@@ -6,6 +6,7 @@
 //! named. A soak says how far it is, with `-- --nocapture`.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,6 +19,11 @@ use exos_wire::Mac;
 
 /// Games between two lines of progress: none in an ordinary run.
 const PROGRESS_EVERY: u64 = 10_000;
+
+/// An end that has sent this much sends no more.
+const SENT_MAX: usize = 400_000;
+/// The most that is sent at once.
+const SEND_MAX: usize = 20_000;
 
 const ADDRESSES: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
 
@@ -48,9 +54,11 @@ struct Game {
     aborts: bool,
 }
 
-fn content(at: usize) -> u8 {
-    (at.wrapping_mul(2_654_435_761) >> 16) as u8
-}
+/// What each end sends: any other place has other bytes.
+static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 16) as u8;
+    (0..SENT_MAX + SEND_MAX).map(byte).collect()
+});
 
 impl Game {
     fn new(seed: u64) -> Self {
@@ -139,10 +147,10 @@ impl Game {
             read(self.seed, end, id, part);
         }
         let standing = end.stack.tcp.connection(id).is_some();
-        if standing && !end.finished && end.sent < 400_000 && random.chance(10) {
-            let len = [1, 100, 1448, 20_000][random.below(4)];
-            let bytes: Vec<u8> = (end.sent..end.sent + len).map(content).collect();
-            assert!(end.stack.tcp.send(id, Buffer::from(bytes).into()));
+        if standing && !end.finished && end.sent < SENT_MAX && random.chance(10) {
+            let len = [1, 100, 1448, SEND_MAX][random.below(4)];
+            let bytes = &CONTENT[end.sent..][..len];
+            assert!(end.stack.tcp.send(id, Buffer::from(bytes.to_vec()).into()));
             end.sent += len;
         }
         if self.aborts && random.below(1000) == 0 {
@@ -184,9 +192,7 @@ impl Game {
             self.check_armed(n);
         }
         let now = self.now;
-        let (due, later): (Vec<_>, Vec<_>) = self.wire.drain(..).partition(|(at, ..)| *at <= now);
-        self.wire = later;
-        for (_, n, frame) in due {
+        for (_, n, frame) in self.wire.extract_if(.., |(at, ..)| *at <= now) {
             // What the link would have cut up has no checksum of its own yet.
             let checksum = if self.ends[1 - n].cuts {
                 RxChecksum::Verified
@@ -269,9 +275,8 @@ impl Game {
 }
 
 fn read(seed: u64, end: &mut End, id: ConnectionId, count: usize) {
-    for (n, byte) in end.stack.tcp.readable(id)[..count].iter().enumerate() {
-        assert_eq!(*byte, content(end.received + n), "seed {seed}");
-    }
+    let bytes = &end.stack.tcp.readable(id)[..count];
+    assert!(bytes == &CONTENT[end.received..][..count], "seed {seed}");
     end.stack.tcp.consume(id, count);
     end.received += count;
 }

@@ -162,15 +162,19 @@ impl Game {
                     true => unread,
                     false => random.below(unread + 1),
                 };
-                for &byte in &end.stack.tcp.readable(id)[..part] {
-                    end.heard = mix(end.heard, u64::from(byte));
+                for bytes in end.stack.tcp.readable(id)[..part].chunks(8) {
+                    let mut word = [0; 8];
+                    word[..bytes.len()].copy_from_slice(bytes);
+                    end.heard = mix(end.heard, u64::from_le_bytes(word));
                 }
                 end.stack.tcp.consume(id, part);
             }
             let lengths = if self.lively { 4 } else { 6 };
             if random.chance(self.eager / 2) {
                 let len = random.pick(&[1, 100, 1448, 3000, 20_000, 100_000][..lengths]);
-                let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + n) as u8).collect();
+                let period: [u8; 256] = std::array::from_fn(|at| (at * 7 + n) as u8);
+                let mut bytes = period.repeat(len / period.len() + 1);
+                bytes.truncate(len);
                 end.stack.tcp.send(id, Buffer::from(bytes).into());
             }
             match random.below(if self.lively { 6 } else { 2000 }) {
@@ -235,9 +239,7 @@ impl Game {
             }
         }
         let now = self.now;
-        let (due, later) = self.under_way.drain(..).partition(|(at, ..)| *at <= now);
-        self.under_way = later;
-        let due: Vec<(Instant, usize, Vec<u8>)> = due;
+        let due = self.under_way.extract_if(.., |(at, ..)| *at <= now);
         for (_, n, mut frame) in due {
             // What the link has verified is not damaged.
             let checksum = self.checked;
