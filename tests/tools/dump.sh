@@ -22,6 +22,8 @@ chmod -R a+rX "$work/site"
 # begin_dump NAME COMMAND...: in the background, until it listens; its process is $dump.
 begin_dump() {
     local name=$1; shift
+    # What one of this name said before is not this one's.
+    : >"$work/$name.err"
     timeout -k 1 100 "$@" >"$work/$name" 2>"$work/$name.err" &
     dump=$!
     await grep -q 'listening\|exos:' "$work/$name.err"
