@@ -135,7 +135,7 @@ fn latency_and_slow_readers_are_measured() {
         "--readers",
         "64",
     ];
-    let Some(report) = measured("l", "1", &arguments) else {
+    let Some(report) = measured("l", "500ms", &arguments) else {
         return;
     };
     assert_eq!(report.latency.len(), 2);
@@ -171,7 +171,7 @@ fn latency_and_slow_readers_are_measured() {
 #[test]
 fn two_cores_are_measured_against_one() {
     let arguments = ["--servers", "exos", "--groups", "cores"];
-    let Some(report) = measured("c", "1", &arguments) else {
+    let Some(report) = measured("c", "500ms", &arguments) else {
         return;
     };
     assert_eq!(report.cores.len(), 4, "two clients, new and persistent");
