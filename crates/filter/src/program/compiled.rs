@@ -40,7 +40,7 @@ counters! {
     DropLocked: "xdp_drop_locked",
     /// Segments that it dropped because the ring of connections handed up was full.
     DropHandUpFull: "xdp_drop_hand_up_full",
-    /// Segments of its connections that it dropped because they said nothing new, or more than it can tell before others come.
+    /// Segments of its connections that it dropped because they said nothing that it could act on, or nothing new.
     DropUnfit: "xdp_drop_unfit",
 }
 
