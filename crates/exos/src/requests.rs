@@ -17,7 +17,7 @@ mod table;
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
-use exos_filter::handler::web::layout::{self, Entries};
+use exos_filter::handler::web::layout::{self, Entries, Slots};
 use exos_host::bpf::{Map, MappedArray};
 use exos_inet::tcp::ListenerId;
 use exos_inet::{Duration, Instant, Stack};
@@ -54,6 +54,11 @@ pub struct Capacity {
     pub response_max: usize,
     /// Requests that nobody has asked for some 10 s go.
     pub forgets: bool,
+    /// Connections that the kernel's part has at once: a power of two, 16,384 at most. What goes up from there is the stack's beside those
+    /// that it may have ([`Tcp::set_connections_max`](exos_inet::tcp::Tcp::set_connections_max)), and takes the room of another here.
+    pub connections: u32,
+    /// How many of them one peer may have, which is an IPv4 address or an IPv6 network of 64 bits: a power of two, `connections` at most.
+    pub peer_connections: u32,
 }
 
 impl Capacity {
@@ -62,7 +67,39 @@ impl Capacity {
         requests: 256,
         response_max: Requests::RESPONSE_MAX,
         forgets: true,
+        connections: layout::SLOT_COUNT as u32,
+        peer_connections: layout::SLOT_COUNT as u32,
     };
+
+    /// With half of these at most: of all connections, and of those of a peer. 0 where that is none.
+    #[must_use]
+    pub fn within(self, connections: Option<u32>, of_peer: Option<u32>) -> Self {
+        let half = |limit: Option<u32>, most: u32| {
+            let share = limit.map_or(most, |limit| most.min(limit / 2));
+            share.checked_ilog2().map_or(0, |log| 1 << log)
+        };
+        let connections = half(connections, self.connections);
+        Self {
+            connections,
+            peer_connections: half(of_peer, self.peer_connections.min(connections)),
+            ..self
+        }
+    }
+
+    fn slots(self) -> Result<Slots, Error> {
+        let (all, of_peer) = (self.connections, self.peer_connections);
+        let fits = all.is_power_of_two() && of_peer.is_power_of_two() && of_peer <= all;
+        if !fits || u64::from(all) > layout::SLOT_COUNT {
+            let error =
+                format!("{all} connections, {of_peer} of a peer, cannot be had in the kernel");
+            let mend = format!("say powers of two to {}", layout::SLOT_COUNT);
+            return Err(Error::new(error).mend(mend).of_kind(ErrorKind::Invalid));
+        }
+        Ok(Slots {
+            count: all.into(),
+            of_peer: of_peer.into(),
+        })
+    }
 
     fn entries(self) -> Result<Entries, Error> {
         let fits = (1..=Requests::RESPONSE_MAX).contains(&self.response_max)
@@ -114,7 +151,7 @@ impl Exos {
         capacity: Capacity,
         reports: bool,
     ) -> Result<(), Error> {
-        let entries = capacity.entries()?;
+        let (entries, slots) = (capacity.entries()?, capacity.slots()?);
         if self.handoff.is_some() || self.pair.is_some() {
             return Err(needs_interface(
                 "requests are answered in the kernel for one core of an interface only",
@@ -152,6 +189,7 @@ impl Exos {
         let handler = WebHandler {
             syn,
             entries,
+            slots,
             memory_fd: memory.raw_fd(),
             scratch_fd: scratch.raw_fd(),
             key,
@@ -167,8 +205,8 @@ impl Exos {
             _scratch: scratch,
             turned: Instant::START,
             table: Table::new(entries, key, handler.second_stage.is_some()),
+            connections: Connections::new(listener, &handler),
             handler,
-            connections: Connections::new(listener, key, entries),
             reports: Reports::new(reports.then(|| entries.memory_len())),
             capacity,
         });

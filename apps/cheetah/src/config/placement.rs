@@ -5,6 +5,7 @@ use exos_program::Needs;
 use exos_program::cores::{self, by_links, choose};
 
 use super::file::Config;
+use crate::connections::BoundsArgs;
 
 impl Config {
     /// How many cores are to serve.
@@ -56,18 +57,24 @@ impl Config {
         cores::places(&links, count, named, allowed)
     }
 
-    /// What cannot be had where the kernel answers requests: the server hears of them afterwards, by their number.
+    /// What cannot be had where the kernel answers requests.
     fn check_in_kernel(&self, loops: usize) -> Result<(), Error> {
-        let bounds = &self.bounds;
-        let what = match self.in_kernel {
-            false => return Ok(()),
-            _ if loops > 1 => "for one core of one interface only",
-            _ if bounds.max_peer_connections.is_some() || bounds.max_connections.is_some() => {
-                "without limits of connections only"
+        let error = match self.in_kernel {
+            true if loops > 1 => "the kernel answers requests for one core of one interface only",
+            true if self.bounds.capacity().peer_connections == 0 => {
+                "the kernel answers requests where two connections are allowed at least"
             }
             _ => return Ok(()),
         };
-        Err(Error::new(format!("the kernel answers requests {what}")).mend("leave --in-kernel out"))
+        Err(Error::new(error).mend("leave --in-kernel out"))
+    }
+
+    /// The limits of connections, without what the kernel may have.
+    pub(crate) fn bounds_of_server(&self) -> BoundsArgs {
+        match self.in_kernel {
+            true => self.bounds.beside_kernel(),
+            false => self.bounds,
+        }
     }
 
     /// Where a server on the kernel's sockets runs, which has one loop.

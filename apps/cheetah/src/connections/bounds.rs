@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
+use exos::requests::Capacity;
 use exos_inet::Instant;
+use exos_inet::limits::CONNECTIONS_MAX;
 
 use crate::limits::{HEAD_GRACE_TIME, READ_RATE_TIME, REQUEST_TIME};
 
@@ -46,6 +48,24 @@ impl BoundsArgs {
             max_peer_connections: self.max_peer_connections.or(file.max_peer_connections),
             min_read_rate: self.min_read_rate.or(file.min_read_rate),
             min_head_rate: self.min_head_rate.or(file.min_head_rate),
+        }
+    }
+
+    /// What the kernel may have of these where it answers requests.
+    pub(crate) fn capacity(&self) -> Capacity {
+        Capacity::DOCUMENTS.within(self.max_connections, self.max_peer_connections)
+    }
+
+    /// What the kernel leaves of these.
+    #[must_use]
+    pub(crate) fn beside_kernel(self) -> Self {
+        let capacity = self.capacity();
+        let all = self.max_connections.unwrap_or(CONNECTIONS_MAX as u32);
+        let of_peer = self.max_peer_connections;
+        Self {
+            max_connections: Some(all - capacity.connections),
+            max_peer_connections: of_peer.map(|most| most - capacity.peer_connections),
+            ..self
         }
     }
 
@@ -116,6 +136,37 @@ mod tests {
         );
         assert_eq!(bounds.head_time(1 << 20), REQUEST_TIME);
         assert_eq!(Bounds::default().head_time(0), REQUEST_TIME);
+    }
+
+    /// Never are there more than the limits say: what the kernel may have is not the server's.
+    #[test]
+    fn the_kernel_has_half_at_most() {
+        for (all, of_peer, in_kernel, left) in [
+            (Some(24), Some(4), (8, 2), (Some(16), Some(2))),
+            (Some(24), Some(100), (8, 8), (Some(16), Some(92))),
+            (Some(2), None, (1, 1), (Some(1), None)),
+            (Some(1), None, (0, 0), (Some(1), None)),
+            (
+                None,
+                Some(1),
+                (1 << 14, 0),
+                (Some((1 << 20) - (1 << 14)), Some(1)),
+            ),
+        ] {
+            let args = BoundsArgs {
+                max_connections: all,
+                max_peer_connections: of_peer,
+                ..BoundsArgs::default()
+            };
+            let Capacity {
+                connections,
+                peer_connections,
+                ..
+            } = args.capacity();
+            assert_eq!((connections, peer_connections), in_kernel);
+            let server = args.beside_kernel();
+            assert_eq!((server.max_connections, server.max_peer_connections), left);
+        }
     }
 
     #[test]

@@ -209,7 +209,10 @@ impl Cheetah {
         let Some(peer) = transport.peer(id) else {
             return;
         };
+        // What the kernel had was within the limit, and still takes its room there.
+        let is_from_kernel = transport.is_from_kernel(id);
         let most = self.shared.bounds.peer_connections;
+        let most = most.map(|most| if is_from_kernel { u32::MAX } else { most });
         if most.is_some_and(|most| !self.peers.admit(peer, most)) {
             self.shared.counters.peer_refusals += 1;
             transport.abort(id);

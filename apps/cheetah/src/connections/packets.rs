@@ -42,6 +42,11 @@ impl Transport for Packets<'_> {
         connection.map(|connection| connection.flow().remote().ip())
     }
 
+    fn is_from_kernel(&self, id: ConnectionId) -> bool {
+        let connection = self.stack.tcp.connection(id);
+        connection.is_some_and(Connection::is_taken_on)
+    }
+
     #[inline]
     fn readable(&self, id: ConnectionId) -> &[u8] {
         self.stack.tcp.readable(id)

@@ -20,6 +20,11 @@ pub trait Transport {
     /// The client's address.
     fn peer(&self, id: ConnectionId) -> Option<IpAddr>;
 
+    /// Whether the kernel has answered it before.
+    fn is_from_kernel(&self, _id: ConnectionId) -> bool {
+        false
+    }
+
     /// Bytes that came in order and were not consumed. There is a limit to them: while a request waits, its client does.
     fn readable(&self, id: ConnectionId) -> &[u8];
 

@@ -45,6 +45,7 @@ impl Connections {
             requests: shape.answers.saturating_mul(2),
             response_max: shape.bytes as usize,
             forgets: false,
+            ..Capacity::DOCUMENTS
         };
         exos.answer_requests_in_kernel(listener, capacity, false)?;
         Ok(Self {

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
-use exos_filter::handler::web::layout::{self, Entries, handed, slot};
+use exos_filter::handler::WebHandler;
+use exos_filter::handler::web::layout::{self, Entries, Slots, handed, slot};
 use exos_inet::limits::REPLIES_MAX;
-use exos_inet::tcp::{BegunConnection, Flow, ListenerId};
+use exos_inet::tcp::{BegunConnection, ConnectionId, Flow, ListenerId};
 use exos_inet::{Duration, Instant, Stack};
 use exos_wire::tcp::cookie::TIMESTAMP_BITS;
 
@@ -33,6 +34,7 @@ pub(super) struct Connections {
     listener: ListenerId,
     key: u64,
     entries: Entries,
+    slots: Slots,
     taken: u64,
     /// Of connections that were taken on.
     sent: VecDeque<Sent>,
@@ -64,11 +66,12 @@ struct Answer {
 }
 
 impl Connections {
-    pub(super) fn new(listener: ListenerId, key: u64, entries: Entries) -> Self {
+    pub(super) fn new(listener: ListenerId, handler: &WebHandler) -> Self {
         Self {
             listener,
-            key,
-            entries,
+            key: handler.key,
+            entries: handler.entries,
+            slots: handler.slots,
             taken: 0,
             sent: VecDeque::new(),
         }
@@ -80,7 +83,7 @@ impl Connections {
 
     /// Takes on what was handed up.
     pub(super) fn take_on(&mut self, turn: &mut Turn<'_>) {
-        let (memory, now) = (turn.memory, turn.now);
+        let memory = turn.memory;
         while memory.get(layout::HANDED) != self.taken {
             let at = layout::RING + (self.taken % layout::RING_COUNT) * layout::HANDED_LEN;
             // Its number is given before it is written, on a processor that does nothing else meanwhile.
@@ -90,12 +93,30 @@ impl Connections {
             let rest = [handed::NUMBERS, handed::STAMPS, handed::KEPT, handed::FIRST];
             let begun = begun(memory, at + handed::ENDS, rest.map(|field| at + field));
             match handed_answer(memory, at) {
-                None => drop(turn.stack.take_on(now, self.listener, &begun, None)),
+                None => drop(self.give(turn, &begun, None)),
                 Some(answer) => self.take_on_with(turn, &begun, answer),
             }
             self.taken += 1;
             memory.set(layout::TAKEN, self.taken);
         }
+    }
+
+    /// The stack has the connection from now on, also where it has as many as it may: the kernel's part had room for this one, and has
+    /// not for another as long as it stands.
+    fn give(
+        &self,
+        turn: &mut Turn<'_>,
+        begun: &BegunConnection,
+        sent: Option<SentCopy>,
+    ) -> Option<ConnectionId> {
+        let (now, listener) = (turn.now, self.listener);
+        let sent = sent.map(|copy| copy.bytes(turn.memory));
+        let most = turn.stack.tcp.connections_max();
+        let room = most.saturating_add(self.slots.count as usize);
+        turn.stack.tcp.set_connections_max(room);
+        let made = turn.stack.take_on(now, listener, begun, sent);
+        turn.stack.tcp.set_connections_max(most);
+        made
     }
 
     /// Takes on a connection with an answer that is not acknowledged.
@@ -108,9 +129,7 @@ impl Connections {
         } = answer;
         let is_there = copy.len(memory) == begun.snd_nxt.wrapping_sub(copy.una);
         let made = match is_there {
-            true => turn
-                .stack
-                .take_on(now, self.listener, begun, Some(copy.bytes(memory))),
+            true => self.give(turn, begun, Some(copy)),
             false => {
                 reset(turn.stack, begun.flow, copy.una, begun.snd_nxt);
                 None
@@ -144,7 +163,7 @@ impl Connections {
         // A program that does not ask does not want to know.
         self.sent.clear();
         self.take_on(turn);
-        close_slots(self.key, turn);
+        close_slots(self.slots, self.key, turn);
         self.each_slot(turn, fate);
     }
 
@@ -162,7 +181,7 @@ impl Connections {
     ) -> bool {
         let (memory, now) = (turn.memory, turn.now);
         let mut left = RESETS_AT_ONCE;
-        for number in 0..layout::SLOT_COUNT {
+        for number in 0..self.slots.count {
             let at = layout::SLOTS + number * layout::SLOT_LEN;
             if fate(self.entries, memory, now, at) == Fate::GoesOn {
                 continue;
@@ -201,7 +220,7 @@ impl Connections {
                 begun.snd_nxt = copy.map_or(una, |copy| una.wrapping_add(copy.len(memory)));
                 debug_assert!(nxt.wrapping_sub(begun.snd_nxt) <= 1);
                 match copy {
-                    None => drop(turn.stack.take_on(now, self.listener, &begun, None)),
+                    None => drop(self.give(turn, &begun, None)),
                     Some(copy) => {
                         let (note, asked) = (memory.half(at + slot::NOTE), take_begun(memory, at));
                         let answer = Answer {
@@ -223,7 +242,7 @@ impl Connections {
 }
 
 /// No connection begins in the kernel where the stack has one.
-fn close_slots(key: u64, turn: &Turn<'_>) {
+fn close_slots(slots: Slots, key: u64, turn: &Turn<'_>) {
     let until = (turn.now + CLOSED).millis();
     for id in turn.stack.tcp.connections_where(|_| true) {
         let Some(connection) = turn.stack.tcp.connection(id) else {
@@ -232,7 +251,7 @@ fn close_slots(key: u64, turn: &Turn<'_>) {
         let (local, remote) = (connection.flow().local(), connection.flow().remote());
         let ends = layout::ends(local.ip(), remote.ip());
         let ports = u32::from(local.port()) << 16 | u32::from(remote.port());
-        let number = layout::slot_of(key, ends, ports);
+        let number = slots.of(key, ends, ports);
         let at = layout::SLOTS + number * layout::SLOT_LEN;
         turn.memory.set(at + slot::CLOSED, until);
     }

@@ -33,7 +33,7 @@ use super::syn::SynHandler;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 use crate::program::{Counter, Program, xdp};
-use layout::{Entries, SLOT_COUNT, SLOTS};
+use layout::{Entries, SLOTS, Slots};
 pub use second_stage::SecondStage;
 use shape::{ADDRESSES, CONTEXT, COUNTER, MILLIS, PORTS, SLOT, kept};
 
@@ -44,6 +44,8 @@ pub struct WebHandler {
     pub syn: SynHandler,
     /// What it answers with.
     pub entries: Entries,
+    /// How many connections it may have.
+    pub slots: Slots,
     /// An array of one value of [`Entries::memory_len`] bytes, or with reports of [`Entries::memory_len_with_reports`].
     pub memory_fd: i32,
     /// An array, for each CPU, of one value of [`WebHandler::SCRATCH_LEN`] bytes.
@@ -198,17 +200,33 @@ impl Generator<'_> {
         asm.alu(Alu::Xor, hash, spare);
         for word in &ADDRESSES[1..] {
             kept(asm, spare, *word);
-            asm.alu(Alu::Xor, hash, spare);
-            asm.alu(Alu::Mul, hash, factor);
-            asm.set(spare, hash);
-            asm.alu(Alu::ShiftRight, spare, 29);
-            asm.alu(Alu::Xor, hash, spare);
+            mix(asm, hash, factor, spare);
         }
         asm.alu(Alu::ShiftRight, hash, 40);
-        asm.alu(Alu::And, hash, (SLOT_COUNT - 1) as i32);
+        asm.alu(Alu::And, hash, (of.slots.of_peer - 1) as i32);
+        if of.slots.groups() > 1 {
+            self.find_group(of, factor, (Reg::R4, spare));
+            self.asm.alu(Alu::Add, hash, Reg::R4);
+        }
+        let asm = &mut *self.asm;
         asm.alu(Alu::ShiftLeft, hash, 7);
         asm.load_map_value(SLOT, of.memory_fd, SLOTS as u32);
         asm.alu(Alu::Add, SLOT, hash);
+    }
+
+    /// The first of the slots that connections of the peer may be in.
+    fn find_group(&mut self, of: &WebHandler, factor: Reg, (group, spare): (Reg, Reg)) {
+        let network = self.asm.label();
+        let asm = &mut *self.asm;
+        kept(asm, spare, ADDRESSES[2]);
+        asm.jump_if(spare, Condition::NotEqual, 0, network);
+        kept(asm, spare, ADDRESSES[3]);
+        asm.bind(network);
+        set_wide(asm, group, of.key);
+        mix(asm, group, factor, spare);
+        asm.alu(Alu::ShiftRight, group, 40);
+        asm.alu(Alu::And, group, (of.slots.groups() - 1) as i32);
+        asm.alu(Alu::Mul, group, of.slots.of_peer as i32);
     }
 
     /// Locks the slot of the connection; what finds it locked is dropped.
@@ -224,4 +242,13 @@ impl Generator<'_> {
         ));
         asm.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.locked);
     }
+}
+
+/// One step of a hash over words of eight bytes.
+fn mix(asm: &mut Assembler, hash: Reg, factor: Reg, word: Reg) {
+    asm.alu(Alu::Xor, hash, word);
+    asm.alu(Alu::Mul, hash, factor);
+    asm.set(word, hash);
+    asm.alu(Alu::ShiftRight, word, 29);
+    asm.alu(Alu::Xor, hash, word);
 }

@@ -60,6 +60,8 @@ pub struct Connection {
     events: EventSet,
     /// The program opened it (a reset is then `Refused` before it stands).
     active: bool,
+    /// Others had it first.
+    taken_on: bool,
     ecn_mode: EcnMode,
     pub(in crate::tcp) ip: IpFields,
     reason: Reason,
@@ -139,6 +141,7 @@ impl Connection {
             state,
             events: EventSet::NONE,
             active,
+            taken_on: false,
             ecn_mode: options.ecn,
             ip: options.ip,
             reason: Reason::Done,
@@ -149,6 +152,17 @@ impl Connection {
             path: None,
             token: 0,
         }
+    }
+
+    /// Others had it, and have received what the peer sent from there on.
+    pub(in crate::tcp) fn begun_by_others(&mut self, first: SeqNumber) {
+        self.taken_on = true;
+        self.receiver.begun_at(first);
+    }
+
+    /// Whether others had it first ([`Stack::take_on`](crate::Stack::take_on)).
+    pub fn is_taken_on(&self) -> bool {
+        self.taken_on
     }
 
     /// Take over what the peer's SYN says (RFC 9293 §3.7.1, RFC 7323 §2.2 and §3.2).

@@ -3,7 +3,6 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use exos::requests::Capacity;
 use exos::via::Via;
 use exos::{Core, Error, ErrorKind, Exos, clock};
 use exos_inet::Instant;
@@ -213,7 +212,7 @@ pub(in crate::serve) fn open(
     }
     let is_first = setup.worker.is_first();
     cheetah.set_streams(streams(config, &setup.allowed, is_first)?);
-    cheetah.set_bounds(config.bounds.bounds());
+    cheetah.set_bounds(config.bounds_of_server().bounds());
     cheetah.share_peers(setup.peers);
     setup.lease.begin(&mut exos.stack.tcp);
     if setup.shares_core {
@@ -283,7 +282,7 @@ pub(in crate::serve) fn listen(exos: &mut Exos, config: &Config) -> Result<Liste
     if config.in_kernel {
         let answers = exos.answer_requests_in_kernel(
             listener,
-            Capacity::DOCUMENTS,
+            config.bounds.capacity(),
             config.log.target().is_some(),
         );
         answers.map_err(|e| match e.kind {

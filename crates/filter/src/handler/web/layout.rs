@@ -241,13 +241,47 @@ pub fn ends(local: IpAddr, remote: IpAddr) -> [u64; 4] {
     [a, b, c, d]
 }
 
-/// The slot of a connection. The ports are the server's and the peer's, of 16 bits each, as in a slot. Of which network the server's
-/// address is does not matter.
-pub fn slot_of(key: u64, ends: [u64; 4], ports: u32) -> u64 {
-    let mut hash = key ^ u64::from(ports) << 32;
-    for word in &ends[1..] {
-        hash = (hash ^ word).wrapping_mul(key | 1);
-        hash ^= hash >> 29;
+/// Which slots there are for connections: so many at once is what all may have in the kernel, and what one peer may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// A power of two, [`SLOT_COUNT`] at most.
+    pub count: u64,
+    /// Those that connections of one peer may be in, a power of two: of an IPv4 address, or of an IPv6 network of 64 bits (but for the
+    /// network 0, from which none come). Others may be in them, too.
+    pub of_peer: u64,
+}
+
+impl Slots {
+    /// As many as there are, for everybody.
+    pub const ALL: Self = Self {
+        count: SLOT_COUNT,
+        of_peer: SLOT_COUNT,
+    };
+
+    /// How many places there are for a peer's slots, a power of two.
+    pub(super) const fn groups(self) -> u64 {
+        self.count / self.of_peer
     }
-    (hash >> 40) & (SLOT_COUNT - 1)
+
+    /// The slot of a connection. The ports are the server's and the peer's, of 16 bits each, as in a slot. Of which network the server's
+    /// address is does not matter.
+    pub fn of(self, key: u64, ends: [u64; 4], ports: u32) -> u64 {
+        let mut hash = key ^ u64::from(ports) << 32;
+        for word in &ends[1..] {
+            hash = mixed(key, hash ^ word);
+        }
+        let within = (hash >> 40) & (self.of_peer - 1);
+        let [.., network, rest] = ends;
+        let peer = match network {
+            0 => rest,
+            _ => network,
+        };
+        let group = (mixed(key, key ^ peer) >> 40) & (self.groups() - 1);
+        group * self.of_peer + within
+    }
+}
+
+fn mixed(key: u64, word: u64) -> u64 {
+    let hash = word.wrapping_mul(key | 1);
+    hash ^ hash >> 29
 }

@@ -3,7 +3,7 @@
 use exos_filter::Counter;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
-use exos_filter::handler::web::layout::{self, Entries, copy, entry, handed};
+use exos_filter::handler::web::layout::{self, Entries, Slots, copy, entry, handed};
 use exos_filter::handler::{Handler as _, SynHandler, WebHandler};
 use exos_host::bpf::{Map, MappedArray, Prog, permitted};
 use exos_inet::tcp::ListenOptions;
@@ -16,7 +16,7 @@ use super::client::Client;
 use super::{ADDRESSES, OURS, PORT};
 use crate::common;
 
-const KEY: u64 = 0x1234_5678_9abc_def1;
+pub const KEY: u64 = 0x1234_5678_9abc_def1;
 
 pub const ENTRIES: Entries = Entries {
     count: 64,
@@ -65,6 +65,22 @@ impl Bench {
         second_stage: Option<SecondStage>,
         reports: bool,
     ) -> Self {
+        Self::with(ipv6, way_out, second_stage, reports, Slots::ALL)
+    }
+
+    /// With so many connections.
+    pub fn of_slots(ipv6: bool, connections: Slots) -> Option<Self> {
+        Self::new(ipv6)?;
+        Some(Self::with(ipv6, WayOut::Transmit, None, true, connections))
+    }
+
+    fn with(
+        ipv6: bool,
+        way_out: WayOut,
+        second_stage: Option<SecondStage>,
+        reports: bool,
+        connections: Slots,
+    ) -> Self {
         let mut config = Config::new(OURS, 1500);
         config.neighbors = Neighbors::External;
         config.addresses = vec![(ADDRESSES[0], 16), (ADDRESSES[1], 32)];
@@ -87,6 +103,7 @@ impl Bench {
         let handler = WebHandler {
             syn,
             entries: ENTRIES,
+            slots: connections,
             memory_fd: memory.raw_fd(),
             scratch_fd: scratch.raw_fd(),
             key: KEY,
@@ -151,7 +168,7 @@ impl Bench {
     /// Where the slot of a client's connection is.
     pub fn slot(&self, client: &Client) -> u64 {
         let (ends, ports) = client.ends();
-        layout::SLOTS + layout::slot_of(KEY, ends, ports) * layout::SLOT_LEN
+        layout::SLOTS + self.handler.slots.of(KEY, ends, ports) * layout::SLOT_LEN
     }
 
     /// A field of what was handed up with this number.

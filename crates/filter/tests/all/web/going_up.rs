@@ -146,3 +146,62 @@ fn a_closed_slot_does_not_keep_a_client_from_opening_again() {
         assert_eq!(verdict, PASS, "now the slot has nothing of it");
     }
 }
+
+/// Where connections are limited, no more are begun than there are slots, of one peer or at all; the others are the server's.
+#[test]
+fn connections_beyond_the_slots_are_the_servers() {
+    for (count, of_peer) in [(16, 2), (64, 8), (4, 4), (1, 1)] {
+        let slots = Slots { count, of_peer };
+        for bench in [false, true]
+            .into_iter()
+            .filter_map(|ipv6| Bench::of_slots(ipv6, slots))
+        {
+            bench.enter(REQUEST, RESPONSE, false);
+            // SYNs of closed slots are not answered.
+            let opened = (0..200).map(|number| Client::opened(&bench, 4000 + number, true));
+            let clients: Vec<Client> = opened.collect();
+            let answered: Vec<Client> = clients
+                .into_iter()
+                .filter(|client| match client.says(&bench, ACK | PSH, REQUEST) {
+                    Ok(got) => got.data == RESPONSE,
+                    Err(verdict) => {
+                        assert_eq!(verdict, PASS);
+                        false
+                    }
+                })
+                .collect();
+            assert_eq!(answered.len() as u64, of_peer, "one of each slot");
+            for client in &answered {
+                assert_eq!(
+                    bench.get(bench.slot(client) + slot::STATE),
+                    slot::OPEN as u64
+                );
+            }
+        }
+    }
+}
+
+/// A peer is an address, or a network of 64 bits; all have the same number of slots, next to each other.
+#[test]
+fn slots_of_a_peer_are_found_by_its_network() {
+    let slots = Slots {
+        count: 1 << 10,
+        of_peer: 16,
+    };
+    let group = |remote: &str, port: u32| {
+        let ends = layout::ends("10.0.0.1".parse().unwrap(), remote.parse().unwrap());
+        let slot = slots.of(bench::KEY, ends, 80 << 16 | port);
+        assert!(slot < slots.count);
+        slot / slots.of_peer
+    };
+    for port in 0..1000 {
+        assert_eq!(group("10.0.0.2", port), group("10.0.0.2", 1));
+        assert_eq!(group("2001:db8::2", port), group("2001:db8::3", 1));
+    }
+    let different = |peers: &mut dyn Iterator<Item = String>| {
+        let groups = peers.map(|peer| group(&peer, 1));
+        groups.collect::<std::collections::HashSet<_>>().len()
+    };
+    assert!(different(&mut (0..255).map(|n| format!("10.0.0.{n}"))) > 50);
+    assert!(different(&mut (0..255).map(|n| format!("2001:db8:0:{n}::1"))) > 50);
+}

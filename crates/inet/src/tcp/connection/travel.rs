@@ -44,7 +44,7 @@ impl Connection {
             sender, receiver, liveness,
         } stay {
             // Of the end, and the old stack's own.
-            reason, listener, path,
+            reason, listener, path, taken_on,
         });
         let mut agreed = sender.agreed();
         agreed.travel(wire)?;

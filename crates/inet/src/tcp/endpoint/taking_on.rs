@@ -137,7 +137,7 @@ impl Tcp {
             return None;
         };
         if let Some(c) = self.slab.get_mut(made) {
-            c.receiver.begun_at(SeqNumber(begun.first));
+            c.begun_by_others(SeqNumber(begun.first));
         }
         self.deliver(now, made, &seg, counters);
         counters.tcp_taken_on += 1;

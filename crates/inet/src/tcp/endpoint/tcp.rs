@@ -122,6 +122,11 @@ impl Tcp {
         self.connections_max = count;
     }
 
+    /// How many connections there may be at once.
+    pub fn connections_max(&self) -> usize {
+        self.connections_max
+    }
+
     /// Connections that are open or opening, those in TIME-WAIT apart.
     pub fn connections(&self) -> usize {
         self.index.len()
