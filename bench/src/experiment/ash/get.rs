@@ -10,7 +10,7 @@ use super::client::{Asking, Question};
 use super::sandbox::reflector;
 use super::session::{CLIENT, KERNEL, OURS, Session, UNDER_WAY};
 use crate::experiment::figure::{Figures, Goal};
-use crate::experiment::sockets::{Exchange, Program, Requests};
+use crate::experiment::sockets::{Program, Requests};
 use crate::stage::calls::Bare;
 use crate::stage::cpu::{self, SoftirqThread};
 use crate::stage::helper::{Helping, read};
@@ -93,40 +93,49 @@ pub(super) fn measure(
     let mut all = Vec::new();
     for cache in [Cache::Handler, Cache::Stack, Cache::Memcached] {
         let seen = load(session, cache, transport, bare)?;
-        let name = format!("{cell}/{}", cache.name());
-        figures.add(name.clone(), "req/s", seen.per_sec);
-        let [server, client] = seen.busy;
-        figures.add(format!("{name}/busy"), "of a core", server);
-        figures.add(format!("{name}/client-busy"), "of a core", client);
-        let told = [
-            ("server-side", "us", seen.side_us),
-            ("given-up", "of requests", seen.given_up),
-        ];
-        for (what, unit, value) in told {
-            value
-                .into_iter()
-                .for_each(|value| figures.add(format!("{name}/{what}"), unit, value));
-        }
+        seen.add(&format!("{cell}/{}", cache.name()), figures);
         all.push(seen);
     }
-    let [handler, stack, memcached] = &all[..] else {
+    compare(transport, &all, figures);
+    Ok(())
+}
+
+impl Seen {
+    fn add(&self, name: &str, figures: &mut Figures) {
+        figures.add(name, "req/s", self.per_sec);
+        let [server, client] = self.busy;
+        let told = [
+            ("busy", "of a core", Some(server)),
+            ("client-busy", "of a core", Some(client)),
+            ("server-side", "us", self.side_us),
+            ("given-up", "of requests", self.given_up),
+        ];
+        for (what, unit, value) in told {
+            if let Some(value) = value {
+                figures.add(format!("{name}/{what}"), unit, value);
+            }
+        }
+    }
+}
+
+/// The handler by the others.
+fn compare(transport: Transport, all: &[Seen], figures: &mut Figures) {
+    let [handler, stack, memcached] = all else {
         unreachable!("there are three")
     };
-    let mut ratio = |what: &str, goal: f64, value: f64| {
-        let goal = Goal::AtLeast(goal);
-        figures.add_goal(format!("{cell}/{what}"), "", goal, value);
-    };
-    match handler.side_us.zip(memcached.side_us) {
-        Some((ours, theirs)) => ratio("capacity", 6.0, theirs / ours),
-        None => ratio("handler/stack", 1.0, handler.per_sec / stack.per_sec),
-    }
-    let name = format!("{cell}/rate");
+    let cell = Cell::Get(transport);
     let rate = handler.per_sec / memcached.per_sec;
-    match transport {
-        Transport::Udp => figures.add_goal(name, "", Goal::AtLeast(6.0), rate),
-        Transport::Tcp => figures.add(name, "", rate),
+    if transport == Transport::Tcp {
+        let ratio = handler.per_sec / stack.per_sec;
+        figures.add(format!("{cell}/handler/stack"), "", ratio);
+        figures.add(format!("{cell}/rate"), "", rate);
+        return;
     }
-    Ok(())
+    let goal = Goal::AtLeast(6.0);
+    figures.add_goal(format!("{cell}/rate"), "", goal, rate);
+    if let Some((ours, theirs)) = handler.side_us.zip(memcached.side_us) {
+        figures.add_goal(format!("{cell}/capacity"), "", goal, theirs / ours);
+    }
 }
 
 /// A `get` as a datagram (memcached's `doc/protocol.txt`): a frame header, whose first number is the client's, and the command.
@@ -201,6 +210,32 @@ impl Serving {
     }
 }
 
+/// What is seen of the cores in the middle of a load: how busy each was, and the server's processor time.
+struct Watched {
+    busy: [f64; 2],
+    server_ns: u64,
+    took: Duration,
+}
+
+fn watch(session: &Session, serving: &Serving) -> Result<Watched> {
+    let part = Duration::from_secs_f64(session.seconds / 4.0);
+    session.pause(part)?;
+    let (begin, before) = (Instant::now(), session.cores.map(cpu::of_core));
+    let before_ns = server_ns(session, serving)?;
+    session.pause(2 * part)?;
+    let server_ns = server_ns(session, serving)? - before_ns;
+    let (took, after) = (begin.elapsed(), session.cores.map(cpu::of_core));
+    let mut busy = [0.0; 2];
+    for (busy, (before, after)) in busy.iter_mut().zip(before.into_iter().zip(after)) {
+        *busy = (after? - before?).busy_share();
+    }
+    Ok(Watched {
+        busy,
+        server_ns,
+        took,
+    })
+}
+
 /// Has one asked.
 fn load(session: &Session, cache: Cache, transport: Transport, bare: Option<Bare>) -> Result<Seen> {
     let serving = Serving::start(session, cache)?;
@@ -208,41 +243,35 @@ fn load(session: &Session, cache: Cache, transport: Transport, bare: Option<Bare
         Transport::Udp => session.ask(question(), cache.at(), UNDER_WAY)?.started,
         Transport::Tcp => connections(session, cache)?,
     };
-    let part = Duration::from_secs_f64(session.seconds / 4.0);
-    session.pause(part)?;
-    let (begin, before) = (Instant::now(), session.cores.map(cpu::of_core));
-    let server_ns = server_ns(session, &serving)?;
-    session.pause(2 * part)?;
-    let server_ns = self::server_ns(session, &serving)? - server_ns;
-    let (took, after) = (begin.elapsed(), session.cores.map(cpu::of_core));
+    let Watched {
+        busy,
+        server_ns,
+        took,
+    } = watch(session, &serving)?;
     let said = session.output_of(client, session.seconds)?;
     let in_kernel = serving.stop()?;
-    let mut busy = [0.0; 2];
-    for (busy, (before, after)) in busy.iter_mut().zip(before.into_iter().zip(after)) {
-        *busy = (after? - before?).busy_share();
-    }
-    if transport == Transport::Tcp {
-        let per_sec = read::<Requests>(&said)?.per_sec;
-        let given_up = (1.0 - in_kernel as f64 / (per_sec * session.seconds)).max(0.0);
-        return Ok(Seen {
-            per_sec,
-            busy,
-            side_us: None,
-            given_up: (cache == Cache::Handler).then_some(given_up),
-        });
-    }
-    let seen = read::<Asking>(&said)?;
-    let side_us = bare.map(|bare| {
-        let (calls, calls_us) = seen.calls.per_request(seen.answers);
-        let own_us = server_ns as f64 / 1e3 / (seen.per_sec * took.as_secs_f64());
-        own_us + calls_us - bare.us(calls)
-    });
-    Ok(Seen {
-        per_sec: seen.per_sec,
+    let mut seen = Seen {
+        per_sec: 0.0,
         busy,
-        side_us: side_us.filter(|us| *us > 0.0),
+        side_us: None,
         given_up: None,
-    })
+    };
+    match transport {
+        Transport::Tcp => {
+            seen.per_sec = read::<Requests>(&said)?.per_sec;
+            let share = 1.0 - in_kernel as f64 / (seen.per_sec * session.seconds);
+            seen.given_up = (cache == Cache::Handler).then_some(share.max(0.0));
+        }
+        Transport::Udp => {
+            let asked = read::<Asking>(&said)?;
+            seen.per_sec = asked.per_sec;
+            let own_us = server_ns as f64 / 1e3 / (asked.per_sec * took.as_secs_f64());
+            let (calls, calls_us) = asked.calls.per_request(asked.answers);
+            let side_us = bare.map(|bare| own_us + calls_us - bare.us(calls));
+            seen.side_us = side_us.filter(|us| *us > 0.0);
+        }
+    }
+    Ok(seen)
 }
 
 /// Processor time of a server so far, and of the kernel's thread for soft interrupts on its core.
@@ -252,7 +281,7 @@ fn server_ns(session: &Session, serving: &Serving) -> Result<u64> {
 }
 
 fn connections(session: &Session, cache: Cache) -> Result<Started> {
-    let [first, then]: [Exchange; 2] = Program::Memcached.exchanges("get");
+    let [first, then] = Program::Memcached.exchanges("get");
     let requests = Requests {
         to: SocketAddr::from((cache.at(), PORT)),
         from: CLIENT.into(),

@@ -17,7 +17,8 @@
 //! polls. In each run of a cell the ways take turns. On a veth a handler runs in the soft interrupt of who sends, that is on the
 //! client's core: its cost is in the round trip and in `client-busy`, not in `busy`.
 //!
-//! `server` and `client` are the two ends, `crowd` the other programs, `cache` and `get` a cache and who asks it; `sandbox`, `places`, `layers` and `pipes` need no wire, and `session` has all of it run.
+//! `server` and `client` are the two ends, `crowd` the other programs, `cache` and `get` a cache and who asks it; `sandbox`, `places`,
+//! `layers` and `pipes` need no wire, and `session` has all of it run.
 
 mod cache;
 mod client;

@@ -17,7 +17,7 @@ mod requests;
 mod session;
 
 pub use program::Program;
-pub(crate) use requests::{Exchange, Requests};
+pub(crate) use requests::Requests;
 
 use crate::experiment::cells::{in_rounds, some_cells};
 use crate::experiment::figure::{Figure, goals_met, sections};
