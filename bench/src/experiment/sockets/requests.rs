@@ -79,8 +79,6 @@ impl Requests {
             let (token, level) = (Token(number), Trigger::Level);
             let registered = poll.register(&client.stream, token, Interest::READABLE, level);
             registered.context(what)?;
-            // What all of them ask in a turn leaves together.
-            client.stream.set_nonblocking(true).context(what)?;
             client.ask(&self.then)?;
         }
         let (begin, length) = (Instant::now(), Duration::from_secs_f64(self.seconds));
