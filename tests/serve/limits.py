@@ -86,7 +86,9 @@ def of_a_peer():
         held = [made for made in tried if made]
         say(f"{name} has as many connections as it may", are_most(held, PEER), f"{len(held)} of {PEER}")
         grown = count("http_peer_refusals") - refused
-        say("and each beyond them is counted", grown == 3 * PEER - len(held), grown)
+        refusals = 3 * PEER - len(held)
+        # By cookies: a request that comes again before its client hears of the reset is refused again.
+        say("and each beyond them is counted", grown == refusals or IN_KERNEL and grown > refusals, f"{grown} of {refusals}")
         other = attempt("10.10.0.21")
         say("while another address is served", other is not None)
         held.pop().close()
