@@ -9,11 +9,10 @@ pub use word::Word;
 
 use crate::check::{CheckError, Checked, check};
 use crate::code::{
-    Block, Change, Condition, Expression, Format, Handler, Part, Region, RegionKind, Reply,
-    Statement, Variable, VariableId, VariableKind,
+    Block, Change, Condition, Expression, Format, Handler, Part, Region, RegionKind, Statement,
+    Variable, VariableId, VariableKind,
 };
 use crate::layers::Layers;
-use crate::limits::MESSAGE_MAX;
 
 /// A region of words.
 #[derive(Clone, Copy, Debug)]
@@ -270,12 +269,7 @@ impl Builder {
 
     /// A reply of this length, or of as many bytes as the message has ([`length`](Self::length)), with these parts.
     pub fn reply(&mut self, length: impl Into<Expression>, parts: impl IntoIterator<Item = Part>) {
-        let length = length.into();
-        let most = match length.constant() {
-            Some(length) => u16::try_from(length).unwrap_or(u16::MAX),
-            None => MESSAGE_MAX,
-        };
-        self.reply_up_to(length, most, parts);
+        self.add_reply(length.into(), None, parts);
     }
 
     /// A reply of a length that is computed; the message is given up where that is more than `most`.
@@ -285,19 +279,20 @@ impl Builder {
         most: u16,
         parts: impl IntoIterator<Item = Part>,
     ) {
+        self.add_reply(length.into(), Some(most), parts);
+    }
+
+    fn add_reply(
+        &mut self,
+        length: Expression,
+        most: Option<u16>,
+        parts: impl IntoIterator<Item = Part>,
+    ) {
         self.commit_all();
-        let length = self.layers.computed_byte(length.into());
-        let most = match length {
-            Expression::Length => MESSAGE_MAX,
-            _ => self.layers.byte(most),
-        };
-        let mut all = self.layers.headers();
-        all.extend(parts);
-        self.add(Statement::Reply(Reply {
-            length,
-            most,
-            parts: all,
-        }));
+        match self.layers.reply(length, most, parts) {
+            Some(reply) => self.add(Statement::Reply(reply)),
+            None => self.note(Err("a length that is computed has a limit: `reply_up_to`")),
+        }
     }
 
     /// A part of a reply: a number from this byte on.
@@ -346,6 +341,9 @@ impl Builder {
 
     /// What the layer's header is in the replies of those above it: numbers.
     pub fn header(&mut self, parts: impl IntoIterator<Item = Part>) {
+        if self.depth > 0 {
+            self.note(Err("a layer's header in replies stands in no block of it"));
+        }
         for part in parts {
             let added = self.layers.add_header(part);
             self.note(added);
@@ -376,9 +374,7 @@ impl Builder {
         if self.layers.is_in_commit() {
             self.note(Err("a variable of a commit begins before it"));
         }
-        let variables = &self.variables;
-        let is_known = |name: &str| variables.iter().any(|known| known.name == name);
-        let name = self.layers.full_name(name, is_known);
+        let name = self.layers.full_name(name, |_| false);
         self.variables.push(Variable { name, kind });
         // Of too many the check says so.
         VariableId((self.variables.len() - 1) as u8)

@@ -6,6 +6,7 @@
 //! What it costs is counted when it is accepted, and not while it runs.
 
 mod bounds;
+mod budget;
 mod cost;
 mod error;
 mod flow;
@@ -14,10 +15,11 @@ mod size;
 
 use std::collections::HashSet;
 
+pub(crate) use self::budget::Budget;
 pub use self::error::CheckError;
 use crate::code::{Handler, Region, RegionKind, VariableKind};
 use crate::limits::{
-    CODE_MAX, KEY_MAX, MEMORY_MAX, NAME_MAX, REGIONS_MAX, STEPS_MAX, VARIABLES_MAX,
+    CODE_MAX, KEY_MAX, MEMORY_MAX, NAME_MAX, REGIONS_MAX, STEPS_MAX, TEXT_MAX, VARIABLES_MAX,
 };
 use crate::table::BUCKET;
 use crate::text::is_name;
@@ -77,6 +79,11 @@ pub fn check(handler: Handler) -> Result<Checked, CheckError> {
         let what = format!(
             "the handler becomes {instructions} instructions; {CODE_MAX} are allowed: use repetitions"
         );
+        return of_whole(Err(what));
+    }
+    let text = handler.to_string().len();
+    if text > TEXT_MAX {
+        let what = format!("the handler is {text} bytes of text; {TEXT_MAX} are allowed");
         return of_whole(Err(what));
     }
     Ok(Checked {

@@ -6,7 +6,8 @@
 //! - What a layer does when the message has been dealt with (its commit), and what its header is in a reply, go to each `reply` and `done` of
 //!   those above it, the lowest layer's first. A commit has no verdict itself: it would have those below once more.
 
-use crate::code::{Block, Expression, Operator, Part};
+use crate::code::{Block, Expression, Operator, Part, Reply};
+use crate::limits::MESSAGE_MAX;
 
 /// Which layer is being made, and what those below it add.
 #[derive(Debug, Default)]
@@ -133,9 +134,26 @@ impl Layers {
         &self.commits
     }
 
-    /// What those below have a reply begin with.
-    pub(crate) fn headers(&self) -> Vec<Part> {
-        self.headers.clone()
+    /// A reply of this length; where that is computed it has a limit, or is as long as the message.
+    pub(crate) fn reply(
+        &self,
+        length: Expression,
+        most: Option<u16>,
+        parts: impl IntoIterator<Item = Part>,
+    ) -> Option<Reply> {
+        let length = self.computed_byte(length);
+        let most = match (most, length.constant()) {
+            (Some(most), _) => self.byte(most),
+            (None, Some(length)) => u16::try_from(length).unwrap_or(u16::MAX),
+            (None, None) if length == Expression::Length => MESSAGE_MAX,
+            (None, None) => return None,
+        };
+        let parts = self.headers.iter().cloned().chain(parts).collect();
+        Some(Reply {
+            length,
+            most,
+            parts,
+        })
     }
 }
 

@@ -12,8 +12,11 @@ pub const VARIABLES_MAX: usize = 24;
 /// Operations within one another in an expression.
 pub const DEPTH_MAX: usize = 8;
 
-/// `&&` and `||` within one another in a condition.
+/// `&&` and `||` in a condition.
 pub const LINKS_MAX: usize = 32;
+
+/// Operators in a word, or in all words of a condition.
+pub const OPERATORS_MAX: usize = 1024;
 
 /// Parts of a reply.
 pub const PARTS_MAX: usize = 12;

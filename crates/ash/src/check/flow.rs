@@ -1,16 +1,16 @@
 //! Every way through a handler, followed at once: what has a value, how long the message is known to be, whether anything has had
 //! an effect. Where ways join, what holds on all of them holds.
 
+mod words;
+
 use super::bounds::most;
 use super::error::CheckError;
 use super::known::{Known, join};
 use crate::code::{
-    Block, Change, Condition, Expression, Format, Handler, Part, RegionKind, Reply, Statement,
-    VariableId, VariableKind,
+    Block, Change, Expression, Handler, Part, RegionKind, Reply, Statement, VariableId,
+    VariableKind,
 };
-use crate::limits::{
-    DEPTH_MAX, LINKS_MAX, LOOK_UPS_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX,
-};
+use crate::limits::{LOOK_UPS_MAX, MESSAGE_MAX, NESTING_MAX, PARTS_MAX, REPEAT_MAX, REPLY_MAX};
 
 /// Follows all ways of a handler.
 pub(super) fn follow(handler: &Handler) -> Result<(), CheckError> {
@@ -124,7 +124,7 @@ impl Flow<'_> {
                 }
             }
             Statement::If(condition, yes, no) => {
-                self.condition(condition, known, 0)?;
+                self.condition(condition, known)?;
                 let yes = self.block(yes, Some(known))?;
                 return Ok(join(yes, self.block(no, Some(known))?));
             }
@@ -273,84 +273,6 @@ impl Flow<'_> {
                 }
                 Ok(Some(u64::from(*at) + length))
             }
-        }
-    }
-
-    fn condition(&self, condition: &Condition, known: Known, depth: usize) -> Checked<()> {
-        if depth > LINKS_MAX {
-            return Err(format!(
-                "a condition has at most {LINKS_MAX} `&&` and `||` within one another; use a second `if`"
-            ));
-        }
-        match condition {
-            Condition::Compare(_, a, b) => {
-                self.word(a, known)?;
-                self.word(b, known)
-            }
-            Condition::Both(a, b) | Condition::Either(a, b) => {
-                self.condition(a, known, depth + 1)?;
-                self.condition(b, known, depth + 1)
-            }
-        }
-    }
-
-    fn word(&self, expression: &Expression, known: Known) -> Checked<()> {
-        self.expression(expression, known, 0)
-    }
-
-    fn expression(&self, expression: &Expression, known: Known, depth: usize) -> Checked<()> {
-        if depth > DEPTH_MAX {
-            return Err(format!(
-                "an expression has at most {DEPTH_MAX} operations within one another; use a variable"
-            ));
-        }
-        match expression {
-            Expression::Constant(_) | Expression::Length => Ok(()),
-            Expression::Variable(variable) => match self.kind(*variable)? {
-                VariableKind::Word => self.assigned(*variable, known),
-                VariableKind::Place(_) => Err(format!(
-                    "{0} is a place; the word there is *{0}",
-                    self.name(*variable)
-                )),
-            },
-            Expression::Word(place) => {
-                let region = self.region(*place)?;
-                if self.handler.regions[region].kind != RegionKind::Words {
-                    return Err(format!("{} is a row, not a word", self.name(*place)));
-                }
-                self.assigned(*place, known)
-            }
-            Expression::Number(format, at) => {
-                self.format(*format)?;
-                self.number(*format, at, known)?;
-                self.expression(at, known, depth + 1)
-            }
-            Expression::Binary(_, a, b) => {
-                self.expression(a, known, depth + 1)?;
-                self.expression(b, known, depth + 1)
-            }
-        }
-    }
-
-    fn number(&self, format: Format, at: &Expression, known: Known) -> Checked<()> {
-        let Some(at) = at.constant() else {
-            return may_give_up(known, "a number that may lie behind the message's end");
-        };
-        match at.saturating_add(u64::from(format.bytes)) {
-            end if end <= u64::from(known.length) => Ok(()),
-            end if end > u64::from(MESSAGE_MAX) => {
-                Err(format!("no message has more than {MESSAGE_MAX} bytes"))
-            }
-            end => Err(format!(
-                "the message may be shorter; say `need {end};` before"
-            )),
-        }
-    }
-
-    fn format(&self, format: Format) -> Checked<()> {
-        match format.bytes {
-            1 | 2 | 4 | 8 => Ok(()),
-            other => Err(format!("a number has 1, 2, 4 or 8 bytes, not {other}")),
         }
     }
 

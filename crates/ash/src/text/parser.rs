@@ -6,12 +6,11 @@ mod statement;
 
 use std::fmt;
 
-use expression::Budget;
 use layer::Added;
 
 use super::lexer::{Place, Token, tokens};
 use super::words::is_name;
-use crate::check::{CheckError, Checked, check};
+use crate::check::{Budget, CheckError, Checked, check};
 use crate::code::{Block, Handler, Region, RegionKind, Variable, VariableId, VariableKind};
 use crate::layers::Layers;
 

@@ -1,8 +1,8 @@
 //! What is built is what the text says.
 
 use exos_ash::builder::{Builder, Word as _};
-use exos_ash::code::{BE32, BE64, Change, Expression, U8};
-use exos_ash::{check, parse};
+use exos_ash::code::{BE32, BE64, Change, Condition, Expression, U8};
+use exos_ash::{CheckError, Checked, parse};
 
 use crate::layers;
 
@@ -116,6 +116,18 @@ fn layers_are_those_of_the_text() {
     are_one(&layers::server(), h);
 }
 
+/// What begins in a layer is its own, also where another is called so before.
+#[test]
+fn names_of_a_layer_are_its_own() {
+    let mut h = Builder::new("h");
+    let before = h.begin("x", 1);
+    h.layer("l", 4, |h| _ = h.begin("x", before + 1));
+    h.done();
+    let built = h.check().unwrap();
+    let names = built.handler().variables.iter().map(|v| v.name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["x", "l_x"]);
+}
+
 #[test]
 fn what_a_layer_must_not_is_said() {
     let built = |build: &dyn Fn(&mut Builder)| {
@@ -128,6 +140,11 @@ fn what_a_layer_must_not_is_said() {
     let wrong = [
         (built(&|h| h.commit(|_| ())), "a commit is a layer's"),
         (built(&|h| h.header([h.put(U8, 0, 1)])), "here is none"),
+        (
+            in_layer(&|h| h.when(h.length().equals(0), |h| h.header([h.put(U8, 1, 9)]))),
+            "no block of it",
+        ),
+        (built(&|h| h.reply(h.length() & 7, [])), "reply_up_to"),
         (in_layer(&|h| h.layer("b", 4, |_| ())), "behind another"),
         (
             built(&|h| h.when(h.length().equals(0), |h| h.layer("b", 4, |_| ()))),
@@ -148,19 +165,40 @@ fn what_a_layer_must_not_is_said() {
     }
 }
 
-/// A condition is followed as deep as it is made.
-#[test]
-fn a_condition_has_a_bound() {
-    let with = |links: usize| {
-        let mut h = Builder::new("h");
-        let one = || Expression::Length.equals(1);
-        let condition = (0..links).fold(one(), |all, _| all.or(one()));
-        h.when(condition, |h| h.done());
-        h.give_up();
-        h.check()
+/// As many `||` as this, in a tree as deep as can be or as flat as can be.
+fn with_links(links: usize, is_deep: bool) -> Result<Checked, CheckError> {
+    fn flat(links: usize) -> Condition {
+        let one = Expression::Length.equals(1);
+        match links {
+            0 => one,
+            _ => flat((links - 1) / 2).or(flat(links / 2)),
+        }
+    }
+    let mut h = Builder::new("h");
+    let condition = match is_deep {
+        true => (0..links).fold(flat(0), |all, _| all.or(flat(0))),
+        false => flat(links),
     };
-    let handler = with(32).unwrap();
-    check(handler.handler().clone()).unwrap();
-    let said = with(33).unwrap_err().to_string();
-    assert!(said.contains("at most 32 `&&` and `||`"), "{said}");
+    h.when(condition, |h| h.done());
+    h.give_up();
+    h.check()
+}
+
+/// What is accepted is written as text, to be downloaded without privilege, and is accepted as that.
+#[test]
+fn what_is_built_can_be_read_again() {
+    for is_deep in [true, false] {
+        let handler = with_links(32, is_deep).unwrap();
+        let again = parse(&handler.handler().to_string()).unwrap();
+        assert_eq!(again.steps(), handler.steps());
+        let said = with_links(33, is_deep).unwrap_err().to_string();
+        assert!(said.contains("too long"), "{said}");
+    }
+    let mut h = Builder::new("long");
+    for n in 0..24 {
+        h.begin(&format!("{}{n}", "x".repeat(4000)), n);
+    }
+    h.done();
+    let said = h.check().unwrap_err().to_string();
+    assert!(said.contains("bytes of text; 65536 are allowed"), "{said}");
 }

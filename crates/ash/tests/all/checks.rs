@@ -133,7 +133,7 @@ fn a_handler_is_no_longer_than_the_kernels_jumps() {
 #[test]
 fn checking_takes_no_longer_for_repetitions_within_one_another() {
     let loops: String = (0..14).map(|n| format!("for i{n} in 0..1 {{ ")).collect();
-    let body = "add(w, 1); ".repeat(1000);
+    let body = "add(w, 1); ".repeat(800);
     let text = format!(
         "handler h {{ words c[1]; w = &c[0]; {loops} {body} {} done; }}",
         "}".repeat(14)

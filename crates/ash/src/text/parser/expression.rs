@@ -1,29 +1,10 @@
 //! Words that are computed, and what decides.
 
 use super::{Parsed, Parser, TextError};
+use crate::check::Budget;
 use crate::code::{Condition, Expression};
-use crate::limits::LINKS_MAX;
 use crate::text::lexer::{Place, Token};
 use crate::text::words::{COMPARISONS, OPERATORS, format_named, named};
-
-/// Operators of a word, or of all words of a condition: they may be as deep, before that is looked at.
-const OPERATORS_MAX: usize = 1024;
-
-/// What the condition or the word that is being read may still have.
-#[derive(Clone, Copy)]
-pub(super) struct Budget {
-    links: usize,
-    operators: usize,
-}
-
-impl Budget {
-    /// `&&` and `||` wherever they stand: what is made of them is as deep as they are many, and is written with as many parentheses within
-    /// one another.
-    pub(super) const WHOLE: Self = Self {
-        links: LINKS_MAX,
-        operators: OPERATORS_MAX,
-    };
-}
 
 /// What stands between parentheses may be either.
 enum Either {
@@ -57,7 +38,7 @@ impl Parser<'_> {
         let place = self.place();
         let mut found = self.both()?;
         while self.take("||") {
-            self.spend(|budget| &mut budget.links)?;
+            self.spend(Budget::spend_link)?;
             let first = Box::new(condition_of(found, place)?);
             let place = self.place();
             let second = condition_of(self.both()?, place)?;
@@ -70,7 +51,7 @@ impl Parser<'_> {
         let place = self.place();
         let mut found = self.comparison()?;
         while self.take("&&") {
-            self.spend(|budget| &mut budget.links)?;
+            self.spend(Budget::spend_link)?;
             let first = Box::new(condition_of(found, place)?);
             let place = self.place();
             let second = condition_of(self.comparison()?, place)?;
@@ -108,7 +89,7 @@ impl Parser<'_> {
             && let Some(operator) = named(signs, sign)
         {
             self.next += 1;
-            self.spend(|budget| &mut budget.operators)?;
+            self.spend(|budget| budget.spend_operators(1))?;
             let first = Box::new(word_of(found, place)?);
             let place = self.place();
             let second = Box::new(word_of(self.operators(group + 1)?, place)?);
@@ -117,14 +98,8 @@ impl Parser<'_> {
         Ok(found)
     }
 
-    /// One more of these.
-    fn spend(&mut self, of: impl Fn(&mut Budget) -> &mut usize) -> Parsed<()> {
-        let left = of(&mut self.budget);
-        match left.checked_sub(1) {
-            Some(fewer) => *left = fewer,
-            None => return Err(self.wrong("this is too long; use a variable, or a second `if`")),
-        }
-        Ok(())
+    fn spend(&mut self, how: impl Fn(&mut Budget) -> Result<(), &'static str>) -> Parsed<()> {
+        how(&mut self.budget).map_err(|what| self.wrong(what))
     }
 
     fn single(&mut self) -> Parsed<Either> {

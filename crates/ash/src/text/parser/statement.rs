@@ -1,8 +1,7 @@
 //! Statements.
 
-use super::{Parsed, Parser};
-use crate::code::{Block, Change, Expression, Part, Reply, Statement, VariableId, VariableKind};
-use crate::limits::MESSAGE_MAX;
+use super::{Parsed, Parser, TextError};
+use crate::code::{Block, Change, Expression, Part, Statement, VariableId, VariableKind};
 use crate::text::lexer::{Place, Token};
 use crate::text::words::format_named;
 
@@ -227,10 +226,7 @@ impl Parser<'_> {
         let full = self.layers.full_name(region, is_known);
         match regions.iter().position(|known| known.name == full) {
             Some(number) => Ok(number as u8),
-            None => Err(super::TextError::at(
-                place,
-                format!("there is no region {region}"),
-            )),
+            None => Err(TextError::at(place, format!("there is no region {region}"))),
         }
     }
 
@@ -238,31 +234,25 @@ impl Parser<'_> {
     fn reply(&mut self) -> Parsed<Statement> {
         self.next += 1;
         let length = self.word()?;
-        let length = self.layers.computed_byte(length);
-        let most = match (self.take_word("up"), length.constant()) {
-            (true, _) => {
+        let place = self.place();
+        let most = match self.take_word("up") {
+            true => {
                 self.expect_word("to")?;
-                let most = self.number("how many bytes at most")?;
-                self.layers.byte(most)
+                Some(self.number("how many bytes at most")?)
             }
-            (false, Some(length)) => u16::try_from(length).unwrap_or(u16::MAX),
-            (false, None) if length == Expression::Length => MESSAGE_MAX,
-            (false, None) => {
-                return Err(self.wrong("a length that is computed has a limit: `up to 100`"));
-            }
+            false => None,
         };
-        let mut parts = self.layers.headers();
+        let mut parts = Vec::new();
         if !self.take(";") {
             self.expect("{")?;
             while !self.take("}") {
                 parts.push(self.part()?);
             }
         }
-        Ok(Statement::Reply(Reply {
-            length,
-            most,
-            parts,
-        }))
+        let reply = self.layers.reply(length, most, parts);
+        let no_limit = "a length that is computed has a limit: `up to 100`";
+        let reply = reply.ok_or_else(|| TextError::at(place, no_limit.into()))?;
+        Ok(Statement::Reply(reply))
     }
 
     pub(super) fn part(&mut self) -> Parsed<Part> {
