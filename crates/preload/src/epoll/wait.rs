@@ -61,7 +61,9 @@ impl Call {
         if super::waker_to_wait(self.here, self.fd)?.is_none() {
             return self.wait_alone(events);
         }
-        let count = self.collect(events, lost, std::mem::take(was_woken))?;
+        // Looked at once: who is told that nothing came has had the kernel asked, too.
+        let is_over = self.left() == Some(Duration::ZERO);
+        let count = self.collect(events, lost, std::mem::take(was_woken), is_over)?;
         if !lost.is_empty() {
             // The kernel tells of them from now on.
             lost.drain(..).for_each(unshare_fd);
@@ -73,7 +75,7 @@ impl Call {
             with_set(self.fd, |set| set.pass_on(self.here));
             return Ok(Some(count));
         }
-        if self.left() == Some(Duration::ZERO) {
+        if is_over {
             self.here.let_go();
             return Ok(Some(0));
         }
@@ -103,6 +105,7 @@ impl Call {
         events: &mut [EpollEvent],
         lost: &mut Vec<i32>,
         was_woken: bool,
+        is_over: bool,
     ) -> Result<usize, i32> {
         /// Of fewer events than this, those of one side could be all.
         const FEW: usize = 4;
@@ -110,8 +113,8 @@ impl Call {
         // The kernel's descriptors have room in each answer.
         let ours = if all < FEW { all } else { all - all / FEW };
         let mut count = super::collect(here, fd, &mut events[..ours], all < FEW, lost);
-        let sleeps = || count == 0 && self.left() != Some(Duration::ZERO);
-        if all >= FEW && (was_woken || sleeps()) {
+        let sleeps = count == 0 && !is_over;
+        if all >= FEW && (was_woken || sleeps) {
             return Ok(count);
         }
         match self.kernel(&mut events[count..], Some(Duration::ZERO)) {
