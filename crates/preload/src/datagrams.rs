@@ -12,6 +12,7 @@ use crate::sharing::{find, move_in};
 use crate::system::*;
 use crate::wait::Patience;
 
+mod options;
 mod sending;
 
 /// A datagram that was read.

@@ -24,7 +24,7 @@
 //! | `wait` | waiting for one socket |
 //! | `stream` | bytes: what reading and writing calls come to |
 //! | `datagrams`, `control`, `addresses` | datagrams, as above, what goes beside their bytes, and to whom |
-//! | `sockets`, `datagram_options` | accepting, addresses, options |
+//! | `sockets`, `datagrams::options` | accepting, addresses, options |
 //! | `epoll`, `set`, `poll`, `waker`, `by_number` | waiting for many, and for sets of them |
 //! | `calls` | the functions that take the place of the C library's |
 
@@ -43,7 +43,6 @@ mod calls;
 #[cfg(exos_preload)]
 mod control;
 #[cfg(exos_preload)]
-mod datagram_options;
 #[cfg(exos_preload)]
 mod datagrams;
 #[cfg(exos_preload)]
