@@ -24,7 +24,7 @@
 //! | [`link`] | what each way of sending frames carries and costs |
 //! | [`cost`] | what a segment, a connection and a timer cost, in memory |
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod cli;
 mod experiment;
