@@ -8,14 +8,13 @@ use crate::stage::calls::Bare;
 use crate::stage::cpu::{CoreTime, ticks_to_us};
 use crate::stage::link::Best;
 use crate::stage::request::{Connection, Errors, Size};
-use crate::stage::web::{Seen, Server, Setup, Used};
+use crate::stage::web::{Seen, Setup, Used};
 use exos_host::Result;
 use exos_lab::{Lab, WireKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
-use std::time::Duration;
 
 /// What is asked of a server, and by whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,10 +32,6 @@ pub(super) struct Alone {
     /// What the client's calls take that hand them over, where that is known.
     pub bare: Option<Bare>,
 }
-
-/// How long a server learns what it is asked for, and until slots are open again that the connections closed which it did not know yet.
-const LEARNING_SECS: f64 = 0.1;
-const LEARNT: Duration = Duration::from_millis(4500);
 
 /// What was loaded, by whom and how.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -93,13 +88,7 @@ impl Load {
                 (seen, Used { seconds, ..used })
             }
             Client::Packets => {
-                let visit = session.new_visit(lab, setup.server, self.connection, self.size)?;
-                if setup.server == Server::Kernel {
-                    let mut first = visit.clone();
-                    first.seconds = LEARNING_SECS;
-                    session.visit(lab, &serving, &first, || Ok(()))?;
-                    session.pause(LEARNT)?;
-                }
+                let visit = session.prepare_visit(lab, &serving, self.connection, self.size)?;
                 let (visited, [before, after]) = session.visit(lab, &serving, &visit, times)?;
                 (Seen::from(&visited), after.since(&before))
             }
