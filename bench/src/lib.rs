@@ -35,6 +35,7 @@ mod stage;
 pub use cli::{BenchArgs, BenchCommand, run};
 pub use experiment::{ash, cost, forward, http, link, load, sharing, sockets, tcp};
 pub use report::Results;
+pub use stage::process::find_program;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
