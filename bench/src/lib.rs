@@ -24,7 +24,7 @@
 //! | [`link`] | what each way of sending frames carries and costs |
 //! | [`cost`] | what a segment, a connection and a timer cost, in memory |
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod cli;
 mod experiment;
@@ -35,6 +35,7 @@ mod stage;
 pub use cli::{BenchArgs, BenchCommand, run};
 pub use experiment::{ash, cost, forward, http, link, load, sharing, sockets, tcp};
 pub use report::Results;
+pub use stage::process::find_program;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};

@@ -167,7 +167,7 @@ impl Drop for Running {
 }
 
 /// The path of a program, also where a user's PATH does not look; otherwise an error that names the package.
-pub(crate) fn find_program(name: &str, package: &str) -> Result<PathBuf> {
+pub fn find_program(name: &str, package: &str) -> Result<PathBuf> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<PathBuf> = std::env::split_paths(&paths).collect();
     places.extend(["/usr/sbin", "/usr/local/sbin", "/usr/bin"].map(PathBuf::from));

@@ -1,8 +1,7 @@
 //! A short session on the real kernel. Without root it says SKIPPED and passes.
 
-use crate::common::{Session, assert_refused, assert_unwritable_files_are_told};
+use crate::common::{Session, assert_refused, assert_unwritable_files_are_told, is_installed};
 use exos_bench::ash::{AshArgs, measure, run};
-use std::path::Path;
 
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
@@ -20,19 +19,25 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
     let Some(session) = Session::begin("bash-t", &[]) else {
         return;
     };
-    let only = ["roundtrip", "sandbox", "places", "layers", "download"];
-    let has_memcached = Path::new("/usr/bin/memcached").exists();
-    let only = only.into_iter().chain(has_memcached.then_some("get/udp"));
-    let only: Vec<&str> = only.flat_map(|name| ["--only", name]).collect();
+    let only = [
+        "roundtrip",
+        "sandbox",
+        "places",
+        "layers",
+        "pipes/64",
+        "get",
+        "download",
+    ];
+    let only: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
     let args: AshArgs = session.args(&[&only[..], &["--quick"]].concat());
     let report = measure(&args).expect("all is there");
     session.assert_nothing_is_left();
-    let named = |name: &str| {
-        let figure = report.figures.iter().find(|figure| figure.name == name);
-        figure.unwrap_or_else(|| panic!("no {name} in {:?}", report.figures))
-    };
-    let got = has_memcached.then_some(("get/udp/rate", true));
-    for (name, has_goal) in [
+    let figure = |name: &str| report.figures.iter().find(|figure| figure.name == name);
+    let notes = &report.environment.notes;
+    let is_told = !notes
+        .iter()
+        .any(|note| note.contains("capacity is not told"));
+    let always = [
         ("roundtrip/handler", false),
         ("roundtrip/polling/p99", false),
         ("roundtrip/sleeping", false),
@@ -43,14 +48,37 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         ("places/stack", false),
         ("layers/three", false),
         ("download/in-force", true),
-    ]
-    .into_iter()
-    .chain(got)
-    {
-        let figure = named(name);
-        assert!(figure.value > 0.0, "{figure:?}");
-        assert_eq!(figure.goal.is_some(), has_goal, "{figure:?}");
+    ];
+    let of_caches = [("get/udp/rate", true), ("get/tcp/rate", false)];
+    let of_times = [("get/udp/memcached/server-side", false)];
+    let of_vectors = [
+        ("pipes/64/cache/copy", false),
+        ("pipes/64/memory/sum/ratio", true),
+    ];
+    let has_memcached = is_installed("memcached");
+    for (is_there, names) in [
+        (true, &always[..]),
+        (has_memcached, &of_caches),
+        (has_memcached && is_told, &of_times),
+        (has_vectors(), &of_vectors),
+    ] {
+        for (name, has_goal) in names {
+            let figure = figure(name);
+            assert_eq!(figure.is_some(), is_there, "{name}: {:?}", report.figures);
+            if let Some(figure) = figure {
+                assert!(figure.value > 0.0, "{figure:?}");
+                assert_eq!(figure.goal.is_some(), *has_goal, "{figure:?}");
+            }
+        }
     }
     // Without a gap, however slow the machine: what waits for the program for long is asked again, and counts as lost.
-    assert!(named("download/lost").goal.is_some());
+    assert!(figure("download/lost").is_some_and(|lost| lost.goal.is_some()));
+}
+
+/// Without vectors nothing is compared with pipes.
+fn has_vectors() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx2");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }

@@ -6,7 +6,6 @@ use exos_host::Result;
 use exos_host::caps::{self, CapabilitySet};
 use std::fmt::Debug;
 use std::io::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,10 +23,7 @@ pub(crate) fn args<A: clap::Args>(arguments: &[&str]) -> A {
 }
 
 pub(crate) fn is_installed(name: &str) -> bool {
-    let places = ["/usr/bin", "/usr/sbin", "/usr/local/bin"];
-    places
-        .iter()
-        .any(|place| Path::new(place).join(name).exists())
+    exos_bench::find_program(name, name).is_ok()
 }
 
 /// A session that measures alone: files and cores are the process's, so tests measure one after the other.

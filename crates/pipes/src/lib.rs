@@ -20,7 +20,6 @@
 
 mod assembler;
 mod code;
-pub mod comparison;
 mod compile;
 mod error;
 mod lower;

@@ -22,11 +22,11 @@
 
 mod cache;
 mod client;
+mod crowd;
 mod get;
 mod layers;
+#[cfg(target_arch = "x86_64")]
 mod pipes;
-
-mod crowd;
 mod places;
 mod sandbox;
 mod server;
@@ -147,6 +147,7 @@ pub fn measure(args: &AshArgs) -> Result<Report> {
     let default = if args.common.quick { 0.5 } else { 2.0 };
     let session = Session {
         seconds: args.common.seconds(default),
+        is_quick: args.common.quick,
         stage,
         lab,
     };

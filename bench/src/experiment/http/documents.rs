@@ -225,18 +225,8 @@ pub(super) fn measure(session: &Session<'_>) -> Result<(Vec<Documents>, Vec<Limi
     Ok((cases, limits))
 }
 
-fn measure_cell(
-    session: &Session<'_>,
-    lab: &Guard,
-    loads: &[Load],
-    limits: &mut Vec<Limit>,
-) -> Result<Vec<Documents>> {
-    let Load {
-        wire,
-        connection,
-        size,
-        ..
-    } = loads[0];
+/// All that can be loaded by each.
+fn contenders(session: &Session<'_>, loads: &[Load]) -> Vec<Contender> {
     let of = |&load: &Load| {
         let servers = session.servers.iter().copied();
         let can = move |server: &Server| load.client == Client::Packets || server.is_for_sockets();
@@ -244,25 +234,37 @@ fn measure_cell(
             .filter(can)
             .map(move |server| Contender { load, server })
     };
-    let contenders: Vec<Contender> = loads.iter().flat_map(of).collect();
-    let alone = |_| {
-        let measure = || {
-            Ok(Alone {
-                limit: packet_limit(session, lab, connection, size)?,
-                bare: bare_calls(session, lab, connection, size)?,
-            })
-        };
-        (wire == WireKind::Plain).then(measure).transpose()
+    loads.iter().flat_map(of).collect()
+}
+
+/// What the plain wire does by itself with the frames of such visits.
+fn alone(session: &Session<'_>, lab: &Guard, load: Load) -> Result<Option<Alone>> {
+    let (connection, size) = (load.connection, load.size);
+    let measure = || {
+        Ok(Alone {
+            limit: packet_limit(session, lab, connection, size)?,
+            bare: bare_calls(session, lab, connection, size)?,
+        })
     };
+    (load.wire == WireKind::Plain).then(measure).transpose()
+}
+
+fn measure_cell(
+    session: &Session<'_>,
+    lab: &Guard,
+    loads: &[Load],
+    limits: &mut Vec<Limit>,
+) -> Result<Vec<Documents>> {
+    let contenders = contenders(session, loads);
+    let before = |_| alone(session, lab, loads[0]);
     let run = |alone: &Option<Alone>, contender: &Contender| {
         let Contender { load, server } = *contender;
         load.run(session, lab, server.into(), *alone)
     };
-    let (found, runs) = in_turn(session, name(loads[0]), &contenders, alone, run)?;
-    if wire == WireKind::Plain {
-        let found = found.into_iter().flatten();
-        let found: Vec<Best> = found.map(|alone| alone.limit).collect();
-        limits.push(Limit::new(connection, size, &found));
+    let (found, runs) = in_turn(session, name(loads[0]), &contenders, before, run)?;
+    let found: Vec<Best> = found.iter().flatten().map(|alone| alone.limit).collect();
+    if !found.is_empty() {
+        limits.push(Limit::new(loads[0].connection, loads[0].size, &found));
     }
     let measured: Vec<(Contender, Vec<Run>)> = contenders.into_iter().zip(runs).collect();
     let outcomes = |load: &Load| {
@@ -272,8 +274,6 @@ fn measure_cell(
         own.map(|(contender, runs)| Outcome::of(contender.server.to_string(), runs.clone()))
             .collect()
     };
-    Ok(loads
-        .iter()
-        .map(|load| Documents::new(*load, outcomes(load)))
-        .collect())
+    let documents = |load: &Load| Documents::new(*load, outcomes(load));
+    Ok(loads.iter().map(documents).collect())
 }

@@ -182,7 +182,7 @@ fn visit(
     rate: Option<f64>,
 ) -> Result<Visited> {
     let serving = session.serve(lab, server, DOCUMENT)?;
-    let mut visit = session.new_visit(lab, server, cell.0, DOCUMENT)?;
+    let mut visit = session.prepare_visit(lab, &serving, cell.0, DOCUMENT)?;
     visit.rate = rate;
     let (visited, _) = session.visit(lab, &serving, &visit, || Ok(()))?;
     session.end(WireKind::Plain, serving)?;

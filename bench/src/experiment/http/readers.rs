@@ -124,7 +124,7 @@ fn run(session: &Session<'_>, lab: &Guard, server: Server, readers: u32) -> Resu
         );
         Ok([process, kernel])
     };
-    let mut visit = session.new_visit(lab, server, Connection::Persistent, FAST)?;
+    let mut visit = session.prepare_visit(lab, &serving, Connection::Persistent, FAST)?;
     visit.connections = FAST_READERS;
     let (alone, [_, before]) = session.visit(lab, &serving, &visit, memory)?;
     (visit.slow, visit.slow_size) = (readers, SLOW.bytes());

@@ -1,7 +1,16 @@
 //! A session: one stage, and the servers that are there.
 
 use super::args::HttpArgs;
-use crate::stage::web::{Server, WebStage};
+use crate::stage::packets::Visit;
+use crate::stage::request::{Connection, Size};
+use crate::stage::web::{Server, Serving, WebStage};
+use exos_host::Result;
+use exos_lab::Lab;
+use std::time::Duration;
+
+/// How long a server learns what it is asked for, and until slots are open again that the connections closed which it did not know yet.
+const LEARNING_SECS: f64 = 0.1;
+const LEARNT: Duration = Duration::from_millis(4500);
 
 /// A session: servers in a lab, with what each calls itself.
 pub(super) struct Session<'a> {
@@ -15,5 +24,25 @@ impl std::ops::Deref for Session<'_> {
 
     fn deref(&self) -> &WebStage {
         &self.web
+    }
+}
+
+impl Session<'_> {
+    /// A visit of our client to a server that knows by then what it is asked for.
+    pub(super) fn prepare_visit(
+        &self,
+        lab: &Lab,
+        serving: &Serving<'_>,
+        connection: Connection,
+        size: Size,
+    ) -> Result<Visit> {
+        let visit = self.new_visit(lab, serving.server, connection, size)?;
+        if serving.server == Server::Kernel {
+            let mut first = visit.clone();
+            first.seconds = LEARNING_SECS;
+            self.visit(lab, serving, &first, || Ok(()))?;
+            self.pause(LEARNT)?;
+        }
+        Ok(visit)
     }
 }

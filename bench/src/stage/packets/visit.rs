@@ -19,6 +19,7 @@ const SLOW_WARMUP_NS: u64 = 2_000_000_000;
 /// Frames of a burst that are sent without a rest, and the rest.
 const PART: usize = 128;
 const PART_REST: Duration = Duration::from_micros(50);
+
 impl Helper for Visit {
     const NAME: &'static str = "visit";
     type Measured = Visited;
@@ -30,70 +31,108 @@ impl Helper for Visit {
 
 fn visit(args: &Visit) -> Result<Visited> {
     let mut beside = Beside::open(args)?;
-    let mut wire = Wire::open(Mac(args.mac), args.to, args.queues)?;
+    let wire = Wire::open(Mac(args.mac), args.to, args.queues)?;
     beside.as_mut().map_or(Ok(()), Beside::await_go)?;
-    let pause = args.pause_ms.map(Duration::from_millis);
-    let mut calls = CallClock::new()?;
-    let mut visitors = Visitors::new(args, now_ns());
-    let times = Times::new(args, now_ns());
+    let mut client = Client::new(args, wire)?;
     let (mut last, mut worked, mut measuring) = (now_ns(), true, false);
     loop {
         let now = now_ns();
         if !worked {
-            visitors.counts.idle_ns += now - last;
+            client.visitors.counts.idle_ns += now - last;
         }
         last = now;
-        if !measuring && now >= times.begin {
-            visitors.counts = Counts::new(now);
-            calls.restart();
+        if !measuring && now >= client.times.begin {
+            client.restart(now);
             say_ready()?;
             measuring = true;
         }
-        if now >= times.end && visitors.is_over(now, times.end) {
-            break;
+        if client.is_over(now) {
+            return client.finish();
         }
-        let got = wire.receive(|tuple, segment| visitors.handle(tuple, segment, now));
-        visitors.acknowledge(if got == 0 { 1 } else { 2 });
-        visitors.pass(now, now < times.end);
-        worked = got > 0 || !visitors.out.is_empty();
-        if pause.is_some() && got > 0 {
-            continue; // First all that has come.
-        }
-        if worked || pause.is_some() {
-            send(&mut visitors, &mut wire, &mut calls, now, pause.is_some())?;
-        }
-        pause.into_iter().for_each(std::thread::sleep);
+        worked = client.turn(now)?;
         if let Some(beside) = &mut beside {
             worked |= beside.turn()?;
         }
     }
-    let visited = visitors.visited(times.end, &wire, calls.restart());
-    visitors.abort();
-    send(&mut visitors, &mut wire, &mut calls, now_ns(), false)?;
-    Ok(visited)
 }
 
-/// Sends what is to be sent, and gives memory of what was received back. In bursts it rests between parts: a veth keeps 256
-/// frames that nobody has taken in, and who takes them in, a soft interrupt, may wait for this core.
-fn send(
-    visitors: &mut Visitors,
-    wire: &mut Wire,
-    calls: &mut CallClock,
-    now: u64,
-    is_burst: bool,
-) -> Result<()> {
-    let hands_over = !visitors.out.is_empty();
-    for (sent, (group, reply)) in visitors.out.drain(..).enumerate() {
-        if is_burst && sent > 0 && sent % PART == 0 {
-            wire.flush()?;
-            std::thread::sleep(PART_REST);
-        }
-        let request = &visitors.groups[group].request;
-        wire.send(&reply, request, (now / 1_000_000) as u32);
+/// Visitors, and what they send by.
+struct Client {
+    visitors: Visitors,
+    wire: Wire,
+    calls: CallClock,
+    times: Times,
+    /// Between bursts.
+    pause: Option<Duration>,
+}
+
+impl Client {
+    fn new(args: &Visit, wire: Wire) -> Result<Self> {
+        let now = now_ns();
+        Ok(Self {
+            visitors: Visitors::new(args, now),
+            wire,
+            calls: CallClock::new()?,
+            times: Times::new(args, now),
+            pause: args.pause_ms.map(Duration::from_millis),
+        })
     }
-    match hands_over {
-        true => calls.time(|| wire.flush()),
-        false => wire.flush(),
+
+    /// Begins to count.
+    fn restart(&mut self, now: u64) {
+        self.visitors.counts = Counts::new(now);
+        self.calls.restart();
+    }
+
+    fn is_over(&self, now: u64) -> bool {
+        now >= self.times.end && self.visitors.is_over(now, self.times.end)
+    }
+
+    /// Takes in what has come, and sends what is to be sent; whether there was something to do.
+    fn turn(&mut self, now: u64) -> Result<bool> {
+        let visitors = &mut self.visitors;
+        let got = self
+            .wire
+            .receive(|tuple, segment| visitors.handle(tuple, segment, now));
+        visitors.acknowledge(if got == 0 { 1 } else { 2 });
+        visitors.pass(now, now < self.times.end);
+        let worked = got > 0 || !visitors.out.is_empty();
+        if self.pause.is_some() && got > 0 {
+            return Ok(true); // First all that has come.
+        }
+        if worked || self.pause.is_some() {
+            self.send(now, self.pause.is_some())?;
+        }
+        self.pause.into_iter().for_each(std::thread::sleep);
+        Ok(worked)
+    }
+
+    /// Sends what is to be sent, and gives memory of what was received back. In bursts it rests between parts: a veth keeps 256
+    /// frames that nobody has taken in, and who takes them in, a soft interrupt, may wait for this core.
+    fn send(&mut self, now: u64, is_burst: bool) -> Result<()> {
+        let (visitors, wire) = (&mut self.visitors, &mut self.wire);
+        let hands_over = !visitors.out.is_empty();
+        for (sent, (group, reply)) in visitors.out.drain(..).enumerate() {
+            if is_burst && sent > 0 && sent % PART == 0 {
+                wire.flush()?;
+                std::thread::sleep(PART_REST);
+            }
+            let request = &visitors.groups[group].request;
+            wire.send(&reply, request, (now / 1_000_000) as u32);
+        }
+        match hands_over {
+            true => self.calls.time(|| wire.flush()),
+            false => wire.flush(),
+        }
+    }
+
+    /// What was seen; connections that are open are closed by resets.
+    fn finish(mut self) -> Result<Visited> {
+        let calls = self.calls.restart();
+        let visited = self.visitors.visited(self.times.end, &self.wire, calls);
+        self.visitors.abort();
+        self.send(now_ns(), false)?;
+        Ok(visited)
     }
 }
 
