@@ -2,12 +2,13 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use exos_inet::tcp::{ConnectionId, Info, IpFields, Keepalive};
 
 use super::TcpStream;
-use crate::clock;
+
 use crate::net::errors;
 use crate::net::stack::Inner;
 
