@@ -108,6 +108,12 @@ pub(crate) fn known_median(values: Vec<Option<f64>>) -> Option<f64> {
     (!known.is_empty()).then(|| super::median(known))
 }
 
+/// The median of all runs; nothing where one of them has no value: those that have are not like all.
+pub(crate) fn median_where_all_are_known(values: Vec<Option<f64>>) -> Option<f64> {
+    let known: Option<Vec<f64>> = values.into_iter().collect();
+    known.map(super::median)
+}
+
 /// All runs together; of values that some runs may not have, nothing where one has none.
 pub(crate) fn sum<T: Sum>(values: Vec<T>) -> T {
     values.into_iter().sum()

@@ -20,7 +20,9 @@ pub(crate) use document::Section;
 pub use environment::Environment;
 #[cfg(test)]
 pub(crate) use environment::for_tests as environment_of_tests;
-pub(crate) use figures::{Contender, Shown, each, figures, known_median, outcomes, sum, usual};
+pub(crate) use figures::{
+    Contender, Shown, each, figures, known_median, median_where_all_are_known, outcomes, sum, usual,
+};
 pub(crate) use median::{limited_by, median, median_of, ratios};
 pub use ratio::Ratio;
 #[cfg(test)]

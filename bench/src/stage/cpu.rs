@@ -8,6 +8,7 @@
 
 use exos_host::{Error, Result, error::Context as _};
 use procfs::process::{Process, Stat, all_processes};
+use rustix::time::ClockId;
 use std::ops::Sub;
 
 /// Processor time of a process, in clock ticks.
@@ -143,29 +144,29 @@ pub fn of_threads(pid: u32) -> Result<ThreadTimes> {
 
 /// The kernel's thread that does those soft interrupts of a core which are too many for whom they interrupt.
 #[derive(Debug)]
-pub struct SoftirqThread(Option<Process>);
+pub struct SoftirqThread(Process);
 
 impl SoftirqThread {
-    /// Finds it. A container may hide it; then it seems to take no time.
-    pub fn of_core(core: usize) -> Result<Self> {
+    /// Finds it; `None` where a container hides it, or the kernel does not tell its time.
+    pub fn of_core(core: usize) -> Result<Option<Self>> {
         let name = format!("ksoftirqd/{core}");
         let is_it = |p: &Process| p.stat().is_ok_and(|stat| stat.comm == name);
         let all = all_processes().map_err(unreadable("the processes"))?;
-        Ok(Self(all.flatten().find(is_it)))
+        let found = all.flatten().find(is_it);
+        Ok(found.filter(|p| p.schedstat().is_ok()).map(Self))
     }
 
     /// Its time so far, in nanoseconds.
     pub fn ns(&self) -> u64 {
-        let stat = self.0.as_ref().and_then(|p| p.schedstat().ok());
-        stat.map_or(0, |stat| stat.sum_exec_runtime)
+        self.0.schedstat().map_or(0, |stat| stat.sum_exec_runtime)
     }
 }
 
 /// What a program that has a core to itself takes of it from now on: its own time, in which most of the core's soft interrupts
-/// are, and that of the kernel's thread which does the others. Other programs on the core do not count.
+/// are, and that of the kernel's thread which does the others, where it is seen. Other programs on the core do not count.
 #[derive(Debug)]
 pub struct OwnTime {
-    softirqs: SoftirqThread,
+    softirqs: Option<SoftirqThread>,
     begin_ns: u64,
 }
 
@@ -186,14 +187,23 @@ impl OwnTime {
     }
 
     fn now_ns(&self) -> u64 {
-        own_ns() + self.softirqs.ns()
+        own_ns() + self.softirqs.as_ref().map_or(0, SoftirqThread::ns)
     }
 }
 
 /// Processor time of this process so far, in nanoseconds; soft interrupts that ran meanwhile included.
 pub fn own_ns() -> u64 {
-    let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    own.tv_sec as u64 * 1_000_000_000 + own.tv_nsec as u64
+    clock_ns(ClockId::ProcessCPUTime)
+}
+
+/// Processor time of this thread so far, as [`own_ns`] is that of all.
+pub fn thread_ns() -> u64 {
+    clock_ns(ClockId::ThreadCPUTime)
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The time of one core so far.

@@ -6,7 +6,7 @@
 
 use super::Cell;
 use super::cache::{CacheServer, PORT};
-use super::client::{Asking, Question};
+use super::client::{Answered, Asking, Question};
 use super::sandbox::reflector;
 use super::session::{CLIENT, KERNEL, OURS, Session, UNDER_WAY};
 use crate::experiment::figure::{Figures, Goal};
@@ -87,8 +87,10 @@ pub(super) fn measure(
         session.note(format!("nothing is got from a cache: {error}"));
         return Ok(());
     }
-    let bare = (transport == Transport::Udp).then(|| bare(session));
-    let bare = bare.transpose()?;
+    let bare = match transport {
+        Transport::Udp => bare(session)?,
+        Transport::Tcp => None,
+    };
     let cell = Cell::Get(transport);
     let mut all = Vec::new();
     for cache in [Cache::Handler, Cache::Stack, Cache::Memcached] {
@@ -151,8 +153,8 @@ fn question() -> Question {
     }
 }
 
-/// What the client's calls take with such datagrams where each comes straight back.
-fn bare(session: &Session) -> Result<Bare> {
+/// What the client's calls take with such datagrams where each comes straight back; `None` where the kernel does not tell, which is noted.
+fn bare(session: &Session) -> Result<Option<Bare>> {
     let reflecting = || link::attach(INTERFACE, "reflect", &reflector(PORT));
     let _reflecting = session.lab.netns(Side::A).run(reflecting)??;
     let calls = |under_way| -> Result<_> {
@@ -164,9 +166,11 @@ fn bare(session: &Session) -> Result<Bare> {
         };
         let asking = session.ask(question, KERNEL, under_way)?;
         let seen = asking.measured(session, session.seconds)?;
+        seen.calls.note_untold(session);
         Ok(seen.calls.per_request(seen.answers))
     };
-    Ok(Bare::of(calls(UNDER_WAY)?, calls(1)?))
+    let (many, one) = (calls(UNDER_WAY)?, calls(1)?);
+    Ok(many.zip(one).map(|(many, one)| Bare::of(many, one)))
 }
 
 /// A server that runs.
@@ -210,10 +214,10 @@ impl Serving {
     }
 }
 
-/// What is seen of the cores in the middle of a load: how busy each was, and the server's processor time.
+/// What is seen of the cores in the middle of a load: how busy each was, and the server's processor time where that is told.
 struct Watched {
     busy: [f64; 2],
-    server_ns: u64,
+    server_ns: Option<u64>,
     took: Duration,
 }
 
@@ -223,7 +227,8 @@ fn watch(session: &Session, serving: &Serving) -> Result<Watched> {
     let (begin, before) = (Instant::now(), session.cores.map(cpu::of_core));
     let before_ns = server_ns(session, serving)?;
     session.pause(2 * part)?;
-    let server_ns = server_ns(session, serving)? - before_ns;
+    let server_ns = server_ns(session, serving)?.zip(before_ns);
+    let server_ns = server_ns.map(|(now, then)| now - then);
     let (took, after) = (begin.elapsed(), session.cores.map(cpu::of_core));
     let mut busy = [0.0; 2];
     for (busy, (before, after)) in busy.iter_mut().zip(before.into_iter().zip(after)) {
@@ -265,19 +270,42 @@ fn load(session: &Session, cache: Cache, transport: Transport, bare: Option<Bare
         Transport::Udp => {
             let asked = read::<Asking>(&said)?;
             seen.per_sec = asked.per_sec;
-            let own_us = server_ns as f64 / 1e3 / (asked.per_sec * took.as_secs_f64());
-            let (calls, calls_us) = asked.calls.per_request(asked.answers);
-            let side_us = bare.map(|bare| own_us + calls_us - bare.us(calls));
-            seen.side_us = side_us.filter(|us| *us > 0.0);
+            let requests = asked.per_sec * took.as_secs_f64();
+            let own_us = server_ns.map(|ns| ns as f64 / 1e3 / requests);
+            seen.side_us = side_us(session, cache, own_us, &asked, bare);
         }
     }
     Ok(seen)
 }
 
-/// Processor time of a server so far, and of the kernel's thread for soft interrupts on its core.
-fn server_ns(session: &Session, serving: &Serving) -> Result<u64> {
+/// Processor time of the server's side for a request, where it is told. A run in which what is taken off is all or more has none,
+/// which is noted.
+fn side_us(
+    session: &Session,
+    cache: Cache,
+    own_us: Option<f64>,
+    asked: &Answered,
+    bare: Option<Bare>,
+) -> Option<f64> {
+    asked.calls.note_untold(session);
+    let (calls, calls_us) = asked.calls.per_request(asked.answers)?;
+    let us = own_us? + calls_us - bare?.us(calls);
+    if us > 0.0 {
+        return Some(us);
+    }
+    session.note(format!(
+        "a run of get/udp/{} is in neither server-side nor capacity: the client's part was measured as {:.2} us more than all of it",
+        cache.name(),
+        -us
+    ));
+    None
+}
+
+/// Processor time of a server so far, and of the kernel's thread for soft interrupts on its core, where that is seen.
+fn server_ns(session: &Session, serving: &Serving) -> Result<Option<u64>> {
     let softirqs = SoftirqThread::of_core(session.cores[0])?;
-    Ok(cpu::of_threads(serving.pid())?.all_ns + softirqs.ns())
+    let own_ns = cpu::of_threads(serving.pid())?.all_ns;
+    Ok(softirqs.map(|softirqs| own_ns + softirqs.ns()))
 }
 
 fn connections(session: &Session, cache: Cache) -> Result<Started> {

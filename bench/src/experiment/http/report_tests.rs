@@ -36,7 +36,7 @@ fn used() -> Used {
         },
         server: core,
         client: core,
-        softirqs_ns: 20_000_000,
+        softirqs_ns: Some(20_000_000),
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn run(requests: u64) -> Run {
     let seen = Seen {
         calls: Some(Calls {
             count: requests,
-            ns: 10_000 * requests,
+            ns: Some(10_000 * requests),
         }),
         ..Seen::from(&measured)
     };
@@ -78,7 +78,7 @@ fn what_the_server_takes_is_all_but_what_client_and_wire_take() {
         seconds: 2.0,
         calls: Some(Calls {
             count: 10_000,
-            ns: 600_000_000,
+            ns: Some(600_000_000),
         }),
         ..Seen::default()
     };
@@ -98,6 +98,18 @@ fn what_the_server_takes_is_all_but_what_client_and_wire_take() {
     assert_eq!(side_us(Some(9.0), 18.0), Some((20.0, 50_000.0)));
     assert_eq!(side_us(Some(9.0), 30.0), Some((8.0, 125_000.0)));
     assert_eq!(side_us(Some(9.0), 38.0), None);
+}
+
+#[test]
+fn no_capacity_is_told_where_one_of_the_runs_has_none() {
+    let untold = Run {
+        capacity_per_sec: None,
+        ..run(20_000)
+    };
+    let of = |runs| Outcome::of("exos".to_owned(), runs).capacity_per_sec;
+    assert_eq!(of(vec![run(20_000)]), run(20_000).capacity_per_sec);
+    assert!(of(vec![run(20_000)]).is_some());
+    assert_eq!(of(vec![run(20_000), untold, run(20_000)]), None);
 }
 
 #[test]

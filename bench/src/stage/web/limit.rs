@@ -83,8 +83,8 @@ pub(crate) fn measure(
     Ok(best)
 }
 
-/// What the client's calls take that hand over the frames of a visit, with a program of XDP at the other end that sends each frame back at once. `None` where an answer takes several frames, or where
-/// ends receive on their own cores.
+/// What the client's calls take that hand over the frames of a visit, with a program of XDP at the other end that sends each frame back at once. `None` where
+/// an answer takes several frames, where ends receive on their own cores, or where the kernel does not tell, which is noted.
 pub(crate) fn bare(
     stage: &WebStage,
     lab: &Lab,
@@ -103,11 +103,13 @@ pub(crate) fn bare(
             rounds: rounds.clone(),
         };
         let exchanged = exchange.measure_reflected(stage, lab, LinkWay::Cheaper)?;
+        exchanged.calls.note_untold(stage);
         Ok(exchanged.calls.per_request(exchanged.done))
     };
     // Two that differ, also where one connection is asked for.
     let many = stage.connections.clamp(2, FRAMES);
-    Ok(Some(Bare::of(calls(many)?, calls(1)?)))
+    let (many, one) = (calls(many)?, calls(1)?);
+    Ok(many.zip(one).map(|(many, one)| Bare::of(many, one)))
 }
 
 #[cfg(test)]

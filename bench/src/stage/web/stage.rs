@@ -48,8 +48,8 @@ pub(crate) struct Used {
     pub process: ProcessTime,
     pub server: CoreTime,
     pub client: CoreTime,
-    /// Of the kernel's thread for soft interrupts on the server's core.
-    pub softirqs_ns: u64,
+    /// Of the kernel's thread for soft interrupts on the server's core, where it is seen.
+    pub softirqs_ns: Option<u64>,
 }
 
 impl WebStage {
@@ -274,7 +274,7 @@ impl WebStage {
             process: cpu::of_family(serving.pid())?,
             server: cpu::of_core(self.cores[0])?,
             client: cpu::of_core(self.cores[1])?,
-            softirqs_ns: SoftirqThread::of_core(self.cores[0])?.ns(),
+            softirqs_ns: SoftirqThread::of_core(self.cores[0])?.map(|thread| thread.ns()),
         })
     }
 }
@@ -301,7 +301,7 @@ pub(crate) struct Times {
     process: ProcessTime,
     server: CoreTime,
     client: CoreTime,
-    softirqs_ns: u64,
+    softirqs_ns: Option<u64>,
 }
 
 impl Times {
@@ -312,7 +312,10 @@ impl Times {
             process: self.process - before.process,
             server: self.server - before.server,
             client: self.client - before.client,
-            softirqs_ns: self.softirqs_ns.saturating_sub(before.softirqs_ns),
+            softirqs_ns: self
+                .softirqs_ns
+                .zip(before.softirqs_ns)
+                .map(|(now, then)| now.saturating_sub(then)),
         }
     }
 }
