@@ -4,7 +4,7 @@
 //! A client has one thread, and a core for itself. The kernel has to count soft interrupts as the time of the program in which they run.
 //! Where it keeps them apart (`CONFIG_IRQ_TIME_ACCOUNTING`), most calls take much longer than the processor time that is told of them.
 
-use super::cpu::{SoftirqThread, own_ns};
+use super::cpu::{SoftirqThread, thread_ns};
 use super::{Stage, now_ns};
 use exos_host::{Result, affinity};
 use schemars::JsonSchema;
@@ -70,10 +70,10 @@ impl CallClock {
     pub fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
         // The time within the processor time: the latter is the longer one, unless this thread did not run or soft interrupts are
         // kept apart.
-        let (begin_own, begin) = (own_ns(), now_ns());
+        let (begin_own, begin) = (thread_ns(), now_ns());
         let returned = call();
         let ns = now_ns() - begin;
-        self.count(own_ns() - begin_own, ns);
+        self.count(thread_ns() - begin_own, ns);
         returned
     }
 

@@ -8,6 +8,7 @@
 
 use exos_host::{Error, Result, error::Context as _};
 use procfs::process::{Process, Stat, all_processes};
+use rustix::time::ClockId;
 use std::ops::Sub;
 
 /// Processor time of a process, in clock ticks.
@@ -192,8 +193,17 @@ impl OwnTime {
 
 /// Processor time of this process so far, in nanoseconds; soft interrupts that ran meanwhile included.
 pub fn own_ns() -> u64 {
-    let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    own.tv_sec as u64 * 1_000_000_000 + own.tv_nsec as u64
+    clock_ns(ClockId::ProcessCPUTime)
+}
+
+/// Processor time of this thread so far, as [`own_ns`] is that of all.
+pub fn thread_ns() -> u64 {
+    clock_ns(ClockId::ThreadCPUTime)
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The time of one core so far.

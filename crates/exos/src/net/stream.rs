@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use exos_buf::Slice;
-use exos_inet::tcp::{ConnectionId, Flow, Info, IpFields, Keepalive, Options};
+use exos_inet::tcp::{Flow, IpFields, Options};
 
 pub(super) use settings::{hop_limit, some_time};
 

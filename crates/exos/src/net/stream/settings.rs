@@ -9,7 +9,6 @@ use exos_inet::tcp::{ConnectionId, Info, IpFields, Keepalive};
 
 use super::TcpStream;
 
-use crate::net::errors;
 use crate::net::stack::Inner;
 
 impl TcpStream {
@@ -166,7 +165,7 @@ impl TcpStream {
     }
 
     /// What its packets say by now: another process may have set it.
-    pub(super) fn learn_ip_fields(&self) {
+    pub(in crate::net) fn learn_ip_fields(&self) {
         self.command(|inner, id| {
             let connection = inner.exos.stack.tcp.connection(id);
             self.0
