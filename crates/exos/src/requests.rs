@@ -201,7 +201,7 @@ impl Exos {
             return Err(e);
         }
         self.requests = Some(Requests {
-            memory: Memory(memory),
+            memory: Memory::Shared(memory),
             _scratch: scratch,
             turned: Instant::START,
             table: Table::new(entries, key, handler.second_stage.is_some()),
@@ -238,8 +238,10 @@ impl Exos {
         }
         // What a processor is running hands up before this returns, where the kernel tells (not with nohz_full).
         let _ = membarrier(MembarrierCommand::Global);
-        let (connections, mut turn) = requests.connections(now, &mut self.stack);
-        connections.end(&mut turn);
+        while requests.end(now, &mut self.stack) {
+            // Resets leave before there are more. What a link that is full or gone does not take is lost, as on a wire.
+            while matches!(self.send(), Ok(1..)) {}
+        }
         self.stack
             .stop_offloading_syns(now, requests.connections.listener());
         Some(requests)
@@ -318,6 +320,13 @@ impl Requests {
     pub(crate) fn take_on(&mut self, now: Instant, stack: &mut Stack) {
         let (connections, mut turn) = self.connections(now, stack);
         connections.take_on(&mut turn);
+    }
+
+    /// Has the stack have what the kernel's part has. True while there may be more, once what that has queued has left.
+    #[must_use]
+    fn end(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        let (connections, mut turn) = self.connections(now, stack);
+        connections.end(&mut turn)
     }
 
     fn connections<'a>(

@@ -25,7 +25,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(1);
 /// A connection that the stack cannot have for want of its response, or whose peer does not end it, is reset then.
 pub(super) const FORGOTTEN: Duration = Duration::from_secs(60);
 
-/// Connections that are seen to at once: each may take two resets, and others come beside.
+/// Connections that are reset at once: each may take three resets, of which the stack has room for [`REPLIES_MAX`].
 const RESETS_AT_ONCE: usize = REPLIES_MAX / 4;
 
 /// Where they go.
@@ -35,6 +35,8 @@ pub(super) struct Connections {
     key: u64,
     entries: Entries,
     slots: Slots,
+    /// The slot that is looked at next.
+    next: u64,
     taken: u64,
     /// Of connections that were taken on.
     sent: VecDeque<Sent>,
@@ -47,6 +49,9 @@ pub(super) struct Turn<'a> {
     pub(super) stack: &'a mut Stack,
     pub(super) reports: &'a mut Reports,
 }
+
+/// What is to become of the connection of a slot.
+type FateOf = fn(Entries, &Memory, Instant, u64) -> Fate;
 
 /// What is to become of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,6 +77,7 @@ impl Connections {
             key: handler.key,
             entries: handler.entries,
             slots: handler.slots,
+            next: 0,
             taken: 0,
             sent: VecDeque::new(),
         }
@@ -93,9 +99,9 @@ impl Connections {
             let rest = [handed::NUMBERS, handed::STAMPS, handed::KEPT, handed::FIRST];
             let begun = begun(memory, at + handed::ENDS, rest.map(|field| at + field));
             match handed_answer(memory, at) {
-                None => drop(self.give(turn, &begun, None)),
+                None => self.give(turn, &begun, None).is_some(),
                 Some(answer) => self.take_on_with(turn, &begun, answer),
-            }
+            };
             self.taken += 1;
             memory.set(layout::TAKEN, self.taken);
         }
@@ -119,8 +125,13 @@ impl Connections {
         made
     }
 
-    /// Takes on a connection with an answer that is not acknowledged.
-    fn take_on_with(&mut self, turn: &mut Turn<'_>, begun: &BegunConnection, answer: Answer) {
+    /// Takes on a connection with an answer that is not acknowledged. False where its peer is reset in place of that.
+    fn take_on_with(
+        &mut self,
+        turn: &mut Turn<'_>,
+        begun: &BegunConnection,
+        answer: Answer,
+    ) -> bool {
         let (memory, now) = (turn.memory, turn.now);
         let Answer {
             copy,
@@ -151,6 +162,7 @@ impl Connections {
                 .lose(begun.flow.remote().ip(), note, asked, now),
             (None, None) => {}
         }
+        made.is_some()
     }
 
     /// A response that went with its connection.
@@ -164,40 +176,26 @@ impl Connections {
         self.sent.clear();
         self.take_on(turn);
         close_slots(self.slots, self.key, turn);
-        self.each_slot(turn, fate);
+        // The next look begins with what is left.
+        let _ = self.each_slot(turn, fate);
     }
 
-    /// The stack takes on those that stand, and the others are over. True while there are more: once what that has queued has left.
+    /// The stack takes on those that stand, and the others are over. True while there may be more: once what that has queued has left.
+    #[must_use]
     pub(super) fn end(&mut self, turn: &mut Turn<'_>) -> bool {
         self.take_on(turn);
         self.each_slot(turn, last_fate)
     }
 
-    /// Does to the connections of slots what is to become of them, as many as may be reset at once. True when there are more.
-    fn each_slot(
-        &mut self,
-        turn: &mut Turn<'_>,
-        fate: fn(Entries, &Memory, Instant, u64) -> Fate,
-    ) -> bool {
-        let (memory, now) = (turn.memory, turn.now);
+    /// Does to the connections of slots what is to become of them, from where the last look ended, until as many are reset as may be at
+    /// once. True when there may be more.
+    #[must_use]
+    fn each_slot(&mut self, turn: &mut Turn<'_>, fate: FateOf) -> bool {
         let mut left = RESETS_AT_ONCE;
-        for number in 0..self.slots.count {
-            let at = layout::SLOTS + number * layout::SLOT_LEN;
-            if fate(self.entries, memory, now, at) == Fate::GoesOn {
-                continue;
-            }
-            let lock = memory.word(at + slot::LOCK);
-            if lock.compare_exchange(0, 1, AcqRel, Relaxed).is_err() {
-                continue;
-            }
-            let fate = fate(self.entries, memory, now, at);
-            if fate != Fate::GoesOn {
-                self.take(turn, at, fate);
-                memory.set(at + slot::CLOSED, (now + CLOSED).millis());
-                memory.set(at + slot::STATE, slot::FREE as u64);
-                left -= 1;
-            }
-            lock.store(0, Release);
+        for _ in 0..self.slots.count {
+            let at = layout::SLOTS + self.next * layout::SLOT_LEN;
+            self.next = (self.next + 1) % self.slots.count;
+            left -= usize::from(self.see_to(turn, at, fate));
             if left == 0 {
                 return true;
             }
@@ -205,13 +203,34 @@ impl Connections {
         false
     }
 
-    /// What the stack cannot send again is not acknowledged: its peer is reset.
-    fn take(&mut self, turn: &mut Turn<'_>, at: u64, fate: Fate) {
+    /// What is to become of the connection of a slot, becomes. True where that is a reset.
+    fn see_to(&mut self, turn: &mut Turn<'_>, at: u64, fate: FateOf) -> bool {
+        let (memory, now) = (turn.memory, turn.now);
+        if fate(self.entries, memory, now, at) == Fate::GoesOn {
+            return false;
+        }
+        let lock = memory.word(at + slot::LOCK);
+        if lock.compare_exchange(0, 1, AcqRel, Relaxed).is_err() {
+            return false;
+        }
+        let fate = fate(self.entries, memory, now, at);
+        let is_reset = self.take(turn, at, fate);
+        if fate != Fate::GoesOn {
+            memory.set(at + slot::CLOSED, (now + CLOSED).millis());
+            memory.set(at + slot::STATE, slot::FREE as u64);
+        }
+        lock.store(0, Release);
+        is_reset
+    }
+
+    /// Takes a connection out of its slot. True where its peer is reset: what the stack cannot send again is not acknowledged, or the stack
+    /// has no room.
+    fn take(&mut self, turn: &mut Turn<'_>, at: u64, fate: Fate) -> bool {
         let (memory, now) = (turn.memory, turn.now);
         let rest = [slot::RCV, slot::STAMPS, slot::KEPT, slot::FIRST].map(|field| at + field);
         let mut begun = begun(memory, at + slot::ENDS, rest);
-        match fate {
-            Fate::GoesOn => {}
+        let is_reset = match fate {
+            Fate::GoesOn => return false,
             Fate::TakenOn(copy) => {
                 let (una, nxt) = sent(memory, at);
                 begun.finished = memory.get(at + slot::STATE) as i32 == slot::LAST_ACK;
@@ -220,24 +239,25 @@ impl Connections {
                 begun.snd_nxt = copy.map_or(una, |copy| una.wrapping_add(copy.len(memory)));
                 debug_assert!(nxt.wrapping_sub(begun.snd_nxt) <= 1);
                 match copy {
-                    None => drop(self.give(turn, &begun, None)),
+                    None => self.give(turn, &begun, None).is_none(),
                     Some(copy) => {
-                        let (note, asked) = (memory.half(at + slot::NOTE), take_begun(memory, at));
                         let answer = Answer {
                             copy,
-                            note,
-                            begun: asked,
+                            note: memory.half(at + slot::NOTE),
+                            begun: take_begun(memory, at),
                         };
-                        self.take_on_with(turn, &begun, answer);
+                        !self.take_on_with(turn, &begun, answer)
                     }
                 }
             }
             Fate::Reset => {
                 let (una, nxt) = sent(memory, at);
                 reset(turn.stack, begun.flow, una, nxt);
+                true
             }
-        }
+        };
         turn.reports.end(memory, now, at);
+        is_reset
     }
 }
 
@@ -353,3 +373,6 @@ fn as_it_is(entries: Entries, memory: &Memory, at: u64) -> Fate {
         some => Fate::TakenOn(some),
     }
 }
+
+#[cfg(test)]
+mod tests;

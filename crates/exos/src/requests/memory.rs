@@ -7,11 +7,23 @@ use exos_host::bpf::MappedArray;
 
 /// All of it, in words of eight bytes, which stand at multiples of eight ([`exos_filter::handler::web::layout`]).
 #[derive(Debug)]
-pub(super) struct Memory(pub(super) MappedArray);
+pub(super) enum Memory {
+    Shared(MappedArray),
+    #[cfg(test)]
+    Plain(Box<[AtomicU64]>),
+}
 
 impl Memory {
+    fn words(&self) -> &[AtomicU64] {
+        match self {
+            Self::Shared(array) => array.words(),
+            #[cfg(test)]
+            Self::Plain(words) => words,
+        }
+    }
+
     pub(super) fn word(&self, at: u64) -> &AtomicU64 {
-        &self.0.words()[(at / 8) as usize]
+        &self.words()[(at / 8) as usize]
     }
 
     pub(super) fn get(&self, at: u64) -> u64 {
