@@ -96,8 +96,15 @@ impl Connections {
             while memory.get(at) != self.taken + 1 {
                 std::hint::spin_loop();
             }
-            let rest = [handed::NUMBERS, handed::STAMPS, handed::KEPT, handed::FIRST];
-            let begun = begun(memory, at + handed::ENDS, rest.map(|field| at + field));
+            let rest = [
+                handed::NUMBERS,
+                handed::STAMPS,
+                handed::KEPT,
+                handed::FIRST,
+                handed::TIME,
+            ];
+            let mut begun = begun(memory, at + handed::ENDS, rest.map(|field| at + field));
+            begun.closes = memory.half(at + handed::END) != begun.snd_nxt;
             match handed_answer(memory, at) {
                 None => self.give(turn, &begun, None).is_some(),
                 Some(answer) => self.take_on_with(turn, &begun, answer),
@@ -142,7 +149,7 @@ impl Connections {
         let made = match is_there {
             true => self.give(turn, begun, Some(copy)),
             false => {
-                reset(turn.stack, begun.flow, copy.una, begun.snd_nxt);
+                reset(turn.stack, begun, copy.una);
                 None
             }
         };
@@ -152,7 +159,7 @@ impl Connections {
                 self.sent.push_back(Sent {
                     connection,
                     len: copy.len(memory) as usize,
-                    closes: copy.closes(memory),
+                    closes: begun.closes,
                     note,
                     begun: asked,
                 });
@@ -227,32 +234,23 @@ impl Connections {
     /// has no room.
     fn take(&mut self, turn: &mut Turn<'_>, at: u64, fate: Fate) -> bool {
         let (memory, now) = (turn.memory, turn.now);
-        let rest = [slot::RCV, slot::STAMPS, slot::KEPT, slot::FIRST].map(|field| at + field);
-        let mut begun = begun(memory, at + slot::ENDS, rest);
+        let begun = begun_in_slot(memory, at);
         let is_reset = match fate {
             Fate::GoesOn => return false,
-            Fate::TakenOn(copy) => {
-                let (una, nxt) = sent(memory, at);
-                begun.finished = memory.get(at + slot::STATE) as i32 == slot::LAST_ACK;
-                begun.rcv_nxt = begun.rcv_nxt.wrapping_sub(u32::from(begun.finished));
-                // Our FIN is the program's to send again.
-                begun.snd_nxt = copy.map_or(una, |copy| una.wrapping_add(copy.len(memory)));
-                debug_assert!(nxt.wrapping_sub(begun.snd_nxt) <= 1);
-                match copy {
-                    None => self.give(turn, &begun, None).is_none(),
-                    Some(copy) => {
-                        let answer = Answer {
-                            copy,
-                            note: memory.half(at + slot::NOTE),
-                            begun: take_begun(memory, at),
-                        };
-                        !self.take_on_with(turn, &begun, answer)
-                    }
+            Fate::TakenOn(copy) => match copy {
+                None => self.give(turn, &begun, None).is_none(),
+                Some(copy) => {
+                    let answer = Answer {
+                        copy,
+                        note: memory.half(at + slot::NOTE),
+                        begun: take_begun(memory, at),
+                    };
+                    !self.take_on_with(turn, &begun, answer)
                 }
-            }
+            },
             Fate::Reset => {
-                let (una, nxt) = sent(memory, at);
-                reset(turn.stack, begun.flow, una, nxt);
+                let (una, _) = sent(memory, at);
+                reset(turn.stack, &begun, una);
                 true
             }
         };
@@ -277,11 +275,10 @@ fn close_slots(slots: Slots, key: u64, turn: &Turn<'_>) {
     }
 }
 
-/// The peer has heard of what was sent from `una` on, or not.
-fn reset(stack: &mut Stack, flow: Flow, una: u32, nxt: u32) {
-    stack.reset_begun(flow, una);
-    if una != nxt {
-        stack.reset_begun(flow, nxt);
+/// The peer has heard of what was sent from `una` on, or of a part of it.
+fn reset(stack: &mut Stack, begun: &BegunConnection, una: u32) {
+    for next in begun.may_expect(una) {
+        stack.reset_begun(begun.flow, next);
     }
 }
 
@@ -299,14 +296,33 @@ fn handed_answer(memory: &Memory, at: u64) -> Option<Answer> {
     })
 }
 
+/// The connection of a slot.
+fn begun_in_slot(memory: &Memory, at: u64) -> BegunConnection {
+    let rest = [slot::RCV, slot::STAMPS, slot::KEPT, slot::FIRST, slot::TIME];
+    let begun = begun(memory, at + slot::ENDS, rest.map(|field| at + field));
+    let state = memory.get(at + slot::STATE) as i32;
+    let (una, nxt) = sent(memory, at);
+    let finished = state == slot::LAST_ACK;
+    // Where all is acknowledged, so is our FIN.
+    let closes = state != slot::OPEN && una != nxt;
+    BegunConnection {
+        finished,
+        closes,
+        rcv_nxt: begun.rcv_nxt.wrapping_sub(u32::from(finished)),
+        snd_nxt: nxt.wrapping_sub(u32::from(closes)),
+        ..begun
+    }
+}
+
 /// A connection from where its addresses stand, with the ports behind them; its numbers; timestamps; what the cookie kept, with the window;
-/// and the peer's first number.
-fn begun(memory: &Memory, ends: u64, [numbers, stamps, kept, first]: [u64; 4]) -> BegunConnection {
+/// the peer's first number; and when something last came, in milliseconds.
+fn begun(memory: &Memory, ends: u64, rest: [u64; 5]) -> BegunConnection {
+    let [numbers, stamps, kept, first, time] = rest;
     let ports = memory.half(ends + 32);
     let local = SocketAddr::new(memory.address(ends), (ports >> 16) as u16);
     let remote = SocketAddr::new(memory.address(ends + 16), ports as u16);
     let (rcv_nxt, snd_nxt) = memory.halves(numbers);
-    let (value, echo) = memory.halves(stamps);
+    let (value, _) = memory.halves(stamps);
     let (kept, window) = memory.halves(kept);
     let bits = kept & 0xff;
     BegunConnection {
@@ -314,10 +330,12 @@ fn begun(memory: &Memory, ends: u64, [numbers, stamps, kept, first]: [u64; 4]) -
         first: memory.half(first),
         rcv_nxt,
         snd_nxt,
+        closes: false,
+        sent_at: Instant::from_millis(memory.get(time)),
         finished: false,
         window: window as u16,
         mss_index: (kept >> 8) as u8,
-        stamps: (bits <= TIMESTAMP_BITS).then_some((bits, value, echo)),
+        stamps: (bits <= TIMESTAMP_BITS).then_some((bits, value)),
     }
 }
 

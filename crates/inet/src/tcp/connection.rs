@@ -160,6 +160,25 @@ impl Connection {
         self.receiver.begun_at(first);
     }
 
+    /// Others have sent this last, at `left`, and our FIN behind it where one is said to have left.
+    pub(in crate::tcp) fn sent_by_others(
+        &mut self,
+        (now, left): (Instant, Instant),
+        sent: Option<Slice>,
+        closes: bool,
+    ) {
+        if sent.is_none() && !closes {
+            return;
+        }
+        if !sent.is_none_or(|sent| self.send(sent)) {
+            return;
+        }
+        if closes {
+            self.finish();
+        }
+        self.sender.sent_by_others(now, left);
+    }
+
     /// Whether others had it first ([`Stack::take_on`](crate::Stack::take_on)).
     pub fn is_taken_on(&self) -> bool {
         self.taken_on

@@ -165,7 +165,11 @@ impl Generator<'_> {
             asm.store(Size::Word, ring, to as i16, Reg::R1);
         }
         // The window is beside what the cookie kept.
-        for (to, from) in [(handed::STAMPS, slot::STAMPS), (handed::KEPT, slot::KEPT)] {
+        for (to, from) in [
+            (handed::STAMPS, slot::STAMPS),
+            (handed::KEPT, slot::KEPT),
+            (handed::TIME, slot::TIME),
+        ] {
             asm.load(Size::Double, Reg::R1, SLOT, from as i16);
             asm.store(Size::Double, ring, to as i16, Reg::R1);
         }
@@ -173,6 +177,7 @@ impl Generator<'_> {
             (handed::FIRST, slot::FIRST),
             (handed::NOTE, slot::NOTE),
             (handed::UNA, slot::UNA),
+            (handed::END, slot::NXT),
         ] {
             asm.load(Size::Word, Reg::R1, SLOT, from as i16);
             asm.store(Size::Word, ring, to as i16, Reg::R1);

@@ -28,24 +28,34 @@ pub struct BegunConnection {
     pub first: u32,
     /// The next sequence number of the peer.
     pub rcv_nxt: u32,
-    /// Our next one; what is before it is acknowledged, or comes with the connection.
+    /// Our next one, or our FIN's where that has left; what is before it is acknowledged, or comes with the connection.
     pub snd_nxt: u32,
+    /// Our FIN has left, at `snd_nxt`, and is not acknowledged.
+    pub closes: bool,
+    /// When what is not acknowledged has left: it is due again as if it had left the stack then.
+    pub sent_at: Instant,
     /// The peer has finished: its FIN came at `rcv_nxt`.
     pub finished: bool,
     /// The window that the peer last announced, as it stands in its segments.
     pub window: u16,
     /// The index of its MSS in a cookie (`exos_wire::tcp::cookie::MSS_TABLE`).
     pub mss_index: u8,
-    /// With timestamps: the options that a cookie keeps in one, the peer's last timestamp, and what it echoed.
-    pub stamps: Option<(u32, u32, u32)>,
+    /// With timestamps: the options that a cookie keeps in one, and the peer's last timestamp.
+    pub stamps: Option<(u32, u32)>,
 }
 
 impl BegunConnection {
+    /// The numbers that its peer may expect next, where `una` is the first that it has not acknowledged.
+    pub fn may_expect(&self, una: u32) -> impl Iterator<Item = u32> {
+        let data = (una != self.snd_nxt).then_some(self.snd_nxt);
+        let end = self.closes.then(|| self.snd_nxt.wrapping_add(1));
+        [Some(una), data, end].into_iter().flatten()
+    }
+
     /// What the peer would say now, without data.
     fn segment(&self, ack: SeqNumber, flags: TcpFlags) -> Segment<'static> {
-        let timestamps = self
-            .stamps
-            .map(|(_, value, echo)| Timestamps { value, echo });
+        // What it echoed last may be old, and measures no round trip.
+        let timestamps = self.stamps.map(|(_, value)| Timestamps { value, echo: 0 });
         Segment {
             seq: SeqNumber(self.rcv_nxt),
             ack,
@@ -84,19 +94,19 @@ impl Tcp {
         let Some(made) =
             at.and_then(|at| self.make_begun((now, hash), at, (begun, una), local, counters))
         else {
-            self.reset_begun(begun.flow, una.0, counters);
-            if sent.is_some() {
-                self.reset_begun(begun.flow, begun.snd_nxt, counters);
+            for next in begun.may_expect(una.0) {
+                self.reset_begun(begun.flow, next, counters);
             }
             return None;
         };
-        if let (Some(c), Some(sent)) = (self.slab.get_mut(made), sent) {
-            c.sender.sent_by_others(now, sent);
-            self.settle(made);
-        }
+        // Before our FIN: it may be that the peer has finished first.
         if begun.finished {
             let fin = begun.segment(una, TcpFlags(TcpFlags::ACK.0 | TcpFlags::FIN.0));
             self.deliver(now, made, &fin, counters);
+        }
+        if let Some(c) = self.slab.get_mut(made) {
+            c.sent_by_others((now, begun.sent_at), sent, begun.closes);
+            self.settle(made);
         }
         Some(made)
     }

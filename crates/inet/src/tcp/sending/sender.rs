@@ -384,26 +384,25 @@ impl Sender {
         self.flight = Flight::default();
         self.congestion.get_mut().taken_over(now);
         if self.queue.max() != self.queue.una() {
-            self.has_left_others(now);
+            self.has_left_others(now, now);
         }
     }
 
-    /// Somebody else has sent this, behind all that is acknowledged, for a connection on which nothing was sent here.
-    pub fn sent_by_others(&mut self, now: Instant, sent: Slice) {
-        if self.queue.push(sent) {
-            self.queue.left(self.queue.end());
-            self.has_left_others(now);
-        }
+    /// Somebody else has sent all that is queued, with the FIN that follows, at `left`, for a connection on which nothing was sent here.
+    pub fn sent_by_others(&mut self, now: Instant, left: Instant) {
+        self.queue
+            .left(self.queue.end() + u32::from(self.queue.is_finishing()));
+        self.has_left_others(now, left);
     }
 
-    /// What is not acknowledged is in flight, and measures nothing.
-    fn has_left_others(&mut self, now: Instant) {
+    /// What is not acknowledged is in flight since `left`, and measures nothing.
+    fn has_left_others(&mut self, now: Instant, left: Instant) {
         let (una, max) = (self.queue.una(), self.queue.max());
         self.flight.begin(una, now);
         let departure = self.flight.departure(now);
         self.flight.losses.sent(una, max, departure);
         self.flight.losses.first_is_ambiguous();
-        self.retransmit_at = now + self.rtt.timeout();
+        self.retransmit_at = now.max(left + self.rtt.timeout());
     }
 
     /// What the code relies on; the name of what does not hold.
