@@ -349,29 +349,32 @@ fn sent(memory: &Memory, at: u64) -> (u32, u32) {
 /// While the server serves.
 fn fate(entries: Entries, memory: &Memory, now: Instant, at: u64) -> Fate {
     let state = memory.get(at + slot::STATE) as i32;
+    if [slot::FREE, slot::DONE].contains(&state) {
+        return Fate::GoesOn;
+    }
     let since = now.millis().saturating_sub(memory.get(at + slot::TIME));
     let is_over = |bound: Duration| u128::from(since) >= bound.as_millis();
     let (una, nxt) = sent(memory, at);
-    let bound = match state {
-        slot::FREE | slot::DONE => return Fate::GoesOn,
-        _ if una != nxt => UNACKNOWLEDGED,
-        _ => QUIET,
-    };
+    let bound = if una == nxt { QUIET } else { UNACKNOWLEDGED };
     if !is_over(bound) {
         return Fate::GoesOn;
     }
+    let is_partly = una != nxt && memory.half(at + slot::GENERATION) & slot::PARTLY != 0;
     match as_it_is(entries, memory, at) {
-        Fate::Reset if !is_over(FORGOTTEN) => Fate::GoesOn,
+        Fate::Reset if !is_over(FORGOTTEN) && !is_partly => Fate::GoesOn,
         fate => fate,
     }
 }
 
 /// When it ends.
 fn last_fate(entries: Entries, memory: &Memory, _: Instant, at: u64) -> Fate {
-    let (una, nxt) = sent(memory, at);
+    let is_over = || {
+        let (una, nxt) = sent(memory, at);
+        una == nxt
+    };
     match memory.get(at + slot::STATE) as i32 {
         slot::FREE | slot::DONE => Fate::GoesOn,
-        slot::FINISHED if una == nxt => Fate::GoesOn,
+        slot::FINISHED if is_over() => Fate::GoesOn,
         _ => as_it_is(entries, memory, at),
     }
 }

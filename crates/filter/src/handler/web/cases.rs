@@ -3,22 +3,27 @@
 //! ```text
 //! slot      segment                                               what happens
 //! any       reset at the next sequence number, its checksum right the slot is free
+//! any       the response not acknowledged (`unacknowledged`):
+//!            the request again                                    answered again; the fourth time handed up with the response
+//!            the request again, with a FIN                        answered again, with our FIN: LAST_ACK
+//!            FIN alone behind the request                         acknowledged, or answered by our FIN: LAST_ACK
+//!            that FIN again                                       as the request again
+//!            further data                                         handed up with the response
+//!            a part of it acknowledged                            never sent again: the server resets the peer
+//!            anything else                                        dropped: it comes again
 //! OPEN      in order, all acknowledged: nothing, bare             taken
 //!                                       a request with an entry   answered: OPEN, or FINISHED where the response closes
 //!                                       FIN alone                 answered by FIN: LAST_ACK
 //!           all acknowledged, anything else, or a request without handed up
 //!            word of the server
-//!           the last request again, its response not acknowledged answered again
-//!           the last request and more again                       handed up as before the response
-//!           the last request a fourth time                        handed up as before the response
 //! FINISHED  all acknowledged, FIN alone                           acknowledged: DONE
-//!           all acknowledged, data that is new                    the server's, who resets it; the slot stays
+//!           all acknowledged, new data of 512 bytes at most       the server's, who resets it; the slot stays
+//!           all acknowledged, more new data                       handed up with the response, where that was not acknowledged before
 //!           all acknowledged                                      taken
-//!           the last request again                                as if OPEN
 //! LAST_ACK  all acknowledged                                      DONE
-//!           FIN again                                             answered again
+//!           FIN again, all but ours acknowledged                  answered again
 //! DONE      FIN again                                             acknowledged again
-//! any       the first request again, acknowledged long ago          dropped
+//! any       the first request again, acknowledged long ago        dropped
 //! any       anything else, no connection: brings a cookie back    begins (OPEN), if it says nothing, it is taken and nothing kept
 //!                                       and may not begin         the server's, and the slot's for a while
 //!           none of these: of a slot                              dropped: it comes again
@@ -139,7 +144,7 @@ impl Generator<'_> {
     }
 
     fn finished(&mut self, of: &WebHandler, fresh: Label) {
-        let [read, taken] = [(); 2].map(|()| self.asm.label());
+        let [read, taken, unread] = [(); 3].map(|()| self.asm.label());
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, HEADER);
         asm.jump_if(Reg::R1, Condition::Equal, 0, fresh);
@@ -158,21 +163,22 @@ impl Generator<'_> {
         self.asm.jump(self.labels.acknowledge);
         let asm = &mut *self.asm;
         asm.bind(read);
-        // Data that nobody will read: the stack, which has no such connection, judges it and resets.
+        // Data that nobody will read: the stack, which has no such connection, resets it.
         kept(asm, Reg::R2, LEN);
         asm.jump_if(Reg::R2, Condition::Equal, 0, taken);
         asm.alu32(Alu::Add, Reg::R3, Reg::R2);
         asm.alu32(Alu::Sub, Reg::R3, Reg::R1);
         asm.jump_if(Reg::R3, Condition::Equal, 0, taken);
         asm.jump_if(Reg::R3, Condition::Set, i32::MIN, taken);
-        self.expect_read(self.labels.pass_locked);
+        self.expect_read(unread);
+        self.acknowledge_all();
         self.report(of, Outcome::Taken);
-        let asm = &mut *self.asm;
-        asm.jump(self.labels.pass_locked);
-        asm.bind(taken);
+        self.asm.jump(self.labels.pass_locked);
+        self.asm.bind(unread);
+        self.hand_up_unread(of);
+        self.asm.bind(taken);
         self.expect_read(self.labels.drop);
-        let asm = &mut *self.asm;
-        asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
+        self.acknowledge_all();
         self.report(of, Outcome::Taken);
         self.asm.jump(self.labels.taken);
     }
@@ -206,11 +212,8 @@ impl Generator<'_> {
     }
 
     fn expect_fin_again(&mut self, other: Label) {
+        self.expect_read(other);
         let asm = &mut *self.asm;
-        for (place, unwanted) in [(HEADER, 0), (LEN, TOO_LONG)] {
-            kept(asm, Reg::R1, place);
-            asm.jump_if(Reg::R1, Condition::Equal, unwanted, other);
-        }
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
         asm.alu(Alu::And, Reg::R1, FIN);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);

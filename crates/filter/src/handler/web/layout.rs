@@ -115,7 +115,7 @@ pub mod slot {
     pub const TIME: u64 = 88;
     /// The peer's last timestamp, and what it echoed, four bytes each.
     pub const STAMPS: u64 = 96;
-    /// The generation of the entry, four bytes.
+    /// The generation of the entry, four bytes; with [`PARTLY`], of none.
     pub const GENERATION: u64 = 104;
     /// The note of the last response, four bytes.
     pub const NOTE: u64 = 108;
@@ -123,6 +123,9 @@ pub mod slot {
     pub const CLOSED: u64 = 112;
     /// When the request came whose answer is to be reported, in nanoseconds of the monotonic clock; 0 where none is.
     pub const BEGUN: u64 = 120;
+
+    /// The peer has acknowledged a part of the last response: no copy of it may be sent again, for it may be another.
+    pub const PARTLY: u32 = 1 << 31;
 
     /// Free.
     pub const FREE: i32 = 0;

@@ -1,8 +1,9 @@
 //! What a client sends before it has acknowledged the response: the request again, its FIN, or what it asks next.
 //!
 //! The response is sent again for a request that comes again, a few times. It may be too long for some part of the way, which the stack
-//! finds out: then the connection goes up, as it does with what is asked next. The stack, which is told which of the entry's copies was
-//! sent, has that to send again.
+//! finds out: then the connection goes up, as it does with what is asked next, and the stack has the response to send again. Of the entry's
+//! copies that is the latest one that is as long as what was sent: the server's answer to the same request, but perhaps of another second.
+//! To a client that has acknowledged a part of a response none is sent again: it would join parts of two.
 
 use super::layout::slot;
 use super::shape::*;
@@ -20,10 +21,10 @@ const END: Reg = Reg::R9;
 impl Generator<'_> {
     /// Goes on with a segment whose numbers, in r3 to r5, say something of the last response, or where none is out.
     pub(super) fn unacknowledged(&mut self, of: &WebHandler) {
-        let [other, behind, again, as_sent, newer] = [(); 5].map(|()| self.asm.label());
+        let [other, partly, behind, again, as_sent, newer] = [(); 6].map(|()| self.asm.label());
         let drop = self.labels.drop;
         let (begin, end, len) = (Reg::R3, Reg::R4, Reg::R2);
-        self.expect_unacknowledged(other);
+        self.expect_unacknowledged(partly, other);
         let asm = &mut *self.asm;
         kept(asm, len, LEN);
         asm.jump_if(begin, Condition::Equal, END, behind);
@@ -46,18 +47,55 @@ impl Generator<'_> {
         self.asm.bind(again);
         self.send_again(of, as_sent);
         self.asm.bind(as_sent);
-        self.hand_up_as_sent(of);
+        self.hand_up_as_sent(of, drop);
+        self.asm.bind(partly);
+        self.note_part(other);
         self.asm.bind(other);
     }
 
-    /// To `other` unless nothing of a response was acknowledged. Leaves the end of the peer's data.
-    fn expect_unacknowledged(&mut self, other: Label) {
+    /// A part of the response is acknowledged; to `other` where it is not a part. What comes with that comes again.
+    fn note_part(&mut self, other: Label) {
+        let (una, acked, left, state) = (Reg::R1, Reg::R2, Reg::R0, Reg::R2);
+        let some = self.asm.label();
+        self.expect_read(other);
+        let asm = &mut *self.asm;
+        asm.load(Size::Word, una, SLOT, slot::UNA as i16);
+        asm.set(acked, Reg::R4);
+        asm.alu32(Alu::Sub, acked, una);
+        asm.set(left, Reg::R5);
+        asm.alu32(Alu::Sub, left, una);
+        asm.jump_if(acked, Condition::GreaterOrEqual, left, other);
+        // All but our FIN is no part.
+        asm.alu32(Alu::Sub, left, acked);
+        asm.jump_if(left, Condition::NotEqual, 1, some);
+        asm.load(Size::Double, state, SLOT, slot::STATE as i16);
+        asm.jump_if(state, Condition::NotEqual, slot::OPEN, other);
+        asm.bind(some);
+        asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R4);
+        asm.load(Size::Word, Reg::R1, SLOT, slot::GENERATION as i16);
+        asm.alu32(Alu::Or, Reg::R1, slot::PARTLY as i32);
+        asm.store(Size::Word, SLOT, slot::GENERATION as i16, Reg::R1);
+        asm.jump(self.labels.drop);
+    }
+
+    /// More data than is read here follows a response that closed, and says that all is acknowledged, what the stack judges: it has the
+    /// connection. Where that was known before, or the response is not, the data goes up alone.
+    pub(super) fn hand_up_unread(&mut self, of: &WebHandler) {
+        let asm = &mut *self.asm;
+        asm.load(Size::Word, Reg::R1, SLOT, slot::UNA as i16);
+        asm.jump_if(Reg::R1, Condition::Equal, Reg::R5, self.labels.pass_locked);
+        asm.load(Size::Word, END, SLOT, slot::RCV as i16);
+        self.hand_up_as_sent(of, self.labels.pass_locked);
+    }
+
+    /// To `other` where all is acknowledged, to `partly` with what says so of more than is known. Leaves the end of the peer's data.
+    fn expect_unacknowledged(&mut self, partly: Label, other: Label) {
         let known = self.asm.label();
         let (una, nxt, state) = (Reg::R1, Reg::R5, Reg::R2);
         let asm = &mut *self.asm;
         asm.load(Size::Word, una, SLOT, slot::UNA as i16);
         asm.jump_if(una, Condition::Equal, nxt, other);
-        asm.jump_if(una, Condition::NotEqual, Reg::R4, other);
+        asm.jump_if(una, Condition::NotEqual, Reg::R4, partly);
         asm.load(Size::Word, END, SLOT, slot::RCV as i16);
         asm.load(Size::Double, state, SLOT, slot::STATE as i16);
         asm.jump_if(state, Condition::NotEqual, slot::LAST_ACK, known);
@@ -128,10 +166,10 @@ impl Generator<'_> {
         self.asm.jump(self.labels.send_response);
     }
 
-    /// The connection goes up, and with it the response; the peer's FIN, if it has come, comes again.
-    fn hand_up_as_sent(&mut self, of: &WebHandler) {
+    /// The connection goes up, and with it the response, without which `other` is next; the peer's FIN, if it has come, comes again.
+    fn hand_up_as_sent(&mut self, of: &WebHandler, other: Label) {
         keep(self.asm, UP_RCV, END);
-        self.expect_response(of, self.labels.drop);
+        self.expect_response(of, other);
         self.copy_place(of, Reg::R1, Reg::R2);
         let asm = &mut *self.asm;
         keep(asm, UP_SENT, Reg::R1);

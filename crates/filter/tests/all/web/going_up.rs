@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Behind our FIN nobody reads: the stack, which has no such connection, resets it.
+/// Behind our FIN nobody reads: the stack, which has no such connection, resets it. All that was sent is acknowledged with the data.
 #[test]
 fn data_behind_the_end_goes_up_alone() {
     for bench in Bench::both() {
@@ -18,6 +18,9 @@ fn data_behind_the_end_goes_up_alone() {
             for data in [REQUEST, &long, b"x"] {
                 for flags in [ACK, ACK | FIN] {
                     assert_eq!(client.says(&bench, flags, data), Err(PASS));
+                    let una = bench.get(bench.slot(&client) + slot::UNA) as u32;
+                    assert_eq!(una, client.ack);
+                    assert_eq!(bench.get(layout::REPORTED), u64::from(number) + 1);
                 }
             }
             client.seq -= short;
@@ -29,6 +32,38 @@ fn data_behind_the_end_goes_up_alone() {
             assert!(client.says(&bench, ACK | FIN, &[]).is_ok());
         }
         assert_eq!(bench.get(layout::HANDED), 0);
+    }
+}
+
+/// Where too much comes to be read, the stack judges what it acknowledges: it has the connection, the response and our FIN.
+#[test]
+fn much_data_behind_the_end_goes_up_with_its_connection() {
+    for bench in Bench::both() {
+        let at = bench.enter(REQUEST, RESPONSE, true);
+        let fin = RESPONSE.len() as u32 + 1;
+        let ask = |port: u16| {
+            let mut client = Client::opened(&bench, port, true);
+            client.says(&bench, ACK | PSH, REQUEST).unwrap();
+            client.seq += REQUEST.len() as u32;
+            client
+        };
+        let mut client = ask(4000);
+        let una = client.ack;
+        client.ack = una.wrapping_add(fin);
+        assert_eq!(client.says(&bench, ACK, &[b'x'; 900]), Err(PASS));
+        assert_eq!(bench.get(layout::HANDED), 1);
+        let end = client.ack.wrapping_sub(1);
+        assert_eq!(bench.handed_numbers(0), (client.seq, end));
+        assert_ne!(bench.handed(0, handed::SENT), 0);
+        let numbers = bench.handed(0, handed::UNA);
+        assert_eq!(numbers, u64::from(client.ack) << 32 | u64::from(una));
+        assert_eq!(bench.get(layout::REPORTED), 0, "the server tells of it");
+        // What has no copy any more goes up alone.
+        let mut client = ask(4001);
+        client.ack = client.ack.wrapping_add(fin);
+        bench.set(at + entry::GENERATION, 2);
+        assert_eq!(client.says(&bench, ACK, &[b'x'; 900]), Err(PASS));
+        assert_eq!(bench.get(layout::HANDED), 1);
     }
 }
 

@@ -101,6 +101,38 @@ fn without_the_response_nothing_goes_up() {
     }
 }
 
+/// What is left of a response that is acknowledged in part is not sent again: it might be of another.
+#[test]
+fn of_a_response_acknowledged_in_part_nothing_goes_up() {
+    for bench in Bench::both() {
+        for (number, closes) in [(0, false), (1, true)] {
+            bench.enter(REQUEST, RESPONSE, closes);
+            let (mut client, _) = asked(&bench, 4000 + number, true);
+            let (una, len) = (client.ack, RESPONSE.len() as u32);
+            let slot_una = |client: &Client| bench.get(bench.slot(client) + slot::UNA) as u32;
+            for beyond in [1_u32.wrapping_neg(), len + 2] {
+                client.ack = una.wrapping_add(beyond);
+                let _ = client.says(&bench, ACK, &[]);
+                assert_eq!(slot_una(&client), una, "no part");
+            }
+            for part in [1, len - 1] {
+                client.ack = una.wrapping_add(part);
+                assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+                assert_eq!(slot_una(&client), client.ack);
+                assert_eq!(client.says(&bench, ACK, b"more"), Err(DROP));
+                client.seq -= REQUEST.len() as u32;
+                assert_eq!(client.says(&bench, ACK | PSH, REQUEST), Err(DROP));
+                client.seq += REQUEST.len() as u32;
+            }
+            client.ack = una.wrapping_add(len + u32::from(closes));
+            let reported = bench.get(layout::REPORTED);
+            assert_eq!(client.says(&bench, ACK, &[]), Err(DROP));
+            assert_eq!(bench.get(layout::REPORTED), reported + 1, "all of it");
+        }
+        assert_eq!(bench.get(layout::HANDED), 0);
+    }
+}
+
 /// A FIN is answered at once, by ours where the response did not bring it.
 #[test]
 fn a_fin_is_answered_before_the_response_is_acknowledged() {
