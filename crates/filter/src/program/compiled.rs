@@ -6,7 +6,7 @@ use crate::limits::INSNS_MAX;
 use std::fmt;
 
 counters! {
-    /// What a program counts: one packet each.
+    /// What a program counts. Each packet counts as one of these, and also as those whose text says so.
     Counter(u32), u32;
     /// Passed to the kernel by a rule or by `otherwise`.
     Pass: "xdp_pass",
@@ -20,9 +20,9 @@ counters! {
     Answered: "xdp_answered",
     /// Dealt with in the kernel by a [handler](crate::handler) that had nothing to answer.
     Done: "xdp_done",
-    /// Of those, answers that were made longer in traffic control.
+    /// Answers that were made longer in traffic control, which count as answered, too.
     Lengthened: "tc_lengthened",
-    /// Answers that could not be made longer there, and were dropped.
+    /// Answers that could not be made longer there, and were dropped; they count as answered, too.
     NotLengthened: "tc_not_lengthened",
     /// Fragments dropped because a quarter of the socket's ring was full.
     EarlyDropFragment: "xdp_early_drop_fragment",
@@ -32,7 +32,7 @@ counters! {
     EarlyDropSyn: "xdp_early_drop_syn",
     /// Segments that the [handler](crate::handler::WebHandler) of requests left to the program, their connections looked up.
     Left: "xdp_left",
-    /// Connections that it handed up.
+    /// Connections that it handed up, each with a segment that counts as left, too.
     HandedUp: "xdp_handed_up",
     /// Responses that it sent again, which count as answered, too.
     SentAgain: "xdp_sent_again",

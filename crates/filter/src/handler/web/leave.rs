@@ -96,12 +96,12 @@ impl Generator<'_> {
         }
         self.asm.jump(self.labels.drop);
         self.asm.bind(written);
-        count(self.asm, self.counters_fd, COUNTER, Counter::Answered);
         if let Some(second_stage) = &of.second_stage {
             self.pass_to(of, second_stage);
         }
         self.copy_response(of);
         let asm = &mut *self.asm;
+        count(asm, self.counters_fd, COUNTER, Counter::Answered);
         unlock(asm);
         match of.syn.way_out {
             WayOut::Transmit => asm.set(Reg::R0, xdp::TX),

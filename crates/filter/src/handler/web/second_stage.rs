@@ -86,6 +86,7 @@ impl Generator<'_> {
             asm.to_big_endian(value, 16);
             asm.store(Size::Half, meta, to, value);
         }
+        count(asm, self.counters_fd, COUNTER, Counter::Answered);
         super::leave::unlock(asm);
         asm.set(Reg::R0, xdp::PASS);
         asm.exit();

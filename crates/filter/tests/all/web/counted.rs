@@ -1,4 +1,4 @@
-//! What becomes of segments is counted, each once.
+//! What becomes of segments is counted: each once, and again what says that it is a part of another count.
 
 use exos_filter::Counter;
 
