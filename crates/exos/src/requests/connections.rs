@@ -54,7 +54,7 @@ pub(super) struct Turn<'a> {
 type FateOf = fn(Entries, &Memory, Instant, u64) -> Fate;
 
 /// What is to become of a connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     GoesOn,
     /// The stack takes it on, and with it this.

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
+use exos_filter::handler::web::layout::{copy, entry};
 use exos_inet::tcp::ListenOptions;
+use exos_inet::tcp::State;
 use exos_inet::{Config, Neighbors, RouteTo};
 use exos_wire::Mac;
 
@@ -13,6 +15,8 @@ const ENTRIES: Entries = Entries {
     response_max: 64,
 };
 const LEN: u32 = 40;
+/// The numbers wrap within a response.
+const UNA: u32 = 0xffff_fff0;
 
 fn now() -> Instant {
     Instant::from_micros(100_000_000)
@@ -76,6 +80,18 @@ impl Bench {
         at
     }
 
+    /// The entry that slots have their responses from: of each copy how long it is, and whether it closes; and which is the latest.
+    fn enter(&self, copies: [(u32, bool); 2], latest: u64) {
+        let at = layout::ENTRIES;
+        self.memory.set_halves(at + entry::GENERATION, 5, 0);
+        self.memory.set(at + entry::COPY, latest);
+        for (number, (len, closes)) in (0..).zip(copies) {
+            let to = copy_at(number);
+            self.memory.set(to + copy::LEN, len.into());
+            self.memory.set_halves(to + copy::CLOSES, closes.into(), 0);
+        }
+    }
+
     fn state(&self, number: u64) -> i32 {
         let at = layout::SLOTS + number * layout::SLOT_LEN;
         self.memory.get(at + slot::STATE) as i32
@@ -105,6 +121,131 @@ impl Bench {
             }
         }
         peers
+    }
+}
+
+fn copy_at(number: u64) -> u64 {
+    layout::ENTRIES + entry::COPIES + number * ENTRIES.copy_len()
+}
+
+/// Of a response that stays open and one that closes, by the state and what is not acknowledged with our FIN: what becomes of it when
+/// it is due. The number is that of the copy.
+fn fates() -> Vec<(i32, u32, [(u32, bool); 2], u64, Fate)> {
+    let (stays, closes, other) = ((LEN, false), (LEN, true), (LEN + 8, false));
+    let on = |number: u64| {
+        let at = copy_at(number);
+        Fate::TakenOn(Some(SentCopy { at, una: UNA }))
+    };
+    let none = Fate::TakenOn(None);
+    vec![
+        (slot::FREE, 0, [stays; 2], 0, Fate::GoesOn),
+        (slot::FREE, LEN, [stays; 2], 0, Fate::GoesOn),
+        (slot::DONE, 0, [closes; 2], 0, Fate::GoesOn),
+        (slot::DONE, LEN + 1, [closes; 2], 0, Fate::GoesOn),
+        (slot::OPEN, 0, [stays; 2], 0, none),
+        (slot::OPEN, 0, [other; 2], 0, none),
+        (slot::OPEN, LEN, [stays; 2], 0, on(0)),
+        (slot::OPEN, LEN, [stays; 2], 1, on(1)),
+        (slot::OPEN, LEN, [stays, other], 1, on(0)),
+        (slot::OPEN, LEN, [closes, stays], 0, on(1)),
+        (slot::OPEN, LEN, [other; 2], 0, Fate::Reset),
+        (slot::OPEN, LEN, [closes; 2], 0, Fate::Reset),
+        (slot::FINISHED, 0, [closes; 2], 0, Fate::Reset),
+        (slot::FINISHED, LEN + 1, [closes; 2], 1, on(1)),
+        (slot::FINISHED, LEN + 1, [closes, stays], 1, on(0)),
+        (slot::FINISHED, LEN + 1, [stays; 2], 0, Fate::Reset),
+        (slot::FINISHED, LEN + 1, [other; 2], 0, Fate::Reset),
+        (slot::LAST_ACK, 1, [stays; 2], 0, none),
+        (slot::LAST_ACK, 1, [other; 2], 0, none),
+        (slot::LAST_ACK, LEN + 1, [stays, closes], 0, on(0)),
+        (slot::LAST_ACK, LEN + 1, [stays, closes], 1, on(1)),
+        (slot::LAST_ACK, LEN + 1, [other, other], 1, Fate::Reset),
+    ]
+}
+
+#[test]
+fn what_is_to_become_of_connections() {
+    let bench = Bench::new();
+    for (state, out, copies, latest, wanted) in fates() {
+        bench.enter(copies, latest);
+        let nxt = UNA.wrapping_add(out);
+        let what = format!("state {state}, {out} out, copies {copies:?}, latest {latest}");
+        let due = |fate: FateOf, quiet: Duration, generation: u32| {
+            let at = bench.put(3, state, (UNA, nxt), quiet);
+            bench
+                .memory
+                .set_halves(at + slot::GENERATION, generation, 0);
+            fate(ENTRIES, &bench.memory, now(), at)
+        };
+        let ms = Duration::from_millis;
+        let bound = ms(if out == 0 { 5000 } else { 1000 });
+        let until_reset = |wanted| match wanted {
+            Fate::Reset => Fate::GoesOn,
+            wanted => wanted,
+        };
+        assert_eq!(due(fate, bound - ms(1), 5), Fate::GoesOn, "{what}");
+        assert_eq!(due(fate, bound, 5), until_reset(wanted), "{what}");
+        assert_eq!(due(fate, FORGOTTEN, 5), wanted, "{what}");
+        let at_the_end = match (state, out) {
+            (slot::FINISHED, 0) => Fate::GoesOn,
+            _ => wanted,
+        };
+        assert_eq!(due(last_fate, ms(0), 5), at_the_end, "{what}");
+        // The entry is of another request by now, or a part of the response is acknowledged.
+        let without = match wanted {
+            Fate::TakenOn(Some(_)) => Fate::Reset,
+            wanted => wanted,
+        };
+        assert_eq!(due(fate, bound, 6), until_reset(without), "{what}");
+        assert_eq!(due(fate, FORGOTTEN, 6), without, "{what}");
+        let in_part = if out == 0 {
+            until_reset(without)
+        } else {
+            without
+        };
+        assert_eq!(due(fate, bound, 5 | slot::PARTLY), in_part, "{what}");
+    }
+}
+
+/// The stack has what was sent, our FIN and the peer's as they were, whoever gives the connection up.
+#[test]
+fn connections_go_on_where_they_stood() {
+    use State::*;
+    for (state, out, stands, closes) in [
+        (slot::OPEN, 0, Established, false),
+        (slot::OPEN, LEN, Established, false),
+        (slot::FINISHED, LEN + 1, FinWait1, true),
+        (slot::LAST_ACK, 1, LastAck, true),
+        (slot::LAST_ACK, LEN + 1, LastAck, true),
+    ] {
+        let mut bench = Bench::new();
+        bench.enter([(LEN, state == slot::FINISHED); 2], 0);
+        let nxt = UNA.wrapping_add(out);
+        bench.put(3, state, (UNA, nxt), Duration::from_secs(1));
+        assert!(!bench.look(true));
+        let id = bench.stack.tcp.connections_where(|_| true)[0];
+        let connection = bench.stack.tcp.connection(id).unwrap();
+        assert_eq!(connection.state(), stands);
+        assert_eq!(
+            connection.unacknowledged(),
+            (out - u32::from(closes)) as usize
+        );
+        let sent = bench.connections.poll_sent();
+        assert_eq!(sent.is_some(), out > 1);
+        if let Some(sent) = sent {
+            assert_eq!((sent.connection, sent.len), (id, LEN as usize));
+            assert_eq!(sent.closes, closes);
+        }
+        // Of what was sent a second ago all is due: it leaves again, with our FIN.
+        let soon = now() + Duration::from_millis(1);
+        bench.stack.handle_timeout(soon);
+        let mut left = Vec::new();
+        while let Some(frame) = bench.stack.poll_transmit_within(soon, 1) {
+            let data: usize = frame.body.parts().iter().map(|part| part.len()).sum();
+            left.push((frame.head[47] & 1 == 1, data as u32));
+        }
+        let expected = (closes, out - u32::from(closes));
+        assert_eq!(left.contains(&expected), out > 0, "{state} {out}: {left:?}");
     }
 }
 
