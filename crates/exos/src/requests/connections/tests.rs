@@ -128,9 +128,12 @@ fn copy_at(number: u64) -> u64 {
     layout::ENTRIES + entry::COPIES + number * ENTRIES.copy_len()
 }
 
+/// State, numbers not acknowledged, of each copy its length and whether it closes, the latest copy, and what becomes of it.
+type Row = (i32, u32, [(u32, bool); 2], u64, Fate);
+
 /// Of a response that stays open and one that closes, by the state and what is not acknowledged with our FIN: what becomes of it when
 /// it is due. The number is that of the copy.
-fn fates() -> Vec<(i32, u32, [(u32, bool); 2], u64, Fate)> {
+fn fates() -> Vec<Row> {
     let (stays, closes, other) = ((LEN, false), (LEN, true), (LEN + 8, false));
     let on = |number: u64| {
         let at = copy_at(number);
@@ -246,6 +249,38 @@ fn connections_go_on_where_they_stood() {
         }
         let expected = (closes, out - u32::from(closes));
         assert_eq!(left.contains(&expected), out > 0, "{state} {out}: {left:?}");
+    }
+}
+
+/// What is handed up says whether our FIN has left.
+#[test]
+fn what_is_handed_up_brings_our_fin() {
+    for (closes, stands) in [(false, State::Established), (true, State::FinWait1)] {
+        let mut bench = Bench::new();
+        bench.enter([(LEN, closes); 2], 0);
+        let from = bench.put(3, slot::FREE, (0, 0), Duration::from_secs(0));
+        let (memory, end) = (&bench.memory, UNA.wrapping_add(LEN));
+        let to = layout::RING;
+        for word in (0..40).step_by(8) {
+            memory.set(
+                to + handed::ENDS + word,
+                memory.get(from + slot::ENDS + word),
+            );
+        }
+        memory.set_halves(to + handed::NUMBERS, 1000, end);
+        memory.set(to + handed::KEPT, memory.get(from + slot::KEPT));
+        memory.set(to + handed::SENT, copy_at(0) - layout::ENTRIES);
+        let nxt = end.wrapping_add(u32::from(closes));
+        memory.set_halves(to + handed::UNA, UNA, nxt);
+        memory.set(to + handed::TIME, now().millis());
+        memory.set(to + handed::NUMBER, 1);
+        memory.set(layout::HANDED, 1);
+        assert!(!bench.look(true));
+        let sent = bench.connections.poll_sent().expect("a response");
+        assert_eq!(sent.closes, closes);
+        let connection = bench.stack.tcp.connection(sent.connection).unwrap();
+        assert_eq!(connection.state(), stands);
+        assert_eq!(connection.unacknowledged(), LEN as usize);
     }
 }
 
