@@ -3,14 +3,13 @@
 use super::layout::{copy, entry, slot};
 use super::shape::*;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Condition, Insn, Reg, Size};
+use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size};
 use exos_wire::tcp::cookie::{NO_SCALE, SCALE_BITS, TIMESTAMP_BITS};
 
 impl Generator<'_> {
     /// The request, in the slot's order and with an entry, is answered for the first time. To the place of hand-ups, with what is
     /// kept for that, where the peer has no room or the packet cannot grow.
     pub(super) fn answer(&mut self, of: &WebHandler) {
-        let [unscaled, whole] = [(); 2].map(|()| self.asm.label());
         self.asm.bind(self.labels.answer);
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, HIT);
@@ -21,6 +20,19 @@ impl Generator<'_> {
         let asm = &mut *self.asm;
         asm.load(Size::Double, Reg::R3, Reg::R0, copy::LEN as i16);
         keep(asm, OUT_LEN, Reg::R3);
+        self.expect_window(self.labels.hand_up);
+        self.expect_room_to_report(of, self.labels.hand_up);
+        self.make_room(of, self.labels.hand_up);
+        self.begin_report(of);
+        self.note_request();
+        self.note_response(of);
+        self.asm.jump(self.labels.send_response);
+    }
+
+    /// To `other` where the peer has no room for the response, whose length is in r3.
+    fn expect_window(&mut self, other: Label) {
+        let unscaled = self.asm.label();
+        let asm = &mut *self.asm;
         kept(asm, Reg::R1, WINDOW);
         asm.load(Size::Word, Reg::R2, SLOT, slot::KEPT as i16);
         asm.jump_if(Reg::R2, Condition::Set, TIMESTAMP_BITS as i32 + 1, unscaled);
@@ -28,10 +40,11 @@ impl Generator<'_> {
         asm.jump_if(Reg::R2, Condition::Equal, NO_SCALE as i32, unscaled);
         asm.alu(Alu::ShiftLeft, Reg::R1, Reg::R2);
         asm.bind(unscaled);
-        asm.jump_if(Reg::R1, Condition::Less, Reg::R3, self.labels.hand_up);
-        self.expect_room_to_report(of, self.labels.hand_up);
-        self.make_room(of, self.labels.hand_up);
-        self.begin_report(of);
+        asm.jump_if(Reg::R1, Condition::Less, Reg::R3, other);
+    }
+
+    /// The slot's request is this one from now on.
+    fn note_request(&mut self) {
         let asm = &mut *self.asm;
         asm.load(Size::Word, Reg::R1, SLOT, slot::NXT as i16);
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R1);
@@ -41,6 +54,11 @@ impl Generator<'_> {
         asm.alu32(Alu::Add, Reg::R1, Reg::R2);
         asm.store(Size::Word, SLOT, slot::RCV as i16, Reg::R1);
         asm.store_imm(Size::Word, SLOT, slot::RESENT as i16, 0);
+    }
+
+    /// Its response is the copy that was chosen.
+    fn note_response(&mut self, of: &WebHandler) {
+        let whole = self.asm.label();
         self.slot_entry(of, Reg::R0);
         let asm = &mut *self.asm;
         asm.load(Size::Word, Reg::R1, Reg::R0, entry::GENERATION as i16);
@@ -60,6 +78,5 @@ impl Generator<'_> {
         asm.jump_if(Reg::R3, Condition::Equal, 0, whole);
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FINISHED);
         asm.bind(whole);
-        self.asm.jump(self.labels.send_response);
     }
 }

@@ -5,27 +5,50 @@ use super::layout::{MSS_INDEX_MIN, UNTIL, slot};
 use super::report::Outcome;
 use super::shape::*;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Condition, Reg, Size};
+use crate::ebpf::{Alu, Condition, Label, Reg, Size};
 use exos_wire::tcp::cookie::ECN_BIT;
 
 impl Generator<'_> {
     /// No connection that the slot has.
     pub(super) fn fresh(&mut self, of: &WebHandler) {
-        let [none, pass, usable, up, another] = [(); 5].map(|()| self.asm.label());
+        let [none, pass, up] = [(); 3].map(|()| self.asm.label());
+        self.expect_not_first();
         let asm = &mut *self.asm;
-        // The first request of a connection that stands, or is over, late: its cookie is still good, but it begins nothing.
+        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
+        asm.jump_if(Reg::R1, Condition::Set, RST, none);
+        kept(asm, Reg::R1, HEADER);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, none);
+        self.expect_cookie(of, none);
+        self.expect_usable(of, up);
+        self.expect_request(up);
+        self.begin(of);
+        self.asm.jump(self.labels.answer);
+        self.asm.bind(up);
+        self.leave_slot(of);
+        let asm = &mut *self.asm;
+        asm.bind(pass);
+        asm.jump(self.labels.pass_locked);
+        asm.bind(none);
+        kept(asm, Reg::R1, IS_KNOWN);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, pass);
+        asm.jump(self.labels.drop);
+    }
+
+    /// Drops the first request of a connection that stands, or is over, late: its cookie is still good, but it begins nothing.
+    fn expect_not_first(&mut self) {
+        let another = self.asm.label();
+        let asm = &mut *self.asm;
         kept(asm, Reg::R1, IS_KNOWN);
         asm.jump_if(Reg::R1, Condition::Equal, 0, another);
         kept(asm, Reg::R1, SEQ);
         asm.load(Size::Word, Reg::R2, SLOT, slot::FIRST as i16);
         asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, self.labels.drop);
         asm.bind(another);
-        asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
-        asm.jump_if(Reg::R1, Condition::Set, RST, none);
-        kept(asm, Reg::R1, HEADER);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, none);
-        self.expect_cookie(of, none);
-        // May a connection begin here now?
+    }
+
+    /// To `up` where no connection may begin in the slot now.
+    fn expect_usable(&mut self, of: &WebHandler, up: Label) {
+        let usable = self.asm.label();
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, MILLIS);
         asm.load_map_value(Reg::R2, of.memory_fd, UNTIL as u32);
@@ -43,6 +66,11 @@ impl Generator<'_> {
         asm.alu(Alu::Add, Reg::R2, FORGOTTEN_MS);
         asm.jump_if(Reg::R1, Condition::Less, Reg::R2, up);
         asm.bind(usable);
+    }
+
+    /// To `up` unless the segment brings a request with an entry, of a connection whose options can be had here. What says nothing is taken.
+    fn expect_request(&mut self, up: Label) {
+        let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
         asm.jump_if(Reg::R1, Condition::Set, FIN, up);
         kept(asm, Reg::R1, LEN);
@@ -54,25 +82,21 @@ impl Generator<'_> {
         asm.alu(Alu::ShiftRight, Reg::R2, 8);
         asm.jump_if(Reg::R2, Condition::Less, MSS_INDEX_MIN as i32, up);
         asm.jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, up);
-        self.begin(of);
-        self.asm.jump(self.labels.answer);
+    }
 
+    /// The connection is the server's: the slot is closed for a while, and what it had of the client's before is over.
+    fn leave_slot(&mut self, of: &WebHandler) {
+        let other = self.asm.label();
         let asm = &mut *self.asm;
-        asm.bind(up);
         kept(asm, Reg::R1, MILLIS);
         asm.alu(Alu::Add, Reg::R1, CLOSED_MS);
         asm.store(Size::Double, SLOT, slot::CLOSED as i16, Reg::R1);
         kept(asm, Reg::R1, IS_KNOWN);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, pass);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, other);
         self.report(of, Outcome::Lost);
         let asm = &mut *self.asm;
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
-        asm.bind(pass);
-        asm.jump(self.labels.pass_locked);
-        asm.bind(none);
-        kept(asm, Reg::R1, IS_KNOWN);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, pass);
-        asm.jump(self.labels.drop);
+        asm.bind(other);
     }
 
     /// The slot is this connection's from now on.

@@ -4,7 +4,7 @@ use super::layout::{HANDED, HANDED_LEN, RING, RING_COUNT, TAKEN, copy, handed, s
 use super::shape::*;
 use super::write::header_len;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Condition, Fetch, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Fetch, Helper, Insn, Label, Reg, Size};
 use crate::handler::attached::count;
 use crate::handler::forward::WayOut;
 use crate::program::{Counter, xdp};
@@ -135,21 +135,35 @@ impl Generator<'_> {
     /// The connection is the server's from here on.
     pub(super) fn hand_up(&mut self, of: &WebHandler) {
         self.asm.bind(self.labels.hand_up);
-        let (ring, number, place) = (Reg::R3, Reg::R4, Reg::R5);
+        self.expect_room_to_hand_up(of);
+        count(self.asm, self.counters_fd, COUNTER, Counter::HandedUp);
+        self.report_handed_up(of);
+        self.tell_of_connection(of);
+        self.asm.bind(self.labels.pass_locked);
+        count(self.asm, self.counters_fd, COUNTER, Counter::Left);
+        unlock(self.asm);
+        self.asm.jump(self.labels.pass);
+    }
+
+    /// Drops the segment where the ring is full.
+    fn expect_room_to_hand_up(&mut self, of: &WebHandler) {
+        let (ring, has_room) = (Reg::R3, self.asm.label());
         let asm = &mut *self.asm;
         asm.load_map_value(ring, of.memory_fd, 0);
         asm.load(Size::Double, Reg::R1, ring, HANDED as i16);
         asm.load(Size::Double, Reg::R2, ring, TAKEN as i16);
         asm.alu(Alu::Sub, Reg::R1, Reg::R2);
         let most = RING_COUNT as i32 - AT_ONCE;
-        let has_room = asm.label();
         asm.jump_if(Reg::R1, Condition::LessOrEqual, most, has_room);
         count(asm, self.counters_fd, COUNTER, Counter::DropHandUpFull);
         unlock(asm);
         asm.jump(self.labels.drop_unlocked);
         asm.bind(has_room);
-        count(asm, self.counters_fd, COUNTER, Counter::HandedUp);
-        self.report_handed_up(of);
+    }
+
+    /// Writes the connection into the ring, and closes its slot for a while.
+    fn tell_of_connection(&mut self, of: &WebHandler) {
+        let (ring, number, place) = (Reg::R3, Reg::R4, Reg::R5);
         let asm = &mut *self.asm;
         asm.load_map_value(ring, of.memory_fd, 0);
         asm.set(number, 1);
@@ -159,33 +173,7 @@ impl Generator<'_> {
         asm.alu(Alu::Mul, place, HANDED_LEN as i32);
         asm.load_map_value(ring, of.memory_fd, RING as u32);
         asm.alu(Alu::Add, ring, place);
-        keep_ends(asm, ring, handed::ENDS);
-        for (to, from) in [(handed::NUMBERS, UP_RCV), (handed::NUMBERS + 4, UP_NXT)] {
-            kept(asm, Reg::R1, from);
-            asm.store(Size::Word, ring, to as i16, Reg::R1);
-        }
-        // The window is beside what the cookie kept.
-        for (to, from) in [
-            (handed::STAMPS, slot::STAMPS),
-            (handed::KEPT, slot::KEPT),
-            (handed::TIME, slot::TIME),
-        ] {
-            asm.load(Size::Double, Reg::R1, SLOT, from as i16);
-            asm.store(Size::Double, ring, to as i16, Reg::R1);
-        }
-        for (to, from) in [
-            (handed::FIRST, slot::FIRST),
-            (handed::NOTE, slot::NOTE),
-            (handed::UNA, slot::UNA),
-            (handed::END, slot::NXT),
-        ] {
-            asm.load(Size::Word, Reg::R1, SLOT, from as i16);
-            asm.store(Size::Word, ring, to as i16, Reg::R1);
-        }
-        for (to, from) in [(handed::SENT, UP_SENT), (handed::BEGUN, UP_BEGUN)] {
-            kept(asm, Reg::R1, from);
-            asm.store(Size::Double, ring, to as i16, Reg::R1);
-        }
+        write_handed(asm, ring);
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
         kept(asm, Reg::R1, MILLIS);
         asm.alu(Alu::Add, Reg::R1, super::cases::CLOSED_MS);
@@ -197,15 +185,38 @@ impl Generator<'_> {
             handed::NUMBER as i16,
             number,
         ));
-        self.asm.bind(self.labels.pass_locked);
-        count(self.asm, self.counters_fd, COUNTER, Counter::Left);
-        unlock(self.asm);
-        self.asm.jump(self.labels.pass);
+    }
+}
+
+/// All of what is handed up but its number, to where `to` points. Loses r1.
+fn write_handed(asm: &mut Assembler, to: Reg) {
+    keep_ends(asm, to, handed::ENDS);
+    for (size, at, from) in [
+        (Size::Word, handed::NUMBERS, UP_RCV),
+        (Size::Word, handed::NUMBERS + 4, UP_NXT),
+        (Size::Double, handed::SENT, UP_SENT),
+        (Size::Double, handed::BEGUN, UP_BEGUN),
+    ] {
+        kept(asm, Reg::R1, from);
+        asm.store(size, to, at as i16, Reg::R1);
+    }
+    for (size, at, from) in [
+        (Size::Double, handed::STAMPS, slot::STAMPS),
+        // The window is beside what the cookie kept.
+        (Size::Double, handed::KEPT, slot::KEPT),
+        (Size::Double, handed::TIME, slot::TIME),
+        (Size::Word, handed::FIRST, slot::FIRST),
+        (Size::Word, handed::NOTE, slot::NOTE),
+        (Size::Word, handed::UNA, slot::UNA),
+        (Size::Word, handed::END, slot::NXT),
+    ] {
+        asm.load(size, Reg::R1, SLOT, from as i16);
+        asm.store(size, to, at as i16, Reg::R1);
     }
 }
 
 /// Whoever locks the slot next sees all that was written.
-pub(super) fn unlock(asm: &mut crate::ebpf::Assembler) {
+pub(super) fn unlock(asm: &mut Assembler) {
     asm.set(Reg::R1, 0);
     asm.push(Insn::fetch(Fetch::Swap, SLOT, slot::LOCK as i16, Reg::R1));
 }
