@@ -77,7 +77,7 @@ pub mod handed {
     pub const BEGUN: u64 = 88;
     /// The first of our sequence numbers that is not acknowledged, four bytes.
     pub const UNA: u64 = 96;
-    /// Our next one with all that has left, four bytes: behind [`NUMBERS`]' where our FIN has.
+    /// Our next one with all that has left, four bytes: one beyond that of [`NUMBERS`] where our FIN has left, too.
     pub const END: u64 = 100;
     /// When something last came, as in a slot.
     pub const TIME: u64 = 104;
