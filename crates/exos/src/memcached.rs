@@ -101,7 +101,8 @@ impl Cache {
     }
 
     /// Has the kernel answer what it can of what comes to this listener's connections, from now on, and as the cache does when it was told
-    /// ([`tell_kernel`](Self::tell_kernel)). It takes a link of the program's own; [`download`](Self::download) comes after it.
+    /// ([`tell_kernel`](Self::tell_kernel)). It takes a link of the program's own; [`download`](Self::download) comes after it. The kernel's part
+    /// has up to 16,384 connections beside those that the stack may have.
     ///
     /// # Errors
     ///

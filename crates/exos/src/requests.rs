@@ -141,6 +141,9 @@ impl Exos {
     /// ([`answer_syns_in_kernel`](Exos::answer_syns_in_kernel)). Say which with [`requests`](Exos::requests). With `reports`, each
     /// answer is told of once ([`Requests::poll_report`]), and none is given where there is no room to tell of it.
     ///
+    /// The kernel's part has `capacity.connections` beside those that the stack may have: for a limit of all, take them off what is given to
+    /// [`set_connections_max`](exos_inet::tcp::Tcp::set_connections_max).
+    ///
     /// # Errors
     ///
     /// The link is not one of AF_XDP with a program of ours and one core, answers would not arrive (the other end of a veth has neither GRO
