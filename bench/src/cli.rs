@@ -90,7 +90,7 @@ pub enum BenchCommand {
 }
 
 /// All helpers.
-const HELPERS: [Entry; 24] = [
+const HELPERS: [Entry; 26] = [
     entry::<Visit>(),
     entry::<Asker>(),
     entry::<Answerer>(),
@@ -109,6 +109,8 @@ const HELPERS: [Entry; 24] = [
     entry::<ash::Asking>(),
     entry::<ash::CacheServer>(),
     entry::<ash::Busy>(),
+    entry::<ash::Flooding>(),
+    entry::<ash::Receiving>(),
     entry::<link::Sender>(),
     entry::<link::Receiver>(),
     entry::<cost::Replay>(),

@@ -21,6 +21,7 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
     };
     let only = [
         "roundtrip",
+        "receive",
         "sandbox",
         "places",
         "layers",
@@ -71,9 +72,31 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
             }
         }
     }
+    // Whatever came is whole messages, and no more than was sent.
+    for way in RECEIVING {
+        for name in [
+            format!("receive/1472/{way}"),
+            format!("receive/1472/{way}/no-checksum"),
+        ] {
+            let of = |what: &str| figure(&format!("{name}{what}")).expect("each way").value;
+            let bytes = 1e6 * of("") / of("/rate");
+            assert!((bytes - 1472.0).abs() < 0.01, "{name}: {bytes}");
+            assert!((0.0..1.0).contains(&of("/lost")), "{name}: {}", of("/lost"));
+        }
+    }
     // Without a gap, however slow the machine: what waits for the program for long is asked again, and counts as lost.
     assert!(figure("download/lost").is_some_and(|lost| lost.goal.is_some()));
 }
+
+/// Who receives.
+const RECEIVING: [&str; 6] = [
+    "handler-copied",
+    "handler-in-place",
+    "stack-copied",
+    "stack-in-place",
+    "socket",
+    "kernel",
+];
 
 /// Without vectors nothing is compared with pipes.
 fn has_vectors() -> bool {

@@ -1,10 +1,11 @@
 //! `exos bench ash`: handlers in the kernel beside programs that poll, programs that sleep, and the kernel's sockets (Wallach, Engler,
-//! Kaashoek, *ASHs*, SIGCOMM 1996: Tables 1 to 7, and Figure 5).
+//! Kaashoek, *ASHs*, SIGCOMM 1996: Tables 1, 2 and 4 to 7, and Figure 5).
 //!
 //! | cells | what is measured |
 //! |---|---|
 //! | `roundtrip` | a remote increment, one at a time: how long until the answer is there (Tables 1 and 6) |
-//! | `rate/BYTES` | increments in messages of this length, 64 under way: how many are answered in a second, and what a core is busy with (Tables 2 and 3) |
+//! | `rate/BYTES` | increments in messages of this length, 64 under way: how many are answered in a second, and what a core is busy with |
+//! | `receive/BYTES` | messages of this length that are only received, in place and copied, with and without a checksum (Table 2) |
 //! | `crowd/N` | the mean round trip while N other programs want the server's core, and by that alone (Figure 5) |
 //! | `sandbox` | the handler, as it is generated, beside the same written by hand as eBPF: nanoseconds of a message, in the kernel's test run |
 //! | `places` | the handler run by the program itself: nanoseconds of a message, as machine code, by the interpreter, and with the stack around it |
@@ -14,11 +15,11 @@
 //! | `download` | from asking for a handler to its first answer, and whether a message was lost meanwhile |
 //!
 //! Set-up: the lab's plain wire; the server on one core of side a, the client on the other core and side, with a stack of ours that
-//! polls. In each run of a cell the ways take turns. On a veth a handler runs in the soft interrupt of who sends, that is on the
+//! polls, or of `receive` with frames of its own. In each run of a cell the ways take turns. On a veth a handler runs in the soft interrupt of who sends, that is on the
 //! client's core: its cost is in the round trip and in `client-busy`, not in `busy`.
 //!
-//! `server` and `client` are the two ends, `crowd` the other programs, `cache` and `get` a cache and who asks it; `sandbox`, `places`,
-//! `layers` and `pipes` need no wire, and `session` has all of it run.
+//! `server` and `client` are the two ends, those of `receive` are its own, `crowd` the other programs, `cache` and `get` a cache and who
+//! asks it; `sandbox`, `places`, `layers` and `pipes` need no wire, and `session` has all of it run.
 
 mod cache;
 mod client;
@@ -28,6 +29,7 @@ mod layers;
 #[cfg(target_arch = "x86_64")]
 mod pipes;
 mod places;
+mod receive;
 mod sandbox;
 mod server;
 mod session;
@@ -35,6 +37,7 @@ mod session;
 pub(crate) use cache::CacheServer;
 pub(crate) use client::Asking;
 pub(crate) use crowd::Busy;
+pub(crate) use receive::{Flooding, Receiving};
 pub(crate) use server::Counters;
 
 use crate::experiment::cells::{in_rounds, some_cells};
@@ -64,6 +67,7 @@ pub struct AshArgs {
 enum Cell {
     Roundtrip,
     Rate(u16),
+    Receive(u16),
     Crowd(u32),
     Sandbox,
     Places,
@@ -78,6 +82,7 @@ impl fmt::Display for Cell {
         match self {
             Self::Roundtrip => f.write_str("roundtrip"),
             Self::Rate(bytes) => write!(f, "rate/{bytes}"),
+            Self::Receive(bytes) => write!(f, "receive/{bytes}"),
             Self::Crowd(programs) => write!(f, "crowd/{programs}"),
             Self::Sandbox => f.write_str("sandbox"),
             Self::Places => f.write_str("places"),
@@ -91,6 +96,8 @@ impl fmt::Display for Cell {
 
 /// Lengths of messages.
 const LENGTHS: [u16; 3] = [12, 100, 1000];
+/// The length of messages that are only received: the most that an Ethernet frame carries.
+const RECEIVED: u16 = 1472;
 /// Lengths of messages that are passed through pipes.
 const PASSED: [u32; 5] = [64, 256, 1472, 4096, 65536];
 /// Programs that want the server's core.
@@ -105,8 +112,18 @@ fn cells(args: &AshArgs) -> Vec<Cell> {
         false => (&rates[..], &crowds[..], &pipes[..]),
     };
     let alone = [Cell::Sandbox, Cell::Places, Cell::Layers, Cell::Download];
+    let receive = [Cell::Receive(RECEIVED)];
     let gets = [Transport::Udp, Transport::Tcp].map(Cell::Get);
-    let all = [&[Cell::Roundtrip], lengths, crowds, &alone, pipes, &gets].concat();
+    let all = [
+        &[Cell::Roundtrip],
+        lengths,
+        &receive,
+        crowds,
+        &alone,
+        pipes,
+        &gets,
+    ]
+    .concat();
     args.common.wanted(true, all)
 }
 

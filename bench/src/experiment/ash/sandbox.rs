@@ -117,8 +117,13 @@ pub(super) fn message() -> Vec<u8> {
 
 /// A message in its frame.
 pub(super) fn in_frame(payload: &[u8]) -> Vec<u8> {
+    frame(THEIRS, OURS, payload)
+}
+
+/// A message to the port of the handlers, in a frame between these ends.
+pub(super) fn frame(theirs: (Mac, Ipv4Addr), ours: (Mac, Ipv4Addr), payload: &[u8]) -> Vec<u8> {
     let datagram_len = 8 + payload.len() as u16;
-    let (from, to) = (THEIRS.1.into(), OURS.1.into());
+    let (from, to) = (theirs.1.into(), ours.1.into());
     let pseudo = Sum::pseudo(from, to, protocol::UDP, datagram_len.into());
     let mut datagram = vec![0; 8];
     let header = UdpHeader {
@@ -128,11 +133,11 @@ pub(super) fn in_frame(payload: &[u8]) -> Vec<u8> {
     header.emit(payload.len(), pseudo.plus(Sum::of(payload)), &mut datagram);
     let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol::UDP, 0, 0];
     ip[2..4].copy_from_slice(&(20 + datagram_len).to_be_bytes());
-    ip.extend(THEIRS.1.octets());
-    ip.extend(OURS.1.octets());
+    ip.extend(theirs.1.octets());
+    ip.extend(ours.1.octets());
     let sum = Sum::of(&ip).finish();
     ip[10..12].copy_from_slice(&sum.to_be_bytes());
-    [&OURS.0.0[..], &THEIRS.0.0, &[8, 0], &ip, &datagram, payload].concat()
+    [&ours.0.0[..], &theirs.0.0, &[8, 0], &ip, &datagram, payload].concat()
 }
 
 /// Looks at what the generated one does, changes what has to be changed, and has the checksum follow.

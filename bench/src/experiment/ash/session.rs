@@ -5,7 +5,7 @@ use super::crowd::Busy;
 #[cfg(target_arch = "x86_64")]
 use super::pipes;
 use super::server::{Counters, Served, Way};
-use super::{Cell, get, layers, places, sandbox};
+use super::{Cell, get, layers, places, receive, sandbox};
 use crate::experiment::figure::{Figures, Goal};
 use crate::stage::helper::Helping;
 use crate::stage::{Stage, cpu};
@@ -55,6 +55,7 @@ impl Session {
         match cell {
             Cell::Roundtrip => self.round_trips(figures),
             Cell::Rate(bytes) => self.rates(cell, bytes, figures),
+            Cell::Receive(bytes) => receive::measure(self, bytes, figures),
             Cell::Crowd(programs) => self.crowd(cell, programs, figures),
             Cell::Sandbox => sandbox::compare(figures),
             Cell::Places => places::compare(figures),
@@ -175,21 +176,27 @@ impl Session {
         let command = self.lab.command(Side::A, &self.helpers)?;
         let server = self.help(command, self.cores[0], &counters)?;
         let client = self.ask(Question::increment(length), at, under_way)?;
-        let part = Duration::from_secs_f64(self.seconds / 4.0);
-        self.pause(part)?;
-        let before = self.cores.map(cpu::of_core);
-        self.pause(2 * part)?;
-        let after = self.cores.map(cpu::of_core);
+        let busy = self.busy_cores()?;
         let answered = client.measured(self, self.seconds)?;
         let served = server.stop_measured()?;
-        let mut busy = [0.0; 2];
-        for (busy, (before, after)) in busy.iter_mut().zip(before.into_iter().zip(after)) {
-            *busy = (after? - before?).busy_share();
-        }
         Ok(Seen {
             answered,
             served,
             busy,
         })
+    }
+
+    /// How busy the server's core is, and the client's, in the middle half of a measurement that begins now.
+    pub fn busy_cores(&self) -> Result<[f64; 2]> {
+        let part = Duration::from_secs_f64(self.seconds / 4.0);
+        self.pause(part)?;
+        let before = self.cores.map(cpu::of_core);
+        self.pause(2 * part)?;
+        let after = self.cores.map(cpu::of_core);
+        let mut busy = [0.0; 2];
+        for (busy, (before, after)) in busy.iter_mut().zip(before.into_iter().zip(after)) {
+            *busy = (after? - before?).busy_share();
+        }
+        Ok(busy)
     }
 }
