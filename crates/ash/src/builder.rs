@@ -118,7 +118,7 @@ impl Builder {
         Rows(self.region(name, RegionKind::Rows(bytes), count))
     }
 
-    /// `table NAME[SLOTS] of KEY`: keys of up to so many bytes.
+    /// `table NAME[SLOTS] of KEY`: keys of up to `key` bytes.
     pub fn table(&mut self, name: &str, slots: u32, key: u32) -> Keys {
         Keys(self.region(name, RegionKind::Table(key), slots))
     }
@@ -242,7 +242,7 @@ impl Builder {
         self.add(Statement::If(condition, yes, no));
     }
 
-    /// What is done so many times; a variable counts them from 0 on.
+    /// What is done `times` times; a variable counts them from 0 on.
     pub fn repeat(&mut self, name: &str, times: u16, body: impl FnOnce(&mut Self, VariableId)) {
         let count = self.variable(name, VariableKind::Word);
         let body = self.inner(|builder| body(builder, count));
@@ -315,7 +315,7 @@ impl Builder {
 
     // ---- layers ----
 
-    /// A layer with a header of so many bytes, below all that is added behind it. Names that
+    /// A layer with a header of `bytes` bytes, below all that is added behind it. Names that
     /// begin in it are its own: `next` of `layer session` is `session_next`.
     pub fn layer(&mut self, name: &str, bytes: u16, layer: impl FnOnce(&mut Self)) {
         if self.layers.is_open() || self.depth > 0 {
