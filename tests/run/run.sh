@@ -32,6 +32,12 @@ ways() {
         has "--check: ${said%%:*}" "${said##*:}" "$(check_of "$work/${said%%:*}")"
         has "--check: the status of ${said%%:*}" "status 3" "$(check_of "$work/${said%%:*}")"
     done
+    if [ "$(uname -m)" = x86_64 ]; then
+        cc -DBY_ITSELF -o "$work/itself" "$work/client.c"
+        has "--check: calls past the C library" "past the C library" "$(check_of "$work/itself")"
+        has "a program that calls by itself" socket "$(run -- "$work/itself" 10.10.0.2 8000 2>/dev/null)"
+        has "and one that another starts" socket "$(cd "$work" && run -- sh -c './itself 10.10.0.2 8000; true')"
+    fi
     said=$(cd "$work" && run -- sh -c 'for p in gnu musl static gnu; do ./$p 10.10.0.2 8000; done' | sed 's/:.*//' | tr '\n' ' ')
     same "each of several programs goes its own way" "anon_inode socket socket anon_inode " "$said"
 }

@@ -8,10 +8,12 @@
 //! | `find` | which file a command is, and whether it can be executed |
 //! | `script` | the `#!` line |
 //! | `elf`, `libraries` | what an ELF file says, and the libraries that it loads |
+//! | `instructions` | calls that it makes by itself |
 //! | `report` | what `--check` prints |
 
 mod elf;
 mod find;
+mod instructions;
 mod libraries;
 mod refusal;
 mod report;
@@ -146,8 +148,8 @@ fn interpreter_of(script: &Path, interpreter: &Path) -> Result<PathBuf, Refusal>
     }
 }
 
-/// Whether a program can be started that is told to load the library; interpreters of scripts are looked for below `root`. What cannot
-/// be read is not known not to.
+/// Whether a program is told to load the library: it can be started with it, and makes its calls by the C library. Interpreters of scripts
+/// are looked for below `root`. What cannot be read is not known not to.
 pub(crate) fn takes_library(file: &Path, root: &Path) -> bool {
     let mut file = file.to_owned();
     for _ in 0..SCRIPTS_NESTED {
@@ -163,14 +165,19 @@ pub(crate) fn takes_library(file: &Path, root: &Path) -> bool {
     if !file.is_file() {
         return true;
     }
-    let Some(elf) = File::open(&file)
-        .ok()
-        .and_then(|file| Elf::library(file).ok())
-    else {
+    let Some(elf) = File::open(&file).ok().and_then(|file| Elf::read(file).ok()) else {
         return true;
     };
-    let loader = elf.interpreter.as_deref();
-    loader.is_none_or(|loader| elf.is_of_this_machine() && is_gnu(loader))
+    let Some(loader) = elf.interpreter.as_deref() else {
+        return true;
+    };
+    elf.is_of_this_machine() && is_gnu(loader) && !elf.is_go && !has_socket_calls(&file)
+}
+
+/// Whether a program, or a library, makes calls of sockets past the C library. One that cannot be read is not known to.
+fn has_socket_calls(file: &Path) -> bool {
+    let found = File::open(file).ok().map(instructions::has_socket_calls);
+    matches!(found, Some(Ok(true)))
 }
 
 impl Finding {
@@ -249,12 +256,19 @@ impl Finding {
             _ if !self.libraries.has(C_LIBRARY) && self.libraries.missing.is_empty() => {
                 "it uses no C library".to_owned()
             }
-            _ => {
-                return (
-                    Way::Shared,
-                    "it uses the GNU C library as a shared one".to_owned(),
-                );
+            _ if has_socket_calls(&self.file) => {
+                "it makes its calls by itself, past the C library".to_owned()
             }
+            _ => match self.libraries.others().find(|file| has_socket_calls(file)) {
+                Some(library) => {
+                    let library = library.display();
+                    format!("{library} makes its calls by itself, past the C library")
+                }
+                None => {
+                    let why = "it uses the GNU C library as a shared one";
+                    return (Way::Shared, why.to_owned());
+                }
+            },
         };
         (Way::Intercepted, hindrance)
     }

@@ -23,6 +23,9 @@ pub(crate) const CALLS_AT_ONCE: usize = 64;
 /// What is read of an ELF file at once: the names of the largest programs (Chromium's are 3 MB).
 pub(crate) const ELF_PART: u64 = 16 << 20;
 
+/// Instructions of a program, or of a library, that are searched for calls, in bytes: some 20 ms.
+pub(crate) const CODE_BYTES: u64 = 64 << 20;
+
 /// Bytes of a path (PATH_MAX).
 pub(crate) const PATH_BYTES: u64 = 4096;
 

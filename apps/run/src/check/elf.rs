@@ -104,18 +104,18 @@ impl Elf {
 }
 
 /// A file, read in parts.
-struct Parts<F> {
+pub(super) struct Parts<F> {
     file: F,
     len: u64,
 }
 
 impl<F: Read + Seek> Parts<F> {
-    fn open(mut file: F) -> Result<Self, ParseError> {
+    pub(super) fn open(mut file: F) -> Result<Self, ParseError> {
         let len = file.seek(SeekFrom::End(0))?;
         Ok(Self { file, len })
     }
 
-    fn part(&mut self, at: u64, size: u64) -> Result<Vec<u8>, ParseError> {
+    pub(super) fn part(&mut self, at: u64, size: u64) -> Result<Vec<u8>, ParseError> {
         let is_inside = at.checked_add(size).is_some_and(|end| end <= self.len);
         if !is_inside || size > ELF_PART {
             return Err(ParseError::BadOffset(at));
@@ -126,7 +126,7 @@ impl<F: Read + Seek> Parts<F> {
         Ok(bytes)
     }
 
-    fn head(&mut self) -> Result<FileHeader<AnyEndian>, ParseError> {
+    pub(super) fn head(&mut self) -> Result<FileHeader<AnyEndian>, ParseError> {
         const LONG: u64 = 64;
         const SHORT: u64 = 52;
         let bytes = self.part(0, self.len.clamp(SHORT, LONG))?;
@@ -138,7 +138,10 @@ impl<F: Read + Seek> Parts<F> {
         }
     }
 
-    fn segments(&mut self, head: &FileHeader<AnyEndian>) -> Result<Vec<ProgramHeader>, ParseError> {
+    pub(super) fn segments(
+        &mut self,
+        head: &FileHeader<AnyEndian>,
+    ) -> Result<Vec<ProgramHeader>, ParseError> {
         let entry = match head.class {
             Class::ELF32 => 32,
             Class::ELF64 => 56,

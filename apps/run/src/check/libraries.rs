@@ -11,10 +11,24 @@ use crate::limits::{LIBRARIES, LIBRARY_LOOKS};
 /// The GNU C library's name.
 pub(super) const C_LIBRARY: &str = "libc.so.6";
 
+/// The libraries that it consists of, which call the kernel by themselves.
+const C_LIBRARY_PARTS: [&str; 9] = [
+    "libc",
+    "libm",
+    "libpthread",
+    "libdl",
+    "librt",
+    "libresolv",
+    "libanl",
+    "libnsl",
+    "libutil",
+];
+
 /// What the libraries of a program are.
 #[derive(Debug, Default)]
 pub(super) struct Libraries {
     names: BTreeSet<String>,
+    files: Vec<PathBuf>,
     /// Named, and not found here.
     pub missing: Vec<String>,
 }
@@ -36,11 +50,21 @@ impl Libraries {
                 Some((library, path)) => {
                     folders.splice(0..0, named_folders(&library, &path));
                     next.extend(library.needed);
+                    found.files.push(path);
                 }
                 None => found.missing.push(name),
             }
         }
         found
+    }
+
+    /// The files of those that are not the GNU C library's.
+    pub fn others(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(PathBuf::as_path).filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let name = name.split('.').next().unwrap_or_default();
+            !name.starts_with("ld-linux") && !C_LIBRARY_PARTS.contains(&name)
+        })
     }
 
     /// Whether one of them is of this name, in any version.
