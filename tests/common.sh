@@ -102,3 +102,5 @@ launch() {
 launch_in_lab() { launch http "$exos" lab exec --name "$lab" a -- "$exos" serve "$@" $in_kernel; }
 # stop: asks the server to end; fails as it does.
 stop() { kill -TERM "$server" 2>/dev/null; wait "$server"; local status=$?; server=; return $status; }
+# kernel_answered BEFORE: of a server that was started with --json and has ended, in that mode. BEFORE begins what is said.
+kernel_answered() { [ -z "$in_kernel" ] || check "$1the kernel has answered requests" grep -q '"link_xdp_answered":[1-9]' "$work/out"; }

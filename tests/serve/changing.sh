@@ -21,11 +21,12 @@ fetch() {
     local name=$1 said status; shift
     mkdir -p "$work/site" "$work/releases"
     lab_up --seed "$seed" "$@" || { bad "$name: lab up"; return; }
-    launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 || { bad "$name: the server starts" "$(cat "$work/err")"; return; }
+    launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --json || { bad "$name: the server starts" "$(cat "$work/err")"; return; }
     said=$(client python3 -S "$here/changing.py" "$work/site" http://10.10.0.10 "$fetches" "$seed" 2>&1) || failures=$((failures + 1))
     sed -E "s/^(not ok|ok|#) /&$name: /" <<<"${said:-not ok it says nothing}"
     stop; status=$?
     [ $status = 0 ] && ok "$name: the server ends in order" || bad "$name: the server ends in order" "status $status: $(cat "$work/err")"
+    kernel_answered "$name: "
     "$exos" lab down --name $lab >/dev/null
     rm -rf "$work/site" "$work/releases"
 }

@@ -221,6 +221,7 @@ if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::
     kill -USR1 "$serve_pid"; await grep '^{.*}$' "$work/out"
     check "statistics on SIGUSR1 are JSON" bash -c "grep -m1 '^{' '$work/out' | python3 -S -m json.tool >/dev/null"
     stop; same "it stops in order" 0 $?
+    kernel_answered ""
     has "the interface is as it was" "none" "none$("$exos" lab exec --name $lab a -- ip -d link show "$wire" | grep -o 'xdp')"
 else
     bad "the server starts on the lab wire" "$(cat "$work/err")"
