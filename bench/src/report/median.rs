@@ -12,6 +12,14 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
+/// What this part of some values, 0 to 1, is at most; 0 of none.
+pub(crate) fn percentile(values: &mut [f64], part: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let at = (values.len() as f64 * part) as usize;
+    let last = values.len().saturating_sub(1);
+    values.get(at.min(last)).copied().unwrap_or(0.0)
+}
+
 /// Ours by theirs, of each run by itself: what disturbs the machine for a while disturbs both.
 pub(crate) fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
     let pairs = ours.iter().zip(theirs);
@@ -46,6 +54,14 @@ mod tests {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(median(vec![7.0]), 7.0);
+    }
+
+    #[test]
+    fn parts_of_some_values() {
+        let mut values: Vec<f64> = (0..100).rev().map(f64::from).collect();
+        let parts = [0.5, 0.99, 1.0].map(|part| percentile(&mut values, part));
+        assert_eq!(parts, [50.0, 99.0, 99.0]);
+        assert_eq!(percentile(&mut [], 0.5), 0.0);
     }
 
     #[test]

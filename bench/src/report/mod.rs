@@ -23,7 +23,7 @@ pub(crate) use environment::for_tests as environment_of_tests;
 pub(crate) use figures::{
     Contender, Shown, each, figures, known_median, median_where_all_are_known, outcomes, sum, usual,
 };
-pub(crate) use median::{limited_by, median, median_of, ratios};
+pub(crate) use median::{limited_by, median, median_of, percentile, ratios};
 pub use ratio::Ratio;
 #[cfg(test)]
 pub(crate) use setting::tests::setting as setting_of_tests;

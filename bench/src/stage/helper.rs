@@ -6,6 +6,7 @@
 
 use super::session::{Stage, Started};
 use exos_host::{Error, Result, error::Context as _};
+use exos_lab::{Lab, Side};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::Write as _;
@@ -94,6 +95,12 @@ impl Stage {
         let mut helping = self.begin(command, core, helper)?;
         self.await_said(&mut helping.started, "ready")?;
         Ok(helping)
+    }
+
+    /// A helper on a side of a lab and that side's core, when it is ready.
+    pub fn help_on<H: Helper>(&self, lab: &Lab, side: Side, helper: &H) -> Result<Helping<H>> {
+        let command = lab.command(side, &self.helpers)?;
+        self.help(command, self.cores[side as usize], helper)
     }
 
     /// Starts a helper that may wait for others until it is ready.

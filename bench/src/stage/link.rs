@@ -2,6 +2,7 @@
 
 use super::args::{all, shown_as_on_the_command_line};
 use super::cpu::unreadable;
+use exos::attach::{Addresses, Interface, Prefixed};
 use exos_filter::program::{Action, Rule};
 use exos_filter::{Filter, Program, dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
@@ -16,6 +17,7 @@ use procfs::FromRead as _;
 use procfs::net::InterfaceDeviceStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// The ethertype for local experiments (IEEE 802).
@@ -107,6 +109,12 @@ pub(crate) fn open_by(way: LinkWay) -> Result<XdpLink> {
         transmit: way.transmit(),
         ..config(experiment())
     })
+}
+
+/// The interface of the wire for a stack with an address in the lab's network that the kernel does not have.
+pub(crate) fn interface_with(ip: IpAddr) -> Result<Interface> {
+    let own = Prefixed { ip, prefix: 24 };
+    Ok(Interface::new(INTERFACE, Addresses::new([own])?))
 }
 
 /// A frame of local experiments of this length, to a link address.

@@ -3,10 +3,12 @@
 //! | | |
 //! |---|---|
 //! | `session` | [`Stage`]: two cores, programs that are started on them and ended, what they said, notes on what distorts the numbers |
+//! | `lab_stage` | [`LabStage`]: that and a plain wire |
 //! | `args` | what the user may choose of every experiment |
 //! | `process`, `scratch`, `helper` | programs, their files, and parts of this program in processes of their own |
 //! | `cpu`, `calls`, `memory` | what was used of the machine |
 //! | `link`, `daemon` | the wire, and the daemon that shares it |
+//! | `xdp`, `frames` | programs of XDP that send frames back, and frames that are made once |
 //! | `echo` | an echo service and its clients, on Linux's sockets |
 //! | `web` | web servers in a lab, their documents, and wrk |
 //! | `exchange` | frames without any protocol: what the wire can exchange |
@@ -18,7 +20,9 @@ pub(crate) mod cpu;
 pub(crate) mod daemon;
 pub(crate) mod echo;
 pub(crate) mod exchange;
+pub(crate) mod frames;
 pub(crate) mod helper;
+mod lab_stage;
 pub(crate) mod link;
 pub(crate) mod memory;
 pub(crate) mod packets;
@@ -27,5 +31,7 @@ pub(crate) mod request;
 pub(crate) mod scratch;
 mod session;
 pub(crate) mod web;
+pub(crate) mod xdp;
 
+pub(crate) use lab_stage::LabStage;
 pub(crate) use session::{Stage, Started, check_left_behind, lab_up, mac_of, now_ns};

@@ -102,6 +102,17 @@ impl Stage {
         Ok(())
     }
 
+    /// How busy the cores are for this long, 0 to 1.
+    pub fn busy_for(&self, time: Duration) -> Result<[f64; 2]> {
+        let before = self.cores.map(cpu::of_core);
+        self.pause(time)?;
+        let mut busy = [0.0; 2];
+        for ((busy, core), before) in busy.iter_mut().zip(self.cores).zip(before) {
+            *busy = (cpu::of_core(core)? - before?).busy_share();
+        }
+        Ok(busy)
+    }
+
     pub fn note(&self, note: String) {
         self.notes.borrow_mut().insert(note);
     }
@@ -112,11 +123,7 @@ impl Stage {
 
     /// Other programs on the two cores take time from both sides.
     pub fn note_other_load(&self) -> Result<()> {
-        let read = || self.cores.map(cpu::of_core);
-        let before = read();
-        std::thread::sleep(OTHER_LOAD_WINDOW);
-        for ((core, before), after) in self.cores.iter().zip(before).zip(read()) {
-            let busy = (after? - before?).busy_share();
+        for (core, busy) in self.cores.iter().zip(self.busy_for(OTHER_LOAD_WINDOW)?) {
             if busy > OTHER_LOAD_MAX {
                 self.note(format!(
                     "core {core} was {:.0} % busy with other programs before measuring",
@@ -183,14 +190,14 @@ impl Stage {
         })
     }
 
-    /// Waits for the end of a program that runs for so long; all that it said.
+    /// Waits for the end of a program that runs for this long; all that it said.
     pub fn output_of(&self, started: Started, seconds: f64) -> Result<String> {
         let timeout = Duration::from_secs_f64(seconds) + CONNECT_TIMEOUT + CLIENT_GRACE;
         started.running.output(timeout, &self.interrupt)?;
         std::fs::read_to_string(&started.output).context(|| "cannot read what was measured")
     }
 
-    /// Waits for the end of one of our programs that runs for so long; its statistics.
+    /// Waits for the end of one of our programs that runs for this long; its statistics.
     pub fn ended(&self, started: Started, seconds: f64) -> Result<serde_json::Value> {
         self.output_of(started, seconds)
             .map(|text| last_object(&text))

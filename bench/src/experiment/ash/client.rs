@@ -2,12 +2,12 @@
 
 use super::server::PORT;
 use crate::limits::START_TIMEOUT;
+use crate::report::percentile;
 use crate::stage::calls::{CallClock, Calls};
 use crate::stage::helper::{Helper, say_ready};
-use exos::attach::{Addresses, Interface, Prefixed};
+use crate::stage::link::interface_with;
 use exos::{Buffer, Exos};
 use exos_host::{Error, Result};
-use exos_lab::INTERFACE;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -76,11 +76,7 @@ impl Helper for Asking {
     type Measured = Answered;
 
     fn run(self) -> Result<Answered> {
-        let own = Prefixed {
-            ip: self.from,
-            prefix: 24,
-        };
-        let exos = Exos::attach(Interface::new(INTERFACE, Addresses::new([own])?))?;
+        let exos = Exos::attach(interface_with(self.from)?)?;
         let mut asker = Asker::new(exos, &self)?;
         asker.await_server()?;
         say_ready()?;
@@ -205,19 +201,17 @@ impl Asker {
         }
         let calls = self.calls.restart();
         let per_sec = self.took_us.len() as f64 / begin.elapsed().as_secs_f64();
-        self.took_us.sort_by(f64::total_cmp);
-        let at = |part: usize| self.took_us.get(self.took_us.len() * part / 100);
-        match (at(50), at(99)) {
-            (Some(&median_us), Some(&p99_us)) => Ok(Answered {
-                per_sec,
-                median_us,
-                p99_us,
-                lost: self.lost,
-                answers: self.took_us.len() as u64,
-                calls,
-            }),
-            _ => Err(Error::new("not a single message was answered")),
+        if self.took_us.is_empty() {
+            return Err(Error::new("not a single message was answered"));
         }
+        Ok(Answered {
+            per_sec,
+            median_us: percentile(&mut self.took_us, 0.5),
+            p99_us: percentile(&mut self.took_us, 0.99),
+            lost: self.lost,
+            answers: self.took_us.len() as u64,
+            calls,
+        })
     }
 
     fn ask_again(&mut self) {

@@ -194,8 +194,7 @@ impl Serving {
             at: OURS.into(),
             in_kernel: cache == Cache::Handler,
         };
-        let command = lab.command(Side::A, &session.helpers)?;
-        Ok(Self::Ours(session.help(command, core, &server)?))
+        Ok(Self::Ours(session.helper(Side::A, &server)?))
     }
 
     fn pid(&self) -> u32 {
@@ -224,20 +223,13 @@ struct Watched {
 fn watch(session: &Session, serving: &Serving) -> Result<Watched> {
     let part = Duration::from_secs_f64(session.seconds / 4.0);
     session.pause(part)?;
-    let (begin, before) = (Instant::now(), session.cores.map(cpu::of_core));
-    let before_ns = server_ns(session, serving)?;
-    session.pause(2 * part)?;
+    let (begin, before_ns) = (Instant::now(), server_ns(session, serving)?);
+    let busy = session.busy_for(2 * part)?;
     let server_ns = server_ns(session, serving)?.zip(before_ns);
-    let server_ns = server_ns.map(|(now, then)| now - then);
-    let (took, after) = (begin.elapsed(), session.cores.map(cpu::of_core));
-    let mut busy = [0.0; 2];
-    for (busy, (before, after)) in busy.iter_mut().zip(before.into_iter().zip(after)) {
-        *busy = (after? - before?).busy_share();
-    }
     Ok(Watched {
         busy,
-        server_ns,
-        took,
+        server_ns: server_ns.map(|(now, then)| now - then),
+        took: begin.elapsed(),
     })
 }
 
@@ -318,6 +310,5 @@ fn connections(session: &Session, cache: Cache) -> Result<Started> {
         first,
         then,
     };
-    let command = session.lab.command(Side::B, &session.helpers)?;
-    Ok(session.help(command, session.cores[1], &requests)?.started)
+    Ok(session.helper(Side::B, &requests)?.started)
 }

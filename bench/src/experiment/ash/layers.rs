@@ -4,46 +4,28 @@
 use super::sandbox::{generate, in_frame, maps, time};
 use super::server::HANDLER;
 use crate::experiment::figure::Figures;
-use exos::ash::{Layout, parse};
-use exos_host::bpf::MappedArray;
-use exos_host::{Error, Result};
+use exos_host::Result;
 
-/// A session has a number and counts its messages, one that is not the next is for the program; a call has a version, a method and a number.
-const SERVER: &str = "handler server {
-    layer session 8 {
-        words sequence[1024];
-
-        expected = &sequence[be32(0)];
-        if be32(4) != *expected { give up; }
-        commit { add(expected, 1); }
-        reply { be32(4) = *expected; }
-    }
-    layer rpc 6 {
-        if u8(0) != 1 { give up; }
-        method = u8(1);
-        reply { u8(0) = 0x81; }
-    }
-    words counters[1024];
+/// Layers of their own, and behind their headers what the counters' handler has.
+const SERVER: &str = concat!(
+    "handler server {",
+    include_str!("../../../../crates/ash/examples/layers/session.layer"),
+    include_str!("../../../../crates/ash/examples/layers/rpc.layer"),
+    "words counters[1024];
 
     if rpc_method != 1 { give up; }
     need 12;
     counter = &counters[be32(0)];
     before = add(counter, be64(4));
     reply length { be64(4) = before; }
-}";
+}"
+);
 
 /// Measures both.
 pub(super) fn compare(figures: &mut Figures) -> Result<()> {
     let [counters, programs] = maps()?;
-    let program = |text: &str| -> Result<_> {
-        let handler = parse(text).map_err(|e| Error::new(e.to_string()))?;
-        let bytes = Layout::of(handler.handler()).bytes() as usize;
-        let memory = MappedArray::new("layers", bytes, 1)?;
-        let program = generate(&handler, &memory, [&counters, &programs]);
-        // What the program refers to has to stay.
-        Ok((program, memory))
-    };
-    let (three, one) = (program(SERVER)?, program(HANDLER)?);
+    let maps = [&counters, &programs];
+    let (three, one) = (generate(SERVER, maps)?, generate(HANDLER, maps)?);
     let increment = [&7u32.to_be_bytes()[..], &1u64.to_be_bytes()].concat();
     let message = |turn: u32| {
         let session = [3u32.to_be_bytes(), turn.to_be_bytes()].concat();

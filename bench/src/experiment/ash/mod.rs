@@ -43,10 +43,9 @@ pub(crate) use server::Counters;
 use crate::experiment::cells::{in_rounds, some_cells};
 use crate::experiment::figure::{Figure, goals_met, sections};
 use crate::report::{self, Document, Environment, Results};
+use crate::stage::LabStage;
 use crate::stage::args::CommonArgs;
-use crate::stage::{Stage, lab_up};
 use exos_host::Result;
-use exos_lab::Settings;
 use get::Transport;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -158,15 +157,10 @@ impl Results for Report {
 /// Measures as asked: everything once before the first is repeated.
 pub fn measure(args: &AshArgs) -> Result<Report> {
     let cells = some_cells(cells(args))?;
-    let stage = Stage::new(&args.common, args.common.runs(3))?;
-    let lab = lab_up(&Settings::named(&args.common.lab))?;
-    stage.note_other_load()?;
-    let default = if args.common.quick { 0.5 } else { 2.0 };
+    let seconds = if args.common.quick { 0.5 } else { 2.0 };
     let session = Session {
-        seconds: args.common.seconds(default),
         is_quick: args.common.quick,
-        stage,
-        lab,
+        stage: LabStage::up(&args.common, seconds)?,
     };
     let figures = in_rounds(&session, &cells, Cell::to_string, |cell, figures| {
         session.measure(*cell, figures)

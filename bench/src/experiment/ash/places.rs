@@ -3,11 +3,11 @@
 //! run of `sandbox` has, too.
 
 use super::sandbox::{OURS, THEIRS, message};
-use super::server::{HANDLER, PORT};
+use super::server::{HANDLER, PORT, parsed};
 use crate::experiment::figure::Figures;
 use crate::report::median;
 use exos::ash::limits::MESSAGE_MAX;
-use exos::ash::{Layout, Memory, Native, Outcome, Verdict, interpret, parse};
+use exos::ash::{Layout, Memory, Native, Outcome, Verdict, interpret};
 use exos_host::{Error, Result};
 use exos_inet::{Config, DatagramHandler, Handled, Instant, RxChecksum, Stack};
 use exos_wire::arp::{self, ArpPacket};
@@ -34,7 +34,7 @@ struct Compiled {
 
 impl Compiled {
     fn new() -> Result<Self> {
-        let handler = parse(HANDLER).map_err(|e| Error::new(e.to_string()))?;
+        let handler = parsed(HANDLER)?;
         let layout = Layout::of(handler.handler());
         let words = (0..layout.bytes() / 8).map(|_| AtomicU64::new(0));
         Ok(Self {

@@ -6,21 +6,20 @@
 
 use super::Cell;
 use super::sandbox::frame;
-use super::server::PORT;
+use super::server::{PORT, parsed};
 use super::session::{CLIENT, KERNEL, OURS, Session};
 use crate::experiment::figure::Figures;
 use crate::limits::POLL_INTERVAL;
 use crate::stage::args::{all, shown_as_on_the_command_line};
 use crate::stage::helper::{Helper, say_ready};
-use crate::stage::link::{LinkWay, flush, open_by};
+use crate::stage::link::{LinkWay, flush, interface_with, open_by};
 use crate::stage::mac_of;
-use exos::attach::{Addresses, Interface, Prefixed};
+use exos::Exos;
 use exos::signals::Signals;
-use exos::{Exos, ash};
 use exos_host::{Error, Result, error::Context as _};
 use exos_inet::limits::HANDLED_BYTES_MAX;
 use exos_inet::{DatagramHandler, Handled};
-use exos_lab::{INTERFACE, Side};
+use exos_lab::Side;
 use exos_link::{Link, TxMeta};
 use exos_wire::Mac;
 use serde::{Deserialize, Serialize};
@@ -172,18 +171,13 @@ impl Way {
 }
 
 fn attach() -> Result<Exos> {
-    let own = Prefixed {
-        ip: OURS.into(),
-        prefix: 24,
-    };
-    Exos::attach(Interface::new(INTERFACE, Addresses::new([own])?))
+    Exos::attach(interface_with(OURS.into())?)
 }
 
 /// The program sleeps.
 fn in_kernel(handler: &str, signals: &Signals) -> Result<Received> {
     let mut exos = attach()?;
-    let handler = ash::parse(handler).map_err(|e| Error::new(e.to_string()))?;
-    let downloaded = exos.download_into_kernel(handler, PORT)?;
+    let downloaded = exos.download_into_kernel(parsed(handler)?, PORT)?;
     say_ready()?;
     while !signals.stop_requested() {
         exos.receive();
@@ -306,8 +300,7 @@ pub(super) fn measure(session: &Session, bytes: u16, figures: &mut Figures) -> R
 
 /// Has the client send to a server of this way.
 fn load(session: &Session, way: Way, bytes: u16, has_checksum: bool) -> Result<Seen> {
-    let [a, b] = [Side::A, Side::B].map(|side| session.lab.command(side, &session.helpers));
-    let server = session.help(a?, session.cores[0], &Receiving { way })?;
+    let server = session.helper(Side::A, &Receiving { way })?;
     let client = Flooding {
         to: (mac_of(&session.lab, Side::A)?.0, way.at()),
         from: CLIENT,
@@ -315,7 +308,7 @@ fn load(session: &Session, way: Way, bytes: u16, has_checksum: bool) -> Result<S
         has_checksum,
         seconds: session.seconds,
     };
-    let client = session.help(b?, session.cores[1], &client)?;
+    let client = session.helper(Side::B, &client)?;
     let busy = session.busy_cores()?;
     Ok(Seen {
         sent: client.measured(session, session.seconds)?,
@@ -352,6 +345,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use exos::ash;
     use std::sync::atomic::AtomicU64;
 
     #[test]

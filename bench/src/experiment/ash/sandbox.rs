@@ -1,20 +1,23 @@
 //! What it costs that a handler is not written by hand: the counters' handler as it is generated, beside the same as somebody would write
 //! it in eBPF who knows that messages have 12 bytes. Each message is run on its own, in the kernel's test run, by turns.
 
-use super::server::{HANDLER, PORT};
+use super::server::{HANDLER, PORT, parsed};
 use crate::experiment::figure::{Figures, Goal};
+use crate::stage::frames::ipv4_frame;
+use crate::stage::xdp;
+use exos::ash::Layout;
 use exos::ash::kernel::InKernel;
-use exos::ash::{Checked, Layout, parse};
 use exos_filter::ebpf::{Alu, Assembler, Condition, Fetch, Insn, Label, Reg, Size};
 use exos_filter::handler::Handler as _;
 use exos_filter::handler::arithmetic::{
     add_words, expect_half, expect_word, fold, half, set_wide, word,
 };
 use exos_filter::handler::forward::WayOut;
-use exos_filter::program::xdp;
+use exos_filter::program::xdp::TX;
 use exos_filter::{Counter, Program};
 use exos_host::bpf::{Map, MappedArray, Prog};
 use exos_host::{Error, Result};
+use exos_wire::ipv4::Ipv4Header;
 use exos_wire::udp::UdpHeader;
 use exos_wire::{Mac, Sum, protocol};
 use std::net::{IpAddr, Ipv4Addr};
@@ -34,27 +37,18 @@ const DATAGRAM: i32 = 20;
 
 /// Measures both.
 pub(super) fn compare(figures: &mut Figures) -> Result<()> {
-    let handler = parse(HANDLER).map_err(|e| Error::new(e.to_string()))?;
-    let bytes = Layout::of(handler.handler()).bytes() as usize;
-    let memory = MappedArray::new("counters", bytes, 1)?;
     let [counters, programs] = maps()?;
-    let generated = generate(&handler, &memory, [&counters, &programs]);
+    let (generated, memory) = generate(HANDLER, [&counters, &programs])?;
     let by_hand = by_hand(memory.raw_fd(), counters.raw_fd());
     let [generated_ns, by_hand_ns] = time([&generated, &by_hand], |_| [message(), message()])?;
     figures.add("sandbox/handler", "ns", generated_ns);
     figures.add("sandbox/by-hand", "ns", by_hand_ns);
     let ratio = generated_ns / by_hand_ns;
     figures.add_goal("sandbox/ratio", "", Goal::AtMost(1.1), ratio);
-    figures.add(
-        "sandbox/handler/instructions",
-        "",
-        generated.insns().len() as f64,
-    );
-    figures.add(
-        "sandbox/by-hand/instructions",
-        "",
-        by_hand.insns().len() as f64,
-    );
+    for (name, program) in [("handler", &generated), ("by-hand", &by_hand)] {
+        let instructions = program.insns().len() as f64;
+        figures.add(format!("sandbox/{name}/instructions"), "", instructions);
+    }
     Ok(())
 }
 
@@ -64,14 +58,16 @@ pub(super) fn maps() -> Result<[Map; 2]> {
     Ok([counters, Map::prog_array(2)?])
 }
 
-/// The kernel's program of a handler.
+/// The kernel's program of a handler, and its memory, which has to stay.
 pub(super) fn generate(
-    handler: &Checked,
-    memory: &MappedArray,
+    handler: &str,
     [counters, programs]: [&Map; 2],
-) -> Program {
+) -> Result<(Program, MappedArray)> {
+    let handler = parsed(handler)?;
+    let bytes = Layout::of(handler.handler()).bytes() as usize;
+    let memory = MappedArray::new("memory", bytes, 1)?;
     let generated = InKernel {
-        handler,
+        handler: &handler,
         memory_fd: memory.raw_fd(),
         mac: OURS.0,
         addresses: vec![IpAddr::V4(OURS.1)],
@@ -80,7 +76,8 @@ pub(super) fn generate(
         may_be_partial: false,
         way_out: WayOut::Transmit,
     };
-    generated.program(programs.raw_fd(), counters.raw_fd())
+    let program = generated.program(programs.raw_fd(), counters.raw_fd());
+    Ok((program, memory))
 }
 
 /// Nanoseconds of a message in each of two programs, by turns; of each turn the messages in their frames, all of which are answered.
@@ -94,7 +91,7 @@ pub(super) fn time(
     for turn in 0..MESSAGES {
         for ((program, message), took_ns) in both.iter().zip(messages(turn)).zip(&mut took_ns) {
             let run = program.test_run(&message)?;
-            if run.verdict != xdp::TX as u32 {
+            if run.verdict != TX as u32 {
                 return Err(Error::new("a handler did not answer in the test run"));
             }
             took_ns.push(f64::from(run.nanoseconds));
@@ -122,71 +119,47 @@ pub(super) fn in_frame(payload: &[u8]) -> Vec<u8> {
 
 /// A message to the port of the handlers, in a frame between these ends.
 pub(super) fn frame(theirs: (Mac, Ipv4Addr), ours: (Mac, Ipv4Addr), payload: &[u8]) -> Vec<u8> {
-    let datagram_len = 8 + payload.len() as u16;
+    let len = 8 + payload.len();
+    let ip = Ipv4Header::atomic(theirs.1, ours.1, protocol::UDP);
+    let mut frame = ipv4_frame((theirs.0, ours.0), ip, len);
     let (from, to) = (theirs.1.into(), ours.1.into());
-    let pseudo = Sum::pseudo(from, to, protocol::UDP, datagram_len.into());
-    let mut datagram = vec![0; 8];
+    let pseudo = Sum::pseudo(from, to, protocol::UDP, len as u32);
     let header = UdpHeader {
         src_port: 50_000,
         dst_port: PORT,
     };
-    header.emit(payload.len(), pseudo.plus(Sum::of(payload)), &mut datagram);
-    let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol::UDP, 0, 0];
-    ip[2..4].copy_from_slice(&(20 + datagram_len).to_be_bytes());
-    ip.extend(theirs.1.octets());
-    ip.extend(ours.1.octets());
-    let sum = Sum::of(&ip).finish();
-    ip[10..12].copy_from_slice(&sum.to_be_bytes());
-    [&ours.0.0[..], &theirs.0.0, &[8, 0], &ip, &datagram, payload].concat()
+    header.emit(
+        payload.len(),
+        pseudo.plus(Sum::of(payload)),
+        &mut frame[UDP..],
+    );
+    frame[MESSAGE..].copy_from_slice(payload);
+    frame
 }
 
 /// Looks at what the generated one does, changes what has to be changed, and has the checksum follow.
 fn by_hand(counters_fd: i32, verdicts_fd: i32) -> Program {
-    let mut asm = Assembler::new();
-    let pass = asm.label();
-    let (context, frame) = (Reg::R6, Reg::R7);
-    asm.set(context, Reg::R1);
-    asm.load(Size::Word, frame, context, 0);
-    asm.load(Size::Word, Reg::R3, context, 4);
-    asm.set(Reg::R1, frame);
-    asm.alu(Alu::Add, Reg::R1, (UDP as i32) + DATAGRAM);
-    asm.jump_if(Reg::R1, Condition::Greater, Reg::R3, pass);
-    expect_message(&mut asm, frame, pass);
-    increase(&mut asm, frame, counters_fd, pass);
-    turn_around(&mut asm, frame);
-    let uncounted = asm.label();
-    asm.store_imm(Size::Word, Reg::R10, -4, Counter::Answered as i32);
-    asm.look_up(verdicts_fd, -4, uncounted);
-    asm.add_to(Reg::R0, 0, 1);
-    asm.bind(uncounted);
-    asm.set(Reg::R0, xdp::TX);
-    asm.exit();
-    asm.bind(pass);
-    asm.set(Reg::R0, xdp::PASS);
-    asm.exit();
-    Program::new(asm.finish().expect("a short program"))
+    xdp::answering(UDP + DATAGRAM as usize, |asm, frame, pass| {
+        expect_message(asm, frame, pass);
+        increase(asm, frame, counters_fd, pass);
+        turn_around(asm, frame);
+        let uncounted = asm.label();
+        asm.store_imm(Size::Word, Reg::R10, -4, Counter::Answered as i32);
+        asm.look_up(verdicts_fd, -4, uncounted);
+        asm.add_to(Reg::R0, 0, 1);
+        asm.bind(uncounted);
+    })
 }
 
 /// Sends each datagram for a port back as it came, and passes everything else.
 pub(super) fn reflector(port: u16) -> Program {
-    let mut asm = Assembler::new();
-    let (frame, pass) = (Reg::R7, asm.label());
-    asm.load(Size::Word, frame, Reg::R1, 0);
-    asm.load(Size::Word, Reg::R3, Reg::R1, 4);
-    asm.set(Reg::R1, frame);
-    asm.alu(Alu::Add, Reg::R1, MESSAGE as i32);
-    asm.jump_if(Reg::R1, Condition::Greater, Reg::R3, pass);
-    expect_half(&mut asm, frame, 12, 0x0800, pass);
-    asm.load(Size::Byte, Reg::R1, frame, IP + 9);
-    asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(protocol::UDP), pass);
-    expect_half(&mut asm, frame, UDP + 2, port, pass);
-    turn_around(&mut asm, frame);
-    asm.set(Reg::R0, xdp::TX);
-    asm.exit();
-    asm.bind(pass);
-    asm.set(Reg::R0, xdp::PASS);
-    asm.exit();
-    Program::new(asm.finish().expect("a short program"))
+    xdp::answering(MESSAGE, |asm, frame, pass| {
+        expect_half(asm, frame, 12, 0x0800, pass);
+        asm.load(Size::Byte, Reg::R1, frame, IP + 9);
+        asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(protocol::UDP), pass);
+        expect_half(asm, frame, UDP + 2, port, pass);
+        turn_around(asm, frame);
+    })
 }
 
 /// UDP over IPv4 to us, whole, both checksums right.
@@ -258,15 +231,7 @@ fn increase(asm: &mut Assembler, frame: Reg, counters_fd: i32, pass: Label) {
 
 /// Back to who sent it; the sums do not mind.
 fn turn_around(asm: &mut Assembler, frame: Reg) {
-    for (size, a, b) in [
-        (Size::Word, 0, 6),
-        (Size::Half, 4, 10),
-        (Size::Word, IP + 12, IP + 16),
-        (Size::Half, UDP, UDP + 2),
-    ] {
-        asm.load(size, Reg::R1, frame, a);
-        asm.load(size, Reg::R2, frame, b);
-        asm.store(size, frame, a, Reg::R2);
-        asm.store(size, frame, b, Reg::R1);
-    }
+    xdp::turn_around(asm, frame);
+    xdp::swap(asm, frame, Size::Word, IP + 12, IP + 16);
+    xdp::swap(asm, frame, Size::Half, UDP, UDP + 2);
 }

@@ -3,12 +3,11 @@
 use crate::limits::{POLL_INTERVAL, START_TIMEOUT};
 use crate::stage::args::shown_as_on_the_command_line;
 use crate::stage::helper::{Helper, say_ready};
-use exos::attach::{Addresses, Interface, Prefixed};
+use crate::stage::link::interface_with;
 use exos::inet::udp::UdpHandle;
 use exos::signals::Signals;
 use exos::{Buffer, Downloaded, Exos, ash};
 use exos_host::{Error, Result, error::Context as _};
-use exos_lab::INTERFACE;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -27,6 +26,11 @@ pub(super) const HANDLER: &str = "handler counters {
     before = add(counter, be64(4));
     reply length { be64(4) = before; }
 }";
+
+/// A handler of this text.
+pub(super) fn parsed(text: &str) -> Result<ash::Checked> {
+    ash::parse(text).map_err(|e| Error::new(e.to_string()))
+}
 
 /// Who keeps the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
@@ -87,11 +91,7 @@ impl Helper for Counters {
         if self.way.is_kernels() {
             return self.on_the_kernels_socket(&signals);
         }
-        let own = Prefixed {
-            ip: self.at,
-            prefix: 24,
-        };
-        let mut exos = Exos::attach(Interface::new(INTERFACE, Addresses::new([own])?))?;
+        let mut exos = Exos::attach(interface_with(self.at)?)?;
         if self.way == Way::Sleeping {
             // It sleeps at once when there is nothing to do.
             exos.share_core();
@@ -154,7 +154,7 @@ impl Program {
     /// A handler, and how long it took until it was in force. Its answers arrive once the client has its link, so it is not to be had
     /// before.
     fn download(&mut self) -> Result<(Downloaded, Duration)> {
-        let handler = ash::parse(HANDLER).map_err(|e| Error::new(e.to_string()))?;
+        let handler = parsed(HANDLER)?;
         let end = Instant::now() + START_TIMEOUT;
         loop {
             let begin = Instant::now();

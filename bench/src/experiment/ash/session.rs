@@ -7,12 +7,11 @@ use super::pipes;
 use super::server::{Counters, Served, Way};
 use super::{Cell, get, layers, places, receive, sandbox};
 use crate::experiment::figure::{Figures, Goal};
+use crate::stage::LabStage;
 use crate::stage::helper::Helping;
-use crate::stage::{Stage, cpu};
 use exos_host::Result;
-use exos_lab::{Guard, Side};
+use exos_lab::Side;
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 /// The kernel's address on side a.
 pub(super) const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
@@ -26,17 +25,15 @@ pub(super) const UNDER_WAY: u32 = 64;
 const SHORT: u16 = 12;
 
 pub(super) struct Session {
-    pub stage: Stage,
-    pub lab: Guard,
-    pub seconds: f64,
+    pub stage: LabStage,
     /// Less is done where it is not a time that says how much.
     pub is_quick: bool,
 }
 
 impl std::ops::Deref for Session {
-    type Target = Stage;
+    type Target = LabStage;
 
-    fn deref(&self) -> &Stage {
+    fn deref(&self) -> &LabStage {
         &self.stage
     }
 }
@@ -134,11 +131,7 @@ impl Session {
         let busy = Busy {
             seconds: 10.0 * self.seconds + 60.0,
         };
-        self.help(
-            self.lab.command(Side::A, &self.helpers)?,
-            self.cores[0],
-            &busy,
-        )
+        self.helper(Side::A, &busy)
     }
 
     /// The program answers itself, and then has the kernel do it.
@@ -161,8 +154,7 @@ impl Session {
             seconds: self.seconds,
             under_way,
         };
-        let command = self.lab.command(Side::B, &self.helpers)?;
-        self.help(command, self.cores[1], &asking)
+        self.helper(Side::B, &asking)
     }
 
     /// Has a server of this way asked by the client.
@@ -173,8 +165,7 @@ impl Session {
             at: at.into(),
             after,
         };
-        let command = self.lab.command(Side::A, &self.helpers)?;
-        let server = self.help(command, self.cores[0], &counters)?;
+        let server = self.helper(Side::A, &counters)?;
         let client = self.ask(Question::increment(length), at, under_way)?;
         let busy = self.busy_cores()?;
         let answered = client.measured(self, self.seconds)?;
@@ -184,19 +175,5 @@ impl Session {
             served,
             busy,
         })
-    }
-
-    /// How busy the server's core is, and the client's, in the middle half of a measurement that begins now.
-    pub fn busy_cores(&self) -> Result<[f64; 2]> {
-        let part = Duration::from_secs_f64(self.seconds / 4.0);
-        self.pause(part)?;
-        let before = self.cores.map(cpu::of_core);
-        self.pause(2 * part)?;
-        let after = self.cores.map(cpu::of_core);
-        let mut busy = [0.0; 2];
-        for (busy, (before, after)) in busy.iter_mut().zip(before.into_iter().zip(after)) {
-            *busy = (after? - before?).busy_share();
-        }
-        Ok(busy)
     }
 }

@@ -3,10 +3,10 @@
 use super::cell::Cell;
 use super::forwarding::Forwarding;
 use super::network::{FORWARDER, Host, Network, OURS, SERVER};
-use crate::stage::Stage;
 use crate::stage::args::shown_as_on_the_command_line;
 use crate::stage::daemon::Daemon;
 use crate::stage::process::{find_program, version};
+use crate::stage::{Stage, Started};
 use exos_host::{Error, Result, error::Context as _};
 use exos_lab::INTERFACE;
 use std::io::Write as _;
@@ -139,11 +139,7 @@ impl Contender {
         let mut command = network.command(Host::Forwarder, self.program(&stage.program)?)?;
         if self == Self::Nftables {
             forwarding.has_rules = true;
-            load_rules(command)?;
-            for state in FORGET {
-                let setting = format!("net/netfilter/nf_conntrack_tcp_timeout_{state}");
-                network.netns(Host::Forwarder).set_sysctl(&setting, "1")?;
-            }
+            load_rules(command, network)?;
             return Ok(forwarding);
         }
         if self == Self::ExosKernel {
@@ -163,16 +159,18 @@ impl Contender {
         }
         let cores = &stage.cores[..self.cores()];
         let mut started = stage.start_on(&self.to_string(), command, cores)?;
-        match self {
-            Self::Haproxy | Self::Nginx => {
-                stage.await_true(&mut started, || {
-                    network.listens(Host::Forwarder, SERVER.port())
-                })?;
-            }
-            _ => stage.await_address(&mut started)?,
-        }
+        self.await_start(stage, network, &mut started)?;
         forwarding.started = Some(started);
         Ok(forwarding)
+    }
+
+    /// Until it listens.
+    fn await_start(self, stage: &Stage, network: &Network, started: &mut Started) -> Result<()> {
+        let listens = || network.listens(Host::Forwarder, SERVER.port());
+        match self {
+            Self::Haproxy | Self::Nginx => stage.await_true(started, listens),
+            _ => stage.await_address(started),
+        }
     }
 
     /// The daemon on the forwarder's host, which lends to its own user. It does nothing while packets go by; where it does, it
@@ -186,6 +184,20 @@ impl Contender {
         Daemon::start_on(stage, namespace, &policy, &stage.cores[..1])
     }
 
+    /// One of ours: where its packets come from, and whether the kernel sends them on.
+    fn configure_link(self, daemon: Option<&Daemon<'_>>, command: &mut Command) {
+        let is_packet_socket = matches!(self, Self::ExosPacket | Self::ExosPacketKernel);
+        let kind = if is_packet_socket { "packet" } else { "xdp" };
+        match daemon {
+            Some(daemon) => command.args(["--via", "xokd", "--xokd", &daemon.socket()]),
+            None => command
+                .args(["--via", "none", "--link", &format!("{kind}:{INTERFACE}")])
+                .args(["--address", &format!("{OURS}/24")]),
+        };
+        let in_kernel = matches!(self, Self::ExosKernel | Self::ExosPacketKernel);
+        command.args(in_kernel.then_some("--in-kernel"));
+    }
+
     fn configure(
         self,
         stage: &Stage,
@@ -197,21 +209,7 @@ impl Contender {
             _ if self.is_packets() => {
                 command.args(["forward", "--cores", &self.cores().to_string()]);
                 command.args(["--listen", &at, "--to", &server]);
-                match daemon {
-                    Some(daemon) => {
-                        command.args(["--via", "xokd", "--xokd", &daemon.socket()]);
-                    }
-                    None => {
-                        let kind = match self {
-                            Self::ExosPacket | Self::ExosPacketKernel => "packet",
-                            _ => "xdp",
-                        };
-                        command.args(["--via", "none", "--link", &format!("{kind}:{INTERFACE}")]);
-                        command.args(["--address", &format!("{OURS}/24")]);
-                    }
-                }
-                let in_kernel = matches!(self, Self::ExosKernel | Self::ExosPacketKernel);
-                command.args(in_kernel.then_some("--in-kernel"));
+                self.configure_link(daemon, command);
             }
             Self::ExosSplice => {
                 command.args(["forward", "--splice", "--listen", &at, "--to", &server]);
@@ -234,7 +232,8 @@ impl Contender {
     }
 }
 
-fn load_rules(mut command: Command) -> Result<()> {
+/// Has rules loaded, and the kernel forget connections soon.
+fn load_rules(mut command: Command, network: &Network) -> Result<()> {
     let what = || "cannot load the rules of nftables";
     command.args(["-f", "-"]).stdin(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().context(what)?;
@@ -249,6 +248,10 @@ fn load_rules(mut command: Command) -> Result<()> {
         return Err(Error::new(format!("{}: {}", what(), said.trim())).mend(
             "leave nftables out of --contenders, or use a kernel with nf_tables and nf_nat",
         ));
+    }
+    for state in FORGET {
+        let setting = format!("net/netfilter/nf_conntrack_tcp_timeout_{state}");
+        network.netns(Host::Forwarder).set_sysctl(&setting, "1")?;
     }
     Ok(())
 }

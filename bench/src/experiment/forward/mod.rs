@@ -181,19 +181,7 @@ pub fn measure(args: &ForwardArgs) -> Result<Report> {
         }
         let server = load::serve(web, &network, cells[0])?;
         cases.extend(measure_cells(web, cells, contenders.len(), |&cell| {
-            let (_, runs) = in_turn(
-                web,
-                cell,
-                &contenders,
-                |_| Ok(()),
-                |(), contender| {
-                    until_answered(|| {
-                        let run = load::run(web, &network, cell, *contender)?;
-                        Ok((u64::from(run.requests_per_sec > 0.0), run))
-                    })
-                },
-            )?;
-            Ok(vec![CellResults::new(cell, &contenders, runs)])
+            Ok(vec![compare(web, &network, cell, &contenders)?])
         })?);
         server.map_or(Ok(()), |server| server.stop())?;
     }
@@ -207,6 +195,24 @@ pub fn measure(args: &ForwardArgs) -> Result<Report> {
         others_core: web.cores[1],
         cases,
     })
+}
+
+/// Forwarders in turn.
+fn compare(
+    web: &WebStage,
+    network: &Network,
+    cell: Cell,
+    contenders: &[Contender],
+) -> Result<CellResults> {
+    let run = |contender: Contender| {
+        until_answered(|| {
+            let run = load::run(web, network, cell, contender)?;
+            Ok((u64::from(run.requests_per_sec > 0.0), run))
+        })
+    };
+    let nothing = |_| Ok(());
+    let (_, runs) = in_turn(web, cell, contenders, nothing, |(), who| run(*who))?;
+    Ok(CellResults::new(cell, contenders, runs))
 }
 
 #[cfg(test)]

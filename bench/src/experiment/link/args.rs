@@ -29,11 +29,3 @@ pub struct LinkArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = all::<Way>())]
     pub ways: Vec<Way>,
 }
-
-impl LinkArgs {
-    /// How long one measurement lasts.
-    pub(super) fn seconds(&self) -> f64 {
-        let default = if self.common.quick { 0.2 } else { 1.0 };
-        self.common.seconds(default)
-    }
-}

@@ -37,11 +37,11 @@ pub use way::Way;
 
 use crate::experiment::cells::some_cells;
 use crate::report::{self, Document, Environment, Results};
+use crate::stage::LabStage;
 use crate::stage::link::live_refusal;
-use crate::stage::{Stage, lab_up};
 use cell::Cell;
 use exos_host::Result;
-use exos_lab::{Lab, Settings};
+use exos_lab::Lab;
 use schemars::JsonSchema;
 use serde::Serialize;
 use session::Session;
@@ -118,16 +118,10 @@ impl Results for Report {
 /// Measures as asked.
 pub fn measure(args: &LinkArgs) -> Result<Report> {
     let cells = some_cells(cells(args))?;
-    let stage = Stage::new(&args.common, args.common.runs(3))?;
-    let lab = lab_up(&Settings::named(&args.common.lab))?;
-    stage.note_other_load()?;
-    let (ways, left_out) = available(&lab, &args.ways)?;
-    let session = Session {
-        stage,
-        lab,
-        ways,
-        seconds: args.seconds(),
-    };
+    let seconds = if args.common.quick { 0.2 } else { 1.0 };
+    let stage = LabStage::up(&args.common, seconds)?;
+    let (ways, left_out) = available(&stage.lab, &args.ways)?;
+    let session = Session { stage, ways };
     let of = |group| {
         let of_group = cells.iter().filter(|cell| cell.group == group);
         of_group.copied().collect::<Vec<Cell>>()

@@ -1,36 +1,26 @@
 //! A session: its cores and its wire.
 
 use super::way::Way;
-use crate::stage::Stage;
+use crate::stage::LabStage;
 use crate::stage::exchange::{Exchange, Exchanged, Round};
-use crate::stage::helper::{Helper, Helping};
 use exos_host::{Error, Result};
-use exos_lab::{Guard, Side};
 
 /// What all groups measure with.
 pub(super) struct Session {
-    pub stage: Stage,
-    pub lab: Guard,
+    pub stage: LabStage,
     /// Those that were asked for and are to be had.
     pub ways: Vec<Way>,
-    pub seconds: f64,
 }
 
 impl std::ops::Deref for Session {
-    type Target = Stage;
+    type Target = LabStage;
 
-    fn deref(&self) -> &Stage {
+    fn deref(&self) -> &LabStage {
         &self.stage
     }
 }
 
 impl Session {
-    /// An end of the wire, when it is ready.
-    pub fn helper<H: Helper>(&self, side: Side, helper: &H) -> Result<Helping<H>> {
-        let command = self.lab.command(side, &self.helpers)?;
-        self.help(command, self.cores[side as usize], helper)
-    }
-
     /// Has this many frames go back and forth at once, by one way in both directions.
     pub fn exchange(&self, way: Way, frame_len: usize, at_once: u32) -> Result<Exchanged> {
         let no_link = || Error::new(format!("{way} has no link"));

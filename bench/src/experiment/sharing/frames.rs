@@ -1,15 +1,15 @@
 //! TCP segments of no connection, as senders that obey nothing send them. Receivers drop them unseen.
 
+use crate::stage::frames::{IPV4_HEADERS_LEN, ipv4_frame};
 use exos_host::{Error, Result};
 use exos_link::{Link, TxChecksum, TxMeta};
-use exos_wire::ethernet::{ETHERTYPE_IPV4, EthernetHeader};
 use exos_wire::ipv4::Ipv4Header;
 use exos_wire::tcp::{CHECKSUM_FIELD, TcpFlags, TcpHeader, TcpOptions};
 use exos_wire::{Mac, SeqNumber, Sum, protocol};
 use std::net::SocketAddrV4;
 
 /// Ethernet, IPv4, TCP without options.
-pub(super) const HEADERS_LEN: usize = 14 + 20 + 20;
+pub(super) const HEADERS_LEN: usize = IPV4_HEADERS_LEN + 20;
 
 /// Data of each segment that a super-packet is cut into.
 const SEGMENT_LEN: u16 = 1460;
@@ -71,12 +71,6 @@ impl Frame {
 /// The frame without its TCP checksum, and the sum of the pseudo-header.
 fn headers(macs: Macs, from: SocketAddrV4, to: SocketAddrV4, data: usize) -> (Vec<u8>, Sum) {
     let (src, dst) = (*from.ip(), *to.ip());
-    let ethernet = EthernetHeader {
-        dst: macs.1,
-        src: macs.0,
-        vlan: None,
-        ethertype: ETHERTYPE_IPV4,
-    };
     let ip = Ipv4Header::atomic(src, dst, protocol::TCP);
     let tcp = TcpHeader {
         src_port: from.port(),
@@ -87,10 +81,8 @@ fn headers(macs: Macs, from: SocketAddrV4, to: SocketAddrV4, data: usize) -> (Ve
         window: 64_240,
         urgent: 0,
     };
-    let mut bytes = vec![0x11; HEADERS_LEN + data];
-    ethernet.emit(&mut bytes);
-    ip.emit(20 + data, &mut bytes[14..]);
-    tcp.emit(&TcpOptions::default(), &mut bytes[34..]);
+    let mut bytes = ipv4_frame(macs, ip, 20 + data);
+    tcp.emit(&TcpOptions::default(), &mut bytes[IPV4_HEADERS_LEN..]);
     let pseudo = Sum::pseudo(src.into(), dst.into(), protocol::TCP, 20 + data as u32);
     (bytes, pseudo)
 }

@@ -2,7 +2,7 @@
 //! lends. The same on the device itself, where what sharing costs is to be compared, and to send from the other side.
 
 use super::frames::{Frame, HEADERS_LEN};
-use crate::report::median;
+use crate::report::{median, percentile};
 use crate::stage::cpu;
 use crate::stage::daemon::Daemon;
 use crate::stage::echo::{connect, round_trip};
@@ -129,7 +129,7 @@ struct Flow {
 const MAKE_UP: Duration = Duration::from_millis(20);
 
 impl Flow {
-    /// How many frames are due after so long.
+    /// How many frames are due after this long.
     fn due(&mut self, passed: Duration) -> u64 {
         let Some(rate) = self.rate else {
             return u64::MAX;
@@ -254,14 +254,6 @@ impl Helper for Receive {
     }
 }
 
-/// The time that this part of some took at most; 0 of none.
-fn percentile(times: &mut [f64], part: f64) -> f64 {
-    times.sort_unstable_by(f64::total_cmp);
-    let at = (times.len() as f64 * part) as usize;
-    let last = times.len().saturating_sub(1);
-    times.get(at.min(last)).copied().unwrap_or(0.0)
-}
-
 /// Holds as many exact grants as asked for, until it is ended: the first is its port, or the connection from there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hold {
@@ -314,7 +306,7 @@ pub(crate) struct Claim {
     pub count: u32,
 }
 
-/// What anyone who claims saw.
+/// What a program that claims saw.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Claimed {
     /// From asking to the answer: the median.

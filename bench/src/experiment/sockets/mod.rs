@@ -22,11 +22,10 @@ pub(crate) use requests::Requests;
 use crate::experiment::cells::{in_rounds, some_cells};
 use crate::experiment::figure::{Figure, goals_met, sections};
 use crate::report::{self, Document, Environment, Results};
+use crate::stage::LabStage;
 use crate::stage::args::{CommonArgs, all};
 use crate::stage::process::available;
-use crate::stage::{Stage, lab_up};
 use exos_host::{Error, Result};
-use exos_lab::Settings;
 use schemars::JsonSchema;
 use serde::Serialize;
 use session::Session;
@@ -104,18 +103,11 @@ pub fn measure(args: &SocketsArgs) -> Result<Report> {
     if cells.is_empty() {
         return Err(Error::new(left_out.join("; ")));
     }
-    let stage = Stage::new(&args.common, args.common.runs(3))?;
-    let lab = lab_up(&Settings::named(&args.common.lab))?;
-    stage.note_other_load()?;
-    let session = Session {
-        // iperf3 and pgbench know whole seconds.
-        seconds: args
-            .common
-            .seconds(if args.common.quick { 1.0 } else { 2.0 })
-            .ceil(),
-        stage,
-        lab,
-    };
+    let seconds = if args.common.quick { 1.0 } else { 2.0 };
+    let mut stage = LabStage::up(&args.common, seconds)?;
+    // iperf3 and pgbench know whole seconds.
+    stage.seconds = stage.seconds.ceil();
+    let session = Session(stage);
     let figures = in_rounds(&session, &cells, Cell::to_string, |cell, figures| {
         session.compare(*cell, figures)
     })?;

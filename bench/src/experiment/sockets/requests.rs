@@ -3,11 +3,11 @@
 //! The request is always the same, and so is its answer, which is compared byte by byte.
 
 use crate::limits::{POLL_INTERVAL, START_TIMEOUT};
+use crate::report::percentile;
 use crate::stage::helper::{Helper, say_ready};
-use exos::attach::{Addresses, Interface, Prefixed};
+use crate::stage::link::interface_with;
 use exos::net::{Events, Interest, Net, Poll, TcpStream, Token, Trigger};
 use exos_host::{Error, Result, error::Context as _};
-use exos_lab::INTERFACE;
 use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -33,9 +33,6 @@ pub(crate) struct Exchange {
     pub answer: String,
 }
 
-/// Of the lab's network.
-const PREFIX_LEN: u8 = 24;
-
 /// What the clients saw.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Seen {
@@ -56,11 +53,7 @@ impl Helper for Requests {
     type Measured = Seen;
 
     fn run(self) -> Result<Seen> {
-        let own = Prefixed {
-            ip: self.from,
-            prefix: PREFIX_LEN,
-        };
-        let net = Net::attach(Interface::new(INTERFACE, Addresses::new([own])?))?;
+        let net = Net::attach(interface_with(self.from)?)?;
         let mut first = Client::connect(&net, self.to)?;
         first.ask(&self.first)?;
         while !first.has_answer(&self.first)? {}
@@ -95,14 +88,13 @@ impl Requests {
             }
         }
         let per_sec = took_us.len() as f64 / begin.elapsed().as_secs_f64();
-        took_us.sort_by(f64::total_cmp);
-        match took_us.get(took_us.len() * 99 / 100) {
-            Some(&p99_us) => Ok(Seen {
-                per_sec,
-                p99_us: Some(p99_us),
-            }),
-            None => Err(Error::new("not a single request was answered")),
+        if took_us.is_empty() {
+            return Err(Error::new("not a single request was answered"));
         }
+        Ok(Seen {
+            per_sec,
+            p99_us: Some(percentile(&mut took_us, 0.99)),
+        })
     }
 }
 

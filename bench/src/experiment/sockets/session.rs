@@ -6,13 +6,12 @@ use super::requests::{Requests, Seen};
 use crate::experiment::figure::{Figures, Goal};
 use crate::stage::helper::read;
 use crate::stage::process::find_program;
-use crate::stage::{Stage, Started, cpu};
+use crate::stage::{LabStage, Started};
 use exos_host::{Error, Result};
-use exos_lab::{Guard, INTERFACE, Side};
+use exos_lab::{INTERFACE, Side};
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
-use std::time::Duration;
 
 /// The kernel's address on side a.
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
@@ -46,17 +45,13 @@ impl Way {
     }
 }
 
-pub(super) struct Session {
-    pub stage: Stage,
-    pub lab: Guard,
-    pub seconds: f64,
-}
+pub(super) struct Session(pub LabStage);
 
 impl std::ops::Deref for Session {
-    type Target = Stage;
+    type Target = LabStage;
 
-    fn deref(&self) -> &Stage {
-        &self.stage
+    fn deref(&self) -> &LabStage {
+        &self.0
     }
 }
 
@@ -100,11 +95,7 @@ impl Session {
             Program::Postgresql => self.pgbench(way, &mut program)?,
             Program::Iperf3 => self.iperf3(cell, way, &mut program)?,
         };
-        let part = Duration::from_secs_f64(self.seconds / 4.0);
-        self.pause(part)?;
-        let before = self.cores.map(cpu::of_core);
-        self.pause(2 * part)?;
-        let after = self.cores.map(cpu::of_core);
+        let busy = self.busy_cores()?;
         let said = self.output_of(client, self.seconds)?;
         program.stop()?;
         let seen = match cell.program {
@@ -117,11 +108,8 @@ impl Session {
         if let Some(p99_us) = seen.p99_us {
             figures.add(name("/p99"), "us", p99_us);
         }
-        for (side, (before, after)) in ["/busy", "/client-busy"]
-            .iter()
-            .zip(before.into_iter().zip(after))
-        {
-            figures.add(name(side), "of a core", (after? - before?).busy_share());
+        for (side, busy) in ["/busy", "/client-busy"].into_iter().zip(busy) {
+            figures.add(name(side), "of a core", busy);
         }
         Ok(seen)
     }
@@ -154,8 +142,7 @@ impl Session {
             first,
             then,
         };
-        let command = self.lab.command(Side::B, &self.helpers)?;
-        Ok(self.help(command, self.cores[1], &requests)?.started)
+        Ok(self.helper(Side::B, &requests)?.started)
     }
 
     fn pgbench(&self, way: Way, server: &mut Started) -> Result<Started> {

@@ -114,7 +114,7 @@ fn measure_one(session: &Session<'_>, pair: Pair, seed: u64) -> Result<[f64; 2]>
         warmup,
         seconds: session.args.seconds() + more,
     };
-    let peer = session.helper(&lab, Side::B, &listener)?;
+    let peer = session.help_on(&lab, Side::B, &listener)?;
     let mut started: Vec<Started> = Vec::new();
     if pair.ours > 0 {
         // One program, since a queue belongs to one.

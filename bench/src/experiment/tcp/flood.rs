@@ -113,7 +113,7 @@ fn measure_one(session: &Session<'_>, name: &str) -> Result<Flood> {
         phases: 3,
         seconds,
     };
-    let clients = session.helper(&lab, Side::B, &clients)?;
+    let clients = session.help_on(&lab, Side::B, &clients)?;
     let begin = Instant::now();
     session.pause(phase)?;
     let syns_per_sec = [
@@ -143,7 +143,7 @@ fn serve_on_linux(session: &Session<'_>, lab: &Lab) -> Result<Started> {
     let wire = netlink.link_by_name(INTERFACE)?.index;
     netlink.add_route(Ipv4Addr::UNSPECIFIED.into(), 0, Some(ROUTER.into()), wire)?;
     let at = SocketAddrV4::new(LINUX, PORT).into();
-    Ok(session.helper(lab, Side::A, &Echo { at })?.started)
+    Ok(session.help_on(lab, Side::A, &Echo { at })?.started)
 }
 
 /// SYNs to there until then; how many a second.
@@ -155,6 +155,6 @@ fn flood(session: &Session<'_>, lab: &Lab, to: SocketAddrV4, end: Instant) -> Re
         seconds: left.max(0.1),
         rate: session.args.flood_rate * 1000,
     };
-    let flood = session.helper(lab, Side::B, &syns)?;
+    let flood = session.help_on(lab, Side::B, &syns)?;
     flood.measured(session, session.args.seconds())
 }

@@ -2,7 +2,7 @@
 
 use super::args::TcpArgs;
 use super::peer::{Connector, Listener, Role};
-use crate::stage::helper::{Helper, Helping};
+use crate::stage::helper::Helping;
 use crate::stage::{Stage, Started, check_left_behind, lab_up};
 use exos_host::Result;
 use exos_lab::{Conditions, Emulated, Emulation, Guard, INTERFACE, Lab, Settings, Side};
@@ -67,17 +67,6 @@ impl Session<'_> {
         self.start(name, command, self.cores[side as usize])
     }
 
-    /// A helper on a side, when it is ready.
-    pub(super) fn helper<H: Helper>(
-        &self,
-        lab: &Lab,
-        side: Side,
-        helper: &H,
-    ) -> Result<Helping<H>> {
-        let command = lab.command(side, &self.helpers)?;
-        self.help(command, self.cores[side as usize], helper)
-    }
-
     /// Linux on side a, which connects to its side on side b, and may need some attempts.
     pub(super) fn connect(
         &self,
@@ -113,7 +102,7 @@ impl Session<'_> {
             warmup: 0.0,
             seconds: self.args.seconds(),
         };
-        self.helper(lab, Side::B, &listener)
+        self.help_on(lab, Side::B, &listener)
     }
 }
 

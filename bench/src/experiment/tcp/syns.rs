@@ -3,12 +3,12 @@
 //! Its frames are made once, since many of them are needed in a second. Beside other programs of its namespace it takes
 //! nothing off the interface.
 
+use crate::stage::frames::{IPV4_HEADERS_LEN, ipv4_frame};
 use crate::stage::helper::{Helper, say_ready};
 use crate::stage::link::{flush, open};
 use exos_filter::Filter;
 use exos_host::{Result, error::Context as _};
 use exos_link::{RX_BATCH, TxMeta};
-use exos_wire::ethernet::{ETHERTYPE_IPV4, EthernetHeader};
 use exos_wire::ipv4::Ipv4Header;
 use exos_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 use exos_wire::{Mac, SeqNumber, Sum, protocol};
@@ -37,15 +37,10 @@ impl Helper for Syns {
 
     fn run(self) -> Result<f64> {
         let mut link = open(Filter::nothing())?;
-        let header = EthernetHeader {
-            dst: Mac(self.mac),
-            src: link.mac(),
-            vlan: None,
-            ethertype: ETHERTYPE_IPV4,
-        };
+        let macs = (link.mac(), Mac(self.mac));
         // Clients on the same core come first.
         rustix::process::nice(10).context(|| "cannot lower the priority")?;
-        let frames: Vec<Vec<u8>> = (0..SYNS).map(|n| syn(&header, self.to, n)).collect();
+        let frames: Vec<Vec<u8>> = (0..SYNS).map(|n| syn(macs, self.to, n)).collect();
         say_ready()?;
         let time = Duration::from_secs_f64(self.seconds);
         let (mut sent, begin) = (0, Instant::now());
@@ -66,7 +61,7 @@ impl Helper for Syns {
 }
 
 /// A SYN as Linux sends it, from an address of the range for benchmarks (RFC 2544) that nobody has.
-fn syn(ethernet: &EthernetHeader, to: SocketAddrV4, n: u64) -> Vec<u8> {
+fn syn(macs: (Mac, Mac), to: SocketAddrV4, n: u64) -> Vec<u8> {
     let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let src = Ipv4Addr::from(0xc612_0000 | (mixed >> 47) as u32);
     let dst = *to.ip();
@@ -97,10 +92,8 @@ fn syn(ethernet: &EthernetHeader, to: SocketAddrV4, n: u64) -> Vec<u8> {
         ident: n as u16,
         ..Ipv4Header::atomic(src, dst, protocol::TCP)
     };
-    let mut frame = vec![0; 14 + 20 + len];
-    ethernet.emit(&mut frame);
-    ip.emit(len, &mut frame[14..]);
-    frame[34..].copy_from_slice(&segment[..len]);
+    let mut frame = ipv4_frame(macs, ip, len);
+    frame[IPV4_HEADERS_LEN..].copy_from_slice(&segment[..len]);
     frame
 }
 
@@ -114,16 +107,11 @@ mod tests {
 
     #[test]
     fn floods_are_made_of_valid_syns_that_differ() {
-        let header = EthernetHeader {
-            dst: Mac([2, 0, 0, 0, 0, 1]),
-            src: Mac([2, 0, 0, 0, 0, 2]),
-            vlan: None,
-            ethertype: ETHERTYPE_IPV4,
-        };
+        let macs = (Mac([2, 0, 0, 0, 0, 2]), Mac([2, 0, 0, 0, 0, 1]));
         let to: SocketAddrV4 = "10.10.0.10:80".parse().unwrap();
         let mut seen = BTreeSet::new();
         for n in 0..1000 {
-            let frame = syn(&header, to, n);
+            let frame = syn(macs, to, n);
             let ethernet = EthernetView::parse(&frame).unwrap();
             let ip = Ipv4View::parse(ethernet.payload()).unwrap();
             assert!(ip.header_checksum_ok() && ip.dst() == Ipv4Addr::new(10, 10, 0, 10));

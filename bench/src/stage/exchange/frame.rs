@@ -5,10 +5,10 @@
 //! ```
 
 use crate::stage::link::EXPERIMENT;
+use crate::stage::xdp;
 use exos_filter::Program;
-use exos_filter::ebpf::{Alu, Assembler, Condition, Reg, Size};
+use exos_filter::ebpf::Size;
 use exos_filter::handler::arithmetic::expect_half;
-use exos_filter::program::xdp;
 use exos_wire::ethernet;
 use serde::{Deserialize, Serialize};
 
@@ -83,25 +83,9 @@ impl Header {
 
 /// A program of XDP that sends each question back as its answer, and passes everything else.
 pub(super) fn reflector() -> Program {
-    let mut asm = Assembler::new();
-    let (frame, pass) = (Reg::R7, asm.label());
-    asm.load(Size::Word, frame, Reg::R1, 0);
-    asm.load(Size::Word, Reg::R2, Reg::R1, 4);
-    asm.set(Reg::R3, frame);
-    asm.alu(Alu::Add, Reg::R3, (ethernet::LEN + Header::LEN) as i32);
-    asm.jump_if(Reg::R3, Condition::Greater, Reg::R2, pass);
-    expect_half(&mut asm, frame, 12, EXPERIMENT, pass);
-    for (size, dst, src) in [(Size::Word, 0, 6), (Size::Half, 4, 10)] {
-        asm.load(size, Reg::R1, frame, dst);
-        asm.load(size, Reg::R2, frame, src);
-        asm.store(size, frame, dst, Reg::R2);
-        asm.store(size, frame, src, Reg::R1);
-    }
-    asm.store_imm(Size::Byte, frame, ethernet::LEN as i16, 1);
-    asm.set(Reg::R0, xdp::TX);
-    asm.exit();
-    asm.bind(pass);
-    asm.set(Reg::R0, xdp::PASS);
-    asm.exit();
-    Program::new(asm.finish().expect("a short program"))
+    xdp::answering(ethernet::LEN + Header::LEN, |asm, frame, pass| {
+        expect_half(asm, frame, 12, EXPERIMENT, pass);
+        xdp::turn_around(asm, frame);
+        asm.store_imm(Size::Byte, frame, ethernet::LEN as i16, 1);
+    })
 }

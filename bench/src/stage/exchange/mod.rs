@@ -84,9 +84,8 @@ pub(crate) struct Exchanged {
 impl Exchange {
     /// Measures it between the sides of a lab, which both send in this way: side b asks.
     pub fn measure(self, stage: &Stage, lab: &Lab, way: LinkWay) -> Result<Exchanged> {
-        let side = |side| lab.command(side, &stage.helpers);
         let mac = mac_of(lab, Side::B)?.0;
-        let answering = stage.help(side(Side::A)?, stage.cores[0], &Answerer { way, mac })?;
+        let answering = stage.help_on(lab, Side::A, &Answerer { way, mac })?;
         let exchanged = self.ask(stage, lab, way)?;
         answering.stop()?;
         Ok(exchanged)
@@ -106,8 +105,7 @@ impl Exchange {
             mac,
             exchange: self,
         };
-        let command = lab.command(Side::B, &stage.helpers)?;
-        let asking = stage.help(command, stage.cores[1], &asker)?;
+        let asking = stage.help_on(lab, Side::B, &asker)?;
         asking.measured(stage, seconds)
     }
 }

@@ -2,18 +2,18 @@
 //!
 //! Two programs on one core take turns when the scheduler says so, and each looks for packets in the other's time. One loop
 //! that turns to the one and then to the other does neither: what it was busy for is what both ends needed, and a request
-//! waits for nobody but anyone who is in the middle. The server is our stack, with the least of a web server on it: what ends
+//! waits for nobody but the program in the middle. The server is our stack, with the least of a web server on it: what ends
 //! with an empty line is a request, and gets the document.
 
 use super::settings::{BesideSettings, Visit};
 use crate::stage::helper::say;
+use crate::stage::link::interface_with;
 use crate::stage::request::{Connection, Size, body};
-use exos::{Addresses, Exos, Interface, Prefixed, clock};
+use exos::{Exos, clock};
 use exos_buf::{Buffer, Slice};
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result};
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions};
-use exos_lab::INTERFACE;
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -82,8 +82,7 @@ impl Beside {
 
 fn listen(at: SocketAddrV4) -> Result<Exos> {
     let ip = (*at.ip()).into();
-    let addresses = Addresses::new([Prefixed { ip, prefix: 24 }])?;
-    let mut exos = Exos::attach(Interface::new(INTERFACE, addresses))?;
+    let mut exos = Exos::attach(interface_with(ip)?)?;
     let options = ListenOptions::default();
     let listening = exos.stack.tcp.listen(None, at.port(), options);
     listening.map_err(|e| Error::new(format!("cannot listen at {at}: {e}")))?;
@@ -109,7 +108,7 @@ impl Answering {
     fn answer(&self, exos: &mut Exos, id: ConnectionId) {
         let tcp = &mut exos.stack.tcp;
         let readable = tcp.readable(id);
-        // Anyone who asks waits for the answer before it asks again.
+        // A client waits for the answer before it asks again.
         if !readable.ends_with(b"\r\n\r\n") {
             return;
         }

@@ -237,8 +237,7 @@ impl WebStage {
 
     /// Starts our client; it measures then.
     pub fn start_visit(&self, lab: &Lab, visit: &Visit) -> Result<Helping<Visit>> {
-        let command = lab.command(Side::B, &self.helpers)?;
-        self.help(command, self.cores[1], visit)
+        self.help_on(lab, Side::B, visit)
     }
 
     /// Has our client visit a server; what it saw, and what `watch` tells near the beginning and near the end.

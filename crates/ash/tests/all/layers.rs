@@ -8,24 +8,8 @@ use exos_testing::Random;
 use crate::packets::{Bench, allowed};
 use crate::words;
 
-/// Sessions have a number and count their messages; a message that is not the next is for the program.
-const SESSION: &str = "
-    layer session 8 {
-        words sequence[16];
-
-        expected = &sequence[be32(0)];
-        if be32(4) != *expected { give up; }
-        commit { add(expected, 1); }
-        reply { be32(4) = *expected; }
-    }";
-
-/// Calls have a version, a method and a number, and their answers a mark.
-const RPC: &str = "
-    layer rpc 6 {
-        if u8(0) != 1 { give up; }
-        method = u8(1);
-        reply { u8(0) = 0x81; }
-    }";
+const SESSION: &str = include_str!("../../examples/layers/session.layer");
+const RPC: &str = include_str!("../../examples/layers/rpc.layer");
 
 /// Method 1 adds to a counter, method 2 turns the message round.
 const OPERATION: &str = "
