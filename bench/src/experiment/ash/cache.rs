@@ -1,11 +1,10 @@
 //! The example `memcached`, as a server: with what it has the kernel answer, or alone.
 
 use crate::stage::helper::{Helper, say_ready};
+use crate::stage::link::interface_with;
 use exos::Exos;
-use exos::attach::{Addresses, Interface, Prefixed};
 use exos::signals::Signals;
 use exos_host::{Error, Result};
-use exos_lab::INTERFACE;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -41,11 +40,7 @@ impl Helper for CacheServer {
 
     fn run(self) -> Result<CacheServed> {
         let signals = Signals::catch()?;
-        let own = Prefixed {
-            ip: self.at,
-            prefix: 24,
-        };
-        let mut exos = Exos::attach(Interface::new(INTERFACE, Addresses::new([own])?))?;
+        let mut exos = Exos::attach(interface_with(self.at)?)?;
         let failed = |error: Box<dyn std::error::Error>| Error::new(error.to_string());
         let mut server = memcached::Server::new(&mut exos).map_err(failed)?;
         if self.in_kernel {
@@ -59,9 +54,10 @@ impl Helper for CacheServer {
             let until = exos.now() + TURN;
             exos.wait(Some(until), &[signals.fd()])?;
         }
-        // What it was not told of yet.
+        // What it was not told of yet: a turn later it asks.
         std::thread::sleep(TURN);
-        server.cache.tell_kernel(&mut exos);
+        exos.receive();
+        server.answer(&mut exos).map_err(failed)?;
         let connection_gets = server.cache.connection_gets();
         exos.answer_requests_here();
         exos.send()?;
