@@ -8,9 +8,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
-    /// It should be so much or more.
+    /// This or more.
     AtLeast(f64),
-    /// It should be so much or less.
+    /// This or less.
     AtMost(f64),
 }
 

@@ -77,7 +77,7 @@ impl CallClock {
         returned
     }
 
-    /// A call that took so much processor time, and time.
+    /// A call that took this much processor time, and time.
     fn count(&mut self, own_ns: u64, ns: u64) {
         self.count += 1;
         self.ns += own_ns;
@@ -123,7 +123,7 @@ impl Bare {
         }
     }
 
-    /// Of a request that takes so many calls, in microseconds.
+    /// Of a request that takes this many calls, in microseconds.
     pub fn us(self, calls: f64) -> f64 {
         self.request_us + self.call_us * calls
     }

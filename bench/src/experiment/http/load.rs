@@ -187,13 +187,13 @@ outcomes! {
         client_core: CoreUse as CoreUse::median, "client user+sys+soft" 1;
         /// Processor time that the server's side takes for a request, wherever it is spent, in microseconds: that of its processes (ours that
         /// poll: in turns in which there was something to do) and of its core's thread for soft interrupts, and that of the client's calls
-        /// beyond what so many calls take where each frame is sent straight back. `null` of wrk, on the offload wire, with `--receive-on own`,
+        /// beyond what as many calls take where each frame is sent straight back. `null` of wrk, on the offload wire, with `--receive-on own`,
         /// of documents of several segments and of specialisations, where the kernel does not tell the time of soft interrupts, and where in
         /// one of the runs what is taken off was all or more.
         server_side_us_per_request: Option<f64> as median_where_all_are_known, "server side us" 2;
         /// Processor time in our client's calls that hand frames over for a request: what the kernel does in there for the server, too.
         client_calls_us_per_request: Option<f64> as known_median;
-        /// Of that, what is taken off: so many calls take as much where each frame is sent straight back.
+        /// Of that, what is taken off: as many calls take this long where each frame is sent straight back.
         bare_calls_us_per_request: Option<f64> as known_median;
         /// Requests for each second of that.
         capacity_per_sec: Option<f64> as median_where_all_are_known, "capacity" 0;

@@ -207,7 +207,7 @@ fn many(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
 }
 
 /// A sender on side b: a flood to one program, and what it offers to the other. Not as much as it could: that overflows
-/// the queue of its own interface, and its neighbours lose packets anyone who is attacked.
+/// the queue of its own interface, and its neighbours lose packets, whichever program is attacked.
 fn flood_from_outside(session: &Session<'_>, victim: bool) -> Result<Started> {
     let flow = |port, part| {
         let rate = part * session.link_rate();

@@ -2,7 +2,7 @@
 //! it can be placed in a namespace and on a core. What it measured is a line of JSON on standard output.
 //!
 //! Who listens measures: a receiver the bytes that came, a sender those that were acknowledged, from the moment
-//! that all connections stand (and the warm-up is over) for so long as asked. Then it ends, which resets the
+//! that all connections stand (and the warm-up is over) for as long as asked. Then it ends, which resets the
 //! connections. Who connects only keeps the other busy until then. So in every comparison one and the same
 //! program measures, whichever stack is at the other end.
 

@@ -58,7 +58,7 @@ pub(super) struct Reply {
 /// What became of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum News {
-    /// Nothing that anyone who uses it would want to know.
+    /// Nothing that its user would want to know.
     None,
     /// It stands.
     Open,

@@ -1,5 +1,5 @@
 //! Which local address and port a connection has: a number for each, handed out in turn, so that one is used again
-//! only after a million others, when anyone who served it has long forgotten it.
+//! only after a million others, when every server has long forgotten it.
 
 use std::net::Ipv4Addr;
 
