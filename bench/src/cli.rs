@@ -71,7 +71,7 @@ pub enum BenchCommand {
     /// Round trips and rates of a remote increment, round trips while other programs want the core, what generated code costs
     /// beside code written by hand, how long a handler takes to be in force, and values got from a cache, compared with memcached,
     /// which has to be installed. Makes a lab of its own and removes it. Needs root, two cores or more, and an otherwise idle
-    /// machine. A full run takes eight minutes; --quick and --only select parts of it.
+    /// machine. A full run takes ten minutes; --quick and --only select parts of it.
     Ash(AshArgs),
     /// Frames over a veth: what each way of sending carries and costs, one way, both ways, and one frame at a time
     ///

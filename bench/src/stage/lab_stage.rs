@@ -40,9 +40,9 @@ impl LabStage {
         self.help_on(&self.lab, side, helper)
     }
 
-    /// How busy the cores are in the middle half of a measurement that begins now.
-    pub fn busy_cores(&self) -> Result<[f64; 2]> {
-        let part = Duration::from_secs_f64(self.seconds / 4.0);
+    /// How busy the cores are in the middle half of a measurement of some seconds that begins now.
+    pub fn busy_cores(&self, seconds: f64) -> Result<[f64; 2]> {
+        let part = Duration::from_secs_f64(seconds / 4.0);
         self.pause(part)?;
         self.busy_for(2 * part)
     }

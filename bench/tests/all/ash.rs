@@ -22,6 +22,7 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
     let only = [
         "roundtrip",
         "receive",
+        "stream",
         "sandbox",
         "places",
         "layers",
@@ -44,6 +45,8 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         ("roundtrip/sleeping", false),
         ("roundtrip/kernel-polling", false),
         ("roundtrip/handler/kernel-sleeping", true),
+        ("stream/in-place", false),
+        ("stream/copied/no-checksum", false),
         ("sandbox/ratio", true),
         ("places/compiled", false),
         ("places/stack", false),

@@ -1,11 +1,12 @@
 //! `exos bench ash`: handlers in the kernel beside programs that poll, programs that sleep, and the kernel's sockets (Wallach, Engler,
-//! Kaashoek, *ASHs*, SIGCOMM 1996: Tables 1, 2 and 4 to 7, and Figure 5).
+//! Kaashoek, *ASHs*, SIGCOMM 1996: Tables 1 to 7, and Figure 5).
 //!
 //! | cells | what is measured |
 //! |---|---|
 //! | `roundtrip` | a remote increment, one at a time: how long until the answer is there (Tables 1 and 6) |
 //! | `rate/BYTES` | increments in messages of this length, 64 under way: how many are answered in a second, and what a core is busy with |
 //! | `receive/BYTES` | messages of this length that are only received, in place and copied, with and without a checksum (Table 2) |
+//! | `stream` | a stream of TCP received by our stack in memory, in place and copied, with and without checksums (Table 3) |
 //! | `crowd/N` | the mean round trip while N other programs want the server's core, and by that alone (Figure 5) |
 //! | `sandbox` | the handler, as it is generated, beside the same written by hand as eBPF: nanoseconds of a message, in the kernel's test run |
 //! | `places` | the handler run by the program itself: nanoseconds of a message, as machine code, by the interpreter, and with the stack around it |
@@ -19,7 +20,7 @@
 //! client's core: its cost is in the round trip and in `client-busy`, not in `busy`.
 //!
 //! `server` and `client` are the two ends, those of `receive` are its own, `crowd` the other programs, `cache` and `get` a cache and who
-//! asks it; `sandbox`, `places`, `layers` and `pipes` need no wire, and `session` has all of it run.
+//! asks it; `stream`, `sandbox`, `places`, `layers` and `pipes` need no wire, and `session` has all of it run.
 
 mod cache;
 mod client;
@@ -33,6 +34,7 @@ mod receive;
 mod sandbox;
 mod server;
 mod session;
+mod stream;
 
 pub(crate) use cache::CacheServer;
 pub(crate) use client::Asking;
@@ -67,6 +69,7 @@ enum Cell {
     Roundtrip,
     Rate(u16),
     Receive(u16),
+    Stream,
     Crowd(u32),
     Sandbox,
     Places,
@@ -82,6 +85,7 @@ impl fmt::Display for Cell {
             Self::Roundtrip => f.write_str("roundtrip"),
             Self::Rate(bytes) => write!(f, "rate/{bytes}"),
             Self::Receive(bytes) => write!(f, "receive/{bytes}"),
+            Self::Stream => f.write_str("stream"),
             Self::Crowd(programs) => write!(f, "crowd/{programs}"),
             Self::Sandbox => f.write_str("sandbox"),
             Self::Places => f.write_str("places"),
@@ -95,8 +99,8 @@ impl fmt::Display for Cell {
 
 /// Lengths of messages.
 const LENGTHS: [u16; 3] = [12, 100, 1000];
-/// The length of messages that are only received: the most that an Ethernet frame carries.
-const RECEIVED: u16 = 1472;
+/// Lengths of messages that are only received, to the most that an Ethernet frame carries.
+const RECEIVED: [u16; 3] = [64, 512, 1472];
 /// Lengths of messages that are passed through pipes.
 const PASSED: [u32; 5] = [64, 256, 1472, 4096, 65536];
 /// Programs that want the server's core.
@@ -106,17 +110,23 @@ fn cells(args: &AshArgs) -> Vec<Cell> {
     let rates = LENGTHS.map(Cell::Rate);
     let crowds = CROWDS.map(Cell::Crowd);
     let pipes = PASSED.map(Cell::Pipes);
-    let (lengths, crowds, pipes) = match args.common.quick {
-        true => (&rates[..1], &crowds[..1], &pipes[..1]),
-        false => (&rates[..], &crowds[..], &pipes[..]),
+    let receives = RECEIVED.map(Cell::Receive);
+    let (lengths, receives, crowds, pipes) = match args.common.quick {
+        true => (&rates[..1], &receives[2..], &crowds[..1], &pipes[..1]),
+        false => (&rates[..], &receives[..], &crowds[..], &pipes[..]),
     };
-    let alone = [Cell::Sandbox, Cell::Places, Cell::Layers, Cell::Download];
-    let receive = [Cell::Receive(RECEIVED)];
+    let alone = [
+        Cell::Stream,
+        Cell::Sandbox,
+        Cell::Places,
+        Cell::Layers,
+        Cell::Download,
+    ];
     let gets = [Transport::Udp, Transport::Tcp].map(Cell::Get);
     let all = [
         &[Cell::Roundtrip],
         lengths,
-        &receive,
+        receives,
         crowds,
         &alone,
         pipes,

@@ -300,18 +300,20 @@ pub(super) fn measure(session: &Session, bytes: u16, figures: &mut Figures) -> R
 
 /// Has the client send to a server of this way.
 fn load(session: &Session, way: Way, bytes: u16, has_checksum: bool) -> Result<Seen> {
+    // There are many of these loads.
+    let seconds = session.seconds / 2.0;
     let server = session.helper(Side::A, &Receiving { way })?;
     let client = Flooding {
         to: (mac_of(&session.lab, Side::A)?.0, way.at()),
         from: CLIENT,
         bytes,
         has_checksum,
-        seconds: session.seconds,
+        seconds,
     };
     let client = session.helper(Side::B, &client)?;
-    let busy = session.busy_cores()?;
+    let busy = session.busy_cores(seconds)?;
     Ok(Seen {
-        sent: client.measured(session, session.seconds)?,
+        sent: client.measured(session, seconds)?,
         received: server.stop_measured()?,
         busy,
     })

@@ -5,7 +5,7 @@ use super::crowd::Busy;
 #[cfg(target_arch = "x86_64")]
 use super::pipes;
 use super::server::{Counters, Served, Way};
-use super::{Cell, get, layers, places, receive, sandbox};
+use super::{Cell, get, layers, places, receive, sandbox, stream};
 use crate::experiment::figure::{Figures, Goal};
 use crate::stage::LabStage;
 use crate::stage::helper::Helping;
@@ -54,6 +54,10 @@ impl Session {
             Cell::Rate(bytes) => self.rates(cell, bytes, figures),
             Cell::Receive(bytes) => receive::measure(self, bytes, figures),
             Cell::Crowd(programs) => self.crowd(cell, programs, figures),
+            Cell::Stream => {
+                stream::compare(self.is_quick, figures);
+                Ok(())
+            }
             Cell::Sandbox => sandbox::compare(figures),
             Cell::Places => places::compare(figures),
             Cell::Layers => layers::compare(figures),
@@ -167,7 +171,7 @@ impl Session {
         };
         let server = self.helper(Side::A, &counters)?;
         let client = self.ask(Question::increment(length), at, under_way)?;
-        let busy = self.busy_cores()?;
+        let busy = self.busy_cores(self.seconds)?;
         let answered = client.measured(self, self.seconds)?;
         let served = server.stop_measured()?;
         Ok(Seen {

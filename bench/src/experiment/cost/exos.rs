@@ -41,6 +41,8 @@ pub(super) struct Exos {
     request: Option<ConnectionId>,
     /// Connect in the next turn.
     connect: bool,
+    /// Where what is taken goes, if anywhere.
+    into: Vec<u8>,
 }
 
 /// Windows as wide as they are at first, as smoltcp's are: one that grows would keep slow start going for all of
@@ -90,7 +92,20 @@ impl Exos {
             operations: 0,
             request: None,
             connect: role.connects(),
+            into: Vec::new(),
         }
+    }
+
+    /// With a program that copies what it takes into memory of its own.
+    pub fn copying(mut self) -> Self {
+        self.into = vec![0; RECEIVE_BUFFER_BYTES as usize];
+        self
+    }
+
+    /// What was taken last, and what is left of before.
+    #[cfg(test)]
+    pub fn copied(&self) -> &[u8] {
+        &self.into
     }
 
     fn connect(&mut self, now: Instant) {
@@ -160,7 +175,11 @@ impl Exos {
     /// Take what there is to read; returns how much.
     #[inline]
     fn take(&mut self, id: ConnectionId) -> usize {
-        let count = self.stack.tcp.readable(id).len();
+        let readable = self.stack.tcp.readable(id);
+        let count = readable.len();
+        if !self.into.is_empty() {
+            self.into[..count].copy_from_slice(readable);
+        }
         self.stack.tcp.consume(id, count);
         count
     }

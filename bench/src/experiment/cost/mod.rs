@@ -3,7 +3,7 @@
 //! No wire, no kernel and no other program take part: the stack under test is given the frames of a recorded
 //! exchange (`tape`), so the numbers are the same in every run, and small changes can be seen. Instructions are
 //! counted by valgrind's callgrind (`callgrind`), ours beside smoltcp's on the same exchange (`exos`, `smoltcp`);
-//! memory and time with many connections are measured in `capacity`. What the link does is not in the numbers:
+//! memory and time with many connections are measured in `capacity`, and how fast a stream is received in `stream`, for `exos bench ash`. What the link does is not in the numbers:
 //! our stack hands out a head and slices that the link copies or gathers; smoltcp writes whole frames.
 
 mod callgrind;
@@ -14,12 +14,14 @@ mod replay;
 mod role;
 mod scenario;
 mod smoltcp;
+mod stream;
 mod tape;
 
 pub use capacity::{Idle, TimeWait, Timers};
 pub(crate) use capacity::{IdleConnections, ManyTimers, WaitingConnections};
 pub(crate) use replay::{Replay, Replayed};
 pub use scenario::{Family, Link, Scenario, StackKind};
+pub(crate) use stream::Stream;
 
 use crate::limits::{CAPACITY_TIMEOUT, FEW_CONNECTIONS, TIME_WAIT_ENTRIES};
 use crate::limits::{IDLE_CONNECTIONS_MAX, OPERATIONS_MAX};

@@ -239,20 +239,23 @@ impl<S: Side, P: Side> Recorder<'_, S, P> {
 }
 
 impl Tape {
-    /// Give a fresh side all turns. Only those that are measured run inside [`measured_turns`].
+    /// Give a fresh side all turns. Only those that are measured run inside [`measured_turns`]; how long they took.
     ///
     /// Panics when it does not send what it sent when it was recorded: the numbers would be of something else.
-    pub fn replay(&self, subject: &mut impl Side) {
+    pub fn replay(&self, subject: &mut impl Side) -> std::time::Duration {
         for turn in &self.turns[..self.measured.start] {
             subject.turn(turn.now, &turn.frames, &mut Count::default());
         }
         let mut count = Count::default();
+        let begin = std::time::Instant::now();
         measured_turns(subject, &self.turns[self.measured.clone()], &mut count);
+        let took = begin.elapsed();
         assert_eq!(
             (count.frames, count.bytes),
             (self.frames_out, self.bytes_out),
             "a replay sends what was recorded"
         );
+        took
     }
 }
 

@@ -95,7 +95,7 @@ impl Session {
             Program::Postgresql => self.pgbench(way, &mut program)?,
             Program::Iperf3 => self.iperf3(cell, way, &mut program)?,
         };
-        let busy = self.busy_cores()?;
+        let busy = self.busy_cores(self.seconds)?;
         let said = self.output_of(client, self.seconds)?;
         program.stop()?;
         let seen = match cell.program {
