@@ -32,7 +32,7 @@ class Plan:
 
     def __init__(self, seed, number):
         draw = random.Random(f"{seed} {number}")
-        self.options = draw.choices(["linux", "bare", "odd", "short"], [60, 25, 10, 5])[0]
+        self.options = draw.choices(["linux", "apple", "bare", "windows", "short"], [45, 15, 20, 15, 5])[0]
         self.requests, self.heads = [], []
         count = draw.choices([1, 2, 3, 6, 12], [30, 20, 20, 20, 10])[0]
         for at in range(count):

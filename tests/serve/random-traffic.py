@@ -23,6 +23,9 @@ import time
 from plans import KINDS, Plan, request_of
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+ECE_CWR = 0xC0
+# Whose segments have timestamps.
+STAMPED = ("linux", "apple")
 # Clients that wait for the end, whose log is compared, and those that reset.
 PEERS = {False: ("10.10.0.77", "10.10.0.78"), True: ("fd10::77", "fd10::78")}
 ALL_PEERS = [peer for both in PEERS.values() for peer in both]
@@ -57,6 +60,7 @@ class Client:
         self.sent = self.acked = 0
         self.fin_given = False
         self.irs = None
+        self.scale = 0
         self.stream, self.early = b"", {}
         self.responses = self.parsed = 0
         self.server_finished = False
@@ -83,11 +87,13 @@ class Client:
             mss = struct.pack("!BBH", 2, 4, 536 if self.plan.options == "short" else 1460)
             option = {
                 "linux": mss + struct.pack("!BBBBIIBBBB", 4, 2, 8, 10, self.stamp, 0, 1, 3, 3, 7),
-                "odd": mss + struct.pack("!BBBB", 1, 3, 3, 7),
+                "apple": mss + struct.pack("!BBBBBBBBIIBBBB", 1, 3, 3, 7, 1, 1, 8, 10, self.stamp, 0, 4, 2, 0, 0),
+                "windows": mss + struct.pack("!BBBBBBBB", 1, 3, 3, 7, 1, 1, 4, 2),
             }.get(self.plan.options, mss)
-        elif self.plan.options == "linux":
+            flags |= ECE_CWR if self.plan.options == "apple" else 0
+        elif self.plan.options in STAMPED:
             option = self.stamps()
-        window = self.plan.window >> 7 if self.plan.options in ("linux", "odd") and not flags & SYN else self.plan.window
+        window = self.plan.window if flags & SYN else self.plan.window >> self.scale
         ack = 0 if self.irs is None else (self.irs + 1 + len(self.stream) + self.server_finished) & 0xFFFFFFFF
         seq = (self.iss + at) & 0xFFFFFFFF
         bytes_ = frames.tcp(self.port, flags, seq, ack, option + data, 5 + len(option) // 4, src=self.peer, window=max(window, 1))
@@ -211,6 +217,8 @@ class Client:
         if flags & SYN:
             if self.irs is None and ack == (self.iss + 1) & 0xFFFFFFFF:
                 self.irs = seq
+                # It scales if the server does.
+                self.scale = 7 if b"\1\3\3" in options else 0
                 self.keep_echo(options)
                 self.retry, self.retry_at = self.first_retry, None
                 self.acknowledge()
@@ -233,7 +241,7 @@ class Client:
     def keep_echo(self, options):
         if options[:4] == b"\1\1\x08\x0a":
             self.echo = struct.unpack("!I", options[4:8])[0]
-        elif (place := options.find(b"\x08\x0a")) >= 0 and self.plan.options == "linux":
+        elif (place := options.find(b"\x08\x0a")) >= 0 and self.plan.options in STAMPED:
             self.echo = struct.unpack("!I", options[place + 2:place + 6])[0]
 
     def take(self, options):

@@ -96,6 +96,7 @@ impl Exos {
             not_from,
             recipe,
             may_be_partial: link.offload().rx_partial_checksum,
+            may_decline: false,
             way_out: WayOut::Transmit,
         })
     }

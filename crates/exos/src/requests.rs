@@ -181,6 +181,7 @@ impl Exos {
         let scratch = Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?;
         let mut syn = self.syn_handler(listener)?;
         syn.way_out = way_out;
+        syn.may_decline = true;
         let key = random()?;
         let second_stage = match way_out {
             WayOut::Redirect(interface) => Some(SecondStage {

@@ -323,7 +323,6 @@ impl Connection {
             && handled.consumed == bytes_len
             && shared.server.counters().cache_hits == hits + 1
             && shared.out.iter().map(Slice::len).sum::<usize>() <= Requests::RESPONSE_MAX
-            && !shared.server.sites().has_access_rules()
         {
             in_kernel.note(transport.readable(id));
         }

@@ -41,7 +41,11 @@ pub(super) fn admit(
         is_new: !attempt.has_waited,
         authorization: field.map(|field| field.value),
     };
-    let verdict = settings.access.judge(&asks, &settings.index);
+    let verdict = match attempt.is_for_all {
+        true if settings.access.lets_all(path, &settings.index) => Verdict::Pass,
+        true => Verdict::Denied,
+        false => settings.access.judge(&asks, &settings.index),
+    };
     let no = |status, why: String| {
         let fields = why + "Cache-Control: no-store\r\n";
         Admitted::No(status, Buffer::from(fields).into())

@@ -32,6 +32,8 @@ impl Missing {
 pub struct Attempt<'a> {
     /// Who asks.
     pub peer: IpAddr,
+    /// It is answered only with what anyone would get whatever its address is.
+    pub is_for_all: bool,
     /// When the first bytes of the first of them came. Each of the others begins when the one ahead of it is answered.
     pub begun: Instant,
     /// The time of this turn.
@@ -47,6 +49,7 @@ impl Default for Attempt<'_> {
     fn default() -> Self {
         Attempt {
             peer: Ipv4Addr::UNSPECIFIED.into(),
+            is_for_all: false,
             begun: Instant::START,
             now: Instant::START,
             has_waited: false,

@@ -24,13 +24,16 @@ impl Server {
     /// What these bytes are answered with now, if they are one whole request, which is answered with a document in memory (or
     /// by what its validators say) in this many bytes at most, and which all clients may ask.
     pub fn render(&mut self, request: &[u8], len_max: usize) -> Option<Rendered> {
-        if self.sites().has_access_rules() || self.log().is_some_and(|log| !log.has_room()) {
+        if self.log().is_some_and(|log| !log.has_room()) {
             return None;
         }
         let before = self.counters().clone();
         let mut out = Vec::new();
         let mut connection = ServerConnection::new();
-        let attempt = Attempt::default();
+        let attempt = Attempt {
+            is_for_all: true,
+            ..Attempt::default()
+        };
         let handled = connection.handle_again(self, request, usize::MAX, attempt, &mut out);
         let after = self.put_counters_back(before.clone());
         let is_between = connection.is_between_requests();

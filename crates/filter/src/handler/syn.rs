@@ -5,21 +5,23 @@
 //! stack would have given had it answered with a cookie; the acknowledgement that brings the cookie back goes to the
 //! stack, which makes the connection of it.
 //!
-//! Answered are SYNs of the two shapes that nearly all have, as they lie in the frame:
+//! Most SYNs have one of two shapes, as they lie in the frame:
 //!
 //! ```text
 //!  Ethernet 14 | IPv4 20, no options, whole    | TCP 20: SYN alone | MSS 4                                (58 or 78 bytes)
 //!              | IPv6 40, no extension headers |                   | MSS 4, SACK, timestamps, scale 20    (74 or 94 bytes)
 //! ```
 //!
-//! The second is Linux's and Android's. Whatever differs in anything, a tag, other options, ECN, data, a checksum that
-//! is wrong, goes on to the filter and so to the stack, which sees to it as ever. The code for each shape is a straight
-//! line of its own.
+//! The second is Linux's and Android's. The code for each shape is a straight line of its own. Options in another order, as
+//! macOS, iOS and the BSDs have them, are put into that of the shape before ([`options`]). So are Windows's, without timestamps, and ECN is
+//! declined, where SYNs [may be answered so](SynHandler::may_decline). Whatever differs in anything else, a tag, other options, data, a
+//! checksum that is wrong, goes on to the filter and so to the stack, which sees to it as ever.
 //!
 //! Registers: r6 context, r7 frame, r8 and r9 as told at each step; what is needed later waits on the stack.
 
 mod cookie;
-mod expect;
+pub(super) mod expect;
+mod options;
 mod settings;
 pub(super) mod shape;
 mod write;
@@ -63,13 +65,19 @@ impl SynHandler {
         self.expect_frame(asm, &families, other);
         for (headers, family) in families {
             let shape = |full| Shape { headers, full };
-            let full = asm.label();
+            let [full, odd, known, known_full] = [(); 4].map(|()| asm.label());
             asm.bind(family);
             self.expect_segment(asm, headers, other);
-            expect_flags(asm, headers, other, full);
-            self.answer(asm, shape(false), other, counters_fd);
+            expect_flags(asm, headers, [full, odd, other]);
+            self.expect(asm, shape(false), odd, other);
+            asm.bind(known);
+            self.answer(asm, shape(false), counters_fd);
             asm.bind(full);
-            self.answer(asm, shape(true), other, counters_fd);
+            self.expect(asm, shape(true), odd, other);
+            asm.bind(known_full);
+            self.answer(asm, shape(true), counters_fd);
+            asm.bind(odd);
+            self.arrange_options(asm, headers, [known, known_full], other);
         }
     }
 
@@ -80,12 +88,16 @@ impl SynHandler {
         families.map(|headers| (headers, asm.label())).collect()
     }
 
-    fn answer(&self, asm: &mut Assembler, shape: Shape, other: Label, counters_fd: i32) {
+    /// A whole SYN of the shape; to `odd` with other options.
+    fn expect(&self, asm: &mut Assembler, shape: Shape, odd: Label, other: Label) {
         if shape.full {
             expect_room(asm, shape, other);
         }
         self.expect_sums(asm, shape, other);
-        expect_options(asm, shape, other);
+        expect_options(asm, shape, odd);
+    }
+
+    fn answer(&self, asm: &mut Assembler, shape: Shape, counters_fd: i32) {
         self.look(asm, shape.headers);
         self.cookie(asm, shape);
         if shape.full {

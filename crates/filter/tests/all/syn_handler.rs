@@ -78,6 +78,7 @@ fn listen(stack: &mut Stack) -> exos_inet::tcp::ListenerId {
 }
 
 struct Bench {
+    may_decline: bool,
     prog: Prog,
     counters: Map,
     /// Kept, for the program goes on to what is in it.
@@ -86,6 +87,10 @@ struct Bench {
 
 impl Bench {
     fn new(may_be_partial: bool) -> Self {
+        Self::with(may_be_partial, false)
+    }
+
+    fn with(may_be_partial: bool, may_decline: bool) -> Self {
         let mut stack = stack();
         let listener = listen(&mut stack);
         let recipe = stack.offload_syns(now(), listener).unwrap();
@@ -100,6 +105,7 @@ impl Bench {
             not_from: ours.into_iter().chain([[10, 1, 255, 255].into()]).collect(),
             recipe,
             may_be_partial,
+            may_decline,
             way_out: WayOut::Transmit,
         };
         let slots = Map::prog_array(2).unwrap();
@@ -108,6 +114,7 @@ impl Bench {
         let prog = Prog::load(&code.words(), "syn", false)
             .unwrap_or_else(|e| panic!("{}\n{}\n{e}", disassemble(&code.words()), e.log));
         Self {
+            may_decline,
             prog,
             counters,
             _slots: slots,
@@ -119,7 +126,8 @@ impl Bench {
         sums.unwrap()[0]
     }
 
-    /// What the program makes of a frame, and what the stack sends, at the same millisecond.
+    /// What the program makes of a frame, and what the stack sends, at the same millisecond: to one that does not ask for ECN where the
+    /// program may decline that.
     fn both(&self, frame: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
         for _ in 0..1000 {
             let before = now();
@@ -129,7 +137,11 @@ impl Bench {
             }
             assert!(run.verdict == PASS || run.verdict == TX, "{}", run.verdict);
             let ours = (run.verdict == TX).then_some(run.packet);
-            return (ours, oracle(frame, before));
+            let theirs = match self.may_decline && ours.is_some() {
+                true => oracle(&without_ecn(frame), before),
+                false => oracle(frame, before),
+            };
+            return (ours, theirs);
         }
         panic!("no millisecond was long enough");
     }
@@ -144,10 +156,107 @@ fn oracle(frame: &[u8], now: Instant) -> Option<Vec<u8>> {
     Some([&[sent.head], sent.body.parts()].concat().concat())
 }
 
-/// A SYN of one of the shapes.
+/// The SYN without its flags of ECN.
+fn without_ecn(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    let tcp = tcp_of(is_v6(&frame));
+    let (asks, asks_not) = (be16(&frame[tcp + 12..]), be16(&frame[tcp + 12..]) & 0xfe3f);
+    // RFC 1624.
+    let sum = u64::from(!be16(&frame[tcp + 16..])) + u64::from(!asks) + u64::from(asks_not);
+    frame[tcp + 12..tcp + 14].copy_from_slice(&asks_not.to_be_bytes());
+    frame[tcp + 16..tcp + 18].copy_from_slice(&Sum::from_wide(sum).finish().to_be_bytes());
+    frame
+}
+
+fn be16(bytes: &[u8]) -> u16 {
+    u16::from_be_bytes([bytes[0], bytes[1]])
+}
+
+/// What systems say in their SYNs: flags, and options, in which values are drawn.
+struct System {
+    name: &'static str,
+    /// With the reserved bits before them.
+    flags: u16,
+    options: &'static [u8],
+    /// It offers what a program that may decline does not take up.
+    is_declined: bool,
+}
+
+const SYSTEMS: [System; 16] = {
+    const fn system(name: &'static str, options: &'static [u8]) -> System {
+        System {
+            name,
+            flags: 2,
+            options,
+            is_declined: false,
+        }
+    }
+    const fn declined(flags: u16, system: System) -> System {
+        System {
+            flags,
+            is_declined: true,
+            ..system
+        }
+    }
+    const MSS_ALONE: &[u8] = &[2, 4, 5, 0xb4];
+    const LINUX: &[u8] = &[
+        2, 4, 5, 0xb4, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7,
+    ];
+    const APPLE: &[u8] = &[
+        2, 4, 5, 0xb4, 1, 3, 3, 6, 1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 4, 2, 0, 0,
+    ];
+    const FREEBSD: &[u8] = &[
+        2, 4, 5, 0xb4, 1, 3, 3, 6, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0,
+    ];
+    const OPENBSD: &[u8] = &[
+        2, 4, 5, 0xb4, 1, 1, 4, 2, 1, 3, 3, 6, 1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0,
+    ];
+    const SOLARIS: &[u8] = &[
+        4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 2, 4, 5, 0xb4, 1, 3, 3, 5,
+    ];
+    const PADDED: &[u8] = &[1, 1, 1, 1, 2, 4, 5, 0xb4, 1, 1, 1, 1];
+    const WINDOWS: &[u8] = &[2, 4, 5, 0xb4, 1, 3, 3, 8, 1, 1, 4, 2];
+    const OLD_WINDOWS: &[u8] = &[2, 4, 5, 0xb4, 1, 1, 4, 2];
+    const SCALE_ALONE: &[u8] = &[2, 4, 5, 0xb4, 1, 3, 3, 6];
+    [
+        system("MSS alone", MSS_ALONE),
+        system("MSS and nothing", &[2, 4, 5, 0xb4, 1, 1, 1, 1]),
+        system("Linux", LINUX),
+        system("macOS and iOS", APPLE),
+        system("FreeBSD", FREEBSD),
+        system("OpenBSD", OPENBSD),
+        system("Solaris", SOLARIS),
+        system("padding", PADDED),
+        system("two of a kind", &[2, 4, 1, 1, 2, 4, 5, 0xb4]),
+        declined(2, system("Windows", WINDOWS)),
+        declined(
+            2,
+            system("Windows XP, Linux without timestamps", OLD_WINDOWS),
+        ),
+        declined(2, system("scale without timestamps", SCALE_ALONE)),
+        declined(0xc2, system("Windows with ECN", WINDOWS)),
+        declined(0xc2, system("macOS with ECN", APPLE)),
+        declined(0x1c2, system("macOS with accurate ECN", APPLE)),
+        declined(0xc2, system("Linux with ECN", LINUX)),
+    ]
+};
+
+/// A SYN of one of the systems.
 fn syn(random: &mut Random) -> Vec<u8> {
-    let (full, ipv6) = (random.one_in(2), random.one_in(2));
-    let length: u8 = if full { 40 } else { 24 };
+    let all = SYSTEMS.iter().filter(|system| !system.is_declined);
+    let all: Vec<_> = all.collect();
+    // Half of them of the two that are answered in a straight line.
+    let system = match random.one_in(2) {
+        true => all[[0, 2][random.below(2)]],
+        false => all[random.below(all.len())],
+    };
+    syn_of_system(random, system)
+}
+
+/// With values that are drawn.
+fn syn_of_system(random: &mut Random, system: &System) -> Vec<u8> {
+    let ipv6 = random.one_in(2);
+    let length = 20 + system.options.len() as u8;
     let mut frame = [&OURS.0[..], &THEIRS.0].concat();
     if ipv6 {
         frame.extend([0x86, 0xdd, 0x60 | random.byte() & 15]);
@@ -165,18 +274,29 @@ fn syn(random: &mut Random) -> Vec<u8> {
     frame.extend(PORT.to_be_bytes());
     frame.extend((random.next() as u32).to_be_bytes());
     frame.extend([0; 4]);
-    let words = length / 4;
-    frame.extend([words << 4, 2, random.byte(), random.byte(), 0, 0, 0, 0]);
-    let mss = [0, 47, 48, 536, 1219, 1220, 1459, 1460, 8939, 8940, 65535][random.below(11)];
-    frame.extend([2, 4]);
-    frame.extend(u16::to_be_bytes(mss));
-    if full {
-        frame.extend([4, 2, 8, 10]);
-        frame.extend((random.next() as u32).to_be_bytes());
-        frame.extend([0, 0, 0, 0, 1, 3, 3, random.below(15) as u8]);
-    }
+    let first = u16::from(length / 4) << 12 | system.flags;
+    frame.extend(first.to_be_bytes());
+    frame.extend([random.byte(), random.byte(), 0, 0, 0, 0]);
+    frame.extend(drawn_options(random, system.options));
     mend_checksums(&mut frame, ipv6);
     frame
+}
+
+/// The options with other values.
+fn drawn_options(random: &mut Random, options: &[u8]) -> Vec<u8> {
+    let mut options = options.to_vec();
+    let mss = [0, 47, 48, 536, 1219, 1220, 1459, 1460, 8939, 8940, 65535][random.below(11)];
+    let values: [(&[u8], &[u8]); 3] = [
+        (&[2, 4], &u16::to_be_bytes(mss)),
+        (&[8, 10], &(random.next() as u32).to_be_bytes()),
+        (&[3, 3], &[random.below(15) as u8]),
+    ];
+    for (kind, value) in values {
+        if let Some(at) = options.windows(2).position(|two| two == kind) {
+            options[at + 2..at + 2 + value.len()].copy_from_slice(value);
+        }
+    }
+    options
 }
 
 fn mend_checksums(frame: &mut [u8], ipv6: bool) {
@@ -229,17 +349,87 @@ fn syns_are_answered_as_by_the_stack() {
     assert!(bench.answered() >= runs, "all were counted");
 }
 
+/// Those that offer more are answered where the program may decline that.
+#[test]
+fn syns_of_all_systems_are_answered() {
+    if !allowed("syns_of_all_systems_are_answered") {
+        return;
+    }
+    let (all, declining) = (Bench::new(false), Bench::with(false, true));
+    for system in &SYSTEMS {
+        for seed in 0..200 {
+            let frame = syn_of_system(&mut Random(seed), system);
+            let (ours, theirs) = declining.both(&frame);
+            same(ours.as_ref(), theirs.as_ref(), &frame);
+            let answer = ours.unwrap();
+            let tcp = tcp_of(is_v6(&frame));
+            let length = usize::from(answer[tcp + 12] >> 4) * 4;
+            assert_eq!(answer.len(), tcp + length, "{}", system.name);
+            let (ours, theirs) = all.both(&frame);
+            assert_eq!(ours.is_none(), system.is_declined, "{}", system.name);
+            assert!(theirs.is_some(), "{}", system.name);
+        }
+    }
+}
+
+/// Options that the stack reads otherwise, or that a cookie does not keep, are its own.
+#[test]
+fn options_that_are_not_known_are_left() {
+    if !allowed("options_that_are_not_known_are_left") {
+        return;
+    }
+    let bench = Bench::with(false, true);
+    let cases: [(&str, &[u8]); 9] = [
+        ("no MSS", &[1, 3, 3, 7]),
+        ("another length", &[2, 4, 5, 0xb4, 3, 4, 7, 0]),
+        ("a scale that is too great", &[2, 4, 5, 0xb4, 1, 3, 3, 15]),
+        ("fast open", &[2, 4, 5, 0xb4, 34, 2, 1, 1]),
+        (
+            "an end before others",
+            &[2, 4, 5, 0xb4, 4, 2, 0, 0, 1, 3, 3, 7],
+        ),
+        (
+            "timestamps without the rest",
+            &[2, 4, 5, 0xb4, 1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0],
+        ),
+        (
+            "timestamps that are cut",
+            &[2, 4, 5, 0xb4, 1, 3, 3, 7, 4, 2, 8, 10, 1, 2, 3, 4],
+        ),
+        ("an end alone", &[0, 0, 0, 0]),
+        ("more than is read", &[1; 28]),
+    ];
+    for (name, options) in cases {
+        let system = System {
+            name,
+            flags: 2,
+            options,
+            is_declined: false,
+        };
+        for seed in 0..4 {
+            let mut frame = syn_of_system(&mut Random(seed), &system);
+            let ipv6 = is_v6(&frame);
+            frame.truncate(tcp_of(ipv6) + 20);
+            frame.extend(options);
+            mend_checksums(&mut frame, ipv6);
+            assert!(bench.both(&frame).0.is_none(), "{name}");
+        }
+    }
+}
+
 /// Damage, or anything unusual: either the stack answers the same, or the program does not answer.
 #[test]
 fn whatever_is_answered_is_answered_as_by_the_stack() {
     if !allowed("whatever_is_answered_is_answered_as_by_the_stack") {
         return;
     }
-    let bench = Bench::new(false);
+    let benches = [Bench::new(false), Bench::with(false, true)];
     let (mut answered, mut left) = (0, 0);
     for seed in 0..6000 {
         let mut random = Random(seed);
-        let mut frame = syn(&mut random);
+        let bench = &benches[random.below(2)];
+        let system = &SYSTEMS[random.below(SYSTEMS.len())];
+        let mut frame = syn_of_system(&mut random, system);
         let ipv6 = is_v6(&frame);
         let sender = addresses_of(ipv6);
         let sender = sender.start..(sender.start + sender.end) / 2;
@@ -403,7 +593,8 @@ fn the_verifier_follows_few_instructions() {
     if !allowed("the_verifier_follows_few_instructions") {
         return;
     }
-    let verified = Bench::new(true).prog.info().unwrap().verified_insns;
+    let bench = Bench::with(true, true);
+    let verified = bench.prog.info().unwrap().verified_insns;
     eprintln!("{verified} instructions verified");
     assert!(verified < 20_000, "{verified}");
 }

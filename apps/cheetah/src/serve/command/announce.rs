@@ -27,7 +27,7 @@ pub(super) fn announce(
     }
     if config.in_kernel && server.cheetah().server().sites().has_access_rules() {
         exos_program::warn!(
-            "exos serve: the kernel answers no requests, because there are rules of access"
+            "exos serve: the kernel answers no requests for paths that rules of access are about"
         );
     }
     for interface in interfaces {

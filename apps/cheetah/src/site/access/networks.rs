@@ -56,6 +56,11 @@ pub fn allows(rules: &[NetworkRule], ip: IpAddr) -> bool {
     first.is_none_or(|rule| rule.allows)
 }
 
+/// Whether it lets everybody pass.
+pub fn allows_all(rules: &[NetworkRule]) -> bool {
+    rules.iter().all(|rule| rule.allows)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

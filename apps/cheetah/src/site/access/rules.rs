@@ -96,10 +96,7 @@ impl AccessRules {
 
     /// What becomes of a request; `index` has the names of documents that directories are answered with.
     pub fn judge(&self, asks: &Asks, index: &[String]) -> Verdict {
-        let is_directory = asks.path.ends_with(b"/");
-        let index = index.iter().filter(|_| is_directory);
-        let below = index.map(|name| [asks.path, name.as_bytes()].concat());
-        let paths: Vec<Vec<u8>> = [asks.path.to_vec()].into_iter().chain(below).collect();
+        let paths = paths_of(asks.path, index);
         if !paths.iter().all(|path| self.allows(path, asks.peer)) {
             return Verdict::Denied;
         }
@@ -113,6 +110,18 @@ impl AccessRules {
         logins
             .find(|verdict| *verdict != Verdict::Pass)
             .unwrap_or(Verdict::Pass)
+    }
+
+    /// Whether everybody may have it as often as they like, so that nothing need be known of a client; `index` as there.
+    pub fn lets_all(&self, path: &[u8], index: &[String]) -> bool {
+        paths_of(path, index).iter().all(|path| {
+            let networks = self.first(path, |rule| rule.networks.as_ref());
+            let rate = self.first(path, |rule| rule.rate.as_ref());
+            let users = self.first(path, |rule| rule.users.as_ref());
+            networks.is_none_or(|(_, rules)| networks::allows_all(rules))
+                && rate.is_none_or(|(_, rate)| rate.is_none())
+                && users.is_none_or(|(_, users)| users.is_none())
+        })
     }
 
     /// Finds out about a password, as a verdict says. Takes long.
@@ -159,6 +168,14 @@ impl AccessRules {
             }
         }
     }
+}
+
+/// The path, and of a directory those of the documents that it may be answered with.
+fn paths_of(path: &[u8], index: &[String]) -> Vec<Vec<u8>> {
+    let is_directory = path.ends_with(b"/");
+    let index = index.iter().filter(|_| is_directory);
+    let below = index.map(|name| [path, name.as_bytes()].concat());
+    [path.to_vec()].into_iter().chain(below).collect()
 }
 
 #[cfg(test)]
@@ -208,5 +225,30 @@ mod tests {
             ..asks("/open/b")
         };
         assert_eq!(rules.judge(&again, &[]), Verdict::Pass, "it was counted");
+    }
+
+    #[test]
+    fn all_are_let_where_no_rule_asks_who_it_is() {
+        let rules = AccessRules::new(vec![
+            rule("/staff/*", Some(&["allow 192.0.2.0/24", "deny all"]), None),
+            rule("/staff/open/*", Some(&["allow all"]), None),
+            rule("/slow/*", None, Some(1)),
+            rule("/slow/often/*", None, Some(0)),
+            rule("/dir/index.html", Some(&["deny 192.0.2.1"]), None),
+        ]);
+        let index = ["index.html".to_owned()];
+        let cases = [
+            ("/", true),
+            ("/a", true),
+            ("/staff/a", false),
+            ("/staff/open/a", true),
+            ("/slow/a", false),
+            ("/slow/often/a", true),
+            ("/dir/", false),
+            ("/dir/a", true),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(rules.lets_all(path.as_bytes(), &index), expected, "{path}");
+        }
     }
 }

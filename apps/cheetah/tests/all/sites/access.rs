@@ -17,6 +17,44 @@ pub(crate) const ANN: &str = "ann:$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GN
 /// The Authorization field of `ann:Hello world!`.
 pub(crate) const RIGHT: &str = "Authorization: Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\n";
 
+/// What others send for the server is only what anyone would get, also where other paths have rules.
+#[test]
+fn paths_without_rules_are_rendered() {
+    let folder = Folder::new(&[
+        ("www/index.html", "open"),
+        ("www/admin/index.html", "admin"),
+        ("www/slow/a", "slow"),
+        ("www/own/a", "own"),
+        ("www/own/all", "all"),
+        ("users", ANN),
+    ]);
+    let mut server = folder.server(
+        "[[site]]\nroot = \"www\"\n\
+         [[site.access]]\npath = \"/admin/*\"\nusers = \"users\"\n\
+         [[site.access]]\npath = \"/slow/*\"\nrate = 1\nburst = 1\n\
+         [[site.access]]\npath = \"/own/*\"\nrules = [\"deny 10.0.0.0/8\"]\n\
+         [[site.access]]\npath = \"/own/all\"\nrules = [\"allow all\"]\n",
+    );
+    for (path, is_rendered) in [
+        ("/", true),
+        ("/own/all", true),
+        ("/own/a", false),
+        ("/slow/a", false),
+        ("/admin/", false),
+        ("/admin/index.html", false),
+        ("/x/../admin/", false),
+        ("/%61dmin/", false),
+    ] {
+        for fields in ["", RIGHT] {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+            let rendered = server.render(request.as_bytes(), 4096);
+            assert_eq!(rendered.is_some(), is_rendered, "{path}");
+        }
+    }
+    let counters = server.counters();
+    assert_eq!((counters.access_denied, counters.rate_limited), (0, 0));
+}
+
 /// Networks, passwords and rates, from the text of a file to the responses.
 #[test]
 fn rules_about_access_decide_before_documents() {

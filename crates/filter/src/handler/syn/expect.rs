@@ -89,17 +89,14 @@ impl SynHandler {
 
     /// Lengths that fit each other, and right checksums, of IPv4 and TCP.
     pub(super) fn expect_sums(&self, asm: &mut Assembler, shape: Shape, other: Label) {
-        let (sum, spare, right) = (Reg::R3, Reg::R2, asm.label());
+        let sum = Reg::R3;
         let headers = shape.headers;
         let length = (4 * shape.words()) as u16;
         if headers.ipv6 {
             expect_half(asm, FRAME, IP + 4, length, other);
         } else {
             expect_half(asm, FRAME, IP + 2, ipv4::LEN as u16 + length, other);
-            asm.set(sum, 0);
-            add_words(asm, sum, FRAME, IP, 5);
-            fold(asm, sum, spare);
-            asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
+            expect_header_sum(asm, other);
         }
         let pseudo = half(u16::from(protocol::TCP)) + half(length);
         asm.set(sum, pseudo);
@@ -112,6 +109,12 @@ impl SynHandler {
         );
         asm.set(Reg::R4, sum);
         add_words(asm, sum, FRAME, shape.tcp(), shape.words());
+        self.expect_checksum(asm, headers, other);
+    }
+
+    /// The sum of the segment with its pseudo header is in r3, that of the pseudo header in r4. Loses r1 to r4.
+    pub(super) fn expect_checksum(&self, asm: &mut Assembler, headers: Headers, other: Label) {
+        let (sum, spare, right) = (Reg::R3, Reg::R2, asm.label());
         fold(asm, sum, spare);
         if self.may_be_partial {
             asm.jump_if(sum, Condition::Equal, 0xffff, right);
@@ -123,6 +126,15 @@ impl SynHandler {
         }
         asm.bind(right);
     }
+}
+
+/// An IPv4 header without options whose checksum is right. Loses r2 and r3.
+pub(in crate::handler) fn expect_header_sum(asm: &mut Assembler, other: Label) {
+    let sum = Reg::R3;
+    asm.set(sum, 0);
+    add_words(asm, sum, FRAME, IP, ipv4::LEN / 4);
+    fold(asm, sum, Reg::R2);
+    asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
 }
 
 /// To `found` if the packet's address at `at` is one of these.
@@ -150,14 +162,14 @@ fn find_address(
     }
 }
 
-/// SYN alone, and a header of one of the two lengths; leads to `full` with the longer one.
-pub(super) fn expect_flags(asm: &mut Assembler, headers: Headers, other: Label, full: Label) {
+/// SYN alone, and a header of one of the two lengths: goes on with the shorter, to `full` with the longer, to `odd` with others.
+pub(super) fn expect_flags(asm: &mut Assembler, headers: Headers, [full, odd, other]: [Label; 3]) {
     let shape = |full| Shape { headers, full };
     expect_room(asm, shape(false), other);
     asm.load(Size::Half, Reg::R1, FRAME, headers.upper() + 12);
     let flags = |shape: Shape| half((shape.words() as u16) << 12 | 0x02);
     asm.jump_if(Reg::R1, Condition::Equal, flags(shape(true)), full);
-    asm.jump_if(Reg::R1, Condition::NotEqual, flags(shape(false)), other);
+    asm.jump_if(Reg::R1, Condition::NotEqual, flags(shape(false)), odd);
 }
 
 /// The frame, whose end is in r9, is long enough.

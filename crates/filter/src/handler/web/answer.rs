@@ -1,10 +1,16 @@
 //! A request is answered for the first time.
 
-use super::layout::{copy, entry, slot};
+use super::layout::{RESPONSE_MAX, copy, entry, slot};
 use super::shape::*;
+use super::write::header_len;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size};
-use exos_wire::tcp::cookie::{NO_SCALE, SCALE_BITS, TIMESTAMP_BITS};
+use exos_wire::tcp;
+use exos_wire::tcp::cookie::{MSS_TABLE, NO_SCALE, SCALE_BITS, TIMESTAMP_BITS};
+
+/// With an MSS of this index of a cookie's, or a greater one, a response of any length fits.
+const FITS_ALL: usize = 3;
+const _: () = assert!(RESPONSE_MAX + header_len(true) - tcp::LEN <= MSS_TABLE[FITS_ALL] as usize);
 
 impl Generator<'_> {
     /// The request, in the slot's order and with an entry, is answered for the first time. To the place of hand-ups, with what is
@@ -21,6 +27,7 @@ impl Generator<'_> {
         asm.load(Size::Double, Reg::R3, Reg::R0, copy::LEN as i16);
         keep(asm, OUT_LEN, Reg::R3);
         self.expect_window(self.labels.hand_up);
+        self.expect_fits_segment(self.labels.hand_up);
         self.expect_room_to_report(of, self.labels.hand_up);
         self.make_room(of, self.labels.hand_up);
         self.begin_report(of);
@@ -41,6 +48,26 @@ impl Generator<'_> {
         asm.alu(Alu::ShiftLeft, Reg::R1, Reg::R2);
         asm.bind(unscaled);
         asm.jump_if(Reg::R1, Condition::Less, Reg::R3, other);
+    }
+
+    /// To `other` where the response, whose length is in r3, is longer than the peer takes in one segment.
+    fn expect_fits_segment(&mut self, other: Label) {
+        let [fits, found] = [(); 2].map(|()| self.asm.label());
+        let (most, index) = (Reg::R1, Reg::R2);
+        let asm = &mut *self.asm;
+        asm.load(Size::Word, index, SLOT, slot::KEPT as i16);
+        asm.alu(Alu::ShiftRight, index, 8);
+        asm.jump_if(index, Condition::GreaterOrEqual, FITS_ALL as i32, fits);
+        for (at, mss) in MSS_TABLE.into_iter().enumerate().take(FITS_ALL) {
+            asm.set(most, i32::from(mss) + tcp::LEN as i32);
+            asm.jump_if(index, Condition::Equal, at as i32, found);
+        }
+        asm.bind(found);
+        // Options are taken off (RFC 6691 §2).
+        kept(asm, index, HEADER);
+        asm.alu(Alu::Sub, most, index);
+        asm.jump_if(most, Condition::Less, Reg::R3, other);
+        asm.bind(fits);
     }
 
     /// The slot's request is this one from now on.

@@ -6,6 +6,7 @@ use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Helper, Label, Reg, Size, half};
 use crate::handler::arithmetic::{add_words, expect_word, fold, get};
 use crate::handler::forward::Shape as Headers;
+use crate::handler::syn::expect::expect_header_sum;
 use crate::packet::NETWORK as IP;
 use exos_wire::{ipv4, protocol, tcp};
 
@@ -25,7 +26,7 @@ impl Generator<'_> {
             self.asm.bind(family);
             of.syn.expect_segment(self.asm, headers, pass);
             if !headers.ipv6 {
-                self.expect_header_sum(pass);
+                expect_header_sum(self.asm, pass);
             }
             let begins = self.asm.label();
             self.note(headers, begins);
@@ -38,14 +39,6 @@ impl Generator<'_> {
             self.asm.jump(self.labels.syn);
         }
         self.asm.bind(arrived);
-    }
-
-    fn expect_header_sum(&mut self, other: Label) {
-        let (asm, sum) = (&mut *self.asm, Reg::R3);
-        asm.set(sum, 0);
-        add_words(asm, sum, FRAME, IP, ipv4::LEN / 4);
-        fold(asm, sum, Reg::R2);
-        asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
     }
 
     /// Keeps what stands in fields of TCP's header, and who sent it; to `begins` with a SYN.

@@ -1,7 +1,7 @@
 //! Connections that begin: what comes brings a cookie back, of no connection that the slot has.
 
 use super::cases::{CLOSED_MS, FORGOTTEN_MS};
-use super::layout::{MSS_INDEX_MIN, UNTIL, slot};
+use super::layout::{UNTIL, slot};
 use super::report::Outcome;
 use super::shape::*;
 use super::{Generator, WebHandler};
@@ -78,9 +78,6 @@ impl Generator<'_> {
         kept(asm, Reg::R1, HIT);
         asm.jump_if(Reg::R1, Condition::Equal, 0, up);
         kept(asm, Reg::R1, KEPT);
-        asm.set(Reg::R2, Reg::R1);
-        asm.alu(Alu::ShiftRight, Reg::R2, 8);
-        asm.jump_if(Reg::R2, Condition::Less, MSS_INDEX_MIN as i32, up);
         asm.jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, up);
     }
 

@@ -50,10 +50,8 @@ pub const REPORT_LEN: u64 = 64;
 
 /// Bytes of a request at most, a multiple of 8.
 pub const REQUEST_MAX: usize = 512;
-/// Bytes of a response at most: with the headers and timestamps it fits the least MSS that connections are taken with.
+/// Bytes of a response at most: with timestamps it fits an MSS of 1380.
 pub const RESPONSE_MAX: usize = 1360;
-/// The least index of an MSS (`exos_wire::tcp::cookie`) of connections that are answered: 1380.
-pub const MSS_INDEX_MIN: u64 = 3;
 
 /// A connection that was handed up.
 pub mod handed {

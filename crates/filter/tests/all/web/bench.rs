@@ -95,6 +95,7 @@ impl Bench {
             not_from: ADDRESSES.to_vec(),
             recipe: stack.offload_syns(now(), listener).unwrap(),
             may_be_partial: second_stage.is_some(),
+            may_decline: true,
             way_out,
         };
         let memory =

@@ -13,6 +13,7 @@ pub struct Client {
     pub ipv6: bool,
     pub port: u16,
     pub stamped: bool,
+    pub mss: u16,
     pub seq: u32,
     pub ack: u32,
     pub echo: u32,
@@ -35,7 +36,8 @@ impl Client {
     pub fn frame(&self, flags: u8, data: &[u8]) -> Vec<u8> {
         let mut options = Vec::new();
         if flags & 2 != 0 {
-            options.extend([2, 4, 5, 0xb4]);
+            options.extend([2, 4]);
+            options.extend(self.mss.to_be_bytes());
             if self.stamped {
                 options.extend([4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 7]);
             }
@@ -105,10 +107,15 @@ impl Client {
     }
 
     pub fn opened_at(bench: &Bench, port: u16, stamped: bool, seq: u32) -> Self {
+        Self::opened_with((port, seq), bench, stamped, 1460)
+    }
+
+    pub fn opened_with((port, seq): (u16, u32), bench: &Bench, stamped: bool, mss: u16) -> Self {
         let mut client = Self {
             ipv6: bench.ipv6,
             port,
             stamped,
+            mss,
             seq,
             ack: 0,
             echo: 0,

@@ -143,6 +143,37 @@ fn connections_that_begin_otherwise_are_the_servers() {
     }
 }
 
+/// A response is one segment: what is longer than the peer takes goes up, of the first request or a later one.
+#[test]
+fn responses_that_do_not_fit_a_segment_are_the_servers() {
+    // Of a cookie's; what else a SYN says counts as the next lower one.
+    let cases = [(1300, 1220), (1220, 1220), (536, 536), (100, 48)];
+    for bench in Bench::both() {
+        for (port, (stamped, (says, mss))) in [false, true]
+            .into_iter()
+            .flat_map(|stamped| cases.map(|case| (stamped, case)))
+            .enumerate()
+        {
+            let handed = bench.get(layout::HANDED);
+            let most = mss - if stamped { 12 } else { 0 };
+            let fits = vec![b'x'; most];
+            bench.enter(REQUEST, &fits, false);
+            let open = |port| Client::opened_with((port, 1000), &bench, stamped, says);
+            let mut client = open(4000 + 2 * port as u16);
+            let got = client.says(&bench, ACK | PSH, REQUEST);
+            assert_eq!(got.unwrap().data.len(), most, "of {says}");
+            client.seq += REQUEST.len() as u32;
+            client.ack = client.ack.wrapping_add(most as u32);
+            bench.enter(REQUEST, &[&fits[..], b"x"].concat(), false);
+            for client in [client, open(4001 + 2 * port as u16)] {
+                let got = client.says(&bench, ACK | PSH, REQUEST);
+                assert_eq!(got, Err(PASS), "of {says}");
+            }
+            assert_eq!(bench.get(layout::HANDED), handed + 2);
+        }
+    }
+}
+
 /// What the server said last may be out of date: requests of connections that stand are its own, too.
 #[test]
 fn without_word_of_the_server_a_standing_connection_goes_up() {
