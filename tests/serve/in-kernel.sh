@@ -57,7 +57,7 @@ lab_up || { bad "lab up"; exit 1; }
 
 refused "a TAP device has none" "AF_XDP only" --link tap:t0 --address 10.10.9.1/24
 refused "nor have several cores" "for one core of one interface only" --link xdp:wire --address 10.10.0.10/24 --cores 2
-refused "nor is one connection enough" "where two connections are allowed at least" --link xdp:wire --address 10.10.0.10/24 --max-peer-connections 1
+refused "nor is one connection of a client enough" "where a client may have two connections at least" --link xdp:wire --address 10.10.0.10/24 --max-peer-connections 1
 
 refused "nor does it answer where nobody hears" "turn GRO on there" --link xdp:wire --address 10.10.0.10/24
 client ethtool -K wire gro on

@@ -11,14 +11,18 @@
 mod connections;
 mod memory;
 mod reports;
+mod room;
 mod sent;
 mod table;
+
+use std::sync::Arc;
 
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
 use exos_filter::handler::web::layout::{self, Entries, Slots};
 use exos_host::bpf::{Map, MappedArray};
+use exos_inet::limits::CONNECTIONS_MAX;
 use exos_inet::tcp::ListenerId;
 use exos_inet::{Duration, Instant, Stack};
 use exos_link::Link;
@@ -35,6 +39,7 @@ pub use table::{Answered, Response};
 use connections::{Connections, Turn};
 use memory::Memory;
 use reports::Reports;
+use room::Room;
 use table::Table;
 
 /// How long connections may begin without word of the program. Shorter than what closes slots in the kernel (4 s).
@@ -54,10 +59,10 @@ pub struct Capacity {
     pub response_max: usize,
     /// Requests that nobody has asked for some 10 s go.
     pub forgets: bool,
-    /// Connections that the kernel's part has at once: a power of two, 16,384 at most. What goes up from there is the stack's beside those
-    /// that it may have ([`Tcp::set_connections_max`](exos_inet::tcp::Tcp::set_connections_max)), and takes the room of another here.
+    /// Connections that the kernel's part and the stack have at once, together.
     pub connections: u32,
-    /// How many of them one peer may have, which is an IPv4 address or an IPv6 network of 64 bits: a power of two, `connections` at most.
+    /// How many one peer may have in the kernel's part, which is an IPv4 address or an IPv6 network of 64 bits: a power of two, 16,384 at
+    /// most. What goes up from there takes the room of another here.
     pub peer_connections: u32,
 }
 
@@ -67,37 +72,32 @@ impl Capacity {
         requests: 256,
         response_max: Requests::RESPONSE_MAX,
         forgets: true,
-        connections: layout::SLOT_COUNT as u32,
+        connections: CONNECTIONS_MAX as u32,
         peer_connections: layout::SLOT_COUNT as u32,
     };
 
-    /// With half of these at most: of all connections, and of those of a peer. 0 where that is none.
+    /// With this many connections, and for the kernel's part with half of those of a peer at most. 0 where that is none.
     #[must_use]
     pub fn within(self, connections: Option<u32>, of_peer: Option<u32>) -> Self {
-        let half = |limit: Option<u32>, most: u32| {
-            let share = limit.map_or(most, |limit| most.min(limit / 2));
-            share.checked_ilog2().map_or(0, |log| 1 << log)
-        };
-        let connections = half(connections, self.connections);
+        let most = self.peer_connections;
+        let share = of_peer.map_or(most, |limit| most.min(limit / 2));
         Self {
-            connections,
-            peer_connections: half(of_peer, self.peer_connections.min(connections)),
+            connections: connections.unwrap_or(self.connections),
+            peer_connections: share.checked_ilog2().map_or(0, |log| 1 << log),
             ..self
         }
     }
 
     fn slots(self) -> Result<Slots, Error> {
-        let (all, of_peer) = (self.connections, self.peer_connections);
-        let fits = all.is_power_of_two() && of_peer.is_power_of_two() && of_peer <= all;
-        if !fits || u64::from(all) > layout::SLOT_COUNT {
-            let error =
-                format!("{all} connections, {of_peer} of a peer, cannot be had in the kernel");
-            let mend = format!("say powers of two to {}", layout::SLOT_COUNT);
+        let of_peer = self.peer_connections;
+        if !of_peer.is_power_of_two() || u64::from(of_peer) > layout::SLOT_COUNT {
+            let error = format!("{of_peer} connections of a peer cannot be had in the kernel");
+            let mend = format!("say a power of two to {}", layout::SLOT_COUNT);
             return Err(Error::new(error).mend(mend).of_kind(ErrorKind::Invalid));
         }
         Ok(Slots {
-            count: all.into(),
             of_peer: of_peer.into(),
+            ..Slots::ALL
         })
     }
 
@@ -125,7 +125,7 @@ impl Capacity {
 /// The program's side.
 #[derive(Debug)]
 pub struct Requests {
-    memory: Memory,
+    memory: Arc<Memory>,
     /// The kernel's part writes to it.
     _scratch: Map,
     handler: WebHandler,
@@ -141,8 +141,8 @@ impl Exos {
     /// ([`answer_syns_in_kernel`](Exos::answer_syns_in_kernel)). Say which with [`requests`](Exos::requests). With `reports`, each
     /// answer is told of once ([`Requests::poll_report`]), and none is given where there is no room to tell of it.
     ///
-    /// The kernel's part has `capacity.connections` beside those that the stack may have: for a limit of all, take them off what is given to
-    /// [`set_connections_max`](exos_inet::tcp::Tcp::set_connections_max).
+    /// From now on the stack's limit of connections is `capacity.connections`, together with the kernel's part
+    /// ([`share_room`](exos_inet::tcp::Tcp::share_room)).
     ///
     /// # Errors
     ///
@@ -203,8 +203,10 @@ impl Exos {
             self.stack.stop_offloading_syns(self.now(), listener);
             return Err(e);
         }
+        let memory = Arc::new(Memory::Shared(memory));
+        share_room(&mut self.stack, &memory, capacity);
         self.requests = Some(Requests {
-            memory: Memory::Shared(memory),
+            memory,
             _scratch: scratch,
             turned: Instant::START,
             table: Table::new(entries, key, handler.second_stage.is_some()),
@@ -247,6 +249,8 @@ impl Exos {
         }
         self.stack
             .stop_offloading_syns(now, requests.connections.listener());
+        let connections = requests.capacity.connections as usize;
+        self.stack.tcp.set_connections_max(connections);
         Some(requests)
     }
 }
@@ -358,6 +362,15 @@ impl Requests {
             self.table.forget_unasked(&self.memory, now, UNASKED);
         }
     }
+}
+
+/// What the stack has takes its room of the whole; what it has too much does not go on before some of it is over.
+fn share_room(stack: &mut Stack, memory: &Arc<Memory>, capacity: Capacity) {
+    let connections = capacity.connections as usize;
+    let free = connections.saturating_sub(stack.tcp.connections());
+    stack
+        .tcp
+        .share_room(Arc::new(Room::new(memory.clone(), free)));
 }
 
 fn random() -> Result<u64, Error> {

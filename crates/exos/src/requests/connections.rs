@@ -90,6 +90,7 @@ impl Connections {
     /// Takes on what was handed up.
     pub(super) fn take_on(&mut self, turn: &mut Turn<'_>) {
         let memory = turn.memory;
+        turn.stack.tcp.give_room_back();
         while memory.get(layout::HANDED) != self.taken {
             let at = layout::RING + (self.taken % layout::RING_COUNT) * layout::HANDED_LEN;
             // Its number is given before it is written, on a processor that does nothing else meanwhile.
@@ -105,6 +106,7 @@ impl Connections {
             ];
             let mut begun = begun(memory, at + handed::ENDS, rest.map(|field| at + field));
             begun.closes = memory.half(at + handed::END) != begun.snd_nxt;
+            turn.stack.tcp.add_room();
             match handed_answer(memory, at) {
                 None => self.give(turn, &begun, None).is_some(),
                 Some(answer) => self.take_on_with(turn, &begun, answer),
@@ -114,8 +116,7 @@ impl Connections {
         }
     }
 
-    /// The stack has the connection from now on, also where it has as many as it may: the kernel's part had room for this one, and has
-    /// not for another as long as it stands.
+    /// The stack has the connection from now on, and its room.
     fn give(
         &self,
         turn: &mut Turn<'_>,
@@ -124,12 +125,7 @@ impl Connections {
     ) -> Option<ConnectionId> {
         let (now, listener) = (turn.now, self.listener);
         let sent = sent.map(|copy| copy.bytes(turn.memory));
-        let most = turn.stack.tcp.connections_max();
-        let room = most.saturating_add(self.slots.count as usize);
-        turn.stack.tcp.set_connections_max(room);
-        let made = turn.stack.take_on(now, listener, begun, sent);
-        turn.stack.tcp.set_connections_max(most);
-        made
+        turn.stack.take_on(now, listener, begun, sent)
     }
 
     /// Takes on a connection with an answer that is not acknowledged. False where its peer is reset in place of that.
@@ -221,6 +217,9 @@ impl Connections {
             return false;
         }
         let fate = fate(self.entries, memory, now, at);
+        if fate != Fate::GoesOn {
+            turn.stack.tcp.add_room();
+        }
         let is_reset = self.take(turn, at, fate);
         if fate != Fate::GoesOn {
             memory.set(at + slot::CLOSED, (now + CLOSED).millis());

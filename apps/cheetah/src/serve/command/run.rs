@@ -144,7 +144,7 @@ impl Program<'_> {
         let workers = Worker::make(self.worker_places(interfaces))?.into_iter();
         let links = interfaces.iter().map(|it| it.description.as_str());
         let links = (interfaces.len() > 1).then(|| links.collect::<Vec<_>>().join("\n").into());
-        let most = self.config.bounds_of_server().max_connections;
+        let most = self.config.bounds.max_connections;
         let most = most.map_or(CONNECTIONS_MAX, |most| most as usize);
         let leases = Lease::make(most, count);
         let mut logs = logs.into_iter().flatten();

@@ -49,7 +49,8 @@ pub(in crate::serve) struct StackServer {
     pub(in crate::serve) exos: Exos,
     cheetah: Cheetah,
     listener: ListenerId,
-    lease: Lease,
+    /// None where the kernel answers requests.
+    lease: Option<Lease>,
     /// Where there are several interfaces.
     outage: Option<Outage>,
     links: Option<Arc<str>>,
@@ -79,7 +80,9 @@ impl Carried for StackServer {
 
     fn receive(&mut self) {
         // The number of connections that this core may have.
-        self.lease.renew(&mut self.exos.stack.tcp);
+        if let Some(lease) = &mut self.lease {
+            lease.renew(&mut self.exos.stack.tcp);
+        }
         self.exos.receive();
         if let Some(without) = &mut self.without {
             without.begin_turn(&mut self.exos.stack);
@@ -214,7 +217,10 @@ pub(in crate::serve) fn open(
     cheetah.set_streams(streams(config, &setup.allowed, is_first)?);
     cheetah.set_bounds(config.bounds_of_server().bounds());
     cheetah.share_peers(setup.peers);
-    setup.lease.begin(&mut exos.stack.tcp);
+    let lease = exos.requests().is_none().then_some(setup.lease);
+    if let Some(lease) = &lease {
+        lease.begin(&mut exos.stack.tcp);
+    }
     if setup.shares_core {
         exos.share_core();
     }
@@ -222,7 +228,7 @@ pub(in crate::serve) fn open(
         exos,
         cheetah,
         listener,
-        lease: setup.lease,
+        lease,
         outage: Outage::of(&setup.worker),
         links: setup.links,
         without,

@@ -90,10 +90,9 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, self.labels.drop);
         self.expect_read(self.labels.drop);
         self.report(of, Outcome::Lost);
-        let asm = &mut *self.asm;
-        asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
-        asm.jump(self.labels.taken);
-        asm.bind(none);
+        self.end(of, slot::FREE);
+        self.asm.jump(self.labels.taken);
+        self.asm.bind(none);
     }
 
     /// To `other` with a segment whose checksum was not looked at: the slot does not change by what that says.
@@ -159,7 +158,7 @@ impl Generator<'_> {
         self.report(of, Outcome::Taken);
         self.grow(slot::RCV, 1);
         self.acknowledge_all();
-        self.set_state(slot::DONE);
+        self.end(of, slot::DONE);
         self.asm.jump(self.labels.acknowledge);
         let asm = &mut *self.asm;
         asm.bind(read);
@@ -200,7 +199,7 @@ impl Generator<'_> {
         self.expect_read(self.labels.drop);
         self.report(of, Outcome::Taken);
         self.acknowledge_all();
-        self.set_state(slot::DONE);
+        self.end(of, slot::DONE);
         self.asm.jump(self.labels.taken);
     }
 

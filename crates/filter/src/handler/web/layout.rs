@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! control   0  handed up so far | 8  taken so far | 16  requests are answered until (ms of the monotonic clock) |
-//!           24  reports written | 32  answers to report | 40  reported and heard
+//!           24  reports written | 32  answers to report | 40  reported and heard | 128  connections that there may be more
 //! ring      HANDED_LEN bytes each, as `handed` says
 //! slots     SLOT_LEN bytes each, found by a hash of the ends
 //! entries   of as many bytes as their responses need, four for each value of a hash of the request: as `Entries` says
@@ -27,6 +27,8 @@ pub const REPORTED: u64 = 24;
 pub const TO_REPORT: u64 = 32;
 /// For how many of those the server needs no room any more.
 pub const HEARD: u64 = 40;
+/// How many connections more there may be, here and in the server together. Less than 0 for a moment, where several want the last.
+pub const ROOM: u64 = 128;
 /// The ring of connections handed up.
 pub const RING: u64 = 4096;
 /// How many it has room for, a power of two.
@@ -127,6 +129,7 @@ pub mod slot {
     /// The peer has acknowledged a part of the last response: no copy of it may be sent again, for it may be another.
     pub const PARTLY: u32 = 1 << 31;
 
+    /// Those that stand have [`ROOM`](super::ROOM), from [`OPEN`] to [`LAST_ACK`]: it goes up with them, or is given back.
     /// Free.
     pub const FREE: i32 = 0;
     /// The connection stands.

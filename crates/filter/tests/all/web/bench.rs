@@ -123,6 +123,7 @@ impl Bench {
             maps: [scratch, slots, counters],
         };
         bench.set(layout::UNTIL, u64::MAX);
+        bench.set(layout::ROOM, 1 << 20);
         bench
     }
 

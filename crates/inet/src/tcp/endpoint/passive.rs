@@ -150,7 +150,7 @@ impl Tcp {
         counters: &mut Counters,
     ) {
         let Arrived { now, seg, .. } = arrived;
-        if self.index.len() >= self.connections_max {
+        if !self.has_room() {
             counters.drop_tcp_connections_full += 1;
             return;
         }
@@ -300,7 +300,7 @@ impl Tcp {
         counters: &mut Counters,
     ) -> Redeemed {
         let Arrived { now, seg, .. } = arrived;
-        if self.index.len() >= self.connections_max {
+        if !self.has_room() {
             counters.drop_tcp_connections_full += 1;
             return Redeemed::Full;
         }
