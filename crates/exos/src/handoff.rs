@@ -100,8 +100,13 @@ impl Handoff {
         }
     }
 
-    /// Takes in what others have handed on; returns how many frames.
-    pub fn receive(&mut self, stack: &mut Stack, now: Instant) -> usize {
+    /// Takes in what others have handed on, each after what `before` does; returns how many frames.
+    pub fn receive(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        mut before: impl FnMut(&mut Stack),
+    ) -> usize {
         if std::mem::take(&mut self.slept) {
             // Before the frames are taken: anyone who hands one on after this wakes us again.
             self.waker.clear();
@@ -115,6 +120,7 @@ impl Handoff {
             }) = self.frames.try_recv()
         {
             count += 1;
+            before(stack);
             match audience {
                 Audience::All => drop(stack.handle_frame_among(now, &frame, checksum)),
                 Audience::One(0) => {

@@ -13,9 +13,9 @@ use super::memory::Memory;
 pub(super) struct Room(Arc<Memory>);
 
 impl Room {
-    /// For so many connections.
-    pub(super) fn new(memory: Arc<Memory>, connections: usize) -> Self {
-        memory.set(layout::ROOM, connections as u64);
+    /// For a stack that has so many connections: these have it, also where that is more than there is.
+    pub(super) fn new(memory: Arc<Memory>, open: usize) -> Self {
+        memory.word(layout::ROOM).fetch_sub(open as u64, Relaxed);
         Self(memory)
     }
 }
@@ -40,7 +40,9 @@ mod tests {
     #[test]
     fn the_last_is_had_once() {
         let words = (0..=layout::ROOM / 8).map(|_| 0.into());
-        let room = Room::new(Arc::new(Memory::Plain(words.collect())), 2);
+        let memory = Arc::new(Memory::Plain(words.collect()));
+        memory.set(layout::ROOM, 3);
+        let room = Room::new(memory, 1);
         assert_eq!([(); 3].map(|()| room.take()), [true, true, false]);
         room.give_back(1);
         room.0.word(layout::ROOM).fetch_sub(2, Relaxed);

@@ -15,6 +15,7 @@ use super::threads::Ready;
 use super::worker::{Asks, Worker};
 use crate::config::Config;
 use crate::connections::Carried;
+use crate::connections::in_kernel::{Common, InKernel};
 use crate::connections::peers::Peers;
 use crate::connections::{Cheetah, Packets, Specialisation, Without};
 use crate::http::Server;
@@ -37,6 +38,8 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) log: Option<Log>,
     pub(in crate::serve) peers: Peers,
     pub(in crate::serve) lease: Lease,
+    /// What the cores have together of what the kernel answers.
+    pub(in crate::serve) in_kernel: Common,
     pub(in crate::serve) worker: Worker,
     /// Another loop runs on its core.
     pub(in crate::serve) shares_core: bool,
@@ -210,8 +213,9 @@ pub(in crate::serve) fn open(
     }
     let without = Without::these(&setup.without, &mut server, &mut exos.stack);
     let mut cheetah = Cheetah::new(server, clock::now());
-    if exos.requests().is_some() {
-        cheetah.answer_in_kernel();
+    if let Some(requests) = exos.requests() {
+        let is_first = requests.core() == 0;
+        cheetah.answer_in_kernel(InKernel::new(setup.in_kernel, is_first));
     }
     let is_first = setup.worker.is_first();
     cheetah.set_streams(streams(config, &setup.allowed, is_first)?);

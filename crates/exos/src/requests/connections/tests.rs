@@ -56,6 +56,8 @@ impl Bench {
                 key: 1,
                 entries: ENTRIES,
                 slots: Slots::ALL,
+                cores: vec![0],
+                ring: 0,
                 next: 0,
                 taken: 0,
                 sent: VecDeque::new(),
@@ -294,7 +296,8 @@ fn room_goes_with_connections() {
         let out = if number < 2 { LEN } else { 0 };
         bench.put(number, slot::OPEN, (7, 7 + out), Duration::from_secs(0));
     }
-    let room = Arc::new(Room::new(bench.memory.clone(), 1));
+    bench.memory.set(layout::ROOM, 1);
+    let room = Arc::new(Room::new(bench.memory.clone(), 0));
     bench.stack.tcp.share_room(room);
     assert!(!bench.look(true));
     assert_eq!(bench.stack.tcp.connections(), 3);
@@ -306,6 +309,26 @@ fn room_goes_with_connections() {
     }
     bench.stack.tcp.give_room_back();
     assert_eq!(bench.memory.get(layout::ROOM), 6);
+}
+
+/// Each core sees to the connections whose segments come by its queues, at the end also to those of a core that is not there any more.
+#[test]
+fn connections_of_other_cores_are_theirs() {
+    let mut bench = Bench::new();
+    for core in 0..3 {
+        let at = bench.put(core, slot::OPEN, (7, 7), QUIET);
+        let window = 1000 | (core as u32) << slot::CORE_SHIFT;
+        bench
+            .memory
+            .set_halves(at + slot::KEPT, 3 << 8 | 0xff, window);
+    }
+    let stand = |bench: &Bench| [0, 1, 2].map(|number| bench.state(number) == slot::OPEN);
+    assert!(!bench.look(false));
+    assert_eq!(stand(&bench), [false, true, true]);
+    bench.connections.take_over(&[2]);
+    assert!(!bench.look(true));
+    assert_eq!(stand(&bench), [false, true, false]);
+    assert_eq!(bench.stack.tcp.connections(), 2);
 }
 
 /// However many there are, the stack has all that it can at the end of the server.

@@ -12,6 +12,9 @@ use exos_wire::{ipv4, protocol, tcp};
 /// No-operation twice, timestamps: as nearly all send them (RFC 7323, appendix A).
 pub(super) const TIMESTAMPS: u32 = 0x0101_080a;
 
+/// Where the number of the queue is in the context (`struct xdp_md`).
+const QUEUE: i16 = 16;
+
 /// Bytes of TCP's header, as they are found out.
 const HEADER_LEN: Reg = Reg::R3;
 
@@ -24,6 +27,7 @@ impl Generator<'_> {
         for (headers, family) in families {
             self.asm.bind(family);
             of.syn.expect_segment(self.asm, headers, pass);
+            self.note_core(of);
             if !headers.ipv6 {
                 self.expect_header_sum(pass);
             }
@@ -46,6 +50,16 @@ impl Generator<'_> {
         add_words(asm, sum, FRAME, IP, ipv4::LEN / 4);
         fold(asm, sum, Reg::R2);
         asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
+    }
+
+    /// Keeps which core the queue belongs to, where there are several.
+    fn note_core(&mut self, of: &WebHandler) {
+        let (asm, cores) = (&mut *self.asm, of.rings.cores());
+        if cores > 1 {
+            asm.load(Size::Word, Reg::R1, CONTEXT, QUEUE);
+            asm.alu(Alu::Remainder, Reg::R1, cores as i32);
+            keep(asm, CORE, Reg::R1);
+        }
     }
 
     /// Keeps what stands in fields of TCP's header, and who sent it; to `begins` with a SYN.

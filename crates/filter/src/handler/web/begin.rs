@@ -131,6 +131,6 @@ impl Generator<'_> {
         for to in [slot::NXT, slot::UNA] {
             asm.store(Size::Word, SLOT, to as i16, Reg::R1);
         }
-        self.keep_what_it_says();
+        self.keep_what_it_says(of);
     }
 }

@@ -113,7 +113,7 @@ impl Generator<'_> {
         keep(asm, UP_NXT, Reg::R5);
         asm.jump_if(Reg::R3, Condition::NotEqual, Reg::R1, hand_up);
         self.expect_read(hand_up);
-        self.keep_what_it_says();
+        self.keep_what_it_says(of);
         let asm = &mut *self.asm;
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
         self.report(of, Outcome::Taken);

@@ -7,16 +7,19 @@ use crate::ebpf::{Alu, Condition, Fetch, Insn, Label, Reg, Size};
 
 impl Generator<'_> {
     /// The segment says it, and its checksum is right.
-    pub(super) fn keep_what_it_says(&mut self) {
-        let words = [
-            (Size::Double, STAMPS, slot::STAMPS),
-            (Size::Word, WINDOW, slot::WINDOW),
-            (Size::Double, MILLIS, slot::TIME),
-        ];
-        for (size, from, to) in words {
-            kept(self.asm, Reg::R1, from);
-            self.asm.store(size, SLOT, to as i16, Reg::R1);
+    pub(super) fn keep_what_it_says(&mut self, of: &WebHandler) {
+        let asm = &mut *self.asm;
+        for (from, to) in [(STAMPS, slot::STAMPS), (MILLIS, slot::TIME)] {
+            kept(asm, Reg::R1, from);
+            asm.store(Size::Double, SLOT, to as i16, Reg::R1);
         }
+        kept(asm, Reg::R1, WINDOW);
+        if of.rings.cores() > 1 {
+            kept(asm, Reg::R2, CORE);
+            asm.alu(Alu::ShiftLeft, Reg::R2, slot::CORE_SHIFT as i32);
+            asm.alu(Alu::Or, Reg::R1, Reg::R2);
+        }
+        asm.store(Size::Word, SLOT, slot::WINDOW as i16, Reg::R1);
     }
 
     pub(super) fn set_state(&mut self, state: i32) {
