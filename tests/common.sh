@@ -71,11 +71,16 @@ await() {
     until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $limit ] || return 1; sleep $pause; pause=0.2; done
 }
 
-# What is said as a mode: the web server has the kernel answer what it can. A veth's other end has to hear that.
+# What is said as a mode: the web server has the kernel answer what it can, also on two cores. A veth's other end has to hear that.
 in_kernel=
-[ "${2:-}" != in-kernel ] || in_kernel=--in-kernel
+queues=1
+case "${2:-}" in
+    in-kernel) in_kernel=--in-kernel ;;
+    in-kernel-cores) in_kernel="--in-kernel --cores 2" queues=2 ;;
+esac
 
 lab_up() {
+    [ $queues = 1 ] || set -- --queues $queues "$@"
     "$exos" lab up --name "$lab" --wire plain "$@" >/dev/null || return
     [ -z "$in_kernel" ] || client ethtool -K wire gro on
 }

@@ -2,7 +2,7 @@
 # Real clients against the release binary: on the lab wire, on its own interface pair, with
 # --share-address, and without privilege. Prints "ok NAME", "not ok NAME" or "SKIPPED: ..." lines.
 #
-#   tests/serve/clients.sh PATH/TO/exos [in-kernel]
+#   tests/serve/clients.sh PATH/TO/exos [in-kernel|in-kernel-cores]
 #
 # With `in-kernel` the kernel answers what it can, and what needs AF_XDP on an interface is all there is.
 #

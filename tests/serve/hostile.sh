@@ -3,7 +3,7 @@
 # packets, floods, slow and broken clients (hostile.py), clients at their limits (limits.py); taken addresses, full pipes, kills
 # while it starts, interfaces that vanish. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
-#   tests/serve/hostile.sh PATH/TO/exos [daemon|in-kernel]
+#   tests/serve/hostile.sh PATH/TO/exos [daemon|in-kernel|in-kernel-cores]
 #
 # With `daemon` the server is a program of user 65534 that has its link from the daemon, and the outsider is all there is.
 # With `in-kernel` the kernel answers what it can.

@@ -3,7 +3,9 @@
 # connections that stand and that do not, through changes of documents and what is handed up. Prints "ok NAME", "not ok NAME: why"
 # or "SKIPPED: ..." lines.
 #
-#   tests/serve/in-kernel.sh PATH/TO/exos
+#   tests/serve/in-kernel.sh PATH/TO/exos [in-kernel|in-kernel-cores]
+#
+# With `in-kernel-cores` the server is on two cores.
 #
 # Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
 . "$(dirname "$0")/../common.sh"
@@ -11,10 +13,13 @@ need_root "requests answered in the kernel"
 be_alone "$@"
 begin
 lab=in-kernel-$$
+[ "$queues" = 1 ] || [ "$(nproc)" -ge 2 ] || skip "two cores" "there is one"
+how=${in_kernel:---in-kernel}
+in_kernel=
 
 start() {
     launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 \
-        --status /.exos --status-allow 10.10.0.0/24 --json --in-kernel \
+        --status /.exos --status-allow 10.10.0.0/24 --json \
         --log "$work/log" --log-format json "$@"
 }
 # count NAME: a counter, as Prometheus sees it.
@@ -56,11 +61,12 @@ head -c 6000000 /dev/urandom >"$work/site/large.bin"
 lab_up || { bad "lab up"; exit 1; }
 
 refused "a TAP device has none" "AF_XDP only" --link tap:t0 --address 10.10.9.1/24
-refused "nor have several cores" "for one core of one interface only" --link xdp:wire --address 10.10.0.10/24 --cores 2
-refused "nor is one connection enough" "where two connections are allowed at least" --link xdp:wire --address 10.10.0.10/24 --max-peer-connections 1
+refused "nor have several interfaces" "on one interface only" --link xdp:wire --address 10.10.0.10/24 --link xdp:lo --address 127.0.0.2/8
+refused "nor is one connection of a client enough" "where a client may have two connections at least" --link xdp:wire --address 10.10.0.10/24 --max-peer-connections 1
 
 refused "nor does it answer where nobody hears" "turn GRO on there" --link xdp:wire --address 10.10.0.10/24
 client ethtool -K wire gro on
+in_kernel=$how
 inside a -- ip link set wire mtu 1400
 refused "nor where responses would not fit" "an MTU of 1400 is less than the 1432" --link xdp:wire --address 10.10.0.10/24
 inside a -- ip link set wire mtu 1500

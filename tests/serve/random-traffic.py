@@ -6,12 +6,13 @@
 
 What a client asks for, how it cuts that into segments, when it ends: all is drawn from the seed (plans.py), so two servers are asked alike.
 On bad wires frames are lost, doubled, damaged and late; but none comes behind the end of its connection, where a server that keeps nothing of
-those cannot know it. On the others nothing is, so no client may have to send anything again, however far away it is. The server answers for
+those cannot know it, and of a connection each may come by another queue. On the others nothing is, so no client may have to send anything again, however far away it is. The server answers for
 10.10.0.10 and fd10::10, and has small.txt, other.txt and middle.bin.
 """
 
 import heapq
 import json
+import os
 import random
 import re
 import select
@@ -35,6 +36,7 @@ AT_ONCE = 40
 # How long a connection may take, lost frames and all.
 SECONDS_MAX = 70
 MSS = 1400
+PROCESSORS = sorted(os.sched_getaffinity(0))
 
 
 def ask_all():
@@ -109,6 +111,8 @@ class Client:
         fate = self.draw.random()
         if fate < 0.06:
             return None
+        if fate > 0.8:
+            os.sched_setaffinity(0, {random.choice(PROCESSORS)})
         if 0.14 <= fate < 0.16 and self.old:
             # Before: the frame may be the last of the connection.
             frames.send([self.draw.choice(self.old)])
@@ -314,6 +318,8 @@ class Wire:
     def play(self, plans):
         clients, waiting, ended = {}, list(enumerate(plans)), {}
         frames.raw.setblocking(False)
+        # SOL_PACKET, PACKET_QDISC_BYPASS: frames go by the queue of the processor.
+        frames.raw.setsockopt(263, 20, 1)
         linger = None
         while waiting or clients or time.monotonic() < linger:
             while waiting and len(clients) < AT_ONCE:

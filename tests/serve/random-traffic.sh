@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Random clients against `exos serve` with and without `--in-kernel`, over IPv4 and IPv6, near and far: they ask alike, cut, lose, double,
+# Random clients against `exos serve` with and without `--in-kernel`, on one core and on two, over IPv4 and IPv6, near and far: they ask alike, cut, lose, double,
 # delay and damage segments, and receive the same from both, byte for byte but for dates. The logs say the same, too, and where no wire loses
 # anything nobody has to send again. Prints "ok NAME", "not ok NAME: why" or
 # "SKIPPED: ..." lines.
@@ -22,7 +22,7 @@ play() {
         --status /.exos --status-allow 10.10.0.0/24 "$@" ||
         { bad "the server starts, $name" "$(cat "$work/err")"; exit 1; }
     # In its first seconds no connection begins in the kernel.
-    if [ "$*" = --in-kernel ]; then
+    if [ "${1:-}" = --in-kernel ]; then
         for host in 10.10.0.10 "[fd10::10]"; do
             if await kernel_answers "$host"; then ok "the kernel answers for $host"; else bad "the kernel answers for $host" "$(answered)"; fi
         done
@@ -48,16 +48,23 @@ mkdir "$work/site"
 echo small >"$work/site/small.txt"
 echo other >"$work/site/other.txt"
 head -c 20000 /dev/urandom >"$work/site/middle.bin"
+queues=2
 lab_up || { bad "lab up"; exit 1; }
 client ethtool -K wire gro on
 
 play "without"
-play "in the kernel" --in-kernel
-answered=$(counter link_xdp_answered) taken_on=$(counter tcp_taken_on)
-if [ "$answered" -ge "$connections" ]; then ok "the kernel answers clients"; else bad "the kernel answers clients" "$answered"; fi
-if [ "$taken_on" -ge $((connections / 50)) ]; then ok "and gives up connections"; else bad "and gives up connections" "$taken_on"; fi
-python3 -S "$here/random-traffic.py" compare "$work/without" "$work/in the kernel" || failures=$((failures + 1))
 lines without >"$work/lines"
-lines "in the kernel" >"$work/lines in the kernel"
-check "the logs say the same" diff "$work/lines" "$work/lines in the kernel"
+for cores in 1 2; do
+    [ $cores -le "$(nproc)" ] || { echo "SKIPPED: two cores: there is one"; break; }
+    name="in the kernel, cores: $cores"
+    play "$name" --in-kernel --cores $cores
+    answered=$(counter link_xdp_answered) taken_on=$(counter tcp_taken_on)
+    if [ "$answered" -ge "$connections" ]; then ok "the kernel answers clients"; else bad "the kernel answers clients" "$answered"; fi
+    if [ "$taken_on" -ge $((connections / 50)) ]; then ok "and gives up connections"; else bad "and gives up connections" "$taken_on"; fi
+    handed_on=$(counter cores_frames_handed_on 2>&1)
+    [ $cores = 1 ] || if [ "$handed_on" -ge "$connections" ]; then ok "segments come to either core"; else bad "segments come to either core" "$handed_on"; fi
+    python3 -S "$here/random-traffic.py" compare "$work/without" "$work/$name" || failures=$((failures + 1))
+    lines "$name" >"$work/lines in the kernel"
+    check "the logs say the same" diff "$work/lines" "$work/lines in the kernel"
+done
 exit $((failures > 0))

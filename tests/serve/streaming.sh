@@ -2,7 +2,7 @@
 # Files longer than memory is given for, fetched by curl from the release binary on the lab wire: whole, in parts,
 # resumed, by many at once, while they change; the same on sockets. Prints "ok NAME", "not ok NAME" or "SKIPPED: ..." lines.
 #
-#   tests/serve/streaming.sh PATH/TO/exos [in-kernel]
+#   tests/serve/streaming.sh PATH/TO/exos [in-kernel|in-kernel-cores]
 #
 # With `in-kernel` the kernel answers what is short, and what needs AF_XDP is all there is.
 #

@@ -40,6 +40,7 @@ impl Core {
         exos.tables = self.tables.map(HostTables::new).transpose()?;
         exos.handoff = self.handoff;
         exos.kept = self.kept;
+        exos.requests_part = self.requests;
         Ok(exos)
     }
 
@@ -93,6 +94,7 @@ pub(crate) fn share_out(
         handoff: ends.next(),
         part,
         kept: kept.take().unwrap_or_default(),
+        requests: None,
     };
     let all = links.into_iter().zip(Part::all(count as u32));
     Ok(all.map(core).collect())

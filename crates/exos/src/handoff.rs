@@ -28,7 +28,7 @@ struct Passed {
 enum Audience {
     /// Every core gets one.
     All,
-    /// It is for the core that knows it. This many are still to be asked after this one.
+    /// It is for the core that knows it. This many are still to be asked after this one, the last of them where it came.
     One(usize),
 }
 
@@ -91,7 +91,7 @@ impl Handoff {
     pub fn take_in(&mut self, stack: &mut Stack, now: Instant, frame: &[u8], checksum: RxChecksum) {
         match stack.handle_frame_among(now, frame, checksum) {
             Concern::Nobody => {}
-            Concern::Another => self.ask(frame.into(), checksum, self.others.len()),
+            Concern::Another => self.ask(frame.into(), checksum, self.others.len() + 1),
             Concern::Everybody => {
                 for n in 0..self.others.len() {
                     self.pass(n, frame.into(), checksum, Audience::All);
@@ -100,8 +100,13 @@ impl Handoff {
         }
     }
 
-    /// Takes in what others have handed on; returns how many frames.
-    pub fn receive(&mut self, stack: &mut Stack, now: Instant) -> usize {
+    /// Takes in what others have handed on, each after what `before` does; returns how many frames.
+    pub fn receive(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        mut before: impl FnMut(&mut Stack),
+    ) -> usize {
         if std::mem::take(&mut self.slept) {
             // Before the frames are taken: anyone who hands one on after this wakes us again.
             self.waker.clear();
@@ -115,10 +120,11 @@ impl Handoff {
             }) = self.frames.try_recv()
         {
             count += 1;
+            before(stack);
             match audience {
                 Audience::All => drop(stack.handle_frame_among(now, &frame, checksum)),
                 Audience::One(0) => {
-                    // The last of all: when it is not known here either, it is nobody's.
+                    // Here it came, and all others do not know it: it is nobody's, or begins a connection.
                     if stack.handle_frame_among(now, &frame, checksum) == Concern::Another {
                         stack.handle_frame(now, &frame, checksum);
                     }

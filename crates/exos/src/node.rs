@@ -16,7 +16,7 @@ use crate::clock;
 use crate::early::Early;
 use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
-use crate::requests::Requests;
+use crate::requests::{self, Requests};
 use crate::share::{Core, Kept};
 use crate::via::{News, Via};
 use crate::wait::Waiting;
@@ -103,6 +103,8 @@ pub struct Exos {
     pub(crate) syn_answers: Option<SynAnswers>,
     /// What answers requests in the kernel.
     pub(crate) requests: Option<Requests>,
+    /// Its part of that, which the first core has made, until it listens.
+    pub(crate) requests_part: Option<requests::Part>,
 }
 
 impl Exos {
@@ -135,6 +137,7 @@ impl Exos {
             blocked: false,
             syn_answers: None,
             requests: None,
+            requests_part: None,
         }
     }
 
@@ -234,23 +237,27 @@ impl Exos {
                 offer.copy(Direction::In, frame, &[]);
             }
         };
+        let mut requests = self.requests.as_mut();
+        // A frame may be of a connection that was handed up with it.
+        let mut take_on = |stack: &mut Stack| {
+            if let Some(requests) = &mut requests {
+                requests.take_on(now, stack);
+            }
+        };
         let mut count = match &mut self.handoff {
-            Some(handoff) => handoff.receive(stack, now),
+            Some(handoff) => handoff.receive(stack, now, &mut take_on),
             None => 0,
         };
-        let mut requests = self.requests.as_mut();
         for _ in 0..receive_batches(self.sent) {
             let batch = match &mut self.handoff {
                 None => self.link.receive(|frame, meta| {
                     show(frame);
-                    if let Some(requests) = &mut requests {
-                        // The frame may be of a connection that was handed up with it.
-                        requests.take_on(now, stack);
-                    }
+                    take_on(stack);
                     stack.handle_frame(now, frame, meta.checksum);
                 }),
                 Some(handoff) => self.link.receive(|frame, meta| {
                     show(frame);
+                    take_on(stack);
                     handoff.take_in(stack, now, frame, meta.checksum);
                 }),
             };

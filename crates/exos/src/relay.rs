@@ -86,7 +86,7 @@ impl Exos {
         let stack = &mut self.stack;
         let mut handoff = self.handoff.as_mut();
         let mut count = match &mut handoff {
-            Some(handoff) => handoff.receive(stack, now),
+            Some(handoff) => handoff.receive(stack, now, |_| {}),
             None => 0,
         };
         let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());

@@ -9,16 +9,22 @@
 //! ([`Requests::poll_report`]).
 
 mod connections;
+mod looks;
 mod memory;
 mod reports;
+mod room;
 mod sent;
+mod shared;
 mod table;
+
+use std::sync::Arc;
 
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
-use exos_filter::handler::web::layout::{self, Entries, Slots};
+use exos_filter::handler::web::layout::{self, Entries, Rings, Slots};
 use exos_host::bpf::{Map, MappedArray};
+use exos_inet::limits::CONNECTIONS_MAX;
 use exos_inet::tcp::ListenerId;
 use exos_inet::{Duration, Instant, Stack};
 use exos_link::Link;
@@ -30,12 +36,13 @@ use crate::{Error, ErrorKind};
 
 pub use reports::Report;
 pub use sent::Sent;
+pub(crate) use shared::Part;
 pub use table::{Answered, Response};
 
 use connections::{Connections, Turn};
 use memory::Memory;
 use reports::Reports;
-use table::Table;
+use shared::Shared;
 
 /// How long connections may begin without word of the program. Shorter than what closes slots in the kernel (4 s).
 const WORD: Duration = Duration::from_secs(2);
@@ -54,10 +61,10 @@ pub struct Capacity {
     pub response_max: usize,
     /// Requests that nobody has asked for some 10 s go.
     pub forgets: bool,
-    /// Connections that the kernel's part has at once: a power of two, 16,384 at most. What goes up from there is the stack's beside those
-    /// that it may have ([`Tcp::set_connections_max`](exos_inet::tcp::Tcp::set_connections_max)), and takes the room of another here.
+    /// Connections that the kernel's part and the stack have at once, together.
     pub connections: u32,
-    /// How many of them one peer may have, which is an IPv4 address or an IPv6 network of 64 bits: a power of two, `connections` at most.
+    /// How many one peer may have in the kernel's part, which is an IPv4 address or an IPv6 network of 64 bits: a power of two, 16,384 at
+    /// most. What goes up from there takes the room of another here.
     pub peer_connections: u32,
 }
 
@@ -67,37 +74,32 @@ impl Capacity {
         requests: 256,
         response_max: Requests::RESPONSE_MAX,
         forgets: true,
-        connections: layout::SLOT_COUNT as u32,
+        connections: CONNECTIONS_MAX as u32,
         peer_connections: layout::SLOT_COUNT as u32,
     };
 
-    /// With half of these at most: of all connections, and of those of a peer. 0 where that is none.
+    /// With this many connections, and for the kernel's part with half of those of a peer at most. 0 where that is none.
     #[must_use]
     pub fn within(self, connections: Option<u32>, of_peer: Option<u32>) -> Self {
-        let half = |limit: Option<u32>, most: u32| {
-            let share = limit.map_or(most, |limit| most.min(limit / 2));
-            share.checked_ilog2().map_or(0, |log| 1 << log)
-        };
-        let connections = half(connections, self.connections);
+        let most = self.peer_connections;
+        let share = of_peer.map_or(most, |limit| most.min(limit / 2));
         Self {
-            connections,
-            peer_connections: half(of_peer, self.peer_connections.min(connections)),
+            connections: connections.unwrap_or(self.connections),
+            peer_connections: share.checked_ilog2().map_or(0, |log| 1 << log),
             ..self
         }
     }
 
     fn slots(self) -> Result<Slots, Error> {
-        let (all, of_peer) = (self.connections, self.peer_connections);
-        let fits = all.is_power_of_two() && of_peer.is_power_of_two() && of_peer <= all;
-        if !fits || u64::from(all) > layout::SLOT_COUNT {
-            let error =
-                format!("{all} connections, {of_peer} of a peer, cannot be had in the kernel");
-            let mend = format!("say powers of two to {}", layout::SLOT_COUNT);
+        let of_peer = self.peer_connections;
+        if !of_peer.is_power_of_two() || u64::from(of_peer) > layout::SLOT_COUNT {
+            let error = format!("{of_peer} connections of a peer cannot be had in the kernel");
+            let mend = format!("say a power of two to {}", layout::SLOT_COUNT);
             return Err(Error::new(error).mend(mend).of_kind(ErrorKind::Invalid));
         }
         Ok(Slots {
-            count: all.into(),
             of_peer: of_peer.into(),
+            ..Slots::ALL
         })
     }
 
@@ -122,18 +124,14 @@ impl Capacity {
     }
 }
 
-/// The program's side.
+/// The program's side, on one core.
 #[derive(Debug)]
 pub struct Requests {
-    memory: Memory,
-    /// The kernel's part writes to it.
-    _scratch: Map,
-    handler: WebHandler,
+    shared: Arc<Shared>,
+    core: usize,
     turned: Instant,
-    table: Table,
     connections: Connections,
     reports: Reports,
-    capacity: Capacity,
 }
 
 impl Exos {
@@ -141,25 +139,93 @@ impl Exos {
     /// ([`answer_syns_in_kernel`](Exos::answer_syns_in_kernel)). Say which with [`requests`](Exos::requests). With `reports`, each
     /// answer is told of once ([`Requests::poll_report`]), and none is given where there is no room to tell of it.
     ///
-    /// The kernel's part has `capacity.connections` beside those that the stack may have: for a limit of all, take them off what is given to
-    /// [`set_connections_max`](exos_inet::tcp::Tcp::set_connections_max).
+    /// On several cores of an interface the first calls this before the others are [taken](Exos::take_cores), and each of those once it
+    /// has started, with a listener of its own. All answer the same requests, whichever core says which, and each takes on what comes by
+    /// its queues. They end together.
+    ///
+    /// From now on the stack's limit of connections is `capacity.connections`, together with the kernel's part
+    /// ([`share_room`](exos_inet::tcp::Tcp::share_room)).
     ///
     /// # Errors
     ///
-    /// The link is not one of AF_XDP with a program of ours and one core, answers would not arrive (the other end of a veth has neither GRO
-    /// nor an XDP program), the interface's MTU is less than a response and 72 bytes, the capacity is not one, the listener offers other options than usual, or the kernel refuses the program.
+    /// The link is not one of AF_XDP with a program of ours, answers would not arrive (the other end of a veth has neither GRO
+    /// nor an XDP program), the interface's MTU is less than a response and 72 bytes, the capacity is not one, the listener offers other
+    /// options than usual, the kernel refuses the program, or the first core did not call this.
     pub fn answer_requests_in_kernel(
         &mut self,
         listener: ListenerId,
         capacity: Capacity,
         reports: bool,
     ) -> Result<(), Error> {
+        let part = match self.requests_part.take() {
+            Some(part) => {
+                self.syn_handler(listener)?;
+                part
+            }
+            None => self.begin_to_answer(listener, capacity, reports)?,
+        };
+        part.shared.share_room(&mut self.stack);
+        self.requests = Some(Requests::new(part, listener));
+        Ok(())
+    }
+
+    /// The first core's part; the others get theirs.
+    fn begin_to_answer(
+        &mut self,
+        listener: ListenerId,
+        capacity: Capacity,
+        reports: bool,
+    ) -> Result<Part, Error> {
         let (entries, slots) = (capacity.entries()?, capacity.slots()?);
-        if self.handoff.is_some() || self.pair.is_some() {
+        let is_another_core = self.handoff.is_some() && self.cores.is_empty();
+        if is_another_core || self.pair.is_some() {
             return Err(needs_interface(
-                "requests are answered in the kernel for one core of an interface only",
+                "requests are answered in the kernel on an interface, from its first core on",
             ));
         }
+        let way_out = self.way_out_of_responses(capacity)?;
+        let before = match reports {
+            true => entries.memory_len_with_reports(),
+            false => entries.memory_len(),
+        };
+        let rings = Rings::new(1 + self.cores.len() as u32, before);
+        let memory = MappedArray::new("exos_web", rings.memory_len() as usize, 1)?;
+        let scratch = Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?;
+        let mut syn = self.syn_handler(listener)?;
+        syn.way_out = way_out;
+        syn.may_decline = true;
+        let second_stage = match way_out {
+            WayOut::Redirect(interface) => Some(SecondStage {
+                interface,
+                mark: random()?,
+            }),
+            _ => None,
+        };
+        let handler = WebHandler {
+            syn,
+            entries,
+            slots,
+            rings,
+            memory_fd: memory.raw_fd(),
+            scratch_fd: scratch.raw_fd(),
+            key: random()?,
+            second_stage,
+            reports,
+        };
+        if let Err(e) = self.set_handler(&handler) {
+            self.stack.stop_offloading_syns(self.now(), listener);
+            return Err(e);
+        }
+        let mut parts = Shared::divide(Memory::Shared(memory), scratch, handler, capacity);
+        let first = parts.next().expect("there is a first core");
+        for (core, part) in self.cores.iter_mut().zip(parts) {
+            core.requests = Some(part);
+        }
+        Ok(first)
+    }
+
+    /// How responses leave.
+    fn way_out_of_responses(&self, capacity: Capacity) -> Result<WayOut, Error> {
         let Link::Xdp(link) = &self.link else {
             return Err(needs_interface(
                 "requests can be answered in the kernel on AF_XDP only",
@@ -172,49 +238,7 @@ impl Exos {
             );
             return Err(needs_interface(&error).mend("have the interface's MTU be larger"));
         }
-        let way_out = exos_link::ways_out(&[link])?[0][0];
-        let len = match reports {
-            true => entries.memory_len_with_reports(),
-            false => entries.memory_len(),
-        };
-        let memory = MappedArray::new("exos_web", len as usize, 1)?;
-        let scratch = Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?;
-        let mut syn = self.syn_handler(listener)?;
-        syn.way_out = way_out;
-        syn.may_decline = true;
-        let key = random()?;
-        let second_stage = match way_out {
-            WayOut::Redirect(interface) => Some(SecondStage {
-                interface,
-                mark: random()?,
-            }),
-            _ => None,
-        };
-        let handler = WebHandler {
-            syn,
-            entries,
-            slots,
-            memory_fd: memory.raw_fd(),
-            scratch_fd: scratch.raw_fd(),
-            key,
-            second_stage,
-            reports,
-        };
-        if let Err(e) = self.set_handler(&handler) {
-            self.stack.stop_offloading_syns(self.now(), listener);
-            return Err(e);
-        }
-        self.requests = Some(Requests {
-            memory: Memory::Shared(memory),
-            _scratch: scratch,
-            turned: Instant::START,
-            table: Table::new(entries, key, handler.second_stage.is_some()),
-            connections: Connections::new(listener, &handler),
-            handler,
-            reports: Reports::new(reports.then(|| entries.memory_len())),
-            capacity,
-        });
-        Ok(())
+        Ok(exos_link::ways_out(&[link])?[0][0])
     }
 
     /// What is answered in the kernel.
@@ -232,11 +256,14 @@ impl Exos {
 
     /// All requests and SYNs come to the stack again, and with them the connections that the kernel's part has. Those on which something was
     /// sent that is not known any more, and not acknowledged, are reset. A handler that was [downloaded](Exos::download) beside it goes, too.
+    /// On several cores each is to call this, and waits for the others, a second at most.
     /// Gives what there was, for what is left to be told of answers.
     pub fn answer_requests_here(&mut self) -> Option<Requests> {
         let now = self.now();
         let mut requests = self.requests.take()?;
-        requests.memory.set(layout::UNTIL, 0);
+        let Shared { memory, looks, .. } = &*requests.shared;
+        let missing = looks.end(memory, requests.core);
+        requests.connections.take_over(&missing);
         if let Link::Xdp(link) = &mut self.link {
             link.remove_handler();
         }
@@ -248,6 +275,8 @@ impl Exos {
         }
         self.stack
             .stop_offloading_syns(now, requests.connections.listener());
+        let connections = requests.shared.capacity.connections as usize;
+        self.stack.tcp.set_connections_max(connections);
         Some(requests)
     }
 }
@@ -258,23 +287,44 @@ impl Requests {
     /// The longest response.
     pub const RESPONSE_MAX: usize = layout::RESPONSE_MAX;
 
-    pub(crate) const fn handler(&self) -> &WebHandler {
-        &self.handler
+    fn new(part: Part, listener: ListenerId) -> Self {
+        let Part { shared, core } = part;
+        let handler = &shared.handler;
+        // The first reads what the kernel reports.
+        let has_ring = handler.reports && core == 0;
+        let ring = has_ring.then(|| handler.entries.memory_len());
+        Self {
+            core,
+            turned: Instant::START,
+            connections: Connections::new(listener, handler, core),
+            reports: Reports::new(ring),
+            shared,
+        }
+    }
+
+    pub(crate) fn handler(&self) -> &WebHandler {
+        &self.shared.handler
+    }
+
+    /// The number of the core that this is on, of those that have the interface.
+    pub fn core(&self) -> usize {
+        self.core
     }
 
     /// Whether the request is not answered, and could be.
     pub fn has_place_for(&self, now: Instant, request: &[u8]) -> bool {
-        self.table.has_place_for(now, request)
+        self.shared.table().has_place_for(now, request)
     }
 
     /// Where others are in all places that the request may be in, one of them goes; some seconds later the request has a place.
     pub fn make_room_for(&mut self, now: Instant, request: &[u8]) {
-        self.table.make_room_for(&self.memory, now, request);
+        let Shared { memory, .. } = &*self.shared;
+        self.shared.table().make_room_for(memory, now, request);
     }
 
     /// All that are answered.
     pub fn all(&self) -> Vec<Box<[u8]>> {
-        self.table.all()
+        self.shared.table().all()
     }
 
     /// The request is answered with this from now on. Where there is no place, or the one before changed within 10 ms (on a veth 100), it is not answered:
@@ -285,23 +335,27 @@ impl Requests {
     /// If one of them is longer than may be, or empty.
     pub fn put(&mut self, now: Instant, request: &[u8], response: Response<'_>) {
         assert!((1..=Self::REQUEST_MAX).contains(&request.len()));
-        assert!((1..=self.capacity.response_max).contains(&response.bytes.len()));
-        self.table.put(&self.memory, now, request, response);
+        let Shared {
+            memory, capacity, ..
+        } = &*self.shared;
+        assert!((1..=capacity.response_max).contains(&response.bytes.len()));
+        self.shared.table().put(memory, now, request, response);
     }
 
     /// The request is not answered any more.
     pub fn forget(&mut self, now: Instant, request: &[u8]) {
-        self.table.forget(&self.memory, now, request);
+        let Shared { memory, .. } = &*self.shared;
+        self.shared.table().forget(memory, now, request);
     }
 
     /// How often requests were answered since this was last asked.
     pub fn answered(&mut self) -> Vec<Answered> {
-        self.table.answered(&self.memory)
+        self.shared.table().answered(&self.shared.memory)
     }
 
     /// What became of the next answer, where that is reported.
     pub fn poll_report(&mut self) -> Option<Report> {
-        self.reports.poll(&self.memory)
+        self.reports.poll(&self.shared.memory)
     }
 
     /// The next response that came to the stack with its connection, since this was last asked or within the last second. To be asked
@@ -339,7 +393,7 @@ impl Requests {
         stack: &'a mut Stack,
     ) -> (&'a mut Connections, Turn<'a>) {
         let turn = Turn {
-            memory: &self.memory,
+            memory: &self.shared.memory,
             now,
             stack,
             reports: &mut self.reports,
@@ -352,11 +406,15 @@ impl Requests {
         connections.turn(&mut turn);
         // After a pause there may be segments that the stack has not seen, of connections whose slots are open again.
         if now - self.turned < WORD {
-            self.memory.set(layout::UNTIL, (now + WORD).millis());
+            let Shared { memory, looks, .. } = &*self.shared;
+            looks.allow(memory, self.core, (now + WORD).millis());
         }
         self.turned = now;
-        if self.capacity.forgets {
-            self.table.forget_unasked(&self.memory, now, UNASKED);
+        let Shared {
+            memory, capacity, ..
+        } = &*self.shared;
+        if capacity.forgets && self.core == 0 {
+            self.shared.table().forget_unasked(memory, now, UNASKED);
         }
     }
 }

@@ -7,6 +7,7 @@ use exos_inet::{Config, Part};
 use exos_link::XdpLink;
 
 use crate::handoff::Handoff;
+use crate::requests;
 
 /// How the stack on a link behaves, whichever link it is.
 pub(crate) struct StackSettings {
@@ -30,6 +31,8 @@ pub struct Core {
     /// Of the pairs of address and port.
     pub(crate) part: Part,
     pub(crate) kept: Kept,
+    /// Its part in what its interface's first core has answered in the kernel.
+    pub(crate) requests: Option<requests::Part>,
 }
 
 /// What belongs to an interface and stays for as long as its first core runs.

@@ -45,7 +45,7 @@ impl Config {
                     .mend("leave --syn-handler out, or --cores"),
             );
         }
-        self.check_in_kernel(loops)?;
+        self.check_in_kernel(links.len())?;
         if self
             .bounds
             .max_connections
@@ -58,18 +58,18 @@ impl Config {
     }
 
     /// What cannot be had where the kernel answers requests.
-    fn check_in_kernel(&self, loops: usize) -> Result<(), Error> {
+    fn check_in_kernel(&self, links: usize) -> Result<(), Error> {
         let error = match self.in_kernel {
-            true if loops > 1 => "the kernel answers requests for one core of one interface only",
+            true if links > 1 => "the kernel answers requests on one interface only",
             true if self.bounds.capacity().peer_connections == 0 => {
-                "the kernel answers requests where two connections are allowed at least"
+                "the kernel answers requests where a client may have two connections at least"
             }
             _ => return Ok(()),
         };
         Err(Error::new(error).mend("leave --in-kernel out"))
     }
 
-    /// The limits of connections, without what the kernel may have.
+    /// The limits of clients, without what the kernel may have.
     pub(crate) fn bounds_of_server(&self) -> BoundsArgs {
         match self.in_kernel {
             true => self.bounds.beside_kernel(),

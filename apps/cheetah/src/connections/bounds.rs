@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use exos::requests::Capacity;
 use exos_inet::Instant;
-use exos_inet::limits::CONNECTIONS_MAX;
 
 use crate::limits::{HEAD_GRACE_TIME, READ_RATE_TIME, REQUEST_TIME};
 
@@ -51,7 +50,7 @@ impl BoundsArgs {
         }
     }
 
-    /// What the kernel may have of these where it answers requests.
+    /// What the kernel and the server have together where the kernel answers requests, and what the kernel may have of a peer's.
     pub(crate) fn capacity(&self) -> Capacity {
         Capacity::DOCUMENTS.within(self.max_connections, self.max_peer_connections)
     }
@@ -59,12 +58,9 @@ impl BoundsArgs {
     /// What the kernel leaves of these.
     #[must_use]
     pub(crate) fn beside_kernel(self) -> Self {
-        let capacity = self.capacity();
-        let all = self.max_connections.unwrap_or(CONNECTIONS_MAX as u32);
-        let of_peer = self.max_peer_connections;
+        let in_kernel = self.capacity().peer_connections;
         Self {
-            max_connections: Some(all - capacity.connections),
-            max_peer_connections: of_peer.map(|most| most - capacity.peer_connections),
+            max_peer_connections: self.max_peer_connections.map(|most| most - in_kernel),
             ..self
         }
     }
@@ -138,34 +134,22 @@ mod tests {
         assert_eq!(Bounds::default().head_time(0), REQUEST_TIME);
     }
 
-    /// Never are there more than the limits say: what the kernel may have is not the server's.
+    /// Never has a peer more connections than it may: what the kernel may have is not the server's.
     #[test]
-    fn the_kernel_has_half_at_most() {
-        for (all, of_peer, in_kernel, left) in [
-            (Some(24), Some(4), (8, 2), (Some(16), Some(2))),
-            (Some(24), Some(100), (8, 8), (Some(16), Some(92))),
-            (Some(2), None, (1, 1), (Some(1), None)),
-            (Some(1), None, (0, 0), (Some(1), None)),
-            (
-                None,
-                Some(1),
-                (1 << 14, 0),
-                (Some((1 << 20) - (1 << 14)), Some(1)),
-            ),
+    fn the_kernel_has_half_of_a_peers_at_most() {
+        for (limit, in_kernel, left) in [
+            (Some(4), 2, Some(2)),
+            (Some(100), 32, Some(68)),
+            (Some(1), 0, Some(1)),
+            (Some(1 << 20), 1 << 14, Some((1 << 20) - (1 << 14))),
+            (None, 1 << 14, None),
         ] {
             let args = BoundsArgs {
-                max_connections: all,
-                max_peer_connections: of_peer,
+                max_peer_connections: limit,
                 ..BoundsArgs::default()
             };
-            let Capacity {
-                connections,
-                peer_connections,
-                ..
-            } = args.capacity();
-            assert_eq!((connections, peer_connections), in_kernel);
-            let server = args.beside_kernel();
-            assert_eq!((server.max_connections, server.max_peer_connections), left);
+            assert_eq!(args.capacity().peer_connections, in_kernel);
+            assert_eq!(args.beside_kernel().max_peer_connections, left);
         }
     }
 

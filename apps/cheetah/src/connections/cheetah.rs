@@ -61,8 +61,8 @@ impl Cheetah {
     }
 
     /// Says which requests the kernel is to answer, from now on.
-    pub(crate) fn answer_in_kernel(&mut self) {
-        self.shared.in_kernel = Some(InKernel::default());
+    pub(crate) fn answer_in_kernel(&mut self, in_kernel: InKernel) {
+        self.shared.in_kernel = Some(in_kernel);
     }
 
     /// Has the kernel's answers be this server's. True when a second has gone by since.

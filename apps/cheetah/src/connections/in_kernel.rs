@@ -3,28 +3,46 @@
 //!
 //! A request that came whole is answered by the server, and then rendered once more for the kernel. All are rendered again
 //! when the second or anything that is served has changed: so dates, validators and documents are those of the server.
+//!
+//! Of several cores each renders what it was asked for, while it has heard of the same changes as the interface's first one, which renders
+//! all again, counts, and logs what the kernel reports. What the kernel had sent on a connection that goes up is logged by the core that
+//! gets it.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exos::clock;
-use exos::requests::{Requests, Response};
+use exos::requests::{Report, Requests, Response};
 use exos_inet::Instant;
 
 use super::sent::{Sent, SentByKernel};
 use crate::http::Server;
-use crate::log::{Line, Told};
+use crate::log::{self, Line, Log};
 
 /// Requests of a turn that are looked at.
 const TURN_MAX: usize = 16;
 
-/// Which requests the kernel is to answer.
+/// What the cores of an interface have together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Common(Arc<Mutex<Noted>>);
+
 #[derive(Debug, Default)]
+struct Noted {
+    /// What the first core has heard of, where all is rendered with that.
+    changes: u64,
+    lines: Lines,
+}
+
+/// Which requests the kernel is to answer.
+#[derive(Debug)]
 pub(crate) struct InKernel {
+    common: Common,
+    /// This is the first core.
+    leads: bool,
     /// Whole requests that clients have sent in this turn.
     asked: Vec<Box<[u8]>>,
     secs: u64,
     changes: u64,
-    lines: Lines,
 }
 
 /// What the log says of answers.
@@ -46,7 +64,25 @@ struct Prepared {
     at: Instant,
 }
 
+impl Common {
+    /// Nothing is left half done by the one that panics with it.
+    fn lock(&self) -> MutexGuard<'_, Noted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl InKernel {
+    /// On a core.
+    pub(crate) fn new(common: Common, leads: bool) -> Self {
+        Self {
+            common,
+            leads,
+            asked: Vec::new(),
+            secs: 0,
+            changes: 0,
+        }
+    }
+
     /// A client's bytes were one whole request, that a short document answers.
     pub(crate) fn note(&mut self, request: &[u8]) {
         let is_short = request.len() <= Requests::REQUEST_MAX;
@@ -58,8 +94,7 @@ impl InKernel {
     /// Hears of responses whose connections have come to the stack.
     pub(super) fn hear_of_sent(&mut self, requests: &mut Requests, all: &mut SentByKernel) {
         while let Some(sent) = requests.poll_sent() {
-            let prepared = self.lines.of_notes.get(&sent.note);
-            let line = prepared.map(|prepared| prepared.line.clone());
+            let line = self.common.lock().lines.of(sent.note).cloned();
             let sent_here = Sent {
                 len: sent.len as u64,
                 logged: sent.begun.map(|begun| (line, begun)),
@@ -77,45 +112,37 @@ impl InKernel {
         server: &mut Server,
         requests: &mut Requests,
     ) -> bool {
-        self.lines.write(now, unix_secs, server, requests);
-        let is_another_second = self.secs != unix_secs;
-        let changes = server.changes();
-        if is_another_second || self.changes != changes {
-            (self.secs, self.changes) = (unix_secs, changes);
-            for request in requests.all() {
-                self.renew(now, server, requests, &request);
-            }
+        self.write(now, unix_secs, server, requests);
+        let (is_another_second, changes) = (self.secs != unix_secs, server.changes());
+        if self.leads && (is_another_second || self.changes != changes) {
+            self.renew_all(now, server, requests);
         }
-        if is_another_second {
+        if self.leads && is_another_second {
             count(server, requests);
-            self.lines.forget_old(now);
+            self.common.lock().lines.forget_old(now);
         }
-        for request in std::mem::take(&mut self.asked) {
-            if requests.has_place_for(now, &request) {
-                self.renew(now, server, requests, &request);
-            }
-        }
+        (self.secs, self.changes) = (unix_secs, changes);
+        self.answer_asked(now, server, requests);
         is_another_second
     }
 
-    fn renew(
-        &mut self,
-        now: Instant,
-        server: &mut Server,
-        requests: &mut Requests,
-        request: &[u8],
-    ) {
-        match server.render(request, Requests::RESPONSE_MAX) {
-            Some(rendered) => {
-                let note = self.lines.note(now, request, rendered.line);
-                let response = Response {
-                    bytes: &rendered.bytes,
-                    closes: rendered.closes,
-                    note,
-                };
-                requests.put(now, request, response);
+    fn renew_all(&self, now: Instant, server: &mut Server, requests: &mut Requests) {
+        // What other cores render from now on is of the same, and what they have rendered is among these.
+        self.common.lock().changes = server.changes();
+        for request in requests.all() {
+            renew(now, server, requests, &request, &mut self.common.lock());
+        }
+    }
+
+    fn answer_asked(&mut self, now: Instant, server: &mut Server, requests: &mut Requests) {
+        for request in std::mem::take(&mut self.asked) {
+            if !requests.has_place_for(now, &request) {
+                continue;
             }
-            None => requests.forget(now, request),
+            let mut noted = self.common.lock();
+            if noted.changes == server.changes() {
+                renew(now, server, requests, &request, &mut noted);
+            }
         }
     }
 
@@ -128,7 +155,19 @@ impl InKernel {
         requests: &mut Requests,
     ) {
         count(server, requests);
-        self.lines.write(now, unix_secs, server, requests);
+        self.write(now, unix_secs, server, requests);
+    }
+
+    /// Writes the lines of answers whose end was reported to this core.
+    fn write(&self, now: Instant, unix_secs: u64, server: &mut Server, requests: &mut Requests) {
+        let Some(log) = server.log_mut() else {
+            return;
+        };
+        if let Some(report) = requests.poll_report() {
+            let lines = &self.common.lock().lines;
+            lines.write(now, log, report, requests);
+            log.set_time(now, unix_secs);
+        }
     }
 }
 
@@ -152,36 +191,26 @@ impl Lines {
         self.last
     }
 
-    /// Writes those of answers whose end the kernel has reported.
-    fn write(
-        &mut self,
-        now: Instant,
-        unix_secs: u64,
-        server: &mut Server,
-        requests: &mut Requests,
-    ) {
-        let Some(log) = server.log_mut() else {
-            return;
-        };
-        let Some(mut report) = requests.poll_report() else {
-            return;
-        };
+    fn of(&self, note: u32) -> Option<&Line> {
+        self.of_notes.get(&note).map(|prepared| &prepared.line)
+    }
+
+    /// Writes those of this report and all that are behind it.
+    fn write(&self, now: Instant, log: &mut Log, mut report: Report, requests: &mut Requests) {
         let today = clock::unix_time();
         loop {
-            let told = Told {
+            let told = log::Told {
                 peer: report.peer,
                 unix_secs: today.saturating_sub(now - report.ended).as_secs(),
                 time: report.ended - report.begun,
                 is_taken: report.is_taken,
             };
-            let prepared = self.of_notes.get(&report.note);
-            log.answered_by_others(prepared.map(|prepared| &prepared.line), &told);
+            log.answered_by_others(self.of(report.note), &told);
             let Some(next) = requests.poll_report() else {
                 break;
             };
             report = next;
         }
-        log.set_time(now, unix_secs);
     }
 
     /// Forgets, a second later, what nothing is reported of any more.
@@ -191,6 +220,28 @@ impl Lines {
             .retain(|_, prepared| since - prepared.at < Requests::REPORTED_TIME);
         self.notes
             .retain(|_, note| self.of_notes.contains_key(note));
+    }
+}
+
+/// Has the kernel answer a request as the server would now.
+fn renew(
+    now: Instant,
+    server: &mut Server,
+    requests: &mut Requests,
+    request: &[u8],
+    noted: &mut Noted,
+) {
+    match server.render(request, Requests::RESPONSE_MAX) {
+        Some(rendered) => {
+            let note = noted.lines.note(now, request, rendered.line);
+            let response = Response {
+                bytes: &rendered.bytes,
+                closes: rendered.closes,
+                note,
+            };
+            requests.put(now, request, response);
+        }
+        None => requests.forget(now, request),
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Server {
     allowed: Document,
     log: Option<Log>,
     status_pages: Option<StatusPages>,
-    /// How often what is served may have changed.
+    /// How often what is served may have changed: in the upper half how often all was exchanged, in the lower what has changed since.
     changes: u64,
 }
 
@@ -86,7 +86,7 @@ impl Server {
 
     /// Serves other documents from now on, and returns those until now; responses under way keep theirs.
     pub fn set_sites(&mut self, sites: impl Into<Sites>) -> Sites {
-        self.changes += 1;
+        self.changes = ((self.changes >> 32) + 1) << 32;
         let sites: Sites = sites.into();
         let sites = sites.instead_of(&self.sites);
         std::mem::replace(&mut self.sites, sites)
@@ -117,7 +117,7 @@ impl Server {
         &mut self.sites
     }
 
-    /// Another number when what is served may have changed.
+    /// Another number when what is served may have changed; the same one on all cores that have heard of the same changes.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }

@@ -35,6 +35,10 @@ pub(super) struct Connections {
     key: u64,
     entries: Entries,
     slots: Slots,
+    /// Those whose connections are seen to here: this one, and at the end those that are not there any more.
+    cores: Vec<usize>,
+    /// Where the ring begins that this core reads.
+    ring: u64,
     /// The slot that is looked at next.
     next: u64,
     taken: u64,
@@ -71,12 +75,15 @@ struct Answer {
 }
 
 impl Connections {
-    pub(super) fn new(listener: ListenerId, handler: &WebHandler) -> Self {
+    /// Those of a core.
+    pub(super) fn new(listener: ListenerId, handler: &WebHandler, core: usize) -> Self {
         Self {
             listener,
             key: handler.key,
             entries: handler.entries,
             slots: handler.slots,
+            cores: vec![core],
+            ring: handler.rings.at(core as u64),
             next: 0,
             taken: 0,
             sent: VecDeque::new(),
@@ -87,11 +94,18 @@ impl Connections {
         self.listener
     }
 
+    /// Sees to the connections of these cores, too.
+    pub(super) fn take_over(&mut self, cores: &[usize]) {
+        self.cores.extend(cores);
+    }
+
     /// Takes on what was handed up.
     pub(super) fn take_on(&mut self, turn: &mut Turn<'_>) {
         let memory = turn.memory;
-        while memory.get(layout::HANDED) != self.taken {
-            let at = layout::RING + (self.taken % layout::RING_COUNT) * layout::HANDED_LEN;
+        turn.stack.tcp.give_room_back();
+        while memory.get(self.ring + layout::HANDED) != self.taken {
+            let place = (self.taken % layout::RING_COUNT) * layout::HANDED_LEN;
+            let at = self.ring + layout::RING + place;
             // Its number is given before it is written, on a processor that does nothing else meanwhile.
             while memory.get(at) != self.taken + 1 {
                 std::hint::spin_loop();
@@ -105,17 +119,17 @@ impl Connections {
             ];
             let mut begun = begun(memory, at + handed::ENDS, rest.map(|field| at + field));
             begun.closes = memory.half(at + handed::END) != begun.snd_nxt;
+            turn.stack.tcp.add_room();
             match handed_answer(memory, at) {
                 None => self.give(turn, &begun, None).is_some(),
                 Some(answer) => self.take_on_with(turn, &begun, answer),
             };
             self.taken += 1;
-            memory.set(layout::TAKEN, self.taken);
+            memory.set(self.ring + layout::TAKEN, self.taken);
         }
     }
 
-    /// The stack has the connection from now on, also where it has as many as it may: the kernel's part had room for this one, and has
-    /// not for another as long as it stands.
+    /// The stack has the connection from now on, and its room.
     fn give(
         &self,
         turn: &mut Turn<'_>,
@@ -124,12 +138,7 @@ impl Connections {
     ) -> Option<ConnectionId> {
         let (now, listener) = (turn.now, self.listener);
         let sent = sent.map(|copy| copy.bytes(turn.memory));
-        let most = turn.stack.tcp.connections_max();
-        let room = most.saturating_add(self.slots.count as usize);
-        turn.stack.tcp.set_connections_max(room);
-        let made = turn.stack.take_on(now, listener, begun, sent);
-        turn.stack.tcp.set_connections_max(most);
-        made
+        turn.stack.take_on(now, listener, begun, sent)
     }
 
     /// Takes on a connection with an answer that is not acknowledged. False where its peer is reset in place of that.
@@ -213,7 +222,8 @@ impl Connections {
     /// What is to become of the connection of a slot, becomes. True where that is a reset.
     fn see_to(&mut self, turn: &mut Turn<'_>, at: u64, fate: FateOf) -> bool {
         let (memory, now) = (turn.memory, turn.now);
-        if fate(self.entries, memory, now, at) == Fate::GoesOn {
+        let core = (memory.half(at + slot::WINDOW) >> slot::CORE_SHIFT) as usize;
+        if !self.cores.contains(&core) || fate(self.entries, memory, now, at) == Fate::GoesOn {
             return false;
         }
         let lock = memory.word(at + slot::LOCK);
@@ -221,6 +231,9 @@ impl Connections {
             return false;
         }
         let fate = fate(self.entries, memory, now, at);
+        if fate != Fate::GoesOn {
+            turn.stack.tcp.add_room();
+        }
         let is_reset = self.take(turn, at, fate);
         if fate != Fate::GoesOn {
             memory.set(at + slot::CLOSED, (now + CLOSED).millis());

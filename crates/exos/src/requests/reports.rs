@@ -1,6 +1,7 @@
 //! What became of answers, as the kernel's part reports it.
 
 use std::net::IpAddr;
+use std::sync::atomic::Ordering::Release;
 
 use exos_filter::handler::web::layout::{self, report, slot};
 use exos_inet::{Duration, Instant};
@@ -28,7 +29,7 @@ pub struct Report {
 /// Those that come.
 #[derive(Debug)]
 pub(super) struct Reports {
-    /// Where they are written; nowhere where they are not wanted.
+    /// Where they are written; nowhere where they are not wanted, or another core reads them.
     ring: Option<u64>,
     /// Read from the ring.
     read: u64,
@@ -98,8 +99,7 @@ impl Reports {
 
 /// There is room for another, of one that need not be reported any more.
 pub(super) fn hear(memory: &Memory) {
-    let heard = memory.get(layout::HEARD);
-    memory.set(layout::HEARD, heard + 1);
+    memory.word(layout::HEARD).fetch_add(1, Release);
 }
 
 /// When the request came that the slot, which is locked, was to report; it does not now.

@@ -33,7 +33,7 @@ use super::syn::SynHandler;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 use crate::program::{Counter, Program, xdp};
-use layout::{Entries, SLOTS, Slots};
+use layout::{Entries, Rings, SLOTS, Slots};
 pub use second_stage::SecondStage;
 use shape::{ADDRESSES, CONTEXT, COUNTER, MILLIS, PORTS, SLOT, kept};
 
@@ -46,7 +46,9 @@ pub struct WebHandler {
     pub entries: Entries,
     /// How many connections it may have.
     pub slots: Slots,
-    /// An array of one value of [`Entries::memory_len`] bytes, or with reports of [`Entries::memory_len_with_reports`].
+    /// Where it hands connections up, behind [`Entries::memory_len`] bytes, or with reports [`Entries::memory_len_with_reports`].
+    pub rings: Rings,
+    /// An array of one value of [`Rings::memory_len`] bytes.
     pub memory_fd: i32,
     /// An array, for each CPU, of one value of [`WebHandler::SCRATCH_LEN`] bytes.
     pub scratch_fd: i32,

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `values` | what all the rest is said in: [`State`] and its table of transitions, [`EventSet`], [`Segment`], [`Flow`], [`Options`], and the form in which a connection travels |
 //! | [`congestion`] | how much may be in flight: CUBIC, NewReno, BBR, or a program's own |
-//! | `shared` | what the connections of a stack share: memory for what they receive, answers that belong to none of them |
+//! | `shared` | what the connections of a stack share: room for them, memory for what they receive, answers that belong to none of them |
 //! | `timers` | the wheel of all that is due, alarms in it, how long silence may last |
 //! | `sending` | what is known of what is sent: what leaves next, what the peer has, what was lost and how that is repaired, round trips, pace, the path's MTU |
 //! | `receiving` | what is known of what comes: bytes in order and beyond gaps, what is said of these, the window that we announce and how wide it should be |
@@ -40,6 +40,7 @@ pub use handover::detached::DetachedConnection;
 pub use opening::listeners::{ListenOptions, ListenerId, Share, SynCookies};
 pub use shared::memory::{MemoryInfo, Pressure};
 pub use shared::reply::Reply;
+pub use shared::room::SharedRoom;
 pub use table::records::TIME_WAIT_RECORD_LEN;
 pub use timers::alarms::Alarms;
 pub use timers::wheel::Wheel;

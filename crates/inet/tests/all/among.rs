@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use exos_buf::Buffer;
-use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
+use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options, SynCookies};
 use exos_inet::{Concern, Config, Instant, RxChecksum, Stack};
 use exos_testing::Random;
 use exos_wire::Mac;
@@ -41,10 +41,12 @@ enum Steering {
 struct Wire {
     client: Stack,
     servers: Vec<Stack>,
+    /// Sees SYNs in their place.
+    answerer: Option<Stack>,
     now: Instant,
     random: Random,
     steering: Steering,
-    /// Of a hundred frames this many are lost on the way to the servers.
+    /// Of a hundred frames this many are lost.
     lost: u64,
     passed_on: u64,
 }
@@ -59,6 +61,7 @@ impl Wire {
         Self {
             client: stack(0),
             servers,
+            answerer: None,
             now: Instant::from_millis(1),
             random: Random(seed),
             steering,
@@ -79,6 +82,38 @@ impl Wire {
         // The client's port, or whatever lies there. Ports to one server are all even.
         let ports = if frame[12] == 0x86 { 54 } else { 34 };
         frame.get(ports + 1).map_or(0, |b| usize::from(*b >> 1)) % of
+    }
+
+    /// SYNs are answered with cookies by something that keeps nothing, as a program in the kernel does.
+    fn offload_syns(&mut self) {
+        let mut answerer = stack(1);
+        let always = ListenOptions {
+            syn_cookies: SynCookies::Always,
+            ..ListenOptions::default()
+        };
+        answerer.tcp.listen(None, 80, always).unwrap();
+        self.answerer = Some(answerer);
+        for server in &mut self.servers {
+            *server = stack(1);
+            let listener = server.tcp.listen(None, 80, ListenOptions::default());
+            server.offload_syns(self.now, listener.unwrap()).unwrap();
+        }
+    }
+
+    /// To what answers SYNs, where there is something: true of one.
+    fn answer_syn(&mut self, frame: &[u8]) -> bool {
+        let Some(answerer) = &mut self.answerer else {
+            return false;
+        };
+        let ipv6 = frame[12..14] == [0x86, 0xdd];
+        let (protocol, flags) = if ipv6 { (20, 67) } else { (23, 47) };
+        let is_ip = ipv6 || frame[12..14] == [8, 0];
+        let is_tcp = is_ip && frame[protocol] == 6;
+        let is_syn = is_tcp && frame[flags] & 0x12 == 0x02;
+        if is_syn || !is_tcp {
+            answerer.handle_frame(self.now, frame, RxChecksum::Unknown);
+        }
+        is_syn
     }
 
     /// What the caller of several stacks does with a frame.
@@ -124,16 +159,18 @@ impl Wire {
             let out = frames(&mut self.client, self.now);
             let mut moved = !out.is_empty();
             for frame in &out {
-                if !self.random.chance(self.lost) {
+                if !self.random.chance(self.lost) && !self.answer_syn(frame) {
                     self.bring(frame);
                 }
             }
             self.serve();
-            for n in 0..self.servers.len() {
-                for frame in frames(&mut self.servers[n], self.now) {
+            for server in self.servers.iter_mut().chain(&mut self.answerer) {
+                for frame in frames(server, self.now) {
                     moved = true;
-                    self.client
-                        .handle_frame(self.now, &frame, RxChecksum::Unknown);
+                    if !self.random.chance(self.lost) {
+                        self.client
+                            .handle_frame(self.now, &frame, RxChecksum::Unknown);
+                    }
                 }
             }
             heard(&mut self.client);
@@ -250,7 +287,6 @@ fn what_nobody_knows_is_reset_once() {
 /// With a full backlog nothing is kept of a SYN: the cookie comes back to another stack, which takes it.
 #[test]
 fn a_cookie_of_one_is_good_in_another() {
-    use exos_inet::tcp::SynCookies;
     for seed in 0..10 {
         let mut wire = Wire::new(2, seed, Steering::Anyhow, 0);
         for server in &mut wire.servers {
@@ -267,5 +303,19 @@ fn a_cookie_of_one_is_good_in_another() {
             .iter()
             .map(|s| s.counters().tcp_syn_cookies_accepted);
         assert_eq!(redeemed.sum::<u64>(), 20, "seed {seed}");
+    }
+}
+
+/// What brings a cookie back may come again, by another hash: where all SYNs are answered with cookies, the stack that has made the
+/// connection is asked before another one makes it again.
+#[test]
+fn a_cookie_makes_one_connection_wherever_it_comes_again() {
+    for seed in 0..20 {
+        let mut wire = Wire::new(3, seed, Steering::Anyhow, 10);
+        wire.offload_syns();
+        exchange(&mut wire, 30);
+        let redeemed = |s: &Stack| s.counters().tcp_syn_cookies_accepted;
+        let all: u64 = wire.servers.iter().map(redeemed).sum();
+        assert_eq!(all, 30, "seed {seed}");
     }
 }

@@ -17,6 +17,7 @@ use super::on_sockets;
 use super::options::{self, ServeArgs};
 use crate::config::Config;
 use crate::connections::Specialisation;
+use crate::connections::in_kernel::Common;
 use crate::connections::peers::Peers;
 use crate::log::Log;
 use crate::serve::content::files::Feed;
@@ -144,11 +145,11 @@ impl Program<'_> {
         let workers = Worker::make(self.worker_places(interfaces))?.into_iter();
         let links = interfaces.iter().map(|it| it.description.as_str());
         let links = (interfaces.len() > 1).then(|| links.collect::<Vec<_>>().join("\n").into());
-        let most = self.config.bounds_of_server().max_connections;
+        let most = self.config.bounds.max_connections;
         let most = most.map_or(CONNECTIONS_MAX, |most| most as usize);
         let leases = Lease::make(most, count);
         let mut logs = logs.into_iter().flatten();
-        let peers = Peers::default();
+        let (peers, in_kernel) = (Peers::default(), Common::default());
         let all = feeds.into_iter().zip(workers).zip(leases);
         let setup = |((feed, worker), lease): ((Feed, Worker), Lease)| Setup {
             config: self.config.clone(),
@@ -159,6 +160,7 @@ impl Program<'_> {
             log: logs.next(),
             peers: peers.clone(),
             lease,
+            in_kernel: in_kernel.clone(),
             shares_core: is_shared(worker.place().core, &self.places),
             worker,
             links: links.clone(),

@@ -15,6 +15,7 @@ use super::threads::Ready;
 use super::worker::{Asks, Worker};
 use crate::config::Config;
 use crate::connections::Carried;
+use crate::connections::in_kernel::{Common, InKernel};
 use crate::connections::peers::Peers;
 use crate::connections::{Cheetah, Packets, Specialisation, Without};
 use crate::http::Server;
@@ -37,6 +38,8 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) log: Option<Log>,
     pub(in crate::serve) peers: Peers,
     pub(in crate::serve) lease: Lease,
+    /// What the cores have together of what the kernel answers.
+    pub(in crate::serve) in_kernel: Common,
     pub(in crate::serve) worker: Worker,
     /// Another loop runs on its core.
     pub(in crate::serve) shares_core: bool,
@@ -49,7 +52,8 @@ pub(in crate::serve) struct StackServer {
     pub(in crate::serve) exos: Exos,
     cheetah: Cheetah,
     listener: ListenerId,
-    lease: Lease,
+    /// None where the kernel answers requests.
+    lease: Option<Lease>,
     /// Where there are several interfaces.
     outage: Option<Outage>,
     links: Option<Arc<str>>,
@@ -79,7 +83,9 @@ impl Carried for StackServer {
 
     fn receive(&mut self) {
         // The number of connections that this core may have.
-        self.lease.renew(&mut self.exos.stack.tcp);
+        if let Some(lease) = &mut self.lease {
+            lease.renew(&mut self.exos.stack.tcp);
+        }
         self.exos.receive();
         if let Some(without) = &mut self.without {
             without.begin_turn(&mut self.exos.stack);
@@ -207,14 +213,18 @@ pub(in crate::serve) fn open(
     }
     let without = Without::these(&setup.without, &mut server, &mut exos.stack);
     let mut cheetah = Cheetah::new(server, clock::now());
-    if exos.requests().is_some() {
-        cheetah.answer_in_kernel();
+    if let Some(requests) = exos.requests() {
+        let is_first = requests.core() == 0;
+        cheetah.answer_in_kernel(InKernel::new(setup.in_kernel, is_first));
     }
     let is_first = setup.worker.is_first();
     cheetah.set_streams(streams(config, &setup.allowed, is_first)?);
     cheetah.set_bounds(config.bounds_of_server().bounds());
     cheetah.share_peers(setup.peers);
-    setup.lease.begin(&mut exos.stack.tcp);
+    let lease = exos.requests().is_none().then_some(setup.lease);
+    if let Some(lease) = &lease {
+        lease.begin(&mut exos.stack.tcp);
+    }
     if setup.shares_core {
         exos.share_core();
     }
@@ -222,7 +232,7 @@ pub(in crate::serve) fn open(
         exos,
         cheetah,
         listener,
-        lease: setup.lease,
+        lease,
         outage: Outage::of(&setup.worker),
         links: setup.links,
         without,

@@ -1,6 +1,7 @@
 //! What becomes of connections, on plain memory.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use exos_filter::handler::web::layout::{copy, entry};
 use exos_inet::tcp::ListenOptions;
@@ -9,6 +10,7 @@ use exos_inet::{Config, Neighbors, RouteTo};
 use exos_wire::Mac;
 
 use super::*;
+use crate::requests::room::Room;
 
 const ENTRIES: Entries = Entries {
     count: 4,
@@ -24,7 +26,7 @@ fn now() -> Instant {
 
 /// The memory, and a stack that listens.
 struct Bench {
-    memory: Memory,
+    memory: Arc<Memory>,
     stack: Stack,
     reports: Reports,
     connections: Connections,
@@ -46,7 +48,7 @@ impl Bench {
         stack.set_neighbor(now(), gateway, Mac([2, 0, 0, 0, 0, 2]));
         let listener = stack.tcp.listen(None, 80, ListenOptions::default());
         Self {
-            memory: Memory::Plain(words.collect()),
+            memory: Arc::new(Memory::Plain(words.collect())),
             stack,
             reports: Reports::new(None),
             connections: Connections {
@@ -54,6 +56,8 @@ impl Bench {
                 key: 1,
                 entries: ENTRIES,
                 slots: Slots::ALL,
+                cores: vec![0],
+                ring: 0,
                 next: 0,
                 taken: 0,
                 sent: VecDeque::new(),
@@ -282,6 +286,49 @@ fn what_is_handed_up_brings_our_fin() {
         assert_eq!(connection.state(), stands);
         assert_eq!(connection.unacknowledged(), LEN as usize);
     }
+}
+
+/// What the stack takes on brings its room along, and what is reset gives it back.
+#[test]
+fn room_goes_with_connections() {
+    let mut bench = Bench::new();
+    for number in 0..5 {
+        let out = if number < 2 { LEN } else { 0 };
+        bench.put(number, slot::OPEN, (7, 7 + out), Duration::from_secs(0));
+    }
+    bench.memory.set(layout::ROOM, 1);
+    let room = Arc::new(Room::new(bench.memory.clone(), 0));
+    bench.stack.tcp.share_room(room);
+    assert!(!bench.look(true));
+    assert_eq!(bench.stack.tcp.connections(), 3);
+    assert_eq!(bench.resets().len(), 2);
+    bench.stack.tcp.give_room_back();
+    assert_eq!(bench.memory.get(layout::ROOM), 3);
+    for id in bench.stack.tcp.connections_where(|_| true) {
+        bench.stack.tcp.abort(id);
+    }
+    bench.stack.tcp.give_room_back();
+    assert_eq!(bench.memory.get(layout::ROOM), 6);
+}
+
+/// Each core sees to the connections whose segments come by its queues, at the end also to those of a core that is not there any more.
+#[test]
+fn connections_of_other_cores_are_theirs() {
+    let mut bench = Bench::new();
+    for core in 0..3 {
+        let at = bench.put(core, slot::OPEN, (7, 7), QUIET);
+        let window = 1000 | (core as u32) << slot::CORE_SHIFT;
+        bench
+            .memory
+            .set_halves(at + slot::KEPT, 3 << 8 | 0xff, window);
+    }
+    let stand = |bench: &Bench| [0, 1, 2].map(|number| bench.state(number) == slot::OPEN);
+    assert!(!bench.look(false));
+    assert_eq!(stand(&bench), [false, true, true]);
+    bench.connections.take_over(&[2]);
+    assert!(!bench.look(true));
+    assert_eq!(stand(&bench), [false, true, false]);
+    assert_eq!(bench.stack.tcp.connections(), 2);
 }
 
 /// However many there are, the stack has all that it can at the end of the server.

@@ -13,6 +13,9 @@ use exos_wire::{ipv4, protocol, tcp};
 /// No-operation twice, timestamps: as nearly all send them (RFC 7323, appendix A).
 pub(super) const TIMESTAMPS: u32 = 0x0101_080a;
 
+/// Where the number of the queue is in the context (`struct xdp_md`).
+const QUEUE: i16 = 16;
+
 /// Bytes of TCP's header, as they are found out.
 const HEADER_LEN: Reg = Reg::R3;
 
@@ -25,6 +28,7 @@ impl Generator<'_> {
         for (headers, family) in families {
             self.asm.bind(family);
             of.syn.expect_segment(self.asm, headers, pass);
+            self.note_core(of);
             if !headers.ipv6 {
                 expect_header_sum(self.asm, pass);
             }
@@ -39,6 +43,16 @@ impl Generator<'_> {
             self.asm.jump(self.labels.syn);
         }
         self.asm.bind(arrived);
+    }
+
+    /// Keeps which core the queue belongs to, where there are several.
+    fn note_core(&mut self, of: &WebHandler) {
+        let (asm, cores) = (&mut *self.asm, of.rings.cores());
+        if cores > 1 {
+            asm.load(Size::Word, Reg::R1, CONTEXT, QUEUE);
+            asm.alu(Alu::Remainder, Reg::R1, cores as i32);
+            keep(asm, CORE, Reg::R1);
+        }
     }
 
     /// Keeps what stands in fields of TCP's header, and who sent it; to `begins` with a SYN.

@@ -21,6 +21,7 @@ impl Generator<'_> {
         self.expect_cookie(of, none);
         self.expect_usable(of, up);
         self.expect_request(up);
+        self.expect_room(of, up);
         self.begin(of);
         self.asm.jump(self.labels.answer);
         self.asm.bind(up);
@@ -81,6 +82,19 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, up);
     }
 
+    /// Takes the room of one connection, or has that of the one which the slot has. To `up` where there is none.
+    fn expect_room(&mut self, of: &WebHandler, up: Label) {
+        let has_room = self.asm.label();
+        self.expect_none_stands(has_room);
+        self.add_room(of, -1);
+        let before = Reg::R1;
+        self.asm
+            .jump_if(before, Condition::SignedGreater, 0, has_room);
+        self.add_room(of, 1);
+        self.asm.jump(up);
+        self.asm.bind(has_room);
+    }
+
     /// The connection is the server's: the slot is closed for a while, and what it had of the client's before is over.
     fn leave_slot(&mut self, of: &WebHandler) {
         let other = self.asm.label();
@@ -91,9 +105,8 @@ impl Generator<'_> {
         kept(asm, Reg::R1, IS_KNOWN);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
         self.report(of, Outcome::Lost);
-        let asm = &mut *self.asm;
-        asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
-        asm.bind(other);
+        self.end(of, slot::FREE);
+        self.asm.bind(other);
     }
 
     /// The slot is this connection's from now on.
@@ -115,6 +128,6 @@ impl Generator<'_> {
         for to in [slot::NXT, slot::UNA] {
             asm.store(Size::Word, SLOT, to as i16, Reg::R1);
         }
-        self.keep_what_it_says();
+        self.keep_what_it_says(of);
     }
 }

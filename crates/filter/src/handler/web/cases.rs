@@ -90,10 +90,9 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, self.labels.drop);
         self.expect_read(self.labels.drop);
         self.report(of, Outcome::Lost);
-        let asm = &mut *self.asm;
-        asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);
-        asm.jump(self.labels.taken);
-        asm.bind(none);
+        self.end(of, slot::FREE);
+        self.asm.jump(self.labels.taken);
+        self.asm.bind(none);
     }
 
     /// To `other` with a segment whose checksum was not looked at: the slot does not change by what that says.
@@ -114,7 +113,7 @@ impl Generator<'_> {
         keep(asm, UP_NXT, Reg::R5);
         asm.jump_if(Reg::R3, Condition::NotEqual, Reg::R1, hand_up);
         self.expect_read(hand_up);
-        self.keep_what_it_says();
+        self.keep_what_it_says(of);
         let asm = &mut *self.asm;
         asm.store(Size::Word, SLOT, slot::UNA as i16, Reg::R5);
         self.report(of, Outcome::Taken);
@@ -159,7 +158,7 @@ impl Generator<'_> {
         self.report(of, Outcome::Taken);
         self.grow(slot::RCV, 1);
         self.acknowledge_all();
-        self.set_state(slot::DONE);
+        self.end(of, slot::DONE);
         self.asm.jump(self.labels.acknowledge);
         let asm = &mut *self.asm;
         asm.bind(read);
@@ -200,7 +199,7 @@ impl Generator<'_> {
         self.expect_read(self.labels.drop);
         self.report(of, Outcome::Taken);
         self.acknowledge_all();
-        self.set_state(slot::DONE);
+        self.end(of, slot::DONE);
         self.asm.jump(self.labels.taken);
     }
 

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! control   0  handed up so far | 8  taken so far | 16  requests are answered until (ms of the monotonic clock) |
-//!           24  reports written | 32  answers to report | 40  reported and heard
+//!           24  reports written | 32  answers to report | 40  reported and heard | 128  connections that there may be more
 //! ring      HANDED_LEN bytes each, as `handed` says
 //! slots     SLOT_LEN bytes each, found by a hash of the ends
 //! entries   of as many bytes as their responses need, four for each value of a hash of the request: as `Entries` says
 //! reports   where the server wants them, behind the entries: REPORT_LEN bytes each, as `report` says
+//! rings     where the server runs on several cores, behind all else: for each but the first again a control, of which the first two
+//!           words are used, and a ring (`Rings`)
 //! ```
 //!
 //! Each answer has one report in the end, or goes up with its connection, and is given only where there is room for its report.
@@ -15,9 +17,9 @@
 
 use std::net::IpAddr;
 
-/// Where things lie in the one value of the array.
+/// Where things lie in the one value of the array: from the [beginning of a ring](Rings::at) on.
 pub const HANDED: u64 = 0;
-/// How many of them the server has taken.
+/// How many of them the server has taken: from the beginning of a ring on.
 pub const TAKEN: u64 = 8;
 /// Until when connections may begin in the kernel, and requests of those that stand are answered there.
 pub const UNTIL: u64 = 16;
@@ -27,14 +29,18 @@ pub const REPORTED: u64 = 24;
 pub const TO_REPORT: u64 = 32;
 /// For how many of those the server needs no room any more.
 pub const HEARD: u64 = 40;
-/// The ring of connections handed up.
+/// How many connections more there may be, here and in the server together. Less than 0 for a moment, where several want the last.
+pub const ROOM: u64 = 128;
+/// The ring of connections handed up: from the beginning of a ring on.
 pub const RING: u64 = 4096;
 /// How many it has room for, a power of two.
 pub const RING_COUNT: u64 = 1024;
 /// Bytes of one.
 pub const HANDED_LEN: u64 = 128;
+/// Bytes from the beginning of a ring to its end.
+pub const RING_LEN: u64 = RING + RING_COUNT * HANDED_LEN;
 /// Connections.
-pub const SLOTS: u64 = RING + RING_COUNT * HANDED_LEN;
+pub const SLOTS: u64 = RING_LEN;
 /// How many, a power of two.
 pub const SLOT_COUNT: u64 = 1 << 14;
 /// Bytes of one.
@@ -107,8 +113,11 @@ pub mod slot {
     pub const FIRST: u64 = 76;
     /// Index of the MSS, then bits of the timestamp (`exos_wire::tcp::cookie`): as the cookie has it, four bytes.
     pub const KEPT: u64 = 80;
-    /// The window that the peer last announced, as it stands in the segment, four bytes.
+    /// The window that the peer last announced, as it stands in the segment, and above it, from [`CORE_SHIFT`] on, the core that the
+    /// segment's queue belongs to: four bytes.
     pub const WINDOW: u64 = 84;
+    /// Bits of the window.
+    pub const CORE_SHIFT: u32 = 16;
     /// When something last came, in milliseconds of the monotonic clock.
     pub const TIME: u64 = 88;
     /// The peer's last timestamp, and what it echoed, four bytes each.
@@ -125,6 +134,7 @@ pub mod slot {
     /// The peer has acknowledged a part of the last response: no copy of it may be sent again, for it may be another.
     pub const PARTLY: u32 = 1 << 31;
 
+    /// Those that stand have [`ROOM`](super::ROOM), from [`OPEN`] to [`LAST_ACK`]: it goes up with them, or is given back.
     /// Free.
     pub const FREE: i32 = 0;
     /// The connection stands.
@@ -218,6 +228,47 @@ impl Entries {
     /// Where the first of the entries is that a request with this hash may be in.
     pub const fn first_way(self, hash: u64) -> u64 {
         ((hash >> 8) & (self.count / WAYS - 1)) * WAYS * self.entry_len()
+    }
+}
+
+/// A ring of connections handed up for each core of the server: queue q of the interface belongs to core q modulo their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rings {
+    cores: u64,
+    /// Bytes of all that stands before the rings of the others than the first.
+    before: u64,
+}
+
+impl Rings {
+    /// For this many cores, one at least, behind an array's `before` bytes.
+    ///
+    /// # Panics
+    ///
+    /// Without a core.
+    pub const fn new(cores: u32, before: u64) -> Self {
+        assert!(cores > 0);
+        Self {
+            cores: cores as u64,
+            before,
+        }
+    }
+
+    /// How many there are.
+    pub const fn cores(self) -> u64 {
+        self.cores
+    }
+
+    /// Where the ring of a core begins.
+    pub const fn at(self, core: u64) -> u64 {
+        match core {
+            0 => 0,
+            other => self.before + (other - 1) * RING_LEN,
+        }
+    }
+
+    /// Bytes of the array with all rings.
+    pub const fn memory_len(self) -> u64 {
+        self.at(self.cores)
     }
 }
 

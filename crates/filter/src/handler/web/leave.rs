@@ -1,6 +1,6 @@
 //! What leaves: responses, bare acknowledgements, the peer's FIN answered; and what is handed up.
 
-use super::layout::{HANDED, HANDED_LEN, RING, RING_COUNT, TAKEN, copy, handed, slot};
+use super::layout::{HANDED, HANDED_LEN, RING, RING_COUNT, RING_LEN, TAKEN, copy, handed, slot};
 use super::shape::*;
 use super::write::header_len;
 use super::{Generator, WebHandler};
@@ -145,11 +145,32 @@ impl Generator<'_> {
         self.asm.jump(self.labels.pass);
     }
 
+    /// `ring` = the beginning of the ring of the core that the segment's queue belongs to. Loses `offset`.
+    fn find_ring(&mut self, of: &WebHandler, ring: Reg, offset: Reg) {
+        let cores = of.rings.cores() as i32;
+        let asm = &mut *self.asm;
+        if cores == 1 {
+            asm.load_map_value(ring, of.memory_fd, 0);
+            return;
+        }
+        let found = asm.label();
+        kept(asm, offset, CORE);
+        // The verifier does not know what a remainder comes to.
+        asm.jump_if(offset, Condition::GreaterOrEqual, cores, self.labels.drop);
+        asm.load_map_value(ring, of.memory_fd, 0);
+        asm.jump_if(offset, Condition::Equal, 0, found);
+        asm.alu(Alu::Sub, offset, 1);
+        asm.alu(Alu::Mul, offset, RING_LEN as i32);
+        asm.load_map_value(ring, of.memory_fd, of.rings.at(1) as u32);
+        asm.alu(Alu::Add, ring, offset);
+        asm.bind(found);
+    }
+
     /// Drops the segment where the ring is full.
     fn expect_room_to_hand_up(&mut self, of: &WebHandler) {
         let (ring, has_room) = (Reg::R3, self.asm.label());
+        self.find_ring(of, ring, Reg::R1);
         let asm = &mut *self.asm;
-        asm.load_map_value(ring, of.memory_fd, 0);
         asm.load(Size::Double, Reg::R1, ring, HANDED as i16);
         asm.load(Size::Double, Reg::R2, ring, TAKEN as i16);
         asm.alu(Alu::Sub, Reg::R1, Reg::R2);
@@ -164,14 +185,14 @@ impl Generator<'_> {
     /// Writes the connection into the ring, and closes its slot for a while.
     fn tell_of_connection(&mut self, of: &WebHandler) {
         let (ring, number, place) = (Reg::R3, Reg::R4, Reg::R5);
+        self.find_ring(of, ring, place);
         let asm = &mut *self.asm;
-        asm.load_map_value(ring, of.memory_fd, 0);
         asm.set(number, 1);
         asm.push(Insn::fetch(Fetch::Add, ring, HANDED as i16, number));
         asm.set(place, number);
         asm.alu(Alu::And, place, (RING_COUNT - 1) as i32);
         asm.alu(Alu::Mul, place, HANDED_LEN as i32);
-        asm.load_map_value(ring, of.memory_fd, RING as u32);
+        asm.alu(Alu::Add, ring, RING as i32);
         asm.alu(Alu::Add, ring, place);
         write_handed(asm, ring);
         asm.store_imm(Size::Double, SLOT, slot::STATE as i16, slot::FREE);

@@ -64,6 +64,8 @@ pub(super) const HEADERS: i16 = -312;
 pub(super) const CAME_PSEUDO: i16 = -320;
 pub(super) const CAME_SUM: i16 = -328;
 pub(super) const CAME_CHECKSUM: i16 = -336;
+/// The server's core that the segment's queue belongs to, where there are several.
+pub(super) const CORE: i16 = -360;
 
 pub(super) const FIN: i32 = 0x01;
 pub(super) const RST: i32 = 0x04;

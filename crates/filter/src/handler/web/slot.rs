@@ -1,22 +1,25 @@
 //! What changes in the slot of a connection.
 
-use super::Generator;
-use super::layout::slot;
+use super::layout::{ROOM, slot};
 use super::shape::*;
-use crate::ebpf::{Alu, Reg, Size};
+use super::{Generator, WebHandler};
+use crate::ebpf::{Alu, Condition, Fetch, Insn, Label, Reg, Size};
 
 impl Generator<'_> {
     /// The segment says it, and its checksum is right.
-    pub(super) fn keep_what_it_says(&mut self) {
-        let words = [
-            (Size::Double, STAMPS, slot::STAMPS),
-            (Size::Word, WINDOW, slot::WINDOW),
-            (Size::Double, MILLIS, slot::TIME),
-        ];
-        for (size, from, to) in words {
-            kept(self.asm, Reg::R1, from);
-            self.asm.store(size, SLOT, to as i16, Reg::R1);
+    pub(super) fn keep_what_it_says(&mut self, of: &WebHandler) {
+        let asm = &mut *self.asm;
+        for (from, to) in [(STAMPS, slot::STAMPS), (MILLIS, slot::TIME)] {
+            kept(asm, Reg::R1, from);
+            asm.store(Size::Double, SLOT, to as i16, Reg::R1);
         }
+        kept(asm, Reg::R1, WINDOW);
+        if of.rings.cores() > 1 {
+            kept(asm, Reg::R2, CORE);
+            asm.alu(Alu::ShiftLeft, Reg::R2, slot::CORE_SHIFT as i32);
+            asm.alu(Alu::Or, Reg::R1, Reg::R2);
+        }
+        asm.store(Size::Word, SLOT, slot::WINDOW as i16, Reg::R1);
     }
 
     pub(super) fn set_state(&mut self, state: i32) {
@@ -32,6 +35,33 @@ impl Generator<'_> {
         asm.load(Size::Word, Reg::R1, SLOT, which as i16);
         asm.alu32(Alu::Add, Reg::R1, by);
         asm.store(Size::Word, SLOT, which as i16, Reg::R1);
+    }
+
+    /// The connection of the slot is over: its room is free.
+    pub(super) fn end(&mut self, of: &WebHandler, state: i32) {
+        let [stands, over] = [(); 2].map(|()| self.asm.label());
+        self.expect_none_stands(stands);
+        self.asm.jump(over);
+        self.asm.bind(stands);
+        self.add_room(of, 1);
+        self.asm.bind(over);
+        self.set_state(state);
+    }
+
+    /// To `other` where the slot has a connection that stands.
+    pub(super) fn expect_none_stands(&mut self, other: Label) {
+        let (asm, stand) = (&mut *self.asm, slot::LAST_ACK - slot::OPEN);
+        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
+        asm.alu(Alu::Sub, Reg::R1, slot::OPEN);
+        asm.jump_if(Reg::R1, Condition::LessOrEqual, stand, other);
+    }
+
+    /// Gives back the room of so many connections, or takes it. r1 is how much there was.
+    pub(super) fn add_room(&mut self, of: &WebHandler, by: i32) {
+        let asm = &mut *self.asm;
+        asm.load_map_value(Reg::R2, of.memory_fd, ROOM as u32);
+        asm.set(Reg::R1, by);
+        asm.push(Insn::fetch(Fetch::Add, Reg::R2, 0, Reg::R1));
     }
 
     /// All that was sent is acknowledged.

@@ -160,7 +160,7 @@ impl Generator<'_> {
         self.asm.bind(no_fin);
         self.expect_response(of, self.labels.drop);
         self.grow(slot::RESENT, 1);
-        self.keep_what_it_says();
+        self.keep_what_it_says(of);
         self.make_room(of, self.labels.drop);
         count(self.asm, self.counters_fd, COUNTER, Counter::SentAgain);
         self.asm.jump(self.labels.send_response);

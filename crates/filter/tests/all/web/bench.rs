@@ -3,7 +3,7 @@
 use exos_filter::Counter;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
-use exos_filter::handler::web::layout::{self, Entries, Slots, copy, entry, handed};
+use exos_filter::handler::web::layout::{self, Entries, Rings, Slots, copy, entry, handed};
 use exos_filter::handler::{Handler as _, SynHandler, WebHandler};
 use exos_host::bpf::{Map, MappedArray, Prog, permitted};
 use exos_inet::tcp::ListenOptions;
@@ -98,13 +98,14 @@ impl Bench {
             may_decline: true,
             way_out,
         };
-        let memory =
-            MappedArray::new("web", ENTRIES.memory_len_with_reports() as usize, 1).unwrap();
+        let rings = Rings::new(1, ENTRIES.memory_len_with_reports());
+        let memory = MappedArray::new("web", rings.memory_len() as usize, 1).unwrap();
         let scratch = Map::percpu_array("scratch", WebHandler::SCRATCH_LEN, 1).unwrap();
         let handler = WebHandler {
             syn,
             entries: ENTRIES,
             slots: connections,
+            rings,
             memory_fd: memory.raw_fd(),
             scratch_fd: scratch.raw_fd(),
             key: KEY,
@@ -124,6 +125,7 @@ impl Bench {
             maps: [scratch, slots, counters],
         };
         bench.set(layout::UNTIL, u64::MAX);
+        bench.set(layout::ROOM, 1 << 20);
         bench
     }
 

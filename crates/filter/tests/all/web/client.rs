@@ -11,6 +11,7 @@ use super::{ACK, ADDRESSES, OURS, PASS, PEERS, PORT, REDIRECT, THEIRS, TX};
 #[derive(Clone)]
 pub struct Client {
     pub ipv6: bool,
+    pub peer: IpAddr,
     pub port: u16,
     pub stamped: bool,
     pub mss: u16,
@@ -56,7 +57,7 @@ impl Client {
             frame.extend((20 + length).to_be_bytes());
             frame.extend([0, 1, 0x40, 0, 64, 6, 0, 0]);
         }
-        frame.extend(octets(PEERS[usize::from(self.ipv6)]));
+        frame.extend(octets(self.peer));
         frame.extend(octets(ADDRESSES[usize::from(self.ipv6)]));
         frame.extend(self.port.to_be_bytes());
         frame.extend(PORT.to_be_bytes());
@@ -98,7 +99,7 @@ impl Client {
     /// Its connection's, as slots have them.
     pub fn ends(&self) -> ([u64; 4], u32) {
         let number = usize::from(self.ipv6);
-        let ends = layout::ends(ADDRESSES[number], PEERS[number]);
+        let ends = layout::ends(ADDRESSES[number], self.peer);
         (ends, u32::from(PORT) << 16 | u32::from(self.port))
     }
 
@@ -111,8 +112,24 @@ impl Client {
     }
 
     pub fn opened_with((port, seq): (u16, u32), bench: &Bench, stamped: bool, mss: u16) -> Self {
+        let peer = PEERS[usize::from(bench.ipv6)];
+        Self::open(bench, (peer, port), (stamped, mss), seq).expect("a cookie")
+    }
+
+    /// None where the SYN is the server's.
+    pub fn opened_by(bench: &Bench, end: (IpAddr, u16), stamped: bool, seq: u32) -> Option<Self> {
+        Self::open(bench, end, (stamped, 1460), seq)
+    }
+
+    fn open(
+        bench: &Bench,
+        (peer, port): (IpAddr, u16),
+        (stamped, mss): (bool, u16),
+        seq: u32,
+    ) -> Option<Self> {
         let mut client = Self {
             ipv6: bench.ipv6,
+            peer,
             port,
             stamped,
             mss,
@@ -121,6 +138,9 @@ impl Client {
             echo: 0,
         };
         let (verdict, answer) = bench.run(&client.frame(2, &[]));
+        if verdict == PASS {
+            return None;
+        }
         assert!([TX, REDIRECT].contains(&verdict));
         client.seq += 1;
         let tcp = client.tcp();
@@ -128,7 +148,7 @@ impl Client {
         if stamped {
             client.echo = be32(&answer[tcp + 28..]);
         }
-        client
+        Some(client)
     }
 
     pub fn says(&self, bench: &Bench, flags: u8, data: &[u8]) -> Result<Got, u32> {
@@ -160,7 +180,7 @@ impl Client {
             assert_eq!(answer[22..24], [64, 6]);
             assert_eq!(Sum::of(&answer[14..34]).finish(), 0);
         }
-        let ends = [octets(ADDRESSES[number]), octets(PEERS[number])].concat();
+        let ends = [octets(ADDRESSES[number]), octets(self.peer)].concat();
         assert_eq!(answer[tcp - ends.len()..tcp], ends);
         assert_eq!(answer[tcp..tcp + 2], PORT.to_be_bytes());
         assert_eq!(answer[tcp + 2..tcp + 4], self.port.to_be_bytes());

@@ -8,6 +8,7 @@ mod counted;
 mod damage;
 mod going_up;
 mod reports;
+mod room;
 mod unacknowledged;
 mod wire;
 

@@ -60,7 +60,7 @@ impl Tcp {
         local: Local,
         options: &Options,
     ) -> Result<ConnectionId, OpenError> {
-        if self.index.len() >= self.connections_max {
+        if !self.has_room() {
             return Err(OpenError::Full);
         }
         let flow = match source {

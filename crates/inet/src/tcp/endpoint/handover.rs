@@ -44,7 +44,7 @@ impl Tcp {
         local: Local,
     ) -> Result<ConnectionId, (OpenError, DetachedConnection)> {
         let flow = *detached.flow();
-        let full = self.index.len() >= self.connections_max;
+        let full = !self.has_room();
         if full || self.memory.pressure() == Pressure::Full {
             return Err((OpenError::Full, detached));
         }

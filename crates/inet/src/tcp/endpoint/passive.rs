@@ -115,7 +115,7 @@ impl Tcp {
     }
 
     /// Of several stacks with one address this is not the one that knows the connection, unless the segment brings a
-    /// cookie back.
+    /// cookie back. Where cookies are given out all the time, it may be one that has made the connection in another stack.
     fn leave_to_others(
         &mut self,
         arrived: Arrived<'_>,
@@ -123,7 +123,9 @@ impl Tcp {
     ) -> Option<ConnectionId> {
         let acknowledges = arrived.seg.has(TcpFlags::ACK) && !arrived.seg.has(TcpFlags::RST);
         let redeemed = match self.listeners.taker(&arrived.flow) {
-            Taker::Listener(at) if acknowledges => self.redeem(arrived, at, counters),
+            Taker::Listener(at) if acknowledges && !self.offloads_syns => {
+                self.redeem(arrived, at, counters)
+            }
             _ => Redeemed::No,
         };
         match redeemed {
@@ -150,7 +152,7 @@ impl Tcp {
         counters: &mut Counters,
     ) {
         let Arrived { now, seg, .. } = arrived;
-        if self.index.len() >= self.connections_max {
+        if !self.has_room() {
             counters.drop_tcp_connections_full += 1;
             return;
         }
@@ -300,7 +302,7 @@ impl Tcp {
         counters: &mut Counters,
     ) -> Redeemed {
         let Arrived { now, seg, .. } = arrived;
-        if self.index.len() >= self.connections_max {
+        if !self.has_room() {
             counters.drop_tcp_connections_full += 1;
             return Redeemed::Full;
         }

@@ -3,6 +3,7 @@
 //! Beside it in this folder stand what happens to all of them: `arrival` of segments, `turns` of time and output.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::counters::Counters;
 use crate::icmp::TokenBucket;
@@ -14,6 +15,7 @@ use crate::tcp::opening::listeners::Listeners;
 use crate::tcp::opening::ports::Ports;
 use crate::tcp::shared::memory::{Memory, MemoryInfo};
 use crate::tcp::shared::reply::Replies;
+use crate::tcp::shared::room::{Room, SharedRoom};
 use crate::tcp::table::index::Index;
 use crate::tcp::table::pruning::Prunable;
 use crate::tcp::table::queues::Queues;
@@ -61,7 +63,7 @@ pub struct Tcp {
     pub(super) key: SipKey,
     pub(super) ports: Ports,
     pub(super) network: Network,
-    pub(super) connections_max: usize,
+    pub(super) room: Room,
     /// The segment at hand may be of another stack's connection ([`Stack::handle_frame_among`](crate::Stack)).
     pub(crate) addresses_shared: bool,
     /// It is of none that is known here, and was left as it is.
@@ -94,7 +96,7 @@ impl Tcp {
             key,
             ports: Ports::default(),
             network: Network::default(),
-            connections_max,
+            room: Room::new(connections_max),
             addresses_shared: false,
             belongs_elsewhere: false,
             fast_paths: true,
@@ -119,12 +121,32 @@ impl Tcp {
 
     /// Take this many connections at once from now on; further SYNs are not answered. Those that stand go on.
     pub fn set_connections_max(&mut self, count: usize) {
-        self.connections_max = count;
+        self.room = Room::new(count);
     }
 
-    /// How many connections there may be at once.
+    /// How many connections there may be at once; where that is [shared](Self::share_room), how many as it is now.
     pub fn connections_max(&self) -> usize {
-        self.connections_max
+        self.room.held()
+    }
+
+    /// Have the limit of connections together with others from now on, until [another one is set](Self::set_connections_max). What
+    /// stands has room that is not in `shared`.
+    pub fn share_room(&mut self, shared: Arc<dyn SharedRoom>) {
+        self.room = Room::shared(shared, self.index.len());
+    }
+
+    /// Have the room of one connection more: of one that others had, and give up to this stack.
+    pub fn add_room(&mut self) {
+        self.room.add();
+    }
+
+    /// Give back the shared room that is not needed; once a turn.
+    pub fn give_room_back(&mut self) {
+        self.room.give_back(self.index.len());
+    }
+
+    pub(super) fn has_room(&mut self) -> bool {
+        self.room.has_room(self.index.len())
     }
 
     /// Connections that are open or opening, those in TIME-WAIT apart.

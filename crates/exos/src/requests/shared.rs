@@ -1,0 +1,70 @@
+//! What the cores of an interface have together: the memory, what is answered, and until when connections may begin.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use exos_filter::handler::WebHandler;
+use exos_filter::handler::web::layout;
+use exos_host::bpf::Map;
+use exos_inet::Stack;
+
+use super::Capacity;
+use super::looks::Looks;
+use super::memory::Memory;
+use super::room::Room;
+use super::table::Table;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(super) memory: Arc<Memory>,
+    /// The kernel's part writes to it.
+    _scratch: Map,
+    pub(super) handler: WebHandler,
+    pub(super) capacity: Capacity,
+    table: Mutex<Table>,
+    pub(super) looks: Looks,
+}
+
+/// One core's part of it, before its stack listens.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(super) shared: Arc<Shared>,
+    pub(super) core: usize,
+}
+
+impl Shared {
+    /// A part for each core that the handler knows.
+    pub(super) fn divide(
+        memory: Memory,
+        scratch: Map,
+        handler: WebHandler,
+        capacity: Capacity,
+    ) -> impl Iterator<Item = Part> {
+        let cores = handler.rings.cores() as usize;
+        let has_second_stage = handler.second_stage.is_some();
+        let table = Table::new(handler.entries, handler.key, has_second_stage);
+        memory.set(layout::ROOM, capacity.connections.into());
+        let shared = Arc::new(Self {
+            memory: Arc::new(memory),
+            _scratch: scratch,
+            handler,
+            capacity,
+            table: Mutex::new(table),
+            looks: Looks::of(cores),
+        });
+        (0..cores).map(move |core| Part {
+            shared: shared.clone(),
+            core,
+        })
+    }
+
+    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+        // Nothing is left half done by the one that panics with it.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The limit of connections is one for this stack, those of other cores, and the kernel's part.
+    pub(super) fn share_room(&self, stack: &mut Stack) {
+        let room = Room::new(self.memory.clone(), stack.tcp.connections());
+        stack.tcp.share_room(Arc::new(room));
+    }
+}
