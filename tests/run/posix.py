@@ -2,10 +2,12 @@
 """What socket calls answer in each state of a socket, of TCP and of UDP: a table, made on the kernel's sockets and by `exos run`, and compared.
 
     posix.py peer CONTROL               the peer, on the kernel's stack: does what is asked for through the Unix socket
-    posix.py table CONTROL OURS [SHARE [CASES]]
-                                        prints "STATE MODE CALL CALL: ANSWER | ANSWER" for each pair of calls, or for one of SHARE; of
-                                        those that the file names alone (a line begins with "STATE MODE CALL CALL:")
-    posix.py compare KERNEL OURS        tells differences that are not known (`KNOWN`), and known ones that are not there any more
+    posix.py table CONTROL OURS [SHARE TURN [CASES]]
+                                        prints "STATE MODE CALL CALL: ANSWER | ANSWER" for each pair of calls, or for one of SHARE, the
+                                        turn's; of those that the file names alone (a line begins with "STATE MODE CALL CALL:")
+    posix.py compare KERNEL OURS all|share
+                                        tells differences that are not known (`KNOWN`), and of all pairs known ones that are not there
+                                        any more
 """
 import concurrent.futures
 import ctypes
@@ -44,9 +46,13 @@ KNOWN = [
      "one that listened does not connect"),
     (r"dgram-(unread|empty|shut-both-unread) \S+ pktinfo (message|recvmmsg\S*)", r"(.*),8:0.0.0.0,OURS(.*) -> .*",
      "IP_PKTINFO tells of datagrams, too, that were there before it was asked for"),
-    (r"dgram-begun \S+ connect2 .*", r"0 \| .*ECONNREFUSED.* -> 0 \| .*", "a datagram that has begun goes where it began to go"),
-    (r"dgram-(begun|corked) \S+ (sndbuf|segments) (poll|select|epoll|edge|oneshot|nested\S*)", r"(.*) \| (?:(?!OUT).)* -> \1 \| .*OUT.*",
+    (r"dgram-begun \S+ connect2 .*", r"0 \| (.*ECONNREFUSED.*|1 4 0) -> 0 \| .*", "a datagram that has begun goes where it began to go"),
+    (r"dgram-(begun|corked) \S+ (sndbuf|segments) (poll|select|epoll|edge|oneshot|nested\S*)", r"(.*) \| (?:(?!OUT).)* -> \1 \| .*(OUT|w).*",
      "what has begun does not count as being sent"),
+    (r"dgram-\S+ \S+ sndbuf more-whole", r"(.*) \| .*ENOBUFS.* -> \1 \| .*", "a small buffer to send from does not bound one datagram"),
+    (r"full\S* \S+ buffers \S+", r"(.*) \| .* -> \1 \| .*", "a larger buffer has no more room than before"),
+    (r"dgram-\S+ \S+ dgram-headers dgram-options", r"(.*) MTU=ENOTCONN none=ENOPROTOOPT -> .* MTU=1500 none=ENOPROTOOPT",
+     "what is known of the path to a peer is not forgotten with another class of service"),
     (r"refused\S* \S+ shut[012] connect2?", r"(\S+) \| EINVAL -> \1 \| (ECONNREFUSED|ECONNABORTED)",
      "one that could not be connected is told so, after a shutdown as before it"),
 ]
@@ -177,6 +183,8 @@ TCP = socket.IPPROTO_TCP
 SOL = socket.SOL_SOCKET
 OPTIONS = {"TYPE": option(SOL, socket.SO_TYPE), "ACCEPTCONN": option(SOL, socket.SO_ACCEPTCONN), "RCVTIMEO": option(SOL, socket.SO_RCVTIMEO, 16),
            "NODELAY": option(TCP, socket.TCP_NODELAY), "LINGER": option(SOL, socket.SO_LINGER, 8), "KEEPALIVE": option(SOL, socket.SO_KEEPALIVE),
+           "REUSEADDR": option(SOL, socket.SO_REUSEADDR), "REUSEPORT": option(SOL, socket.SO_REUSEPORT), "KEEPIDLE": option(TCP, socket.TCP_KEEPIDLE),
+           "KEEPINTVL": option(TCP, socket.TCP_KEEPINTVL), "KEEPCNT": option(TCP, socket.TCP_KEEPCNT), "USER_TIMEOUT": option(TCP, 18),
            "none": option(SOL, 9999), "short": option(SOL, socket.SO_TYPE, 2)}
 
 
@@ -191,7 +199,17 @@ def set_options(case):
                                (SOL, socket.SO_RCVTIMEO, struct.pack("=2q", 0, 40000)), (SOL, socket.SO_RCVTIMEO, struct.pack("=2q", 0, 2000000)),
                                (SOL, socket.SO_KEEPALIVE, b"xx"), (SOL, 9999, struct.pack("=i", 1))):
         said.append(errors(libc.setsockopt(case.fd, level, what, value, len(value))))
+    for what, values in ((socket.TCP_KEEPIDLE, (0, 32768, 7)), (socket.TCP_KEEPINTVL, (0, 32768, 8)), (socket.TCP_KEEPCNT, (0, 128, 5)), (18, (-1, 9000))):
+        said += [setting(TCP, what, value)(case) for value in values]
     return " ".join(said) + " " + options(case)
+
+
+def buffers(case):
+    """Their sizes, once they are set; and what TCP says of its state."""
+    said = [setting(SOL, what, value)(case) for what, value in ((socket.SO_SNDBUF, 30000), (socket.SO_RCVBUF, 1))]
+    state, size = ctypes.create_string_buffer(1), ctypes.c_uint(1)
+    said.append(errors(libc.getsockopt(case.fd, TCP, socket.TCP_INFO, state, ctypes.byref(size))))
+    return " ".join([*said, option(SOL, socket.SO_SNDBUF)(case), option(SOL, socket.SO_RCVBUF)(case), f"state={state.raw[0]}"])
 
 
 def headers(*options):
@@ -303,7 +321,7 @@ CALLS = {
     "sendmsg": sendmsg, "write": writing("write", 5), "write0": writing("write", 0), "writev": writev, "oob": reading("recv", 1, socket.MSG_OOB),
     "shut0": shutting(0), "shut1": shutting(1), "shut2": shutting(2), "shut3": shutting(3), "accept": accept,
     "connect": connecting(PEER, PORT), "connect2": connecting(PEER, REFUSED), "listen": listen, "bind": bind,
-    "names": names, "error": option(SOL, socket.SO_ERROR), "options": options, "setopts": set_options, "headers": headers(socket.IP_TTL, socket.IP_TOS), "fionread": readable, "poll": poll,
+    "names": names, "error": option(SOL, socket.SO_ERROR), "options": options, "setopts": set_options, "buffers": buffers, "headers": headers(socket.IP_TTL, socket.IP_TOS), "fionread": readable, "poll": poll,
     "select": selecting, "epoll": epolling(0), "edge": epolling(1 << 31), "oneshot": epolling(1 << 30), "nested": nesting(0, 0),
     "nested-edge": nesting(1 << 31, 1 << 31), "nested-oneshot": nesting(1 << 30, 1 << 31), "nested-level": nesting(1 << 31, 0), "close": close, "dupclose": dup_and_close,
     "copy": nonblock_by_copy, "place": at_place, "elsewhere": elsewhere,
@@ -578,8 +596,41 @@ def idle(cases, port=PORT):
     cases[0].table.ask("await", cases)
 
 
+def with_options(case):
+    for level, what, value in ((TCP, socket.TCP_NODELAY, 1), (SOL, socket.SO_KEEPALIVE, 1), (SOL, socket.SO_REUSEADDR, 1), (SOL, socket.SO_REUSEPORT, 1),
+                               (TCP, socket.TCP_KEEPIDLE, 77), (TCP, socket.TCP_KEEPINTVL, 11), (TCP, socket.TCP_KEEPCNT, 3), (TCP, 18, 60000),
+                               (SOL, socket.SO_SNDBUF, 40000), (SOL, socket.SO_LINGER, struct.pack("=2i", 1, 3)), (SOL, socket.SO_RCVTIMEO, struct.pack("@ll", 5, 0))):
+        case.s.setsockopt(level, what, value)
+
+
+def listening_options(cases):
+    """Options that are set before it listens, and one after."""
+    bound(cases)
+    for case in cases:
+        with_options(case)
+        case.s.listen(5)
+        case.s.setsockopt(TCP, socket.TCP_KEEPCNT, 4)
+
+
+def accepted_options(cases):
+    listening_options(cases)
+    cases[0].table.ask("visit", cases)
+    until(cases, 1)
+    take_visitors(cases)
+
+
+def idle_options(cases):
+    for case in cases:
+        to_port(case, lambda s, case=case: (with_options(case), s.connect((PEER, PORT))))
+    cases[0].table.ask("await", cases)
+
+
 def accepted(cases):
     waiting(cases)
+    take_visitors(cases)
+
+
+def take_visitors(cases):
     for case in cases:
         case.listener = case.s
         case.known = case.listener.getsockname()[1]
@@ -650,6 +701,7 @@ IN, OUT, ERR, HUP, RDHUP = 1, 4, 8, 16, 0x2000
 STATES = {
     "unbound": new, "bound": bound, "bound-here": bound_here, "listening": listening, "waiting": waiting, "waiting-reset": waiting_reset,
     "connecting": nobody, "refused": refused, "refused-told": refused_told, "idle": idle, "accepted": accepted,
+    "listening-options": listening_options, "accepted-options": accepted_options, "idle-options": idle_options,
     "unread": after(idle, "send", IN), "finished": after(idle, "finish", RDHUP), "finished-unread": after(idle, "send", IN, "finish", RDHUP),
     "finished-read": after(idle, "send", "finish", RDHUP, take_all),
     "shut-read": after(idle, shut(0)), "shut-write": after(idle, shut(1)), "shut-both": after(idle, shut(2)),
@@ -731,8 +783,8 @@ def calls_of(state):
 
 
 class Table:
-    def __init__(self, control, ours, share):
-        self.control, self.ours, self.share = control, ours, share
+    def __init__(self, control, ours, share, turn):
+        self.control, self.ours, self.share, self.turn = control, ours, share, turn
         self.cases = None
         self.here = threading.local()
         self.ports = itertools.count()
@@ -784,7 +836,7 @@ class Table:
         return lines
 
     def is_wanted(self, name, state):
-        return zlib.crc32(name.encode()) % self.share == 0 and (not self.cases or name in self.cases)
+        return zlib.crc32(name.encode()) % self.share == self.turn and (not self.cases or name in self.cases)
 
     @staticmethod
     def call(case, what):
@@ -792,11 +844,11 @@ class Table:
         return (CALLS | DATAGRAM_CALLS)[what](case)
 
 
-def table(control, ours, share="1", cases=None):
+def table(control, ours, share="1", turn="0", cases=None):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
-    made = Table(control, ours, int(share))
+    made = Table(control, ours, int(share), int(turn))
     if cases:
         with open(cases) as lines:
             made.cases = {line.split(": ", 1)[0] for line in lines}
@@ -894,14 +946,14 @@ def peer(control):
         threading.Thread(target=made.serve, args=(server.accept()[0],), daemon=True).start()
 
 
-def compare(kernel, ours):
+def compare(kernel, ours, of):
     def answers(path):
         with open(path) as lines:
             return dict(line.rstrip("\n").split(": ", 1) for line in lines)
     wanted, got = answers(kernel), answers(ours)
     assert wanted, "an empty table"
-    # Those of which a case is in the table.
-    unused = {at for at, (case, *_) in enumerate(KNOWN) if any(re.fullmatch(case, name) for name in wanted)}
+    # Of a share not every known one has its case in it.
+    unused = set(range(len(KNOWN))) if of == "all" else set()
     strange = [f"{name}: not there" for name in wanted.keys() ^ got.keys()]
     for name in wanted.keys() & got.keys():
         if wanted[name] != got[name]:

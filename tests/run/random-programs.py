@@ -4,6 +4,8 @@
     random-programs.py echo             the server
     random-programs.py play HOST SEED   the program: connections at once, each with its bytes, in one of the ways below
     random-programs.py forks HOST       forks with a thousand open connections: how long it takes, and that none is lost
+    random-programs.py sets HOST        more epoll sets and threads that poll than can be told by shared memory
+    random-programs.py children HOST    more processes at once than can have shared sockets
 """
 import array
 import errno
@@ -382,6 +384,20 @@ def link(fd):
         return ""
 
 
+def received(s, size):
+    got = b""
+    while len(got) < size:
+        piece = s.recv(size - len(got))
+        assert piece, f"the connection has ended behind {got!r}"
+        got += piece
+    return got
+
+
+def said_back(s, word):
+    s.sendall(word)
+    assert (got := received(s, len(word))) == word, (got, word)
+
+
 def forks(host, count="1000"):
     unlimited()
     all_ = [socket.create_connection((host, PORT)) for _ in range(int(count))]
@@ -398,17 +414,79 @@ def forks(host, count="1000"):
         ended(pid)
         for at, s in enumerate(all_):
             if at % 2 == turn % 2:
-                wanted = b"child"
+                assert received(s, 5) == b"child", at
             else:
-                wanted = b"parent"
-                s.sendall(wanted)
-            got = b""
-            while len(got) < len(wanted):
-                piece = s.recv(100)
-                assert piece, f"connection {at} has ended"
-                got += piece
-            assert got == wanted, (at, got)
+                said_back(s, b"parent")
     print(f"fork with {count} connections: {sorted(times)[2] * 1000:.1f} ms", flush=True)
+
+
+def sets(host, count="300"):
+    """More epoll sets, and more threads that poll, than there are watchers for: each hears of its socket, and of what comes into a set."""
+    unlimited()
+    connections = [socket.create_connection((host, PORT)) for _ in range(2 * int(count))]
+    watched, polled = connections[::2], connections[1::2]
+    all_ = [select.epoll() for _ in watched]
+    for at, (s, epoll) in enumerate(zip(watched, all_)):
+        epoll.register(s, select.POLLIN)
+        epoll.modify(s, select.POLLIN | (select.EPOLLET if at % 2 else 0))
+    heard = []
+
+    def poll(s, epoll):
+        poll = select.poll()
+        for one in (s, epoll):
+            poll.register(one, select.POLLIN)
+        while s.fileno() not in (told := dict(poll.poll(30_000))):
+            # A set that got its first socket meanwhile is told of once in vain.
+            assert told == {epoll.fileno(): select.POLLIN} and epoll.poll(0) == [], told
+        assert s.recv(100) == b"poll"
+        heard.append(s)
+    inner = [select.epoll() for _ in polled]
+    threads = [threading.Thread(target=poll, args=pair) for pair in zip(polled, inner)]
+    for thread in threads:
+        thread.start()
+    late = [socket.create_connection((host, PORT)) for _ in inner]
+    for s, epoll in zip(late, inner):
+        epoll.register(s, select.POLLIN)
+    for s in polled:
+        s.sendall(b"poll")
+    for thread in threads:
+        thread.join()
+    assert len(heard) == len(polled), len(heard)
+    for s, epoll in zip(watched + late, all_ + inner):
+        s.sendall(b"set")
+        told = epoll.poll(30)
+        assert told == [(s.fileno(), select.POLLIN)], told
+        assert s.recv(100) == b"set"
+        epoll.unregister(s)
+        assert epoll.poll(0) == []
+    print(f"{len(all_)} sets and {len(threads)} threads that poll", flush=True)
+
+
+def children(host, count="1100"):
+    """More processes at once than have a part of the memory: each speaks by what it inherits and by a connection of its own."""
+    unlimited()
+    kept = [socket.create_connection((host, PORT)) for _ in range(20)]
+    begin, wait = os.pipe()
+    pids = []
+    for number in range(int(count)):
+        s = socket.create_connection((host, PORT))
+
+        def run(s=s, word=b"%d" % number):
+            os.close(wait)
+            said_back(s, b"at once " + word)
+            # All are there before one goes on.
+            assert os.read(begin, 1) == b""
+            said_back(s, b"later " + word)
+            with socket.create_connection((host, PORT)) as own:
+                said_back(own, b"own " + word)
+        pids.append(child(run))
+        s.close()
+    os.close(wait)
+    for pid in pids:
+        ended(pid)
+    for number, s in enumerate(kept):
+        said_back(s, b"kept %d" % number)
+    print(f"{len(pids)} children at once", flush=True)
 
 
 if __name__ == "__main__":

@@ -26,4 +26,6 @@ for ((seed = first; seed < first + 8 * ${EXOS_SEEDS:-1}; seed++)); do
     check "seed $seed" play play 10.10.0.2 "$seed"
 done
 check "a fork with 1,000 connections loses none" play forks 10.10.0.2
+check "600 epoll sets, and 300 threads that poll" play sets 10.10.0.2
+check "1,100 children at once" play children 10.10.0.2
 exit $((failures > 0))

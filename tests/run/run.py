@@ -1051,6 +1051,25 @@ def exchange(ip, count):
         list(pool.map(run, range(8)))
 
 
+def options(ours):
+    """Options that were set before connect and listen do something: TCP_USER_TIMEOUT, and IPV6_V6ONLY beside a listener of IPv4."""
+    user_timeout = 18
+    with socket.socket() as s:
+        s.setsockopt(socket.IPPROTO_TCP, user_timeout, 300)
+        try:
+            s.connect(("10.10.0.99", 9))
+            raise AssertionError("nobody is there")
+        except TimeoutError as e:
+            assert e.errno == errno.ETIMEDOUT, e
+    with socket.socket(socket.AF_INET6) as v6, socket.socket() as v4:
+        v6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        for s, at in ((v6, "::"), (v4, "0.0.0.0")):
+            s.bind((at, 9300))
+            s.listen()
+        with socket.create_connection((ours, 9300), 10):
+            assert select.select([v4, v6], [], [], 10)[0] == [v4]
+
+
 def memcached(host):
     """Eight connections, each with values of its own, all at once."""
     many = [socket.create_connection((host, 11211)) for _ in range(8)]

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use exos::inet::tcp::{IpFields, Keepalive};
+use exos::inet::tcp::IpFields;
 use exos::net::{TcpListener, TcpStream};
 use exos::via::Protocol;
 use exos::{ListenOptions, Options, net};
@@ -17,7 +17,9 @@ use crate::context::Context;
 use crate::counters::SocketCounters;
 use crate::ports::Ports;
 use crate::sharing::{SHARED, SharedSockets, Sharing};
-use crate::target::{Descriptor, header_options, read_address, write_address};
+use crate::target::{
+    Descriptor, header_options, keepalive_options, read_address, user_timeout, write_address,
+};
 use crate::unix::{Listener, UnixSockets};
 
 /// The calls that are told to us.
@@ -240,8 +242,10 @@ impl Sockets {
         at: SocketAddr,
     ) -> io::Result<Listener> {
         let backlog = (call.args[1] as i32).max(1) as usize;
+        let v6_only = at.is_ipv6() && sockopt::ipv6_v6only(&descriptor.fd)?;
         let options = ListenOptions {
             backlog,
+            v6_only,
             ..ListenOptions::default()
         };
         let user = descriptor.user;
@@ -314,8 +318,9 @@ impl Sockets {
         };
         let stream = TcpStream::open(&cx.net, to, from, &options)?;
         if sockopt::socket_keepalive(&descriptor.fd)? {
-            stream.set_keepalive(Some(Keepalive::default()));
+            stream.set_keepalive(Some(keepalive_options(descriptor)));
         }
+        stream.set_user_timeout(user_timeout(descriptor));
         if sockopt::socket_linger(&descriptor.fd)? == Some(Duration::ZERO) {
             stream.set_linger(Some(Duration::ZERO))?;
         }

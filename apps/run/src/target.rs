@@ -4,8 +4,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use exos::Duration;
 use exos::inet::limits::HOP_LIMIT;
-use exos::inet::tcp::Info;
+use exos::inet::tcp::{Info, Keepalive, State};
 use exos_host::intercept::{self, Call, Calls};
 use rustix::fs::{OFlags, fcntl_getfl, fstat};
 use rustix::net::{AddressFamily, Protocol, SocketType, getsockname, ipproto, sockopt};
@@ -197,17 +198,29 @@ pub(crate) fn copy_timeouts(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
 
 /// The beginning of `struct tcp_info` (include/uapi/linux/tcp.h), to `tcpi_total_retrans`, which every kernel has. What our stack does
 /// not count is zero.
-pub(crate) fn tcp_info(info: Option<&Info>) -> [u8; 104] {
-    const ESTABLISHED: u8 = 1;
-    const CLOSE: u8 = 7;
+pub(crate) fn tcp_info(info: Option<&Info>, listens: bool) -> [u8; 104] {
     let mut bytes = [0; 104];
     let Some(info) = info else {
-        bytes[0] = CLOSE;
+        bytes[0] = state_number(if listens {
+            State::Listen
+        } else {
+            State::Closed
+        });
         return bytes;
     };
-    let micros = |time: exos::Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+    let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
     let mss = u32::from(info.mss).max(1);
-    bytes[0] = ESTABLISHED;
+    let (theirs, ours) = info.window_scales.unwrap_or_default();
+    let agreed = [
+        info.timestamps,
+        info.sack,
+        info.window_scales.is_some(),
+        info.ecn,
+    ];
+    let agreed = agreed.into_iter().enumerate();
+    (bytes[0], bytes[2], bytes[4]) = (state_number(info.state), info.retransmits, info.backoff);
+    bytes[5] = agreed.fold(0, |bits, (at, is_on)| bits | u8::from(is_on) << at);
+    bytes[6] = theirs | ours << 4;
     for (at, value) in [
         (8, micros(info.retransmission_timeout)),
         (16, mss),
@@ -224,6 +237,22 @@ pub(crate) fn tcp_info(info: Option<&Info>) -> [u8; 104] {
         bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
     bytes
+}
+
+/// A state's number (include/net/tcp_states.h). Of one that waits for late segments the kernel has no socket any more.
+fn state_number(state: State) -> u8 {
+    match state {
+        State::Established => 1,
+        State::SynSent => 2,
+        State::SynReceived => 3,
+        State::FinWait1 => 4,
+        State::FinWait2 => 5,
+        State::Closed | State::TimeWait => 7,
+        State::CloseWait => 8,
+        State::LastAck => 9,
+        State::Listen => 10,
+        State::Closing => 11,
+    }
 }
 
 /// The whole number that an argument of the call points to.
@@ -247,6 +276,29 @@ pub(crate) fn header_options(of: &Descriptor, is_v6: bool) -> io::Result<(u8, u8
         value => value.map(|value| value as u8),
     };
     Ok((byte(hops, HOP_LIMIT)?, byte(class, 0)?))
+}
+
+/// When a peer is asked whether it is still there, as a socket of the kernel's was told.
+pub(crate) fn keepalive_options(of: &Descriptor) -> Keepalive {
+    let ours = Keepalive::default();
+    let seconds = |option| tcp_option(of, option).map(|value| Duration::from_secs(value.into()));
+    Keepalive {
+        idle: seconds(libc::TCP_KEEPIDLE).unwrap_or(ours.idle),
+        interval: seconds(libc::TCP_KEEPINTVL).unwrap_or(ours.interval),
+        count: tcp_option(of, libc::TCP_KEEPCNT).map_or(ours.count, |count| count as u8),
+    }
+}
+
+/// How long what is sent may stay unacknowledged; `None` where the program has said nothing.
+pub(crate) fn user_timeout(of: &Descriptor) -> Option<Duration> {
+    let ms = tcp_option(of, libc::TCP_USER_TIMEOUT)?;
+    (ms > 0).then(|| Duration::from_millis(ms.into()))
+}
+
+/// Sockets of Multipath TCP do not say all.
+fn tcp_option(of: &Descriptor, option: libc::c_int) -> Option<u32> {
+    let value = intercept::option(&of.fd, libc::IPPROTO_TCP, option);
+    value.ok().and_then(|value| u32::try_from(value).ok())
 }
 
 #[cfg(test)]

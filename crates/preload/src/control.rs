@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use crate::datagrams::Came;
-use crate::header_options::{class_of, hops_of};
 use crate::memory::Address;
 use crate::memory::options::{
     IPV6, PKTINFO, PKTINFO_V6, RECEIVE_CLASS, RECEIVE_HOPS, RECEIVE_TOS, RECEIVE_TTL,
 };
+use crate::options::{class_of, hops_of};
 use crate::process::Found;
 use crate::sockets::put_address;
 use crate::system::*;

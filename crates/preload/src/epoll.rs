@@ -14,6 +14,7 @@ use crate::by_number::ByNumber;
 use crate::memory::DESCRIPTORS;
 use crate::process::{Found, Here};
 use crate::set::{Member, Set};
+use crate::sharing::unshare_fd;
 use crate::system::{
     EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EpollEvent,
 };
@@ -81,6 +82,19 @@ impl Sets {
             descriptors: 1,
             ..Set::default()
         })
+    }
+
+    /// Adds the descriptors of the sockets in a set, and in those in it, of which the kernel is to tell from now on.
+    fn sockets_in(&mut self, number: u64, sockets: &mut Vec<i32>) {
+        let Some(set) = self.all.get_mut(&number) else {
+            return;
+        };
+        set.is_polled = true;
+        sockets.extend(set.members.values().map(|member| member.fd));
+        let nested: Vec<u64> = set.nested.values().map(|inner| inner.of).collect();
+        for inner in nested {
+            self.sockets_in(inner, sockets);
+        }
     }
 }
 
@@ -169,12 +183,24 @@ pub fn control(
             set.ready.push_back(found.number);
         }
         set.came += 1;
-        set.pass_on(here);
+        set.wake(here, waker);
         if let Some(&number) = sets.by_fd.get(&at) {
             sets.wake_around(here, number);
         }
         Ok(())
     })
+}
+
+/// The sockets in a set, and in those in it, are shared no more: there is no watcher for a thread that is about to wait for it.
+pub fn unshare_in(fd: i32) {
+    let sockets = with(|sets| {
+        let mut sockets = Vec::new();
+        if let Some(&number) = sets.by_fd.get(&fd) {
+            sets.sockets_in(number, &mut sockets);
+        }
+        sockets
+    });
+    sockets.into_iter().for_each(unshare_fd);
 }
 
 /// A descriptor of the kernel's has been added to a set of the kernel's, changed, or taken out.

@@ -43,12 +43,11 @@ mod calls;
 #[cfg(exos_preload)]
 mod control;
 #[cfg(exos_preload)]
-#[cfg(exos_preload)]
 mod datagrams;
 #[cfg(exos_preload)]
 mod epoll;
 #[cfg(exos_preload)]
-mod header_options;
+mod options;
 #[cfg(exos_preload)]
 mod poll;
 #[cfg(exos_preload)]

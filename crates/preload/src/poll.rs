@@ -26,15 +26,15 @@ thread_local! {
     static WAKER: RefCell<Option<Own>> = const { RefCell::new(None) };
 }
 
-fn waker(here: &'static Here) -> Result<Waker, i32> {
+fn waker(here: &'static Here) -> Option<Waker> {
     WAKER.with_borrow_mut(|own| {
         // One that was made before a fork is the parent's.
         if let Some(Own(_, waker)) = own.as_ref().filter(|own| own.1.pid == here.pid()) {
-            return Ok(*waker);
+            return Some(*waker);
         }
-        let waker = Waker::new(here)?;
+        let waker = Waker::new(here).ok()?;
         *own = Some(Own(here, waker));
-        Ok(waker)
+        Some(waker)
     })
 }
 
@@ -57,9 +57,11 @@ pub unsafe fn poll(
         call.here.let_go();
         return Some(ready);
     }
-    let waker = match waker(call.here) {
-        Ok(waker) => waker,
-        Err(number) => return Some(Err(number)),
+    let Some(waker) = waker(call.here) else {
+        call.unshare();
+        let left = call.left();
+        // SAFETY: the caller's promise.
+        return Some(unsafe { kernel(fds, left, mask) });
     };
     call.watch_ours(waker, true);
     let waited = call.wait(waker);
@@ -183,6 +185,17 @@ impl<'a> Call<'a> {
                 return ready;
             }
         }
+    }
+
+    /// Without a watcher: all of them are the kernel's from now on.
+    fn unshare(&self) {
+        for (at, _) in &self.ours {
+            unshare_fd(self.fds[*at].fd);
+        }
+        for (_, fd) in &self.sets {
+            epoll::unshare_in(*fd);
+        }
+        self.here.let_go();
     }
 
     /// Until the kernel has something to say, or what is shared wakes this thread.

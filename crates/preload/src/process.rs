@@ -77,6 +77,9 @@ static LEFT: [AtomicU32; SOCKETS] = [const { AtomicU32::new(0) }; SOCKETS];
 /// In the place of an error's number: the socket is shared no more, and the call to be made again.
 pub const AGAIN: i32 = i32::MAX;
 
+/// As above: nothing tells of the socket, which is to be shared no more, and the call to be made of the kernel.
+pub const NO_WATCHER: i32 = i32::MAX - 1;
+
 impl Here {
     /// The number of its part of the memory; none of a child for which there was none.
     pub fn part(&self) -> Option<u32> {
@@ -131,11 +134,19 @@ impl Here {
         }
     }
 
-    /// A child is about to be made: it has its sockets from its first moment on.
-    pub fn has_child(&self) {
-        let child = self.shared.take_process(self.pid());
+    /// A child is about to be made: whether there is a part of the memory for it, which is its from then on.
+    pub fn takes_part_for_child(&self) -> bool {
+        // What keeps the library's descriptors is a part: without one a child could not say so to its own.
+        let part = self.part();
+        let child = part.and_then(|_| self.shared.take_process(self.pid()));
         self.child.store(child.unwrap_or(NONE), Ordering::Relaxed);
-        let (Some(child), Some(part)) = (child, self.part()) else {
+        child.is_some()
+    }
+
+    /// The child that a part was taken for has its sockets from its first moment on.
+    pub fn has_child(&self) {
+        let child = self.child.load(Ordering::Relaxed);
+        let Some(part) = self.part().filter(|_| child != NONE) else {
             return;
         };
         for (fd, number) in self.shared.descriptors(part) {
@@ -253,7 +264,8 @@ impl Here {
     }
 
     fn ring(&self) {
-        if self.shared.engine().swap(AWAKE, Ordering::AcqRel) != AWAKE {
+        // Without a part nothing keeps the bell from being closed, and another file from having its number.
+        if self.part().is_some() && self.shared.engine().swap(AWAKE, Ordering::AcqRel) != AWAKE {
             let before = system::errno();
             // SAFETY: a byte; a bell that is full rings already.
             unsafe { system::write(self.bell.load(Ordering::Relaxed), b"x".as_ptr(), 1) };

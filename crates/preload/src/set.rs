@@ -47,7 +47,7 @@ pub struct Set {
     pub pollers: Vec<Waker>,
     /// How many threads wait for the kernel's descriptors in it alone.
     pub alone: u32,
-    /// It was polled when no socket was in it.
+    /// It is polled, or was, by a thread that the kernel alone tells of it.
     pub is_polled: bool,
 }
 
@@ -123,10 +123,19 @@ impl Set {
         // Those that wait for the kernel alone sleep on it from now on.
         let sleepers = &here.shared.watcher(waker.watcher).sleepers;
         sleepers.fetch_add(self.alone, Ordering::SeqCst);
-        if self.alone > 0 || self.is_polled {
+        if self.alone > 0 {
             waker.wake();
         }
         Ok(waker)
+    }
+
+    /// A socket has come into it, or into a set in it: those that sleep look again, also who polls it without a watcher, and is told by
+    /// the kernel alone.
+    pub fn wake(&mut self, here: &'static Here, waker: Waker) {
+        match std::mem::take(&mut self.is_polled) {
+            true => waker.wake(),
+            false => waker.wake_sleepers(here),
+        }
     }
 
     /// The watcher of this process's, once the set has one.

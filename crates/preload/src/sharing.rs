@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use crate::ask::ask;
 use crate::epoll;
 use crate::memory::{Ask, state};
-use crate::process::{Found, Here, here, leaves};
-use crate::system::{self, EPOLL_CTL_ADD};
+use crate::process::{Found, Here, NO_WATCHER, here, leaves};
+use crate::system::{self, EPOLL_CTL_ADD, EpollEvent};
 
 /// The socket that a descriptor is.
 pub fn find(fd: i32) -> Option<Found> {
@@ -52,6 +52,17 @@ pub fn unshare_fd(fd: i32) {
     }
 }
 
+/// As above, for all descriptors of this process.
+pub fn unshare_all(here: &'static Here) {
+    let part = here.part().into_iter();
+    let all: Vec<_> = part
+        .flat_map(|part| here.shared.descriptors(part))
+        .collect();
+    for (fd, number) in all {
+        unshare(here, fd, number);
+    }
+}
+
 /// A descriptor is a socket no more.
 pub fn forget(here: &Here, fd: i32) {
     let (Some(part), Some(number)) = (here.part(), here.number(fd)) else {
@@ -71,11 +82,33 @@ pub fn forget(here: &Here, fd: i32) {
 
 /// A socket of the kernel's has become a shared one, under its number: it goes on in the sets that it is in.
 pub fn move_in(fd: i32) {
-    let Some(found) = find(fd) else {
+    if find(fd).is_none() {
         return;
-    };
-    for (set, event) in epoll::take_out(fd) {
-        // Without a watcher nothing is told of it.
-        let _ = epoll::control(set, EPOLL_CTL_ADD, fd, found, Some(event));
     }
+    for (set, event) in epoll::take_out(fd) {
+        // It was in there: what fails now has failed before.
+        let _ = change_set(set, EPOLL_CTL_ADD, fd, Some(event));
+    }
+}
+
+/// epoll_ctl(2). A socket for which there is no watcher is shared no more, and the kernel tells of it.
+pub fn change_set(set: i32, what: i32, fd: i32, event: Option<EpollEvent>) -> Result<(), i32> {
+    if let Some(found) = find(fd) {
+        match epoll::control(set, what, fd, found, event) {
+            Err(NO_WATCHER) => unshare_fd(fd),
+            result => return result,
+        }
+    }
+    let mut wanted = event;
+    let at = wanted
+        .as_mut()
+        .map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    // SAFETY: the event, if there is one, lives as long as the call.
+    if unsafe { system::epoll_ctl(set, what, fd, at) } < 0 {
+        return Err(system::errno());
+    }
+    if let Some(here) = here() {
+        epoll::remember(here, set, what, fd, event);
+    }
+    Ok(())
 }

@@ -1,12 +1,11 @@
-//! What is not bytes: accepting, addresses, options, ends.
+//! What is not bytes: accepting, addresses, ends.
 
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
-use crate::ask::ask;
 use crate::epoll;
-use crate::memory::options::{IPV6, KEEPALIVE, LINGER, NODELAY, NONBLOCK, REUSE, REUSE_PORT};
-use crate::memory::state::{HAS_MORE, LISTENS, NO_READS, NO_WRITES, OPTIONS, OVER, STANDS};
-use crate::memory::{Address, Ask, DESCRIPTORS, RING};
+use crate::memory::options::{IPV6, NONBLOCK};
+use crate::memory::state::{HAS_MORE, LISTENS, NO_READS, NO_WRITES, OVER, STANDS};
+use crate::memory::{Address, DESCRIPTORS};
 use crate::process::Found;
 use crate::sharing::forget;
 use crate::system::{self, *};
@@ -117,149 +116,6 @@ impl Found {
         }
     }
 
-    /// The value of an option, as one or two numbers (getsockopt(2)).
-    ///
-    /// # Safety
-    ///
-    /// `len` bytes at `value` can be written.
-    pub unsafe fn get_option(
-        self,
-        (level, option): (i32, i32),
-        value: *mut u8,
-        len: *mut u32,
-    ) -> Result<(), i32> {
-        let socket = self.socket();
-        let has = |option| i32::from(socket.has(option));
-        let of_datagrams = self
-            .is_datagrams()
-            .then(|| self.datagram_option((level, option)));
-        let time = |limit: &AtomicU32| {
-            let ms = i64::from(limit.load(Ordering::Relaxed));
-            [ms / 1000, ms % 1000 * 1000]
-        };
-        let number = match (level, option) {
-            _ if let Some(Some(value)) = of_datagrams => value?,
-            _ if let Some(value) = self.header_option((level, option)) => value,
-            (SOL_SOCKET, SO_ERROR) => self.take_error().err().unwrap_or(0),
-            (SOL_SOCKET, SO_TYPE) => SOCK_STREAM,
-            (SOL_SOCKET, SO_DOMAIN) => match socket.has(IPV6) {
-                true => AF_INET6,
-                false => AF_INET,
-            },
-            (SOL_SOCKET, SO_PROTOCOL) => IPPROTO_TCP,
-            (SOL_SOCKET, SO_ACCEPTCONN) => i32::from(self.listens()),
-            (SOL_SOCKET, SO_REUSEADDR) => has(REUSE),
-            (SOL_SOCKET, SO_REUSEPORT) => has(REUSE_PORT),
-            (SOL_SOCKET, SO_KEEPALIVE) => has(KEEPALIVE),
-            (SOL_SOCKET, SO_SNDBUF | SO_RCVBUF) => RING as i32,
-            (SOL_SOCKET, SO_LINGER) => {
-                let linger = [has(LINGER), socket.linger.load(Ordering::Relaxed) as i32];
-                let bytes = linger.map(i32::to_ne_bytes).concat();
-                // SAFETY: the caller's promise.
-                return unsafe { put(&bytes, value, len) };
-            }
-            (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO) => {
-                let limit = match option {
-                    SO_RCVTIMEO => &socket.receive_timeout,
-                    _ => &socket.send_timeout,
-                };
-                let bytes = time(limit).map(i64::to_ne_bytes).concat();
-                // SAFETY: the caller's promise.
-                return unsafe { put(&bytes, value, len) };
-            }
-            // SAFETY: the caller's promise.
-            (IPPROTO_IP, IP_OPTIONS) => return unsafe { put(&[], value, len) },
-            (IPPROTO_TCP, TCP_NODELAY) => has(NODELAY),
-            (IPPROTO_TCP, TCP_INFO) => {
-                // SAFETY: the caller's promise.
-                return unsafe { put(&self.tcp_info()?, value, len) };
-            }
-            (IPPROTO_TCP, TCP_MAXSEG) => match self.tcp_info()?[16..20] {
-                [0, 0, 0, 0] => NO_SEGMENT,
-                [a, b, c, d] => i32::from_ne_bytes([a, b, c, d]),
-                _ => return Err(ENOTCONN),
-            },
-            (SOL_SOCKET, NO_OPTIONS..) => return Err(ENOPROTOOPT),
-            (SOL_SOCKET | IPPROTO_TCP | IPPROTO_IP | IPPROTO_IPV6, _) => 0,
-            _ => return Err(ENOPROTOOPT),
-        };
-        // SAFETY: the caller's promise.
-        unsafe { put(&number.to_ne_bytes(), value, len) }
-    }
-
-    /// What the stack knows of the connection (`struct tcp_info`, its first 104 bytes).
-    fn tcp_info(self) -> Result<[u8; 104], i32> {
-        let mut info = [0; 104];
-        let at = info.as_mut_ptr().expose_provenance();
-        match ask(self.number as i32, Ask::Info, at) {
-            0.. => Ok(info),
-            _ => Err(ENOTCONN),
-        }
-    }
-
-    /// Sets an option (setsockopt(2)). Those that say how packets are sent are taken, and left to our TCP.
-    pub fn set_option(self, (level, option): (i32, i32), value: &[u8]) -> Result<(), i32> {
-        let socket = self.socket();
-        let number = |at: usize| {
-            let bytes = value.get(at..at + 4).ok_or(EINVAL)?;
-            Ok::<_, i32>(i32::from_ne_bytes(bytes.try_into().expect("four")))
-        };
-        if self.is_datagrams()
-            && let Some(set) = self.set_datagram_option((level, option), value)
-        {
-            return set;
-        }
-        if let Some(set) = self.set_header_option((level, option), value) {
-            set?;
-            socket.add(OPTIONS);
-            self.here.submit(self.number);
-            return Ok(());
-        }
-        match (level, option) {
-            (SOL_SOCKET, SO_REUSEADDR) => socket.set_option(REUSE, number(0)? != 0),
-            (SOL_SOCKET, SO_REUSEPORT) => socket.set_option(REUSE_PORT, number(0)? != 0),
-            (SOL_SOCKET, SO_KEEPALIVE) => socket.set_option(KEEPALIVE, number(0)? != 0),
-            (SOL_SOCKET, SO_LINGER) => {
-                socket.linger.store(number(4)? as u32, Ordering::Relaxed);
-                socket.set_option(LINGER, number(0)? != 0);
-            }
-            (SOL_SOCKET, SO_RCVTIMEO | SO_SNDTIMEO) => {
-                let word = |at: usize| {
-                    let bytes = value.get(at..at + 8).ok_or(EINVAL)?;
-                    Ok::<_, i32>(i64::from_ne_bytes(bytes.try_into().expect("eight")))
-                };
-                let (seconds, micros) = (word(0)?, word(8)?);
-                if !(0..1_000_000).contains(&micros) {
-                    return Err(EDOM);
-                }
-                let ms = seconds
-                    .saturating_mul(1000)
-                    .saturating_add((micros + 999) / 1000);
-                let limit = match option {
-                    SO_RCVTIMEO => &socket.receive_timeout,
-                    _ => &socket.send_timeout,
-                };
-                limit.store(ms.clamp(0, u32::MAX.into()) as u32, Ordering::Relaxed);
-                return Ok(());
-            }
-            (SOL_SOCKET, SO_TYPE | SO_ERROR | SO_DOMAIN | SO_PROTOCOL | SO_ACCEPTCONN) => {
-                return Err(ENOPROTOOPT);
-            }
-            (SOL_SOCKET, NO_OPTIONS..) => return Err(ENOPROTOOPT),
-            (SOL_SOCKET, _) => return Ok(()),
-            (IPPROTO_TCP, TCP_NODELAY) => {
-                // The other side never waits with what it sends.
-                socket.set_option(NODELAY, number(0)? != 0);
-                return Ok(());
-            }
-            (IPPROTO_TCP | IPPROTO_IP | IPPROTO_IPV6, _) => return Ok(()),
-            _ => return Err(ENOPROTOOPT),
-        }
-        socket.add(OPTIONS);
-        self.here.submit(self.number);
-        Ok(())
-    }
-
     /// Bytes that can be read (FIONREAD), or that were written and not taken (SIOCOUTQ).
     pub fn waiting(self, out: bool) -> Result<usize, i32> {
         match out {
@@ -293,7 +149,7 @@ impl Found {
     ///
     /// It is none of those: the error given.
     pub fn renew(self, fd: i32, otherwise: i32) -> Result<(), i32> {
-        const OPTIONS: [(i32, i32, usize); 9] = [
+        const OPTIONS: [(i32, i32, usize); 14] = [
             (SOL_SOCKET, SO_RCVTIMEO, 16),
             (SOL_SOCKET, SO_SNDTIMEO, 16),
             (SOL_SOCKET, SO_LINGER, 8),
@@ -301,6 +157,11 @@ impl Found {
             (SOL_SOCKET, SO_REUSEADDR, 4),
             (SOL_SOCKET, SO_REUSEPORT, 4),
             (IPPROTO_TCP, TCP_NODELAY, 4),
+            (IPPROTO_TCP, TCP_KEEPIDLE, 4),
+            (IPPROTO_TCP, TCP_KEEPINTVL, 4),
+            (IPPROTO_TCP, TCP_KEEPCNT, 4),
+            (IPPROTO_TCP, TCP_USER_TIMEOUT, 4),
+            (IPPROTO_IPV6, IPV6_V6ONLY, 4),
             (IPPROTO_IP, IP_TTL, 4),
             (IPPROTO_IP, IP_TOS, 4),
         ];
@@ -343,26 +204,6 @@ impl Found {
         }
         Ok(())
     }
-}
-
-/// What a segment holds of a socket that is not connected.
-const NO_SEGMENT: i32 = 536;
-
-/// Options of sockets have lower numbers (asm/socket.h).
-const NO_OPTIONS: i32 = 90;
-
-/// Writes an option's value, cut to the room that there is, and how much that is.
-unsafe fn put(bytes: &[u8], value: *mut u8, len: *mut u32) -> Result<(), i32> {
-    if value.is_null() || len.is_null() {
-        return Err(EFAULT);
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        let count = bytes.len().min(*len as usize);
-        value.copy_from_nonoverlapping(bytes.as_ptr(), count);
-        *len = count as u32;
-    }
-    Ok(())
 }
 
 /// Writes an address where the program wants it, cut to the room that there is, with its whole length.

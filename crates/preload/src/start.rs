@@ -22,7 +22,11 @@ static START: extern "C" fn() = start;
 /// The child is to have its sockets from its first moment on: they are counted before there is one.
 extern "C" fn before_fork() {
     if let Some(here) = here() {
-        datagrams::share_unused(here);
+        match here.takes_part_for_child() {
+            true => datagrams::share_unused(here),
+            // Its descriptors are Unix sockets, as this process's.
+            false => sharing::unshare_all(here),
+        }
         epoll::hold();
         here.has_child();
     }

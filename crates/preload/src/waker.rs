@@ -2,11 +2,11 @@
 
 use crate::ask::ask;
 use crate::memory::Ask;
-use crate::process::Here;
+use crate::process::{Here, NO_WATCHER};
 use crate::system::{self, O_CLOEXEC, O_NONBLOCK};
 
 /// What wakes those that wait for sockets: the watcher's number, and the descriptor that the other side writes to.
-#[derive(Copy, Clone)]
+#[derive(Copy, Clone, PartialEq)]
 pub struct Waker {
     /// The process that has it.
     pub pid: u32,
@@ -16,9 +16,14 @@ pub struct Waker {
 
 impl Waker {
     /// A watcher of this process's, which the other side knows how to wake.
+    ///
+    /// # Errors
+    ///
+    /// [`NO_WATCHER`]: there is none, or no descriptor for it. What is to be waited for is to be shared no more.
     pub fn new(here: &'static Here) -> Result<Self, i32> {
-        const ENOSPC: i32 = 28;
-        let watcher = here.shared.take_watcher(here.pid()).ok_or(ENOSPC)?;
+        // One of a process that the other side does not know would never be given back.
+        here.part().ok_or(NO_WATCHER)?;
+        let watcher = here.shared.take_watcher(here.pid()).ok_or(NO_WATCHER)?;
         // SAFETY: always.
         let fd = here.own(unsafe { system::eventfd(0, O_CLOEXEC | O_NONBLOCK) });
         let waker = Self {
@@ -27,17 +32,11 @@ impl Waker {
             fd,
         };
         here.shared.watcher(watcher).reset();
-        let asked = match fd {
-            0.. => ask(fd, Ask::Watch, watcher as usize),
-            _ => -system::errno(),
-        };
-        match asked {
-            0.. => Ok(waker),
-            _ => {
-                waker.leave(here);
-                Err(-asked)
-            }
+        if fd < 0 || ask(fd, Ask::Watch, watcher as usize) < 0 {
+            waker.leave(here);
+            return Err(NO_WATCHER);
         }
+        Ok(waker)
     }
 
     /// It is not needed any more.

@@ -2,11 +2,12 @@
 
 use std::io;
 
+use exos::net::TcpStream;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::Ask;
 
 use super::engine::Sharing;
-use super::entry::Entry;
+use super::entry::{Entry, Kind};
 use super::processes::shared_descriptor;
 use crate::answer::{Answer, fails};
 use crate::context::Context;
@@ -46,9 +47,10 @@ impl Sharing {
                 }
             }
             Some(Ask::Info) => {
-                let stream = self.sockets.table.get(fd as u32).and_then(Entry::stream);
-                let info = stream.and_then(|stream| stream.info());
-                write(&cx.calls, call, value, &tcp_info(info.as_ref()))?;
+                let entry = self.sockets.table.get(fd as u32);
+                let info = entry.and_then(Entry::stream).and_then(TcpStream::info);
+                let listens = matches!(entry.map(|entry| &entry.kind), Some(Kind::Listening(_)));
+                write(&cx.calls, call, value, &tcp_info(info.as_ref(), listens))?;
             }
             Some(Ask::Datagrams) => {
                 let descriptor = Descriptor::of(call, fd)?;

@@ -223,13 +223,11 @@ impl SharedSockets {
     }
 }
 
-/// The options that a socket of the kernel's was given, for the one in its place.
+/// The options that a socket of the kernel's for datagrams was given, for the one in its place.
 fn copy_options(from: &Descriptor, family: AddressFamily, to: &Socket) -> io::Result<()> {
     let fd = &from.fd;
     let is_on = |level, option| intercept::option(fd, level, option).map(|value| value != 0);
     to.set_option(options::BROADCAST, sockopt::socket_broadcast(fd)?);
-    to.set_option(options::REUSE, sockopt::socket_reuseaddr(fd)?);
-    to.set_option(options::REUSE_PORT, sockopt::socket_reuseport(fd)?);
     for (bit, option) in [
         (options::PKTINFO, libc::IP_PKTINFO),
         (options::RECEIVE_TTL, libc::IP_RECVTTL),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use exos::inet::tcp::Keepalive;
 use exos::net::TcpStream;
 use exos::{Buffer, Slice};
-use exos_preload::memory::{ROOM, Shared, Socket, options, state};
+use exos_preload::memory::{ROOM, Shared, options, state};
 
 use crate::answer::errno;
 use crate::counters::Moved;
@@ -138,19 +138,23 @@ impl Flowing {
         self.rest.is_none() && memory.outward(number).is_empty()
     }
 
+    /// Has the stack do what the program wants of this connection.
     pub(super) fn apply_options(&self, memory: &Shared, number: u32) {
         let socket = memory.socket(number);
-        let keepalive = socket.has(options::KEEPALIVE);
+        let liveness = &socket.liveness;
+        let keepalive = socket.has(options::KEEPALIVE).then(|| Keepalive {
+            idle: Duration::from_secs(liveness.idle_seconds().into()),
+            interval: Duration::from_secs(liveness.interval_seconds().into()),
+            count: liveness.count(),
+        });
+        self.stream.set_keepalive(keepalive);
+        let user_timeout = liveness.user_timeout_ms.load(Ordering::Relaxed);
+        let user_timeout = Duration::from_millis(user_timeout.into());
         self.stream
-            .set_keepalive(keepalive.then(Keepalive::default));
+            .set_user_timeout((!user_timeout.is_zero()).then_some(user_timeout));
         let reset = socket.has(options::LINGER) && socket.linger.load(Ordering::Relaxed) == 0;
         // It cannot fail.
         let _ = self.stream.set_linger(reset.then_some(Duration::ZERO));
-        self.apply_headers(socket);
-    }
-
-    /// Has packets say of hops and class what the program wants.
-    pub(super) fn apply_headers(&self, socket: &Socket) {
         let headers = socket.headers(self.stream.peer_addr().is_ok_and(|peer| peer.is_ipv6()));
         // No hops at all there are not.
         let _ = self.stream.set_ttl(headers.hops().max(1).into());

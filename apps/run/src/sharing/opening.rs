@@ -111,6 +111,8 @@ fn copy_options(from: &Descriptor, family: AddressFamily, to: &Socket) -> io::Re
     let send = milliseconds(sockopt::Timeout::Send)?;
     to.send_timeout.store(send, Ordering::Relaxed);
     to.set_option(options::KEEPALIVE, sockopt::socket_keepalive(&from.fd)?);
+    to.set_option(options::REUSE, sockopt::socket_reuseaddr(&from.fd)?);
+    to.set_option(options::REUSE_PORT, sockopt::socket_reuseport(&from.fd)?);
     if let Some(linger) = sockopt::socket_linger(&from.fd)? {
         to.set_option(options::LINGER, true);
         let seconds = u32::try_from(linger.as_secs()).unwrap_or(u32::MAX);
@@ -123,5 +125,47 @@ fn copy_options(from: &Descriptor, family: AddressFamily, to: &Socket) -> io::Re
             to.headers(is_v6).set_class(class);
         }
     }
+    if from.tcp_family().is_some() {
+        copy_tcp_options(from, to);
+    }
     Ok(())
+}
+
+/// Those of TCP, and the sizes of buffers that the program has set. What a kernel does not tell it has not been told.
+fn copy_tcp_options(from: &Descriptor, to: &Socket) {
+    /// Which buffers have a size of the program's: to send from, to receive into (`SO_BUF_LOCK`).
+    const BUFFERS: libc::c_int = 72;
+    let number = |level, option| {
+        let value = intercept::option(&from.fd, level, option).ok();
+        value
+            .and_then(|value| u32::try_from(value).ok())
+            .unwrap_or(0)
+    };
+    let is_on = |level, option| number(level, option) != 0;
+    to.set_option(
+        options::NODELAY,
+        is_on(libc::IPPROTO_TCP, libc::TCP_NODELAY),
+    );
+    to.set_option(
+        options::V6_ONLY,
+        is_on(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
+    );
+    let liveness = &to.liveness;
+    for (word, option) in [
+        (&liveness.idle_seconds, libc::TCP_KEEPIDLE),
+        (&liveness.interval_seconds, libc::TCP_KEEPINTVL),
+        (&liveness.count, libc::TCP_KEEPCNT),
+        (&liveness.user_timeout_ms, libc::TCP_USER_TIMEOUT),
+    ] {
+        word.store(number(libc::IPPROTO_TCP, option), Ordering::Relaxed);
+    }
+    let set = number(libc::SOL_SOCKET, BUFFERS);
+    for (bit, word, option) in [
+        (1, &to.send_buffer, libc::SO_SNDBUF),
+        (2, &to.receive_buffer, libc::SO_RCVBUF),
+    ] {
+        if set & bit != 0 {
+            word.store(number(libc::SOL_SOCKET, option), Ordering::Relaxed);
+        }
+    }
 }

@@ -140,8 +140,8 @@ impl SharedSockets {
         if let Some(Kind::Flowing(flowing)) = self.table.get_mut(taken).map(|entry| &mut entry.kind)
         {
             // As by the kernel, it has those of its listener.
-            if self.memory.socket(taken).take_headers_of(socket) {
-                flowing.apply_headers(socket);
+            if self.memory.socket(taken).take_options_of(socket) {
+                flowing.apply_options(&self.memory, taken);
             }
             flowing.fill(&self.memory, taken);
         }

@@ -90,13 +90,14 @@ impl Socket {
     fn option(&mut self, option: (i32, i32)) -> io::Result<Told> {
         let (kind, error) = (&self.kind, &mut self.error);
         let is_datagrams = matches!(kind, Kind::Datagrams(_));
+        let listens = matches!(kind, Kind::Listening(_));
         Ok(Told::Number(match option {
             (libc::SOL_SOCKET, libc::SO_ERROR) => error.take().map_or(0, |error| errno(&error)),
             (libc::SOL_SOCKET, libc::SO_DOMAIN) => self.family.as_raw().into(),
             (libc::SOL_SOCKET, libc::SO_PROTOCOL) if is_datagrams => libc::IPPROTO_UDP,
             (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_TCP,
             (libc::SOL_SOCKET, libc::SO_TYPE) if is_datagrams => libc::SOCK_DGRAM,
-            (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => matches!(kind, Kind::Listening(_)).into(),
+            (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => listens.into(),
             (libc::SOL_SOCKET, _) => return Ok(Told::AsUnix),
             (libc::IPPROTO_TCP, libc::TCP_NODELAY) => match kind {
                 Kind::Flowing(flow) => flow.stream.nodelay()?.into(),
@@ -114,7 +115,7 @@ impl Socket {
                 tos.transpose()?.unwrap_or(0).into()
             }
             (libc::IPPROTO_TCP, libc::TCP_INFO) => {
-                return Ok(Told::Bytes(tcp_info(info(kind).as_ref()).to_vec()));
+                return Ok(Told::Bytes(tcp_info(info(kind).as_ref(), listens).to_vec()));
             }
             // A packet has none: nothing, and not a number.
             (libc::IPPROTO_IP, libc::IP_OPTIONS) => return Ok(Told::Bytes(Vec::new())),

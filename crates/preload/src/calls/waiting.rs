@@ -29,21 +29,8 @@ pub(super) unsafe extern "C" fn epoll_ctl(
     event: *mut EpollEvent,
 ) -> i32 {
     // SAFETY: as above.
-    unsafe {
-        let wanted = (!event.is_null()).then(|| event.read_unaligned());
-        match find(fd) {
-            Some(found) => done(epoll::control(set, what, fd, found, wanted)),
-            None => {
-                let result = system::epoll_ctl(set, what, fd, event);
-                if result == 0
-                    && let Some(here) = here()
-                {
-                    epoll::remember(here, set, what, fd, wanted);
-                }
-                result
-            }
-        }
-    }
+    let event = (!event.is_null()).then(|| unsafe { event.read_unaligned() });
+    done(change_set(set, what, fd, event))
 }
 
 /// A time limit in milliseconds; a negative one is none.

@@ -1,24 +1,17 @@
 //! Options of sockets for datagrams (ip(7), ipv6(7), udp(7)).
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
-use crate::header_options::{option_number, told_bit};
 use crate::memory::options::{BROADCAST, CORK, GRO, IPV6, PKTINFO, PKTINFO_V6, V6_ONLY};
 use crate::memory::state::{HAS_PORT, STANDS};
+use crate::options::{option_number, told_bit};
 use crate::process::Found;
 use crate::system::*;
-
-/// What the kernel's sockets have of a buffer, and what they can have (net.core.rmem_default and _max, by default).
-const BUFFER: u32 = 212_992;
 
 impl Found {
     /// The value of an option that these sockets have for themselves; `None` for the others.
     pub fn datagram_option(self, option: (i32, i32)) -> Option<Result<i32, i32>> {
         let socket = self.socket();
-        let buffer = |size: &AtomicU32| match size.load(Ordering::Relaxed) {
-            0 => BUFFER as i32,
-            size => size as i32,
-        };
         if option.0 == IPPROTO_IPV6 && !socket.has(IPV6) {
             return Some(Err(EOPNOTSUPP));
         }
@@ -33,8 +26,6 @@ impl Found {
             (SOL_SOCKET, SO_TYPE) => SOCK_DGRAM,
             (SOL_SOCKET, SO_PROTOCOL) => IPPROTO_UDP,
             (SOL_SOCKET, SO_ACCEPTCONN) => 0,
-            (SOL_SOCKET, SO_RCVBUF) => buffer(&socket.receive_buffer),
-            (SOL_SOCKET, SO_SNDBUF) => buffer(&socket.send_buffer),
             (IPPROTO_UDP, UDP_SEGMENT) => socket.segment.load(Ordering::Relaxed) as i32,
             (IPPROTO_UDP, _) => 0,
             (IPPROTO_TCP, _) => return Some(Err(EOPNOTSUPP)),
@@ -54,15 +45,8 @@ impl Found {
     pub fn set_datagram_option(self, option: (i32, i32), value: &[u8]) -> Option<Result<(), i32>> {
         const JOIN: [i32; 4] = [35, 39, 42, 46];
         const JOIN_V6: [i32; 3] = [20, 42, 46];
-        const LEAST: [u32; 2] = [4608, 2304];
         let socket = self.socket();
         let number = || option_number(option.0, value);
-        let set = |size: &AtomicU32, least: u32, most: u32| {
-            let wanted = (number()?.max(0) as u32).min(most).saturating_mul(2);
-            size.store(wanted.max(least), Ordering::Relaxed);
-            Ok(())
-        };
-        let unlimited = i32::MAX as u32 / 2;
         if option.0 == IPPROTO_IPV6 && !socket.has(IPV6) {
             return Some(Err(ENOPROTOOPT));
         }
@@ -81,10 +65,6 @@ impl Found {
             return Some(Err(ENOPROTOOPT));
         }
         Some(match option {
-            (SOL_SOCKET, SO_SNDBUF) => set(&socket.send_buffer, LEAST[0], BUFFER),
-            (SOL_SOCKET, SO_RCVBUF) => set(&socket.receive_buffer, LEAST[1], BUFFER),
-            (SOL_SOCKET, SO_SNDBUFFORCE) => set(&socket.send_buffer, LEAST[0], unlimited),
-            (SOL_SOCKET, SO_RCVBUFFORCE) => set(&socket.receive_buffer, LEAST[1], unlimited),
             // Groups are not heard.
             (IPPROTO_IP, name) if JOIN.contains(&name) => Err(EOPNOTSUPP),
             (IPPROTO_IPV6, name) if JOIN_V6.contains(&name) => Err(EOPNOTSUPP),

@@ -4,9 +4,9 @@
 //! waits for the outer set has its own watcher hear of them, too, and asks the inner set whether any is ready. What is asked takes
 //! nothing out of the inner set. By edge (`EPOLLET`) the outer set tells once for each time that something came into the inner one.
 
-use super::{Sets, with};
+use super::{Sets, unshare_in, with};
 use crate::memory::Watcher;
-use crate::process::Here;
+use crate::process::{Here, NO_WATCHER};
 use crate::set::Nested;
 use crate::system::{
     self, EDGE, EPOLL_CTL_ADD, EPOLL_CTL_MOD, EpollEvent, IN, ONESHOT, PollFd, RDNORM,
@@ -93,17 +93,20 @@ impl Sets {
         set.pollers
             .iter()
             .for_each(|waker| waker.wake_sleepers(here));
+        let inner = set.waker;
         let is_around = |set: &crate::set::Set| set.nested.values().any(|inner| inner.of == number);
         let around = self.all.iter().filter(|(_, set)| is_around(set));
         let around: Vec<u64> = around.map(|(&around, _)| around).collect();
         for outer in around {
             let fd = self.fd_of(outer);
             let set = self.all.get_mut(&outer);
-            // Without a watcher nothing is told of it.
-            if let (Some(fd), Some(set)) = (fd, set)
-                && let Ok(waker) = set.waker(here, fd)
-            {
-                waker.wake_sleepers(here);
+            if let (Some(fd), Some(set)) = (fd, set) {
+                match (set.waker(here, fd), inner) {
+                    (Ok(waker), _) => set.wake(here, waker),
+                    // Who waits for it alone is told by the kernel that the inner one is ready.
+                    (Err(_), Some(inner)) => inner.wake(),
+                    (Err(_), None) => {}
+                }
             }
             self.wake_around(here, outer);
         }
@@ -291,13 +294,20 @@ pub fn watch(here: &'static Here, fd: i32, waker: Waker, on: bool) {
 
 /// What wakes a thread that is about to wait for a set; none where it is to wait for the kernel alone, until [`waited_alone`].
 pub fn waker_to_wait(here: &'static Here, fd: i32) -> Result<Option<Waker>, i32> {
-    with(|sets| {
-        let waker = sets.waker_of(here, fd)?;
-        if let Some(set) = sets.of(fd).filter(|_| waker.is_none()) {
+    let waker = with(|sets| {
+        let waker = sets.waker_of(here, fd);
+        if matches!(waker, Ok(None) | Err(NO_WATCHER))
+            && let Some(set) = sets.of(fd)
+        {
             set.alone += 1;
         }
-        Ok(waker)
-    })
+        waker
+    });
+    if waker == Err(NO_WATCHER) {
+        unshare_in(fd);
+        return Ok(None);
+    }
+    waker
 }
 
 /// A thread waits no more for the kernel alone.

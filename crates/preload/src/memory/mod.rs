@@ -32,4 +32,4 @@ pub use locks::Lock;
 pub use mapping::Shared;
 pub use parts::{Process, Watcher};
 pub use sizes::{DESCRIPTORS, PROCESSES, RING, ROOM, SOCKETS, WATCHERS};
-pub use socket::{Address, SharedAddress, Socket, options, state};
+pub use socket::{Address, LivenessOptions, SharedAddress, Socket, options, state};

@@ -3,8 +3,9 @@
 /// Sockets of all processes together; half a mebibyte of sparse memory each.
 pub const SOCKETS: usize = 16_384;
 /// Sets that are waited for: one for each epoll set with sockets in it, and one for each thread that polls.
+/// A socket that there is no watcher for is a Unix socket.
 pub const WATCHERS: usize = 256;
-/// Processes at a time; more go the slower way.
+/// Processes at a time; the sockets of one more are Unix sockets, and those of the one that forks it.
 pub const PROCESSES: usize = 1024;
 /// Descriptors of a process that may be sockets of ours: lower ones.
 pub const DESCRIPTORS: usize = 65_536;

@@ -158,6 +158,58 @@ impl HeaderOptions {
     }
 }
 
+/// When a program wants TCP to give a silent peer up (tcp(7)); zero: it has said nothing.
+#[repr(C)]
+pub struct LivenessOptions {
+    /// `TCP_KEEPIDLE`.
+    pub idle_seconds: AtomicU32,
+    /// `TCP_KEEPINTVL`.
+    pub interval_seconds: AtomicU32,
+    /// `TCP_KEEPCNT`.
+    pub count: AtomicU32,
+    /// `TCP_USER_TIMEOUT`.
+    pub user_timeout_ms: AtomicU32,
+}
+
+impl LivenessOptions {
+    /// What the kernel takes of seconds.
+    pub const SECONDS_MAX: u32 = 32_767;
+    /// What it takes of questions.
+    pub const COUNT_MAX: u32 = 127;
+
+    /// Silence before the first question (RFC 1122 §4.2.3.6: two hours).
+    pub fn idle_seconds(&self) -> u32 {
+        or_else(&self.idle_seconds, 7200).min(Self::SECONDS_MAX)
+    }
+
+    /// Between questions.
+    pub fn interval_seconds(&self) -> u32 {
+        or_else(&self.interval_seconds, 75).min(Self::SECONDS_MAX)
+    }
+
+    /// Questions without an answer after which the connection is given up.
+    pub fn count(&self) -> u8 {
+        or_else(&self.count, 9).min(Self::COUNT_MAX) as u8
+    }
+
+    fn words(&self) -> [&AtomicU32; 4] {
+        [
+            &self.idle_seconds,
+            &self.interval_seconds,
+            &self.count,
+            &self.user_timeout_ms,
+        ]
+    }
+}
+
+/// A number that a program has given, or what holds without.
+fn or_else(word: &AtomicU32, otherwise: u32) -> u32 {
+    match word.load(Ordering::Relaxed) {
+        0 => otherwise,
+        given => given,
+    }
+}
+
 /// A socket.
 #[repr(C, align(64))]
 pub struct Socket {
@@ -185,6 +237,8 @@ pub struct Socket {
     pub corked: AtomicU32,
     /// What the program wants packets of IPv4 to say, and those of IPv6.
     pub headers: [HeaderOptions; 2],
+    /// When TCP gives the peer up.
+    pub liveness: LivenessOptions,
     /// Counted up when it is closed: its number may be another's then.
     pub generation: AtomicU32,
     /// One thread reads at a time: the process of the one that does ([`Shared::lock`]).
@@ -239,15 +293,39 @@ impl Socket {
         &self.headers[usize::from(is_v6)]
     }
 
-    /// Has its packets say what another's do; true where that is not what they say from the beginning.
-    pub fn take_headers_of(&self, other: &Self) -> bool {
-        let mut differs = false;
-        for (to, from) in self.headers.iter().zip(&other.headers) {
+    /// A connection has the options of its listener, as by the kernel. True where one of them is not what the stack does by itself.
+    pub fn take_options_of(&self, listener: &Self) -> bool {
+        use options::{KEEPALIVE, LINGER, NODELAY, REUSE, REUSE_PORT, V6_ONLY};
+        const OF_STACK: u32 = KEEPALIVE | LINGER;
+        const INHERITED: u32 = OF_STACK | NODELAY | REUSE | REUSE_PORT | V6_ONLY;
+        let options = listener.options.load(Ordering::Relaxed) & INHERITED;
+        self.options.fetch_or(options, Ordering::Relaxed);
+        for (to, from) in self.inherited().into_iter().zip(listener.inherited()) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let user_timeout = self.liveness.user_timeout_ms.load(Ordering::Relaxed);
+        let mut differs = options & OF_STACK != 0 || user_timeout != 0;
+        for (to, from) in self.headers.iter().zip(&listener.headers) {
             to.set_hops(Some(from.hops()));
             to.set_class(from.class());
             differs |= (from.hops(), from.class()) != (HOPS, 0);
         }
         differs
+    }
+
+    fn inherited(&self) -> [&AtomicU32; 9] {
+        let [idle, interval, count, user_timeout] = self.liveness.words();
+        [
+            &self.linger,
+            &self.receive_timeout,
+            &self.send_timeout,
+            &self.receive_buffer,
+            &self.send_buffer,
+            idle,
+            interval,
+            count,
+            user_timeout,
+        ]
     }
 
     /// Whether an option is on.
@@ -270,11 +348,6 @@ impl Socket {
             &self.refs,
             &self.error,
             &self.options,
-            &self.linger,
-            &self.receive_timeout,
-            &self.send_timeout,
-            &self.receive_buffer,
-            &self.send_buffer,
             &self.segment,
             &self.corked,
             &self.headers[0].hops,
@@ -283,6 +356,9 @@ impl Socket {
             &self.headers[1].class,
             &self.state,
         ] {
+            word.store(0, Ordering::Relaxed);
+        }
+        for word in self.inherited() {
             word.store(0, Ordering::Relaxed);
         }
         for word in &self.watchers {

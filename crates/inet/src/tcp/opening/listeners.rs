@@ -83,6 +83,8 @@ pub struct ListenOptions {
     pub syn_cookies: SynCookies,
     /// Only these of the flows; `None` takes all.
     pub share: Option<Share>,
+    /// Of a listener on every address: none of IPv4 (`IPV6_V6ONLY`).
+    pub v6_only: bool,
 }
 
 impl Default for ListenOptions {
@@ -92,6 +94,7 @@ impl Default for ListenOptions {
             backlog: BACKLOG,
             syn_cookies: SynCookies::default(),
             share: None,
+            v6_only: false,
         }
     }
 }
@@ -121,7 +124,8 @@ impl Listener {
 
     /// Whether connections to `to` are this listener's, shares apart.
     fn takes(&self, to: SocketAddr) -> bool {
-        self.port == to.port() && self.address.is_none_or(|a| a == to.ip())
+        let takes_all = || !self.options.v6_only || to.is_ipv6();
+        self.port == to.port() && self.address.map_or_else(takes_all, |a| a == to.ip())
     }
 
     /// Whether this flow is of its share.
@@ -355,6 +359,27 @@ mod tests {
         assert!(listen(&mut listeners, Some(another_key)).is_err());
         listeners.close(first);
         assert!(listen(&mut listeners, Some(share(0, 2))).is_ok());
+    }
+
+    /// One of IPv6 alone leaves IPv4 to another at the same port.
+    #[test]
+    fn of_v6_alone_takes_no_v4() {
+        let mut listeners = Listeners::default();
+        let options = ListenOptions {
+            v6_only: true,
+            ..ListenOptions::default()
+        };
+        let all = listeners.listen(None, 80, options).unwrap();
+        let v4 = "10.0.0.1:80".parse().unwrap();
+        let flow = |local: SocketAddr| Flow::new(local, SocketAddr::new(local.ip(), 9));
+        assert!(matches!(listeners.taker(&flow(v4)), Taker::Nobody));
+        let own = listeners.listen(Some(v4.ip()), 80, ListenOptions::default());
+        for (to, wanted) in [("10.0.0.1:80", own.unwrap()), ("[fd10::1]:80", all)] {
+            let Taker::Listener(at) = listeners.taker(&flow(to.parse().unwrap())) else {
+                panic!("nobody takes what is for {to}");
+            };
+            assert_eq!(listeners.at(at).id, wanted);
+        }
     }
 
     /// A flow is the most specific listeners' business, also when it is of another stack's share.
