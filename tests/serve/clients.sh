@@ -390,10 +390,7 @@ for _ in range(100):
     open = sum(map(is_open, held))
     if open <= int(sys.argv[1]): break
 print(open)'
-    # What is not a whole request is the server's, which has half of them where the kernel has the others.
-    most=8
-    [ -z "$in_kernel" ] || most=4
-    same "of 20 connections of one peer $most stand" $most "$(client timeout 60 python3 -S -c "$many" $most)"
+    same "of 20 connections of one peer 8 stand" 8 "$(client timeout 60 python3 -S -c "$many" 8)"
     stop; same "it stops in order after that" 0 $?
 else
     bad "it starts with a log and limits" "$(cat "$work/err")"

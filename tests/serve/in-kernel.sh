@@ -62,7 +62,6 @@ lab_up || { bad "lab up"; exit 1; }
 
 refused "a TAP device has none" "AF_XDP only" --link tap:t0 --address 10.10.9.1/24
 refused "nor have several interfaces" "on one interface only" --link xdp:wire --address 10.10.0.10/24 --link xdp:lo --address 127.0.0.2/8
-refused "nor is one connection of a client enough" "where a client may have two connections at least" --link xdp:wire --address 10.10.0.10/24 --max-peer-connections 1
 
 refused "nor does it answer where nobody hears" "turn GRO on there" --link xdp:wire --address 10.10.0.10/24
 client ethtool -K wire gro on

@@ -6,8 +6,7 @@
 The server answers for 10.10.0.10 and fd10::10, serves small.txt (100 bytes) and large.bin (the large file), and appends
 a line of statistics to the file for each SIGUSR1. It was started with `--max-connections 24 --max-peer-connections 4
 --min-head-rate 100 --min-read-rate 50000`. This side has 10.10.0.20 to 39, and two addresses of one /64. With
-`in-kernel` the kernel answers what it can: there are never more connections than that, and more than are the server's own can be
-had, if not each time. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
+`in-kernel` the kernel answers what it can. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
 """
 
 import socket
@@ -64,29 +63,6 @@ def attempt(source, to="10.10.0.10", timeout=PATIENCE):
     return None
 
 
-def of_server(most):
-    """How many of so many connections are the server's own: not those for which the kernel has slots, a power of two up to half."""
-    return most - (1 << (most // 2).bit_length() - 1) if IN_KERNEL else most
-
-
-def hold(make, most):
-    """The connections that were made, of more than there may be. Not all slots of the kernel are open each time: again, then,
-    until there are more than the server alone would have."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        held = make()
-        if not IN_KERNEL or len(held) > of_server(most) or time.monotonic() > until:
-            return held
-        for made in held:
-            made.close()
-        wait_until(lambda: count("connections") == 0)
-
-
-def are_most(held, most):
-    """Whether these are as many as there may be: exactly, where no part of them is the kernel's."""
-    return of_server(most) < len(held) <= most if IN_KERNEL else len(held) == most
-
-
 def kernel_answers():
     """Requests of one connection are answered by the kernel, all of them: SYNs and FINs alone would not count as many."""
     requests = 20
@@ -113,16 +89,10 @@ def of_a_peer():
         ("an address", "10.10.0.10", ["10.10.0.20"]),
         ("a /64", "fd10::10", ["fd10::2", "fd10::3"]),
     ]:
-        refused = 0
-
-        def attempts_of_one():
-            nonlocal refused
-            refused = count("http_peer_refusals")
-            tried = [attempt(sources[n % len(sources)], to) for n in range(3 * PEER)]
-            return [made for made in tried if made]
-
-        held = hold(attempts_of_one, PEER)
-        say(f"{name} has as many connections as it may", are_most(held, PEER), f"{len(held)} of {PEER}")
+        refused = count("http_peer_refusals")
+        tried = [attempt(sources[n % len(sources)], to) for n in range(3 * PEER)]
+        held = [made for made in tried if made]
+        say(f"{name} has as many connections as it may", len(held) == PEER, f"{len(held)} of {PEER}")
         grown = count("http_peer_refusals") - refused
         refusals = 3 * PEER - len(held)
         # A cookie comes back with the acknowledgement and with the request behind it, and each may be refused.
@@ -159,10 +129,10 @@ def of_all():
     """24 connections in all: the next SYN is not answered until one has gone."""
     dropped = count("drop_tcp_connections_full")
     if IN_KERNEL:
-        held = hold(attempts, ALL)
+        held = attempts()
     else:
         held = [made for n in range(ALL) if (made := attempt(f"10.10.0.{20 + n // PEER}"))]
-    say("as many connections as there may be", are_most(held, ALL), len(held))
+    say("as many connections as there may be", len(held) == ALL, len(held))
     if not IN_KERNEL:
         say("one more is not answered", attempt("10.10.0.39", timeout=2.5) is None)
     grown = count("drop_tcp_connections_full") - dropped
@@ -173,10 +143,6 @@ def of_all():
     late.start()
     time.sleep(0.5)
     held.pop().close()
-    # Of those that the kernel has, not each is in another's place.
-    while IN_KERNEL and held and late.is_alive():
-        held.pop().close()
-        late.join(1)
     late.join()
     say("one that keeps asking gets in when one has gone", waiting[0] is not None)
     close(held + [made for made in waiting if made])

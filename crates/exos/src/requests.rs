@@ -22,7 +22,7 @@ use std::sync::Arc;
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
-use exos_filter::handler::web::layout::{self, Entries, Rings, Slots};
+use exos_filter::handler::web::layout::{self, Entries, Rings};
 use exos_host::bpf::{Map, MappedArray};
 use exos_inet::limits::CONNECTIONS_MAX;
 use exos_inet::tcp::ListenerId;
@@ -35,6 +35,7 @@ use crate::node::Exos;
 use crate::{Error, ErrorKind};
 
 pub use reports::Report;
+pub use room::{Admission, PeerRoom};
 pub use sent::Sent;
 pub(crate) use shared::Part;
 pub use table::{Answered, Response};
@@ -63,9 +64,9 @@ pub struct Capacity {
     pub forgets: bool,
     /// Connections that the kernel's part and the stack have at once, together.
     pub connections: u32,
-    /// How many one peer may have in the kernel's part, which is an IPv4 address or an IPv6 network of 64 bits: a power of two, 16,384 at
-    /// most. What goes up from there takes the room of another here.
-    pub peer_connections: u32,
+    /// How many of them one peer may have, which is an IPv4 address or an IPv6 network of 64 bits. What the program has of those it says
+    /// ([`Requests::peer_room`]); of what was taken on it need not.
+    pub peer_connections: Option<u32>,
 }
 
 impl Capacity {
@@ -75,33 +76,8 @@ impl Capacity {
         response_max: Requests::RESPONSE_MAX,
         forgets: true,
         connections: CONNECTIONS_MAX as u32,
-        peer_connections: layout::SLOT_COUNT as u32,
+        peer_connections: None,
     };
-
-    /// With this many connections, and for the kernel's part with half of those of a peer at most. 0 where that is none.
-    #[must_use]
-    pub fn within(self, connections: Option<u32>, of_peer: Option<u32>) -> Self {
-        let most = self.peer_connections;
-        let share = of_peer.map_or(most, |limit| most.min(limit / 2));
-        Self {
-            connections: connections.unwrap_or(self.connections),
-            peer_connections: share.checked_ilog2().map_or(0, |log| 1 << log),
-            ..self
-        }
-    }
-
-    fn slots(self) -> Result<Slots, Error> {
-        let of_peer = self.peer_connections;
-        if !of_peer.is_power_of_two() || u64::from(of_peer) > layout::SLOT_COUNT {
-            let error = format!("{of_peer} connections of a peer cannot be had in the kernel");
-            let mend = format!("say a power of two to {}", layout::SLOT_COUNT);
-            return Err(Error::new(error).mend(mend).of_kind(ErrorKind::Invalid));
-        }
-        Ok(Slots {
-            of_peer: of_peer.into(),
-            ..Slots::ALL
-        })
-    }
 
     fn entries(self) -> Result<Entries, Error> {
         let fits = (1..=Requests::RESPONSE_MAX).contains(&self.response_max)
@@ -176,7 +152,7 @@ impl Exos {
         capacity: Capacity,
         reports: bool,
     ) -> Result<Part, Error> {
-        let (entries, slots) = (capacity.entries()?, capacity.slots()?);
+        let entries = capacity.entries()?;
         let is_another_core = self.handoff.is_some() && self.cores.is_empty();
         if is_another_core || self.pair.is_some() {
             return Err(needs_interface(
@@ -204,7 +180,7 @@ impl Exos {
         let handler = WebHandler {
             syn,
             entries,
-            slots,
+            peer_connections: capacity.peer_connections,
             rings,
             memory_fd: memory.raw_fd(),
             scratch_fd: scratch.raw_fd(),
@@ -296,7 +272,7 @@ impl Requests {
         Self {
             core,
             turned: Instant::START,
-            connections: Connections::new(listener, handler, core),
+            connections: Connections::new(listener, handler, shared.peer_room(), core),
             reports: Reports::new(ring),
             shared,
         }
@@ -309,6 +285,11 @@ impl Requests {
     /// The number of the core that this is on, of those that have the interface.
     pub fn core(&self) -> usize {
         self.core
+    }
+
+    /// Where connections of each peer are limited, how many each has.
+    pub fn peer_room(&self) -> Option<PeerRoom> {
+        self.shared.peer_room()
     }
 
     /// Whether the request is not answered, and could be.

@@ -5,7 +5,6 @@ use exos_program::Needs;
 use exos_program::cores::{self, by_links, choose};
 
 use super::file::Config;
-use crate::connections::BoundsArgs;
 
 impl Config {
     /// How many cores are to serve.
@@ -40,10 +39,8 @@ impl Config {
         };
         let loops = count.max(links.len());
         if self.syn_handler && loops > 1 {
-            return Err(
-                Error::new("the kernel answers SYNs for one core of one interface only")
-                    .mend("leave --syn-handler out, or --cores"),
-            );
+            return Err(Error::new("the kernel answers SYNs on one interface only")
+                .mend("leave --syn-handler out, or --cores"));
         }
         self.check_in_kernel(links.len())?;
         if self
@@ -59,22 +56,11 @@ impl Config {
 
     /// What cannot be had where the kernel answers requests.
     fn check_in_kernel(&self, links: usize) -> Result<(), Error> {
-        let error = match self.in_kernel {
-            true if links > 1 => "the kernel answers requests on one interface only",
-            true if self.bounds.capacity().peer_connections == 0 => {
-                "the kernel answers requests where a client may have two connections at least"
-            }
-            _ => return Ok(()),
-        };
-        Err(Error::new(error).mend("leave --in-kernel out"))
-    }
-
-    /// The limits of clients, without what the kernel may have.
-    pub(crate) fn bounds_of_server(&self) -> BoundsArgs {
-        match self.in_kernel {
-            true => self.bounds.beside_kernel(),
-            false => self.bounds,
+        if self.in_kernel && links > 1 {
+            let error = "the kernel answers requests on one interface only";
+            return Err(Error::new(error).mend("leave --in-kernel out"));
         }
+        Ok(())
     }
 
     /// Where a server on the kernel's sockets runs, which has one loop.

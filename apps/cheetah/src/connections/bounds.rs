@@ -50,18 +50,13 @@ impl BoundsArgs {
         }
     }
 
-    /// What the kernel and the server have together where the kernel answers requests, and what the kernel may have of a peer's.
+    /// What the kernel and the server have together where the kernel answers requests.
     pub(crate) fn capacity(&self) -> Capacity {
-        Capacity::DOCUMENTS.within(self.max_connections, self.max_peer_connections)
-    }
-
-    /// What the kernel leaves of these.
-    #[must_use]
-    pub(crate) fn beside_kernel(self) -> Self {
-        let in_kernel = self.capacity().peer_connections;
-        Self {
-            max_peer_connections: self.max_peer_connections.map(|most| most - in_kernel),
-            ..self
+        let most = Capacity::DOCUMENTS;
+        Capacity {
+            connections: self.max_connections.unwrap_or(most.connections),
+            peer_connections: self.max_peer_connections,
+            ..most
         }
     }
 
@@ -132,25 +127,6 @@ mod tests {
         );
         assert_eq!(bounds.head_time(1 << 20), REQUEST_TIME);
         assert_eq!(Bounds::default().head_time(0), REQUEST_TIME);
-    }
-
-    /// Never has a peer more connections than it may: what the kernel may have is not the server's.
-    #[test]
-    fn the_kernel_has_half_of_a_peers_at_most() {
-        for (limit, in_kernel, left) in [
-            (Some(4), 2, Some(2)),
-            (Some(100), 32, Some(68)),
-            (Some(1), 0, Some(1)),
-            (Some(1 << 20), 1 << 14, Some((1 << 20) - (1 << 14))),
-            (None, 1 << 14, None),
-        ] {
-            let args = BoundsArgs {
-                max_peer_connections: limit,
-                ..BoundsArgs::default()
-            };
-            assert_eq!(args.capacity().peer_connections, in_kernel);
-            assert_eq!(args.beside_kernel().max_peer_connections, left);
-        }
     }
 
     #[test]

@@ -209,16 +209,17 @@ impl Cheetah {
         let Some(peer) = transport.peer(id) else {
             return;
         };
-        // What the kernel had was within the limit, and still takes its room there.
-        let is_from_kernel = transport.is_from_kernel(id);
         let most = self.shared.bounds.peer_connections;
-        let most = most.map(|most| if is_from_kernel { u32::MAX } else { most });
+        // What the kernel had was within the limit, and is counted there for as long as it stands.
+        let most = most.filter(|_| !transport.is_from_kernel(id));
         if most.is_some_and(|most| !self.peers.admit(peer, most)) {
             self.shared.counters.peer_refusals += 1;
             transport.abort(id);
             return;
         }
-        self.connections.insert(Connection::new(id, peer, now));
+        let is_admitted = most.is_some();
+        self.connections
+            .insert(Connection::new(id, peer, is_admitted, now));
         if let Some(sent) = self.shared.sent_by_kernel.remove(&id) {
             self.with(now, id, transport, |connection, turn| {
                 connection.goes_on_behind(sent, turn);
@@ -232,7 +233,7 @@ impl Cheetah {
         let Some(connection) = self.connections.remove(id) else {
             return false;
         };
-        if self.shared.bounds.peer_connections.is_some() {
+        if connection.is_admitted() {
             self.peers.leave(connection.peer());
         }
         connection.close(done, &mut self.shared);

@@ -81,6 +81,8 @@ pub(super) struct Connection {
     pace: Pace,
     /// Who the client is.
     peer: IpAddr,
+    /// The limit of its peer's connections counts it.
+    is_admitted: bool,
     /// Requests wait to be read for room in the send queue.
     held: bool,
     /// The client has finished.
@@ -105,7 +107,13 @@ impl exos_program::Timed for Connection {
 
 impl Connection {
     /// A connection on which nothing has been received.
-    pub(super) fn new(id: ConnectionId, peer: IpAddr, now: Instant) -> Connection {
+    /// With a peer whose connections are limited it was admitted among those.
+    pub(super) fn new(
+        id: ConnectionId,
+        peer: IpAddr,
+        is_admitted: bool,
+        now: Instant,
+    ) -> Connection {
         let wait = Wait::Request;
         Connection {
             id,
@@ -117,6 +125,7 @@ impl Connection {
             counted: 0,
             pace: Pace::new(now, 0),
             peer,
+            is_admitted,
             held: false,
             client_finished: false,
             finished: false,
@@ -128,6 +137,10 @@ impl Connection {
 
     pub(super) fn peer(&self) -> IpAddr {
         self.peer
+    }
+
+    pub(super) fn is_admitted(&self) -> bool {
+        self.is_admitted
     }
 
     pub(super) fn waits_for(&self) -> Wait {

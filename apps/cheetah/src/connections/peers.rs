@@ -6,12 +6,17 @@
 //!
 //! The table holds an entry for each peer that has a connection, and nothing without a limit. It is one for all cores, and
 //! is looked at when a connection comes or goes, never for a request.
+//!
+//! Where the kernel answers requests, its connections and ours are counted there, together, and what only we can count is here
+//! ([`PeerRoom`]).
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use exos::requests::{Admission, PeerRoom};
 
 use crate::site::access::peer::Peer;
 
@@ -23,6 +28,7 @@ const PARTS: usize = 64;
 pub(crate) struct Peers {
     parts: Arc<[Mutex<HashMap<Peer, u32>>]>,
     hash: RandomState,
+    in_kernel: Option<PeerRoom>,
 }
 
 impl Default for Peers {
@@ -31,11 +37,18 @@ impl Default for Peers {
         Self {
             parts: (0..PARTS).map(|_| part()).collect(),
             hash: RandomState::new(),
+            in_kernel: None,
         }
     }
 }
 
 impl Peers {
+    /// This table, beside what the kernel counts.
+    #[must_use]
+    pub(crate) fn beside(self, in_kernel: Option<PeerRoom>) -> Self {
+        Self { in_kernel, ..self }
+    }
+
     /// The part that has a peer.
     fn part(&self, peer: &Peer) -> MutexGuard<'_, HashMap<Peer, u32>> {
         let at = self.hash.hash_one(peer) as usize % self.parts.len();
@@ -48,16 +61,28 @@ impl Peers {
     pub(crate) fn admit(&self, ip: IpAddr, most: u32) -> bool {
         let peer = Peer::of(ip);
         let mut part = self.part(&peer);
-        let count = part.entry(peer).or_insert(0);
-        let has_room = *count < most;
-        *count += u32::from(has_room);
-        has_room
+        let count = part.get(&peer).copied().unwrap_or(0);
+        let in_kernel = self.in_kernel.as_ref();
+        let admission = in_kernel.map_or(Admission::Beside, |room| room.admit(ip, count));
+        match admission {
+            Admission::Beside if count < most => {
+                part.insert(peer, count + 1);
+                true
+            }
+            Admission::Beside | Admission::Refused => false,
+            Admission::Counted => true,
+        }
     }
 
     /// A connection that was counted is over.
     pub(crate) fn leave(&self, ip: IpAddr) {
         let peer = Peer::of(ip);
-        if let Entry::Occupied(mut count) = self.part(&peer).entry(peer) {
+        let mut part = self.part(&peer);
+        let ours = part.entry(peer);
+        if let Some(room) = &self.in_kernel {
+            room.leave(ip, matches!(ours, Entry::Occupied(_)));
+        }
+        if let Entry::Occupied(mut count) = ours {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use exos_filter::handler::WebHandler;
-use exos_filter::handler::web::layout::{self, Entries, Slots, handed, slot};
+use exos_filter::handler::web::layout::{self, Entries, handed, slot};
 use exos_inet::limits::REPLIES_MAX;
 use exos_inet::tcp::{BegunConnection, ConnectionId, Flow, ListenerId};
 use exos_inet::{Duration, Instant, Stack};
@@ -14,6 +14,7 @@ use exos_wire::tcp::cookie::TIMESTAMP_BITS;
 
 use super::memory::Memory;
 use super::reports::{Reports, hear, instant, take_begun};
+use super::room::PeerRoom;
 use super::sent::{Sent, SentCopy};
 
 /// How long slots of connections that the stack has stay closed without word of it.
@@ -34,7 +35,8 @@ pub(super) struct Connections {
     listener: ListenerId,
     key: u64,
     entries: Entries,
-    slots: Slots,
+    /// Where connections of each peer are limited.
+    peers: Option<PeerRoom>,
     /// Those whose connections are seen to here: this one, and at the end those that are not there any more.
     cores: Vec<usize>,
     /// Where the ring begins that this core reads.
@@ -76,12 +78,17 @@ struct Answer {
 
 impl Connections {
     /// Those of a core.
-    pub(super) fn new(listener: ListenerId, handler: &WebHandler, core: usize) -> Self {
+    pub(super) fn new(
+        listener: ListenerId,
+        handler: &WebHandler,
+        peers: Option<PeerRoom>,
+        core: usize,
+    ) -> Self {
         Self {
             listener,
             key: handler.key,
             entries: handler.entries,
-            slots: handler.slots,
+            peers,
             cores: vec![core],
             ring: handler.rings.at(core as u64),
             next: 0,
@@ -138,7 +145,25 @@ impl Connections {
     ) -> Option<ConnectionId> {
         let (now, listener) = (turn.now, self.listener);
         let sent = sent.map(|copy| copy.bytes(turn.memory));
-        turn.stack.take_on(now, listener, begun, sent)
+        let made = turn.stack.take_on(now, listener, begun, sent);
+        if made.is_none() {
+            self.is_over(begun);
+        }
+        made
+    }
+
+    fn is_over(&self, begun: &BegunConnection) {
+        if let Some(peers) = &self.peers {
+            peers.leave(begun.flow.remote().ip(), false);
+        }
+    }
+
+    /// Nobody has the connection any more; its peer has heard of what was sent from `una` on, or of a part of it.
+    fn reset(&self, stack: &mut Stack, begun: &BegunConnection, una: u32) {
+        for next in begun.may_expect(una) {
+            stack.reset_begun(begun.flow, next);
+        }
+        self.is_over(begun);
     }
 
     /// Takes on a connection with an answer that is not acknowledged. False where its peer is reset in place of that.
@@ -158,7 +183,7 @@ impl Connections {
         let made = match is_there {
             true => self.give(turn, begun, Some(copy)),
             false => {
-                reset(turn.stack, begun, copy.una);
+                self.reset(turn.stack, begun, copy.una);
                 None
             }
         };
@@ -191,7 +216,7 @@ impl Connections {
         // A program that does not ask does not want to know.
         self.sent.clear();
         self.take_on(turn);
-        close_slots(self.slots, self.key, turn);
+        close_slots(self.key, turn);
         // The next look begins with what is left.
         let _ = self.each_slot(turn, fate);
     }
@@ -208,9 +233,9 @@ impl Connections {
     #[must_use]
     fn each_slot(&mut self, turn: &mut Turn<'_>, fate: FateOf) -> bool {
         let mut left = RESETS_AT_ONCE;
-        for _ in 0..self.slots.count {
+        for _ in 0..layout::SLOT_COUNT {
             let at = layout::SLOTS + self.next * layout::SLOT_LEN;
-            self.next = (self.next + 1) % self.slots.count;
+            self.next = (self.next + 1) % layout::SLOT_COUNT;
             left -= usize::from(self.see_to(turn, at, fate));
             if left == 0 {
                 return true;
@@ -263,7 +288,7 @@ impl Connections {
             },
             Fate::Reset => {
                 let (una, _) = sent(memory, at);
-                reset(turn.stack, &begun, una);
+                self.reset(turn.stack, &begun, una);
                 true
             }
         };
@@ -273,7 +298,7 @@ impl Connections {
 }
 
 /// No connection begins in the kernel where the stack has one.
-fn close_slots(slots: Slots, key: u64, turn: &Turn<'_>) {
+fn close_slots(key: u64, turn: &Turn<'_>) {
     let until = (turn.now + CLOSED).millis();
     for id in turn.stack.tcp.connections_where(|_| true) {
         let Some(connection) = turn.stack.tcp.connection(id) else {
@@ -282,16 +307,9 @@ fn close_slots(slots: Slots, key: u64, turn: &Turn<'_>) {
         let (local, remote) = (connection.flow().local(), connection.flow().remote());
         let ends = layout::ends(local.ip(), remote.ip());
         let ports = u32::from(local.port()) << 16 | u32::from(remote.port());
-        let number = slots.of(key, ends, ports);
+        let number = layout::slot_of(key, ends, ports);
         let at = layout::SLOTS + number * layout::SLOT_LEN;
         turn.memory.set(at + slot::CLOSED, until);
-    }
-}
-
-/// The peer has heard of what was sent from `una` on, or of a part of it.
-fn reset(stack: &mut Stack, begun: &BegunConnection, una: u32) {
-    for next in begun.may_expect(una) {
-        stack.reset_begun(begun.flow, next);
     }
 }
 

@@ -10,7 +10,7 @@ use exos_inet::Stack;
 use super::Capacity;
 use super::looks::Looks;
 use super::memory::Memory;
-use super::room::Room;
+use super::room::{PeerRoom, Room};
 use super::table::Table;
 
 #[derive(Debug)]
@@ -62,9 +62,19 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Where connections of each peer are limited, how many each has.
+    pub(super) fn peer_room(&self) -> Option<PeerRoom> {
+        let most = self.capacity.peer_connections;
+        most.map(|most| PeerRoom::new(self.memory.clone(), self.handler.key, most))
+    }
+
     /// The limit of connections is one for this stack, those of other cores, and the kernel's part.
     pub(super) fn share_room(&self, stack: &mut Stack) {
-        let room = Room::new(self.memory.clone(), stack.tcp.connections());
+        let room = Room::new(
+            self.memory.clone(),
+            stack.tcp.connections(),
+            self.peer_room(),
+        );
         stack.tcp.share_room(Arc::new(room));
     }
 }

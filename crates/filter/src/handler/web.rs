@@ -22,6 +22,7 @@ mod find;
 pub mod layout;
 mod leave;
 mod report;
+mod room;
 mod second_stage;
 mod shape;
 mod slot;
@@ -33,7 +34,7 @@ use super::syn::SynHandler;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 use crate::program::{Counter, Program, xdp};
-use layout::{Entries, Rings, SLOTS, Slots};
+use layout::{Entries, Rings, SLOT_COUNT, SLOTS};
 pub use second_stage::SecondStage;
 use shape::{ADDRESSES, CONTEXT, COUNTER, MILLIS, PORTS, SLOT, kept};
 
@@ -44,8 +45,8 @@ pub struct WebHandler {
     pub syn: SynHandler,
     /// What it answers with.
     pub entries: Entries,
-    /// How many connections it may have.
-    pub slots: Slots,
+    /// How many connections a peer may have, here and in the server together; a million at most count as limited.
+    pub peer_connections: Option<u32>,
     /// Where it hands connections up, behind [`Entries::memory_len`] bytes, or with reports [`Entries::memory_len_with_reports`].
     pub rings: Rings,
     /// An array of one value of [`Rings::memory_len`] bytes.
@@ -205,30 +206,10 @@ impl Generator<'_> {
             mix(asm, hash, factor, spare);
         }
         asm.alu(Alu::ShiftRight, hash, 40);
-        asm.alu(Alu::And, hash, (of.slots.of_peer - 1) as i32);
-        if of.slots.groups() > 1 {
-            self.find_group(of, factor, (Reg::R4, spare));
-            self.asm.alu(Alu::Add, hash, Reg::R4);
-        }
-        let asm = &mut *self.asm;
+        asm.alu(Alu::And, hash, (SLOT_COUNT - 1) as i32);
         asm.alu(Alu::ShiftLeft, hash, 7);
         asm.load_map_value(SLOT, of.memory_fd, SLOTS as u32);
         asm.alu(Alu::Add, SLOT, hash);
-    }
-
-    /// The first of the slots that connections of the peer may be in.
-    fn find_group(&mut self, of: &WebHandler, factor: Reg, (group, spare): (Reg, Reg)) {
-        let network = self.asm.label();
-        let asm = &mut *self.asm;
-        kept(asm, spare, ADDRESSES[2]);
-        asm.jump_if(spare, Condition::NotEqual, 0, network);
-        kept(asm, spare, ADDRESSES[3]);
-        asm.bind(network);
-        set_wide(asm, group, of.key);
-        mix(asm, group, factor, spare);
-        asm.alu(Alu::ShiftRight, group, 40);
-        asm.alu(Alu::And, group, (of.slots.groups() - 1) as i32);
-        asm.alu(Alu::Mul, group, of.slots.of_peer as i32);
     }
 
     /// Locks the slot of the connection; what finds it locked is dropped.

@@ -219,8 +219,9 @@ pub(in crate::serve) fn open(
     }
     let is_first = setup.worker.is_first();
     cheetah.set_streams(streams(config, &setup.allowed, is_first)?);
-    cheetah.set_bounds(config.bounds_of_server().bounds());
-    cheetah.share_peers(setup.peers);
+    cheetah.set_bounds(config.bounds.bounds());
+    let in_kernel = exos.requests().and_then(|requests| requests.peer_room());
+    cheetah.share_peers(setup.peers.beside(in_kernel));
     let lease = exos.requests().is_none().then_some(setup.lease);
     if let Some(lease) = &lease {
         lease.begin(&mut exos.stack.tcp);

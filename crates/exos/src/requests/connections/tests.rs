@@ -1,6 +1,7 @@
 //! What becomes of connections, on plain memory.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use exos_filter::handler::web::layout::{copy, entry};
@@ -10,7 +11,7 @@ use exos_inet::{Config, Neighbors, RouteTo};
 use exos_wire::Mac;
 
 use super::*;
-use crate::requests::room::Room;
+use crate::requests::room::{Admission, Room};
 
 const ENTRIES: Entries = Entries {
     count: 4,
@@ -55,7 +56,7 @@ impl Bench {
                 listener: listener.unwrap(),
                 key: 1,
                 entries: ENTRIES,
-                slots: Slots::ALL,
+                peers: None,
                 cores: vec![0],
                 ring: 0,
                 next: 0,
@@ -296,19 +297,40 @@ fn room_goes_with_connections() {
         let out = if number < 2 { LEN } else { 0 };
         bench.put(number, slot::OPEN, (7, 7 + out), Duration::from_secs(0));
     }
+    // Each has another peer.
+    let peers = PeerRoom::new(bench.memory.clone(), 0x1234_5678_9abc_def1, 1);
+    bench.connections.peers = Some(peers.clone());
+    let remotes: Vec<_> = (1..6).map(|n| IpAddr::from([10, 1, 0, n])).collect();
+    for remote in &remotes {
+        assert_eq!(peers.admit(*remote, 0), Admission::Counted);
+    }
+    let may_have_more = || {
+        let admissions = remotes.iter().map(|remote| peers.admit(*remote, 0));
+        let admitted = admissions.zip(&remotes).filter(|(it, remote)| {
+            let is_admitted = *it == Admission::Counted;
+            if is_admitted {
+                peers.leave(**remote, false);
+            }
+            is_admitted
+        });
+        admitted.count()
+    };
+    assert_eq!(may_have_more(), 0);
     bench.memory.set(layout::ROOM, 1);
-    let room = Arc::new(Room::new(bench.memory.clone(), 0));
-    bench.stack.tcp.share_room(room);
+    let room = Room::new(bench.memory.clone(), 0, Some(peers.clone()));
+    bench.stack.tcp.share_room(Arc::new(room));
     assert!(!bench.look(true));
     assert_eq!(bench.stack.tcp.connections(), 3);
     assert_eq!(bench.resets().len(), 2);
     bench.stack.tcp.give_room_back();
     assert_eq!(bench.memory.get(layout::ROOM), 3);
+    assert_eq!(may_have_more(), 2);
     for id in bench.stack.tcp.connections_where(|_| true) {
         bench.stack.tcp.abort(id);
     }
     bench.stack.tcp.give_room_back();
     assert_eq!(bench.memory.get(layout::ROOM), 6);
+    assert_eq!(may_have_more(), 5);
 }
 
 /// Each core sees to the connections whose segments come by its queues, at the end also to those of a core that is not there any more.

@@ -21,7 +21,9 @@ impl Generator<'_> {
         self.expect_cookie(of, none);
         self.expect_usable(of, up);
         self.expect_request(up);
-        self.expect_room(of, up);
+        self.report(of, Outcome::Lost); // Of a connection that was forgotten.
+        self.end(of, slot::FREE);
+        self.take_room(of, up);
         self.begin(of);
         self.asm.jump(self.labels.answer);
         self.asm.bind(up);
@@ -82,19 +84,6 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, up);
     }
 
-    /// Takes the room of one connection, or has that of the one which the slot has. To `up` where there is none.
-    fn expect_room(&mut self, of: &WebHandler, up: Label) {
-        let has_room = self.asm.label();
-        self.expect_none_stands(has_room);
-        self.add_room(of, -1);
-        let before = Reg::R1;
-        self.asm
-            .jump_if(before, Condition::SignedGreater, 0, has_room);
-        self.add_room(of, 1);
-        self.asm.jump(up);
-        self.asm.bind(has_room);
-    }
-
     /// The connection is the server's: the slot is closed for a while, and what it had of the client's before is over.
     fn leave_slot(&mut self, of: &WebHandler) {
         let other = self.asm.label();
@@ -111,7 +100,6 @@ impl Generator<'_> {
 
     /// The slot is this connection's from now on.
     fn begin(&mut self, of: &WebHandler) {
-        self.report(of, Outcome::Lost); // Of a connection that was forgotten.
         keep_ends(self.asm, SLOT, slot::ENDS);
         kept(self.asm, Reg::R1, KEPT);
         let to = slot::KEPT as i16;

@@ -5,6 +5,7 @@
 //!           24  reports written | 32  answers to report | 40  reported and heard | 128  connections that there may be more
 //! ring      HANDED_LEN bytes each, as `handed` says
 //! slots     SLOT_LEN bytes each, found by a hash of the ends
+//! peers     a word each, found by a hash of the peer, as `peer` says: where connections of each are limited
 //! entries   of as many bytes as their responses need, four for each value of a hash of the request: as `Entries` says
 //! reports   where the server wants them, behind the entries: REPORT_LEN bytes each, as `report` says
 //! rings     where the server runs on several cores, behind all else: for each but the first again a control, of which the first two
@@ -45,8 +46,12 @@ pub const SLOTS: u64 = RING_LEN;
 pub const SLOT_COUNT: u64 = 1 << 14;
 /// Bytes of one.
 pub const SLOT_LEN: u64 = 128;
+/// How many connections peers have.
+pub const PEERS: u64 = SLOTS + SLOT_COUNT * SLOT_LEN;
+/// Words, a power of two.
+pub const PEER_COUNT: u64 = 1 << 14;
 /// Requests and their responses.
-pub const ENTRIES: u64 = SLOTS + SLOT_COUNT * SLOT_LEN;
+pub const ENTRIES: u64 = PEERS + PEER_COUNT * 8;
 /// Those that a request may be in.
 pub const WAYS: u64 = 4;
 /// Reports that there is room for, a power of two: of all slots, and as many that the server has not heard yet.
@@ -145,6 +150,18 @@ pub mod slot {
     pub const LAST_ACK: i32 = 3;
     /// Both have, and were acknowledged.
     pub const DONE: i32 = 4;
+}
+
+/// The word of a peer: from its lowest bits on, how many connections the peer has, here and in the server together; then how many
+/// connections of others with this word the server has ([`BESIDE_SHIFT`](peer::BESIDE_SHIFT)); then the peer's
+/// [tag](peer::TAG_SHIFT), which says nothing where it has none. While others have some, none begins here.
+pub mod peer {
+    /// The most that is counted of either.
+    pub const MOST: u64 = (1 << BESIDE_SHIFT) - 1;
+    /// See above.
+    pub const BESIDE_SHIFT: u32 = 20;
+    /// See above.
+    pub const TAG_SHIFT: u32 = 40;
 }
 
 /// An entry.
@@ -297,44 +314,28 @@ pub fn ends(local: IpAddr, remote: IpAddr) -> [u64; 4] {
     [a, b, c, d]
 }
 
-/// Which slots there are for connections: so many at once is what all may have in the kernel, and what one peer may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slots {
-    /// A power of two, [`SLOT_COUNT`] at most.
-    pub count: u64,
-    /// Those that connections of one peer may be in, a power of two: of an IPv4 address, or of an IPv6 network of 64 bits (but for the
-    /// network 0, from which none come). Others may be in them, too.
-    pub of_peer: u64,
+/// The slot of a connection. The ports are the server's and the peer's, of 16 bits each, as in a slot. Of which network the server's
+/// address is does not matter.
+pub fn slot_of(key: u64, ends: [u64; 4], ports: u32) -> u64 {
+    let mut hash = key ^ u64::from(ports) << 32;
+    for word in &ends[1..] {
+        hash = mixed(key, hash ^ word);
+    }
+    (hash >> 40) & (SLOT_COUNT - 1)
 }
 
-impl Slots {
-    /// As many as there are, for everybody.
-    pub const ALL: Self = Self {
-        count: SLOT_COUNT,
-        of_peer: SLOT_COUNT,
+/// A peer's word, and its tag there. A peer is an IPv4 address, or an IPv6 network of 64 bits (but for the network 0, from which none
+/// come).
+pub fn peer_of(key: u64, ends: [u64; 4]) -> (u64, u64) {
+    let [.., network, rest] = ends;
+    let peer = match network {
+        0 => rest,
+        _ => network,
     };
-
-    /// How many places there are for a peer's slots, a power of two.
-    pub(super) const fn groups(self) -> u64 {
-        self.count / self.of_peer
-    }
-
-    /// The slot of a connection. The ports are the server's and the peer's, of 16 bits each, as in a slot. Of which network the server's
-    /// address is does not matter.
-    pub fn of(self, key: u64, ends: [u64; 4], ports: u32) -> u64 {
-        let mut hash = key ^ u64::from(ports) << 32;
-        for word in &ends[1..] {
-            hash = mixed(key, hash ^ word);
-        }
-        let within = (hash >> 40) & (self.of_peer - 1);
-        let [.., network, rest] = ends;
-        let peer = match network {
-            0 => rest,
-            _ => network,
-        };
-        let group = (mixed(key, key ^ peer) >> 40) & (self.groups() - 1);
-        group * self.of_peer + within
-    }
+    let hash = mixed(key, mixed(key, key ^ peer));
+    let bits = PEER_COUNT.ilog2();
+    let (place, tag) = (hash >> (64 - bits), hash << bits >> peer::TAG_SHIFT);
+    (PEERS + place * 8, tag)
 }
 
 fn mixed(key: u64, word: u64) -> u64 {

@@ -1,9 +1,9 @@
 //! What changes in the slot of a connection.
 
-use super::layout::{ROOM, slot};
+use super::layout::slot;
 use super::shape::*;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Condition, Fetch, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Reg, Size};
 
 impl Generator<'_> {
     /// The segment says it, and its checksum is right.
@@ -35,33 +35,6 @@ impl Generator<'_> {
         asm.load(Size::Word, Reg::R1, SLOT, which as i16);
         asm.alu32(Alu::Add, Reg::R1, by);
         asm.store(Size::Word, SLOT, which as i16, Reg::R1);
-    }
-
-    /// The connection of the slot is over: its room is free.
-    pub(super) fn end(&mut self, of: &WebHandler, state: i32) {
-        let [stands, over] = [(); 2].map(|()| self.asm.label());
-        self.expect_none_stands(stands);
-        self.asm.jump(over);
-        self.asm.bind(stands);
-        self.add_room(of, 1);
-        self.asm.bind(over);
-        self.set_state(state);
-    }
-
-    /// To `other` where the slot has a connection that stands.
-    pub(super) fn expect_none_stands(&mut self, other: Label) {
-        let (asm, stand) = (&mut *self.asm, slot::LAST_ACK - slot::OPEN);
-        asm.load(Size::Double, Reg::R1, SLOT, slot::STATE as i16);
-        asm.alu(Alu::Sub, Reg::R1, slot::OPEN);
-        asm.jump_if(Reg::R1, Condition::LessOrEqual, stand, other);
-    }
-
-    /// Gives back the room of so many connections, or takes it. r1 is how much there was.
-    pub(super) fn add_room(&mut self, of: &WebHandler, by: i32) {
-        let asm = &mut *self.asm;
-        asm.load_map_value(Reg::R2, of.memory_fd, ROOM as u32);
-        asm.set(Reg::R1, by);
-        asm.push(Insn::fetch(Fetch::Add, Reg::R2, 0, Reg::R1));
     }
 
     /// All that was sent is acknowledged.

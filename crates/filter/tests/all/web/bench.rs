@@ -3,7 +3,7 @@
 use exos_filter::Counter;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
-use exos_filter::handler::web::layout::{self, Entries, Rings, Slots, copy, entry, handed};
+use exos_filter::handler::web::layout::{self, Entries, Rings, copy, entry, handed};
 use exos_filter::handler::{Handler as _, SynHandler, WebHandler};
 use exos_host::bpf::{Map, MappedArray, Prog, permitted};
 use exos_inet::tcp::ListenOptions;
@@ -65,13 +65,14 @@ impl Bench {
         second_stage: Option<SecondStage>,
         reports: bool,
     ) -> Self {
-        Self::with(ipv6, way_out, second_stage, reports, Slots::ALL)
+        Self::with(ipv6, way_out, second_stage, reports, None)
     }
 
-    /// With so many connections.
-    pub fn of_slots(ipv6: bool, connections: Slots) -> Option<Self> {
+    /// With so many connections of a peer.
+    pub fn limited(ipv6: bool, of_peer: u32) -> Option<Self> {
         Self::new(ipv6)?;
-        Some(Self::with(ipv6, WayOut::Transmit, None, true, connections))
+        let most = Some(of_peer);
+        Some(Self::with(ipv6, WayOut::Transmit, None, true, most))
     }
 
     fn with(
@@ -79,7 +80,7 @@ impl Bench {
         way_out: WayOut,
         second_stage: Option<SecondStage>,
         reports: bool,
-        connections: Slots,
+        peer_connections: Option<u32>,
     ) -> Self {
         let mut config = Config::new(OURS, 1500);
         config.neighbors = Neighbors::External;
@@ -104,7 +105,7 @@ impl Bench {
         let handler = WebHandler {
             syn,
             entries: ENTRIES,
-            slots: connections,
+            peer_connections,
             rings,
             memory_fd: memory.raw_fd(),
             scratch_fd: scratch.raw_fd(),
@@ -171,7 +172,7 @@ impl Bench {
     /// Where the slot of a client's connection is.
     pub fn slot(&self, client: &Client) -> u64 {
         let (ends, ports) = client.ends();
-        layout::SLOTS + self.handler.slots.of(KEY, ends, ports) * layout::SLOT_LEN
+        layout::SLOTS + layout::slot_of(KEY, ends, ports) * layout::SLOT_LEN
     }
 
     /// A field of what was handed up with this number.

@@ -14,7 +14,7 @@ mod wire;
 
 use bench::{Bench, ENTRIES, now};
 use client::{Client, Got};
-use exos_filter::handler::web::layout::{self, Slots, copy, entry, handed, slot};
+use exos_filter::handler::web::layout::{self, copy, entry, handed, slot};
 use exos_wire::Mac;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

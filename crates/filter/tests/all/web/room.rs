@@ -1,6 +1,8 @@
 //! Room for connections: what stands here and what went up has it, and nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use exos_filter::handler::web::layout::peer;
 
 use super::*;
 
@@ -58,22 +60,44 @@ impl Crowd {
         }
     }
 
-    /// As after some seconds.
-    fn open_slots(&self) {
+    /// The server takes on what went up, and it ends; some seconds later slots are open.
+    fn end_what_went_up(&self) {
+        let bench = &self.bench;
+        let count = bench.get(layout::HANDED);
+        bench.set(layout::ROOM, bench.get(layout::ROOM) + count);
+        for number in 0..count {
+            let at = word_of(handed_ends(bench, number));
+            bench.set(at, bench.get(at) - u64::from(self.is_limited()));
+        }
+        bench.set(layout::HANDED, 0);
         for client in &self.clients {
-            self.bench.set(self.bench.slot(client) + slot::CLOSED, 0);
+            bench.set(bench.slot(client) + slot::CLOSED, 0);
         }
     }
 
-    /// Connections that stand in slots.
-    fn standing(&self) -> u64 {
-        let slots = self.clients.iter().map(|client| self.bench.slot(client));
-        let slots: BTreeSet<u64> = slots.collect();
-        let states = slots
-            .into_iter()
-            .map(|at| self.bench.get(at + slot::STATE) as i32);
-        let stands = |state: &i32| (slot::OPEN..=slot::LAST_ACK).contains(state);
-        states.filter(stands).count() as u64
+    fn is_limited(&self) -> bool {
+        self.bench.handler.peer_connections.is_some()
+    }
+
+    /// The words of the peers of connections that stand in slots, or went up.
+    fn words_of_all(&self) -> Vec<u64> {
+        let (bench, clients) = (&self.bench, &self.clients);
+        let slots: BTreeSet<u64> = clients.iter().map(|client| bench.slot(client)).collect();
+        let stands = |at: &u64| {
+            let state = bench.get(at + slot::STATE) as i32;
+            (slot::OPEN..=slot::LAST_ACK).contains(&state)
+        };
+        let ends = |at: u64| [0, 8, 16, 24].map(|half| bench.get(at + slot::ENDS + half));
+        let standing = slots.into_iter().filter(stands).map(ends);
+        let up = (0..bench.get(layout::HANDED)).map(|number| handed_ends(bench, number));
+        standing.chain(up).map(word_of).collect()
+    }
+
+    /// The words of all peers, and what each counts.
+    fn counts(&self) -> BTreeMap<u64, u64> {
+        let words = self.clients.iter().map(|client| word_of(client.ends().0));
+        let counted = words.map(|at| (at, self.bench.get(at) & peer::MOST));
+        counted.collect()
     }
 }
 
@@ -87,29 +111,132 @@ fn end(bench: &Bench, number: u16) -> (IpAddr, u16) {
     (peer, port)
 }
 
-/// Whatever comes, room is neither lost nor had twice, and there are never more connections than there is room for.
+fn word_of(ends: [u64; 4]) -> u64 {
+    layout::peer_of(bench::KEY, ends).0
+}
+
+fn handed_ends(bench: &Bench, number: u64) -> [u64; 4] {
+    [0, 8, 16, 24].map(|half| bench.handed(number, handed::ENDS + half))
+}
+
+/// Whatever comes, room is neither lost nor had twice, and there are never more connections than there is room for, of all or of a peer;
+/// but as many.
 #[test]
 fn room_is_what_no_connection_has() {
     const ROOM: u64 = 7;
     for bench in Bench::both() {
-        bench.enter(REQUEST, RESPONSE, false);
-        bench.set(layout::ROOM, ROOM);
-        let mut crowd = Crowd::new(bench, 30);
-        let mut most = 0;
-        for turn in 0..4000 {
-            crowd.bench.enter(REQUEST, RESPONSE, turn % 3 == 0);
-            crowd.turn();
-            let (standing, room) = (crowd.standing(), crowd.bench.get(layout::ROOM));
-            let handed_up = crowd.bench.get(layout::HANDED);
-            assert_eq!(standing + room + handed_up, ROOM, "turn {turn}");
-            most = most.max(standing);
-            // The server takes them on, and they end.
-            if handed_up == layout::RING_COUNT || turn % 50 == 0 {
-                crowd.bench.set(layout::ROOM, room + handed_up);
-                crowd.bench.set(layout::HANDED, 0);
-                crowd.open_slots();
+        see_to_room(bench, ROOM, ROOM);
+    }
+    for ipv6 in [false, true] {
+        let bench = Bench::limited(ipv6, 2);
+        bench.into_iter().for_each(|bench| see_to_room(bench, 8, 2));
+    }
+}
+
+fn see_to_room(bench: Bench, all: u64, of_peer: u64) {
+    bench.enter(REQUEST, RESPONSE, false);
+    bench.set(layout::ROOM, all);
+    let mut crowd = Crowd::new(bench, 30);
+    let (mut most, mut most_of_peer) = (0, 0);
+    for turn in 0..4000 {
+        crowd.bench.enter(REQUEST, RESPONSE, turn % 3 == 0);
+        crowd.turn();
+        let (words, room) = (crowd.words_of_all(), crowd.bench.get(layout::ROOM));
+        assert_eq!(words.len() as u64 + room, all, "turn {turn}");
+        if crowd.is_limited() {
+            for (word, counted) in crowd.counts() {
+                let has = words.iter().filter(|at| **at == word).count() as u64;
+                assert_eq!(counted, has, "turn {turn}");
+                most_of_peer = most_of_peer.max(has);
             }
         }
-        assert_eq!(most, ROOM, "all of it is had");
+        let up = crowd.bench.get(layout::HANDED);
+        most = most.max(words.len() as u64 - up);
+        if up == layout::RING_COUNT || turn % 50 == 0 {
+            crowd.end_what_went_up();
+        }
+    }
+    assert_eq!(most, all, "all of it is had");
+    assert!(!crowd.is_limited() || most_of_peer == of_peer);
+}
+
+/// While the word is others', or the server has connections of others with this word, the peer's are the server's.
+#[test]
+fn peers_with_one_word_do_not_count_for_each_other() {
+    for bench in [false, true]
+        .into_iter()
+        .filter_map(|ipv6| Bench::limited(ipv6, 2))
+    {
+        bench.enter(REQUEST, RESPONSE, false);
+        let client = |port: u16| Client::opened(&bench, port, true);
+        let (at, tag) = layout::peer_of(bench::KEY, client(4000).ends().0);
+        let [ours, others] = [tag, tag ^ 1].map(|tag| tag << peer::TAG_SHIFT);
+        let beside = 1 << peer::BESIDE_SHIFT;
+        for (number, (before, after)) in (0..).zip([
+            (others | 1, None),
+            (ours | beside, None),
+            (ours | beside | 1, None),
+            (ours | 2, None),
+            (others, Some(ours | 1)),
+            (ours, Some(ours | 1)),
+            (ours | 1, Some(ours | 2)),
+        ]) {
+            bench.set(at, before);
+            let room = bench.get(layout::ROOM);
+            let said = client(4000 + number).says(&bench, ACK | PSH, REQUEST);
+            assert_eq!(said.is_ok(), after.is_some(), "{before:x}");
+            assert_eq!(bench.get(at), after.unwrap_or(before), "{before:x}");
+            let taken = u64::from(after.is_some());
+            assert_eq!(bench.get(layout::ROOM), room - taken, "{before:x}");
+        }
+    }
+}
+
+/// What went up counts on for its peer.
+#[test]
+fn a_connection_that_went_up_has_the_room_of_its_peers_next() {
+    for bench in [false, true]
+        .into_iter()
+        .filter_map(|ipv6| Bench::limited(ipv6, 1))
+    {
+        bench.enter(REQUEST, RESPONSE, false);
+        let mut first = Client::opened(&bench, 4000, true);
+        let got = first.says(&bench, ACK | PSH, REQUEST).unwrap();
+        first.seq = got.ack;
+        first.ack = got.seq.wrapping_add(got.data.len() as u32);
+        let next = |port: u16| {
+            let next = Client::opened(&bench, port, true);
+            next.says(&bench, ACK | PSH, REQUEST)
+        };
+        assert_eq!(next(4001), Err(PASS));
+        assert_eq!(first.says(&bench, ACK | PSH, b"POST /"), Err(PASS));
+        assert_eq!(bench.get(layout::HANDED), 1);
+        assert_eq!(next(4002), Err(PASS));
+        // The server says that it is over.
+        let at = word_of(first.ends().0);
+        bench.set(at, bench.get(at) - 1);
+        assert!(next(4003).is_ok());
+    }
+}
+
+/// Peers are told apart by their addresses or networks, in the words that they have and in their tags.
+#[test]
+fn peers_are_addresses_or_networks() {
+    let of = |remote: &str| {
+        let ends = layout::ends("10.0.0.1".parse().unwrap(), remote.parse().unwrap());
+        layout::peer_of(bench::KEY, ends)
+    };
+    assert_eq!(of("2001:db8::2"), of("2001:db8::3"));
+    let different = |peers: &mut dyn Iterator<Item = String>| {
+        let all: Vec<_> = peers.map(|peer| of(&peer)).collect();
+        let words: BTreeSet<_> = all.iter().map(|(word, _)| word).collect();
+        let tags: BTreeSet<_> = all.iter().map(|(_, tag)| tag).collect();
+        (words.len(), tags.len())
+    };
+    let v4 = different(&mut (0..255).map(|n| format!("10.0.0.{n}")));
+    let low = different(&mut (0..255).map(|n| format!("2001:db8:0:{n:x}::1")));
+    let high = different(&mut (0..255).map(|n| format!("{:x}:db8::1", 0x2000 + n)));
+    for (words, tags) in [v4, low, high] {
+        assert!(words > 250 && tags > 250, "{words} {tags}");
     }
 }

@@ -114,6 +114,10 @@ impl Tcp {
     /// Segments of this connection are nobody's any more.
     pub(super) fn unindex(&mut self, id: ConnectionId) {
         self.index.remove(self.slab.hash_at(id.slot()), id.slot());
+        let connection = self.slab.get(id).filter(|it| it.is_taken_on());
+        if let Some(connection) = connection {
+            self.room.taken_on_is_over(connection.flow());
+        }
     }
 
     /// The connection's slot and memory are free.

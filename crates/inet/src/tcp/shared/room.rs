@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use crate::tcp::values::flow::Flow;
+
 /// Room for connections that several have together: stacks, and what answers for them.
 pub trait SharedRoom: std::fmt::Debug {
     /// Takes the room of one connection, if there is any.
@@ -13,6 +15,9 @@ pub trait SharedRoom: std::fmt::Debug {
 
     /// That of this many is free again.
     fn give_back(&self, count: usize);
+
+    /// A connection is over that others had first ([`Stack::take_on`](crate::Stack::take_on)). Its room is given back beside this.
+    fn taken_on_is_over(&self, flow: &Flow);
 }
 
 /// Room of one stack.
@@ -44,6 +49,12 @@ impl Room {
 
     pub(in crate::tcp) fn add(&mut self) {
         self.held += 1;
+    }
+
+    pub(in crate::tcp) fn taken_on_is_over(&self, flow: &Flow) {
+        if let Some(shared) = &self.shared {
+            shared.taken_on_is_over(flow);
+        }
     }
 
     /// Whether there is room for one more than `open`.
@@ -87,6 +98,8 @@ mod tests {
         fn give_back(&self, count: usize) {
             self.0.fetch_add(count, Relaxed);
         }
+
+        fn taken_on_is_over(&self, _: &Flow) {}
     }
 
     /// One may have all of it, another what that has given back, and a connection brings its own along.
