@@ -102,7 +102,7 @@ impl Cache {
 
     /// Has the kernel answer what it can of what comes to this listener's connections, from now on, and as the cache does when it was told
     /// ([`tell_kernel`](Self::tell_kernel)). It takes a link of the program's own; [`download`](Self::download) comes after it. The kernel's part
-    /// has up to 16,384 connections beside those that the stack may have.
+    /// and the stack have together as many connections as the stack may have now.
     ///
     /// # Errors
     ///

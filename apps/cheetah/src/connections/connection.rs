@@ -106,8 +106,7 @@ impl exos_program::Timed for Connection {
 }
 
 impl Connection {
-    /// A connection on which nothing has been received.
-    /// With a peer whose connections are limited it was admitted among those.
+    /// A connection on which nothing has been received; `is_admitted` where the limit of its peer's connections counts it.
     pub(super) fn new(
         id: ConnectionId,
         peer: IpAddr,
