@@ -65,13 +65,21 @@ impl Bench {
         second_stage: Option<SecondStage>,
         reports: bool,
     ) -> Self {
-        Self::with(ipv6, way_out, second_stage, reports, Slots::ALL)
+        Self::with(ipv6, way_out, second_stage, reports, (Slots::ALL, 1))
     }
 
     /// With so many connections.
     pub fn of_slots(ipv6: bool, connections: Slots) -> Option<Self> {
         Self::new(ipv6)?;
-        Some(Self::with(ipv6, WayOut::Transmit, None, true, connections))
+        let parts = (connections, 1);
+        Some(Self::with(ipv6, WayOut::Transmit, None, true, parts))
+    }
+
+    /// Of a server on several cores: all that comes by the first queue.
+    pub fn of_cores(ipv6: bool, cores: u32) -> Option<Self> {
+        Self::new(ipv6)?;
+        let parts = (Slots::ALL, cores);
+        Some(Self::with(ipv6, WayOut::Transmit, None, true, parts))
     }
 
     fn with(
@@ -79,7 +87,7 @@ impl Bench {
         way_out: WayOut,
         second_stage: Option<SecondStage>,
         reports: bool,
-        connections: Slots,
+        (connections, cores): (Slots, u32),
     ) -> Self {
         let mut config = Config::new(OURS, 1500);
         config.neighbors = Neighbors::External;
@@ -98,7 +106,7 @@ impl Bench {
             may_decline: true,
             way_out,
         };
-        let rings = Rings::new(1, ENTRIES.memory_len_with_reports());
+        let rings = Rings::new(cores, ENTRIES.memory_len_with_reports());
         let memory = MappedArray::new("web", rings.memory_len() as usize, 1).unwrap();
         let scratch = Map::percpu_array("scratch", WebHandler::SCRATCH_LEN, 1).unwrap();
         let handler = WebHandler {
