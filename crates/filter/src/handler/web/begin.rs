@@ -11,7 +11,7 @@ use exos_wire::tcp::cookie::ECN_BIT;
 impl Generator<'_> {
     /// No connection that the slot has.
     pub(super) fn fresh(&mut self, of: &WebHandler) {
-        let [none, pass, up] = [(); 3].map(|()| self.asm.label());
+        let [none, pass, up, other] = [(); 4].map(|()| self.asm.label());
         self.expect_not_first();
         let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
@@ -20,12 +20,11 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::Equal, 0, none);
         self.expect_cookie(of, none);
         self.expect_usable(of, up);
-        self.expect_request(up);
-        self.report(of, Outcome::Lost); // Of a connection that was forgotten.
-        self.end(of, slot::FREE);
-        self.take_room(of, up);
-        self.begin(of);
+        self.expect_request(other);
+        self.begin_with_room(of, up);
         self.asm.jump(self.labels.answer);
+        self.asm.bind(other);
+        self.begin_above(of, up);
         self.asm.bind(up);
         self.leave_slot(of);
         let asm = &mut *self.asm;
@@ -71,17 +70,31 @@ impl Generator<'_> {
         asm.bind(usable);
     }
 
-    /// To `up` unless the segment brings a request with an entry, of a connection whose options can be had here. What says nothing is taken.
-    fn expect_request(&mut self, up: Label) {
+    /// Of several cores the one that gets the segment gets its connection, too, and need not ask the others: none of them has it, for its slot
+    /// was open. Goes on behind this where it has to.
+    fn begin_above(&mut self, of: &WebHandler, up: Label) {
+        if of.rings.cores() == 1 {
+            return;
+        }
+        self.expect_read(up);
+        kept(self.asm, Reg::R1, KEPT);
+        self.asm
+            .jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, up);
+        self.begin_with_room(of, up);
+        self.asm.jump(self.labels.hand_up);
+    }
+
+    /// To `other` unless the segment brings a request with an entry, of a connection whose options can be had here. What says nothing is taken.
+    fn expect_request(&mut self, other: Label) {
         let asm = &mut *self.asm;
         asm.load(Size::Byte, Reg::R1, Reg::R10, FLAGS);
-        asm.jump_if(Reg::R1, Condition::Set, FIN, up);
+        asm.jump_if(Reg::R1, Condition::Set, FIN, other);
         kept(asm, Reg::R1, LEN);
         asm.jump_if(Reg::R1, Condition::Equal, 0, self.labels.taken);
         kept(asm, Reg::R1, HIT);
-        asm.jump_if(Reg::R1, Condition::Equal, 0, up);
+        asm.jump_if(Reg::R1, Condition::Equal, 0, other);
         kept(asm, Reg::R1, KEPT);
-        asm.jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, up);
+        asm.jump_if(Reg::R1, Condition::Set, ECN_BIT as i32, other);
     }
 
     /// The connection is the server's: the slot is closed for a while, and what it had of the client's before is over.
@@ -96,6 +109,14 @@ impl Generator<'_> {
         self.report(of, Outcome::Lost);
         self.end(of, slot::FREE);
         self.asm.bind(other);
+    }
+
+    /// The slot is this connection's from now on, in place of one that was forgotten. To `up` where there is no room.
+    fn begin_with_room(&mut self, of: &WebHandler, up: Label) {
+        self.report(of, Outcome::Lost);
+        self.end(of, slot::FREE);
+        self.take_room(of, up);
+        self.begin(of);
     }
 
     /// The slot is this connection's from now on.

@@ -26,6 +26,7 @@
 //! any       the first request again, acknowledged long ago        dropped
 //! any       anything else, no connection: brings a cookie back    begins (OPEN), if it says nothing, it is taken and nothing kept
 //!                                       and may not begin         the server's, and the slot's for a while
+//!                                       without an entry, cores   begins, and is handed up
 //!           none of these: of a slot                              dropped: it comes again
 //!                          of none                                the server's
 //! ```

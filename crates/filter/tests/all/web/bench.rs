@@ -65,14 +65,26 @@ impl Bench {
         second_stage: Option<SecondStage>,
         reports: bool,
     ) -> Self {
-        Self::with(ipv6, way_out, second_stage, reports, None)
+        Self::with(ipv6, way_out, second_stage, reports, (None, 1))
     }
 
     /// With so many connections of a peer.
     pub fn limited(ipv6: bool, of_peer: u32) -> Option<Self> {
         Self::new(ipv6)?;
-        let most = Some(of_peer);
-        Some(Self::with(ipv6, WayOut::Transmit, None, true, most))
+        let parts = (Some(of_peer), 1);
+        Some(Self::with(ipv6, WayOut::Transmit, None, true, parts))
+    }
+
+    /// Of a server on several cores: all that comes by the first queue.
+    pub fn of_cores(ipv6: bool, cores: u32) -> Option<Self> {
+        Self::new(ipv6)?;
+        Some(Self::with(
+            ipv6,
+            WayOut::Transmit,
+            None,
+            true,
+            (None, cores),
+        ))
     }
 
     fn with(
@@ -80,7 +92,7 @@ impl Bench {
         way_out: WayOut,
         second_stage: Option<SecondStage>,
         reports: bool,
-        peer_connections: Option<u32>,
+        (peer_connections, cores): (Option<u32>, u32),
     ) -> Self {
         let mut config = Config::new(OURS, 1500);
         config.neighbors = Neighbors::External;
@@ -99,7 +111,7 @@ impl Bench {
             may_decline: true,
             way_out,
         };
-        let rings = Rings::new(1, ENTRIES.memory_len_with_reports());
+        let rings = Rings::new(cores, ENTRIES.memory_len_with_reports());
         let memory = MappedArray::new("web", rings.memory_len() as usize, 1).unwrap();
         let scratch = Map::percpu_array("scratch", WebHandler::SCRATCH_LEN, 1).unwrap();
         let handler = WebHandler {

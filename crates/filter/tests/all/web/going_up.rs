@@ -174,6 +174,37 @@ fn responses_that_do_not_fit_a_segment_are_the_servers() {
     }
 }
 
+/// Of several cores the one that gets what begins otherwise has its connection, and need not ask the others; but where its slot is closed,
+/// or what it says was not looked at.
+#[test]
+fn on_several_cores_they_are_handed_up_at_once() {
+    for cores in [2, 3, 7] {
+        let benches = [false, true].map(|ipv6| Bench::of_cores(ipv6, cores));
+        for bench in benches.into_iter().flatten() {
+            bench.enter(REQUEST, RESPONSE, false);
+            let client = Client::opened(&bench, 4000, true);
+            let (at, room) = (bench.slot(&client), bench.get(layout::ROOM));
+            let says = |client: &Client, data| client.says(&bench, ACK | PSH, data);
+            assert_eq!(says(&client, b"POST / HTTP/1.1\r\n"), Err(PASS));
+            assert_eq!(bench.get(layout::HANDED), 1);
+            assert_eq!(bench.handed_numbers(0), (client.seq, client.ack));
+            assert_eq!(bench.handed(0, handed::SENT), 0);
+            assert_eq!(bench.get(at + slot::STATE), slot::FREE as u64);
+            assert_eq!(bench.get(layout::ROOM), room - 1, "it goes up, too");
+            assert_eq!(says(&client, REQUEST), Err(PASS), "its slot is closed");
+            let unread = Client::opened(&bench, 4001, true);
+            assert_eq!(says(&unread, &[b'x'; 900]), Err(PASS));
+            let late = Client::opened(&bench, 4002, true);
+            bench.set(layout::UNTIL, 0);
+            assert_eq!(says(&late, b"POST / HTTP/1.1\r\n"), Err(PASS));
+            assert_eq!(bench.get(layout::HANDED), 1);
+            bench.set(layout::UNTIL, u64::MAX);
+            let other = Client::opened(&bench, 4003, true);
+            assert_eq!(says(&other, REQUEST).unwrap().data, RESPONSE);
+        }
+    }
+}
+
 /// What the server said last may be out of date: requests of connections that stand are its own, too.
 #[test]
 fn without_word_of_the_server_a_standing_connection_goes_up() {
