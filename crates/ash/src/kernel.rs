@@ -17,6 +17,7 @@ mod arrive;
 mod body;
 mod ends;
 mod leave;
+mod nospec;
 mod room;
 mod stack;
 mod sum;

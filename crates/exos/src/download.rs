@@ -111,7 +111,8 @@ impl Exos {
         }
     }
 
-    /// Has a handler deal with the datagrams that come to a port of ours, in the kernel, in place of the handler before; beside
+    /// Has a handler deal with the datagrams that come to a port of ours, in the kernel, in place of the handler before, also of
+    /// [one for SYNs](Exos::answer_syns_in_kernel), which the stack answers again then; beside
     /// [requests](Exos::answer_requests_in_kernel) that are answered there, if they were first.
     ///
     /// Messages are the payloads of whole UDP datagrams without IP options or extension headers, to the addresses that the
@@ -237,9 +238,22 @@ impl Exos {
             None => link.set_handlers(&in_kernel, &[]),
         };
         match set {
-            Ok(()) => Ok(memory),
+            Ok(()) => {
+                self.syns_were_replaced();
+                Ok(memory)
+            }
             Err(error) if error.is(Errno::TOOBIG.raw_os_error()) => Err(invalid(TOO_MANY_WAYS)),
             Err(error) => Err(error),
+        }
+    }
+
+    /// What answered SYNs in the kernel, without requests, is there no more: the stack answers them.
+    fn syns_were_replaced(&mut self) {
+        if self.requests.is_none()
+            && let Some(answers) = self.syn_answers.take()
+        {
+            let now = self.now();
+            self.stack.stop_offloading_syns(now, answers.listener());
         }
     }
 

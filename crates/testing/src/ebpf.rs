@@ -16,7 +16,8 @@
 //! Rules: it knows the instructions and helpers that the generator emits for programs that run on packets of the driver
 //! (XDP). All else it refuses with a panic that says where: other instructions, and what the kernel's verifier would not have
 //! let pass, such as accesses outside of packet, stack and values, and reads of registers that hold nothing. An instruction
-//! is one step, and steps are in the program's order: what processors make of that is not here.
+//! is one step, and steps are in the program's order: what processors make of that is not here, but for what they do ahead on mistaken
+//! ways ([`Program::ahead`]).
 //!
 //! It reads instructions by itself, and so depends on nothing that it is to check. That it agrees with the kernel is tested
 //! where there are programs.
@@ -30,8 +31,10 @@ mod insn;
 mod layout;
 mod machine;
 mod memory;
+mod mistaken;
 #[cfg(test)]
 mod tests;
 
 pub use disassembly::disassemble;
 pub use machine::{Map, Program, Run};
+pub use mistaken::{Ahead, Jumps};

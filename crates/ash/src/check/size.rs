@@ -13,10 +13,10 @@ fn statement(of: &Statement) -> u64 {
     match of {
         Statement::Need(_) => 5,
         Statement::Set(_, value) => 1 + expression(value),
-        Statement::Point(_, index) => 7 + expression(index),
-        Statement::Find { from, length, .. } => 200 + expression(from) + expression(length),
+        Statement::Point(_, index) => 12 + expression(index),
+        Statement::Find { from, length, .. } => 220 + expression(from) + expression(length),
         Statement::Change { change, .. } => 7 + change.words().map(expression).sum::<u64>(),
-        Statement::Take { from, length, .. } => 48 + expression(from) + expression(length),
+        Statement::Take { from, length, .. } => 55 + expression(from) + expression(length),
         Statement::If(when, yes, no) => 1 + condition(when) + instructions(yes) + instructions(no),
         Statement::Repeat(_, _, body) => 5 + instructions(body),
         Statement::Break | Statement::GiveUp => 1,
@@ -47,8 +47,8 @@ fn expression(of: &Expression) -> u64 {
     match of {
         Expression::Constant(_) | Expression::Word(_) => 2,
         Expression::Variable(_) | Expression::Length => 1,
-        Expression::Number(_, at) if at.constant().is_some() => 2,
-        Expression::Number(_, at) => 13 + expression(at),
+        Expression::Number(_, at) if at.constant().is_some() => 6,
+        Expression::Number(_, at) => 20 + expression(at),
         Expression::Binary(_, a, b) => 5 + expression(a) + expression(b),
     }
 }

@@ -64,6 +64,7 @@ impl Generator<'_> {
             self.make_room();
         }
         self.forget_ways();
+        self.clamp_length();
     }
 
     /// Only of the versions that we have addresses of: the kernel takes no instructions that nothing leads to.

@@ -87,8 +87,12 @@ impl Generator<'_> {
         let region = &self.of.handler.handler().regions[number];
         let (last, stride) = (region.count - 1, region.stride());
         self.word(index, 0);
+        self.asm
+            .jump_if(Reg::R0, Jump::Greater, last as i32, self.labels.give_up);
+        if index.constant().is_none() {
+            self.clamp_index(Reg::R0, Reg::R1, region.count);
+        }
         let asm = &mut self.asm;
-        asm.jump_if(Reg::R0, Jump::Greater, last as i32, self.labels.give_up);
         asm.alu(Alu::Mul, Reg::R0, stride as i32);
         asm.load_map_value(Reg::R1, self.of.memory_fd, self.layout.start(number));
         asm.alu(Alu::Add, Reg::R1, Reg::R0);
@@ -154,6 +158,8 @@ impl Generator<'_> {
         asm.set(Reg::R1, start);
         asm.alu(Alu::Add, Reg::R1, bytes);
         asm.jump_if(Reg::R1, Jump::Greater, LENGTH, give_up);
+        self.clamp_part(start, bytes, Reg::R1);
+        let asm = &mut self.asm;
         asm.jump_if(bytes, Jump::Less, 1, taken);
         asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
         asm.alu(Alu::Add, start, Reg::R1);

@@ -127,7 +127,7 @@ fn a_handler_is_no_longer_than_the_kernels_jumps() {
     };
     let error = parse(&long(2500)).unwrap_err().to_string();
     assert!(error.contains("instructions; 24000 are allowed"), "{error}");
-    parse(&long(1500)).unwrap();
+    parse(&long(1000)).unwrap();
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod checks;
 mod corpus;
 mod draw;
 mod layers;
+mod mistaken;
 mod native;
 mod packets;
 mod tables;

@@ -250,6 +250,32 @@ fn a_handler_answers_while_the_program_does_not_run() {
     assert!(answered.unwrap().1 >= 1001);
 }
 
+/// Nobody takes its answers for answers to SYNs, to which nobody came back.
+#[test]
+fn a_handler_takes_the_place_of_the_one_for_syns() {
+    let Some(mut wire) = Wire::new("a_handler_takes_the_place_of_the_one_for_syns", 4000) else {
+        return;
+    };
+    let _far_end = wire.pass_all();
+    let options = exos_inet::tcp::ListenOptions::default();
+    let listener = wire.exos.stack.tcp.listen(None, 80, options).unwrap();
+    wire.exos.answer_syns_in_kernel(listener).unwrap();
+    let counters = remote_increment::download(&mut wire.exos).unwrap();
+    assert_eq!(counters.place(), Place::Kernel);
+    wire.wait_for_answers(&[0; 12]);
+    // Longer than it is watched whether anybody comes back.
+    let begin = Instant::now();
+    let mut asked = 0;
+    while begin.elapsed() < Duration::from_millis(2500) {
+        assert_eq!(wire.ask(7, 1), Some(asked));
+        asked += 1;
+        let said = wire.exos.see_to_handlers();
+        assert!(said.is_none(), "{said:?}");
+        wire.turn();
+    }
+    assert_eq!(wire.ask(7, 1), Some(asked), "the kernel still answers");
+}
+
 #[test]
 fn what_a_handler_gives_up_comes_to_the_programs_socket() {
     let test = "what_a_handler_gives_up_comes_to_the_programs_socket";

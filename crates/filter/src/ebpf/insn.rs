@@ -64,7 +64,7 @@ impl From<i32> for Operand {
 /// Arithmetic (RFC 9669 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names say most")]
 pub enum Alu {
     Add = 0x00,
     Sub = 0x10,
@@ -77,6 +77,8 @@ pub enum Alu {
     Remainder = 0x90,
     Xor = 0xa0,
     Move = 0xb0,
+    /// The sign comes after: all ones of a number that is negative, where it is shifted by 63.
+    SignedShiftRight = 0xc0,
 }
 
 /// Conditions of a jump; comparisons are unsigned unless the name says otherwise (RFC 9669 §4.3).

@@ -32,7 +32,7 @@ const AT: usize = 16;
 const DONE: u32 = 3;
 const PACKET_LEN: usize = AT + 8 * NUMBERS.len();
 
-const ALU: [Alu; 9] = [
+const ALU: [Alu; 11] = [
     Alu::Add,
     Alu::Sub,
     Alu::Mul,
@@ -42,6 +42,8 @@ const ALU: [Alu; 9] = [
     Alu::ShiftLeft,
     Alu::ShiftRight,
     Alu::Xor,
+    Alu::SignedShiftRight,
+    Alu::Remainder,
 ];
 const CONDITIONS: [Condition; 10] = [
     Condition::Equal,
@@ -82,8 +84,10 @@ fn operand(random: &mut Random, op: Alu, is_wide: bool) -> Operand {
     }
     let constant = number(random) as i32;
     Operand::Imm(match op {
-        Alu::ShiftLeft | Alu::ShiftRight => constant & if is_wide { 63 } else { 31 },
-        Alu::Div => constant | 1,
+        Alu::ShiftLeft | Alu::ShiftRight | Alu::SignedShiftRight => {
+            constant & if is_wide { 63 } else { 31 }
+        }
+        Alu::Div | Alu::Remainder => constant | 1,
         _ => constant,
     })
 }

@@ -16,6 +16,7 @@ pub fn disassemble(words: &[u64]) -> String {
         let wide = upper.and_then(|upper| insn.wide(upper));
         let (line, len) = match wide {
             Some(Wide::Map(fd)) => (format!("r{} = map[fd {fd}]", insn.dst), 2),
+            Some(Wide::Value(fd, at)) => (format!("r{} = map[fd {fd}] value + {at}", insn.dst), 2),
             Some(Wide::Constant(value)) => (format!("r{} = {value:#x} ll", insn.dst), 2),
             None => (
                 one(insn, at).unwrap_or_else(|| format!("?? {word:016x}")),
@@ -56,8 +57,10 @@ fn arithmetic(insn: Insn) -> Option<String> {
         0x50 => "&=",
         0x60 => "<<=",
         0x70 => ">>=",
+        0x90 => "%=",
         0xa0 => "^=",
         0xb0 => "=",
+        0xc0 => "s>>=",
         _ => return None,
     };
     Some(with_operand(insn, op))

@@ -3,8 +3,8 @@
 use std::borrow::Borrow;
 use std::sync::atomic::AtomicU64;
 
-use super::insn::{self, Insn, class};
-use super::layout::MAPS;
+use super::insn::{Insn, Wide, class};
+use super::layout::{MAPS, VALUES};
 use super::machine::{Program, Run};
 use super::memory;
 
@@ -62,15 +62,23 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
     pub(super) fn load_wide(&self, run: &mut Run, insn: Insn) {
         let upper = self.next(run);
         run.at += 1;
-        let value = match insn.wide(upper) {
-            Some(insn::Wide::Constant(value)) => value,
-            Some(insn::Wide::Map(fd)) => {
-                let number = self.maps.iter().position(|(known, _)| *known == fd);
-                let number = number.unwrap_or_else(|| run.refuse(&format!("no map {fd}")));
-                MAPS + number as u64
-            }
-            None => run.refuse("an unknown load of 64 bits"),
+        let value = self.wide(insn, upper);
+        run.set(
+            insn.dst,
+            value.unwrap_or_else(|| run.refuse("an unknown load of 64 bits, or of no map")),
+        );
+    }
+
+    /// What an instruction of two words loads.
+    pub(super) fn wide(&self, insn: Insn, upper: Insn) -> Option<u64> {
+        let number = |fd| {
+            let found = self.maps.iter().position(|(known, _)| *known == fd);
+            found.map(|number| number as u64)
         };
-        run.set(insn.dst, value);
+        Some(match insn.wide(upper)? {
+            Wide::Constant(value) => value,
+            Wide::Map(fd) => MAPS + number(fd)?,
+            Wide::Value(fd, at) => VALUES + (number(fd)? << 32) + u64::from(at),
+        })
     }
 }

@@ -42,6 +42,8 @@ pub(super) enum Wide {
     Constant(u64),
     /// By its descriptor.
     Map(i32),
+    /// A byte of the value of the array with this descriptor.
+    Value(i32, u32),
 }
 
 impl Insn {
@@ -67,7 +69,7 @@ impl Insn {
         self.code & 0xf0
     }
 
-    /// RFC 9669 §4.1. None of what is unknown here: what is signed, the remainder, the negation.
+    /// RFC 9669 §4.1. None of what is unknown here: signed division, the negation.
     pub(super) fn compute<const BITS: u32>(self, left: u64, right: u64) -> Option<u64> {
         let cut = |value: u64| match BITS {
             32 => u64::from(value as u32),
@@ -85,7 +87,11 @@ impl Insn {
             0x50 => left & right,
             0x60 => left << shift,
             0x70 => left >> shift,
+            // The rest of a division by zero is what was divided.
+            0x90 => left.checked_rem(right).unwrap_or(left),
             0xa0 => left ^ right,
+            0xc0 if BITS == 32 => (left as i32 >> shift) as u64,
+            0xc0 => (left as i64 >> shift) as u64,
             _ => return None,
         }))
     }
@@ -186,6 +192,7 @@ impl Insn {
                 Some(Wide::Constant(high << 32 | low))
             }
             (CODE, 1) => Some(Wide::Map(self.imm)),
+            (CODE, 2) => Some(Wide::Value(self.imm, upper.imm as u32)),
             _ => None,
         }
     }

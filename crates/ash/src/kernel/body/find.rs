@@ -12,7 +12,7 @@ use crate::code::{Expression, RegionKind};
 use crate::limits::MESSAGE_MAX;
 use crate::table::{BUCKET, BUCKETS, FACTOR, KEY, WORD};
 
-/// The key's next bytes in the message, its end, and how many are left. The packet's end is in r9.
+/// The key's next bytes in the message, its end, and how many are left; and the packet's end, while it is compared.
 const NEXT: Reg = Reg::R2;
 const KEY_END: Reg = Reg::R3;
 const LEFT: Reg = Reg::R4;
@@ -72,6 +72,8 @@ impl Generator<'_> {
         asm.set(Reg::R1, NEXT);
         asm.alu(Alu::Add, Reg::R1, LEFT);
         asm.jump_if(Reg::R1, Jump::Greater, LENGTH, give_up);
+        self.clamp_part(NEXT, LEFT, Reg::R1);
+        let asm = &mut self.asm;
         asm.store(Size::Double, Reg::R10, begin(), NEXT);
         asm.alu(Alu::Add, NEXT, MESSAGE);
         asm.set(KEY_END, NEXT);
@@ -97,17 +99,24 @@ impl Generator<'_> {
         asm.alu(Alu::Or, LEFT, Reg::R5);
     }
 
-    /// Has r1 be each of the key's words, one after the other, the last followed by zeros. r2 and r4 are lost.
+    /// Has r1 be each of the key's words, one after the other, the last followed by zeros. r2, r4 and r9 are lost. Where the loop goes on
+    /// by a mistaken prediction a word is 0.
     fn along_the_key(&mut self, each: impl Fn(&mut Self)) {
         let [again, rest, over] = [(); 3].map(|()| self.asm.label());
-        let (give_up, word) = (self.labels.give_up, Reg::R1);
+        let (give_up, word, is_left) = (self.labels.give_up, Reg::R1, KEPT);
         let asm = &mut self.asm;
         asm.bind(again);
         asm.jump_if(LEFT, Jump::Less, 8, rest);
         asm.set(word, NEXT);
         asm.alu(Alu::Add, word, 8);
+        self.end_of_packet(PACKET_END);
+        let asm = &mut self.asm;
         asm.jump_if(word, Jump::Greater, PACKET_END, give_up);
+        asm.set(is_left, 7);
+        asm.alu(Alu::Sub, is_left, LEFT);
+        asm.alu(Alu::SignedShiftRight, is_left, 63);
         asm.load(Size::Double, word, NEXT, 0);
+        asm.alu(Alu::And, word, is_left);
         each(self);
         let asm = &mut self.asm;
         asm.alu(Alu::Add, NEXT, 8);

@@ -19,7 +19,13 @@ impl Generator<'_> {
             Expression::Length => self.asm.set(Reg::R0, LENGTH),
             Expression::Number(format, at) => match at.constant() {
                 // The message is known to have it.
-                Some(at) => self.number(*format, MESSAGE, at as i16),
+                Some(at) => {
+                    self.number(*format, MESSAGE, at as i16);
+                    let last = at as i32 + i32::from(format.bytes) - 1;
+                    self.asm.set(Reg::R1, last);
+                    self.mask_of_part(Reg::R1);
+                    self.asm.alu(Alu::And, Reg::R0, Reg::R1);
+                }
                 None => self.number_somewhere(*format, at, depth),
             },
             Expression::Word(place) => {
@@ -60,7 +66,7 @@ impl Generator<'_> {
         let bytes = i32::from(format.bytes);
         self.word(at, depth);
         let give_up = self.labels.give_up;
-        let (from, end) = (Reg::R2, Reg::R3);
+        let (from, end, mask) = (Reg::R2, Reg::R3, Reg::R5);
         self.asm.jump_if(
             Reg::R0,
             Jump::Greater,
@@ -70,6 +76,11 @@ impl Generator<'_> {
         self.asm.set(end, Reg::R0);
         self.asm.alu(Alu::Add, end, bytes);
         self.asm.jump_if(end, Jump::Greater, LENGTH, give_up);
+        self.asm.alu32(Alu::Move, Reg::R0, Reg::R0);
+        self.asm.set(mask, Reg::R0);
+        self.asm.alu(Alu::Add, mask, bytes - 1);
+        self.mask_of_part(mask);
+        self.asm.alu(Alu::And, Reg::R0, mask);
         self.asm.set(from, MESSAGE);
         self.asm.alu(Alu::Add, from, Reg::R0);
         self.asm.set(end, from);
@@ -77,6 +88,7 @@ impl Generator<'_> {
         self.end_of_packet(Reg::R4);
         self.asm.jump_if(end, Jump::Greater, Reg::R4, give_up);
         self.number(format, from, 0);
+        self.asm.alu(Alu::And, Reg::R0, mask);
     }
 
     fn binary(&mut self, operator: Operator, a: &Expression, b: &Expression, depth: usize) {

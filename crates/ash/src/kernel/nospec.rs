@@ -1,0 +1,64 @@
+//! What holds on mistaken ways, too: a processor goes on before it knows how a comparison comes out, and reads what a handler would never
+//! have read (Spectre, variant 1). What is read so becomes no address, by arithmetic without a jump.
+//!
+//! The kernel's verifier adds none of it: the daemon's privileges (PERFMON, or SYS_ADMIN) say that programs are trusted. Without them it does,
+//! for arrays; but it refuses all programs that compute where in a packet something is ("prohibited for !root").
+//!
+//! - A number of a place is less than its region has.
+//! - The message's length is no more than the packet has, and a number of the message is 0 where it is not in that length.
+//! - A part of the message is empty where it is not in that length.
+//!
+//! All other comparisons may come out wrongly: ways that only a wrong prediction takes are ways of the handler, and on each of those a
+//! variable has a value of its own kind.
+
+use exos_filter::ebpf::{Alu, Reg};
+
+use super::{Generator, LENGTH, MESSAGE};
+
+impl Generator<'_> {
+    /// Makes a number that is `count` or more one that is less. `spare` is lost.
+    pub(super) fn clamp_index(&mut self, index: Reg, spare: Reg, count: u32) {
+        let asm = &mut self.asm;
+        if count.is_power_of_two() {
+            return asm.alu(Alu::And, index, count as i32 - 1);
+        }
+        // Of 32 bits, so that the difference has the right sign.
+        asm.alu32(Alu::Move, index, index);
+        asm.set(spare, index);
+        asm.alu(Alu::Sub, spare, count as i32);
+        asm.alu(Alu::SignedShiftRight, spare, 63);
+        asm.alu(Alu::And, index, spare);
+    }
+
+    /// Has the message be no longer than the packet. r1 is lost.
+    pub(super) fn clamp_length(&mut self) {
+        let missing = Reg::R1;
+        self.end_of_packet(missing);
+        let asm = &mut self.asm;
+        asm.alu(Alu::Sub, missing, MESSAGE);
+        asm.alu(Alu::Sub, missing, LENGTH);
+        asm.alu(Alu::SignedShiftRight, missing, 63);
+        asm.alu(Alu::Xor, missing, -1);
+        asm.alu(Alu::And, LENGTH, missing);
+    }
+
+    /// Makes the last byte of a part, a number of 33 bits at most, all ones where the message has it, else 0.
+    pub(super) fn mask_of_part(&mut self, last: Reg) {
+        self.asm.alu(Alu::Sub, last, LENGTH);
+        self.asm.alu(Alu::SignedShiftRight, last, 63);
+    }
+
+    /// Makes a part of the message empty that it does not have. `spare` is lost.
+    pub(super) fn clamp_part(&mut self, from: Reg, bytes: Reg, spare: Reg) {
+        let asm = &mut self.asm;
+        asm.alu32(Alu::Move, from, from);
+        asm.alu32(Alu::Move, bytes, bytes);
+        asm.set(spare, from);
+        asm.alu(Alu::Add, spare, bytes);
+        asm.alu(Alu::Sub, spare, 1);
+        self.mask_of_part(spare);
+        let asm = &mut self.asm;
+        asm.alu(Alu::And, from, spare);
+        asm.alu(Alu::And, bytes, spare);
+    }
+}

@@ -1,0 +1,249 @@
+//! What a processor does ahead, with wrong predictions of where jumps go: which addresses it reaches, and whether they tell what no
+//! instruction should have read.
+//!
+//! Everything a program cannot point at, what is behind a packet or a map's values, and what nobody has written to the stack, reads as
+//! one byte. A program that is run twice, with other such bytes and the same jumps, reaches the same addresses if none of them becomes
+//! one (Guarnieri and others, *Spectector*, 2020: speculative non-interference).
+//!
+//! Bounds: loads and stores are in the program's order, and what is stored is what is loaded. What helpers read and write is followed
+//! of those that copy.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::insn::{Insn, class};
+use super::layout::{CONTEXT, PACKET, STACK, STACK_LEN, VALUES};
+use super::machine::{Map, Program};
+
+/// Instructions that are executed behind a wrong prediction.
+const AHEAD: usize = 600;
+/// Instructions before one.
+const STEPS: usize = 100_000;
+
+const XDP_ADJUST_TAIL: i32 = 65;
+const XDP_LOAD_BYTES: i32 = 189;
+const XDP_STORE_BYTES: i32 = 190;
+const TAIL_CALL: i32 = 12;
+/// Bytes that are copied of what a helper is asked for, and of a packet.
+const COPIED_MAX: u64 = 4096;
+
+/// Where jumps with a condition go.
+#[derive(Clone, Copy, Debug)]
+pub enum Jumps<'a> {
+    /// Where they should, but for those with these numbers.
+    WrongAt(&'a [usize]),
+    /// Each as here.
+    As(&'a [bool]),
+}
+
+/// What was done ahead.
+#[derive(Debug)]
+pub struct Ahead {
+    /// The addresses, and what helpers were told of such, in order.
+    pub reached: Vec<u64>,
+    /// Each jump with a condition: whether it went.
+    pub jumps: Vec<bool>,
+}
+
+impl<W: Borrow<AtomicU64>> Program<'_, W> {
+    /// Runs a packet through the program, whose maps stay as they are.
+    pub fn ahead(&self, packet: &[u8], unknown: u8, jumps: Jumps<'_>) -> Ahead {
+        let mut registers = [u64::from_ne_bytes([unknown; 8]); 11];
+        registers[1] = CONTEXT;
+        registers[10] = STACK + STACK_LEN as u64;
+        let mut way = Way {
+            program: self,
+            at: 0,
+            registers,
+            packet,
+            len: packet.len() as u64,
+            written: HashMap::new(),
+            unknown,
+            is_wrong: false,
+            done: Ahead {
+                reached: Vec::new(),
+                jumps: Vec::new(),
+            },
+        };
+        let mut left = STEPS;
+        while left > 0 && way.step(jumps).is_some() {
+            left = match way.is_wrong {
+                true => left.min(AHEAD) - 1,
+                false => left - 1,
+            };
+        }
+        way.done
+    }
+}
+
+struct Way<'a, W> {
+    program: &'a Program<'a, W>,
+    at: usize,
+    registers: [u64; 11],
+    packet: &'a [u8],
+    /// The packet's length, as far as it was changed.
+    len: u64,
+    /// Bytes that were written, by their addresses.
+    written: HashMap<u64, u8>,
+    unknown: u8,
+    is_wrong: bool,
+    done: Ahead,
+}
+
+impl<W: Borrow<AtomicU64>> Way<'_, W> {
+    /// Executes an instruction; `None` where none follows.
+    fn step(&mut self, jumps: Jumps<'_>) -> Option<()> {
+        let insn = self.insn()?;
+        let dst = usize::from(insn.dst);
+        match insn.code & class::MASK {
+            class::ALU32 | class::ALU64 => self.registers[dst] = self.arithmetic(insn)?,
+            class::JMP if insn.is_exit() => return None,
+            class::JMP if insn.is_call() => self.call(insn)?,
+            class::JMP | class::JMP32 => self.jump(insn, jumps)?,
+            class::LD => {
+                let upper = self.insn()?;
+                self.registers[dst] = self.program.wide(insn, upper)?;
+            }
+            class::LDX => self.registers[dst] = self.load(insn),
+            _ => self.store(insn),
+        }
+        Some(())
+    }
+
+    fn insn(&mut self) -> Option<Insn> {
+        let word = self.program.words.get(self.at)?;
+        self.at += 1;
+        Some(Insn::of_word(*word))
+    }
+
+    fn operand(&self, insn: Insn) -> u64 {
+        match insn.code & super::insn::source::REGISTER {
+            0 => i64::from(insn.imm) as u64,
+            _ => self.registers[usize::from(insn.src)],
+        }
+    }
+
+    fn arithmetic(&self, insn: Insn) -> Option<u64> {
+        let is_wide = insn.code & class::MASK == class::ALU64;
+        let before = self.registers[usize::from(insn.dst)];
+        let value = match (insn.swap(), insn.is_move(), is_wide) {
+            (Some(swap), ..) => return Some(swap(before)),
+            (None, true, _) => self.operand(insn),
+            (None, false, true) => insn.compute::<64>(before, self.operand(insn))?,
+            (None, false, false) => insn.compute::<32>(before, self.operand(insn))?,
+        };
+        Some(if is_wide { value } else { value & 0xffff_ffff })
+    }
+
+    fn jump(&mut self, insn: Insn, jumps: Jumps<'_>) -> Option<()> {
+        let goes = insn.is_jump_always() || {
+            let number = self.done.jumps.len();
+            let should = insn.compare(self.registers[usize::from(insn.dst)], self.operand(insn))?;
+            let goes = match jumps {
+                Jumps::WrongAt(numbers) => should != numbers.contains(&number),
+                Jumps::As(ways) => *ways.get(number)?,
+            };
+            self.is_wrong |= goes != should;
+            self.done.jumps.push(goes);
+            goes
+        };
+        if goes {
+            self.at = self.at.checked_add_signed(insn.offset.into())?;
+        }
+        Some(())
+    }
+
+    /// Its arguments are lost. What would change more than bytes nobody does ahead.
+    fn call(&mut self, insn: Insn) -> Option<()> {
+        let [_, _, from, to, len, _] = *self.registers.first_chunk()?;
+        let mut result = 0;
+        match insn.imm {
+            TAIL_CALL => return None,
+            XDP_ADJUST_TAIL => {
+                let new = self.len.wrapping_add(from);
+                match (14..COPIED_MAX).contains(&new) {
+                    true => self.len = new,
+                    false => result = u64::MAX,
+                }
+            }
+            XDP_LOAD_BYTES => self.copy(PACKET.wrapping_add(from), to, len),
+            XDP_STORE_BYTES => self.copy(to, PACKET.wrapping_add(from), len),
+            _ => {}
+        }
+        self.registers[1..6].fill(u64::from_ne_bytes([self.unknown; 8]));
+        self.registers[0] = result;
+        Some(())
+    }
+
+    fn copy(&mut self, from: u64, to: u64, len: u64) {
+        self.done.reached.extend([from, to, len]);
+        for at in 0..len.min(COPIED_MAX) {
+            let byte = self.byte(from.wrapping_add(at));
+            self.written.insert(to.wrapping_add(at), byte);
+        }
+    }
+
+    fn load(&mut self, insn: Insn) -> u64 {
+        let address = super::memory::offset(self.registers[usize::from(insn.src)], insn);
+        match address.wrapping_sub(CONTEXT) {
+            0 => PACKET,
+            4 => PACKET + self.len,
+            _ => self.read(address, insn.len()),
+        }
+    }
+
+    fn read(&mut self, address: u64, len: usize) -> u64 {
+        self.done.reached.push(address);
+        let mut bytes = [0; 8];
+        for (at, byte) in bytes[..len].iter_mut().enumerate() {
+            *byte = self.byte(address.wrapping_add(at as u64));
+        }
+        u64::from_le_bytes(bytes)
+    }
+
+    /// An atomic change gives what was there, and is not made.
+    fn store(&mut self, insn: Insn) {
+        let address = super::memory::offset(self.registers[usize::from(insn.dst)], insn);
+        let is_atomic = insn.code & 0xe0 == 0xc0;
+        if is_atomic {
+            let kept = if insn.imm == 0xf1 { 0 } else { insn.src };
+            self.registers[usize::from(kept)] = self.read(address, insn.len());
+            return;
+        }
+        self.done.reached.push(address);
+        let value = match insn.code & class::MASK {
+            class::ST => i64::from(insn.imm) as u64,
+            _ => self.registers[usize::from(insn.src)],
+        };
+        for (at, byte) in value.to_le_bytes()[..insn.len()].iter().enumerate() {
+            self.written.insert(address.wrapping_add(at as u64), *byte);
+        }
+    }
+
+    fn byte(&self, address: u64) -> u8 {
+        let known = self.written.get(&address).copied();
+        let known = known.or_else(|| match address & !0xffff_ffff {
+            PACKET => self.of_packet(address - PACKET),
+            VALUES.. => self.of_value(address - VALUES),
+            _ => None,
+        });
+        known.unwrap_or(self.unknown)
+    }
+
+    /// What a packet was made longer by is zero.
+    fn of_packet(&self, at: u64) -> Option<u8> {
+        let byte = self.packet.get(at as usize).copied().unwrap_or(0);
+        (at < self.len).then_some(byte)
+    }
+
+    fn of_value(&self, at: u64) -> Option<u8> {
+        let (_, map) = self.program.maps.get((at >> 32) as usize)?;
+        let Map::Array { words, .. } = map else {
+            return None;
+        };
+        let at = at as u32 as usize;
+        let word = words.get(at / 8)?.borrow().load(Ordering::Relaxed);
+        Some(word.to_ne_bytes()[at % 8])
+    }
+}
