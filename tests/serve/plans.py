@@ -19,7 +19,7 @@ def request_of(kind, closes):
         "middle": b"GET /middle.bin HTTP/1.1\r\n" + host,
         "none": b"GET /none HTTP/1.1\r\n" + host,
         "post": b"POST /small.txt HTTP/1.1\r\n" + host + b"Content-Length: 5\r\n",
-        "long": b"GET /small.txt HTTP/1.1\r\n" + host + b"X-Long: " + b"y" * 700 + b"\r\n",
+        "long": b"GET /small.txt HTTP/1.1\r\n" + host + b"X-Long: " + b"y" * 1100 + b"\r\n",
         "old": b"GET /small.txt HTTP/1.0\r\n",
         "bad": b"GET /small.txt HTTP/1.1\r\nno field\r\n",
     }[kind]

@@ -49,6 +49,8 @@ use shared::Shared;
 const WORD: Duration = Duration::from_secs(2);
 /// An entry that nobody has asked for in this many turns of a second goes.
 const UNASKED: u32 = 10;
+/// One that has been asked for more lately makes no room for another.
+const IDLE: u32 = 2;
 
 /// Headers of IPv6 and TCP, with timestamps.
 const HEADERS: usize = 72;
@@ -72,7 +74,7 @@ pub struct Capacity {
 impl Capacity {
     /// Documents, as a web server has them.
     pub const DOCUMENTS: Self = Self {
-        requests: 256,
+        requests: 1024,
         response_max: Requests::RESPONSE_MAX,
         forgets: true,
         connections: CONNECTIONS_MAX as u32,
@@ -258,7 +260,7 @@ impl Exos {
 }
 
 impl Requests {
-    /// The longest request that is answered.
+    /// The longest request that is answered; where responses are short ([`Capacity::response_max`]), it may be half as long.
     pub const REQUEST_MAX: usize = layout::REQUEST_MAX;
     /// The longest response.
     pub const RESPONSE_MAX: usize = layout::RESPONSE_MAX;
@@ -299,8 +301,12 @@ impl Requests {
 
     /// Where others are in all places that the request may be in, one of them goes; some seconds later the request has a place.
     pub fn make_room_for(&mut self, now: Instant, request: &[u8]) {
-        let Shared { memory, .. } = &*self.shared;
-        self.shared.table().make_room_for(memory, now, request);
+        let Shared {
+            memory, capacity, ..
+        } = &*self.shared;
+        let unasked = if capacity.forgets { IDLE } else { 0 };
+        let mut table = self.shared.table();
+        table.make_room_for(memory, now, request, unasked);
     }
 
     /// All that are answered.
@@ -315,12 +321,13 @@ impl Requests {
     ///
     /// If one of them is longer than may be, or empty.
     pub fn put(&mut self, now: Instant, request: &[u8], response: Response<'_>) {
-        assert!((1..=Self::REQUEST_MAX).contains(&request.len()));
         let Shared {
             memory, capacity, ..
         } = &*self.shared;
+        let mut table = self.shared.table();
+        assert!((1..=table.request_max()).contains(&request.len()));
         assert!((1..=capacity.response_max).contains(&response.bytes.len()));
-        self.shared.table().put(memory, now, request, response);
+        table.put(memory, now, request, response);
     }
 
     /// The request is not answered any more.

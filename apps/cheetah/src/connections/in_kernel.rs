@@ -137,6 +137,7 @@ impl InKernel {
     fn answer_asked(&mut self, now: Instant, server: &mut Server, requests: &mut Requests) {
         for request in std::mem::take(&mut self.asked) {
             if !requests.has_place_for(now, &request) {
+                requests.make_room_for(now, &request);
                 continue;
             }
             let mut noted = self.common.lock();

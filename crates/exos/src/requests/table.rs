@@ -4,6 +4,8 @@
 //! next is written, so that it can be sent again where it was lost. What is written may still be read by a processor that looked before:
 //! so a copy that was replaced, or a place that was taken out, is left alone for a while, and meanwhile the request is not answered.
 
+use std::cmp::Reverse;
+
 use exos_filter::handler::web::layout::{self, Entries, copy, entry};
 use exos_inet::{Duration, Instant};
 use exos_wire::Sum;
@@ -88,6 +90,10 @@ impl Table {
         }
     }
 
+    pub(super) const fn request_max(&self) -> usize {
+        self.entries.request_max()
+    }
+
     fn at(&self, place: usize) -> u64 {
         layout::ENTRIES + place as u64 * self.entries.entry_len()
     }
@@ -130,14 +136,24 @@ impl Table {
     }
 
     /// Has one of those that are in the request's places make room for it, which it is entered into later; none where one is about to.
-    pub(super) fn make_room_for(&mut self, memory: &Memory, now: Instant, request: &[u8]) {
-        let ways = self.ways(request);
-        if self.find(request).is_none() && ways.clone().all(|place| self.is_live(place)) {
-            // The one that changed least recently.
-            let changed = |place: &usize| self.places[*place].as_ref().map(|known| known.changed);
-            if let Some(victim) = ways.min_by_key(changed) {
-                self.retire(memory, now, victim);
-            }
+    /// That is the one that nobody has asked for longest, for so many turns at least, and of those the one that changed least recently.
+    pub(super) fn make_room_for(
+        &mut self,
+        memory: &Memory,
+        now: Instant,
+        request: &[u8],
+        unasked: u32,
+    ) {
+        let mut ways = self.ways(request);
+        if self.find(request).is_some() || !ways.all(|place| self.is_live(place)) {
+            return;
+        }
+        let known = |place| Some((place, self.places.get::<usize>(place)?.as_ref()?));
+        let idle = self.ways(request).filter_map(known);
+        let idle = idle.filter(|(_, known)| known.unasked >= unasked);
+        let oldest = idle.max_by_key(|(_, known)| (known.unasked, Reverse(known.changed)));
+        if let Some((victim, _)) = oldest {
+            self.retire(memory, now, victim);
         }
     }
 
@@ -176,7 +192,7 @@ impl Table {
         let at = self.at(place);
         memory.set(at + entry::GENERATION, self.generation);
         memory.set(at + entry::REQUEST_LEN, request.len() as u64);
-        memory.write(at + entry::REQUEST, request);
+        memory.write(at + self.entries.request(), request);
         self.places[place] = Some(Known {
             request: request.into(),
             response: Box::default(),
@@ -259,5 +275,59 @@ impl Table {
                 count,
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENTRIES: Entries = Entries {
+        count: 4,
+        response_max: 64,
+    };
+
+    fn response(bytes: &[u8]) -> Response<'_> {
+        Response {
+            bytes,
+            closes: false,
+            note: 0,
+        }
+    }
+
+    /// Of the four the one goes that nobody has asked for longest, if it is idle; its place is another's when nothing sends it again.
+    #[test]
+    fn the_one_that_is_unasked_longest_makes_room() {
+        let words = (0..ENTRIES.memory_len() / 8).map(|_| 0.into());
+        let memory = Memory::Plain(words.collect());
+        let mut table = Table::new(ENTRIES, 7, false);
+        let start = Instant::from_millis(100_000);
+        let all = [b"a", b"b", b"c", b"d"];
+        for (n, request) in (0..).zip(all) {
+            let now = start + Duration::from_millis(n);
+            table.put(&memory, now, request, response(b"response"));
+        }
+        let now = start + Duration::from_secs(1);
+        table.make_room_for(&memory, now, b"e", 1);
+        assert_eq!(table.all().len(), 4, "all were asked for");
+        table.forget_unasked(&memory, now, 10);
+        // All but two were asked for again.
+        for (place, request) in all.into_iter().enumerate() {
+            let hits = u64::from(![b"b", b"c"].contains(&request));
+            memory.set(table.at(place) + entry::HITS, hits);
+        }
+        table.answered(&memory);
+        assert!(!table.has_place_for(now, b"e"));
+        table.make_room_for(&memory, now, b"e", 1);
+        let left: Vec<_> = table.all();
+        assert_eq!(left.len(), 3);
+        assert!(!left.contains(&Box::from(&b"b"[..])), "which changed first");
+        table.make_room_for(&memory, now, b"e", 1);
+        assert_eq!(table.all().len(), 3, "one is enough");
+        assert!(!table.has_place_for(now, b"e"), "it may be sent again");
+        let later = now + KEPT;
+        assert!(table.has_place_for(later, b"e"));
+        table.put(&memory, later, b"e", response(b"other"));
+        assert!(table.all().contains(&Box::from(&b"e"[..])));
     }
 }

@@ -16,6 +16,9 @@ pub(super) const TIMESTAMPS: u32 = 0x0101_080a;
 /// Where the number of the queue is in the context (`struct xdp_md`).
 const QUEUE: i16 = 16;
 
+/// Bytes that the kernel sums at once (`bpf_csum_diff`).
+const SUM_MAX: i32 = 512;
+
 /// Bytes of TCP's header, as they are found out.
 const HEADER_LEN: Reg = Reg::R3;
 
@@ -212,13 +215,41 @@ impl Generator<'_> {
         for at in 0..8 {
             asm.store_imm(Size::Byte, Reg::R1, at, 0);
         }
-        asm.set(Reg::R1, 0);
-        asm.set(Reg::R2, 0);
-        kept(asm, Reg::R3, SCRATCH);
-        asm.alu(Alu::Add, Reg::R4, 3);
-        asm.alu(Alu::And, Reg::R4, 0x3fc);
-        asm.set(Reg::R5, 0);
+        self.sum_request();
+    }
+
+    /// The sum of what is in the scratch memory, of whose bytes r4 tells, to r9: in two parts, because the kernel sums 512 bytes at a time.
+    fn sum_request(&mut self) {
+        const { assert!(REQUEST_MAX == 2 * SUM_MAX as usize) };
+        let (sum, short) = (Reg::R9, self.asm.label());
+        let (from, from_len, to, len, seed) = (Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5);
+        let asm = &mut *self.asm;
+        asm.set(sum, 0);
+        asm.alu(Alu::Add, len, 3);
+        asm.alu(Alu::And, len, 0x7fc);
+        asm.jump_if(len, Condition::LessOrEqual, SUM_MAX, short);
+        asm.alu(Alu::Sub, len, SUM_MAX);
+        keep(asm, SPARE, len);
+        kept(asm, to, SCRATCH);
+        asm.set(len, SUM_MAX);
+        for zero in [from, from_len, seed] {
+            asm.set(zero, 0);
+        }
         asm.call(Helper::CsumDiff);
-        asm.alu32(Alu::Move, Reg::R9, Reg::R0);
+        asm.alu32(Alu::Move, sum, Reg::R0);
+        kept(asm, len, SPARE);
+        kept(asm, to, SCRATCH);
+        asm.alu(Alu::Add, to, SUM_MAX);
+        let last = asm.label();
+        asm.jump(last);
+        asm.bind(short);
+        kept(asm, to, SCRATCH);
+        asm.bind(last);
+        for zero in [from, from_len] {
+            asm.set(zero, 0);
+        }
+        asm.set(seed, sum);
+        asm.call(Helper::CsumDiff);
+        asm.alu32(Alu::Move, sum, Reg::R0);
     }
 }

@@ -70,11 +70,13 @@ impl Generator<'_> {
         asm.load(Size::Double, ours, ours, 0);
         asm.set(its, Reg::R0);
         asm.alu(Alu::Add, its, at);
-        asm.load(Size::Double, its, its, entry::REQUEST as i16);
+        asm.load(Size::Double, its, its, of.entries.request() as i16);
         asm.jump_if(ours, Condition::NotEqual, its, next);
         asm.alu(Alu::Add, at, 8);
         asm.jump_if(at, Condition::GreaterOrEqual, len, same);
-        asm.jump_if(at, Condition::Less, REQUEST_MAX as i32, again);
+        let most = of.entries.request_max();
+        asm.jump_if(at, Condition::Less, most as i32, again);
+        asm.jump(next);
         asm.bind(same);
         kept(asm, Reg::R1, SPARE);
         asm.alu(Alu::Add, Reg::R1, (way * of.entries.entry_len()) as i32 + 1);

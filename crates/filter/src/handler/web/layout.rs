@@ -59,8 +59,10 @@ pub const REPORT_COUNT: u64 = 2 * SLOT_COUNT;
 /// Bytes of one.
 pub const REPORT_LEN: u64 = 64;
 
-/// Bytes of a request at most, a multiple of 8.
-pub const REQUEST_MAX: usize = 512;
+/// Bytes of a request at most, a multiple of 8: browsers send 400 to 800, with cookies and validators.
+pub const REQUEST_MAX: usize = 1024;
+/// So many at least, however short the responses are.
+const REQUEST_MAX_LEAST: u64 = 512;
 /// Bytes of a response at most: with timestamps it fits an MSS of 1380.
 pub const RESPONSE_MAX: usize = 1360;
 
@@ -176,10 +178,8 @@ pub mod entry {
     pub const HITS: u64 = 24;
     /// Changes when another request comes here; the lower four bytes count.
     pub const GENERATION: u64 = 32;
-    /// The request, then zeros.
-    pub const REQUEST: u64 = 64;
-    /// Two copies of the response.
-    pub const COPIES: u64 = REQUEST + super::REQUEST_MAX as u64;
+    /// Two copies of the response; behind them the request ([`Entries::request`](super::Entries::request)), then zeros.
+    pub const COPIES: u64 = 64;
 }
 
 /// A copy of a response.
@@ -229,7 +229,22 @@ impl Entries {
 
     /// Bytes of an entry, a power of two.
     pub const fn entry_len(self) -> u64 {
-        (entry::COPIES + 2 * self.copy_len()).next_power_of_two()
+        (self.request() + REQUEST_MAX_LEAST).next_power_of_two()
+    }
+
+    /// Where the request is in an entry.
+    pub const fn request(self) -> u64 {
+        entry::COPIES + 2 * self.copy_len()
+    }
+
+    /// Bytes of a request at most: [`REQUEST_MAX`], or what an entry has room for, which is 512 at least.
+    pub const fn request_max(self) -> usize {
+        let room = (self.entry_len() - self.request()) as usize;
+        if room < REQUEST_MAX {
+            room
+        } else {
+            REQUEST_MAX
+        }
     }
 
     /// Bytes of the array without reports, which begin there.

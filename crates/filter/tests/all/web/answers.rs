@@ -46,6 +46,39 @@ fn requests_of_a_standing_connection_are_answered() {
     }
 }
 
+/// Its sum is made in two parts, and all of it is compared.
+#[test]
+fn requests_of_any_length_are_answered() {
+    for bench in Bench::both() {
+        let all: Vec<u8> = (0..=layout::REQUEST_MAX)
+            .map(|n| (n * 7 + n / 256) as u8)
+            .collect();
+        let lengths = (1..20).chain(500..530).chain(1010..=layout::REQUEST_MAX);
+        for (port, len) in (4000..).zip(lengths) {
+            let request = &all[..len];
+            bench.enter(request, RESPONSE, false);
+            let client = Client::opened(&bench, port, port % 2 == 0);
+            let mut other = request.to_vec();
+            other[len - 1] ^= 1;
+            let got = client.says(&bench, ACK | PSH, request);
+            assert_eq!(got.unwrap().data, RESPONSE, "{len}");
+            let client = Client::opened(&bench, port + 1000, true);
+            assert_eq!(client.says(&bench, ACK | PSH, &other), Err(PASS), "{len}");
+            bench.set(bench.slot(&client) + layout::slot::CLOSED, 0);
+            let client = Client::opened(&bench, port + 1000, true);
+            let damaged = client.frame(ACK | PSH, request);
+            let at = damaged.len() - len;
+            for at in [at, at + len / 2, at + len - 1] {
+                let mut damaged = damaged.clone();
+                damaged[at] ^= 0x10;
+                assert_eq!(bench.run(&damaged), (PASS, damaged), "{len}");
+            }
+        }
+        let client = Client::opened(&bench, 7000, true);
+        assert_eq!(client.says(&bench, ACK | PSH, &all), Err(PASS));
+    }
+}
+
 /// The first request comes a second time, late, while its cookie is still good.
 #[test]
 fn an_old_first_request_changes_nothing() {

@@ -163,7 +163,7 @@ impl Bench {
         let hash = layout::hash(KEY, request);
         let at = layout::ENTRIES + ENTRIES.first_way(hash);
         let at = at + ENTRIES.entry_len(); // The second way.
-        self.write(at + entry::REQUEST, request);
+        self.write(at + ENTRIES.request(), request);
         for number in 0..2 {
             self.set_copy(at, number, response, closes);
         }

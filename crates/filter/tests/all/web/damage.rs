@@ -70,7 +70,7 @@ fn frames(client: &Client, una: u32, nxt: u32) -> Vec<Vec<u8>> {
         };
         all.extend([
             client.frame(ACK | PSH, REQUEST),
-            client.frame(ACK | PSH, &[b'x'; 900]),
+            client.frame(ACK | PSH, UNREAD),
             client.frame(RST, &[]),
             client.frame(RST | ACK, &[]),
             client.frame(ACK | 0x20, b"urgent"),

@@ -8,7 +8,7 @@ fn data_behind_the_end_goes_up_alone() {
     for bench in Bench::both() {
         bench.enter(REQUEST, RESPONSE, true);
         let two = [REQUEST, REQUEST].concat();
-        let long = [b'x'; 900];
+        let long = UNREAD;
         let (short, fin) = (REQUEST.len() as u32, RESPONSE.len() as u32 + 1);
         for (number, stamped) in [(0, false), (1, true)] {
             let mut client = Client::opened(&bench, 4000 + number, stamped);
@@ -50,7 +50,7 @@ fn much_data_behind_the_end_goes_up_with_its_connection() {
         let mut client = ask(4000);
         let una = client.ack;
         client.ack = una.wrapping_add(fin);
-        assert_eq!(client.says(&bench, ACK, &[b'x'; 900]), Err(PASS));
+        assert_eq!(client.says(&bench, ACK, UNREAD), Err(PASS));
         assert_eq!(bench.get(layout::HANDED), 1);
         let end = client.ack.wrapping_sub(1);
         assert_eq!(bench.handed_numbers(0), (client.seq, end));
@@ -62,7 +62,7 @@ fn much_data_behind_the_end_goes_up_with_its_connection() {
         let mut client = ask(4001);
         client.ack = client.ack.wrapping_add(fin);
         bench.set(at + entry::GENERATION, 2);
-        assert_eq!(client.says(&bench, ACK, &[b'x'; 900]), Err(PASS));
+        assert_eq!(client.says(&bench, ACK, UNREAD), Err(PASS));
         assert_eq!(bench.get(layout::HANDED), 1);
     }
 }
@@ -72,7 +72,7 @@ fn much_data_behind_the_end_goes_up_with_its_connection() {
 fn the_unusual_goes_up_with_its_connection() {
     for bench in Bench::both() {
         bench.enter(REQUEST, RESPONSE, false);
-        let long = [b'x'; 900];
+        let long = UNREAD;
         let cases: [(&str, u8, u32, &[u8]); 6] = [
             (
                 "another request",

@@ -40,5 +40,7 @@ const RST: u8 = 4;
 const PSH: u8 = 8;
 const ACK: u8 = 16;
 
+/// More than is read.
+const UNREAD: &[u8] = &[b'x'; layout::REQUEST_MAX + 100];
 const REQUEST: &[u8] = b"GET /small HTTP/1.1\r\nHost: here\r\n\r\n";
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsmall\n";

@@ -40,7 +40,7 @@ fn each_answer_is_reported_once() {
     };
     // Flags and data behind the response; whether they acknowledge it; what is reported.
     type Case<'a> = (&'a str, u8, &'a [u8], bool, Option<bool>);
-    let long = [b'x'; 900];
+    let long = UNREAD;
     let open: [Case<'_>; 8] = [
         ("an acknowledgement", ACK, &[], true, Some(true)),
         ("the end", ACK | FIN, &[], true, Some(true)),

@@ -28,7 +28,7 @@ impl Bench {
 #[test]
 fn more_data_goes_up_with_the_response() {
     for bench in Bench::both() {
-        let long = [b'x'; 900];
+        let long = UNREAD;
         let two = [REQUEST, REQUEST].concat();
         let behind = REQUEST.len() as u32;
         let cases: [(&str, u8, u32, &[u8]); 6] = [
