@@ -11,14 +11,15 @@ cleanup() {
     "$exos" lab down --name $lab >/dev/null 2>&1
     rm -rf "$work"
 }
-# begin_runs NAME: makes the lab and the files.
+# begin_runs NAME [OPTION...]: makes the lab, with these options, and the files.
 begin_runs() {
     begin
     lab=$1-$$
+    shift
     chmod 755 "$work"
     # For two minutes at most; asked to end, it delivers what was written for five seconds more.
     running=(timeout -k 10 120 "$exos" lab exec --name $lab a -- "$exos" run $way --link xdp:wire --address $ip/24 --address fd10::10/64)
-    lab_up || { bad "lab up"; exit 1; }
+    lab_up "$@" || { bad "lab up"; exit 1; }
     mkdir "$work/docs"
     head -c 3000000 /dev/urandom >"$work/docs/noise"
     echo hello >"$work/docs/small"

@@ -289,6 +289,56 @@ def nesting(around, extra):
     return call
 
 
+def exclusive(case):
+    """EPOLLEXCLUSIVE, with what goes beside it and what does not, and changed."""
+    said = []
+    with select.epoll() as epoll:
+        for what, events in (("register", 1 << 28 | 0x2001), ("register", 1 << 28 | 1 << 30 | 1), ("register", 1 << 28 | 1 << 31 | 5), ("modify", 1), ("modify", 1 << 28 | 1)):
+            try:
+                getattr(epoll, what)(case.fd, events)
+                said.append("0")
+            except (OSError, ValueError) as e:
+                said.append(errno.errorcode[e.errno] if isinstance(e, OSError) else "EBADF")
+        said.append(",".join(bits(told) for _, told in epoll.poll(0)) or "-")
+    return " ".join(said)
+
+
+def ioctls(case):
+    """FIOCLEX, FIONCLEX, SIOCATMARK, FIOASYNC and none that there is."""
+    said = []
+    for request in (0x5451, 0x5450, 0x8905, 0x5452, 0x5499):
+        value = ctypes.c_int(0)
+        said.append(f"{errors(libc.ioctl(case.fd, request, ctypes.byref(value)))}:{value.value}:{fcntl.fcntl(case.fd, fcntl.F_GETFD) if case.fd >= 0 else -1}")
+    return " ".join(said)
+
+
+def kinds(case):
+    """What it is, by fstat, fstatat and statx."""
+    said = []
+    into = ctypes.create_string_buffer(256)
+    for call, arguments, at, form in ((libc.fstat, (into,), 24, "=I"), (libc.fstatat, (b"", into, 0x1000), 24, "=I"),
+                                      (libc.statx, (b"", 0x1000, 0x7ff, into), 28, "=H")):
+        ctypes.memset(into, 0, 256)
+        said.append(f"{errors(call(case.fd, *arguments))}:{struct.unpack_from(form, into.raw, at)[0]:o}")
+    return " ".join(said)
+
+
+def peek_parts(case):
+    whole, parts, buffers = message(3, 4)
+    said = errors(libc.recvmsg(case.fd, whole, PEEK | DONTWAIT))
+    return said + (f":{b''.join(b.raw for b in buffers)[:int(said)].decode()}" if said.isdigit() and int(said) else "")
+
+
+def select_left(case):
+    """The time that is left is told."""
+    if not 0 <= case.fd < 1024:
+        return "EBADF"
+    sets, time_ = (ctypes.c_ulong * 16)(), (ctypes.c_long * 2)(0, 1000)
+    sets[case.fd // 64] = 1 << case.fd % 64
+    said = errors(libc.select(case.fd + 1, sets, None, None, time_))
+    return f"{said} {time_[0]} {'some' if time_[1] else 'none'}"
+
+
 def close(case):
     """And the number says nothing any more."""
     said = errors(libc.close(case.fd))
@@ -324,6 +374,7 @@ CALLS = {
     "names": names, "error": option(SOL, socket.SO_ERROR), "options": options, "setopts": set_options, "buffers": buffers, "headers": headers(socket.IP_TTL, socket.IP_TOS), "fionread": readable, "poll": poll,
     "select": selecting, "epoll": epolling(0), "edge": epolling(1 << 31), "oneshot": epolling(1 << 30), "nested": nesting(0, 0),
     "nested-edge": nesting(1 << 31, 1 << 31), "nested-oneshot": nesting(1 << 30, 1 << 31), "nested-level": nesting(1 << 31, 0), "close": close, "dupclose": dup_and_close,
+    "exclusive": exclusive, "ioctls": ioctls, "kinds": kinds, "peek-parts": peek_parts, "select-left": select_left,
     "copy": nonblock_by_copy, "place": at_place, "elsewhere": elsewhere,
 }
 

@@ -5,9 +5,11 @@
     random-programs.py play HOST SEED   the program: connections at once, each with its bytes, in one of the ways below
     random-programs.py forks HOST       forks with a thousand open connections: how long it takes, and that none is lost
     random-programs.py sets HOST        more epoll sets and threads that poll than can be told by shared memory
+    random-programs.py signals HOST     prints what calls that wait answer when a signal comes
     random-programs.py children HOST    more processes at once than can have shared sockets
 """
 import array
+import ctypes
 import errno
 import faulthandler
 import os
@@ -16,6 +18,7 @@ import resource
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -487,6 +490,95 @@ def children(host, count="1100"):
     for number, s in enumerate(kept):
         said_back(s, b"kept %d" % number)
     print(f"{len(pids)} children at once", flush=True)
+
+
+def asleep(thread):
+    """Whether it waits, and not for Python, which it would not do for so long without a turn."""
+    def seen():
+        with open(f"/proc/self/task/{thread}/status") as status:
+            lines = dict(line.split(":", 1) for line in status)
+        return lines["State"].split()[0], lines["voluntary_ctxt_switches"]
+    before = seen()
+    time.sleep(0.05)
+    return before[0] == "S" and before == seen()
+
+
+def signals(host):
+    """A signal comes once the call waits; what it waits for comes once it waits again, or never."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    main = threading.get_native_id()
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    fresh, events = ctypes.create_string_buffer(64), ctypes.create_string_buffer(64)
+
+    def connected():
+        return socket.create_connection((host, PORT))
+
+    def listener():
+        s = socket.socket()
+        s.bind((connected().getsockname()[0], 0))
+        s.listen()
+        return s
+
+    def nobody():
+        s = socket.socket()
+        s.setsockopt(socket.IPPROTO_TCP, 18, 2000)
+        return s
+
+    def speak(s):
+        s.send(b"x")
+
+    def visit(s):
+        speak.kept = socket.create_connection(s.getsockname())
+
+    def nothing(s):
+        pass
+
+    def polled(s):
+        events[:8] = struct.pack("=ihh", s.fileno(), 1, 0)
+        return libc.poll(events, 1, -1)
+
+    def selected(s):
+        sets = (ctypes.c_ulong * 16)()
+        sets[s.fileno() // 64] = 1 << s.fileno() % 64
+        return libc.select(s.fileno() + 1, sets, None, None, None)
+
+    def epolled(s):
+        with select.epoll() as epoll:
+            epoll.register(s, select.POLLIN)
+            said = libc.epoll_wait(epoll.fileno(), fresh, 1, -1)
+            failed = ctypes.get_errno()
+        ctypes.set_errno(failed)
+        return said
+    name = struct.pack("=HH4s8x", socket.AF_INET, socket.htons(PORT), socket.inet_aton("10.10.0.99"))
+    calls = {
+        "recv": (connected, lambda s: libc.recv(s.fileno(), fresh, 9, 0), speak), "read": (connected, lambda s: libc.read(s.fileno(), fresh, 9), speak),
+        "accept": (listener, lambda s: min(libc.accept(s.fileno(), None, None), 0), visit), "connect": (nobody, lambda s: libc.connect(s.fileno(), name, 16), nothing),
+        "poll": (connected, polled, speak), "select": (connected, selected, speak), "epoll_wait": (connected, epolled, speak)}
+    for what, (make, call, end) in calls.items():
+        for restarts in (False, True):
+            for limit in (0, 20):
+                signal.siginterrupt(signal.SIGALRM, not restarts)
+                s = make()
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", limit, 0))
+                over = threading.Event()
+
+                def disturb():
+                    while not asleep(main):
+                        pass
+                    signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+                    while not over.is_set() and not asleep(main):
+                        pass
+                    end(s)
+                beside = threading.Thread(target=disturb)
+                beside.start()
+                said = call(s)
+                failed = ctypes.get_errno()
+                over.set()
+                beside.join()
+                # Of a host that is not there the kernel may hear by ARP before it gives up.
+                failed = errno.errorcode.get(failed, "").replace("EHOSTUNREACH", "ETIMEDOUT")
+                print(f"{what} restarts={restarts} limit={limit}: {said if said >= 0 else failed}", flush=True)
+                s.close()
 
 
 if __name__ == "__main__":

@@ -1051,6 +1051,25 @@ def exchange(ip, count):
         list(pool.map(run, range(8)))
 
 
+def copies(host, port):
+    """An epoll set knows a socket by each of its descriptors."""
+    with socket.create_connection((host, port)) as s, s.dup() as copy, select.epoll() as epoll:
+        def refused(call, *arguments):
+            try:
+                return call(*arguments)
+            except OSError as e:
+                return e.errno
+        epoll.register(s, select.POLLOUT)
+        assert refused(epoll.modify, copy, select.POLLOUT) == refused(epoll.unregister, copy) == errno.ENOENT
+        epoll.register(copy, select.POLLOUT)
+        assert refused(epoll.register, copy, select.POLLOUT) == errno.EEXIST
+        assert sorted(epoll.poll(5)) == sorted((one.fileno(), select.POLLOUT) for one in (s, copy))
+        epoll.unregister(s)
+        assert epoll.poll(5) == [(copy.fileno(), select.POLLOUT)]
+        copy.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+        assert read_all(s).endswith(b"hello\n")
+
+
 def options(ours):
     """Options that were set before connect and listen do something: TCP_USER_TIMEOUT, and IPV6_V6ONLY beside a listener of IPv4."""
     user_timeout = 18

@@ -12,11 +12,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::by_number::ByNumber;
 use crate::memory::DESCRIPTORS;
-use crate::process::{Found, Here};
+use crate::process::{Found, Here, NO_WATCHER};
 use crate::set::{Member, Set};
 use crate::sharing::unshare_fd;
 use crate::system::{
-    EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EpollEvent,
+    EDGE, EEXIST, EFAULT, EINVAL, ENOENT, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, ERR,
+    EXCLUSIVE, EpollEvent, HUP, IN, OUT,
 };
 
 use nested::{collect, lie_down, waited_alone, waker_to_wait, without_doubles};
@@ -134,6 +135,25 @@ pub fn copied(from: i32, to: i32) {
     });
 }
 
+/// The descriptor by which a socket is in a set.
+pub fn member(at: i32, number: u32) -> Option<i32> {
+    with_set(at, |set| set.members.get(&number).map(|member| member.fd))?
+}
+
+/// Whether a socket may be waited for in this way (`EPOLLEXCLUSIVE`).
+fn may_be(what: i32, before: u32, events: u32) -> Result<(), i32> {
+    const BESIDE_EXCLUSIVE: u32 = IN | OUT | ERR | HUP | EDGE | EXCLUSIVE | 1 << 29;
+    let is_exclusive = events & EXCLUSIVE != 0;
+    let is_refused = match what {
+        EPOLL_CTL_MOD => is_exclusive || before & EXCLUSIVE != 0,
+        _ => is_exclusive && events & !BESIDE_EXCLUSIVE != 0,
+    };
+    match is_refused {
+        true => Err(EINVAL),
+        false => Ok(()),
+    }
+}
+
 /// epoll_ctl(2) of a shared socket.
 pub fn control(
     at: i32,
@@ -156,7 +176,13 @@ pub fn control(
         {
             set.members.remove(&found.number);
         }
+        let is_other = |member: &Member| member.fd != fd;
         match what {
+            // The kernel's sets know a socket by each of its descriptors, ours by its number.
+            EPOLL_CTL_ADD if set.members.get(&found.number).is_some_and(is_other) => {
+                return Err(NO_WATCHER);
+            }
+            _ if set.members.get(&found.number).is_some_and(is_other) => return Err(ENOENT),
             EPOLL_CTL_DEL => {
                 set.members.remove(&found.number).ok_or(ENOENT)?;
                 here.shared.watch(found.number, waker.watcher, false);
@@ -168,6 +194,11 @@ pub fn control(
             _ => return Err(EINVAL),
         }
         let event = event.ok_or(EFAULT)?;
+        let before = set
+            .members
+            .get(&found.number)
+            .map_or(0, |member| member.events);
+        may_be(what, before, event.events)?;
         let member = set.members.entry(found.number).or_insert(Member {
             fd,
             generation: found.generation,

@@ -91,11 +91,15 @@ pub fn move_in(fd: i32) {
     }
 }
 
-/// epoll_ctl(2). A socket for which there is no watcher is shared no more, and the kernel tells of it.
+/// epoll_ctl(2). A socket for which there is no watcher, or which is in the set by another descriptor, is shared no more, and the kernel
+/// tells of it.
 pub fn change_set(set: i32, what: i32, fd: i32, event: Option<EpollEvent>) -> Result<(), i32> {
     if let Some(found) = find(fd) {
         match epoll::control(set, what, fd, found, event) {
-            Err(NO_WATCHER) => unshare_fd(fd),
+            Err(NO_WATCHER) => {
+                let other = epoll::member(set, found.number);
+                [Some(fd), other].into_iter().flatten().for_each(unshare_fd);
+            }
             result => return result,
         }
     }

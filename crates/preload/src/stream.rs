@@ -126,7 +126,6 @@ impl Found {
         let ring = shared.inward(self.number);
         let mut count = 0;
         let mut passed = 0;
-        let mut peeked = 0;
         for part in into {
             let inside = skip.saturating_sub(passed).min(part.len);
             passed += part.len;
@@ -137,13 +136,8 @@ impl Found {
             let now = if flags & MSG_TRUNC != 0 {
                 ring.len().min(room)
             } else if flags & MSG_PEEK != 0 {
-                // All stretches of one look: there is one in nearly every program.
-                if peeked > 0 {
-                    break;
-                }
                 // SAFETY: the caller's promise.
-                peeked = unsafe { ring.peek_to(part.base.add(inside), room) };
-                peeked
+                unsafe { ring.peek_at(count, part.base.add(inside), room) }
             } else {
                 // SAFETY: the caller's promise.
                 unsafe { ring.peek_to(part.base.add(inside), room) }

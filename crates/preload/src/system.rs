@@ -76,7 +76,8 @@ constants! {
     RWF_NOWAIT = 8; RWF_APPEND = 0x10; RWF_NOAPPEND = 0x20; RWF_NOSIGNAL = 0x100; RWF_OF_SOCKETS = 0x13f;
     SEEK_SET = 0; SEEK_CUR = 1; F_DUPFD = 0; F_GETFD = 1; FD_CLOEXEC = 1; F_GETFL = 3; F_SETFL = 4; O_RDWR = 2; F_DUPFD_CLOEXEC = 1030; O_NONBLOCK = 0o4000;
     O_CLOEXEC = 0o2_000_000;
-    FIONREAD = 0x541b; FIONBIO = 0x5421; SIOCOUTQ = 0x5411;
+    FIONREAD = 0x541b; FIONBIO = 0x5421; SIOCOUTQ = 0x5411; FIOCLEX = 0x5451; FIONCLEX = 0x5450; FIOASYNC = 0x5452; SIOCATMARK = 0x8905;
+    F_SETOWN = 8; F_SETSIG = 10; F_SETOWN_EX = 15; O_ASYNC = 0o20_000; AT_EMPTY_PATH = 0x1000;
     SIGPIPE = 13; SCM_RIGHTS = 1; SCM_CREDENTIALS = 2; SO_PRIORITY = 12; SO_MARK = 36; SO_TIMESTAMPING = 37; SO_TXTIME = 61; SO_TIMESTAMPING_NEW = 65; CLOSE_RANGE_CLOEXEC = 4;
     EPOLL_CTL_ADD = 1; EPOLL_CTL_DEL = 2; EPOLL_CTL_MOD = 3;
 }
@@ -90,6 +91,7 @@ pub const WRNORM: u32 = 0x100;
 pub const RDHUP: u32 = 0x2000;
 pub const ONESHOT: u32 = 1 << 30;
 pub const EDGE: u32 = 1 << 31;
+pub const EXCLUSIVE: u32 = 1 << 28;
 
 unsafe extern "C" {
     pub fn eventfd(count: u32, flags: i32) -> i32;
@@ -185,6 +187,8 @@ beneath! {
     fdopen(fd: i32, mode: *const c_char) -> *mut c_void;
     posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: i32, to: i32) -> i32;
     fstat64(fd: i32, into: *mut u8) -> i32;
+    fstatat64(fd: i32, path: *const c_char, into: *mut u8, flags: i32) -> i32;
+    statx(fd: i32, path: *const c_char, flags: i32, mask: u32, into: *mut u8) -> i32;
 }
 
 /// The numbers of calls (asm/unistd.h). What AArch64 does not have has one that no call has.
@@ -195,7 +199,7 @@ pub mod number {
 
     #[cfg(target_arch = "x86_64")]
     numbers! {
-        READ = 0; WRITE = 1; CLOSE = 3; FSTAT = 5; POLL = 7; IOCTL = 16; READV = 19; WRITEV = 20; SELECT = 23; DUP = 32; DUP2 = 33;
+        READ = 0; WRITE = 1; CLOSE = 3; FSTAT = 5; NEWFSTATAT = 262; STATX = 332; POLL = 7; IOCTL = 16; READV = 19; WRITEV = 20; SELECT = 23; DUP = 32; DUP2 = 33;
         SENDFILE = 40; CONNECT = 42; ACCEPT = 43; SENDTO = 44; RECVFROM = 45; SENDMSG = 46; RECVMSG = 47; SHUTDOWN = 48; BIND = 49;
         LISTEN = 50; GETSOCKNAME = 51; GETPEERNAME = 52; SETSOCKOPT = 54; GETSOCKOPT = 55; FCNTL = 72; EPOLL_WAIT = 232;
         EPOLL_CTL = 233; PSELECT6 = 270; PPOLL = 271; SPLICE = 275; EPOLL_PWAIT = 281; ACCEPT4 = 288; EPOLL_CREATE1 = 291;
@@ -204,7 +208,7 @@ pub mod number {
 
     #[cfg(target_arch = "aarch64")]
     numbers! {
-        READ = 63; WRITE = 64; CLOSE = 57; FSTAT = 80; POLL = i64::MIN; IOCTL = 29; READV = 65; WRITEV = 66; SELECT = i64::MIN + 1; DUP = 23;
+        READ = 63; WRITE = 64; CLOSE = 57; FSTAT = 80; NEWFSTATAT = 79; STATX = 291; POLL = i64::MIN; IOCTL = 29; READV = 65; WRITEV = 66; SELECT = i64::MIN + 1; DUP = 23;
         DUP2 = i64::MIN + 2; SENDFILE = 71; CONNECT = 203; ACCEPT = 202; SENDTO = 206; RECVFROM = 207; SENDMSG = 211; RECVMSG = 212;
         SHUTDOWN = 210; BIND = 200; LISTEN = 201; GETSOCKNAME = 204; GETPEERNAME = 205; SETSOCKOPT = 208; GETSOCKOPT = 209;
         FCNTL = 25; EPOLL_WAIT = i64::MIN + 3; EPOLL_CTL = 21; PSELECT6 = 72; PPOLL = 73; SPLICE = 76; EPOLL_PWAIT = 22; ACCEPT4 = 242;

@@ -144,8 +144,13 @@ pub(super) unsafe extern "C" fn fcntl64(fd: i32, what: i32, argument: usize) -> 
             F_SETFL => {
                 let on = argument as i32 & O_NONBLOCK != 0;
                 found.socket().set_option(NONBLOCK, on);
-                return 0;
+                if argument as i32 & O_ASYNC == 0 {
+                    return 0;
+                }
+                unshare_fd(fd);
             }
+            // Signals tell of a Unix socket.
+            F_SETOWN | F_SETOWN_EX | F_SETSIG => unshare_fd(fd),
             _ => {}
         }
     }
@@ -189,6 +194,21 @@ pub(super) unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i3
             found.socket().set_option(NONBLOCK, on);
             0
         }
+        // There is no urgent data that could have been reached.
+        SIOCATMARK if !found.is_datagrams() => {
+            // SAFETY: as above.
+            unsafe { *at = 0 };
+            0
+        }
+        request @ (FIOCLEX | FIONCLEX | FIOASYNC) => {
+            // SAFETY: as above.
+            if request == FIOASYNC && unsafe { *at } != 0 {
+                // Signals tell of a Unix socket.
+                unshare_fd(fd);
+            }
+            // SAFETY: as above.
+            unsafe { system::ioctl(fd, what, argument) }
+        }
         _ => done(Err(ENOTTY)),
     }
 }
@@ -224,14 +244,66 @@ unsafe extern "C" fn posix_spawn_file_actions_adddup2(
 /// The offset of `st_mode` in `struct stat`.
 const MODE_AT: usize = if cfg!(target_arch = "x86_64") { 24 } else { 16 };
 
+/// What it is of a socket.
+const SOCKET: u16 = 0o140_777;
+
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn fstat64(fd: i32, into: *mut u8) -> i32 {
-    const SOCKET: u32 = 0o140_777;
     // SAFETY: as above.
     unsafe {
         let result = system::fstat64(fd, into);
         if result == 0 && find(fd).is_some() {
-            into.add(MODE_AT).cast::<u32>().write_unaligned(SOCKET);
+            into.add(MODE_AT)
+                .cast::<u32>()
+                .write_unaligned(SOCKET.into());
+        }
+        result
+    }
+}
+
+/// Whether a call that takes a folder's descriptor and a path is of the descriptor itself.
+unsafe fn is_of_descriptor(path: *const c_char, flags: i32) -> bool {
+    // SAFETY: the program's promise.
+    flags & AT_EMPTY_PATH != 0 && (path.is_null() || unsafe { *path } == 0)
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn fstatat64(
+    fd: i32,
+    path: *const c_char,
+    into: *mut u8,
+    flags: i32,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        match is_of_descriptor(path, flags) && find(fd).is_some() {
+            true => fstat64(fd, into),
+            false => system::fstatat64(fd, path, into, flags),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fstatat(fd: i32, path: *const c_char, into: *mut u8, flags: i32) -> i32 {
+    // SAFETY: as above.
+    unsafe { fstatat64(fd, path, into, flags) }
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn statx(
+    fd: i32,
+    path: *const c_char,
+    flags: i32,
+    mask: u32,
+    into: *mut u8,
+) -> i32 {
+    /// The offset of `stx_mode`.
+    const MODE_AT: usize = 28;
+    // SAFETY: as above.
+    unsafe {
+        let result = system::statx(fd, path, flags, mask, into);
+        if result == 0 && is_of_descriptor(path, flags) && find(fd).is_some() {
+            into.add(MODE_AT).cast::<u16>().write_unaligned(SOCKET);
         }
         result
     }

@@ -67,6 +67,8 @@ unsafe fn known(number: i64, [a, b, c, d, e, f]: [usize; 6]) -> Option<i64> {
                 n::FCNTL => fcntl64(fd, b as i32, c),
                 n::IOCTL => ioctl(fd, b as u64, c),
                 n::FSTAT => fstat64(fd, at(b)),
+                n::NEWFSTATAT => fstatat64(fd, at(b), at(c), d as i32),
+                n::STATX => statx(fd, at(b), c as i32, d as u32, at(e)),
                 n::RECVMMSG => recvmmsg(fd, at(b), c as u32, d as i32, at(e)),
                 n::SENDMMSG => sendmmsg(fd, at(b), c as u32, d as i32),
                 n::ACCEPT => accept(fd, at(b), at(c)),

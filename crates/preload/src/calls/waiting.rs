@@ -1,6 +1,9 @@
 //! Calls that wait for many (epoll(7), poll(2), select(2)).
 
+use std::time::Instant;
+
 use super::*;
+use crate::wait::until;
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn epoll_create1(flags: i32) -> i32 {
@@ -166,8 +169,15 @@ pub(super) unsafe extern "C" fn select(
             let seconds = Duration::from_secs(u64::try_from(*seconds).unwrap_or(0));
             seconds + Duration::from_micros(u64::try_from(*micros).unwrap_or(0))
         });
+        let until = until(limit);
         match poll::select(count, [read, write, other], limit, std::ptr::null()) {
-            Some(result) => number(result),
+            Some(result) => {
+                if let (Some(until), false) = (until, timeout.is_null()) {
+                    let left = until.saturating_duration_since(Instant::now());
+                    *timeout = [left.as_secs() as i64, left.subsec_micros().into()];
+                }
+                number(result)
+            }
             None => system::select(count, read, write, other, timeout),
         }
     }

@@ -198,6 +198,11 @@ pub(super) unsafe extern "C" fn sendmmsg(
             share_datagrams(fd, first.name, first.name_len);
         }
         if find(fd).is_none() {
+            if here().is_some() && !messages.is_null() {
+                for n in 0..count {
+                    unshare_passed(&(*messages.add(n as usize)).message);
+                }
+            }
             return system::sendmmsg(fd, messages, count, flags);
         }
         for n in 0..count {
