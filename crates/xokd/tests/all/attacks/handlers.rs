@@ -4,6 +4,7 @@
 //! and nothing else.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use exos_host::bpf::MappedArray;
 use exos_xok::Protocol;
@@ -17,7 +18,15 @@ const PORT: u16 = 7000;
 const BESIDE: u16 = 7001;
 const LAST: &[u8] = b"this is honest";
 const SWALLOWS: &str = "handler swallows { done; }";
+/// A byte comes, and as much goes as a veth has room for.
+const AMPLIFIES: &str = "handler amplifies { reply 200 { } }";
 const ANSWERS: &str = "handler answers { reply length up to 64 { } }";
+
+/// What the user of [`AMPLIFIES`] may send: this, and a full bucket. Bytes of a reply with its headers; and messages, which are too many.
+const BITS_PER_SEC: u64 = 8000;
+const BURST: u64 = 2 * 65_536;
+const REPLY: u64 = 42 + 200;
+const ASKED: u64 = 1500;
 
 fn download(connection: &Connection, port: u16, handler: &str) -> Answer {
     let request = Request::Download {
@@ -116,6 +125,76 @@ fn that_answers_everything() {
             assert_eq!(world.counted(slot, "tx_packets"), answered);
             attacker.tell("go");
             attacker.finish();
+        },
+    );
+}
+
+/// It sends what others ask for, much for little: no more than its share, and what is beyond that comes to the program or is dropped. Killed with its
+/// handler at work, it leaves nothing: the port is another's, and so are its packets.
+#[test]
+fn that_amplify_and_are_killed() {
+    case(
+        |hostile| {
+            let program = hostile.attach();
+            program.connection.must_claim(PORT);
+            let done = download(&program.connection, PORT, AMPLIFIES);
+            assert_eq!(done, Answer::Downloaded);
+            hostile.say(&program.slot.to_string());
+            hostile.wait_for("go");
+            hostile.kill_itself();
+        },
+        |world| {
+            let _takes = world.take_redirected();
+            world.set_policy(|policy| {
+                let user = "user = \"65534\"\n";
+                policy.replace(user, &format!("{user}rate_max = \"{BITS_PER_SEC}bit\"\n"))
+            });
+            let mut attacker = world.attacker();
+            let slot: u32 = attacker.says().parse().expect("a slot");
+            let is_bounded = || {
+                let report = world.report();
+                let slots = report["interfaces"][0]["slots"].as_array().cloned();
+                let mut slots = slots.expect("a list").into_iter();
+                slots.any(|s| s["slot"] == slot && s["rate_max_bits_per_sec"] == BITS_PER_SEC)
+            };
+            assert!(within(is_bounded), "the policy was not read");
+            let begin = Instant::now();
+            let ask = || world.far.send(&packets::udp(&to_us(OURS, PORT), b"?"));
+            let count = |names: &[&str]| {
+                names
+                    .iter()
+                    .map(|name| world.counted(slot, name))
+                    .sum::<u64>()
+            };
+            // Some that it may receive it may not answer.
+            let is_skipped = || {
+                ask();
+                count(&["handler_skipped"]) >= 5
+            };
+            assert!(within(is_skipped), "it answers everything");
+            (0..ASKED).for_each(|_| ask());
+            let all = ["handler_answered", "handler_skipped", "rx_over_share"];
+            assert!(
+                within(|| count(&all) >= ASKED),
+                "of {ASKED} some are not counted"
+            );
+            let left = BURST + BITS_PER_SEC / 8 * (begin.elapsed().as_secs() + 1);
+            let answered = world.counted(slot, "handler_answered");
+            // One more for each processor, which looks before it sends.
+            let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+            assert!(
+                (1..=left / REPLY + processors).contains(&answered),
+                "{answered}"
+            );
+            assert_eq!(world.counted(slot, "tx_packets"), answered);
+            attacker.tell("go");
+            attacker.has_killed_itself();
+            assert!(within(|| world.slots().is_empty()), "it is left");
+            let mut next = world.program();
+            next.connection.must_claim(PORT);
+            world.far.send(&packets::udp(&to_us(OURS, PORT), LAST));
+            next.receive_up_to(LAST);
+            world.must_count(next.slot, "handler_answered", 0);
         },
     );
 }
