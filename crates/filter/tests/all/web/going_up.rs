@@ -8,14 +8,13 @@ fn data_behind_the_end_goes_up_alone() {
     for bench in Bench::both() {
         bench.enter(REQUEST, RESPONSE, true);
         let two = [REQUEST, REQUEST].concat();
-        let long = UNREAD;
         let (short, fin) = (REQUEST.len() as u32, RESPONSE.len() as u32 + 1);
         for (number, stamped) in [(0, false), (1, true)] {
             let mut client = Client::opened(&bench, 4000 + number, stamped);
             client.says(&bench, ACK | PSH, REQUEST).unwrap();
             client.seq += short;
             client.ack = client.ack.wrapping_add(fin);
-            for data in [REQUEST, &long, b"x"] {
+            for data in [REQUEST, UNREAD, b"x"] {
                 for flags in [ACK, ACK | FIN] {
                     assert_eq!(client.says(&bench, flags, data), Err(PASS));
                     let una = bench.get(bench.slot(&client) + slot::UNA) as u32;
@@ -72,7 +71,6 @@ fn much_data_behind_the_end_goes_up_with_its_connection() {
 fn the_unusual_goes_up_with_its_connection() {
     for bench in Bench::both() {
         bench.enter(REQUEST, RESPONSE, false);
-        let long = UNREAD;
         let cases: [(&str, u8, u32, &[u8]); 6] = [
             (
                 "another request",
@@ -80,7 +78,7 @@ fn the_unusual_goes_up_with_its_connection() {
                 0,
                 b"GET /other HTTP/1.1\r\n\r\n",
             ),
-            ("a long one", ACK | PSH, 0, &long),
+            ("a long one", ACK | PSH, 0, UNREAD),
             ("one out of order", ACK | PSH, 5, REQUEST),
             ("a probe", ACK, u32::MAX, &[]),
             ("urgent data", ACK | 0x20, 0, REQUEST),
@@ -193,7 +191,7 @@ fn on_several_cores_they_are_handed_up_at_once() {
             assert_eq!(bench.get(layout::ROOM), room - 1, "it goes up, too");
             assert_eq!(says(&client, REQUEST), Err(PASS), "its slot is closed");
             let unread = Client::opened(&bench, 4001, true);
-            assert_eq!(says(&unread, &[b'x'; 900]), Err(PASS));
+            assert_eq!(says(&unread, UNREAD), Err(PASS));
             let late = Client::opened(&bench, 4002, true);
             bench.set(layout::UNTIL, 0);
             assert_eq!(says(&late, b"POST / HTTP/1.1\r\n"), Err(PASS));

@@ -40,13 +40,12 @@ fn each_answer_is_reported_once() {
     };
     // Flags and data behind the response; whether they acknowledge it; what is reported.
     type Case<'a> = (&'a str, u8, &'a [u8], bool, Option<bool>);
-    let long = UNREAD;
     let open: [Case<'_>; 8] = [
         ("an acknowledgement", ACK, &[], true, Some(true)),
         ("the end", ACK | FIN, &[], true, Some(true)),
         ("the next request", ACK | PSH, REQUEST, true, Some(true)),
         ("an unknown one", ACK | PSH, b"GET /other", true, Some(true)),
-        ("a long one", ACK | PSH, &long, true, Some(true)),
+        ("a long one", ACK | PSH, UNREAD, true, Some(true)),
         ("a reset", ACK | RST, &[], false, Some(false)),
         ("the end before it", ACK | FIN, &[], false, None),
         ("an old acknowledgement", ACK, &[], false, None),
@@ -61,7 +60,7 @@ fn each_answer_is_reported_once() {
             true,
             Some(true),
         ),
-        ("data that is not looked at", ACK | PSH, &long, true, None),
+        ("data that is not looked at", ACK | PSH, UNREAD, true, None),
         ("a reset", ACK | RST, &[], false, Some(false)),
         ("the end before it", ACK | FIN, &[], false, None),
         ("an old acknowledgement", ACK, &[], false, None),

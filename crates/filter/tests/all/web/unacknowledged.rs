@@ -28,13 +28,12 @@ impl Bench {
 #[test]
 fn more_data_goes_up_with_the_response() {
     for bench in Bench::both() {
-        let long = UNREAD;
         let two = [REQUEST, REQUEST].concat();
         let behind = REQUEST.len() as u32;
         let cases: [(&str, u8, u32, &[u8]); 6] = [
             ("a request", ACK | PSH, 0, REQUEST),
             ("a part of one", ACK | PSH, 0, b"GET"),
-            ("a long one", ACK | PSH, 0, &long),
+            ("a long one", ACK | PSH, 0, UNREAD),
             ("out of order", ACK | PSH, 5, REQUEST),
             ("with a FIN", ACK | FIN, 0, REQUEST),
             (
