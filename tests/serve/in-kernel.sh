@@ -3,21 +3,27 @@
 # connections that stand and that do not, through changes of documents and what is handed up. Prints "ok NAME", "not ok NAME: why"
 # or "SKIPPED: ..." lines.
 #
-#   tests/serve/in-kernel.sh PATH/TO/exos [in-kernel|in-kernel-cores]
+#   tests/serve/in-kernel.sh PATH/TO/exos [in-kernel|in-kernel-cores|daemon]
 #
-# With `in-kernel-cores` the server is on two cores.
+# With `in-kernel-cores` the server is on two cores; with `daemon` it is a program of user 65534 that has its link, and the kernel's
+# part, from the daemon.
 #
 # Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
-. "$(dirname "$0")/../common.sh"
-need_root "requests answered in the kernel"
-be_alone "$@"
-begin
-lab=in-kernel-$$
+if [ "${2:-}" = daemon ]; then
+    lab=in-kernel-xokd-$$
+    . "$(dirname "$0")/../daemon/common.sh"
+else
+    . "$(dirname "$0")/../common.sh"
+    need_root "requests answered in the kernel"
+    be_alone "$@"
+    begin
+    lab=in-kernel-$$
+fi
 [ "$queues" = 1 ] || [ "$(nproc)" -ge 2 ] || skip "two cores" "there is one"
 how=${in_kernel:---in-kernel}
 in_kernel=
 
-start() {
+serve() {
     launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 \
         --status /.exos --status-allow 10.10.0.0/24 --json \
         --log "$work/log" --log-format json "$@"
@@ -60,6 +66,93 @@ head -c 768 /dev/urandom | base64 -w 0 >"$work/site/kilobyte.txt"
 head -c 6000000 /dev/urandom >"$work/site/large.bin"
 lab_up || { bad "lab up"; exit 1; }
 
+# ---- by the daemon ----
+
+# by_daemon ARGUMENTS...: the server, as the user.
+by_daemon() {
+    start server serve "$work/site" --in-kernel --status /.exos --status-allow 10.10.0.0/24 --json "$@"
+}
+if [ "${2:-}" = daemon ]; then
+    client ethtool -K wire gro on
+    chmod -R a+rX "$work/site"
+    cat >"$work/xokd.toml" <<POLICY
+[[interface]]
+name = "wire"
+addresses = ["10.10.0.10/24", "fd10::10/64"]
+
+[[allow]]
+user = "$user"
+ports = ["80"]
+dump = "own"
+POLICY
+    start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
+    by_daemon || { bad "it starts" "$(cat "$work/server.err")"; exit 1; }
+    kilobyte=$(cat "$work/site/kilobyte.txt")
+    for host in 10.10.0.10 '[fd10::10]'; do
+        url=http://$host/small.txt; long=http://$host/kilobyte.txt
+        same "it serves $host" small "$(get "$url")"
+        answers "the kernel answers" "$url"
+        gives "the same, on a connection that stands" small 3 "$url" "$url" "$url"
+        gives "and on one that closes" small 1 -H 'Connection: close' "$url"
+        for offload in on off; do
+            for side in a b; do inside $side -- ethtool -K wire tx $offload >"$work/ethtool" 2>&1; done
+            gives "a kilobyte, checksums by the device $offload" "${kilobyte}$kilobyte" 2 "$long" "$long"
+        done
+        client curl -sS -m 60 "$url" "http://$host/none" "http://$host/large.bin" "$url" -o "$work/1" -o "$work/2" -o "$work/3" -o "$work/4" -w '%{http_code} %{num_connects}\n' >"$work/codes"
+        same "what is not known goes up with its connection" "200 1 404 0 200 0 200 0" "$(xargs <"$work/codes")"
+        cmp -s "$work/3" "$work/site/large.bin" && ok "and a large document is whole" || bad "and a large document is whole"
+    done
+    url=http://10.10.0.10/small.txt
+    echo changed >"$work/site/small.txt"
+    await eval '[ "$(get '$url')" = changed ]' && ok "a changed document is served" || bad "a changed document is served" "$(get $url)"
+    same "the host of the daemon is served by the server" changed "$(inside a -- curl -sS -m 60 $url)"
+    # Copies are made of what goes up; what the kernel answers it goes on answering.
+    "${as_nobody[@]}" "$work/exos" dump --xokd "$socket" -n >"$work/dump" 2>"$work/dump.err" & peer=$!
+    await eval 'get http://10.10.0.10/none >/dev/null; grep -q "10.10.0.10.80: .*HTTP" "$work/dump"' || bad "what goes up is copied" "$(head -n 3 "$work/dump" "$work/dump.err")"
+    answers "it answers while somebody copies packets" $url
+    end $peer; peer=
+    end $daemon; daemon=
+    # shellcheck disable=SC2046
+    gives "and while there is no daemon" changed 30 $(yes $url | head -n 30)
+    start_daemon || bad "another daemon starts" "$(cat "$work/daemon.out")"
+    answers "and with another" $url
+    same "where its answers are completed" 1 "$(ls /sys/fs/bpf/exos/"$(inside a -- stat -Lc %i /proc/self/ns/net)"-*/slot*-web | wc -l)"
+    # Of its end the kernel's part hears nothing; its successor has its port, and begins with nothing of it.
+    kill -KILL "$started"; wait "$started" 2>/dev/null
+    await by_daemon && ok "one that was killed leaves its port" || bad "one that was killed leaves its port" "$(cat "$work/server.err")"
+    same "where the next serves" changed "$(get $url)"
+    answers "and the kernel answers for it" $url
+    # A policy that takes the steps back takes the kernel's part away, whose connections are the server's then.
+    python=$(cat <<'PYTHON'
+import http.client, sys
+connection = http.client.HTTPConnection("10.10.0.10", timeout=60)
+def get():
+    connection.request("GET", "/small.txt")
+    return connection.getresponse().read().decode().strip()
+print(get(), flush=True)
+port = connection.sock.getsockname()[1]
+sys.stdin.readline()
+print(get(), connection.sock.getsockname()[1] == port, flush=True)
+PYTHON
+    )
+    mkfifo "$work/go"; exec 3<>"$work/go"
+    inside b -- python3 -S -c "$python" <&3 >"$work/python" 2>&1 & peer=$!
+    await grep -q changed "$work/python"
+    sed -i 's/^ports.*/&\nhandler_steps = 0/' "$work/xokd.toml"; kill -HUP $daemon
+    await grep -q 'policy was read again' "$work/daemon.out"
+    before=$(answered); echo go >&3; wait $peer; peer=
+    same "a connection goes on without the kernel's part" "changed changed True" "$(xargs <"$work/python")"
+    get $url >/dev/null; same "which is gone" 0 $(($(answered) - before))
+    kill -TERM "$started"; wait "$started"; same "it ends in order" 0 $?
+    given=$(grep '^{' "$work/server.out" | tail -n 1 | sed -n 's/.*"link_xdp_answered":\([0-9]*\).*/\1/p')
+    if [ "${given:-0}" -ge 40 ]; then ok "its last report has what the kernel answered"; else bad "its last report has what the kernel answered" "$given"; fi
+    same "and has not complained" "" "$(grep -i 'panic\|error' "$work/server.err")"
+    same "nothing of it is left at the interface" "" "$(ls /sys/fs/bpf/exos/"$(inside a -- stat -Lc %i /proc/self/ns/net)"-*/slot*-web 2>/dev/null)"
+    by_daemon && bad "where policy gives no steps it does not start"
+    has "where policy gives no steps it does not start" handler_steps "$(cat "$work/server.err")"
+    exit $((failures > 0))
+fi
+
 refused "a TAP device has none" "AF_XDP only" --link tap:t0 --address 10.10.9.1/24
 refused "nor have several interfaces" "on one interface only" --link xdp:wire --address 10.10.0.10/24 --link xdp:lo --address 127.0.0.2/8
 
@@ -70,7 +163,7 @@ inside a -- ip link set wire mtu 1400
 refused "nor where responses would not fit" "an MTU of 1400 is less than the 1432" --link xdp:wire --address 10.10.0.10/24
 inside a -- ip link set wire mtu 1500
 
-if start; then
+if serve; then
     kilobyte=$(cat "$work/site/kilobyte.txt")
     for host in 10.10.0.10 '[fd10::10]'; do
         url=http://$host/small.txt

@@ -177,7 +177,7 @@ pub struct SlotStatus {
     pub since_ns: Option<u64>,
     /// False while the program has not come back to a daemon that was started again.
     pub attached: Option<bool>,
-    /// The UDP port whose datagrams its handler in the kernel gets first; `null` where it has none.
+    /// The UDP port whose datagrams, or TCP port whose segments, its handler in the kernel gets first; `null` where it has none.
     pub handled_port: Option<u16>,
     /// What it may receive and send from.
     pub grants: Vec<GrantStatus>,

@@ -26,11 +26,10 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use exos_filter::Program;
 use exos_filter::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
-use exos_filter::handler;
 use exos_filter::handler::forward::WayOut;
+use exos_filter::handler::{self, Behind};
+use exos_filter::program::xdp;
 use exos_wire::Mac;
-
-use ends::{Behind, drop_it};
 
 use crate::check::Checked;
 use crate::limits::MESSAGE_MAX;
@@ -75,7 +74,10 @@ impl InKernel<'_> {
     /// The program of a slot of a shared interface: what `outcomes_fd` has is where it goes on
     /// ([`exos_filter::gate::handling`]).
     pub fn in_gate(&self, outcomes_fd: i32) -> Program {
-        self.before(Behind::Gate { outcomes_fd })
+        self.before(Behind::Gate {
+            outcomes_fd,
+            counts: None,
+        })
     }
 
     fn before(&self, behind: Behind) -> Program {
@@ -101,7 +103,8 @@ impl InKernel<'_> {
         generator.pass_on();
         if generator.asm.is_target(labels.wrong) {
             generator.asm.bind(labels.wrong);
-            drop_it(&mut generator.asm);
+            generator.asm.set(Reg::R0, xdp::DROP);
+            generator.asm.exit();
         }
         let insns = generator.asm.finish();
         Program::new(insns.expect("a handler's instructions and addresses are limited"))

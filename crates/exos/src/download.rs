@@ -22,8 +22,12 @@ use rustix::io::Errno;
 use self::here::Here;
 use crate::handlers::needs_interface;
 use crate::node::Exos;
+use crate::requests::Requests;
 use crate::via;
 use crate::{Error, ErrorKind};
+
+const ONE_HANDLER: &str =
+    "the daemon has the kernel run one handler of a program, and that answers requests already";
 
 /// Where a handler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +117,7 @@ impl Exos {
 
     /// Has a handler deal with the datagrams that come to a port of ours, in the kernel, in place of the handler before, also of
     /// [one for SYNs](Exos::answer_syns_in_kernel), which the stack answers again then; beside
-    /// [requests](Exos::answer_requests_in_kernel) that are answered there, if they were first.
+    /// [requests](Exos::answer_requests_in_kernel) that are answered there on a link of its own, if they were first.
     ///
     /// Messages are the payloads of whole UDP datagrams without IP options or extension headers, to the addresses that the
     /// stack has now, from another port than this: two handlers of one port would answer each other for ever. All others come to the
@@ -158,6 +162,7 @@ impl Exos {
     ) -> Result<MappedArray, Error> {
         let bytes = layout.bytes() as usize;
         let memory = match &mut self.via {
+            Some(_) if self.requests.is_some() => return Err(invalid(ONE_HANDLER)),
             Some(via) => {
                 let memory = via.download(port, handler.handler().to_string())?;
                 MappedArray::adopt(memory, bytes)?
@@ -184,8 +189,10 @@ impl Exos {
         let here = Here::new(handler.clone(), layout.clone());
         let (words, place) = (Words::Ours(here.words()), here.place());
         self.stack.handle_datagrams(port, Box::new(here));
-        let removed = match (&self.requests, &mut self.link) {
-            (Some(requests), Link::Xdp(link)) => link.set_handlers(requests.handler(), &[]),
+        let answers = self.requests.as_ref().and_then(Requests::handler);
+        let removed = match (answers, &mut self.link) {
+            (Some(answers), Link::Xdp(link)) => link.set_handlers(answers, &[]),
+            _ if self.requests.is_some() => Ok(()),
             _ if self.syn_answers.is_some() => Ok(()),
             _ => self.remove_from_kernel(),
         };
@@ -233,8 +240,8 @@ impl Exos {
             may_be_partial: link.offload().rx_partial_checksum,
             way_out,
         };
-        let set = match &self.requests {
-            Some(requests) => link.set_handlers(requests.handler(), &[&in_kernel]),
+        let set = match self.requests.as_ref().and_then(Requests::handler) {
+            Some(answers) => link.set_handlers(answers, &[&in_kernel]),
             None => link.set_handlers(&in_kernel, &[]),
         };
         match set {

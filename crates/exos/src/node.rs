@@ -105,6 +105,8 @@ pub struct Exos {
     pub(crate) requests: Option<Requests>,
     /// Its part of that, which the first core has made, until it listens.
     pub(crate) requests_part: Option<requests::Part>,
+    /// What the daemon's part counted of them, once they are answered here.
+    pub(crate) requests_counted: Vec<(&'static str, u64)>,
 }
 
 impl Exos {
@@ -138,6 +140,7 @@ impl Exos {
             syn_answers: None,
             requests: None,
             requests_part: None,
+            requests_counted: Vec::new(),
         }
     }
 
@@ -415,10 +418,15 @@ impl Exos {
 
     /// Every counter with its name: the link's, then the stack's.
     pub fn counters(&self) -> Vec<(String, u64)> {
+        let requests = match &self.requests {
+            Some(requests) => requests.counters(),
+            None => self.requests_counted.clone(),
+        };
         let link = self
             .link
             .counters()
             .into_iter()
+            .chain(requests)
             .map(|(name, value)| (format!("link_{name}"), value));
         let stack = self
             .stack

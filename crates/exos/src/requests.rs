@@ -9,6 +9,7 @@
 //! ([`Requests::poll_report`]).
 
 mod connections;
+mod lent;
 mod looks;
 mod memory;
 mod reports;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use exos_filter::handler::WebHandler;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
-use exos_filter::handler::web::layout::{self, Entries, Rings};
+use exos_filter::handler::web::layout::{self, Entries};
 use exos_host::bpf::{Map, MappedArray};
 use exos_inet::limits::CONNECTIONS_MAX;
 use exos_inet::tcp::ListenerId;
@@ -52,8 +53,7 @@ const UNASKED: u32 = 10;
 /// One that has been asked for more lately makes no room for another.
 const IDLE: u32 = 2;
 
-/// Headers of IPv6 and TCP, with timestamps.
-const HEADERS: usize = 72;
+const ON_AF_XDP: &str = "requests can be answered in the kernel on AF_XDP only";
 
 /// How much the kernel answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,23 +82,22 @@ impl Capacity {
     };
 
     fn entries(self) -> Result<Entries, Error> {
-        let fits = (1..=Requests::RESPONSE_MAX).contains(&self.response_max)
-            && self.response_max.is_multiple_of(8);
-        if !fits || !self.requests.is_power_of_two() || !(4..=1 << 16).contains(&self.requests) {
-            let error = Error::new(format!(
-                "{} requests with responses of {} bytes cannot be answered in the kernel",
-                self.requests, self.response_max
-            ));
-            let mend = format!(
-                "say a power of two from 4 to 65536, and a multiple of 8 to {}",
-                Requests::RESPONSE_MAX
-            );
-            return Err(error.mend(mend).of_kind(ErrorKind::Invalid));
-        }
-        Ok(Entries {
+        let entries = Entries {
             count: self.requests.into(),
             response_max: self.response_max,
-        })
+        };
+        if entries.is_valid() {
+            return Ok(entries);
+        }
+        let error = Error::new(format!(
+            "{} requests with responses of {} bytes cannot be answered in the kernel",
+            self.requests, self.response_max
+        ));
+        let mend = format!(
+            "say a power of two from 4 to 65536, and a multiple of 8 to {}",
+            Requests::RESPONSE_MAX
+        );
+        Err(error.mend(mend).of_kind(ErrorKind::Invalid))
     }
 }
 
@@ -124,11 +123,13 @@ impl Exos {
     /// From now on the stack's limit of connections is `capacity.connections`, together with the kernel's part
     /// ([`share_room`](exos_inet::tcp::Tcp::share_room)).
     ///
+    /// By a daemon it takes no privilege, and the place of a handler that was [downloaded](Exos::download): a program has one there.
+    ///
     /// # Errors
     ///
-    /// The link is not one of AF_XDP with a program of ours, answers would not arrive (the other end of a veth has neither GRO
-    /// nor an XDP program), the interface's MTU is less than a response and 72 bytes, the capacity is not one, the listener offers other
-    /// options than usual, the kernel refuses the program, or the first core did not call this.
+    /// The link is not one of AF_XDP with a program of ours or, on one core, of the daemon's, which refuses; answers would not arrive (the
+    /// other end of a veth has neither GRO nor an XDP program), the interface's MTU is less than a response and 72 bytes, the capacity is
+    /// not one, the listener offers other options than usual, the kernel refuses the program, or the first core did not call this.
     pub fn answer_requests_in_kernel(
         &mut self,
         listener: ListenerId,
@@ -161,12 +162,12 @@ impl Exos {
                 "requests are answered in the kernel on an interface, from its first core on",
             ));
         }
-        let way_out = self.way_out_of_responses(capacity)?;
-        let before = match reports {
-            true => entries.memory_len_with_reports(),
-            false => entries.memory_len(),
-        };
-        let rings = Rings::new(1 + self.cores.len() as u32, before);
+        self.expect_mtu(capacity)?;
+        if self.via.is_some() {
+            return self.have_requests_answered(listener, entries, capacity, reports);
+        }
+        let way_out = self.way_out_of_responses()?;
+        let rings = WebHandler::rings(entries, reports, 1 + self.cores.len() as u32);
         let memory = MappedArray::new("exos_web", rings.memory_len() as usize, 1)?;
         let scratch = Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?;
         let mut syn = self.syn_handler(listener)?;
@@ -194,7 +195,7 @@ impl Exos {
             self.stack.stop_offloading_syns(self.now(), listener);
             return Err(e);
         }
-        let mut parts = Shared::divide(Memory::Shared(memory), scratch, handler, capacity);
+        let mut parts = Shared::divide(Memory::Shared(memory), Some(scratch), handler, capacity);
         let first = parts.next().expect("there is a first core");
         for (core, part) in self.cores.iter_mut().zip(parts) {
             core.requests = Some(part);
@@ -202,21 +203,26 @@ impl Exos {
         Ok(first)
     }
 
-    /// How responses leave.
-    fn way_out_of_responses(&self, capacity: Capacity) -> Result<WayOut, Error> {
+    fn expect_mtu(&self, capacity: Capacity) -> Result<(), Error> {
         let Link::Xdp(link) = &self.link else {
-            return Err(needs_interface(
-                "requests can be answered in the kernel on AF_XDP only",
-            ));
+            return Err(needs_interface(ON_AF_XDP));
         };
-        let (mtu, mtu_min) = (link.mtu(), capacity.response_max + HEADERS);
+        let (mtu, mtu_min) = (link.mtu(), capacity.response_max + WebHandler::HEADERS_LEN);
         if mtu < mtu_min {
             let error = format!(
                 "an MTU of {mtu} is less than the {mtu_min} that responses of the kernel take"
             );
             return Err(needs_interface(&error).mend("have the interface's MTU be larger"));
         }
-        Ok(exos_link::ways_out(&[link])?[0][0])
+        Ok(())
+    }
+
+    /// How responses leave.
+    fn way_out_of_responses(&self) -> Result<WayOut, Error> {
+        match &self.link {
+            Link::Xdp(link) => Ok(exos_link::ways_out(&[link])?[0][0]),
+            _ => Err(needs_interface(ON_AF_XDP)),
+        }
     }
 
     /// What is answered in the kernel.
@@ -242,9 +248,8 @@ impl Exos {
         let Shared { memory, looks, .. } = &*requests.shared;
         let missing = looks.end(memory, requests.core);
         requests.connections.take_over(&missing);
-        if let Link::Xdp(link) = &mut self.link {
-            link.remove_handler();
-        }
+        // A daemon that is not there has the kernel go on; its part hands up all that comes.
+        let _ = self.remove_from_kernel();
         // What a processor is running hands up before this returns, where the kernel tells (not with nohz_full).
         let _ = membarrier(MembarrierCommand::Global);
         while requests.end(now, &mut self.stack) {
@@ -255,6 +260,7 @@ impl Exos {
             .stop_offloading_syns(now, requests.connections.listener());
         let connections = requests.shared.capacity.connections as usize;
         self.stack.tcp.set_connections_max(connections);
+        self.requests_counted = requests.counters();
         Some(requests)
     }
 }
@@ -280,8 +286,9 @@ impl Requests {
         }
     }
 
-    pub(crate) fn handler(&self) -> &WebHandler {
-        &self.shared.handler
+    /// None where the daemon has made it.
+    pub(crate) fn handler(&self) -> Option<&WebHandler> {
+        (!self.shared.is_lent()).then_some(&self.shared.handler)
     }
 
     /// The number of the core that this is on, of those that have the interface.

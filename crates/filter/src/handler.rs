@@ -12,12 +12,14 @@
 
 pub mod arithmetic;
 mod attached;
+mod behind;
 pub mod forward;
 mod sip;
 pub mod syn;
 pub mod web;
 
-pub use attached::{FILTER_SLOT, Handler, count, go_on};
+pub use attached::{FILTER_SLOT, Handler};
+pub use behind::Behind;
 pub use forward::ForwardHandler;
 pub use syn::SynHandler;
 pub use web::WebHandler;

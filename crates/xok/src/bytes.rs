@@ -10,6 +10,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use exos_wire::Mac;
+use exos_wire::tcp::cookie::{Recipe, SynAck};
 
 use crate::claim::{Claim, Endpoint, Protocol};
 
@@ -308,6 +309,34 @@ impl InBytes for Protocol {
         Self::from_number(u8::read(r, field)?).ok_or(DecodeError::BadField(field))
     }
 }
+
+impl InBytes for [u64; 2] {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        u64::write_all(self, bytes);
+    }
+
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        Ok([u64::read(r, field)?, u64::read(r, field)?])
+    }
+}
+
+in_bytes!(Recipe {
+    port,
+    key,
+    cookie_salt,
+    sequence_salt,
+    epoch_us,
+    v4,
+    v6,
+});
+
+in_bytes!(SynAck {
+    mss,
+    window,
+    scale,
+    hop_limit,
+    class,
+});
 
 in_bytes!(Endpoint { ip, port });
 

@@ -190,7 +190,7 @@ fn draw_program(row: &Row, frame: &mut Frame<'_>, area: Rect) {
     grants.extend(slot.grants.iter().map(grant_line));
     let handled = slot
         .handled_port
-        .map(|port| format!("a handler gets what comes to UDP port {port} first"));
+        .map(|port| format!("a handler gets what comes to port {port} first"));
     grants.extend(handled.map(Line::from));
     frame.render_widget(Paragraph::new(grants).wrap(Wrap { trim: false }), left);
     let mut counters = vec![Line::styled("counters", BOLD)];

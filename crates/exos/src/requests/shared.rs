@@ -16,8 +16,9 @@ use super::table::Table;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(super) memory: Arc<Memory>,
-    /// The kernel's part writes to it.
-    _scratch: Map,
+    /// The kernel's part writes to it; none where the daemon has it.
+    scratch: Option<Map>,
+    /// The kernel's part, or where the daemon has made it what that was made of.
     pub(super) handler: WebHandler,
     pub(super) capacity: Capacity,
     table: Mutex<Table>,
@@ -35,17 +36,18 @@ impl Shared {
     /// A part for each core that the handler knows.
     pub(super) fn divide(
         memory: Memory,
-        scratch: Map,
+        scratch: Option<Map>,
         handler: WebHandler,
         capacity: Capacity,
     ) -> impl Iterator<Item = Part> {
         let cores = handler.rings.cores() as usize;
-        let has_second_stage = handler.second_stage.is_some();
+        // Whether the daemon's has one the daemon knows.
+        let has_second_stage = scratch.is_none() || handler.second_stage.is_some();
         let table = Table::new(handler.entries, handler.key, has_second_stage);
         memory.set(layout::ROOM, capacity.connections.into());
         let shared = Arc::new(Self {
             memory: Arc::new(memory),
-            _scratch: scratch,
+            scratch,
             handler,
             capacity,
             table: Mutex::new(table),
@@ -55,6 +57,11 @@ impl Shared {
             shared: shared.clone(),
             core,
         })
+    }
+
+    /// Whether the daemon has made the kernel's part.
+    pub(super) fn is_lent(&self) -> bool {
+        self.scratch.is_none()
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {

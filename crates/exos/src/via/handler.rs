@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use exos_xok::limits::HANDLER_BYTES_MAX;
-use exos_xok::message::{Answer, PortWish, Request};
+use exos_xok::message::{Answer, Answering, PortWish, Request};
 use exos_xok::{Claim, Protocol};
 
 use super::control::{AskError, bad};
@@ -25,8 +25,21 @@ impl Via {
             );
             return Err(Error::new(what).of_kind(ErrorKind::Invalid));
         }
-        let request = Request::Download { port, handler };
-        let (answer, mut fds) = self.control()?.ask_while_busy(&request)?;
+        self.ask_for_handler(&Request::Download { port, handler })
+    }
+
+    /// Has the daemon have requests to a TCP port of ours answered in the kernel, in place of the handler before. Returns the memory
+    /// of that. Waits as [`download`](Self::download) does.
+    ///
+    /// # Errors
+    ///
+    /// The daemon refuses, or is not there.
+    pub fn answer_requests(&mut self, answering: Answering) -> Result<OwnedFd, Error> {
+        self.ask_for_handler(&Request::AnswerRequests(answering))
+    }
+
+    fn ask_for_handler(&mut self, request: &Request) -> Result<OwnedFd, Error> {
+        let (answer, mut fds) = self.control()?.ask_while_busy(request)?;
         match (answer, fds.pop()) {
             (Answer::Downloaded, Some(memory)) => Ok(memory),
             _ => Err(bad("no memory of a handler")),

@@ -62,6 +62,8 @@ counters! {
     /// Messages that went to the slot's program without the handler: it had used up its steps, or the slot its share of
     /// sending.
     HandlerSkipped: "handler_skipped",
+    /// Dropped: segments for a handler of TCP that had used up its steps, or the slot its share of sending.
+    HandlerDropped: "handler_dropped",
     /// Left to the host's stack. Slot 0.
     PassToHost: "pass_to_host",
     /// For an address that is ours alone and nobody's grant: given to the daemon. Slot 0.

@@ -1,19 +1,22 @@
-//! Handlers of slots: a program of the slot's own gets the datagrams of one port before they are delivered.
+//! Handlers of slots: a program of the slot's own gets the datagrams or segments of one port before they are delivered.
 //!
 //! ```text
 //! incoming ── the slot, within its share ─┬─ has a handler of this port, and steps and sending left ── handlers[slot]
 //!                                         └─ else ── deliver                                              │
 //!                                                      ^── GaveUp ── outcomes[...] <──────────────────────┘
-//!                                                            Done, Transmitted, Redirected ── counted, charged ── out
+//!                                                            Done, Transmitted, Redirected, Announced ── counted, charged ── out
 //! ```
 //!
-//! A handler is not written by the slot's holder but made by the daemon (`exos_ash`): it reads its own messages, changes its own memory,
-//! and ends in one of the gate's programs ([`outcome`]). What it sends goes back where a message came from, which the tables let the
+//! A handler is not written by the slot's holder but made by the daemon (`exos_ash`, or [`WebHandler`](crate::handler::WebHandler)): it
+//! reads its own messages, changes its own memory, and ends in one of the gate's programs ([`outcome`]). What it sends goes back where a message came from, which the tables let the
 //! slot send: the look-ups are the same both ways. Steps are taken from a bucket beforehand, the most that a message can take; a
 //! reply is charged to the share of sending by its length when it leaves, and no message reaches the handler while nothing of
-//! that share is left. A slot whose packets somebody copies has its messages delivered, so that all of them are seen.
+//! that share is left. A slot whose datagrams somebody copies has them delivered, so that all of them are seen.
+//!
+//! A handler of TCP has connections that the slot's program knows nothing of. So its segments are never delivered past it: what it may not
+//! see now is dropped, as by a wire, and comes again; and of those that it deals with no copies are made.
 
-use exos_wire::protocol::UDP;
+use exos_wire::protocol::TCP;
 
 use super::code::{
     Amount, CHARGE, Code, DESTINATION_PORT, FRAGMENT, LENGTH, PROTOCOL, RESULT, SLOT, Side, TAPS,
@@ -25,7 +28,8 @@ use super::layout::LINK_TX;
 use super::maps::MapFds;
 use super::share::SLOT_TX;
 use super::tap::Verdict;
-use crate::ebpf::{Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
+use crate::handler::web::announced;
 use crate::program::{Program, xdp};
 
 /// Offset in [`super::Slot`].
@@ -33,6 +37,7 @@ const HANDLED_PORT: i16 = 14;
 /// Offsets in [`super::Handling`].
 const STEPS: i16 = 0;
 const REPLIES: i16 = 4;
+const OF_PROTOCOL: i16 = 8;
 const BUDGET: i16 = 16;
 /// Offset in [`super::Config`].
 const CONFIG_IFINDEX: i16 = 4;
@@ -49,6 +54,9 @@ pub enum Outcome {
     Transmitted = 2,
     /// Likewise, by a redirection to the device.
     Redirected = 3,
+    /// It is the beginning of the reply: a program of the slot's own completes it in traffic control, and has it leave
+    /// ([`SecondStage`](crate::handler::web::SecondStage)).
+    Announced = 4,
 }
 
 impl Outcome {
@@ -58,11 +66,12 @@ impl Outcome {
         Self::Done,
         Self::Transmitted,
         Self::Redirected,
+        Self::Announced,
     ];
 }
 
 /// How many outcomes there are.
-pub const OUTCOMES: u32 = 4;
+pub const OUTCOMES: u32 = 5;
 
 /// The program that a handler with this outcome goes on in.
 pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {
@@ -78,7 +87,9 @@ pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {
     match outcome {
         Outcome::GaveUp => code.gave_up(lost),
         Outcome::Done => code.done(Counter::HandlerDone),
-        Outcome::Transmitted | Outcome::Redirected => code.answered(outcome, lost),
+        Outcome::Transmitted | Outcome::Redirected | Outcome::Announced => {
+            code.answered(outcome, lost);
+        }
     }
     code.asm.bind(lost);
     code.asm.set(Reg::R0, xdp::DROP);
@@ -87,25 +98,42 @@ pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {
 }
 
 impl Code<'_> {
-    /// To the handler of the slot that r7 points to, if this is a message for it; else behind this, r7 as it was.
+    /// To the handler of the slot that r7 points to, if this is a message for it; else behind this, r7 as it was. Uses r8 and r9.
     pub(super) fn try_handler(&mut self) {
-        let [deliver, skipped] = [(); 2].map(|()| self.asm.label());
+        let [deliver, skipped, seen] = [(); 3].map(|()| self.asm.label());
         self.load(Size::Half, Reg::R1, Reg::R7, HANDLED_PORT);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, deliver);
         self.get(Reg::R2, DESTINATION_PORT);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, deliver);
-        for (field, value) in [
-            (PROTOCOL, i32::from(UDP)),
-            (FRAGMENT, fragment::WHOLE),
-            (TAPS, 0),
-        ] {
-            self.get(Reg::R1, field);
-            self.asm
-                .jump_if(Reg::R1, Condition::NotEqual, value, deliver);
-        }
-        self.afford(deliver, skipped);
-        self.lookup_index(self.maps.scratch, Side::In.scratch_index(), deliver);
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, deliver);
+        self.lookup_field(self.maps.handling, SLOT, deliver);
+        self.asm.set(Reg::R8, Reg::R0);
+        self.load(Size::Word, Reg::R1, Reg::R8, OF_PROTOCOL);
+        self.get(Reg::R2, PROTOCOL);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, deliver);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), seen);
+        self.get(Reg::R1, TAPS);
+        self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, deliver);
+        self.asm.bind(seen);
+        self.afford(skipped);
+        self.call_handler(deliver);
+        self.asm.bind(skipped);
+        let dropped = self.refuse(Counter::HandlerDropped);
+        self.get(Reg::R1, PROTOCOL);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), dropped);
+        self.count(SLOT, &[(Counter::HandlerSkipped, Amount::One)]);
+        self.asm.bind(deliver);
+    }
+
+    /// To `none` where the slot has none.
+    fn call_handler(&mut self, none: Label) {
+        self.lookup_index(self.maps.scratch, Side::In.scratch_index(), none);
         for (field, offset) in [(SLOT, scratch::SLOT), (LENGTH, scratch::LENGTH)] {
             self.get(Reg::R1, field);
             self.asm.store(Size::Word, Reg::R0, offset, Reg::R1);
@@ -114,17 +142,12 @@ impl Code<'_> {
         self.asm.load_map(Reg::R2, self.maps.handlers);
         self.get(Reg::R3, SLOT);
         self.asm.call(Helper::TailCall);
-        self.asm.jump(deliver);
-        self.asm.bind(skipped);
-        self.count(SLOT, &[(Counter::HandlerSkipped, Amount::One)]);
-        self.asm.bind(deliver);
+        self.asm.jump(none);
     }
 
-    /// Takes the handler's steps, and looks whether anything may be sent, if it sends; else to `skipped`.
-    fn afford(&mut self, none: Label, skipped: Label) {
+    /// Takes the handler's steps, and looks whether anything may be sent, if it sends; else to `skipped`. r8 has what it may take.
+    fn afford(&mut self, skipped: Label) {
         let affordable = self.asm.label();
-        self.lookup_field(self.maps.handling, SLOT, none);
-        self.asm.set(Reg::R8, Reg::R0);
         self.load(Size::Word, Reg::R1, Reg::R8, STEPS);
         self.put(CHARGE, Reg::R1);
         self.spend(BUDGET, skipped);
@@ -169,7 +192,10 @@ impl Code<'_> {
                 (Counter::HandlerAnswered, Amount::One),
             ],
         );
-        self.measure();
+        match outcome {
+            Outcome::Announced => self.measure_announced(lost),
+            _ => self.measure(),
+        }
         self.find_slot();
         // What was left of the share has gone meanwhile, to another processor: one reply more than it.
         self.police(SLOT_TX, LINK_TX, sent);
@@ -190,8 +216,25 @@ impl Code<'_> {
                 self.asm.call(Helper::Redirect);
                 self.put(RESULT, Reg::R0);
             }
+            Outcome::Announced => self.put_imm(RESULT, xdp::PASS),
             _ => self.put_imm(RESULT, xdp::TX),
         }
         self.finish();
+    }
+
+    /// The length that the frame will have.
+    fn measure_announced(&mut self, lost: Label) {
+        let (metadata, frame, bytes) = (Reg::R1, Reg::R2, Reg::R3);
+        // struct xdp_md: data, data_meta.
+        self.load(Size::Word, metadata, Reg::R6, 8);
+        self.load(Size::Word, frame, Reg::R6, 0);
+        self.asm.set(Reg::R3, metadata);
+        self.asm.alu(Alu::Add, Reg::R3, announced::LEN);
+        self.asm.jump_if(Reg::R3, Condition::Greater, frame, lost);
+        self.load(Size::Half, Reg::R0, metadata, announced::BEGIN);
+        self.load(Size::Word, bytes, metadata, announced::BYTES);
+        self.asm.alu(Alu::Add, Reg::R0, bytes);
+        self.put(LENGTH, Reg::R0);
+        self.weigh();
     }
 }

@@ -12,7 +12,7 @@
 //! Bucket 32       rate 8 | burst 8 | tokens 8 | last 8
 //! Share 88        guarantee Bucket 32 | ceiling Bucket 32 | part 8 | used 8 | since 8
 //! Slot 192        kind 4 | ifindex 4 | mac 6 | port 2 | rx Share 88 | tx Share 88
-//! Handling 48     steps 4 | replies 4 | zero 8 | budget Bucket 32
+//! Handling 48     steps 4 | replies 4 | protocol 4 | zero 4 | budget Bucket 32
 //! Config 24       shapes 4 | ifindex 4 | mac 6 | zero 2 | taps 4 | generals 4
 //! ```
 
@@ -320,7 +320,7 @@ pub struct Slot {
     pub ifindex: u32,
     /// The source MAC address that it must use.
     pub mac: [u8; 6],
-    /// The port whose datagrams its handler takes; 0 where it has none.
+    /// The port whose datagrams or segments its handler takes; 0 where it has none.
     pub handled_port: u16,
     /// Its share of what arrives.
     pub rx: Share,
@@ -337,11 +337,13 @@ pub struct Handling {
     pub steps: u32,
     /// 1 if it ever replies: then a message needs something left of the slot's share of sending, too.
     pub replies: u32,
+    /// The number of the protocol whose messages it gets: UDP's, or TCP's.
+    pub protocol: u32,
     /// Steps that it has, in place of bytes.
     pub budget: Bucket,
 }
 
-record!(Handling, 48 { steps, replies + 8, budget });
+record!(Handling, 48 { steps, replies, protocol + 4, budget });
 
 /// What holds for the whole gate: the one value in `config`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -434,7 +436,9 @@ mod tests {
             let kind = SlotKind::take(&mut &kind.to_ne_bytes()[..]);
             let slot = Slot { kind, ifindex, mac, handled_port: local_port, rx, tx };
             prop_assert_eq!(Slot::from_bytes(&slot.to_bytes()), Some(slot));
-            let handling = Handling { steps: grant, replies: taps, budget: rx.ceiling };
+            let handling = Handling {
+                steps: grant, replies: taps, protocol: protocol.into(), budget: rx.ceiling,
+            };
             prop_assert_eq!(Handling::from_bytes(&handling.to_bytes()), Some(handling));
             let config = Config { shapes, ifindex, mac, taps, generals };
             prop_assert_eq!(Config::from_bytes(&config.to_bytes()), Some(config));

@@ -29,7 +29,7 @@ pub trait Handler {
 pub const FILTER_SLOT: u32 = 1;
 
 /// Goes on to the filter; `context` is where the context waits. `unknown` is the verdict where there is none.
-pub fn go_on(asm: &mut Assembler, context: Reg, prog_array_fd: i32, unknown: i32) {
+pub(super) fn go_on(asm: &mut Assembler, context: Reg, prog_array_fd: i32, unknown: i32) {
     asm.set(Reg::R1, context);
     asm.load_map(Reg::R2, prog_array_fd);
     asm.set(Reg::R3, FILTER_SLOT as i32);
@@ -39,7 +39,7 @@ pub fn go_on(asm: &mut Assembler, context: Reg, prog_array_fd: i32, unknown: i32
 }
 
 /// Counts one; the key stands `key_at` on the stack. r0 to r5 are lost. The value is this CPU's own and XDP does not nest: no atomics.
-pub fn count(asm: &mut Assembler, counters_fd: i32, key_at: i16, counter: Counter) {
+pub(super) fn count(asm: &mut Assembler, counters_fd: i32, key_at: i16, counter: Counter) {
     let missing = asm.label();
     asm.store_imm(Size::Word, Reg::R10, key_at, counter as i32);
     asm.look_up(counters_fd, key_at, missing);

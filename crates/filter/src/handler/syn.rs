@@ -26,10 +26,11 @@ mod settings;
 pub(super) mod shape;
 mod write;
 
-use super::attached::{Handler, count, go_on};
-use super::forward::{Shape as Headers, WayOut};
-use crate::ebpf::{Assembler, Helper, Label, Reg};
-use crate::program::{Counter, Program, xdp};
+use super::attached::Handler;
+use super::behind::Behind;
+use super::forward::Shape as Headers;
+use crate::ebpf::{Assembler, Label};
+use crate::program::{Counter, Program};
 use expect::{expect_flags, expect_options, expect_room};
 use shape::{CONTEXT, COUNTER, FAMILIES, Shape};
 
@@ -48,9 +49,13 @@ impl Handler for SynHandler {
     fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program {
         let mut asm = Assembler::new();
         let filter = asm.label();
-        self.answer_syn(&mut asm, filter, counters_fd);
+        let behind = Behind::Filter {
+            prog_array_fd,
+            counters_fd,
+        };
+        self.answer_syn(&mut asm, filter, behind);
         asm.bind(filter);
-        go_on(&mut asm, CONTEXT, prog_array_fd, xdp::PASS);
+        behind.pass_on(&mut asm, CONTEXT);
         Program::new(
             asm.finish()
                 .expect("jumps within a few thousand instructions"),
@@ -60,7 +65,7 @@ impl Handler for SynHandler {
 
 impl SynHandler {
     /// Answers a SYN, or goes to `other`. The context is in r1.
-    pub(super) fn answer_syn(&self, asm: &mut Assembler, other: Label, counters_fd: i32) {
+    pub(super) fn answer_syn(&self, asm: &mut Assembler, other: Label, behind: Behind) {
         let families = self.families(asm);
         self.expect_frame(asm, &families, other);
         for (headers, family) in families {
@@ -71,11 +76,11 @@ impl SynHandler {
             expect_flags(asm, headers, [full, odd, other]);
             self.expect(asm, shape(false), odd, other);
             asm.bind(known);
-            self.answer(asm, shape(false), counters_fd);
+            self.answer(asm, shape(false), behind);
             asm.bind(full);
             self.expect(asm, shape(true), odd, other);
             asm.bind(known_full);
-            self.answer(asm, shape(true), counters_fd);
+            self.answer(asm, shape(true), behind);
             asm.bind(odd);
             self.arrange_options(asm, headers, [known, known_full], other);
         }
@@ -97,7 +102,7 @@ impl SynHandler {
         expect_options(asm, shape, odd);
     }
 
-    fn answer(&self, asm: &mut Assembler, shape: Shape, counters_fd: i32) {
+    fn answer(&self, asm: &mut Assembler, shape: Shape, behind: Behind) {
         self.look(asm, shape.headers);
         self.cookie(asm, shape);
         if shape.full {
@@ -105,15 +110,7 @@ impl SynHandler {
         }
         self.write_before_tcp(asm, shape);
         self.write_tcp(asm, shape);
-        count(asm, counters_fd, COUNTER, Counter::Answered);
-        match self.way_out {
-            WayOut::Transmit => asm.set(Reg::R0, xdp::TX),
-            WayOut::Redirect(interface) | WayOut::Buffers(interface) => {
-                asm.set(Reg::R1, interface as i32);
-                asm.set(Reg::R2, 0);
-                asm.call(Helper::Redirect);
-            }
-        }
-        asm.exit();
+        behind.count(asm, COUNTER, Counter::Answered);
+        behind.transmit(asm, CONTEXT, self.way_out);
     }
 }

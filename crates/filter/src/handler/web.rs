@@ -29,13 +29,15 @@ mod slot;
 mod unacknowledged;
 mod write;
 
-use super::attached::{Handler, count, go_on};
+use super::attached::Handler;
+use super::behind::Behind;
 use super::syn::SynHandler;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
-use crate::program::{Counter, Program, xdp};
+use crate::program::{Counter, Program};
 use layout::{Entries, Rings, SLOT_COUNT, SLOTS};
 pub use second_stage::SecondStage;
+pub(crate) use second_stage::announced;
 use shape::{ADDRESSES, CONTEXT, COUNTER, MILLIS, PORTS, SLOT, kept};
 
 /// Answers SYNs, and requests that there are entries of.
@@ -61,6 +63,9 @@ pub struct WebHandler {
     pub reports: bool,
 }
 
+/// Three hashes of the ends, and what stands in a slot.
+const STEPS_OF_SLOT: u32 = 64;
+
 /// Where things lead.
 struct Labels {
     syn: Label,
@@ -83,20 +88,70 @@ struct Labels {
 struct Generator<'a> {
     asm: &'a mut Assembler,
     labels: Labels,
-    counters_fd: i32,
+    behind: Behind,
 }
 
 impl WebHandler {
     /// A request, and a word of zeros behind it.
     pub const SCRATCH_LEN: usize = layout::REQUEST_MAX + 8;
-}
 
-impl Handler for WebHandler {
-    fn name(&self) -> &'static str {
-        "exos_web"
+    /// What it counts.
+    pub const COUNTS: [Counter; 10] = [
+        Counter::Answered,
+        Counter::SentAgain,
+        Counter::Done,
+        Counter::Left,
+        Counter::HandedUp,
+        Counter::DropLocked,
+        Counter::DropHandUpFull,
+        Counter::DropUnfit,
+        Counter::Lengthened,
+        Counter::NotLengthened,
+    ];
+
+    /// Headers of IPv6 and TCP, with timestamps.
+    pub const HEADERS_LEN: usize = 72;
+
+    /// Where it hands connections up to so many cores, and with it how long its memory is.
+    pub const fn rings(entries: Entries, reports: bool, cores: u32) -> Rings {
+        let before = match reports {
+            true => entries.memory_len_with_reports(),
+            false => entries.memory_len(),
+        };
+        Rings::new(cores, before)
     }
 
-    fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program {
+    /// Steps that a segment takes at most, as the language of handlers counts them (`exos_ash`): each word of a request is summed, hashed
+    /// and compared; those of the response are copied; and the slot is found, read and written.
+    pub const fn steps(entries: Entries) -> u32 {
+        let request = 3 * (entries.request_max() / 8);
+        (request + entries.response_max / 8) as u32 + STEPS_OF_SLOT
+    }
+
+    /// The program of a slot of a shared interface: what `outcomes_fd` has is where it goes on
+    /// ([`handling`](crate::gate::handling)). It counts in its memory ([`layout::COUNTS`]).
+    pub fn in_gate(&self, outcomes_fd: i32) -> Program {
+        self.before(self.gate(outcomes_fd))
+    }
+
+    /// Where there is a second stage, its program beside that.
+    pub fn second_stage_in_gate(&self, outcomes_fd: i32) -> Option<Program> {
+        self.completing(self.gate(outcomes_fd))
+    }
+
+    fn gate(&self, outcomes_fd: i32) -> Behind {
+        Behind::Gate {
+            outcomes_fd,
+            counts: Some((self.memory_fd, layout::COUNTS as u32)),
+        }
+    }
+
+    fn completing(&self, behind: Behind) -> Option<Program> {
+        let second_stage = self.second_stage.as_ref()?;
+        Some(second_stage.program(self.entries, self.memory_fd, behind))
+    }
+
+    fn before(&self, behind: Behind) -> Program {
         let mut asm = Assembler::new();
         let mut label = || asm.label();
         let labels = Labels {
@@ -118,7 +173,7 @@ impl Handler for WebHandler {
         let mut code = Generator {
             asm: &mut asm,
             labels,
-            counters_fd,
+            behind,
         };
         code.arrive(self);
         code.read(self);
@@ -130,16 +185,31 @@ impl Handler for WebHandler {
         code.drop();
         asm.bind(syn);
         asm.set(Reg::R1, CONTEXT);
-        self.syn.answer_syn(&mut asm, pass, counters_fd);
+        self.syn.answer_syn(&mut asm, pass, behind);
         asm.bind(pass);
-        go_on(&mut asm, CONTEXT, prog_array_fd, xdp::PASS);
+        behind.pass_on(&mut asm, CONTEXT);
         let insns = asm.finish();
         Program::new(insns.expect("jumps within a few thousand instructions"))
     }
+}
+
+impl Handler for WebHandler {
+    fn name(&self) -> &'static str {
+        "exos_web"
+    }
+
+    fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program {
+        self.before(Behind::Filter {
+            prog_array_fd,
+            counters_fd,
+        })
+    }
 
     fn second_stage(&self, counters_fd: i32) -> Option<Program> {
-        let second_stage = self.second_stage.as_ref()?;
-        Some(second_stage.program(self.entries, self.memory_fd, counters_fd))
+        self.completing(Behind::Filter {
+            prog_array_fd: -1,
+            counters_fd,
+        })
     }
 }
 
@@ -147,20 +217,19 @@ impl Generator<'_> {
     /// Nothing more becomes of a segment.
     fn drop(&mut self) {
         let unlock = self.asm.label();
-        let (asm, counters) = (&mut *self.asm, self.counters_fd);
+        let (asm, behind) = (&mut *self.asm, self.behind);
         asm.bind(self.labels.taken);
-        count(asm, counters, COUNTER, Counter::Done);
+        behind.count(asm, COUNTER, Counter::Done);
         asm.jump(unlock);
         asm.bind(self.labels.drop);
-        count(asm, counters, COUNTER, Counter::DropUnfit);
+        behind.count(asm, COUNTER, Counter::DropUnfit);
         asm.bind(unlock);
         leave::unlock(asm);
         asm.jump(self.labels.drop_unlocked);
         asm.bind(self.labels.locked);
-        count(asm, counters, COUNTER, Counter::DropLocked);
+        behind.count(asm, COUNTER, Counter::DropLocked);
         asm.bind(self.labels.drop_unlocked);
-        asm.set(Reg::R0, xdp::DROP);
-        asm.exit();
+        behind.drop(asm, CONTEXT);
     }
 
     /// To `pass` with a SYN whose slot is closed, so that its connection never has a cookie and need not close the slot for longer: where

@@ -32,7 +32,7 @@ pub const SACK_BIT: u32 = 0x10;
 pub const ECN_BIT: u32 = 0x20;
 
 /// What SYN-ACKs with cookies are made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
     /// The port that is listened on.
     pub port: u16,
@@ -51,7 +51,7 @@ pub struct Recipe {
 }
 
 /// What is said to all who open a connection over one version of IP.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SynAck {
     /// The MSS to announce.
     pub mss: u16,

@@ -154,7 +154,7 @@ pub enum Answer {
         /// What stands before each live frame; empty where none can be sent.
         live: Vec<u8>,
     },
-    /// To `Download`, with a descriptor of the handler's memory.
+    /// To `Download` and `AnswerRequests`, with a descriptor of the handler's memory.
     Downloaded,
 }
 

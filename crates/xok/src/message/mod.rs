@@ -26,7 +26,7 @@ pub use facts::{Facts, LINK_BYTES};
 pub use from_daemon::FromDaemon;
 pub use head::{GrantId, Secret, VERSION};
 pub use notice::{Farewell, Notice, Revoked};
-pub use request::{Mode, PortWish, Request};
+pub use request::{Answering, Mode, PortWish, Request};
 
 #[cfg(test)]
 mod tests;

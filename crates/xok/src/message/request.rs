@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 
+use exos_wire::tcp::cookie::Recipe;
+
 use super::head::{GrantId, Secret, encode, read_head};
-use crate::bytes::{DecodeError, InBytes, Numbered as _, Reader, numbered};
+use crate::bytes::{DecodeError, InBytes, Numbered as _, Reader, in_bytes, numbered};
 use crate::claim::{Endpoint, Protocol};
 use crate::limits::{
     FILTER_BYTES_MAX, HANDLER_BYTES_MAX, INTERFACE_NAME_BYTES_MAX, PROGRAM_NAME_BYTES_MAX,
@@ -31,6 +33,33 @@ pub enum PortWish {
     /// This one; 0 is refused as a bad message.
     Number(u16),
 }
+
+/// How the kernel is to answer requests to a TCP port: numbers alone. What it answers with the program writes into the memory that it is
+/// lent, which lies as `exos_filter::handler::web::layout` says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answering {
+    /// What SYNs are answered with; and the port.
+    pub recipe: Recipe,
+    /// Of the hashes by which requests and connections are found.
+    pub key: u64,
+    /// How many requests there is room for: a power of two, 4 to 65,536.
+    pub requests: u32,
+    /// Bytes of a response at most: a multiple of 8.
+    pub response_max: u16,
+    /// Connections that a peer may have, in the kernel's part and the server together.
+    pub peer_connections: Option<u32>,
+    /// Each answer is reported, and none given where there is no room for its report.
+    pub reports: bool,
+}
+
+in_bytes!(Answering {
+    recipe,
+    key,
+    requests,
+    response_max,
+    peer_connections,
+    reports,
+});
 
 /// What a program asks. Each is answered by the answer that its documentation names, or by
 /// [`Answer::Refused`](super::Answer::Refused).
@@ -176,6 +205,9 @@ pub enum Request {
     },
     /// Has the program get all messages itself again. Answered by `Done`.
     RemoveHandler,
+    /// Has requests to a TCP port of the slot's answered in the kernel, and SYNs with them, in place of the slot's handler before: at
+    /// the addresses at which the slot has the port now. Answered by `Downloaded`.
+    AnswerRequests(Answering),
     /// Asks how everything is. Answered by `Report`, with a descriptor of the text (JSON).
     Status,
     /// Asks the daemon to go without taking anything down, for another to take over. Answered by `Done`.
@@ -237,6 +269,7 @@ numbered!(Request {
     21 => Withdraw { grant },
     22 => Download { port, handler <= HANDLER_BYTES_MAX },
     23 => RemoveHandler,
+    24 => AnswerRequests(answering),
 });
 
 /// A number, and the queue's; the latter 0 where none is named.

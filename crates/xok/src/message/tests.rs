@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use exos_wire::Mac;
+use exos_wire::tcp::cookie::{Recipe, SynAck};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use strum::VariantArray as _;
@@ -61,6 +62,46 @@ fn mode() -> impl Strategy<Value = Mode> {
         Just(Mode::Shared),
         any::<Option<u32>>().prop_map(Mode::Direct)
     ]
+}
+
+fn syn_ack() -> impl Strategy<Value = SynAck> {
+    any::<(u16, u16, u8, u8, u8)>().prop_map(|(mss, window, scale, hop_limit, class)| SynAck {
+        mss,
+        window,
+        scale,
+        hop_limit,
+        class,
+    })
+}
+
+fn answering() -> impl Strategy<Value = Answering> {
+    let recipe = (
+        any::<(u16, [u64; 2], u32, u32, u32)>(),
+        syn_ack(),
+        syn_ack(),
+    );
+    let recipe = recipe.prop_map(
+        |((port, key, cookie_salt, sequence_salt, epoch_us), v4, v6)| Recipe {
+            port,
+            key,
+            cookie_salt,
+            sequence_salt,
+            epoch_us,
+            v4,
+            v6,
+        },
+    );
+    (recipe, any::<(u64, u32, u16, Option<u32>, bool)>()).prop_map(|(recipe, numbers)| {
+        let (key, requests, response_max, peer_connections, reports) = numbers;
+        Answering {
+            recipe,
+            key,
+            requests,
+            response_max,
+            peer_connections,
+            reports,
+        }
+    })
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -123,6 +164,9 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::StepAside),
         "[ -~]{0,80}".prop_map(|filter| Request::ClaimFilter { filter }),
         any::<(u32, u32)>().prop_map(|(grant, ms)| Request::AwaitSuccessor { grant, ms }),
+        (any::<u16>(), "[ -~]{0,80}")
+            .prop_map(|(port, handler)| Request::Download { port, handler }),
+        answering().prop_map(Request::AnswerRequests),
     ]
 }
 

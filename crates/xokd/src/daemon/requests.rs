@@ -24,10 +24,16 @@ use crate::server::ConnectionId;
 
 /// Whether the answer passes descriptors, which take places in the daemon's table while it waits to be read.
 fn is_answered_with_descriptors(request: &Request) -> bool {
-    use Request::{Attach, Bypass, Download, Hello, Status, Tap};
+    use Request::{AnswerRequests, Attach, Bypass, Download, Hello, Status, Tap};
     matches!(
         request,
-        Hello { .. } | Attach { .. } | Bypass | Download { .. } | Status | Tap { .. }
+        Hello { .. }
+            | Attach { .. }
+            | Bypass
+            | Download { .. }
+            | AnswerRequests(_)
+            | Status
+            | Tap { .. }
     )
 }
 
@@ -109,6 +115,9 @@ impl Daemon {
             Request::Bypass => self.lend_bypass(request_id).map(later),
             Request::Download { port, handler } => {
                 self.download(request_id, &who, (port, handler)).map(later)
+            }
+            Request::AnswerRequests(answering) => {
+                self.answer_requests(request_id, &who, answering).map(later)
             }
             Request::Tap {
                 interface,
@@ -201,6 +210,7 @@ impl Daemon {
             | Request::ClaimFilter { .. }
             | Request::Bypass
             | Request::Download { .. }
+            | Request::AnswerRequests(_)
             | Request::Tap { .. } => unreachable!("answered later"),
         }
     }

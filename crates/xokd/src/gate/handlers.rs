@@ -4,7 +4,9 @@
 //! ([`Gate::put_handler`]). A slot has one handler. It goes with the slot; until then what it is not in the way of finds the
 //! program, also when the port is another's by now: no packet of that leads to this slot.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use exos_ash::kernel::InKernel;
@@ -12,29 +14,76 @@ use exos_ash::{Checked, Layout};
 use exos_filter::gate::handling::{Outcome, outcome};
 use exos_filter::gate::{Bucket, Handling, Maps, Slot};
 use exos_filter::handler::forward::WayOut;
-use exos_host::bpf::{Map, Prog};
+use exos_filter::handler::web::SecondStage;
+use exos_filter::handler::web::layout::Entries;
+use exos_filter::handler::{SynHandler, WebHandler};
+use exos_host::bpf::{Map, Prog, TcxHook, TcxLink};
 use exos_host::error::{Context as _, Result};
-use exos_wire::Mac;
+use exos_wire::{Mac, protocol};
+use exos_xok::message::Answering;
 
 use super::Gate;
+use super::pins::find_tcx;
 use crate::ledger::SlotId;
 use crate::limits::HANDLER_BURST;
+use crate::random::random;
 
 /// A handler that a program may have, and what it is to know of the interface.
 #[derive(Debug)]
 pub struct HandlerConfig {
-    /// What is done with messages.
-    pub handler: Checked,
-    /// The port.
-    pub port: u16,
+    /// What is done with what.
+    pub handles: Handles,
     /// The interface's Ethernet address.
     pub mac: Mac,
+    /// Addresses there.
+    pub addresses: Vec<IpAddr>,
     /// Broadcast addresses there.
-    pub broadcasts: Vec<std::net::Ipv4Addr>,
+    pub broadcasts: Vec<Ipv4Addr>,
     /// Packets may come from a kernel on this machine, with a checksum that is still to be made.
     pub may_be_partial: bool,
     /// How replies leave.
     pub way_out: WayOut,
+}
+
+/// Whose messages a handler gets, and what it does with them.
+#[derive(Debug)]
+pub enum Handles {
+    /// The datagrams that come to a port.
+    Datagrams {
+        /// The port.
+        port: u16,
+        /// What is done with them.
+        handler: Checked,
+    },
+    /// The segments that come to a TCP port: SYNs and requests are answered.
+    Requests {
+        /// What the program says.
+        answering: Answering,
+        /// What it answers with.
+        entries: Entries,
+        /// Where the port is the slot's.
+        addresses: Vec<IpAddr>,
+    },
+}
+
+impl Handles {
+    /// Bytes of its memory.
+    pub fn memory_len(&self) -> u64 {
+        match self {
+            Self::Datagrams { handler, .. } => Layout::of(handler.handler()).bytes().into(),
+            Self::Requests {
+                answering, entries, ..
+            } => WebHandler::rings(*entries, answering.reports, 1).memory_len(),
+        }
+    }
+
+    /// Whether it ever sends.
+    pub fn replies(&self) -> bool {
+        match self {
+            Self::Datagrams { handler, .. } => handler.longest_reply().is_some(),
+            Self::Requests { .. } => true,
+        }
+    }
 }
 
 /// What it takes to make a handler's program.
@@ -50,6 +99,8 @@ pub struct MadeHandler {
     port: u16,
     handling: Handling,
     program: Prog,
+    /// What makes packets longer before they leave.
+    second_stage: Option<Prog>,
     memory: Map,
 }
 
@@ -65,31 +116,108 @@ pub struct LentHandler {
 impl HandlerWork {
     /// Makes the memory and the program, and has the kernel verify it.
     pub fn make(self) -> Result<MadeHandler> {
-        let config = self.config;
-        let bytes = Layout::of(config.handler.handler()).bytes();
-        let memory = Map::mappable_array("exos_ash", bytes as usize, 1)?;
+        let (config, outcomes_fd) = (&self.config, self.maps.outcomes.raw_fd());
+        match &config.handles {
+            Handles::Datagrams { port, handler } => config.datagrams(outcomes_fd, *port, handler),
+            Handles::Requests {
+                answering,
+                entries,
+                addresses,
+            } => config.requests(outcomes_fd, (answering, addresses), *entries),
+        }
+    }
+}
+
+impl HandlerConfig {
+    fn datagrams(&self, outcomes_fd: i32, port: u16, handler: &Checked) -> Result<MadeHandler> {
+        let memory = self.memory("exos_ash")?;
         let in_kernel = InKernel {
-            handler: &config.handler,
+            handler,
             memory_fd: memory.raw_fd(),
-            mac: config.mac,
+            mac: self.mac,
             addresses: Vec::new(),
-            not_from: config.broadcasts,
-            port: config.port,
-            may_be_partial: config.may_be_partial,
-            way_out: config.way_out,
+            not_from: self.broadcasts.clone(),
+            port,
+            may_be_partial: self.may_be_partial,
+            way_out: self.way_out,
         };
-        let program = in_kernel.in_gate(self.maps.outcomes.raw_fd());
-        let program = Prog::load(&program.words(), "exos_ash", true)?;
+        let program = in_kernel.in_gate(outcomes_fd);
+        let steps = u32::try_from(handler.steps()).unwrap_or(u32::MAX);
         Ok(MadeHandler {
-            port: config.port,
-            handling: Handling {
-                steps: u32::try_from(config.handler.steps()).unwrap_or(u32::MAX),
-                replies: config.handler.longest_reply().is_some().into(),
-                budget: Bucket::default(),
-            },
-            program,
+            port,
+            handling: self.handling(protocol::UDP, steps),
+            program: Prog::load(&program.words(), "exos_ash", true)?,
+            second_stage: None,
             memory,
         })
+    }
+
+    fn requests(
+        &self,
+        outcomes_fd: i32,
+        (answering, addresses): (&Answering, &[IpAddr]),
+        entries: Entries,
+    ) -> Result<MadeHandler> {
+        let memory = self.memory("exos_web")?;
+        let scratch = Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?;
+        let handler = WebHandler {
+            syn: self.syns(answering, addresses),
+            entries,
+            peer_connections: answering.peer_connections,
+            rings: WebHandler::rings(entries, answering.reports, 1),
+            memory_fd: memory.raw_fd(),
+            scratch_fd: scratch.raw_fd(),
+            key: answering.key,
+            second_stage: second_stage(self.way_out),
+            reports: answering.reports,
+        };
+        let later = handler.second_stage_in_gate(outcomes_fd);
+        let later = later.map(|later| Prog::load_classifier(&later.words(), "exos_web"));
+        Ok(MadeHandler {
+            port: answering.recipe.port,
+            handling: self.handling(protocol::TCP, WebHandler::steps(entries)),
+            program: Prog::load(&handler.in_gate(outcomes_fd).words(), "exos_web", true)?,
+            second_stage: later.transpose()?,
+            memory,
+        })
+    }
+
+    fn memory(&self, name: &str) -> Result<Map> {
+        let len = self.handles.memory_len() as usize;
+        Map::mappable_array(name, len, 1)
+    }
+
+    fn handling(&self, protocol: u8, steps: u32) -> Handling {
+        Handling {
+            steps,
+            replies: self.handles.replies().into(),
+            protocol: protocol.into(),
+            budget: Bucket::default(),
+        }
+    }
+
+    fn syns(&self, answering: &Answering, addresses: &[IpAddr]) -> SynHandler {
+        let broadcasts = self.broadcasts.iter().copied().map(IpAddr::V4);
+        SynHandler {
+            mac: self.mac,
+            addresses: addresses.to_vec(),
+            not_from: self.addresses.iter().copied().chain(broadcasts).collect(),
+            recipe: answering.recipe.clone(),
+            may_decline: true,
+            may_be_partial: self.may_be_partial,
+            way_out: self.way_out,
+        }
+    }
+}
+
+/// Where packets leave by a redirection, as on a veth, they cannot grow before.
+fn second_stage(way_out: WayOut) -> Option<SecondStage> {
+    match way_out {
+        WayOut::Redirect(interface) => Some(SecondStage {
+            interface,
+            mark: u64::from_ne_bytes(random()),
+        }),
+        _ => None,
     }
 }
 
@@ -132,9 +260,25 @@ impl Gate {
             ..made.handling
         };
         self.maps.handling.update(&key, &handling.to_bytes())?;
+        if let Some(program) = &made.second_stage {
+            self.put_second_stage(slot, program)?;
+        }
         self.maps.handlers.set_fd(slot, made.program.as_fd())?;
+        if made.second_stage.is_none() {
+            forget_second_stage(&self.folder, slot);
+        }
         self.set_handled_port(slot, made.port)?;
         Ok(lent)
+    }
+
+    /// At the device's ingress, in place of the one before.
+    fn put_second_stage(&self, slot: SlotId, program: &Prog) -> Result<()> {
+        let (name, ifindex) = (second_stage_name(&self.folder, slot), self.config.ifindex);
+        if let Some(link) = find_tcx(&name, ifindex)? {
+            return link.update(program);
+        }
+        forget_second_stage(&self.folder, slot);
+        TcxLink::attach(ifindex, program, TcxHook::Ingress)?.pin(&name)
     }
 
     /// Has a slot's handler take this many steps in a second at most, from now on.
@@ -157,7 +301,7 @@ impl Gate {
     /// Has a slot's program get all messages itself.
     pub fn end_handler(&self, slot: SlotId) -> Result<()> {
         self.set_handled_port(slot, 0)?;
-        forget_handler(&self.maps, slot)
+        forget_handler(&self.maps, &self.folder, slot)
     }
 
     /// The port whose messages a slot's handler gets; 0 where there is none.
@@ -184,6 +328,17 @@ fn budget(steps_per_sec: u64) -> Bucket {
 }
 
 /// Lets go of a slot's handler, to which nothing leads any more.
-pub(super) fn forget_handler(maps: &Maps<Map>, slot: SlotId) -> Result<()> {
-    maps.handlers.clear(slot).map(drop)
+pub(super) fn forget_handler(maps: &Maps<Map>, folder: &Path, slot: SlotId) -> Result<()> {
+    let cleared = maps.handlers.clear(slot).map(drop);
+    forget_second_stage(folder, slot);
+    cleared
+}
+
+fn forget_second_stage(folder: &Path, slot: SlotId) {
+    let _ = std::fs::remove_file(second_stage_name(folder, slot));
+}
+
+/// Where the link of what completes a handler's answers is pinned.
+fn second_stage_name(folder: &Path, slot: SlotId) -> PathBuf {
+    folder.join(format!("slot{slot}-web"))
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! slots[N]             what it is           by_ifindex[interface] = N    whose what comes out of a pair is
 //! ports[N]             where its pair is    queue_owner[queue] = N       whose a queue of the device is
-//! slot<N>-out, -ring   the links' names     sockets[queue]               where that queue's packets go
+//! slot<N>-out, -ring,  the links' names     sockets[queue]               where that queue's packets go
+//!   -web
 //! arrivals[N]          the memory that its frames arrive in, past its pair
 //! queues[N], frames[N], secrets[N]           what its holder sends live frames from, and by what it is known
 //! ```
@@ -59,7 +60,7 @@ impl Gate {
         // That of the number's last holder, should it be there still.
         forget_secret(&self.maps, id)?;
         forget_memory(&self.maps, id)?;
-        forget_handler(&self.maps, id)?;
+        forget_handler(&self.maps, &self.folder, id)?;
         if slot.kind != SlotKind::Daemon {
             // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
             let zeros = vec![0; self.maps.counters.user_value_size()];

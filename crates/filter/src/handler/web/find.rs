@@ -40,15 +40,15 @@ impl Generator<'_> {
         keep(asm, SPARE, hash);
         for way in 0..WAYS {
             let next = self.asm.label();
-            self.compare(of, way, next);
+            self.compare(of, way, (next, none));
             self.asm.jump(none);
             self.asm.bind(next);
         }
         self.asm.bind(none);
     }
 
-    /// To `next` unless the entry is of this request; keeps [`HIT`] if it is.
-    fn compare(&mut self, of: &WebHandler, way: u64, next: Label) {
+    /// To `next` where the entry is of another hash; keeps [`HIT`] if it is of this request, else to `none`: one is compared at most.
+    fn compare(&mut self, of: &WebHandler, way: u64, (next, none): (Label, Label)) {
         let [again, same] = [(); 2].map(|()| self.asm.label());
         let (at, len, ours, its) = (Reg::R1, Reg::R2, Reg::R3, Reg::R4);
         let asm = &mut *self.asm;
@@ -62,7 +62,7 @@ impl Generator<'_> {
         kept(asm, len, LEN);
         unlink(asm, len);
         asm.load(Size::Double, Reg::R3, Reg::R0, entry::REQUEST_LEN as i16);
-        asm.jump_if(len, Condition::NotEqual, Reg::R3, next);
+        asm.jump_if(len, Condition::NotEqual, Reg::R3, none);
         asm.set(at, 0);
         asm.bind(again);
         kept(asm, ours, SCRATCH);
@@ -71,7 +71,7 @@ impl Generator<'_> {
         asm.set(its, Reg::R0);
         asm.alu(Alu::Add, its, at);
         asm.load(Size::Double, its, its, of.entries.request() as i16);
-        asm.jump_if(ours, Condition::NotEqual, its, next);
+        asm.jump_if(ours, Condition::NotEqual, its, none);
         asm.alu(Alu::Add, at, 8);
         asm.jump_if(at, Condition::GreaterOrEqual, len, same);
         let most = of.entries.request_max();

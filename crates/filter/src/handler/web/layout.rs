@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! control   0  handed up so far | 8  taken so far | 16  requests are answered until (ms of the monotonic clock) |
-//!           24  reports written | 32  answers to report | 40  reported and heard | 128  connections that there may be more
+//!           24  reports written | 32  answers to report | 40  reported and heard | 128  connections that there may be more |
+//!           1024  behind a gate: counts, as `COUNTS` says
 //! ring      HANDED_LEN bytes each, as `handed` says
 //! slots     SLOT_LEN bytes each, found by a hash of the ends
 //! peers     a word each, found by a hash of the peer, as `peer` says: where connections of each are limited
@@ -18,6 +19,8 @@
 
 use std::net::IpAddr;
 
+use crate::program::Counter;
+
 /// Where things lie in the one value of the array: from the [beginning of a ring](Rings::at) on.
 pub const HANDED: u64 = 0;
 /// How many of them the server has taken: from the beginning of a ring on.
@@ -32,8 +35,11 @@ pub const TO_REPORT: u64 = 32;
 pub const HEARD: u64 = 40;
 /// How many connections more there may be, here and in the server together. Less than 0 for a moment, where several want the last.
 pub const ROOM: u64 = 128;
+/// What the program counts where a gate is behind it: words in the order of [`Counter`]s.
+pub const COUNTS: u64 = 1024;
 /// The ring of connections handed up: from the beginning of a ring on.
 pub const RING: u64 = 4096;
+const _: () = assert!(COUNTS + 8 * Counter::COUNT as u64 <= RING);
 /// How many it has room for, a power of two.
 pub const RING_COUNT: u64 = 1024;
 /// Bytes of one.
@@ -222,6 +228,13 @@ pub struct Entries {
 }
 
 impl Entries {
+    /// Whether there may be so many, so large.
+    pub fn is_valid(self) -> bool {
+        let is_response =
+            (1..=RESPONSE_MAX).contains(&self.response_max) && self.response_max.is_multiple_of(8);
+        is_response && self.count.is_power_of_two() && (WAYS..=1 << 16).contains(&self.count)
+    }
+
     /// Bytes from the one copy to the other.
     pub const fn copy_len(self) -> u64 {
         copy::BYTES + self.response_max as u64

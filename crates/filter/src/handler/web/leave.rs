@@ -5,9 +5,7 @@ use super::shape::*;
 use super::write::header_len;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Assembler, Condition, Fetch, Helper, Insn, Label, Reg, Size};
-use crate::handler::attached::count;
-use crate::handler::forward::WayOut;
-use crate::program::{Counter, xdp};
+use crate::program::Counter;
 
 /// Connections that processors may be handing up, or answering, at once.
 pub(super) const AT_ONCE: i32 = 128;
@@ -101,17 +99,9 @@ impl Generator<'_> {
         }
         self.copy_response(of);
         let asm = &mut *self.asm;
-        count(asm, self.counters_fd, COUNTER, Counter::Answered);
+        self.behind.count(asm, COUNTER, Counter::Answered);
         unlock(asm);
-        match of.syn.way_out {
-            WayOut::Transmit => asm.set(Reg::R0, xdp::TX),
-            WayOut::Redirect(interface) | WayOut::Buffers(interface) => {
-                asm.set(Reg::R1, interface as i32);
-                asm.set(Reg::R2, 0);
-                asm.call(Helper::Redirect);
-            }
-        }
-        asm.exit();
+        self.behind.transmit(asm, CONTEXT, of.syn.way_out);
     }
 
     fn copy_response(&mut self, of: &WebHandler) {
@@ -136,11 +126,11 @@ impl Generator<'_> {
     pub(super) fn hand_up(&mut self, of: &WebHandler) {
         self.asm.bind(self.labels.hand_up);
         self.expect_room_to_hand_up(of);
-        count(self.asm, self.counters_fd, COUNTER, Counter::HandedUp);
+        self.behind.count(self.asm, COUNTER, Counter::HandedUp);
         self.report_handed_up(of);
         self.tell_of_connection(of);
         self.asm.bind(self.labels.pass_locked);
-        count(self.asm, self.counters_fd, COUNTER, Counter::Left);
+        self.behind.count(self.asm, COUNTER, Counter::Left);
         unlock(self.asm);
         self.asm.jump(self.labels.pass);
     }
@@ -176,7 +166,7 @@ impl Generator<'_> {
         asm.alu(Alu::Sub, Reg::R1, Reg::R2);
         let most = RING_COUNT as i32 - AT_ONCE;
         asm.jump_if(Reg::R1, Condition::LessOrEqual, most, has_room);
-        count(asm, self.counters_fd, COUNTER, Counter::DropHandUpFull);
+        self.behind.count(asm, COUNTER, Counter::DropHandUpFull);
         unlock(asm);
         asm.jump(self.labels.drop_unlocked);
         asm.bind(has_room);

@@ -19,16 +19,21 @@ use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use crate::handler::arithmetic::{fold, set_wide};
-use crate::handler::attached::count;
+use crate::handler::behind::Behind;
 use crate::program::classifier::{self, field};
-use crate::program::{Counter, Program, xdp};
+use crate::program::{Counter, Program};
 
-/// Bytes before the packet.
-const ANNOUNCED_LEN: i32 = 24;
+/// What a gate reads of it, too.
+pub(crate) mod announced {
+    /// Bytes before the packet.
+    pub(crate) const LEN: i32 = 24;
+    pub(crate) const BYTES: i16 = 12;
+    pub(crate) const BEGIN: i16 = 16;
+}
+
+use announced::{BEGIN, BYTES, LEN as ANNOUNCED_LEN};
 const MARK: i16 = 0;
 const PLACE: i16 = 8;
-const BYTES: i16 = 12;
-const BEGIN: i16 = 16;
 const FIELD: i16 = 18;
 const SUM: i16 = 20;
 const PSEUDO: i16 = 22;
@@ -86,29 +91,28 @@ impl Generator<'_> {
             asm.to_big_endian(value, 16);
             asm.store(Size::Half, meta, to, value);
         }
-        count(asm, self.counters_fd, COUNTER, Counter::Answered);
+        self.behind.count(asm, COUNTER, Counter::Answered);
         super::leave::unlock(asm);
-        asm.set(Reg::R0, xdp::PASS);
-        asm.exit();
+        self.behind.announce(asm, CONTEXT);
         asm.bind(fits);
     }
 }
 
 impl SecondStage {
     /// The program, of traffic control.
-    pub(super) fn program(&self, entries: Entries, memory_fd: i32, counters_fd: i32) -> Program {
+    pub(super) fn program(&self, entries: Entries, memory_fd: i32, behind: Behind) -> Program {
         let mut asm = Assembler::new();
         let [next, drop] = [asm.label(), asm.label()];
         self.read(&mut asm, next);
         lengthen(&mut asm, entries, memory_fd, drop);
         complete_sum(&mut asm, drop);
-        count(&mut asm, counters_fd, KEY, Counter::Lengthened);
+        behind.count(&mut asm, KEY, Counter::Lengthened);
         asm.set(Reg::R1, self.interface as i32);
         asm.set(Reg::R2, 0);
         asm.call(Helper::Redirect);
         asm.exit();
         asm.bind(drop);
-        count(&mut asm, counters_fd, KEY, Counter::NotLengthened);
+        behind.count(&mut asm, KEY, Counter::NotLengthened);
         asm.set(Reg::R0, classifier::DROP);
         asm.exit();
         asm.bind(next);

@@ -9,7 +9,6 @@ use super::layout::slot;
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Label, Reg, Size};
-use crate::handler::attached::count;
 use crate::program::Counter;
 
 /// How often a response is sent again.
@@ -162,7 +161,7 @@ impl Generator<'_> {
         self.grow(slot::RESENT, 1);
         self.keep_what_it_says(of);
         self.make_room(of, self.labels.drop);
-        count(self.asm, self.counters_fd, COUNTER, Counter::SentAgain);
+        self.behind.count(self.asm, COUNTER, Counter::SentAgain);
         self.asm.jump(self.labels.send_response);
     }
 

@@ -376,6 +376,7 @@ fn the_programs_agree_with_the_model() {
                 Counter::HandlerDone,
                 Counter::HandlerGaveUp,
                 Counter::HandlerSkipped,
+                Counter::HandlerDropped,
             ];
             assert!(
                 counted || elsewhere.contains(&counter),

@@ -2,27 +2,32 @@
 //!
 //! What a program sends is text ([`exos_ash`]): it is read and checked beside the loop, then the ledger, the policy and the
 //! program's memory have their say, then a program for the kernel is made of it beside the loop. Each time the slot may have
-//! gone meanwhile.
+//! gone meanwhile. For a handler that answers requests it sends numbers, which are looked at here.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
 use exos_ash::kernel::TOO_MANY_WAYS;
-use exos_ash::{Checked, Layout, TextError};
+use exos_ash::{Checked, TextError};
+use exos_filter::handler::WebHandler;
 use exos_filter::handler::forward::WayOut;
+use exos_filter::handler::web::layout::Entries;
 use exos_host::bpf::map_exists;
 use exos_host::error::Result as HostResult;
 use exos_host::warn;
 use exos_xok::Protocol;
-use exos_xok::message::{Answer, Refusal};
+use exos_xok::message::{Answer, Answering, Refusal};
 
 use super::super::answers::{Answered, Refused, RequestId, plain, refuse};
 use super::super::{Daemon, End};
-use crate::gate::handlers::{HandlerConfig, MadeHandler};
+use crate::gate::handlers::{HandlerConfig, Handles, MadeHandler};
 use crate::interface::Interface;
 use crate::ledger::SlotId;
 use crate::policy::Who;
 use crate::state::HandlerMemory;
+
+/// RFC 7323 §2.3.
+const SCALE_MAX: u8 = 14;
 
 impl Daemon {
     /// A program wants a handler for the datagrams of a port. It is answered when that is in force, or refused.
@@ -33,21 +38,46 @@ impl Daemon {
         (port, text): (u16, String),
     ) -> Result<(), Refused> {
         let slot = self.slot(request_id.connection)?;
-        self.check_port(slot, port)?;
-        let attachment = &self.attachments[&slot];
+        self.addresses_of_port(slot, Protocol::Udp, port)?;
         // Before anything is read of a user who may have none.
-        self.steps_per_sec(who, self.served(attachment.interface))?;
+        self.count_handler(slot, who)?;
         let owner = self.user(who);
-        self.rates.count_filter(owner)?;
         self.work_for_filter(Some(owner), move || {
             let handler = exos_ash::parse(&text);
             Box::new(move |daemon| {
-                if let Err(refused) = daemon.make_handler(request_id, port, handler) {
+                if let Err(refused) = daemon.make_checked(request_id, port, handler) {
                     daemon.reply(request_id, Err(refused));
                 }
             })
         });
         Ok(())
+    }
+
+    /// A program wants requests to a TCP port answered. It is answered when they are, or refused.
+    pub(in crate::daemon) fn answer_requests(
+        &mut self,
+        request_id: RequestId,
+        who: &Who,
+        answering: Answering,
+    ) -> Result<(), Refused> {
+        let slot = self.slot(request_id.connection)?;
+        let addresses = self.addresses_of_port(slot, Protocol::Tcp, answering.recipe.port)?;
+        let mtu = self.interface_of(slot).link.mtu as usize;
+        let entries = sizes(&answering, mtu).map_err(|what| refuse(Refusal::BadRequest, what))?;
+        self.count_handler(slot, who)?;
+        let handles = Handles::Requests {
+            answering,
+            entries,
+            addresses,
+        };
+        self.make_handler(request_id, handles)
+    }
+
+    /// Of a user who may have handlers, and has not asked for too many lately.
+    fn count_handler(&mut self, slot: SlotId, who: &Who) -> Result<(), Refused> {
+        self.steps_per_sec(who, self.interface_of(slot))?;
+        let owner = self.user(who);
+        self.rates.count_filter(owner)
     }
 
     /// A slot has no handler any more.
@@ -56,44 +86,55 @@ impl Daemon {
         plain(Answer::Done)
     }
 
-    /// Whether the slot gets the datagrams of a port, at one address at least. Those of others never lead to its handler.
-    fn check_port(&self, slot: SlotId, port: u16) -> Result<(), Refused> {
-        let mut held = self.ledger.held_by(slot);
-        let has = held.any(|(_, grant)| {
+    /// Where the slot gets what comes to a port: at one address at least. What comes for others never leads to its handler.
+    fn addresses_of_port(
+        &self,
+        slot: SlotId,
+        protocol: Protocol,
+        port: u16,
+    ) -> Result<Vec<IpAddr>, Refused> {
+        let held = self.ledger.held_by(slot);
+        let its = held.filter(|(_, grant)| {
             let claim = &grant.claim;
             let is_port = claim.port == port || claim.port == 0;
-            let is_udp = matches!(claim.protocol, Protocol::Udp | Protocol::Any);
-            is_udp && is_port && claim.remote.is_none() && grant.is_received_by(slot)
+            let is_protocol = claim.protocol == protocol || claim.protocol == Protocol::Any;
+            is_protocol && is_port && claim.remote.is_none() && grant.is_received_by(slot)
         });
-        if port == 0 || !has {
+        let mut addresses: Vec<IpAddr> = its.map(|(_, grant)| grant.claim.local).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        if port == 0 || addresses.is_empty() {
+            let name = protocol.name().to_uppercase();
             let text = format!(
-                "this program does not have UDP port {port}: claim it before downloading a handler for it"
+                "this program does not have {name} port {port}: claim it before downloading a handler for it"
             );
             return Err(refuse(Refusal::NotFound, text));
         }
-        Ok(())
+        Ok(addresses)
     }
 
-    /// The handler has been read, and is made if the program may have it.
-    fn make_handler(
+    /// The handler has been read.
+    fn make_checked(
         &mut self,
         request_id: RequestId,
         port: u16,
         handler: Result<Checked, TextError>,
     ) -> Result<(), Refused> {
-        let slot = self.slot(request_id.connection)?;
         let handler = handler.map_err(|e| refuse(Refusal::BadRequest, e))?;
-        let bytes = Layout::of(handler.handler()).bytes();
-        let bytes = u64::from(bytes).next_multiple_of(4096);
+        self.make_handler(request_id, Handles::Datagrams { port, handler })
+    }
+
+    /// The handler is made if the program may have it.
+    fn make_handler(&mut self, request_id: RequestId, handles: Handles) -> Result<(), Refused> {
+        let slot = self.slot(request_id.connection)?;
+        let bytes = handles.memory_len().next_multiple_of(4096);
         self.sweep_handler_memory();
         let attachment = &self.attachments[&slot];
         let who = &attachment.record.who;
         self.check_more_memory(who, attachment.interface, bytes)?;
         let interface = self.served(attachment.interface);
         let user = self.user(who);
-        let work = interface
-            .gate
-            .handler_work(config(interface, port, handler)?);
+        let work = interface.gate.handler_work(config(interface, handles)?);
         self.attachment_mut(slot).record.memory += bytes;
         self.work_for_filter(Some(user), move || -> End {
             let made = work.make();
@@ -178,19 +219,46 @@ impl Daemon {
     }
 }
 
-fn config(interface: &Interface, port: u16, handler: Checked) -> Result<HandlerConfig, Refused> {
-    let way_out = match handler.longest_reply() {
-        None => WayOut::Transmit,
-        Some(_) => exos_link::way_back(&interface.link.name)?,
+fn config(interface: &Interface, handles: Handles) -> Result<HandlerConfig, Refused> {
+    let way_out = match handles.replies() {
+        false => WayOut::Transmit,
+        true => exos_link::way_back(&interface.link.name)?,
     };
     Ok(HandlerConfig {
-        handler,
-        port,
+        handles,
         mac: interface.mac,
+        addresses: interface.addresses.iter().map(|a| a.ip).collect(),
         broadcasts: broadcasts(interface),
         may_be_partial: exos_link::leads_to_a_local_kernel(&interface.link),
         way_out,
     })
+}
+
+/// Entries and slots, where all that a program says makes sense on an interface of this MTU.
+fn sizes(answering: &Answering, mtu: usize) -> Result<Entries, String> {
+    let entries = Entries {
+        count: answering.requests.into(),
+        response_max: answering.response_max.into(),
+    };
+    if !entries.is_valid() {
+        return Err("requests are a power of two, and responses fit a segment".to_owned());
+    }
+    let mtu_min = entries.response_max + WebHandler::HEADERS_LEN;
+    if mtu < mtu_min {
+        return Err(format!(
+            "an MTU of {mtu} is less than the {mtu_min} that responses of the kernel take: have the interface's MTU be larger"
+        ));
+    }
+    let recipe = &answering.recipe;
+    let is_scale = [recipe.v4, recipe.v6]
+        .iter()
+        .all(|says| says.scale <= SCALE_MAX);
+    if !is_scale || !(1..=i32::MAX as u32).contains(&recipe.epoch_us) {
+        return Err(format!(
+            "windows are scaled by {SCALE_MAX} at most, and cookies have an epoch"
+        ));
+    }
+    Ok(entries)
 }
 
 /// RFC 922: all ones behind the network's prefix.

@@ -22,6 +22,7 @@
 //! | `histories` | all of them, by requests of every kind in any order, through deaths of the daemon |
 //! | `keeping` | the machine's memory, by what is kept of slots that are given back |
 //! | `reading` | others' packets, and the memory that all read |
+//! | `requests` | others' packets and the machine, by the memory of the handler that answers requests |
 //! | `revoking` | what is asked back, by cutting it up and handing it on |
 //! | `rings` | the kernel, by what is written to memory that it shares |
 //! | `sending` | others' addresses, by what is sent |
@@ -44,6 +45,7 @@ mod harness;
 mod histories;
 mod keeping;
 mod reading;
+mod requests;
 mod revoking;
 mod rings;
 mod sending;

@@ -304,6 +304,21 @@ impl World {
         links.into_iter().map(|link| link.name).collect()
     }
 
+    /// How many programs complete answers of handlers at the interface.
+    pub fn second_stages(&self) -> usize {
+        let here = NetNs::open(&format!("{}-a", self.name)).and_then(|here| here.inode());
+        let ours = format!("{}-", here.expect("it is there"));
+        let is_ours = |gate: &PathBuf| {
+            gate.file_name()
+                .is_some_and(|n| n.to_string_lossy().starts_with(&ours))
+        };
+        let gates = exos_xokd::gate::folders().into_iter().filter(is_ours);
+        let names = gates.flat_map(|gate| std::fs::read_dir(gate).into_iter().flatten().flatten());
+        names
+            .filter(|name| name.file_name().to_string_lossy().ends_with("-web"))
+            .count()
+    }
+
     /// What must hold whatever happened.
     fn end(self) {
         let gone = within(|| self.slots().is_empty());
