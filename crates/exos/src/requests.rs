@@ -106,6 +106,7 @@ impl Capacity {
 pub struct Requests {
     shared: Arc<Shared>,
     core: usize,
+    /// When it was looked for the connections that the stack has.
     turned: Instant,
     connections: Connections,
     reports: Reports,
@@ -144,7 +145,11 @@ impl Exos {
             None => self.begin_to_answer(listener, capacity, reports)?,
         };
         part.shared.share_room(&mut self.stack);
-        self.requests = Some(Requests::new(part, listener));
+        // Where the stack gave out no cookies, no segment is on its way to it that the kernel's part would take for the beginning of a
+        // connection.
+        let is_new = self.stack.counters().tcp_syn_cookies_sent == 0;
+        let turned = if is_new { self.now() } else { Instant::START };
+        self.requests = Some(Requests::new(part, listener, turned));
         Ok(())
     }
 
@@ -271,7 +276,7 @@ impl Requests {
     /// The longest response.
     pub const RESPONSE_MAX: usize = layout::RESPONSE_MAX;
 
-    fn new(part: Part, listener: ListenerId) -> Self {
+    fn new(part: Part, listener: ListenerId, turned: Instant) -> Self {
         let Part { shared, core } = part;
         let handler = &shared.handler;
         // The first reads what the kernel reports.
@@ -279,7 +284,7 @@ impl Requests {
         let ring = has_ring.then(|| handler.entries.memory_len());
         Self {
             core,
-            turned: Instant::START,
+            turned,
             connections: Connections::new(listener, handler, shared.peer_room(), core),
             reports: Reports::new(ring),
             shared,

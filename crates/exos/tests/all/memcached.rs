@@ -328,6 +328,40 @@ fn connections_are_answered_in_the_kernel_as_by_memcached() {
     assert!(hits > 50, "{hits}");
 }
 
+/// Nothing is to be waited for: the first of a new program's connections begins in the kernel, unless the machine lets the program wait.
+#[test]
+fn the_first_connection_is_answered_in_the_kernel() {
+    for attempt in 0..5 {
+        let Some(mut wire) = Wire::new(&format!("first_connection_{attempt}"), 11211) else {
+            return;
+        };
+        let _far_end = wire.pass_all();
+        let mut server = server::Server::new(&mut wire.exos).unwrap();
+        let item = Item {
+            flags: 0,
+            expires: None,
+            value: b"value".to_vec(),
+        };
+        server.cache.set(b"key", item).unwrap();
+        let begun = Instant::now();
+        server.answer_in_kernel(&mut wire.exos).unwrap();
+        let mut stream = connect(&mut wire, &mut server);
+        let answer = b"VALUE key 0 5\r\nvalue\r\nEND\r\n";
+        stream.write_all(b"get key\r\n").unwrap();
+        let got = read(&mut wire, &mut server, &mut stream, answer.len());
+        assert_eq!(text(&got), text(answer));
+        if begun.elapsed() < Duration::from_secs(1) {
+            // The kernel's answers are counted later.
+            while server.cache.connection_gets() == 0 {
+                assert!(begun.elapsed() < PATIENCE, "the program has answered");
+                turn(&mut wire, &mut server);
+            }
+            return;
+        }
+    }
+    eprintln!("SKIPPED: the first connection: each of five was made to wait for a second");
+}
+
 #[test]
 fn answers_over_tcp_are_memcacheds() {
     let test = "answers_over_tcp_are_memcacheds";
