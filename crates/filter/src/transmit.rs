@@ -64,6 +64,8 @@ pub struct TransmitMaps {
     pub queue_fd: i32,
     /// An array of chunks.
     pub frames_fd: i32,
+    /// How many.
+    pub chunks: u32,
     /// A map of interfaces; the first one is taken.
     pub interfaces_fd: i32,
 }
@@ -97,6 +99,7 @@ pub fn transmit(maps: &TransmitMaps, chunk_size: u32) -> Program {
     let take = Take {
         queue: Memory::Own(maps.queue_fd),
         frames: Memory::Own(maps.frames_fd),
+        chunks: maps.chunks,
         chunk_size,
         key: KEY,
     };
@@ -159,6 +162,8 @@ impl Memory {
 pub(crate) struct Take {
     pub(crate) queue: Memory,
     pub(crate) frames: Memory,
+    /// How many it has.
+    pub(crate) chunks: u32,
     pub(crate) chunk_size: u32,
     /// Where the key of the map that is asked lies on the stack: four bytes.
     pub(crate) key: i16,
@@ -184,20 +189,29 @@ impl Take {
         asm.alu(Alu::Add, Reg::R2, Reg::R1);
     }
 
-    /// By r2: the frame's length in r7, and r8 points to its first byte; to `refuse` when it is no frame of the memory.
+    /// By r2: the frame's length in r7, and r8 points to its first byte; to `refuse` when it is no frame of the memory. User space chooses
+    /// all three numbers, and the frame is looked at: so they are clamped for ways by mistaken comparisons, too. Nor does the kernel clamp the
+    /// number of a value for the programs of who is privileged.
     pub(crate) fn frame(&self, asm: &mut Assembler, refuse: Label) {
         // Read once: user space may write it meanwhile.
         asm.load(Size::Double, Reg::R1, Reg::R2, 8 * DESCRIPTORS);
-        asm.store(Size::Word, Reg::R10, self.key, Reg::R1);
         asm.set(Reg::R7, Reg::R1);
         asm.alu(Alu::ShiftRight, Reg::R7, 48);
         asm.set(Reg::R8, Reg::R1);
         asm.alu(Alu::ShiftRight, Reg::R8, 32);
         asm.alu(Alu::And, Reg::R8, 0xffff);
         let len_max = frame_len_max(self.chunk_size) as i32;
+        // What is too long is too short then; that it is not too long the verifier does not see.
+        asm.clamp(Reg::R7, Reg::R2, len_max as u32 + 1);
         asm.jump_if(Reg::R7, Condition::Less, FRAME_LEN_MIN as i32, refuse);
         asm.jump_if(Reg::R7, Condition::Greater, len_max, refuse);
         asm.jump_if(Reg::R8, Condition::Greater, OFFSET_MAX as i32, refuse);
+        asm.clamp(Reg::R8, Reg::R2, OFFSET_MAX + 1);
+        asm.alu32(Alu::Move, Reg::R1, Reg::R1);
+        let chunks = self.chunks as i32;
+        asm.jump_if(Reg::R1, Condition::GreaterOrEqual, chunks, refuse);
+        asm.clamp(Reg::R1, Reg::R2, self.chunks);
+        asm.store(Size::Word, Reg::R10, self.key, Reg::R1);
         self.frames.look_up(asm, self.key, refuse);
         asm.alu(Alu::Add, Reg::R8, Reg::R0);
     }

@@ -90,7 +90,7 @@ impl Generator<'_> {
         self.asm
             .jump_if(Reg::R0, Jump::Greater, last as i32, self.labels.give_up);
         if index.constant().is_none() {
-            self.clamp_index(Reg::R0, Reg::R1, region.count);
+            self.asm.clamp(Reg::R0, Reg::R1, region.count);
         }
         let asm = &mut self.asm;
         asm.alu(Alu::Mul, Reg::R0, stride as i32);

@@ -4,7 +4,7 @@
 //! The kernel's verifier adds none of it: the daemon's privileges (PERFMON, or SYS_ADMIN) say that programs are trusted. Without them it does,
 //! for arrays; but it refuses all programs that compute where in a packet something is ("prohibited for !root").
 //!
-//! - A number of a place is less than its region has.
+//! - A number of a place is less than its region has (`Assembler::clamp`).
 //! - The message's length is no more than the packet has, and a number of the message is 0 where it is not in that length.
 //! - A part of the message is empty where it is not in that length.
 //!
@@ -16,20 +16,6 @@ use exos_filter::ebpf::{Alu, Reg};
 use super::{Generator, LENGTH, MESSAGE};
 
 impl Generator<'_> {
-    /// Makes a number that is `count` or more one that is less. `spare` is lost.
-    pub(super) fn clamp_index(&mut self, index: Reg, spare: Reg, count: u32) {
-        let asm = &mut self.asm;
-        if count.is_power_of_two() {
-            return asm.alu(Alu::And, index, count as i32 - 1);
-        }
-        // Of 32 bits, so that the difference has the right sign.
-        asm.alu32(Alu::Move, index, index);
-        asm.set(spare, index);
-        asm.alu(Alu::Sub, spare, count as i32);
-        asm.alu(Alu::SignedShiftRight, spare, 63);
-        asm.alu(Alu::And, index, spare);
-    }
-
     /// Has the message be no longer than the packet. r1 is lost.
     pub(super) fn clamp_length(&mut self) {
         let missing = Reg::R1;

@@ -130,6 +130,20 @@ impl Assembler {
         self.jump_if(Reg::R0, Condition::Equal, 0, missing);
     }
 
+    /// Makes a number that is `count` or more one that is less, by arithmetic alone: so it is also where a processor goes on by a wrong
+    /// prediction of the comparison that stands before (Spectre, variant 1). Of the number only 32 bits are kept; `spare` is lost.
+    pub fn clamp(&mut self, number: Reg, spare: Reg, count: u32) {
+        if count.is_power_of_two() {
+            return self.alu(Alu::And, number, count as i32 - 1);
+        }
+        // Of 32 bits, so that the difference has the right sign.
+        self.alu32(Alu::Move, number, number);
+        self.set(spare, number);
+        self.alu(Alu::Sub, spare, count as i32);
+        self.alu(Alu::SignedShiftRight, spare, 63);
+        self.alu(Alu::And, number, spare);
+    }
+
     /// `*(u64 *)(dst + offset) += operand`, where nobody else writes: no atomics. r1 is lost.
     pub fn add_to(&mut self, dst: Reg, offset: i16, operand: impl Into<Operand>) {
         self.load(Size::Double, Reg::R1, dst, offset);

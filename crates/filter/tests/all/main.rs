@@ -12,6 +12,7 @@ mod kernel_agreement;
 mod language;
 mod layers;
 mod mirror;
+mod mistaken;
 mod programs;
 mod sets;
 mod syn_handler;

@@ -2,14 +2,14 @@
 
 use crate::common;
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use exos_filter::transmit::{
     BEGINNING_LEN, DESCRIPTORS, QUEUE_LEN, QUEUE_WORDS, REFUSED, TAKEN, TransmitMaps, descriptor,
     frame_len_max, transmit,
 };
 use exos_host::bpf::{Map, MappedArray, Prog, permitted};
-use exos_testing::ebpf::disassemble;
+use exos_testing::ebpf::{Jumps, Map as Values, Program, disassemble};
 
 const DROP: u32 = 1;
 const REDIRECT: u32 = 4;
@@ -41,6 +41,7 @@ impl Sender {
         let maps = TransmitMaps {
             queue_fd: queue.raw_fd(),
             frames_fd: frames.raw_fd(),
+            chunks: CHUNKS,
             interfaces_fd: interfaces.raw_fd(),
         };
         let code = transmit(&maps, chunk_size);
@@ -146,5 +147,72 @@ fn a_count_that_lies_leads_nowhere_else() {
         let word = descriptor(2048, 1, 0, 100).expect("sound");
         let (verdict, frame) = sender.take(word);
         assert_eq!((verdict, frame.len()), (REDIRECT, 100));
+    }
+}
+
+/// Of a memory whose chunks are no power of two.
+const ODD: u32 = 3;
+
+/// Whether the program reaches beyond its memory with this descriptor, on some way with two wrong jumps at most.
+fn leads_out(code: &[u64], chunk_size: u32, descriptor: u64) -> bool {
+    let words = |bytes: usize| -> Vec<_> { (0..bytes / 8).map(|_| AtomicU64::new(0)).collect() };
+    let queue = words(8 * QUEUE_WORDS);
+    let frames = words((ODD * chunk_size) as usize);
+    queue[DESCRIPTORS].store(descriptor, Relaxed);
+    let array = |words, value_len| Values::Array { words, value_len };
+    let maps = vec![
+        (1, array(&queue[..], 8 * QUEUE_WORDS)),
+        (2, array(&frames[..], chunk_size as usize)),
+        (3, Values::Programs),
+    ];
+    let program = Program::new(code, maps);
+    let ahead = |wrong: &[usize]| program.ahead(&[0; BEGINNING_LEN], 0, Jumps::WrongAt(wrong));
+    let mut jumps = (0..12).flat_map(|first| (first..12).map(move |second| [first, second]));
+    jumps.any(|wrong| !ahead(&wrong).beyond.is_empty())
+}
+
+/// The program with one of its masks all ones, each once.
+fn without_a_clamp(code: &[u64]) -> Vec<Vec<u64>> {
+    const SIGN: u64 = 0xc7;
+    const SET: u64 = 0xb7;
+    let masks = (0..code.len()).filter(|at| code[*at] & 0xff == SIGN);
+    let without = masks.map(|at| {
+        let mut without = code.to_vec();
+        without[at] = u64::from(u32::MAX) << 32 | code[at] & 0xff00 | SET;
+        without
+    });
+    without.collect()
+}
+
+/// Who writes descriptors chooses what would be read while a comparison is awaited (Spectre, variant 1).
+#[test]
+fn on_no_mistaken_way_a_descriptor_leads_out_of_the_memory() {
+    for chunk_size in [2048, 4096] {
+        let maps = TransmitMaps {
+            queue_fd: 1,
+            frames_fd: 2,
+            chunks: ODD,
+            interfaces_fd: 3,
+        };
+        let code = transmit(&maps, chunk_size).words();
+        let longest = u64::from(frame_len_max(chunk_size));
+        let lies = [
+            (u64::from(ODD), 0, 60),
+            (0xffff_ffff, 256, longest),
+            (2, 0xffff, 60),
+            (2, 256, 0xffff),
+            (2, 256, longest + 2000),
+        ];
+        let lies = lies.map(|(chunk, offset, len)| len << 48 | offset << 32 | chunk);
+        let out = |code: &[u64]| {
+            lies.into_iter()
+                .find(|lie| leads_out(code, chunk_size, *lie))
+        };
+        assert_eq!(out(&code), None, "{}", disassemble(&code));
+        let without = without_a_clamp(&code);
+        assert_eq!(without.len(), 3);
+        for code in without {
+            assert!(out(&code).is_some(), "{}", disassemble(&code));
+        }
     }
 }

@@ -280,6 +280,11 @@ impl Map {
         })
     }
 
+    /// How many entries it has room for.
+    pub const fn entries(&self) -> u32 {
+        self.entries
+    }
+
     /// Whether it was created with these: a pinned map may be of an earlier version.
     pub fn is_like(&self, kind: MapKind, key_size: usize, value_size: usize, entries: u32) -> bool {
         let shape = (self.kind, self.key_size, self.value_size, self.entries);

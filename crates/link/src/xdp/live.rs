@@ -102,6 +102,7 @@ impl LiveFrames {
         let maps = TransmitMaps {
             queue_fd: queue.raw_fd(),
             frames_fd: frames.raw_fd(),
+            chunks: frames.entries(),
             interfaces_fd: interfaces.raw_fd(),
         };
         let code = transmit(&maps, chunk_size);

@@ -5,6 +5,9 @@
 //! one byte. A program that is run twice, with other such bytes and the same jumps, reaches the same addresses if none of them becomes
 //! one (Guarnieri and others, *Spectector*, 2020: speculative non-interference).
 //!
+//! It is also told where a program reaches beyond the values of its maps at all. An array's number is not compared with how many there are when
+//! a value is looked up: that comparison may come out wrongly, and no mask stands behind it (`array_map_gen_lookup`, for who is privileged).
+//!
 //! Bounds: loads and stores are in the program's order, and what is stored is what is loaded. What helpers read and write is followed
 //! of those that copy.
 
@@ -13,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::insn::{Insn, class};
-use super::layout::{CONTEXT, PACKET, STACK, STACK_LEN, VALUES};
+use super::layout::{CONTEXT, MAPS, PACKET, STACK, STACK_LEN, VALUES};
 use super::machine::{Map, Program};
 
 /// Instructions that are executed behind a wrong prediction.
@@ -21,7 +24,9 @@ const AHEAD: usize = 600;
 /// Instructions before one.
 const STEPS: usize = 100_000;
 
+const MAP_LOOKUP_ELEM: i32 = 1;
 const XDP_ADJUST_TAIL: i32 = 65;
+const XDP_GET_BUFF_LEN: i32 = 188;
 const XDP_LOAD_BYTES: i32 = 189;
 const XDP_STORE_BYTES: i32 = 190;
 const TAIL_CALL: i32 = 12;
@@ -42,6 +47,8 @@ pub enum Jumps<'a> {
 pub struct Ahead {
     /// The addresses, and what helpers were told of such, in order.
     pub reached: Vec<u64>,
+    /// Those of bytes that are behind the values of a map, or before them.
+    pub beyond: Vec<u64>,
     /// Each jump with a condition: whether it went.
     pub jumps: Vec<bool>,
 }
@@ -49,6 +56,18 @@ pub struct Ahead {
 impl<W: Borrow<AtomicU64>> Program<'_, W> {
     /// Runs a packet through the program, whose maps stay as they are.
     pub fn ahead(&self, packet: &[u8], unknown: u8, jumps: Jumps<'_>) -> Ahead {
+        self.ahead_with(&[], packet, unknown, jumps)
+    }
+
+    /// As [`Self::ahead`], with metadata before the packet.
+    pub fn ahead_with(
+        &self,
+        metadata: &[u8],
+        packet: &[u8],
+        unknown: u8,
+        jumps: Jumps<'_>,
+    ) -> Ahead {
+        let meta = PACKET - metadata.len() as u64;
         let mut registers = [u64::from_ne_bytes([unknown; 8]); 11];
         registers[1] = CONTEXT;
         registers[10] = STACK + STACK_LEN as u64;
@@ -58,11 +77,13 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
             registers,
             packet,
             len: packet.len() as u64,
-            written: HashMap::new(),
+            meta,
+            written: (meta..).zip(metadata.iter().copied()).collect(),
             unknown,
             is_wrong: false,
             done: Ahead {
                 reached: Vec::new(),
+                beyond: Vec::new(),
                 jumps: Vec::new(),
             },
         };
@@ -84,6 +105,8 @@ struct Way<'a, W> {
     packet: &'a [u8],
     /// The packet's length, as far as it was changed.
     len: u64,
+    /// Where the metadata before it begins.
+    meta: u64,
     /// Bytes that were written, by their addresses.
     written: HashMap<u64, u8>,
     unknown: u8,
@@ -156,10 +179,14 @@ impl<W: Borrow<AtomicU64>> Way<'_, W> {
 
     /// Its arguments are lost. What would change more than bytes nobody does ahead.
     fn call(&mut self, insn: Insn) -> Option<()> {
-        let [_, _, from, to, len, _] = *self.registers.first_chunk()?;
+        let [_, map, from, to, len, _] = *self.registers.first_chunk()?;
         let mut result = 0;
         match insn.imm {
+            // A function of the kernel that is no helper.
+            _ if insn.src != 0 => {}
             TAIL_CALL => return None,
+            MAP_LOOKUP_ELEM => result = self.look_up(map, from),
+            XDP_GET_BUFF_LEN => result = self.len,
             XDP_ADJUST_TAIL => {
                 let new = self.len.wrapping_add(from);
                 match (14..COPIED_MAX).contains(&new) {
@@ -176,8 +203,36 @@ impl<W: Borrow<AtomicU64>> Way<'_, W> {
         Some(())
     }
 
+    /// Where an array has a value of this number, if it has as many or not; none of what is no array.
+    fn look_up(&mut self, map: u64, key: u64) -> u64 {
+        let number = map.wrapping_sub(MAPS);
+        let map = self.program.maps.get(number as usize);
+        let Some((_, Map::Array { words, value_len })) = map else {
+            return 0;
+        };
+        let (len, value_len) = (8 * words.len() as u64, *value_len as u64);
+        let at = self.read(key, 4) * value_len;
+        let value = VALUES + (number << 32) + at;
+        self.done.reached.push(value);
+        if at >= len {
+            self.done.beyond.push(value);
+        }
+        value
+    }
+
+    fn reach(&mut self, address: u64, len: u64) {
+        self.done.reached.push(address);
+        let last = address.wrapping_add(len - 1);
+        if address >= VALUES && !(self.is_of_value(address) && self.is_of_value(last)) {
+            self.done.beyond.push(address);
+        }
+    }
+
     fn copy(&mut self, from: u64, to: u64, len: u64) {
-        self.done.reached.extend([from, to, len]);
+        for address in [from, to] {
+            self.reach(address, len.max(1));
+        }
+        self.done.reached.push(len);
         for at in 0..len.min(COPIED_MAX) {
             let byte = self.byte(from.wrapping_add(at));
             self.written.insert(to.wrapping_add(at), byte);
@@ -189,12 +244,13 @@ impl<W: Borrow<AtomicU64>> Way<'_, W> {
         match address.wrapping_sub(CONTEXT) {
             0 => PACKET,
             4 => PACKET + self.len,
+            8 if insn.len() == 4 => self.meta,
             _ => self.read(address, insn.len()),
         }
     }
 
     fn read(&mut self, address: u64, len: usize) -> u64 {
-        self.done.reached.push(address);
+        self.reach(address, len as u64);
         let mut bytes = [0; 8];
         for (at, byte) in bytes[..len].iter_mut().enumerate() {
             *byte = self.byte(address.wrapping_add(at as u64));
@@ -211,7 +267,7 @@ impl<W: Borrow<AtomicU64>> Way<'_, W> {
             self.registers[usize::from(kept)] = self.read(address, insn.len());
             return;
         }
-        self.done.reached.push(address);
+        self.reach(address, insn.len() as u64);
         let value = match insn.code & class::MASK {
             class::ST => i64::from(insn.imm) as u64,
             _ => self.registers[usize::from(insn.src)],
@@ -238,12 +294,19 @@ impl<W: Borrow<AtomicU64>> Way<'_, W> {
     }
 
     fn of_value(&self, at: u64) -> Option<u8> {
+        let word = self.word_of_value(at)?.load(Ordering::Relaxed);
+        Some(word.to_ne_bytes()[at as usize % 8])
+    }
+
+    fn is_of_value(&self, address: u64) -> bool {
+        self.word_of_value(address.wrapping_sub(VALUES)).is_some()
+    }
+
+    fn word_of_value(&self, at: u64) -> Option<&AtomicU64> {
         let (_, map) = self.program.maps.get((at >> 32) as usize)?;
         let Map::Array { words, .. } = map else {
             return None;
         };
-        let at = at as u32 as usize;
-        let word = words.get(at / 8)?.borrow().load(Ordering::Relaxed);
-        Some(word.to_ne_bytes()[at % 8])
+        Some(words.get(at as u32 as usize / 8)?.borrow())
     }
 }

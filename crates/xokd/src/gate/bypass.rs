@@ -78,6 +78,7 @@ impl BypassWork {
             ifindex: config.ifindex,
             queue_fd: queue.raw_fd(),
             frames_fd: frames.raw_fd(),
+            chunks: BATCH_PLACES,
             chunk_size,
             programs_fd: programs.raw_fd(),
             namespace: Some(self.namespace),

@@ -60,6 +60,8 @@ pub struct Batch {
     pub queue_fd: i32,
     /// An array of chunks.
     pub frames_fd: i32,
+    /// How many.
+    pub chunks: u32,
     /// Their size, in bytes.
     pub chunk_size: u32,
     /// A program array whose entry 0 is the program itself. The kernel empties it when its last descriptor is closed, and
@@ -158,6 +160,7 @@ impl Code<'_> {
         let take = Take {
             queue: Memory::Own(batch.queue_fd),
             frames: Memory::Own(batch.frames_fd),
+            chunks: batch.chunks,
             chunk_size: batch.chunk_size,
             key: CELL,
         };

@@ -30,6 +30,7 @@
 use super::super::code::{CELL, Code, HOLDER, KEY, LENGTH, RESULT, SENDER, SHAPES, SLOT, Side};
 use super::super::counter::Counter;
 use super::super::layout::SlotKind;
+use super::super::limits::SLOTS;
 use super::super::maps::{FRAMES, MapFds, SECRET_LEN};
 use super::super::outgoing::Ends;
 use super::batch::Others;
@@ -120,6 +121,7 @@ impl Code<'_> {
         self.asm
             .jump_if(Reg::R4, Condition::NotEqual, METADATA_LEN as i32, nobody);
         self.load(Size::Word, Reg::R3, Reg::R1, SECRET_LEN as i16);
+        self.asm.clamp(Reg::R3, Reg::R4, SLOTS);
         self.write(Size::Word, HOLDER, Reg::R3);
         for at in [0, 8] {
             self.load(Size::Double, Reg::R3, Reg::R1, at);
@@ -136,12 +138,30 @@ impl Code<'_> {
         self.put(LENGTH, Reg::R1);
         self.load(Size::Double, Reg::R1, Reg::R0, 0);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, nobody);
+        self.expect_secret(nobody);
+    }
+
+    /// The secret at r0 is the one that stood before the frame; else to `nobody`, and whatever a processor takes the comparison to
+    /// come out as, the slot is none whose frames it could read meanwhile.
+    fn expect_secret(&mut self, nobody: Label) {
+        let (differs, mask) = (Reg::R1, Reg::R2);
+        self.asm.set(differs, 0);
         for at in [0, 8] {
-            self.load(Size::Double, Reg::R1, Reg::R0, at);
-            self.get(Reg::R2, KEY + at);
-            self.asm
-                .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, nobody);
+            self.load(Size::Double, Reg::R2, Reg::R0, at);
+            self.get(Reg::R3, KEY + at);
+            self.asm.alu(Alu::Xor, Reg::R2, Reg::R3);
+            self.asm.alu(Alu::Or, differs, Reg::R2);
         }
+        // Slot 0, which has no frames, unless nothing differs.
+        self.asm.set(mask, 0);
+        self.asm.alu(Alu::Sub, mask, differs);
+        self.asm.alu(Alu::Or, mask, differs);
+        self.asm.alu(Alu::SignedShiftRight, mask, 63);
+        self.asm.alu(Alu::Xor, mask, -1);
+        self.read(Size::Word, Reg::R3, HOLDER);
+        self.asm.alu(Alu::And, Reg::R3, mask);
+        self.write(Size::Word, HOLDER, Reg::R3);
+        self.asm.jump_if(differs, Condition::NotEqual, 0, nobody);
     }
 
     /// The kernel carries the verdict out, on a frame of its own that begins as all do, in one piece; else to `elsewhere`.
@@ -182,6 +202,7 @@ impl Code<'_> {
         let take = Take {
             queue: Memory::OfSlot(self.maps.queues, HOLDER),
             frames: Memory::OfSlot(self.maps.frames, HOLDER),
+            chunks: FRAMES.entries,
             chunk_size: FRAMES.value_size as u32,
             key: CELL,
         };

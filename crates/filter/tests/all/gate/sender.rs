@@ -66,6 +66,7 @@ impl Sender {
             ifindex,
             queue_fd: queue.raw_fd(),
             frames_fd: frames.raw_fd(),
+            chunks: QUEUE_LEN,
             chunk_size: CHUNK_SIZE,
             programs_fd: programs.raw_fd(),
             namespace: namespace(),
