@@ -25,6 +25,7 @@ const AHEAD: usize = 600;
 const STEPS: usize = 100_000;
 
 const MAP_LOOKUP_ELEM: i32 = 1;
+const CSUM_DIFF: i32 = 28;
 const XDP_ADJUST_TAIL: i32 = 65;
 const XDP_GET_BUFF_LEN: i32 = 188;
 const XDP_LOAD_BYTES: i32 = 189;
@@ -179,13 +180,14 @@ impl<W: Borrow<AtomicU64>> Way<'_, W> {
 
     /// Its arguments are lost. What would change more than bytes nobody does ahead.
     fn call(&mut self, insn: Insn) -> Option<()> {
-        let [_, map, from, to, len, _] = *self.registers.first_chunk()?;
+        let [_, map, from, to, len, seed] = *self.registers.first_chunk()?;
         let mut result = 0;
         match insn.imm {
             // A function of the kernel that is no helper.
             _ if insn.src != 0 => {}
             TAIL_CALL => return None,
             MAP_LOOKUP_ELEM => result = self.look_up(map, from),
+            CSUM_DIFF => result = seed.wrapping_add(self.sum(to, len)),
             XDP_GET_BUFF_LEN => result = self.len,
             XDP_ADJUST_TAIL => {
                 let new = self.len.wrapping_add(from);
@@ -220,10 +222,21 @@ impl<W: Borrow<AtomicU64>> Way<'_, W> {
         value
     }
 
+    /// The sum of what is added (`bpf_csum_diff`).
+    fn sum(&mut self, to: u64, len: u64) -> u64 {
+        self.reach(to, len.max(1));
+        self.done.reached.push(len);
+        let bytes = (0..len.min(COPIED_MAX)).map(|at| u64::from(self.byte(to.wrapping_add(at))));
+        let halves = bytes.zip([0, 8].into_iter().cycle());
+        halves.map(|(byte, shift)| byte << shift).sum()
+    }
+
     fn reach(&mut self, address: u64, len: u64) {
         self.done.reached.push(address);
         let last = address.wrapping_add(len - 1);
-        if address >= VALUES && !(self.is_of_value(address) && self.is_of_value(last)) {
+        let is_of_one = address >> 32 == last >> 32 && address <= last;
+        let is_within = is_of_one && self.is_of_value(address) && self.is_of_value(last);
+        if address >= VALUES && !is_within {
             self.done.beyond.push(address);
         }
     }

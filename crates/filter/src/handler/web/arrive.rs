@@ -170,6 +170,9 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::Equal, 0, done);
         kept(asm, Reg::R4, LEN);
         asm.jump_if(Reg::R4, Condition::Greater, REQUEST_MAX as i32, done);
+        // Also where that is mistaken.
+        asm.clamp(Reg::R4, Reg::R1, REQUEST_MAX as u32 + 1);
+        keep(asm, LEN, Reg::R4);
         asm.set(sum, 0);
         asm.jump_if(Reg::R4, Condition::Less, 1, bare);
         self.copy_request(of);
@@ -229,6 +232,7 @@ impl Generator<'_> {
         asm.alu(Alu::And, len, 0x7fc);
         asm.jump_if(len, Condition::LessOrEqual, SUM_MAX, short);
         asm.alu(Alu::Sub, len, SUM_MAX);
+        asm.clamp(len, from, SUM_MAX as u32 + 1);
         keep(asm, SPARE, len);
         kept(asm, to, SCRATCH);
         asm.set(len, SUM_MAX);

@@ -1,4 +1,7 @@
 //! The entry of a request: by a hash of its bytes, all of which are compared.
+//!
+//! Where a processor goes on behind the end of a request by a wrong prediction, what it reads there would choose an entry, in memory
+//! that the program of the server sees (Spectre, variant 1): so places in a request are clamped.
 
 use super::layout::{ENTRIES, REQUEST_MAX, WAYS, copy, entry, slot};
 use super::shape::*;
@@ -10,7 +13,8 @@ impl Generator<'_> {
     /// Of the request in the scratch memory; keeps [`HIT`].
     pub(super) fn find(&mut self, of: &WebHandler) {
         let [again, done, none] = [(); 3].map(|()| self.asm.label());
-        let (hash, at, len, factor, place) = (Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4);
+        let (hash, at, len, factor) = (Reg::R0, Reg::R1, Reg::R2, Reg::R3);
+        let (place, spare) = (Reg::R4, Reg::R5);
         let asm = &mut *self.asm;
         kept(asm, len, LEN);
         asm.jump_if(len, Condition::Equal, 0, none);
@@ -19,8 +23,10 @@ impl Generator<'_> {
         set_wide(asm, factor, of.key | 1);
         asm.set(at, 0);
         asm.bind(again);
-        kept(asm, place, SCRATCH);
-        asm.alu(Alu::Add, place, at);
+        asm.set(place, at);
+        asm.clamp(place, spare, REQUEST_MAX as u32);
+        kept(asm, spare, SCRATCH);
+        asm.alu(Alu::Add, place, spare);
         asm.load(Size::Double, place, place, 0);
         asm.alu(Alu::Xor, hash, place);
         asm.alu(Alu::Mul, hash, factor);
@@ -50,7 +56,8 @@ impl Generator<'_> {
     /// To `next` where the entry is of another hash; keeps [`HIT`] if it is of this request, else to `none`: one is compared at most.
     fn compare(&mut self, of: &WebHandler, way: u64, (next, none): (Label, Label)) {
         let [again, same] = [(); 2].map(|()| self.asm.label());
-        let (at, len, ours, its) = (Reg::R1, Reg::R2, Reg::R3, Reg::R4);
+        let (at, len, ours, its, place) = (Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5);
+        let most = of.entries.request_max() as u32;
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, SPARE);
         asm.alu(Alu::Add, Reg::R1, (way * of.entries.entry_len()) as i32);
@@ -65,16 +72,17 @@ impl Generator<'_> {
         asm.jump_if(len, Condition::NotEqual, Reg::R3, none);
         asm.set(at, 0);
         asm.bind(again);
+        asm.set(place, at);
+        asm.clamp(place, ours, most);
         kept(asm, ours, SCRATCH);
-        asm.alu(Alu::Add, ours, at);
+        asm.alu(Alu::Add, ours, place);
         asm.load(Size::Double, ours, ours, 0);
         asm.set(its, Reg::R0);
-        asm.alu(Alu::Add, its, at);
+        asm.alu(Alu::Add, its, place);
         asm.load(Size::Double, its, its, of.entries.request() as i16);
         asm.jump_if(ours, Condition::NotEqual, its, none);
         asm.alu(Alu::Add, at, 8);
         asm.jump_if(at, Condition::GreaterOrEqual, len, same);
-        let most = of.entries.request_max();
         asm.jump_if(at, Condition::Less, most as i32, again);
         asm.jump(next);
         asm.bind(same);

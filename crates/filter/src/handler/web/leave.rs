@@ -20,6 +20,9 @@ impl Generator<'_> {
         kept(asm, Reg::R1, OUT_LEN);
         let most = of.entries.response_max;
         asm.jump_if(Reg::R1, Condition::Greater, most as i32, other);
+        // The memory says it, and it says how much of that is read.
+        asm.clamp(Reg::R1, by, most as u32 + 1);
+        keep(asm, OUT_LEN, Reg::R1);
         asm.set(by, Reg::R1);
         kept(asm, Reg::R3, HEADERS);
         asm.alu(Alu::Add, by, Reg::R3);

@@ -158,6 +158,9 @@ fn lengthen(asm: &mut Assembler, entries: Entries, memory_fd: i32, drop: Label) 
     let most = entries.response_max;
     let last = entries.count * entries.entry_len() - most as u64;
     asm.jump_if(WHERE, Condition::Greater, last as i32, drop);
+    // Where the mark is mistaken a packet says these.
+    asm.clamp(WHERE, Reg::R1, last as u32 + 1);
+    asm.clamp(MANY, Reg::R1, most as u32 + 1);
     asm.set(Reg::R1, CONTEXT);
     asm.set(Reg::R2, FROM);
     asm.alu(Alu::Add, Reg::R2, MANY);

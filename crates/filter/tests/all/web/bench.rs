@@ -28,6 +28,27 @@ pub fn now() -> Instant {
     Instant::from_micros(t.tv_sec as u64 * 1_000_000 + t.tv_nsec as u64 / 1000)
 }
 
+/// What answers SYNs as a stack at our addresses does.
+pub fn syns(way_out: WayOut, may_be_partial: bool) -> SynHandler {
+    let mut config = Config::new(OURS, 1500);
+    config.neighbors = Neighbors::External;
+    config.addresses = vec![(ADDRESSES[0], 16), (ADDRESSES[1], 32)];
+    let mut stack = Stack::new(config, 77, now()).unwrap();
+    let listener = stack
+        .tcp
+        .listen(None, PORT, ListenOptions::default())
+        .unwrap();
+    SynHandler {
+        mac: OURS,
+        addresses: ADDRESSES.to_vec(),
+        not_from: ADDRESSES.to_vec(),
+        recipe: stack.offload_syns(now(), listener).unwrap(),
+        may_be_partial,
+        may_decline: true,
+        way_out,
+    }
+}
+
 /// The program, and the server's side of its memory.
 pub struct Bench {
     pub prog: Prog,
@@ -94,23 +115,7 @@ impl Bench {
         reports: bool,
         (peer_connections, cores): (Option<u32>, u32),
     ) -> Self {
-        let mut config = Config::new(OURS, 1500);
-        config.neighbors = Neighbors::External;
-        config.addresses = vec![(ADDRESSES[0], 16), (ADDRESSES[1], 32)];
-        let mut stack = Stack::new(config, 77, now()).unwrap();
-        let listener = stack
-            .tcp
-            .listen(None, PORT, ListenOptions::default())
-            .unwrap();
-        let syn = SynHandler {
-            mac: OURS,
-            addresses: ADDRESSES.to_vec(),
-            not_from: ADDRESSES.to_vec(),
-            recipe: stack.offload_syns(now(), listener).unwrap(),
-            may_be_partial: second_stage.is_some(),
-            may_decline: true,
-            way_out,
-        };
+        let syn = syns(way_out, second_stage.is_some());
         let rings = Rings::new(cores, ENTRIES.memory_len_with_reports());
         let memory = MappedArray::new("web", rings.memory_len() as usize, 1).unwrap();
         let scratch = Map::percpu_array("scratch", WebHandler::SCRATCH_LEN, 1).unwrap();

@@ -7,6 +7,7 @@ mod client;
 mod counted;
 mod damage;
 mod going_up;
+mod mistaken;
 mod reports;
 mod room;
 mod unacknowledged;
