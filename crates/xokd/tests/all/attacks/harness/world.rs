@@ -171,13 +171,13 @@ impl World {
         child.expect("it runs").wait().expect("ours");
     }
 
-    /// Has the daemon read another policy.
     /// Has the far end take what is redirected to it, for as long as this is there: answers of handlers arrive.
     pub fn take_redirected(&self) -> exos_host::bpf::Link {
         let there = NetNs::open(&format!("{}-b", self.name)).expect("it is there");
         crate::live::pass_all(&there)
     }
 
+    /// Has the daemon read another policy.
     pub fn set_policy(&self, change: impl FnOnce(&str) -> String) {
         std::fs::write(self.folder.join("policy.toml"), change(POLICY)).expect("room");
         self.signal(rustix::process::Signal::HUP);
