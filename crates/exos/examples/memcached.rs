@@ -101,7 +101,7 @@ impl Server {
         let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         self.answer_datagrams(exos, seconds.as_secs())?;
         self.answer_connections(exos, seconds.as_secs());
-        self.cache.tell_kernel(exos);
+        self.cache.tell_kernel(exos, seconds.as_secs());
         Ok(())
     }
 

@@ -6,7 +6,9 @@
 //!
 //! Without more it is a map that the program's loop asks. After [`Cache::download`] the kernel answers a `get` of one key over UDP where it
 //! arrives, and after [`Cache::answer_connections_in_kernel`] over TCP, from tables that the cache keeps; all else comes to the program as
-//! before: other commands, several keys or commands at once, keys that there are not, answers that are too long, and what expires.
+//! before: other commands, several keys or commands at once, keys that there are not, answers that are too long, and what expires within two
+//! seconds: the kernel's part has no clock, and an item that expires is taken out before, where the program [says the
+//! time](Cache::tell_kernel).
 //!
 //! The cache performs nothing but that: datagrams and bytes of connections are given to it, with the time, and it says what to answer.
 
@@ -15,7 +17,7 @@ mod connections;
 mod protocol;
 mod store;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use exos_inet::tcp::ListenerId;
 
@@ -33,6 +35,8 @@ pub const KEY_MAX: usize = 250;
 pub const VALUE_MAX: usize = 1 << 20;
 /// What an item is counted as besides its key and value: what keeps it takes about as much.
 const ITEM_BYTES: usize = 100;
+/// How many seconds before an item expires the kernel does not answer with it any more: so long may pass between two turns of the program.
+const AHEAD: u64 = 2;
 
 /// A value, and what its client wants to know with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +63,10 @@ pub struct Cache {
     unique: u64,
     /// When all that there is then goes.
     flush: Option<u64>,
+    /// Keys of items that expire, by when, but for those that are about to.
+    expiring: BTreeSet<(u64, Vec<u8>)>,
+    /// The time that the program last said for the kernel's part.
+    told: Option<u64>,
     answers: Option<Answers>,
     connections: Option<Connections>,
 }
@@ -79,22 +87,25 @@ impl Cache {
             bytes_max,
             unique: 0,
             flush: None,
+            expiring: BTreeSet::new(),
+            told: None,
             answers: None,
             connections: None,
         }
     }
 
-    /// Has the kernel answer what it can of what comes to this port, from now on.
+    /// Has the kernel answer what it can of what comes to this port, from now on; with items that expire once it was [told](Self::tell_kernel)
+    /// the time, and they are asked for.
     ///
     /// # Errors
     ///
     /// As [`Exos::download_into_kernel`]; or the kernel does not tell when a row is out of use (`membarrier`, on machines with `nohz_full`).
     pub fn download(&mut self, exos: &mut Exos, port: u16, shape: Shape) -> Result<(), Error> {
         let mut answers = Answers::download(exos, port, shape)?;
-        // What is about to go is for the program.
-        let items = self.items.iter().filter(|_| self.flush.is_none());
-        for (key, kept) in items {
-            answers.put(key, &kept.item);
+        for (key, kept) in &self.items {
+            if self.is_for_kernel(&kept.item) {
+                answers.put(key, &kept.item);
+            }
         }
         self.answers = Some(answers);
         Ok(())
@@ -118,15 +129,33 @@ impl Cache {
             connections.note(key);
         }
         self.connections = Some(connections);
-        self.tell_kernel(exos);
         Ok(())
     }
 
-    /// Has the kernel answer connections as the cache does by now: after commands were handled, before their answers leave ([`Exos::send`]), and
-    /// once a second at least, without which nothing is answered there.
-    pub fn tell_kernel(&mut self, exos: &mut Exos) {
-        if let Some(connections) = &mut self.connections {
-            connections.tell(exos, &self.items, self.flush.is_some());
+    /// Has the kernel answer connections as the cache does by now, in seconds since 1970: after commands were handled, before their answers
+    /// leave ([`Exos::send`]), and once a second at least, without which nothing is answered there. Neither there nor over UDP an item is answered with that has expired, unless
+    /// more than two seconds pass between two calls.
+    pub fn tell_kernel(&mut self, exos: &mut Exos, now: u64) {
+        if self.told.is_some_and(|told| now < told) {
+            // The clock was set back.
+            let all = |(key, kept): (&Vec<u8>, &Kept)| Some((kept.item.expires?, key.clone()));
+            self.expiring = self.items.iter().filter_map(all).collect();
+        }
+        self.told = Some(now);
+        while self
+            .expiring
+            .first()
+            .is_some_and(|(end, _)| *end <= now + AHEAD)
+        {
+            let due = self.expiring.pop_first();
+            due.iter().for_each(|(_, key)| self.take_out(key));
+        }
+        if let Some(mut connections) = self.connections.take() {
+            connections.tell(exos, |key| {
+                let kept = self.items.get(key)?;
+                self.is_for_kernel(&kept.item).then_some(&kept.item)
+            });
+            self.connections = Some(connections);
         }
     }
 
@@ -162,17 +191,30 @@ impl Cache {
             self.delete(key);
             return None;
         }
-        let kept = self.items.get(key)?;
-        // What is about to go is for the program.
-        if self.flush.is_none() {
-            if let Some(answers) = &mut self.answers {
-                answers.put_if_missing(key, &kept.item);
-            }
-            if let Some(connections) = &mut self.connections {
-                connections.note(key);
-            }
+        self.offer(key, Answers::put_if_missing);
+        self.items.get(key)
+    }
+
+    /// What is about to go is for the program.
+    fn is_for_kernel(&self, item: &Item) -> bool {
+        let lasts = |end| self.told.is_some_and(|told| end > told + AHEAD);
+        self.flush.is_none() && item.expires.is_none_or(lasts)
+    }
+
+    /// The kernel may answer with the item under a key.
+    fn offer(&mut self, key: &[u8], put: fn(&mut Answers, &[u8], &Item)) {
+        let Some(kept) = self.items.get(key) else {
+            return;
+        };
+        if !self.is_for_kernel(&kept.item) {
+            return;
         }
-        Some(kept)
+        if let Some(answers) = &mut self.answers {
+            put(answers, key, &kept.item);
+        }
+        if let Some(connections) = &mut self.connections {
+            connections.note(key);
+        }
     }
 
     /// Keeps an item under a key of 1 to [`KEY_MAX`] bytes, in place of the one before. Where it has no room, the one before is gone, too:
@@ -187,18 +229,12 @@ impl Cache {
         if self.bytes + bytes > self.bytes_max {
             return Err(CacheFull);
         }
-        if self.flush.is_none() {
-            if let Some(answers) = &mut self.answers {
-                answers.put(key, &item);
-            }
-            if let Some(connections) = &mut self.connections {
-                connections.note(key);
-            }
-        }
         self.bytes += bytes;
         self.unique += 1;
-        let unique = self.unique;
+        let (expires, unique) = (item.expires, self.unique);
         self.items.insert(key.to_vec(), Kept { item, unique });
+        self.note_expiry(key, expires);
+        self.offer(key, Answers::put);
         Ok(())
     }
 
@@ -208,8 +244,21 @@ impl Cache {
             return false;
         };
         self.bytes -= size(key, &kept.item);
+        self.forget_expiry(key, kept.item.expires);
         self.take_out(key);
         true
+    }
+
+    fn note_expiry(&mut self, key: &[u8], expires: Option<u64>) {
+        let one = expires.map(|end| (end, key.to_vec()));
+        self.expiring.extend(one);
+    }
+
+    fn forget_expiry(&mut self, key: &[u8], expires: Option<u64>) {
+        let one = expires.map(|end| (end, key.to_vec()));
+        one.iter().for_each(|one| {
+            self.expiring.remove(one);
+        });
     }
 
     /// The kernel does not answer it any more.
@@ -225,6 +274,7 @@ impl Cache {
     /// Takes all items out.
     pub fn clear(&mut self) {
         self.flush = None;
+        self.expiring.clear();
         for (key, _) in std::mem::take(&mut self.items) {
             self.take_out(&key);
         }
@@ -247,7 +297,9 @@ impl Cache {
     /// An item that there is goes at another time, or does not.
     fn expire_at(&mut self, key: &[u8], expires: Option<u64>) {
         if let Some(kept) = self.items.get_mut(key) {
-            kept.item.expires = expires;
+            let before = std::mem::replace(&mut kept.item.expires, expires);
+            self.forget_expiry(key, before);
+            self.note_expiry(key, expires);
             self.take_out(key);
         }
     }
@@ -272,9 +324,9 @@ fn write_value(to: &mut Vec<u8>, key: &[u8], item: &Item, unique: Option<u64>) {
     to.extend(b"\r\n");
 }
 
-/// What the kernel answers to a `get` of a key, if that is not longer than the bytes given. The longest, and what expires, is for the program.
+/// What the kernel answers to a `get` of a key, if that is not longer than the bytes given. The longest is for the program.
 fn answer(key: &[u8], item: &Item, bytes_max: usize) -> Option<Vec<u8>> {
-    if key.len() > KEY_MAX || item.expires.is_some() || item.value.len() > bytes_max {
+    if key.len() > KEY_MAX || item.value.len() > bytes_max {
         return None;
     }
     let mut answer = Vec::new();

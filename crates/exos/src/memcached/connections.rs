@@ -3,12 +3,12 @@
 //! Commands note whose items they looked at or changed; before their answers leave the kernel is told. So a client that has heard of a
 //! change is answered with it, wherever it asks.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use exos_inet::tcp::ListenerId;
 use exos_inet::{Duration, Instant};
 
-use super::{Item, Kept, Shape, answer, invalid};
+use super::{Item, Shape, answer, invalid};
 use crate::Error;
 use crate::node::Exos;
 use crate::requests::{Capacity, Requests, Response};
@@ -68,8 +68,8 @@ impl Connections {
         self.hits
     }
 
-    /// Has the kernel answer with these items; with none of them where the program says so.
-    pub(super) fn tell(&mut self, exos: &mut Exos, items: &HashMap<Vec<u8>, Kept>, none: bool) {
+    /// Has the kernel answer with what there is under each key.
+    pub(super) fn tell<'a>(&mut self, exos: &mut Exos, item: impl Fn(&[u8]) -> Option<&'a Item>) {
         let now = exos.now();
         let Some(requests) = exos.requests() else {
             return;
@@ -79,8 +79,7 @@ impl Connections {
             self.noted.extend(requests.all().into_iter().map(key));
         }
         for key in self.noted.drain() {
-            let item = items.get(&key).filter(|_| !none).map(|kept| &kept.item);
-            tell(requests, now, &key, item, self.bytes_max);
+            tell(requests, now, &key, item(&key), self.bytes_max);
         }
         if self.turned.is_none_or(|turned| now - turned >= TURN) {
             self.turned = Some(now);

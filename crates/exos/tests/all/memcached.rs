@@ -473,6 +473,96 @@ fn what_goes_at_a_time_is_not_for_the_kernel() {
     assert_eq!(text(&reply.bytes), "END\r\n");
 }
 
+/// Over UDP: two seconds before an item expires the kernel has it no more, and not until it has heard the time.
+#[test]
+fn what_expires_is_answered_in_the_kernel_until_shortly_before() {
+    let Some(mut wire) = Wire::new("what_expires_is_answered_in_the_kernel", 11211) else {
+        return;
+    };
+    let _far_end = wire.pass_all();
+    let (mut cache, mut session) = (Cache::new(1 << 20), Session::default());
+    let (answers, bytes) = (64, 128);
+    let shape = Shape { answers, bytes };
+    let mut says = |cache: &mut Cache, command: &str, now| {
+        text(&session.handle(cache, command.as_bytes(), now).bytes)
+    };
+    let value = "VALUE a 0 1\r\n1\r\nEND\r\n";
+    says(&mut cache, "set a 0 100 1\r\n1\r\n", 1000);
+    cache.download(&mut wire.exos, 11211, shape).unwrap();
+    assert_eq!(says(&mut cache, "get a\r\n", 1000), value);
+    assert_eq!(cache.in_kernel(), 0, "nobody says the time");
+    cache.tell_kernel(&mut wire.exos, 1000);
+    for (now, in_kernel) in [
+        (1000, 1),
+        (1097, 1),
+        (1098, 0),
+        (1099, 0),
+        (1050, 1),
+        (1098, 0),
+    ] {
+        cache.tell_kernel(&mut wire.exos, now);
+        assert_eq!(says(&mut cache, "get a\r\n", now), value);
+        assert_eq!(cache.in_kernel(), in_kernel, "at {now}");
+    }
+    // It is to last longer, shorter, for ever.
+    for (command, in_kernel) in [("touch a 100", 1), ("touch a 2", 0), ("touch a 0", 1)] {
+        says(&mut cache, &format!("{command}\r\n"), 1098);
+        assert_eq!(says(&mut cache, "get a\r\n", 1098), value);
+        assert_eq!(cache.in_kernel(), in_kernel, "{command}");
+    }
+    says(&mut cache, "set a 0 3 1\r\n1\r\n", 1098);
+    assert_eq!(cache.in_kernel(), 1);
+    cache.tell_kernel(&mut wire.exos, 1099);
+    assert_eq!(cache.in_kernel(), 0);
+    assert_eq!(says(&mut cache, "get a\r\n", 1101), "END\r\n");
+}
+
+/// Over TCP, too.
+#[test]
+fn what_expires_is_answered_on_connections_until_shortly_before() {
+    let Some(mut wire) = Wire::new("what_expires_on_connections", 11211) else {
+        return;
+    };
+    let _far_end = wire.pass_all();
+    let mut server = server::Server::new(&mut wire.exos).unwrap();
+    server.answer_in_kernel(&mut wire.exos).unwrap();
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let end = now + 10_000;
+    let item = Item {
+        flags: 0,
+        expires: Some(end),
+        value: b"1".to_vec(),
+    };
+    server.cache.set(b"a", item).unwrap();
+    let value = "VALUE a 0 1\r\n1\r\nEND\r\n";
+    // Before a turn of the server's, which says the time as it is.
+    let mut is_answered = |time| {
+        let mut stream = connect(&mut wire, &mut server);
+        server.cache.tell_kernel(&mut wire.exos, time);
+        stream.write_all(b"get a\r\n").unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .unwrap();
+        let mut answer = [0; 100];
+        let is_answered = stream.read(&mut answer).is_ok();
+        if !is_answered {
+            let answer = read(&mut wire, &mut server, &mut stream, value.len());
+            assert_eq!(text(&answer), value, "by the program");
+        }
+        is_answered
+    };
+    let becomes_answered = |is_answered: &mut dyn FnMut(u64) -> bool, time| {
+        let patience = Instant::now() + PATIENCE;
+        while !is_answered(time) {
+            assert!(Instant::now() < patience, "not in the kernel at {time}");
+        }
+    };
+    becomes_answered(&mut is_answered, now);
+    becomes_answered(&mut is_answered, end - 3);
+    assert!(!is_answered(end - 2) && !is_answered(end - 1));
+    becomes_answered(&mut is_answered, now);
+}
+
 /// What is asked in few words fills no memory.
 #[test]
 fn answers_are_bounded() {
