@@ -332,6 +332,7 @@ impl Connection {
         // No other is rendered for the kernel, so none need be tried.
         if let Some(in_kernel) = &mut shared.in_kernel
             && handled.responses == 1
+            && handled.are_for_all
             && handled.consumed == bytes_len
             && shared.server.counters().cache_hits == hits + 1
             && shared.out.iter().map(Slice::len).sum::<usize>() <= Requests::RESPONSE_MAX

@@ -11,7 +11,10 @@ use crate::site::access::{Asks, Verdict};
 
 /// What becomes of a request.
 pub(super) enum Admitted {
-    Yes,
+    Yes {
+        /// The rules ask nothing about clients.
+        is_for_all: bool,
+    },
     /// It is answered when its password has been verified.
     Waits(Box<Missing>),
     /// It is answered with this, and with fields that say why, and that caches keep none of it, whatever the rules about
@@ -28,7 +31,7 @@ pub(super) fn admit(
 ) -> Admitted {
     let settings = site.settings();
     if settings.access.is_empty() {
-        return Admitted::Yes;
+        return Admitted::Yes { is_for_all: true };
     }
     let (number, attempt) = (exchange.resource.site, exchange.attempt);
     let is_password = |name: &str| name.eq_ignore_ascii_case("authorization");
@@ -41,9 +44,10 @@ pub(super) fn admit(
         is_new: !attempt.has_waited,
         authorization: field.map(|field| field.value),
     };
-    let verdict = match attempt.is_for_all {
-        true if settings.access.lets_all(path, &settings.index) => Verdict::Pass,
-        true => Verdict::Denied,
+    let is_for_all = settings.access.lets_all(path, &settings.index);
+    let verdict = match is_for_all {
+        true => Verdict::Pass,
+        false if attempt.is_for_all => Verdict::Denied,
         false => settings.access.judge(&asks, &settings.index),
     };
     let no = |status, why: String| {
@@ -51,7 +55,7 @@ pub(super) fn admit(
         Admitted::No(status, Buffer::from(fields).into())
     };
     match verdict {
-        Verdict::Pass => Admitted::Yes,
+        Verdict::Pass => Admitted::Yes { is_for_all },
         Verdict::Denied => {
             counters.access_denied += 1;
             no(Status::Forbidden, String::new())

@@ -57,6 +57,8 @@ pub struct Handled {
     pub consumed: usize,
     /// This many responses were appended.
     pub responses: usize,
+    /// The rules of access let everybody have them.
+    pub are_for_all: bool,
     /// What has to happen next.
     pub next: Next,
 }
@@ -110,7 +112,7 @@ impl ServerConnection {
         mut attempt: Attempt,
         out: &mut Vec<Slice>,
     ) -> Handled {
-        let (mut rest, mut queued, mut responses) = (bytes, 0, 0);
+        let (mut rest, mut queued, mut responses, mut are_for_all) = (bytes, 0, 0, true);
         let next = loop {
             if self.closing {
                 rest = &[];
@@ -126,7 +128,14 @@ impl ServerConnection {
             }
             let before = out.len();
             let (head_len, tail) = match self.take_request(server, rest, &attempt, out) {
-                Taken::Whole(head_len, tail) => (head_len, tail),
+                Taken::Whole {
+                    head_len,
+                    is_for_all,
+                    tail,
+                } => {
+                    are_for_all &= is_for_all;
+                    (head_len, tail)
+                }
                 Taken::Unfinished => {
                     self.seen = rest.len() as u32;
                     break Next::Receive;
@@ -147,6 +156,7 @@ impl ServerConnection {
         Handled {
             consumed: bytes.len() - rest.len(),
             responses,
+            are_for_all,
             next,
         }
     }
@@ -223,7 +233,7 @@ impl ServerConnection {
         out: &mut Vec<Slice>,
     ) -> Taken {
         let mut store = FieldStore::new();
-        let (head_len, tail) = match parse(bytes, &mut store) {
+        let (head_len, is_for_all, tail) = match parse(bytes, &mut store) {
             Ok(None) => return Taken::Unfinished,
             Ok(Some(request)) => {
                 let (answered, tail) = match server.answer(&request, attempt, &mut self.lines, out)
@@ -233,7 +243,7 @@ impl ServerConnection {
                 };
                 self.closing = !answered.persistent;
                 self.skip = answered.skip;
-                (request.head_len, tail)
+                (request.head_len, answered.is_for_all, tail)
             }
             Err(Fault::Version) if let Some(copy) = as_http_1_1(bytes) => {
                 return self.take_request(server, &copy, attempt, out);
@@ -241,18 +251,28 @@ impl ServerConnection {
             Err(fault) => {
                 server.refuse_fault(fault, bytes, attempt, &mut self.lines, out);
                 self.closing = true;
-                (bytes.len(), None)
+                (bytes.len(), true, None)
             }
         };
         self.seen = 0;
-        Taken::Whole(head_len, tail)
+        Taken::Whole {
+            head_len,
+            is_for_all,
+            tail,
+        }
     }
 }
 
 /// What became of a request.
 enum Taken {
-    /// It is answered; its head was so long, and this follows the slices.
-    Whole(usize, Option<Box<Tail>>),
+    /// It is answered.
+    Whole {
+        head_len: usize,
+        /// The rules of access let everybody have it.
+        is_for_all: bool,
+        /// What follows the slices.
+        tail: Option<Box<Tail>>,
+    },
     /// Not all of it is there.
     Unfinished,
     /// What it asks for is not there.

@@ -14,6 +14,8 @@ pub(super) struct Answered {
     /// Another request may follow, after `skip` bytes of body.
     pub(super) persistent: bool,
     pub(super) skip: u64,
+    /// The rules of access let everybody have it.
+    pub(super) is_for_all: bool,
 }
 
 /// Whether the connection goes on after a request, and how much of a body comes first.
@@ -23,15 +25,18 @@ pub(super) fn what_follows(request: &Request) -> Answered {
         Body::Length(0) => Answered {
             persistent: request.persistent,
             skip: 0,
+            is_for_all: true,
         },
         // A client that waits for leave to send may or may not send after the final answer.
         Body::Length(skip) if skip <= BODY_SKIP_LEN_MAX => Answered {
             persistent: request.persistent && !request.expects_continue,
             skip,
+            is_for_all: true,
         },
         Body::Length(_) | Body::Chunked | Body::UnknownCoding => Answered {
             persistent: false,
             skip: 0,
+            is_for_all: true,
         },
     }
 }

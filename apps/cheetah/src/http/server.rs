@@ -246,7 +246,7 @@ impl Server {
                 .filter(|_| site.is_some())
                 .map(|t| &*t.path),
         };
-        let exchange = Exchange {
+        let mut exchange = Exchange {
             request,
             answered: what_follows(request),
             resource,
@@ -258,9 +258,10 @@ impl Server {
         {
             let rules = self.sites.get(resource.site);
             match admit(rules, &target.path, &exchange, &mut self.sender.counters) {
-                Admitted::Yes => {}
+                Admitted::Yes { is_for_all } => exchange.answered.is_for_all = is_for_all,
                 Admitted::Waits(missing) => return Err(missing),
                 Admitted::No(status, field) => {
+                    exchange.answered.is_for_all = false;
                     let status = self.refuse_with(status, Some(field), &exchange, out);
                     return Ok(Response {
                         status,

@@ -123,6 +123,8 @@ fn counts(word: u64) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     /// Where the kernel's part has taken more than there was, for a moment, there is none.
@@ -146,11 +148,13 @@ mod tests {
         const MOST: u32 = 3;
         let words = (0..layout::ENTRIES / 8).map(|_| 0.into());
         let memory = Arc::new(Memory::Plain(words.collect()));
-        let room = PeerRoom::new(memory.clone(), 0x1234_5678_9abc_def1, MOST);
+        let room = PeerRoom::new(memory.clone(), 0x5851_f42d_4c95_7f2d, MOST);
         let addresses = (0..1 << 20).map(|n| IpAddr::from((0x0a00_0000_u32 + n).to_be_bytes()));
         let first = room.word_of([10, 0, 0, 0].into()).0;
         let peers = addresses.filter(|ip| room.word_of(*ip).0 == first).take(3);
         let peers: Vec<IpAddr> = peers.collect();
+        let tags: HashSet<u64> = peers.iter().map(|ip| room.word_of(*ip).1).collect();
+        assert_eq!(tags.len(), 3, "they are told apart");
         // Of each, how many are counted, and how many beside.
         let mut has = [[0_u32; 2]; 3];
         let mut state = 1_u64;

@@ -263,7 +263,21 @@ fn what_a_connection_began_with_opens_no_other() {
     wire.answers(&ack);
     assert_eq!(Wire::events(&mut wire.server), []);
     assert_eq!(wire.server.tcp.time_wait_connections(), 1);
+    // Nor where others believe it once more, with a request behind it or without: nothing is made, and nobody is reset.
+    for rcv_nxt in [begun.first, begun.rcv_nxt] {
+        let late = BegunConnection { rcv_nxt, ..begun };
+        let made = wire.server.take_on(wire.now, wire.listener, &late, None);
+        assert_eq!(made, None);
+        assert!(Wire::frames(&mut wire.server, wire.now).is_empty());
+        assert_eq!(Wire::events(&mut wire.server), []);
+        assert_eq!(wire.server.tcp.time_wait_connections(), 1);
+    }
     // But one that others have begun meanwhile takes the place.
+    let newer = begun.stamps.map(|(bits, value)| (bits, value + 1000));
+    let begun = BegunConnection {
+        stamps: newer,
+        ..begun
+    };
     wire.server.take_on(wire.now, wire.listener, &begun, None);
     wire.accepted();
     assert_eq!(wire.server.tcp.time_wait_connections(), 0);

@@ -53,6 +53,21 @@ fn paths_without_rules_are_rendered() {
     }
     let counters = server.counters();
     assert_eq!((counters.access_denied, counters.rate_limited), (0, 0));
+    // So no client's answer is rendered for others in vain.
+    for (path, status, are_for_all) in [
+        ("/", "200", true),
+        ("/own/all", "200", true),
+        ("/own/a", "200", false),
+        ("/slow/a", "200", false),
+        ("/admin/", "401", false),
+    ] {
+        let (mut connection, mut out) = (ServerConnection::new(), Vec::new());
+        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
+        let handled =
+            connection.handle_bytes(&mut server, request.as_bytes(), usize::MAX, &mut out);
+        assert_eq!(&out[0].as_bytes()[9..12], status.as_bytes(), "{path}");
+        assert_eq!(handled.are_for_all, are_for_all, "{path}");
+    }
 }
 
 /// Networks, passwords and rates, from the text of a file to the responses.

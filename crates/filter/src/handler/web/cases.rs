@@ -17,12 +17,13 @@
 //!           all acknowledged, anything else, or a request without handed up
 //!            word of the server
 //! FINISHED  all acknowledged, FIN alone                           acknowledged: DONE
-//!           all acknowledged, new data of 512 bytes at most       the server's, who resets it; the slot stays
+//!           all acknowledged, new data of 1,024 bytes at most     the server's, which resets it: DONE
 //!           all acknowledged, more new data                       handed up with the response, where that was not acknowledged before
 //!           all acknowledged                                      taken
 //! LAST_ACK  all acknowledged                                      DONE
 //!           FIN again, all but ours acknowledged                  answered again
 //! DONE      FIN again                                             acknowledged again
+//!           new data                                              the server's, which resets it
 //! any       the first request again, acknowledged long ago        dropped
 //! any       anything else, no connection: brings a cookie back    begins (OPEN), if it says nothing, it is taken and nothing kept
 //!                                       and may not begin         the server's, and the slot's for a while
@@ -161,18 +162,13 @@ impl Generator<'_> {
         self.acknowledge_all();
         self.end(of, slot::DONE);
         self.asm.jump(self.labels.acknowledge);
-        let asm = &mut *self.asm;
-        asm.bind(read);
-        // Data that nobody will read: the stack, which has no such connection, resets it.
-        kept(asm, Reg::R2, LEN);
-        asm.jump_if(Reg::R2, Condition::Equal, 0, taken);
-        asm.alu32(Alu::Add, Reg::R3, Reg::R2);
-        asm.alu32(Alu::Sub, Reg::R3, Reg::R1);
-        asm.jump_if(Reg::R3, Condition::Equal, 0, taken);
-        asm.jump_if(Reg::R3, Condition::Set, i32::MIN, taken);
+        self.asm.bind(read);
+        // The stack, which has no such connection, resets it.
+        self.expect_new_data(taken);
         self.expect_read(unread);
         self.acknowledge_all();
         self.report(of, Outcome::Taken);
+        self.end(of, slot::DONE);
         self.asm.jump(self.labels.pass_locked);
         self.asm.bind(unread);
         self.hand_up_unread(of);
@@ -205,10 +201,29 @@ impl Generator<'_> {
     }
 
     fn done(&mut self, fresh: Label) {
+        let other = self.asm.label();
         let asm = &mut *self.asm;
         asm.jump_if(Reg::R4, Condition::NotEqual, Reg::R5, fresh);
-        self.expect_fin_again(fresh);
+        self.expect_fin_again(other);
         self.asm.jump(self.labels.acknowledge);
+        self.asm.bind(other);
+        // The stack's reset may be lost.
+        kept(self.asm, Reg::R1, HEADER);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, fresh);
+        self.expect_new_data(fresh);
+        self.asm.jump(self.labels.pass_locked);
+    }
+
+    /// To `other` unless the segment brings data behind all that came, which nobody will read. Loses r1 to r3.
+    fn expect_new_data(&mut self, other: Label) {
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R2, LEN);
+        asm.jump_if(Reg::R2, Condition::Equal, 0, other);
+        asm.load(Size::Word, Reg::R1, SLOT, slot::RCV as i16);
+        asm.alu32(Alu::Add, Reg::R3, Reg::R2);
+        asm.alu32(Alu::Sub, Reg::R3, Reg::R1);
+        asm.jump_if(Reg::R3, Condition::Equal, 0, other);
+        asm.jump_if(Reg::R3, Condition::Set, i32::MIN, other);
     }
 
     fn expect_fin_again(&mut self, other: Label) {

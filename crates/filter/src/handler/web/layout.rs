@@ -55,7 +55,7 @@ pub const SLOT_LEN: u64 = 128;
 /// How many connections peers have.
 pub const PEERS: u64 = SLOTS + SLOT_COUNT * SLOT_LEN;
 /// Words, a power of two.
-pub const PEER_COUNT: u64 = 1 << 14;
+pub const PEER_COUNT: u64 = 1 << 17;
 /// Requests and their responses.
 pub const ENTRIES: u64 = PEERS + PEER_COUNT * 8;
 /// Those that a request may be in.

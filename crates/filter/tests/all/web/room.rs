@@ -42,7 +42,7 @@ impl Crowd {
             8 => (ACK, &[]),
             9 => (RST, &[]),
             10 => (ACK | PSH, b"POST /"),
-            11 => (ACK | PSH, &[b'x'; 900]),
+            11 => (ACK | PSH, UNREAD),
             12 => (ACK | FIN, REQUEST),
             _ => {
                 let seq = client.seq.wrapping_add(100_000);
@@ -127,8 +127,8 @@ fn room_is_what_no_connection_has() {
     for bench in Bench::both() {
         see_to_room(bench, ROOM, ROOM);
     }
-    for ipv6 in [false, true] {
-        let bench = Bench::limited(ipv6, 2);
+    for (ipv6, cores) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
+        let bench = Bench::limited(ipv6, 2, cores);
         bench.into_iter().for_each(|bench| see_to_room(bench, 8, 2));
     }
 }
@@ -165,7 +165,7 @@ fn see_to_room(bench: Bench, all: u64, of_peer: u64) {
 fn peers_with_one_word_do_not_count_for_each_other() {
     for bench in [false, true]
         .into_iter()
-        .filter_map(|ipv6| Bench::limited(ipv6, 2))
+        .filter_map(|ipv6| Bench::limited(ipv6, 2, 1))
     {
         bench.enter(REQUEST, RESPONSE, false);
         let client = |port: u16| Client::opened(&bench, port, true);
@@ -192,12 +192,39 @@ fn peers_with_one_word_do_not_count_for_each_other() {
     }
 }
 
+/// Data behind a response that closed is the stack's, which resets it, also when it comes again; then nobody has the connection.
+#[test]
+fn a_connection_that_the_stack_resets_gives_its_room_back() {
+    for bench in [false, true]
+        .into_iter()
+        .filter_map(|ipv6| Bench::limited(ipv6, 1, 1))
+    {
+        bench.enter(REQUEST, RESPONSE, true);
+        let mut client = Client::opened(&bench, 4000, true);
+        let (room, first) = (bench.get(layout::ROOM), (client.seq, client.ack));
+        let got = client.says(&bench, ACK | PSH, REQUEST).unwrap();
+        assert_eq!(bench.get(layout::ROOM), room - 1);
+        client.seq = got.ack;
+        client.ack = got.seq.wrapping_add(got.data.len() as u32 + 1);
+        for data in [&b"POST /"[..], b"POST /", UNREAD] {
+            assert_eq!(client.says(&bench, ACK | PSH, data), Err(PASS));
+            assert_eq!(bench.get(layout::ROOM), room);
+            assert_eq!(bench.get(word_of(client.ends().0)) & peer::MOST, 0);
+        }
+        assert_eq!(bench.get(layout::HANDED), 0);
+        (client.seq, client.ack) = first;
+        assert_eq!(client.says(&bench, ACK | PSH, REQUEST), Err(DROP), "late");
+        let next = Client::opened(&bench, 4001, true);
+        assert!(next.says(&bench, ACK | PSH, REQUEST).is_ok());
+    }
+}
+
 /// What went up counts on for its peer.
 #[test]
 fn a_connection_that_went_up_has_the_room_of_its_peers_next() {
     for bench in [false, true]
         .into_iter()
-        .filter_map(|ipv6| Bench::limited(ipv6, 1))
+        .filter_map(|ipv6| Bench::limited(ipv6, 1, 1))
     {
         bench.enter(REQUEST, RESPONSE, false);
         let mut first = Client::opened(&bench, 4000, true);

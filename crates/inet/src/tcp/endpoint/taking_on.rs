@@ -72,8 +72,8 @@ impl BegunConnection {
 }
 
 impl Tcp {
-    /// The connection is ours from now on, if we do not have it; one of before that waits makes room. `sent` was sent last, and is not
-    /// acknowledged. Where there is no such listener, or no room, its peer is reset.
+    /// The connection is ours from now on, if we do not have it; one of before that waits makes room, unless what this one began with is
+    /// that one's, late: then it is not made. `sent` was sent last, and is not acknowledged. Where there is no such listener, or no room, its peer is reset.
     pub(crate) fn take_on(
         &mut self,
         now: Instant,
@@ -83,11 +83,8 @@ impl Tcp {
         counters: &mut Counters,
     ) -> Option<ConnectionId> {
         let hash = begun.flow.table_hash(&self.key);
-        if self.find(&begun.flow, hash).is_some() {
+        if self.find(&begun.flow, hash).is_some() || !self.wait_is_over(begun, hash, counters) {
             return None;
-        }
-        if self.time_wait.remove(hash, &begun.flow).is_some() {
-            counters.tcp_time_wait_reused += 1;
         }
         let una = SeqNumber(begun.snd_nxt) - sent.as_ref().map_or(0, Slice::len) as u32;
         let at = self.listeners.position(id);

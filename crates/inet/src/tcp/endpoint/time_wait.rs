@@ -6,9 +6,9 @@ use exos_wire::tcp::TcpFlags;
 use crate::counters::Counters;
 use crate::tcp::endpoint::ending::time_wait_ack;
 use crate::tcp::endpoint::passive::Arrived;
+use crate::tcp::endpoint::taking_on::BegunConnection;
 use crate::tcp::endpoint::tcp::Tcp;
 use crate::tcp::table::time_wait::Waiting;
-use crate::tcp::values::segment::Segment;
 
 /// A connection that uses the four-tuple again does not begin within this many bytes before the last one's end.
 const LATE_BYTES: u32 = 1 << 20;
@@ -56,7 +56,10 @@ impl Tcp {
                 return Waits::Opens(Some(waiting.snd_nxt));
             }
         }
-        if seg.ack != waiting.snd_nxt && !is_late(&waiting, seg) && self.opens_anew(now, &flow, seg)
+        let stamp = seg.options.timestamps.map(|stamps| stamps.value);
+        if seg.ack != waiting.snd_nxt
+            && !is_late(&waiting, seg.seq, stamp)
+            && self.opens_anew(now, &flow, seg)
         {
             counters.tcp_time_wait_reused += 1;
             self.time_wait.remove(hash, &flow);
@@ -83,15 +86,34 @@ impl Tcp {
         }
         Waits::SeenTo
     }
+
+    /// Makes room for a connection that others have begun. False where it began with what came late of the one that waits.
+    pub(super) fn wait_is_over(
+        &mut self,
+        begun: &BegunConnection,
+        hash: u32,
+        counters: &mut Counters,
+    ) -> bool {
+        let Some(waiting) = self.time_wait.get(hash, &begun.flow) else {
+            return true;
+        };
+        let stamp = begun.stamps.map(|(_, value)| value);
+        if is_late(waiting, SeqNumber(begun.first), stamp) {
+            return false;
+        }
+        counters.tcp_time_wait_reused += 1;
+        self.time_wait.remove(hash, &begun.flow);
+        true
+    }
 }
 
 /// Whether a segment that brings a cookie back is rather what the connection itself began with: its data were received, as far as can be told
-/// from numbers, and it is not newer than what came last.
-fn is_late(waiting: &Waiting, seg: &Segment<'_>) -> bool {
-    let is_newer = match (waiting.ts_recent, seg.options.timestamps) {
-        (Some(last), Some(stamps)) => (stamps.value.wrapping_sub(last) as i32) > 0,
+/// from numbers, and it is not newer than what came last. `stamp` is the segment's own timestamp.
+fn is_late(waiting: &Waiting, seq: SeqNumber, stamp: Option<u32>) -> bool {
+    let is_newer = match (waiting.ts_recent, stamp) {
+        (Some(last), Some(stamp)) => (stamp.wrapping_sub(last) as i32) > 0,
         _ => false,
     };
-    let before = waiting.rcv_nxt.0.wrapping_sub(seg.seq.0);
+    let before = waiting.rcv_nxt.0.wrapping_sub(seq.0);
     !is_newer && (1..LATE_BYTES).contains(&before)
 }
