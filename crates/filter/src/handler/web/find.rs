@@ -76,7 +76,7 @@ impl Generator<'_> {
         asm.jump_if(at, Condition::GreaterOrEqual, len, same);
         let most = of.entries.request_max();
         asm.jump_if(at, Condition::Less, most as i32, again);
-        asm.jump(next);
+        asm.jump(none);
         asm.bind(same);
         kept(asm, Reg::R1, SPARE);
         asm.alu(Alu::Add, Reg::R1, (way * of.entries.entry_len()) as i32 + 1);
