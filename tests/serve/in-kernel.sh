@@ -117,11 +117,27 @@ POLICY
     start_daemon || bad "another daemon starts" "$(cat "$work/daemon.out")"
     answers "and with another" $url
     same "where its answers are completed" 1 "$(ls /sys/fs/bpf/exos/"$(inside a -- stat -Lc %i /proc/self/ns/net)"-*/slot*-web | wc -l)"
+    # Who begins from now on may send little.
+    sed -i 's/^ports.*/&\nrate_max = "10mbit"/' "$work/xokd.toml"; kill -HUP $daemon
+    await grep -q 'policy was read again' "$work/daemon.out"
     # Of its end the kernel's part hears nothing; its successor has its port, and begins with nothing of it.
     kill -KILL "$started"; wait "$started" 2>/dev/null
     await by_daemon && ok "one that was killed leaves its port" || bad "one that was killed leaves its port" "$(cat "$work/server.err")"
     same "where the next serves" changed "$(get $url)"
     answers "and the kernel answers for it" $url
+    # Where little may be sent, acknowledgements of what the server sends come to it all the same.
+    client curl -sS -m 120 http://10.10.0.10/large.bin -o "$work/1" & peer=$!
+    small=
+    for n in $(seq 20); do small="$small $(get $url)"; done
+    same "small documents come beside a large one that takes all that may be sent" "changed 20" "$(echo $small | xargs -n 1 | uniq -c | awk '{ print $2, $1 }')"
+    wait $peer; same "which comes, too" 0 $?; peer=
+    cmp -s "$work/1" "$work/site/large.bin" && ok "and is whole" || bad "and is whole"
+    nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top"
+    # counts NAME: of the slot that has the most.
+    counts() { grep -o "\"$1\": *[0-9]*" "$work/top" | grep -o '[0-9]*$' | sort -n | tail -n 1; }
+    over=$(counts tx_over_share)
+    if [ "${over:-0}" -gt 0 ]; then ok "more than may be sent was dropped"; else bad "more than may be sent was dropped" "$over"; fi
+    same "and nothing of what came" 0 "$(counts handler_dropped)"
     # A policy that takes the steps back takes the kernel's part away, whose connections are the server's then.
     python=$(cat <<'PYTHON'
 import http.client, sys
@@ -138,8 +154,8 @@ PYTHON
     mkfifo "$work/go"; exec 3<>"$work/go"
     inside b -- python3 -S -c "$python" <&3 >"$work/python" 2>&1 & peer=$!
     await grep -q changed "$work/python"
-    sed -i 's/^ports.*/&\nhandler_steps = 0/' "$work/xokd.toml"; kill -HUP $daemon
-    await grep -q 'policy was read again' "$work/daemon.out"
+    sed -i 's/^rate_max.*/handler_steps = 0/' "$work/xokd.toml"; kill -HUP $daemon
+    await eval '[ "$(grep -c "policy was read again" "$work/daemon.out")" -ge 2 ]'
     before=$(answered); echo go >&3; wait $peer; peer=
     same "a connection goes on without the kernel's part" "changed changed True" "$(xargs <"$work/python")"
     get $url >/dev/null; same "which is gone" 0 $(($(answered) - before))

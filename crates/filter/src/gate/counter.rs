@@ -53,7 +53,8 @@ counters! {
     TxFragment: "tx_fragment",
     /// Dropped: beyond the slot's share of sending, while the link had nothing to spare.
     TxOverShare: "tx_over_share",
-    /// Of [`Self::RxPackets`], messages that the slot's handler answered; its replies are in [`Self::TxPackets`].
+    /// Of [`Self::RxPackets`], messages that the slot's handler answered; its replies are in [`Self::TxPackets`], or
+    /// [`Self::TxOverShare`].
     HandlerAnswered: "handler_answered",
     /// Of [`Self::RxPackets`], messages that the handler dealt with without an answer.
     HandlerDone: "handler_done",
@@ -62,7 +63,7 @@ counters! {
     /// Messages that went to the slot's program without the handler: it had used up its steps, or the slot its share of
     /// sending.
     HandlerSkipped: "handler_skipped",
-    /// Dropped: segments for a handler of TCP that had used up its steps, or the slot its share of sending.
+    /// Dropped: segments for a handler of TCP that had used up its steps.
     HandlerDropped: "handler_dropped",
     /// Left to the host's stack. Slot 0.
     PassToHost: "pass_to_host",

@@ -10,17 +10,18 @@
 //! A handler is not written by the slot's holder but made by the daemon (`exos_ash`, or [`WebHandler`](crate::handler::WebHandler)): it
 //! reads its own messages, changes its own memory, and ends in one of the gate's programs ([`outcome`]). What it sends goes back where a message came from, which the tables let the
 //! slot send: the look-ups are the same both ways. Steps are taken from a bucket beforehand, the most that a message can take; a
-//! reply is charged to the share of sending by its length when it leaves, and no message reaches the handler while nothing of
-//! that share is left. A slot whose datagrams somebody copies has them delivered, so that all of them are seen.
+//! reply is charged to the share of sending by its length when it leaves, or dropped where nothing of that is left. Datagrams do not
+//! reach the handler then, but the program. A slot whose datagrams somebody copies has them delivered, so that all of them are seen.
 //!
 //! A handler of TCP has connections that the slot's program knows nothing of. So its segments are never delivered past it: what it may not
-//! see now is dropped, as by a wire, and comes again; and of those that it deals with no copies are made.
+//! see now is dropped, as by a wire, and comes again; and of those that it deals with no copies are made. It sees them also where
+//! nothing may be sent: most are acknowledgements of what the program sends, which go on to it. ICMP errors about them are the program's.
 
 use exos_wire::protocol::TCP;
 
 use super::code::{
-    Amount, CHARGE, Code, DESTINATION_PORT, FRAGMENT, LENGTH, PROTOCOL, RESULT, SLOT, Side, TAPS,
-    VERDICT, fragment, scratch,
+    Amount, CHARGE, Code, DESTINATION_PORT, FRAGMENT, ICMP_TYPE, LENGTH, NO_TYPE, PROTOCOL, RESULT,
+    SLOT, Side, TAPS, VERDICT, fragment, scratch,
 };
 use super::counter::Counter;
 use super::incoming::CONFIG_TAPS;
@@ -109,6 +110,10 @@ impl Code<'_> {
         self.get(Reg::R1, FRAGMENT);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, deliver);
+        // An error has the port and the protocol of what it is about.
+        self.get(Reg::R1, ICMP_TYPE);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, NO_TYPE, deliver);
         self.lookup_field(self.maps.handling, SLOT, deliver);
         self.asm.set(Reg::R8, Reg::R0);
         self.load(Size::Word, Reg::R1, Reg::R8, OF_PROTOCOL);
@@ -145,7 +150,8 @@ impl Code<'_> {
         self.asm.jump(none);
     }
 
-    /// Takes the handler's steps, and looks whether anything may be sent, if it sends; else to `skipped`. r8 has what it may take.
+    /// Takes the handler's steps, and looks whether anything may be sent, if it answers datagrams; else to `skipped`. r8 has what it may
+    /// take.
     fn afford(&mut self, skipped: Label) {
         let affordable = self.asm.label();
         self.load(Size::Word, Reg::R1, Reg::R8, STEPS);
@@ -153,6 +159,9 @@ impl Code<'_> {
         self.spend(BUDGET, skipped);
         self.load(Size::Word, Reg::R1, Reg::R8, REPLIES);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, affordable);
+        self.load(Size::Word, Reg::R1, Reg::R8, OF_PROTOCOL);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), affordable);
         // How much, the reply's length tells.
         self.put_imm(CHARGE, 0);
         self.police(SLOT_TX, LINK_TX, skipped);
@@ -181,9 +190,8 @@ impl Code<'_> {
         self.finish_with(xdp::DROP, Verdict::Slot);
     }
 
-    /// The message has been dealt with, and the frame is the reply.
+    /// The message has been dealt with, and the frame is the reply, which may be more than the slot's share.
     fn answered(&mut self, outcome: Outcome, lost: Label) {
-        let sent = self.asm.label();
         self.count(
             SLOT,
             &[
@@ -197,9 +205,8 @@ impl Code<'_> {
             _ => self.measure(),
         }
         self.find_slot();
-        // What was left of the share has gone meanwhile, to another processor: one reply more than it.
-        self.police(SLOT_TX, LINK_TX, sent);
-        self.asm.bind(sent);
+        let over = self.refuse(Counter::TxOverShare);
+        self.police(SLOT_TX, LINK_TX, over);
         self.count(
             SLOT,
             &[

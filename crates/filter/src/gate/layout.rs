@@ -335,7 +335,7 @@ record!(Slot, 192 { kind, ifindex, mac, handled_port, rx, tx });
 pub struct Handling {
     /// Steps that a message takes at most.
     pub steps: u32,
-    /// 1 if it ever replies: then a message needs something left of the slot's share of sending, too.
+    /// 1 if it ever replies: then a datagram needs something left of the slot's share of sending, too.
     pub replies: u32,
     /// The number of the protocol whose messages it gets: UDP's, or TCP's.
     pub protocol: u32,

@@ -121,10 +121,11 @@ impl WebHandler {
         Rings::new(cores, before)
     }
 
-    /// Steps that a segment takes at most, as the language of handlers counts them (`exos_ash`): each word of a request is summed, hashed
-    /// and compared; those of the response are copied; and the slot is found, read and written.
+    /// Steps that a segment takes at most, as the language of handlers counts them (`exos_ash`): each word of a request is summed and
+    /// hashed, also where no entry has room for it, and compared; those of the response are copied; and the slot is found, read and
+    /// written.
     pub const fn steps(entries: Entries) -> u32 {
-        let request = 3 * (entries.request_max() / 8);
+        let request = 2 * (layout::REQUEST_MAX / 8) + entries.request_max() / 8;
         (request + entries.response_max / 8) as u32 + STEPS_OF_SLOT
     }
 

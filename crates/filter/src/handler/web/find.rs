@@ -84,7 +84,7 @@ impl Generator<'_> {
         asm.alu(Alu::Add, at, 8);
         asm.jump_if(at, Condition::GreaterOrEqual, len, same);
         asm.jump_if(at, Condition::Less, most as i32, again);
-        asm.jump(next);
+        asm.jump(none);
         asm.bind(same);
         kept(asm, Reg::R1, SPARE);
         asm.alu(Alu::Add, Reg::R1, (way * of.entries.entry_len()) as i32 + 1);

@@ -459,10 +459,28 @@ fn that_nobody_waits_for() {
     );
 }
 
-/// So few steps that most segments cannot be looked at: they are dropped, for the program knows nothing of their connections.
+/// A port that nobody listens at is where a segment of ours went, says who it went to.
+fn unreachable() -> Vec<u8> {
+    let ends = sender(0);
+    let ours = FrameEnds {
+        from: ends.to,
+        to: ends.from,
+        ..ends
+    };
+    let about = segment(&ours, (ACK, SEQ), ACKS, b"");
+    let mut bytes = vec![3, 3, 0, 0, 0, 0, 0, 0];
+    bytes.extend(&about[ethernet::LEN..][..ipv4::LEN + 8]);
+    let sum = Sum::of(&bytes).finish();
+    bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+    packets::ip(&ends, protocol::ICMP, &bytes)
+}
+
+/// So few steps that most segments cannot be looked at: they are dropped, for the program knows nothing of their connections. What is
+/// said about them comes.
 #[test]
 fn with_more_than_its_steps() {
     const SENT: u64 = 200;
+    const ERRORS: u64 = 20;
     case(
         |hostile| {
             let mut program = hostile.attach();
@@ -489,8 +507,14 @@ fn with_more_than_its_steps() {
             let counted = |how: &str| world.counted(slot, &format!("handler_{how}"));
             assert!(within(|| counted("answered") + counted("dropped") == SENT));
             assert!(counted("dropped") > SENT / 2, "{}", counted("dropped"));
+            for _ in 0..ERRORS {
+                world.far.send(&unreachable());
+            }
+            let received = || world.counted(slot, "rx_packets") - counted("answered");
+            assert!(within(|| received() == ERRORS), "{}", received());
             attacker.tell("go");
-            assert_eq!(attacker.says(), "0", "none went past the handler");
+            let said = attacker.says();
+            assert_eq!(said, ERRORS.to_string(), "no segment went past the handler");
             attacker.finish();
         },
     );
