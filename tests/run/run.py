@@ -876,6 +876,26 @@ def upload(host):
     os._exit(0)
 
 
+def echoing(count):
+    """Echoes what this many connections bring, until the last of them ends."""
+    def answer(s):
+        with s:
+            while piece := s.recv(4096):
+                s.sendall(piece)
+
+    with socket.create_server(("", 9001), backlog=100) as listener:
+        listener.settimeout(60)
+        print("listening", flush=True)
+        threads = []
+        for _ in range(int(count)):
+            threads.append(threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True))
+            threads[-1].start()
+    end = time.monotonic() + 30
+    for thread in threads:
+        thread.join(max(0, end - time.monotonic()))
+    print(sum(thread.is_alive() for thread in threads), "left", flush=True)
+
+
 # Echoes, as a program of coroutines.
 ECHOING = """
 import asyncio

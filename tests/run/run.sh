@@ -157,6 +157,15 @@ peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
 await grep -q listening "$work/sink"
 check "python3: writes and ends at once" run -- python3 "$here/run.py" upload 10.10.0.2
 wait $sink; same "and every byte arrives" 3000000 "$(tail -n 1 "$work/sink")"
+if optional cc:gcc; then
+    cc -pthread -o "$work/forks" "$here/forks.c"
+    peer_of python3 "$here/run.py" echoing 160 >"$work/echoing" & echoing=$!
+    await grep -q listening "$work/echoing"
+    # It lives on until its peer has seen all connections end.
+    tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 8 20 >"$work/forked" 2>&1
+    same "eight threads that connect and fork at once" talked "$(cat "$work/forked")"
+    wait $echoing; same "and all their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
+fi
 # What is left alone ends too.
 "${running[@]}" -- sh -c 'echo $$ >"$0/shell"; exec sleep 100' "$work" 2>/dev/null & server=$!
 await test -s "$work/shell"
