@@ -36,6 +36,10 @@ ways() {
         cc -DBY_ITSELF -o "$work/itself" "$work/client.c"
         has "--check: calls past the C library" "past the C library" "$(check_of "$work/itself")"
         has "a program that calls by itself" socket "$(run -- "$work/itself" 10.10.0.2 8000 2>/dev/null)"
+        cc -DLIBRARY -shared -fPIC -o "$work/libitself.so" "$work/client.c"
+        cc -DBY_LIBRARY -o "$work/library" "$work/client.c" -L"$work" -Wl,-rpath,"$work" -litself
+        has "--check: calls of a library past the C library" "libitself.so makes its calls by itself" "$(check_of "$work/library")"
+        has "and a program with that library that another starts" socket "$(cd "$work" && run -- sh -c './library 10.10.0.2 8000; true')"
         has "and one that another starts" socket "$(cd "$work" && run -- sh -c './itself 10.10.0.2 8000; true')"
     fi
     said=$(cd "$work" && run -- sh -c 'for p in gnu musl static gnu; do ./$p 10.10.0.2 8000; done' | sed 's/:.*//' | tr '\n' ' ')
