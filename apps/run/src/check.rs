@@ -8,7 +8,7 @@
 //! | `find` | which file a command is, and whether it can be executed |
 //! | `script` | the `#!` line |
 //! | `elf`, `libraries` | what an ELF file says, and the libraries that it loads |
-//! | `instructions` | calls that it makes by itself |
+//! | `instructions`, `steps` | calls that it makes by itself |
 //! | `known` | what was found of programs that processes become |
 //! | `report` | what `--check` prints |
 
@@ -20,6 +20,8 @@ mod libraries;
 mod refusal;
 mod report;
 mod script;
+#[cfg(target_arch = "x86_64")]
+mod steps;
 
 use std::ffi::OsStr;
 use std::fs::File;
