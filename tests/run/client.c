@@ -1,5 +1,5 @@
 /* A client that connects and says what its descriptor is: client ADDRESS PORT. For tests/run/run.sh, by several C libraries. With
- * BY_ITSELF it asks the kernel past its C library whether it can write. */
+ * BY_ITSELF it asks the kernel past its C library whether it can write; that alone is a library with LIBRARY, for one with BY_LIBRARY. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -8,8 +8,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#ifdef BY_ITSELF
-static long can_write(int fd)
+#ifdef BY_LIBRARY
+long can_write(int fd);
+#elif defined BY_ITSELF || defined LIBRARY
+#ifndef LIBRARY
+static
+#endif
+long can_write(int fd)
 {
     struct pollfd asked = {.fd = fd, .events = POLLOUT};
     long ready;
@@ -20,6 +25,7 @@ static long can_write(int fd)
 #define can_write(fd) 1
 #endif
 
+#ifndef LIBRARY
 int main(int count, char **words)
 {
     struct sockaddr_in to = {.sin_family = AF_INET};
@@ -41,3 +47,4 @@ int main(int count, char **words)
     puts(link);
     return 0;
 }
+#endif

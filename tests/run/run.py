@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import ctypes
 import errno
+import fcntl
 import os
 import random
 import select
@@ -876,6 +877,26 @@ def upload(host):
     os._exit(0)
 
 
+def echoing(count):
+    """Echoes what this many connections bring, until the last of them ends."""
+    def answer(s):
+        with s:
+            while piece := s.recv(4096):
+                s.sendall(piece)
+
+    with socket.create_server(("", 9001), backlog=100) as listener:
+        listener.settimeout(60)
+        print("listening", flush=True)
+        threads = []
+        for _ in range(int(count)):
+            threads.append(threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True))
+            threads[-1].start()
+    end = time.monotonic() + 30
+    for thread in threads:
+        thread.join(max(0, end - time.monotonic()))
+    print(sum(thread.is_alive() for thread in threads), "left", flush=True)
+
+
 # Echoes, as a program of coroutines.
 ECHOING = """
 import asyncio
@@ -1087,6 +1108,38 @@ def options(ours):
             s.listen()
         with socket.create_connection((ours, 9300), 10):
             assert select.select([v4, v6], [], [], 10)[0] == [v4]
+
+
+def options_kept(host, port):
+    """A connection keeps its options where it comes to go by a Unix socket, and the times of keep-alive that were set before connect."""
+    limit = struct.pack("@ll", 0, 300000)
+    with socket.socket() as s:
+        for level, option, value in ((1, socket.SO_RCVTIMEO, limit), (1, socket.SO_LINGER, struct.pack("ii", 1, 7)), (1, socket.SO_REUSEADDR, 1),
+                                     (6, socket.TCP_KEEPIDLE, 77), (6, socket.TCP_KEEPINTVL, 7), (6, socket.TCP_KEEPCNT, 5)):
+            s.setsockopt(level, option, value)
+        s.connect((host, int(port)))
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # Shared sockets send no signals.
+        fcntl.fcntl(s, fcntl.F_SETOWN, os.getpid())
+        assert os.readlink(f"/proc/self/fd/{s.fileno()}").startswith("socket:")
+        assert s.getsockopt(1, socket.SO_RCVTIMEO, 16) == limit
+        assert s.getsockopt(1, socket.SO_LINGER, 8) == struct.pack("ii", 1, 7)
+        assert all(s.getsockopt(1, option) == 1 for option in (socket.SO_KEEPALIVE, socket.SO_REUSEADDR))
+        times = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        assert [s.getsockopt(6, option) for option in times] == [77, 7, 5]
+        s.setsockopt(6, socket.TCP_KEEPIDLE, 78)
+        assert s.getsockopt(6, socket.TCP_KEEPIDLE) == 78
+        try:
+            s.setsockopt(6, socket.TCP_KEEPCNT, 128)
+            raise AssertionError("too many")
+        except OSError as e:
+            assert e.errno == errno.EINVAL, e
+        signal.alarm(20)
+        try:
+            s.recv(1)
+            raise AssertionError("nothing is sent")
+        except BlockingIOError:
+            signal.alarm(0)
 
 
 def memcached(host):

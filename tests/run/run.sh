@@ -36,6 +36,10 @@ ways() {
         cc -DBY_ITSELF -o "$work/itself" "$work/client.c"
         has "--check: calls past the C library" "past the C library" "$(check_of "$work/itself")"
         has "a program that calls by itself" socket "$(run -- "$work/itself" 10.10.0.2 8000 2>/dev/null)"
+        cc -DLIBRARY -shared -fPIC -o "$work/libitself.so" "$work/client.c"
+        cc -DBY_LIBRARY -o "$work/library" "$work/client.c" -L"$work" -Wl,-rpath,"$work" -litself
+        has "--check: calls of a library past the C library" "libitself.so makes its calls by itself" "$(check_of "$work/library")"
+        has "and a program with that library that another starts" socket "$(cd "$work" && run -- sh -c './library 10.10.0.2 8000; true')"
         has "and one that another starts" socket "$(cd "$work" && run -- sh -c './itself 10.10.0.2 8000; true')"
     fi
     said=$(cd "$work" && run -- sh -c 'for p in gnu musl static gnu; do ./$p 10.10.0.2 8000; done' | sed 's/:.*//' | tr '\n' ' ')
@@ -74,6 +78,7 @@ own='python3 -m http.server 8100 --directory "$0" >/dev/null 2>&1 & server=$!
     curl -s --retry 100 --retry-delay 0 --retry-max-time 30 --retry-all-errors -o "$1" "http://$2:8100/noise"; kill $server'
 run -- sh -c "$own" "$work/docs" "$work/got" $ip
 check "curl: from a server beside it, by our own address" cmp "$work/got" "$work/docs/noise"
+check "python3: options of a connection that comes to go by a Unix socket" run -- python3 "$here/run.py" options_kept 10.10.0.2 8000
 check "python3: options that are set before connect and listen" run -- python3 "$here/run.py" options $ip
 check "python3: two descriptors of a socket in an epoll set" run -- python3 "$here/run.py" copies 10.10.0.2 8000
 run -- curl -s http://10.10.0.2:7999/ 2>"$work/err"; same "curl: a refused connection, and its status" 7 $?
@@ -157,6 +162,15 @@ peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
 await grep -q listening "$work/sink"
 check "python3: writes and ends at once" run -- python3 "$here/run.py" upload 10.10.0.2
 wait $sink; same "and every byte arrives" 3000000 "$(tail -n 1 "$work/sink")"
+if optional cc:gcc; then
+    cc -pthread -o "$work/forks" "$here/forks.c"
+    peer_of python3 "$here/run.py" echoing 160 >"$work/echoing" & echoing=$!
+    await grep -q listening "$work/echoing"
+    # It lives on until its peer has seen all connections end.
+    tail -f /dev/null --pid=$echoing | run -- "$work/forks" 10.10.0.2 9001 8 20 >"$work/forked" 2>&1
+    same "eight threads that connect and fork at once" talked "$(cat "$work/forked")"
+    wait $echoing; same "and all their connections end" "0 left" "$(tail -n 1 "$work/echoing")"
+fi
 # What is left alone ends too.
 "${running[@]}" -- sh -c 'echo $$ >"$0/shell"; exec sleep 100' "$work" 2>/dev/null & server=$!
 await test -s "$work/shell"

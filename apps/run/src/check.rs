@@ -8,16 +8,20 @@
 //! | `find` | which file a command is, and whether it can be executed |
 //! | `script` | the `#!` line |
 //! | `elf`, `libraries` | what an ELF file says, and the libraries that it loads |
-//! | `instructions` | calls that it makes by itself |
+//! | `instructions`, `steps` | calls that it makes by itself |
+//! | `known` | what was found of programs that processes become |
 //! | `report` | what `--check` prints |
 
 mod elf;
 mod find;
 mod instructions;
+mod known;
 mod libraries;
 mod refusal;
 mod report;
 mod script;
+#[cfg(target_arch = "x86_64")]
+mod steps;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -31,6 +35,7 @@ use self::libraries::{C_LIBRARY, Libraries};
 use self::refusal::Refusal;
 use crate::limits::{SCRIPT_LINE, SCRIPTS_NESTED};
 
+pub(crate) use known::KnownPrograms;
 pub(crate) use report::check;
 
 /// How a program's calls come to us.
@@ -148,30 +153,17 @@ fn interpreter_of(script: &Path, interpreter: &Path) -> Result<PathBuf, Refusal>
     }
 }
 
-/// Whether a program is told to load the library: it can be started with it, and makes its calls by the C library. Interpreters of scripts
-/// are looked for below `root`. What cannot be read is not known not to.
-pub(crate) fn takes_library(file: &Path, root: &Path) -> bool {
+/// The program that a file comes to be run by: itself, or the last interpreter of a script, looked for below `root`.
+fn program_behind(file: &Path, root: &Path) -> PathBuf {
     let mut file = file.to_owned();
     for _ in 0..SCRIPTS_NESTED {
         let Some(line) = head(&file).as_deref().and_then(script::line) else {
             break;
         };
-        file = root.join(
-            line.interpreter
-                .strip_prefix("/")
-                .unwrap_or(&line.interpreter),
-        );
+        let interpreter = line.interpreter.strip_prefix("/");
+        file = root.join(interpreter.unwrap_or(&line.interpreter));
     }
-    if !file.is_file() {
-        return true;
-    }
-    let Some(elf) = File::open(&file).ok().and_then(|file| Elf::read(file).ok()) else {
-        return true;
-    };
-    let Some(loader) = elf.interpreter.as_deref() else {
-        return true;
-    };
-    elf.is_of_this_machine() && is_gnu(loader) && !elf.is_go && !has_socket_calls(&file)
+    file
 }
 
 /// Whether a program, or a library, makes calls of sockets past the C library. One that cannot be read is not known to.

@@ -35,6 +35,9 @@ pub(crate) const SCRIPT_LINE: u64 = 256;
 /// Scripts whose interpreters are scripts; with more the kernel gives up (ELOOP).
 pub(crate) const SCRIPTS_NESTED: usize = 5;
 
+/// Files of which it is remembered what was found of them: as many programs, and as many libraries.
+pub(crate) const KNOWN_FILES: usize = 1024;
+
 /// Libraries that are looked into. Desktop programs name some 200, with all that these name.
 pub(crate) const LIBRARIES: usize = 256;
 

@@ -196,6 +196,15 @@ pub(crate) fn copy_timeouts(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Has a Unix socket say of these options what the one before it did, and wait as long.
+pub(crate) fn copy_options(from: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
+    copy_timeouts(from, to)?;
+    sockopt::set_socket_keepalive(to, sockopt::socket_keepalive(from)?)?;
+    sockopt::set_socket_linger(to, sockopt::socket_linger(from)?)?;
+    sockopt::set_socket_reuseaddr(to, sockopt::socket_reuseaddr(from)?)?;
+    Ok(())
+}
+
 /// The beginning of `struct tcp_info` (include/uapi/linux/tcp.h), to `tcpi_total_retrans`, which every kernel has. What our stack does
 /// not count is zero.
 pub(crate) fn tcp_info(info: Option<&Info>, listens: bool) -> [u8; 104] {

@@ -1,5 +1,6 @@
 //! This process: the memory, its part of it, and the other side, which it tells of what was done.
 
+use std::cell::Cell;
 use std::env;
 use std::fs::{File, OpenOptions};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering, fence};
@@ -18,13 +19,16 @@ pub struct Here {
     /// Its part of the memory, and its number.
     process: AtomicU32,
     pid: AtomicU32,
-    /// The part of a child that is being made.
-    child: AtomicU32,
 }
 
 static HERE: AtomicPtr<Here> = AtomicPtr::new(std::ptr::null_mut());
 
 const NONE: u32 = u32::MAX;
+
+thread_local! {
+    /// The part of the child that this thread is making: another may make one at the same time.
+    static CHILD: Cell<u32> = const { Cell::new(NONE) };
+}
 
 /// This process, if its sockets are shared.
 pub fn here() -> Option<&'static Here> {
@@ -139,13 +143,18 @@ impl Here {
         // What keeps the library's descriptors is a part: without one a child could not say so to its own.
         let part = self.part();
         let child = part.and_then(|_| self.shared.take_process(self.pid()));
-        self.child.store(child.unwrap_or(NONE), Ordering::Relaxed);
+        CHILD.set(child.unwrap_or(NONE));
         child.is_some()
+    }
+
+    /// Whether a part was taken for the child that this thread makes.
+    pub fn has_part_for_child(&self) -> bool {
+        CHILD.get() != NONE
     }
 
     /// The child that a part was taken for has its sockets from its first moment on.
     pub fn has_child(&self) {
-        let child = self.child.load(Ordering::Relaxed);
+        let child = CHILD.get();
         let Some(part) = self.part().filter(|_| child != NONE) else {
             return;
         };
@@ -159,7 +168,7 @@ impl Here {
 
     /// This is the child: its part of the memory is the one that was taken for it, if there was one.
     pub fn is_child(&self) -> Option<u32> {
-        let child = self.child.swap(NONE, Ordering::Relaxed);
+        let child = CHILD.replace(NONE);
         // SAFETY: always.
         let pid = unsafe { system::getpid() } as u32;
         self.process.store(child, Ordering::Relaxed);
@@ -171,7 +180,7 @@ impl Here {
 
     /// A child that was to be made was not.
     pub fn has_no_child(&self) {
-        let child = self.child.swap(NONE, Ordering::Relaxed);
+        let child = CHILD.replace(NONE);
         if child == NONE {
             return;
         }
@@ -293,7 +302,6 @@ pub fn begin() -> Option<()> {
         mark: (-1).into(),
         process: process.into(),
         pid: pid.into(),
-        child: NONE.into(),
     }));
     let bell = here.own(std::os::fd::IntoRawFd::into_raw_fd(bell));
     // A bell that is full is heard.

@@ -1,6 +1,6 @@
 //! Shared sockets of this process: found by their descriptors, moved into epoll sets, let go of, and shared no more.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::ask::ask;
 use crate::epoll;
@@ -34,7 +34,8 @@ pub fn unshare(here: &'static Here, fd: i32, number: u32) {
     }
     let places = epoll::places(fd, number);
     let generation = here.shared.socket(number).generation.load(Ordering::SeqCst);
-    if ask(fd, Ask::Unshare, number as usize) >= 0 {
+    // Another thread may have closed it meanwhile, and opened another.
+    if ask(fd, Ask::Unshare, number as usize) >= 0 && here.number(fd) == Some(number) {
         leaves(number, generation);
         forget(here, fd);
         for (set, event) in places {
@@ -54,13 +55,42 @@ pub fn unshare_fd(fd: i32) {
 
 /// As above, for all descriptors of this process.
 pub fn unshare_all(here: &'static Here) {
-    let part = here.part().into_iter();
-    let all: Vec<_> = part
-        .flat_map(|part| here.shared.descriptors(part))
-        .collect();
+    let all: Vec<_> = descriptors(here).collect();
     for (fd, number) in all {
         unshare(here, fd, number);
     }
+}
+
+fn descriptors(here: &Here) -> impl Iterator<Item = (i32, u32)> {
+    let part = here.part().into_iter();
+    part.flat_map(|part| here.shared.descriptors(part))
+}
+
+/// Whether this process has a shared socket.
+pub fn is_any(here: &Here) -> bool {
+    descriptors(here).next().is_some()
+}
+
+/// How many children are being made that have no part of the memory: meanwhile no connection comes to be shared, for it would not be one
+/// in the child.
+static STOPPED: AtomicU32 = AtomicU32::new(0);
+
+pub fn stop() {
+    STOPPED.fetch_add(1, Ordering::SeqCst);
+}
+
+pub fn go_on() {
+    STOPPED.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// In a child, which has one thread.
+pub fn go_on_alone() {
+    STOPPED.store(0, Ordering::SeqCst);
+}
+
+/// Whether a socket of the kernel's may become a shared one now.
+pub fn may_share() -> bool {
+    here().is_some() && STOPPED.load(Ordering::SeqCst) == 0
 }
 
 /// A descriptor is a socket no more.

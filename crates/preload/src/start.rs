@@ -19,21 +19,34 @@ extern "C" fn start() {
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
 
-/// The child is to have its sockets from its first moment on: they are counted before there is one.
+/// The child is to have its sockets from its first moment on: they are counted before there is one. Several threads may be here at once.
 extern "C" fn before_fork() {
-    if let Some(here) = here() {
-        match here.takes_part_for_child() {
-            true => datagrams::share_unused(here),
-            // Its descriptors are Unix sockets, as this process's.
-            false => sharing::unshare_all(here),
-        }
+    let Some(here) = here() else {
+        return;
+    };
+    if here.takes_part_for_child() {
+        datagrams::share_unused(here);
         epoll::hold();
         here.has_child();
+        return;
+    }
+    // The child's descriptors are Unix sockets, as this process's.
+    sharing::stop();
+    sharing::unshare_all(here);
+    epoll::hold();
+    if sharing::is_any(here) {
+        // Of a thread that began to share it before.
+        epoll::let_go();
+        sharing::unshare_all(here);
+        epoll::hold();
     }
 }
 
 extern "C" fn in_parent() {
     epoll::let_go();
+    if here().is_some_and(|here| !here.has_part_for_child()) {
+        sharing::go_on();
+    }
 }
 
 extern "C" fn in_child() {
@@ -41,6 +54,7 @@ extern "C" fn in_child() {
         return;
     };
     epoll::let_go();
+    sharing::go_on_alone();
     let Some(part) = here.is_child() else {
         return;
     };

@@ -9,6 +9,8 @@ use std::io::{Read, Seek};
 use elf::abi;
 
 use super::elf::{Damage, Parts};
+#[cfg(target_arch = "x86_64")]
+use super::steps::reach_the_end;
 use crate::limits::{CODE_BYTES, ELF_PART};
 
 /// Calls that take a socket, or wait for one. Those of before are not there on every machine.
@@ -90,7 +92,8 @@ fn kernel_calls(code: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 /// The number that was put into `eax` last: `mov eax, NUMBER`, `mov rax, NUMBER`, or `push NUMBER` and `pop rax`. Where an instruction begins
-/// is not known: what cannot be a number of a call is passed over.
+/// is not known: what cannot be a number of a call is passed over, and what is followed by other instructions than the one that calls the
+/// kernel, of which these bytes are a part, or from which the program goes elsewhere.
 #[cfg(target_arch = "x86_64")]
 fn number_before(code: &[u8]) -> Option<u32> {
     const NUMBER_MAX: u32 = 600;
@@ -98,17 +101,17 @@ fn number_before(code: &[u8]) -> Option<u32> {
         let bytes = code.get(at..at + 4)?;
         Some(u32::from_le_bytes(bytes.try_into().ok()?))
     };
-    let number = |at: usize| match &code[at..] {
-        // Behind a REX prefix it is another register, or longer.
-        [0xb8, ..] if at == 0 || code[at - 1] & 0xf0 != 0x40 => word(at + 1),
-        [0x48, 0xc7, 0xc0, ..] => word(at + 3),
-        [0x6a, number @ 0..0x80, 0x58, ..] => Some(u32::from(*number)),
-        _ => None,
+    let number = |at: usize| {
+        let (number, size) = match &code[at..] {
+            // Behind a REX prefix it is another register, or longer.
+            [0xb8, ..] if at == 0 || code[at - 1] & 0xf0 != 0x40 => (word(at + 1)?, 5),
+            [0x48, 0xc7, 0xc0, ..] => (word(at + 3)?, 7),
+            [0x6a, number @ 0..0x80, 0x58, ..] => (u32::from(*number), 3),
+            _ => return None,
+        };
+        (number < NUMBER_MAX && reach_the_end(&code[at + size..])).then_some(number)
     };
-    (0..code.len())
-        .rev()
-        .filter_map(number)
-        .find(|number| *number < NUMBER_MAX)
+    (0..code.len()).rev().find_map(number)
 }
 
 /// Where instructions that call the kernel stand: `svc #0`.
@@ -181,6 +184,13 @@ mod tests {
             (&[0x41, 0xb8, 41, 0, 0, 0], false),             // mov r8d, 41
             (&[0xb8, 41, 0, 0, 0, 0xb8, 0, 0, 0, 64], true), // no number of a call
             (&[0xb8, 41], false),
+            // mov eax, poll, and then the call's bytes in the displacement of lea rdi, [rip + ...]
+            (&[0xb8, 7, 0, 0, 0, 0x48, 0x8d, 0x3d], false),
+            (&[0xb8, 7, 0, 0, 0, 0xeb, 3, 0x90], false), // jmp
+            (&[0xb8, 7, 0, 0, 0, 0xe8, 1, 0, 0, 0], false), // call
+            (&[0xb8, 7, 0, 0, 0, 0xc3], false),          // ret
+            (&[0xb8, 7, 0, 0, 0, 0x48, 0x89, 0xc3], true), // mov rbx, rax
+            (&[0xb8, 7, 0, 0, 0, 0xbe, 1, 0, 0, 0], true), // mov esi, 1
         ] {
             let code = [code, &CALL].concat();
             assert_eq!(calls_sockets(&code), expected, "{code:x?}");

@@ -41,7 +41,9 @@ impl Sharing {
             }
             Some(Ask::Unshare) => {
                 // Otherwise it has been before, for another of the program's threads.
-                if let Some(close_on_exec) = shared_descriptor(call.thread, fd)? {
+                if let Some(close_on_exec) = shared_descriptor(call.thread, fd)?
+                    && self.may_be(call, fd, number)
+                {
                     self.sockets
                         .unshare(cx, unix, (call, fd, close_on_exec), number)?;
                 }
@@ -74,6 +76,14 @@ impl Sharing {
             None => return fails(libc::ENOPROTOOPT),
         }
         Ok(Answer::Value(0))
+    }
+
+    /// Whether a descriptor is this shared socket still: another thread may have closed it, and opened another. Of a child that has no part
+    /// (vfork(2)) that is not known.
+    fn may_be(&self, call: &Call, fd: i32, number: u32) -> bool {
+        let pid = intercept::process_of(call.thread).ok();
+        pid.and_then(|pid| self.processes.part_of(pid))
+            .is_none_or(|part| self.memory.assigned(part, fd) == Some(number))
     }
 
     /// A process is about to become another program, which may know nothing of shared sockets: those that it keeps are Unix sockets

@@ -8,7 +8,7 @@ use std::time::Duration;
 use exos::inet::tcp::Keepalive;
 use exos::net::TcpStream;
 use exos::{Buffer, Slice};
-use exos_preload::memory::{ROOM, Shared, options, state};
+use exos_preload::memory::{ROOM, Shared, Socket, options, state};
 
 use crate::answer::errno;
 use crate::counters::Moved;
@@ -141,14 +141,10 @@ impl Flowing {
     /// Has the stack do what the program wants of this connection.
     pub(super) fn apply_options(&self, memory: &Shared, number: u32) {
         let socket = memory.socket(number);
-        let liveness = &socket.liveness;
-        let keepalive = socket.has(options::KEEPALIVE).then(|| Keepalive {
-            idle: Duration::from_secs(liveness.idle_seconds().into()),
-            interval: Duration::from_secs(liveness.interval_seconds().into()),
-            count: liveness.count(),
-        });
-        self.stream.set_keepalive(keepalive);
-        let user_timeout = liveness.user_timeout_ms.load(Ordering::Relaxed);
+        let is_asked = socket.has(options::KEEPALIVE);
+        self.stream
+            .set_keepalive(is_asked.then(|| keepalive_of(socket)));
+        let user_timeout = socket.liveness.user_timeout_ms.load(Ordering::Relaxed);
         let user_timeout = Duration::from_millis(user_timeout.into());
         self.stream
             .set_user_timeout((!user_timeout.is_zero()).then_some(user_timeout));
@@ -159,5 +155,15 @@ impl Flowing {
         // No hops at all there are not.
         let _ = self.stream.set_ttl(headers.hops().max(1).into());
         let _ = self.stream.set_tos(headers.class());
+    }
+}
+
+/// When the peer of a socket is asked whether it is still there, if it is at all.
+pub(super) fn keepalive_of(socket: &Socket) -> Keepalive {
+    let liveness = &socket.liveness;
+    Keepalive {
+        idle: Duration::from_secs(liveness.idle_seconds().into()),
+        interval: Duration::from_secs(liveness.interval_seconds().into()),
+        count: liveness.count(),
     }
 }

@@ -14,12 +14,15 @@ use exos_preload::LIBRARY;
 use exos_preload::memory::{Shared, VARIABLE};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::check::takes_library;
+use crate::check::KnownPrograms;
 use crate::limits::{ENVIRONMENT, PATH_BYTES};
 use crate::target::write;
 
 /// The library, in a file without a name.
-pub(super) struct Library(File);
+pub(super) struct Library {
+    file: File,
+    programs: KnownPrograms,
+}
 
 impl Library {
     /// # Errors
@@ -28,7 +31,8 @@ impl Library {
     pub fn new() -> io::Result<Self> {
         let mut file = File::from(memfd_create("exos-preload", MemfdFlags::CLOEXEC)?);
         file.write_all(LIBRARY)?;
-        Ok(Self(file))
+        let programs = KnownPrograms::default();
+        Ok(Self { file, programs })
     }
 
     /// Says in the command's environment where things are. By our number: those that it starts find them too.
@@ -47,7 +51,7 @@ impl Library {
 
     /// By what name programs find the library.
     fn name(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
     /// Takes the library out of the environment of a program that cannot load it, and puts it back for one that can: another that was
@@ -56,7 +60,7 @@ impl Library {
     /// # Errors
     ///
     /// The process may not be looked into, or has gone.
-    pub fn offer(&self, calls: &Calls, call: &Call) -> io::Result<()> {
+    pub fn offer(&mut self, calls: &Calls, call: &Call) -> io::Result<()> {
         let (file, environment) = program_of(call)?;
         let Some((at, text)) = preload(call.thread, environment)? else {
             return Ok(());
@@ -65,7 +69,7 @@ impl Library {
         // The loader passes over spaces.
         let nothing = vec![b' '; library.len()];
         let root = PathBuf::from(format!("/proc/{}/root", call.thread));
-        let (from, to) = match takes_library(&file, &root) {
+        let (from, to) = match self.programs.takes_library(&file, &root) {
             true => (nothing, library),
             false => (library, nothing),
         };

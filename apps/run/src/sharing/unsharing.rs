@@ -4,14 +4,16 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use exos_host::intercept::Call;
-use exos_preload::memory::{options, state};
-use rustix::net::{Shutdown, SocketType};
+use exos_preload::memory::{Socket, options, state};
+use rustix::net::{Shutdown, SocketType, sockopt};
 
 use super::datagrams::Datagrams;
 use super::entry::{Kind, numbers_in};
-use super::flowing::Flowing;
+use super::flowing::{Flowing, keepalive_of};
 use super::sockets::SharedSockets;
 use crate::context::Context;
 use crate::unix::{self, Connecting, DatagramFlow, Flow, Listening, UnixSockets, pair};
@@ -50,6 +52,7 @@ impl SharedSockets {
             _ => SocketType::STREAM,
         };
         let (theirs, ours) = pair(kind, nonblocking)?;
+        give_options(self.memory.socket(number), &theirs)?;
         put(&theirs)?;
         self.go_by(cx, unix, (theirs, ours), number)
     }
@@ -87,6 +90,7 @@ impl SharedSockets {
         let kind = self.unshared(cx, number, kind, peer)?;
         self.tell_unshared(number);
         let key = unix.add(cx, (&theirs, ours), family, (local, peer), kind)?;
+        unix.set_keepalive(key, keepalive_of(self.memory.socket(number)));
         unix.turn_with_made(cx, key);
         Ok(())
     }
@@ -174,6 +178,8 @@ impl SharedSockets {
     /// A shared connection, with what lies in its rings, to go by a Unix socket.
     fn flow_of(&mut self, cx: &Context, number: u32, shared: Flowing) -> Flow {
         self.table.count(shared.moved);
+        // Those that were set last may not have been looked at.
+        shared.apply_options(&self.memory, number);
         // It may be over, and out of the set.
         let _ = cx.poll.deregister(&shared.stream);
         let socket = self.memory.socket(number);
@@ -188,4 +194,25 @@ impl SharedSockets {
         let unread = self.memory.inward(number).take(usize::MAX);
         Flow::with(shared.stream, rest, unread, shared.told_end)
     }
+}
+
+/// The options that a shared socket was given, for the Unix socket in its place: it waits as long, and says the same of them.
+fn give_options(from: &Socket, to: &OwnedFd) -> io::Result<()> {
+    let time = |word: &AtomicU32| match word.load(Ordering::Relaxed) {
+        0 => None,
+        ms => Some(Duration::from_millis(ms.into())),
+    };
+    let (receive, send) = (time(&from.receive_timeout), time(&from.send_timeout));
+    sockopt::set_socket_timeout(to, sockopt::Timeout::Recv, receive)?;
+    sockopt::set_socket_timeout(to, sockopt::Timeout::Send, send)?;
+    sockopt::set_socket_keepalive(to, from.has(options::KEEPALIVE))?;
+    sockopt::set_socket_reuseaddr(to, from.has(options::REUSE))?;
+    if from.has(options::REUSE_PORT) {
+        // Newer kernels have none of Unix sockets.
+        let _ = sockopt::set_socket_reuseport(to, true);
+    }
+    let seconds = || Duration::from_secs(from.linger.load(Ordering::Relaxed).into());
+    let linger = from.has(options::LINGER).then(seconds);
+    sockopt::set_socket_linger(to, linger)?;
+    Ok(())
 }

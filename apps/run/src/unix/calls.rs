@@ -16,7 +16,7 @@ use super::sockets::{Connecting, Kind, Listener, Listening, Socket, UnixSockets,
 use crate::answer::{Answer, fails};
 use crate::context::Context;
 use crate::limits::PIECE;
-use crate::target::{Descriptor, copy_timeouts};
+use crate::target::{Descriptor, copy_options, keepalive_options};
 
 impl UnixSockets {
     /// Has a socket of the kernel's listen on the stack.
@@ -68,7 +68,8 @@ impl UnixSockets {
             filled,
             waiting,
         });
-        self.add(cx, (&theirs, ours), family, (local, Some(to)), connecting)?;
+        let made = self.add(cx, (&theirs, ours), family, (local, Some(to)), connecting)?;
+        self.set_keepalive(made, keepalive_options(descriptor));
         Ok(())
     }
 
@@ -192,7 +193,7 @@ fn put_in_place(
     let number = call.args[0] as i32;
     let close_on_exec = intercept::closes_on_exec(call.thread, number)?;
     let places = intercept::registrations(call.thread, number, descriptor.inode)?;
-    copy_timeouts(&descriptor.fd, theirs)?;
+    copy_options(&descriptor.fd, theirs)?;
     cx.calls
         .replace(call, number, theirs.as_fd(), close_on_exec)?;
     places

@@ -7,6 +7,8 @@ use exos::inet::limits::HOP_LIMIT;
 use exos::inet::tcp::{Info, Keepalive};
 use exos::net::TcpStream;
 use exos_host::intercept::Call;
+use exos_preload::memory::LivenessOptions;
+use rustix::net::sockopt;
 
 use super::sockets::{Kind, Socket, UnixSockets};
 use crate::answer::{Answer, errno, fails};
@@ -46,10 +48,12 @@ impl UnixSockets {
     }
 
     pub fn set_option(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {
-        let (_, Some(key)) = self.descriptor(call)? else {
+        let (descriptor, Some(key)) = self.descriptor(call)? else {
             return Ok(Answer::Pass);
         };
-        let kind = &self.all[key].kind;
+        let Socket {
+            kind, keepalive, ..
+        } = &mut self.all[key];
         let stream = stream(kind);
         match (call.args[1] as i32, call.args[2] as i32, stream) {
             (libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(stream)) => {
@@ -57,8 +61,15 @@ impl UnixSockets {
             }
             (libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(stream)) => {
                 let on = read_option(&cx.calls, call, call.args[3])? != 0;
-                stream.set_keepalive(on.then(Keepalive::default));
+                stream.set_keepalive(on.then_some(*keepalive));
                 return Ok(Answer::Pass);
+            }
+            (libc::IPPROTO_TCP, option, Some(stream)) if is_of_keepalive(option) => {
+                let value = read_option(&cx.calls, call, call.args[3])?;
+                set_time(keepalive, option, value)?;
+                if sockopt::socket_keepalive(&descriptor.fd)? {
+                    stream.set_keepalive(Some(*keepalive));
+                }
             }
             (libc::SOL_SOCKET, libc::SO_LINGER, Some(stream)) => {
                 // struct linger: whether, and for how many seconds. Closing never waits here.
@@ -88,7 +99,7 @@ impl UnixSockets {
 
 impl Socket {
     fn option(&mut self, option: (i32, i32)) -> io::Result<Told> {
-        let (kind, error) = (&self.kind, &mut self.error);
+        let (kind, error, keepalive) = (&self.kind, &mut self.error, &self.keepalive);
         let is_datagrams = matches!(kind, Kind::Datagrams(_));
         let listens = matches!(kind, Kind::Listening(_));
         Ok(Told::Number(match option {
@@ -103,6 +114,9 @@ impl Socket {
                 Kind::Flowing(flow) => flow.stream.nodelay()?.into(),
                 _ => 0,
             },
+            (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => keepalive.idle.as_secs() as i32,
+            (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => keepalive.interval.as_secs() as i32,
+            (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) => keepalive.count.into(),
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => {
                 info(kind).map_or(NO_SEGMENT, |info| info.mss.into())
             }
@@ -123,6 +137,27 @@ impl Socket {
             _ => return fails(libc::ENOPROTOOPT),
         }))
     }
+}
+
+fn is_of_keepalive(option: i32) -> bool {
+    matches!(
+        option,
+        libc::TCP_KEEPIDLE | libc::TCP_KEEPINTVL | libc::TCP_KEEPCNT
+    )
+}
+
+/// Sets one of the times of keep-alive, within the kernel's bounds.
+fn set_time(times: &mut Keepalive, option: i32, value: i32) -> io::Result<()> {
+    const MOST_SECONDS: i32 = LivenessOptions::SECONDS_MAX as i32;
+    const MOST: i32 = LivenessOptions::COUNT_MAX as i32;
+    let seconds = Duration::from_secs(value.max(0) as u64);
+    match (option, value) {
+        (libc::TCP_KEEPIDLE, 1..=MOST_SECONDS) => times.idle = seconds,
+        (libc::TCP_KEEPINTVL, 1..=MOST_SECONDS) => times.interval = seconds,
+        (libc::TCP_KEEPCNT, 1..=MOST) => times.count = value as u8,
+        _ => return fails(libc::EINVAL),
+    }
+    Ok(())
 }
 
 fn stream(kind: &Kind) -> Option<&TcpStream> {

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use exos::inet::tcp::Keepalive;
 use exos::net::{Interest, TcpListener, TcpStream, Token, Trigger};
 use exos_host::intercept::Call;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
@@ -28,6 +29,8 @@ pub(super) struct Socket {
     /// Our end.
     pub end: OwnedFd,
     pub kind: Kind,
+    /// When a peer is asked whether it is still there, if it is at all.
+    pub keepalive: Keepalive,
     /// An error that the program has not heard of.
     pub error: Option<io::Error>,
 }
@@ -169,12 +172,18 @@ impl UnixSockets {
             peer,
             end,
             kind,
+            keepalive: Keepalive::default(),
             error: None,
         });
         self.made += 1;
         self.by_inode.insert(inode, key);
         self.all[key].wait_for(cx, key)?;
         Ok(key)
+    }
+
+    /// What a program has said of when its peer is asked whether it is still there.
+    pub fn set_keepalive(&mut self, key: usize, times: Keepalive) {
+        self.all[key].keepalive = times;
     }
 
     /// Nothing more comes of a socket. Its error can be asked for as long as the program has it. Gives the calls that wait for it, and

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use crate::memory::options::{NONBLOCK, UNHEARD};
 use crate::process::{AGAIN, Found, Here, here};
-use crate::sharing::{change_set, find, forget, move_in, unshare_fd};
+use crate::sharing::{change_set, find, forget, may_share, move_in, unshare_fd};
 use crate::sockets::put_address;
 use crate::system::*;
 use crate::{addresses, control, datagrams, epoll, poll, system};

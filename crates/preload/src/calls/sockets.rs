@@ -46,13 +46,11 @@ pub(super) unsafe extern "C" fn connect(fd: i32, name: *const u8, name_len: u32)
     use crate::memory::state::{OVER, STANDS};
     let Some(found) = find(fd) else {
         // SAFETY: as above.
-        let result = match here() {
+        let result = match may_share() {
             // SAFETY: as above.
-            None => unsafe { system::connect(fd, name, name_len) },
+            false => unsafe { system::connect(fd, name, name_len) },
             // SAFETY: as above; the kernel looks at the first three arguments.
-            Some(_) => unsafe {
-                system::marked(number::CONNECT, fd, name.addr(), name_len as usize)
-            },
+            true => unsafe { system::marked(number::CONNECT, fd, name.addr(), name_len as usize) },
         };
         let number = errno();
         move_in(fd);
@@ -128,11 +126,11 @@ pub(super) unsafe extern "C" fn listen(fd: i32, backlog: i32) -> i32 {
         return done(found.listen());
     }
     // SAFETY: as above.
-    let result = match here() {
+    let result = match may_share() {
         // SAFETY: as above.
-        None => unsafe { system::listen(fd, backlog) },
+        false => unsafe { system::listen(fd, backlog) },
         // SAFETY: as above; the kernel looks at the first two arguments.
-        Some(_) => unsafe { system::marked(number::LISTEN, fd, backlog as usize, 0) },
+        true => unsafe { system::marked(number::LISTEN, fd, backlog as usize, 0) },
     };
     move_in(fd);
     result
