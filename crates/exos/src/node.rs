@@ -234,6 +234,7 @@ impl Exos {
     pub fn receive(&mut self) -> usize {
         let now = self.begin_turn();
         let stack = &mut self.stack;
+        stack.tcp.give_room_back();
         let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
         let mut show = |frame: &[u8]| {
             if let Some(offer) = &mut offer {

@@ -247,6 +247,10 @@ impl Exos {
     /// sent that is not known any more, and not acknowledged, are reset. A handler that was [downloaded](Exos::download) beside it goes, too.
     /// On several cores each is to call this, and waits for the others, a second at most.
     /// Gives what there was, for what is left to be told of answers.
+    ///
+    /// Limits are not had together any more. The stack may have [`Capacity::connections`] alone: a program that goes on, on several cores,
+    /// says what each may have ([`set_connections_max`](exos_inet::tcp::Tcp::set_connections_max)), and counts the connections of peers
+    /// itself, for [`PeerRoom`] does not hear of the end of those that the stack took on.
     pub fn answer_requests_here(&mut self) -> Option<Requests> {
         let now = self.now();
         let mut requests = self.requests.take()?;
@@ -271,8 +275,6 @@ impl Exos {
 }
 
 impl Requests {
-    /// The longest request that is answered; where responses are short ([`Capacity::response_max`]), it may be half as long.
-    pub const REQUEST_MAX: usize = layout::REQUEST_MAX;
     /// The longest response.
     pub const RESPONSE_MAX: usize = layout::RESPONSE_MAX;
 
@@ -299,6 +301,11 @@ impl Requests {
     /// The number of the core that this is on, of those that have the interface.
     pub fn core(&self) -> usize {
         self.core
+    }
+
+    /// The longest request that is answered: 1,024 bytes, or where responses are short ([`Capacity::response_max`]) 512 at least.
+    pub fn request_max(&self) -> usize {
+        self.shared.handler.entries.request_max()
     }
 
     /// Where connections of each peer are limited, how many each has.
@@ -331,15 +338,14 @@ impl Requests {
     ///
     /// # Panics
     ///
-    /// If one of them is longer than may be, or empty.
+    /// If one of them is longer than may be ([`request_max`](Self::request_max), [`Capacity::response_max`]), or empty.
     pub fn put(&mut self, now: Instant, request: &[u8], response: Response<'_>) {
         let Shared {
             memory, capacity, ..
         } = &*self.shared;
-        let mut table = self.shared.table();
-        assert!((1..=table.request_max()).contains(&request.len()));
+        assert!((1..=self.request_max()).contains(&request.len()));
         assert!((1..=capacity.response_max).contains(&response.bytes.len()));
-        table.put(memory, now, request, response);
+        self.shared.table().put(memory, now, request, response);
     }
 
     /// The request is not answered any more.

@@ -39,6 +39,8 @@ pub(crate) struct InKernel {
     common: Common,
     /// This is the first core.
     leads: bool,
+    /// The longest request that the kernel answers.
+    request_max: usize,
     /// Whole requests that clients have sent in this turn.
     asked: Vec<Box<[u8]>>,
     secs: u64,
@@ -73,10 +75,11 @@ impl Common {
 
 impl InKernel {
     /// On a core.
-    pub(crate) fn new(common: Common, leads: bool) -> Self {
+    pub(crate) fn new(common: Common, requests: &Requests) -> Self {
         Self {
             common,
-            leads,
+            leads: requests.core() == 0,
+            request_max: requests.request_max(),
             asked: Vec::new(),
             secs: 0,
             changes: 0,
@@ -85,7 +88,7 @@ impl InKernel {
 
     /// A client's bytes were one whole request, that a short document answers.
     pub(crate) fn note(&mut self, request: &[u8]) {
-        let is_short = request.len() <= Requests::REQUEST_MAX;
+        let is_short = request.len() <= self.request_max;
         if is_short && self.asked.len() < TURN_MAX {
             self.asked.push(request.into());
         }

@@ -109,7 +109,6 @@ impl Connections {
     /// Takes on what was handed up.
     pub(super) fn take_on(&mut self, turn: &mut Turn<'_>) {
         let memory = turn.memory;
-        turn.stack.tcp.give_room_back();
         while memory.get(self.ring + layout::HANDED) != self.taken {
             let place = (self.taken % layout::RING_COUNT) * layout::HANDED_LEN;
             let at = self.ring + layout::RING + place;

@@ -90,10 +90,6 @@ impl Table {
         }
     }
 
-    pub(super) const fn request_max(&self) -> usize {
-        self.entries.request_max()
-    }
-
     fn at(&self, place: usize) -> u64 {
         layout::ENTRIES + place as u64 * self.entries.entry_len()
     }

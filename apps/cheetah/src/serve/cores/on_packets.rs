@@ -214,8 +214,7 @@ pub(in crate::serve) fn open(
     let without = Without::these(&setup.without, &mut server, &mut exos.stack);
     let mut cheetah = Cheetah::new(server, clock::now());
     if let Some(requests) = exos.requests() {
-        let is_first = requests.core() == 0;
-        cheetah.answer_in_kernel(InKernel::new(setup.in_kernel, is_first));
+        cheetah.answer_in_kernel(InKernel::new(setup.in_kernel, requests));
     }
     let is_first = setup.worker.is_first();
     cheetah.set_streams(streams(config, &setup.allowed, is_first)?);
