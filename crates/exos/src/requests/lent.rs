@@ -36,7 +36,9 @@ impl Exos {
         let via = self.via.as_mut().expect("a link is lent");
         let memory = via.answer_requests(answering(&handler));
         let len = handler.rings.memory_len() as usize;
-        let memory = memory.and_then(|memory| MappedArray::adopt(memory, len));
+        let memory = memory.and_then(|memory| {
+            MappedArray::adopt(memory, len).inspect_err(|_| via.let_go_of_handler())
+        });
         let now = self.now();
         let memory = memory.inspect_err(|_| self.stack.stop_offloading_syns(now, listener))?;
         handler.memory_fd = memory.raw_fd();

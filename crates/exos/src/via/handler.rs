@@ -39,10 +39,20 @@ impl Via {
     }
 
     fn ask_for_handler(&mut self, request: &Request) -> Result<OwnedFd, Error> {
-        let (answer, mut fds) = self.control()?.ask_while_busy(request)?;
-        match (answer, fds.pop()) {
-            (Answer::Downloaded, Some(memory)) => Ok(memory),
-            _ => Err(bad("no memory of a handler")),
+        let nothing = || bad("no memory of a handler");
+        let memory = match self.control()?.ask_while_busy(request) {
+            Ok((Answer::Downloaded, mut fds)) => fds.pop().ok_or_else(nothing),
+            Ok(_) => Err(nothing()),
+            Err(refused @ AskError::Refused(..)) => return Err(refused.into()),
+            Err(failed) => Err(failed.into()),
+        };
+        memory.inspect_err(|_| self.let_go_of_handler())
+    }
+
+    /// Has the daemon take out a handler that it may have put in force, of which we have nothing. Waits for no answer.
+    pub fn let_go_of_handler(&mut self) {
+        if let Ok(control) = self.control() {
+            let _ = control.send(&Request::RemoveHandler);
         }
     }
 

@@ -104,13 +104,11 @@ pub struct MadeHandler {
     memory: Map,
 }
 
-/// What the slot's holder is passed.
-#[derive(Debug)]
-pub struct LentHandler {
-    /// The kernel's number of the memory, by which it is known whether anybody has it.
-    pub map: u32,
-    /// The memory.
-    pub memory: OwnedFd,
+impl MadeHandler {
+    /// The kernel's number of its memory, by which it is known whether anybody has it.
+    pub fn map(&self) -> Result<u32> {
+        self.memory.id()
+    }
 }
 
 impl HandlerWork {
@@ -240,19 +238,21 @@ impl Gate {
         }
     }
 
-    /// Has a handler deal with a slot's messages, in place of the one before, with this many steps in a second at most.
+    /// Has a handler deal with a slot's messages, in place of the one before, with this many steps in a second at most. Its memory
+    /// is for the slot's holder.
     pub fn put_handler(
         &self,
         slot: SlotId,
         made: &MadeHandler,
         steps_per_sec: u64,
-    ) -> Result<LentHandler> {
+    ) -> Result<OwnedFd> {
         let memory = made.memory.as_fd().try_clone_to_owned();
-        let lent = LentHandler {
-            map: made.memory.id()?,
-            memory: memory.context(|| "cannot pass a handler's memory")?,
-        };
+        let memory = memory.context(|| "cannot pass a handler's memory")?;
         let key = slot.to_ne_bytes();
+        // Where there is no room the one before goes on.
+        let second_stage = made.second_stage.as_ref();
+        let second_stage = second_stage.map(|program| self.second_stage(slot, program));
+        let second_stage = second_stage.transpose()?;
         // Nobody's messages meet the one before with the other's port.
         self.set_handled_port(slot, 0)?;
         let handling = Handling {
@@ -260,25 +260,25 @@ impl Gate {
             ..made.handling
         };
         self.maps.handling.update(&key, &handling.to_bytes())?;
-        if let Some(program) = &made.second_stage {
-            self.put_second_stage(slot, program)?;
+        match (second_stage, &made.second_stage) {
+            (Some(link), Some(program)) => link.update(program)?,
+            _ => forget_second_stage(&self.folder, slot),
         }
         self.maps.handlers.set_fd(slot, made.program.as_fd())?;
-        if made.second_stage.is_none() {
-            forget_second_stage(&self.folder, slot);
-        }
         self.set_handled_port(slot, made.port)?;
-        Ok(lent)
+        Ok(memory)
     }
 
-    /// At the device's ingress, in place of the one before.
-    fn put_second_stage(&self, slot: SlotId, program: &Prog) -> Result<()> {
+    /// The slot's place at the device's ingress, where this program is if there was none.
+    fn second_stage(&self, slot: SlotId, program: &Prog) -> Result<TcxLink> {
         let (name, ifindex) = (second_stage_name(&self.folder, slot), self.config.ifindex);
         if let Some(link) = find_tcx(&name, ifindex)? {
-            return link.update(program);
+            return Ok(link);
         }
         forget_second_stage(&self.folder, slot);
-        TcxLink::attach(ifindex, program, TcxHook::Ingress)?.pin(&name)
+        let link = TcxLink::attach(ifindex, program, TcxHook::Ingress)?;
+        link.pin(&name)?;
+        Ok(link)
     }
 
     /// Has a slot's handler take this many steps in a second at most, from now on.

@@ -165,19 +165,24 @@ impl Daemon {
         self.reply(request_id, answered);
     }
 
+    /// A successor has to know of its memory before anything leads to it.
     fn put_handler(&mut self, slot: SlotId, bytes: u64, made: &MadeHandler) -> Answered {
         let interface = self.interface_of(slot);
         let steps = self.steps_per_sec(&self.attachments[&slot].record.who, interface)?;
-        let lent = interface.gate.put_handler(slot, made, steps)?;
+        let map = made.map()?;
         let attachment = self.attachment_mut(slot);
-        let memory = HandlerMemory {
-            map: lent.map,
-            bytes,
-        };
-        attachment.record.handlers.push(memory);
         let index = attachment.interface;
+        let handlers = &mut attachment.record.handlers;
+        handlers.push(HandlerMemory { map, bytes });
         self.save(index);
-        Ok((Answer::Downloaded, vec![Rc::new(lent.memory)]))
+        match self.interface_of(slot).gate.put_handler(slot, made, steps) {
+            Ok(memory) => Ok((Answer::Downloaded, vec![Rc::new(memory)])),
+            Err(error) => {
+                self.attachment_mut(slot).record.handlers.pop();
+                self.save(index);
+                Err(error.into())
+            }
+        }
     }
 
     /// Memory of handlers that were replaced or removed counts until nobody has it.

@@ -286,7 +286,7 @@ fn whose_memory_is_anything() {
             ));
             let mut attacker = world.attacker();
             let slot = attacker.says().parse().expect("a slot");
-            assert_eq!(world.second_stages(), 1);
+            assert_eq!(world.second_stages().len(), 1);
             let mut random = Random(24);
             for _ in 0..SENT {
                 world.far.send(&any_segment(&mut random));
@@ -446,7 +446,7 @@ fn that_nobody_waits_for() {
             let _takes = world.take_redirected();
             world.attacker().has_killed_itself();
             assert!(within(|| world.slots().is_empty()), "it is left");
-            assert!(within(|| world.second_stages() == 0));
+            assert!(within(|| world.second_stages().is_empty()));
             let mut next = world.program();
             assert!(matches!(
                 claim(&next.connection, PORT),
@@ -455,6 +455,42 @@ fn that_nobody_waits_for() {
             world.far.send(&segment(&sender(0), (SEQ, ACK), ACKS, LAST));
             assert_eq!(next.receive_up_to(LAST).len(), 1);
             world.must_count(next.slot, "handler_answered", 0);
+        },
+    );
+}
+
+/// There is no place for what completes its answers: it is refused, and the handler before it goes on.
+#[test]
+fn that_there_is_no_place_for() {
+    case(
+        |hostile| {
+            let program = hostile.attach();
+            let _memory = memory(&program.connection);
+            hostile.say("done");
+            for _ in 0..2 {
+                hostile.wait_for("again");
+                let again = answer_requests(&program.connection, answering(PORT));
+                hostile.say(match again {
+                    Answer::Downloaded => "done",
+                    _ => "refused",
+                });
+            }
+        },
+        |world| {
+            let _takes = world.take_redirected();
+            let mut attacker = world.attacker();
+            attacker.must_say("done");
+            let place = world.second_stages().pop().expect("it has one");
+            std::fs::remove_file(&place).expect("it is there");
+            std::fs::create_dir(&place).expect("bpffs has folders");
+            attacker.tell("again");
+            attacker.must_say("refused");
+            let slot = &world.report()["interfaces"][0]["slots"][0];
+            assert_eq!(slot["handled_port"], PORT, "{slot}");
+            std::fs::remove_dir(&place).expect("it is empty");
+            attacker.tell("again");
+            attacker.must_say("done");
+            attacker.finish();
         },
     );
 }

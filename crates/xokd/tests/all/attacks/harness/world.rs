@@ -304,8 +304,8 @@ impl World {
         links.into_iter().map(|link| link.name).collect()
     }
 
-    /// How many programs complete answers of handlers at the interface.
-    pub fn second_stages(&self) -> usize {
+    /// The names of programs that complete answers of handlers at the interface.
+    pub fn second_stages(&self) -> Vec<PathBuf> {
         let here = NetNs::open(&format!("{}-a", self.name)).and_then(|here| here.inode());
         let ours = format!("{}-", here.expect("it is there"));
         let is_ours = |gate: &PathBuf| {
@@ -314,9 +314,10 @@ impl World {
         };
         let gates = exos_xokd::gate::folders().into_iter().filter(is_ours);
         let names = gates.flat_map(|gate| std::fs::read_dir(gate).into_iter().flatten().flatten());
+        let names = names.map(|name| name.path());
         names
-            .filter(|name| name.file_name().to_string_lossy().ends_with("-web"))
-            .count()
+            .filter(|name| name.to_string_lossy().ends_with("-web"))
+            .collect()
     }
 
     /// What must hold whatever happened.
