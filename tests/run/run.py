@@ -1091,6 +1091,18 @@ def copies(host, port):
         assert read_all(s).endswith(b"hello\n")
 
 
+def counted(host, port):
+    """What is looked at by several stretches of memory, and counted alone, is as much as there is."""
+    with socket.create_connection((host, port), 20) as s:
+        s.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+        s.settimeout(None)
+        while not (there := s.recv(4096, socket.MSG_PEEK)).endswith(b"hello\n"):
+            assert there
+        into = [bytearray(3), bytearray(4096)]
+        assert s.recvmsg_into(into, 0, socket.MSG_PEEK | socket.MSG_TRUNC)[0] == len(there)
+        assert read_all(s) == there
+
+
 def options(ours):
     """Options that were set before connect and listen do something: TCP_USER_TIMEOUT, and IPV6_V6ONLY beside a listener of IPv4."""
     user_timeout = 18

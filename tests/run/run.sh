@@ -78,6 +78,7 @@ own='python3 -m http.server 8100 --directory "$0" >/dev/null 2>&1 & server=$!
     curl -s --retry 100 --retry-delay 0 --retry-max-time 30 --retry-all-errors -o "$1" "http://$2:8100/noise"; kill $server'
 run -- sh -c "$own" "$work/docs" "$work/got" $ip
 check "curl: from a server beside it, by our own address" cmp "$work/got" "$work/docs/noise"
+check "python3: what is looked at, and counted alone" run -- python3 "$here/run.py" counted 10.10.0.2 8000
 check "python3: options of a connection that comes to go by a Unix socket" run -- python3 "$here/run.py" options_kept 10.10.0.2 8000
 check "python3: options that are set before connect and listen" run -- python3 "$here/run.py" options $ip
 check "python3: two descriptors of a socket in an epoll set" run -- python3 "$here/run.py" copies 10.10.0.2 8000

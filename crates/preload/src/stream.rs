@@ -134,7 +134,9 @@ impl Found {
                 continue;
             }
             let now = if flags & MSG_TRUNC != 0 {
-                ring.len().min(room)
+                // What was counted before is in the ring still where it is only looked at.
+                let counted = if flags & MSG_PEEK != 0 { count } else { 0 };
+                ring.len().saturating_sub(counted).min(room)
             } else if flags & MSG_PEEK != 0 {
                 // SAFETY: the caller's promise.
                 unsafe { ring.peek_at(count, part.base.add(inside), room) }

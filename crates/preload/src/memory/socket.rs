@@ -227,7 +227,7 @@ pub struct Socket {
     pub receive_timeout: AtomicU32,
     /// Those of `SO_SNDTIMEO`.
     pub send_timeout: AtomicU32,
-    /// Of datagrams: bytes of `SO_RCVBUF`, as the program was told.
+    /// Bytes of `SO_RCVBUF`, as the program was told.
     pub receive_buffer: AtomicU32,
     /// Those of `SO_SNDBUF`.
     pub send_buffer: AtomicU32,
