@@ -109,6 +109,11 @@ impl MadeHandler {
     pub fn map(&self) -> Result<u32> {
         self.memory.id()
     }
+
+    /// Whether its answers are completed at the interface.
+    pub fn has_second_stage(&self) -> bool {
+        self.second_stage.is_some()
+    }
 }
 
 impl HandlerWork {
@@ -267,6 +272,11 @@ impl Gate {
         self.maps.handlers.set_fd(slot, made.program.as_fd())?;
         self.set_handled_port(slot, made.port)?;
         Ok(memory)
+    }
+
+    /// Whether a slot's answers are completed at the interface.
+    pub fn has_second_stage(&self, slot: SlotId) -> bool {
+        second_stage_name(&self.folder, slot).exists()
     }
 
     /// The slot's place at the device's ingress, where this program is if there was none.
