@@ -39,8 +39,10 @@ impl Config {
         };
         let loops = count.max(links.len());
         if self.syn_handler && loops > 1 {
-            return Err(Error::new("the kernel answers SYNs on one interface only")
-                .mend("leave --syn-handler out, or --cores"));
+            return Err(
+                Error::new("the kernel answers SYNs for one core of one interface only")
+                    .mend("leave --syn-handler out, or --cores"),
+            );
         }
         self.check_in_kernel(links.len())?;
         if self
