@@ -3,7 +3,7 @@
 
 /// What an instruction does.
 enum Step {
-    /// The next one stands behind so many bytes.
+    /// How many bytes it has: the next one stands behind them.
     Next(usize),
     /// The next one is elsewhere, or the number of a call is used up.
     Leaves,
@@ -59,7 +59,7 @@ fn step(code: &[u8]) -> Option<Step> {
     Some(Step::Next(prefixes + 1 + size))
 }
 
-/// One of two bytes, of which the second stands first here, behind so many.
+/// An instruction with a code of two bytes: `code` begins at the second, `before` bytes into it.
 fn step_of_two(code: &[u8], before: usize) -> Option<Step> {
     let operand = |number| Some(operand(&code[1..])? + number);
     let size = match code.first()? {

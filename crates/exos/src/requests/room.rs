@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// For a stack that has so many connections: these have it, also where that is more than there is.
+    /// For a stack with this many connections. They have room, even where that makes more than the limit.
     pub(super) fn new(memory: Arc<Memory>, open: usize, peers: Option<PeerRoom>) -> Self {
         memory.word(layout::ROOM).fetch_sub(open as u64, Relaxed);
         Self { memory, peers }

@@ -132,7 +132,7 @@ impl Table {
     }
 
     /// Has one of those that are in the request's places make room for it, which it is entered into later; none where one is about to.
-    /// That is the one that nobody has asked for longest, for so many turns at least, and of those the one that changed least recently.
+    /// It is the one unasked for the most turns, `unasked` at least; of several, the one that changed first.
     pub(super) fn make_room_for(
         &mut self,
         memory: &Memory,

@@ -112,7 +112,7 @@ impl WebHandler {
     /// Headers of IPv6 and TCP, with timestamps.
     pub const HEADERS_LEN: usize = 72;
 
-    /// Where it hands connections up to so many cores, and with it how long its memory is.
+    /// Where it hands up the connections of each core, and with it how long its memory is.
     pub const fn rings(entries: Entries, reports: bool, cores: u32) -> Rings {
         let before = match reports {
             true => entries.memory_len_with_reports(),

@@ -1,5 +1,6 @@
 //! Options of what the headers of a socket's packets say (ip(7), ipv6(7)): how many hops they may take, and their class of service.
 
+use super::number_at;
 use crate::memory::options::{IPV6, RECEIVE_CLASS, RECEIVE_HOPS, RECEIVE_TOS, RECEIVE_TTL};
 use crate::process::Found;
 use crate::system::*;
@@ -9,10 +10,9 @@ const ECN: u8 = 3;
 
 /// The number that is an option's value. Of those of IPv4 one byte is enough, and none is zero.
 pub fn option_number(level: i32, value: &[u8]) -> Result<i32, i32> {
-    match (value.first_chunk(), value.first()) {
-        (Some(bytes), _) => Ok(i32::from_ne_bytes(*bytes)),
-        (None, first) if level == IPPROTO_IP => Ok(first.copied().unwrap_or(0).into()),
-        (None, _) => Err(EINVAL),
+    match number_at(value, 0) {
+        Err(_) if level == IPPROTO_IP => Ok(value.first().copied().unwrap_or(0).into()),
+        number => number,
     }
 }
 

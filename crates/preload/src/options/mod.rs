@@ -13,6 +13,12 @@ use crate::system::*;
 
 pub use headers::{class_of, hops_of, option_number, told_bit};
 
+/// The number in an option's value that begins at this byte.
+fn number_at(value: &[u8], at: usize) -> Result<i32, i32> {
+    let bytes = value.get(at..).and_then(<[u8]>::first_chunk);
+    bytes.map_or(Err(EINVAL), |bytes| Ok(i32::from_ne_bytes(*bytes)))
+}
+
 impl Found {
     /// The value of an option, as one or two numbers (getsockopt(2)).
     ///
@@ -82,10 +88,7 @@ impl Found {
     /// Sets an option (setsockopt(2)). Those that say how packets are sent are taken, and left to our TCP.
     pub fn set_option(self, (level, option): (i32, i32), value: &[u8]) -> Result<(), i32> {
         let socket = self.socket();
-        let number = |at: usize| {
-            let bytes = value.get(at..at + 4).ok_or(EINVAL)?;
-            Ok::<_, i32>(i32::from_ne_bytes(bytes.try_into().expect("four")))
-        };
+        let number = |at: usize| number_at(value, at);
         if self.is_datagrams()
             && let Some(set) = self.set_datagram_option((level, option), value)
         {

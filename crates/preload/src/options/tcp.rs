@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::number_at;
 use crate::ask::ask;
 use crate::memory::options::{IPV6, NODELAY, V6_ONLY};
 use crate::memory::state::NO_WRITES;
@@ -55,11 +56,11 @@ impl Found {
             (IPPROTO_TCP, TCP_USER_TIMEOUT) => (user_timeout_ms, 0, i32::MAX as u32),
             // It has a port.
             (IPPROTO_IPV6, IPV6_V6ONLY) if socket.has(IPV6) => {
-                return Some(number_of(value).and(Err(EINVAL)));
+                return Some(number_at(value, 0).and(Err(EINVAL)));
             }
             _ => return None,
         };
-        Some(number_of(value).and_then(|number| {
+        Some(number_at(value, 0).and_then(|number| {
             let number = u32::try_from(number).map_err(|_| EINVAL)?;
             if !(least..=most).contains(&number) {
                 return Err(EINVAL);
@@ -94,9 +95,4 @@ impl Found {
         };
         Ok(info)
     }
-}
-
-fn number_of(value: &[u8]) -> Result<i32, i32> {
-    let bytes = value.first_chunk().ok_or(EINVAL)?;
-    Ok(i32::from_ne_bytes(*bytes))
 }

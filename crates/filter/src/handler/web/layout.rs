@@ -228,7 +228,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Whether there may be so many, so large.
+    /// Whether there may be this number of entries, of this size.
     pub fn is_valid(self) -> bool {
         let is_response =
             (1..=RESPONSE_MAX).contains(&self.response_max) && self.response_max.is_multiple_of(8);

@@ -89,7 +89,7 @@ impl Bench {
         Self::with(ipv6, way_out, second_stage, reports, (None, 1))
     }
 
-    /// With so many connections of a peer, of a server on so many cores: all that comes by the first queue.
+    /// With a limit of connections of a peer, of a server on several cores: all that comes by the first queue.
     pub fn limited(ipv6: bool, of_peer: u32, cores: u32) -> Option<Self> {
         Self::new(ipv6)?;
         let parts = (Some(of_peer), cores);
