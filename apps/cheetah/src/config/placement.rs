@@ -45,14 +45,6 @@ impl Config {
             );
         }
         self.check_in_kernel(links.len())?;
-        if self
-            .bounds
-            .max_connections
-            .is_some_and(|most| (most as usize) < loops)
-        {
-            return Err(Error::new("there are to be fewer connections than cores")
-                .mend(format!("let max_connections be {loops} at least")));
-        }
         cores::places(&links, count, named, allowed)
     }
 

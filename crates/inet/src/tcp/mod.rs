@@ -40,7 +40,7 @@ pub use handover::detached::DetachedConnection;
 pub use opening::listeners::{ListenOptions, ListenerId, Share, SynCookies};
 pub use shared::memory::{MemoryInfo, Pressure};
 pub use shared::reply::Reply;
-pub use shared::room::SharedRoom;
+pub use shared::room::{FreeRoom, SharedRoom};
 pub use table::records::TIME_WAIT_RECORD_LEN;
 pub use timers::alarms::Alarms;
 pub use timers::wheel::Wheel;

@@ -2,11 +2,13 @@
 //! each core serves until a signal ends all in order.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 
 use exos::signals::{Ask, Signals};
 use exos::{Core, Error};
 use exos_inet::limits::CONNECTIONS_MAX;
+use exos_inet::tcp::FreeRoom;
 use exos_program::cores::is_shared;
 use exos_program::{taken_back, tell_news};
 
@@ -22,7 +24,6 @@ use crate::connections::peers::Peers;
 use crate::log::Log;
 use crate::serve::content::files::Feed;
 use crate::serve::content::sites::{self, Fresh};
-use crate::serve::cores::connection_limit::Lease;
 use crate::serve::cores::leader::{Leader, Reporter};
 use crate::serve::cores::on_packets::{self, Setup};
 use crate::serve::cores::threads::{self, Ready};
@@ -141,17 +142,15 @@ impl Program<'_> {
         logs: Option<Vec<Log>>,
         interfaces: &[Interface],
     ) -> Result<Vec<Setup>, Error> {
-        let count = feeds.len();
         let workers = Worker::make(self.worker_places(interfaces))?.into_iter();
         let links = interfaces.iter().map(|it| it.description.as_str());
         let links = (interfaces.len() > 1).then(|| links.collect::<Vec<_>>().join("\n").into());
         let most = self.config.bounds.max_connections;
         let most = most.map_or(CONNECTIONS_MAX, |most| most as usize);
-        let leases = Lease::make(most, count);
+        let room = Arc::new(FreeRoom::new(most));
         let mut logs = logs.into_iter().flatten();
         let (peers, in_kernel) = (Peers::default(), Common::default());
-        let all = feeds.into_iter().zip(workers).zip(leases);
-        let setup = |((feed, worker), lease): ((Feed, Worker), Lease)| Setup {
+        let setup = |(feed, worker): (Feed, Worker)| Setup {
             config: self.config.clone(),
             without: self.args.without.clone(),
             allowed: self.allowed.clone(),
@@ -159,13 +158,13 @@ impl Program<'_> {
             feed,
             log: logs.next(),
             peers: peers.clone(),
-            lease,
+            room: room.clone(),
             in_kernel: in_kernel.clone(),
             shares_core: is_shared(worker.place().core, &self.places),
             worker,
             links: links.clone(),
         };
-        Ok(all.map(setup).collect())
+        Ok(feeds.into_iter().zip(workers).map(setup).collect())
     }
 
     /// Where each loop runs, in the order of the links.

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use exos::via::Via;
 use exos::{Core, Error, ErrorKind, Exos, clock};
 use exos_inet::Instant;
-use exos_inet::tcp::{ListenOptions, ListenerId};
+use exos_inet::tcp::{FreeRoom, ListenOptions, ListenerId};
 
-use super::connection_limit::Lease;
 use super::outage::Outage;
 use super::server_loop::ServerLoop;
 use super::threads::Ready;
@@ -37,7 +36,8 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) feed: Feed,
     pub(in crate::serve) log: Option<Log>,
     pub(in crate::serve) peers: Peers,
-    pub(in crate::serve) lease: Lease,
+    /// For connections, on all cores together; unless the kernel answers requests, and has it.
+    pub(in crate::serve) room: Arc<FreeRoom>,
     /// What the cores have together of what the kernel answers.
     pub(in crate::serve) in_kernel: Common,
     pub(in crate::serve) worker: Worker,
@@ -52,8 +52,6 @@ pub(in crate::serve) struct StackServer {
     pub(in crate::serve) exos: Exos,
     cheetah: Cheetah,
     listener: ListenerId,
-    /// None where the kernel answers requests.
-    lease: Option<Lease>,
     /// Where there are several interfaces.
     outage: Option<Outage>,
     links: Option<Arc<str>>,
@@ -82,10 +80,6 @@ impl Carried for StackServer {
     }
 
     fn receive(&mut self) {
-        // The number of connections that this core may have.
-        if let Some(lease) = &mut self.lease {
-            lease.renew(&mut self.exos.stack.tcp);
-        }
         self.exos.receive();
         if let Some(without) = &mut self.without {
             without.begin_turn(&mut self.exos.stack);
@@ -221,9 +215,8 @@ pub(in crate::serve) fn open(
     cheetah.set_bounds(config.bounds.bounds());
     let in_kernel = exos.requests().and_then(|requests| requests.peer_room());
     cheetah.share_peers(setup.peers.beside(in_kernel));
-    let lease = exos.requests().is_none().then_some(setup.lease);
-    if let Some(lease) = &lease {
-        lease.begin(&mut exos.stack.tcp);
+    if exos.requests().is_none() {
+        exos.stack.tcp.share_room(setup.room);
     }
     if setup.shares_core {
         exos.share_core();
@@ -232,7 +225,6 @@ pub(in crate::serve) fn open(
         exos,
         cheetah,
         listener,
-        lease,
         outage: Outage::of(&setup.worker),
         links: setup.links,
         without,

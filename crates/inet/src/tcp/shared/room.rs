@@ -5,6 +5,7 @@
 //! together never more.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::tcp::values::flow::Flow;
 
@@ -18,6 +19,30 @@ pub trait SharedRoom: std::fmt::Debug {
 
     /// A connection is over that others had first ([`Stack::take_on`](crate::Stack::take_on)). Its room is given back beside this.
     fn taken_on_is_over(&self, flow: &Flow);
+}
+
+/// Room of this many connections, for stacks alone.
+#[derive(Debug)]
+pub struct FreeRoom(AtomicUsize);
+
+impl FreeRoom {
+    /// For this many.
+    pub fn new(connections: usize) -> Self {
+        Self(connections.into())
+    }
+}
+
+impl SharedRoom for FreeRoom {
+    fn take(&self) -> bool {
+        let one = |free: usize| free.checked_sub(1);
+        self.0.fetch_update(Relaxed, Relaxed, one).is_ok()
+    }
+
+    fn give_back(&self, count: usize) {
+        self.0.fetch_add(count, Relaxed);
+    }
+
+    fn taken_on_is_over(&self, _: &Flow) {}
 }
 
 /// Room of one stack.
@@ -82,30 +107,12 @@ impl Room {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
     use super::*;
-
-    #[derive(Debug)]
-    struct Free(AtomicUsize);
-
-    impl SharedRoom for Free {
-        fn take(&self) -> bool {
-            let one = |free: usize| free.checked_sub(1);
-            self.0.fetch_update(Relaxed, Relaxed, one).is_ok()
-        }
-
-        fn give_back(&self, count: usize) {
-            self.0.fetch_add(count, Relaxed);
-        }
-
-        fn taken_on_is_over(&self, _: &Flow) {}
-    }
 
     /// One may have all of it, another what that has given back, and a connection brings its own along.
     #[test]
     fn any_may_have_all_and_together_no_more() {
-        let free = Arc::new(Free(AtomicUsize::new(3)));
+        let free = Arc::new(FreeRoom::new(3));
         let [mut one, mut other] = [1, 0].map(|open| Room::shared(free.clone(), open));
         for open in 1..4 {
             assert!(one.has_room(open));
