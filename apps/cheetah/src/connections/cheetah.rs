@@ -133,7 +133,8 @@ impl Cheetah {
 
     /// When to call `handle` at the latest.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
-        if self.shared.streams.is_waiting() {
+        let in_kernel = self.shared.in_kernel.as_ref();
+        if self.shared.streams.is_waiting() || in_kernel.is_some_and(InKernel::is_behind) {
             return Some(Instant::START);
         }
         let log = self.server().log().and_then(Log::poll_timeout);

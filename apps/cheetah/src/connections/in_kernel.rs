@@ -2,7 +2,8 @@
 //! answer now, and that they are counted and logged as its own.
 //!
 //! A request that came whole is answered by the server, and then rendered once more for the kernel. All are rendered again
-//! when the second or anything that is served has changed: so dates, validators and documents are those of the server.
+//! when the second or anything that is served has changed: so dates, validators and documents are those of the server. For another second
+//! that is done over several turns; what has changed is in all of them before the server sends any of it.
 //!
 //! Of several cores each renders what it was asked for, while it has heard of the same changes as the interface's first one, which renders
 //! all again, counts, and logs what the kernel reports. What the kernel had sent on a connection that goes up is logged by the core that
@@ -21,6 +22,10 @@ use crate::log::{self, Line, Log};
 
 /// Requests of a turn that are looked at.
 const TURN_MAX: usize = 16;
+/// Requests of a turn that are rendered again for another date: some hundred microseconds.
+const RENEWED_MAX: usize = 64;
+/// Reports of a turn that are written, with the lock that all cores have.
+const REPORTS_MAX: usize = 256;
 
 /// What the cores of an interface have together.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +48,10 @@ pub(crate) struct InKernel {
     request_max: usize,
     /// Whole requests that clients have sent in this turn.
     asked: Vec<Box<[u8]>>,
+    /// To be rendered again.
+    due: Vec<Box<[u8]>>,
+    /// There may be more reports than were written.
+    has_reports: bool,
     secs: u64,
     changes: u64,
 }
@@ -81,6 +90,8 @@ impl InKernel {
             leads: requests.core() == 0,
             request_max: requests.request_max(),
             asked: Vec::new(),
+            due: Vec::new(),
+            has_reports: false,
             secs: 0,
             changes: 0,
         }
@@ -117,8 +128,21 @@ impl InKernel {
     ) -> bool {
         self.write(now, unix_secs, server, requests);
         let (is_another_second, changes) = (self.secs != unix_secs, server.changes());
-        if self.leads && (is_another_second || self.changes != changes) {
-            self.renew_all(now, server, requests);
+        let has_changed = self.changes != changes;
+        // What another second has left is not left again.
+        let is_late = is_another_second && !self.due.is_empty();
+        if self.leads && (is_another_second || has_changed) {
+            // What other cores render from now on is of the same, and what they have rendered is among these.
+            self.common.lock().changes = changes;
+            self.due = requests.all();
+        }
+        let most = if has_changed || is_late {
+            usize::MAX
+        } else {
+            RENEWED_MAX
+        };
+        for request in self.due.drain(self.due.len().saturating_sub(most)..) {
+            renew(now, server, requests, &request, &mut self.common.lock());
         }
         if self.leads && is_another_second {
             count(server, requests);
@@ -129,12 +153,9 @@ impl InKernel {
         is_another_second
     }
 
-    fn renew_all(&self, now: Instant, server: &mut Server, requests: &mut Requests) {
-        // What other cores render from now on is of the same, and what they have rendered is among these.
-        self.common.lock().changes = server.changes();
-        for request in requests.all() {
-            renew(now, server, requests, &request, &mut self.common.lock());
-        }
+    /// Whether the next turn has something to do already.
+    pub(super) fn is_behind(&self) -> bool {
+        self.has_reports || !self.due.is_empty()
     }
 
     fn answer_asked(&mut self, now: Instant, server: &mut Server, requests: &mut Requests) {
@@ -160,16 +181,27 @@ impl InKernel {
     ) {
         count(server, requests);
         self.write(now, unix_secs, server, requests);
+        while self.has_reports {
+            self.write(now, unix_secs, server, requests);
+        }
     }
 
-    /// Writes the lines of answers whose end was reported to this core.
-    fn write(&self, now: Instant, unix_secs: u64, server: &mut Server, requests: &mut Requests) {
+    /// Writes the lines of some of the answers whose end was reported to this core.
+    fn write(
+        &mut self,
+        now: Instant,
+        unix_secs: u64,
+        server: &mut Server,
+        requests: &mut Requests,
+    ) {
         let Some(log) = server.log_mut() else {
             return;
         };
-        if let Some(report) = requests.poll_report() {
-            let lines = &self.common.lock().lines;
-            lines.write(now, log, report, requests);
+        let reports = std::iter::from_fn(|| requests.poll_report()).take(REPORTS_MAX);
+        let reports: Vec<Report> = reports.collect();
+        self.has_reports = reports.len() == REPORTS_MAX;
+        if !reports.is_empty() {
+            self.common.lock().lines.write(now, log, &reports);
             log.set_time(now, unix_secs);
         }
     }
@@ -199,10 +231,9 @@ impl Lines {
         self.of_notes.get(&note).map(|prepared| &prepared.line)
     }
 
-    /// Writes those of this report and all that are behind it.
-    fn write(&self, now: Instant, log: &mut Log, mut report: Report, requests: &mut Requests) {
+    fn write(&self, now: Instant, log: &mut Log, reports: &[Report]) {
         let today = clock::unix_time();
-        loop {
+        for report in reports {
             let told = log::Told {
                 peer: report.peer,
                 unix_secs: today.saturating_sub(now - report.ended).as_secs(),
@@ -210,10 +241,6 @@ impl Lines {
                 is_taken: report.is_taken,
             };
             log.answered_by_others(self.of(report.note), &told);
-            let Some(next) = requests.poll_report() else {
-                break;
-            };
-            report = next;
         }
     }
 
