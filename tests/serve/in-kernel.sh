@@ -170,7 +170,6 @@ PYTHON
 fi
 
 refused "a TAP device has none" "AF_XDP only" --link tap:t0 --address 10.10.9.1/24
-refused "nor have several interfaces" "on one interface only" --link xdp:wire --address 10.10.0.10/24 --link xdp:lo --address 127.0.0.2/8
 
 refused "nor does it answer where nobody hears" "turn GRO on there" --link xdp:wire --address 10.10.0.10/24
 client ethtool -K wire gro on
@@ -246,5 +245,63 @@ if serve; then
     same "lines say how long it took" 0 "$(grep -vc '"request_time":[0-9]*\.[0-9]\{6\},' "$work/log")"
 else
     bad "it starts with --in-kernel" "$(cat "$work/err")"
+fi
+
+# ---- several interfaces ----
+
+[ "${2:-}" != in-kernel-cores ] || exit $((failures > 0))
+ip -n "exos-$lab-a" link add side type veth peer name side netns "exos-$lab-b" || bad "another wire"
+inside a -- ip link set side up; client ip link set side up
+client ip addr add 10.10.1.2/24 dev side; client ethtool -K side gro on
+chown -R nobody "$work"
+# One limit for all, in the kernel and beside it: of eight connections, four by each, six are answered, and the others when there is room.
+# At the end each that stands is ended.
+limited=$(cat <<'PYTHON'
+import select, socket, sys
+def heard(of, wanted):
+    """Those that are answered, when there are this many, and a second later."""
+    answered, patience = set(), 60
+    while patience:
+        ready = select.select([c for c in of if c not in answered], [], [], patience)[0]
+        answered.update(c for c in ready if b"200 OK" in c.recv(4096))
+        patience = (1 if len(answered) >= wanted else patience) if ready else 0
+    return answered
+def how_it_ends(connection):
+    connection.settimeout(60)
+    try:
+        return connection.recv(4096)
+    except ConnectionError as error:
+        return error
+hosts = ["10.10.0.10", "10.10.1.10"]
+all = [socket.create_connection((host, 80), 60) for _ in range(4) for host in hosts]
+for connection in all:
+    connection.sendall(b"GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n")
+answered = heard(all, 6)
+waiting = [c for c in all if c not in answered]
+print(len(answered), flush=True)
+for host in hosts:
+    next(c for c in answered if c.fileno() > 0 and c.getpeername()[0] == host).close()
+print(len(heard(waiting, 2)), flush=True)
+sys.stdin.readline()
+print({how_it_ends(c) for c in all if c.fileno() > 0})
+PYTHON
+)
+if serve --link xdp:side --address 10.10.1.10/24 --user nobody --max-connections 6; then
+    for host in 10.10.0.10 10.10.1.10; do
+        answers "the kernel answers by the interface of $host" http://$host/small.txt
+        gives "the same there, on a connection that stands" changed 3 http://$host/small.txt http://$host/small.txt http://$host/small.txt
+        gives "and a kilobyte" "$kilobyte" 1 http://$host/kilobyte.txt
+    done
+    rm -f "$work/go"; mkfifo "$work/go"; exec 3<>"$work/go"
+    inside b -- timeout 300 python3 -S -c "$limited" <&3 >"$work/limited" 2>&1 & peer=$!
+    await eval '[ "$(wc -l <"$work/limited")" -ge 2 ]'
+    same "of both as many connections are answered as there may be, and others when there is room" "6 2" "$(xargs <"$work/limited")"
+    echo go >&3; sleep 1
+    stop; same "it ends in order" 0 $?
+    wait $peer; peer=
+    same "and each connection with it" "{b''}" "$(tail -n 1 "$work/limited")"
+    kernel_answered "of both "
+else
+    bad "it starts on two interfaces" "$(cat "$work/err")"
 fi
 exit $((failures > 0))

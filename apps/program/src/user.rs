@@ -74,13 +74,17 @@ impl UserArgs {
         Ok((exos, opened))
     }
 
-    /// Opens each of several interfaces for its cores, and gives all privilege up.
+    /// Opens each of several interfaces for its cores, does with them what takes privilege beside that, and gives all privilege up.
     ///
     /// # Errors
     ///
     /// Any of that fails; it says at which interface.
-    pub fn open_each(&self, attachments: Vec<Attachment>) -> Result<Vec<Vec<Core>>, Error> {
-        let open = |attachment: Attachment| {
+    pub fn open_each<T>(
+        &self,
+        attachments: Vec<Attachment>,
+        open: impl FnOnce(Vec<Vec<Core>>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let open_one = |attachment: Attachment| {
             self.warn_of_merging(&attachment.link);
             let name = match &attachment.link {
                 LinkKind::Interface(interface) => &interface.name,
@@ -89,10 +93,8 @@ impl UserArgs {
             let name = name.to_owned();
             Core::open(attachment).map_err(|e| on(&name, e))
         };
-        let opened = attachments
-            .into_iter()
-            .map(open)
-            .collect::<Result<_, _>>()?;
+        let all = attachments.into_iter().map(open_one);
+        let opened = open(all.collect::<Result<_, _>>()?)?;
         self.give_up()?;
         Ok(opened)
     }

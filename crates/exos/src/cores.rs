@@ -14,12 +14,15 @@
 
 use std::net::IpAddr;
 
+use exos_filter::handler::SynHandler;
 use exos_host::Error;
+use exos_inet::tcp::ListenOptions;
 use exos_inet::{Config, Offload, Part, Stack};
 use exos_link::{Link, Offload as LinkOffload, XdpLink};
 
 use crate::attach::describe;
 use crate::clock;
+use crate::handlers::syn_handler;
 use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
 use crate::node::Exos;
@@ -42,6 +45,32 @@ impl Core {
         exos.kept = self.kept;
         exos.requests_part = self.requests;
         Ok(exos)
+    }
+
+    /// Starts the first of these in the thread that calls; the others are [taken](Exos::take_cores) from it, in this order. Where
+    /// there are several interfaces, the cores of each stand together.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or as [`start`](Self::start).
+    pub fn lead(all: impl IntoIterator<Item = Self>) -> Result<Exos, Error> {
+        let mut cores = all.into_iter();
+        let first = cores.next().ok_or_else(|| Error::new("no interface"))?;
+        let mut exos = first.start()?;
+        exos.cores = cores.collect();
+        Ok(exos)
+    }
+
+    /// What answers SYNs as a listener with these options on the core's stack does, once that has started.
+    pub(crate) fn syn_handler(
+        &self,
+        port: u16,
+        options: ListenOptions,
+    ) -> Result<SynHandler, Error> {
+        let mut stack = stack(self.config.clone(), self.seed, self.part)?;
+        let listener = stack.tcp.listen(None, port, options);
+        let listener = listener.expect("nobody else listens on this stack");
+        syn_handler(&self.link, &mut stack, clock::now(), listener)
     }
 
     /// The interface.
@@ -98,15 +127,6 @@ pub(crate) fn share_out(
     };
     let all = links.into_iter().zip(Part::all(count as u32));
     Ok(all.map(core).collect())
-}
-
-/// Starts the first of these here; the others are [taken](Exos::take_cores) from it.
-pub(crate) fn lead(cores: Vec<Core>) -> Result<Exos, Error> {
-    let mut cores = cores.into_iter();
-    let first = cores.next().expect("there is a first core");
-    let mut exos = first.start()?;
-    exos.cores = cores.collect();
-    Ok(exos)
 }
 
 /// A stack on a link that is one core's.

@@ -7,12 +7,14 @@
 //! answered comes back, and takes the handler away if nobody does.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use exos_filter::Counter;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::{Handler, SynHandler};
 use exos_inet::tcp::ListenerId;
-use exos_link::Link;
+use exos_inet::{Instant, Stack};
+use exos_link::{Link, XdpLink};
 
 use crate::node::Exos;
 use crate::node::syn_answers::SynAnswers;
@@ -76,29 +78,50 @@ impl Exos {
     /// What answers SYNs to a listener, by `XDP_TX`; the stack believes its cookies from now on.
     pub(crate) fn syn_handler(&mut self, listener: ListenerId) -> Result<SynHandler, Error> {
         let now = self.now();
-        let Link::Xdp(link) = &self.link else {
-            return Err(needs_interface(
-                "SYNs can be answered in the kernel on AF_XDP only",
-            ));
-        };
-        let recipe = self.stack.offload_syns(now, listener);
-        let recipe = recipe.ok_or_else(|| {
-            Error::new("SYNs can be answered in the kernel only with all usual TCP options")
-                .mend("offer selective acknowledgements, or have the stack answer")
-                .of_kind(ErrorKind::Invalid)
-        })?;
-        let ours: Vec<_> = self.stack.addresses().iter().map(|p| p.addr).collect();
-        let broadcasts = self.stack.broadcasts_v4().map(IpAddr::V4);
-        let not_from = ours.iter().copied().chain(broadcasts).collect();
-        Ok(SynHandler {
-            mac: link.mac(),
-            addresses: ours,
-            not_from,
-            recipe,
-            may_be_partial: link.offload().rx_partial_checksum,
-            may_decline: false,
-            way_out: WayOut::Transmit,
-        })
+        match &self.link {
+            Link::Xdp(link) => syn_handler(link, &mut self.stack, now, listener),
+            _ => Err(needs_interface(SYNS)),
+        }
+    }
+
+    /// What answers SYNs to a listener on each interface that this core and those have that it has not given away, and which of
+    /// these cores have the interface, this one being the first.
+    pub(crate) fn syn_handlers(
+        &mut self,
+        listener: ListenerId,
+    ) -> Result<Vec<(SynHandler, Range<usize>)>, Error> {
+        let mut handlers = vec![(self.syn_handler(listener)?, 0..1)];
+        let mut interface = self.link_of(0)?.interface();
+        let like = self.stack.tcp.listener(listener);
+        let (port, options) = like.expect("its SYNs are answered");
+        for (core, number) in self.cores.iter().zip(1..) {
+            if core.link.interface() != interface {
+                interface = core.link.interface();
+                let handler = core.syn_handler(port, options.clone())?;
+                handlers.push((handler, number..number));
+            }
+            let (_, cores) = handlers.last_mut().expect("there is a first interface");
+            cores.end = number + 1;
+        }
+        Ok(handlers)
+    }
+
+    /// The link of a core, this one or one that it has not given away.
+    pub(crate) fn link_of(&mut self, core: usize) -> Result<&mut XdpLink, Error> {
+        match (core.checked_sub(1), &mut self.link) {
+            (Some(other), _) => Ok(&mut self.cores[other].link),
+            (None, Link::Xdp(link)) => Ok(link),
+            (None, _) => Err(needs_interface(SYNS)),
+        }
+    }
+
+    /// Takes away what was set on the interfaces of this core and those that it has not given away.
+    pub(crate) fn remove_handlers(&mut self) {
+        // A daemon that is not there has the kernel go on.
+        let _ = self.remove_from_kernel();
+        for core in &mut self.cores {
+            core.link.remove_handler();
+        }
     }
 
     /// The stack answers all SYNs itself again.
@@ -136,6 +159,33 @@ impl Exos {
     }
 }
 
+/// What answers SYNs that come by a link to a listener of its stack.
+pub(crate) fn syn_handler(
+    link: &XdpLink,
+    stack: &mut Stack,
+    now: Instant,
+    listener: ListenerId,
+) -> Result<SynHandler, Error> {
+    let recipe = stack.offload_syns(now, listener);
+    let recipe = recipe.ok_or_else(|| {
+        Error::new("SYNs can be answered in the kernel only with all usual TCP options")
+            .mend("offer selective acknowledgements, or have the stack answer")
+            .of_kind(ErrorKind::Invalid)
+    })?;
+    let ours: Vec<_> = stack.addresses().iter().map(|p| p.addr).collect();
+    let broadcasts = stack.broadcasts_v4().map(IpAddr::V4);
+    let not_from = ours.iter().copied().chain(broadcasts).collect();
+    Ok(SynHandler {
+        mac: link.mac(),
+        addresses: ours,
+        not_from,
+        recipe,
+        may_be_partial: link.offload().rx_partial_checksum,
+        may_decline: false,
+        way_out: WayOut::Transmit,
+    })
+}
+
 /// How packets that come by each of these leave by each of them when a handler sends them on, a row for each that they come by: see
 /// [`exos_link::ways_out`].
 ///
@@ -167,6 +217,7 @@ pub fn check_ways_out(names: &[&str]) -> Result<(), Error> {
     exos_link::check_ways_out(names)
 }
 
+const SYNS: &str = "the kernel answers SYNs and requests on AF_XDP only";
 const IN_KERNEL: &str =
     "packets are dealt with in the kernel by AF_XDP, or by packet sockets of an interface";
 

@@ -12,6 +12,7 @@ mod connections;
 mod lent;
 mod looks;
 mod memory;
+mod own;
 mod reports;
 mod room;
 mod sent;
@@ -21,17 +22,12 @@ mod table;
 use std::sync::Arc;
 
 use exos_filter::handler::WebHandler;
-use exos_filter::handler::forward::WayOut;
-use exos_filter::handler::web::SecondStage;
 use exos_filter::handler::web::layout::{self, Entries};
-use exos_host::bpf::{Map, MappedArray};
 use exos_inet::limits::CONNECTIONS_MAX;
 use exos_inet::tcp::ListenerId;
 use exos_inet::{Duration, Instant, Stack};
-use exos_link::Link;
 use rustix::thread::{MembarrierCommand, membarrier};
 
-use crate::handlers::needs_interface;
 use crate::node::Exos;
 use crate::{Error, ErrorKind};
 
@@ -42,7 +38,6 @@ pub(crate) use shared::Part;
 pub use table::{Answered, Response};
 
 use connections::{Connections, Turn};
-use memory::Memory;
 use reports::Reports;
 use shared::Shared;
 
@@ -52,8 +47,6 @@ const WORD: Duration = Duration::from_secs(2);
 const UNASKED: u32 = 10;
 /// One that has been asked for more lately makes no room for another.
 const IDLE: u32 = 2;
-
-const ON_AF_XDP: &str = "requests can be answered in the kernel on AF_XDP only";
 
 /// How much the kernel answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +99,7 @@ impl Capacity {
 pub struct Requests {
     shared: Arc<Shared>,
     core: usize,
+    handler: WebHandler,
     /// When it was looked for the connections that the stack has.
     turned: Instant,
     connections: Connections,
@@ -117,9 +111,9 @@ impl Exos {
     /// ([`answer_syns_in_kernel`](Exos::answer_syns_in_kernel)). Say which with [`requests`](Exos::requests). With `reports`, each
     /// answer is told of once ([`Requests::poll_report`]), and none is given where there is no room to tell of it.
     ///
-    /// On several cores of an interface the first calls this before the others are [taken](Exos::take_cores), and each of those once it
-    /// has started, with a listener of its own. All answer the same requests, whichever core says which, and each takes on what comes by
-    /// its queues. They end together.
+    /// On several cores, of one interface or [several](crate::Core::lead), the first calls this before the others are
+    /// [taken](Exos::take_cores), and each of those once it has started, with a listener of its own that is like the first's. All answer the
+    /// same requests, whichever core says which, and each takes on what comes by its queues. They end together.
     ///
     /// From now on the stack's limit of connections is `capacity.connections`, together with the kernel's part
     /// ([`share_room`](exos_inet::tcp::Tcp::share_room)).
@@ -153,83 +147,6 @@ impl Exos {
         Ok(())
     }
 
-    /// The first core's part; the others get theirs.
-    fn begin_to_answer(
-        &mut self,
-        listener: ListenerId,
-        capacity: Capacity,
-        reports: bool,
-    ) -> Result<Part, Error> {
-        let entries = capacity.entries()?;
-        let is_another_core = self.handoff.is_some() && self.cores.is_empty();
-        if is_another_core || self.pair.is_some() {
-            return Err(needs_interface(
-                "requests are answered in the kernel on an interface, from its first core on",
-            ));
-        }
-        self.expect_mtu(capacity)?;
-        if self.via.is_some() {
-            return self.have_requests_answered(listener, entries, capacity, reports);
-        }
-        let way_out = self.way_out_of_responses()?;
-        let rings = WebHandler::rings(entries, reports, 1 + self.cores.len() as u32);
-        let memory = MappedArray::new("exos_web", rings.memory_len() as usize, 1)?;
-        let scratch = Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?;
-        let mut syn = self.syn_handler(listener)?;
-        syn.way_out = way_out;
-        syn.may_decline = true;
-        let second_stage = match way_out {
-            WayOut::Redirect(interface) => Some(SecondStage {
-                interface,
-                mark: random()?,
-            }),
-            _ => None,
-        };
-        let handler = WebHandler {
-            syn,
-            entries,
-            peer_connections: capacity.peer_connections,
-            rings,
-            memory_fd: memory.raw_fd(),
-            scratch_fd: scratch.raw_fd(),
-            key: random()?,
-            second_stage,
-            reports,
-        };
-        if let Err(e) = self.set_handler(&handler) {
-            self.stack.stop_offloading_syns(self.now(), listener);
-            return Err(e);
-        }
-        let mut parts = Shared::divide(Memory::Shared(memory), Some(scratch), handler, capacity);
-        let first = parts.next().expect("there is a first core");
-        for (core, part) in self.cores.iter_mut().zip(parts) {
-            core.requests = Some(part);
-        }
-        Ok(first)
-    }
-
-    fn expect_mtu(&self, capacity: Capacity) -> Result<(), Error> {
-        let Link::Xdp(link) = &self.link else {
-            return Err(needs_interface(ON_AF_XDP));
-        };
-        let (mtu, mtu_min) = (link.mtu(), capacity.response_max + WebHandler::HEADERS_LEN);
-        if mtu < mtu_min {
-            let error = format!(
-                "an MTU of {mtu} is less than the {mtu_min} that responses of the kernel take"
-            );
-            return Err(needs_interface(&error).mend("have the interface's MTU be larger"));
-        }
-        Ok(())
-    }
-
-    /// How responses leave.
-    fn way_out_of_responses(&self) -> Result<WayOut, Error> {
-        match &self.link {
-            Link::Xdp(link) => Ok(exos_link::ways_out(&[link])?[0][0]),
-            _ => Err(needs_interface(ON_AF_XDP)),
-        }
-    }
-
     /// What is answered in the kernel.
     pub fn requests(&mut self) -> Option<&mut Requests> {
         self.requests.as_mut()
@@ -256,7 +173,7 @@ impl Exos {
         let mut requests = self.requests.take()?;
         let Shared { memory, looks, .. } = &*requests.shared;
         let missing = looks.end(memory, requests.core);
-        requests.connections.take_over(&missing);
+        requests.connections.take_over(missing);
         // A daemon that is not there has the kernel go on; its part hands up all that comes.
         let _ = self.remove_from_kernel();
         // What a processor is running hands up before this returns, where the kernel tells (not with nohz_full).
@@ -279,33 +196,37 @@ impl Requests {
     pub const RESPONSE_MAX: usize = layout::RESPONSE_MAX;
 
     fn new(part: Part, listener: ListenerId, turned: Instant) -> Self {
-        let Part { shared, core } = part;
-        let handler = &shared.handler;
+        let Part {
+            shared,
+            core,
+            handler,
+        } = part;
         // The first reads what the kernel reports.
         let has_ring = handler.reports && core == 0;
         let ring = has_ring.then(|| handler.entries.memory_len());
         Self {
             core,
             turned,
-            connections: Connections::new(listener, handler, shared.peer_room(), core),
+            connections: Connections::new(listener, &handler, shared.peer_room(), core),
             reports: Reports::new(ring),
+            handler,
             shared,
         }
     }
 
     /// None where the daemon has made it.
     pub(crate) fn handler(&self) -> Option<&WebHandler> {
-        (!self.shared.is_lent()).then_some(&self.shared.handler)
+        (!self.shared.is_lent()).then_some(&self.handler)
     }
 
-    /// The number of the core that this is on, of those that have the interface.
+    /// The number of the core that this is on, of those of all interfaces.
     pub fn core(&self) -> usize {
         self.core
     }
 
     /// The longest request that is answered: 1,024 bytes, or where responses are short ([`Capacity::response_max`]) 512 at least.
     pub fn request_max(&self) -> usize {
-        self.shared.handler.entries.request_max()
+        self.handler.entries.request_max()
     }
 
     /// Where connections of each peer are limited, how many each has.

@@ -44,17 +44,7 @@ impl Config {
                     .mend("leave --syn-handler out, or --cores"),
             );
         }
-        self.check_in_kernel(links.len())?;
         cores::places(&links, count, named, allowed)
-    }
-
-    /// What cannot be had where the kernel answers requests.
-    fn check_in_kernel(&self, links: usize) -> Result<(), Error> {
-        if self.in_kernel && links > 1 {
-            let error = "the kernel answers requests on one interface only";
-            return Err(Error::new(error).mend("leave --in-kernel out"));
-        }
-        Ok(())
     }
 
     /// Where a server on the kernel's sockets runs, which has one loop.

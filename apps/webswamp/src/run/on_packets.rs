@@ -107,14 +107,13 @@ fn attach(args: &LoadArgs, setup: &Setup, worker: &Worker<'_>) -> Result<(Exos, 
     let attachments = args.link.attachments(&needs)?.into_iter().map(settle);
     let mut attachments: Vec<Attachment> = attachments.collect();
     if attachments.len() > 1 {
-        let opened = args.user.open_each(attachments)?;
-        let mut loops = opened.into_iter().flatten();
-        let first = loops.next().ok_or_else(|| Error::new("no interface"))?;
-        let mut exos = first.start()?;
+        let lead = |all: Vec<Vec<Core>>| Core::lead(all.into_iter().flatten());
+        let mut exos = args.user.open_each(attachments, lead)?;
         if worker.place.shares_core {
             exos.share_core();
         }
-        return Ok((exos, loops.collect()));
+        let others = exos.take_cores();
+        return Ok((exos, others));
     }
     let attachment = attachments.remove(0);
     let attachment = link_choice::lead(args, &needs[0], attachment, setup.target.addresses())?;

@@ -12,7 +12,7 @@ use exos_link::{PacketConfig, PacketLink, XdpConfig, XdpLink};
 use super::addresses::{Addresses, Prefixed};
 use super::role::rule;
 use super::{pools, taken};
-use crate::cores::{Core, join, lead, share_out};
+use crate::cores::{Core, join, share_out};
 use crate::node::Exos;
 use crate::share::{Kept, StackSettings};
 
@@ -55,7 +55,7 @@ impl Interface {
     /// `are_ours`.
     pub(super) fn attach(&self, wanted: &StackSettings, are_ours: bool) -> Result<Exos, Error> {
         match self.by {
-            By::Xdp => lead(self.open(wanted, are_ours)?),
+            By::Xdp => Core::lead(self.open(wanted, are_ours)?),
             By::PacketSockets => {
                 let rules = rules_for_addresses(&self.addresses)?;
                 let link = PacketLink::open(&PacketConfig::new(&self.name, rules.clone()))?;

@@ -42,7 +42,7 @@ use exos_host::Error;
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::error::ErrorKind;
 
-use crate::cores::{Core, lead};
+use crate::cores::Core;
 use crate::node::Exos;
 use crate::share::StackSettings;
 use crate::via;
@@ -180,7 +180,7 @@ impl Exos {
             LinkKind::OwnPair(pair) => pair.attach(&settings),
             LinkKind::OwnTap(tap) => tap.attach(&settings),
             LinkKind::Interface(interface) => interface.attach(&settings, false),
-            LinkKind::SharedInterface(shared) => lead(shared.open(&settings)?),
+            LinkKind::SharedInterface(shared) => Core::lead(shared.open(&settings)?),
             LinkKind::Tap(tap) => tap.attach(&settings),
             LinkKind::Daemon(daemon) => via::attach(daemon, &settings),
         }

@@ -10,7 +10,7 @@ use super::addresses::{Addresses, Prefixed};
 use super::pair::{INNER_NAME, Pair, addresses};
 use super::tap::Tap;
 use super::{pools, user_netns};
-use crate::cores::{lead, share_out};
+use crate::cores::{Core, share_out};
 use crate::node::Exos;
 use crate::share::{Kept, StackSettings};
 
@@ -81,7 +81,7 @@ impl OwnPair {
         pools::add_routes(&netlink, &addresses, host_end)?;
         let config = addresses.config(&links[0].mac(), links[0].mtu());
         let cores = share_out(links, config, None, wanted, Kept::default())?;
-        let mut exos = lead(cores)?;
+        let mut exos = Core::lead(cores)?;
         exos.pair = Some(pair);
         Ok(exos)
     }

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 use exos_filter::handler::WebHandler;
@@ -37,8 +38,10 @@ pub(super) struct Connections {
     entries: Entries,
     /// Where connections of each peer are limited.
     peers: Option<PeerRoom>,
-    /// Those whose connections are seen to here: this one, and at the end those that are not there any more.
+    /// Those whose connections are seen to here: this one, and at the end those of its interface that are not there any more.
     cores: Vec<usize>,
+    /// Those of its interface.
+    own: Range<u64>,
     /// Where the ring begins that this core reads.
     ring: u64,
     /// The slot that is looked at next.
@@ -90,6 +93,7 @@ impl Connections {
             entries: handler.entries,
             peers,
             cores: vec![core],
+            own: handler.rings.own(),
             ring: handler.rings.at(core as u64),
             next: 0,
             taken: 0,
@@ -101,9 +105,10 @@ impl Connections {
         self.listener
     }
 
-    /// Sees to the connections of these cores, too.
-    pub(super) fn take_over(&mut self, cores: &[usize]) {
-        self.cores.extend(cores);
+    /// Sees to the connections of these cores, too, where they had this one's interface: others' leave by theirs alone.
+    pub(super) fn take_over(&mut self, cores: Vec<usize>) {
+        let own = |core: &usize| self.own.contains(&(*core as u64));
+        self.cores.extend(cores.into_iter().filter(own));
     }
 
     /// Takes on what was handed up.

@@ -42,7 +42,7 @@ impl Exos {
         let now = self.now();
         let memory = memory.inspect_err(|_| self.stack.stop_offloading_syns(now, listener))?;
         handler.memory_fd = memory.raw_fd();
-        let mut parts = Shared::divide(Memory::Shared(memory), None, handler, capacity);
+        let mut parts = Shared::divide(Memory::Shared(memory), None, vec![handler], capacity);
         Ok(parts.next().expect("there is a first core"))
     }
 }

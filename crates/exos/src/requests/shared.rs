@@ -1,4 +1,4 @@
-//! What the cores of an interface have together: the memory, what is answered, and until when connections may begin.
+//! What the cores of all interfaces have together: the memory, what is answered, and until when connections may begin.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,8 +18,7 @@ pub(crate) struct Shared {
     pub(super) memory: Arc<Memory>,
     /// The kernel's part writes to it; none where the daemon has it.
     scratch: Option<Map>,
-    /// The kernel's part, or where the daemon has made it what that was made of.
-    pub(super) handler: WebHandler,
+    key: u64,
     pub(super) capacity: Capacity,
     table: Mutex<Table>,
     pub(super) looks: Looks,
@@ -30,32 +29,39 @@ pub(crate) struct Shared {
 pub(crate) struct Part {
     pub(super) shared: Arc<Shared>,
     pub(super) core: usize,
+    /// The kernel's part on the core's interface, or where the daemon has made it what that was made of.
+    pub(super) handler: WebHandler,
 }
 
 impl Shared {
-    /// A part for each core that the handler knows.
+    /// A part for each core of the interfaces on which these are.
     pub(super) fn divide(
         memory: Memory,
         scratch: Option<Map>,
-        handler: WebHandler,
+        handlers: Vec<WebHandler>,
         capacity: Capacity,
     ) -> impl Iterator<Item = Part> {
-        let cores = handler.rings.cores() as usize;
+        let first = &handlers[0];
+        let (cores, key) = (first.rings.cores() as usize, first.key);
         // Whether the daemon's has one the daemon knows.
-        let has_second_stage = scratch.is_none() || handler.second_stage.is_some();
-        let table = Table::new(handler.entries, handler.key, has_second_stage);
+        let second_stage = handlers.iter().any(|it| it.second_stage.is_some());
+        let table = Table::new(first.entries, key, scratch.is_none() || second_stage);
         memory.set(layout::ROOM, capacity.connections.into());
         let shared = Arc::new(Self {
             memory: Arc::new(memory),
             scratch,
-            handler,
+            key,
             capacity,
             table: Mutex::new(table),
             looks: Looks::of(cores),
         });
-        (0..cores).map(move |core| Part {
-            shared: shared.clone(),
-            core,
+        handlers.into_iter().flat_map(move |handler| {
+            let shared = shared.clone();
+            handler.rings.own().map(move |core| Part {
+                shared: shared.clone(),
+                core: core as usize,
+                handler: handler.clone(),
+            })
         })
     }
 
@@ -72,7 +78,7 @@ impl Shared {
     /// Where connections of each peer are limited, how many each has.
     pub(super) fn peer_room(&self) -> Option<PeerRoom> {
         let most = self.capacity.peer_connections;
-        most.map(|most| PeerRoom::new(self.memory.clone(), self.handler.key, most))
+        most.map(|most| PeerRoom::new(self.memory.clone(), self.key, most))
     }
 
     /// The limit of connections is one for this stack, those of other cores, and the kernel's part.

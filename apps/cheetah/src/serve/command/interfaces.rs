@@ -71,21 +71,22 @@ impl Opened {
         attachments: Vec<Attachment>,
         places: &[Vec<usize>],
     ) -> Result<Self, Error> {
-        let opened = config.user.open_each(attachments)?;
         let interface = |(all, cores): (&Vec<Core>, &Vec<usize>)| Interface {
             name: all[0].interface().to_owned(),
             description: all[0].describe_link(),
             addresses: reachable(all[0].addresses()),
             cores: cores.clone(),
         };
-        let interfaces = opened.iter().zip(places).map(interface).collect();
-        let mut loops = opened.into_iter().flatten();
-        let first = loops.next().ok_or_else(|| Error::new("no interface"))?;
-        let mut exos = first.start()?;
-        let listener = listen(&mut exos, config)?;
+        let open = |opened: Vec<Vec<Core>>| {
+            let interfaces = opened.iter().zip(places).map(interface).collect();
+            let mut exos = Core::lead(opened.into_iter().flatten())?;
+            let listener = listen(&mut exos, config)?;
+            Ok((exos, listener, interfaces))
+        };
+        let (mut exos, listener, interfaces) = config.user.open_each(attachments, open)?;
         Ok(Self {
+            others: exos.take_cores(),
             first: (exos, listener),
-            others: loops.collect(),
             interfaces,
             is_inside: false,
         })

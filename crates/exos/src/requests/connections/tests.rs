@@ -58,6 +58,7 @@ impl Bench {
                 entries: ENTRIES,
                 peers: None,
                 cores: vec![0],
+                own: 0..3,
                 ring: 0,
                 next: 0,
                 taken: 0,
@@ -333,23 +334,24 @@ fn room_goes_with_connections() {
     assert_eq!(may_have_more(), 5);
 }
 
-/// Each core sees to the connections whose segments come by its queues, at the end also to those of a core that is not there any more.
+/// Each core sees to the connections whose segments come by its queues, at the end also to those of a core of its interface that is not
+/// there any more.
 #[test]
 fn connections_of_other_cores_are_theirs() {
     let mut bench = Bench::new();
-    for core in 0..3 {
+    for core in 0..4 {
         let at = bench.put(core, slot::OPEN, (7, 7), QUIET);
         let window = 1000 | (core as u32) << slot::CORE_SHIFT;
         bench
             .memory
             .set_halves(at + slot::KEPT, 3 << 8 | 0xff, window);
     }
-    let stand = |bench: &Bench| [0, 1, 2].map(|number| bench.state(number) == slot::OPEN);
+    let stand = |bench: &Bench| [0, 1, 2, 3].map(|number| bench.state(number) == slot::OPEN);
     assert!(!bench.look(false));
-    assert_eq!(stand(&bench), [false, true, true]);
-    bench.connections.take_over(&[2]);
+    assert_eq!(stand(&bench), [false, true, true, true]);
+    bench.connections.take_over(vec![2, 3]);
     assert!(!bench.look(true));
-    assert_eq!(stand(&bench), [false, true, false]);
+    assert_eq!(stand(&bench), [false, true, false, true]);
     assert_eq!(bench.stack.tcp.connections(), 2);
 }
 

@@ -50,10 +50,11 @@ impl Generator<'_> {
 
     /// Keeps which core the queue belongs to, where there are several.
     fn note_core(&mut self, of: &WebHandler) {
-        let (asm, cores) = (&mut *self.asm, of.rings.cores());
-        if cores > 1 {
+        let (asm, own) = (&mut *self.asm, of.rings.own());
+        if of.rings.cores() > 1 {
             asm.load(Size::Word, Reg::R1, CONTEXT, QUEUE);
-            asm.alu(Alu::Remainder, Reg::R1, cores as i32);
+            asm.alu(Alu::Remainder, Reg::R1, (own.end - own.start) as i32);
+            asm.alu(Alu::Add, Reg::R1, own.start as i32);
             keep(asm, CORE, Reg::R1);
         }
     }

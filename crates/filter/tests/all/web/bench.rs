@@ -86,26 +86,31 @@ impl Bench {
         second_stage: Option<SecondStage>,
         reports: bool,
     ) -> Self {
-        Self::with(ipv6, way_out, second_stage, reports, (None, 1))
+        let parts = (None, rings(1));
+        Self::with(ipv6, way_out, second_stage, reports, parts)
     }
 
     /// With a limit of connections of a peer, of a server on several cores: all that comes by the first queue.
     pub fn limited(ipv6: bool, of_peer: u32, cores: u32) -> Option<Self> {
         Self::new(ipv6)?;
-        let parts = (Some(of_peer), cores);
+        let parts = (Some(of_peer), rings(cores));
         Some(Self::with(ipv6, WayOut::Transmit, None, true, parts))
     }
 
     /// Of a server on several cores: all that comes by the first queue.
     pub fn of_cores(ipv6: bool, cores: u32) -> Option<Self> {
+        Self::of_rings(ipv6, rings(cores))
+    }
+
+    /// On one of several interfaces, of a server on three cores, of which this interface has the last two.
+    pub fn of_interface(ipv6: bool) -> Option<Self> {
+        Self::of_rings(ipv6, rings(3).of_interface(1, 2))
+    }
+
+    fn of_rings(ipv6: bool, rings: Rings) -> Option<Self> {
         Self::new(ipv6)?;
-        Some(Self::with(
-            ipv6,
-            WayOut::Transmit,
-            None,
-            true,
-            (None, cores),
-        ))
+        let parts = (None, rings);
+        Some(Self::with(ipv6, WayOut::Transmit, None, true, parts))
     }
 
     fn with(
@@ -113,10 +118,9 @@ impl Bench {
         way_out: WayOut,
         second_stage: Option<SecondStage>,
         reports: bool,
-        (peer_connections, cores): (Option<u32>, u32),
+        (peer_connections, rings): (Option<u32>, Rings),
     ) -> Self {
         let syn = syns(way_out, second_stage.is_some());
-        let rings = Rings::new(cores, ENTRIES.memory_len_with_reports());
         let memory = MappedArray::new("web", rings.memory_len() as usize, 1).unwrap();
         let scratch = Map::percpu_array("scratch", WebHandler::SCRATCH_LEN, 1).unwrap();
         let handler = WebHandler {
@@ -210,4 +214,8 @@ impl Bench {
         let run = self.prog.test_run(frame).unwrap();
         (run.verdict, run.packet)
     }
+}
+
+fn rings(cores: u32) -> Rings {
+    Rings::new(cores, ENTRIES.memory_len_with_reports())
 }

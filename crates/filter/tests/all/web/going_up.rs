@@ -204,6 +204,27 @@ fn on_several_cores_they_are_handed_up_at_once() {
     }
 }
 
+/// Of several interfaces each has some of the cores: what comes by its first queue is the first one's of these.
+#[test]
+fn each_interface_hands_up_to_its_cores() {
+    let benches = [false, true].map(Bench::of_interface);
+    for bench in benches.into_iter().flatten() {
+        bench.enter(REQUEST, RESPONSE, false);
+        let mut client = Client::opened(&bench, 4000, true);
+        assert_eq!(
+            client.says(&bench, ACK | PSH, REQUEST).unwrap().data,
+            RESPONSE
+        );
+        let window = bench.get(bench.slot(&client) + slot::KEPT) >> 32;
+        assert_eq!(window >> slot::CORE_SHIFT, 1);
+        client.seq += REQUEST.len() as u32;
+        client.ack = client.ack.wrapping_add(RESPONSE.len() as u32);
+        assert_eq!(client.says(&bench, ACK | PSH, b"POST"), Err(PASS));
+        let handed = [0, 1, 2].map(|core| bench.get(bench.handler.rings.at(core) + layout::HANDED));
+        assert_eq!(handed, [0, 1, 0]);
+    }
+}
+
 /// What the server said last may be out of date: requests of connections that stand are its own, too.
 #[test]
 fn without_word_of_the_server_a_standing_connection_goes_up() {

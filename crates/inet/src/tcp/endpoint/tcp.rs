@@ -11,7 +11,7 @@ use crate::limits::{SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND};
 use crate::route::Routes;
 use crate::siphash::SipKey;
 use crate::tcp::connection::Connection;
-use crate::tcp::opening::listeners::Listeners;
+use crate::tcp::opening::listeners::{ListenOptions, ListenerId, Listeners};
 use crate::tcp::opening::ports::Ports;
 use crate::tcp::shared::memory::{Memory, MemoryInfo};
 use crate::tcp::shared::reply::Replies;
@@ -117,6 +117,13 @@ impl Tcp {
         let standing = self.slab.standing();
         let wanted = standing.filter(|(_, connection)| is_one(connection.flow()));
         wanted.map(|(id, _)| id).collect()
+    }
+
+    /// Where a listener listens, and how; `None` where it does not any more.
+    pub fn listener(&self, id: ListenerId) -> Option<(u16, ListenOptions)> {
+        let at = self.listeners.position(id)?;
+        let listener = self.listeners.at(at);
+        Some((listener.port, listener.options.clone()))
     }
 
     /// Take this many connections at once from now on; further SYNs are not answered. Those that stand go on.
