@@ -1,33 +1,25 @@
 //! Handlers of the program's own messages.
 //!
 //! The program says what is to be done with the datagrams that come to one of its ports, in the [language of handlers](exos_ash). The
-//! kernel does it where they arrive, while the program sleeps or is busy elsewhere; where the kernel cannot, the same is done in
-//! the program's own receive path, before any socket. What the handler gives up comes to the program's own socket at that port, as everything
-//! did before. The handler's memory is the program's, too.
+//! kernel does it where they arrive, while the program sleeps or is busy elsewhere; where the kernel cannot, or has not done it with a message,
+//! the same is done in the program's own receive path, before any socket. What the handler gives up comes to the program's own socket at
+//! that port, as everything did before. The handler's memory is the program's, too. With messages of TCP connections it is done here alone.
 
 mod here;
+mod in_kernel;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use exos_ash::kernel::{InKernel, TOO_MANY_WAYS};
-use exos_ash::limits::ADDRESSES_MAX;
 use exos_ash::{Checked, Layout, Memory};
-use exos_filter::handler::forward::WayOut;
 use exos_host::bpf::MappedArray;
-use exos_link::Link;
-use rustix::io::Errno;
+use exos_inet::Framing;
 
 use self::here::Here;
-use crate::handlers::needs_interface;
+pub(crate) use self::in_kernel::InKernelHandlers;
 use crate::node::Exos;
-use crate::requests::Requests;
 use crate::via;
 use crate::{Error, ErrorKind};
-
-const ONE_HANDLER: &str =
-    "the daemon has the kernel run one handler of a program, and that answers requests already";
 
 /// Where a handler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +44,28 @@ pub struct Downloaded {
 }
 
 /// Memory of a handler.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Words {
-    OfKernel(MappedArray),
+    OfKernel(Arc<MappedArray>),
     Ours(Arc<[AtomicU64]>),
 }
 
+impl Words {
+    fn new(layout: &Layout) -> Self {
+        let words = (0..layout.bytes() / 8).map(|_| AtomicU64::new(0));
+        Self::Ours(words.collect())
+    }
+
+    fn all(&self) -> &[AtomicU64] {
+        match self {
+            Self::OfKernel(memory) => memory.words(),
+            Self::Ours(words) => words,
+        }
+    }
+}
+
 impl Downloaded {
-    fn in_kernel(handler: Checked, layout: Layout, memory: MappedArray) -> Self {
+    fn in_kernel(handler: Checked, layout: Layout, memory: Arc<MappedArray>) -> Self {
         Self {
             handler,
             layout,
@@ -69,13 +75,19 @@ impl Downloaded {
         }
     }
 
+    fn here(handler: Checked, layout: Layout, here: &Here, why: Error) -> Self {
+        Self {
+            handler,
+            layout,
+            words: here.words(),
+            place: here.place(),
+            not_in_kernel: Some(why),
+        }
+    }
+
     /// The memory, which the handler may change at any time. What is written here it sees with the next message.
     pub fn memory(&self) -> Memory<'_> {
-        let words = match &self.words {
-            Words::OfKernel(memory) => memory.words(),
-            Words::Ours(words) => words,
-        };
-        Memory::new(words, &self.layout, self.handler.handler())
+        Memory::new(self.words.all(), &self.layout, self.handler.handler())
     }
 
     /// The handler.
@@ -95,11 +107,14 @@ impl Downloaded {
 }
 
 impl Exos {
-    /// Has a handler deal with the datagrams that come to a port of ours, in place of the handler before: in the kernel
+    /// Has a handler deal with the datagrams that come to a port of ours, in place of the handler of this port before: in the kernel
     /// ([`download_into_kernel`](Self::download_into_kernel)), or here where the kernel cannot run it ([`Downloaded::place`]).
     ///
     /// Here it deals with what the stack receives, in [`receive`](Self::receive), as machine code: on any link, and also with what the
     /// kernel's verifier does not follow. Messages and replies are the same, but that replies go by the stack's routes.
+    ///
+    /// Of a handler in the kernel, what comes up is dealt with here first: what the kernel had no steps or no room for, or left to
+    /// somebody who looks at packets. What was given up there has had no effect, so the second time is as the first.
     ///
     /// # Errors
     ///
@@ -108,14 +123,19 @@ impl Exos {
         self.claim_for_handler(port)?;
         let layout = Layout::of(handler.handler());
         match self.put_in_kernel(&handler, &layout, port) {
-            Ok(memory) => Ok(Downloaded::in_kernel(handler, layout, memory)),
+            Ok(memory) => {
+                let words = Words::OfKernel(memory.clone());
+                let here = Here::new(handler.clone(), layout.clone(), words);
+                self.stack.handle_datagrams(port, Box::new(here));
+                Ok(Downloaded::in_kernel(handler, layout, memory))
+            }
             // A handler of before may be in the kernel, which nobody can take out now.
             Err(gone) if via::control::is_gone(gone.kind) => Err(gone),
             Err(why) => self.put_here(handler, layout, port, why),
         }
     }
 
-    /// Has a handler deal with the datagrams that come to a port of ours, in the kernel, in place of the handler before, also of
+    /// Has a handler deal with the datagrams that come to a port of ours, in the kernel, in place of the handler of this port before, also of
     /// [one for SYNs](Exos::answer_syns_in_kernel), which the stack answers again then; beside
     /// [requests](Exos::answer_requests_in_kernel) that are answered there on a link of its own, if they were first.
     ///
@@ -124,13 +144,13 @@ impl Exos {
     /// program's socket, and so does what the handler gives up.
     ///
     /// By a daemon it takes no privilege: the port is claimed as a socket's is, and the daemon makes the kernel's program of the
-    /// handler. What policy allows of steps (`handler_steps`) and of the link is used up, messages come to the
+    /// handler, of one of this program's. What policy allows of steps (`handler_steps`) and of the link is used up, messages come to the
     /// socket, too.
     ///
     /// # Errors
     ///
     /// The daemon refuses; or the link is not one of AF_XDP with a program of ours, replies would not arrive (the other end of a veth has neither GRO nor an
-    /// XDP program), or the kernel refuses the handler
+    /// XDP program), the kernel has handlers of too many ports, or it refuses the handler
     /// ([too many ways](exos_ash::kernel::TOO_MANY_WAYS), [`ErrorKind::Invalid`]).
     pub fn download_into_kernel(
         &mut self,
@@ -143,38 +163,58 @@ impl Exos {
         Ok(Downloaded::in_kernel(handler, layout, memory))
     }
 
-    fn claim_for_handler(&mut self, port: u16) -> Result<(), Error> {
-        if port == 0 {
-            return Err(invalid("a handler is of one port, which is not 0"));
+    /// Has a handler deal with the messages that come on TCP connections to a port of ours, here, in place of the handler of this port
+    /// before. The program hears nothing of what was dealt with. When the handler gives a message up, all that comes on its connection is the
+    /// program's, until this has answered and says so
+    /// ([`resume_handling`](exos_inet::Stack::resume_handling)). A program reads such connections only when an event says that it may.
+    ///
+    /// # Errors
+    ///
+    /// The framing's number has not 1, 2, 4 or 8 bytes, or no message has it; or this program has several cores.
+    pub fn download_for_streams(
+        &mut self,
+        handler: Checked,
+        port: u16,
+        framing: Framing,
+    ) -> Result<Downloaded, Error> {
+        expect_port(port)?;
+        if let Framing::Length { at, bytes, .. } = framing
+            && (!matches!(bytes, 1 | 2 | 4 | 8) || at > exos_ash::limits::MESSAGE_MAX - 8)
+        {
+            return Err(invalid(
+                "the number that says a message's length has 1, 2, 4 or 8 bytes at the message's beginning",
+            ));
         }
+        self.expect_one_core(&"connections are the stack's")?;
+        let layout = Layout::of(handler.handler());
+        let here = Here::new(handler.clone(), layout.clone(), Words::new(&layout));
+        let why = invalid("the kernel runs handlers of datagrams, and connections are the stack's");
+        let downloaded = Downloaded::here(handler, layout, &here, why);
+        self.stack.handle_streams(port, framing, Box::new(here));
+        Ok(downloaded)
+    }
+
+    /// Has all that comes to a port, datagrams and messages of connections, be the program's again.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's part of it cannot be changed.
+    pub fn remove_handler_of(&mut self, port: u16) -> Result<(), Error> {
+        self.stack.stop_handling_datagrams(port);
+        self.stack.stop_handling_streams(port);
+        self.take_out_of_kernel(port)
+    }
+
+    fn claim_for_handler(&mut self, port: u16) -> Result<(), Error> {
+        expect_port(port)?;
         match &mut self.via {
             Some(via) => via.claim_for_handler(port),
             None => Ok(()),
         }
     }
 
-    /// Gives the handler's memory. One that ran here is done with: what it has not seen by now the kernel's has.
-    fn put_in_kernel(
-        &mut self,
-        handler: &Checked,
-        layout: &Layout,
-        port: u16,
-    ) -> Result<MappedArray, Error> {
-        let bytes = layout.bytes() as usize;
-        let memory = match &mut self.via {
-            Some(_) if self.requests.is_some() => return Err(invalid(ONE_HANDLER)),
-            Some(via) => {
-                let memory = via.download(port, handler.handler().to_string())?;
-                MappedArray::adopt(memory, bytes)?
-            }
-            None => self.put_before_filter(handler, bytes, port)?,
-        };
-        self.stack.stop_handling_datagrams();
-        Ok(memory)
-    }
-
     /// In our own receive path. One in the kernel goes once this is there, so that each message meets one of the two; what answers SYNs
-    /// and requests stays.
+    /// and requests stays, and handlers of other ports.
     fn put_here(
         &mut self,
         handler: Checked,
@@ -182,104 +222,28 @@ impl Exos {
         port: u16,
         why: Error,
     ) -> Result<Downloaded, Error> {
+        self.expect_one_core(&why)?;
+        let here = Here::new(handler.clone(), layout.clone(), Words::new(&layout));
+        let downloaded = Downloaded::here(handler, layout, &here, why);
+        self.stack.handle_datagrams(port, Box::new(here));
+        let removed = self.take_out_of_kernel(port);
+        removed.inspect_err(|_| self.stack.stop_handling_datagrams(port))?;
+        Ok(downloaded)
+    }
+
+    fn expect_one_core(&self, why: &dyn std::fmt::Display) -> Result<(), Error> {
         if self.handoff.is_some() {
             let what = "handlers outside of the kernel are for programs on one core";
             return Err(invalid(format!("{what}, and in the kernel: {why}")));
         }
-        let here = Here::new(handler.clone(), layout.clone());
-        let (words, place) = (Words::Ours(here.words()), here.place());
-        self.stack.handle_datagrams(port, Box::new(here));
-        let answers = self.requests.as_ref().and_then(Requests::handler);
-        let removed = match (answers, &mut self.link) {
-            (Some(answers), Link::Xdp(link)) => link.set_handlers(answers, &[]),
-            _ if self.requests.is_some() => Ok(()),
-            _ if self.syn_answers.is_some() => Ok(()),
-            _ => self.remove_from_kernel(),
-        };
-        removed.inspect_err(|_| self.stack.stop_handling_datagrams())?;
-        Ok(Downloaded {
-            handler,
-            layout,
-            words,
-            place,
-            not_in_kernel: Some(why),
-        })
+        Ok(())
     }
+}
 
-    /// On a link of our own. Gives its memory, of this many bytes.
-    fn put_before_filter(
-        &mut self,
-        handler: &Checked,
-        bytes: usize,
-        port: u16,
-    ) -> Result<MappedArray, Error> {
-        let addresses = self.addresses_of_handlers()?;
-        let not_from = self.stack.broadcasts_v4().collect();
-        let Link::Xdp(link) = &mut self.link else {
-            return Err(needs_interface(
-                "the kernel runs handlers of datagrams on AF_XDP only",
-            ));
-        };
-        if handler.longest_reply().is_some() && self.pair.is_some() {
-            return Err(needs_interface(
-                "what handlers reply does not leave a pair of the program's own",
-            ));
-        }
-        let way_out = match handler.longest_reply() {
-            None => WayOut::Transmit,
-            Some(_) => exos_link::ways_out(&[&*link])?[0][0],
-        };
-        let memory = MappedArray::new("exos_ash", bytes, 1)?;
-        let in_kernel = InKernel {
-            handler,
-            memory_fd: memory.raw_fd(),
-            mac: link.mac(),
-            addresses,
-            not_from,
-            port,
-            may_be_partial: link.offload().rx_partial_checksum,
-            way_out,
-        };
-        let set = match self.requests.as_ref().and_then(Requests::handler) {
-            Some(answers) => link.set_handlers(answers, &[&in_kernel]),
-            None => link.set_handlers(&in_kernel, &[]),
-        };
-        match set {
-            Ok(()) => {
-                self.syns_were_replaced();
-                Ok(memory)
-            }
-            Err(error) if error.is(Errno::TOOBIG.raw_os_error()) => Err(invalid(TOO_MANY_WAYS)),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// What answered SYNs in the kernel, without requests, is there no more: the stack answers them.
-    fn syns_were_replaced(&mut self) {
-        if self.requests.is_none()
-            && let Some(answers) = self.syn_answers.take()
-        {
-            let now = self.now();
-            self.stack.stop_offloading_syns(now, answers.listener());
-        }
-    }
-
-    fn addresses_of_handlers(&self) -> Result<Vec<IpAddr>, Error> {
-        let all: Vec<_> = self
-            .stack
-            .addresses()
-            .iter()
-            .map(|ours| ours.addr)
-            .collect();
-        match all.len() {
-            0 => Err(invalid(
-                "a handler needs an address, and the stack has none",
-            )),
-            1..=ADDRESSES_MAX => Ok(all),
-            many => Err(invalid(format!(
-                "the stack has {many} addresses; a handler's messages come to {ADDRESSES_MAX} at most"
-            ))),
-        }
+fn expect_port(port: u16) -> Result<(), Error> {
+    match port {
+        0 => Err(invalid("a handler is of one port, which is not 0")),
+        _ => Ok(()),
     }
 }
 

@@ -21,27 +21,30 @@ use crate::node::syn_answers::SynAnswers;
 use crate::{Error, ErrorKind};
 
 impl Exos {
-    /// Has a handler of the program's own deal with packets in the kernel before they come here, from now on.
+    /// Has a handler of the program's own deal with packets in the kernel before they come here, from now on, in place of all that did.
     ///
     /// # Errors
     ///
     /// The link is not one of AF_XDP with a program of ours, or the kernel refuses the handler.
     pub fn set_handler(&mut self, handler: &dyn Handler) -> Result<(), Error> {
         match &mut self.link {
-            Link::Xdp(link) => link.set_handlers(handler, &[]),
-            Link::Packet(link) => link.set_handler(handler),
-            _ => Err(needs_interface(IN_KERNEL)),
+            Link::Xdp(link) => link.set_handlers(handler, &[])?,
+            Link::Packet(link) => link.set_handler(handler)?,
+            _ => return Err(needs_interface(IN_KERNEL)),
         }
+        self.in_kernel.were_replaced();
+        Ok(())
     }
 
-    /// All packets come here again, and all datagrams to sockets.
+    /// All packets come here again, and all messages to the program.
     pub fn remove_handler(&mut self) {
-        self.stack.stop_handling_datagrams();
+        self.stack.stop_handling();
         // A daemon that is not there has the kernel go on; when it comes back it is asked again by nobody.
         let _ = self.remove_from_kernel();
     }
 
     pub(crate) fn remove_from_kernel(&mut self) -> Result<(), Error> {
+        self.in_kernel.were_replaced();
         if let Some(via) = &mut self.via {
             return Ok(via.remove_handler()?);
         }

@@ -109,3 +109,6 @@ pub const NAMES_REMEMBERED: usize = 1024;
 /// Stacks of one process that are asked for their sockets: it has one for each core and link. Each takes a descriptor, of which a
 /// process usually has 1024.
 pub const STACKS_ASKED: usize = 64;
+
+/// Ports whose datagrams the kernel has handlers of, one behind the other: the kernel lets one program go on in 33 others at most.
+pub const HANDLED_PORTS_MAX: usize = 16;

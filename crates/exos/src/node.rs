@@ -13,6 +13,7 @@ use exos_link::{Link, TxMeta};
 
 use crate::attach::pair::Pair;
 use crate::clock;
+use crate::download::InKernelHandlers;
 use crate::early::Early;
 use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
@@ -99,6 +100,8 @@ pub struct Exos {
     blocked: bool,
     /// Turns in which that was so.
     turns_blocked: u64,
+    /// Handlers of datagrams in the kernel.
+    pub(crate) in_kernel: InKernelHandlers,
     /// What answers SYNs in the kernel.
     pub(crate) syn_answers: Option<SynAnswers>,
     /// What answers requests in the kernel.
@@ -137,6 +140,7 @@ impl Exos {
             busy: Duration::ZERO,
             turns_blocked: 0,
             blocked: false,
+            in_kernel: InKernelHandlers::default(),
             syn_answers: None,
             requests: None,
             requests_part: None,

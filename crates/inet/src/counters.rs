@@ -87,11 +87,11 @@ counters! {
     drop_udp_queue_full,
     /// UDP datagrams delivered.
     udp_received,
-    /// UDP datagrams that a handler of the program's answered.
+    /// Messages that a handler of the program's answered.
     handler_answered,
-    /// UDP datagrams that it dealt with without an answer.
+    /// Messages that it dealt with without an answer.
     handler_done,
-    /// UDP datagrams that it gave up, to go to sockets.
+    /// Messages that it gave up, which are the program's.
     handler_gave_up,
     /// Drop: a packet to send whose neighbour does not answer, or waits behind too many others.
     drop_neighbor_unresolved,

@@ -461,8 +461,12 @@ pub const ICMP_ERRORS_BURST: u32 = 50;
 
 // ---- UDP ----
 
-/// Bytes of a datagram that a handler is given, and of its reply: what an Ethernet frame has room for behind the headers of IPv4.
+/// Bytes of a message that a handler is given, and of its reply: what an Ethernet frame has room for behind UDP's and IPv4's headers.
 pub const HANDLED_BYTES_MAX: usize = 1500 - 20 - 8;
+
+/// Bytes of a connection that are not acknowledged, beyond which its messages go to the program instead of a handler: a peer that asks
+/// and does not read shall not fill memory.
+pub const HANDLED_REPLY_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes waiting in one socket, payload and [`UDP_DATAGRAM_OVERHEAD`]: Linux's default of 208 KiB.
 pub const UDP_QUEUE_BYTES_MAX: usize = 212_992;

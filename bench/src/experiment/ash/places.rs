@@ -9,7 +9,7 @@ use crate::report::median;
 use exos::ash::limits::MESSAGE_MAX;
 use exos::ash::{Layout, Memory, Native, Outcome, Verdict, interpret};
 use exos_host::{Error, Result};
-use exos_inet::{Config, DatagramHandler, Handled, Instant, RxChecksum, Stack};
+use exos_inet::{Config, Handled, Instant, MessageHandler, RxChecksum, Stack};
 use exos_wire::arp::{self, ArpPacket};
 use exos_wire::ethernet::{self, ETHERTYPE_ARP, EthernetHeader};
 use std::net::IpAddr;
@@ -52,7 +52,7 @@ impl Compiled {
     }
 }
 
-impl DatagramHandler for Compiled {
+impl MessageHandler for Compiled {
     fn handle(&mut self, message: &[u8], reply: &mut Room) -> Handled {
         match self.native.run(self.memory(), message, reply) {
             Verdict::GivenUp => Handled::GivenUp,

@@ -18,7 +18,7 @@ use exos::Exos;
 use exos::signals::Signals;
 use exos_host::{Error, Result, error::Context as _};
 use exos_inet::limits::HANDLED_BYTES_MAX;
-use exos_inet::{DatagramHandler, Handled};
+use exos_inet::{Handled, MessageHandler};
 use exos_lab::Side;
 use exos_link::{Link, TxMeta};
 use exos_wire::Mac;
@@ -226,7 +226,7 @@ impl Program {
 /// What the stack shows messages to.
 struct Shown(Rc<RefCell<Program>>);
 
-impl DatagramHandler for Shown {
+impl MessageHandler for Shown {
     fn handle(&mut self, message: &[u8], _: &mut [u8; HANDLED_BYTES_MAX]) -> Handled {
         self.0.borrow_mut().take(message);
         Handled::Done

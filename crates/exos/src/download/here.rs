@@ -1,35 +1,31 @@
 //! A handler in the program's own receive path: run on what the stack has received, as machine code where there is some for this
 //! processor, else by the interpreter.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-
 use exos_ash::{Checked, Layout, Memory, Native, Outcome, Verdict, interpret};
 use exos_inet::limits::HANDLED_BYTES_MAX;
-use exos_inet::{DatagramHandler, Handled};
+use exos_inet::{Handled, MessageHandler};
 
-use super::Place;
+use super::{Place, Words};
 
 /// A handler and its memory, which the program shares.
 pub(super) struct Here {
     handler: Checked,
     layout: Layout,
     native: Option<Native>,
-    words: Arc<[AtomicU64]>,
+    words: Words,
 }
 
 impl Here {
-    pub(super) fn new(handler: Checked, layout: Layout) -> Self {
-        let words = (0..layout.bytes() / 8).map(|_| AtomicU64::new(0));
+    pub(super) fn new(handler: Checked, layout: Layout, words: Words) -> Self {
         Self {
             native: handler.compile().ok(),
-            words: words.collect(),
             handler,
             layout,
+            words,
         }
     }
 
-    pub(super) fn words(&self) -> Arc<[AtomicU64]> {
+    pub(super) fn words(&self) -> Words {
         self.words.clone()
     }
 
@@ -41,9 +37,9 @@ impl Here {
     }
 }
 
-impl DatagramHandler for Here {
+impl MessageHandler for Here {
     fn handle(&mut self, message: &[u8], reply: &mut [u8; HANDLED_BYTES_MAX]) -> Handled {
-        let memory = Memory::new(&self.words, &self.layout, self.handler.handler());
+        let memory = Memory::new(self.words.all(), &self.layout, self.handler.handler());
         let Some(native) = &self.native else {
             return interpreted(&self.handler, memory, message, reply);
         };
@@ -86,7 +82,11 @@ mod tests {
                         reply length { u8(0) = before; }
                     }";
         let handler = exos_ash::parse(text).unwrap();
-        let new = || Here::new(handler.clone(), Layout::of(handler.handler()));
+        let new = || {
+            let layout = Layout::of(handler.handler());
+            let words = Words::new(&layout);
+            Here::new(handler.clone(), layout, words)
+        };
         let (mut compiled, mut other) = (new(), new());
         other.native = None;
         assert_eq!(other.place(), Place::Interpreted);
@@ -99,7 +99,7 @@ mod tests {
                 assert_eq!(replies[0][..bytes], replies[1][..bytes]);
             }
         }
-        let both = [&compiled, &other].map(|here| Vec::from_iter(here.words.iter()));
+        let both = [&compiled, &other].map(|here| Vec::from_iter(here.words.all().iter()));
         assert_eq!(format!("{:?}", both[0]), format!("{:?}", both[1]));
     }
 }

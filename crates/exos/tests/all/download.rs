@@ -114,7 +114,7 @@ impl Wire {
     }
 
     /// A turn of the stack, which answers who asks for its hardware address.
-    fn turn(&mut self) {
+    pub fn turn(&mut self) {
         self.exos.receive();
         self.exos.send().unwrap();
     }
@@ -154,7 +154,7 @@ impl Wire {
     }
 
     /// What comes to the program's socket, as many datagrams.
-    fn heard(&mut self, socket: UdpHandle, count: usize) -> Vec<Vec<u8>> {
+    pub fn heard(&mut self, socket: UdpHandle, count: usize) -> Vec<Vec<u8>> {
         let mut heard = Vec::new();
         let patience = Instant::now() + PATIENCE;
         while heard.len() < count {
@@ -365,7 +365,7 @@ fn a_handler_that_was_dropped_leaves_nothing_to_the_next() {
 }
 
 /// The verifier would follow a million sums.
-fn too_many_ways() -> String {
+pub fn too_many_ways() -> String {
     let each = (0..20).map(|bit| format!("if u8({bit}) > 7 {{ x = x + {}; }}", 1 << bit));
     format!("x = 0; {}", each.collect::<String>())
 }

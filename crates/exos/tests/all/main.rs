@@ -12,6 +12,7 @@ mod net;
 mod own_loop;
 mod queues;
 mod report;
+mod several_handlers;
 mod via;
 mod watch;
 mod whole;

@@ -16,54 +16,37 @@ use exos_wire::{Mac, Sum, protocol};
 use crate::icmp::Problem;
 use crate::limits::{HANDLED_BYTES_MAX, HOP_LIMIT};
 use crate::route::Delivery;
+use crate::stack::handler::{Handled, MessageHandler};
 use crate::stack::packet::Packet;
 use crate::stack::state::Stack;
 use crate::time::Instant;
 use crate::udp::{self, Delivered, HeaderFields, UdpDrop};
-
-/// What deals with the messages that come to a port.
-pub trait DatagramHandler {
-    /// Deals with a message, the payload of a datagram. A reply is written to the beginning of `reply`, of which only as much leaves
-    /// as is said.
-    fn handle(&mut self, message: &[u8], reply: &mut [u8; HANDLED_BYTES_MAX]) -> Handled;
-}
-
-/// What became of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handled {
-    /// Nothing: it is for the sockets.
-    GivenUp,
-    /// It was dealt with.
-    Done,
-    /// It was dealt with, and a reply of this many bytes goes back to where it came from.
-    Reply(usize),
-}
 
 /// A handler, and its port.
 pub(super) struct Handling {
     port: u16,
     /// Room for a reply and its headers.
     frame: Vec<u8>,
-    handler: Box<dyn DatagramHandler>,
+    handler: Box<dyn MessageHandler>,
 }
 
 impl Stack {
-    /// Has a handler deal with the datagrams to a port before sockets get them, in place of the one before.
+    /// Has a handler deal with the datagrams to a port before sockets get them, in place of the one before at this port.
     ///
     /// It is given unicast datagrams from another host and another port, whole, without IP options or extension headers, whose checksum is right, of
     /// at most [`HANDLED_BYTES_MAX`] bytes.
-    pub fn handle_datagrams(&mut self, port: u16, handler: Box<dyn DatagramHandler>) {
-        let frame = Vec::new();
-        self.handling = Some(Handling {
+    pub fn handle_datagrams(&mut self, port: u16, handler: Box<dyn MessageHandler>) {
+        self.stop_handling_datagrams(port);
+        self.handling.push(Handling {
             port,
-            frame,
+            frame: Vec::new(),
             handler,
         });
     }
 
-    /// All datagrams come to sockets again.
-    pub fn stop_handling_datagrams(&mut self) {
-        self.handling = None;
+    /// All datagrams to a port come to sockets.
+    pub fn stop_handling_datagrams(&mut self, port: u16) {
+        self.handling.retain(|handling| handling.port != port);
     }
 
     pub(super) fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {
@@ -83,7 +66,7 @@ impl Stack {
                 return;
             }
         };
-        if self.handling.is_none() || !self.was_handled(now, packet, &view) {
+        if self.handling.is_empty() || !self.was_handled(now, packet, &view) {
             self.deliver(now, packet, &view);
         }
     }
@@ -111,15 +94,16 @@ impl Stack {
         }
     }
 
-    /// Whether the handler has dealt with a datagram.
+    /// Whether a handler of its port has dealt with a datagram.
     fn was_handled(&mut self, now: Instant, packet: &Packet<'_>, view: &UdpView<'_>) -> bool {
-        let port = self.handling.as_ref().map(|handling| handling.port);
-        let is_for_it = port == Some(view.dst_port()) && is_message(packet, view);
+        let port = view.dst_port();
+        let is_for_it = self.handling.iter().any(|handling| handling.port == port);
         // A reply must not fail once the handler has done its work.
-        if !is_for_it || !self.can_answer(packet.src) {
+        if !is_for_it || !is_message(packet, view) || !self.can_answer(packet.src) {
             return false;
         }
-        let Some(handling) = &mut self.handling else {
+        let mut handlings = self.handling.iter_mut();
+        let Some(handling) = handlings.find(|handling| handling.port == port) else {
             return false;
         };
         let head = ethernet::LEN + ip_len(packet.src) + wire_udp::LEN;

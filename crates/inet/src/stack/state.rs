@@ -21,6 +21,7 @@ use crate::stack::loopback::Loopback;
 use crate::stack::path_cache::PathCache;
 use crate::stack::pings::Pings;
 use crate::stack::segments::Template;
+use crate::stack::streams::StreamHandling;
 use crate::tcp::{self, Tcp};
 use crate::time::Instant;
 use crate::udp::UdpTable;
@@ -31,7 +32,8 @@ pub struct Stack {
     pub tcp: Tcp,
     /// The sockets of datagrams. Datagrams are sent with [`udp_send`](Self::udp_send).
     pub udp: UdpTable,
-    pub(super) handling: Option<Handling>,
+    pub(super) handling: Vec<Handling>,
+    pub(super) streams: Vec<StreamHandling>,
     pub(super) config: Config,
     pub(super) routes: Rc<Routes>,
     pub(super) neighbors: NeighborCache,
@@ -89,7 +91,8 @@ impl Stack {
         let mut stack = Self {
             tcp: Tcp::new(now, random.next_u64(), config.connections_max),
             udp: UdpTable::new(random.next_u64()),
-            handling: None,
+            handling: Vec::new(),
+            streams: Vec::new(),
             routes: Rc::default(),
             neighbors,
             paths: PathCache::new(),

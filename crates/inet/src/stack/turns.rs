@@ -10,10 +10,13 @@ use crate::time::Instant;
 impl Stack {
     // What the program hears.
 
-    /// News of a connection.
+    /// News of a connection, but for messages that a [handler](Self::handle_streams) deals with.
     #[inline]
     pub fn poll_event(&mut self) -> Option<tcp::Event> {
-        self.tcp.poll_event()
+        match self.streams.is_empty() {
+            true => self.tcp.poll_event(),
+            false => self.next_unhandled(),
+        }
     }
 
     /// With external neighbours: an address whose link address is needed.

@@ -254,6 +254,11 @@ impl Connection {
         self.state.can_send() && self.sender.push(slice)
     }
 
+    /// Whether it takes more data to be sent.
+    pub(in crate::tcp) fn takes_data(&self) -> bool {
+        self.state.can_send() && !self.sender.queue().is_finishing()
+    }
+
     /// Nothing more will be sent: a FIN follows what is queued.
     pub fn finish(&mut self) {
         let action = self.follow(Event::Finish);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use exos_buf::Buffer;
 use exos_inet::limits::HANDLED_BYTES_MAX;
 use exos_inet::udp::UdpHandle;
-use exos_inet::{Config, DatagramHandler, Handled, Instant, RxChecksum, Stack};
+use exos_inet::{Config, Handled, Instant, MessageHandler, RxChecksum, Stack};
 use exos_wire::{Mac, Sum};
 
 const NOW: Instant = Instant::from_millis(1);
@@ -22,7 +22,7 @@ type Answer = (SocketAddr, Vec<u8>);
 /// room.
 struct Turning(Messages);
 
-impl DatagramHandler for Turning {
+impl MessageHandler for Turning {
     fn handle(&mut self, message: &[u8], reply: &mut [u8; HANDLED_BYTES_MAX]) -> Handled {
         self.0.borrow_mut().push(message.to_vec());
         match message.first() {
@@ -156,7 +156,7 @@ fn what_is_given_up_comes_to_the_socket_and_what_is_done_does_not() {
     let counters = pair.stacks[1].counters();
     let counted = [counters.handler_gave_up, counters.handler_done];
     assert_eq!(counted, [1, 1]);
-    pair.stacks[1].stop_handling_datagrams();
+    pair.stacks[1].stop_handling_datagrams(PORT);
     pair.send("10.0.0.2", b"done");
     pair.settle();
     assert_eq!(pair.heard(), (None, Some(b"done".to_vec())));

@@ -21,5 +21,6 @@ mod runner;
 mod scripts;
 mod sharing;
 mod skipping;
+mod streams;
 mod syn_offload;
 mod two_stacks;

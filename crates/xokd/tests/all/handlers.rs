@@ -522,3 +522,53 @@ fn a_program_without_steps_runs_its_handler_itself() {
     asker.0.set_read_timeout(patience).expect("not zero");
     assert_eq!(asker.ask(7, 1), 0);
 }
+
+/// Of its handlers the kernel runs one. What that has no steps for, and all messages of the other, are answered by the program, on memory that it
+/// has together with the kernel: each once.
+#[test]
+fn what_the_kernel_leaves_the_program_answers() {
+    let Some((mut lab, _takes)) = lab_of("handler-rest") else {
+        return;
+    };
+    lab.stop();
+    lab.start_by("[[allow]]\nuser = \"root\"\nhandler_steps = 10000\n");
+    let mut exos = Exos::attach(Daemon {
+        socket: lab.socket(),
+        ..Daemon::new(Role::Connect(Vec::new()))
+    })
+    .expect("the daemon lends a link");
+    let counters = remote_increment::download(&mut exos).expect("it is sound");
+    assert_eq!(counters.place(), Place::Kernel);
+    let handler = exos::ash::parse(COUNTERS).expect("it is sound");
+    let other = exos.download(handler, PORT + 1).expect("the port is free");
+    assert_eq!(other.place(), Place::Compiled);
+    let why = other.not_in_kernel().expect("one is there").to_string();
+    assert!(why.contains("one handler of a program"), "{why}");
+    let asker = Asker::new(&lab);
+    asker.0.set_nonblocking(true).expect("a socket");
+    let answers = |exos: &mut Exos| {
+        for _ in 0..50 {
+            let message = [&7u32.to_be_bytes()[..], &1u64.to_be_bytes()].concat();
+            asker.0.send(&message).expect("a neighbour");
+        }
+        let (mut came, mut answer) = (Vec::new(), [0; 64]);
+        let all = within(Duration::from_secs(10), || {
+            exos.receive();
+            exos.send().expect("there is room");
+            while asker.0.recv(&mut answer).is_ok() {
+                came.push(answer[11]);
+            }
+            came.len() == 50
+        });
+        came.sort_unstable();
+        assert!(all && came.iter().copied().eq(0..50), "{came:?}");
+    };
+    answers(&mut exos);
+    assert_eq!(remote_increment::sum(&counters), 50);
+    let by_us = |exos: &Exos| exos.stack.counters().handler_answered;
+    let here = by_us(&exos);
+    assert!((1..50).contains(&here), "some by the kernel, not {here}");
+    asker.0.connect((OURS, PORT + 1)).expect("a route");
+    answers(&mut exos);
+    assert_eq!(by_us(&exos), here + 50);
+}

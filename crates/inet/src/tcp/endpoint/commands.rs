@@ -159,6 +159,12 @@ impl Tcp {
         self.command_to_send(id, |c| c.send(slice)).unwrap_or(false)
     }
 
+    /// Whether a connection takes data to be sent, and has at most `most` bytes that are not acknowledged.
+    pub(crate) fn takes_reply(&self, id: ConnectionId, most: usize) -> bool {
+        let connection = self.slab.get(id).filter(|_| self.slab.stands(id));
+        connection.is_some_and(|c| c.takes_data() && c.unacknowledged() <= most)
+    }
+
     /// Nothing more will be sent: a FIN follows what is queued, on its last segment if possible.
     pub fn finish(&mut self, id: ConnectionId) {
         self.command_to_send(id, Connection::finish);

@@ -1,0 +1,181 @@
+//! Handlers that the kernel runs: one behind the other before our own filter, or one by the daemon.
+//!
+//! A handler knows which is the next by the kernel's program that it was made for. So all of them are made when one comes or goes, on the memory that
+//! each has.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use exos_ash::kernel::{InKernel, TOO_MANY_WAYS};
+use exos_ash::limits::ADDRESSES_MAX;
+use exos_ash::{Checked, Layout};
+use exos_filter::handler::Handler;
+use exos_filter::handler::forward::WayOut;
+use exos_host::bpf::MappedArray;
+use exos_link::Link;
+use rustix::io::Errno;
+
+use super::invalid;
+use crate::Error;
+use crate::handlers::needs_interface;
+use crate::limits::HANDLED_PORTS_MAX;
+use crate::node::Exos;
+use crate::requests::Requests;
+
+const ONE_HANDLER: &str = "the daemon has the kernel run one handler of a program";
+const REQUESTS: &str =
+    "the daemon has the kernel run one handler of a program, and that answers requests already";
+
+/// The handlers of datagrams that the kernel runs for us.
+#[derive(Default)]
+pub(crate) struct InKernelHandlers(Vec<One>);
+
+#[derive(Clone)]
+struct One {
+    port: u16,
+    handler: Checked,
+    memory: Arc<MappedArray>,
+}
+
+impl InKernelHandlers {
+    /// Others are in their place, or none.
+    pub(crate) fn were_replaced(&mut self) {
+        self.0.clear();
+    }
+
+    /// Those of other ports than this.
+    fn others(&self, port: u16) -> Vec<One> {
+        let others = self.0.iter().filter(|one| one.port != port);
+        others.cloned().collect()
+    }
+}
+
+impl Exos {
+    /// Gives the handler's memory. One that ran here is done with: what it has not seen by now the kernel's has.
+    pub(super) fn put_in_kernel(
+        &mut self,
+        handler: &Checked,
+        layout: &Layout,
+        port: u16,
+    ) -> Result<Arc<MappedArray>, Error> {
+        let bytes = layout.bytes() as usize;
+        let mut all = self.in_kernel.others(port);
+        let memory = match &mut self.via {
+            Some(_) if self.requests.is_some() => return Err(invalid(REQUESTS)),
+            Some(_) if !all.is_empty() => return Err(invalid(ONE_HANDLER)),
+            Some(via) => {
+                let memory = via.download(port, handler.handler().to_string())?;
+                MappedArray::adopt(memory, bytes)?
+            }
+            None => MappedArray::new("exos_ash", bytes, 1)?,
+        };
+        let memory = Arc::new(memory);
+        all.push(One {
+            port,
+            handler: handler.clone(),
+            memory: memory.clone(),
+        });
+        if self.via.is_none() {
+            self.put_before_filter(&all)?;
+        }
+        self.in_kernel.0 = all;
+        self.stack.stop_handling_datagrams(port);
+        Ok(memory)
+    }
+
+    /// The kernel leaves the messages of a port alone.
+    pub(super) fn take_out_of_kernel(&mut self, port: u16) -> Result<(), Error> {
+        let others = self.in_kernel.others(port);
+        // Requests are in the place of what the daemon had before.
+        if others.len() == self.in_kernel.0.len() || self.via.is_some() && self.requests.is_some() {
+            return Ok(());
+        }
+        let answers = self.requests.as_ref().and_then(Requests::handler);
+        match (answers, &mut self.link) {
+            _ if !others.is_empty() => self.put_before_filter(&others)?,
+            (Some(answers), Link::Xdp(link)) => link.set_handlers(answers, &[])?,
+            _ => self.remove_from_kernel()?,
+        }
+        self.in_kernel.0 = others;
+        Ok(())
+    }
+
+    /// On a link of our own.
+    fn put_before_filter(&mut self, all: &[One]) -> Result<(), Error> {
+        if all.len() > HANDLED_PORTS_MAX {
+            return Err(invalid(format!(
+                "the kernel has handlers of {HANDLED_PORTS_MAX} ports of a program"
+            )));
+        }
+        let addresses = self.addresses_of_handlers()?;
+        let not_from: Vec<_> = self.stack.broadcasts_v4().collect();
+        let Link::Xdp(link) = &mut self.link else {
+            return Err(needs_interface(
+                "the kernel runs handlers of datagrams on AF_XDP only",
+            ));
+        };
+        let replies = all.iter().any(|one| one.handler.longest_reply().is_some());
+        if replies && self.pair.is_some() {
+            return Err(needs_interface(
+                "what handlers reply does not leave a pair of the program's own",
+            ));
+        }
+        let way_out = match replies {
+            false => WayOut::Transmit,
+            true => exos_link::ways_out(&[&*link])?[0][0],
+        };
+        let all = all.iter().map(|one| InKernel {
+            handler: &one.handler,
+            memory_fd: one.memory.raw_fd(),
+            mac: link.mac(),
+            addresses: addresses.clone(),
+            not_from: not_from.clone(),
+            port: one.port,
+            may_be_partial: link.offload().rx_partial_checksum,
+            way_out,
+        });
+        let all: Vec<_> = all.collect();
+        let answers = self.requests.as_ref().and_then(Requests::handler);
+        let answers = answers.map(|answers| answers as &dyn Handler).into_iter();
+        let handlers: Vec<_> = answers
+            .chain(all.iter().map(|one| one as &dyn Handler))
+            .collect();
+        let (first, others) = handlers.split_first().expect("there is one");
+        match link.set_handlers(*first, others) {
+            Ok(()) => {
+                self.syns_were_replaced();
+                Ok(())
+            }
+            Err(error) if error.is(Errno::TOOBIG.raw_os_error()) => Err(invalid(TOO_MANY_WAYS)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What answered SYNs in the kernel, without requests, is there no more: the stack answers them.
+    fn syns_were_replaced(&mut self) {
+        if self.requests.is_none()
+            && let Some(answers) = self.syn_answers.take()
+        {
+            let now = self.now();
+            self.stack.stop_offloading_syns(now, answers.listener());
+        }
+    }
+
+    fn addresses_of_handlers(&self) -> Result<Vec<IpAddr>, Error> {
+        let all: Vec<_> = self
+            .stack
+            .addresses()
+            .iter()
+            .map(|ours| ours.addr)
+            .collect();
+        match all.len() {
+            0 => Err(invalid(
+                "a handler needs an address, and the stack has none",
+            )),
+            1..=ADDRESSES_MAX => Ok(all),
+            many => Err(invalid(format!(
+                "the stack has {many} addresses; a handler's messages come to {ADDRESSES_MAX} at most"
+            ))),
+        }
+    }
+}

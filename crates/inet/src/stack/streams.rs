@@ -1,0 +1,225 @@
+//! Messages of TCP connections: to a handler of the port, where there is one, and to the program.
+//!
+//! A handler is given what has come in order, message by message, when the program asks for news, and the program hears nothing of what was dealt
+//! with. A message that the handler gives up is the program's with all that follows on the connection, until the program says that it has
+//! answered ([`Stack::resume_handling`]): on a stream answers have to be in the order of what they answer.
+
+use std::collections::HashSet;
+
+use exos_buf::Buffer;
+
+use crate::limits::{HANDLED_BYTES_MAX, HANDLED_REPLY_BYTES_MAX};
+use crate::stack::handler::{Handled, MessageHandler};
+use crate::stack::state::Stack;
+use crate::tcp::{ConnectionId, Event, EventSet};
+
+/// Where a message of a stream ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// With its first line feed.
+    Line,
+    /// A number in it says how long it is.
+    Length {
+        /// The number's first byte.
+        at: u16,
+        /// Its bytes, in the network's order: 1, 2, 4 or 8.
+        bytes: u8,
+        /// What is added to it to be the length of the whole message.
+        more: u16,
+    },
+}
+
+/// What a stream begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// A message of this many bytes.
+    Whole(usize),
+    /// A part of one.
+    Part,
+    /// None that a handler is given: longer, or shorter than what says its length.
+    Other,
+}
+
+/// A handler, and its port.
+pub(super) struct StreamHandling {
+    port: u16,
+    framing: Framing,
+    handler: Box<dyn MessageHandler>,
+    /// Connections on which a message was given up.
+    given_up: HashSet<ConnectionId>,
+}
+
+impl Framing {
+    /// What these bytes begin with.
+    fn next(self, bytes: &[u8]) -> Next {
+        match self {
+            Self::Line => {
+                let seen = &bytes[..bytes.len().min(HANDLED_BYTES_MAX)];
+                match seen.iter().position(|byte| *byte == b'\n') {
+                    Some(end) => Next::Whole(end + 1),
+                    None if seen.len() == HANDLED_BYTES_MAX => Next::Other,
+                    None => Next::Part,
+                }
+            }
+            Self::Length {
+                at,
+                bytes: size,
+                more,
+            } => {
+                let end = usize::from(at) + usize::from(size);
+                let Some(number) = bytes.get(usize::from(at)..end) else {
+                    return Next::Part;
+                };
+                let number = number.iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
+                match number.saturating_add(more.into()) {
+                    length if length < end as u64 || length > HANDLED_BYTES_MAX as u64 => {
+                        Next::Other
+                    }
+                    length if length as usize > bytes.len() => Next::Part,
+                    length => Next::Whole(length as usize),
+                }
+            }
+        }
+    }
+}
+
+impl Stack {
+    /// Has a handler deal with the messages of connections to a port of ours before the program hears of them, in place of the one before at
+    /// this port: of at most [`HANDLED_BYTES_MAX`] bytes. What of them has not come yet [`readable`](crate::tcp::Tcp::readable) shows,
+    /// too, so a program reads a connection only when it hears that it may.
+    ///
+    /// Panics where a number has not 1, 2, 4 or 8 bytes, or does not end within such a message.
+    pub fn handle_streams(
+        &mut self,
+        port: u16,
+        framing: Framing,
+        handler: Box<dyn MessageHandler>,
+    ) {
+        if let Framing::Length { at, bytes, .. } = framing {
+            let end = usize::from(at) + usize::from(bytes);
+            assert!(matches!(bytes, 1 | 2 | 4 | 8) && end <= HANDLED_BYTES_MAX);
+        }
+        self.stop_handling_streams(port);
+        self.streams.push(StreamHandling {
+            port,
+            framing,
+            handler,
+            given_up: HashSet::new(),
+        });
+    }
+
+    /// The program hears of all that comes on connections to a port.
+    pub fn stop_handling_streams(&mut self, port: u16) {
+        self.streams.retain(|handling| handling.port != port);
+    }
+
+    /// The program has read and answered what was given up on a connection: what follows is the handler's again. True where that is given up,
+    /// too: then the program reads on, and no event says so.
+    pub fn resume_handling(&mut self, id: ConnectionId) -> bool {
+        let Some(handling) = self.handling_of(id) else {
+            return false;
+        };
+        let was_given_up = self.streams[handling].given_up.remove(&id);
+        was_given_up && !self.handle_stream(handling, id)
+    }
+
+    /// The next news that is the program's.
+    pub(super) fn next_unhandled(&mut self) -> Option<Event> {
+        loop {
+            let mut event = self.tcp.poll_event()?;
+            self.handle_news(&mut event);
+            if !event.set.is_empty() {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Takes out of the news what a handler has dealt with.
+    fn handle_news(&mut self, event: &mut Event) {
+        let id = event.connection;
+        let Some(handling) = self.handling_of(id) else {
+            return;
+        };
+        if event.set.contains(EventSet::CLOSED) {
+            self.streams[handling].given_up.remove(&id);
+        } else if event.set.contains(EventSet::READABLE) && self.handle_stream(handling, id) {
+            event.set = event.set.without(EventSet::READABLE);
+        }
+        // Of a message without an end nothing more comes.
+        let is_over = [EventSet::FINISHED, EventSet::CLOSED].map(|end| event.set.contains(end));
+        if is_over.contains(&true) && !self.tcp.readable(id).is_empty() {
+            event.set = event.set.with(EventSet::READABLE);
+        }
+    }
+
+    /// The handler of a connection, by its place.
+    fn handling_of(&self, id: ConnectionId) -> Option<usize> {
+        let port = self.tcp.connection(id)?.flow().local_port();
+        let mut handlings = self.streams.iter();
+        handlings.position(|handling| handling.port == port)
+    }
+
+    /// Has the handler deal with what has come. False where something is left that is the program's.
+    fn handle_stream(&mut self, handling: usize, id: ConnectionId) -> bool {
+        let handling = &mut self.streams[handling];
+        if handling.given_up.contains(&id) {
+            return false;
+        }
+        let mut reply = [0; HANDLED_BYTES_MAX];
+        loop {
+            let readable = self.tcp.readable(id);
+            let length = match handling.framing.next(readable) {
+                Next::Whole(length) => length,
+                Next::Part => return true,
+                Next::Other => break,
+            };
+            // A reply must not fail once the handler has done its work.
+            if !self.tcp.takes_reply(id, HANDLED_REPLY_BYTES_MAX) {
+                break;
+            }
+            let handled = handling.handler.handle(&readable[..length], &mut reply);
+            match handled {
+                Handled::GivenUp => {
+                    self.counters.handler_gave_up += 1;
+                    break;
+                }
+                Handled::Done => self.counters.handler_done += 1,
+                Handled::Reply(_) => self.counters.handler_answered += 1,
+            }
+            self.tcp.consume(id, length);
+            if let Handled::Reply(bytes) = handled {
+                let reply = Buffer::from(reply[..bytes].to_vec()).whole();
+                let is_queued = self.tcp.send(id, reply);
+                debug_assert!(is_queued, "there is room");
+            }
+        }
+        handling.given_up.insert(id);
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_end_where_their_framing_says() {
+        let line = |bytes: &[u8]| Framing::Line.next(bytes);
+        assert_eq!(line(b""), Next::Part);
+        assert_eq!(line(b"get a\r"), Next::Part);
+        assert_eq!(line(b"get a\r\nget b"), Next::Whole(7));
+        assert_eq!(line(&[b'a'; HANDLED_BYTES_MAX - 1]), Next::Part);
+        assert_eq!(line(&[b'a'; HANDLED_BYTES_MAX]), Next::Other);
+        let framing = |bytes, more| Framing::Length { at: 1, bytes, more };
+        let counted = framing(2, 3);
+        assert_eq!(counted.next(&[9, 0]), Next::Part);
+        assert_eq!(counted.next(&[9, 0, 1]), Next::Part);
+        assert_eq!(counted.next(&[9, 0, 1, 7, 8]), Next::Whole(4));
+        assert_eq!(counted.next(&[9, 0, 0, 7, 8]), Next::Whole(3));
+        assert_eq!(counted.next(&[9, 0xff, 0xff]), Next::Other);
+        let whole = framing(8, 0);
+        assert_eq!(whole.next(&[9, 0, 0, 0, 0, 0, 0, 0, 8]), Next::Other);
+        assert_eq!(whole.next(&[9, 0, 0, 0, 0, 0, 0, 0, 9]), Next::Whole(9));
+        assert_eq!(framing(8, 9).next(&[0xff; 9]), Next::Other);
+    }
+}
