@@ -184,6 +184,7 @@ wait $server 2>/dev/null; server=
 # Servers.
 if serve 8080 python3 -m http.server 8080 --directory "$work/docs"; then
     check "python3 -m http.server" got "http://$ip:8080/noise"
+    same "python3 -m http.server: of this host, by loopback" "200 3000000" "$(beside_of curl -so /dev/null -w '%{http_code} %{size_download}' http://127.0.0.1:8080/noise)"
     stood "python3 -m http.server"
     stop_server; same "python3: it is asked to end" 143 $?
 else
@@ -193,6 +194,11 @@ configure "$work/ours.conf" 8080
 if serve 8080 nginx -c "$work/ours.conf"; then
     check "nginx: sendfile, from one of two workers" got "http://$ip:8080/noise"
     check "nginx: IPv6" got "http://[fd10::10]:8080/noise"
+    for host in 127.0.0.1 '[::1]'; do
+        rm -f "$work/got"; beside_of curl -so "$work/got" "http://$host:8080/noise"
+        check "nginx: every byte for this host, at $host" cmp "$work/got" "$work/docs/noise"
+    done
+    peer_of curl -s http://10.10.0.1:8080/; same "nginx: no other host reaches it at this one's address" 7 $?
     check "nginx: proxy_pass" got "http://$ip:8081/noise"
     kill -HUP "$(cat "$work/ours.conf.pid")"; sleep 0.5
     check "nginx: after a reload" got "http://$ip:8080/noise"
