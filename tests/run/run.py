@@ -1089,6 +1089,14 @@ def copies(host, port):
         assert epoll.poll(5) == [(copy.fileno(), select.POLLOUT)]
         copy.sendall(b"GET /small HTTP/1.0\r\n\r\n")
         assert read_all(s).endswith(b"hello\n")
+    # One that was in the set before, or whose number another had that was, is told of once.
+    with select.epoll() as epoll:
+        for _ in range(3):
+            with socket.create_connection((host, port)) as s:
+                for _ in range(3):
+                    epoll.register(s, select.POLLOUT)
+                    assert epoll.poll(5) == [(s.fileno(), select.POLLOUT)]
+                    epoll.unregister(s)
 
 
 def counted(host, port):
