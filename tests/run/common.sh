@@ -27,6 +27,8 @@ begin_runs() {
 run() { "${running[@]}" "$@"; }
 # Nothing of an earlier check is taken for this one's.
 got() { rm -f "$work/got"; peer_of curl -so "$work/got" "$1"; cmp "$work/got" "$work/docs/noise"; }
+# This host, on Linux's stack.
+beside_of() { timeout -k 1 120 "$exos" lab exec --name $lab a -- "$@"; }
 peer_of() { timeout -k 1 120 "$exos" lab exec --name $lab b -- "$@"; }
 # serve PORT PROGRAM...: in side a, until it takes connections.
 serve() {

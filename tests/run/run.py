@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import random
+import resource
 import select
 import signal
 import socket
@@ -1089,6 +1090,31 @@ def copies(host, port):
         assert epoll.poll(5) == [(copy.fileno(), select.POLLOUT)]
         copy.sendall(b"GET /small HTTP/1.0\r\n\r\n")
         assert read_all(s).endswith(b"hello\n")
+    # One that was in the set before, or whose number another had that was, is told of once.
+    with select.epoll() as epoll:
+        for _ in range(3):
+            with socket.create_connection((host, port)) as s:
+                for _ in range(3):
+                    epoll.register(s, select.POLLOUT)
+                    assert epoll.poll(5) == [(s.fileno(), select.POLLOUT)]
+                    epoll.unregister(s)
+
+
+def unshared_in_vain(host, port):
+    """A socket that cannot become a Unix socket, for want of descriptors, stays in the epoll sets that it is in."""
+    with socket.create_connection((host, port)) as s, select.epoll() as epoll:
+        epoll.register(s, select.EPOLLIN)
+        ours, theirs = socket.socketpair()
+        supervisor = os.getppid()
+        limit = resource.prlimit(supervisor, resource.RLIMIT_NOFILE)
+        resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (3, limit[1]))
+        socket.send_fds(ours, [b"x"], [s.fileno()])
+        resource.prlimit(supervisor, resource.RLIMIT_NOFILE, limit)
+        assert os.readlink(f"/proc/self/fd/{s.fileno()}").startswith("anon_inode")
+        s.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+        assert epoll.poll(5) == [(s.fileno(), select.EPOLLIN)]
+        assert read_all(s).endswith(b"hello\n")
+        ours.close(), theirs.close()
 
 
 def counted(host, port):
@@ -1120,6 +1146,19 @@ def options(ours):
             s.listen()
         with socket.create_connection((ours, 9300), 10):
             assert select.select([v4, v6], [], [], 10)[0] == [v4]
+
+
+def refused_options():
+    """Options of a socket whose connection nobody takes stay."""
+    kept = [(socket.SOL_SOCKET, socket.SO_SNDBUF, 30000), (socket.SOL_SOCKET, socket.SO_RCVBUF, 40000), (socket.IPPROTO_IP, socket.IP_TOS, 32),
+            (socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 7), (socket.IPPROTO_IPV6, socket.IPV6_TCLASS, 64)]
+    for family, peer, few in ((socket.AF_INET, "10.10.0.2", kept[:3]), (socket.AF_INET6, "fd10::2", kept)):
+        with socket.socket(family) as s:
+            for option in few:
+                s.setsockopt(*option)
+            before = [s.getsockopt(*option[:2]) for option in few]
+            assert s.connect_ex((peer, 7999)) == errno.ECONNREFUSED
+            assert (now := [s.getsockopt(*option[:2]) for option in few]) == before, (now, before)
 
 
 def options_kept(host, port):

@@ -81,6 +81,8 @@ check "curl: from a server beside it, by our own address" cmp "$work/got" "$work
 check "python3: what is looked at, and counted alone" run -- python3 "$here/run.py" counted 10.10.0.2 8000
 check "python3: options of a connection that comes to go by a Unix socket" run -- python3 "$here/run.py" options_kept 10.10.0.2 8000
 check "python3: options that are set before connect and listen" run -- python3 "$here/run.py" options $ip
+[ "$way" ] || check "python3: options of a connection that nobody takes" run -- python3 "$here/run.py" refused_options
+[ "$way" ] || check "python3: one that cannot come to go by a Unix socket" run -- python3 "$here/run.py" unshared_in_vain 10.10.0.2 8000
 check "python3: two descriptors of a socket in an epoll set" run -- python3 "$here/run.py" copies 10.10.0.2 8000
 run -- curl -s http://10.10.0.2:7999/ 2>"$work/err"; same "curl: a refused connection, and its status" 7 $?
 run -- curl -sm 1 http://10.10.0.99/ 2>"$work/err"; same "curl: nobody is there" 28 $?
@@ -184,6 +186,7 @@ wait $server 2>/dev/null; server=
 # Servers.
 if serve 8080 python3 -m http.server 8080 --directory "$work/docs"; then
     check "python3 -m http.server" got "http://$ip:8080/noise"
+    same "python3 -m http.server: of this host, by loopback" "200 3000000" "$(beside_of curl -so /dev/null -w '%{http_code} %{size_download}' http://127.0.0.1:8080/noise)"
     stood "python3 -m http.server"
     stop_server; same "python3: it is asked to end" 143 $?
 else
@@ -193,6 +196,11 @@ configure "$work/ours.conf" 8080
 if serve 8080 nginx -c "$work/ours.conf"; then
     check "nginx: sendfile, from one of two workers" got "http://$ip:8080/noise"
     check "nginx: IPv6" got "http://[fd10::10]:8080/noise"
+    for host in 127.0.0.1 '[::1]'; do
+        rm -f "$work/got"; beside_of curl -so "$work/got" "http://$host:8080/noise"
+        check "nginx: every byte for this host, at $host" cmp "$work/got" "$work/docs/noise"
+    done
+    peer_of curl -s http://10.10.0.1:8080/; same "nginx: no other host reaches it at this one's address" 7 $?
     check "nginx: proxy_pass" got "http://$ip:8081/noise"
     kill -HUP "$(cat "$work/ours.conf.pid")"; sleep 0.5
     check "nginx: after a reload" got "http://$ip:8080/noise"

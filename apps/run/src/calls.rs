@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use exos::inet::tcp::IpFields;
-use exos::net::{TcpListener, TcpStream};
+use exos::net::TcpStream;
 use exos::via::Protocol;
-use exos::{ListenOptions, Options, net};
+use exos::{Options, net};
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::ASK_LEVEL;
 use rustix::net::{AddressFamily, sockopt};
@@ -15,12 +15,13 @@ use rustix::net::{AddressFamily, sockopt};
 use crate::answer::{Answer, fails};
 use crate::context::Context;
 use crate::counters::SocketCounters;
+use crate::listener::Listener;
 use crate::ports::Ports;
 use crate::sharing::{SHARED, SharedSockets, Sharing};
 use crate::target::{
     Descriptor, header_options, keepalive_options, read_address, user_timeout, write_address,
 };
-use crate::unix::{Listener, UnixSockets};
+use crate::unix::UnixSockets;
 
 /// The calls that are told to us.
 pub(crate) const TOLD: [libc::c_long; 10] = [
@@ -223,7 +224,12 @@ impl Sockets {
             }
             None => (Ipv4Addr::UNSPECIFIED, self.random_port()).into(),
         };
-        let listener = self.listener(cx, call, &descriptor, at)?;
+        let shares = sockopt::socket_reuseport(&descriptor.fd)?;
+        if shares && self.others_listen(at, descriptor.user) {
+            return fails(libc::EADDRINUSE);
+        }
+        let backlog = (call.args[1] as i32).max(1) as usize;
+        let listener = Listener::open(cx, &descriptor, family, (at, backlog), shares)?;
         match self.shared_for(call) {
             Some((shared, part)) => {
                 shared.share_listener(cx, (call, part), &descriptor, family, listener)?;
@@ -232,34 +238,6 @@ impl Sockets {
         }
         self.ports.forget(descriptor.inode);
         Ok(Answer::Value(0))
-    }
-
-    fn listener(
-        &self,
-        cx: &Context,
-        call: &Call,
-        descriptor: &Descriptor,
-        at: SocketAddr,
-    ) -> io::Result<Listener> {
-        let backlog = (call.args[1] as i32).max(1) as usize;
-        let v6_only = at.is_ipv6() && sockopt::ipv6_v6only(&descriptor.fd)?;
-        let options = ListenOptions {
-            backlog,
-            v6_only,
-            ..ListenOptions::default()
-        };
-        let user = descriptor.user;
-        let listener = match sockopt::socket_reuseport(&descriptor.fd)? {
-            true if self.others_listen(at, user) => return fails(libc::EADDRINUSE),
-            true => TcpListener::bind_shared_with(&cx.net, at, &options)?,
-            false => TcpListener::bind_with(&cx.net, at, &options)?,
-        };
-        listener.set_nonblocking(true)?;
-        Ok(Listener {
-            listener,
-            backlog,
-            user,
-        })
     }
 
     fn connect(&mut self, cx: &Context, call: &Call) -> io::Result<Answer> {

@@ -21,6 +21,7 @@
 //! | `calls` | all sockets, what each intercepted call does, which way a socket goes |
 //! | `unix` | sockets that go by a Unix socket |
 //! | `sharing` | sockets in memory that is shared with programs ([`exos_preload`]), what these ask for |
+//! | `listener` | where connections come from, of both
 //! | `ports` | addresses of sockets that are still the kernel's |
 //! | `context`, `answer`, `target` | what all of these need: the stack, the calls; their answers; the caller's memory and descriptors |
 //! | `counters` | what is counted, and said on SIGUSR1 |
@@ -33,6 +34,7 @@ mod check;
 mod context;
 mod counters;
 mod limits;
+mod listener;
 mod options;
 mod ports;
 mod sharing;

@@ -79,10 +79,9 @@ impl Sets {
             *made += 1;
             *made
         });
-        self.all.entry(number).or_insert(Set {
-            descriptors: 1,
-            ..Set::default()
-        })
+        self.all
+            .entry(number)
+            .or_insert_with(|| Set::with_descriptors(1))
     }
 
     /// Adds the descriptors of the sockets in a set, and in those in it, of which the kernel is to tell from now on.
@@ -204,15 +203,12 @@ pub fn control(
             generation: found.generation,
             events: 0,
             data: 0,
-            queued: false,
+            queued: 0,
         });
         (member.events, member.data) = (event.events, event.data);
         here.shared.watch(found.number, waker.watcher, true);
         // What is ready already is told, also to those that sleep.
-        if !member.queued {
-            member.queued = true;
-            set.ready.push_back(found.number);
-        }
+        set.queue(found.number);
         set.came += 1;
         set.wake(here, waker);
         if let Some(&number) = sets.by_fd.get(&at) {

@@ -21,7 +21,8 @@ pub struct Member {
     pub generation: u32,
     pub events: u32,
     pub data: u64,
-    pub queued: bool,
+    /// Which entry of the queue is its own; zero: it is not in there.
+    pub queued: u64,
 }
 
 /// A set.
@@ -32,7 +33,10 @@ pub struct Set {
     /// Once it has had a socket in it.
     pub waker: Option<Waker>,
     pub members: ByNumber<u32, Member>,
-    pub ready: VecDeque<u32>,
+    /// Sockets that may be ready, each with the number of its entry: those that have left the set leave theirs behind.
+    ready: VecDeque<(u32, u64)>,
+    /// Entries that there were.
+    entries: u64,
     /// Who is asked first, of few events: the kernel, every other time.
     pub kernel_first: bool,
     /// Sets in this one, by their descriptors.
@@ -96,6 +100,14 @@ pub fn readiness(found: Found, wanted: u32) -> u32 {
 }
 
 impl Set {
+    /// One without a socket, that as many descriptors are.
+    pub fn with_descriptors(descriptors: usize) -> Self {
+        Self {
+            descriptors,
+            ..Self::default()
+        }
+    }
+
     /// Its waker in this process: a set that was made before a fork takes one of its own.
     pub fn waker(&mut self, here: &'static Here, fd: i32) -> Result<Waker, i32> {
         if let Some(waker) = self.waker.filter(|waker| waker.pid == here.pid()) {
@@ -112,12 +124,10 @@ impl Set {
             waker.leave(here);
             return Err(number);
         }
-        for (&number, member) in &mut self.members {
+        let numbers: Vec<u32> = self.members.keys().copied().collect();
+        for number in numbers {
             here.shared.watch(number, waker.watcher, true);
-            if !member.queued {
-                member.queued = true;
-                self.ready.push_back(number);
-            }
+            self.queue(number);
         }
         self.waker = Some(waker);
         // Those that wait for the kernel alone sleep on it from now on.
@@ -162,21 +172,31 @@ impl Set {
         }
     }
 
+    /// A socket may be ready; false: it is not in the set.
+    pub fn queue(&mut self, number: u32) -> bool {
+        let Some(member) = self.members.get_mut(&number) else {
+            return false;
+        };
+        if member.queued == 0 {
+            self.entries += 1;
+            member.queued = self.entries;
+            self.ready.push_back((number, self.entries));
+        }
+        true
+    }
+
+    /// Whether a socket may be ready.
+    pub fn has_queued(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Queues what there is news of.
     fn take_news(&mut self, here: &Here) {
         let Some(waker) = self.waker else {
             return;
         };
-        let (members, queue, came) = (&mut self.members, &mut self.ready, &mut self.came);
         here.shared.watcher(waker.watcher).news.drain(|number| {
-            let Some(member) = members.get_mut(&number) else {
-                return;
-            };
-            *came += 1;
-            if !member.queued {
-                member.queued = true;
-                queue.push_back(number);
-            }
+            self.came += u64::from(self.queue(number));
         });
     }
 
@@ -188,8 +208,8 @@ impl Set {
         lost: &mut Vec<i32>,
     ) -> Option<(u32, u32)> {
         while *left > 0 {
-            let number = *self.ready.front()?;
-            if let Some(ready) = self.look(here, number, lost) {
+            let &(number, entry) = self.ready.front()?;
+            if let Some(ready) = self.look(here, (number, entry), lost) {
                 return Some((number, ready));
             }
             self.ready.pop_front();
@@ -199,8 +219,16 @@ impl Set {
     }
 
     /// What a socket in the queue is ready for; `None` where it is to leave the queue.
-    fn look(&mut self, here: &'static Here, number: u32, lost: &mut Vec<i32>) -> Option<u32> {
+    fn look(
+        &mut self,
+        here: &'static Here,
+        (number, entry): (u32, u64),
+        lost: &mut Vec<i32>,
+    ) -> Option<u32> {
         let member = self.members.get_mut(&number)?;
+        if member.queued != entry {
+            return None;
+        }
         let generation = member.generation;
         let found = Found {
             here,
@@ -213,7 +241,7 @@ impl Set {
         }
         if found.socket().is(UNSHARED) {
             lost.push(member.fd);
-            member.queued = false;
+            member.queued = 0;
             return None;
         }
         let wanted = member.events;
@@ -221,7 +249,7 @@ impl Set {
         // After it was told once, nothing is wanted of a member of that kind.
         let is_idle = wanted & !(EDGE | ONESHOT) == 0 && wanted & ONESHOT != 0;
         if ready == 0 || is_idle {
-            member.queued = false;
+            member.queued = 0;
             return None;
         }
         Some(ready)
@@ -252,7 +280,7 @@ impl Set {
                 continue;
             };
             let wanted = member.events;
-            member.queued = false;
+            member.queued = 0;
             events[count] = EpollEvent {
                 events: ready,
                 data: member.data,
@@ -261,8 +289,7 @@ impl Set {
             if wanted & ONESHOT != 0 {
                 member.events = wanted & (EDGE | ONESHOT);
             } else if wanted & EDGE == 0 {
-                member.queued = true;
-                self.ready.push_back(number);
+                self.queue(number);
             }
         }
         count

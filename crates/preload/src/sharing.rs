@@ -32,10 +32,10 @@ pub fn unshare(here: &'static Here, fd: i32, number: u32) {
         ask(fd, Ask::Unshare, number as usize);
         return;
     }
-    let places = epoll::places(fd, number);
     let generation = here.shared.socket(number).generation.load(Ordering::SeqCst);
     // Another thread may have closed it meanwhile, and opened another.
     if ask(fd, Ask::Unshare, number as usize) >= 0 && here.number(fd) == Some(number) {
+        let places = epoll::places(fd, number);
         leaves(number, generation);
         forget(here, fd);
         for (set, event) in places {

@@ -149,7 +149,44 @@ impl Found {
     ///
     /// It is none of those: the error given.
     pub fn renew(self, fd: i32, otherwise: i32) -> Result<(), i32> {
-        const OPTIONS: [(i32, i32, usize); 14] = [
+        if !self.has_failed() || !self.here.is_here() {
+            return Err(otherwise);
+        }
+        let family = match self.socket().has(IPV6) {
+            true => AF_INET6,
+            false => AF_INET,
+        };
+        let flags = match self.socket().has(NONBLOCK) {
+            true => O_NONBLOCK,
+            false => 0,
+        };
+        // SAFETY: descriptors of this process.
+        unsafe {
+            let fresh = system::socket(family, SOCK_STREAM | flags | O_CLOEXEC, 0);
+            if fresh < 0 {
+                return Err(otherwise);
+            }
+            self.give_options(fresh);
+            let close_on_exec = system::fcntl64(fd, F_GETFD, 0) & FD_CLOEXEC;
+            let put = system::dup3(fresh, fd, if close_on_exec != 0 { O_CLOEXEC } else { 0 });
+            system::close(fresh);
+            if put < 0 {
+                return Err(otherwise);
+            }
+            let places = epoll::places(fd, self.number);
+            forget(self.here, fd);
+            for (set, mut event) in places {
+                if system::epoll_ctl(set, EPOLL_CTL_ADD, fd, &raw mut event) == 0 {
+                    epoll::remember(self.here, set, EPOLL_CTL_ADD, fd, Some(event));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a socket of the kernel's the options that this one was given.
+    fn give_options(self, to: i32) {
+        const OPTIONS: [(i32, i32, usize); 16] = [
             (SOL_SOCKET, SO_RCVTIMEO, 16),
             (SOL_SOCKET, SO_SNDTIMEO, 16),
             (SOL_SOCKET, SO_LINGER, 8),
@@ -164,45 +201,22 @@ impl Found {
             (IPPROTO_IPV6, IPV6_V6ONLY, 4),
             (IPPROTO_IP, IP_TTL, 4),
             (IPPROTO_IP, IP_TOS, 4),
+            (IPPROTO_IPV6, IPV6_UNICAST_HOPS, 4),
+            (IPPROTO_IPV6, IPV6_TCLASS, 4),
         ];
-        if !self.has_failed() || !self.here.is_here() {
-            return Err(otherwise);
-        }
-        let family = match self.socket().has(IPV6) {
-            true => AF_INET6,
-            false => AF_INET,
-        };
-        let flags = match self.socket().has(NONBLOCK) {
-            true => O_NONBLOCK,
-            false => 0,
-        };
-        // SAFETY: descriptors of this process, and options with room for them.
-        unsafe {
-            let fresh = system::socket(family, SOCK_STREAM | flags | O_CLOEXEC, 0);
-            if fresh < 0 {
-                return Err(otherwise);
-            }
-            for (level, option, size) in OPTIONS {
-                let (mut value, mut len) = ([0_u8; 16], size as u32);
+        for (level, option, size) in OPTIONS {
+            let (mut value, mut len) = ([0_u8; 16], size as u32);
+            // SAFETY: there is room for as many bytes as it says. One of IPv4 alone refuses what is of IPv6.
+            unsafe {
                 if self.get_option((level, option), value.as_mut_ptr(), &raw mut len) == Ok(()) {
-                    system::setsockopt(fresh, level, option, value.as_ptr(), len);
-                }
-            }
-            let places = epoll::places(fd, self.number);
-            let close_on_exec = system::fcntl64(fd, F_GETFD, 0) & FD_CLOEXEC;
-            let put = system::dup3(fresh, fd, if close_on_exec != 0 { O_CLOEXEC } else { 0 });
-            system::close(fresh);
-            if put < 0 {
-                return Err(otherwise);
-            }
-            forget(self.here, fd);
-            for (set, mut event) in places {
-                if system::epoll_ctl(set, EPOLL_CTL_ADD, fd, &raw mut event) == 0 {
-                    epoll::remember(self.here, set, EPOLL_CTL_ADD, fd, Some(event));
+                    system::setsockopt(to, level, option, value.as_ptr(), len);
                 }
             }
         }
-        Ok(())
+        for (option, size) in self.buffers_set() {
+            // SAFETY: a number, and how long it is.
+            unsafe { system::setsockopt(to, SOL_SOCKET, option, (&raw const size).cast(), 4) };
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::net::AddressFamily;
 use super::datagrams::Datagrams;
 use super::flowing::Flowing;
 use crate::counters::Moved;
-use crate::unix::Listener;
+use crate::listener::Listener;
 
 pub(super) struct Entry {
     pub family: AddressFamily,
@@ -27,6 +27,8 @@ pub(super) enum Kind {
     Connecting(TcpStream, Vec<Call>),
     Flowing(Flowing),
     Datagrams(Datagrams),
+    /// A connection of the kernel's that waits in a listener's ring: its descriptors are to be this one.
+    Kernels(OwnedFd),
     /// It could not be connected, or is over.
     Failed,
     /// It goes by a Unix socket; this is the program's end, for other processes that have it.
@@ -38,13 +40,14 @@ impl Entry {
         match &self.kind {
             Kind::Flowing(flowing) => Some(&flowing.stream),
             Kind::Connecting(stream, _) => Some(stream),
-            Kind::Listening(_) | Kind::Datagrams(_) | Kind::Failed | Kind::Unshared(_) => None,
+            _ => None,
         }
     }
 
     /// It waits in a listener's ring, and no program has had it.
     pub fn is_offered(&self, memory: &Shared, number: u32) -> bool {
-        matches!(self.kind, Kind::Flowing(_)) && !memory.socket(number).is(state::TAKEN)
+        matches!(self.kind, Kind::Flowing(_) | Kind::Kernels(_))
+            && !memory.socket(number).is(state::TAKEN)
     }
 
     /// What has passed.

@@ -14,8 +14,8 @@ use rustix::net::{AddressFamily, sockopt};
 use super::entry::{Entry, Kind};
 use super::sockets::SharedSockets;
 use crate::context::Context;
+use crate::listener::Listener;
 use crate::target::{Descriptor, header_options};
-use crate::unix::Listener;
 
 impl SharedSockets {
     /// Has a socket of the kernel's be a shared one, under its number; gives the socket's.
@@ -64,7 +64,7 @@ impl SharedSockets {
     ) -> io::Result<()> {
         let entry = Entry {
             family,
-            local: listener.listener.local_addr()?,
+            local: listener.local_addr()?,
             peer: None,
             kind: Kind::Listening(listener),
         };

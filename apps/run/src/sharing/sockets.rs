@@ -52,14 +52,14 @@ impl SharedSockets {
         let token = Token(SHARED + number as usize);
         let (both, edge) = (Interest::BOTH, Trigger::Edge);
         match self.table.get(number).map(|entry| &entry.kind) {
-            Some(Kind::Listening(l)) => cx.poll.register(&l.listener, token, both, edge),
+            Some(Kind::Listening(listener)) => listener.register(cx, token),
             Some(Kind::Datagrams(datagrams)) => match &datagrams.socket {
                 Some(socket) => cx.poll.register(socket, token, both, edge),
                 None => Ok(()),
             },
             Some(Kind::Connecting(stream, _)) => cx.poll.register(stream, token, both, edge),
             Some(Kind::Flowing(flowing)) => cx.poll.register(&flowing.stream, token, both, edge),
-            Some(Kind::Failed | Kind::Unshared(_)) | None => Ok(()),
+            Some(Kind::Kernels(_) | Kind::Failed | Kind::Unshared(_)) | None => Ok(()),
         }
     }
 }

@@ -13,6 +13,7 @@ use super::flowing::Flowing;
 use super::sockets::SharedSockets;
 use crate::answer::{Answer, errno, fails};
 use crate::context::Context;
+use crate::listener::Accepted;
 
 impl SharedSockets {
     /// Goes on with a shared socket.
@@ -60,7 +61,7 @@ impl SharedSockets {
             }
             Kind::Listening(_) => self.take_made(cx, number),
             Kind::Connecting(..) => self.turn_of_attempt(cx, number),
-            Kind::Failed | Kind::Unshared(_) => {}
+            Kind::Kernels(_) | Kind::Failed | Kind::Unshared(_) => {}
         }
     }
 
@@ -111,7 +112,12 @@ impl SharedSockets {
     fn take_one(&mut self, number: u32) -> Option<u32> {
         let (ring, socket) = (self.memory.inward(number), self.memory.socket(number));
         let has_room = self.table.has_room();
-        let Entry { kind, family, .. } = self.table.get(number)?;
+        let Entry {
+            kind,
+            family,
+            local,
+            ..
+        } = self.table.get(number)?;
         let Kind::Listening(listener) = kind else {
             return None;
         };
@@ -127,16 +133,26 @@ impl SharedSockets {
             }
         }
         socket.clear(state::HAS_MORE);
-        let (stream, peer) = listener.listener.accept().ok()?;
-        // It cannot fail.
-        let _ = stream.set_nonblocking(true);
+        let (accepted, peer) = listener.accept().ok()?;
+        let (local, kind, bits) = match accepted {
+            Accepted::Ours(stream) => {
+                let local = stream.local_addr().ok()?;
+                (local, Kind::Flowing(Flowing::new(stream)), state::STANDS)
+            }
+            // The first call with it has it be the kernel's in the program too.
+            Accepted::Kernels(connection) => (
+                *local,
+                Kind::Kernels(connection),
+                state::STANDS | state::UNSHARED,
+            ),
+        };
         let entry = Entry {
             family: *family,
-            local: stream.local_addr().ok()?,
+            local,
             peer: Some(peer),
-            kind: Kind::Flowing(Flowing::new(stream)),
+            kind,
         };
-        let taken = self.table.insert(entry, state::STANDS)?;
+        let taken = self.table.insert(entry, bits)?;
         if let Some(Kind::Flowing(flowing)) = self.table.get_mut(taken).map(|entry| &mut entry.kind)
         {
             // As by the kernel, it has those of its listener.

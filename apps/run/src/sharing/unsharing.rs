@@ -16,7 +16,7 @@ use super::entry::{Kind, numbers_in};
 use super::flowing::{Flowing, keepalive_of};
 use super::sockets::SharedSockets;
 use crate::context::Context;
-use crate::unix::{self, Connecting, DatagramFlow, Flow, Listening, UnixSockets, pair};
+use crate::unix::{self, Connecting, DatagramFlow, Flow, Listening, Made, UnixSockets, pair};
 
 impl SharedSockets {
     /// Puts a Unix socket in the place of a descriptor of a shared one (with whether it closes on exec), which is shared no more.
@@ -34,6 +34,13 @@ impl SharedSockets {
         let nonblocking = self.memory.socket(number).has(options::NONBLOCK);
         let kind = match &mut entry.kind {
             Kind::Unshared(theirs) => return put(theirs),
+            Kind::Kernels(connection) => {
+                let connection = connection.try_clone()?;
+                rustix::io::ioctl_fionbio(&connection, nonblocking)?;
+                put(&connection)?;
+                entry.kind = Kind::Unshared(connection);
+                return Ok(());
+            }
             Kind::Datagrams(datagrams) if datagrams.socket.is_none() => {
                 // It was not used: it is what it was before.
                 let before = datagrams.before.fd.try_clone()?;
@@ -111,7 +118,7 @@ impl SharedSockets {
     ) -> io::Result<unix::Kind> {
         Ok(match kind {
             Kind::Listening(listener) => {
-                cx.poll.deregister(&listener.listener)?;
+                listener.deregister(cx)?;
                 unix::Kind::Listening(Listening {
                     of: listener,
                     made: self.unshared_waiting(cx, number),
@@ -128,7 +135,7 @@ impl SharedSockets {
                 })
             }
             Kind::Flowing(flowing) => unix::Kind::Flowing(self.flow_of(cx, number, flowing)),
-            Kind::Failed | Kind::Unshared(_) => unix::Kind::Failed,
+            Kind::Kernels(_) | Kind::Failed | Kind::Unshared(_) => unix::Kind::Failed,
         })
     }
 
@@ -152,7 +159,7 @@ impl SharedSockets {
     }
 
     /// The connections that wait in a listener's ring.
-    fn unshared_waiting(&mut self, cx: &Context, number: u32) -> VecDeque<(Flow, SocketAddr)> {
+    fn unshared_waiting(&mut self, cx: &Context, number: u32) -> VecDeque<(Made, SocketAddr)> {
         let mut made = VecDeque::new();
         let waiting = {
             let socket = self.memory.socket(number);
@@ -167,9 +174,13 @@ impl SharedSockets {
                 continue;
             }
             let kind = std::mem::replace(&mut entry.kind, Kind::Failed);
-            if let (Kind::Flowing(flowing), Some(peer)) = (kind, entry.peer) {
-                made.push_back((self.flow_of(cx, taken, flowing), peer));
-            }
+            let peer = entry.peer;
+            let waiting = match kind {
+                Kind::Flowing(flowing) => Some(Made::Ours(self.flow_of(cx, taken, flowing))),
+                Kind::Kernels(connection) => Some(Made::Kernels(connection)),
+                _ => None,
+            };
+            made.extend(waiting.zip(peer));
             self.table.remove(taken);
         }
         made

@@ -12,10 +12,11 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketType, send};
 
 use super::datagrams::DatagramFlow;
-use super::sockets::{Connecting, Kind, Listener, Listening, Socket, UnixSockets, pair};
+use super::sockets::{Connecting, Kind, Listening, Socket, UnixSockets, pair};
 use crate::answer::{Answer, fails};
 use crate::context::Context;
 use crate::limits::PIECE;
+use crate::listener::Listener;
 use crate::target::{Descriptor, copy_options, keepalive_options};
 
 impl UnixSockets {
@@ -28,7 +29,7 @@ impl UnixSockets {
         family: AddressFamily,
         listener: Listener,
     ) -> io::Result<()> {
-        let local = listener.listener.local_addr()?;
+        let local = listener.local_addr()?;
         let (theirs, ours) = pair(SocketType::STREAM, descriptor.nonblocking)?;
         put_in_place(cx, call, descriptor, &theirs)?;
         let listening = Kind::Listening(Listening {

@@ -17,4 +17,4 @@ mod turns;
 
 pub(crate) use self::datagrams::DatagramFlow;
 pub(crate) use self::flow::{Flow, ready};
-pub(crate) use self::sockets::{Connecting, Kind, Listener, Listening, UnixSockets, pair};
+pub(crate) use self::sockets::{Connecting, Kind, Listening, Made, UnixSockets, pair};

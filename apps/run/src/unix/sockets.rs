@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use exos::inet::tcp::Keepalive;
-use exos::net::{Interest, TcpListener, TcpStream, Token, Trigger};
+use exos::net::{Interest, TcpStream, Token, Trigger};
 use exos_host::intercept::Call;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use slab::Slab;
@@ -16,6 +16,7 @@ use super::flow::Flow;
 use crate::context::Context;
 use crate::counters::{Moved, SocketCounters};
 use crate::limits::{BOUND_MAX, PIECE};
+use crate::listener::Listener;
 use crate::target::{Descriptor, inode};
 
 /// A network socket of the program's.
@@ -58,7 +59,7 @@ impl Socket {
         cx.poll
             .register_fd(self.end.as_fd(), of_program, both, edge)?;
         match &self.kind {
-            Kind::Listening(l) => cx.poll.register(&l.of.listener, of_net, both, edge),
+            Kind::Listening(l) => l.of.register(cx, of_net),
             Kind::Connecting(c) => cx.poll.register(&c.stream, of_net, both, edge),
             Kind::Flowing(flow) => cx.poll.register(&flow.stream, of_net, both, edge),
             Kind::Datagrams(flow) => cx.poll.register(&flow.socket, of_net, both, edge),
@@ -77,22 +78,19 @@ pub(crate) enum Kind {
     Failed,
 }
 
-/// A listener of the stack's.
-pub(crate) struct Listener {
-    pub listener: TcpListener,
-    /// How many connections may wait for the program to accept them; more wait in the listener.
-    pub backlog: usize,
-    /// Whose socket it is.
-    pub user: u32,
-}
-
 pub(crate) struct Listening {
     pub of: Listener,
     /// Connections that the program has not accepted. While there are any a byte waits in the program's socket, so that it is
     /// readable.
-    pub made: VecDeque<(Flow, SocketAddr)>,
+    pub made: VecDeque<(Made, SocketAddr)>,
     /// Calls that wait for one.
     pub waiting: VecDeque<Call>,
+}
+
+/// A connection that the program has not accepted.
+pub(crate) enum Made {
+    Ours(Flow),
+    Kernels(OwnedFd),
 }
 
 pub(crate) struct Connecting {

@@ -10,10 +10,11 @@ use exos_host::intercept::Call;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, recv};
 
 use super::flow::{Flow, Goes, cut, is_hung_up};
-use super::sockets::{Kind, UnixSockets, pair};
+use super::sockets::{Kind, Made, UnixSockets, pair};
 use crate::answer::{errno, fails};
 use crate::context::Context;
 use crate::limits::PIECE;
+use crate::listener::Accepted;
 use crate::target::{Descriptor, copy_timeouts, write_address};
 
 impl UnixSockets {
@@ -76,11 +77,13 @@ impl UnixSockets {
         };
         let had_none = listening.made.is_empty();
         while listening.made.len() < listening.of.backlog
-            && let Ok((stream, peer)) = listening.of.listener.accept()
+            && let Ok((accepted, peer)) = listening.of.accept()
         {
-            // It cannot fail.
-            let _ = stream.set_nonblocking(true);
-            listening.made.push_back((Flow::new(stream), peer));
+            let made = match accepted {
+                Accepted::Ours(stream) => Made::Ours(Flow::new(stream)),
+                Accepted::Kernels(connection) => Made::Kernels(connection),
+            };
+            listening.made.push_back((made, peer));
         }
         if had_none && !listening.made.is_empty() {
             socket.say_readable();
@@ -122,12 +125,13 @@ impl UnixSockets {
         if socket.inode != descriptor.inode {
             return fails(libc::EBADF);
         }
-        let (flow, peer, (theirs, ours)) =
-            hand_over(cx, call, &mut listening.made, descriptor, family)?;
-        let local = flow.stream.local_addr()?;
-        let flow = Kind::Flowing(flow);
-        let made = self.add(cx, (&theirs, ours), family, (local, Some(peer)), flow)?;
-        self.turn(cx, made);
+        let made = &mut listening.made;
+        if let Some((flow, peer, (theirs, ours))) = hand_over(cx, call, made, descriptor, family)? {
+            let local = flow.stream.local_addr()?;
+            let flow = Kind::Flowing(flow);
+            let made = self.add(cx, (&theirs, ours), family, (local, Some(peer)), flow)?;
+            self.turn(cx, made);
+        }
         self.take_made(key);
         Ok(())
     }
@@ -168,34 +172,48 @@ impl UnixSockets {
     }
 }
 
-/// Answers a call that accepts with a Unix socket for the connection that waits first. Gives that, and both ends.
+/// A connection of the stack's that a program has accepted, with its peer and both ends of its Unix socket.
+type Given = (Flow, SocketAddr, (OwnedFd, OwnedFd));
+
+/// Answers a call that accepts with the connection that waits first: with a Unix socket for it, or with one of the kernel's as it is.
 fn hand_over(
     cx: &Context,
     call: &Call,
-    made: &mut VecDeque<(Flow, SocketAddr)>,
+    made: &mut VecDeque<(Made, SocketAddr)>,
     listener: &Descriptor,
     family: AddressFamily,
-) -> io::Result<(Flow, SocketAddr, (OwnedFd, OwnedFd))> {
+) -> io::Result<Option<Given>> {
     let flags = match call.number {
         libc::SYS_accept4 => call.args[3] as i32,
         _ => 0,
     };
-    let (theirs, ours) = pair(SocketType::STREAM, flags & libc::SOCK_NONBLOCK != 0)?;
-    copy_timeouts(&listener.fd, &theirs)?;
-    let Some(&(_, peer)) = made.front() else {
-        return fails(libc::EAGAIN);
+    let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
+    let (theirs, ours, peer) = match made.front() {
+        Some((Made::Ours(_), peer)) => {
+            let (theirs, ours) = pair(SocketType::STREAM, nonblocking)?;
+            copy_timeouts(&listener.fd, &theirs)?;
+            (theirs, Some(ours), *peer)
+        }
+        Some((Made::Kernels(connection), peer)) => {
+            rustix::io::ioctl_fionbio(connection, nonblocking)?;
+            (connection.try_clone()?, None, *peer)
+        }
+        None => return fails(libc::EAGAIN),
     };
     let to = [call.args[1], call.args[2]];
     write_address(&cx.calls, call, to, peer, family)?;
     let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
     let given = cx.calls.give(call, theirs.as_fd(), close_on_exec)?;
-    let (flow, _) = made.pop_front().expect("it was just looked at");
+    let (first, _) = made.pop_front().expect("it was just looked at");
     if made.is_empty() {
         // The program's socket is not readable any more.
         let _ = recv(&listener.fd, &mut [0][..], RecvFlags::DONTWAIT);
     }
     cx.trace(call, &Ok(i64::from(given)));
-    Ok((flow, peer, (theirs, ours)))
+    Ok(match (first, ours) {
+        (Made::Ours(flow), Some(ours)) => Some((flow, peer, (theirs, ours))),
+        _ => None,
+    })
 }
 
 /// Takes out what a socket was filled with.

@@ -373,7 +373,7 @@ pub fn lie_down(
         watcher.lie_down();
         let has_nested = !sets.nested_ready(here, fd, lost).is_empty();
         let is_quiet = watcher.news.is_empty() && !has_nested && lost.is_empty();
-        let is_empty = sets.of(fd).is_none_or(|set| set.ready.is_empty());
+        let is_empty = sets.of(fd).is_none_or(|set| !set.has_queued());
         Some((watcher, is_quiet && is_empty))
     })
 }

@@ -30,6 +30,17 @@ impl Found {
         })
     }
 
+    /// Those that the program has set, with what it has said of them: the kernel doubles that.
+    pub fn buffers_set(self) -> impl Iterator<Item = (i32, u32)> {
+        let socket = self.socket();
+        let sizes = [
+            (SO_SNDBUF, &socket.send_buffer),
+            (SO_RCVBUF, &socket.receive_buffer),
+        ];
+        let said = sizes.map(|(option, size)| (option, size.load(Ordering::Relaxed) / 2));
+        said.into_iter().filter(|(_, size)| *size > 0)
+    }
+
     /// Sets it; `None` for other options.
     pub fn set_buffer_option(self, option: (i32, i32), value: &[u8]) -> Option<Result<(), i32>> {
         let socket = self.socket();

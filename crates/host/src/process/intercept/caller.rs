@@ -112,6 +112,21 @@ pub fn option(socket: &OwnedFd, level: i32, option: i32) -> io::Result<i32> {
     }
 }
 
+/// Sets an option of a socket that is a number (setsockopt(2)).
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn set_option(socket: &OwnedFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+    let len = size_of_val(&value) as libc::socklen_t;
+    let at = (&raw const value).cast();
+    // SAFETY: there are as many bytes as it says.
+    match unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, at, len) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// A descriptor's place in an epoll set of its process.
 #[derive(Debug)]
 pub struct Registration {

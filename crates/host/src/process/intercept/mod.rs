@@ -23,7 +23,7 @@ mod caller;
 
 pub use caller::{
     Registration, closes_on_exec, counter, descriptor, option, parent_of, process, process_of,
-    read_memory, registrations, write_memory,
+    read_memory, registrations, set_option, write_memory,
 };
 
 /// The architecture in a filter's data (linux/audit.h).
