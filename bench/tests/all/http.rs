@@ -197,9 +197,11 @@ fn two_cores_are_measured_against_one() {
         assert_eq!(one.handed_on, 0.0);
         assert_eq!(case.factor.is_some(), case.client == Client::Packets);
         if case.client == Client::Packets {
-            // Answers to ARP, what the kernel itself asked to see whether the server is there, and at its end our client's
-            // resets of connections that it was just opening, which the server may know by their cookies only.
-            assert!(two.runs[0].frames_handed_on < 100 + 1024, "{two:?}");
+            // Answers to ARP: of 16 addresses, asked for three times at most by each of two cores, and what the kernel itself
+            // asked to see whether the server is there. And of our client's 1,024 connections, which it resets at its end,
+            // those whose first request was lost, so that neither core knows them and each asks the other.
+            let most = 16 * 2 * 3 + 4 + 1024 * 2;
+            assert!(two.runs[0].frames_handed_on <= most, "{two:?}");
         }
     }
     assert!(report.html().contains("Two cores against one"));

@@ -155,10 +155,11 @@ impl Connection {
         self.resend_ns = u64::MAX;
     }
 
-    /// Resets it, where there is one: the client ends.
+    /// Resets it, where the server has one: the client ends. Of one that was not answered yet no server has more than half, or
+    /// a cookie: a reset of that would be of no connection that it knows, and asked for on each of its cores.
     pub fn abort(&mut self) -> Option<Reply> {
         let reset = self.reply(TcpFlags(TcpFlags::RST.0 | ACK.0));
-        let stands = self.state != State::Idle;
+        let stands = matches!(self.state, State::Ready | State::Asked);
         self.forget();
         stands.then_some(reset)
     }

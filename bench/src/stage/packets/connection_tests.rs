@@ -240,6 +240,9 @@ fn what_comes_for_a_tuple_that_was_given_up_is_answered_without_state() {
 
 #[test]
 fn a_client_that_ends_resets_what_stands() {
+    let mut connection = Connection::new(1000, false, false);
+    connection.open(Tuple(5), 10, 0);
+    assert_eq!(connection.abort(), None, "no server knows it yet");
     let mut connection = open(false);
     let reset = connection.abort().expect("it stands");
     let flags = TcpFlags(TcpFlags::RST.0 | ACK.0);

@@ -131,7 +131,7 @@ impl Client {
         let calls = self.calls.restart();
         let visited = self.visitors.visited(self.times.end, &self.wire, calls);
         self.visitors.abort();
-        self.send(now_ns(), false)?;
+        self.send(now_ns(), self.pause.is_some())?;
         Ok(visited)
     }
 }
