@@ -34,7 +34,7 @@ def connect(six):
 
 
 def end_and_go_on(six):
-    """A client's end, a reset and probes, each of a connection of the kernel's."""
+    """A client's end and a reset, each of a connection of the kernel's."""
     over = "over IPv6" if six else "over IPv4"
     with ask(connect(six)) as connection:
         connection.shutdown(socket.SHUT_WR)
@@ -49,14 +49,20 @@ def end_and_go_on(six):
         connection.connect((SERVER6 if six else SERVER, 80))
         ask(connection)
         say(f"one that is reset makes room for another with its ends {over}", True)
-    with ask(connect(six)) as connection:
+
+
+def probe_and_go_on():
+    """Probes on idle connections of the kernel's, once a second."""
+    idle = [ask(connect(six)) for six in (False, True)]
+    for connection in idle:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL):
             connection.setsockopt(socket.IPPROTO_TCP, option, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 60)
-        time.sleep(3)
-        ask(connection)
-        say(f"one that asks whether it stands goes on {over}", True)
+    time.sleep(3)
+    for over, connection in zip(("over IPv4", "over IPv6"), idle):
+        with ask(connection):
+            say(f"one that asks whether it stands goes on {over}", True)
 
 
 class ByHand:
@@ -99,6 +105,7 @@ find_server()
 ask(connect(False)).close()
 for six in (False, True):
     end_and_go_on(six)
+probe_and_go_on()
 standing = [ask(connect(six)) for six in (False, True)]
 silent = [ByHand(six) for six in (False, True)]
 print("ready", flush=True)
