@@ -8,6 +8,7 @@
 # Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
 . "$(dirname "$0")/../common.sh"
 need_root "SYNs answered in the kernel"
+[ "$(nproc)" -ge 2 ] || skip "SYNs answered in the kernel" "there is one core"
 be_alone "$@"
 begin
 lab=handlers-$$
@@ -38,10 +39,9 @@ mkdir "$work/site"
 echo small >"$work/site/small.txt"
 head -c 6000000 /dev/urandom >"$work/site/large.bin"
 
-lab_up || { bad "lab up"; exit 1; }
+lab_up --queues 2 || { bad "lab up"; exit 1; }
 
 refused "a TAP device has no handlers" "AF_XDP only" --link tap:t0 --address 10.10.9.1/24
-refused "nor have several cores" "for one core of one interface only" --link xdp:wire --address 10.10.0.10/24 --cores 2
 refused "nor sockets" "cannot be used with" --sockets
 refused "nor a listener without all options" "leave --no-sack out" --link xdp:wire --address 10.10.0.10/24 --no-sack
 
@@ -85,25 +85,40 @@ if await eval 'client ip -d link show wire | grep -q prog/xdp' && start --syn-ha
 else
     bad "it starts with --syn-handler" "$(cat "$work/err")"
 fi
+# Each core takes on what comes by its queues; that clients come back to either shows that answers arrive.
+if start --syn-handler --cores 2; then
+    same "every connection is served on two cores" 200 "$(fetches 40)"
+    grows "by answers of the kernel on two cores" link_xdp_answered 40
+    grows "whose cookies came back to both" tcp_syn_cookies_accepted 40
+    sleep 3
+    same "where it is not said either that answers do not arrive" 0 "$(grep -c 'nobody came back' "$work/err")"
+    stop; same "it ends in order on two cores" 0 $?
+    fewest=$(tail -n 1 "$work/out" | python3 -S -c 'import json, sys; print(min(core["responses"] for core in json.load(sys.stdin)["cores"]))')
+    least "of which each has answered" 1 "$fewest"
+else
+    bad "it starts with --syn-handler on two cores" "$(cat "$work/err")"
+fi
 kill "$peer"; wait "$peer" 2>/dev/null; peer=
 
 # ---- where they do not ----
 
-if start --syn-handler; then
-    # The first client waits until the handler has gone: it asks again after one second, and after two more.
-    same "who is not reached is served all the same" 200 "$(fetches 1)"
-    await grep -q 'nobody came back' "$work/err"
-    has "it is said that answers do not arrive" "nobody came back whose SYN was answered in the kernel by wire" "$(cat "$work/err")"
-    has "and what to do" "leave --syn-handler out" "$(cat "$work/err")"
-    sleep 1.2; answered=$(count link_xdp_answered)
-    same "everybody else is served by the stack" 200 "$(fetches 10)"
-    sleep 1.2; same "and not by the handler" "$answered" "$(count link_xdp_answered)"
-    same "it is said once" 1 "$(grep -c 'nobody came back' "$work/err")"
-    stop; same "it ends in order there too" 0 $?
-    least "the last report has the answers" 1 "$(reported link_xdp_answered)"
-else
-    bad "it starts where answers do not arrive" "$(cat "$work/err")"
-fi
+for cores in 1 2; do
+    if start --syn-handler --cores $cores; then
+        # The first client waits until the handler has gone: it asks again after one second, and after two more.
+        same "who is not reached is served all the same" 200 "$(fetches 1)"
+        await grep -q 'nobody came back' "$work/err"
+        has "it is said that answers do not arrive" "nobody came back whose SYN was answered in the kernel by wire" "$(cat "$work/err")"
+        has "and what to do" "leave --syn-handler out" "$(cat "$work/err")"
+        sleep 1.2; answered=$(count link_xdp_answered)
+        same "everybody else is served by the stack" 200 "$(fetches 10)"
+        sleep 1.2; same "and not by the handler" "$answered" "$(count link_xdp_answered)"
+        same "it is said once" 1 "$(grep -c 'nobody came back' "$work/err")"
+        stop; same "it ends in order there too" 0 $?
+        least "the last report has the answers" 1 "$(reported link_xdp_answered)"
+    else
+        bad "it starts where answers do not arrive" "$(cat "$work/err")"
+    fi
+done
 
 # ---- as a configuration file says it ----
 

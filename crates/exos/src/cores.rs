@@ -44,6 +44,7 @@ impl Core {
         exos.handoff = self.handoff;
         exos.kept = self.kept;
         exos.requests_part = self.requests;
+        exos.syns_part = self.syns;
         Ok(exos)
     }
 
@@ -124,6 +125,7 @@ pub(crate) fn share_out(
         part,
         kept: kept.take().unwrap_or_default(),
         requests: None,
+        syns: None,
     };
     let all = links.into_iter().zip(Part::all(count as u32));
     Ok(all.map(core).collect())

@@ -8,6 +8,7 @@
 
 use std::net::IpAddr;
 use std::ops::Range;
+use std::sync::Arc;
 
 use exos_filter::Counter;
 use exos_filter::handler::forward::WayOut;
@@ -17,7 +18,7 @@ use exos_inet::{Instant, Stack};
 use exos_link::{Link, XdpLink};
 
 use crate::node::Exos;
-use crate::node::syn_answers::SynAnswers;
+use crate::node::syn_answers::{OnInterface, SynAnswers};
 use crate::{Error, ErrorKind};
 
 impl Exos {
@@ -59,23 +60,57 @@ impl Exos {
     /// Has SYNs to a listener answered in the kernel, with cookies, from now on. The connection appears when
     /// its client acknowledges. See to it with [`see_to_handlers`](Self::see_to_handlers).
     ///
+    /// On several cores, of one interface or [several](crate::Core::lead), the first calls this before the others are
+    /// [taken](Exos::take_cores), and each of those once it has started, with a listener of its own that is like the first's.
+    ///
     /// # Errors
     ///
-    /// The link is not one of AF_XDP with a program of ours, the listener offers other options than usual, or the
-    /// kernel refuses the program.
+    /// The link is not one of AF_XDP with a program of ours, the listener offers other options than usual, the
+    /// kernel refuses the program, or the first core did not call this.
     pub fn answer_syns_in_kernel(&mut self, listener: ListenerId) -> Result<(), Error> {
-        let now = self.now();
-        let handler = self.syn_handler(listener)?;
-        if let Err(e) = self.set_handler(&handler) {
-            self.stack.stop_offloading_syns(now, listener);
-            return Err(e);
-        }
-        let mut answers = SynAnswers::new(listener);
-        if handler.may_be_partial {
-            answers.watch(now, self.stack.counters().tcp_syn_cookies_accepted);
+        let (on_interface, watches) = match self.syns_part.take() {
+            Some((on_interface, is_first)) => {
+                let handler = self.syn_handler(listener)?;
+                (on_interface, is_first && handler.may_be_partial)
+            }
+            None => self.begin_to_answer_syns(listener)?,
+        };
+        let accepted = self.stack.counters().tcp_syn_cookies_accepted;
+        let mut answers = SynAnswers::new(listener, on_interface, accepted);
+        if watches {
+            answers.watch(self.now());
         }
         self.syn_answers = Some(answers);
         Ok(())
+    }
+
+    /// On the first core: its part, and whether it watches; the others get theirs.
+    fn begin_to_answer_syns(
+        &mut self,
+        listener: ListenerId,
+    ) -> Result<(Arc<OnInterface>, bool), Error> {
+        if self.handoff.is_some() && self.cores.is_empty() {
+            return Err(needs_interface(
+                "SYNs are answered in the kernel from an interface's first core on",
+            ));
+        }
+        let handlers = self.syn_handlers(listener)?;
+        let set = handlers
+            .iter()
+            .try_for_each(|(handler, cores)| self.link_of(cores.start)?.set_handlers(handler, &[]));
+        set.inspect_err(|_| self.remove_handlers(listener))?;
+        let mut first = None;
+        for (handler, cores) in handlers {
+            let on_interface = Arc::<OnInterface>::default();
+            for core in cores.clone() {
+                let part = (on_interface.clone(), core == cores.start);
+                match core.checked_sub(1) {
+                    Some(other) => self.cores[other].syns = Some(part),
+                    None => first = Some((on_interface.clone(), handler.may_be_partial)),
+                }
+            }
+        }
+        Ok(first.expect("this core has an interface"))
     }
 
     /// What answers SYNs to a listener, by `XDP_TX`; the stack believes its cookies from now on.
@@ -118,37 +153,50 @@ impl Exos {
         }
     }
 
-    /// Takes away what was set on the interfaces of this core and those that it has not given away.
-    pub(crate) fn remove_handlers(&mut self) {
+    /// Takes away what was set for a listener on the interfaces of this core and those that it has not given away.
+    pub(crate) fn remove_handlers(&mut self, listener: ListenerId) {
         // A daemon that is not there has the kernel go on.
         let _ = self.remove_from_kernel();
         for core in &mut self.cores {
             core.link.remove_handler();
         }
+        let now = self.now();
+        self.stack.stop_offloading_syns(now, listener);
     }
 
-    /// The stack answers all SYNs itself again.
+    /// The stack answers all SYNs itself again; on several cores, each that calls this, or [sees to it](Self::see_to_handlers).
     pub fn answer_syns_here(&mut self) {
         self.answer_requests_here();
-        let Some(answers) = self.syn_answers.take() else {
-            return;
-        };
-        if let Link::Xdp(link) = &mut self.link {
+        if let Link::Xdp(link) = &mut self.link
+            && self.syn_answers.as_ref().is_some_and(|it| !it.have_ended())
+        {
             link.remove_handler();
         }
-        self.stack
-            .stop_offloading_syns(self.now(), answers.listener());
+        self.syns_were_replaced();
     }
 
-    /// Looks now and then whether answers of the handler arrive; to be called once a turn. When they do not, SYNs are
-    /// answered by the stack again, and this says why.
+    /// What answered SYNs in the kernel, without requests, is there no more: the stack answers them.
+    pub(crate) fn syns_were_replaced(&mut self) {
+        if let Some(answers) = self.syn_answers.take() {
+            answers.end();
+            let now = self.now();
+            self.stack.stop_offloading_syns(now, answers.listener());
+        }
+    }
+
+    /// Looks now and then whether answers of the handler arrive; to be called once a turn, on each core. When they do not, SYNs are
+    /// answered by the stack again, and this says why, on one of them.
     pub fn see_to_handlers(&mut self) -> Option<Error> {
         let now = self.now();
         let answers = self.syn_answers.as_mut()?;
         let Link::Xdp(link) = &self.link else {
             return None;
         };
-        let accepted = || self.stack.counters().tcp_syn_cookies_accepted;
+        if answers.have_ended() {
+            self.syns_were_replaced();
+            return None;
+        }
+        let accepted = self.stack.counters().tcp_syn_cookies_accepted;
         if !answers.are_lost(now, accepted, || link.verdict(Counter::Answered)) {
             return None;
         }

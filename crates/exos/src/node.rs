@@ -18,7 +18,7 @@ use crate::early::Early;
 use crate::handoff::Handoff;
 use crate::host_tables::HostTables;
 use crate::requests::{self, Requests};
-use crate::share::{Core, Kept};
+use crate::share::{Core, Kept, SynsPart};
 use crate::via::{News, Via};
 use crate::wait::Waiting;
 use crate::watch::{Answers, Direction, Offer};
@@ -104,6 +104,8 @@ pub struct Exos {
     pub(crate) in_kernel: InKernelHandlers,
     /// What answers SYNs in the kernel.
     pub(crate) syn_answers: Option<SynAnswers>,
+    /// Its part of that, which the first core has made, until it listens.
+    pub(crate) syns_part: Option<SynsPart>,
     /// What answers requests in the kernel.
     pub(crate) requests: Option<Requests>,
     /// Its part of that, which the first core has made, until it listens.
@@ -142,6 +144,7 @@ impl Exos {
             blocked: false,
             in_kernel: InKernelHandlers::default(),
             syn_answers: None,
+            syns_part: None,
             requests: None,
             requests_part: None,
             requests_counted: Vec::new(),

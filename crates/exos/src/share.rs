@@ -1,5 +1,7 @@
 //! What a core has of an interface before its thread runs: its link, and what its stack is made of.
 
+use std::sync::Arc;
+
 use exos_filter::Rule;
 use exos_host::multicast::Memberships;
 use exos_host::ports::Reservation;
@@ -7,6 +9,7 @@ use exos_inet::{Config, Part};
 use exos_link::XdpLink;
 
 use crate::handoff::Handoff;
+use crate::node::syn_answers::OnInterface;
 use crate::requests;
 
 /// How the stack on a link behaves, whichever link it is.
@@ -33,7 +36,12 @@ pub struct Core {
     pub(crate) kept: Kept,
     /// Its part in what its interface's first core has answered in the kernel.
     pub(crate) requests: Option<requests::Part>,
+    /// Its part in SYNs that are answered there.
+    pub(crate) syns: Option<SynsPart>,
 }
+
+/// What the cores of an interface know together of what answers their SYNs, and whether a core is the first of these.
+pub(crate) type SynsPart = (Arc<OnInterface>, bool);
 
 /// What belongs to an interface and stays for as long as its first core runs.
 #[derive(Default)]

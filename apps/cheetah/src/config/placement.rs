@@ -37,13 +37,6 @@ impl Config {
             None if named.is_empty() => by_links(links.len(), allowed),
             _ => self.core_count(),
         };
-        let loops = count.max(links.len());
-        if self.syn_handler && loops > 1 {
-            return Err(
-                Error::new("the kernel answers SYNs for one core of one interface only")
-                    .mend("leave --syn-handler out, or --cores"),
-            );
-        }
         cores::places(&links, count, named, allowed)
     }
 
@@ -95,10 +88,6 @@ mod tests {
         config.cores = None;
         config.link.core = vec![5];
         assert_eq!(attached(&config), (2, vec![vec![5], vec![5]]));
-        config.syn_handler = true;
-        let error = config.places(&allowed).unwrap_err().to_string();
-        assert!(error.contains("one core of one interface"), "{error}");
-        config.syn_handler = false;
         config.link.others[0] = link("xdp:eth0:1", "198.51.100.7/24");
         let error = config.places(&allowed).unwrap_err().to_string();
         assert!(error.contains("eth0 is named twice"), "{error}");

@@ -143,21 +143,13 @@ impl Exos {
         let (first, others) = handlers.split_first().expect("there is one");
         match link.set_handlers(*first, others) {
             Ok(()) => {
-                self.syns_were_replaced();
+                if self.requests.is_none() {
+                    self.syns_were_replaced();
+                }
                 Ok(())
             }
             Err(error) if error.is(Errno::TOOBIG.raw_os_error()) => Err(invalid(TOO_MANY_WAYS)),
             Err(error) => Err(error),
-        }
-    }
-
-    /// What answered SYNs in the kernel, without requests, is there no more: the stack answers them.
-    fn syns_were_replaced(&mut self) {
-        if self.requests.is_none()
-            && let Some(answers) = self.syn_answers.take()
-        {
-            let now = self.now();
-            self.stack.stop_offloading_syns(now, answers.listener());
         }
     }
 

@@ -58,7 +58,7 @@ impl Exos {
             reports,
         };
         let handlers = self.answer_on_each(listener, capacity, &common);
-        let handlers = handlers.inspect_err(|_| self.stop_answering(listener))?;
+        let handlers = handlers.inspect_err(|_| self.remove_handlers(listener))?;
         let Common {
             memory, scratch, ..
         } = common;
@@ -87,12 +87,6 @@ impl Exos {
             handlers.push(handler);
         }
         Ok(handlers)
-    }
-
-    fn stop_answering(&mut self, listener: ListenerId) {
-        self.remove_handlers();
-        let now = self.now();
-        self.stack.stop_offloading_syns(now, listener);
     }
 }
 

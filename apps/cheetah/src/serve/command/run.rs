@@ -112,10 +112,7 @@ impl Program<'_> {
             };
             let mut revoked = false;
             let served = leader.serve(&mut server, &mut upkeep, |served| {
-                if let Some(why) = served.exos.see_to_handlers() {
-                    let why = why.or_mend("leave --syn-handler out there");
-                    exos_program::warn!("exos serve: {why}");
-                }
+                served.see_to_handlers();
                 revoked = tell_news("serve", &mut served.exos);
                 revoked
             });

@@ -60,6 +60,14 @@ pub(in crate::serve) struct StackServer {
 }
 
 impl StackServer {
+    /// Looks whether what the kernel answers arrives, and says so where it does not.
+    pub(in crate::serve) fn see_to_handlers(&mut self) {
+        if let Some(why) = self.exos.see_to_handlers() {
+            let why = why.or_mend("leave --syn-handler out there");
+            exos_program::warn!("exos serve: {why}");
+        }
+    }
+
     fn cheetah_and_packets(&mut self) -> (&mut Cheetah, Packets<'_>) {
         let packets = Packets::without(&mut self.exos.stack, self.without.as_mut());
         (&mut self.cheetah, packets)
@@ -253,6 +261,7 @@ pub(in crate::serve) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<
     ready.say();
     while !server.handle_asks()?.contains(Asks::STOP) {
         server.turn()?;
+        server.served.see_to_handlers();
         server.wait(None, &[])?;
     }
     let ended = server.end(&[], |_, _| {});
