@@ -4,7 +4,7 @@
 # it must have seen, and what the server must have sent, is checked by browser.py. Prints "ok NAME", "not ok NAME:
 # why" or "SKIPPED: ..." lines.
 #
-#   tests/serve/browser.sh PATH/TO/exos
+#   tests/serve/browser.sh PATH/TO/exos [in-kernel]
 #
 # Everything happens in namespaces of a lab of its own and takes about half a minute; what is started is ended by its
 # id, also when this script is interrupted. Nothing here judges how fast it is.

@@ -3,7 +3,7 @@
 # everything is read again; memory keeps to what it was given. Many small documents read again again and again: memory stays what
 # it was. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
-#   tests/serve/cache.sh PATH/TO/exos
+#   tests/serve/cache.sh PATH/TO/exos [in-kernel]
 #
 # Everything happens in namespaces of a lab of its own; what is started is ended by its id.
 . "$(dirname "$0")/../common.sh"

@@ -3,7 +3,7 @@
 # change and are read again, its limits, its log, its numbers, and how it ends. Prints "ok NAME", "not ok NAME: why" or
 # "SKIPPED: ..." lines.
 #
-#   tests/serve/cores.sh PATH/TO/exos
+#   tests/serve/cores.sh PATH/TO/exos [in-kernel]
 #
 # Everything happens in namespaces of its own and takes about a minute; what is started is ended by its id, also when
 # this script is interrupted. Nothing here judges how fast it is.
@@ -37,12 +37,13 @@ wire() {
     ip -n "$server_net" link set wire up && ip -n "$client_net" link set wire up
     ip -n "$client_net" addr add 10.0.0.2/24 dev wire
     ip -n "$client_net" addr add fd00::2/64 dev wire nodad
+    [ -z "$in_kernel" ] || client ethtool -K wire gro on
     # A client that reads slowly keeps the server waiting, not its own buffers full.
     client sysctl -qw net.ipv4.tcp_rmem="4096 65536 262144"
     for n in $(seq 3 20); do ip -n "$client_net" addr add 10.0.0.$n/24 dev wire; done
 }
 # serve OPTIONS...: the server on two cores.
-serve() { launch http ip netns exec "$server_net" "$exos" serve --link xdp:wire --cores 2 "$@"; }
+serve() { launch http ip netns exec "$server_net" "$exos" serve --link xdp:wire --cores 2 $in_kernel "$@"; }
 # start OPTIONS...: the same at addresses of its own.
 start() { serve --address 10.0.0.1/24 --address fd00::1/64 --status /.exos --status-allow 0.0.0.0/0 "$@"; }
 # number NAME: a number of the last JSON report, jq's way without jq.

@@ -2,7 +2,7 @@
 """A soak: requests without end to a server whose documents change and are read again meanwhile; it answers all of
 them, and its memory is constant. See soak.sh.
 
-    soak.py PATH/TO/exos REQUESTS
+    soak.py PATH/TO/exos REQUESTS [--in-kernel]
 
 Rounds of four loads over a lab's plain wire: new and standing connections, by the client of packets and by wrk. The
 configuration is read again in each. After a warm-up memory may not grow any more: that of the process, but for its table of
@@ -27,6 +27,7 @@ from common import PATIENCE, failed, say, statistics_of, wait_until
 
 EXOS = os.path.realpath(sys.argv[1])
 REQUESTS = int(sys.argv[2])
+IN_KERNEL = sys.argv[3:]
 LAB = f"soak-{os.getpid()}"
 SERVER = "10.10.0.10"
 DOCUMENTS = 60
@@ -95,7 +96,7 @@ class Server:
         self.out, self.err = os.path.join(folder, "out"), os.path.join(folder, "err")
         command = ["serve", "--config", os.path.join(folder, "serve.toml"), "--link", "xdp:wire", "--address", f"{SERVER}/24"]
         with open(self.out, "w") as out, open(self.err, "w") as err:
-            self.process = subprocess.Popen(inside("a", EXOS, *command, "--json"), stdout=out, stderr=err)
+            self.process = subprocess.Popen(inside("a", EXOS, *command, "--json", *IN_KERNEL), stdout=out, stderr=err)
         self.pid = self.process.pid
         self.samples = []
         self.stopping = threading.Event()
@@ -238,6 +239,8 @@ def report(requests, wrong, rounds, seconds, said, author):
     say("the server knows of them", answered >= total, f"{answered} of {total}")
     other = {name: count for name, count in said.items() if name.startswith(("http_fault", "http_responses_5")) and count}
     say("and of nothing else", not other, other)
+    if IN_KERNEL:
+        say("the kernel has answered requests", said["link_xdp_answered"] > 0, said)
     say("documents changed meanwhile", author.changes > rounds, author.changes)
     each = ", ".join(f"{count} by {who} on {kind} connections" for (who, kind), count in requests.items())
     print(f"# {total} requests in {seconds:.0f} s: {each}; {rounds} rounds, "
@@ -249,6 +252,8 @@ def main():
     folder = tempfile.mkdtemp()
     try:
         subprocess.run([EXOS, "lab", "up", "--name", LAB, "--wire", "plain"], check=True, stdout=subprocess.DEVNULL)
+        if IN_KERNEL:  # A veth's other end has to hear the kernel.
+            subprocess.run(inside("b", "ethtool", "-K", "wire", "gro", "on"), check=True)
         soak(folder)
     finally:
         subprocess.run([EXOS, "lab", "down", "--name", LAB], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
