@@ -142,8 +142,8 @@ addresses = ["10.99.0.8/24"]'
     cp "$exos" "$work/exos"
     echo home >"$work/site/index.html"
     head -c 3000000 /dev/zero >"$work/site/large.bin"
-    printf '%s\n' '[log]' "file = \"$work/run/log\"" '[status]' 'path = "/.exos"' '[link]' "$link" '[[site]]' "root = \"$work/site\"" >"$work/serve.toml"
-    printf '%s\n' "keep = \"$work/run/flows\"" "control = \"$work/run/control\"" '[link]' "$link" '[check]' 'how = "tcp"' \
+    printf '%s\n' 'in_kernel = true' '[log]' "file = \"$work/run/log\"" '[status]' 'path = "/.exos"' '[link]' "$link" '[[site]]' "root = \"$work/site\"" >"$work/serve.toml"
+    printf '%s\n' 'in_kernel = true' "keep = \"$work/run/flows\"" "control = \"$work/run/control\"" '[link]' "$link" '[check]' 'how = "tcp"' \
         '[[service]]' 'listen = ["10.99.0.8:80"]' 'to = ["10.99.0.9"]' >"$work/forward.toml"
     alone serve http serve --config "$work/serve.toml" && alone forward tcp: forward --config "$work/forward.toml"
 }
@@ -152,7 +152,7 @@ addresses = ["10.99.0.8/24"]'
 traced() {
     local daemon space=units-$$ status=0
     ip netns add $space && ip -n $space link add wire type veth peer name far || return 1
-    ip -n $space link set wire up
+    ip -n $space link set wire up && ip -n $space link set far up && ip netns exec $space ethtool -K far gro on
     trace "$work/daemon" "$exos" daemon --namespace $space --interface wire --address 10.99.0.7/24 \
         --user 0 --socket "$work/sock"
     daemon=$tracer

@@ -407,10 +407,13 @@ fn refused(name: &str, count: usize, source: io::Error, log: &[u8]) -> LoadError
         source,
     );
     if is_verdict {
-        // Without the privilege to load programs it is EPERM.
-        error = error.mend(
-            "this kernel's verifier does not accept the program, whatever the privileges: use a later kernel",
-        );
+        // Without the privilege to load programs it is EPERM. Of some the verifier demands that their author is trusted.
+        error = error.mend(match reason.contains("!root") {
+            true => "give it CAP_PERFMON, too, or run it as root",
+            false => {
+                "this kernel's verifier does not accept the program, whatever the privileges: use a later kernel"
+            }
+        });
     }
     LoadError { error, log }
 }
