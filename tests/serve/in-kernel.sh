@@ -94,6 +94,19 @@ ports = ["80"]
 dump = "own"
 POLICY
     start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
+    # On several cores: a program on each, which share the port.
+    for n in 1 2; do
+        by_daemon --reuse-port || bad "it starts beside another" "$(cat "$work/server.err")"
+        eval "both$n=$started"; mv "$work/server.out" "$work/both$n"
+    done
+    for n in $(seq 100); do get http://10.10.0.10/small.txt http://10.10.0.10/small.txt http://10.10.0.10/none http://10.10.0.10/small.txt | sort -u; done | grep -c small >"$work/codes"
+    same "two programs share the port" 100 "$(cat "$work/codes")"
+    for n in 1 2; do
+        server=both$n; server=${!server}
+        stop; same "the $n. of them ends in order" 0 $?
+        given=$(grep '^{' "$work/both$n" | tail -n 1 | sed -n 's/.*"link_xdp_answered":\([0-9]*\).*/\1/p')
+        if [ "${given:-0}" -ge 10 ]; then ok "and the kernel has answered for it"; else bad "and the kernel has answered for it" "$given"; fi
+    done
     by_daemon || { bad "it starts" "$(cat "$work/server.err")"; exit 1; }
     kilobyte=$(cat "$work/site/kilobyte.txt")
     for host in 10.10.0.10 '[fd10::10]'; do
