@@ -242,6 +242,7 @@ pub(crate) fn tcp_info(info: Option<&Info>, listens: bool) -> [u8; 104] {
         (76, info.slow_start_threshold / mss),
         (80, info.congestion_window / mss),
         (96, info.receive_space),
+        (100, info.retransmitted.into()),
     ] {
         bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }

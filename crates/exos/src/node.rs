@@ -370,15 +370,7 @@ impl Exos {
 
     /// For a program that waits in an event loop of its own (epoll, mio, tokio) in place of [`wait`](Self::wait): what to
     /// wait for before the next turn. `None` says to begin the next turn at once.
-    ///
-    /// # Panics
-    ///
-    /// On several cores, where one core wakes another in `wait` alone.
     pub fn prepare_sleep(&mut self) -> Option<Sleep<'_>> {
-        assert!(
-            self.handoff.is_none(),
-            "another event loop on several cores"
-        );
         if self.worked {
             self.waiting.worked();
             return None;
@@ -394,7 +386,8 @@ impl Exos {
         let at_most = deadline.map_or(latest, |at| at.min(latest)) - now;
         let mut fds = self.link.fds();
         let own = descriptors(self.tables.as_ref(), self.via.as_ref());
-        fds.extend(own.map(|fd| (fd, false)));
+        let other_cores = self.handoff.as_mut().map(Handoff::fd_to_sleep_on);
+        fds.extend(own.chain(other_cores).map(|fd| (fd, false)));
         Some(Sleep { fds, at_most })
     }
 

@@ -257,11 +257,16 @@ fn a_picture_of_a_connection() {
         (0, 0, 0, 0)
     );
     assert!(info.last_heard > info.last_sent && info.last_heard <= sim.now());
+    assert_eq!(info.retransmitted, 0);
     sim.link().drop_if(|_, frame| is_tcp(frame));
     sim.client.send_pattern(conn, 100_000);
     sim.run_for(ms(1500));
     let info = sim.client.info(conn).unwrap();
     assert!(info.retransmits >= 2 && info.backoff >= 2, "{info:?}");
+    assert!(
+        info.retransmitted >= info.retransmits.into(),
+        "each timeout sends something again, and the probe before them: {info:?}"
+    );
     assert!(
         info.in_flight > 0 && info.unsent > 0 && info.lost > 0,
         "{info:?}"

@@ -49,6 +49,7 @@ impl Connection {
             mss_full: self.sender.full_mss(),
             receive_mss: self.receiver.rcv_mss(),
             retransmits: self.sender.rtt().retries(),
+            retransmitted: self.sender.retransmitted(),
             backoff: self.sender.rtt().backoffs(),
             timestamps: agreed.timestamps,
             sack: agreed.sack,
@@ -135,6 +136,8 @@ pub struct Info {
     pub receive_mss: u16,
     /// Timeouts in a row for what is waited for.
     pub retransmits: u8,
+    /// Segments that were sent again since the connection began, SYNs too (Linux's `tcpi_total_retrans`); at most 65,535.
+    pub retransmitted: u16,
     /// How often the retransmission timeout is doubled.
     pub backoff: u8,
     /// Timestamps were agreed on (RFC 7323).

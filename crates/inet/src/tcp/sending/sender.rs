@@ -47,6 +47,8 @@ pub(in crate::tcp) struct Sender {
     agreed: Agreed,
     /// Largest payload of a segment we send, options already taken off.
     mss: u16,
+    /// Segments that were sent again since the connection began, as far as it counts: beside `mss` it takes no memory.
+    retransmitted: u16,
     queue: SendQueue,
     rtt: Rtt,
     congestion: Congestion,
@@ -75,6 +77,7 @@ impl Sender {
             window: PeerWindow::new(options.nagle),
             agreed,
             mss: mss.min(mss_link),
+            retransmitted: 0,
             queue: SendQueue::new(iss),
             rtt: Rtt::new(),
             congestion: Congestion::new(options.congestion, u32::from(mss)),
@@ -345,6 +348,7 @@ impl Sender {
         travel!(wire, self => Sender {
             mss: u16,
             last_sent: age,
+            retransmitted: u16,
         } by_hand {
             window, rtt, queue,
         } stay {
@@ -356,6 +360,11 @@ impl Sender {
         window.travel(wire)?;
         rtt.travel(wire)?;
         queue.travel(wire)
+    }
+
+    /// Segments that were sent again since the connection began, SYNs too; at most 65,535.
+    pub fn retransmitted(&self) -> u16 {
+        self.retransmitted
     }
 
     /// The congestion control, for the same connection in another stack.

@@ -25,7 +25,7 @@ use exos_wire::SeqNumber;
 use crate::time::{Duration, Instant};
 
 /// Of the format. Another one is not read.
-pub(in crate::tcp) const VERSION: u16 = 7;
+pub(in crate::tcp) const VERSION: u16 = 8;
 
 /// Why bytes are no connection for this stack.
 #[derive(Clone, Debug, Eq, PartialEq)]

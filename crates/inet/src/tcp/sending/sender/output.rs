@@ -62,6 +62,7 @@ impl Sender {
     /// sent again without (RFC 3168 §6.1.1.1), for perhaps it was for these that it was dropped.
     pub fn syn_leaves(&mut self, now: Instant, answering: bool) -> (bool, u8) {
         let again = self.queue.syn_left();
+        self.retransmitted = self.retransmitted.saturating_add(again.into());
         if !answering {
             self.agreed.ecn &= !again;
         }
@@ -214,6 +215,8 @@ impl Sender {
             flight.losses.probed(at, end, departure);
         } else {
             flight.losses.sent_again(seq, end, departure);
+            let segments = len.div_ceil(u32::from(self.mss).max(1)).max(1);
+            self.retransmitted = self.retransmitted.saturating_add(segments as u16);
         }
         self.queue.left(end);
         let rested = flight.losses.board().outstanding() == len;
