@@ -1,8 +1,8 @@
 //! Requests answered in the kernel, with what the server answered to the same bytes before.
 //!
-//! The program knows nothing of HTTP. The server says: to a segment with just these bytes goes this response, which closes the connection
-//! or does not. What a client may say in many ways, and what it depends on, is so for the server to know; each way has an entry of
-//! its own. Of TCP the program knows the common cases ([`cases`]): connections begin by a cookie that comes back
+//! The server says: to a segment with just these bytes goes this response, which closes the connection or does not. What a client may say
+//! in many ways, and what that means, is so for the server to know. Of HTTP the program knows which lines of a request no answer depends
+//! on ([`lines`]): what has no entry is looked for once more without these. Of TCP the program knows the common cases ([`cases`]): connections begin by a cookie that comes back
 //! ([`SynHandler`]), with the first request. A response is one segment, and is sent again when its request comes again: so there are no
 //! timers. Whatever else comes goes up, and the connection with it: its numbers and options are put into a ring that
 //! the server reads before it looks at the segment ([`layout`]).
@@ -21,6 +21,8 @@ mod cookie;
 mod find;
 pub mod layout;
 mod leave;
+pub mod lines;
+mod reduce;
 mod report;
 mod room;
 mod second_stage;
@@ -38,7 +40,7 @@ use crate::program::{Counter, Program};
 use layout::{Entries, Rings, SLOT_COUNT, SLOTS};
 pub use second_stage::SecondStage;
 pub(crate) use second_stage::announced;
-use shape::{ADDRESSES, CONTEXT, COUNTER, MILLIS, PORTS, SLOT, kept};
+use shape::{ADDRESSES, CONTEXT, COUNTER, MILLIS, PORTS, SLOT, SLOT_AT, keep, kept};
 
 /// Answers SYNs, and requests that there are entries of.
 #[derive(Clone, Debug)]
@@ -61,6 +63,8 @@ pub struct WebHandler {
     pub second_stage: Option<SecondStage>,
     /// The server hears of each answer when its response was taken.
     pub reports: bool,
+    /// Requests are HTTP's: what has no entry is looked for without noise, too ([`lines`]).
+    pub http: bool,
 }
 
 /// Three hashes of the ends, and what stands in a slot.
@@ -92,8 +96,8 @@ struct Generator<'a> {
 }
 
 impl WebHandler {
-    /// A request, and a word of zeros behind it.
-    pub const SCRATCH_LEN: usize = layout::REQUEST_MAX + 8;
+    /// A request, and a word of zeros behind it; the same without noise, and lines for the log.
+    pub const SCRATCH_LEN: usize = reduce::SCRATCH_LEN;
 
     /// What it counts.
     pub const COUNTS: [Counter; 10] = [
@@ -122,11 +126,12 @@ impl WebHandler {
     }
 
     /// Steps that a segment takes at most, as the language of handlers counts them (`exos_ash`): each word of a request is summed and
-    /// hashed, also where no entry has room for it, and compared; those of the response are copied; and the slot is found, read and
-    /// written.
-    pub const fn steps(entries: Entries) -> u32 {
+    /// hashed, also where no entry has room for it, and compared, and of HTTP's that is done again without noise; those of the response
+    /// are copied; and the slot is found, read and written.
+    pub const fn steps(entries: Entries, http: bool) -> u32 {
         let request = 2 * (layout::REQUEST_MAX / 8) + entries.request_max() / 8;
-        (request + entries.response_max / 8) as u32 + STEPS_OF_SLOT
+        let reduced = if http { reduce::STEPS } else { 0 };
+        (request + reduced + entries.response_max / 8) as u32 + STEPS_OF_SLOT
     }
 
     /// The program of a slot of a shared interface: what `outcomes_fd` has is where it goes on
@@ -278,6 +283,9 @@ impl Generator<'_> {
         asm.alu(Alu::ShiftRight, hash, 40);
         asm.alu(Alu::And, hash, (SLOT_COUNT - 1) as i32);
         asm.alu(Alu::ShiftLeft, hash, 7);
+        if of.reports && of.http {
+            keep(asm, SLOT_AT, hash);
+        }
         asm.load_map_value(SLOT, of.memory_fd, SLOTS as u32);
         asm.alu(Alu::Add, SLOT, hash);
     }

@@ -1,6 +1,7 @@
 //! A segment as it arrives: what the cases are told by, read and kept on the stack.
 
 use super::layout::REQUEST_MAX;
+use super::reduce::REQUEST_AT;
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Condition, Helper, Label, Reg, Size, half};
@@ -76,7 +77,9 @@ impl Generator<'_> {
         asm.store(Size::Word, Reg::R10, PEER_MAC, Reg::R1);
         asm.load(Size::Half, Reg::R1, FRAME, 10);
         asm.store(Size::Half, Reg::R10, PEER_MAC + 4, Reg::R1);
-        for at in [STAMPS, HIT, HEADER, HEADERS, CLOCK, UP_SENT, UP_BEGUN] {
+        for at in [
+            STAMPS, HIT, HEADER, HEADERS, CLOCK, UP_SENT, UP_BEGUN, LOGGED_BYTES,
+        ] {
             asm.store_imm(Size::Double, Reg::R10, at, 0);
         }
         asm.store_imm(Size::Double, Reg::R10, LEN, TOO_LONG);
@@ -192,7 +195,12 @@ impl Generator<'_> {
         }
         asm.jump(pass);
         asm.bind(right);
-        self.find(of);
+        self.find(of, super::find::WHOLE);
+        if of.http {
+            kept(self.asm, Reg::R1, HIT);
+            self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, done);
+            self.find_reduced(of);
+        }
         self.asm.bind(done);
     }
 
@@ -202,6 +210,7 @@ impl Generator<'_> {
         let asm = &mut *self.asm;
         asm.store_imm(Size::Word, Reg::R10, COUNTER, 0);
         asm.look_up(of.scratch_fd, COUNTER, wrong);
+        asm.alu(Alu::Add, Reg::R0, i32::from(REQUEST_AT));
         keep(asm, SCRATCH, Reg::R0);
         asm.set(Reg::R1, CONTEXT);
         kept(asm, Reg::R2, HEADERS);

@@ -1,22 +1,45 @@
-//! The entry of a request: by a hash of its bytes, all of which are compared.
+//! The entry of a request: by a hash of its bytes, all of which are compared, as it came or without noise.
 //!
 //! Where a processor goes on behind the end of a request by a wrong prediction, what it reads there would choose an entry, in memory
 //! that the program of the server sees (Spectre, variant 1): so places in a request are clamped.
 
 use super::layout::{ENTRIES, REQUEST_MAX, WAYS, copy, entry, slot};
+use super::lines::REDUCED_MAX;
+use super::reduce::REQUEST_AT;
 use super::shape::*;
 use super::{Generator, WebHandler};
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 
+/// A request in the scratch memory: how far behind the one that came, its length's place on the stack, and how long it is at most.
+#[derive(Clone, Copy)]
+pub(super) struct Request {
+    at: i16,
+    len: i16,
+    most: usize,
+}
+
+/// As it came.
+pub(super) const WHOLE: Request = Request {
+    at: 0,
+    len: LEN,
+    most: REQUEST_MAX,
+};
+/// Without noise.
+pub(super) const REDUCED: Request = Request {
+    at: super::reduce::REDUCED - REQUEST_AT,
+    len: REDUCED_LEN,
+    most: REDUCED_MAX,
+};
+
 impl Generator<'_> {
-    /// Of the request in the scratch memory; keeps [`HIT`].
-    pub(super) fn find(&mut self, of: &WebHandler) {
+    /// Keeps [`HIT`] where a request has an entry.
+    pub(super) fn find(&mut self, of: &WebHandler, request: Request) {
         let [again, done, none] = [(); 3].map(|()| self.asm.label());
         let (hash, at, len, factor) = (Reg::R0, Reg::R1, Reg::R2, Reg::R3);
         let (place, spare) = (Reg::R4, Reg::R5);
         let asm = &mut *self.asm;
-        kept(asm, len, LEN);
+        kept(asm, len, request.len);
         asm.jump_if(len, Condition::Equal, 0, none);
         unlink(asm, len);
         set_wide(asm, hash, of.key);
@@ -24,10 +47,10 @@ impl Generator<'_> {
         asm.set(at, 0);
         asm.bind(again);
         asm.set(place, at);
-        asm.clamp(place, spare, REQUEST_MAX as u32);
+        asm.clamp(place, spare, request.most as u32);
         kept(asm, spare, SCRATCH);
         asm.alu(Alu::Add, place, spare);
-        asm.load(Size::Double, place, place, 0);
+        asm.load(Size::Double, place, place, request.at);
         asm.alu(Alu::Xor, hash, place);
         asm.alu(Alu::Mul, hash, factor);
         asm.set(place, hash);
@@ -35,7 +58,7 @@ impl Generator<'_> {
         asm.alu(Alu::Xor, hash, place);
         asm.alu(Alu::Add, at, 8);
         asm.jump_if(at, Condition::GreaterOrEqual, len, done);
-        asm.jump_if(at, Condition::Less, REQUEST_MAX as i32, again);
+        asm.jump_if(at, Condition::Less, request.most as i32, again);
         asm.bind(done);
         asm.alu(Alu::Or, hash, 1);
         keep(asm, HASH, hash);
@@ -46,7 +69,7 @@ impl Generator<'_> {
         keep(asm, SPARE, hash);
         for way in 0..WAYS {
             let next = self.asm.label();
-            self.compare(of, way, (next, none));
+            self.compare(of, (request, way), (next, none));
             self.asm.jump(none);
             self.asm.bind(next);
         }
@@ -54,10 +77,15 @@ impl Generator<'_> {
     }
 
     /// To `next` where the entry is of another hash; keeps [`HIT`] if it is of this request, else to `none`: one is compared at most.
-    fn compare(&mut self, of: &WebHandler, way: u64, (next, none): (Label, Label)) {
+    fn compare(
+        &mut self,
+        of: &WebHandler,
+        (request, way): (Request, u64),
+        (next, none): (Label, Label),
+    ) {
         let [again, same] = [(); 2].map(|()| self.asm.label());
         let (at, len, ours, its, place) = (Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5);
-        let most = of.entries.request_max() as u32;
+        let most = of.entries.request_max().min(request.most) as u32;
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, SPARE);
         asm.alu(Alu::Add, Reg::R1, (way * of.entries.entry_len()) as i32);
@@ -66,7 +94,7 @@ impl Generator<'_> {
         kept(asm, Reg::R1, HASH);
         asm.load(Size::Double, Reg::R3, Reg::R0, entry::TAG as i16);
         asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R3, next);
-        kept(asm, len, LEN);
+        kept(asm, len, request.len);
         unlink(asm, len);
         asm.load(Size::Double, Reg::R3, Reg::R0, entry::REQUEST_LEN as i16);
         asm.jump_if(len, Condition::NotEqual, Reg::R3, none);
@@ -76,7 +104,7 @@ impl Generator<'_> {
         asm.clamp(place, ours, most);
         kept(asm, ours, SCRATCH);
         asm.alu(Alu::Add, ours, place);
-        asm.load(Size::Double, ours, ours, 0);
+        asm.load(Size::Double, ours, ours, request.at);
         asm.set(its, Reg::R0);
         asm.alu(Alu::Add, its, place);
         asm.load(Size::Double, its, its, of.entries.request() as i16);

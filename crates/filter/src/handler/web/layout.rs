@@ -9,6 +9,7 @@
 //! peers     a word each, found by a hash of the peer, as `peer` says: where connections of each are limited
 //! entries   of as many bytes as their responses need, four for each value of a hash of the request: as `Entries` says
 //! reports   where the server wants them, behind the entries: REPORT_LEN bytes each, as `report` says
+//! logged    behind them, for each slot and then for each report LOGGED_LEN bytes: lines of a request that was answered without noise
 //! rings     where the server runs on several cores, behind all else: for each but the first again a control, of which the first two
 //!           words are used, and a ring (`Rings`)
 //! ```
@@ -64,6 +65,10 @@ pub const WAYS: u64 = 4;
 pub const REPORT_COUNT: u64 = 2 * SLOT_COUNT;
 /// Bytes of one.
 pub const REPORT_LEN: u64 = 64;
+/// Of the lines of a request that a log may want: how many bytes there are, and they.
+pub const LOGGED_LEN: u64 = 256;
+/// How many there are at most.
+pub const LOGGED_MAX: usize = LOGGED_LEN as usize - 8;
 
 /// Bytes of a request at most, a multiple of 8: browsers send 400 to 800, with cookies and validators.
 pub const REQUEST_MAX: usize = 1024;
@@ -265,9 +270,19 @@ impl Entries {
         ENTRIES + self.count * self.entry_len()
     }
 
-    /// Bytes of the array with reports.
+    /// Bytes of the array with reports, and lines for the log.
     pub const fn memory_len_with_reports(self) -> u64 {
-        self.memory_len() + REPORT_COUNT * REPORT_LEN
+        self.logged_of_report(REPORT_COUNT)
+    }
+
+    /// Where the lines for the log are of the slot that is so many bytes behind the first, whose answer is to be reported.
+    pub const fn logged_of_slot(self, at: u64) -> u64 {
+        self.memory_len() + REPORT_COUNT * REPORT_LEN + at / SLOT_LEN * LOGGED_LEN
+    }
+
+    /// Where they are of a report, by its place.
+    pub const fn logged_of_report(self, place: u64) -> u64 {
+        self.logged_of_slot(SLOT_COUNT * SLOT_LEN) + place * LOGGED_LEN
     }
 
     /// Where the first of the entries is that a request with this hash may be in.

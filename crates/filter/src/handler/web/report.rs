@@ -1,11 +1,14 @@
 //! Reports of answers to the server, where it wants them (for its log): each when the peer has taken the response, or when the
 //! connection is over. An answer is given where there is room for its report; without it the connection goes up.
 
-use super::layout::{HEARD, REPORT_COUNT, REPORT_LEN, REPORTED, TO_REPORT, report, slot};
+use super::layout::{
+    HEARD, LOGGED_LEN, LOGGED_MAX, REPORT_COUNT, REPORT_LEN, REPORTED, SLOT_COUNT, SLOT_LEN,
+    TO_REPORT, report, slot,
+};
 use super::leave::AT_ONCE;
 use super::shape::*;
 use super::{Generator, WebHandler};
-use crate::ebpf::{Alu, Condition, Fetch, Helper, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Fetch, Helper, Insn, Label, Reg, Size};
 
 /// What became of a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,6 +18,11 @@ pub(super) enum Outcome {
     /// The connection is over without that.
     Lost,
 }
+
+/// Lines are copied from here, to there, so many bytes.
+const FROM: Reg = Reg::R0;
+const TO: Reg = Reg::R1;
+const LEN_OF_LINES: Reg = Reg::R2;
 
 impl Generator<'_> {
     /// To `full` where one more answer might not find room for its report.
@@ -42,6 +50,44 @@ impl Generator<'_> {
         asm.load_map_value(Reg::R1, of.memory_fd, 0);
         asm.set(Reg::R2, 1);
         asm.push(Insn::atomic_add(Reg::R1, TO_REPORT as i16, Reg::R2));
+        if of.http {
+            self.keep_logged_lines(of);
+        }
+    }
+
+    /// Of a request that was found without noise, the lines for the log; of one that was found as it came the server knows them.
+    fn keep_logged_lines(&mut self, of: &WebHandler) {
+        let none = self.asm.label();
+        let asm = &mut *self.asm;
+        kept(asm, LEN_OF_LINES, LOGGED_BYTES);
+        logged_of_slot(asm, of, TO);
+        asm.store(Size::Double, TO, 0, LEN_OF_LINES);
+        asm.jump_if(LEN_OF_LINES, Condition::Equal, 0, none);
+        asm.store_imm(Size::Word, Reg::R10, COUNTER, 0);
+        asm.look_up(of.scratch_fd, COUNTER, self.labels.drop);
+        asm.alu(Alu::Add, FROM, i32::from(super::reduce::LOGGED_LINES));
+        logged_of_slot(asm, of, TO);
+        asm.alu(Alu::Add, TO, 8);
+        kept(asm, LEN_OF_LINES, LOGGED_BYTES);
+        copy_lines(asm);
+        asm.bind(none);
+    }
+
+    /// The slot's lines for the log, to those of the report whose number is in r4.
+    fn report_logged_lines(&mut self, of: &WebHandler) {
+        let asm = &mut *self.asm;
+        asm.set(TO, Reg::R4);
+        asm.alu(Alu::And, TO, (REPORT_COUNT - 1) as i32);
+        asm.alu(Alu::Mul, TO, LOGGED_LEN as i32);
+        let at = of.entries.logged_of_report(0);
+        asm.load_map_value(FROM, of.memory_fd, at as u32);
+        asm.alu(Alu::Add, TO, FROM);
+        logged_of_slot(asm, of, FROM);
+        asm.load(Size::Double, LEN_OF_LINES, FROM, 0);
+        asm.store(Size::Double, TO, 0, LEN_OF_LINES);
+        asm.alu(Alu::Add, FROM, 8);
+        asm.alu(Alu::Add, TO, 8);
+        copy_lines(asm);
     }
 
     /// Reports the slot's answer, if it is not reported yet. Loses r0 to r5.
@@ -54,10 +100,16 @@ impl Generator<'_> {
         let asm = &mut *self.asm;
         asm.load(Size::Double, Reg::R1, SLOT, slot::BEGUN as i16);
         asm.jump_if(Reg::R1, Condition::Equal, 0, none);
-        asm.call(Helper::KtimeGetNs);
         asm.load_map_value(at, of.memory_fd, 0);
         asm.set(number, 1);
         asm.push(Insn::fetch(Fetch::Add, at, REPORTED as i16, number));
+        keep(asm, SPARE, number);
+        if of.http {
+            self.report_logged_lines(of);
+        }
+        let asm = &mut *self.asm;
+        asm.call(Helper::KtimeGetNs);
+        kept(asm, number, SPARE);
         asm.set(Reg::R5, number);
         asm.alu(Alu::And, Reg::R5, (REPORT_COUNT - 1) as i32);
         asm.alu(Alu::Mul, Reg::R5, REPORT_LEN as i32);
@@ -97,4 +149,31 @@ impl Generator<'_> {
         asm.store_imm(Size::Double, SLOT, slot::BEGUN as i16, 0);
         asm.bind(done);
     }
+}
+
+/// `dst` = where the lines of the slot's request are. Loses r5.
+fn logged_of_slot(asm: &mut Assembler, of: &WebHandler, dst: Reg) {
+    let at = Reg::R5;
+    kept(asm, at, SLOT_AT);
+    asm.alu(Alu::And, at, ((SLOT_COUNT - 1) * SLOT_LEN) as i32);
+    asm.alu(Alu::Mul, at, (LOGGED_LEN / SLOT_LEN) as i32);
+    let first = of.entries.logged_of_slot(0);
+    asm.load_map_value(dst, of.memory_fd, first as u32);
+    asm.alu(Alu::Add, dst, at);
+}
+
+/// In words. Loses all of r0 to r4.
+fn copy_lines(asm: &mut Assembler) {
+    let [again, done] = [(); 2].map(|()| asm.label());
+    let (at, word) = (Reg::R3, Reg::R4);
+    asm.set(at, 0);
+    asm.bind(again);
+    asm.jump_if(LEN_OF_LINES, Condition::LessOrEqual, at, done);
+    asm.load(Size::Double, word, FROM, 0);
+    asm.store(Size::Double, TO, 0, word);
+    for place in [FROM, TO, at] {
+        asm.alu(Alu::Add, place, 8);
+    }
+    asm.jump_if(at, Condition::Less, LOGGED_MAX as i32, again);
+    asm.bind(done);
 }

@@ -66,6 +66,13 @@ pub(super) const CAME_SUM: i16 = -328;
 pub(super) const CAME_CHECKSUM: i16 = -336;
 /// The server's core that the segment's queue belongs to, where there are several.
 pub(super) const CORE: i16 = -360;
+/// Rounds of a loop.
+pub(super) const ROUND: i16 = -368;
+/// Bytes of the request without noise, and of the lines of it that a log may want: 0 where it has an entry as it is.
+pub(super) const REDUCED_LEN: i16 = -376;
+pub(super) const LOGGED_BYTES: i16 = -384;
+/// Where the connection's slot is, from the first on.
+pub(super) const SLOT_AT: i16 = -392;
 
 pub(super) const FIN: i32 = 0x01;
 pub(super) const RST: i32 = 0x04;

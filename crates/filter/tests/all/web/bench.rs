@@ -133,6 +133,7 @@ impl Bench {
             key: KEY,
             second_stage,
             reports,
+            http: true,
         };
         let slots = Map::prog_array(2).unwrap();
         let counters = Map::percpu_array("test", 8, Counter::COUNT).unwrap();
@@ -170,8 +171,11 @@ impl Bench {
     /// Where the entry is.
     pub fn enter(&self, request: &[u8], response: &[u8], closes: bool) -> u64 {
         let hash = layout::hash(KEY, request);
-        let at = layout::ENTRIES + ENTRIES.first_way(hash);
-        let at = at + ENTRIES.entry_len(); // The second way.
+        let first = layout::ENTRIES + ENTRIES.first_way(hash);
+        // The second way, where no other request is.
+        let mut ways = [1, 2, 3, 0].map(|way| first + way * ENTRIES.entry_len()).into_iter();
+        let at = ways.find(|at| [0, hash].contains(&self.get(at + entry::TAG)));
+        let at = at.expect("a place");
         self.write(at + ENTRIES.request(), request);
         for number in 0..2 {
             self.set_copy(at, number, response, closes);

@@ -38,6 +38,7 @@ fn handler() -> WebHandler {
         key: KEY,
         second_stage: None,
         reports: true,
+        http: true,
     }
 }
 

@@ -8,6 +8,7 @@ mod counted;
 mod damage;
 mod going_up;
 mod mistaken;
+mod noise;
 mod reports;
 mod room;
 mod unacknowledged;

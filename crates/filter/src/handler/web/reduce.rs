@@ -1,0 +1,337 @@
+//! A request without noise, as [`lines`](super::lines) says, for one that has no entry with just its bytes.
+//!
+//! In rounds of eight bytes: each is stored where its line goes, and how far that place moves on says whether it stays there. A word is
+//! looked at as eight bytes at once: what is found in it is the first byte of some kind, by the carries of a subtraction (Knuth 4A, 7.1.3),
+//! which are right up to there.
+//!
+//! All that is kept between rounds is in the scratch memory or masked at the beginning of a round, so that the verifier follows each
+//! round once. The masks are there for mistaken ways, too: they end in the scratch memory, which holds nothing but requests.
+
+use super::layout::{LOGGED_MAX, REQUEST_MAX};
+use super::lines::{COUNT, LINES_MAX, LOGGED, REDUCED_MAX};
+use super::shape::*;
+use super::{Generator, WebHandler};
+use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
+use crate::handler::arithmetic::set_wide;
+
+/// Where in the scratch memory the request is put together, and the lines for the log are: each may be as long as what came, with a word more.
+pub(super) const REDUCED: i16 = 0;
+pub(super) const LOGGED_LINES: i16 = AREA;
+const AREA: i16 = REQUEST_MAX as i16 + 16;
+
+/// Words, from where the request is in the scratch memory: where the next byte goes of what is put together, and of lines for the log.
+const ENDS: i16 = 2 * AREA - REQUEST_AT;
+/// Bytes from the first of these to that of the line: 0 or 8.
+const WHICH: i16 = ENDS + 16;
+/// All ones where the line stays, else 0.
+const STAYS: i16 = ENDS + 24;
+/// 1 until the colon behind the line's name, where that is looked for.
+const IN_NAME: i16 = ENDS + 32;
+/// Lines so far.
+const LINES: i16 = ENDS + 40;
+
+/// Of a place in the scratch memory, before what a round adds.
+const PLACE_MASK: i16 = 0xfff;
+/// More than a round adds, with what it reads from there.
+const ROUND_MAX: i16 = 40;
+/// Where the request is that came: last, so that nothing is behind it.
+pub(super) const REQUEST_AT: i16 = PLACE_MASK + 1 + ROUND_MAX;
+pub(super) const SCRATCH_LEN: usize = REQUEST_AT as usize + REQUEST_MAX + ROUND_MAX as usize;
+const _: () = assert!(LINES + 8 <= 0);
+
+/// What the verifier would follow all rounds for once for each family, with timestamps and without. It forgets what it knows of these.
+const TOLD_APART: [i16; 4] = [LEN, HEADER, HEADERS, STAMPS];
+
+/// Each takes a word at least, and the last word of each line is not whole.
+const ROUNDS: i32 = (REQUEST_MAX / 8 + LINES_MAX) as i32;
+/// What it costs, in steps.
+pub(super) const STEPS: usize = ROUNDS as usize + 2 * (REDUCED_MAX / 8) + 2 * (LOGGED_MAX / 8);
+
+/// Where the request is.
+const REQUEST: Reg = Reg::R9;
+const AT: Reg = Reg::R8;
+/// Where the next byte goes.
+const TO: Reg = Reg::R1;
+/// 1 in each byte.
+const ONES: Reg = Reg::R2;
+const WORD: Reg = Reg::R0;
+const COUNT_OF_BYTES: Reg = Reg::R5;
+
+const LINE_END: i32 = u16::from_ne_bytes(*b"\r\n") as i32;
+
+impl Generator<'_> {
+    /// Of the request in the scratch memory, behind which there are zeros; keeps [`HIT`](super::shape::HIT), and how many bytes of lines
+    /// there are for the log.
+    pub(super) fn find_reduced(&mut self, of: &WebHandler) {
+        let [again, next, ended, none] = [(); 4].map(|()| self.asm.label());
+        self.begin_to_reduce(none);
+        self.asm.bind(again);
+        self.store_word(none);
+        self.count_to_control();
+        self.follow_name(none);
+        self.go_on(next);
+        self.end_line(none);
+        self.begin_line((ended, none));
+        let asm = &mut *self.asm;
+        asm.bind(next);
+        kept(asm, Reg::R3, ROUND);
+        asm.alu(Alu::Add, Reg::R3, 1);
+        keep(asm, ROUND, Reg::R3);
+        asm.jump_if(Reg::R3, Condition::Less, ROUNDS, again);
+        asm.jump(none);
+        asm.bind(ended);
+        self.end_head(none);
+        self.find(of, super::find::REDUCED);
+        self.asm.bind(none);
+    }
+
+    fn begin_to_reduce(&mut self, none: Label) {
+        let asm = &mut *self.asm;
+        kept(asm, Reg::R3, LEN);
+        asm.jump_if(Reg::R3, Condition::Equal, 0, none);
+        kept(asm, REQUEST, SCRATCH);
+        for known in TOLD_APART.into_iter().chain(ADDRESSES) {
+            kept(asm, Reg::R3, known);
+            asm.store(Size::Double, REQUEST, ENDS, Reg::R3);
+            asm.load(Size::Double, Reg::R3, REQUEST, ENDS);
+            keep(asm, known, Reg::R3);
+        }
+        asm.set(AT, 0);
+        asm.set(TO, i32::from(REDUCED));
+        set_wide(asm, ONES, 0x0101_0101_0101_0101);
+        // The first line counts.
+        for (at, value) in [(ENDS, REDUCED), (ENDS + 8, LOGGED_LINES), (STAYS, -1)] {
+            asm.store_imm(Size::Double, REQUEST, at, value.into());
+        }
+        for at in [WHICH, IN_NAME, LINES] {
+            asm.store_imm(Size::Double, REQUEST, at, 0);
+        }
+        asm.store_imm(Size::Double, Reg::R10, ROUND, 0);
+        // The first line is none that is empty.
+        asm.load(Size::Half, Reg::R3, REQUEST, 0);
+        asm.jump_if(Reg::R3, Condition::Equal, LINE_END, none);
+    }
+
+    /// The next word, to where its line goes. To `none` behind the request, where no place is: that is for the verifier.
+    fn store_word(&mut self, none: Label) {
+        let (asm, place) = (&mut *self.asm, Reg::R3);
+        asm.jump_if(AT, Condition::Greater, REQUEST_MAX as i32, none);
+        asm.clamp(AT, place, REQUEST_MAX as u32 + 1);
+        asm.alu(Alu::And, TO, i32::from(PLACE_MASK));
+        place_at(asm, place, AT);
+        asm.load(Size::Double, WORD, place, 0);
+        place_at(asm, place, TO);
+        asm.store(Size::Double, place, -REQUEST_AT, WORD);
+    }
+
+    /// How many bytes of the word stand before the first control byte.
+    fn count_to_control(&mut self) {
+        let (asm, below, is, spare) = (&mut *self.asm, Reg::R4, Reg::R3, COUNT_OF_BYTES);
+        // Less than a space, and none of the upper half.
+        each(asm, is, 0x20);
+        asm.set(below, WORD);
+        asm.alu(Alu::Sub, below, is);
+        asm.set(is, WORD);
+        asm.alu(Alu::Xor, is, -1);
+        asm.alu(Alu::And, below, is);
+        // Or a delete.
+        each(asm, is, 0x7f);
+        asm.alu(Alu::Xor, is, WORD);
+        asm.set(spare, is);
+        asm.alu(Alu::Sub, spare, ONES);
+        asm.alu(Alu::Xor, is, -1);
+        asm.alu(Alu::And, spare, is);
+        asm.alu(Alu::Or, below, spare);
+        first_byte(asm, below, COUNT_OF_BYTES, is);
+    }
+
+    /// To `none` where the line's name, if it is looked at, has another byte than it may. Loses the word.
+    fn follow_name(&mut self, none: Label) {
+        let [goes_on, done] = [(); 2].map(|()| self.asm.label());
+        let (lower, outside, spare) = (Reg::R3, Reg::R4, COUNT_OF_BYTES);
+        let asm = &mut *self.asm;
+        asm.load(Size::Double, Reg::R3, REQUEST, IN_NAME);
+        asm.jump_if(Reg::R3, Condition::Equal, 0, done);
+        keep(asm, SPARE, COUNT_OF_BYTES);
+        each(asm, lower, 0x20);
+        asm.alu(Alu::Or, lower, WORD);
+        each(asm, spare, 0x7f);
+        asm.alu(Alu::And, lower, spare);
+        // The upper bit of each is turned by what is not less: two times behind a range, once in it.
+        asm.set(outside, -1);
+        for least in [b'-', b'-' + 1, b'0', b'9' + 1, b'a', b'z' + 1] {
+            each(asm, spare, 0x80 - i32::from(least));
+            asm.alu(Alu::Add, spare, lower);
+            asm.alu(Alu::Xor, outside, spare);
+        }
+        asm.alu(Alu::Or, outside, WORD);
+        let place = lower;
+        first_byte(asm, outside, place, spare);
+        asm.jump_if(place, Condition::Equal, 8, goes_on);
+        asm.alu(Alu::Add, place, AT);
+        asm.alu(Alu::Add, place, REQUEST);
+        asm.load(Size::Byte, Reg::R4, place, 0);
+        asm.jump_if(Reg::R4, Condition::NotEqual, i32::from(b':'), none);
+        asm.store_imm(Size::Double, REQUEST, IN_NAME, 0);
+        asm.bind(goes_on);
+        kept(asm, COUNT_OF_BYTES, SPARE);
+        asm.bind(done);
+    }
+
+    /// Behind what was counted; to `next` where the line goes on in another word.
+    fn go_on(&mut self, next: Label) {
+        let (asm, stays) = (&mut *self.asm, Reg::R3);
+        asm.alu(Alu::Add, AT, COUNT_OF_BYTES);
+        asm.load(Size::Double, stays, REQUEST, STAYS);
+        asm.alu(Alu::And, stays, COUNT_OF_BYTES);
+        asm.alu(Alu::Add, TO, stays);
+        asm.jump_if(COUNT_OF_BYTES, Condition::Equal, 8, next);
+    }
+
+    /// The line ends here, or to `none`.
+    fn end_line(&mut self, none: Label) {
+        let (asm, place, spare) = (&mut *self.asm, Reg::R3, Reg::R4);
+        place_at(asm, place, AT);
+        asm.load(Size::Half, spare, place, 0);
+        asm.jump_if(spare, Condition::NotEqual, LINE_END, none);
+        asm.load(Size::Double, spare, REQUEST, IN_NAME);
+        asm.jump_if(spare, Condition::NotEqual, 0, none);
+        asm.load(Size::Double, spare, REQUEST, LINES);
+        asm.alu(Alu::Add, spare, 1);
+        asm.store(Size::Double, REQUEST, LINES, spare);
+        asm.jump_if(spare, Condition::Greater, LINES_MAX as i32, none);
+        place_at(asm, place, TO);
+        asm.store_imm(Size::Half, place, -REQUEST_AT, LINE_END);
+        asm.load(Size::Double, spare, REQUEST, STAYS);
+        asm.alu(Alu::And, spare, 2);
+        asm.alu(Alu::Add, TO, spare);
+        asm.alu(Alu::Add, AT, 2);
+        end_of_line(asm, place);
+        asm.store(Size::Double, place, ENDS, TO);
+    }
+
+    /// What the line is for that begins here; to `ended` where that is the empty one, to `none` where it has no name.
+    fn begin_line(&mut self, (ended, none): (Label, Label)) {
+        let [counts, logged, begun] = [(); 3].map(|()| self.asm.label());
+        let (first, second, spare) = (WORD, Reg::R4, Reg::R5);
+        let asm = &mut *self.asm;
+        place_at(asm, Reg::R3, AT);
+        asm.load(Size::Double, first, Reg::R3, 0);
+        asm.load(Size::Double, second, Reg::R3, 8);
+        asm.set(spare, first);
+        asm.alu(Alu::And, spare, 0xffff);
+        asm.jump_if(spare, Condition::Equal, LINE_END, ended);
+        each(asm, spare, 0x20);
+        asm.alu(Alu::Or, first, spare);
+        asm.alu(Alu::Or, second, spare);
+        for prefix in LOGGED {
+            expect_other(asm, prefix, logged);
+        }
+        for prefix in COUNT {
+            expect_other(asm, prefix, counts);
+        }
+        expect_other(asm, b":", none);
+        for (kind, (stays, in_name, which)) in [
+            (None, (0, 1, 0)),
+            (Some(counts), (-1, 0, 0)),
+            (Some(logged), (-1, 0, 8)),
+        ] {
+            kind.into_iter().for_each(|kind| asm.bind(kind));
+            for (at, value) in [(STAYS, stays), (IN_NAME, in_name), (WHICH, which)] {
+                asm.store_imm(Size::Double, REQUEST, at, value);
+            }
+            asm.jump(begun);
+        }
+        asm.bind(begun);
+        end_of_line(asm, Reg::R3);
+        asm.load(Size::Double, TO, Reg::R3, ENDS);
+    }
+
+    /// All lines have been read, and the empty one stands where the request ends, or to `none`. Keeps how long the parts are.
+    fn end_head(&mut self, none: Label) {
+        let (asm, place, len) = (&mut *self.asm, Reg::R3, Reg::R4);
+        asm.alu(Alu::Add, AT, 2);
+        kept(asm, len, LEN);
+        asm.jump_if(AT, Condition::NotEqual, len, none);
+        asm.load(Size::Double, TO, REQUEST, ENDS);
+        asm.alu(Alu::And, TO, i32::from(PLACE_MASK));
+        place_at(asm, place, TO);
+        asm.store_imm(Size::Half, place, -REQUEST_AT, LINE_END);
+        asm.store_imm(Size::Double, place, 2 - REQUEST_AT, 0);
+        asm.alu(Alu::Sub, TO, i32::from(REDUCED) - 2);
+        asm.jump_if(TO, Condition::Greater, REDUCED_MAX as i32, none);
+        keep(asm, REDUCED_LEN, TO);
+        asm.load(Size::Double, len, REQUEST, ENDS + 8);
+        asm.alu(Alu::Sub, len, i32::from(LOGGED_LINES));
+        asm.jump_if(len, Condition::Greater, LOGGED_MAX as i32, none);
+        keep(asm, LOGGED_BYTES, len);
+    }
+}
+
+/// `dst` = this many bytes behind the beginning of the request.
+fn place_at(asm: &mut Assembler, dst: Reg, place: Reg) {
+    asm.set(dst, place);
+    asm.alu(Alu::Add, dst, REQUEST);
+}
+
+/// `dst` = where the end of the line's bytes is said, less [`ENDS`].
+fn end_of_line(asm: &mut Assembler, dst: Reg) {
+    asm.load(Size::Double, dst, REQUEST, WHICH);
+    asm.alu(Alu::And, dst, 8);
+    asm.alu(Alu::Add, dst, REQUEST);
+}
+
+/// `dst` = the number, which is less than 128, in each byte.
+fn each(asm: &mut Assembler, dst: Reg, number: i32) {
+    asm.set(dst, ONES);
+    asm.alu(Alu::Mul, dst, number);
+}
+
+/// `count` = how many bytes stand before the first whose upper bit is set; 8 where none is. Loses `bytes` and `spare`.
+fn first_byte(asm: &mut Assembler, bytes: Reg, count: Reg, spare: Reg) {
+    asm.set(spare, ONES);
+    asm.alu(Alu::ShiftLeft, spare, 7);
+    asm.alu(Alu::And, bytes, spare);
+    // What is below the lowest bit.
+    asm.set(count, bytes);
+    asm.alu(Alu::Sub, count, 1);
+    asm.alu(Alu::Xor, bytes, -1);
+    asm.alu(Alu::And, count, bytes);
+    asm.alu(Alu::ShiftRight, count, 7);
+    asm.alu(Alu::And, count, ONES);
+    asm.alu(Alu::Mul, count, ONES);
+    asm.alu(Alu::ShiftRight, count, 56);
+    // Which the verifier does not find out.
+    asm.alu(Alu::And, count, 15);
+}
+
+/// To `then` where a line begins so, whose first two words are in r0 and r4. Loses r3 and r5.
+fn expect_other(asm: &mut Assembler, prefix: &[u8], then: Label) {
+    let (first, second, spare, known) = (WORD, Reg::R4, Reg::R5, Reg::R3);
+    let other = asm.label();
+    let mut bytes = [0; 16];
+    bytes[..prefix.len()].copy_from_slice(prefix);
+    let word = |at: usize| u64::from_ne_bytes(*bytes[at..].first_chunk().expect("two words"));
+    match prefix.len() {
+        len @ ..=4 => {
+            asm.alu32(Alu::Move, spare, first);
+            asm.alu32(Alu::ShiftLeft, spare, 32 - 8 * len as i32);
+            let known = (word(0) as u32) << (32 - 8 * len);
+            asm.jump_if32(spare, Condition::Equal, known as i32, then);
+        }
+        8 => {
+            set_wide(asm, known, word(0));
+            asm.jump_if(first, Condition::Equal, known, then);
+        }
+        len => {
+            set_wide(asm, known, word(0));
+            asm.jump_if(first, Condition::NotEqual, known, other);
+            let shift = 64 - 8 * (len as i32 - 8);
+            asm.set(spare, second);
+            asm.alu(Alu::ShiftLeft, spare, shift);
+            set_wide(asm, known, word(8) << shift);
+            asm.jump_if(spare, Condition::Equal, known, then);
+        }
+    }
+    asm.bind(other);
+}
