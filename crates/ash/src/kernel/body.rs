@@ -22,9 +22,11 @@ fn few_taken(from: &Expression, length: &Expression) -> Option<(i32, i32)> {
 
 impl Generator<'_> {
     pub(super) fn block(&mut self, block: &Block) {
+        let needed = self.needed;
         for statement in block {
             self.statement(statement);
         }
+        self.needed = needed;
     }
 
     fn statement(&mut self, statement: &Statement) {
@@ -80,6 +82,7 @@ impl Generator<'_> {
         self.asm.alu(Alu::Add, Reg::R1, bytes);
         self.end_of_packet(Reg::R2);
         self.asm.jump_if(Reg::R1, Jump::Greater, Reg::R2, give_up);
+        self.needed = self.needed.max(bytes);
     }
 
     fn point(&mut self, variable: VariableId, index: &Expression) {
