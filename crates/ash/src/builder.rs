@@ -9,8 +9,8 @@ pub use word::Word;
 
 use crate::check::{CheckError, Checked, check};
 use crate::code::{
-    Block, Change, Condition, Expression, Format, Handler, Part, Region, RegionKind, Statement,
-    Variable, VariableId, VariableKind,
+    Block, Change, Condition, Expression, Format, Handler, Part, Pipe, Region, RegionKind,
+    Statement, Variable, VariableId, VariableKind,
 };
 use crate::layers::Layers;
 
@@ -219,10 +219,49 @@ impl Builder {
 
     /// Copies bytes of the message to a row's beginning; the message is given up where it, or the row, has fewer.
     pub fn take(&mut self, row: Row, from: impl Into<Expression>, length: impl Into<Expression>) {
+        self.take_through(row, from, length, []);
+    }
+
+    /// Likewise through pipes that take no checksum; the message is given up where the bytes are not whole words, too.
+    pub fn take_through(
+        &mut self,
+        row: Row,
+        from: impl Into<Expression>,
+        length: impl Into<Expression>,
+        pipes: impl IntoIterator<Item = Pipe>,
+    ) {
+        let part = (from.into(), length.into());
+        self.add_take(row, part, pipes, None);
+    }
+
+    /// Likewise through pipes of which one takes a checksum; a variable begins with that.
+    pub fn take_sum(
+        &mut self,
+        name: &str,
+        row: Row,
+        from: impl Into<Expression>,
+        length: impl Into<Expression>,
+        pipes: impl IntoIterator<Item = Pipe>,
+    ) -> VariableId {
+        let sum = self.variable(name, VariableKind::Word);
+        let part = (from.into(), length.into());
+        self.add_take(row, part, pipes, Some(sum));
+        sum
+    }
+
+    fn add_take(
+        &mut self,
+        row: Row,
+        (from, length): (Expression, Expression),
+        pipes: impl IntoIterator<Item = Pipe>,
+        sum: Option<VariableId>,
+    ) {
         self.add(Statement::Take {
             row: row.0,
-            from: self.layers.computed_byte(from.into()),
-            length: length.into(),
+            from: self.layers.computed_byte(from),
+            length,
+            pipes: pipes.into_iter().collect(),
+            sum,
         });
     }
 

@@ -118,7 +118,8 @@ pub enum Statement {
         /// What keeps the word from before.
         before: Option<VariableId>,
     },
-    /// Bytes of the message go to the beginning of a row. The message is given up if it has fewer, or the row has.
+    /// Bytes of the message go to the beginning of a row, through pipes. The message is given up if it has fewer, or the row has, or they
+    /// are not whole words of a pipe.
     Take {
         /// The row.
         row: VariableId,
@@ -126,6 +127,10 @@ pub enum Statement {
         from: Expression,
         /// How many bytes.
         length: Expression,
+        /// What is done to them on their way, in this order.
+        pipes: Vec<Pipe>,
+        /// What becomes the checksum, where a pipe is one.
+        sum: Option<VariableId>,
     },
     /// One block or the other.
     If(Condition, Block, Block),
@@ -139,6 +144,17 @@ pub enum Statement {
     Done,
     /// The message was dealt with, and this goes back to its sender.
     Reply(Reply),
+}
+
+/// What is done to bytes that go to a row. Words are numbers in the network's order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pipe {
+    /// The bytes of each word are turned round; it has 2, 4 or 8.
+    Swap(u8),
+    /// Bits that are in this change in each word, which has 1, 2, 4 or 8 bytes; as many low bits count.
+    Xor(u8, Expression),
+    /// The ones' complement sum of all words of 16 bits is taken (RFC 1071), not inverted; an odd byte at the end is followed by zero.
+    Checksum,
 }
 
 /// A change of a word of memory, in one step: nobody sees half of it, and none is lost.
@@ -285,6 +301,29 @@ pub enum Comparison {
     Greater,
     /// The first is not less.
     GreaterOrEqual,
+}
+
+impl Pipe {
+    /// Bytes of a word, of which the message has to have whole ones.
+    pub fn gauge(&self) -> u8 {
+        match self {
+            Self::Swap(bytes) | Self::Xor(bytes, _) => *bytes,
+            Self::Checksum => 1,
+        }
+    }
+
+    /// The word that it is made with.
+    pub fn word(&self) -> Option<&Expression> {
+        match self {
+            Self::Xor(_, word) => Some(word),
+            Self::Swap(_) | Self::Checksum => None,
+        }
+    }
+
+    /// The largest of the gauges.
+    pub(crate) fn widest(pipes: &[Self]) -> u8 {
+        pipes.iter().map(Self::gauge).max().unwrap_or(1)
+    }
 }
 
 impl Reply {

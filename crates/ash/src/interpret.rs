@@ -2,9 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
+use exos_wire::Sum;
+
 use crate::check::Checked;
 use crate::code::{
-    Block, Change, Condition, Expression, Format, Handler, Part, Reply, Statement, VariableId,
+    Block, Change, Condition, Expression, Format, Handler, Part, Pipe, Reply, Statement, VariableId,
 };
 use crate::limits::{MESSAGE_MAX, VARIABLES_MAX};
 use crate::memory::Memory;
@@ -91,14 +93,24 @@ impl Run<'_> {
                 change,
                 before,
             } => self.change(*place, change, *before),
-            Statement::Take { row, from, length } => {
+            Statement::Take {
+                row,
+                from,
+                length,
+                pipes,
+                sum,
+            } => {
                 let (from, length) = (self.word(from)?, self.word(length)?);
                 let bytes = part(self.message, from, length).ok_or(GIVEN_UP)?;
                 if bytes.len() > self.handler.row_len(*row) as usize {
                     return Err(GIVEN_UP);
                 }
+                let (bytes, checksum) = self.through(pipes, bytes)?;
                 self.memory
-                    .fill(self.variables[usize::from(row.0)] as u32, bytes);
+                    .fill(self.variables[usize::from(row.0)] as u32, &bytes);
+                if let Some(sum) = sum {
+                    self.set(*sum, checksum);
+                }
                 Ok(())
             }
             Statement::If(condition, yes, no) => match self.condition(condition)? {
@@ -151,6 +163,27 @@ impl Run<'_> {
             self.set(variable, was);
         }
         Ok(())
+    }
+
+    /// What bytes become, pipe by pipe, and their checksum where it was taken.
+    fn through(&self, pipes: &[Pipe], bytes: &[u8]) -> Result<(Vec<u8>, u64), End> {
+        let (mut bytes, mut sum) = (bytes.to_vec(), 0);
+        if bytes.len() % usize::from(Pipe::widest(pipes)) != 0 {
+            return Err(GIVEN_UP);
+        }
+        for pipe in pipes {
+            let words = bytes.chunks_mut(pipe.gauge().into());
+            match pipe {
+                Pipe::Swap(_) => words.for_each(<[u8]>::reverse),
+                Pipe::Xor(bytes, key) => {
+                    let key = self.word(key)?.to_be_bytes();
+                    let key = &key[8 - usize::from(*bytes)..];
+                    words.for_each(|word| word.iter_mut().zip(key).for_each(|(b, k)| *b ^= k));
+                }
+                Pipe::Checksum => sum = Sum::of(&bytes).value().into(),
+            }
+        }
+        Ok((bytes, sum))
     }
 
     fn reply(&self, reply: &Reply) -> Result<Vec<u8>, End> {

@@ -21,6 +21,12 @@ pub const OPERATORS_MAX: usize = 1024;
 /// Parts of a reply.
 pub const PARTS_MAX: usize = 12;
 
+/// Pipes that bytes go through on their way to a row.
+pub const PIPES_MAX: usize = 4;
+
+/// Bytes that the kernel takes word by word, where they are known: a call takes as long as more of them do.
+pub(crate) const TAKEN_BY_WORDS_MAX: u64 = 128;
+
 /// Regions of a handler.
 pub const REGIONS_MAX: usize = 16;
 

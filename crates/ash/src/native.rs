@@ -18,6 +18,7 @@ mod body;
 mod compile;
 mod find;
 mod reply;
+mod take;
 mod word;
 
 use cranelift_codegen::ir::condcodes::IntCC;

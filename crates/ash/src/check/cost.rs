@@ -1,6 +1,6 @@
 //! What a handler can cost at most.
 
-use crate::code::{Block, Condition, Expression, Handler, Part, Statement};
+use crate::code::{Block, Condition, Expression, Handler, Part, Pipe, Statement};
 use crate::code::{RegionKind, VariableId, VariableKind};
 use crate::limits::MESSAGE_MAX;
 
@@ -74,8 +74,16 @@ impl Cost<'_> {
                 length,
                 ..
             } => expression(from) + expression(length) + 16 + u64::from(self.key_max(*table) / 4),
-            Statement::Take { row, from, length } => {
-                expression(from) + expression(length) + self.row(*row)
+            Statement::Take {
+                row,
+                from,
+                length,
+                pipes,
+                ..
+            } => {
+                let keys: u64 = pipes.iter().filter_map(Pipe::word).map(expression).sum();
+                let passes = 1 + pipes.len() as u64;
+                expression(from) + expression(length) + keys + self.row(*row) * passes
             }
             Statement::If(when, yes, no) => condition(when) + self.block(yes).max(self.block(no)),
             Statement::Repeat(_, times, body) => {

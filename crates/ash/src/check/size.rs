@@ -2,7 +2,8 @@
 //!
 //! The numbers are those of `kernel/body`; a test compares them with what is generated.
 
-use crate::code::{Block, Condition, Expression, Part, Statement};
+use crate::code::{Block, Condition, Expression, Part, Pipe, Statement};
+use crate::limits::TAKEN_BY_WORDS_MAX;
 
 /// Instructions that a block can become.
 pub(super) fn instructions(block: &Block) -> u64 {
@@ -16,7 +17,12 @@ fn statement(of: &Statement) -> u64 {
         Statement::Point(_, index) => 12 + expression(index),
         Statement::Find { from, length, .. } => 220 + expression(from) + expression(length),
         Statement::Change { change, .. } => 7 + change.words().map(expression).sum::<u64>(),
-        Statement::Take { from, length, .. } => 55 + expression(from) + expression(length),
+        Statement::Take {
+            from,
+            length,
+            pipes,
+            ..
+        } => 75 + expression(from) + expression(length) + through(length, pipes),
         Statement::If(when, yes, no) => 1 + condition(when) + instructions(yes) + instructions(no),
         Statement::Repeat(_, _, body) => 5 + instructions(body),
         Statement::Break | Statement::GiveUp => 1,
@@ -26,6 +32,20 @@ fn statement(of: &Statement) -> u64 {
             let parts: u64 = reply.parts.iter().map(part).sum();
             33 + expression(&reply.length) + parts
         }
+    }
+}
+
+/// Pipes are written for each word where it is known how many there are, and few; else for each length of a word.
+fn through(length: &Expression, pipes: &[Pipe]) -> u64 {
+    let words = match length.constant() {
+        Some(bytes) if bytes <= TAKEN_BY_WORDS_MAX => bytes / 8 + 3,
+        _ => 4,
+    };
+    let computed = pipes.iter().filter_map(Pipe::word);
+    let keys: u64 = computed.map(|word| 6 + expression(word)).sum();
+    match pipes.is_empty() {
+        true => 0,
+        false => keys + words * (10 + 9 * pipes.len() as u64),
     }
 }
 

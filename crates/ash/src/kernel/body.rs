@@ -2,23 +2,13 @@
 
 mod find;
 mod reply;
+mod take;
 mod word;
 
-use exos_filter::ebpf::{Alu, Condition as Jump, Fetch, Helper, Insn, Reg, Size};
+use exos_filter::ebpf::{Alu, Condition as Jump, Fetch, Insn, Reg, Size};
 
-use super::{CONTEXT, Generator, LENGTH, MESSAGE, stack};
+use super::{Generator, LENGTH, MESSAGE, stack};
 use crate::code::{Block, Change, Expression, Statement, VariableId, goes_on};
-use crate::limits::MESSAGE_MAX;
-
-/// Bytes that are taken word by word: a call takes as long as more of them do.
-const TAKEN_BY_WORDS_MAX: u64 = 128;
-
-/// First byte and number of bytes where both are known, and few.
-fn few_taken(from: &Expression, length: &Expression) -> Option<(i32, i32)> {
-    let (from, bytes) = (from.constant()?, length.constant()?);
-    let is_there = from < u64::from(MESSAGE_MAX) && bytes <= TAKEN_BY_WORDS_MAX;
-    is_there.then_some((from as i32, bytes as i32))
-}
 
 impl Generator<'_> {
     pub(super) fn block(&mut self, block: &Block) {
@@ -51,7 +41,16 @@ impl Generator<'_> {
                 change,
                 before,
             } => self.change(*place, change, *before),
-            Statement::Take { row, from, length } => self.take(*row, from, length),
+            Statement::Take {
+                row,
+                from,
+                length,
+                pipes,
+                sum,
+            } => match pipes.is_empty() {
+                true => self.take(*row, from, length),
+                false => self.take_through(*row, (from, length), pipes, *sum),
+            },
             Statement::If(condition, yes, no) => {
                 let [otherwise, end] = [self.asm.label(), self.asm.label()];
                 self.jump_where(condition, false, otherwise);
@@ -130,70 +129,6 @@ impl Generator<'_> {
     fn keep_before(&mut self, before: Option<VariableId>) {
         if let Some(before) = before {
             self.keep(before);
-        }
-    }
-
-    /// A row is filled word by word where it is known which bytes it gets and they are few; else the kernel copies, by one call.
-    fn take(&mut self, row: VariableId, from: &Expression, length: &Expression) {
-        let give_up = self.labels.give_up;
-        if let Some((from, bytes)) = few_taken(from, length)
-            && bytes <= self.of.handler.handler().row_len(row) as i32
-        {
-            return self.take_words(row, from, bytes);
-        }
-        let taken = self.asm.label();
-        let most = self
-            .of
-            .handler
-            .handler()
-            .row_len(row)
-            .min(u32::from(MESSAGE_MAX));
-        self.word(from, 0);
-        let waiting = stack::intermediate(0);
-        self.asm.store(Size::Double, Reg::R10, waiting, Reg::R0);
-        self.word(length, 1);
-        let (start, bytes) = (Reg::R2, Reg::R4);
-        let asm = &mut self.asm;
-        asm.set(bytes, Reg::R0);
-        asm.jump_if(bytes, Jump::Greater, most as i32, give_up);
-        asm.load(Size::Double, start, Reg::R10, waiting);
-        asm.jump_if(start, Jump::Greater, i32::from(MESSAGE_MAX), give_up);
-        asm.set(Reg::R1, start);
-        asm.alu(Alu::Add, Reg::R1, bytes);
-        asm.jump_if(Reg::R1, Jump::Greater, LENGTH, give_up);
-        self.clamp_part(start, bytes, Reg::R1);
-        let asm = &mut self.asm;
-        asm.jump_if(bytes, Jump::Less, 1, taken);
-        asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
-        asm.alu(Alu::Add, start, Reg::R1);
-        asm.load(Size::Double, Reg::R3, Reg::R10, stack::variable(row));
-        asm.set(Reg::R1, CONTEXT);
-        asm.call(Helper::XdpLoadBytes);
-        asm.jump_if(Reg::R0, Jump::NotEqual, 0, give_up);
-        asm.bind(taken);
-    }
-
-    fn take_words(&mut self, row: VariableId, from: i32, bytes: i32) {
-        let (give_up, word, into) = (self.labels.give_up, Reg::R1, Reg::R2);
-        let asm = &mut self.asm;
-        asm.jump_if(LENGTH, Jump::Less, from + bytes, give_up);
-        asm.set(Reg::R3, MESSAGE);
-        asm.alu(Alu::Add, Reg::R3, from + bytes);
-        self.end_of_packet(Reg::R4);
-        let asm = &mut self.asm;
-        asm.jump_if(Reg::R3, Jump::Greater, Reg::R4, give_up);
-        asm.load(Size::Double, into, Reg::R10, stack::variable(row));
-        let mut at = 0;
-        while at < bytes {
-            let (size, len) = match bytes - at {
-                8.. => (Size::Double, 8),
-                4.. => (Size::Word, 4),
-                2.. => (Size::Half, 2),
-                _ => (Size::Byte, 1),
-            };
-            asm.load(size, word, MESSAGE, (from + at) as i16);
-            asm.store(size, into, at as i16, word);
-            at += len;
         }
     }
 

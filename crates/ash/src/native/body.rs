@@ -1,7 +1,7 @@
 //! What the handler does, step by step.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I8, I64};
+use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, MemFlags, Value};
 
 use super::{DONE, Generator};
@@ -44,7 +44,18 @@ impl Generator<'_, '_> {
                     self.keep(*before, was);
                 }
             }
-            Statement::Take { row, from, length } => self.take(*row, from, length),
+            Statement::Take {
+                row,
+                from,
+                length,
+                pipes,
+                sum,
+            } => {
+                let checksum = self.take(*row, (from, length), pipes);
+                if let Some(sum) = sum {
+                    self.keep(*sum, checksum);
+                }
+            }
             Statement::If(condition, yes, no) => {
                 let [first, second, end] = [(); 3].map(|()| self.build.create_block());
                 self.branch(condition, first, second);
@@ -108,15 +119,6 @@ impl Generator<'_, '_> {
             .atomic_rmw(I64, flags, operation, place, value)
     }
 
-    fn take(&mut self, row: VariableId, from: &Expression, length: &Expression) {
-        let (from, length) = (self.word(from), self.word(length));
-        let bytes = self.part(from, length);
-        let most = self.constant(self.handler.row_len(row).into());
-        self.give_up_if_more(length, most);
-        let row = self.variable(row);
-        self.copy(bytes, row, length);
-    }
-
     fn repeat(&mut self, counter: VariableId, times: u16, body: &Block) {
         let [again, behind] = [(); 2].map(|()| self.build.create_block());
         let zero = self.constant(0);
@@ -135,19 +137,5 @@ impl Generator<'_, '_> {
             self.build.ins().brif(more, again, &[], behind, &[]);
         }
         self.build.switch_to_block(behind);
-    }
-
-    /// Copies bytes by words, and by themselves at the end.
-    pub(super) fn copy(&mut self, from: Value, to: Value, length: Value) {
-        let whole = self.build.ins().band_imm(length, -8);
-        let zero = self.constant(0);
-        for (width, first, end) in [(I64, zero, whole), (I8, whole, length)] {
-            self.each(width.bytes().into(), first, end, |generator, at| {
-                let build = &mut generator.build;
-                let [from, to] = [from, to].map(|base| build.ins().iadd(base, at));
-                let value = build.ins().load(width, MemFlags::new(), from, 0);
-                build.ins().store(MemFlags::new(), value, to, 0);
-            });
-        }
     }
 }

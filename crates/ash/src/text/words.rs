@@ -3,7 +3,7 @@
 use crate::code::{BE16, BE32, BE64, Comparison, Format, LE16, LE32, LE64, Operator, U8};
 
 /// Words that name nothing of a handler's own.
-const RESERVED: [&str; 32] = [
+const RESERVED: [&str; 34] = [
     "handler",
     "layer",
     "commit",
@@ -14,6 +14,8 @@ const RESERVED: [&str; 32] = [
     "of",
     "need",
     "take",
+    "through",
+    "checksum",
     "if",
     "else",
     "for",

@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter, Write as _};
 
 use super::words::{COMPARISONS, format_name, name_of, sign};
 use crate::code::{
-    Block, Change, Condition, Expression, Handler, Part, RegionKind, Reply, Statement, VariableId,
-    VariableKind,
+    Block, Change, Condition, Expression, Handler, Part, Pipe, RegionKind, Reply, Statement,
+    VariableId, VariableKind,
 };
 
 impl Display for Handler {
@@ -74,14 +74,23 @@ impl Writer<'_, '_> {
                 change,
                 before,
             } => self.change(*place, change, *before),
-            Statement::Take { row, from, length } => {
-                let row = names.name(*row);
-                write!(
-                    self.f,
-                    "take({row}, {}, {});",
-                    names.word(from),
-                    names.word(length)
-                )
+            Statement::Take {
+                row,
+                from,
+                length,
+                pipes,
+                sum,
+            } => {
+                if let Some(sum) = sum {
+                    write!(self.f, "{} = ", names.name(*sum))?;
+                }
+                let (row, from, length) = (names.name(*row), names.word(from), names.word(length));
+                write!(self.f, "take({row}, {from}, {length})")?;
+                for (number, pipe) in pipes.iter().enumerate() {
+                    let before = if number == 0 { " through " } else { ", " };
+                    write!(self.f, "{before}{}", names.pipe(pipe))?;
+                }
+                self.f.write_char(';')
             }
             Statement::If(condition, yes, no) => self.branches(condition, yes, no, depth),
             Statement::Repeat(counter, times, body) => {
@@ -181,6 +190,14 @@ impl<'a> Names<'a> {
             Condition::Either(a, b) => {
                 format!("({}) || ({})", self.condition(a), self.condition(b))
             }
+        }
+    }
+
+    fn pipe(self, pipe: &Pipe) -> String {
+        match pipe {
+            Pipe::Swap(bytes) => format!("swap({bytes})"),
+            Pipe::Xor(bytes, word) => format!("xor({bytes}, {})", self.word(word)),
+            Pipe::Checksum => "checksum".to_owned(),
         }
     }
 

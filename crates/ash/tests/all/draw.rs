@@ -1,8 +1,8 @@
 //! Handlers drawn at random, most of which the check accepts, and messages for them.
 
 use exos_ash::code::{
-    Block, Change, Comparison, Condition, Expression, Format, Handler, Operator, Part, Region,
-    RegionKind, Reply, Statement, Variable, VariableId, VariableKind,
+    Block, Change, Comparison, Condition, Expression, Format, Handler, Operator, Part, Pipe,
+    Region, RegionKind, Reply, Statement, Variable, VariableId, VariableKind,
 };
 use exos_ash::limits::MESSAGE_MAX;
 use exos_ash::{Checked, check};
@@ -111,11 +111,7 @@ impl Draw<'_> {
             0 => Statement::Need(self.one_of(&[1, 4, 20, 64])),
             1 | 2 => Statement::Set(self.variable(WORDS), self.expression(0)),
             3 => Statement::Point(self.variable(PLACES.start..ROWS.end), self.index()),
-            4 => Statement::Take {
-                row: self.variable(ROWS),
-                from: self.index_or(9),
-                length: self.index_or(140),
-            },
+            4 => self.take(),
             5 | 6 => self.change(),
             7 => Statement::Find {
                 word: self.variable(WORDS),
@@ -152,6 +148,37 @@ impl Draw<'_> {
         let body = self.ending(depth + 1);
         self.loops -= 1;
         Statement::Repeat(counter, self.one_of(&[1, 2, 5]), body)
+    }
+
+    fn take(&mut self) -> Statement {
+        let count = self.random.below(4);
+        let pipes: Vec<_> = (0..count).map(|_| self.pipe()).collect();
+        let has_checksum = pipes.contains(&Pipe::Checksum);
+        let (row, from) = (self.variable(ROWS), self.index_or(9));
+        // Whole words, mostly.
+        let length = match self.index_or(140) {
+            Expression::Constant(length) => Expression::Constant(length & !7),
+            length => {
+                let words = self.one_of(&[!7, !3, u64::MAX]);
+                let [length, words] = [length, Expression::Constant(words)].map(Box::new);
+                Expression::Binary(Operator::And, length, words)
+            }
+        };
+        Statement::Take {
+            row,
+            from,
+            length,
+            pipes,
+            sum: has_checksum.then(|| self.variable(WORDS)),
+        }
+    }
+
+    fn pipe(&mut self) -> Pipe {
+        match self.random.below(3) {
+            0 => Pipe::Checksum,
+            1 => Pipe::Swap(self.one_of(&[2, 4, 8])),
+            _ => Pipe::Xor(self.one_of(&[1, 2, 4, 8]), self.expression(1)),
+        }
     }
 
     fn change(&mut self) -> Statement {

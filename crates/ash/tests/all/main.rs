@@ -9,6 +9,7 @@ mod layers;
 mod mistaken;
 mod native;
 mod packets;
+mod pipes;
 mod tables;
 mod text;
 

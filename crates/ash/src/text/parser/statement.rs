@@ -1,7 +1,7 @@
 //! Statements.
 
 use super::{Parsed, Parser, TextError};
-use crate::code::{Block, Change, Expression, Part, Statement, VariableId, VariableKind};
+use crate::code::{Block, Change, Expression, Part, Pipe, Statement, VariableId, VariableKind};
 use crate::text::lexer::{Place, Token};
 use crate::text::words::format_named;
 
@@ -70,7 +70,7 @@ impl Parser<'_> {
                 self.expect_word("up")?;
                 Statement::GiveUp
             }
-            "take" => self.take_row()?,
+            "take" => self.take_row(None)?,
             _ => match self.change(None)? {
                 Some(change) => change,
                 None => self.assignment()?,
@@ -127,7 +127,7 @@ impl Parser<'_> {
         Ok(Statement::Repeat(counter, times, self.block()?))
     }
 
-    fn take_row(&mut self) -> Parsed<Statement> {
+    fn take_row(&mut self, sum: Option<VariableId>) -> Parsed<Statement> {
         self.next += 1;
         self.expect("(")?;
         let row = self.known()?;
@@ -137,7 +137,41 @@ impl Parser<'_> {
         self.expect(",")?;
         let length = self.word()?;
         self.expect(")")?;
-        Ok(Statement::Take { row, from, length })
+        let mut pipes = Vec::new();
+        if self.take_word("through") {
+            pipes.push(self.pipe()?);
+            while self.take(",") {
+                pipes.push(self.pipe()?);
+            }
+        }
+        Ok(Statement::Take {
+            row,
+            from,
+            length,
+            pipes,
+            sum,
+        })
+    }
+
+    fn pipe(&mut self) -> Parsed<Pipe> {
+        if self.take_word("checksum") {
+            return Ok(Pipe::Checksum);
+        }
+        let is_swap = self.take_word("swap");
+        if !is_swap && !self.take_word("xor") {
+            return Err(self.wrong("a pipe is `swap(4)`, `xor(4, key)` or `checksum`"));
+        }
+        self.expect("(")?;
+        let bytes = self.number("how many bytes a word has")?;
+        let pipe = match is_swap {
+            true => Pipe::Swap(bytes),
+            false => {
+                self.expect(",")?;
+                Pipe::Xor(bytes, self.word()?)
+            }
+        };
+        self.expect(")")?;
+        Ok(pipe)
     }
 
     /// A change that is written as a call, if one stands here.
@@ -185,6 +219,10 @@ impl Parser<'_> {
         }
         if self.take_word("find") {
             return self.find(name, place);
+        }
+        if matches!(self.peek(), Token::Word("take")) {
+            let sum = self.variable(name, VariableKind::Word, place)?;
+            return self.take_row(Some(sum));
         }
         // The value first: it may not be made of the variable that begins here.
         let value = self.word()?;

@@ -1,0 +1,291 @@
+//! Bytes of the message on their way to a row.
+//!
+//! By themselves they are copied word by word where it is known which they are and they are few, else by one call. Through pipes each word is
+//! loaded once, goes through all of them in a register, and is stored: written out for bytes that are known and few, else in a loop that the
+//! verifier follows to the longest row.
+//!
+//! Where a prediction is wrong a loop reads on behind the bytes that it was to take; it ends with less than none left, and its sum is 0 then.
+
+use exos_filter::ebpf::{Alu, Condition as Jump, Helper, Reg, Size};
+use exos_filter::handler::arithmetic::{fold, set_wide};
+
+use super::super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, stack};
+use crate::code::{Expression, Pipe, VariableId};
+use crate::limits::{MESSAGE_MAX, TAKEN_BY_WORDS_MAX};
+
+/// What is at hand, and where it comes from and goes to; r1 and r2 are lost with each word.
+const WORD: Reg = Reg::R0;
+const FROM: Reg = Reg::R3;
+const LEFT: Reg = Reg::R4;
+const INTO: Reg = Reg::R5;
+const SUM: Reg = KEPT;
+
+/// First byte and number of bytes where both are known, and few.
+fn few_taken(from: &Expression, length: &Expression) -> Option<(i32, i32)> {
+    let (from, bytes) = (from.constant()?, length.constant()?);
+    let is_there = from < u64::from(MESSAGE_MAX) && bytes <= TAKEN_BY_WORDS_MAX;
+    is_there.then_some((from as i32, bytes as i32))
+}
+
+/// The longest word that this many bytes begin with.
+fn word_of(bytes: i32) -> (Size, i32) {
+    match bytes {
+        8.. => (Size::Double, 8),
+        4.. => (Size::Word, 4),
+        2.. => (Size::Half, 2),
+        _ => (Size::Byte, 1),
+    }
+}
+
+impl Generator<'_> {
+    pub(super) fn take(&mut self, row: VariableId, from: &Expression, length: &Expression) {
+        if let Some((from, bytes)) = self.few_for(row, from, length) {
+            self.expect_known(row, from, bytes);
+            self.each_known(bytes, |generator, (size, at)| {
+                let asm = &mut generator.asm;
+                asm.load(size, WORD, MESSAGE, (from + at) as i16);
+                asm.store(size, INTO, at as i16, WORD);
+            });
+            return;
+        }
+        let taken = self.asm.label();
+        let (start, bytes) = self.part_for(row, (from, length), 1);
+        let asm = &mut self.asm;
+        asm.jump_if(bytes, Jump::Less, 1, taken);
+        asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
+        asm.alu(Alu::Add, start, Reg::R1);
+        asm.load(Size::Double, Reg::R3, Reg::R10, stack::variable(row));
+        asm.set(Reg::R1, CONTEXT);
+        asm.call(Helper::XdpLoadBytes);
+        asm.jump_if(Reg::R0, Jump::NotEqual, 0, self.labels.give_up);
+        asm.bind(taken);
+    }
+
+    pub(super) fn take_through(
+        &mut self,
+        row: VariableId,
+        (from, length): (&Expression, &Expression),
+        pipes: &[Pipe],
+        sum: Option<VariableId>,
+    ) {
+        self.compute_keys(pipes);
+        let there = Reg::R1;
+        match self.few_for(row, from, length) {
+            Some((from, bytes)) => {
+                self.expect_known(row, from, bytes);
+                self.asm.set(SUM, 0);
+                self.each_known(bytes, |generator, (size, at)| {
+                    let from = (MESSAGE, (from + at) as i16);
+                    generator.pass(pipes, size, from, (INTO, at as i16));
+                });
+                self.asm.set(there, from + bytes - 1);
+                self.mask_of_part(there);
+            }
+            None => {
+                let widest = i32::from(Pipe::widest(pipes));
+                let (start, _) = self.part_for(row, (from, length), widest);
+                self.pass_all(row, start, pipes);
+                self.asm.set(there, LEFT);
+                self.asm.alu(Alu::SignedShiftRight, there, 63);
+                self.asm.alu(Alu::Xor, there, -1);
+            }
+        }
+        if let Some(sum) = sum {
+            self.asm.alu(Alu::And, SUM, there);
+            fold(&mut self.asm, SUM, Reg::R1);
+            self.asm.to_big_endian(SUM, 16);
+            self.forget(SUM);
+            self.asm.set(Reg::R0, SUM);
+            self.keep(sum);
+        }
+    }
+
+    /// Bytes that are known and few, and for which a row has room.
+    fn few_for(
+        &self,
+        row: VariableId,
+        from: &Expression,
+        length: &Expression,
+    ) -> Option<(i32, i32)> {
+        let room = self.of.handler.handler().row_len(row) as i32;
+        few_taken(from, length).filter(|(_, bytes)| *bytes <= room)
+    }
+
+    /// Sees to it that the message has these bytes; r5 is the row.
+    fn expect_known(&mut self, row: VariableId, from: i32, bytes: i32) {
+        let give_up = self.labels.give_up;
+        self.asm.jump_if(LENGTH, Jump::Less, from + bytes, give_up);
+        self.expect_word(MESSAGE, from + bytes);
+        self.asm
+            .load(Size::Double, INTO, Reg::R10, stack::variable(row));
+    }
+
+    /// Says what is so: the packet has this many bytes there.
+    fn expect_word(&mut self, there: Reg, bytes: i32) {
+        self.asm.set(Reg::R1, there);
+        self.asm.alu(Alu::Add, Reg::R1, bytes);
+        self.end_of_packet(Reg::R2);
+        let give_up = self.labels.give_up;
+        self.asm.jump_if(Reg::R1, Jump::Greater, Reg::R2, give_up);
+    }
+
+    /// Something for each word of so many bytes.
+    fn each_known(&mut self, bytes: i32, mut word: impl FnMut(&mut Self, (Size, i32))) {
+        let mut at = 0;
+        while at < bytes {
+            let (size, len) = word_of(bytes - at);
+            word(self, (size, at));
+            at += len;
+        }
+    }
+
+    /// A part of the message that there is, of whole words, and that a row has room for: its first byte, and how many, which wait in r4.
+    /// r1 is lost.
+    fn part_for(
+        &mut self,
+        row: VariableId,
+        (from, length): (&Expression, &Expression),
+        word: i32,
+    ) -> (Reg, Reg) {
+        let give_up = self.labels.give_up;
+        let room = self.of.handler.handler().row_len(row);
+        let most = room.min(u32::from(MESSAGE_MAX));
+        self.word(from, 0);
+        let waiting = stack::intermediate(0);
+        self.asm.store(Size::Double, Reg::R10, waiting, Reg::R0);
+        self.word(length, 1);
+        let (start, bytes) = (Reg::R2, LEFT);
+        let asm = &mut self.asm;
+        asm.set(bytes, Reg::R0);
+        // Before it is told how many: the verifier would forget that.
+        if word > 1 {
+            asm.jump_if(bytes, Jump::Set, word - 1, give_up);
+        }
+        asm.jump_if(bytes, Jump::Greater, most as i32, give_up);
+        asm.load(Size::Double, start, Reg::R10, waiting);
+        asm.jump_if(start, Jump::Greater, i32::from(MESSAGE_MAX), give_up);
+        asm.set(Reg::R1, start);
+        asm.alu(Alu::Add, Reg::R1, bytes);
+        asm.jump_if(Reg::R1, Jump::Greater, LENGTH, give_up);
+        self.clamp_part(start, bytes, Reg::R1);
+        (start, bytes)
+    }
+
+    /// Words that pipes are made with wait on the stack as 64 bits full of them.
+    fn compute_keys(&mut self, pipes: &[Pipe]) {
+        for (number, pipe) in pipes.iter().enumerate() {
+            let Pipe::Xor(bytes, key) = pipe else {
+                continue;
+            };
+            self.word(key, 0);
+            let (asm, bits) = (&mut self.asm, 8 * i32::from(*bytes));
+            match bytes {
+                1 => asm.alu(Alu::And, Reg::R0, 0xff),
+                _ => asm.to_big_endian(Reg::R0, bits),
+            }
+            if *bytes < 8 {
+                set_wide(asm, Reg::R1, u64::MAX / (u64::MAX >> (64 - bits)));
+                asm.alu(Alu::Mul, Reg::R0, Reg::R1);
+            }
+            asm.store(Size::Double, Reg::R10, stack::part(number), Reg::R0);
+        }
+    }
+
+    /// A loop over words of 8 bytes, then what is left by shorter ones, if pipes have such.
+    fn pass_all(&mut self, row: VariableId, start: Reg, pipes: &[Pipe]) {
+        let widest = i32::from(Pipe::widest(pipes));
+        let [again, rest] = [self.asm.label(), self.asm.label()];
+        let asm = &mut self.asm;
+        asm.set(FROM, MESSAGE);
+        asm.alu(Alu::Add, FROM, start);
+        asm.load(Size::Double, INTO, Reg::R10, stack::variable(row));
+        asm.set(SUM, 0);
+        asm.bind(again);
+        asm.jump_if(LEFT, Jump::Less, 8, rest);
+        self.pass_next(pipes, 8);
+        self.asm.jump(again);
+        self.asm.bind(rest);
+        for bytes in [4, 2, 1].into_iter().filter(|bytes| *bytes >= widest) {
+            let none = self.asm.label();
+            self.asm.set(Reg::R1, LEFT);
+            self.asm.alu(Alu::And, Reg::R1, bytes);
+            self.asm.jump_if(Reg::R1, Jump::Equal, 0, none);
+            self.pass_next(pipes, bytes);
+            self.asm.bind(none);
+        }
+    }
+
+    /// A word, and on to the next.
+    fn pass_next(&mut self, pipes: &[Pipe], bytes: i32) {
+        self.expect_word(FROM, bytes);
+        self.pass(pipes, word_of(bytes).0, (FROM, 0), (INTO, 0));
+        self.asm.alu(Alu::Add, FROM, bytes);
+        self.asm.alu(Alu::Add, INTO, bytes);
+        self.asm.alu(Alu::Sub, LEFT, bytes);
+    }
+
+    /// A word through all pipes. Of a short one the low bytes of the register count.
+    fn pass(&mut self, pipes: &[Pipe], size: Size, from: (Reg, i16), into: (Reg, i16)) {
+        self.asm.load(size, WORD, from.0, from.1);
+        for (number, pipe) in pipes.iter().enumerate() {
+            match pipe {
+                Pipe::Swap(bytes) => self.turn_round(*bytes),
+                Pipe::Xor(..) => {
+                    let key = stack::part(number);
+                    self.asm.load(Size::Double, Reg::R1, Reg::R10, key);
+                    self.asm.alu(Alu::Xor, WORD, Reg::R1);
+                }
+                Pipe::Checksum => self.add_to_checksum(size),
+            }
+        }
+        self.asm.store(size, into.0, into.1, WORD);
+    }
+
+    /// The bytes of each word in the register.
+    fn turn_round(&mut self, bytes: u8) {
+        const LOW_BYTES: u64 = 0x00ff_00ff_00ff_00ff;
+        let (asm, low, mask) = (&mut self.asm, Reg::R1, Reg::R2);
+        match bytes {
+            2 => {
+                set_wide(asm, mask, LOW_BYTES);
+                asm.set(low, WORD);
+                asm.alu(Alu::And, low, mask);
+                asm.alu(Alu::ShiftLeft, low, 8);
+                asm.alu(Alu::ShiftRight, WORD, 8);
+                asm.alu(Alu::And, WORD, mask);
+                asm.alu(Alu::Or, WORD, low);
+            }
+            4 => {
+                asm.to_big_endian(WORD, 64);
+                asm.set(low, WORD);
+                asm.alu(Alu::ShiftLeft, low, 32);
+                asm.alu(Alu::ShiftRight, WORD, 32);
+                asm.alu(Alu::Or, WORD, low);
+            }
+            _ => asm.to_big_endian(WORD, 64),
+        }
+    }
+
+    /// In memory order, which a checksum does not mind.
+    fn add_to_checksum(&mut self, size: Size) {
+        let (asm, part) = (&mut self.asm, Reg::R1);
+        match size {
+            Size::Double => {
+                asm.set(part, WORD);
+                asm.alu(Alu::ShiftRight, part, 32);
+                asm.alu(Alu::Add, SUM, part);
+                asm.alu32(Alu::Move, part, WORD);
+            }
+            Size::Word => asm.alu32(Alu::Move, part, WORD),
+            Size::Half => {
+                asm.set(part, WORD);
+                asm.alu(Alu::And, part, 0xffff);
+            }
+            Size::Byte => {
+                asm.set(part, WORD);
+                asm.alu(Alu::And, part, 0xff);
+            }
+        }
+        asm.alu(Alu::Add, SUM, part);
+    }
+}
