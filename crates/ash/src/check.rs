@@ -55,6 +55,11 @@ impl Checked {
         self.longest_reply
     }
 
+    /// Bytes that a message probably has: those that it needs on each way, if they are few.
+    pub(crate) fn likely_length(&self) -> i32 {
+        cost::likely_length(&self.handler.body)
+    }
+
     /// Bytes that a message's place needs beforehand, so that each reply which may be longer than the message has room.
     pub(crate) fn room(&self) -> u16 {
         self.room

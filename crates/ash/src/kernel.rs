@@ -80,6 +80,12 @@ impl InKernel<'_> {
         })
     }
 
+    /// Whether messages come over IPv4, and over IPv6.
+    fn versions(&self) -> [bool; 2] {
+        let ours = &self.addresses;
+        [IpAddr::is_ipv4, IpAddr::is_ipv6].map(|is| ours.is_empty() || ours.iter().any(is))
+    }
+
     fn before(&self, behind: Behind) -> Program {
         let mut asm = Assembler::new();
         let labels = Labels::new(&mut asm);
@@ -90,6 +96,8 @@ impl InKernel<'_> {
             asm,
             labels,
             loops: Vec::new(),
+            others: Vec::new(),
+            needed: 0,
         };
         generator.arrive();
         generator.block(&self.handler.handler().body);
@@ -97,6 +105,7 @@ impl InKernel<'_> {
         if generator.asm.is_target(labels.leave) {
             generator.leave();
         }
+        generator.add_others();
         if generator.asm.is_target(labels.give_up) {
             generator.give_up();
         }
@@ -155,6 +164,10 @@ struct Generator<'a> {
     labels: Labels,
     /// What is behind each repetition that is open.
     loops: Vec<Label>,
+    /// Bytes of the message that the verifier knows to be there.
+    needed: i32,
+    /// Where datagrams of other lengths than the likely one are summed, and where it goes on from there.
+    others: Vec<[Label; 2]>,
 }
 
 impl Generator<'_> {
@@ -173,24 +186,14 @@ impl Generator<'_> {
         self.asm.alu(Alu::Add, MESSAGE, Reg::R1);
     }
 
-    /// Has the verifier know no more of where the message begins and ends than that it does: it follows what comes next once, not
-    /// for each way on which packets come here. r1 is lost.
-    fn forget_ways(&mut self) {
-        let start = Reg::R1;
-        self.asm.load(Size::Double, start, Reg::R10, stack::START);
-        self.asm.alu(Alu::Sub, start, START_MIN);
-        self.forget(start);
-        self.asm.alu(Alu::And, start, 31);
-        self.asm.alu(Alu::Add, start, START_MIN);
-        self.asm.store(Size::Double, Reg::R10, stack::START, start);
-        self.forget_length();
-        self.asm.set(KEPT, 0);
-        self.find_message();
-    }
-
-    /// Likewise of its length alone.
+    /// Has the verifier know no more of the message's length than that it is one: it follows what comes next once, not for each way on
+    /// which packets come here.
     fn forget_length(&mut self) {
         self.forget(LENGTH);
+        self.expect_length();
+    }
+
+    fn expect_length(&mut self) {
         let most = i32::from(MESSAGE_MAX);
         self.asm
             .jump_if(LENGTH, Condition::Greater, most, self.labels.wrong);
@@ -204,21 +207,22 @@ impl Generator<'_> {
         asm.load(Size::Half, number, Reg::R10, stack::KEY + 2);
     }
 
-    /// Makes the packet end `length` bytes behind the message's beginning. Packet pointers are lost, and r1 to r5; r0 is
-    /// negative where it cannot be.
-    fn set_length(&mut self, length: Reg) {
+    /// Makes the packet end `length` bytes behind the message's beginning, or goes to `failed`. Packet pointers but the message's are lost,
+    /// and r0 to r5.
+    ///
+    /// The verifier follows the call first: what it knows behind that, nothing of the packet's end, is so without the call, too.
+    fn set_length(&mut self, length: Reg, failed: Label) {
         let as_it_is = self.asm.label();
-        let (delta, start) = (Reg::R2, Reg::R3);
-        self.asm.load(Size::Double, delta, Reg::R10, stack::START);
+        let delta = Reg::R2;
+        self.asm.set(delta, MESSAGE);
         self.asm.alu(Alu::Add, delta, length);
         self.end_of_packet(Reg::R1);
-        self.asm.load(Size::Word, start, CONTEXT, 0);
-        self.asm.alu(Alu::Sub, Reg::R1, start);
         self.asm.alu(Alu::Sub, delta, Reg::R1);
-        self.asm.set(Reg::R0, 0);
         self.asm.jump_if(delta, Condition::Equal, 0, as_it_is);
         self.asm.set(Reg::R1, CONTEXT);
         self.asm.call(Helper::XdpAdjustTail);
+        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, failed);
+        self.find_message();
         self.asm.bind(as_it_is);
     }
 
@@ -226,7 +230,8 @@ impl Generator<'_> {
     fn give_up(&mut self) {
         self.asm.bind(self.labels.give_up);
         if self.of.handler.longest_reply().is_some() {
-            self.set_length(LENGTH);
+            self.find_message();
+            self.set_length(LENGTH, self.labels.filter);
         }
         self.asm.jump(self.labels.filter);
     }

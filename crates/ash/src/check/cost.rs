@@ -12,6 +12,9 @@ pub(super) fn steps(handler: &Handler) -> u64 {
 /// More than any handler may cost; what costs more is not told apart, so that no sum is too large for its type.
 const FAR_TOO_MANY: u64 = 1 << 32;
 
+/// A likely length at most: what is longer is summed in some hundreds of instructions more, which few messages may need.
+const LIKELY_MAX: i32 = 64;
+
 /// The longest reply of any in a block, if there is one.
 pub(super) fn longest_reply(block: &Block) -> Option<u16> {
     let of = |statement: &Statement| match statement {
@@ -34,6 +37,18 @@ pub(super) fn room(block: &Block) -> u16 {
         _ => 0,
     };
     block.iter().map(of).max().unwrap_or(0)
+}
+
+/// The most bytes that a message needs on each way, but those that are many.
+pub(super) fn likely_length(block: &Block) -> i32 {
+    let needed = block.iter().filter_map(|statement| match statement {
+        Statement::Need(bytes) => Some(i32::from(*bytes)),
+        _ => None,
+    });
+    needed
+        .filter(|bytes| *bytes <= LIKELY_MAX)
+        .max()
+        .unwrap_or(0)
 }
 
 struct Cost<'a> {

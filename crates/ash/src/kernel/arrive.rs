@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use exos_filter::ebpf::{Alu, Condition, Label, Reg, Size};
-use exos_filter::handler::arithmetic::{add_words, expect_half, expect_word, fold, half, word};
+use exos_filter::handler::arithmetic::{expect_half, expect_word, fold, half};
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use exos_wire::protocol;
 
-use super::sum::{Addresses, HEADER, V4, V6};
-use super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, stack};
+use super::sum::HEADER;
+use super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, START_MIN, stack};
 use crate::limits::MESSAGE_MAX;
 
 /// The packet, until the message has been found.
@@ -17,11 +17,15 @@ const END: Reg = Reg::R3;
 /// Where things lie in a frame.
 const TYPE: usize = 12;
 const IP: usize = 14;
+/// By how much a message begins later behind IPv6's header.
+const LATER_V6: i32 = 20;
 
 /// The headers of one version of IP.
 #[derive(Clone, Copy)]
 struct Version {
-    addresses: Addresses,
+    /// Where its addresses lie, and how many words they are.
+    addresses: usize,
+    words: usize,
     /// Where the message begins.
     start: usize,
     /// Where the half word is that tells IP's length, and how much of it stands before UDP's header.
@@ -30,14 +34,16 @@ struct Version {
 }
 
 const IPV4: Version = Version {
-    addresses: V4,
-    start: 42,
+    addresses: IP + 12,
+    words: 2,
+    start: START_MIN as usize,
     length: IP + 2,
     before_udp: 20,
 };
 const IPV6: Version = Version {
-    addresses: V6,
-    start: 62,
+    addresses: IP + 8,
+    words: 8,
+    start: START_MIN as usize + LATER_V6 as usize,
     length: IP + 4,
     before_udp: 0,
 };
@@ -60,25 +66,26 @@ impl Generator<'_> {
         self.asm.jump_if(Reg::R1, Condition::Set, 1, other);
         self.asm.load(Size::Half, Reg::R1, FRAME, TYPE);
         self.expect_ip();
+        self.find();
+        self.expect_checksum();
         if self.of.handler.longest_reply().is_some() {
             self.make_room();
+        } else {
+            self.forget_length();
+            self.clamp_length();
         }
-        self.forget_ways();
-        self.clamp_length();
     }
 
     /// Only of the versions that we have addresses of: the kernel takes no instructions that nothing leads to.
     fn expect_ip(&mut self) {
         let [v6, found] = [self.asm.label(), self.asm.label()];
         let other = self.labels.filter;
-        let ours = &self.of.addresses;
-        let has = |is: fn(&IpAddr) -> bool| ours.is_empty() || ours.iter().any(is);
-        let (has_v4, has_v6) = (has(IpAddr::is_ipv4), has(IpAddr::is_ipv6));
+        let [has_v4, has_v6] = self.of.versions();
         if has_v4 {
             let next = if has_v6 { v6 } else { other };
             self.expect_type(ETHERTYPE_IPV4, next);
             self.expect_ipv4();
-            self.find(IPV4);
+            self.expect_udp(IPV4);
         }
         if has_v4 && has_v6 {
             self.asm.jump(found);
@@ -88,7 +95,7 @@ impl Generator<'_> {
             self.expect_type(ETHERTYPE_IPV6, other);
             self.expect_room(IPV6);
             self.expect_ipv6();
-            self.find(IPV6);
+            self.expect_udp(IPV6);
         }
         self.asm.bind(found);
     }
@@ -110,12 +117,13 @@ impl Generator<'_> {
         let (other, asm) = (self.labels.filter, &mut self.asm);
         asm.load(Size::Byte, Reg::R1, FRAME, IP);
         asm.jump_if(Reg::R1, Condition::NotEqual, 0x45, other);
-        // The frame's register is what words go by.
-        let (sum, frame) = (Reg::R4, Reg::R5);
-        asm.set(sum, 0);
-        asm.set(frame, FRAME);
-        add_words(asm, sum, frame, IP, 5);
-        asm.set(FRAME, frame);
+        self.add_addresses(IPV4);
+        let (sum, asm) = (Reg::R4, &mut self.asm);
+        asm.set(sum, KEPT);
+        for at in [IP, IP + 4, IP + 8] {
+            asm.load(Size::Word, Reg::R1, FRAME, at);
+            asm.alu(Alu::Add, sum, Reg::R1);
+        }
         fold(asm, sum, Reg::R1);
         asm.jump_if(sum, Condition::NotEqual, 0xffff, other);
         asm.load(Size::Half, Reg::R1, FRAME, IP + 6);
@@ -134,7 +142,8 @@ impl Generator<'_> {
         }
         asm.jump_if(Reg::R1, Condition::GreaterOrEqual, 224, other);
         for broadcast in self.of.not_from.clone() {
-            let another = self.differs(&[IP + 12], broadcast.into());
+            let another = self.asm.label();
+            self.expect_address(&[IP + 12], broadcast.into(), another);
             self.asm.jump(other);
             self.asm.bind(another);
         }
@@ -159,6 +168,10 @@ impl Generator<'_> {
         asm.jump_if(Reg::R1, Condition::Equal, 0xff, other);
         asm.load(Size::Double, Reg::R1, FRAME, IP + 8);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
+        self.add_addresses(IPV6);
+        // There has to be a checksum (RFC 8200 §8.1).
+        self.asm.load(Size::Half, Reg::R1, FRAME, IPV6.start - 2);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, other);
         let words = |at: usize| [at, at + 4, at + 8, at + 12];
         self.expect_ours(&words(IP + 8), &words(IP + 24), IpAddr::is_ipv6);
     }
@@ -169,39 +182,48 @@ impl Generator<'_> {
         if ours.is_empty() {
             return;
         }
-        let to_us = self.asm.label();
-        for address in &ours {
-            let another = self.differs(destination, *address);
+        let (to_us, last) = (self.asm.label(), ours.len() - 1);
+        for address in &ours[..last] {
+            let another = self.asm.label();
+            self.expect_address(destination, *address, another);
             self.asm.jump(to_us);
             self.asm.bind(another);
         }
-        self.asm.jump(self.labels.filter);
+        self.expect_address(destination, ours[last], self.labels.filter);
         self.asm.bind(to_us);
         for address in &ours {
-            let another = self.differs(source, *address);
+            let another = self.asm.label();
+            self.expect_address(source, *address, another);
             self.asm.jump(self.labels.filter);
             self.asm.bind(another);
         }
     }
 
-    /// Goes to a label that is to be bound where the words in the frame are not the address.
-    fn differs(&mut self, at: &[usize], address: IpAddr) -> Label {
-        let another = self.asm.label();
+    /// Goes to `other` where the words in the frame are not the address.
+    fn expect_address(&mut self, at: &[usize], address: IpAddr, other: Label) {
         let octets = match address {
             IpAddr::V4(v4) => v4.octets().to_vec(),
             IpAddr::V6(v6) => v6.octets().to_vec(),
         };
         for (at, value) in at.iter().zip(octets.chunks_exact(4)) {
             let value = u32::from_be_bytes([value[0], value[1], value[2], value[3]]);
-            self.asm.load(Size::Word, Reg::R1, FRAME, *at);
-            self.asm
-                .jump_if32(Reg::R1, Condition::NotEqual, word(value), another);
+            expect_word(&mut self.asm, FRAME, *at, value, other);
         }
-        another
     }
 
-    /// Ports, lengths that fit each other, and the checksum; then the message is in its registers.
-    fn find(&mut self, version: Version) {
+    /// r9 = the sum of the addresses, which waits on the stack, too.
+    fn add_addresses(&mut self, version: Version) {
+        let asm = &mut self.asm;
+        asm.load(Size::Word, KEPT, FRAME, version.addresses);
+        for word in 1..version.words {
+            asm.load(Size::Word, Reg::R1, FRAME, version.addresses + 4 * word);
+            asm.alu(Alu::Add, KEPT, Reg::R1);
+        }
+        asm.store(Size::Double, Reg::R10, stack::ADDRESSES, KEPT);
+    }
+
+    /// Ports, and lengths that fit each other.
+    fn expect_udp(&mut self, version: Version) {
         let other = self.labels.filter;
         let udp = version.start - HEADER as usize;
         expect_half(&mut self.asm, FRAME, udp + 2, self.of.port, other);
@@ -217,52 +239,61 @@ impl Generator<'_> {
         asm.to_big_endian(Reg::R1, 16);
         asm.alu(Alu::Sub, Reg::R1, version.before_udp);
         asm.jump_if(Reg::R1, Condition::NotEqual, LENGTH, other);
-        asm.store(Size::Double, Reg::R10, stack::UDP_LEN, LENGTH);
+    }
+
+    /// The message is in its registers. Where it begins is computed of the packet if there are two versions, so that the verifier does not
+    /// know it, and follows what comes next once.
+    fn find(&mut self) {
+        let (other, asm) = (self.labels.filter, &mut self.asm);
         asm.alu(Alu::Sub, LENGTH, HEADER);
         // One that says less than a header has becomes very long.
         asm.jump_if(LENGTH, Condition::Greater, i32::from(MESSAGE_MAX), other);
-        asm.store_imm(Size::Double, Reg::R10, stack::START, version.start as i32);
+        let start = Reg::R4;
+        match self.of.versions() {
+            [true, true] => {
+                asm.load(Size::Byte, start, FRAME, IP);
+                // A bit that version 6 has, and version 4 has not.
+                asm.alu(Alu::ShiftRight, start, 5);
+                asm.alu(Alu::And, start, 1);
+                asm.alu(Alu::Mul, start, LATER_V6);
+            }
+            [_, false] => asm.set(start, 0),
+            [false, true] => asm.set(start, LATER_V6),
+        }
         asm.set(MESSAGE, FRAME);
-        asm.alu(Alu::Add, MESSAGE, version.start as i32);
+        asm.alu(Alu::Add, MESSAGE, START_MIN);
+        asm.alu(Alu::Add, MESSAGE, start);
+        asm.alu(Alu::Add, start, START_MIN);
+        asm.store(Size::Double, Reg::R10, stack::START, start);
+        // For the verifier, then for what is meant.
+        asm.jump_if(MESSAGE, Condition::Greater, END, other);
         asm.set(Reg::R1, MESSAGE);
         asm.alu(Alu::Add, Reg::R1, LENGTH);
         asm.jump_if(Reg::R1, Condition::Greater, END, other);
-        self.expect_checksum(version);
     }
 
-    /// IPv4 may have none.
-    fn expect_checksum(&mut self, version: Version) {
-        let [right, other] = [self.asm.label(), self.labels.filter];
-        let field = -2;
-        let absent = match version.addresses.words {
-            2 => right,
-            _ => other,
-        };
-        self.asm.store_imm(Size::Double, Reg::R10, stack::SUM, 0);
-        self.asm.load(Size::Half, Reg::R1, MESSAGE, field);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, absent);
+    /// IPv4 may have none. What a checksum says that is right is kept; of one that is still to be made, nothing.
+    fn expect_checksum(&mut self) {
+        let [right, partial, other] = [self.asm.label(), self.asm.label(), self.labels.filter];
+        let field = Reg::R5;
+        self.asm.load(Size::Half, field, MESSAGE, -2);
+        self.asm.store(Size::Double, Reg::R10, stack::SUM, field);
+        self.asm.jump_if(field, Condition::Equal, 0, right);
+        self.add_pseudo_header();
         if self.of.may_be_partial {
             let sum = Reg::R3;
-            self.pseudo_header(sum, version.addresses);
-            fold(&mut self.asm, sum, Reg::R2);
-            self.asm.load(Size::Half, Reg::R1, MESSAGE, field);
-            self.asm.jump_if(Reg::R1, Condition::Equal, sum, right);
+            self.asm.set(sum, KEPT);
+            fold(&mut self.asm, sum, Reg::R1);
+            self.asm.jump_if(field, Condition::Equal, sum, partial);
         }
-        self.asm.set(KEPT, 0);
         self.add_datagram();
-        self.add_pseudo_header(version.addresses);
+        fold(&mut self.asm, KEPT, Reg::R1);
         self.asm.jump_if(KEPT, Condition::NotEqual, 0xffff, other);
-        if self.of.handler.longest_reply().is_some() {
-            self.keep_sum(field);
+        if self.of.may_be_partial {
+            self.asm.jump(right);
+            self.asm.bind(partial);
+            self.asm.store_imm(Size::Double, Reg::R10, stack::SUM, 0);
         }
         self.asm.bind(right);
-    }
-
-    /// What a checksum says that is right.
-    fn keep_sum(&mut self, field: i16) {
-        let asm = &mut self.asm;
-        asm.load(Size::Half, Reg::R1, MESSAGE, field);
-        asm.alu(Alu::Xor, Reg::R1, 0xffff);
-        asm.store(Size::Double, Reg::R10, stack::SUM, Reg::R1);
     }
 }

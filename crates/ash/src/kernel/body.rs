@@ -12,9 +12,11 @@ use crate::code::{Block, Change, Expression, Statement, VariableId, goes_on};
 
 impl Generator<'_> {
     pub(super) fn block(&mut self, block: &Block) {
+        let needed = self.needed;
         for statement in block {
             self.statement(statement);
         }
+        self.needed = needed;
     }
 
     fn statement(&mut self, statement: &Statement) {
@@ -79,6 +81,7 @@ impl Generator<'_> {
         self.asm.alu(Alu::Add, Reg::R1, bytes);
         self.end_of_packet(Reg::R2);
         self.asm.jump_if(Reg::R1, Jump::Greater, Reg::R2, give_up);
+        self.needed = self.needed.max(bytes);
     }
 
     fn point(&mut self, variable: VariableId, index: &Expression) {

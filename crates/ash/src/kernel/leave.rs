@@ -1,127 +1,179 @@
 //! A reply on its way: everything before it turned around, in place.
 
 use exos_filter::ebpf::{Alu, Condition, Label, Reg, Size};
-use exos_filter::handler::arithmetic::{add_words, fold, half, put_known};
+use exos_filter::handler::arithmetic::{fold, half, set_wide, word};
 use exos_wire::protocol;
 
-use super::sum::{Addresses, HEADER, V4, V6};
-use super::{CONTEXT, Generator, KEPT, MESSAGE, stack};
+use super::sum::{HEADER, LEFT};
+use super::{CONTEXT, Generator, KEPT, MESSAGE, START_MIN, stack};
 
-const FRAME: Reg = Reg::R2;
-const IP: usize = 14;
+/// Where things lie before the message: Ethernet's header is the first, UDP's the last.
+const V4: Before = Before {
+    ethernet: -START_MIN,
+    ip: -28,
+};
+const V6: Before = Before {
+    ethernet: -62,
+    ip: -48,
+};
+const PORTS: i32 = -HEADER;
+const UDP_LENGTH: i32 = -4;
+const CHECKSUM: i32 = -2;
 const HOPS: u32 = 64;
+
+#[derive(Clone, Copy)]
+struct Before {
+    ethernet: i32,
+    ip: i32,
+}
+
+/// The words of IPv4's header before its addresses, without its length: one packet, not to be cut (RFC 6864: an identifier says nothing
+/// then).
+const WORDS_V4: [u32; 3] = [
+    0x4500_0000,
+    0x0000_4000,
+    HOPS << 24 | (protocol::UDP as u32) << 16,
+];
 
 impl Generator<'_> {
     /// From a reply of r9 bytes at the message's place to its verdict.
     pub(super) fn leave(&mut self) {
-        let [v6, ready] = [self.asm.label(), self.asm.label()];
+        let [unknown, known] = [(); 2].map(|()| self.asm.label());
         self.asm.bind(self.labels.leave);
         self.asm.alu(Alu::Add, KEPT, HEADER);
-        self.asm.store(Size::Double, Reg::R10, stack::UDP_LEN, KEPT);
-        self.asm.load(Size::Word, FRAME, CONTEXT, 0);
-        self.asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
-        self.asm.jump_if(Reg::R1, Condition::NotEqual, 42, v6);
-        self.is_at(42);
-        self.turn_around_v4();
-        self.finish(V4, ready);
-        self.asm.bind(v6);
-        self.is_at(62);
-        self.turn_around_v6();
-        self.finish(V6, ready);
-        self.asm.bind(ready);
+        self.headers();
+        self.finish(unknown, known);
         self.answered();
+        self.asm.bind(unknown);
+        self.sum_up();
+        self.asm.jump(known);
     }
 
-    /// Says where the message is.
-    fn is_at(&mut self, start: i32) {
-        let asm = &mut self.asm;
-        asm.store_imm(Size::Double, Reg::R10, stack::START, start);
-        asm.set(MESSAGE, FRAME);
-        asm.alu(Alu::Add, MESSAGE, start);
-    }
-
-    fn expect_headers(&mut self, len: i32) {
-        self.asm.set(Reg::R1, FRAME);
-        self.asm.alu(Alu::Add, Reg::R1, len);
-        self.end_of_packet(Reg::R3);
-        self.asm
-            .jump_if(Reg::R1, Condition::Greater, Reg::R3, self.labels.wrong);
-        for (size, a, b) in [(Size::Word, 0, 6), (Size::Half, 4, 10)] {
-            self.swap(size, a, b);
+    /// Of the version that the message came by.
+    fn headers(&mut self) {
+        let [v6, turned] = [(); 2].map(|()| self.asm.label());
+        let [has_v4, has_v6] = self.of.versions();
+        if has_v4 && has_v6 {
+            self.asm.load(Size::Double, Reg::R1, Reg::R10, stack::START);
+            self.asm
+                .jump_if(Reg::R1, Condition::NotEqual, START_MIN, v6);
         }
+        if has_v4 {
+            self.expect_message();
+            self.turn_around_v4();
+        }
+        if has_v4 && has_v6 {
+            self.asm.jump(turned);
+        }
+        self.asm.bind(v6);
+        if has_v6 {
+            self.asm.load(Size::Word, MESSAGE, CONTEXT, 0);
+            self.asm.alu(Alu::Sub, MESSAGE, V6.ethernet);
+            self.expect_message();
+            self.turn_around_v6();
+        }
+        self.asm.bind(turned);
     }
 
-    fn swap(&mut self, size: Size, a: usize, b: usize) {
-        self.asm.load(size, Reg::R1, FRAME, a);
-        self.asm.load(size, Reg::R3, FRAME, b);
-        self.asm.store(size, FRAME, a, Reg::R3);
-        self.asm.store(size, FRAME, b, Reg::R1);
+    /// Says what is so: its headers are there.
+    fn expect_message(&mut self) {
+        self.end_of_packet(Reg::R1);
+        self.asm
+            .jump_if(MESSAGE, Condition::Greater, Reg::R1, self.labels.wrong);
     }
 
-    /// One packet, not to be cut (RFC 6864: an identifier says nothing then).
+    /// What was for us is from us.
+    fn turn_around(&mut self, before: Before) {
+        let (sender, asm) = (Reg::R1, &mut self.asm);
+        let ethernet = before.ethernet;
+        for (size, at) in [(Size::Word, 0), (Size::Half, 4)] {
+            asm.load(size, sender, MESSAGE, ethernet + 6 + at);
+            asm.store(size, MESSAGE, ethernet + at, sender);
+        }
+        let [m0, m1, m2, m3, m4, m5] = self.of.mac.0;
+        let ours = ethernet + 6;
+        asm.store_imm(
+            Size::Word,
+            MESSAGE,
+            ours,
+            i32::from_ne_bytes([m0, m1, m2, m3]),
+        );
+        let last = half(u16::from_be_bytes([m4, m5]));
+        asm.store_imm(Size::Half, MESSAGE, ours + 4, last);
+    }
+
+    fn swap(&mut self, size: Size, a: i32, b: i32) {
+        self.asm.load(size, Reg::R1, MESSAGE, a);
+        self.asm.load(size, Reg::R3, MESSAGE, b);
+        self.asm.store(size, MESSAGE, a, Reg::R3);
+        self.asm.store(size, MESSAGE, b, Reg::R1);
+    }
+
+    /// The header's sum is that of what is written, known or computed, and of the addresses: nothing of it is read again.
     fn turn_around_v4(&mut self) {
-        self.expect_headers(42);
-        let asm = &mut self.asm;
-        put_known(asm, FRAME, IP, 0x4500_0000);
-        asm.set(Reg::R1, KEPT);
-        asm.alu(Alu::Add, Reg::R1, 20);
-        asm.to_big_endian(Reg::R1, 16);
-        asm.store(Size::Half, FRAME, IP + 2, Reg::R1);
-        put_known(asm, FRAME, IP + 4, 0x0000_4000);
-        let udp = u32::from(protocol::UDP);
-        put_known(asm, FRAME, IP + 8, HOPS << 24 | udp << 16);
-        self.swap(Size::Word, IP + 12, IP + 16);
-        let (from, sum) = (Reg::R3, Reg::R4);
-        let asm = &mut self.asm;
-        asm.set(sum, 0);
-        asm.set(from, FRAME);
-        // The sum's own scratch is r2.
-        asm.set(Reg::R5, FRAME);
-        add_words(asm, sum, from, IP, 5);
+        self.turn_around(V4);
+        let (length, sum, ip, asm) = (Reg::R1, Reg::R4, V4.ip, &mut self.asm);
+        for (at, value) in (ip..).step_by(4).zip(WORDS_V4) {
+            asm.store_imm(Size::Word, MESSAGE, at, word(value));
+        }
+        asm.set(length, KEPT);
+        asm.alu(Alu::Add, length, 20);
+        asm.to_big_endian(length, 16);
+        asm.store(Size::Half, MESSAGE, ip + 2, length);
+        asm.load(Size::Double, sum, Reg::R10, stack::ADDRESSES);
+        asm.alu(Alu::Add, sum, length);
+        let known = WORDS_V4.map(|value| u64::from(word(value) as u32));
+        set_wide(asm, Reg::R1, known.iter().sum());
+        asm.alu(Alu::Add, sum, Reg::R1);
         fold(asm, sum, Reg::R1);
         asm.alu(Alu::Xor, sum, 0xffff);
-        asm.set(FRAME, Reg::R5);
-        asm.store(Size::Half, FRAME, IP + 10, sum);
-        self.swap(Size::Half, 34, 36);
+        asm.store(Size::Half, MESSAGE, ip + 10, sum);
+        self.swap(Size::Word, ip + 12, ip + 16);
     }
 
     fn turn_around_v6(&mut self) {
-        self.expect_headers(62);
-        let asm = &mut self.asm;
-        put_known(asm, FRAME, IP, 0x6000_0000);
+        self.turn_around(V6);
+        let (ip, asm) = (V6.ip, &mut self.asm);
+        asm.store_imm(Size::Word, MESSAGE, ip, word(0x6000_0000));
         asm.set(Reg::R1, KEPT);
         asm.to_big_endian(Reg::R1, 16);
-        asm.store(Size::Half, FRAME, IP + 4, Reg::R1);
-        asm.store_imm(Size::Byte, FRAME, IP + 7, HOPS as i32);
-        for at in (0..16).step_by(4) {
-            self.swap(Size::Word, IP + 8 + at, IP + 24 + at);
+        asm.store(Size::Half, MESSAGE, ip + 4, Reg::R1);
+        asm.store_imm(Size::Byte, MESSAGE, ip + 7, HOPS as i32);
+        for at in (ip + 8..ip + 24).step_by(4) {
+            self.swap(Size::Word, at, at + 16);
         }
-        self.swap(Size::Half, 54, 56);
     }
 
-    /// UDP's length and checksum; r9 is UDP's length.
-    fn finish(&mut self, addresses: Addresses, ready: Label) {
-        let [unknown, known, is_some] = [(); 3].map(|()| self.asm.label());
-        self.asm.set(Reg::R1, KEPT);
-        self.asm.load(Size::Double, KEPT, Reg::R10, stack::SUM);
-        self.asm.jump_if(KEPT, Condition::Equal, 0, unknown);
+    /// UDP's ports and checksum; its length is r9. Where the sum is not known both are made elsewhere.
+    fn finish(&mut self, unknown: Label, known: Label) {
+        let is_some = self.asm.label();
+        let (sum, asm) = (Reg::R4, &mut self.asm);
+        asm.load(Size::Half, Reg::R1, MESSAGE, PORTS);
+        asm.store(Size::Half, MESSAGE, PORTS + 2, Reg::R1);
+        asm.store_imm(Size::Half, MESSAGE, PORTS, half(self.of.port));
+        asm.load(Size::Double, sum, Reg::R10, stack::SUM);
+        asm.jump_if(sum, Condition::Equal, 0, unknown);
         // As long as it came: addresses and ports add up to the same the other way round.
-        fold(&mut self.asm, KEPT, Reg::R1);
-        self.asm.jump(known);
-        self.asm.bind(unknown);
-        self.asm.to_big_endian(Reg::R1, 16);
-        self.asm.store(Size::Half, MESSAGE, -4, Reg::R1);
-        self.asm.store_imm(Size::Half, MESSAGE, -2, 0);
-        self.asm.set(KEPT, 0);
-        self.add_datagram();
-        self.add_pseudo_header(addresses);
-        self.asm.bind(known);
-        self.asm.alu(Alu::Xor, KEPT, 0xffff);
+        asm.bind(known);
+        fold(asm, sum, Reg::R1);
+        asm.alu(Alu::Xor, sum, 0xffff);
         // RFC 768: a computed zero is sent as all ones, because zero says "none".
-        self.asm.jump_if(KEPT, Condition::NotEqual, 0, is_some);
-        self.asm.set(KEPT, half(0xffff));
-        self.asm.bind(is_some);
-        self.asm.store(Size::Half, MESSAGE, -2, KEPT);
-        self.asm.jump(ready);
+        asm.jump_if(sum, Condition::NotEqual, 0, is_some);
+        asm.set(sum, half(0xffff));
+        asm.bind(is_some);
+        asm.store(Size::Half, MESSAGE, CHECKSUM, sum);
+    }
+
+    /// r4 = the sum of a datagram of r9 bytes, all of which are read. It says so, and has no checksum yet.
+    fn sum_up(&mut self) {
+        let asm = &mut self.asm;
+        asm.set(LEFT, KEPT);
+        asm.to_big_endian(KEPT, 16);
+        asm.store(Size::Half, MESSAGE, UDP_LENGTH, KEPT);
+        asm.store_imm(Size::Half, MESSAGE, CHECKSUM, 0);
+        asm.load(Size::Double, KEPT, Reg::R10, stack::ADDRESSES);
+        self.add_pseudo_header();
+        self.add_any_datagram();
+        self.asm.set(Reg::R4, KEPT);
     }
 }

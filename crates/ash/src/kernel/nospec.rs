@@ -16,6 +16,13 @@ use exos_filter::ebpf::{Alu, Reg};
 use super::{Generator, LENGTH, MESSAGE};
 
 impl Generator<'_> {
+    /// Has the message's length be that of the packet, which ends with it. The verifier knows no more of it than that it is one.
+    pub(super) fn take_length(&mut self) {
+        self.end_of_packet(LENGTH);
+        self.asm.alu(Alu::Sub, LENGTH, MESSAGE);
+        self.expect_length();
+    }
+
     /// Has the message be no longer than the packet. r1 is lost.
     pub(super) fn clamp_length(&mut self) {
         let missing = Reg::R1;

@@ -15,25 +15,29 @@ const START_MAX: i32 = 62;
 impl Generator<'_> {
     /// Takes off what stands behind the message, and has zeros follow up to the longest reply.
     pub(super) fn make_room(&mut self) {
+        self.set_length(LENGTH, self.labels.filter);
+        self.take_length();
         let longest = i32::from(self.of.handler.room());
-        let [has_room, other] = [self.asm.label(), self.labels.filter];
-        self.set_length(LENGTH);
-        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, other);
-        if longest == 0 {
-            return self.asm.bind(has_room);
+        if longest > 0 {
+            self.make_longer(longest);
         }
+    }
+
+    fn make_longer(&mut self, longest: i32) {
+        let [has_room, short] = [(); 2].map(|()| self.asm.label());
         self.asm
             .jump_if(LENGTH, Condition::GreaterOrEqual, longest, has_room);
-        self.forget_ways();
         self.asm.set(Reg::R4, longest);
-        self.set_length(Reg::R4);
-        self.asm.jump_if(Reg::R0, Condition::Equal, 0, has_room);
+        self.set_length(Reg::R4, short);
+        self.asm.jump(has_room);
+        self.asm.bind(short);
         self.move_forward(longest);
         self.asm.set(Reg::R4, longest);
-        self.set_length(Reg::R4);
-        self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.give_up);
+        self.set_length(Reg::R4, self.labels.give_up);
         self.asm.bind(has_room);
+        self.asm.set(KEPT, 0);
+        self.find_message();
+        self.forget_length();
     }
 
     /// Has the packet begin earlier, by as much as the longest reply is longer, so that there is as much more room behind it: a veth
@@ -65,9 +69,8 @@ impl Generator<'_> {
         self.asm.jump_if(at, Condition::Less, most, again);
         self.asm.bind(moved);
         // What the packet's end was comes again as zeros.
-        self.set_length(LENGTH);
-        self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.wrong);
+        self.find_message();
+        self.set_length(LENGTH, self.labels.wrong);
     }
 
     /// Copies what r4 says, [`PART_LEN`] bytes at most, from `at + by` to `at`.

@@ -1,7 +1,7 @@
 //! Where things wait on the stack of 512 bytes, below r10.
 //!
 //! ```text
-//!   -8 START | -16 KEY | -24 UDP_LEN | -88 PART (64) | -96 SUM | -104 ... variables 24 | intermediate words 12 | parts of a reply 12
+//!   -8 START | -16 KEY | -24 UDP_LEN | -88 PART (64) | -96 SUM | -104 ADDRESSES | -112 ... variables 24 | intermediate words 12 | parts of a reply 12
 //! ```
 
 use crate::code::VariableId;
@@ -16,14 +16,17 @@ pub(super) const UDP_LEN: i16 = -24;
 /// A part of a packet that is moved.
 pub(super) const PART: i16 = -88;
 
-/// The datagram's sum with its pseudo header's but without its checksum, in memory order and not folded, while it is known without adding it
-/// up: as the checksum says that came, and as far as a reply changes it. 0 where that is not so.
+/// The message's checksum as it came, of a reply the sum of its datagram and pseudo header but without its checksum, in memory order and not
+/// folded. 0 where that would have to be added up.
 pub(super) const SUM: i16 = -96;
 
-const SLOTS: i16 = -104;
+/// The sum of the packet's addresses, in memory order and not folded: the same whichever way round.
+pub(super) const ADDRESSES: i16 = -104;
+
+const SLOTS: i16 = -112;
 const INTERMEDIATES: usize = DEPTH_MAX + 4;
 
-const _: () = assert!(104 + 8 * (VARIABLES_MAX + INTERMEDIATES + PARTS_MAX - 1) <= 512);
+const _: () = assert!(112 + 8 * (VARIABLES_MAX + INTERMEDIATES + PARTS_MAX - 1) <= 512);
 
 const fn slot(number: usize) -> i16 {
     SLOTS - 8 * number as i16

@@ -3,11 +3,13 @@
 //! Read in parts whose length the verifier knows: long ones by a helper, others word by word. A call of the helper takes as long as 512
 //! bytes word by word; those are too many instructions.
 
+use std::ops::Range;
+
 use exos_filter::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
-use exos_filter::handler::arithmetic::{add_words, fold, half};
+use exos_filter::handler::arithmetic::{fold, half};
 use exos_wire::protocol;
 
-use super::{Generator, KEPT, MESSAGE, stack};
+use super::{Generator, KEPT, LENGTH, MESSAGE, stack};
 use crate::limits::MESSAGE_MAX;
 
 /// Bytes of the UDP header.
@@ -20,51 +22,57 @@ const WORDS_MAX: i32 = 256;
 const _: () = assert!(MESSAGE_MAX as i32 + HEADER < 2048, "the bits of a length");
 
 /// The bytes of the datagram, while it is summed, and where in the packet the part lies.
-const LEFT: Reg = Reg::R4;
+pub(super) const LEFT: Reg = Reg::R4;
 const PART: Reg = Reg::R3;
 
-/// Where a packet's addresses lie before its message, and how many words they are.
-#[derive(Clone, Copy)]
-pub(super) struct Addresses {
-    pub(super) before: i32,
-    pub(super) words: usize,
-}
-
-pub(super) const V4: Addresses = Addresses {
-    before: 16,
-    words: 2,
-};
-pub(super) const V6: Addresses = Addresses {
-    before: 40,
-    words: 8,
-};
-
 impl Generator<'_> {
-    /// `sum` = the pseudo header's, not folded; r1 and r2 are lost. The headers are known to be there.
-    pub(super) fn pseudo_header(&mut self, sum: Reg, addresses: Addresses) {
-        let from = Reg::R1;
-        self.asm.load(Size::Double, sum, Reg::R10, stack::UDP_LEN);
-        self.asm.to_big_endian(sum, 16);
-        self.asm.alu(Alu::Add, sum, half(u16::from(protocol::UDP)));
-        self.asm.set(from, MESSAGE);
-        self.asm.alu(Alu::Sub, from, addresses.before);
-        add_words(&mut self.asm, sum, from, 0, addresses.words);
+    /// r9, the sum of the addresses, becomes the pseudo header's; not folded. r1 is lost.
+    pub(super) fn add_pseudo_header(&mut self) {
+        let length = Reg::R1;
+        self.asm.load(Size::Half, length, MESSAGE, -4);
+        self.asm.alu(Alu::Add, KEPT, length);
+        let udp = half(u16::from(protocol::UDP));
+        self.asm.alu(Alu::Add, KEPT, udp);
     }
 
-    /// Adds the datagram from its header on to r9; r0 to r5 are lost. It is taken apart by the bits of its length.
+    /// Adds the datagram from its header on to r9; r0 to r5 are lost. One as long as the handler says that its messages are, at least, is
+    /// added in a straight line; others elsewhere.
+    pub(super) fn add_datagram(&mut self) {
+        let [other, added] = [(); 2].map(|()| self.asm.label());
+        let likely = self.of.handler.likely_length();
+        self.asm.jump_if(LENGTH, Condition::NotEqual, likely, other);
+        self.expect_part(MESSAGE, likely);
+        self.add_part(MESSAGE, -HEADER..likely);
+        self.asm.bind(added);
+        self.others.push([other, added]);
+    }
+
+    /// What [`Self::add_datagram`] leaves.
+    pub(super) fn add_others(&mut self) {
+        for [other, added] in std::mem::take(&mut self.others) {
+            self.asm.bind(other);
+            self.asm.set(LEFT, LENGTH);
+            self.asm.alu(Alu::Add, LEFT, HEADER);
+            self.add_any_datagram();
+            self.asm.jump(added);
+        }
+    }
+
+    /// It is taken apart by the bits of its length, r4.
     ///
     /// What comes of a branch is lost before its ways meet, so that the verifier follows what comes next once.
-    pub(super) fn add_datagram(&mut self) {
+    pub(super) fn add_any_datagram(&mut self) {
         let few = self.asm.label();
-        self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
+        self.asm.store(Size::Double, Reg::R10, stack::UDP_LEN, LEFT);
         self.asm.jump_if(LEFT, Condition::Less, 2 * WORDS_MAX, few);
+        fold(&mut self.asm, KEPT, Reg::R1);
         for bytes in [1024, 512] {
             self.add_by_helper(bytes);
         }
         self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
+        self.asm.alu32(Alu::Move, KEPT, KEPT);
         self.asm.bind(few);
         self.begin_of(2 * WORDS_MAX);
-        self.asm.alu32(Alu::Move, KEPT, KEPT);
         for bytes in [WORDS_MAX, 128, 64, 32, 16, 8, 4, 2, 1] {
             self.add_word_by_word(bytes);
         }
@@ -88,7 +96,7 @@ impl Generator<'_> {
             self.asm.load(Size::Double, LEFT, Reg::R10, stack::UDP_LEN);
             self.begin_of(2 * bytes);
             self.asm.alu(Alu::Add, PART, begin);
-            self.expect_part(len);
+            self.expect_part(PART, len);
             self.asm.set(Reg::R1, 0);
             self.asm.set(Reg::R2, 0);
             self.asm.set(Reg::R4, len);
@@ -105,30 +113,33 @@ impl Generator<'_> {
         self.asm.alu(Alu::And, next, bytes);
         self.asm.alu(Alu::Add, next, PART);
         self.jump_without(bytes, none);
-        self.expect_part(bytes);
-        self.add_part(bytes);
+        self.expect_part(PART, bytes);
+        self.add_part(PART, 0..bytes);
         self.asm.bind(none);
         self.asm.set(PART, next);
     }
 
     /// Adds a part that is there; r0 and r1 are lost.
-    fn add_part(&mut self, bytes: i32) {
+    fn add_part(&mut self, from: Reg, part: Range<i32>) {
         let (word, other) = (Reg::R1, Reg::R0);
-        let size = match bytes {
-            1 => Size::Byte,
-            2 => Size::Half,
-            _ => Size::Word,
-        };
         // An addition waits for the last one to the same sum, so there are two.
         self.asm.set(other, 0);
-        for at in (0..bytes as usize).step_by(4) {
-            self.asm.load(size, word, PART, at);
+        let mut at = part.start;
+        while at < part.end {
+            let (size, len) = match part.end - at {
+                4.. => (Size::Word, 4),
+                2.. => (Size::Half, 2),
+                _ => (Size::Byte, 1),
+            };
+            self.asm.load(size, word, from, at);
             // A last byte is the first of its half word (RFC 1071 §4.1).
             if size == Size::Byte {
                 self.asm.alu(Alu::ShiftLeft, word, 8);
                 self.asm.to_big_endian(word, 16);
             }
-            self.asm.alu(Alu::Add, [KEPT, other][at / 4 % 2], word);
+            let sum = if at % 8 == 0 { KEPT } else { other };
+            self.asm.alu(Alu::Add, sum, word);
+            at += len;
         }
         self.asm.alu(Alu::Add, KEPT, other);
     }
@@ -141,19 +152,11 @@ impl Generator<'_> {
     }
 
     /// Says what is so: the part is within the packet. r1 and r2 are lost.
-    fn expect_part(&mut self, bytes: i32) {
-        self.asm.set(Reg::R1, PART);
+    fn expect_part(&mut self, part: Reg, bytes: i32) {
+        self.asm.set(Reg::R1, part);
         self.asm.alu(Alu::Add, Reg::R1, bytes);
         self.end_of_packet(Reg::R2);
         self.asm
             .jump_if(Reg::R1, Condition::Greater, Reg::R2, self.labels.wrong);
-    }
-
-    /// r9 = the folded sum of what was added and the pseudo header. r0 to r2 are lost.
-    pub(super) fn add_pseudo_header(&mut self, addresses: Addresses) {
-        let sum = Reg::R3;
-        self.pseudo_header(sum, addresses);
-        self.asm.alu(Alu::Add, KEPT, sum);
-        fold(&mut self.asm, KEPT, Reg::R1);
     }
 }

@@ -15,13 +15,10 @@ pub fn set_wide(asm: &mut Assembler, dst: Reg, value: u64) {
     }
 }
 
-/// Adds the 32-bit halves of `sum`, then its 16-bit ones, until 16 bits are left (RFC 1071 §2). `spare` is lost.
+/// Adds what `sum` has beyond 16 bits to these until 16 bits are left (RFC 1071 §2). It is that of 32,768 words of 32 bits at most. `spare` is
+/// lost.
 pub fn fold(asm: &mut Assembler, sum: Reg, spare: Reg) {
-    asm.set(spare, sum);
-    asm.alu(Alu::ShiftRight, spare, 32);
-    asm.alu32(Alu::Move, sum, sum);
-    asm.alu(Alu::Add, sum, spare);
-    // Up to 33 bits, then 18, then 17, then 16.
+    // Of 47 bits 32 are left, then 17, then 16.
     for _ in 0..3 {
         asm.set(spare, sum);
         asm.alu(Alu::ShiftRight, spare, 16);

@@ -5,6 +5,7 @@ use exos_filter::ebpf::{Alu, Condition as Jump, Helper, Reg, Size};
 use super::super::{CONTEXT, Generator, KEPT, LENGTH, MESSAGE, stack};
 use super::word::size;
 use crate::code::{Expression, Format, Part, Reply, VariableId};
+use crate::limits::MESSAGE_MAX;
 
 /// The datagram's sum, while numbers are written.
 const SUM: Reg = Reg::R4;
@@ -14,65 +15,72 @@ fn can_follow(part: &Part) -> bool {
     matches!(part, Part::Number { format, at, .. } if at % 2 == 0 || format.bytes == 1)
 }
 
+fn end(format: Format, at: u16) -> i32 {
+    i32::from(at) + i32::from(format.bytes)
+}
+
+/// Whether a word is the same whenever it is asked for, so that it need not wait on the stack.
+fn is_at_hand(value: &Expression) -> bool {
+    matches!(value, Expression::Constant(_) | Expression::Variable(_))
+}
+
 impl Generator<'_> {
     /// Its length waits in r9, its parts on the stack.
     pub(super) fn reply(&mut self, reply: &Reply) {
         self.word(&reply.length, 0);
         self.asm.set(KEPT, Reg::R0);
         let most = i32::from(reply.most);
-        self.asm
-            .jump_if(KEPT, Jump::Greater, most, self.labels.give_up);
+        let is_as_long = reply.length == Expression::Length;
+        if !is_as_long || reply.most < MESSAGE_MAX {
+            self.asm
+                .jump_if(KEPT, Jump::Greater, most, self.labels.give_up);
+        }
         for (number, part) in reply.parts.iter().enumerate() {
             self.compute(part, number);
         }
-        self.set_length(KEPT);
-        self.asm
-            .jump_if(Reg::R0, Jump::NotEqual, 0, self.labels.wrong);
-        self.find_message();
+        // Without room for another reply the packet is as long as the message.
+        if !is_as_long || self.of.handler.room() > 0 {
+            self.set_length(KEPT, self.labels.wrong);
+            self.needed = 0;
+        }
         let follows = reply.parts.iter().all(can_follow);
         if follows {
             self.asm.load(Size::Double, SUM, Reg::R10, stack::SUM);
+            self.asm.alu(Alu::Xor, SUM, 0xffff);
         }
         for (number, part) in reply.parts.iter().enumerate() {
-            match part {
-                Part::Number { format, at, .. } => {
-                    self.expect_number(*format, *at);
-                    if follows {
-                        self.add_to_sum(*format, *at, true);
-                    }
-                    self.write_number(*format, *at, number);
-                    if follows {
-                        self.add_to_sum(*format, *at, false);
-                    }
-                }
-                Part::Row { at, row, .. } => self.write_row(*at, *row, number),
-            }
+            self.write(part, number, follows);
         }
-        self.keep_sum_if(follows);
+        self.keep_sum_if(follows, is_as_long);
         self.asm.jump(self.labels.leave);
     }
 
     /// The sum is known of a reply as long as its message, if that was known.
-    fn keep_sum_if(&mut self, follows: bool) {
+    fn keep_sum_if(&mut self, follows: bool, is_as_long: bool) {
         let [unknown, kept] = [self.asm.label(), self.asm.label()];
         let asm = &mut self.asm;
         if follows {
             asm.load(Size::Double, Reg::R1, Reg::R10, stack::SUM);
-            asm.jump_if(Reg::R1, Jump::Equal, 0, unknown);
-            asm.jump_if(KEPT, Jump::NotEqual, LENGTH, unknown);
+            asm.jump_if(Reg::R1, Jump::Equal, 0, kept);
+            if !is_as_long {
+                asm.jump_if(KEPT, Jump::NotEqual, LENGTH, unknown);
+            }
             asm.store(Size::Double, Reg::R10, stack::SUM, SUM);
-            asm.jump(kept);
-            asm.bind(unknown);
         }
-        asm.store_imm(Size::Double, Reg::R10, stack::SUM, 0);
+        if follows && !is_as_long {
+            asm.jump(kept);
+        }
+        asm.bind(unknown);
+        if !follows || !is_as_long {
+            asm.store_imm(Size::Double, Reg::R10, stack::SUM, 0);
+        }
         asm.bind(kept);
     }
 
-    /// Takes a number that is there out of the sum, or adds it (RFC 1624). r1 and r2 are lost.
+    /// Takes r0, a number as it lies there, out of the sum, or adds it (RFC 1624). r0 and r2 are lost.
     fn add_to_sum(&mut self, format: Format, at: u16, is_taken_out: bool) {
-        let (number, high) = (Reg::R1, Reg::R2);
+        let (number, high) = (Reg::R0, Reg::R2);
         let asm = &mut self.asm;
-        asm.load(size(format), number, MESSAGE, at);
         // The second byte of its half word.
         if format.bytes == 1 && at % 2 == 1 {
             asm.alu(Alu::ShiftLeft, number, 8);
@@ -96,8 +104,11 @@ impl Generator<'_> {
         let give_up = self.labels.give_up;
         match part {
             Part::Number { format, at, value } => {
-                let end = i32::from(*at) + i32::from(format.bytes);
-                self.asm.jump_if(KEPT, Jump::Less, end, give_up);
+                self.asm
+                    .jump_if(KEPT, Jump::Less, end(*format, *at), give_up);
+                if is_at_hand(value) {
+                    return;
+                }
                 self.word(value, 0);
             }
             Part::Row { at, row, length } => self.length_of_row(*at, *row, length),
@@ -117,21 +128,41 @@ impl Generator<'_> {
         self.asm.jump_if(Reg::R1, Jump::Greater, KEPT, give_up);
     }
 
+    fn write(&mut self, part: &Part, number: usize, follows: bool) {
+        let (format, at, value) = match part {
+            Part::Number { format, at, value } => (*format, *at, value),
+            Part::Row { at, row, .. } => return self.write_row(*at, *row, number),
+        };
+        if end(format, at) > self.needed {
+            self.expect_number(format, at);
+        }
+        if follows {
+            self.asm.load(size(format), Reg::R0, MESSAGE, at);
+            self.add_to_sum(format, at, true);
+        }
+        if is_at_hand(value) {
+            self.word(value, 0);
+        } else {
+            self.asm
+                .load(Size::Double, Reg::R0, Reg::R10, stack::part(number));
+        }
+        if format.bytes == 1 {
+            self.asm.alu(Alu::And, Reg::R0, 0xff);
+        }
+        self.order(format, Reg::R0);
+        self.asm.store(size(format), MESSAGE, at, Reg::R0);
+        if follows {
+            self.add_to_sum(format, at, false);
+        }
+    }
+
     /// Says what is so: the packet has it.
     fn expect_number(&mut self, format: Format, at: u16) {
-        let end = i32::from(at) + i32::from(format.bytes);
         self.asm.set(Reg::R1, MESSAGE);
-        self.asm.alu(Alu::Add, Reg::R1, end);
+        self.asm.alu(Alu::Add, Reg::R1, end(format, at));
         self.end_of_packet(Reg::R2);
         self.asm
             .jump_if(Reg::R1, Jump::Greater, Reg::R2, self.labels.wrong);
-    }
-
-    fn write_number(&mut self, format: Format, at: u16, number: usize) {
-        self.asm
-            .load(Size::Double, Reg::R0, Reg::R10, stack::part(number));
-        self.order(format, Reg::R0);
-        self.asm.store(size(format), MESSAGE, at, Reg::R0);
     }
 
     fn write_row(&mut self, at: u16, row: VariableId, number: usize) {
