@@ -66,6 +66,22 @@ gives() {
     : >"$work/given"
     if await given "$@"; then same "$name" "$wanted" "$(sort -u "$work/given" | xargs)"; else bad "$name" "$(xargs <"$work/given")"; fi
 }
+# unseen NAME URL: the kernel comes to answer ten clients at once, each with fields that no request has had before.
+agents=0
+unseen() {
+    local url=$2
+    ten() {
+        local before; before=$(answered)
+        for n in $(seq 10); do
+            agents=$((agents + 1))
+            get -A "agent-$agents" -e "http://from/$agents" -H "Cookie: number=$agents" -H "X-Number: $agents" "$url" >>"$work/given"
+        done
+        # SYNs and requests.
+        [ "$(answered)" -ge $((before + 20)) ]
+    }
+    : >"$work/given"
+    if await ten; then same "$1" small "$(sort -u "$work/given" | xargs)"; else bad "$1" "$(answered)"; fi
+}
 
 mkdir "$work/site"
 echo small >"$work/site/small.txt"
@@ -115,6 +131,7 @@ POLICY
         answers "the kernel answers" "$url"
         gives "the same, on a connection that stands" small 3 "$url" "$url" "$url"
         gives "and on one that closes" small 1 -H 'Connection: close' "$url"
+        unseen "clients that say what none has said" "$url"
         for offload in on off; do
             for side in a b; do inside $side -- ethtool -K wire tx $offload >"$work/ethtool" 2>&1; done
             gives "a kilobyte, checksums by the device $offload" "${kilobyte}$kilobyte" 2 "$long" "$long"
@@ -208,6 +225,7 @@ if serve; then
         gives "the same, on a connection that stands" small 3 "$url" "$url" "$url"
         gives "and on one that closes" small 1 -H 'Connection: close' "$url"
         gives "with HTTP/1.0" small 1 -0 "$url"
+        unseen "clients that say what none has said" "$url"
         # Packets of a veth have no room for these.
         long=http://$host/kilobyte.txt; before=$(count link_tc_lengthened)
         for offload in on off; do
@@ -262,6 +280,9 @@ if serve; then
     line="$line\"host\":\"10.10.0.10\",\"referer\":\"-\",\"user_agent\":\"logged\"}"
     lines=$(grep '"logged"' "$work/log" | sed 's/^{"time":"[^"]*",//; s/"request_time":[0-9.]*,//' | sort | uniq -c)
     same "each answer has its line in the log" "81 $line" "$(sed 's/^ *//' <<<"$lines")"
+    for n in $(seq $agents); do echo "\"referer\":\"http://from/$n\",\"user_agent\":\"agent-$n\""; done | sort >"$work/wanted"
+    grep '"status":200,"body_bytes_sent":6,' "$work/log" | grep -o '"referer":"http:[^}]*"agent-[0-9]*"' | sort | cmp -s - "$work/wanted" &&
+        ok "and of each client what it says of itself" || bad "and of each client what it says of itself" "$(grep -c agent- "$work/log") lines of $agents"
     same "also the one that nobody has taken" 1 "$(grep '"peer":"10.10.0.77"' "$work/log" | grep -c '"status":200,"body_bytes_sent":0,"bytes_sent":0,')"
     same "lines say how long it took" 0 "$(grep -vc '"request_time":[0-9]*\.[0-9]\{6\},' "$work/log")"
 else

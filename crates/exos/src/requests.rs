@@ -31,7 +31,8 @@ use rustix::thread::{MembarrierCommand, membarrier};
 use crate::node::Exos;
 use crate::{Error, ErrorKind};
 
-pub use reports::Report;
+pub use exos_filter::handler::web::lines::{Reduced, reduce};
+pub use reports::{Named, Report};
 pub use room::{Admission, PeerRoom};
 pub use sent::Sent;
 pub(crate) use shared::Part;
@@ -57,6 +58,8 @@ pub struct Capacity {
     pub response_max: usize,
     /// Requests that nobody has asked for some 10 s go.
     pub forgets: bool,
+    /// Requests are HTTP's: one that is not answered as it is, is answered as without the lines that no answer depends on ([`reduce`]).
+    pub http: bool,
     /// Connections that the kernel's part and the stack have at once, together.
     pub connections: u32,
     /// How many of them one peer may have, which is an IPv4 address or an IPv6 network of 64 bits. What the program has of those it says
@@ -70,6 +73,7 @@ impl Capacity {
         requests: 1024,
         response_max: Requests::RESPONSE_MAX,
         forgets: true,
+        http: true,
         connections: CONNECTIONS_MAX as u32,
         peer_connections: None,
     };
@@ -203,12 +207,11 @@ impl Requests {
         } = part;
         // The first reads what the kernel reports.
         let has_ring = handler.reports && core == 0;
-        let ring = has_ring.then(|| handler.entries.memory_len());
         Self {
             core,
             turned,
             connections: Connections::new(listener, &handler, shared.peer_room(), core),
-            reports: Reports::new(ring),
+            reports: Reports::new(handler.entries, has_ring),
             handler,
             shared,
         }

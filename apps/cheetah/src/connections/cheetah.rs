@@ -83,12 +83,13 @@ impl Cheetah {
     /// Hears what the kernel sent on connections that are about to be told of.
     pub(crate) fn hear_of_sent(&mut self, requests: &mut Requests) {
         let Shared {
+            server,
             in_kernel,
             sent_by_kernel,
             ..
         } = &mut self.shared;
         if let Some(in_kernel) = in_kernel {
-            in_kernel.hear_of_sent(requests, sent_by_kernel);
+            in_kernel.hear_of_sent(server.log(), requests, sent_by_kernel);
         }
     }
 

@@ -9,11 +9,12 @@
 //! all again, counts, and logs what the kernel reports. What the kernel had sent on a connection that goes up is logged by the core that
 //! gets it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exos::clock;
-use exos::requests::{Report, Requests, Response};
+use exos::requests::{Named, Report, Requests, Response, reduce};
 use exos_inet::Instant;
 
 use super::sent::{Sent, SentByKernel};
@@ -71,6 +72,8 @@ struct Lines {
 #[derive(Debug)]
 struct Prepared {
     line: Line,
+    /// The request of it.
+    request: Box<[u8]>,
     /// When it was last rendered.
     at: Instant,
 }
@@ -106,12 +109,19 @@ impl InKernel {
     }
 
     /// Hears of responses whose connections have come to the stack.
-    pub(super) fn hear_of_sent(&mut self, requests: &mut Requests, all: &mut SentByKernel) {
+    pub(super) fn hear_of_sent(
+        &mut self,
+        log: Option<&Log>,
+        requests: &mut Requests,
+        all: &mut SentByKernel,
+    ) {
         while let Some(sent) = requests.poll_sent() {
-            let line = self.common.lock().lines.of(sent.note).cloned();
+            let noted = self.common.lock();
+            let line = |named| Some(noted.lines.of(log?, named)?.into_owned());
+            let logged = sent.reported.as_ref();
             let sent_here = Sent {
                 len: sent.len as u64,
-                logged: sent.begun.map(|begun| (line, begun)),
+                logged: logged.map(|(named, begun)| (line(named), *begun)),
                 closes: sent.closes,
             };
             all.insert(sent.connection, sent_here);
@@ -160,14 +170,21 @@ impl InKernel {
 
     fn answer_asked(&mut self, now: Instant, server: &mut Server, requests: &mut Requests) {
         for request in std::mem::take(&mut self.asked) {
-            if !requests.has_place_for(now, &request) {
-                requests.make_room_for(now, &request);
-                continue;
-            }
-            let mut noted = self.common.lock();
-            if noted.changes == server.changes() {
-                renew(now, server, requests, &request, &mut noted);
-            }
+            // So that those are answered, too, which differ in what no answer depends on.
+            let reduced = reduce(&request).map(|reduced| reduced.request);
+            let reduced = reduced.filter(|reduced| **reduced != *request);
+            self.answer(now, server, requests, &request);
+            reduced.inspect(|reduced| self.answer(now, server, requests, reduced));
+        }
+    }
+
+    fn answer(&self, now: Instant, server: &mut Server, requests: &mut Requests, request: &[u8]) {
+        if !requests.has_place_for(now, request) {
+            return requests.make_room_for(now, request);
+        }
+        let mut noted = self.common.lock();
+        if noted.changes == server.changes() {
+            renew(now, server, requests, request, &mut noted);
         }
     }
 
@@ -222,13 +239,25 @@ impl Lines {
             return note;
         }
         self.last = self.last.wrapping_add(1);
-        self.of_notes.insert(self.last, Prepared { line, at: now });
+        let prepared = Prepared {
+            line,
+            request: request.into(),
+            at: now,
+        };
+        self.of_notes.insert(self.last, prepared);
         self.notes.insert(request.into(), self.last);
         self.last
     }
 
-    fn of(&self, note: u32) -> Option<&Line> {
-        self.of_notes.get(&note).map(|prepared| &prepared.line)
+    /// The line of an answer.
+    fn of(&self, log: &Log, named: &Named) -> Option<Cow<'_, Line>> {
+        let Prepared { line, request, .. } = self.of_notes.get(&named.note)?;
+        if named.logged.is_empty() {
+            return Some(Cow::Borrowed(line));
+        }
+        let head = request.strip_suffix(b"\r\n").unwrap_or(request);
+        let whole = [head, &named.logged, b"\r\n"].concat();
+        Some(Cow::Owned(log.line_like(line, &whole)))
     }
 
     fn write(&self, now: Instant, log: &mut Log, reports: &[Report]) {
@@ -240,7 +269,8 @@ impl Lines {
                 time: report.ended - report.begun,
                 is_taken: report.is_taken,
             };
-            log.answered_by_others(self.of(report.note), &told);
+            let line = self.of(log, &report.named);
+            log.answered_by_others(line.as_deref(), &told);
         }
     }
 

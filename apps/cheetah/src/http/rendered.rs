@@ -76,7 +76,10 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
+    use exos_testing::Random;
+
     use super::*;
+    use crate::log::{Format, Log, Target};
     use crate::site::Site;
 
     #[test]
@@ -106,5 +109,95 @@ mod tests {
         assert_eq!(server.counters().responses(Status::Ok), 3);
         let bytes = 3 * whole.bytes.len() as u64;
         assert_eq!(server.counters().response_bytes, bytes);
+    }
+
+    /// Lines that clients send, and such that an answer depends on.
+    const LINES: [&str; 34] = [
+        "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0",
+        "user-agent: curl/8.17.0",
+        "Referer: http://here/other?with=a&query",
+        "Accept: text/html,application/xhtml+xml,*/*;q=0.8",
+        "Accept-Language: de,en-US;q=0.7,en;q=0.3",
+        "Cookie: a=1; session=0123456789abcdef",
+        "Upgrade-Insecure-Requests: 1",
+        "Sec-Fetch-Dest: document",
+        "X-B3-TraceId: 80f198ee56343ba8",
+        "Cache-Control: no-cache",
+        "Upgrade: websocket",
+        "If-Modified-Since: Sun, 06 Nov 2033 08:49:37 GMT",
+        "IF-UNMODIFIED-SINCE: Sun, 06 Nov 1994 08:49:37 GMT",
+        "if-none-match: *",
+        "If-Match: \"another\"",
+        "If-Range: \"another\"",
+        "Range: bytes=0-3",
+        "Connection: close",
+        "connection: Keep-Alive",
+        "Host: there",
+        "Expect: 100-continue",
+        "Expect: something else",
+        "Content-Length: 0",
+        "content-length: 3",
+        "Transfer-Encoding: chunked",
+        "Accept-Encoding: gzip, br",
+        "ACCEPT-ENCODING: identity;q=0",
+        "Authorization: Basic YTpi",
+        "no colon",
+        ": no name",
+        "X Y: a space",
+        " folded: line",
+        "X: a\ttab",
+        "X: \u{e4} beyond ASCII",
+    ];
+
+    fn request(random: &mut Random) -> Vec<u8> {
+        let line = ["GET / HTTP/1.1", "HEAD / HTTP/1.0", "GET /none HTTP/1.1"];
+        let mut lines = vec![random.pick(&line)];
+        lines.extend(
+            ["Host: here", "host: here"]
+                .into_iter()
+                .filter(|_| random.chance(60)),
+        );
+        for _ in 0..random.below(8) {
+            let among = if random.chance(70) { 12 } else { LINES.len() };
+            lines.insert(1 + random.below(lines.len()), LINES[random.below(among)]);
+        }
+        let mut request = (lines.join("\r\n") + "\r\n\r\n").into_bytes();
+        if random.one_in(5) {
+            random.mutate(&mut request);
+        }
+        request
+    }
+
+    /// What the kernel answers a request with, which was rendered without noise, and what is logged of that, is what the server says to
+    /// the request as it came.
+    #[test]
+    fn no_answer_depends_on_noise() {
+        let mut random = Random(23);
+        for format in [Format::Common, Format::Combined, Format::Json] {
+            let mut server = Server::new(Site::example(), 784_111_777);
+            server.set_log(Log::open(Target::Output, format, 0).unwrap());
+            let mut rendered = 0;
+            for _ in 0..20_000 {
+                let whole = request(&mut random);
+                let Some(reduced) = exos::requests::reduce(&whole) else {
+                    continue;
+                };
+                let text = whole.escape_ascii();
+                let mut of_reduced = server.render(&reduced.request, 4096);
+                let of_whole = server.render(&whole, 4096);
+                if let Some(of_reduced) = &mut of_reduced {
+                    rendered += 1;
+                    let head = &reduced.request[..reduced.request.len() - 2];
+                    let like = [head, &reduced.logged, b"\r\n"].concat();
+                    let log = server.log().unwrap();
+                    of_reduced.line = of_reduced
+                        .line
+                        .take()
+                        .map(|line| log.line_like(&line, &like));
+                }
+                assert_eq!(of_reduced, of_whole, "{text}");
+            }
+            assert!(rendered > 2000, "{rendered}");
+        }
     }
 }

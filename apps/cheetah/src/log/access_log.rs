@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 
 use exos_inet::{Duration, Instant};
+use httparse::Status;
 
 use super::chunk::Chunk;
 use super::line::{self, Answer, Format};
@@ -11,7 +12,7 @@ use super::sink::Target;
 use super::stamp::Stamp;
 use super::unfinished::{Line, Pending, Pool, Unfinished};
 use super::writer::Writer;
-use crate::limits::{LOG_BUFFER_LEN, LOG_FLUSH_TIME, LOG_UNFINISHED_LEN_MAX};
+use crate::limits::{FIELDS_MAX, LOG_BUFFER_LEN, LOG_FLUSH_TIME, LOG_UNFINISHED_LEN_MAX};
 
 /// The log of one loop.
 #[derive(Debug)]
@@ -154,6 +155,22 @@ impl Log {
             last = Some(pending.line);
         }
         last
+    }
+
+    /// The line of a request with these bytes, which is answered as the one of this line and differs in its header fields alone.
+    pub fn line_like(&self, line: &Line, request: &[u8]) -> Line {
+        let mut line = line.clone();
+        let fields_at = request
+            .iter()
+            .position(|&byte| byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        if let Ok(Status::Complete((_, fields))) =
+            httparse::parse_headers(&request[fields_at..], &mut fields)
+        {
+            line::render_fields(self.format, fields, &mut line.text);
+        }
+        line
     }
 
     /// Others have answered as this line says, and say what became of that. Without a line it is left out.

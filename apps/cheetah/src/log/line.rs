@@ -125,14 +125,7 @@ fn render_common(format: Format, answer: &Answer<'_>, text: &mut Text) {
     push_number(&mut text.bytes, answer.status.code().into(), 3);
     text.bytes.push(b' ');
     text.end_first();
-    if format == Format::Combined {
-        for name in ["referer", "user-agent"] {
-            text.bytes.extend_from_slice(b" \"");
-            push_field(&mut text.bytes, &answer.asked, name, push_escaped);
-            text.bytes.push(b'"');
-        }
-    }
-    text.bytes.push(b'\n');
+    render_fields(format, answer.asked.fields(), text);
 }
 
 fn render_json(answer: &Answer<'_>, text: &mut Text) {
@@ -141,16 +134,45 @@ fn render_json(answer: &Answer<'_>, text: &mut Text) {
     text.bytes.extend_from_slice(b"\",\"status\":");
     push_number(&mut text.bytes, answer.status.code().into(), 3);
     text.end_first();
-    for (name, key) in [
-        ("host", &b",\"host\":\""[..]),
-        ("referer", b",\"referer\":\""),
-        ("user-agent", b",\"user_agent\":\""),
-    ] {
+    render_fields(Format::Json, answer.asked.fields(), text);
+}
+
+/// Writes what header fields decide, in place of what is behind the numbers.
+pub(super) fn render_fields(format: Format, fields: &[Header<'_>], text: &mut Text) {
+    type Keys = &'static [(&'static str, &'static [u8])];
+    let (keys, end, push): (Keys, &[u8], Push) = match format {
+        Format::Common => (&[], b"\n", push_escaped),
+        Format::Combined => (
+            &[("referer", b" \""), ("user-agent", b" \"")],
+            b"\n",
+            push_escaped,
+        ),
+        Format::Json => (
+            &[
+                ("host", b",\"host\":\""),
+                ("referer", b",\"referer\":\""),
+                ("user-agent", b",\"user_agent\":\""),
+            ],
+            b"}\n",
+            push_json,
+        ),
+    };
+    text.cut_to_first();
+    for (name, key) in keys {
         text.bytes.extend_from_slice(key);
-        push_field(&mut text.bytes, &answer.asked, name, push_json);
+        push_field(&mut text.bytes, fields, name, push);
         text.bytes.push(b'"');
     }
-    text.bytes.extend_from_slice(b"}\n");
+    text.bytes.extend_from_slice(end);
+}
+
+impl LoggedRequest<'_> {
+    fn fields(&self) -> &[Header<'_>] {
+        match self {
+            LoggedRequest::Request { fields, .. } => fields,
+            LoggedRequest::Bytes(_) => &[],
+        }
+    }
 }
 
 type Push = fn(&mut Vec<u8>, &[u8]);
@@ -181,11 +203,7 @@ fn push_asked(out: &mut Vec<u8>, asked: &LoggedRequest<'_>, push: Push) {
 }
 
 /// The value of the first field with this name; `-` where there is none.
-fn push_field(out: &mut Vec<u8>, asked: &LoggedRequest<'_>, name: &str, push: Push) {
-    let fields = match asked {
-        LoggedRequest::Request { fields, .. } => *fields,
-        LoggedRequest::Bytes(_) => &[],
-    };
+fn push_field(out: &mut Vec<u8>, fields: &[Header<'_>], name: &str, push: Push) {
     let mut fields = fields.iter();
     let field = fields.find(|f| f.name.len() == name.len() && f.name.eq_ignore_ascii_case(name));
     match field.map(|field| field.value.trim_ascii()) {

@@ -68,6 +68,11 @@ impl Text {
         self.first_end = self.bytes.len() as u32;
     }
 
+    /// Forgets what stands behind.
+    pub(super) fn cut_to_first(&mut self) {
+        self.bytes.truncate(self.first_end as usize);
+    }
+
     pub(super) fn parts(&self) -> (&[u8], &[u8]) {
         self.bytes.split_at(self.first_end as usize)
     }

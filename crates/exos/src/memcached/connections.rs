@@ -45,6 +45,7 @@ impl Connections {
             requests: shape.answers.saturating_mul(2),
             response_max: shape.bytes as usize,
             forgets: false,
+            http: false,
             connections: exos.stack.tcp.connections_max() as u32,
             ..Capacity::DOCUMENTS
         };

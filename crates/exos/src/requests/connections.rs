@@ -14,7 +14,7 @@ use exos_inet::{Duration, Instant, Stack};
 use exos_wire::tcp::cookie::TIMESTAMP_BITS;
 
 use super::memory::Memory;
-use super::reports::{Reports, hear, instant, take_begun};
+use super::reports::{Named, Reports, hear, instant, take_begun};
 use super::room::PeerRoom;
 use super::sent::{Sent, SentCopy};
 
@@ -72,11 +72,10 @@ enum Fate {
 }
 
 /// An answer that goes with its connection.
-#[derive(Clone, Copy)]
 struct Answer {
     copy: SentCopy,
-    note: u32,
-    begun: Option<Instant>,
+    /// Which it is, and when its request came, where that is reported.
+    reported: Option<(Named, Instant)>,
 }
 
 impl Connections {
@@ -131,13 +130,40 @@ impl Connections {
             let mut begun = begun(memory, at + handed::ENDS, rest.map(|field| at + field));
             begun.closes = memory.half(at + handed::END) != begun.snd_nxt;
             turn.stack.tcp.add_room();
-            match handed_answer(memory, at) {
+            match self.handed_answer(memory, at) {
                 None => self.give(turn, &begun, None).is_some(),
                 Some(answer) => self.take_on_with(turn, &begun, answer),
             };
             self.taken += 1;
             memory.set(self.ring + layout::TAKEN, self.taken);
         }
+    }
+
+    /// What goes with a connection that was handed up, whose slot still says what the log wants: it is closed.
+    fn handed_answer(&self, memory: &Memory, at: u64) -> Option<Answer> {
+        let place = memory.get(at + handed::SENT);
+        if place == 0 {
+            return None;
+        }
+        let begun = memory.get(at + handed::BEGUN);
+        let reported = (begun != 0).then(|| {
+            let ends = [0, 8, 16, 24].map(|word| memory.get(at + handed::ENDS + word));
+            let ports = memory.half(at + handed::ENDS + 32);
+            let number = layout::slot_of(self.key, ends, ports);
+            let slot = layout::SLOTS + number * layout::SLOT_LEN;
+            let named = Named {
+                note: memory.half(at + handed::NOTE),
+                ..Named::of_slot(self.entries, memory, slot)
+            };
+            (named, instant(begun))
+        });
+        Some(Answer {
+            copy: SentCopy {
+                at: layout::ENTRIES + place,
+                una: memory.half(at + handed::UNA),
+            },
+            reported,
+        })
     }
 
     /// The stack has the connection from now on, and its room.
@@ -178,11 +204,7 @@ impl Connections {
         answer: Answer,
     ) -> bool {
         let (memory, now) = (turn.memory, turn.now);
-        let Answer {
-            copy,
-            note,
-            begun: asked,
-        } = answer;
+        let Answer { copy, reported } = answer;
         let is_there = copy.len(memory) == begun.snd_nxt.wrapping_sub(copy.una);
         let made = match is_there {
             true => self.give(turn, begun, Some(copy)),
@@ -191,20 +213,20 @@ impl Connections {
                 None
             }
         };
-        match (made, asked) {
-            (Some(connection), _) => {
-                asked.inspect(|_| hear(memory));
+        match (made, reported) {
+            (Some(connection), reported) => {
+                reported.iter().for_each(|_| hear(memory));
                 self.sent.push_back(Sent {
                     connection,
                     len: copy.len(memory) as usize,
                     closes: begun.closes,
-                    note,
-                    begun: asked,
+                    reported,
                 });
             }
-            (None, Some(asked)) => turn
-                .reports
-                .lose(begun.flow.remote().ip(), note, asked, now),
+            (None, Some((named, asked))) => {
+                turn.reports
+                    .lose(begun.flow.remote().ip(), named, asked, now)
+            }
             (None, None) => {}
         }
         made.is_some()
@@ -284,8 +306,8 @@ impl Connections {
                 Some(copy) => {
                     let answer = Answer {
                         copy,
-                        note: memory.half(at + slot::NOTE),
-                        begun: take_begun(memory, at),
+                        reported: take_begun(memory, at)
+                            .map(|begun| (Named::of_slot(self.entries, memory, at), begun)),
                     };
                     !self.take_on_with(turn, &begun, answer)
                 }
@@ -315,20 +337,6 @@ fn close_slots(key: u64, turn: &Turn<'_>) {
         let at = layout::SLOTS + number * layout::SLOT_LEN;
         turn.memory.set(at + slot::CLOSED, until);
     }
-}
-
-/// What goes with a connection that was handed up.
-fn handed_answer(memory: &Memory, at: u64) -> Option<Answer> {
-    let place = memory.get(at + handed::SENT);
-    let begun = memory.get(at + handed::BEGUN);
-    (place != 0).then(|| Answer {
-        copy: SentCopy {
-            at: layout::ENTRIES + place,
-            una: memory.half(at + handed::UNA),
-        },
-        note: memory.half(at + handed::NOTE),
-        begun: (begun != 0).then(|| instant(begun)),
-    })
 }
 
 /// The connection of a slot.

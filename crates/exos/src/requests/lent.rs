@@ -32,6 +32,7 @@ impl Exos {
             key: random()?,
             second_stage: None,
             reports,
+            http: capacity.http,
         };
         let via = self.via.as_mut().expect("a link is lent");
         let memory = via.answer_requests(answering(&handler));
@@ -55,6 +56,7 @@ fn answering(of: &WebHandler) -> Answering {
         response_max: of.entries.response_max as u16,
         peer_connections: of.peer_connections,
         reports: of.reports,
+        http: of.http,
     }
 }
 

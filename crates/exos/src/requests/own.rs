@@ -26,6 +26,7 @@ struct Common {
     scratch: Map,
     key: u64,
     reports: bool,
+    http: bool,
 }
 
 impl Exos {
@@ -56,6 +57,7 @@ impl Exos {
             scratch: Map::percpu_array("exos_web_scratch", WebHandler::SCRATCH_LEN, 1)?,
             key: random()?,
             reports,
+            http: capacity.http,
         };
         let handlers = self.answer_on_each(listener, capacity, &common);
         let handlers = handlers.inspect_err(|_| self.remove_handlers(listener))?;
@@ -118,6 +120,7 @@ impl Common {
             key: self.key,
             second_stage,
             reports: self.reports,
+            http: self.http,
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Release;
 
-use exos_filter::handler::web::layout::{self, report, slot};
+use exos_filter::handler::web::layout::{self, Entries, report, slot};
 use exos_inet::{Duration, Instant};
 
 use super::memory::Memory;
@@ -11,11 +11,20 @@ use super::memory::Memory;
 /// How soon reports are looked for where there were some: room is for three million a second.
 const SOON: Duration = Duration::from_millis(10);
 
-/// An answer of the kernel's whose response its client has taken, or will not take any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
+/// Which answer of the kernel's it is that something is said of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
     /// The note of the [response](super::Response).
     pub note: u32,
+    /// Where the request was answered as without some of its lines, those of them that a log may want ([`Reduced::logged`](super::Reduced)).
+    pub logged: Vec<u8>,
+}
+
+/// An answer of the kernel's whose response its client has taken, or will not take any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Which answer.
+    pub named: Named,
     /// The client.
     pub peer: IpAddr,
     /// When the request came.
@@ -31,6 +40,7 @@ pub struct Report {
 pub(super) struct Reports {
     /// Where they are written; nowhere where they are not wanted, or another core reads them.
     ring: Option<u64>,
+    entries: Entries,
     /// Read from the ring.
     read: u64,
     /// Of connections that ended here.
@@ -40,9 +50,10 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    pub(super) fn new(ring: Option<u64>) -> Self {
+    pub(super) fn new(entries: Entries, has_ring: bool) -> Self {
         Self {
-            ring,
+            ring: has_ring.then(|| entries.memory_len()),
+            entries,
             read: 0,
             ended: Vec::new(),
             is_busy: false,
@@ -58,13 +69,17 @@ impl Reports {
     }
 
     fn read(&mut self, memory: &Memory) -> Option<Report> {
-        let at = self.ring? + self.read % layout::REPORT_COUNT * layout::REPORT_LEN;
+        let place = self.read % layout::REPORT_COUNT;
+        let at = self.ring? + place * layout::REPORT_LEN;
         if memory.get(at + report::NUMBER) != self.read + 1 {
             return None;
         }
         self.read += 1;
         Some(Report {
-            note: memory.get(at + report::NOTE) as u32,
+            named: Named {
+                note: memory.get(at + report::NOTE) as u32,
+                logged: logged(memory, self.entries.logged_of_report(place)),
+            },
             peer: memory.address(at + report::PEER),
             begun: instant(memory.get(at + report::BEGUN)),
             ended: instant(memory.get(at + report::ENDED)),
@@ -76,14 +91,14 @@ impl Reports {
     pub(super) fn end(&mut self, memory: &Memory, now: Instant, at: u64) {
         if let Some(begun) = take_begun(memory, at) {
             let peer = memory.address(at + slot::ENDS + 16);
-            self.lose(peer, memory.half(at + slot::NOTE), begun, now);
+            self.lose(peer, Named::of_slot(self.entries, memory, at), begun, now);
         }
     }
 
     /// Nobody has an answer's connection any more.
-    pub(super) fn lose(&mut self, peer: IpAddr, note: u32, begun: Instant, now: Instant) {
+    pub(super) fn lose(&mut self, peer: IpAddr, named: Named, begun: Instant, now: Instant) {
         self.ended.push(Report {
-            note,
+            named,
             peer,
             begun,
             ended: now,
@@ -95,6 +110,22 @@ impl Reports {
     pub(super) fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         std::mem::take(&mut self.is_busy).then(|| now + SOON)
     }
+}
+
+impl Named {
+    /// The answer of a slot, which is reported.
+    pub(super) fn of_slot(entries: Entries, memory: &Memory, at: u64) -> Self {
+        Self {
+            note: memory.half(at + slot::NOTE),
+            logged: logged(memory, entries.logged_of_slot(at - layout::SLOTS)),
+        }
+    }
+}
+
+/// Lines for the log.
+fn logged(memory: &Memory, at: u64) -> Vec<u8> {
+    let len = memory.get(at).min(layout::LOGGED_MAX as u64);
+    memory.read(at + 8, len as usize)
 }
 
 /// There is room for another, of one that need not be reported any more.

@@ -6,9 +6,10 @@ use exos_inet::Instant;
 use exos_inet::tcp::ConnectionId;
 
 use super::memory::Memory;
+use super::reports::Named;
 
 /// A response of the kernel's that is under way on a connection which the stack has taken on: it is in the connection's queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// The connection.
     pub connection: ConnectionId,
@@ -16,10 +17,8 @@ pub struct Sent {
     pub len: usize,
     /// The connection is to end behind it, which the program sees to.
     pub closes: bool,
-    /// The note of the [response](super::Response).
-    pub note: u32,
-    /// When the request came, where answers are reported: of this there is no [`Report`](super::Report).
-    pub begun: Option<Instant>,
+    /// Where answers are reported, which it is and when the request came: of this there is no [`Report`](super::Report).
+    pub reported: Option<(Named, Instant)>,
 }
 
 /// A copy of a response in the memory, and the first number that it was sent with.

@@ -1,4 +1,4 @@
-//! Requests answered in the kernel, with what the server answered to the same bytes before.
+//! Requests answered in the kernel, with what the server answered to the same bytes before, or to the same without noise.
 //!
 //! The server says: to a segment with just these bytes goes this response, which closes the connection or does not. What a client may say
 //! in many ways, and what that means, is so for the server to know. Of HTTP the program knows which lines of a request no answer depends

@@ -50,6 +50,8 @@ pub struct Answering {
     pub peer_connections: Option<u32>,
     /// Each answer is reported, and none given where there is no room for its report.
     pub reports: bool,
+    /// Requests are HTTP's: lines that no answer depends on are left out where a request has no answer as it is.
+    pub http: bool,
 }
 
 in_bytes!(Answering {
@@ -59,6 +61,7 @@ in_bytes!(Answering {
     response_max,
     peer_connections,
     reports,
+    http,
 });
 
 /// What a program asks. Each is answered by the answer that its documentation names, or by

@@ -91,8 +91,8 @@ fn answering() -> impl Strategy<Value = Answering> {
             v6,
         },
     );
-    (recipe, any::<(u64, u32, u16, Option<u32>, bool)>()).prop_map(|(recipe, numbers)| {
-        let (key, requests, response_max, peer_connections, reports) = numbers;
+    (recipe, any::<(u64, u32, u16, Option<u32>, bool, bool)>()).prop_map(|(recipe, numbers)| {
+        let (key, requests, response_max, peer_connections, reports, http) = numbers;
         Answering {
             recipe,
             key,
@@ -100,6 +100,7 @@ fn answering() -> impl Strategy<Value = Answering> {
             response_max,
             peer_connections,
             reports,
+            http,
         }
     })
 }

@@ -35,7 +35,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let words = (0..ENTRIES.memory_len() / 8).map(|_| 0.into());
+        let words = (0..ENTRIES.memory_len_with_reports() / 8).map(|_| 0.into());
         let mut config = Config::new(Mac([2, 0, 0, 0, 0, 1]), 1500);
         config.neighbors = Neighbors::External;
         config.addresses = vec![("10.0.0.1".parse().unwrap(), 24)];
@@ -51,7 +51,7 @@ impl Bench {
         Self {
             memory: Arc::new(Memory::Plain(words.collect())),
             stack,
-            reports: Reports::new(None),
+            reports: Reports::new(ENTRIES, false),
             connections: Connections {
                 listener: listener.unwrap(),
                 key: 1,

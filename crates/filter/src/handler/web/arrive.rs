@@ -78,7 +78,14 @@ impl Generator<'_> {
         asm.load(Size::Half, Reg::R1, FRAME, 10);
         asm.store(Size::Half, Reg::R10, PEER_MAC + 4, Reg::R1);
         for at in [
-            STAMPS, HIT, HEADER, HEADERS, CLOCK, UP_SENT, UP_BEGUN, LOGGED_BYTES,
+            STAMPS,
+            HIT,
+            HEADER,
+            HEADERS,
+            CLOCK,
+            UP_SENT,
+            UP_BEGUN,
+            LOGGED_BYTES,
         ] {
             asm.store_imm(Size::Double, Reg::R10, at, 0);
         }
@@ -167,7 +174,7 @@ impl Generator<'_> {
     /// segment that is not read is never answered, and says nothing that is kept.
     pub(super) fn read(&mut self, of: &WebHandler) {
         let [done, bare, right] = [(); 3].map(|()| self.asm.label());
-        let pass = self.labels.pass;
+        let (pass, wrong) = (self.labels.pass, self.labels.drop_unlocked);
         let (sum, pseudo) = (Reg::R9, Reg::R4);
         let asm = &mut *self.asm;
         kept(asm, Reg::R1, HEADER);
@@ -177,9 +184,15 @@ impl Generator<'_> {
         // Also where that is mistaken.
         asm.clamp(Reg::R4, Reg::R1, REQUEST_MAX as u32 + 1);
         keep(asm, LEN, Reg::R4);
+        // Here, so that no mistaken way takes what is on the stack for where that is.
+        asm.store_imm(Size::Word, Reg::R10, COUNTER, 0);
+        asm.look_up(of.scratch_fd, COUNTER, wrong);
+        asm.alu(Alu::Add, Reg::R0, i32::from(REQUEST_AT));
+        keep(asm, SCRATCH, Reg::R0);
         asm.set(sum, 0);
+        kept(asm, Reg::R4, LEN);
         asm.jump_if(Reg::R4, Condition::Less, 1, bare);
-        self.copy_request(of);
+        self.copy_request();
         let asm = &mut *self.asm;
         asm.bind(bare);
         kept(asm, pseudo, CAME_PSEUDO);
@@ -205,16 +218,12 @@ impl Generator<'_> {
     }
 
     /// What the segment carries to the scratch memory, its sum to r9.
-    fn copy_request(&mut self, of: &WebHandler) {
+    fn copy_request(&mut self) {
         let (pass, wrong) = (self.labels.pass, self.labels.drop_unlocked);
         let asm = &mut *self.asm;
-        asm.store_imm(Size::Word, Reg::R10, COUNTER, 0);
-        asm.look_up(of.scratch_fd, COUNTER, wrong);
-        asm.alu(Alu::Add, Reg::R0, i32::from(REQUEST_AT));
-        keep(asm, SCRATCH, Reg::R0);
         asm.set(Reg::R1, CONTEXT);
         kept(asm, Reg::R2, HEADERS);
-        asm.set(Reg::R3, Reg::R0);
+        kept(asm, Reg::R3, SCRATCH);
         kept(asm, Reg::R4, LEN);
         asm.jump_if(Reg::R4, Condition::Less, 1, wrong);
         asm.jump_if(Reg::R4, Condition::Greater, REQUEST_MAX as i32, wrong);

@@ -27,8 +27,8 @@ const WHICH: i16 = ENDS + 16;
 const STAYS: i16 = ENDS + 24;
 /// 1 until the colon behind the line's name, where that is looked for.
 const IN_NAME: i16 = ENDS + 32;
-/// Lines so far.
-const LINES: i16 = ENDS + 40;
+/// Lines that there may be more.
+const LINES_LEFT: i16 = ENDS + 40;
 
 /// Of a place in the scratch memory, before what a round adds.
 const PLACE_MASK: i16 = 0xfff;
@@ -37,7 +37,7 @@ const ROUND_MAX: i16 = 40;
 /// Where the request is that came: last, so that nothing is behind it.
 pub(super) const REQUEST_AT: i16 = PLACE_MASK + 1 + ROUND_MAX;
 pub(super) const SCRATCH_LEN: usize = REQUEST_AT as usize + REQUEST_MAX + ROUND_MAX as usize;
-const _: () = assert!(LINES + 8 <= 0);
+const _: () = assert!(LINES_LEFT + 8 <= 0);
 
 /// What the verifier would follow all rounds for once for each family, with timestamps and without. It forgets what it knows of these.
 const TOLD_APART: [i16; 4] = [LEN, HEADER, HEADERS, STAMPS];
@@ -103,8 +103,8 @@ impl Generator<'_> {
         for (at, value) in [(ENDS, REDUCED), (ENDS + 8, LOGGED_LINES), (STAYS, -1)] {
             asm.store_imm(Size::Double, REQUEST, at, value.into());
         }
-        for at in [WHICH, IN_NAME, LINES] {
-            asm.store_imm(Size::Double, REQUEST, at, 0);
+        for (at, value) in [(WHICH, 0), (IN_NAME, 0), (LINES_LEFT, LINES_MAX as i32)] {
+            asm.store_imm(Size::Double, REQUEST, at, value);
         }
         asm.store_imm(Size::Double, Reg::R10, ROUND, 0);
         // The first line is none that is empty.
@@ -190,16 +190,19 @@ impl Generator<'_> {
 
     /// The line ends here, or to `none`.
     fn end_line(&mut self, none: Label) {
-        let (asm, place, spare) = (&mut *self.asm, Reg::R3, Reg::R4);
+        let (asm, place, wrong, spare) = (&mut *self.asm, Reg::R3, Reg::R4, Reg::R5);
+        // All in one comparison: each costs the verifier a way in each round.
         place_at(asm, place, AT);
-        asm.load(Size::Half, spare, place, 0);
-        asm.jump_if(spare, Condition::NotEqual, LINE_END, none);
+        asm.load(Size::Half, wrong, place, 0);
+        asm.alu(Alu::Xor, wrong, LINE_END);
         asm.load(Size::Double, spare, REQUEST, IN_NAME);
-        asm.jump_if(spare, Condition::NotEqual, 0, none);
-        asm.load(Size::Double, spare, REQUEST, LINES);
-        asm.alu(Alu::Add, spare, 1);
-        asm.store(Size::Double, REQUEST, LINES, spare);
-        asm.jump_if(spare, Condition::Greater, LINES_MAX as i32, none);
+        asm.alu(Alu::Or, wrong, spare);
+        asm.load(Size::Double, spare, REQUEST, LINES_LEFT);
+        asm.alu(Alu::Sub, spare, 1);
+        asm.store(Size::Double, REQUEST, LINES_LEFT, spare);
+        asm.alu(Alu::ShiftRight, spare, 63);
+        asm.alu(Alu::Or, wrong, spare);
+        asm.jump_if(wrong, Condition::NotEqual, 0, none);
         place_at(asm, place, TO);
         asm.store_imm(Size::Half, place, -REQUEST_AT, LINE_END);
         asm.load(Size::Double, spare, REQUEST, STAYS);
@@ -227,10 +230,12 @@ impl Generator<'_> {
         for prefix in LOGGED {
             expect_other(asm, prefix, logged);
         }
-        for prefix in COUNT {
+        let (short, long): (Vec<&[u8]>, Vec<&[u8]>) = COUNT.iter().partition(|it| it.len() <= 4);
+        for prefix in long {
             expect_other(asm, prefix, counts);
         }
-        expect_other(asm, b":", none);
+        expect_none_of(asm, &short, counts);
+        expect_none_of(asm, &[b":"], none);
         for (kind, (stays, in_name, which)) in [
             (None, (0, 1, 0)),
             (Some(counts), (-1, 0, 0)),
@@ -305,33 +310,43 @@ fn first_byte(asm: &mut Assembler, bytes: Reg, count: Reg, spare: Reg) {
     asm.alu(Alu::And, count, 15);
 }
 
-/// To `then` where a line begins so, whose first two words are in r0 and r4. Loses r3 and r5.
+/// To `then` where a line begins as one of these, of four bytes at most, whose first word is in r0. Loses r3 and r5.
+fn expect_none_of(asm: &mut Assembler, prefixes: &[&[u8]], then: Label) {
+    let (any, spare) = (Reg::R3, Reg::R5);
+    asm.set(any, 0);
+    for prefix in prefixes {
+        let mut known = [0; 4];
+        known[..prefix.len()].copy_from_slice(prefix);
+        let shift = 8 * (4 - prefix.len());
+        asm.alu32(Alu::Move, spare, WORD);
+        if shift > 0 {
+            asm.alu32(Alu::ShiftLeft, spare, shift as i32);
+        }
+        let known = u32::from_ne_bytes(known) << shift;
+        asm.alu32(Alu::Xor, spare, known as i32);
+        // The sign of what is less than 0.
+        asm.alu(Alu::Sub, spare, 1);
+        asm.alu(Alu::Or, any, spare);
+    }
+    asm.jump_if(any, Condition::SignedLess, 0, then);
+}
+
+/// To `then` where a line begins so, with 8 to 16 bytes; its first two words are in r0 and r4. Loses r3 and r5.
 fn expect_other(asm: &mut Assembler, prefix: &[u8], then: Label) {
     let (first, second, spare, known) = (WORD, Reg::R4, Reg::R5, Reg::R3);
     let other = asm.label();
     let mut bytes = [0; 16];
     bytes[..prefix.len()].copy_from_slice(prefix);
     let word = |at: usize| u64::from_ne_bytes(*bytes[at..].first_chunk().expect("two words"));
-    match prefix.len() {
-        len @ ..=4 => {
-            asm.alu32(Alu::Move, spare, first);
-            asm.alu32(Alu::ShiftLeft, spare, 32 - 8 * len as i32);
-            let known = (word(0) as u32) << (32 - 8 * len);
-            asm.jump_if32(spare, Condition::Equal, known as i32, then);
-        }
-        8 => {
-            set_wide(asm, known, word(0));
-            asm.jump_if(first, Condition::Equal, known, then);
-        }
-        len => {
-            set_wide(asm, known, word(0));
-            asm.jump_if(first, Condition::NotEqual, known, other);
-            let shift = 64 - 8 * (len as i32 - 8);
-            asm.set(spare, second);
-            asm.alu(Alu::ShiftLeft, spare, shift);
-            set_wide(asm, known, word(8) << shift);
-            asm.jump_if(spare, Condition::Equal, known, then);
-        }
+    set_wide(asm, known, word(0));
+    if prefix.len() == 8 {
+        return asm.jump_if(first, Condition::Equal, known, then);
     }
+    let shift = 8 * (16 - prefix.len());
+    asm.jump_if(first, Condition::NotEqual, known, other);
+    asm.set(spare, second);
+    asm.alu(Alu::ShiftLeft, spare, shift as i32);
+    set_wide(asm, known, word(8) << shift);
+    asm.jump_if(spare, Condition::Equal, known, then);
     asm.bind(other);
 }

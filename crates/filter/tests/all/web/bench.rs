@@ -172,10 +172,12 @@ impl Bench {
     pub fn enter(&self, request: &[u8], response: &[u8], closes: bool) -> u64 {
         let hash = layout::hash(KEY, request);
         let first = layout::ENTRIES + ENTRIES.first_way(hash);
-        // The second way, where no other request is.
-        let mut ways = [1, 2, 3, 0].map(|way| first + way * ENTRIES.entry_len()).into_iter();
+        // The second way, or another where it is of another request.
+        let mut ways = [1, 2, 3, 0]
+            .map(|way| first + way * ENTRIES.entry_len())
+            .into_iter();
         let at = ways.find(|at| [0, hash].contains(&self.get(at + entry::TAG)));
-        let at = at.expect("a place");
+        let at = at.unwrap_or(first + ENTRIES.entry_len());
         self.write(at + ENTRIES.request(), request);
         for number in 0..2 {
             self.set_copy(at, number, response, closes);

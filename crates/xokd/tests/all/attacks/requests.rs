@@ -59,6 +59,7 @@ fn answering(port: u16) -> Answering {
         response_max: layout::RESPONSE_MAX as u16,
         peer_connections: Some(100),
         reports: true,
+        http: true,
     }
 }
 
