@@ -32,6 +32,7 @@ impl Exos {
             key: random()?,
             second_stage: None,
             reports,
+            http: false,
         };
         let via = self.via.as_mut().expect("a link is lent");
         let memory = via.answer_requests(answering(&handler));

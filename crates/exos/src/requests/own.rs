@@ -118,6 +118,7 @@ impl Common {
             key: self.key,
             second_stage,
             reports: self.reports,
+            http: false,
         })
     }
 }

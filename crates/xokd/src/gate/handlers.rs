@@ -173,12 +173,13 @@ impl HandlerConfig {
             key: answering.key,
             second_stage: second_stage(self.way_out),
             reports: answering.reports,
+            http: false,
         };
         let later = handler.second_stage_in_gate(outcomes_fd);
         let later = later.map(|later| Prog::load_classifier(&later.words(), "exos_web"));
         Ok(MadeHandler {
             port: answering.recipe.port,
-            handling: self.handling(protocol::TCP, WebHandler::steps(entries)),
+            handling: self.handling(protocol::TCP, WebHandler::steps(entries, false)),
             program: Prog::load(&handler.in_gate(outcomes_fd).words(), "exos_web", true)?,
             second_stage: later.transpose()?,
             memory,

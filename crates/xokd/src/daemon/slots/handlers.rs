@@ -301,7 +301,7 @@ mod tests {
     }
 
     fn steps(response_max: usize) -> usize {
-        WebHandler::steps(entries(response_max)) as usize
+        WebHandler::steps(entries(response_max), false) as usize
     }
 
     /// Entries of short responses have less room for requests, but what comes is as long.
