@@ -9,8 +9,8 @@
 //! All stacks accept connections on the same ports. Those that they open are from pairs of address and port that no other
 //! of them chooses ([`exos_inet::Part`]); what answers them comes by whichever queue the device likes.
 //!
-//! A program on several interfaces opens each by itself ([`Core::open`]). What they bring is never another's: nothing is
-//! handed on between them.
+//! A program on several interfaces opens each by itself ([`Core::open`]), and starts the first core of all ([`Core::lead`]). What
+//! they bring is never another's: nothing is handed on between them.
 
 use std::net::IpAddr;
 

@@ -55,7 +55,7 @@
 //! | wait in an event loop of one's own | [`Exos::prepare_sleep`] |
 //! | stop on a signal | [`signals`] |
 //! | run on several cores | [`cores`]; [`handoff`] for what comes to the wrong one |
-//! | run on several interfaces | [`Core::open`] |
+//! | run on several interfaces | [`Core::open`], [`Core::lead`] |
 //! | use a part of an interface that the daemon lends | [`via`] |
 //! | forward packets | [`relay`] |
 //! | have the kernel answer or forward packets | [`handlers`] |

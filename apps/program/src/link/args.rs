@@ -209,8 +209,15 @@ impl LinkArgs {
                 .mend("leave --pool out, or do without the daemon (--via none)"));
         }
         if needs.cores > 1 {
-            return Err(Error::new("the daemon lends one queue to a program")
-                .mend("start a program for each core, or leave --cores out; or do without the daemon (--via none)"));
+            let each = match needs.role {
+                Role::Serve(_) => "start a program for each core, with --reuse-port",
+                _ => "start a program for each core",
+            };
+            return Err(
+                Error::new("the daemon lends one queue to a program").mend(format!(
+                    "{each}, or leave --cores out; or do without the daemon (--via none)"
+                )),
+            );
         }
         if self.reuse_port && !matches!(needs.role, Role::Serve(_)) {
             return Err(

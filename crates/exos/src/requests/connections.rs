@@ -1,6 +1,8 @@
 //! The connections that the kernel's part has: those that it hands up, those on which nothing comes, and those that the stack has, which
 //! may not begin there.
 
+mod fate;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -17,16 +19,11 @@ use super::memory::Memory;
 use super::reports::{Named, Reports, hear, instant, take_begun};
 use super::room::PeerRoom;
 use super::sent::{Sent, SentCopy};
+pub(super) use fate::FORGOTTEN;
+use fate::{Fate, FateOf, fate, last_fate};
 
 /// How long slots of connections that the stack has stay closed without word of it.
 const CLOSED: Duration = Duration::from_secs(4);
-/// A connection on which nothing has come for so long becomes the stack's.
-const QUIET: Duration = Duration::from_secs(5);
-/// So does one on which something is not acknowledged, so that this is sent again.
-const UNACKNOWLEDGED: Duration = Duration::from_secs(1);
-/// A connection that the stack cannot have for want of its response, or whose peer does not end it, is reset then.
-pub(super) const FORGOTTEN: Duration = Duration::from_secs(60);
-
 /// Connections that are reset at once: each may take three resets, of which the stack has room for [`REPLIES_MAX`].
 const RESETS_AT_ONCE: usize = REPLIES_MAX / 4;
 
@@ -57,18 +54,6 @@ pub(super) struct Turn<'a> {
     pub(super) now: Instant,
     pub(super) stack: &'a mut Stack,
     pub(super) reports: &'a mut Reports,
-}
-
-/// What is to become of the connection of a slot.
-type FateOf = fn(Entries, &Memory, Instant, u64) -> Fate;
-
-/// What is to become of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    GoesOn,
-    /// The stack takes it on, and with it this.
-    TakenOn(Option<SentCopy>),
-    Reset,
 }
 
 /// An answer that goes with its connection.
@@ -387,55 +372,6 @@ fn sent(memory: &Memory, at: u64) -> (u32, u32) {
     let (_, nxt) = memory.halves(at + slot::RCV);
     let (una, _) = memory.halves(at + slot::UNA);
     (una, nxt)
-}
-
-/// While the server serves.
-fn fate(entries: Entries, memory: &Memory, now: Instant, at: u64) -> Fate {
-    let state = memory.get(at + slot::STATE) as i32;
-    if [slot::FREE, slot::DONE].contains(&state) {
-        return Fate::GoesOn;
-    }
-    let since = now.millis().saturating_sub(memory.get(at + slot::TIME));
-    let is_over = |bound: Duration| u128::from(since) >= bound.as_millis();
-    let (una, nxt) = sent(memory, at);
-    let bound = if una == nxt { QUIET } else { UNACKNOWLEDGED };
-    if !is_over(bound) {
-        return Fate::GoesOn;
-    }
-    let is_partly = una != nxt && memory.half(at + slot::GENERATION) & slot::PARTLY != 0;
-    match as_it_is(entries, memory, at) {
-        Fate::Reset if !is_over(FORGOTTEN) && !is_partly => Fate::GoesOn,
-        fate => fate,
-    }
-}
-
-/// When it ends.
-fn last_fate(entries: Entries, memory: &Memory, _: Instant, at: u64) -> Fate {
-    let is_over = || {
-        let (una, nxt) = sent(memory, at);
-        una == nxt
-    };
-    match memory.get(at + slot::STATE) as i32 {
-        slot::FREE | slot::DONE => Fate::GoesOn,
-        slot::FINISHED if is_over() => Fate::GoesOn,
-        _ => as_it_is(entries, memory, at),
-    }
-}
-
-/// Whether the stack can have a connection.
-fn as_it_is(entries: Entries, memory: &Memory, at: u64) -> Fate {
-    let (una, nxt) = sent(memory, at);
-    // Of these all data is acknowledged.
-    let needs_no_copy = match memory.get(at + slot::STATE) as i32 {
-        slot::OPEN => una == nxt,
-        slot::LAST_ACK => una.wrapping_add(1) == nxt,
-        _ => false,
-    };
-    match SentCopy::of_slot(entries, memory, at) {
-        _ if needs_no_copy => Fate::TakenOn(None),
-        None => Fate::Reset,
-        some => Fate::TakenOn(some),
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use exos_inet::tcp::State;
 use exos_inet::{Config, Neighbors, RouteTo};
 use exos_wire::Mac;
 
+use super::fate::QUIET;
 use super::*;
 use crate::requests::room::{Admission, Room};
 
