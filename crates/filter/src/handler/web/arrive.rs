@@ -78,7 +78,14 @@ impl Generator<'_> {
         asm.load(Size::Half, Reg::R1, FRAME, 10);
         asm.store(Size::Half, Reg::R10, PEER_MAC + 4, Reg::R1);
         for at in [
-            STAMPS, HIT, HEADER, HEADERS, CLOCK, UP_SENT, UP_BEGUN, LOGGED_BYTES,
+            STAMPS,
+            HIT,
+            HEADER,
+            HEADERS,
+            CLOCK,
+            UP_SENT,
+            UP_BEGUN,
+            LOGGED_BYTES,
         ] {
             asm.store_imm(Size::Double, Reg::R10, at, 0);
         }

@@ -10,7 +10,15 @@ use super::layout::{LOGGED_MAX, REQUEST_MAX};
 
 /// How the lines begin that an answer may depend on; some more begin so.
 pub(super) const COUNT: [&[u8]; 9] = [
-    b"host", b"rang", b"expe", b"conn", b"cont", b"tran", b"auth", b"if-", b"accept-e",
+    b"host",
+    b"rang",
+    b"expe",
+    b"conn",
+    b"cont",
+    b"tran",
+    b"auth",
+    b"if-",
+    b"accept-e",
 ];
 
 /// How the lines begin that a log may want.
@@ -66,7 +74,8 @@ pub fn reduce(request: &[u8]) -> Option<Reduced> {
             Line::Logged => Some(&mut reduced.logged),
             Line::Noise => None,
         };
-        to.into_iter().for_each(|to| to.extend([line, b"\r\n"].concat()));
+        to.into_iter()
+            .for_each(|to| to.extend([line, b"\r\n"].concat()));
         at += line.len() + 2;
         if len.is_none() {
             reduced.request.extend(b"\r\n");

@@ -173,7 +173,9 @@ impl Bench {
         let hash = layout::hash(KEY, request);
         let first = layout::ENTRIES + ENTRIES.first_way(hash);
         // The second way, where no other request is.
-        let mut ways = [1, 2, 3, 0].map(|way| first + way * ENTRIES.entry_len()).into_iter();
+        let mut ways = [1, 2, 3, 0]
+            .map(|way| first + way * ENTRIES.entry_len())
+            .into_iter();
         let at = ways.find(|at| [0, hash].contains(&self.get(at + entry::TAG)));
         let at = at.expect("a place");
         self.write(at + ENTRIES.request(), request);
