@@ -99,6 +99,7 @@ impl Exos {
             .iter()
             .try_for_each(|(handler, cores)| self.link_of(cores.start)?.set_handlers(handler, &[]));
         set.inspect_err(|_| self.remove_handlers(listener))?;
+        self.in_kernel.were_replaced();
         let mut first = None;
         for (handler, cores) in handlers {
             let on_interface = Arc::<OnInterface>::default();

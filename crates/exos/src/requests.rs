@@ -165,7 +165,7 @@ impl Exos {
     }
 
     /// All requests and SYNs come to the stack again, and with them the connections that the kernel's part has. Those on which something was
-    /// sent that is not known any more, and not acknowledged, are reset. A handler that was [downloaded](Exos::download) beside it goes, too.
+    /// sent that is not known any more, and not acknowledged, are reset. A handler that was [downloaded](Exos::download) beside it leaves the kernel, too.
     /// On several cores each is to call this, and waits for the others, a second at most.
     /// Gives what there was, for what is left to be told of answers.
     ///

@@ -22,6 +22,7 @@ use crate::limits::HANDLED_PORTS_MAX;
 use crate::node::Exos;
 use crate::requests::Requests;
 
+const ON_AF_XDP: &str = "the kernel runs handlers of datagrams on AF_XDP only";
 const ONE_HANDLER: &str = "the daemon has the kernel run one handler of a program";
 const REQUESTS: &str =
     "the daemon has the kernel run one handler of a program, and that answers requests already";
@@ -109,20 +110,9 @@ impl Exos {
         }
         let addresses = self.addresses_of_handlers()?;
         let not_from: Vec<_> = self.stack.broadcasts_v4().collect();
+        let way_out = self.way_out_of_replies(all)?;
         let Link::Xdp(link) = &mut self.link else {
-            return Err(needs_interface(
-                "the kernel runs handlers of datagrams on AF_XDP only",
-            ));
-        };
-        let replies = all.iter().any(|one| one.handler.longest_reply().is_some());
-        if replies && self.pair.is_some() {
-            return Err(needs_interface(
-                "what handlers reply does not leave a pair of the program's own",
-            ));
-        }
-        let way_out = match replies {
-            false => WayOut::Transmit,
-            true => exos_link::ways_out(&[&*link])?[0][0],
+            return Err(needs_interface(ON_AF_XDP));
         };
         let all = all.iter().map(|one| InKernel {
             handler: &one.handler,
@@ -150,6 +140,21 @@ impl Exos {
             }
             Err(error) if error.is(Errno::TOOBIG.raw_os_error()) => Err(invalid(TOO_MANY_WAYS)),
             Err(error) => Err(error),
+        }
+    }
+
+    /// How replies leave, where a handler has any.
+    fn way_out_of_replies(&self, all: &[One]) -> Result<WayOut, Error> {
+        let Link::Xdp(link) = &self.link else {
+            return Err(needs_interface(ON_AF_XDP));
+        };
+        let replies = all.iter().any(|one| one.handler.longest_reply().is_some());
+        match replies {
+            false => Ok(WayOut::Transmit),
+            true if self.pair.is_some() => Err(needs_interface(
+                "what handlers reply does not leave a pair of the program's own",
+            )),
+            true => Ok(exos_link::ways_out(&[link])?[0][0]),
         }
     }
 

@@ -88,6 +88,7 @@ impl Exos {
             link.set_handlers(&handler, &[])?;
             handlers.push(handler);
         }
+        self.in_kernel.were_replaced();
         Ok(handlers)
     }
 }

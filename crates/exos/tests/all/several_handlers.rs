@@ -5,13 +5,15 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
 use std::time::Instant;
 
+use exos::Place;
 use exos::ash::parse;
-use exos::inet::Framing;
-use exos::inet::tcp::{EventSet, ListenOptions};
-use exos::{Buffer, Place};
 
 use crate::common::PATIENCE;
 use crate::download::{OURS, Wire, too_many_ways};
+
+#[path = "../../examples/calls.rs"]
+#[allow(dead_code)] // Its `main`.
+mod calls;
 
 const PORTS: [u16; 3] = [4000, 4001, 4002];
 
@@ -115,34 +117,16 @@ fn what_the_kernel_has_no_room_for_the_program_answers() {
     assert_eq!(counted(&wire, "handler_gave_up"), 1);
 }
 
-/// Of `CALLS`, whose layers have their headers behind the length.
-fn call(sequence: u32, method: u8, by: u64) -> Vec<u8> {
-    let mut call = vec![0, 16, 1, method];
-    call.extend(sequence.to_be_bytes());
-    call.extend(&[0, 0]);
-    call.extend(by.to_be_bytes());
+/// A call of the example's: its length, its number, what is called, and a number.
+fn call(number: u32, what: u8, with: u64) -> Vec<u8> {
+    let mut call = vec![0, 13];
+    call.extend(number.to_be_bytes());
+    call.push(what);
+    call.extend(with.to_be_bytes());
     call
 }
 
-const CALLS: &str = "handler calls {
-    layer session 8 {
-        words sequence[1];
-
-        expected = &sequence[0];
-        if be32(4) != *expected { give up; }
-        commit { add(expected, 1); }
-        reply { u8(2) = 0x81; }
-    }
-    words counters[1];
-
-    if u8(0 - 5) != 1 { give up; }
-    need 10;
-    counter = &counters[0];
-    before = add(counter, be64(2));
-    reply length { be64(2) = before; }
-}";
-
-/// Messages of a connection in segments of any length: those of one method are answered before the program hears of them, and what it
+/// Messages of a connection in segments of any length: those of one kind are answered before the program hears of them, and what it
 /// is to answer itself is answered in its place.
 #[test]
 fn messages_of_connections_are_dealt_with_in_order() {
@@ -150,35 +134,23 @@ fn messages_of_connections_are_dealt_with_in_order() {
     let Some(mut wire) = Wire::new(test, PORTS[0]) else {
         return;
     };
-    let options = ListenOptions::default();
-    wire.exos.stack.tcp.listen(None, PORTS[0], options).unwrap();
-    let framing = Framing::Length {
-        at: 0,
-        bytes: 2,
-        more: 2,
-    };
-    let handler = parse(CALLS).unwrap();
-    let calls = wire
-        .exos
-        .download_for_streams(handler, PORTS[0], framing)
-        .unwrap();
+    let calls = calls::listen(&mut wire.exos).unwrap();
     assert_eq!(calls.place(), Place::Compiled);
     let said = calls.not_in_kernel().unwrap().to_string();
     assert!(said.contains("connections are the stack's"), "{said}");
-    // The third and the sixth are of the other method.
-    let sent: Vec<_> = (0..8)
-        .map(|n| call(n - n / 3, if n % 3 == 2 { 2 } else { 1 }, 5))
-        .collect();
+    // The third and the sixth are other calls. What the session has numbered is what the handler has dealt with.
+    let what = |n: u32| if n % 3 == 2 { 2 } else { 1 };
+    let sent = (0..8).map(|n| call(n - n / 3, what(n), 5));
+    let all: Vec<_> = sent.flatten().collect();
     let client = wire.over_there(|| {
         std::thread::spawn(move || {
             let mut stream = TcpStream::connect((OURS, PORTS[0])).unwrap();
             stream.set_nodelay(true).unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            let all = sent.concat();
             for part in all.chunks(11) {
                 stream.write_all(part).unwrap();
             }
-            let mut answers = vec![0; 6 * 18 + 2 * 4];
+            let mut answers = vec![0; all.len()];
             stream.read_exact(&mut answers).unwrap();
             answers
         })
@@ -186,42 +158,19 @@ fn messages_of_connections_are_dealt_with_in_order() {
     let mut answered_here = 0;
     let patience = Instant::now() + PATIENCE;
     while !client.is_finished() && Instant::now() < patience {
-        wire.turn();
-        while let Some(event) = wire.exos.stack.poll_event() {
-            if event.set.contains(EventSet::READABLE) {
-                answered_here += answer_here(&mut wire.exos.stack, event.connection);
-            }
-        }
+        answered_here += calls::turn(&mut wire.exos).unwrap();
     }
     assert_eq!(answered_here, 2);
-    let answers = client.join().unwrap();
-    let (mut at, mut before) = (0, 0);
-    for n in 0..8 {
-        if n % 3 == 2 {
-            assert_eq!(&answers[at..at + 4], b"here");
-            at += 4;
-            continue;
+    let mut before = 0;
+    let expected = (0..8).flat_map(|n| match what(n) {
+        1 => {
+            before += 5;
+            call(n - n / 3, 0x81, before - 5)
         }
-        let mut expected = call(n - n / 3, 1, before);
-        expected[2] = 0x81;
-        assert_eq!(answers[at..at + 18], expected);
-        (at, before) = (at + 18, before + 5);
-    }
-    let counters = calls.memory().words("counters").unwrap();
-    let sum = counters[0].load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(sum, 30);
-}
-
-/// The program answers what its handler gave up, until that deals with messages again. Gives how many those were.
-fn answer_here(stack: &mut exos::Stack, id: exos::inet::tcp::ConnectionId) -> u32 {
-    let mut answered = 0;
-    loop {
-        assert_eq!(stack.tcp.readable(id)[3], 2, "of the other method");
-        stack.tcp.consume(id, 18);
-        stack.tcp.send(id, Buffer::from(b"here".to_vec()).whole());
-        answered += 1;
-        if !stack.resume_handling(id) {
-            return answered;
-        }
-    }
+        _ => call(n - n / 3, 0xff, 5),
+    });
+    let expected: Vec<_> = expected.collect();
+    assert_eq!(client.join().unwrap(), expected);
+    let sum = calls.memory().words("sum").unwrap();
+    assert_eq!(sum[0].load(std::sync::atomic::Ordering::Relaxed), 30);
 }

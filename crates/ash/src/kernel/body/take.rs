@@ -69,8 +69,8 @@ impl Generator<'_> {
         sum: Option<VariableId>,
     ) {
         self.compute_keys(pipes);
-        let there = Reg::R1;
-        match self.few_for(row, from, length) {
+        let few = self.few_for(row, from, length);
+        match few {
             Some((from, bytes)) => {
                 self.expect_known(row, from, bytes);
                 self.asm.set(SUM, 0);
@@ -78,26 +78,38 @@ impl Generator<'_> {
                     let from = (MESSAGE, (from + at) as i16);
                     generator.pass(pipes, size, from, (INTO, at as i16));
                 });
-                self.asm.set(there, from + bytes - 1);
-                self.mask_of_part(there);
             }
             None => {
                 let widest = i32::from(Pipe::widest(pipes));
                 let (start, _) = self.part_for(row, (from, length), widest);
                 self.pass_all(row, start, pipes);
+            }
+        }
+        if let Some(sum) = sum {
+            self.keep_checksum(sum, few);
+        }
+    }
+
+    /// A variable becomes the sum, of bytes that are known and few or of those that r4 has counted; 0 where the message does not have them.
+    fn keep_checksum(&mut self, sum: VariableId, few: Option<(i32, i32)>) {
+        let there = Reg::R1;
+        match few {
+            Some((from, bytes)) => {
+                self.asm.set(there, from + bytes - 1);
+                self.mask_of_part(there);
+            }
+            None => {
                 self.asm.set(there, LEFT);
                 self.asm.alu(Alu::SignedShiftRight, there, 63);
                 self.asm.alu(Alu::Xor, there, -1);
             }
         }
-        if let Some(sum) = sum {
-            self.asm.alu(Alu::And, SUM, there);
-            fold(&mut self.asm, SUM, Reg::R1);
-            self.asm.to_big_endian(SUM, 16);
-            self.forget(SUM);
-            self.asm.set(Reg::R0, SUM);
-            self.keep(sum);
-        }
+        self.asm.alu(Alu::And, SUM, there);
+        fold(&mut self.asm, SUM, Reg::R1);
+        self.asm.to_big_endian(SUM, 16);
+        self.forget(SUM);
+        self.asm.set(Reg::R0, SUM);
+        self.keep(sum);
     }
 
     /// Bytes that are known and few, and for which a row has room.
