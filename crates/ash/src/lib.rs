@@ -17,7 +17,7 @@
 //!          reply 12 { be64(4) = before; }
 //!      }",
 //! )?;
-//! assert!(handler.steps() < 30);
+//! assert!(handler.steps() < 100);
 //! # Ok::<(), exos_ash::TextError>(())
 //! ```
 

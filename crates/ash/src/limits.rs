@@ -45,7 +45,7 @@ pub const REPEAT_MAX: u16 = 256;
 /// Blocks within one another.
 pub const NESTING_MAX: usize = 16;
 
-/// Steps that a message may take: each operation is one, each 8 bytes that are copied another.
+/// Steps that a message may take, of about a nanosecond each: ten operations, a third of a division, a fifth of a change of a word.
 pub const STEPS_MAX: u64 = 16_384;
 
 /// Instructions that a handler's body becomes: with what surrounds it, jumps reach from one end to the other (32,767).

@@ -105,8 +105,8 @@ pub const FILTER_WORDS_MAX: usize = 32;
 /// of what is sent is in it.
 pub const FILTER_INSNS_MAX: usize = 8192;
 
-/// Steps that a program's handler may take in a second, unless policy says otherwise: some millions of short
-/// messages, or some thousands of the longest handlers. A step takes 0.1 to 4.6 ns (`docs/internals/handlers.md`).
+/// Steps that a program's handler may take in a second, unless policy says otherwise: a step is about a nanosecond, so a tenth of
+/// a core. Some hundreds of thousands of short messages, or some thousands of the longest handlers (`docs/internals/handlers.md`).
 pub const HANDLER_STEPS_PER_SEC: u64 = 100_000_000;
 
 /// Fewer steps in a second a policy does not say: the bucket is looked at four thousand times a second, and would get none.

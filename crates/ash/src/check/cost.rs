@@ -1,12 +1,48 @@
-//! What a handler can cost at most.
+//! What a handler can cost at most, in [steps](crate::limits::STEPS_MAX) of a nanosecond.
+//!
+//! Weights are tenths of a step, measured with one core of an AMD EPYC in the kernel's test run. They say how much dearer one thing is than
+//! another; another machine is faster or slower at all of them.
 
-use crate::code::{Block, Condition, Expression, Handler, Part, Pipe, Statement};
-use crate::code::{RegionKind, VariableId, VariableKind};
-use crate::limits::MESSAGE_MAX;
+use crate::code::{Block, Condition, Expression, Handler, Operator, Part, Pipe, Region, Reply};
+use crate::code::{RegionKind, Statement, VariableId, VariableKind};
+use crate::limits::{MESSAGE_MAX, REGIONS_MAX, TAKEN_BY_WORDS_MAX};
+
+/// A statement, a word that is at hand, an operation, a jump.
+const OPERATION: u64 = 1;
+const MULTIPLICATION: u64 = 3;
+const DIVISION: u64 = 34;
+/// A number of the message, at a known byte and at a computed one.
+const NUMBER: u64 = 3;
+const NUMBER_SOMEWHERE: u64 = 7;
+/// Once more through a repetition: its counter waits in memory.
+const REPETITION: u64 = 4;
+/// A change of a word, which no other processor sees half of.
+const CHANGE: u64 = 46;
+/// A place that is looked for.
+const PLACE: u64 = 4;
+/// A helper of the kernel that copies, what 8 bytes take it, and what they take word by word, for each pipe again.
+const COPY: u64 = 300;
+const COPIED_WORD: u64 = 1;
+const TAKEN_WORD: u64 = 3;
+/// A look-up: the heads of both buckets; and 8 bytes of the key, once for its hash and once to compare them.
+const FIND: u64 = 110;
+const KEY_WORD: u64 = 18;
+/// A reply's headers; and where its checksum is not known, or its length is another: that, and each 8 bytes.
+const REPLY: u64 = 100;
+const REPLY_MADE: u64 = 250;
+const SUMMED_WORD: u64 = 4;
+
+/// A place takes as much more where the handler's memory is too large for the nearest caches, and where it is too large for any; but one in
+/// a region that is small, of which as many as a handler may have are near.
+const SMALL_MAX: u64 = NEAR_MAX / REGIONS_MAX as u64;
+const NEAR_MAX: u64 = 512 << 10;
+const FAR: u64 = 110;
+const CACHED_MAX: u64 = 4 << 20;
+const FARTHEST: u64 = 1300;
 
 /// Steps of the dearest way through a handler.
 pub(super) fn steps(handler: &Handler) -> u64 {
-    Cost { handler }.block(&handler.body)
+    Cost { handler }.block(&handler.body).div_ceil(10)
 }
 
 /// More than any handler may cost; what costs more is not told apart, so that no sum is too large for its type.
@@ -59,80 +95,146 @@ impl Cost<'_> {
     fn block(&self, block: &Block) -> u64 {
         block
             .iter()
-            .map(|statement| self.statement(statement))
+            .map(|statement| OPERATION + self.statement(statement))
             .sum()
     }
 
     fn statement(&self, statement: &Statement) -> u64 {
-        1 + match statement {
-            Statement::Set(_, value) | Statement::Point(_, value) => expression(value),
-            Statement::Change { change, .. } => change.words().map(expression).sum(),
-            // Both buckets; the key is read once for its hash and once to compare it.
+        match statement {
+            Statement::Set(_, value) => expression(value),
+            Statement::Point(place, index) => {
+                let far = match index.constant() {
+                    Some(_) => 0,
+                    None => self
+                        .region_of(*place)
+                        .map_or(0, |region| self.distance(region)),
+                };
+                PLACE + far + expression(index)
+            }
+            Statement::Change { change, .. } => {
+                CHANGE + change.words().map(expression).sum::<u64>()
+            }
             Statement::Find {
                 table,
                 from,
                 length,
                 ..
-            } => expression(from) + expression(length) + 16 + u64::from(self.key_max(*table) / 4),
+            } => expression(from) + expression(length) + self.look_up(*table),
             Statement::Take {
                 row,
                 from,
                 length,
                 pipes,
                 ..
-            } => {
-                let keys: u64 = pipes.iter().filter_map(Pipe::word).map(expression).sum();
-                let passes = 1 + pipes.len() as u64;
-                expression(from) + expression(length) + keys + self.row(*row) * passes
-            }
+            } => expression(from) + expression(length) + self.take(*row, (from, length), pipes),
             Statement::If(when, yes, no) => condition(when) + self.block(yes).max(self.block(no)),
             Statement::Repeat(_, times, body) => {
-                let each = self.block(body) + 1;
+                let each = self.block(body) + REPETITION;
                 u64::from(*times).saturating_mul(each).min(FAR_TOO_MANY)
             }
-            Statement::Reply(reply) => {
-                let parts = reply.parts.iter().map(|part| match part {
-                    Part::Number { value, .. } => 1 + expression(value),
-                    Part::Row { row, length, .. } => 1 + expression(length) + self.row(*row),
-                });
-                expression(&reply.length) + u64::from(reply.most / 8) + parts.sum::<u64>()
-            }
+            Statement::Reply(reply) => self.reply(reply),
             Statement::Need(_) | Statement::Break | Statement::GiveUp | Statement::Done => 0,
         }
     }
 
-    fn key_max(&self, table: u8) -> u32 {
-        match self.handler.regions[usize::from(table)].kind {
-            RegionKind::Table(key_max) => key_max,
+    /// Two lines of heads, and an entry.
+    fn look_up(&self, table: u8) -> u64 {
+        let region = self.handler.regions.get(usize::from(table));
+        region.map_or(0, |region| match region.kind {
+            RegionKind::Table(key) => {
+                FIND + u64::from(key / 8) * KEY_WORD + 3 * self.distance(region)
+            }
             RegionKind::Words | RegionKind::Rows(_) => 0,
+        })
+    }
+
+    fn take(
+        &self,
+        row: VariableId,
+        (from, length): (&Expression, &Expression),
+        pipes: &[Pipe],
+    ) -> u64 {
+        let is_known = from.constant().is_some();
+        let few = length.constant().filter(|few| *few <= TAKEN_BY_WORDS_MAX);
+        let keys: u64 = pipes.iter().filter_map(Pipe::word).map(expression).sum();
+        let passes = 1 + pipes.len() as u64;
+        match few {
+            Some(few) if is_known => keys + few.div_ceil(8) * TAKEN_WORD * passes,
+            _ if pipes.is_empty() => self.copy(row),
+            _ => keys + self.copy(row) + self.words_of(row) * TAKEN_WORD * passes,
         }
     }
 
-    /// Steps to copy a row, or as much of it as a message can be.
-    fn row(&self, row: VariableId) -> u64 {
-        let kind = self.handler.variables.get(usize::from(row.0));
-        let Some(VariableKind::Place(region)) = kind.map(|variable| variable.kind) else {
-            return 0;
+    fn reply(&self, reply: &Reply) -> u64 {
+        let parts = reply.parts.iter().map(|part| match part {
+            Part::Number { value, .. } => NUMBER + expression(value),
+            Part::Row { row, length, .. } => expression(length) + self.copy(*row),
+        });
+        let is_number = |part: &Part| matches!(part, Part::Number { .. });
+        let made = match reply.length == Expression::Length && reply.parts.iter().all(is_number) {
+            true => 0,
+            false => REPLY_MADE + u64::from(reply.most / 8) * SUMMED_WORD,
         };
-        match self.handler.regions[usize::from(region)].kind {
-            RegionKind::Words | RegionKind::Table(_) => 1,
-            RegionKind::Rows(bytes) => u64::from(bytes.min(u32::from(MESSAGE_MAX)) / 8),
+        REPLY + made + expression(&reply.length) + parts.sum::<u64>()
+    }
+
+    /// A row that is copied by a call, as much of it as a message can be.
+    fn copy(&self, row: VariableId) -> u64 {
+        COPY + self.words_of(row) * COPIED_WORD
+    }
+
+    fn words_of(&self, row: VariableId) -> u64 {
+        self.region_of(row).map_or(0, |region| {
+            u64::from(region.stride().min(MESSAGE_MAX.into()) / 8)
+        })
+    }
+
+    /// What a place of a region takes that nobody has been at lately.
+    fn distance(&self, region: &Region) -> u64 {
+        let bytes = |region: &Region| u64::from(region.count) * u64::from(region.stride());
+        let all: u64 = self.handler.regions.iter().map(bytes).sum();
+        if bytes(region) <= SMALL_MAX || all <= NEAR_MAX {
+            0
+        } else if all <= CACHED_MAX {
+            FAR
+        } else {
+            FARTHEST
+        }
+    }
+
+    fn region_of(&self, place: VariableId) -> Option<&Region> {
+        let variable = self.handler.variables.get(usize::from(place.0))?;
+        match variable.kind {
+            VariableKind::Place(region) => self.handler.regions.get(usize::from(region)),
+            VariableKind::Word => None,
         }
     }
 }
 
 fn expression(of: &Expression) -> u64 {
-    1 + match of {
-        Expression::Number(_, at) => expression(at),
-        Expression::Binary(_, a, b) => expression(a) + expression(b),
-        Expression::Constant(_) | Expression::Variable(_) => 0,
-        Expression::Length | Expression::Word(_) => 0,
+    match of {
+        Expression::Number(_, at) => match at.constant() {
+            Some(_) => NUMBER,
+            None => NUMBER_SOMEWHERE + expression(at),
+        },
+        Expression::Binary(operator, a, b) => {
+            let operation = match operator {
+                Operator::Multiply => MULTIPLICATION,
+                Operator::Divide | Operator::Remainder => DIVISION,
+                _ => OPERATION,
+            };
+            operation + expression(a) + expression(b)
+        }
+        Expression::Constant(_)
+        | Expression::Variable(_)
+        | Expression::Length
+        | Expression::Word(_) => OPERATION,
     }
 }
 
 fn condition(of: &Condition) -> u64 {
     match of {
-        Condition::Compare(_, a, b) => expression(a) + expression(b),
+        Condition::Compare(_, a, b) => OPERATION + expression(a) + expression(b),
         Condition::Both(a, b) | Condition::Either(a, b) => condition(a) + condition(b),
     }
 }

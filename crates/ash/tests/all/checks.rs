@@ -82,8 +82,43 @@ fn steps_are_counted_before_they_are_taken() {
         let error = parse(&text).unwrap_err().to_string();
         assert!(error.contains("a message may take"), "{nesting}: {error}");
     }
-    let handler = parse("handler h { for i in 0..10 { x = i + 1; } done; }").unwrap();
-    assert_eq!(handler.steps(), 1 + 10 * (1 + 4) + 1);
+}
+
+/// Steps are nanoseconds, as far as one machine tells: what takes long may not count as if it were an operation.
+#[test]
+fn a_step_is_as_long_whatever_it_is_of() {
+    let steps = |regions: &str, body: &str| {
+        let text = format!("handler h {{ {regions} need 8; x = be64(0); {body} done; }}");
+        parse(&text)
+            .unwrap_or_else(|e| panic!("{e}: {text}"))
+            .steps()
+    };
+    let hundred = |body: &str| body.repeat(100);
+    let nothing = steps("", "");
+    assert_eq!(nothing, 1);
+    assert_eq!(steps("", &hundred("y = x + 1;")) - nothing, 40);
+    assert_eq!(steps("", &hundred("y = x / 3;")) - nothing, 370);
+    assert_eq!(steps("", "for i in 0..100 { y = x % i; }") - nothing, 410);
+    let place = |regions: &str, body: &str, often: &str| {
+        let begin = "p = &w[x]; q = &r[x]; ";
+        let regions = format!("words w[4]; rows r[4] of 1400; {regions}");
+        steps(&regions, &format!("{begin} {body} {}", hundred(often))) - steps(&regions, begin)
+    };
+    assert_eq!(place("", "", "add(p, 1);"), 480);
+    let (far, farther) = ("words o[30000]; words f[60000];", "words f[1000000];");
+    assert_eq!(place("words f[60000];", "", "s = &f[x];"), 60);
+    assert_eq!(place(far, "", "s = &f[x];"), 1160);
+    assert_eq!(place(farther, "", "s = &f[x];"), 13_060);
+    assert_eq!(place(farther, "", "s = &f[7];"), 60);
+    assert_eq!(place(farther, "", "s = &w[x];"), 60);
+    // By a call, and word by word.
+    assert_eq!(place("", "need 1400;", "take(q, 0, 1400);"), 4_780);
+    assert_eq!(place("", "need 64;", "take(q, 0, 64);"), 270);
+    let reply = |length: &str| {
+        let text = format!("handler h {{ need 8; reply {length} {{ be32(0) = 1; }} }}");
+        parse(&text).unwrap().steps()
+    };
+    assert_eq!((reply("length"), reply("1400")), (11, 106));
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //!
 //! A handler is not written by the slot's holder but made by the daemon (`exos_ash`, or [`WebHandler`](crate::handler::WebHandler)): it
 //! reads its own messages, changes its own memory, and ends in one of the gate's programs ([`outcome`]). What it sends goes back where a message came from, which the tables let the
-//! slot send: the look-ups are the same both ways. Steps are taken from a bucket beforehand, the most that a message can take; a
+//! slot send: the look-ups are the same both ways. Steps, which are nanoseconds of some processor, are taken from a bucket beforehand: the most
+//! that a message can take, and what its arrival takes by its length. A
 //! reply is charged to the share of sending by its length when it leaves, or dropped where nothing of that is left. Datagrams do not
 //! reach the handler then, but the program. A slot whose datagrams somebody copies has them delivered, so that all of them are seen.
 //!
@@ -40,6 +41,10 @@ const STEPS: i16 = 0;
 const REPLIES: i16 = 4;
 const OF_PROTOCOL: i16 = 8;
 const BUDGET: i16 = 16;
+/// Steps until a message of a handler has been looked at and summed, and of each 64 bytes of its frame (measured: 30 ns with one of 58 bytes,
+/// 91 with one of 1,442).
+const ARRIVAL: i32 = 30;
+const ARRIVAL_OF_64: i32 = 3;
 /// Offset in [`super::Config`].
 const CONFIG_IFINDEX: i16 = 4;
 
@@ -154,7 +159,12 @@ impl Code<'_> {
     /// take.
     fn afford(&mut self, skipped: Label) {
         let affordable = self.asm.label();
-        self.load(Size::Word, Reg::R1, Reg::R8, STEPS);
+        self.get(Reg::R1, LENGTH);
+        self.asm.alu(Alu::Mul, Reg::R1, ARRIVAL_OF_64);
+        self.asm.alu(Alu::ShiftRight, Reg::R1, 6);
+        self.asm.alu(Alu::Add, Reg::R1, ARRIVAL);
+        self.load(Size::Word, Reg::R2, Reg::R8, STEPS);
+        self.asm.alu(Alu::Add, Reg::R1, Reg::R2);
         self.put(CHARGE, Reg::R1);
         self.spend(BUDGET, skipped);
         self.load(Size::Word, Reg::R1, Reg::R8, REPLIES);

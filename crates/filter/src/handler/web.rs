@@ -67,8 +67,8 @@ pub struct WebHandler {
     pub http: bool,
 }
 
-/// Three hashes of the ends, and what stands in a slot.
-const STEPS_OF_SLOT: u32 = 64;
+/// Three hashes of the ends, locks, and what stands in a slot.
+const STEPS_OF_SLOT: u32 = 200;
 
 /// Where things lead.
 struct Labels {
