@@ -86,7 +86,20 @@ check "python3: options that are set before connect and listen" run -- python3 "
 check "python3: two descriptors of a socket in an epoll set" run -- python3 "$here/run.py" copies 10.10.0.2 8000
 run -- curl -s http://10.10.0.2:7999/ 2>"$work/err"; same "curl: a refused connection, and its status" 7 $?
 run -- curl -sm 1 http://10.10.0.99/ 2>"$work/err"; same "curl: nobody is there" 28 $?
-[ ! "$way" ] || has "--trace shows calls" "connect(" "$(run --trace -- curl -so /dev/null $at/small 2>&1)"
+if [ "$way" ]; then
+    traced='import socket; s = socket.create_server(("", 9100)); c = socket.create_connection(("10.10.0.2", 8000))
+c.setsockopt(6, socket.TCP_NODELAY, 1); c.getsockname()
+try: socket.create_connection(("10.10.0.2", 7999))
+except OSError: pass'
+    said=$(run --trace -- python3 -c "$traced" 2>&1 | sed 's/^\[[0-9]*\] //; s/htons([0-9]\{5\})/htons(PORT)/')
+    for line in 'bind(3, {sa_family=AF_INET, sin_port=htons(9100), sin_addr=inet_addr("0.0.0.0")}, 16) = 0' 'listen(3, ' \
+        'connect(4, {sa_family=AF_INET, sin_port=htons(8000), sin_addr=inet_addr("10.10.0.2")}, 16) = 0' \
+        'setsockopt(4, SOL_TCP, TCP_NODELAY, [1], 4) = 0' \
+        "getsockname(4, {sa_family=AF_INET, sin_port=htons(PORT), sin_addr=inet_addr(\"$ip\")}, [16]) = 0" \
+        'sin_port=htons(7999), sin_addr=inet_addr("10.10.0.2")}, 16) = -1 ECONNREFUSED (Connection refused)'; do
+        has "--trace: ${line%%(*}, with its arguments" "$line" "$said"
+    done
+fi
 [ ! "$way" ] || same "this host's own connections stay the kernel's" "" "$(run --trace -- curl -sm 1 http://127.0.0.1:7999/ 2>&1)"
 run -- python3 -c 'raise SystemExit(3)'; same "the status is the program's" 3 $?
 run -- sh -c 'kill -SEGV $$' 2>"$work/err"; same "a signal ends it as in a shell" 139 $?

@@ -9,6 +9,7 @@ use exos::via::Protocol;
 use exos_host::intercept::{Call, Calls};
 
 use crate::answer::errno;
+use crate::trace;
 
 pub(crate) struct Context {
     pub net: Net,
@@ -33,34 +34,21 @@ impl Context {
 
     /// Gives a call its result.
     pub fn respond(&self, call: &Call, result: io::Result<i64>) {
-        self.trace(call, &result);
+        let made = self.traced(call, result.is_err());
+        self.trace(call, made, &result);
         self.calls
             .answer(call, result.map_err(|error| errno(&error)));
     }
 
-    /// Prints a line as strace has it, where that is asked for.
-    pub fn trace(&self, call: &Call, result: &io::Result<i64>) {
-        if !self.trace {
-            return;
-        }
-        let name = match call.number {
-            libc::SYS_bind => "bind",
-            libc::SYS_listen => "listen",
-            libc::SYS_connect => "connect",
-            libc::SYS_accept | libc::SYS_accept4 => "accept",
-            libc::SYS_getsockname => "getsockname",
-            libc::SYS_getpeername => "getpeername",
-            libc::SYS_getsockopt => "getsockopt",
-            libc::SYS_io_uring_setup => "io_uring_setup",
-            _ => "setsockopt",
-        };
-        let (thread, fd) = (call.thread, call.args[0]);
-        match result {
-            Ok(value) => exos_program::info!("[{thread}] {name}({fd}) = {value}"),
-            Err(error) => {
-                let error = io::Error::from_raw_os_error(errno(error));
-                exos_program::info!("[{thread}] {name}({fd}) = -1, {error}");
-            }
+    /// A call with its arguments, where that is asked for; before it has its answer, for they lie in the caller's memory.
+    pub fn traced(&self, call: &Call, has_failed: bool) -> Option<String> {
+        self.trace.then(|| trace::call(call, has_failed))
+    }
+
+    /// Prints a line as strace has it, of a call that was [traced](Self::traced).
+    pub fn trace(&self, call: &Call, made: Option<String>, result: &io::Result<i64>) {
+        if let Some(made) = made {
+            exos_program::info!("[{}] {made} = {}", call.thread, trace::result(result));
         }
     }
 

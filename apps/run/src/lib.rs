@@ -24,6 +24,7 @@
 //! | `listener` | where connections come from, of both
 //! | `ports` | addresses of sockets that are still the kernel's |
 //! | `context`, `answer`, `target` | what all of these need: the stack, the calls; their answers; the caller's memory and descriptors |
+//! | `trace` | calls as strace has them |
 //! | `counters` | what is counted, and said on SIGUSR1 |
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
@@ -41,6 +42,7 @@ mod sharing;
 mod signals;
 mod supervise;
 mod target;
+mod trace;
 mod unix;
 
 pub use options::RunArgs;

@@ -203,13 +203,14 @@ fn hand_over(
     let to = [call.args[1], call.args[2]];
     write_address(&cx.calls, call, to, peer, family)?;
     let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
+    let accepted = cx.traced(call, false);
     let given = cx.calls.give(call, theirs.as_fd(), close_on_exec)?;
     let (first, _) = made.pop_front().expect("it was just looked at");
     if made.is_empty() {
         // The program's socket is not readable any more.
         let _ = recv(&listener.fd, &mut [0][..], RecvFlags::DONTWAIT);
     }
-    cx.trace(call, &Ok(i64::from(given)));
+    cx.trace(call, accepted, &Ok(i64::from(given)));
     Ok(match (first, ours) {
         (Made::Ours(flow), Some(ours)) => Some((flow, peer, (theirs, ours))),
         _ => None,

@@ -2,6 +2,7 @@
 
 mod names;
 mod posix;
+mod posix_datagrams;
 mod through;
 
 use std::io::{ErrorKind, Read as _, Write as _};

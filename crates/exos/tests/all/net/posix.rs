@@ -281,7 +281,7 @@ const CALLS: [Call; 14] = [
 ];
 
 /// The result as text, in which an error is its kind.
-fn said<T: std::fmt::Debug>(result: io::Result<T>) -> String {
+pub fn said<T: std::fmt::Debug>(result: io::Result<T>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
         Err(error) => format!("{:?}", error.kind()),

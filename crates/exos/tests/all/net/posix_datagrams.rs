@@ -1,0 +1,241 @@
+//! Every two calls in a row on sockets for datagrams, in each of their states, on the kernel's and on ours: the results are the same.
+//!
+//! The peer is the kernel's in both cases; calls do not wait.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use super::posix::said;
+use super::{attach, ours};
+use crate::common::PATIENCE;
+
+/// What both kinds of socket can do.
+trait Datagrams: Sized {
+    fn recv(&self, into: &mut [u8]) -> io::Result<usize>;
+    fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)>;
+    fn peek(&self, into: &mut [u8]) -> io::Result<usize>;
+    fn peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)>;
+    fn clone_and_recv(&self, into: &mut [u8]) -> io::Result<usize>;
+    fn send(&self, bytes: &[u8]) -> io::Result<usize>;
+    fn send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize>;
+    fn connect(&self, to: SocketAddr) -> io::Result<()>;
+    fn local_addr(&self) -> io::Result<SocketAddr>;
+    fn peer_addr(&self) -> io::Result<SocketAddr>;
+    fn take_error(&self) -> io::Result<Option<io::Error>>;
+    fn set_ttl(&self, ttl: u32) -> io::Result<()>;
+    fn ttl(&self) -> io::Result<u32>;
+    fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()>;
+    fn read_timeout(&self) -> io::Result<Option<Duration>>;
+    /// Lets time pass in which packets move.
+    fn turn(&self);
+}
+
+macro_rules! datagrams {
+    ($kind:ty, $turn:expr, $($name:ident($($argument:ident: $of:ty),*) -> $result:ty;)*) => {
+        impl Datagrams for $kind {
+            fn clone_and_recv(&self, into: &mut [u8]) -> io::Result<usize> {
+                self.try_clone()?.recv(into)
+            }
+            fn turn(&self) {
+                #[allow(clippy::redundant_closure_call)]
+                ($turn)(self);
+            }
+            $(fn $name(&self, $($argument: $of),*) -> io::Result<$result> {
+                self.$name($($argument),*)
+            })*
+        }
+    };
+    ($($kind:ty: $turn:expr;)*) => {
+        $(datagrams! { $kind, $turn,
+            recv(into: &mut [u8]) -> usize;
+            recv_from(into: &mut [u8]) -> (usize, SocketAddr);
+            peek(into: &mut [u8]) -> usize;
+            peek_from(into: &mut [u8]) -> (usize, SocketAddr);
+            send(bytes: &[u8]) -> usize;
+            send_to(bytes: &[u8], to: SocketAddr) -> usize;
+            connect(to: SocketAddr) -> ();
+            local_addr() -> SocketAddr;
+            peer_addr() -> SocketAddr;
+            take_error() -> Option<io::Error>;
+            set_ttl(ttl: u32) -> ();
+            ttl() -> u32;
+            set_read_timeout(time: Option<Duration>) -> ();
+            read_timeout() -> Option<Duration>;
+        })*
+    };
+}
+
+datagrams!(
+    std::net::UdpSocket: |_: &Self| std::thread::yield_now();
+    exos::net::UdpSocket: |socket: &Self| socket.net().turn().unwrap();
+);
+
+#[derive(Copy, Clone, Debug)]
+enum State {
+    Fresh,
+    /// A datagram has come.
+    Unread,
+    /// One without bytes has.
+    EmptyUnread,
+    Connected,
+    ConnectedUnread,
+}
+
+const STATES: [State; 5] = [
+    State::Fresh,
+    State::Unread,
+    State::EmptyUnread,
+    State::Connected,
+    State::ConnectedUnread,
+];
+
+#[derive(Copy, Clone, Debug)]
+enum Call {
+    Recv,
+    RecvFrom,
+    RecvByAClone,
+    RecvNothing,
+    Peek,
+    PeekFrom,
+    Send,
+    SendTo,
+    SendNothing,
+    SendTooMuch,
+    Connect,
+    LocalAddr,
+    PeerAddr,
+    TakeError,
+    Ttl,
+    Timeout,
+}
+
+const CALLS: [Call; 16] = [
+    Call::Recv,
+    Call::RecvFrom,
+    Call::RecvByAClone,
+    Call::RecvNothing,
+    Call::Peek,
+    Call::PeekFrom,
+    Call::Send,
+    Call::SendTo,
+    Call::SendNothing,
+    Call::SendTooMuch,
+    Call::Connect,
+    Call::LocalAddr,
+    Call::PeerAddr,
+    Call::TakeError,
+    Call::Ttl,
+    Call::Timeout,
+];
+
+const WORD: &[u8] = b"hello";
+
+/// The result as text. Of two errors std has no kind: ours have the ones that their calls say.
+fn told<T: std::fmt::Debug>(result: io::Result<T>) -> String {
+    let number = result.as_ref().err().and_then(io::Error::raw_os_error);
+    match number {
+        Some(libc::EMSGSIZE) => "InvalidInput".to_owned(),
+        Some(libc::EDESTADDRREQ) => "NotConnected".to_owned(),
+        _ => said(result),
+    }
+}
+
+/// What a call gives; of addresses whether they are the peer's, or of all.
+fn call(call: Call, socket: &impl Datagrams, peer: SocketAddr) -> String {
+    let mut bytes = [0; 3];
+    match call {
+        Call::Recv => told(socket.recv(&mut bytes)) + &format!("{bytes:?}"),
+        Call::RecvFrom => told(
+            socket
+                .recv_from(&mut bytes)
+                .map(|(n, from)| (n, from == peer)),
+        ),
+        Call::RecvByAClone => told(socket.clone_and_recv(&mut bytes)),
+        Call::RecvNothing => told(socket.recv(&mut [])),
+        Call::Peek => told(socket.peek(&mut bytes)) + &format!("{bytes:?}"),
+        Call::PeekFrom => told(
+            socket
+                .peek_from(&mut bytes)
+                .map(|(n, from)| (n, from == peer)),
+        ),
+        Call::Send => told(socket.send(b"word")),
+        Call::SendTo => told(socket.send_to(b"word", peer)),
+        Call::SendNothing => told(socket.send_to(&[], peer)),
+        Call::SendTooMuch => told(socket.send_to(&[0; 65_508], peer)),
+        Call::Connect => told(socket.connect(peer)),
+        Call::LocalAddr => told(socket.local_addr().map(|at| at.port() != 0)),
+        Call::PeerAddr => told(socket.peer_addr().map(|at| at == peer)),
+        Call::TakeError => told(socket.take_error().map(|error| error.map(|e| e.kind()))),
+        Call::Ttl => told(socket.set_ttl(0)) + &told(socket.set_ttl(9)) + &told(socket.ttl()),
+        Call::Timeout => {
+            let none = told(socket.set_read_timeout(Some(Duration::ZERO)));
+            let set = told(socket.set_read_timeout(Some(Duration::from_millis(80))));
+            none + &set + &told(socket.read_timeout())
+        }
+    }
+}
+
+/// Brings a socket, which others reach at this address, into the state.
+fn reach(state: State, socket: &impl Datagrams, at: IpAddr, peer: &std::net::UdpSocket) {
+    if matches!(state, State::Connected | State::ConnectedUnread) {
+        socket.connect(peer.local_addr().unwrap()).unwrap();
+    }
+    let sent: &[u8] = match state {
+        State::Fresh | State::Connected => return,
+        State::Unread | State::ConnectedUnread => WORD,
+        State::EmptyUnread => b"",
+    };
+    let to = SocketAddr::new(at, socket.local_addr().unwrap().port());
+    peer.send_to(sent, to).unwrap();
+    let began = Instant::now();
+    while socket.peek(&mut [0; 9]).ok() != Some(sent.len()) {
+        assert!(began.elapsed() < PATIENCE, "{state:?} does not come about");
+        socket.turn();
+    }
+}
+
+/// What every two calls give in every state, a line each.
+fn table<S: Datagrams>(host: IpAddr, at: IpAddr, bind: impl Fn() -> S) -> Vec<String> {
+    let mut lines = Vec::new();
+    for state in STATES {
+        for first in CALLS {
+            for second in CALLS {
+                let peer = std::net::UdpSocket::bind((host, 0)).unwrap();
+                let peer_at = peer.local_addr().unwrap();
+                let socket = bind();
+                reach(state, &socket, at, &peer);
+                let results = [first, second].map(|one| call(one, &socket, peer_at));
+                lines.push(format!("{state:?}: {first:?}, {second:?}: {results:?}"));
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn every_two_calls_on_datagrams_give_what_the_kernels_do() {
+    let Some((net, host)) = attach("every_two_calls_on_datagrams_give_what_the_kernels_do") else {
+        return;
+    };
+    let kernels = table(host, host, || {
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    });
+    let ours = table(host, ours(&net), || {
+        let socket = exos::net::UdpSocket::bind(&net, "0.0.0.0:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    });
+    let others: Vec<_> = kernels.iter().zip(&ours).filter(|(k, o)| k != o).collect();
+    for (kernel, ours) in &others {
+        println!("kernel {kernel}\n  ours {ours}");
+    }
+    assert!(
+        others.is_empty(),
+        "{} of {} differ",
+        others.len(),
+        ours.len()
+    );
+}
