@@ -9,21 +9,21 @@ pub(crate) struct Figure {
     /// How to read them.
     note: &'static str,
     legend: String,
-    /// The title of each, and what it shows as SVG.
+    /// The title of each, where it has one, and what it shows as SVG.
     parts: Vec<(String, String)>,
 }
 
 impl Figure {
     /// Figures that were drawn already, in the colours of these series.
-    pub fn drawn(
+    pub fn drawn<'s>(
         (title, note): (&'static str, &'static str),
-        series: &[&str],
+        series: impl IntoIterator<Item = (usize, &'s str)>,
         parts: Vec<(String, String)>,
     ) -> Self {
         Self {
             title,
             note,
-            legend: figure::legend(series.iter().copied().enumerate()),
+            legend: figure::legend(series),
             parts,
         }
     }
@@ -48,6 +48,7 @@ impl Figure {
         kinds.retain(|(_, groups)| groups.iter().any(|g| g.bars.iter().any(Option::is_some)));
         let draw = |(kind, groups): (String, Vec<Bars>)| (kind, figure::bars(label, &groups, 1.0));
         let parts: Vec<_> = kinds.into_iter().map(draw).collect();
+        let series = series.iter().copied().enumerate();
         (!parts.is_empty()).then(|| Self::drawn(about, series, parts))
     }
 
@@ -75,7 +76,10 @@ impl Figure {
     /// As HTML.
     pub fn html(&self) -> String {
         let parts = self.parts.iter();
-        let parts = parts.map(|(title, svg)| format!("<h4>{}</h4>\n{svg}", escape(title)));
+        let parts = parts.map(|(title, svg)| match title.as_str() {
+            "" => svg.clone(),
+            title => format!("<h4>{}</h4>\n{svg}", escape(title)),
+        });
         let note = match self.note {
             "" => String::new(),
             note => format!("<p>{}</p>\n", escape(note)),

@@ -53,7 +53,11 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
         ("layers/three", false),
         ("download/in-force", true),
     ];
-    let of_caches = [("get/udp/rate", true), ("get/tcp/rate", false)];
+    let of_caches = [
+        ("get/udp/rate", true),
+        ("get/tcp/rate", false),
+        ("get/tcp/handler/roundtrip", false),
+    ];
     let of_times = [("get/udp/memcached/server-side", false)];
     let of_vectors = [
         ("pipes/64/cache/copy", false),

@@ -5,7 +5,7 @@ use crate::common::{
     OF_SERVERS_REFUSED, Session, assert_refused, assert_unwritable_files_are_told,
 };
 use exos_bench::Results as _;
-use exos_bench::http::{Client, HttpArgs, Report, measure, run};
+use exos_bench::http::{Client, HttpArgs, Loaded, Outcome, Report, measure, run};
 
 /// Measures in a lab that goes again, for this long each.
 fn measured(test: &str, duration: &str, arguments: &[&str]) -> Option<Report> {
@@ -17,36 +17,36 @@ fn measured(test: &str, duration: &str, arguments: &[&str]) -> Option<Report> {
     Some(report)
 }
 
+/// What both clients do with ours, nginx and nginx on our stack, which runs unmodified in two ways: documents of one frame on all
+/// kinds of connection, and of several on new ones by our client.
 #[test]
 fn both_clients_measure_beside_the_limit_of_the_link() {
-    let arguments = [
-        "--servers",
-        "exos,nginx",
+    let servers = ["--servers", "exos,nginx,run,run-intercept"];
+    let cells = [
         "--groups",
         "documents",
         "--wire",
         "plain",
+        "--sizes",
+        "1K,10K",
     ];
-    let Some(report) = measured(
-        "d",
-        "500ms",
-        &[&arguments[..], &["--sizes", "100,10K"]].concat(),
-    ) else {
+    let only = ["--only", "/1K", "--only", "packets/plain/new/10K"];
+    let Some(report) = measured("d", "300ms", &[&servers[..], &cells, &only].concat()) else {
         return;
     };
     assert_eq!(
         report.documents.len(),
-        8,
-        "two clients, two sizes, new and persistent"
+        5,
+        "two clients, new and persistent; 10K"
     );
-    assert_eq!(report.limits.len(), 4);
+    assert_eq!(report.limits.len(), 3);
     assert!(
         report.limits.iter().all(|limit| limit.per_sec > 100.0),
         "{:?}",
         report.limits
     );
     // The kernel counts a process's time in ticks of 10 ms: one cell of a machine that lets it wait may have none.
-    for server in 0..2 {
+    for server in 0..4 {
         let mut cells = report.documents.iter().map(|case| &case.results[server]);
         assert!(
             cells.any(|result| result.server_cpu_us_per_request > 0.0),
@@ -55,46 +55,28 @@ fn both_clients_measure_beside_the_limit_of_the_link() {
         );
     }
     for case in &report.documents {
-        assert_eq!(case.results.len(), 2, "{case:?}");
-        assert_eq!(case.ratios.len(), 1, "{case:?}");
+        let names: Vec<&str> = case.results.iter().map(|r| r.server.as_str()).collect();
+        assert_eq!(names, ["exos", "nginx", "exos-run", "exos-run-intercept"]);
+        assert_eq!(case.ratios.len(), 9, "three of ours by each other");
         for result in &case.results {
-            assert!(
-                result.requests_per_sec > 1.0,
-                "{}: {result:?}",
-                case.load.name
-            );
-            let bytes = result.megabytes_per_sec * 1e6;
-            assert!(bytes > result.requests_per_sec * case.load.size_bytes as f64 * 0.99);
-            assert!(
-                result.server_core_us_per_request > 0.0,
-                "{}: {result:?}",
-                case.load.name
-            );
-            assert_eq!(result.errors, 0, "{}: {result:?}", case.load.name);
-            assert!(result.of_packet_limit.expect("the plain wire") > 0.0);
-            assert_eq!(
-                result.runs[0].resent.is_some(),
-                case.load.client == Client::Packets
-            );
+            assert_is_measured(&case.load, result);
         }
     }
 }
 
-/// An unmodified server on our stack is one of the servers, in both ways.
-#[test]
-fn nginx_by_exos_run_is_measured_beside_nginx() {
-    let servers = ["--servers", "nginx,run,run-intercept", "--sizes", "1K"];
-    let cells = ["--groups", "documents", "--wire", "plain"];
-    let Some(report) = measured("u", "0.3", &[servers, cells].concat()) else {
-        return;
-    };
-    assert_eq!(report.documents.len(), 4, "two clients, new and persistent");
-    for case in &report.documents {
-        let names: Vec<&str> = case.results.iter().map(|r| r.server.as_str()).collect();
-        assert_eq!(names, ["nginx", "exos-run", "exos-run-intercept"]);
-        let answers = |r: &exos_bench::http::Outcome| r.requests_per_sec > 1.0 && r.errors == 0;
-        assert!(case.results.iter().all(answers), "{case:?}");
-    }
+fn assert_is_measured(load: &Loaded, result: &Outcome) {
+    let name = &load.name;
+    assert!(result.requests_per_sec > 1.0, "{name}: {result:?}");
+    let bytes = result.megabytes_per_sec * 1e6;
+    assert!(bytes > result.requests_per_sec * load.size_bytes as f64 * 0.99);
+    assert!(
+        result.server_core_us_per_request > 0.0,
+        "{name}: {result:?}"
+    );
+    assert_eq!(result.errors, 0, "{name}: {result:?}");
+    assert!(result.of_packet_limit.expect("the plain wire") > 0.0);
+    let is_packets = load.client == Client::Packets;
+    assert_eq!(result.runs[0].resent.is_some(), is_packets);
 }
 
 /// Without all that makes it fast, and on sockets, the server still answers rightly, and is measured.
@@ -102,7 +84,7 @@ fn nginx_by_exos_run_is_measured_beside_nginx() {
 fn each_specialisation_is_measured() {
     let arguments = ["--servers", "exos,sockets", "--groups", "specialisations"];
     let cell = ["--only", "plain/new/10K"];
-    let Some(report) = measured("s", "500ms", &[&arguments[..], &cell].concat()) else {
+    let Some(report) = measured("s", "300ms", &[&arguments[..], &cell].concat()) else {
         return;
     };
     let [case] = &report.specialisations[..] else {
@@ -135,7 +117,7 @@ fn latency_and_slow_readers_are_measured() {
         "--readers",
         "64",
     ];
-    let Some(report) = measured("l", "500ms", &arguments) else {
+    let Some(report) = measured("l", "300ms", &arguments) else {
         return;
     };
     assert_eq!(report.latency.len(), 2);

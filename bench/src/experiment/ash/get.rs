@@ -2,18 +2,19 @@
 //! the kernel's sockets.
 //!
 //! Over UDP the client is that of the increments, and what its calls take where each datagram comes straight back is taken off, so that the
-//! processor time of the server's side is told. Over TCP there are the clients of `exos bench sockets`.
+//! processor time of the server's side is told. Over TCP there are the clients of `exos bench sockets`: one, whose round trips are told, and
+//! then fifty.
 
 use super::Cell;
 use super::cache::{CacheServer, PORT};
-use super::client::{Answered, Asking, Question};
+use super::client::{Answered, Question};
 use super::sandbox::reflector;
 use super::session::{CLIENT, KERNEL, OURS, Session, UNDER_WAY};
 use crate::experiment::figure::{Figures, Goal};
 use crate::experiment::sockets::{Program, Requests};
 use crate::stage::calls::Bare;
 use crate::stage::cpu::{self, SoftirqThread};
-use crate::stage::helper::{Helping, read};
+use crate::stage::helper::Helping;
 use crate::stage::process::find_program;
 use crate::stage::{Started, link};
 use exos_host::Result;
@@ -73,6 +74,8 @@ struct Seen {
     busy: [f64; 2],
     /// Processor time of the server's side for a request, where that is told.
     side_us: Option<f64>,
+    /// Over TCP: one at a time, how long an answer takes, the median and the 99th percentile.
+    took_us: Option<[f64; 2]>,
     /// The part of the requests that the kernel gave up, so that the program answered them; of a handler over TCP.
     given_up: Option<f64>,
 }
@@ -94,7 +97,10 @@ pub(super) fn measure(
     let cell = Cell::Get(transport);
     let mut all = Vec::new();
     for cache in [Cache::Handler, Cache::Stack, Cache::Memcached] {
-        let seen = load(session, cache, transport, bare)?;
+        let seen = match transport {
+            Transport::Udp => by_datagrams(session, cache, bare)?,
+            Transport::Tcp => by_connections(session, cache)?,
+        };
         seen.add(&format!("{cell}/{}", cache.name()), figures);
         all.push(seen);
     }
@@ -110,6 +116,8 @@ impl Seen {
             ("busy", "of a core", Some(server)),
             ("client-busy", "of a core", Some(client)),
             ("server-side", "us", self.side_us),
+            ("roundtrip", "us", self.took_us.map(|[median, _]| median)),
+            ("roundtrip/p99", "us", self.took_us.map(|[_, p99]| p99)),
             ("given-up", "of requests", self.given_up),
         ];
         for (what, unit, value) in told {
@@ -233,41 +241,40 @@ fn watch(session: &Session, serving: &Serving) -> Result<Watched> {
     })
 }
 
-/// Has one asked.
-fn load(session: &Session, cache: Cache, transport: Transport, bare: Option<Bare>) -> Result<Seen> {
+/// Has one asked over UDP.
+fn by_datagrams(session: &Session, cache: Cache, bare: Option<Bare>) -> Result<Seen> {
     let serving = Serving::start(session, cache)?;
-    let client = match transport {
-        Transport::Udp => session.ask(question(), cache.at(), UNDER_WAY)?.started,
-        Transport::Tcp => connections(session, cache)?,
-    };
-    let Watched {
-        busy,
-        server_ns,
-        took,
-    } = watch(session, &serving)?;
-    let said = session.output_of(client, session.seconds)?;
-    let in_kernel = serving.stop()?;
-    let mut seen = Seen {
-        per_sec: 0.0,
-        busy,
-        side_us: None,
+    let client = session.ask(question(), cache.at(), UNDER_WAY)?;
+    let watched = watch(session, &serving)?;
+    let asked = client.measured(session, session.seconds)?;
+    serving.stop()?;
+    let requests = asked.per_sec * watched.took.as_secs_f64();
+    let own_us = watched.server_ns.map(|ns| ns as f64 / 1e3 / requests);
+    Ok(Seen {
+        per_sec: asked.per_sec,
+        busy: watched.busy,
+        side_us: side_us(session, cache, own_us, &asked, bare),
+        took_us: None,
         given_up: None,
-    };
-    match transport {
-        Transport::Tcp => {
-            seen.per_sec = read::<Requests>(&said)?.per_sec;
-            let share = 1.0 - in_kernel as f64 / (seen.per_sec * session.seconds);
-            seen.given_up = (cache == Cache::Handler).then_some(share.max(0.0));
-        }
-        Transport::Udp => {
-            let asked = read::<Asking>(&said)?;
-            seen.per_sec = asked.per_sec;
-            let requests = asked.per_sec * took.as_secs_f64();
-            let own_us = server_ns.map(|ns| ns as f64 / 1e3 / requests);
-            seen.side_us = side_us(session, cache, own_us, &asked, bare);
-        }
-    }
-    Ok(seen)
+    })
+}
+
+/// Has one asked over TCP: on one connection, and then on many.
+fn by_connections(session: &Session, cache: Cache) -> Result<Seen> {
+    let serving = Serving::start(session, cache)?;
+    let one = connections(session, cache, 1)?.measured(session, session.seconds)?;
+    let client = connections(session, cache, CONNECTIONS)?;
+    let watched = watch(session, &serving)?;
+    let many = client.measured(session, session.seconds)?;
+    let requests = (one.per_sec + many.per_sec) * session.seconds;
+    let given_up = (1.0 - serving.stop()? as f64 / requests).max(0.0);
+    Ok(Seen {
+        per_sec: many.per_sec,
+        busy: watched.busy,
+        side_us: None,
+        took_us: one.took_us,
+        given_up: (cache == Cache::Handler).then_some(given_up),
+    })
 }
 
 /// Processor time of the server's side for a request, where it is told. A run in which what is taken off is all or more has none,
@@ -300,15 +307,16 @@ fn server_ns(session: &Session, serving: &Serving) -> Result<Option<u64>> {
     Ok(softirqs.map(|softirqs| own_ns + softirqs.ns()))
 }
 
-fn connections(session: &Session, cache: Cache) -> Result<Started> {
+/// Starts this many clients.
+fn connections(session: &Session, cache: Cache, connections: u32) -> Result<Helping<Requests>> {
     let [first, then] = Program::Memcached.exchanges("get");
     let requests = Requests {
         to: SocketAddr::from((cache.at(), PORT)),
         from: CLIENT.into(),
-        connections: CONNECTIONS,
+        connections,
         seconds: session.seconds,
         first,
         then,
     };
-    Ok(session.helper(Side::B, &requests)?.started)
+    session.helper(Side::B, &requests)
 }

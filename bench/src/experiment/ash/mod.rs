@@ -10,7 +10,7 @@
 //! | `crowd/N` | the mean round trip while N other programs want the server's core, and by that alone (Figure 5) |
 //! | `sandbox` | the handler, as it is generated, beside the same written by hand as eBPF: nanoseconds of a message, in the kernel's test run |
 //! | `places` | the handler run by the program itself: nanoseconds of a message, as machine code, by the interpreter, and with the stack around it |
-//! | `get/udp`, `get/tcp` | a value of 100 bytes from a cache: by the kernel's part of a cache of ours, by that cache alone, and by memcached on the kernel's sockets (Table 7) |
+//! | `get/udp`, `get/tcp` | a value of 100 bytes from a cache: by the kernel's part of a cache of ours, by that cache alone, and by memcached on the kernel's sockets; over TCP one at a time, too (Table 7) |
 //! | `layers` | a server of three layers beside one of them: nanoseconds of a message, in the kernel's test run |
 //! | `pipes/BYTES` | copies of messages, and checksum and words turned round while they are copied, in one loop and in passes (Tables 4 and 5) |
 //! | `download` | from asking for a handler to its first answer, and whether a message was lost meanwhile |
@@ -20,9 +20,10 @@
 //! client's core: its cost is in the round trip and in `client-busy`, not in `busy`.
 //!
 //! `server` and `client` are the two ends, those of `receive` are its own, `crowd` the other programs, `cache` and `get` a cache and who
-//! asks it; `stream`, `sandbox`, `places`, `layers` and `pipes` need no wire, and `session` has all of it run.
+//! asks it; `stream`, `sandbox`, `places`, `layers` and `pipes` need no wire; `session` has all of it run, and `charts` draws what came of it.
 
 mod cache;
+mod charts;
 mod client;
 mod crowd;
 mod get;
@@ -158,7 +159,13 @@ impl Results for Report {
             command: "exos bench ash",
             title: "Handlers in the kernel",
             lines: vec![self.environment.line(), goals_met(&self.figures)],
-            sections: sections(&self.figures),
+            sections: sections(&self.figures)
+                .into_iter()
+                .map(|section| {
+                    let charts = charts::of(&section.title, &self.figures);
+                    section.with_figures(charts)
+                })
+                .collect(),
             remarks: self.environment.remarks(),
         }
     }

@@ -92,6 +92,7 @@ pub(super) fn section(cases: &[Latency], series: &[&str]) -> Section {
         )
     };
     let about = ("Distributions", "");
+    let series = series.iter().copied().enumerate();
     let figure = Figure::drawn(about, series, cases.iter().map(part).collect());
     Section::of("Latency at half of nginx's highest rate", NOTE, cases).with_figures([figure])
 }

@@ -37,8 +37,8 @@ pub(crate) struct Exchange {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Seen {
     pub per_sec: f64,
-    /// Where the client says.
-    pub p99_us: Option<f64>,
+    /// How long an answer took, the median and the 99th percentile; where the client says.
+    pub took_us: Option<[f64; 2]>,
 }
 
 /// A connection, when its request left, and what has come of the answer.
@@ -93,7 +93,7 @@ impl Requests {
         }
         Ok(Seen {
             per_sec,
-            p99_us: Some(percentile(&mut took_us, 0.99)),
+            took_us: Some([0.5, 0.99].map(|share| percentile(&mut took_us, share))),
         })
     }
 }

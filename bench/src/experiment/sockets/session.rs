@@ -67,7 +67,7 @@ impl Session {
         let ours = self.load(cell, Way::Run, unit, figures)?;
         let ratio = ours.per_sec / kernel.per_sec;
         figures.add_goal(format!("{cell}/rate"), "", Goal::AtLeast(goal), ratio);
-        if let (Some(ours), Some(kernel)) = (ours.p99_us, kernel.p99_us) {
+        if let (Some([_, ours]), Some([_, kernel])) = (ours.took_us, kernel.took_us) {
             let name = format!("{cell}/p99");
             figures.add_goal(name, "", Goal::AtMost(0.5), ours / kernel);
         }
@@ -105,7 +105,7 @@ impl Session {
         };
         let name = |what: &str| format!("{cell}/{}{what}", way.name());
         figures.add(name(""), unit, seen.per_sec);
-        if let Some(p99_us) = seen.p99_us {
+        if let Some([_, p99_us]) = seen.took_us {
             figures.add(name("/p99"), "us", p99_us);
         }
         for (side, busy) in ["/busy", "/client-busy"].into_iter().zip(busy) {
@@ -191,7 +191,7 @@ fn pgbench_said(said: &str) -> Result<Seen> {
         rate.ok_or_else(|| Error::new(format!("pgbench did not say its rate: {said}")))?;
     Ok(Seen {
         per_sec,
-        p99_us: None,
+        took_us: None,
     })
 }
 
@@ -202,7 +202,7 @@ fn iperf3_said(said: &str) -> Result<Seen> {
     let rate = rate.ok_or_else(|| Error::new(format!("iperf3 did not say its rate: {said}")))?;
     Ok(Seen {
         per_sec: rate / 1e6,
-        p99_us: None,
+        took_us: None,
     })
 }
 
