@@ -34,6 +34,18 @@ unit_caps=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | tr 'A-Z ' 'a-z,' | s
 as_unit=(setpriv --bounding-set="-all,$unit_caps" --inh-caps=-all --no-new-privs)
 nobody() { "${as_nobody[@]}" "$@"; }
 
+# allow LINES...: the policy that the user may claim on the lab's wire, with these lines for it.
+allow() {
+    cat >"$work/xokd.toml" <<POLICY
+[[interface]]
+name = "wire"
+addresses = ["10.10.0.10/24", "fd10::10/64"]
+
+[[allow]]
+user = "$user"
+$(printf '%s\n' "$@")
+POLICY
+}
 # start_daemon: run it in side a, and wait until it listens.
 start_daemon() {
     : >"$work/daemon.out"

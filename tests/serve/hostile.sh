@@ -56,15 +56,7 @@ outsider() {
 }
 if [ "${2:-}" = daemon ]; then
     chmod -R a+rX "$site"
-    cat >"$work/xokd.toml" <<POLICY
-[[interface]]
-name = "wire"
-addresses = ["10.10.0.10/24", "fd10::10/64"]
-
-[[allow]]
-user = "$user"
-ports = ["80"]
-POLICY
+    allow 'ports = ["80"]'
     start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
     start server serve "$site" "${addresses[@]}" --json || { bad "the server starts" "$(cat "$work/server.err")"; exit 1; }
     outsider "$started" "$work/server.out" daemon

@@ -15,14 +15,7 @@ if [ "${2:-}" = daemon ]; then
     . "$(dirname "$0")/../daemon/common.sh"
     # ours COMMAND ARGUMENTS...
     ours() { nobody timeout 120 "$work/exos" "$@" --xokd "$socket" "${addresses[@]}"; }
-    cat >"$work/xokd.toml" <<POLICY
-[[interface]]
-name = "wire"
-addresses = ["10.10.0.10/24", "fd10::10/64"]
-
-[[allow]]
-user = "$user"
-POLICY
+    allow
 else
     . "$(dirname "$0")/../common.sh"
     need_root "bad wires"
