@@ -80,7 +80,8 @@ mod tests {
 
     use super::*;
     use crate::log::{Format, Log, Target};
-    use crate::site::Site;
+    use crate::message::Coding;
+    use crate::site::{Description, Document, Site, Variants};
 
     #[test]
     fn what_depends_on_the_request_alone_is_rendered() {
@@ -168,13 +169,33 @@ mod tests {
         request
     }
 
+    /// What `/` is answered with depends on Accept-Encoding.
+    fn site_with_variants() -> Site {
+        let mut site = Site::example();
+        let document = |content: &str, coding| {
+            let description = Description {
+                coding,
+                vary: true,
+                ..Description::plain("text/html", 700_000_000)
+            };
+            Document::new(content.as_bytes(), &description)
+        };
+        let coded = document("coded", Some(Coding::Gzip));
+        let variants = Variants::new(
+            document("a page as it is", None),
+            vec![(Coding::Gzip, coded)],
+        );
+        site.insert(b"/index.html", variants);
+        site
+    }
+
     /// What the kernel answers a request with, which was rendered without noise, and what is logged of that, is what the server says to
     /// the request as it came.
     #[test]
     fn no_answer_depends_on_noise() {
         let mut random = Random(23);
         for format in [Format::Common, Format::Combined, Format::Json] {
-            let mut server = Server::new(Site::example(), 784_111_777);
+            let mut server = Server::new(site_with_variants(), 784_111_777);
             server.set_log(Log::open(Target::Output, format, 0).unwrap());
             let mut rendered = 0;
             for _ in 0..20_000 {
