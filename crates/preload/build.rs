@@ -11,7 +11,7 @@ fn main() {
     println!("cargo::rerun-if-changed=src");
     let var = |name| env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let library = PathBuf::from(var("OUT_DIR")).join("libexos_preload.so");
-    let mut rustc = compiler(&var("RUSTC"));
+    let mut rustc = Command::new(var("RUSTC"));
     rustc.args(["src/lib.rs", "--crate-name", "exos_preload"]);
     rustc.args(["--crate-type", "cdylib", "--edition", "2024"]);
     rustc.args(["--cfg", "exos_preload", "-A", "dead_code"]);
@@ -35,16 +35,4 @@ fn main() {
             process::exit(1);
         }
     }
-}
-
-/// The compiler, by what cargo has compile the packages of a workspace: with clippy's driver, the library is linted, too.
-fn compiler(rustc: &str) -> Command {
-    let Some(wrapper) =
-        env::var_os("RUSTC_WORKSPACE_WRAPPER").filter(|wrapper| !wrapper.is_empty())
-    else {
-        return Command::new(rustc);
-    };
-    let mut command = Command::new(wrapper);
-    command.arg(rustc);
-    command
 }
