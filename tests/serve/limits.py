@@ -9,6 +9,7 @@ a line of statistics to the file for each SIGUSR1. It was started with `--max-co
 `in-kernel` the kernel answers what it can. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
 """
 
+import contextlib
 import socket
 import sys
 import threading
@@ -19,6 +20,8 @@ from common import PATIENCE, failed, say, statistics_of, wait_until
 PID, STATISTICS, LARGE = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 IN_KERNEL = sys.argv[4:] == ["in-kernel"]
 PEER, ALL = 4, 24
+# Seconds without an answer, in which a client has asked again.
+UNANSWERED = 2.5
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -77,10 +80,24 @@ def kernel_answers():
     close([])
 
 
-def close(all_of_them):
+def close(all_of_them, left=0):
+    """All but those that others read meanwhile."""
     for made in all_of_them:
         made.close()
-    say("all have gone", wait_until(lambda: count("connections") == 0), statistics()["connections"])
+    say("all have gone", wait_until(lambda: count("connections") <= left), statistics()["connections"])
+
+
+def begin(does, each):
+    """Threads that do this, with these arguments each."""
+    all_of_them = [threading.Thread(target=does, args=arguments) for arguments in each]
+    for one in all_of_them:
+        one.start()
+    return all_of_them
+
+
+def await_end(all_of_them):
+    for one in all_of_them:
+        one.join()
 
 
 def of_a_peer():
@@ -109,19 +126,26 @@ def of_a_peer():
 
 def attempts():
     """Connections that are served, of twice as many as there may be, at once."""
-    held = []
+    tried, held = [socket.socket() for _ in range(2 * ALL)], []
 
-    def attempt_one(source):
-        # Beyond the limit the kernel answers the SYN, and nobody what follows.
-        if made := attempt(source, timeout=10):
-            held.append(made)
+    def attempt_one(n, made):
+        made.settimeout(PATIENCE)
+        with contextlib.suppress(OSError):
+            made.bind((f"10.10.0.{20 + n // PEER}", 0))
+            made.connect(("10.10.0.10", 80))
+            # Beyond the limit the kernel answers the SYN, and nobody what follows.
+            if is_served(made):
+                held.append(made)
 
-    sources = [f"10.10.0.{20 + n // PEER}" for n in range(2 * ALL)]
-    all_of_them = [threading.Thread(target=attempt_one, args=[source]) for source in sources]
-    for one in all_of_them:
-        one.start()
-    for one in all_of_them:
-        one.join()
+    attempting = begin(attempt_one, enumerate(tried))
+    wait_until(lambda: len(held) >= ALL)
+    time.sleep(UNANSWERED)
+    for made in set(tried).difference(held):
+        with contextlib.suppress(OSError):
+            made.shutdown(socket.SHUT_RDWR)
+    await_end(attempting)
+    for made in set(tried).difference(held):
+        made.close()
     return held
 
 
@@ -134,7 +158,7 @@ def of_all():
         held = [made for n in range(ALL) if (made := attempt(f"10.10.0.{20 + n // PEER}"))]
     say("as many connections as there may be", len(held) == ALL, len(held))
     if not IN_KERNEL:
-        say("one more is not answered", attempt("10.10.0.39", timeout=2.5) is None)
+        say("one more is not answered", attempt("10.10.0.39", timeout=UNANSWERED) is None)
     grown = count("drop_tcp_connections_full") - dropped
     say("and SYNs beyond are counted", grown >= 1, grown)
     say("those that stand are served", all(is_served(made) for made in held))
@@ -148,8 +172,8 @@ def of_all():
     close(held + [made for made in waiting if made])
 
 
-def slow_heads():
-    """Heads that come little by little: at 20 bytes a second they are ended with 408, after 5 s; at 600 they are not."""
+def slow_heads(readers):
+    """Heads that come little by little: at 20 bytes a second they are ended with 408, after 5 s; at 600 they are not. Beside these readers."""
     ends = {}
 
     def send(name, rate):
@@ -172,26 +196,25 @@ def slow_heads():
                 ends[name] = (repr(error), time.time() - began)
 
     before = count("http_slow_heads")
-    both = [threading.Thread(target=send, args=one) for one in [("slow", 20), ("fast", 600)]]
-    for one in both:
-        one.start()
+    both = begin(send, [("slow", 20), ("fast", 600)])
     other = attempt("10.10.0.23")
     say("others are served beside slow heads", other is not None)
-    for one in both:
-        one.join()
+    await_end(both)
     say("a head that comes too slowly is answered with 408", ends["slow"][0] == "408", ends["slow"])
     say("but not at once", ends["slow"][1] > 4.5, ends["slow"])
     say("one that comes fast enough may take longer", ends["fast"][0] == "200", ends["fast"])
     grown = count("http_slow_heads") - before
     say("one slow head was counted", grown == 1, grown)
-    close([other] if other else [])
+    close([other] if other else [], left=readers)
 
 
 def slow_readers():
-    """Who takes 10,000 bytes a second is reset within a minute; who takes 300,000 gets all of it."""
+    """Who takes 10,000 bytes a second is reset within a minute; who takes 300,000 gets all of it. Slow heads come meanwhile."""
     with open(LARGE, "rb") as file:
         wanted = file.read()
     ends = {}
+    # So often on one connection: 27 s at the faster rate, and beyond the 20 s after which it is judged.
+    times = 8
 
     def read(name, rate):
         made = socket.socket()
@@ -200,11 +223,10 @@ def slow_readers():
         made.bind(("10.10.0.24" if name == "slow" else "10.10.0.25", 0))
         made.settimeout(PATIENCE)
         made.connect(("10.10.0.10", 80))
-        # Ten times the document on one connection: 33 s at the faster rate, and beyond what is judged.
-        made.sendall((GET % b"large.bin") * 10)
+        made.sendall((GET % b"large.bin") * times)
         got, began = bytearray(), time.time()
         try:
-            while time.time() < began + (50 if name == "slow" else 200) and got.count(wanted[-100:]) < 10:
+            while time.time() < began + (50 if name == "slow" else 200) and got.count(wanted[-100:]) < times:
                 part = made.recv(4096)
                 if not part:
                     break
@@ -216,14 +238,12 @@ def slow_readers():
         made.close()
 
     before = count("http_slow_readers")
-    both = [threading.Thread(target=read, args=one) for one in [("slow", 10_000), ("fast", 300_000)]]
-    for one in both:
-        one.start()
-    for one in both:
-        one.join()
+    both = begin(read, [("slow", 10_000), ("fast", 300_000)])
+    slow_heads(len(both))
+    await_end(both)
     say("who reads too slowly is reset", ends["slow"][0] == "reset", ends["slow"])
     say("not before 20 s", ends["slow"][1] > 19, ends["slow"])
-    say("who reads fast enough gets everything", ends["fast"][0] == 10, ends["fast"])
+    say("who reads fast enough gets everything", ends["fast"][0] == times, ends["fast"])
     grown = count("http_slow_readers") - before
     say("one slow reader was counted", grown == 1, grown)
     close([])
@@ -233,6 +253,5 @@ if IN_KERNEL:
     kernel_answers()
 of_a_peer()
 of_all()
-slow_heads()
 slow_readers()
 sys.exit(failed())

@@ -173,20 +173,10 @@ impl Query {
         let Ok(packet) = Packet::parse(message) else {
             return Said::Failure;
         };
-        let Some((name, mut ttl_s, aliases)) = follow_aliases(&packet) else {
+        let Some((name, ttl_s, aliases)) = follow_aliases(&packet) else {
             return Said::Failure;
         };
-        // All of them: of a part, name servers that rotate their records give another each time.
-        let (mut addresses, mut seen) = (Vec::new(), HashSet::new());
-        for record in packet.answers.iter().filter(|record| is_of(record, name)) {
-            match self.address(&record.rdata) {
-                Some(address) if seen.insert(address) => {
-                    addresses.push(address);
-                    ttl_s = ttl_s.min(ttl_of(record));
-                }
-                _ => {}
-            }
-        }
+        let (addresses, ttl_s) = self.addresses(&packet, name, ttl_s);
         let ignored = packet
             .answers
             .len()
@@ -217,6 +207,27 @@ impl Query {
             ttl_s: negative.map(|negative| negative.min(ttl_s)),
             ignored,
         })
+    }
+
+    /// A name's addresses, each once, and the seconds that all of them hold, which are this many at most.
+    fn addresses(
+        &self,
+        packet: &Packet<'_>,
+        name: &WireName<'_>,
+        mut ttl_s: u32,
+    ) -> (Vec<IpAddr>, u32) {
+        // All of them: of a part, name servers that rotate their records give another each time.
+        let (mut addresses, mut seen) = (Vec::new(), HashSet::new());
+        for record in packet.answers.iter().filter(|record| is_of(record, name)) {
+            match self.address(&record.rdata) {
+                Some(address) if seen.insert(address) => {
+                    addresses.push(address);
+                    ttl_s = ttl_s.min(ttl_of(record));
+                }
+                _ => {}
+            }
+        }
+        (addresses, ttl_s)
     }
 
     fn address(&self, data: &RData) -> Option<IpAddr> {

@@ -75,8 +75,30 @@ impl Line<'_> {
         if counts.questions != 1 {
             write!(self, " [{}q]", counts.questions);
         }
+        let at = self.dns_answered(message, counts.questions, is_mdns)?;
+        let Counts {
+            answers,
+            authorities,
+            additionals,
+            ..
+        } = counts;
+        write!(self, " {answers}/{authorities}/{additionals}");
+        let at = self.dns_records(message, at, *answers, "", is_mdns)?;
+        if self.style.verbosity > 1 {
+            self.dns_further(message, at, counts, is_mdns)?;
+        }
+        Ok(())
+    }
+
+    /// The questions of a response, shown when more is asked for. Returns where its answers begin.
+    fn dns_answered(
+        &mut self,
+        message: Part<'_>,
+        questions: u16,
+        is_mdns: bool,
+    ) -> Result<usize, Cut> {
         let mut at = LEN;
-        for i in 0..usize::from(counts.questions).min(DNS_RECORDS_MAX) {
+        for i in 0..usize::from(questions).min(DNS_RECORDS_MAX) {
             if i > 0 {
                 write!(self, ",");
             }
@@ -87,18 +109,19 @@ impl Line<'_> {
                 at = name_end(message, at)? + 4;
             }
         }
-        let Counts {
-            answers,
-            authorities,
-            additionals,
-            ..
-        } = counts;
-        write!(self, " {answers}/{authorities}/{additionals}");
-        at = self.dns_records(message, at, *answers, "", is_mdns)?;
-        if self.style.verbosity > 1 {
-            at = self.dns_records(message, at, *authorities, " ns:", is_mdns)?;
-            self.dns_records(message, at, *additionals, " ar:", is_mdns)?;
-        }
+        Ok(at)
+    }
+
+    /// The name servers, and the records that come with them.
+    fn dns_further(
+        &mut self,
+        message: Part<'_>,
+        at: usize,
+        counts: &Counts,
+        is_mdns: bool,
+    ) -> Printed {
+        let at = self.dns_records(message, at, counts.authorities, " ns:", is_mdns)?;
+        self.dns_records(message, at, counts.additionals, " ar:", is_mdns)?;
         Ok(())
     }
 
@@ -119,7 +142,20 @@ impl Line<'_> {
         if flags & 0x06cf != 0 {
             write!(self, " [b2&3={flags:#x}]");
         }
-        let is_inverse = flags >> 11 & 0xf == 1;
+        self.dns_unusual(counts, flags >> 11 & 0xf == 1);
+        let mut at = LEN;
+        for _ in 0..usize::from(counts.questions).min(DNS_RECORDS_MAX) {
+            at = self.dns_question(message, at, is_mdns)?;
+        }
+        if self.style.verbosity > 1 {
+            at = self.dns_records(message, at, counts.answers, "", is_mdns)?;
+            self.dns_further(message, at, counts, is_mdns)?;
+        }
+        Ok(())
+    }
+
+    /// What a query has beside one question.
+    fn dns_unusual(&mut self, counts: &Counts, is_inverse: bool) {
         let Counts {
             questions,
             answers,
@@ -142,16 +178,6 @@ impl Line<'_> {
         if *additionals != 0 {
             write!(self, " [{additionals}au]");
         }
-        let mut at = LEN;
-        for _ in 0..usize::from(*questions).min(DNS_RECORDS_MAX) {
-            at = self.dns_question(message, at, is_mdns)?;
-        }
-        if self.style.verbosity > 1 {
-            at = self.dns_records(message, at, *answers, "", is_mdns)?;
-            at = self.dns_records(message, at, *authorities, " ns:", is_mdns)?;
-            self.dns_records(message, at, *additionals, " ar:", is_mdns)?;
-        }
-        Ok(())
     }
 
     /// RFC 1035 §4.1.2. Returns where the next one begins.

@@ -20,12 +20,7 @@ impl Interest {
         reading: true,
         writing: false,
     });
-    /// Room to write, the handshake of a connection being opened, or its end.
-    pub const WRITABLE: Self = Self(Readiness {
-        reading: false,
-        writing: true,
-    });
-    /// Either.
+    /// That, or room to write, the handshake of a connection being opened, or its end.
     pub const BOTH: Self = Self(Readiness {
         reading: true,
         writing: true,

@@ -1,7 +1,7 @@
 //! Tasks that read and write, beside others of tokio's.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
@@ -248,5 +248,41 @@ fn names_are_awaited() {
     });
     let missing = found.unwrap().unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
+    answering.join().unwrap();
+}
+
+/// A name has two addresses, and nothing is at the first: the second answers.
+#[test]
+fn a_name_is_connected_to() {
+    let Some((net, _, theirs)) = attach("a_name_is_connected_to") else {
+        return;
+    };
+    let listener = std::net::TcpListener::bind((theirs, 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let IpAddr::V4(address) = theirs else {
+        panic!("the host's first address is IPv4");
+    };
+    let [a, b, c, d] = address.octets();
+    let hosts = format!("{a}.{b}.{c}.{} peer\n{theirs} peer\n", d ^ 4);
+    let names = Names::new(
+        &net,
+        Config::parse("nameserver 127.0.0.1", &hosts, &|_| None),
+    );
+    let answering = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        socket.write_all(b"good day").unwrap();
+    });
+    let (peer, said, unknown) = block_on(&net, async {
+        let mut stream = TcpStream::connect_name(&names, "peer", at.port())
+            .await
+            .unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).await.unwrap();
+        let unknown = TcpStream::connect_name(&names, "peer..example", at.port()).await;
+        (stream.peer_addr().unwrap(), said, unknown)
+    })
+    .unwrap();
+    assert_eq!((peer, said.as_str()), (at, "good day"));
+    assert!(unknown.is_err());
     answering.join().unwrap();
 }
