@@ -252,6 +252,11 @@ impl Requests {
         table.make_room_for(memory, now, request, unasked);
     }
 
+    /// Whether the request is answered.
+    pub fn is_answered(&self, request: &[u8]) -> bool {
+        self.shared.table().is_answered(request)
+    }
+
     /// All that are answered.
     pub fn all(&self) -> Vec<Box<[u8]>> {
         self.shared.table().all()

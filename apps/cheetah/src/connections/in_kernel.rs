@@ -152,7 +152,11 @@ impl InKernel {
             RENEWED_MAX
         };
         for request in self.due.drain(self.due.len().saturating_sub(most)..) {
-            renew(now, server, requests, &request, &mut self.common.lock());
+            let mut noted = self.common.lock();
+            // Not one that has gone meanwhile: it would never be idle for long.
+            if requests.is_answered(&request) {
+                renew(now, server, requests, &request, &mut noted);
+            }
         }
         if self.leads && is_another_second {
             count(server, requests);
@@ -179,10 +183,10 @@ impl InKernel {
     }
 
     fn answer(&self, now: Instant, server: &mut Server, requests: &mut Requests, request: &[u8]) {
+        let mut noted = self.common.lock();
         if !requests.has_place_for(now, request) {
             return requests.make_room_for(now, request);
         }
-        let mut noted = self.common.lock();
         if noted.changes == server.changes() {
             renew(now, server, requests, request, &mut noted);
         }

@@ -114,6 +114,10 @@ impl Table {
         }
     }
 
+    pub(super) fn is_answered(&self, request: &[u8]) -> bool {
+        self.find(request).is_some_and(|place| self.is_live(place))
+    }
+
     fn is_live(&self, place: usize) -> bool {
         self.places[place].as_ref().is_some_and(|known| known.live)
     }
@@ -291,11 +295,41 @@ mod tests {
         }
     }
 
+    fn memory() -> Memory {
+        let words = (0..ENTRIES.memory_len() / 8).map(|_| 0.into());
+        Memory::Plain(words.collect())
+    }
+
+    /// One that has gone meanwhile is not among those that are renewed.
+    #[test]
+    fn one_that_has_gone_is_not_answered_until_it_is_put_again() {
+        let memory = memory();
+        let mut table = Table::new(ENTRIES, 7, false);
+        let start = Instant::from_millis(100_000);
+        assert!(!table.is_answered(b"a"));
+        for request in [b"a", b"b"] {
+            table.put(&memory, start, request, response(b"response"));
+        }
+        let all = table.all();
+        let now = start + Duration::from_secs(1);
+        for turn in 1..3 {
+            // The one is asked for.
+            memory.set(table.at(0) + entry::HITS, turn);
+            table.answered(&memory);
+            table.forget_unasked(&memory, now, 1);
+        }
+        let later = now + COPY_KEPT;
+        let left = all.iter().filter(|request| table.is_answered(request));
+        assert_eq!(left.collect::<Vec<_>>(), [&Box::from(*b"a")]);
+        assert!(table.has_place_for(later, b"b"), "it may be asked again");
+        table.put(&memory, later, b"b", response(b"response"));
+        assert!(table.is_answered(b"b"));
+    }
+
     /// Of the four the one goes that nobody has asked for longest, if it is idle; its place is another's when nothing sends it again.
     #[test]
     fn the_one_that_is_unasked_longest_makes_room() {
-        let words = (0..ENTRIES.memory_len() / 8).map(|_| 0.into());
-        let memory = Memory::Plain(words.collect());
+        let memory = memory();
         let mut table = Table::new(ENTRIES, 7, false);
         let start = Instant::from_millis(100_000);
         let all = [b"a", b"b", b"c", b"d"];

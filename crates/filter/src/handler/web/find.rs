@@ -7,7 +7,7 @@ use super::layout::{ENTRIES, REQUEST_MAX, WAYS, copy, entry, slot};
 use super::lines::REDUCED_MAX;
 use super::reduce::REQUEST_AT;
 use super::shape::*;
-use super::{Generator, WebHandler};
+use super::{Generator, WebHandler, mix};
 use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::handler::arithmetic::set_wide;
 
@@ -51,11 +51,10 @@ impl Generator<'_> {
         kept(asm, spare, SCRATCH);
         asm.alu(Alu::Add, place, spare);
         asm.load(Size::Double, place, place, request.at);
-        asm.alu(Alu::Xor, hash, place);
-        asm.alu(Alu::Mul, hash, factor);
-        asm.set(place, hash);
-        asm.alu(Alu::ShiftRight, place, 29);
-        asm.alu(Alu::Xor, hash, place);
+        for _ in 0..2 {
+            mix(asm, hash, factor, place);
+            asm.set(place, 0);
+        }
         asm.alu(Alu::Add, at, 8);
         asm.jump_if(at, Condition::GreaterOrEqual, len, done);
         asm.jump_if(at, Condition::Less, request.most as i32, again);
@@ -76,7 +75,8 @@ impl Generator<'_> {
         self.asm.bind(none);
     }
 
-    /// To `next` where the entry is of another hash; keeps [`HIT`] if it is of this request, else to `none`: one is compared at most.
+    /// To `next` where the entry is of another hash; keeps [`HIT`] if it is of this request, else to `none`: one is compared at most, for no client finds
+    /// two requests of one hash.
     fn compare(
         &mut self,
         of: &WebHandler,

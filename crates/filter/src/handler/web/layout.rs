@@ -358,14 +358,15 @@ impl Rings {
     }
 }
 
-/// The hash of a request, as the program makes it: of words of eight bytes, the last filled with zeros.
+/// The hash of a request, as the program makes it: of words of eight bytes, the last filled with zeros. Each is mixed twice: by one
+/// multiplication the upper bit of a word changes the same bits for every key, which the next word can change back. Who does not know the
+/// key finds no two requests with one hash.
 pub fn hash(key: u64, request: &[u8]) -> u64 {
     let mut hash = key;
     for part in request.chunks(8) {
         let mut word = [0; 8];
         word[..part.len()].copy_from_slice(part);
-        hash = (hash ^ u64::from_ne_bytes(word)).wrapping_mul(key | 1);
-        hash ^= hash >> 29;
+        hash = mixed(key, mixed(key, hash ^ u64::from_ne_bytes(word)));
     }
     hash | 1
 }

@@ -184,3 +184,34 @@ fn the_verifier_follows_few_instructions() {
         assert!(verified < 200_000, "{verified}");
     }
 }
+
+/// Of two requests that a client makes up, neither keeps the other from its answer: what a bit changes of the hash, another key changes
+/// otherwise, so no later bits change it back for all.
+#[test]
+fn no_request_is_in_the_way_of_another() {
+    let head = "GET /small HTTP/1.1\r\nHost: here.is\r\nAccept-Encoding: ";
+    let request = |value: &[u8]| [head.as_bytes(), value, b"\r\n\r\n"].concat();
+    // Their upper bits differ, which a multiplication alone spreads no further.
+    let both = [&b"gzip, deflate, br"[..], b"gz\xe9p, dafl\xe1te, br"].map(request);
+    let responses = [RESPONSE, b"HTTP/1.1 406 Not Acceptable\r\n\r\n"];
+    for bench in Bench::both() {
+        for (request, response) in both.iter().zip(responses) {
+            bench.enter(request, response, false);
+        }
+        for (port, (request, response)) in (4000..).zip(both.iter().zip(responses)) {
+            let client = Client::opened(&bench, port, true);
+            let got = client.says(&bench, ACK | PSH, request);
+            assert_eq!(got.map(|got| got.data).as_deref(), Ok(response));
+        }
+    }
+    let mut random = exos_testing::Random(5);
+    let keys: Vec<u64> = (0..1000).map(|_| random.next()).collect();
+    for bit in 0..64 {
+        let changes = keys.iter().map(|&key| {
+            let hash = |word: u64| layout::hash(key, &word.to_ne_bytes());
+            hash(0) ^ hash(1 << bit)
+        });
+        let different: std::collections::HashSet<u64> = changes.collect();
+        assert!(different.len() > 990, "bit {bit}: {}", different.len());
+    }
+}
