@@ -33,6 +33,9 @@ const ROW: &str = "handler rows_of { rows r[1] of 8; words b[64]; need 42; p = &
     take(p, u8(40), u8(41)); q = &b[3]; s = &b[*q]; x = *s; done; }";
 const SUM: &str = "handler sums { rows r[1] of 64; words b[64]; need 42; p = &r[0];
     s = take(p, u8(40), u8(41)) through checksum; q = &b[s & 63]; x = *q; done; }";
+/// A loop that goes on behind its row, into the region behind.
+const BEHIND: &str = "handler behind { rows r[1] of 64; words b[64]; need 72; p = &r[0];
+    take(p, u8(0), u8(1)) through xor(1, u8(2)); q = &b[0]; s = &b[*q & 63]; x = *s; done; }";
 const FEW: &str = "handler few { rows r[1] of 64; words b[64]; p = &r[0];
     s = take(p, 32, 8) through xor(1, 3), checksum; q = &b[s & 63]; x = *q; done; }";
 
@@ -99,7 +102,7 @@ fn leak(program: &[u64], memory: &[AtomicU64], packet: &[u8]) -> Option<Vec<usiz
     None
 }
 
-fn messages() -> [Vec<u8>; 8] {
+fn messages() -> [Vec<u8>; 9] {
     let index = |number: u64| number.to_be_bytes().to_vec();
     [
         Vec::new(),
@@ -107,6 +110,7 @@ fn messages() -> [Vec<u8>; 8] {
         vec![8; 42],
         vec![100; 42],
         vec![38; 42],
+        [vec![8, 64], vec![0; 70]].concat(),
         index(100),
         index(1 << 40 | 3),
         index(u64::MAX - 5),
@@ -125,14 +129,15 @@ fn leaks(handler: &str, program: &[u64]) -> Option<(Vec<u8>, Vec<usize>)> {
 
 /// How many clamps each has, and which of them it is to show: the first is the length's, the last the last place's. Not how a look-up
 /// compares a key: what that leads to is a jump, and which way it goes is told to both runs.
-const ALL: [(&str, usize, Range<usize>); 8] = [
+const ALL: [(&str, usize, Range<usize>); 9] = [
     (PLACE, 4, 1..3),
     (ODD_PLACE, 4, 1..3),
     (NUMBER, 3, 0..2),
     (SOMEWHERE, 4, 1..3),
     (KEY, 6, 1..4),
     (ROW, 5, 3..4),
-    (SUM, 6, 4..5),
+    (SUM, 9, 4..5),
+    (BEHIND, 10, 5..6),
     (FEW, 3, 1..2),
 ];
 

@@ -4,7 +4,8 @@
 //! loaded once, goes through all of them in a register, and is stored: written out for bytes that are known and few, else in a loop that the
 //! verifier follows to the longest row.
 //!
-//! Where a prediction is wrong a loop reads on behind the bytes that it was to take; it ends with less than none left, and its sum is 0 then.
+//! Where a prediction is wrong a loop reads on behind the bytes that it was to take, and stores on behind the row. Less than none are left then:
+//! each word is masked with that, so that what it stores, and what it adds to its sum, is of nothing that the handler may not read.
 
 use exos_filter::ebpf::{Alu, Condition as Jump, Helper, Reg, Size};
 use exos_filter::handler::arithmetic::{fold, set_wide};
@@ -75,8 +76,8 @@ impl Generator<'_> {
                 self.expect_known(row, from, bytes);
                 self.asm.set(SUM, 0);
                 self.each_known(bytes, |generator, (size, at)| {
-                    let from = (MESSAGE, (from + at) as i16);
-                    generator.pass(pipes, size, from, (INTO, at as i16));
+                    generator.asm.load(size, WORD, MESSAGE, (from + at) as i16);
+                    generator.pass(pipes, size, (INTO, at as i16));
                 });
             }
             None => {
@@ -90,21 +91,14 @@ impl Generator<'_> {
         }
     }
 
-    /// A variable becomes the sum, of bytes that are known and few or of those that r4 has counted; 0 where the message does not have them.
+    /// A variable becomes the sum; 0 where the message does not have the bytes that are known and few.
     fn keep_checksum(&mut self, sum: VariableId, few: Option<(i32, i32)>) {
-        let there = Reg::R1;
-        match few {
-            Some((from, bytes)) => {
-                self.asm.set(there, from + bytes - 1);
-                self.mask_of_part(there);
-            }
-            None => {
-                self.asm.set(there, LEFT);
-                self.asm.alu(Alu::SignedShiftRight, there, 63);
-                self.asm.alu(Alu::Xor, there, -1);
-            }
+        if let Some((from, bytes)) = few {
+            let there = Reg::R1;
+            self.asm.set(there, from + bytes - 1);
+            self.mask_of_part(there);
+            self.asm.alu(Alu::And, SUM, there);
         }
-        self.asm.alu(Alu::And, SUM, there);
         fold(&mut self.asm, SUM, Reg::R1);
         self.asm.to_big_endian(SUM, 16);
         self.forget(SUM);
@@ -227,18 +221,24 @@ impl Generator<'_> {
         }
     }
 
-    /// A word, and on to the next.
+    /// A word, 0 where fewer bytes are left, and on to the next.
     fn pass_next(&mut self, pipes: &[Pipe], bytes: i32) {
+        let (size, there) = (word_of(bytes).0, Reg::R2);
         self.expect_word(FROM, bytes);
-        self.pass(pipes, word_of(bytes).0, (FROM, 0), (INTO, 0));
+        let asm = &mut self.asm;
+        asm.load(size, WORD, FROM, 0);
+        asm.alu(Alu::Sub, LEFT, bytes);
+        asm.set(there, LEFT);
+        asm.alu(Alu::SignedShiftRight, there, 63);
+        asm.alu(Alu::Xor, there, -1);
+        asm.alu(Alu::And, WORD, there);
+        self.pass(pipes, size, (INTO, 0));
         self.asm.alu(Alu::Add, FROM, bytes);
         self.asm.alu(Alu::Add, INTO, bytes);
-        self.asm.alu(Alu::Sub, LEFT, bytes);
     }
 
     /// A word through all pipes. Of a short one the low bytes of the register count.
-    fn pass(&mut self, pipes: &[Pipe], size: Size, from: (Reg, i16), into: (Reg, i16)) {
-        self.asm.load(size, WORD, from.0, from.1);
+    fn pass(&mut self, pipes: &[Pipe], size: Size, into: (Reg, i16)) {
         for (number, pipe) in pipes.iter().enumerate() {
             match pipe {
                 Pipe::Swap(bytes) => self.turn_round(*bytes),
