@@ -9,6 +9,7 @@ use exos::via::Protocol;
 use exos_host::intercept::{Call, Calls};
 
 use crate::answer::errno;
+use crate::later::Later;
 use crate::trace;
 
 pub(crate) struct Context {
@@ -16,6 +17,7 @@ pub(crate) struct Context {
     pub poll: Poll,
     pub calls: Calls,
     trace: bool,
+    later: Later,
 }
 
 impl Context {
@@ -29,7 +31,13 @@ impl Context {
             poll,
             calls,
             trace,
+            later: Later::default(),
         })
+    }
+
+    /// Sockets that are to be looked at again in a while.
+    pub fn later(&self) -> &Later {
+        &self.later
     }
 
     /// Gives a call its result.
