@@ -4,11 +4,12 @@
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use exos_host::intercept::{option, set_option};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, Shutdown, SocketFlags, SocketType, acceptfrom_with, bind, listen, shutdown,
     socket_with, sockopt,
@@ -78,8 +79,7 @@ impl Loopback {
         at: SocketAddr,
         backlog: usize,
     ) -> io::Result<Self> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let listener = socket_with(family, SocketType::STREAM, flags, None)?;
+        let listener = socket_of(family)?;
         copy_options(&of.fd, &listener)?;
         for (level, name) in OPTIONS {
             // Those of IPv6 an IPv4 socket has not, and one of Multipath TCP does not say all.
@@ -92,12 +92,6 @@ impl Loopback {
         }
         // As of the stack's, no connection that is over keeps a listener from its port.
         sockopt::set_socket_reuseaddr(&listener, true)?;
-        set_option(
-            &listener,
-            libc::SOL_SOCKET,
-            libc::SO_BINDTOIFINDEX,
-            LOOPBACK,
-        )?;
         let ip = match at.ip() {
             IpAddr::V4(ip) if family == AddressFamily::INET6 => ip.to_ipv6_mapped().into(),
             ip => ip,
@@ -149,6 +143,51 @@ impl Loopback {
     }
 }
 
+/// Whether another socket of the kernel's keeps a listener from a port.
+pub(crate) fn is_taken(port: u16) -> bool {
+    let addresses: [(_, IpAddr); 2] = [
+        (AddressFamily::INET, Ipv4Addr::UNSPECIFIED.into()),
+        (AddressFamily::INET6, Ipv6Addr::UNSPECIFIED.into()),
+    ];
+    addresses.into_iter().any(|(family, ip)| {
+        let socket = socket_of(family);
+        socket
+            .is_ok_and(|socket| bind(&socket, &SocketAddr::new(ip, port)) == Err(Errno::ADDRINUSE))
+    })
+}
+
+/// A socket at the loopback interface.
+fn socket_of(family: AddressFamily) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, LOOPBACK)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    Ok(socket)
+}
+
 fn queue(backlog: usize) -> i32 {
     i32::try_from(backlog).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn ports_of_this_hosts_listeners_are_taken() {
+        for at in ["127.0.0.1:0", "0.0.0.0:0"] {
+            let mut was_free = false;
+            // Another may take one meanwhile.
+            for _ in 0..10 {
+                let listener = TcpListener::bind(at).expect("a port");
+                let port = listener.local_addr().expect("its address").port();
+                assert!(is_taken(port));
+                drop(listener);
+                was_free |= !is_taken(port);
+            }
+            assert!(was_free);
+        }
+    }
 }
