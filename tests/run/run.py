@@ -1117,6 +1117,98 @@ def unshared_in_vain(host, port):
         ours.close(), theirs.close()
 
 
+def supervisor_of_this():
+    """The first process above that runs no Python."""
+    pid = os.getppid()
+    while "python" in os.readlink(f"/proc/{pid}/exe"):
+        with open(f"/proc/{pid}/status") as status:
+            pid = next(int(line.split()[1]) for line in status if line.startswith("PPid:"))
+    return pid
+
+
+def listens(port=9400, backlog=4096):
+    listener = socket.create_server(("", port), backlog=backlog)
+    listener.settimeout(10)
+    return listener
+
+
+def many_by_loopback():
+    """Connections by loopback that wait are few descriptors of the supervisor's; each is taken, and more come when it has none for a while."""
+    supervisor = supervisor_of_this()
+    descriptors = lambda: len(os.listdir(f"/proc/{supervisor}/fd"))
+    with listens() as listener:
+        before = descriptors()
+        waiting = [socket.create_connection(("127.0.0.1", 9400), 10) for _ in range(300)]
+        for i, s in enumerate(waiting):
+            s.sendall(b"%d\n" % i)
+        listener.accept()[0].close()
+        assert descriptors() - before < 20, (before, descriptors())
+        came = []
+        for _ in range(299):
+            with listener.accept()[0] as s:
+                came.append(int(s.makefile("rb").readline()))
+        assert came == list(range(1, 300)), came
+        # It has no descriptor for one that comes, and nothing more comes later.
+        limit = resource.prlimit(supervisor, resource.RLIMIT_NOFILE)
+        resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (3, limit[1]))
+        # Which needs none of it, as connect does.
+        late = socket.socket()
+        late.sendto(b"hello", socket.MSG_FASTOPEN, ("127.0.0.1", 9400))
+        time.sleep(0.2)
+        resource.prlimit(supervisor, resource.RLIMIT_NOFILE, limit)
+        with listener.accept()[0] as s:
+            assert s.recv(5) == b"hello"
+            s.sendall(b"late")
+        assert read_all(late) == b"late"
+
+
+def watched_before_listening():
+    """A listener that was in an epoll set before it listened is told of once, and not once it is closed."""
+    for is_closed in (True, False):
+        s = socket.socket()
+        s.bind(("", 9401))
+        with select.epoll() as epoll:
+            epoll.register(s, select.EPOLLIN)
+            s.listen()
+            assert not [event for event in epoll.poll(0.1) if event[1] & select.EPOLLIN]
+            with socket.create_connection(("127.0.0.1", 9401), 10):
+                assert epoll.poll(10, 8) == [(s.fileno(), select.EPOLLIN)]
+                s.settimeout(10)
+                s.accept()[0].close()
+                assert epoll.poll(0.1) == []
+                if is_closed:
+                    s.close()
+                assert epoll.poll(0.1) == []
+            with open(f"/proc/self/fdinfo/{epoll.fileno()}") as info:
+                assert sum(line.split()[1] == str(s.fileno()) for line in info if line.startswith("tfd:")) <= 1
+        s.close()
+
+
+def refused_by_loopback():
+    """Loopback is refused where a listener is at another interface, and while one is shut down."""
+    reached = lambda port: socket.socket().connect_ex(("127.0.0.1", port)) == 0
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"wire")
+        s.bind(("", 9402))
+        s.listen()
+        assert not reached(9402)
+    with listens(9403) as s:
+        assert reached(9403)
+        s.accept()[0].close()
+        if not os.readlink(f"/proc/self/fd/{s.fileno()}").startswith("socket:"):
+            s.shutdown(socket.SHUT_RD)
+            await_that(lambda: not reached(9403))
+            s.listen()
+            await_that(lambda: reached(9403))
+
+
+def await_that(is_so):
+    end = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def counted(host, port):
     """What is looked at by several stretches of memory, and counted alone, is as much as there is."""
     with socket.create_connection((host, port), 20) as s:

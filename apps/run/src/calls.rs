@@ -16,6 +16,7 @@ use crate::answer::{Answer, fails};
 use crate::context::Context;
 use crate::counters::SocketCounters;
 use crate::listener::Listener;
+use crate::loopback::is_taken;
 use crate::ports::Ports;
 use crate::sharing::{SHARED, SharedSockets, Sharing};
 use crate::target::{
@@ -158,7 +159,8 @@ impl Sockets {
     fn random_port(&mut self) -> u16 {
         let (unix, sharing) = (&self.unix, &self.sharing);
         let shares = |port| sharing.as_ref().is_some_and(|s| s.sockets().has_port(port));
-        self.ports.draw(|port| unix.has_port(port) || shares(port))
+        self.ports
+            .draw(|port| unix.has_port(port) || shares(port) || is_taken(port))
     }
 
     /// Sockets of other users listen there: with those none is shared.

@@ -9,6 +9,7 @@ use exos::via::Protocol;
 use exos_host::intercept::{Call, Calls};
 
 use crate::answer::errno;
+use crate::later::Later;
 use crate::trace;
 
 pub(crate) struct Context {
@@ -16,6 +17,7 @@ pub(crate) struct Context {
     pub poll: Poll,
     pub calls: Calls,
     trace: bool,
+    later: Later,
 }
 
 impl Context {
@@ -29,7 +31,13 @@ impl Context {
             poll,
             calls,
             trace,
+            later: Later::default(),
         })
+    }
+
+    /// Sockets that are to be looked at again in a while.
+    pub fn later(&self) -> &Later {
+        &self.later
     }
 
     /// Gives a call its result.
@@ -40,9 +48,11 @@ impl Context {
             .answer(call, result.map_err(|error| errno(&error)));
     }
 
-    /// A call with its arguments, where that is asked for; before it has its answer, for they lie in the caller's memory.
+    /// A call with its arguments, where that is asked for; before it has its answer, for they lie in the caller's memory. None of one
+    /// that waits no more: its thread's number may be another's, and the memory too.
     pub fn traced(&self, call: &Call, has_failed: bool) -> Option<String> {
-        self.trace.then(|| trace::call(call, has_failed))
+        let made = self.trace.then(|| trace::call(call, has_failed));
+        made.filter(|_| self.calls.waits(call))
     }
 
     /// Prints a line as strace has it, of a call that was [traced](Self::traced).

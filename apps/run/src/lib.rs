@@ -21,9 +21,9 @@
 //! | `calls` | all sockets, what each intercepted call does, which way a socket goes |
 //! | `unix` | sockets that go by a Unix socket |
 //! | `sharing` | sockets in memory that is shared with programs ([`exos_preload`]), what these ask for |
-//! | `listener` | where connections come from, of both
+//! | `listener`, `loopback` | where connections come from, of both; those of this host with itself |
 //! | `ports` | addresses of sockets that are still the kernel's |
-//! | `context`, `answer`, `target` | what all of these need: the stack, the calls; their answers; the caller's memory and descriptors |
+//! | `context`, `later`, `answer`, `target` | what all of these need: the stack, the calls; what is looked at again; their answers; the caller's memory and descriptors |
 //! | `trace` | calls as strace has them |
 //! | `counters` | what is counted, and said on SIGUSR1 |
 #![forbid(unsafe_code)]
@@ -34,8 +34,10 @@ mod calls;
 mod check;
 mod context;
 mod counters;
+mod later;
 mod limits;
 mod listener;
+mod loopback;
 mod options;
 mod ports;
 mod sharing;

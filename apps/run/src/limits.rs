@@ -17,6 +17,13 @@ pub(crate) const GOODBYE_TIME: Duration = Duration::from_secs(5);
 /// How often it is looked whether all is delivered.
 pub(crate) const DELIVERY_LOOK: Duration = Duration::from_millis(10);
 
+/// Connections of this host with itself that wait with us for the program to accept them, each a descriptor; more wait in the kernel's
+/// queue.
+pub(crate) const LOOPBACK_WAITING: usize = 8;
+
+/// After how long a listener is asked again that has failed, for want of descriptors.
+pub(crate) const LATER: Duration = Duration::from_millis(50);
+
 /// Calls that are answered before packets are looked at again.
 pub(crate) const CALLS_AT_ONCE: usize = 64;
 

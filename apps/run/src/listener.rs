@@ -1,26 +1,23 @@
 //! What a listening socket of a program's is on our side: a listener of the stack's and, where it is one at all addresses, the kernel's
-//! for connections of this host with itself. These are the kernel's from the first, and a program accepts them as they are.
+//! for connections of this host with itself ([`Loopback`]).
 
-use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::cell::Cell;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 
 use exos::ListenOptions;
 use exos::net::{Interest, TcpListener, TcpStream, Token, Trigger};
-use exos_host::intercept;
-use rustix::net::{
-    AddressFamily, Shutdown, SocketFlags, acceptfrom_with, bind, listen, shutdown, sockopt,
-};
+use rustix::net::{AddressFamily, sockopt};
 
 use crate::context::Context;
+use crate::loopback::{Loopback, Waiting};
 use crate::target::Descriptor;
-
-/// The interface by which this host reaches itself (`LOOPBACK_IFINDEX`).
-const LOOPBACK: i32 = 1;
 
 pub(crate) struct Listener {
     ours: TcpListener,
     loopback: Option<Loopback>,
+    /// The kernel's is asked first, as every second time.
+    kernels_first: Cell<bool>,
     /// How many connections may wait for the program to accept them; more wait in the listener.
     pub backlog: usize,
     /// Whose socket it is.
@@ -30,7 +27,7 @@ pub(crate) struct Listener {
 /// A connection that was made.
 pub(crate) enum Accepted {
     Ours(TcpStream),
-    Kernels(OwnedFd),
+    Kernels(Waiting),
 }
 
 impl Listener {
@@ -38,7 +35,8 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// The stack's: the address is taken. Where the kernel's port is taken, or needs privilege, this host has no connections with it.
+    /// The stack's: the address is taken. Where the kernel's port is taken, or needs privilege, this host has no connections with it,
+    /// and that is said.
     pub fn open(
         cx: &Context,
         of: &Descriptor,
@@ -56,11 +54,10 @@ impl Listener {
             false => TcpListener::bind_with(&cx.net, at, &options)?,
         };
         ours.set_nonblocking(true)?;
-        let loopback = at.ip().is_unspecified();
-        let loopback = loopback.then(|| Loopback::open(of, family, at, backlog).ok());
         Ok(Self {
             ours,
-            loopback: loopback.flatten(),
+            loopback: Loopback::of(of, family, at, backlog),
+            kernels_first: Cell::new(false),
             backlog,
             user: of.user,
         })
@@ -81,9 +78,9 @@ impl Listener {
     pub fn register(&self, cx: &Context, token: Token) -> io::Result<()> {
         let edge = Trigger::Edge;
         cx.poll.register(&self.ours, token, Interest::BOTH, edge)?;
-        self.loopback.iter().try_for_each(|Loopback(listener)| {
-            let fd = listener.as_fd();
-            cx.poll.register_fd(fd, token, Interest::READABLE, edge)
+        self.loopback.iter().try_for_each(|loopback| {
+            cx.poll
+                .register_fd(loopback.as_fd(), token, Interest::READABLE, edge)
         })
     }
 
@@ -93,62 +90,43 @@ impl Listener {
     pub fn deregister(&self, cx: &Context) -> io::Result<()> {
         cx.poll.deregister(&self.ours)?;
         let mut kernels = self.loopback.iter();
-        kernels.try_for_each(|Loopback(listener)| cx.poll.deregister_fd(listener.as_fd()))
+        kernels.try_for_each(|loopback| cx.poll.deregister_fd(loopback.as_fd()))
     }
 
-    /// The next connection, with its peer.
+    /// The next connection, with its peer: the stack's and the kernel's by turns.
     ///
     /// # Errors
     ///
-    /// `WouldBlock`: there is none.
+    /// `WouldBlock`: there is none, or as many of the kernel's wait as may. Others: there may be one, and it is to be asked again later.
     pub fn accept(&self) -> io::Result<(Accepted, SocketAddr)> {
-        match (self.ours.accept(), &self.loopback) {
-            (Ok((stream, peer)), _) => {
-                stream.set_nonblocking(true)?;
-                Ok((Accepted::Ours(stream), peer))
-            }
-            (Err(_), Some(loopback)) => loopback.accept(),
-            (Err(error), None) => Err(error),
-        }
-    }
-}
-
-/// A listener of the kernel's.
-struct Loopback(OwnedFd);
-
-impl Loopback {
-    /// Has the program's own socket listen, with the options that it was given, at the one interface alone.
-    fn open(
-        of: &Descriptor,
-        family: AddressFamily,
-        at: SocketAddr,
-        backlog: usize,
-    ) -> io::Result<Self> {
-        let listener = of.fd.try_clone()?;
-        let to_interface = libc::SO_BINDTOIFINDEX;
-        intercept::set_option(&listener, libc::SOL_SOCKET, to_interface, LOOPBACK)?;
-        let ip = match at.ip() {
-            IpAddr::V4(ip) if family == AddressFamily::INET6 => ip.to_ipv6_mapped().into(),
-            ip => ip,
+        let Some(loopback) = &self.loopback else {
+            return self.accept_ours();
         };
-        bind(&listener, &SocketAddr::new(ip, at.port()))?;
-        rustix::io::ioctl_fionbio(&listener, true)?;
-        listen(&listener, i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        Ok(Self(listener))
+        let kernels_first = self.kernels_first.get();
+        self.kernels_first.set(!kernels_first);
+        let [one, other]: [&dyn Fn() -> _; 2] = match kernels_first {
+            true => [&|| loopback.accept(), &|| self.accept_ours()],
+            false => [&|| self.accept_ours(), &|| loopback.accept()],
+        };
+        one().or_else(|first| match other() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(first),
+            accepted => accepted,
+        })
     }
 
-    fn accept(&self) -> io::Result<(Accepted, SocketAddr)> {
-        let (connection, peer) = acceptfrom_with(&self.0, SocketFlags::CLOEXEC)?;
-        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-        let peer = peer.ok_or(io::ErrorKind::ConnectionAborted)?;
-        Ok((Accepted::Kernels(connection), peer))
+    fn accept_ours(&self) -> io::Result<(Accepted, SocketAddr)> {
+        let (stream, peer) = self.ours.accept()?;
+        stream.set_nonblocking(true)?;
+        Ok((Accepted::Ours(stream), peer))
     }
-}
 
-impl Drop for Loopback {
-    /// A process that has forked before it listened has a descriptor of it too.
-    fn drop(&mut self) {
-        // What is not connected it says besides.
-        let _ = shutdown(&self.0, Shutdown::Read);
+    /// Takes no connections of the kernel's, or takes them again.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn set_stopped(&self, stopped: bool) -> io::Result<()> {
+        let mut kernels = self.loopback.iter();
+        kernels.try_for_each(|loopback| loopback.set_stopped(stopped, self.backlog))
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// One of the ports that are given out where none is asked for (RFC 6335 §6), and that no socket has.
+    /// One of the ports that are given out where none is asked for (RFC 6335 §6), and that no socket has, this host's neither.
     pub fn draw(&mut self, is_taken: impl Fn(u16) -> bool) -> u16 {
         const TRIES: u32 = 100;
         let mut port = 0;

@@ -143,10 +143,13 @@ impl Supervisor {
                 return self.end();
             }
             let left = self.sockets.before_waiting(&self.cx, left)?;
-            self.cx.poll.wait(&mut events, left)?;
+            self.cx.poll.wait(&mut events, self.cx.later().wait(left))?;
             self.sockets.after_waiting(!events.is_empty());
             for event in events.iter() {
                 self.handle(event.token)?;
+            }
+            for token in self.cx.later().take() {
+                self.sockets.handle(&self.cx, token)?;
             }
         }
     }

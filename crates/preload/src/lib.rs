@@ -27,6 +27,8 @@
 //! | `sockets`, `datagrams::options` | accepting, addresses, options |
 //! | `epoll`, `set`, `poll`, `waker`, `by_number` | waiting for many, and for sets of them |
 //! | `calls` | the functions that take the place of the C library's |
+// `build.rs` compiles it without the workspace's lints.
+#![deny(clippy::undocumented_unsafe_blocks, unsafe_op_in_unsafe_fn)]
 
 pub mod bits;
 pub mod memory;

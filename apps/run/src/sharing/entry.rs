@@ -12,6 +12,7 @@ use super::datagrams::Datagrams;
 use super::flowing::Flowing;
 use crate::counters::Moved;
 use crate::listener::Listener;
+use crate::loopback::Waiting;
 
 pub(super) struct Entry {
     pub family: AddressFamily,
@@ -27,8 +28,8 @@ pub(super) enum Kind {
     Connecting(TcpStream, Vec<Call>),
     Flowing(Flowing),
     Datagrams(Datagrams),
-    /// A connection of the kernel's that waits in a listener's ring: its descriptors are to be this one.
-    Kernels(OwnedFd),
+    /// A connection of the kernel's that waits in the ring of the listener with that number: its descriptors are to be this one.
+    Kernels(Waiting, u32),
     /// It could not be connected, or is over.
     Failed,
     /// It goes by a Unix socket; this is the program's end, for other processes that have it.
@@ -46,7 +47,7 @@ impl Entry {
 
     /// It waits in a listener's ring, and no program has had it.
     pub fn is_offered(&self, memory: &Shared, number: u32) -> bool {
-        matches!(self.kind, Kind::Flowing(_) | Kind::Kernels(_))
+        matches!(self.kind, Kind::Flowing(_) | Kind::Kernels(..))
             && !memory.socket(number).is(state::TAKEN)
     }
 

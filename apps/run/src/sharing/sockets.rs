@@ -59,7 +59,7 @@ impl SharedSockets {
             },
             Some(Kind::Connecting(stream, _)) => cx.poll.register(stream, token, both, edge),
             Some(Kind::Flowing(flowing)) => cx.poll.register(&flowing.stream, token, both, edge),
-            Some(Kind::Kernels(_) | Kind::Failed | Kind::Unshared(_)) | None => Ok(()),
+            Some(Kind::Kernels(..) | Kind::Failed | Kind::Unshared(_)) | None => Ok(()),
         }
     }
 }

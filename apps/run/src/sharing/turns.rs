@@ -1,6 +1,6 @@
 //! What goes on with a shared socket, when the stack or the program has done something.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{Ordering, fence};
 use std::task::{Context as TaskContext, Poll as Ready, Waker};
 use std::time::Duration;
@@ -10,7 +10,8 @@ use exos_preload::memory::state;
 
 use super::entry::{Entry, Kind, numbers_in};
 use super::flowing::Flowing;
-use super::sockets::SharedSockets;
+use super::sockets::{SHARED, SharedSockets};
+use super::unsharing::give_kernels_options;
 use crate::answer::{Answer, errno, fails};
 use crate::context::Context;
 use crate::listener::Accepted;
@@ -56,12 +57,17 @@ impl SharedSockets {
                     .tell(number, [reading || ends, sent.is_news || ends]);
             }
             _ if socket.is_closed() => self.close(cx, number),
-            Kind::Listening(_) if socket.is(state::NO_READS) => {
-                self.news.tell(number, [true, true]);
+            Kind::Listening(listener) => {
+                let is_shut = socket.is(state::NO_READS);
+                // One that the kernel does not have listen again has the stack's.
+                let _ = listener.set_stopped(is_shut);
+                match is_shut {
+                    true => self.news.tell(number, [true, true]),
+                    false => self.take_made(cx, number),
+                }
             }
-            Kind::Listening(_) => self.take_made(cx, number),
             Kind::Connecting(..) => self.turn_of_attempt(cx, number),
-            Kind::Kernels(_) | Kind::Failed | Kind::Unshared(_) => {}
+            Kind::Kernels(..) | Kind::Failed | Kind::Unshared(_) => {}
         }
     }
 
@@ -84,6 +90,9 @@ impl SharedSockets {
                     }
                 }
             }
+            Kind::Kernels(_, listener) => {
+                self.memory.work().set(listener);
+            }
             Kind::Connecting(_, waiting) => {
                 for call in waiting {
                     cx.respond(&call, fails(libc::ECONNABORTED));
@@ -96,7 +105,7 @@ impl SharedSockets {
     /// Takes connections that were made, as many as the program wants to wait.
     fn take_made(&mut self, cx: &Context, number: u32) {
         let mut made = Vec::new();
-        while let Some(taken) = self.take_one(number) {
+        while let Some(taken) = self.take_one(cx, number) {
             made.push(taken);
         }
         if !made.is_empty() {
@@ -109,60 +118,82 @@ impl SharedSockets {
     }
 
     /// Takes a connection that was made, with what has come of it, where the program and the table have room; gives its number.
-    fn take_one(&mut self, number: u32) -> Option<u32> {
-        let (ring, socket) = (self.memory.inward(number), self.memory.socket(number));
-        let has_room = self.table.has_room();
-        let Entry {
-            kind,
-            family,
-            local,
-            ..
-        } = self.table.get(number)?;
-        let Kind::Listening(listener) = kind else {
-            return None;
-        };
-        if !has_room {
+    fn take_one(&mut self, cx: &Context, number: u32) -> Option<u32> {
+        if !self.table.has_room() {
             self.table.stall(number);
             return None;
         }
-        if ring.len() / 4 >= listener.backlog {
-            socket.add(state::HAS_MORE);
-            fence(Ordering::SeqCst);
-            if ring.len() / 4 >= listener.backlog {
+        let listening = self.table.get(number)?;
+        let Kind::Listening(listener) = &listening.kind else {
+            return None;
+        };
+        if !self.wants_more(number, listener.backlog) {
+            return None;
+        }
+        let (accepted, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+            Err(_) => {
+                cx.later().add(SHARED + number as usize);
                 return None;
             }
-        }
-        socket.clear(state::HAS_MORE);
-        let (accepted, peer) = listener.accept().ok()?;
+        };
         let (local, kind, bits) = match accepted {
             Accepted::Ours(stream) => {
                 let local = stream.local_addr().ok()?;
                 (local, Kind::Flowing(Flowing::new(stream)), state::STANDS)
             }
             // The first call with it has it be the kernel's in the program too.
-            Accepted::Kernels(connection) => (
-                *local,
-                Kind::Kernels(connection),
+            Accepted::Kernels(waiting) => (
+                listening.local,
+                Kind::Kernels(waiting, number),
                 state::STANDS | state::UNSHARED,
             ),
         };
         let entry = Entry {
-            family: *family,
+            family: listening.family,
             local,
             peer: Some(peer),
             kind,
         };
         let taken = self.table.insert(entry, bits)?;
-        if let Some(Kind::Flowing(flowing)) = self.table.get_mut(taken).map(|entry| &mut entry.kind)
-        {
-            // As by the kernel, it has those of its listener.
-            if self.memory.socket(taken).take_options_of(socket) {
-                flowing.apply_options(&self.memory, taken);
-            }
-            flowing.fill(&self.memory, taken);
-        }
-        ring.push(&taken.to_ne_bytes());
+        self.begin(number, taken);
+        self.memory.inward(number).push(&taken.to_ne_bytes());
         Some(taken)
+    }
+
+    /// Whether a listener's ring has room for another connection; otherwise its program tells when it has taken one.
+    fn wants_more(&self, number: u32, backlog: usize) -> bool {
+        let (ring, socket) = (self.memory.inward(number), self.memory.socket(number));
+        if ring.len() / 4 >= backlog {
+            socket.add(state::HAS_MORE);
+            fence(Ordering::SeqCst);
+            if ring.len() / 4 >= backlog {
+                return false;
+            }
+        }
+        socket.clear(state::HAS_MORE);
+        true
+    }
+
+    /// A connection begins with the options of its listener, as by the kernel, and with what has come.
+    fn begin(&mut self, listener: u32, taken: u32) {
+        let memory = &self.memory;
+        let differs = memory
+            .socket(taken)
+            .take_options_of(memory.socket(listener));
+        match self.table.get_mut(taken).map(|entry| &mut entry.kind) {
+            Some(Kind::Flowing(flowing)) => {
+                if differs {
+                    flowing.apply_options(memory, taken);
+                }
+                flowing.fill(memory, taken);
+            }
+            Some(Kind::Kernels(waiting, _)) => {
+                give_kernels_options(memory.socket(taken), &waiting.connection);
+            }
+            _ => {}
+        }
     }
 
     /// Sees whether a connection that is being opened stands.

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use exos_host::intercept::Call;
+use exos_host::intercept::{Call, set_option};
 use exos_preload::memory::{Socket, options, state};
 use rustix::net::{Shutdown, SocketType, sockopt};
 
@@ -34,11 +34,15 @@ impl SharedSockets {
         let nonblocking = self.memory.socket(number).has(options::NONBLOCK);
         let kind = match &mut entry.kind {
             Kind::Unshared(theirs) => return put(theirs),
-            Kind::Kernels(connection) => {
-                let connection = connection.try_clone()?;
-                rustix::io::ioctl_fionbio(&connection, nonblocking)?;
-                put(&connection)?;
-                entry.kind = Kind::Unshared(connection);
+            Kind::Kernels(waiting, listener) => {
+                rustix::io::ioctl_fionbio(&waiting.connection, nonblocking)?;
+                put(&waiting.connection)?;
+                // It has the next one wait.
+                self.memory.work().set(*listener);
+                let taken = std::mem::replace(&mut entry.kind, Kind::Failed);
+                if let Kind::Kernels(waiting, _) = taken {
+                    entry.kind = Kind::Unshared(waiting.connection);
+                }
                 return Ok(());
             }
             Kind::Datagrams(datagrams) if datagrams.socket.is_none() => {
@@ -135,7 +139,7 @@ impl SharedSockets {
                 })
             }
             Kind::Flowing(flowing) => unix::Kind::Flowing(self.flow_of(cx, number, flowing)),
-            Kind::Kernels(_) | Kind::Failed | Kind::Unshared(_) => unix::Kind::Failed,
+            Kind::Kernels(..) | Kind::Failed | Kind::Unshared(_) => unix::Kind::Failed,
         })
     }
 
@@ -177,7 +181,7 @@ impl SharedSockets {
             let peer = entry.peer;
             let waiting = match kind {
                 Kind::Flowing(flowing) => Some(Made::Ours(self.flow_of(cx, taken, flowing))),
-                Kind::Kernels(connection) => Some(Made::Kernels(connection)),
+                Kind::Kernels(waiting, _) => Some(Made::Kernels(waiting)),
                 _ => None,
             };
             made.extend(waiting.zip(peer));
@@ -205,6 +209,30 @@ impl SharedSockets {
         let unread = self.memory.inward(number).take(usize::MAX);
         Flow::with(shared.stream, rest, unread, shared.told_end)
     }
+}
+
+/// As below, for a connection of the kernel's, with those of TCP and IP. What the kernel refuses stays as it is.
+pub(super) fn give_kernels_options(from: &Socket, to: &OwnedFd) {
+    let _ = give_options(from, to);
+    // Its listener's port can be listened at again while this is there still.
+    let _ = sockopt::set_socket_reuseaddr(to, true);
+    let set = |(level, option, value)| drop(set_option(to, level, option, value));
+    let (tcp, liveness) = (libc::IPPROTO_TCP, &from.liveness);
+    let user_timeout = liveness.user_timeout_ms.load(Ordering::Relaxed);
+    set((tcp, libc::TCP_NODELAY, from.has(options::NODELAY).into()));
+    set((tcp, libc::TCP_KEEPIDLE, liveness.idle_seconds() as i32));
+    set((tcp, libc::TCP_KEEPINTVL, liveness.interval_seconds() as i32));
+    set((tcp, libc::TCP_KEEPCNT, liveness.count().into()));
+    set((tcp, libc::TCP_USER_TIMEOUT, user_timeout as i32));
+    let (v4, v6) = (from.headers(false), from.headers(true));
+    set((libc::IPPROTO_IP, libc::IP_TTL, v4.hops().into()));
+    set((libc::IPPROTO_IP, libc::IP_TOS, v4.class().into()));
+    set((
+        libc::IPPROTO_IPV6,
+        libc::IPV6_UNICAST_HOPS,
+        v6.hops().into(),
+    ));
+    set((libc::IPPROTO_IPV6, libc::IPV6_TCLASS, v6.class().into()));
 }
 
 /// The options that a shared socket was given, for the Unix socket in its place: it waits as long, and says the same of them.

@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::counters::{Moved, SocketCounters};
 use crate::limits::{BOUND_MAX, PIECE};
 use crate::listener::Listener;
+use crate::loopback::Waiting;
 use crate::target::{Descriptor, inode};
 
 /// A network socket of the program's.
@@ -90,7 +91,7 @@ pub(crate) struct Listening {
 /// A connection that the program has not accepted.
 pub(crate) enum Made {
     Ours(Flow),
-    Kernels(OwnedFd),
+    Kernels(Waiting),
 }
 
 pub(crate) struct Connecting {

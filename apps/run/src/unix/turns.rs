@@ -1,7 +1,7 @@
 //! What goes on with a socket that goes by a Unix socket, when the stack or the program is ready.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::task::{Context as TaskContext, Poll as Ready, Waker};
@@ -70,20 +70,23 @@ impl UnixSockets {
     }
 
     /// Takes connections that were made, as many as the program wants to wait.
-    fn take_made(&mut self, key: usize) {
+    fn take_made(&mut self, cx: &Context, key: usize) {
         let socket = &mut self.all[key];
         let Kind::Listening(listening) = &mut socket.kind else {
             return;
         };
         let had_none = listening.made.is_empty();
-        while listening.made.len() < listening.of.backlog
-            && let Ok((accepted, peer)) = listening.of.accept()
-        {
-            let made = match accepted {
-                Accepted::Ours(stream) => Made::Ours(Flow::new(stream)),
-                Accepted::Kernels(connection) => Made::Kernels(connection),
+        while listening.made.len() < listening.of.backlog {
+            let made = match listening.of.accept() {
+                Ok((Accepted::Ours(stream), peer)) => (Made::Ours(Flow::new(stream)), peer),
+                Ok((Accepted::Kernels(waiting), peer)) => (Made::Kernels(waiting), peer),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    cx.later().add(2 * key);
+                    break;
+                }
             };
-            listening.made.push_back((made, peer));
+            listening.made.push_back(made);
         }
         if had_none && !listening.made.is_empty() {
             socket.say_readable();
@@ -92,7 +95,7 @@ impl UnixSockets {
 
     /// Takes the connections that were made, and gives them to the calls that wait.
     fn turn_of_listener(&mut self, cx: &Context, key: usize) {
-        self.take_made(key);
+        self.take_made(cx, key);
         while let Kind::Listening(listening) = &mut self.all[key].kind
             && !listening.made.is_empty()
             && let Some(call) = listening.waiting.pop_front()
@@ -132,7 +135,7 @@ impl UnixSockets {
             let made = self.add(cx, (&theirs, ours), family, (local, Some(peer)), flow)?;
             self.turn(cx, made);
         }
-        self.take_made(key);
+        self.take_made(cx, key);
         Ok(())
     }
 
@@ -194,9 +197,9 @@ fn hand_over(
             copy_timeouts(&listener.fd, &theirs)?;
             (theirs, Some(ours), *peer)
         }
-        Some((Made::Kernels(connection), peer)) => {
-            rustix::io::ioctl_fionbio(connection, nonblocking)?;
-            (connection.try_clone()?, None, *peer)
+        Some((Made::Kernels(waiting), peer)) => {
+            rustix::io::ioctl_fionbio(&waiting.connection, nonblocking)?;
+            (waiting.connection.try_clone()?, None, *peer)
         }
         None => return fails(libc::EAGAIN),
     };

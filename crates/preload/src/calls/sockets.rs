@@ -28,6 +28,8 @@ pub(super) unsafe extern "C" fn accept4(
             fd,
             found => found.accept(flags).map(|(fd, peer)| {
                 put_address(peer, name, name_len);
+                // One of the kernel's becomes that at once, and makes room for the next.
+                find(fd);
                 fd as usize
             }),
             else system::accept4(fd, name, name_len, flags) as Signed
