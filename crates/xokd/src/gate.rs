@@ -9,7 +9,7 @@
 //!                                            in (XDP link), host (tcx link)
 //!                                            live (program), guard<ID> (link), see [`LiveFrames`]
 //!                                            slot<N>-out (tcx link), slot<N>-ring (XDP link in the slot),
-//!                                            slot<N>-web (tcx link at the device, of a handler that answers requests)
+//!                                            ingress (tcx link, once a handler has a second stage)
 //! ```
 //!
 //! Before Linux 6.6 there are no tcx links: filters of classic traffic control stand in their places, which stay likewise

@@ -70,12 +70,6 @@ pub const MEMBERS_MAX: usize = exos_filter::gate::group::MEMBERS_MAX;
 /// Programs that have general filters, on one interface.
 pub const FILTERING: Pool = Pool::new([2, 8, 14, GENERALS_MAX as usize]);
 
-/// Handlers whose longer answers a program at their interface's ingress completes: the kernel has room for 64 there, of all.
-pub const SECOND_STAGES: Pool = Pool::new([8, 24, 40, 48]);
-
-/// Such handlers of one user on one interface.
-pub const SECOND_STAGES_PER_USER_MAX: usize = 16;
-
 /// Dump clients.
 pub const TAPS: Pool = Pool::new([2, 4, 6, TAPS_MAX as usize]);
 

@@ -30,8 +30,9 @@ use super::layout::LINK_TX;
 use super::maps::MapFds;
 use super::share::SLOT_TX;
 use super::tap::Verdict;
-use crate::ebpf::{Alu, Condition, Helper, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Label, Reg, Size};
 use crate::handler::web::announced;
+use crate::program::classifier::{self, field};
 use crate::program::{Program, xdp};
 
 /// Offset in [`super::Slot`].
@@ -60,8 +61,7 @@ pub enum Outcome {
     Transmitted = 2,
     /// Likewise, by a redirection to the device.
     Redirected = 3,
-    /// It is the beginning of the reply: a program of the slot's own completes it in traffic control, and has it leave
-    /// ([`SecondStage`](crate::handler::web::SecondStage)).
+    /// It is the beginning of the reply: a program of the slot's own completes it in traffic control, and has it leave ([`ingress`]).
     Announced = 4,
 }
 
@@ -101,6 +101,26 @@ pub fn outcome(maps: &MapFds, outcome: Outcome) -> Program {
     code.asm.set(Reg::R0, xdp::DROP);
     code.asm.exit();
     Program::new(code.close())
+}
+
+/// The program of traffic control at the device's ingress: to the second stage of the slot that a packet is announced for
+/// ([`SecondStage`](crate::handler::web::SecondStage)), which knows by its own mark whether that is so. All others go on.
+pub fn ingress(maps: &MapFds) -> Program {
+    let mut asm = Assembler::new();
+    let next = asm.label();
+    let (context, slot, metadata, frame) = (Reg::R1, Reg::R3, Reg::R4, Reg::R5);
+    asm.load(Size::Word, metadata, context, field::DATA_META);
+    asm.load(Size::Word, frame, context, field::DATA);
+    asm.set(slot, metadata);
+    asm.alu(Alu::Add, slot, announced::LEN);
+    asm.jump_if(slot, Condition::Greater, frame, next);
+    asm.load(Size::Word, slot, metadata, announced::SLOT);
+    asm.load_map(Reg::R2, maps.second_stages);
+    asm.call(Helper::TailCall);
+    asm.bind(next);
+    asm.set(Reg::R0, classifier::NEXT);
+    asm.exit();
+    Program::new(asm.finish().expect("a few instructions"))
 }
 
 impl Code<'_> {
@@ -211,7 +231,7 @@ impl Code<'_> {
             ],
         );
         match outcome {
-            Outcome::Announced => self.measure_announced(lost),
+            Outcome::Announced => self.announce(lost),
             _ => self.measure(),
         }
         self.find_slot();
@@ -239,8 +259,8 @@ impl Code<'_> {
         self.finish();
     }
 
-    /// The length that the frame will have.
-    fn measure_announced(&mut self, lost: Label) {
+    /// Says whose second stage is to complete the frame, and takes the length that it will have.
+    fn announce(&mut self, lost: Label) {
         let (metadata, frame, bytes) = (Reg::R1, Reg::R2, Reg::R3);
         // struct xdp_md: data, data_meta.
         self.load(Size::Word, metadata, Reg::R6, 8);
@@ -248,6 +268,9 @@ impl Code<'_> {
         self.asm.set(Reg::R3, metadata);
         self.asm.alu(Alu::Add, Reg::R3, announced::LEN);
         self.asm.jump_if(Reg::R3, Condition::Greater, frame, lost);
+        self.get(Reg::R3, SLOT);
+        self.asm
+            .store(Size::Word, metadata, announced::SLOT, Reg::R3);
         self.load(Size::Half, Reg::R0, metadata, announced::BEGIN);
         self.load(Size::Word, bytes, metadata, announced::BYTES);
         self.asm.alu(Alu::Add, Reg::R0, bytes);

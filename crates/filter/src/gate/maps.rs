@@ -115,6 +115,8 @@ maps! {
     scratch: PercpuArray, 4 => SCRATCH_LEN; 2,
     /// XDP programs: slot to its handler ([`super::handling`]).
     handlers: ProgArray, 4 => 4; SLOTS,
+    /// Programs of traffic control: slot to what completes its handler's answers ([`super::handling::ingress`]).
+    second_stages: ProgArray, 4 => 4; SLOTS,
     /// Array of [`Handling`]: what each may take.
     handling: Array, 4 => Handling::LEN; SLOTS,
     /// XDP programs of the gate that handlers go on in: [`super::handling::Outcome`].
@@ -204,7 +206,7 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), count), (27, 27));
+        assert_eq!((names.len(), count), (28, 28));
         assert_eq!(SPECS.try_map(|_| Err::<(), _>("full")), Err("full"));
     }
 }

@@ -6,12 +6,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use exos_ash::kernel::InKernel;
 use exos_ash::{Checked, Layout};
-use exos_filter::gate::handling::{Outcome, outcome};
+use exos_filter::gate::handling::{Outcome, ingress, outcome};
 use exos_filter::gate::{Bucket, Handling, Maps, Slot};
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
@@ -108,11 +107,6 @@ impl MadeHandler {
     /// The kernel's number of its memory, by which it is known whether anybody has it.
     pub fn map(&self) -> Result<u32> {
         self.memory.id()
-    }
-
-    /// Whether its answers are completed at the interface.
-    pub fn has_second_stage(&self) -> bool {
-        self.second_stage.is_some()
     }
 }
 
@@ -256,9 +250,9 @@ impl Gate {
         let memory = memory.context(|| "cannot pass a handler's memory")?;
         let key = slot.to_ne_bytes();
         // Where there is no room the one before goes on.
-        let second_stage = made.second_stage.as_ref();
-        let second_stage = second_stage.map(|program| self.second_stage(slot, program));
-        let second_stage = second_stage.transpose()?;
+        if made.second_stage.is_some() {
+            self.lead_to_second_stages()?;
+        }
         // Nobody's messages meet the one before with the other's port.
         self.set_handled_port(slot, 0)?;
         let handling = Handling {
@@ -266,30 +260,25 @@ impl Gate {
             ..made.handling
         };
         self.maps.handling.update(&key, &handling.to_bytes())?;
-        match (second_stage, &made.second_stage) {
-            (Some(link), Some(program)) => link.update(program)?,
-            _ => forget_second_stage(&self.folder, slot),
+        match &made.second_stage {
+            Some(program) => self.maps.second_stages.set_fd(slot, program.as_fd())?,
+            None => drop(self.maps.second_stages.clear(slot)?),
         }
         self.maps.handlers.set_fd(slot, made.program.as_fd())?;
         self.set_handled_port(slot, made.port)?;
         Ok(memory)
     }
 
-    /// Whether a slot's answers are completed at the interface.
-    pub fn has_second_stage(&self, slot: SlotId) -> bool {
-        second_stage_name(&self.folder, slot).exists()
-    }
-
-    /// The slot's place at the device's ingress, where this program is if there was none.
-    fn second_stage(&self, slot: SlotId, program: &Prog) -> Result<TcxLink> {
-        let (name, ifindex) = (second_stage_name(&self.folder, slot), self.config.ifindex);
+    /// Has the program that leads to second stages be at the device's ingress, from now on.
+    fn lead_to_second_stages(&self) -> Result<()> {
+        let (name, ifindex) = (self.folder.join("ingress"), self.config.ifindex);
+        let fds = self.maps.map(|map| map.raw_fd());
+        let program = Prog::load_classifier(&ingress(&fds).words(), "exos_ingress")?;
         if let Some(link) = find_tcx(&name, ifindex)? {
-            return Ok(link);
+            return link.update(&program);
         }
-        forget_second_stage(&self.folder, slot);
-        let link = TcxLink::attach(ifindex, program, TcxHook::Ingress)?;
-        link.pin(&name)?;
-        Ok(link)
+        let _ = std::fs::remove_file(&name);
+        TcxLink::attach(ifindex, &program, TcxHook::Ingress)?.pin(&name)
     }
 
     /// Has a slot's handler take this many steps in a second at most, from now on.
@@ -312,7 +301,7 @@ impl Gate {
     /// Has a slot's program get all messages itself.
     pub fn end_handler(&self, slot: SlotId) -> Result<()> {
         self.set_handled_port(slot, 0)?;
-        forget_handler(&self.maps, &self.folder, slot)
+        forget_handler(&self.maps, slot)
     }
 
     /// The port whose messages a slot's handler gets; 0 where there is none.
@@ -339,17 +328,8 @@ fn budget(steps_per_sec: u64) -> Bucket {
 }
 
 /// Lets go of a slot's handler, to which nothing leads any more.
-pub(super) fn forget_handler(maps: &Maps<Map>, folder: &Path, slot: SlotId) -> Result<()> {
-    let cleared = maps.handlers.clear(slot).map(drop);
-    forget_second_stage(folder, slot);
-    cleared
-}
-
-fn forget_second_stage(folder: &Path, slot: SlotId) {
-    let _ = std::fs::remove_file(second_stage_name(folder, slot));
-}
-
-/// Where the link of what completes a handler's answers is pinned.
-fn second_stage_name(folder: &Path, slot: SlotId) -> PathBuf {
-    folder.join(format!("slot{slot}-web"))
+pub(super) fn forget_handler(maps: &Maps<Map>, slot: SlotId) -> Result<()> {
+    let programs = [&maps.handlers, &maps.second_stages];
+    let cleared = programs.map(|map| map.clear(slot).map(drop));
+    cleared.into_iter().collect()
 }

@@ -120,7 +120,7 @@ fn remove_host_filter(folder: &Path) -> Result<()> {
 
 fn is_link(name: &Path) -> bool {
     let name = name.file_name().and_then(|n| n.to_str()).unwrap_or("");
-    name == "in" || name == "host" || name.starts_with("slot") && name.contains('-')
+    ["in", "host", "ingress"].contains(&name) || name.starts_with("slot") && name.contains('-')
 }
 
 fn kind_of(spec: &MapSpec) -> Result<MapKind> {

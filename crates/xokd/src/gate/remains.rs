@@ -50,7 +50,7 @@ impl Remains {
             let _ = std::fs::remove_file(name);
         }
         let port = self.maps.ports.delete(&id.to_ne_bytes()).map(drop);
-        let handler = forget_handler(&self.maps, &self.folder, id);
+        let handler = forget_handler(&self.maps, id);
         let memory = forget_memory(&self.maps, id);
         emptied.and(port).and(handler).and(memory)
     }

@@ -60,7 +60,7 @@ impl Gate {
         // That of the number's last holder, should it be there still.
         forget_secret(&self.maps, id)?;
         forget_memory(&self.maps, id)?;
-        forget_handler(&self.maps, &self.folder, id)?;
+        forget_handler(&self.maps, id)?;
         if slot.kind != SlotKind::Daemon {
             // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
             let zeros = vec![0; self.maps.counters.user_value_size()];

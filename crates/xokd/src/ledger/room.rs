@@ -2,12 +2,10 @@
 //!
 //! Of each holder: what is shared counts as often. What is kept for a successor counts as its user's.
 
-use super::books::Ledger;
 use super::denied::Denied;
-use super::grant::{Owner, SlotId};
+use super::grant::Owner;
 use crate::limits::{
     DIVIDED, DIVIDED_PER_USER_MAX, ECHOES, ECHOES_PER_USER_MAX, GRANTS, GRANTS_PER_USER_MAX,
-    SECOND_STAGES, SECOND_STAGES_PER_USER_MAX,
 };
 use crate::pool::{Pool, Standing};
 
@@ -32,24 +30,6 @@ pub(super) fn check_echoes(asker: &Owner, taken: &[Taken<'_>]) -> Result<(), Den
 pub(super) fn check_divided(asker: &Owner, taken: &[Taken<'_>]) -> Result<(), Denied> {
     let things = "ports that several programs share";
     check_bounds(asker, taken, (things, DIVIDED_PER_USER_MAX, &DIVIDED)).map(drop)
-}
-
-impl Ledger {
-    /// Refuses a slot a program that completes its handler's answers at its interface, beside other slots that have one.
-    pub fn check_second_stage(
-        &self,
-        slot: SlotId,
-        has_one: impl Fn(SlotId) -> bool,
-    ) -> Result<(), Denied> {
-        let asker = self.owner(slot).ok_or(Denied::NotFound("slot"))?;
-        let others = self.slots().filter(|(other, owner)| {
-            *other != slot && owner.interface == asker.interface && has_one(*other)
-        });
-        let taken: Vec<_> = others.map(|(_, owner)| (owner, 1)).collect();
-        let things = "handlers of requests on an interface";
-        let bounds = (things, SECOND_STAGES_PER_USER_MAX, &SECOND_STAGES);
-        check_bounds(asker, &taken, bounds).map(drop)
-    }
 }
 
 /// The bound of each user and of all; returns how many the asker's user has.

@@ -3,11 +3,13 @@
 //! A veth hands packets of another kernel to XDP in buffers that end some 64 bytes behind them. A socket buffer can have any length. So
 //! where the response does not fit, XDP writes the headers, says before the packet what is to follow, and passes the packet; the next that sees
 //! it is this program, at the interface's ingress. It makes the packet longer, copies the response into it, completes the
-//! checksum as the buffer says that it is to be, and has it leave.
+//! checksum as the buffer says that it is to be, and has it leave. On a shared interface each slot has its own, and one program at the
+//! ingress goes on in that ([`ingress`](crate::gate::handling::ingress)).
 //!
 //! ```text
 //! before the packet   0  mark | 8  place of the response among the entries | 12  its bytes |
-//!                     16  where it begins in the frame, 18  where TCP's checksum is, 20  sum of the segment | 22  sum of its pseudo header, 16 bits each
+//!                     16  where it begins in the frame, 18  where TCP's checksum is, 20  sum of the segment | 22  sum of its pseudo header, 16 bits each |
+//!                     24  on a shared interface: the slot
 //! ```
 //!
 //! What stands before a packet was written by a program of this host: nothing of it comes from a wire. The mark is random, so that other
@@ -26,9 +28,11 @@ use crate::program::{Counter, Program};
 /// What a gate reads of it, too.
 pub(crate) mod announced {
     /// Bytes before the packet.
-    pub(crate) const LEN: i32 = 24;
+    pub(crate) const LEN: i32 = 28;
     pub(crate) const BYTES: i16 = 12;
     pub(crate) const BEGIN: i16 = 16;
+    /// Which the gate writes.
+    pub(crate) const SLOT: i16 = 24;
 }
 
 use announced::{BEGIN, BYTES, LEN as ANNOUNCED_LEN};

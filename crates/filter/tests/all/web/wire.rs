@@ -10,10 +10,10 @@ use crate::gate::wire::Packets;
 use crate::gate_wire::in_namespace;
 
 use exos_filter::Counter;
-use exos_filter::handler::Handler as _;
 use exos_filter::handler::forward::WayOut;
 use exos_filter::handler::web::SecondStage;
 use exos_filter::handler::web::layout::RESPONSE_MAX;
+use exos_filter::handler::{Handler as _, WebHandler};
 use exos_host::bpf::{Link, Prog, TcxHook, TcxLink, XdpMode};
 use exos_host::netlink::Netlink;
 use exos_wire::Sum;
@@ -46,13 +46,11 @@ impl Wire {
             mark: 0x0123_4567_89ab_cdef,
         };
         let bench = Bench::of(ipv6, WayOut::Redirect(device), Some(second_stage));
+        let second = attach(&bench, &bench.handler, device);
         // What has room leaves by XDP, and arrives at a veth's end only where that has a program. r0 = XDP_PASS; exit
         let pass = Prog::load(&[0x0000_0002_0000_00b7, 0x95], "pass", false).unwrap();
-        let code = bench.handler.second_stage(bench.maps[2].raw_fd()).unwrap();
-        let second = Prog::load_classifier(&code.words(), "web")
-            .unwrap_or_else(|e| panic!("{e}\n{}", e.log));
         Self {
-            second: Some(TcxLink::attach(device, &second, TcxHook::Ingress).unwrap()),
+            second: Some(second),
             _first: [(device, &bench.prog), (peer, &pass)]
                 .map(|(index, prog)| Link::attach_xdp(index, prog, XdpMode::Native).unwrap()),
             bench,
@@ -96,6 +94,14 @@ impl Wire {
     }
 }
 
+/// Has a handler's second stage be there.
+fn attach(bench: &Bench, handler: &WebHandler, device: u32) -> TcxLink {
+    let code = handler.second_stage(bench.maps[2].raw_fd()).unwrap();
+    let second =
+        Prog::load_classifier(&code.words(), "web").unwrap_or_else(|e| panic!("{e}\n{}", e.log));
+    TcxLink::attach(device, &second, TcxHook::Ingress).unwrap()
+}
+
 /// Each length, of both kinds, with timestamps and without, the second time to a request that came again.
 #[test]
 fn responses_of_any_length_are_answered_from_any_buffer() {
@@ -131,7 +137,8 @@ fn answer_each_length(wire: &Wire) {
     assert_eq!(wire.counted(Counter::NotLengthened), 0);
 }
 
-/// Nothing of a packet that was to be made longer is the host's, or comes back, when the second stage is not there any more.
+/// Nothing of a packet that was to be made longer is the host's, or comes back, when the second stage is not there any more, or another
+/// handler's is.
 #[test]
 fn without_the_second_stage_the_host_takes_nothing() {
     in_namespace("without_the_second_stage_the_host_takes_nothing", || {
@@ -142,21 +149,31 @@ fn without_the_second_stage_the_host_takes_nothing() {
         let netlink = Netlink::new().unwrap();
         let device = netlink.link_by_name("wire0").unwrap().index;
         let host = Packets::open(device);
-        wire.second = None;
-        wire.client
-            .send(&[&[0; 10][..], &client.frame(ACK | PSH, REQUEST)].concat());
-        let passed = host
-            .receive(|frame| {
-                frame[6..12] == OURS.0 && frame[12..14] == [0x86, 0xdd] && frame[20] == 6
-            })
-            .expect("passed");
-        assert_ne!(passed[..6], OURS.0, "it is another station's");
-        assert!(passed.len() < response.len(), "without the response");
-        assert_eq!(wire.counted(Counter::Lengthened), 0);
+        let others = WebHandler {
+            second_stage: Some(SecondStage {
+                interface: device,
+                mark: 1,
+            }),
+            ..wire.bench.handler.clone()
+        };
+        for is_others in [false, true] {
+            wire.second = None;
+            wire.second = is_others.then(|| attach(&wire.bench, &others, device));
+            wire.client
+                .send(&[&[0; 10][..], &client.frame(ACK | PSH, REQUEST)].concat());
+            let passed = host
+                .receive(|frame| {
+                    frame[6..12] == OURS.0 && frame[12..14] == [0x86, 0xdd] && frame[20] == 6
+                })
+                .expect("passed");
+            assert_ne!(passed[..6], OURS.0, "it is another station's");
+            assert!(passed.len() < response.len(), "without the response");
+            assert_eq!(wire.counted(Counter::Lengthened), 0);
+            assert_eq!(wire.counted(Counter::NotLengthened), 0);
+        }
         // The client asks again, and is answered once it is there.
-        let code = wire.bench.handler.second_stage(wire.bench.maps[2].raw_fd());
-        let second = Prog::load_classifier(&code.unwrap().words(), "web").unwrap();
-        wire.second = Some(TcxLink::attach(device, &second, TcxHook::Ingress).unwrap());
+        wire.second = None;
+        wire.second = Some(attach(&wire.bench, &wire.bench.handler, device));
         assert_eq!(client.reads(&wire.ask(&client, false).0).data, response);
     });
 }

@@ -169,10 +169,6 @@ impl Daemon {
     fn put_handler(&mut self, slot: SlotId, bytes: u64, made: &MadeHandler) -> Answered {
         let interface = self.interface_of(slot);
         let steps = self.steps_per_sec(&self.attachments[&slot].record.who, interface)?;
-        if made.has_second_stage() {
-            let has_one = |slot| interface.gate.has_second_stage(slot);
-            self.ledger.check_second_stage(slot, has_one)?;
-        }
         let map = made.map()?;
         let attachment = self.attachment_mut(slot);
         let index = attachment.interface;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::limits::{
     ECHOES, ECHOES_PER_USER_MAX, FILTERING_PER_USER_MAX, FILTERS_PER_SLOT_MAX, GRANTS,
-    GRANTS_PER_USER_MAX, SECOND_STAGES_PER_USER_MAX,
+    GRANTS_PER_USER_MAX,
 };
 use exos_filter::gate::limits::GENERALS_MAX;
 
@@ -118,38 +118,6 @@ fn filters_are_bounded() {
         }
     }
     assert_eq!(count, FILTERS_PER_SLOT_MAX * GENERALS_MAX as usize);
-}
-
-/// Of the places at an interface a user leaves some to others, and users whom no rule names to those who are named.
-#[test]
-fn answers_are_completed_for_so_many() {
-    let mut ledger = Ledger::new(7);
-    let most = SECOND_STAGES_PER_USER_MAX as SlotId;
-    let who = owner(1).who;
-    for slot in 1..=most + 1 {
-        let (who, standing) = (Rc::clone(&who), Standing::Named);
-        let owner = Owner {
-            who,
-            standing,
-            ..owner(slot)
-        };
-        ledger.add_slot(slot, owner);
-    }
-    for slot in [20, 21] {
-        let standing = [Standing::Named, Standing::Unnamed][slot as usize - 20];
-        let owner = Owner {
-            standing,
-            ..owner(slot)
-        };
-        ledger.add_slot(slot, owner);
-    }
-    let check = |slot, taken| ledger.check_second_stage(slot, |other| other <= taken);
-    check(most, most - 1).expect("there is room");
-    check(1, most).expect("in place of its own");
-    let denied = check(most + 1, most).expect_err("one too many");
-    assert_eq!(denied.code(), Refusal::Limit);
-    check(20, most).expect("another's");
-    check(21, most).expect("those of users who are named take none of theirs");
 }
 
 /// A user whom a rule names may not have all of what is there for such users.

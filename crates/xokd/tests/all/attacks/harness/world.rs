@@ -18,6 +18,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use exos_filter::gate::limits::SLOTS;
+use exos_host::bpf::Map;
 use exos_host::netlink::VethEnd;
 use exos_host::netns::NetNs;
 use exos_wire::Mac;
@@ -304,20 +306,24 @@ impl World {
         links.into_iter().map(|link| link.name).collect()
     }
 
-    /// The names of programs that complete answers of handlers at the interface.
-    pub fn second_stages(&self) -> Vec<PathBuf> {
+    /// Where the names of the interface's gate are.
+    pub fn gate(&self) -> PathBuf {
         let here = NetNs::open(&format!("{}-a", self.name)).and_then(|here| here.inode());
         let ours = format!("{}-", here.expect("it is there"));
         let is_ours = |gate: &PathBuf| {
             gate.file_name()
                 .is_some_and(|n| n.to_string_lossy().starts_with(&ours))
         };
-        let gates = exos_xokd::gate::folders().into_iter().filter(is_ours);
-        let names = gates.flat_map(|gate| std::fs::read_dir(gate).into_iter().flatten().flatten());
-        let names = names.map(|name| name.path());
-        names
-            .filter(|name| name.to_string_lossy().ends_with("-web"))
-            .collect()
+        let mut gates = exos_xokd::gate::folders().into_iter();
+        gates.find(is_ours).expect("it has a gate")
+    }
+
+    /// How many slots have a program that completes answers of their handlers.
+    pub fn second_stages(&self) -> usize {
+        let programs = Map::open_pinned(&self.gate().join("second_stages"));
+        let programs = programs.expect("it is there");
+        let has_one = |slot: &u32| matches!(programs.lookup(&slot.to_ne_bytes()), Ok(Some(_)));
+        (0..SLOTS).filter(has_one).count()
     }
 
     /// What must hold whatever happened.
