@@ -173,7 +173,7 @@ def of_all():
 
 
 def slow_heads(readers):
-    """Heads that come little by little: at 20 bytes a second they are ended with 408, after 5 s; at 600 they are not. Beside these readers."""
+    """Heads that come little by little: at 20 bytes a second they are ended with 408, after 5 s; at 600 they are not."""
     ends = {}
 
     def send(name, rate):

@@ -179,48 +179,8 @@ fn health(
     passive: &PassiveTable,
 ) -> HealthArgs {
     let mut health = HealthArgs::default();
-    let count = |n: &Number| source.number(n, 1, i64::from(CHECKS_IN_A_ROW_MAX));
-    let duration =
-        |text: &Option<Text>| text.as_ref().and_then(|t| source.value(t, parse_duration));
     if let Some(table) = check {
-        let CheckTable {
-            how,
-            port,
-            interval,
-            timeout,
-            rise,
-            fall,
-            host,
-            status,
-            body,
-        } = table.get_ref();
-        match how {
-            Some(how) => health.check = source.value(how, str::parse::<Ask>).map(Some),
-            None => source.note_missing(&table.span(), "add how = \"tcp\", or \"http:/PATH\""),
-        }
-        let port = port.as_ref();
-        let port = port.and_then(|n| source.number(n, 1, i64::from(u16::MAX)));
-        health.check_port = port.map(|port| port as u16);
-        health.check_interval = duration(interval).unwrap_or(health.check_interval);
-        health.check_timeout = duration(timeout);
-        let counts = [
-            (rise, &mut health.check_rise),
-            (fall, &mut health.check_fall),
-        ];
-        for (given, value) in counts {
-            *value = given.as_ref().and_then(count).map_or(*value, |n| n as u32);
-        }
-        let given = |text: &Option<Text>, read: fn(&str) -> Result<String, String>| {
-            text.as_ref().and_then(|t| source.value(t, read))
-        };
-        health.check_host = given(host, crate::health::word);
-        health.check_body = given(body, crate::health::text);
-        let codes = status.as_ref();
-        let codes = codes.and_then(|t| source.value(t, str::parse::<Codes>));
-        health.check_status = codes.unwrap_or(health.check_status);
-        if let Err(error) = health.rule() {
-            source.note(&table.span(), error.to_string());
-        }
+        active(source, table, &mut health);
     }
     let PassiveTable {
         failures,
@@ -230,9 +190,58 @@ fn health(
     let failures = failures.as_ref();
     let failures = failures.and_then(|n| source.number(n, 0, i64::from(CHECKS_IN_A_ROW_MAX)));
     health.passive = failures.map_or(health.passive, |n| n as u32);
-    health.passive_window = duration(window).unwrap_or(health.passive_window);
-    health.passive_rest = duration(rest).unwrap_or(health.passive_rest);
+    health.passive_window = duration(source, window).unwrap_or(health.passive_window);
+    health.passive_rest = duration(source, rest).unwrap_or(health.passive_rest);
     health
+}
+
+/// Checks that are made of servers, rather than drawn from what clients do.
+fn active(source: &Source, table: &Spanned<CheckTable>, health: &mut HealthArgs) {
+    let CheckTable {
+        how,
+        port,
+        interval,
+        timeout,
+        rise,
+        fall,
+        host,
+        status,
+        body,
+    } = table.get_ref();
+    match how {
+        Some(how) => health.check = source.value(how, str::parse::<Ask>).map(Some),
+        None => source.note_missing(&table.span(), "add how = \"tcp\", or \"http:/PATH\""),
+    }
+    let port = port.as_ref();
+    let port = port.and_then(|n| source.number(n, 1, i64::from(u16::MAX)));
+    health.check_port = port.map(|port| port as u16);
+    health.check_interval = duration(source, interval).unwrap_or(health.check_interval);
+    health.check_timeout = duration(source, timeout);
+    let count = |n: &Number| source.number(n, 1, i64::from(CHECKS_IN_A_ROW_MAX));
+    let counts = [
+        (rise, &mut health.check_rise),
+        (fall, &mut health.check_fall),
+    ];
+    for (given, value) in counts {
+        *value = given.as_ref().and_then(count).map_or(*value, |n| n as u32);
+    }
+    let given = |text: &Option<Text>, read: fn(&str) -> Result<String, String>| {
+        text.as_ref().and_then(|t| source.value(t, read))
+    };
+    health.check_host = given(host, crate::health::word);
+    health.check_body = given(body, crate::health::text);
+    let codes = status.as_ref();
+    let codes = codes.and_then(|t| source.value(t, str::parse::<Codes>));
+    if let Some(codes) = codes {
+        health.check_status = codes;
+    }
+    if let Err(error) = health.rule() {
+        source.note(&table.span(), error.to_string());
+    }
+}
+
+fn duration(source: &Source, text: &Option<Text>) -> Option<Duration> {
+    source.value(text.as_ref()?, parse_duration)
 }
 
 #[cfg(test)]
