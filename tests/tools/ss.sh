@@ -58,17 +58,39 @@ has "and it is said" "not all sockets of serve (process $serve)" "$said"
 check "and once it goes on it does" of "$serve"
 kill "${began[0]}"; wait "${began[0]}" 2>/dev/null
 
-# Unmodified programs go by their names: in ss, and where their packets are shown.
+# Of a server that forks: parent and child have its listener. The child ends with it.
+forks='import os, socket, time
+s = socket.create_server(("", 8081))
+parent = os.getpid()
+if os.fork(): time.sleep(90)
+while os.getppid() == parent: time.sleep(0.1)'
+holders() { echo $(pgrep -x python3 -P "$1") $(pgrep -x python3 -P "$(pgrep -x python3 -P "$1")"); }
+have_both() { [ "$(holders "$(process $run)" | wc -w)" = 2 ]; }
+listeners() { of "$@" -Hltp | tr -s ' '; }
+
+# Unmodified programs go by their names and processes: in ss, and where their packets are shown.
 for way in "" --intercept; do
     # shellcheck disable=SC2086
     begin_in_a "$exos" run $way --link xdp:wire --address 10.10.0.11/24 -- python3 -m http.server 8080
     run=$last
     await client curl -so /dev/null "http://10.10.0.11:8080/"
     supervisor=$(process $run)
-    has "exos run $way: its listener, by the program's name" "10.10.0.11:8080 0.0.0.0:* users:((\"run:python3\",pid=$supervisor))" \
-        "$(of "$supervisor" -Hltp | tr -s ' ')"
+    program=$(pgrep -x python3 -P "$supervisor")
+    listener="10.10.0.11:8080 0.0.0.0:* users:((\"python3\",pid=$program))"
+    has "exos run $way: its listener, by the program's name and process" "$listener" "$(listeners "$supervisor")"
+    has "exos run $way: and asked of that" "$listener" "$(listeners "$program")"
     has "exos run $way: its packets" "run:python3[$supervisor]" "$(timeout 20 "$exos" dump --pid "$supervisor" -c 1 2>&1 &
         dump=$!; sleep 0.5; for _ in 1 2 3 4 5; do client curl -sm 2 -o /dev/null "http://10.10.0.11:8080/"; sleep 0.2; done; wait $dump)"
+    kill $run; wait $run 2>/dev/null
+    # shellcheck disable=SC2086
+    begin_in_a "$exos" run $way --link xdp:wire --address 10.10.0.11/24 -- python3 -c "$forks"
+    run=$last
+    check "exos run $way: a server forks" await have_both
+    supervisor=$(process $run)
+    read -r parent child <<<"$(holders "$supervisor")"
+    both="users:((\"python3\",pid=$parent),(\"python3\",pid=$child))"
+    shows() { [[ $(listeners "$child") == *"$both"* ]]; }
+    check "exos run $way: a listener of two processes" await shows
     kill $run; wait $run 2>/dev/null
 done
 

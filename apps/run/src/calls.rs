@@ -7,6 +7,7 @@ use std::time::Duration;
 use exos::inet::tcp::IpFields;
 use exos::net::TcpStream;
 use exos::via::Protocol;
+use exos::watch::Holders;
 use exos::{Options, net};
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::ASK_LEVEL;
@@ -71,6 +72,19 @@ impl Sockets {
     pub fn counters(&self) -> (SocketCounters, SocketCounters) {
         let shared = self.sharing.as_ref().map(Sharing::counters);
         (shared.unwrap_or_default(), self.unix.counters())
+    }
+
+    /// Tells those that ask of the sockets, and says how soon it is to be called again.
+    pub fn tell(&self, cx: &Context) -> Duration {
+        let holders = || {
+            let mut holders = Holders::default();
+            self.unix.add_holders(&mut holders);
+            if let Some(sharing) = &self.sharing {
+                sharing.add_holders(&mut holders);
+            }
+            holders
+        };
+        cx.net.with(|exos| exos.tell_sockets(holders))
     }
 
     /// Looks at what programs have done to shared sockets.

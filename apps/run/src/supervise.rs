@@ -142,6 +142,8 @@ impl Supervisor {
             if left == Some(Duration::ZERO) {
                 return self.end();
             }
+            let told = self.sockets.tell(&self.cx);
+            let left = Some(left.map_or(told, |left| left.min(told)));
             let left = self.sockets.before_waiting(&self.cx, left)?;
             self.cx.poll.wait(&mut events, self.cx.later().wait(left))?;
             self.sockets.after_waiting(!events.is_empty());

@@ -6,10 +6,13 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use exos::Error;
-use exos::watch::{Question, Socket, askable};
+use exos::watch::{Askables, Question, Socket, askable};
 use exos_program::text::plain;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::limits::{ANSWER_TIME, LOOK_EVERY, SOCKETS, SOCKETS_EACH};
+use crate::users;
 
 /// A program's stack, as it is shown.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,11 +22,22 @@ pub(crate) struct Owner {
     pub interface: String,
 }
 
+/// A process that has a socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct User {
+    /// Its name, as ps has it; of a program that speaks for itself that of its own choosing.
+    pub(crate) program: String,
+    /// Its number.
+    pub(crate) pid: u32,
+}
+
 /// A socket, and whose it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub owner: Rc<Owner>,
     pub socket: Socket,
+    /// Who has it.
+    pub users: Vec<User>,
 }
 
 impl Row {
@@ -50,8 +64,23 @@ pub(crate) struct Found {
 
 /// The sockets of the process `only`, or of all that may be asked.
 pub(crate) fn all(only: Option<u32>) -> Found {
+    let mut asked = askable(only);
+    // It may have sockets of another's, who speaks for it.
+    let is_others = only.is_some() && asked.stacks.is_empty();
+    if is_others {
+        asked = askable(None);
+    }
+    let mut found = ask_all(asked);
+    users::find(&mut found.rows);
+    if is_others {
+        let is_its = |row: &Row| row.users.iter().any(|user| Some(user.pid) == only);
+        found.rows.retain(is_its);
+    }
+    found
+}
+
+fn ask_all(askable: Askables) -> Found {
     let mut found = Found::default();
-    let askable = askable(only);
     for error in &askable.left_out {
         found.cut(error);
     }
@@ -84,6 +113,7 @@ impl Found {
         let owner = Rc::new(owner);
         let rows = sockets.into_iter().map(|socket| Row {
             owner: Rc::clone(&owner),
+            users: Vec::new(),
             socket,
         });
         self.rows.extend(rows);
@@ -143,8 +173,7 @@ fn take(
 fn owner(question: &Question) -> Owner {
     let of = question.of();
     Owner {
-        // It stands between quotation marks.
-        program: plain(&of.program).replace('"', "?"),
+        program: users::quoted(&of.program),
         pid: of.pid,
         interface: plain(&of.interface),
     }

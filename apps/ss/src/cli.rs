@@ -35,13 +35,13 @@ pub struct SsArgs {
     /// What TCP knows of each connection
     #[arg(short = 'i', long)]
     pub(crate) info: bool,
-    /// Which program a socket is of
+    /// Which processes have a socket
     #[arg(short = 'p', long)]
     pub(crate) processes: bool,
     /// No line of headings
     #[arg(short = 'H', long)]
     pub(crate) no_header: bool,
-    /// Only of this process
+    /// Only of this process; also of one that exos run runs
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
     /// Print JSON

@@ -4,7 +4,7 @@ use exos::watch::{Known, Socket};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::ask::{Found, Row};
+use crate::ask::{Found, Row, User};
 use crate::states::name;
 use crate::table::{local, protocol};
 
@@ -26,6 +26,8 @@ pub struct OneSocket<'a> {
     program: &'a str,
     /// Its process; of an unmodified program that of `exos run`.
     pid: u32,
+    /// The processes that have it, as `-p` tells them.
+    users: &'a [User],
     /// The interface's name, in the program's network namespace.
     interface: &'a str,
     /// `tcp` or `udp`.
@@ -105,6 +107,7 @@ impl<'a> From<&'a Row> for OneSocket<'a> {
         Self {
             program: &owner.program,
             pid: owner.pid,
+            users: &row.users,
             interface: &owner.interface,
             protocol: protocol(socket),
             state: name(socket.state),
@@ -180,6 +183,7 @@ mod tests {
         assert_eq!(value["silent"][0], "load (process 9)");
         let connection = &value["sockets"][1];
         assert_eq!(connection["program"], "run:nginx");
+        assert_eq!(connection["users"][0]["pid"], 9);
         assert_eq!(connection["local"], "192.0.2.7:80");
         assert_eq!(connection["tcp"]["rtt_us"], 1500);
         assert!(connection["tcp"]["slow_start_threshold_bytes"].is_null());

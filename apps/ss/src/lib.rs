@@ -6,7 +6,7 @@
 //! | file | job |
 //! |---|---|
 //! | `cli`, `states` | the command line, and its filter of states |
-//! | `ask` | asks all programs at once |
+//! | `ask`, `users` | asks all programs at once; which processes have a socket |
 //! | `table`, `details` | text: the columns, and what TCP knows |
 //! | [`json`] | the same as JSON |
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@ pub mod json;
 mod limits;
 mod states;
 mod table;
+mod users;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use exos::watch::{Protocol, Socket};
 
-use crate::ask::Row;
+use crate::ask::{Row, User};
 use crate::cli::SsArgs;
 use crate::details::details;
 use crate::states::name;
@@ -61,7 +61,7 @@ fn line(cells: &[String; COLUMNS], widths: &[usize; COLUMNS]) -> String {
 fn cells(row: &Row, processes: bool) -> [String; COLUMNS] {
     let socket = &row.socket;
     let process = match processes {
-        true => format!("users:((\"{}\",pid={}))", row.owner.program, row.owner.pid),
+        true => format!("users:({})", users(row)),
         false => String::new(),
     };
     [
@@ -73,6 +73,13 @@ fn cells(row: &Row, processes: bool) -> [String; COLUMNS] {
         peer(socket),
         process,
     ]
+}
+
+/// All that have it, as ss has them.
+fn users(row: &Row) -> String {
+    let user = |user: &User| format!("(\"{}\",pid={})", user.program, user.pid);
+    let users: Vec<_> = row.users.iter().map(user).collect();
+    users.join(",")
 }
 
 pub(crate) const fn protocol(socket: &Socket) -> &'static str {
@@ -133,6 +140,7 @@ pub(crate) mod tests {
             receive_queue: 0,
             send_queue: 511,
             tcp: None,
+            holders: Vec::new(),
         };
         let connection = Socket {
             state: State::Established,
@@ -164,11 +172,22 @@ pub(crate) mod tests {
             send_queue: 0,
             ..listener.clone()
         };
-        let row = |socket| Row {
+        let user = |program: &str, pid| User {
+            program: program.to_owned(),
+            pid,
+        };
+        let row = |(socket, users)| Row {
             owner: Rc::clone(&owner),
             socket,
+            users,
         };
-        [listener, connection, datagrams].map(row).into()
+        [
+            (listener, vec![user("nginx", 8), user("nginx", 9)]),
+            (connection, vec![user("nginx", 9)]),
+            (datagrams, vec![user("run:nginx", 7)]),
+        ]
+        .map(row)
+        .into()
     }
 
     fn shown(words: &str) -> String {
@@ -180,8 +199,8 @@ pub(crate) mod tests {
     fn the_columns_are_those_of_ss() {
         let expected = "\
 Netid State  Recv-Q Send-Q Local Address:Port Peer Address:Port Process
-tcp   LISTEN      0    511               *:80 *:*               users:((\"run:nginx\",pid=7))
-tcp   ESTAB      12      0       192.0.2.7:80 192.0.2.9:40000   users:((\"run:nginx\",pid=7))
+tcp   LISTEN      0    511               *:80 *:*               users:((\"nginx\",pid=8),(\"nginx\",pid=9))
+tcp   ESTAB      12      0       192.0.2.7:80 192.0.2.9:40000   users:((\"nginx\",pid=9))
 udp   UNCONN      0      0   [2001:db8::7]:53 [::]:*            users:((\"run:nginx\",pid=7))
 ";
         assert_eq!(shown("-anp"), expected);

@@ -33,10 +33,10 @@ const SEND_BATCH: usize = 512;
 
 /// The longest sleep. Nothing tells a sleeper that its interface was deleted; the link notices when it
 /// is asked whether to sleep.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
+pub(crate) const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// The sleep while the link has no room: nothing tells of chunks that come back from a device.
-const BLOCKED_SLEEP: Duration = Duration::from_millis(1);
+pub(crate) const BLOCKED_SLEEP: Duration = Duration::from_millis(1);
 
 /// Frames that a relay takes in before the loop goes on, to the end of a batch: what it sends on is not answered by it, so that nobody
 /// waits for less than all of it.
@@ -72,7 +72,7 @@ pub struct Exos {
     /// Its packets for others to look at.
     pub(crate) offer: Option<Offer>,
     /// Its sockets for others to ask for.
-    answers: Option<Answers>,
+    pub(crate) answers: Option<Answers>,
     /// Our own interface pair, for as long as we run.
     pub(crate) pair: Option<Pair>,
     /// What belongs to an interface and stays as long as we run.

@@ -19,6 +19,7 @@
 //! beyond the ring.
 
 mod answer;
+mod holders;
 mod layout;
 mod name;
 mod offer;
@@ -32,6 +33,7 @@ use exos_host::user_memory;
 
 pub(crate) use answer::Answers;
 pub use exos_filter::gate::Direction;
+pub use holders::{Holder, Holders};
 pub(crate) use name::program_name;
 pub(crate) use offer::Offer;
 pub use question::{Askable, Askables, Question, askable};

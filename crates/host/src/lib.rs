@@ -29,7 +29,8 @@ mod waker;
 
 pub use network::{ethtool, multicast, netlink, netns, passing, ports, sysfs};
 pub use process::{
-    accounts, affinity, background, caps, children, intercept, peer, priority, privilege, seccomp,
+    accounts, affinity, background, caps, children, holders, intercept, peer, priority, privilege,
+    seccomp,
 };
 
 pub use error::{Error, Result};

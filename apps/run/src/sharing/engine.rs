@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use exos::Error;
 use exos::net::{Interest, Poll, Token, Trigger};
+use exos::watch::{Holder, Holders, Protocol};
 use exos_host::affinity::allowed;
 use exos_host::intercept::{self, Call};
 use exos_preload::memory::{
@@ -99,6 +100,21 @@ impl Sharing {
 
     pub fn counters(&self) -> SocketCounters {
         self.sockets.table.counters()
+    }
+
+    /// Says which processes have each socket.
+    pub fn add_holders(&self, holders: &mut Holders) {
+        for (pid, number) in self.processes.sockets() {
+            let Some(entry) = self.sockets.table.get(number) else {
+                continue;
+            };
+            let protocol = match entry.kind {
+                Kind::Datagrams(_) => Protocol::Udp,
+                _ => Protocol::Tcp,
+            };
+            let holder = Holder::Process(pid);
+            holders.add(protocol, entry.local, entry.peer, holder);
+        }
     }
 
     /// The part of the memory that the caller's process has, of a call that the library makes for it to have a shared socket.

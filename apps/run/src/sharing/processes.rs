@@ -50,6 +50,14 @@ impl Processes {
         self.parts.get(&pid).map(|(part, _)| *part)
     }
 
+    /// The sockets that each process has, by number.
+    pub fn sockets(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.parts.iter().flat_map(|(pid, (part, _))| {
+            let all = self.memory.descriptors(*part);
+            all.map(|(_, number)| (*pid, number))
+        })
+    }
+
     /// A process says which part it has taken. Gives whether it was another program before, which had another.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use exos::inet::tcp::Keepalive;
 use exos::net::{Interest, TcpStream, Token, Trigger};
+use exos::watch::{Holder, Holders, Protocol};
 use exos_host::intercept::Call;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use slab::Slab;
@@ -208,6 +209,18 @@ impl UnixSockets {
     pub(super) fn take_error(&mut self, inode: u64) -> Option<io::Error> {
         let at = self.errors.iter().position(|(of, _)| *of == inode)?;
         self.errors.remove(at).map(|(_, error)| error)
+    }
+
+    /// Says which Unix socket each is, so that those that have it are found.
+    pub fn add_holders(&self, holders: &mut Holders) {
+        for (_, socket) in &self.all {
+            let protocol = match socket.kind {
+                Kind::Datagrams(_) => Protocol::Udp,
+                _ => Protocol::Tcp,
+            };
+            let holder = Holder::UnixSocket(socket.inode);
+            holders.add(protocol, socket.local, socket.peer, holder);
+        }
     }
 
     /// The users of sockets that listen there.

@@ -8,6 +8,7 @@ use exos_inet::tcp::{Connection, State};
 use exos_inet::{Instant, Stack};
 use exos_link::Link;
 
+use super::holders::Holders;
 use super::layout::{NAME_BYTES, put_text};
 use super::name::program_name;
 use super::offer::interface_of;
@@ -32,6 +33,8 @@ pub(crate) struct Answers {
     request: u64,
     /// Another is expected until then.
     expects: Instant,
+    /// The program answers, with the holders of its sockets ([`Exos::tell_sockets`](crate::Exos::tell_sockets)).
+    is_left_to_program: bool,
 }
 
 impl Answers {
@@ -48,15 +51,25 @@ impl Answers {
             memory,
             request: 0,
             expects: Instant::START,
+            is_left_to_program: false,
         })
     }
 
     /// Looks whether anybody asks, once a turn.
     #[inline]
     pub(crate) fn look(&mut self, now: Instant, stack: &Stack) {
-        if self.memory.words()[head::REQUEST].load(Relaxed) != self.request {
-            self.answer(now, stack);
+        if self.is_asked() && !self.is_left_to_program {
+            self.answer(now, stack, &Holders::default());
         }
+    }
+
+    #[inline]
+    pub(super) fn is_asked(&self) -> bool {
+        self.memory.words()[head::REQUEST].load(Relaxed) != self.request
+    }
+
+    pub(super) fn leave_to_program(&mut self) {
+        self.is_left_to_program = true;
     }
 
     /// Whether somebody is about to ask on.
@@ -65,17 +78,18 @@ impl Answers {
     }
 
     #[cold]
-    fn answer(&mut self, now: Instant, stack: &Stack) {
+    pub(super) fn answer(&mut self, now: Instant, stack: &Stack, holders: &Holders) {
         let words = self.memory.words();
         let request = words[head::REQUEST].load(Acquire);
         self.request = request;
         let (mut count, mut next) = (0, 0);
-        for (place, socket) in sockets_from(request as u32, now, stack) {
+        for (place, mut socket) in sockets_from(request as u32, now, stack) {
             if count == SOCKETS {
                 next = place;
                 self.expects = now + EXPECTED;
                 break;
             }
+            socket.holders = holders.of(&socket);
             socket.put(socket_words(words, count));
             count += 1;
         }
@@ -118,6 +132,7 @@ fn between(state: State, local: std::net::SocketAddr, peer: std::net::SocketAddr
         receive_queue: 0,
         send_queue: 0,
         tcp: None,
+        holders: Vec::new(),
     }
 }
 
@@ -145,6 +160,7 @@ fn listening(stack: &Stack) -> impl Iterator<Item = Socket> {
         receive_queue: count(listener.half_open),
         send_queue: count(listener.backlog),
         tcp: None,
+        holders: Vec::new(),
     })
 }
 
@@ -161,5 +177,6 @@ fn datagrams(stack: &Stack) -> impl Iterator<Item = Socket> {
         receive_queue: count(socket.queued),
         send_queue: 0,
         tcp: None,
+        holders: Vec::new(),
     })
 }

@@ -19,13 +19,14 @@ use std::time::Duration;
 
 use exos_inet::tcp::{Info, State};
 
+use super::holders::{HOLDERS, Holder};
 use super::layout::word_of;
 
 /// What the memory is called.
 pub(super) const NAME: &str = "exos-sockets";
 
 /// The first word: another layout has another one.
-pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"exossoc1");
+pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"exossoc2");
 
 /// Sockets of one answer: about a millisecond's work. More need several.
 pub(super) const SOCKETS: usize = 4096;
@@ -49,8 +50,11 @@ pub(super) mod head {
 /// The program has ended with this stack.
 pub(super) const CLOSED: u64 = 1;
 
+/// Behind what there is of a socket itself: its holders.
+const FIRST_HOLDER: usize = 17;
+
 /// The words of a socket.
-pub(super) const SOCKET_WORDS: usize = 17;
+pub(super) const SOCKET_WORDS: usize = FIRST_HOLDER + HOLDERS;
 pub(super) const MEMORY_WORDS: usize = head::WORDS + SOCKETS * SOCKET_WORDS;
 
 /// The words of the socket in place `n` of an answer.
@@ -59,7 +63,7 @@ pub(super) fn socket_words(memory: &[AtomicU64], n: usize) -> &[AtomicU64] {
 }
 
 /// Which protocol a socket speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// TCP.
     Tcp,
@@ -86,6 +90,8 @@ pub struct Socket {
     pub send_queue: u32,
     /// What TCP knows of a connection.
     pub tcp: Option<Known>,
+    /// Who has it, of a program that has sockets for others: four at most. Without any it is the program's own.
+    pub holders: Vec<Holder>,
 }
 
 /// What TCP knows of a connection. Windows and amounts are bytes.
@@ -242,7 +248,7 @@ impl Socket {
         let [local, more_local] = address_words(self.address);
         let [remote, more_remote] = address_words(self.peer.map(|peer| peer.ip()));
         let mss = u32::from(known.mss) | u32::from(known.receive_mss) << 16;
-        let all: [u64; SOCKET_WORDS] = [
+        let all: [u64; FIRST_HOLDER] = [
             flags | (state.unwrap_or(0) as u64) << 16 | ports << 32,
             local,
             more_local,
@@ -261,7 +267,9 @@ impl Socket {
             word_of(&known.congestion.as_bytes()[..known.congestion.len().min(8)]),
             both(millis(known.since_sent), millis(known.since_heard)),
         ];
-        for (word, value) in words.iter().zip(all) {
+        let holders: [u64; HOLDERS] =
+            std::array::from_fn(|n| self.holders.get(n).map_or(0, |holder| holder.word()));
+        for (word, value) in words.iter().zip(all.into_iter().chain(holders)) {
             word.store(value, Relaxed);
         }
     }
@@ -289,6 +297,11 @@ impl Socket {
             receive_queue,
             send_queue,
             tcp: has(flag::HAS_TCP).then(|| known(&all)),
+            holders: all[FIRST_HOLDER..]
+                .iter()
+                .copied()
+                .filter_map(Holder::of_word)
+                .collect(),
         })
     }
 }
@@ -375,6 +388,7 @@ mod tests {
             receive_queue: 5,
             send_queue: u32::MAX,
             tcp: Some(known),
+            holders: vec![Holder::Process(7), Holder::UnixSocket(1 << 40)],
         };
         let listener = Socket {
             state: State::Listen,
@@ -393,7 +407,7 @@ mod tests {
     proptest! {
         /// Another process may have written anything: it is a socket or none.
         #[test]
-        fn any_words_will_do(values in prop::array::uniform17(any::<u64>())) {
+        fn any_words_will_do(values in prop::array::uniform21(any::<u64>())) {
             let words = values.map(AtomicU64::new);
             if let Some(socket) = Socket::get(&words) {
                 let name = socket.tcp.map(|tcp| tcp.congestion).unwrap_or_default();

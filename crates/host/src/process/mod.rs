@@ -5,6 +5,7 @@ pub mod affinity;
 pub mod background;
 pub mod caps;
 pub mod children;
+pub mod holders;
 pub mod intercept;
 pub mod peer;
 pub mod priority;
