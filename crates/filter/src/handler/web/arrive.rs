@@ -1,6 +1,6 @@
 //! A segment as it arrives: what the cases are told by, read and kept on the stack.
 
-use super::layout::REQUEST_MAX;
+use super::layout::{REQUEST_MAX, slot};
 use super::reduce::REQUEST_AT;
 use super::shape::*;
 use super::{Generator, WebHandler};
@@ -212,9 +212,28 @@ impl Generator<'_> {
         if of.http {
             kept(self.asm, Reg::R1, HIT);
             self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, done);
+            self.expect_handshake(of, done);
             self.find_reduced(of);
         }
         self.asm.bind(done);
+    }
+
+    /// To `other` unless the segment goes on with what the slot has, or brings a cookie back: else a sender without a handshake would have
+    /// noise looked for, which costs several times what its segment does. The slot is not locked, and all of this is looked at again.
+    fn expect_handshake(&mut self, of: &WebHandler, other: Label) {
+        let [fresh, known] = [(); 2].map(|()| self.asm.label());
+        self.find_slot(of);
+        self.expect_known(fresh);
+        let asm = &mut *self.asm;
+        for (ours, its) in [(SEQ, slot::RCV), (ACK, slot::NXT)] {
+            kept(asm, Reg::R1, ours);
+            asm.load(Size::Word, Reg::R2, SLOT, its as i16);
+            asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R2, fresh);
+        }
+        asm.jump(known);
+        asm.bind(fresh);
+        self.expect_cookie(of, other);
+        self.asm.bind(known);
     }
 
     /// What the segment carries to the scratch memory, its sum to r9.

@@ -44,8 +44,11 @@ const TOLD_APART: [i16; 4] = [LEN, HEADER, HEADERS, STAMPS];
 
 /// Each takes a word at least, and the last word of each line is not whole.
 const ROUNDS: i32 = (REQUEST_MAX / 8 + LINES_MAX) as i32;
+/// Before it, whether the sender has done a handshake: the slot once more, and the cookie.
+const STEPS_OF_HANDSHAKE: usize = 100;
 /// What it costs, in steps.
-pub(super) const STEPS: usize = ROUNDS as usize + 2 * (REDUCED_MAX / 8) + 2 * (LOGGED_MAX / 8);
+pub(super) const STEPS: usize =
+    STEPS_OF_HANDSHAKE + ROUNDS as usize + 2 * (REDUCED_MAX / 8) + 2 * (LOGGED_MAX / 8);
 
 /// Where the request is.
 const REQUEST: Reg = Reg::R9;

@@ -120,6 +120,28 @@ fn noise_is_left_out_as_the_server_leaves_it_out() {
     }
 }
 
+/// Of a segment without a handshake it is not looked for.
+#[test]
+fn noise_is_left_out_for_connections_alone() {
+    let asked = b"GET /small HTTP/1.1\r\nHost: here\r\nAccept: */*\r\n\r\n";
+    for bench in Bench::both() {
+        bench.enter(KNOWN[0].as_bytes(), RESPONSE, false);
+        let is_reduced = || {
+            let scratch = bench.maps[0].lookup(&[0; 4]).unwrap().unwrap();
+            let cpus = exos_host::bpf::possible_cpus().unwrap();
+            let mut each = scratch.chunks(scratch.len() / cpus);
+            each.any(|scratch| scratch.starts_with(b"GET"))
+        };
+        let client = Client::opened(&bench, 4000, true);
+        let mut forged = client.clone();
+        forged.ack = forged.ack.wrapping_add(1);
+        assert_eq!(forged.says(&bench, ACK | PSH, asked), Err(PASS));
+        assert!(!is_reduced(), "without its cookie");
+        assert!(client.says(&bench, ACK | PSH, asked).is_ok());
+        assert!(is_reduced());
+    }
+}
+
 /// What the log wants of a request comes with the report of its answer.
 #[test]
 fn lines_for_the_log_are_reported() {
