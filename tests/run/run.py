@@ -1175,12 +1175,12 @@ def watched_before_listening():
                 assert epoll.poll(10, 8) == [(s.fileno(), select.EPOLLIN)]
                 s.settimeout(10)
                 s.accept()[0].close()
-                assert epoll.poll(0.1) == []
+                await_that(lambda: epoll.poll(0.1) == [])
+                with open(f"/proc/self/fdinfo/{epoll.fileno()}") as info:
+                    assert sum(line.split()[1] == str(s.fileno()) for line in info if line.startswith("tfd:")) <= 1
                 if is_closed:
                     s.close()
-                assert epoll.poll(0.1) == []
-            with open(f"/proc/self/fdinfo/{epoll.fileno()}") as info:
-                assert sum(line.split()[1] == str(s.fileno()) for line in info if line.startswith("tfd:")) <= 1
+                    await_that(lambda: epoll.poll(0.1) == [])
         s.close()
 
 
