@@ -132,13 +132,12 @@ impl Loopback {
     ///
     /// The kernel's.
     pub fn set_stopped(&self, stopped: bool, backlog: usize) -> io::Result<()> {
-        if self.is_stopped.replace(stopped) == stopped {
-            return Ok(());
+        match (self.is_stopped.get(), stopped) {
+            (false, true) => shutdown(&self.listener, Shutdown::Read)?,
+            (true, false) => listen(&self.listener, queue(backlog))?,
+            _ => {}
         }
-        match stopped {
-            true => shutdown(&self.listener, Shutdown::Read)?,
-            false => listen(&self.listener, queue(backlog))?,
-        }
+        self.is_stopped.set(stopped);
         Ok(())
     }
 }

@@ -98,9 +98,14 @@ impl SharedSockets {
         {
             local.set_ip(source);
         }
+        let listens = matches!(kind, Kind::Listening(_));
         let kind = self.unshared(cx, number, kind, peer)?;
         self.tell_unshared(number);
         let key = unix.add(cx, (&theirs, ours), family, (local, peer), kind)?;
+        if listens {
+            // Connections that a program has just taken out of its ring leave their places to it.
+            cx.later().add(2 * key);
+        }
         unix.set_keepalive(key, keepalive_of(self.memory.socket(number)));
         unix.turn_with_made(cx, key);
         Ok(())
