@@ -79,6 +79,12 @@ fn handlers_are_measured_beside_programs_and_nothing_is_left() {
             }
         }
     }
+    // The kernel answered over TCP, too.
+    let given_up = figure("get/tcp/handler/given-up");
+    assert!(
+        given_up.is_none_or(|part| (0.0..1.0).contains(&part.value)),
+        "{given_up:?}"
+    );
     // Whatever came is whole messages, and no more than was sent.
     for way in RECEIVING {
         for name in [

@@ -3,6 +3,7 @@
 use crate::stage::helper::{Helper, say_ready};
 use crate::stage::link::interface_with;
 use exos::Exos;
+use exos::requests::Requests;
 use exos::signals::Signals;
 use exos_host::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -54,13 +55,13 @@ impl Helper for CacheServer {
             let until = exos.now() + TURN;
             exos.wait(Some(until), &[signals.fd()])?;
         }
-        // What it was not told of yet: a turn later it asks.
-        std::thread::sleep(TURN);
-        exos.receive();
-        server.answer(&mut exos).map_err(failed)?;
-        let connection_gets = server.cache.connection_gets();
-        exos.answer_requests_here();
+        // What the cache was not told of yet the kernel's part says at its end.
+        let mut ended = exos.answer_requests_here();
         exos.send()?;
-        Ok(CacheServed { connection_gets })
+        let untold = ended.iter_mut().flat_map(Requests::answered);
+        let untold: u64 = untold.map(|one| one.count).sum();
+        Ok(CacheServed {
+            connection_gets: server.cache.connection_gets() + untold,
+        })
     }
 }
