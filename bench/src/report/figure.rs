@@ -28,10 +28,10 @@ impl Figure {
         }
     }
 
-    /// Bars of a quantity, which `label` says: a figure for each kind of case, and in it a group for each case.
+    /// Bars of a quantity, which `label` says, and a line across them: a figure for each kind of case, and in it a group for each case.
     pub fn bars<C>(
         about: (&'static str, &'static str),
-        label: &str,
+        (label, across): (&str, Option<f64>),
         series: &[&str],
         cases: impl IntoIterator<Item = C>,
         kind: impl Fn(&C) -> String,
@@ -46,7 +46,8 @@ impl Figure {
             }
         }
         kinds.retain(|(_, groups)| groups.iter().any(|g| g.bars.iter().any(Option::is_some)));
-        let draw = |(kind, groups): (String, Vec<Bars>)| (kind, figure::bars(label, &groups, 1.0));
+        let draw =
+            |(kind, groups): (String, Vec<Bars>)| (kind, figure::bars(label, &groups, across));
         let parts: Vec<_> = kinds.into_iter().map(draw).collect();
         let series = series.iter().copied().enumerate();
         (!parts.is_empty()).then(|| Self::drawn(about, series, parts))
@@ -62,6 +63,7 @@ impl Figure {
         value: impl Fn(&C, &str) -> Option<f64>,
         line: impl Fn(&C) -> Option<f64>,
     ) -> Option<Self> {
+        let label = (label, Some(1.0));
         Self::bars(about, label, series, cases, kind, |case| {
             let peer = value(case, peer).filter(|value| *value > 0.0);
             let bar = |contender: &str| {

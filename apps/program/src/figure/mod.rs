@@ -45,16 +45,17 @@ pub struct Bars {
     pub line: Option<f64>,
 }
 
-/// Groups of bars above zero, with a line across all of them at one value.
-pub fn bars(label: &str, groups: &[Bars], across: f64) -> String {
+/// Groups of bars above zero, and a line across all of them at one value, such as where a ratio is even.
+pub fn bars(label: &str, groups: &[Bars], across: Option<f64>) -> String {
     let values = |g: &Bars| -> Vec<f64> {
         let bars = g.bars.iter().flatten().map(|bar| bar.value);
         bars.chain(g.line).collect()
     };
     let values = groups.iter().flat_map(values);
+    let most = values.chain(across).fold(0.0, f64::max);
     let axis = Axis {
         least: 0.0,
-        most: values.fold(across, f64::max) * 1.08,
+        most: if most > 0.0 { most * 1.08 } else { 1.0 },
         logarithmic: false,
         unit: Unit::Count,
     };
@@ -68,11 +69,13 @@ pub fn bars(label: &str, groups: &[Bars], across: f64) -> String {
     for (group, left) in placed() {
         group.draw(&mut out, &axis, left, width);
     }
-    let (y, right) = (axis.y(across), WIDTH - RIGHT);
-    let _ = writeln!(
-        out,
-        "<line class=\"across\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
-    );
+    if let Some(across) = across {
+        let (y, right) = (axis.y(across), WIDTH - RIGHT);
+        let _ = writeln!(
+            out,
+            "<line class=\"across\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
+        );
+    }
     for (group, left) in placed() {
         group.draw_texts(&mut out, &axis, left, width);
     }
@@ -198,7 +201,7 @@ mod tests {
             bars: vec![Some(bar(2.0)), None, Some(bar(4.0))],
             line: Some(5.0),
         };
-        let svg = bars("times", &[group], 1.0);
+        let svg = bars("times", &[group], Some(1.0));
         assert_eq!(svg.matches("<rect").count(), 2);
         assert!(svg.contains("a&lt;b") && svg.contains("class=\"limit\""));
         assert!(svg.contains(colour(1)) && svg.contains("3&lt;4"));
@@ -213,6 +216,21 @@ mod tests {
             .filter_map(|rest| rest.split('"').next()?.parse().ok())
             .collect();
         assert!((heights[1] / heights[0] - 2.0).abs() < 0.01, "{heights:?}");
+    }
+
+    #[test]
+    fn bars_of_nothing_are_a_figure_without_a_line_across() {
+        let nothing = Bars {
+            name: String::new(),
+            bars: vec![Some(Bar {
+                series: 0,
+                value: 0.0,
+                text: String::new(),
+            })],
+            line: None,
+        };
+        let svg = bars("us", &[nothing], None);
+        assert!(!svg.contains("NaN") && !svg.contains("class=\"across\""));
     }
 
     #[test]

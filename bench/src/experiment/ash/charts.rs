@@ -193,7 +193,7 @@ impl Comparison {
         let cases = self.kinds.iter().flat_map(of_kind).filter(measured);
         Chart::bars(
             (self.title, self.note),
-            self.label,
+            (self.label, None),
             self.series,
             cases,
             |(kind, _)| kind[0].to_owned(),

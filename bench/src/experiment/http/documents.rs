@@ -100,11 +100,18 @@ pub(super) fn section(cases: &[Documents], limits: &[Limit], series: &[&str]) ->
         )
     };
     let size = |case: &Documents| Size::of_bytes(case.load.size_bytes).to_string();
-    let rates = Figure::bars(FIGURE_RATE, "times nginx", series, cases, kind, |case| {
-        let value =
-            |name: &str| Ratio::find(&case.ratios, name, PEER).map(|r| (r.median, r.median));
-        group(size(case), series, value, limit_by_peer(limits, case))
-    });
+    let rates = Figure::bars(
+        FIGURE_RATE,
+        ("times nginx", Some(1.0)),
+        series,
+        cases,
+        kind,
+        |case| {
+            let value =
+                |name: &str| Ratio::find(&case.ratios, name, PEER).map(|r| (r.median, r.median));
+            group(size(case), series, value, limit_by_peer(limits, case))
+        },
+    );
     let time = |case: &&Documents, name: &str| Some(case.result(name)?.server_cpu_us_per_request);
     let (by, names) = (("by nginx's", PEER), (kind, |case: &&Documents| size(case)));
     let times = Figure::by_peer(FIGURE_CPU, by, series, cases, names, time, |_| None);
