@@ -95,7 +95,8 @@ impl Downloaded {
         &self.handler
     }
 
-    /// Where it runs.
+    /// Where it has run since it was downloaded. What the program puts in its place later, [answers to SYNs](Exos::answer_syns_in_kernel) or
+    /// [requests](Exos::answer_requests_in_kernel) say, does not show here.
     pub fn place(&self) -> Place {
         self.place
     }
