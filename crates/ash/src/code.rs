@@ -208,6 +208,13 @@ pub enum Part {
     },
 }
 
+impl Part {
+    /// Whether the datagram's sum can follow when this is written: a number in whole half words, or of one byte.
+    pub(crate) fn can_follow(&self) -> bool {
+        matches!(self, Self::Number { format, at, .. } if at % 2 == 0 || format.bytes == 1)
+    }
+}
+
 /// How a number lies in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Format {

@@ -7,7 +7,8 @@
 //! network.
 
 use exos::inet::Framing;
-use exos::inet::tcp::{ConnectionId, EventSet, ListenOptions};
+use exos::inet::limits::HANDLED_REPLY_BYTES_MAX;
+use exos::inet::tcp::{ConnectionId, EventSet, ListenOptions, State};
 use exos::signals::Signals;
 use exos::{Addresses, Buffer, Downloaded, Exos, Interface, Stack, ash};
 
@@ -70,38 +71,58 @@ pub fn turn(exos: &mut Exos) -> Result<u32, Error> {
     let mut answered = 0;
     exos.receive();
     while let Some(event) = exos.stack.poll_event() {
-        if event.set.contains(EventSet::READABLE) {
-            answered += answer(&mut exos.stack, event.connection);
+        let id = event.connection;
+        // Where there was no room for an answer there may be now.
+        let is_ours = match event.set.contains(EventSet::ACKNOWLEDGED) {
+            true => exos.stack.resume_handling(id),
+            false => event.set.contains(EventSet::READABLE),
+        };
+        if is_ours {
+            answered += answer(&mut exos.stack, id);
         }
-        if event.set.contains(EventSet::FINISHED) {
-            exos.stack.tcp.finish(event.connection);
-        }
+        finish_after_peer(&mut exos.stack, id);
     }
     exos.send()?;
     Ok(answered)
 }
 
-/// Until the handler deals with calls again, or what has come is no whole one.
+/// The first call of what has come, if that is a whole one.
+fn whole_call(readable: &[u8]) -> Option<&[u8]> {
+    let length = readable.first_chunk()?;
+    readable.get(..2 + usize::from(u16::from_be_bytes(*length)))
+}
+
+/// Until the handler deals with calls again, what has come is no whole one, or the peer leaves more answers than the handler would
+/// give it unacknowledged: a peer that takes none must not fill this program's memory.
 fn answer(stack: &mut Stack, id: ConnectionId) -> u32 {
     let mut answered = 0;
-    loop {
-        let readable = stack.tcp.readable(id);
-        let Some(length) = readable.first_chunk() else {
-            return answered;
-        };
-        let length = 2 + usize::from(u16::from_be_bytes(*length));
-        let Some(call) = readable.get(..length) else {
-            return answered;
+    let takes_answers = |stack: &Stack| {
+        let connection = stack.tcp.connection(id);
+        connection.is_some_and(|c| c.unacknowledged() <= HANDLED_REPLY_BYTES_MAX)
+    };
+    while takes_answers(stack) {
+        let Some(call) = whole_call(stack.tcp.readable(id)) else {
+            break;
         };
         let mut answer = call.to_vec();
         if let Some(what) = answer.get_mut(6) {
             *what = 0xff;
         }
-        stack.tcp.consume(id, length);
+        stack.tcp.consume(id, answer.len());
         stack.tcp.send(id, Buffer::from(answer).whole());
         answered += 1;
         if !stack.resume_handling(id) {
-            return answered;
+            break;
         }
+    }
+    answered
+}
+
+/// Where the peer has finished, and all of its calls are answered.
+fn finish_after_peer(stack: &mut Stack, id: ConnectionId) {
+    let connection = stack.tcp.connection(id);
+    let has_finished = connection.is_some_and(|c| c.state() == State::CloseWait);
+    if has_finished && whole_call(stack.tcp.readable(id)).is_none() {
+        stack.tcp.finish(id);
     }
 }

@@ -95,7 +95,8 @@ impl Downloaded {
         &self.handler
     }
 
-    /// Where it runs.
+    /// Where it has run since it was downloaded. What the program puts in its place later, [answers to SYNs](Exos::answer_syns_in_kernel) or
+    /// [requests](Exos::answer_requests_in_kernel) say, does not show here.
     pub fn place(&self) -> Place {
         self.place
     }
@@ -163,10 +164,11 @@ impl Exos {
         Ok(Downloaded::in_kernel(handler, layout, memory))
     }
 
-    /// Has a handler deal with the messages that come on TCP connections to a port of ours, here, in place of the handler of this port
-    /// before. The program hears nothing of what was dealt with. When the handler gives a message up, all that comes on its connection is the
-    /// program's, until this has answered and says so
-    /// ([`resume_handling`](exos_inet::Stack::resume_handling)). A program reads such connections only when an event says that it may.
+    /// Has a handler deal with the messages that come on TCP connections that peers open to a port of ours, here, in place of the handler
+    /// of this port before; those that come at once also where the program, which is told of the connection then, refuses its peer. The
+    /// program hears nothing of what was dealt with. When the handler gives a message up, all that comes on its connection is the program's,
+    /// until this has answered and says so ([`resume_handling`](exos_inet::Stack::resume_handling)). A program reads such connections only
+    /// when an event says that it may.
     ///
     /// # Errors
     ///

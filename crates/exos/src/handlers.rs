@@ -45,15 +45,13 @@ impl Exos {
     }
 
     pub(crate) fn remove_from_kernel(&mut self) -> Result<(), Error> {
+        match (&mut self.via, &mut self.link) {
+            (Some(via), _) => via.remove_handler()?,
+            (None, Link::Xdp(link)) => link.remove_handler(),
+            (None, Link::Packet(link)) => link.remove_handler(),
+            (None, Link::Tap(_) | Link::Memory(_)) => {}
+        }
         self.in_kernel.were_replaced();
-        if let Some(via) = &mut self.via {
-            return Ok(via.remove_handler()?);
-        }
-        match &mut self.link {
-            Link::Xdp(link) => link.remove_handler(),
-            Link::Packet(link) => link.remove_handler(),
-            Link::Tap(_) | Link::Memory(_) => {}
-        }
         Ok(())
     }
 

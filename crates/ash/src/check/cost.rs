@@ -24,6 +24,8 @@ const PLACE: u64 = 4;
 const COPY: u64 = 300;
 const COPIED_WORD: u64 = 1;
 const TAKEN_WORD: u64 = 3;
+/// A packet that has to be moved to have room for a reply is read and written by as many bytes at once.
+const MOVED_LEN: u64 = 64;
 /// A look-up: the heads of both buckets; and 8 bytes of the key, once for its hash and once to compare them.
 const FIND: u64 = 110;
 const KEY_WORD: u64 = 18;
@@ -42,7 +44,8 @@ const FARTHEST: u64 = 1300;
 
 /// Steps of the dearest way through a handler.
 pub(super) fn steps(handler: &Handler) -> u64 {
-    Cost { handler }.block(&handler.body).div_ceil(10)
+    let moved = u64::from(room(&handler.body)) / MOVED_LEN * 2 * COPY;
+    (moved + Cost { handler }.block(&handler.body)).div_ceil(10)
 }
 
 /// More than any handler may cost; what costs more is not told apart, so that no sum is too large for its type.
@@ -103,13 +106,8 @@ impl Cost<'_> {
         match statement {
             Statement::Set(_, value) => expression(value),
             Statement::Point(place, index) => {
-                let far = match index.constant() {
-                    Some(_) => 0,
-                    None => self
-                        .region_of(*place)
-                        .map_or(0, |region| self.distance(region)),
-                };
-                PLACE + far + expression(index)
+                let region = self.region_of(*place);
+                PLACE + region.map_or(0, |region| self.distance(region)) + expression(index)
             }
             Statement::Change { change, .. } => {
                 CHANGE + change.words().map(expression).sum::<u64>()
@@ -170,8 +168,8 @@ impl Cost<'_> {
             Part::Number { value, .. } => NUMBER + expression(value),
             Part::Row { row, length, .. } => expression(length) + self.copy(*row),
         });
-        let is_number = |part: &Part| matches!(part, Part::Number { .. });
-        let made = match reply.length == Expression::Length && reply.parts.iter().all(is_number) {
+        let follows = reply.parts.iter().all(Part::can_follow);
+        let made = match reply.length == Expression::Length && follows {
             true => 0,
             false => REPLY_MADE + u64::from(reply.most / 8) * SUMMED_WORD,
         };

@@ -43,19 +43,19 @@ impl Generator<'_> {
     /// Has the packet begin earlier, by as much as the longest reply is longer, so that there is as much more room behind it: a veth
     /// hands over packets of another kernel in buffers that are hardly longer than they.
     fn move_forward(&mut self, longest: i32) {
-        let [fits, again, moved] = [(); 3].map(|()| self.asm.label());
+        let [again, moved] = [(); 2].map(|()| self.asm.label());
         let (by, at) = (KEPT, MESSAGE);
+        self.asm.set(by, longest);
+        self.asm.alu(Alu::Sub, by, LENGTH);
+        if longest > HEADROOM {
+            self.have_the_rest_behind(by, longest - HEADROOM);
+        }
         let asm = &mut self.asm;
-        asm.set(by, longest);
-        asm.alu(Alu::Sub, by, LENGTH);
-        asm.jump_if(by, Condition::LessOrEqual, HEADROOM, fits);
-        asm.set(by, HEADROOM);
-        asm.bind(fits);
         asm.set(Reg::R1, CONTEXT);
         asm.set(Reg::R2, 0);
         asm.alu(Alu::Sub, Reg::R2, by);
         asm.call(Helper::XdpAdjustHead);
-        asm.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.filter);
+        asm.jump_if(Reg::R0, Condition::NotEqual, 0, self.labels.give_up);
         asm.set(at, 0);
         asm.bind(again);
         let part = Reg::R4;
@@ -71,6 +71,17 @@ impl Generator<'_> {
         // What the packet's end was comes again as zeros.
         self.find_message();
         self.set_length(LENGTH, self.labels.wrong);
+    }
+
+    /// Where more is missing than there is before a packet, the rest has to be behind it: before anything is copied.
+    fn have_the_rest_behind(&mut self, by: Reg, longest: i32) {
+        let fits = self.asm.label();
+        self.asm.jump_if(by, Condition::LessOrEqual, HEADROOM, fits);
+        self.asm.set(by, HEADROOM);
+        self.find_message();
+        self.asm.set(Reg::R4, longest);
+        self.set_length(Reg::R4, self.labels.give_up);
+        self.asm.bind(fits);
     }
 
     /// Copies what r4 says, [`PART_LEN`] bytes at most, from `at + by` to `at`.

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use exos::Place;
 use exos::ash::parse;
+use exos::inet::limits::{HANDLED_BYTES_MAX, HANDLED_REPLY_BYTES_MAX};
 
 use crate::common::PATIENCE;
 use crate::download::{OURS, Wire, too_many_ways};
@@ -79,6 +80,9 @@ fn each_port_has_a_handler_of_its_own() {
         assert_eq!(other.unwrap().place(), place);
         assert_eq!(answers(&mut wire, &peers), [Some(0), Some(with), Some(2)]);
     }
+    // Only the one that was in the program for a while has answered there.
+    assert_eq!(counted(&wire, "handler_answered"), 1);
+    assert_eq!(counted(&wire, "link_xdp_answered"), 8);
     wire.exos.remove_handler_of(PORTS[1]).unwrap();
     let own = wire.exos.stack.udp.bind(None, PORTS[1]).unwrap();
     peers[1].send(&[3; 20]).unwrap();
@@ -173,4 +177,51 @@ fn messages_of_connections_are_dealt_with_in_order() {
     assert_eq!(client.join().unwrap(), expected);
     let sum = calls.memory().words("sum").unwrap();
     assert_eq!(sum[0].load(std::sync::atomic::Ordering::Relaxed), 30);
+}
+
+/// Calls that the program answers itself, from a peer that reads nothing until it is told to: no more answers wait than the handler would
+/// leave, and in the end all are there.
+#[test]
+fn a_peer_that_takes_no_answers_does_not_fill_memory() {
+    let test = "a_peer_that_takes_no_answers_does_not_fill_memory";
+    let Some(mut wire) = Wire::new(test, PORTS[0]) else {
+        return;
+    };
+    let _calls = calls::listen(&mut wire.exos).unwrap();
+    let mut one = call(0, 2, 5);
+    one.resize(1400, 7);
+    one[..2].copy_from_slice(&1398u16.to_be_bytes());
+    let all = one.repeat(2000);
+    let (read_now, may_read) = std::sync::mpsc::channel();
+    let client = wire.over_there(|| {
+        std::thread::spawn(move || {
+            let mut stream = TcpStream::connect((OURS, PORTS[0])).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let (mut sending, mut answers) = (stream.try_clone().unwrap(), vec![0; all.len()]);
+            let sender = std::thread::spawn(move || sending.write_all(&all));
+            may_read.recv().unwrap();
+            stream.read_exact(&mut answers).unwrap();
+            sender.join().unwrap().unwrap();
+            answers
+        })
+    });
+    let patience = Instant::now() + PATIENCE;
+    let mut turns_left = 300;
+    while turns_left > 0 {
+        calls::turn(&mut wire.exos).unwrap();
+        let tcp = &wire.exos.stack.tcp;
+        let all = tcp.connections_where(|_| true);
+        let waits = |id: &_| tcp.connection(*id).unwrap().unacknowledged();
+        let waiting = all.iter().map(waits).sum::<usize>();
+        let most = HANDLED_REPLY_BYTES_MAX + HANDLED_BYTES_MAX;
+        assert!(waiting <= most, "{waiting}");
+        turns_left -= u32::from(waiting > HANDLED_REPLY_BYTES_MAX);
+        assert!(Instant::now() < patience, "{waiting}");
+    }
+    read_now.send(()).unwrap();
+    while !client.is_finished() && Instant::now() < patience {
+        calls::turn(&mut wire.exos).unwrap();
+    }
+    one[6] = 0xff;
+    assert!(client.join().unwrap() == one.repeat(2000));
 }

@@ -125,7 +125,7 @@ impl WebHandler {
         Rings::new(cores, before)
     }
 
-    /// Steps that a segment takes at most, as the language of handlers counts them (`exos_ash`): each word of a request is summed and
+    /// Steps that a segment takes at most: operations, not nanoseconds as in `exos_ash`. Each word of a request is summed and
     /// hashed, also where no entry has room for it, and compared, and of HTTP's that is done again without noise; those of the response
     /// are copied; and the slot is found, read and written.
     pub const fn steps(entries: Entries, http: bool) -> u32 {

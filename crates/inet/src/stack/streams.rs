@@ -47,6 +47,8 @@ pub(super) struct StreamHandling {
     handler: Box<dyn MessageHandler>,
     /// Connections on which a message was given up.
     given_up: HashSet<ConnectionId>,
+    /// Where replies are written.
+    reply: [u8; HANDLED_BYTES_MAX],
 }
 
 impl Framing {
@@ -84,9 +86,13 @@ impl Framing {
 }
 
 impl Stack {
-    /// Has a handler deal with the messages of connections to a port of ours before the program hears of them, in place of the one before at
-    /// this port: of at most [`HANDLED_BYTES_MAX`] bytes. What of them has not come yet [`readable`](crate::tcp::Tcp::readable) shows,
-    /// too, so a program reads a connection only when it hears that it may.
+    /// Has a handler deal with the messages of connections that peers open to a port of ours before the program hears of them: of at most
+    /// [`HANDLED_BYTES_MAX`] bytes. What of them has not come yet [`readable`](crate::tcp::Tcp::readable) shows, too, so a program reads a
+    /// connection only when it hears that it may. Messages that come with the end of the handshake are dealt with when the program is told
+    /// `ACCEPTED`: a peer that it refuses then has been answered.
+    ///
+    /// In place of the handler before at this port. What was given up on a connection stays the program's until it [has
+    /// answered](Self::resume_handling).
     ///
     /// Panics where a number has not 1, 2, 4 or 8 bytes, or does not end within such a message.
     pub fn handle_streams(
@@ -99,28 +105,49 @@ impl Stack {
             let end = usize::from(at) + usize::from(bytes);
             assert!(matches!(bytes, 1 | 2 | 4 | 8) && end <= HANDLED_BYTES_MAX);
         }
-        self.stop_handling_streams(port);
+        if let Some(handling) = self.streams.iter_mut().find(|one| one.port == port) {
+            (handling.framing, handling.handler) = (framing, handler);
+            return;
+        }
         self.streams.push(StreamHandling {
             port,
             framing,
             handler,
             given_up: HashSet::new(),
+            reply: [0; HANDLED_BYTES_MAX],
         });
     }
 
-    /// The program hears of all that comes on connections to a port.
+    /// The program hears of all that comes on connections to a port, and of messages of which a part has come.
     pub fn stop_handling_streams(&mut self, port: u16) {
-        self.streams.retain(|handling| handling.port != port);
+        let Some(at) = self.streams.iter().position(|one| one.port == port) else {
+            return;
+        };
+        self.streams.remove(at);
+        for id in self.tcp.connections_where(|flow| flow.local_port() == port) {
+            self.tcp.tell_readable(id);
+        }
     }
 
     /// The program has read and answered what was given up on a connection: what follows is the handler's again. True where that is given up,
-    /// too: then the program reads on, and no event says so.
+    /// too, or is what the peer left of a message when it finished: then the program reads on, and no event says so.
+    ///
+    /// A program that answers sees to it itself that its answers do not pile up before a peer that takes none, as the handler's do not:
+    /// while more than [`HANDLED_REPLY_BYTES_MAX`] bytes are [unacknowledged](crate::tcp::Connection::unacknowledged) it reads nothing, and
+    /// goes on when `ACKNOWLEDGED` is told.
     pub fn resume_handling(&mut self, id: ConnectionId) -> bool {
         let Some(handling) = self.handling_of(id) else {
             return false;
         };
-        let was_given_up = self.streams[handling].given_up.remove(&id);
-        was_given_up && !self.handle_stream(handling, id)
+        self.streams[handling].given_up.remove(&id)
+            && (!self.handle_stream(handling, id) || self.has_rest(id))
+    }
+
+    /// Something is to be read of a message without an end, of which nothing more comes.
+    fn has_rest(&self, id: ConnectionId) -> bool {
+        let connection = self.tcp.connection(id);
+        let is_over = connection.is_some_and(|c| !c.state().can_receive());
+        is_over && !self.tcp.readable(id).is_empty()
     }
 
     /// The next news that is the program's.
@@ -145,16 +172,16 @@ impl Stack {
         } else if event.set.contains(EventSet::READABLE) && self.handle_stream(handling, id) {
             event.set = event.set.without(EventSet::READABLE);
         }
-        // Of a message without an end nothing more comes.
         let is_over = [EventSet::FINISHED, EventSet::CLOSED].map(|end| event.set.contains(end));
-        if is_over.contains(&true) && !self.tcp.readable(id).is_empty() {
+        if is_over.contains(&true) && self.has_rest(id) {
             event.set = event.set.with(EventSet::READABLE);
         }
     }
 
-    /// The handler of a connection, by its place.
+    /// The handler of a connection that a peer opened, by its place.
     fn handling_of(&self, id: ConnectionId) -> Option<usize> {
-        let port = self.tcp.connection(id)?.flow().local_port();
+        let connection = self.tcp.connection(id).filter(|c| !c.is_active())?;
+        let port = connection.flow().local_port();
         let mut handlings = self.streams.iter();
         handlings.position(|handling| handling.port == port)
     }
@@ -165,7 +192,6 @@ impl Stack {
         if handling.given_up.contains(&id) {
             return false;
         }
-        let mut reply = [0; HANDLED_BYTES_MAX];
         loop {
             let readable = self.tcp.readable(id);
             let length = match handling.framing.next(readable) {
@@ -177,7 +203,8 @@ impl Stack {
             if !self.tcp.takes_reply(id, HANDLED_REPLY_BYTES_MAX) {
                 break;
             }
-            let handled = handling.handler.handle(&readable[..length], &mut reply);
+            let reply = &mut handling.reply;
+            let handled = handling.handler.handle(&readable[..length], reply);
             match handled {
                 Handled::GivenUp => {
                     self.counters.handler_gave_up += 1;
@@ -188,7 +215,7 @@ impl Stack {
             }
             self.tcp.consume(id, length);
             if let Handled::Reply(bytes) = handled {
-                let reply = Buffer::from(reply[..bytes].to_vec()).whole();
+                let reply = Buffer::from(handling.reply[..bytes].to_vec()).whole();
                 let is_queued = self.tcp.send(id, reply);
                 debug_assert!(is_queued, "there is room");
             }

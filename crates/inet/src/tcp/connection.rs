@@ -390,7 +390,7 @@ impl Connection {
     }
 
     /// Our program opened it.
-    pub(in crate::tcp) fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.active
     }
 

@@ -209,7 +209,7 @@ fn nothing_is_handled_that_could_not_be_answered() {
 
     // A peer that asks and takes no answers.
     let mut pair = Pair::new();
-    let (long, id) = (message(b'a', 1400), pair.ends[1]);
+    let long = message(b'a', 1400);
     for _ in 0..10_000 {
         pair.send(0, &long);
         pair.settle();
@@ -218,7 +218,7 @@ fn nothing_is_handled_that_could_not_be_answered() {
         }
     }
     assert_eq!(pair.read(1), long);
-    let waiting = pair.stacks[1].tcp.connection(id).unwrap().unacknowledged();
+    let waiting = unacknowledged(&pair);
     let most = HANDLED_REPLY_BYTES_MAX + HANDLED_BYTES_MAX;
     assert!(
         (HANDLED_REPLY_BYTES_MAX..=most).contains(&waiting),
@@ -230,6 +230,77 @@ fn nothing_is_handled_that_could_not_be_answered() {
 fn without_the_handler_all_comes_to_the_program() {
     let mut pair = Pair::new();
     pair.stacks[1].stop_handling_streams(PORT);
+    pair.send(0, &message(b'a', 1));
+    pair.settle();
+    assert!(pair.heard().contains(EventSet::READABLE));
+    assert_eq!(pair.read(1), message(b'a', 1));
+    // Nor is a part kept back that came before.
+    let mut pair = Pair::new();
+    let whole = message(b'a', 9);
+    pair.send(0, &whole[..5]);
+    pair.settle();
+    assert!(!pair.heard().contains(EventSet::READABLE));
+    pair.stacks[1].stop_handling_streams(PORT);
+    pair.hear();
+    assert!(pair.heard().contains(EventSet::READABLE));
+    assert_eq!(pair.read(1), whole[..5]);
+}
+
+#[test]
+fn what_was_given_up_stays_so_when_another_handler_comes() {
+    let mut pair = Pair::new();
+    let both = [message(b'u', 4), message(b'b', 1)].concat();
+    pair.send(0, &both);
+    pair.settle();
+    let echo = Echo(pair.given.clone());
+    pair.stacks[1].handle_streams(PORT, FRAMING, Box::new(echo));
+    pair.send(0, &message(b'c', 1));
+    pair.settle();
+    assert_eq!(pair.read(0), b"", "answers are in order");
+    let id = pair.ends[1];
+    pair.stacks[1].tcp.consume(id, 6);
+    pair.send(1, b"mine");
+    assert!(!pair.stacks[1].resume_handling(id));
+    pair.settle();
+    let answers = [b"mine", &message(b'b', 1)[..], &message(b'c', 1)].concat();
+    assert_eq!(pair.read(0), answers);
+}
+
+#[test]
+fn what_a_peer_left_of_a_message_is_told_behind_what_was_given_up() {
+    let mut pair = Pair::new();
+    let rest = &message(b'b', 9)[..5];
+    pair.send(0, &[&message(b'u', 4), rest].concat());
+    pair.stacks[0].tcp.finish(pair.ends[0]);
+    pair.settle();
+    let id = pair.ends[1];
+    pair.stacks[1].tcp.consume(id, 6);
+    assert!(pair.stacks[1].resume_handling(id));
+    assert_eq!(pair.read(1), rest);
+    assert!(!pair.stacks[1].resume_handling(id));
+}
+
+#[test]
+fn connections_of_the_programs_own_are_not_handled() {
+    let mut pair = Pair::new();
+    let there = SocketAddr::new(ADDRESSES[0].parse().unwrap(), 80);
+    pair.stacks[0]
+        .tcp
+        .listen(None, 80, ListenOptions::default())
+        .unwrap();
+    let from = SocketAddr::new(ADDRESSES[1].parse().unwrap(), PORT);
+    let (now, options) = (pair.now, Options::default());
+    let own = pair.stacks[1].tcp.connect(now, Some(from), there, &options);
+    let own = own.unwrap();
+    pair.settle();
+    let accepted = loop {
+        let event = pair.stacks[0].poll_event().expect("it is accepted");
+        if event.set.contains(EventSet::ACCEPTED) {
+            break event.connection;
+        }
+    };
+    pair.ends = [accepted, own];
+    pair.heard();
     pair.send(0, &message(b'a', 1));
     pair.settle();
     assert!(pair.heard().contains(EventSet::READABLE));
@@ -275,28 +346,65 @@ fn drawn_messages_are_answered_once_and_in_order() {
     }
 }
 
-/// The program answers, as the handler would, one message at a time.
+/// The program answers, as the handler would, one message at a time, while the peer takes answers.
 fn answer_what_was_given_up(pair: &mut Pair) {
     let id = pair.ends[1];
-    if !pair.heard().contains(EventSet::READABLE) {
-        return;
-    }
-    loop {
+    let heard = pair.heard();
+    // Where there was no room for an answer there may be now.
+    let mut is_ours = match heard.contains(EventSet::ACKNOWLEDGED) {
+        true => pair.stacks[1].resume_handling(id),
+        false => heard.contains(EventSet::READABLE),
+    };
+    while is_ours && unacknowledged(pair) <= HANDLED_REPLY_BYTES_MAX {
         let readable = pair.stacks[1].tcp.readable(id);
         let Some(len) = readable.first_chunk() else {
-            // As an event that is told when more comes.
-            pair.heard = EventSet::READABLE;
             return;
         };
         let len = 2 + usize::from(u16::from_be_bytes(*len));
         let Some(message) = readable.get(..len).map(<[u8]>::to_vec) else {
-            pair.heard = EventSet::READABLE;
             return;
         };
         pair.stacks[1].tcp.consume(id, len);
         pair.send(1, &message);
-        if !pair.stacks[1].resume_handling(id) {
-            return;
+        is_ours = pair.stacks[1].resume_handling(id);
+    }
+}
+
+fn unacknowledged(pair: &Pair) -> usize {
+    let connection = pair.stacks[1].tcp.connection(pair.ends[1]);
+    connection.unwrap().unacknowledged()
+}
+
+/// What nobody takes waits in no more than the handler's room, whichever of the two answers; and all is answered once it is taken.
+#[test]
+fn a_peer_that_takes_no_answers_is_asked_to_wait() {
+    let mut pair = Pair::new();
+    let all: Vec<_> = (0..800)
+        .map(|n| message(if n % 3 == 0 { b'u' } else { b'a' }, 1400))
+        .collect();
+    let all = all.concat();
+    pair.send(0, &all);
+    let mut answered = Vec::new();
+    let mut most = 0;
+    for taken in [false, true] {
+        let mut quiet = 0;
+        while quiet < 3 {
+            let before = (answered.len(), unacknowledged(&pair));
+            pair.settle();
+            answer_what_was_given_up(&mut pair);
+            most = most.max(unacknowledged(&pair));
+            if taken {
+                answered.extend(pair.read(0));
+            }
+            let is_quiet = before == (answered.len(), unacknowledged(&pair));
+            quiet = if is_quiet { quiet + 1 } else { 0 };
         }
     }
+    assert!(most > HANDLED_REPLY_BYTES_MAX, "{most}");
+    assert!(
+        most <= HANDLED_REPLY_BYTES_MAX + HANDLED_BYTES_MAX,
+        "{most}"
+    );
+    assert_eq!(answered.len(), all.len());
+    assert!(answered == all);
 }

@@ -412,7 +412,7 @@ fn a_reply_may_be_longer_than_the_packet_has_room_for() {
     holder.download(PORT, echo, 1).expect("it is sound");
     let asker = Asker::new(&lab);
     for length in [
-        13, 21, 22, 23, 63, 64, 65, 85, 86, 87, 150, 219, 220, 300, 1472,
+        1, 13, 21, 22, 23, 63, 64, 65, 85, 86, 87, 150, 219, 220, 300, 1472,
     ] {
         let message: Vec<u8> = (0..length).map(|n| (n * 7 + length) as u8).collect();
         asker.0.send(&message).expect("a neighbour");
@@ -479,6 +479,10 @@ fn no_handler_runs_here_while_the_daemon_is_gone() {
     assert_eq!(asker.ask(7, 1), 0);
     lab.kill();
     assert!(remote_increment::download(&mut exos).is_err());
+    // However often it is asked, since the kernel has it still.
+    for _ in 0..2 {
+        assert!(exos.remove_handler_of(PORT).is_err());
+    }
     assert_eq!(asker.ask(7, 1), 1);
     assert_eq!(remote_increment::sum(&counters), 2, "as before");
 }

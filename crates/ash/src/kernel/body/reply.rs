@@ -10,11 +10,6 @@ use crate::limits::MESSAGE_MAX;
 /// The datagram's sum, while numbers are written.
 const SUM: Reg = Reg::R4;
 
-/// Whether the sum can follow what is written: a number in whole half words, or of one byte.
-fn can_follow(part: &Part) -> bool {
-    matches!(part, Part::Number { format, at, .. } if at % 2 == 0 || format.bytes == 1)
-}
-
 fn end(format: Format, at: u16) -> i32 {
     i32::from(at) + i32::from(format.bytes)
 }
@@ -43,7 +38,7 @@ impl Generator<'_> {
             self.set_length(KEPT, self.labels.wrong);
             self.needed = 0;
         }
-        let follows = reply.parts.iter().all(can_follow);
+        let follows = reply.parts.iter().all(Part::can_follow);
         if follows {
             self.asm.load(Size::Double, SUM, Reg::R10, stack::SUM);
             self.asm.alu(Alu::Xor, SUM, 0xffff);

@@ -17,7 +17,7 @@ use crate::tcp::endpoint::tcp::Tcp;
 use crate::tcp::handover::detached::DetachedConnection;
 use crate::tcp::opening::listeners::{ListenOptions, ListenerId};
 use crate::tcp::opening::ports::Source;
-use crate::tcp::values::event::OpenError;
+use crate::tcp::values::event::{EventSet, OpenError};
 use crate::tcp::values::flow::Flow;
 use crate::tcp::values::id::ConnectionId;
 use crate::tcp::values::ip::IpFields;
@@ -202,6 +202,15 @@ impl Tcp {
         if c.receiver.acks().owed() != owed && !entry.closed {
             self.queues.settle_sending(id, entry);
         }
+    }
+
+    /// Has the program hear of what there is to read, if anything is.
+    pub(crate) fn tell_readable(&mut self, id: ConnectionId) {
+        self.command(id, |c| {
+            if !c.readable().is_empty() {
+                c.tell(EventSet::READABLE);
+            }
+        });
     }
 
     /// The program does not want the next `count` bytes: those that are readable are consumed, those still to come are
