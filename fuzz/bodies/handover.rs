@@ -39,7 +39,7 @@ pub fn handover(data: &[u8]) {
 
 /// The connection of these fields, or why there is none.
 pub fn decode(data: &[u8]) -> Result<DetachedConnection, HandoverError> {
-    let mut bytes = b"EXTC\x07\x00".to_vec();
+    let mut bytes = b"EXTC\x08\x00".to_vec();
     bytes.extend(((HEAD + data.len()) as u32).to_le_bytes());
     bytes.extend(data);
     let decoded = DetachedConnection::decode(&bytes);
