@@ -47,9 +47,15 @@ pub const SNAP_LEN_MAX: u32 = 65_550;
 /// longer, and a fast sender waits in steps: 262 µs are 26 bytes at 100 kB/s and 32 KB at 1 Gbit/s.
 pub const REFILL_NS_MIN: u64 = 1 << 18;
 
-/// A bucket that was not looked at for so long is full again, in nanoseconds: 134 ms. Keeps elapsed time × rate
-/// inside 64 bits up to [`RATE_MAX`].
+/// A bucket that was not looked at for longer, in nanoseconds: 134 ms, is refilled by the time in units of 2^[`PAUSE_SHIFT`] ns. Keeps elapsed
+/// time × rate inside 64 bits up to [`RATE_MAX`].
 pub const REFILL_NS_MAX: u64 = 1 << 27;
+/// Of a pause's unit in nanoseconds, about a millisecond.
+pub const PAUSE_SHIFT: u32 = 20;
+/// Units in a second, rounded up: a pause earns no more than the rate.
+pub const PAUSES_PER_SEC: u64 = 954;
+/// Units that a pause earns for at most: 19 hours.
+pub const PAUSES_MAX: u64 = 1 << 26;
 
 /// How fast what a slot used beyond its guarantee is forgotten, in nanoseconds: 2.1 ms, 8 refills, a shift away from a
 /// division. A slot that alone uses the whole of a link has used what passes in this time, which must be less than the
@@ -74,6 +80,8 @@ pub const SEGMENT_HEADERS_LEN: i32 = 14 + 20 + 20;
 pub const SEGMENT_SIZE_MIN: i32 = 256;
 
 const _: () = assert!(REFILL_NS_MAX.checked_mul(RATE_MAX).is_some());
+const _: () = assert!(PAUSES_MAX.checked_mul(RATE_MAX).is_some());
+const _: () = assert!(PAUSES_PER_SEC << PAUSE_SHIFT >= 1_000_000_000);
 const _: () = assert!(REFILL_NS_MIN * 8 == FADE_NS);
 const _: () = assert!(1 + GENERALS_MAX + TAPS_MAX <= 33);
 

@@ -6,7 +6,10 @@
 //! part. So nothing is wasted, nobody is starved, and no control loop runs. `tests/all/gate/model/buckets.rs` computes it in plain Rust.
 
 use super::code::{CHARGE, Code, Side};
-use super::limits::{FADE_NS, FADE_SHIFT, REFILL_NS_MAX, REFILL_NS_MIN, SEGMENT_HEADERS_LEN};
+use super::limits::{
+    FADE_NS, FADE_SHIFT, PAUSE_SHIFT, PAUSES_MAX, PAUSES_PER_SEC, REFILL_NS_MAX, REFILL_NS_MIN,
+    SEGMENT_HEADERS_LEN,
+};
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 
 /// Offsets in [`super::layout::Bucket`].
@@ -175,18 +178,23 @@ impl Code<'_> {
 
     /// Anyone who moves `last` on gives the tokens of the time between: one CPU of many.
     fn refill(&mut self, pointer: Reg, bucket: i16) {
-        let [done, full, give, fits] = [(); 4].map(|()| self.asm.label());
+        let [done, pause, short, give, fits] = [(); 5].map(|()| self.asm.label());
         self.take_time(pointer, bucket + LAST, done);
         self.load(Size::Double, Reg::R3, pointer, bucket + BURST);
-        self.asm
-            .jump_if(Reg::R2, Condition::Greater, REFILL_NS_MAX as i32, full);
         self.load(Size::Double, Reg::R4, pointer, bucket + RATE);
+        self.asm
+            .jump_if(Reg::R2, Condition::Greater, REFILL_NS_MAX as i32, pause);
         self.asm.alu(Alu::Mul, Reg::R4, Reg::R2);
         self.asm.alu(Alu::Div, Reg::R4, 1_000_000_000);
         self.asm.jump(give);
-        self.asm.bind(full);
-        self.asm.set(Reg::R4, i32::MAX);
-        self.asm.alu(Alu::ShiftLeft, Reg::R4, 31);
+        self.asm.bind(pause);
+        self.asm.alu(Alu::ShiftRight, Reg::R2, PAUSE_SHIFT as i32);
+        self.asm
+            .jump_if(Reg::R2, Condition::LessOrEqual, PAUSES_MAX as i32, short);
+        self.asm.set(Reg::R2, PAUSES_MAX as i32);
+        self.asm.bind(short);
+        self.asm.alu(Alu::Mul, Reg::R4, Reg::R2);
+        self.asm.alu(Alu::Div, Reg::R4, PAUSES_PER_SEC as i32);
         self.asm.bind(give);
         // No more than there is room for.
         self.load(Size::Double, Reg::R1, pointer, bucket + TOKENS);

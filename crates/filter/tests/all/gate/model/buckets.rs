@@ -1,7 +1,9 @@
 //! What a slot may have of the link, one way: what the code in `gate/share.rs` computes.
 
 use exos_filter::gate::layout::{Bucket, Share};
-use exos_filter::gate::limits::{FADE_NS, FADE_SHIFT, REFILL_NS_MAX, REFILL_NS_MIN};
+use exos_filter::gate::limits::{
+    FADE_NS, FADE_SHIFT, PAUSE_SHIFT, PAUSES_MAX, PAUSES_PER_SEC, REFILL_NS_MAX, REFILL_NS_MIN,
+};
 
 /// Whether a packet of `bytes` may go: nothing beyond the ceiling; within the guarantee always; else from what others
 /// leave unused, of which a slot has the less the more it has used of it lately, measured by its part and by what is
@@ -69,7 +71,7 @@ fn refill(bucket: &mut Bucket, now: u64) {
         return;
     }
     let earned = if elapsed > REFILL_NS_MAX as i64 {
-        u64::MAX
+        bucket.rate * (elapsed as u64 >> PAUSE_SHIFT).min(PAUSES_MAX) / PAUSES_PER_SEC
     } else {
         bucket.rate * elapsed as u64 / 1_000_000_000
     };
@@ -115,6 +117,22 @@ mod tests {
     fn assert_close(have: &[u64], want: &[u64]) {
         let close = |(have, want): (&u64, &u64)| have.abs_diff(*want) * 10 <= *want;
         assert!(have.iter().zip(want).all(close), "{have:?} is not {want:?}");
+    }
+
+    /// Who pauses has what the pause is worth, and not all that the bucket holds: at slow rates that is worth minutes.
+    #[test]
+    fn a_pause_earns_no_more_than_the_rate() {
+        let mut bucket = Bucket {
+            tokens: 0,
+            last: 1000 * MS,
+            ..Bucket::new(1000, 131_072)
+        };
+        refill(&mut bucket, 1200 * MS);
+        assert!((199..=200).contains(&bucket.tokens), "{bucket:?}");
+        refill(&mut bucket, 11_200 * MS);
+        assert!((10_190..=10_200).contains(&bucket.tokens), "{bucket:?}");
+        refill(&mut bucket, u64::MAX / 2);
+        assert_eq!(bucket.tokens, 131_072);
     }
 
     /// 100 MB/s shared 1:1, one sends ten times what there is: both have their half.
